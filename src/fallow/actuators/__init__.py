@@ -1,0 +1,1 @@
+"""Hands: each effect on the world has one file here that does it."""

@@ -1,0 +1,119 @@
+"""The folder of claims, which every user of the machine shares, none of them root.
+
+One file for each GPU, open to all, in a sticky folder. `fs.protected_regular` forbids O_CREAT on a file of
+somebody else there, so a file is opened without it first and created only where there is none.
+"""
+
+import errno
+import os
+import re
+import stat
+from collections.abc import Mapping
+
+from fallow.core.errors import NotPermitted
+
+_SHARED = "/run/lock"
+_OURS = "/run/lock/fallow"
+_ELSEWHERE = "/tmp/fallow-claims"  # noqa: S108  shared on purpose; opened without following links
+_OPEN_TO_ALL = 0o1777
+_UNSAFE = re.compile(r"[^A-Za-z0-9-]")
+
+
+def folder_path(environ: Mapping[str, str]) -> str:
+    """FALLOW_CLAIM_DIR, else /run/lock/fallow, else /tmp/fallow-claims.
+
+    The choice hangs on the machine and not on who asks: two users with different rights must never end up in
+    two folders.
+    """
+    named = environ.get("FALLOW_CLAIM_DIR")
+    if named:
+        return named
+    try:
+        everybody = stat.S_IMODE(os.stat(_SHARED).st_mode) & _OPEN_TO_ALL == _OPEN_TO_ALL
+    except OSError:
+        everybody = False
+    return _OURS if everybody or os.path.isdir(_OURS) else _ELSEWHERE
+
+
+class ClaimFolder:
+    """The open folder."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._fd = _open_folder(path)
+
+    def close(self) -> None:
+        """Let go of the folder; locks live on in the files."""
+        os.close(self._fd)
+
+    def open(self, name: str) -> int:
+        """A file of the folder for reading and writing, made if it is not there."""
+        safe = _UNSAFE.sub("_", name)
+        flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+        try:
+            fd = self._open_or_create(safe, flags)
+        except OSError as error:
+            raise NotPermitted(self._complaint(safe, error)) from None
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            os.close(fd)
+            raise NotPermitted(f"{self.path}/{safe} is not a plain file; an administrator should remove it")
+        return fd
+
+    def peek(self, name: str) -> int | None:
+        """A file of the folder for reading only; None where nobody made one yet."""
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+        try:
+            return os.open(_UNSAFE.sub("_", name), flags, dir_fd=self._fd)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise NotPermitted(self._complaint(name, error)) from None
+
+    def still_there(self, name: str, fd: int) -> bool:
+        """Whether the open file is still the one that others find under its name."""
+        try:
+            found = os.stat(_UNSAFE.sub("_", name), dir_fd=self._fd, follow_symlinks=False)
+        except OSError:
+            return False
+        return os.path.samestat(found, os.fstat(fd))
+
+    def _open_or_create(self, name: str, flags: int) -> int:
+        while True:
+            try:
+                return os.open(name, flags, dir_fd=self._fd)
+            except FileNotFoundError:
+                pass
+            before = os.umask(0)  # the file is everybody's
+            try:
+                return os.open(name, flags | os.O_CREAT | os.O_EXCL, 0o666, dir_fd=self._fd)
+            except FileExistsError:
+                continue  # somebody was faster: open theirs
+            finally:
+                os.umask(before)
+
+    def _complaint(self, name: str, error: OSError) -> str:
+        if error.errno == errno.ELOOP:
+            return f"{self.path}/{name} is a symbolic link, which fallow does not follow"
+        return f"cannot use {self.path}/{name}: {error.strerror}; its owner may have shut others out"
+
+
+def _open_folder(path: str) -> int:
+    before = os.umask(0)  # the folder is everybody's, from its first moment on
+    try:
+        os.mkdir(path, _OPEN_TO_ALL)
+    except FileExistsError:
+        pass
+    except OSError as error:
+        raise NotPermitted(f"cannot make the claim folder {path}: {error.strerror}") from None
+    finally:
+        os.umask(before)
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as error:
+        if os.path.islink(path):
+            raise NotPermitted(f"the claim folder {path} is a symbolic link, which fallow does not follow") from None
+        raise NotPermitted(f"cannot open the claim folder {path}: {error.strerror}") from None
+    if not os.access(".", os.W_OK | os.X_OK, dir_fd=fd, effective_ids=True):
+        os.close(fd)
+        raise NotPermitted(f"the claim folder {path} is shut to this user; its owner should run: chmod 1777 {path}")
+    return fd

@@ -1,0 +1,47 @@
+"""Locks that the kernel frees however their holder dies, and that can be looked at without being taken.
+
+These are open-file-description locks on single bytes: they belong to the open file, are inherited with it
+by fork and exec, and go when its last copy is closed. A whole-file flock would do that too, but nobody could
+look at one without taking it for a moment, and so getting in the way of whoever really wants it.
+"""
+
+import fcntl
+import struct
+from dataclasses import dataclass
+
+_FLOCK = struct.Struct("@hhqqi4x")  # struct flock: type, whence, start, length, pid
+_NO_PID = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Lock:
+    """A lock that somebody else holds."""
+
+    shared: bool
+    start: int
+
+
+def take(fd: int, byte: int, *, shared: bool = False) -> bool:
+    """Lock one byte; False if somebody else has it."""
+    kind = fcntl.F_RDLCK if shared else fcntl.F_WRLCK
+    try:
+        fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _FLOCK.pack(kind, 0, byte, 1, _NO_PID))
+    except BlockingIOError:
+        return False
+    except PermissionError:  # POSIX allows EACCES for a lock that is taken
+        return False
+    return True
+
+
+def release(fd: int, byte: int) -> None:
+    """Unlock one byte, for every process that inherited it too."""
+    fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _FLOCK.pack(fcntl.F_UNLCK, 0, byte, 1, _NO_PID))
+
+
+def other(fd: int, first: int, last: int) -> Lock | None:
+    """One lock of somebody else among these bytes, or None. Takes nothing."""
+    if last < first:
+        return None
+    asked = _FLOCK.pack(fcntl.F_WRLCK, 0, first, last - first + 1, _NO_PID)
+    kind, _, start, _, _ = _FLOCK.unpack(fcntl.fcntl(fd, fcntl.F_OFD_GETLK, asked))
+    return None if kind == fcntl.F_UNLCK else Lock(kind == fcntl.F_RDLCK, start)

@@ -1,0 +1,59 @@
+"""Everything that ends fallow with a sentence, and the exit code that goes with it.
+
+FallowError            125  fallow itself failed
+├── WrongUsage           2  the words on the command line do not fit
+├── NoDriver            69  no driver, or no GPU, and not simulated
+├── NotEnoughGpus       75  not enough GPUs now, or the wait ran out
+├── NotPermitted        77  the system does not let us
+├── CannotRun          126  CMD is there and cannot be run
+└── CommandNotFound    127  CMD is not there
+"""
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+
+class FallowError(Exception):
+    """A failure that a person is told in one sentence."""
+
+    exit_code: ClassVar[int] = 125
+
+
+class WrongUsage(FallowError):
+    """The words on the command line do not fit."""
+
+    exit_code = 2
+
+
+class NoDriver(FallowError):
+    """There is no driver, or no GPU, and nobody asked for simulated ones."""
+
+    exit_code = 69
+
+
+class NotEnoughGpus(FallowError):
+    """Fewer GPUs are to be had than were asked for; `refused` says why each was refused."""
+
+    exit_code = 75
+
+    def __init__(self, sentence: str, refused: Mapping[str, str] | None = None) -> None:
+        super().__init__(sentence)
+        self.refused: Mapping[str, str] = refused or {}
+
+
+class NotPermitted(FallowError):
+    """The system does not let us."""
+
+    exit_code = 77
+
+
+class CannotRun(FallowError):
+    """The command is there and cannot be run."""
+
+    exit_code = 126
+
+
+class CommandNotFound(FallowError):
+    """The command is not there."""
+
+    exit_code = 127

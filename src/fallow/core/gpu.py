@@ -1,0 +1,106 @@
+"""What is known of a GPU at one moment: frozen values, each of which may be Unknown.
+
+Units are in the names. A ratio is 0..1. Per cent belongs to the faces.
+"""
+
+from dataclasses import dataclass
+
+from fallow.core.unknown import NOT_ASKED, Unknown
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A process that has a context or memory on a GPU."""
+
+    pid: int
+    memory_bytes: int | Unknown
+    utilization: float | Unknown = NOT_ASKED
+    birth: int | Unknown = NOT_ASKED
+    user: str | Unknown = NOT_ASKED
+    command: str | Unknown = NOT_ASKED
+    container: str | Unknown | None = None
+    slurm_job: str | Unknown | None = None
+    kubernetes_pod: str | Unknown | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Memory of a GPU. Up to `floor_bytes` may be in use while nobody holds the card."""
+
+    total_bytes: int
+    used_bytes: int
+    free_bytes: int
+    floor_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Recent:
+    """The driver's own samples since the last look: nothing between two looks is missed."""
+
+    seconds: float
+    mean: float
+    peak: float
+
+
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """Hardware counters between two looks (GPM): how much of the card really worked."""
+
+    sm: float | Unknown
+    occupancy: float | Unknown
+    tensor: float | Unknown
+    dram: float | Unknown
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a MIG instance lives: the slot on its card, and the card's UUID."""
+
+    slot: int
+    parent_uuid: str | Unknown
+    gpu_instance: int | Unknown
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """One GPU, a card or a MIG instance, as it was at one moment."""
+
+    index: int
+    uuid: str | Unknown
+    name: str | Unknown
+    utilization: float | Unknown
+    memory_utilization: float | Unknown
+    memory: Memory | Unknown
+    holders: tuple[Holder, ...] | Unknown
+    temperature_c: int | Unknown
+    trouble: str | None = None
+    """Why the card as a whole is not to be trusted: it is lost, or does not answer."""
+    mig: Place | None = None
+    minor: int | Unknown = NOT_ASKED
+    recent: Recent | Unknown = NOT_ASKED
+    power_w: float | Unknown = NOT_ASKED
+    power_limit_w: float | Unknown = NOT_ASKED
+    sm_clock_mhz: int | Unknown = NOT_ASKED
+    memory_clock_mhz: int | Unknown = NOT_ASKED
+    throttled_by: tuple[str, ...] | Unknown = NOT_ASKED
+    counters: Counters | Unknown = NOT_ASKED
+    pcie_rx_bytes_per_s: float | Unknown = NOT_ASKED
+    pcie_tx_bytes_per_s: float | Unknown = NOT_ASKED
+
+    @property
+    def label(self) -> str:
+        """How people call it: `3`, or `3:1` for the MIG instance in slot 1 of card 3."""
+        return str(self.index) if self.mig is None else f"{self.index}:{self.mig.slot}"
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """All readings of one tick."""
+
+    host: str
+    simulated: bool
+    at_s: float
+    """Monotonic, for differences."""
+    wall_s: float
+    """Seconds since the epoch, for people."""
+    gpus: tuple[Gpu, ...]

@@ -1,0 +1,35 @@
+"""What is promised of a GPU: claims, the line of launches that wait, soft reservations."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A GPU promised to one launch. The label is what the launch wrote of itself; the lock is the truth."""
+
+    shared: bool
+    pid: int | None = None
+    user: str | None = None
+    command: str | None = None
+    since_wall_s: float | None = None
+
+    def __str__(self) -> str:
+        kind = "shared" if self.shared else "claimed"
+        who = f" by {self.user}" if self.user else ""
+        what = f" for {self.command}" if self.command else ""
+        pid = f" (pid {self.pid})" if self.pid else ""
+        return f"{kind}{who}{what}{pid}"
+
+
+@dataclass(frozen=True, slots=True)
+class Promises:
+    """All that is promised of one GPU."""
+
+    claim: Claim | None = None
+    ahead: bool = False
+    """A launch that came earlier waits for this GPU."""
+    reserved: bool = False
+    """Somebody picked it moments ago: to be avoided while there are others."""
+
+
+NOTHING_PROMISED = Promises()

@@ -1,0 +1,38 @@
+"""A GPU together with what was found of it."""
+
+from dataclasses import dataclass, fields
+
+from fallow.core.activity import Activity, Finding
+from fallow.core.gpu import Gpu
+from fallow.core.promise import Claim
+from fallow.core.unknown import NOT_ASKED, Unknown
+
+
+@dataclass(frozen=True, slots=True)
+class SeenGpu(Gpu):
+    """A GPU, what it did, since when, and who has claimed it."""
+
+    activity: Activity = Activity.UNKNOWN
+    because: str = "not judged"
+    for_s: float | None = None
+    """Witnessed seconds of this activity; None if nobody was watching."""
+    claim: Claim | Unknown | None = NOT_ASKED
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """All GPUs of one tick, judged."""
+
+    host: str
+    simulated: bool
+    wall_s: float
+    gpus: tuple[SeenGpu, ...]
+
+
+_FIELDS = tuple(field.name for field in fields(Gpu))
+
+
+def seen(gpu: Gpu, finding: Finding, for_s: float | None, claim: Claim | Unknown | None) -> SeenGpu:
+    """The GPU with its finding."""
+    facts = {name: getattr(gpu, name) for name in _FIELDS}
+    return SeenGpu(**facts, activity=finding.activity, because=finding.because, for_s=for_s, claim=claim)

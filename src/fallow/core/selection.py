@@ -1,0 +1,108 @@
+"""Which GPUs are meant: by a person's list, or by an outer CUDA_VISIBLE_DEVICES.
+
+Indices are NVML's, which are in PCI order; CUDA counts the same way only under CUDA_DEVICE_ORDER=PCI_BUS_ID.
+UUIDs are safe everywhere.
+"""
+
+from collections.abc import Sequence
+
+from fallow.core.errors import WrongUsage
+from fallow.core.gpu import Gpu
+from fallow.core.unknown import Unknown
+
+_MIG_PATH_PARTS = 3  # MIG-GPU-<uuid>/<gpu instance>/<compute instance>, as drivers before 470 wrote it
+
+
+def select(text: str, gpus: Sequence[Gpu]) -> tuple[Gpu, ...]:
+    """The GPUs that a person named: `0,2`, `0-3`, `0:1`, UUIDs or their prefixes, `all`."""
+    chosen: dict[str, Gpu] = {}
+    for raw in text.split(","):
+        word = raw.strip()
+        found = _select_one(word, gpus)
+        if not found:
+            raise WrongUsage(f"there is no GPU {word!r} here; there {_inventory(gpus)}")
+        chosen.update((gpu.label, gpu) for gpu in found)
+    return tuple(chosen.values())
+
+
+def visible(value: str | None, gpus: Sequence[Gpu]) -> tuple[Gpu, ...]:
+    """The GPUs that a value of CUDA_VISIBLE_DEVICES lets through, as CUDA reads it.
+
+    Unset lets all through. CUDA stops at the first entry that names nothing, and takes a list with an entry
+    twice for none at all.
+    """
+    if value is None:
+        return tuple(gpus)
+    chosen: list[Gpu] = []
+    for raw in value.split(","):
+        found = _visible_one(raw.strip(), gpus)
+        if found is None:
+            break
+        if found in chosen:
+            return ()
+        chosen.append(found)
+    return tuple(chosen)
+
+
+def names_by_index(value: str) -> bool:
+    """Whether a value of CUDA_VISIBLE_DEVICES uses indices, whose meaning hangs on CUDA_DEVICE_ORDER."""
+    return any(word.strip().isdigit() for word in value.split(","))
+
+
+def _select_one(word: str, gpus: Sequence[Gpu]) -> list[Gpu]:
+    if word == "all":
+        return list(gpus)
+    first, dash, last = word.partition("-")
+    if first.isdigit() and dash and last.isdigit():
+        wanted = range(int(first), int(last) + 1)
+        there = {gpu.index for gpu in gpus}
+        missing = [index for index in wanted if index not in there]
+        if missing or not wanted:
+            raise WrongUsage(f"there is no GPU {missing[0] if missing else word!r} here; there {_inventory(gpus)}")
+        return [gpu for gpu in gpus if gpu.index in wanted]
+    if word.isdigit():
+        return [gpu for gpu in gpus if gpu.index == int(word)]
+    by_label = [gpu for gpu in gpus if gpu.label == word]
+    return by_label or _by_uuid_prefix(word, gpus)
+
+
+def _by_uuid_prefix(word: str, gpus: Sequence[Gpu]) -> list[Gpu]:
+    lowered = word.lower()
+    if not lowered:
+        return []
+    matches = [
+        gpu
+        for gpu in gpus
+        if not isinstance(gpu.uuid, Unknown)
+        and any(form.startswith(lowered) for form in (gpu.uuid.lower(), gpu.uuid.lower().split("-", 1)[-1]))
+    ]
+    if len(matches) > 1 and all(gpu.uuid != word for gpu in matches):
+        raise WrongUsage(f"{word!r} fits {len(matches)} GPUs; write more of the UUID")
+    return matches
+
+
+def _visible_one(word: str, gpus: Sequence[Gpu]) -> Gpu | None:
+    if word.isdigit():
+        found = [gpu for gpu in gpus if gpu.index == int(word)]
+        # CUDA gives a card in MIG mode as its first instance.
+        return found[0] if found else None
+    if not word.startswith(("GPU-", "MIG-")):
+        return None
+    parts = word.split("/")
+    if len(parts) == _MIG_PATH_PARTS:
+        parent, instance = parts[0].removeprefix("MIG-"), parts[1]
+        for gpu in gpus:
+            place = gpu.mig
+            if place is not None and place.parent_uuid == parent and str(place.gpu_instance) == instance:
+                return gpu
+        return None
+    fits = [gpu for gpu in gpus if not isinstance(gpu.uuid, Unknown) and gpu.uuid.startswith(word)]
+    if len(fits) == 1:
+        return fits[0]
+    inside = [gpu for gpu in gpus if gpu.mig is not None and gpu.mig.parent_uuid == word]
+    return inside[0] if inside and not fits else None
+
+
+def _inventory(gpus: Sequence[Gpu]) -> str:
+    labels = [gpu.label for gpu in gpus]
+    return f"is only {labels[0]}" if len(labels) == 1 else f"are {', '.join(labels)}"

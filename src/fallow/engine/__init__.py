@@ -1,0 +1,1 @@
+"""The hall where eyes, policies and hands meet."""

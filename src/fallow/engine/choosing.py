@@ -1,0 +1,128 @@
+"""From a request to GPUs: who may be asked at all, what is promised, and a pick that leaves a reservation."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from fallow.actuators.claims import CardFile, gate
+from fallow.core.errors import NotEnoughGpus, WrongUsage
+from fallow.core.gpu import Gpu, Snapshot
+from fallow.core.ports import Depth, Links
+from fallow.core.promise import Promises
+from fallow.core.selection import select, visible
+from fallow.core.units import duration_for_people
+from fallow.core.unknown import Unknown
+from fallow.engine.world import World
+from fallow.policies.pick import Choice, Order, Wanted, choose, eligible
+
+FOREVER = math.inf
+_LOOK_AGAIN_S = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a person asked for, and how long they would wait for it (None: not at all)."""
+
+    wanted: Wanted
+    gpus: str | None = None
+    wait_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """The GPUs that may be given, and why the others may not."""
+
+    gpus: tuple[Gpu, ...]
+    refused: Mapping[str, str]
+
+
+def candidates(snapshot: Snapshot, request: Request, visible_devices: str | None) -> Candidates:
+    """Those that the person's list and an outer CUDA_VISIBLE_DEVICES leave; more than there are is an error."""
+    listed = snapshot.gpus if request.gpus is None else select(request.gpus, snapshot.gpus)
+    could = [gpu for gpu in listed if request.wanted.name is None or eligible(gpu, request.wanted)]
+    if request.wanted.count > len(could):
+        raise WrongUsage(_too_many(request, len(could)))
+    seen = visible(visible_devices, snapshot.gpus)
+    refused = {gpu.label: "not among --gpus" for gpu in snapshot.gpus if gpu not in listed}
+    refused |= {gpu.label: "hidden by CUDA_VISIBLE_DEVICES" for gpu in listed if gpu not in seen}
+    allowed = tuple(gpu for gpu in listed if gpu in seen)
+    if request.wanted.count > len(allowed):
+        given = f"CUDA_VISIBLE_DEVICES={visible_devices} leaves {len(allowed)}"
+        raise NotEnoughGpus(f"{_gpus(request.wanted.count)} wanted, and {given}", refused)
+    return Candidates(allowed, refused)
+
+
+def pick(world: World, request: Request, tell: Callable[[str], None] = lambda _: None) -> tuple[Gpu, ...]:
+    """Idle GPUs, softly reserved so that others who pick now get others."""
+    deadline_s = world.clock.monotonic_s() + (request.wait_s or 0.0)
+    while True:
+        snapshot = world.eyes.look(Depth.GLANCE)
+        allowed = candidates(snapshot, request, world.visible_devices)
+        links = links_that_matter(world, allowed.gpus, request.wanted)
+        with gate(world.folder, world.clock.monotonic_s, world.clock.sleep):
+            now_s = world.clock.monotonic_s()
+            cards = {
+                gpu.uuid: CardFile(world.folder.open(gpu.uuid)) for gpu in allowed.gpus if isinstance(gpu.uuid, str)
+            }
+            try:
+                promises = {uuid: _promises(card, now_s) for uuid, card in cards.items()}
+                choice = choose(allowed.gpus, request.wanted, promises, links, world.chance)
+                for gpu in choice.gpus:
+                    cards[str(gpu.uuid)].reserve(now_s)
+            finally:
+                for card in cards.values():
+                    card.close()
+        if choice.gpus:
+            return choice.gpus
+        left_s = deadline_s - world.clock.monotonic_s()
+        if left_s <= 0:
+            raise not_enough(world, snapshot, request, allowed, choice)
+        tell(f"waiting for {_gpus(request.wanted.count)}")
+        world.clock.sleep(min(_LOOK_AGAIN_S, left_s))
+
+
+def links_that_matter(world: World, gpus: Sequence[Gpu], wanted: Wanted) -> Links:
+    """How the GPUs are connected, asked only where several are to be chosen well."""
+    if wanted.order is Order.BEST and 1 < wanted.count < len(gpus):
+        return world.eyes.links(gpus)
+    return {}
+
+
+def not_enough(
+    world: World, snapshot: Snapshot, request: Request, allowed: Candidates, choice: Choice
+) -> NotEnoughGpus:
+    """The error that says why each GPU was refused."""
+    free = len(allowed.gpus) - len(choice.refused)
+    waited = f" after waiting {duration_for_people(request.wait_s)}" if request.wait_s else ""
+    refused = _with_names(world, snapshot, {**allowed.refused, **choice.refused})
+    in_order = {gpu.label: refused[gpu.label] for gpu in snapshot.gpus if gpu.label in refused}
+    return NotEnoughGpus(f"{_gpus(request.wanted.count)} wanted, {free} to be had{waited}", in_order)
+
+
+def _promises(card: CardFile, now_s: float) -> Promises:
+    return Promises(card.claim(), ahead=card.ahead() is not None, reserved=card.reserved(now_s))
+
+
+def _with_names(world: World, snapshot: Snapshot, refused: Mapping[str, str]) -> dict[str, str]:
+    """Reasons that name a pid get the user and the command: that is whom to talk to."""
+    told: dict[str, str] = dict(refused)
+    for gpu in world.eyes.describe(snapshot).gpus:
+        why = told.get(gpu.label)
+        if why is None or isinstance(gpu.holders, Unknown) or not why.startswith("held by pid"):
+            continue
+        first = gpu.holders[0]
+        if isinstance(first.user, str) and isinstance(first.command, str):
+            told[gpu.label] = f"{why} ({first.user}: {first.command[:60]})"
+    return told
+
+
+def _too_many(request: Request, there: int) -> str:
+    among = "" if request.gpus is None else f" among --gpus {request.gpus}"
+    named = "" if request.wanted.name is None else f" named {request.wanted.name!r}"
+    if not there and named:
+        return f"this machine has no GPU{named}{among}"
+    return f"{_gpus(request.wanted.count)} wanted, and this machine has {there}{named}{among}"
+
+
+def _gpus(count: int) -> str:
+    return "1 GPU" if count == 1 else f"{count} GPUs"

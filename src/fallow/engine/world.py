@@ -1,0 +1,69 @@
+"""The world that a verb works in: a clock, an environment, eyes, the folder of claims."""
+
+import os
+from collections.abc import Mapping
+from functools import cached_property
+
+from fallow.actuators.claim_folder import ClaimFolder, folder_path
+from fallow.core.errors import NoDriver, WrongUsage
+from fallow.core.ports import Clock, Eyes
+from fallow.core.units import duration_s
+from fallow.engine.clock import SystemClock
+from fallow.readers.proc import Proc, user_name
+
+_DRIVER_LIMIT_S = 2.0
+
+
+class World:
+    """This machine; eyes and claims are opened when they are first needed."""
+
+    def __init__(
+        self, environ: Mapping[str, str], *, simulate: str | None = None, clock: Clock | None = None
+    ) -> None:
+        """`simulate` names a machine such as `8xH100`; None leaves it to FALLOW_SIMULATE."""
+        self.environ = environ
+        self.clock: Clock = clock if clock is not None else SystemClock()
+        self._simulate = simulate if simulate is not None else environ.get("FALLOW_SIMULATE")
+
+    @cached_property
+    def eyes(self) -> Eyes:
+        """The driver's, or simulated ones where somebody asked for them."""
+        proc, host = Proc(), os.uname().nodename
+        if self._simulate:
+            from fallow.readers.simulated import SimulatedEyes, machine
+
+            return SimulatedEyes(host, self.clock, proc, machine(self._simulate))
+        from fallow.readers.nvml_eyes import NvmlEyes
+
+        try:
+            return NvmlEyes(host, self.clock, proc, self._driver_limit_s())
+        except NoDriver as error:
+            raise NoDriver(f"{error}; to try fallow without a GPU, add --simulate") from None
+
+    @cached_property
+    def folder(self) -> ClaimFolder:
+        """Where all users' claims are."""
+        return ClaimFolder(folder_path(self.environ))
+
+    @property
+    def user(self) -> str:
+        """Who we are."""
+        return user_name(os.geteuid())
+
+    @property
+    def visible_devices(self) -> str | None:
+        """The outer CUDA_VISIBLE_DEVICES, which binds us."""
+        return self.environ.get("CUDA_VISIBLE_DEVICES")
+
+    def chance(self) -> int:
+        """A number by chance."""
+        return int.from_bytes(os.urandom(4), "little")
+
+    def _driver_limit_s(self) -> float:
+        text = self.environ.get("FALLOW_DRIVER_TIMEOUT")
+        if not text:
+            return _DRIVER_LIMIT_S
+        limit = duration_s(text)
+        if limit <= 0:
+            raise WrongUsage(f"FALLOW_DRIVER_TIMEOUT={text} leaves the driver no time")
+        return limit

@@ -1,0 +1,1 @@
+"""Doors: they ask and render; they never decide."""

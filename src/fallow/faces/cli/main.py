@@ -1,0 +1,108 @@
+"""`fallow VERB …`: find the verb, load only that, turn failures into a sentence and an exit code."""
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+from fallow.core.errors import FallowError, NotEnoughGpus, WrongUsage
+from fallow.engine.world import World
+from fallow.faces.cli.options import SIMULATE_DEFAULT, Parser, common
+from fallow.faces.voice import Voice
+
+VERBS = {
+    "status": "each GPU: free, busy, fallow, stuck or unknown; for how long; who holds it",
+    "pick": "idle GPUs, printed for a shell",
+    "run": "claim idle GPUs and run a command on them",
+}
+_EXAMPLES = """\
+  fallow status
+  fallow run -- python train.py
+  fallow pick --help"""
+_KILLED_BY = 128
+_SIGINT = 2
+_SIGPIPE = 13
+
+
+def entry() -> None:
+    """The console script."""
+    sys.exit(main(sys.argv[1:]))
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run one verb; the exit code."""
+    voice = Voice()
+    try:
+        return _main(list(argv), voice)
+    except FallowError as error:
+        voice.error(str(error))
+        if isinstance(error, NotEnoughGpus):
+            for label, why in error.refused.items():
+                voice.note(f"GPU {label}: {why}")
+        return error.exit_code
+    except KeyboardInterrupt:
+        return _KILLED_BY + _SIGINT
+    except BrokenPipeError:
+        # Whoever read our output has left; let the interpreter's last flush go nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _KILLED_BY + _SIGPIPE
+    except Exception as error:
+        if voice.verbose:
+            raise
+        voice.error(f"failed by a mistake of its own: {type(error).__name__}: {error} (-v shows where)")
+        return FallowError.exit_code
+
+
+def _main(argv: list[str], voice: Voice) -> int:
+    before, verb, after, command = _split(argv)
+    shared = common()
+    if verb is None:
+        return _without_verb(before, shared)
+    if verb not in VERBS:
+        raise WrongUsage(f"there is no verb {verb!r}; there are {', '.join(VERBS)} (see: fallow --help)")
+    module = importlib.import_module(f"fallow.faces.cli.{verb}")
+    parser = module.parser([shared])
+    everywhere = Parser("fallow", "", "", [shared]).parse_args(before)
+    args = parser.parse_args(after, everywhere)
+    if command is not None and verb != "run":
+        raise WrongUsage(f"fallow {verb} takes no command")
+    args.command = command
+    voice.verbose = getattr(args, "verbose", False)
+    voice.as_json = getattr(args, "log_format", "text") == "json"
+    world = World(os.environ, simulate=getattr(args, "simulate", None))
+    code: int = module.run(args, world, voice)
+    sys.stdout.flush()
+    return code
+
+
+def _split(argv: list[str]) -> tuple[list[str], str | None, list[str], list[str] | None]:
+    """Options before the verb, the verb, its own words, and the command behind `--`."""
+    command = None
+    if "--" in argv:
+        at = argv.index("--")
+        argv, command = argv[:at], argv[at + 1 :]
+    # A bare --simulate must not swallow the word behind it.
+    words = [f"--simulate={SIMULATE_DEFAULT}" if word == "--simulate" else word for word in argv]
+    at = 0
+    while at < len(words) and words[at].startswith("-"):
+        at += 2 if words[at] == "--log-format" else 1
+    verb = words[at] if at < len(words) else None
+    return words[:at], verb, words[at + 1 :], command
+
+
+def _without_verb(options: list[str], shared: argparse.ArgumentParser) -> int:
+    verbs = "\n".join(f"  {name:<8} {what}" for name, what in VERBS.items())
+    parser = Parser("fallow", f"One tool for idle GPUs.\n\nverbs:\n{verbs}", _EXAMPLES, [shared])
+    parser.usage = "fallow VERB [OPTIONS]"
+    parser.add_argument("--version", action="store_true", help="print the version")
+    args = parser.parse_args(options)
+    if args.version:
+        from fallow import __version__
+
+        print(f"fallow {__version__}")
+        return 0
+    if options:
+        raise WrongUsage(f"no verb given; there are {', '.join(VERBS)} (see: fallow --help)")
+    parser.print_help()
+    return 0

@@ -1,0 +1,77 @@
+"""`fallow status`: each GPU, what it does, for how long, and who holds it."""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+
+from fallow.core.seen import Sight
+from fallow.core.selection import select
+from fallow.core.units import duration_s
+from fallow.engine.watching import look_once, watch
+from fallow.engine.world import World
+from fallow.faces import as_json
+from fallow.faces.cli.options import Parser, typed
+from fallow.faces.voice import Voice
+
+EXAMPLES = """\
+  fallow status
+  fallow status --watch 0-3
+  fallow status --json | jq '.gpus[] | select(.activity == "fallow")'"""
+
+
+def parser(parents: list[argparse.ArgumentParser]) -> Parser:
+    """The options of status."""
+    made = Parser(
+        "fallow status",
+        "Show each GPU: free, busy, fallow (held, nothing runs), stuck or unknown, and who holds it.",
+        EXAMPLES,
+        parents,
+    )
+    made.add_argument("gpus", nargs="?", metavar="GPUS", help="only these: 0,2 or 0-3, UUIDs or their beginnings")
+    made.add_argument("--json", action="store_true", help="print JSON; with --watch one object a line")
+    made.add_argument("--watch", action="store_true", help="look again and again, until Ctrl-C")
+    made.add_argument(
+        "--every", type=typed(duration_s), default=1.0, metavar="D", help="how often --watch looks (default: 1s)"
+    )
+    return made
+
+
+def run(args: argparse.Namespace, world: World, voice: Voice) -> int:
+    """Look and show."""
+    voice.detail("looking once" if not args.watch else f"looking every {args.every:g} s")
+    if not args.watch:
+        sight = _only(look_once(world), args.gpus)
+        if args.json:
+            print(json.dumps(as_json.sight(sight), indent=2))
+        else:
+            from fallow.faces.table import show
+
+            show(sight)
+        return 0
+    sights = (_only(sight, args.gpus) for sight in watch(world, args.every))
+    if args.json or not sys.stdout.isatty():
+        return _stream(sights, as_lines=args.json)
+    from fallow.faces.table import show_live
+
+    show_live(sights)
+    return 0
+
+
+def _only(sight: Sight, gpus: str | None) -> Sight:
+    if gpus is None:
+        return sight
+    labels = {gpu.label for gpu in select(gpus, sight.gpus)}
+    return replace(sight, gpus=tuple(gpu for gpu in sight.gpus if gpu.label in labels))
+
+
+def _stream(sights: Iterator[Sight], *, as_lines: bool) -> int:
+    for sight in sights:
+        if as_lines:
+            print(json.dumps(as_json.sight(sight)), flush=True)
+        else:
+            from fallow.faces.table import show
+
+            show(sight)
+    return 0

@@ -1,0 +1,110 @@
+"""fallow for Python programs: the same machinery as the command line."""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from fallow.core.gpu import Gpu
+from fallow.core.seen import SeenGpu, Sight
+from fallow.core.units import size_bytes
+from fallow.engine import choosing, claiming, watching
+from fallow.engine.world import World
+from fallow.policies.pick import Order, Wanted
+
+
+def gpus(*, simulate: str | None = None) -> list[SeenGpu]:
+    """All GPUs of this machine now, each with what it does and who holds it."""
+    world = World(os.environ, simulate=simulate)
+    try:
+        return list(watching.look_once(world).gpus)
+    finally:
+        world.eyes.close()
+
+
+def pick(
+    n: int = 1,
+    *,
+    gpus: str | None = None,
+    name: str | None = None,
+    max_util: float = 0.0,
+    max_mem_util: float = 0.0,
+    max_processes: int = 0,
+    min_free: str | int = 0,
+    order: str = "best",
+    wait_s: float | None = None,
+    simulate: str | None = None,
+) -> tuple[Gpu, ...]:
+    """Idle GPUs, softly reserved for some seconds. Ratios are 0..1. Raises NotEnoughGpus."""
+    world = World(os.environ, simulate=simulate)
+    wanted = _wanted(n, name, max_util, max_mem_util, max_processes, min_free, order, shared=False)
+    try:
+        return choosing.pick(world, choosing.Request(wanted, gpus, wait_s))
+    finally:
+        world.eyes.close()
+
+
+@contextmanager
+def claim(
+    n: int = 1,
+    *,
+    gpus: str | None = None,
+    name: str | None = None,
+    max_util: float = 0.0,
+    max_mem_util: float = 0.0,
+    max_processes: int = 0,
+    min_free: str | int = 0,
+    order: str = "best",
+    wait_s: float | None = None,
+    shared: bool = False,
+    simulate: str | None = None,
+) -> Iterator[tuple[Gpu, ...]]:
+    """GPUs that nobody else is given inside the `with` block; processes started there hold them too."""
+    world = World(os.environ, simulate=simulate)
+    wanted = _wanted(n, name, max_util, max_mem_util, max_processes, min_free, order, shared=shared)
+    request = choosing.Request(wanted, gpus, wait_s)
+    try:
+        claimed = claiming.claim(
+            world, request, pid=os.getpid(), command=" ".join(sys.argv) or "python", tell=lambda _: None
+        )
+    finally:
+        world.eyes.close()
+    for held in claimed.claims:
+        held.hand_to_job()
+    try:
+        yield claimed.gpus
+    finally:
+        for held in claimed.claims:
+            held.end()
+
+
+def watch(every: float = 1.0, *, simulate: str | None = None) -> Iterator[Sight]:
+    """A sight of all GPUs every so many seconds, for ever, with the witnessed time of each activity."""
+    world = World(os.environ, simulate=simulate)
+    try:
+        yield from watching.watch(world, every)
+    finally:
+        world.eyes.close()
+
+
+def _wanted(
+    n: int,
+    name: str | None,
+    max_util: float,
+    max_mem_util: float,
+    max_processes: int,
+    min_free: str | int,
+    order: str,
+    *,
+    shared: bool,
+) -> Wanted:
+    return Wanted(
+        count=n,
+        name=name,
+        max_utilization=max_util,
+        max_memory_utilization=max_mem_util,
+        max_processes=max_processes,
+        min_free_bytes=size_bytes(min_free) if isinstance(min_free, str) else min_free,
+        order=Order(order),
+        shared=shared,
+    )

@@ -1,0 +1,26 @@
+"""How GPUs are named to other programs."""
+
+from collections.abc import Sequence
+
+from fallow.core.gpu import Gpu
+
+
+def by_index(gpus: Sequence[Gpu]) -> str:
+    """`0,3`; CUDA knows MIG instances by UUID only."""
+    return ",".join(str(gpu.uuid) if gpu.mig is not None else str(gpu.index) for gpu in gpus)
+
+
+def by_uuid(gpus: Sequence[Gpu]) -> str:
+    """UUIDs, which mean the same card to everybody."""
+    return ",".join(str(gpu.uuid) for gpu in gpus)
+
+
+def environment(gpus: Sequence[Gpu], *, indices: bool = False) -> dict[str, str]:
+    """The variables under which CUDA sees these GPUs and no others."""
+    value = by_index(gpus) if indices else by_uuid(gpus)
+    return {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": value}
+
+
+def for_docker(gpus: Sequence[Gpu]) -> str:
+    """What `docker run --gpus` takes. Its parser splits at commas unless the value is in double quotes."""
+    return f'"device={by_uuid(gpus) if any(gpu.mig for gpu in gpus) else by_index(gpus)}"'

@@ -1,0 +1,38 @@
+"""What fallow says beside its results: on stderr, as text or as JSON lines."""
+
+import sys
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class Voice:
+    """The one who speaks. Results go to stdout and never through here."""
+
+    verbose: bool = False
+    as_json: bool = False
+    _last: str = ""
+
+    def error(self, sentence: str) -> None:
+        """Why fallow ends."""
+        self._say("error", sentence)
+
+    def note(self, sentence: str) -> None:
+        """What a person should know. The same thing twice in a row is said once."""
+        if sentence != self._last:
+            self._last = sentence
+            self._say("note", sentence)
+
+    def detail(self, sentence: str) -> None:
+        """What only somebody who asked with -v wants to know."""
+        if self.verbose:
+            self._say("detail", sentence)
+
+    def _say(self, level: str, sentence: str) -> None:
+        if self.as_json:
+            import json
+            from datetime import UTC, datetime
+
+            line = json.dumps({"at": datetime.now(UTC).isoformat(), "level": level, "message": sentence})
+        else:
+            line = f"fallow: {sentence}"
+        print(line, file=sys.stderr, flush=True)

@@ -1,0 +1,1 @@
+"""Pure decisions: what the values mean and what should follow."""

@@ -1,0 +1,220 @@
+"""Which GPUs to give: refuse, rank, choose.
+
+A GPU is refused for the first of these that holds, and the reason is kept:
+
+    not in the list or not visible -> not of that name -> in trouble -> a reading is missing -> claimed
+    -> others wait for it -> too many processes -> memory held by nobody visible -> too busy
+    -> too much memory traffic -> too little free memory
+
+Those left are ranked, and the first are given. Soft reservations only rank, they never refuse.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import combinations
+from math import comb
+
+from fallow.core.activity import load_now, unseen_memory_bytes
+from fallow.core.gpu import Gpu
+from fallow.core.ports import Links
+from fallow.core.promise import NOTHING_PROMISED, Promises
+from fallow.core.units import bytes_for_people
+from fallow.core.unknown import Unknown
+
+_MOST_COMBINATIONS = 5000
+_MEMORY_STEP_BYTES = 2**30  # less than this apart counts as the same amount of free memory
+_WARMTH_STEP_C = 5
+
+
+class Order(StrEnum):
+    """How the GPUs that fit are ranked."""
+
+    BEST = "best"
+    RANDOM = "random"
+    INDEX = "index"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a launch asks for. Ratios are 0..1."""
+
+    count: int = 1
+    name: str | None = None
+    max_utilization: float = 0.0
+    max_memory_utilization: float = 0.0
+    max_processes: int = 0
+    min_free_bytes: int = 0
+    order: Order = Order.BEST
+    shared: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The GPUs given, or none; why each of the others was refused, by label."""
+
+    gpus: tuple[Gpu, ...]
+    refused: Mapping[str, str]
+
+
+def eligible(gpu: Gpu, wanted: Wanted) -> bool:
+    """Whether this GPU could ever do, whatever happens on it now: whose line a launch stands in."""
+    return not isinstance(gpu.uuid, Unknown) and _wrong_name(gpu, wanted) is None
+
+
+def choose(
+    candidates: Sequence[Gpu],
+    wanted: Wanted,
+    promises: Mapping[str, Promises],
+    links: Links,
+    chance: Callable[[], int],
+) -> Choice:
+    """Give `wanted.count` of the candidates, or say why not."""
+    refused: dict[str, str] = {}
+    fitting: list[Gpu] = []
+    for gpu in candidates:
+        promised = promises.get(gpu.uuid, NOTHING_PROMISED) if isinstance(gpu.uuid, str) else NOTHING_PROMISED
+        why = refusal(gpu, wanted, promised)
+        if why is None:
+            fitting.append(gpu)
+        else:
+            refused[gpu.label] = why
+    if len(fitting) < wanted.count:
+        return Choice((), refused)
+    ranked = _ranked(fitting, wanted.order, promises, chance)
+    if wanted.order is Order.BEST and 1 < wanted.count < len(ranked):
+        ranked = _best_connected(ranked, wanted.count, promises, links)
+    given = sorted(ranked[: wanted.count], key=_place)
+    return Choice(tuple(given), refused)
+
+
+def refusal(gpu: Gpu, wanted: Wanted, promised: Promises) -> str | None:
+    """The first reason not to give this GPU, or None."""
+    wrong_name = _wrong_name(gpu, wanted)
+    if wrong_name is not None:
+        return wrong_name
+    if gpu.trouble is not None:
+        return gpu.trouble
+    if isinstance(gpu.uuid, Unknown):
+        return f"its UUID is {gpu.uuid}"
+    claim = promised.claim
+    if claim is not None and not (wanted.shared and claim.shared):
+        return str(claim)
+    if promised.ahead:
+        return "a launch that came earlier waits for it"
+    # Who shares said so, and expects others: their processes do not count against the card.
+    lenient = claim is not None
+    return _occupied(gpu, wanted, lenient) or _too_little_memory(gpu, wanted)
+
+
+def _wrong_name(gpu: Gpu, wanted: Wanted) -> str | None:
+    if wanted.name is None:
+        return None
+    if isinstance(gpu.name, Unknown):
+        return f"its name is {gpu.name}"
+    return None if wanted.name.lower() in gpu.name.lower() else f"it is a {gpu.name}"
+
+
+def _occupied(gpu: Gpu, wanted: Wanted, lenient: bool) -> str | None:
+    if isinstance(gpu.holders, Unknown):
+        return f"who holds it is {gpu.holders}"
+    load = load_now(gpu)
+    if isinstance(load, Unknown):
+        return f"its utilization is {load}"
+    traffic = gpu.memory_utilization
+    if isinstance(traffic, Unknown) and gpu.mig is None:
+        return f"its memory traffic is {traffic}"
+    if lenient:
+        return None
+    if len(gpu.holders) > wanted.max_processes:
+        return _held_by(gpu)
+    if len(gpu.holders) == wanted.max_processes:
+        # Whoever holds memory unseen is one process more, at least.
+        unseen = unseen_memory_bytes(gpu)
+        if isinstance(unseen, Unknown):
+            return f"its memory is {unseen}"
+        if unseen:
+            return f"{bytes_for_people(unseen)} of its memory are held by nobody visible"
+    if load > wanted.max_utilization:
+        return f"utilization {load:.0%} is above {wanted.max_utilization:.0%}"
+    if not isinstance(traffic, Unknown) and traffic > wanted.max_memory_utilization:
+        return f"memory traffic {traffic:.0%} is above {wanted.max_memory_utilization:.0%}"
+    return None
+
+
+def _held_by(gpu: Gpu) -> str:
+    holders = () if isinstance(gpu.holders, Unknown) else gpu.holders
+    pids = ", ".join(str(holder.pid) for holder in holders[:4])
+    more = f" and {len(holders) - 4} more" if len(holders) > 4 else ""
+    return f"held by pid {pids}{more}"
+
+
+def _too_little_memory(gpu: Gpu, wanted: Wanted) -> str | None:
+    if isinstance(gpu.memory, Unknown):
+        return f"its memory is {gpu.memory}"
+    if gpu.memory.free_bytes >= wanted.min_free_bytes:
+        return None
+    have, want = bytes_for_people(gpu.memory.free_bytes), bytes_for_people(wanted.min_free_bytes)
+    return f"{have} of memory free, {want} wanted"
+
+
+def _ranked(
+    gpus: Sequence[Gpu], order: Order, promises: Mapping[str, Promises], chance: Callable[[], int]
+) -> list[Gpu]:
+    def merit(gpu: Gpu) -> tuple[int, ...]:
+        soft = _soft(gpu, promises)
+        match order:
+            case Order.INDEX:
+                return (soft, *_place(gpu))
+            case Order.RANDOM:
+                return (soft, chance())
+            case Order.BEST:
+                return (soft, -_free_steps(gpu), _warmth_steps(gpu), chance())
+
+    return sorted(gpus, key=merit)
+
+
+def _best_connected(ranked: Sequence[Gpu], count: int, promises: Mapping[str, Promises], links: Links) -> list[Gpu]:
+    """The best connected group; of several such, the one whose members rank first."""
+
+    def nearness(group: Iterable[Gpu]) -> tuple[int, int]:
+        pairs = [links.get(frozenset((str(a.uuid), str(b.uuid))), 0) for a, b in combinations(group, 2)]
+        return (min(pairs), sum(pairs))
+
+    def merit(group: Iterable[Gpu]) -> tuple[int, int, int]:
+        group = tuple(group)
+        weakest, total = nearness(group)
+        return (-sum(_soft(gpu, promises) for gpu in group), weakest, total)
+
+    if comb(len(ranked), count) <= _MOST_COMBINATIONS:
+        return list(max(combinations(ranked, count), key=merit))
+    groups = [_grown(seed, ranked, count, merit) for seed in ranked]
+    return list(max(groups, key=merit))
+
+
+def _grown(
+    seed: Gpu, ranked: Sequence[Gpu], count: int, merit: Callable[[Iterable[Gpu]], tuple[int, int, int]]
+) -> list[Gpu]:
+    """A group grown from one GPU by the neighbour that fits best, where trying all groups takes too long."""
+    group = [seed]
+    while len(group) < count:
+        rest = [gpu for gpu in ranked if gpu not in group]
+        group.append(max(rest, key=lambda gpu: merit([*group, gpu])))
+    return group
+
+
+def _soft(gpu: Gpu, promises: Mapping[str, Promises]) -> int:
+    return int(isinstance(gpu.uuid, str) and promises.get(gpu.uuid, NOTHING_PROMISED).reserved)
+
+
+def _free_steps(gpu: Gpu) -> int:
+    return 0 if isinstance(gpu.memory, Unknown) else gpu.memory.free_bytes // _MEMORY_STEP_BYTES
+
+
+def _warmth_steps(gpu: Gpu) -> int:
+    # Not known ranks behind every temperature that is.
+    return 100 if isinstance(gpu.temperature_c, Unknown) else gpu.temperature_c // _WARMTH_STEP_C
+
+
+def _place(gpu: Gpu) -> tuple[int, int]:
+    return (gpu.index, -1 if gpu.mig is None else gpu.mig.slot)

@@ -1,0 +1,118 @@
+"""Calls that may never return, made where that costs nothing but themselves.
+
+A driver that hangs does not come back, and a thread inside it cannot be interrupted. So errands run on a
+worker thread and say each call they are about to make. One worker runs them all while all goes well. When a
+call has taken `stall_s`, a second worker takes over the errands that wait; when it has taken its limit, its
+errand is given up and the thread left to its fate: it is a daemon, so the program still ends when told to.
+While a thread is still inside the driver for a key, no other errand with that key sets out.
+"""
+
+import threading
+from collections import deque
+from collections.abc import Callable, Hashable, Sequence
+from typing import Protocol
+
+
+class Errand(Protocol):
+    """A piece of work that keeps its own results."""
+
+    @property
+    def key(self) -> Hashable:
+        """What it is about: two errands with one key never run at once."""
+
+    def run(self, about_to: Callable[[str], None]) -> None:
+        """Do it, and name every call to `about_to` before it is made."""
+
+
+class _Trip:
+    """One errand: what it is doing, and since when."""
+
+    __slots__ = ("doing", "done", "errand", "error", "since_s")
+
+    def __init__(self, errand: Errand) -> None:
+        self.errand = errand
+        self.doing = "the first call"
+        self.since_s: float | None = None
+        self.done = False
+        self.error: Exception | None = None
+
+    def age_s(self, now_s: float) -> float:
+        return 0.0 if self.since_s is None else now_s - self.since_s
+
+
+class Crew:
+    """Runs errands, and gives up those that do not come back."""
+
+    def __init__(self, monotonic_s: Callable[[], float], stall_s: float = 0.05) -> None:
+        self._now = monotonic_s
+        self._stall_s = stall_s
+        self._news = threading.Condition(threading.Lock())
+        self._away: dict[Hashable, _Trip] = {}
+
+    def send(self, errands: Sequence[Errand], limit_s: float) -> dict[Hashable, str]:
+        """Run all; the answer names, by key, what each errand that is not back was doing."""
+        with self._news:
+            late = {key: trip.doing for key, trip in self._away.items()}
+            trips = [_Trip(errand) for errand in errands if errand.key not in late]
+            todo = deque(trips)
+            if todo:
+                self._hire(todo)
+            under_way = trips
+            while under_way:
+                self._news.wait(self._patience_s(under_way, todo, limit_s))
+                now = self._now()
+                under_way = [trip for trip in under_way if not trip.done]
+                for trip in under_way:
+                    if trip.age_s(now) >= limit_s:
+                        self._away[trip.errand.key] = trip
+                        late[trip.errand.key] = trip.doing
+                under_way = [trip for trip in under_way if trip.errand.key not in late]
+                if todo and all(trip.age_s(now) >= self._stall_s for trip in trips if _running(trip)):
+                    self._hire(todo)
+        for trip in trips:
+            if trip.error is not None:
+                raise trip.error
+        keys = {errand.key for errand in errands}
+        return {key: doing for key, doing in late.items() if key in keys}
+
+    def all_back(self) -> bool:
+        """Whether no thread is still inside the driver."""
+        with self._news:
+            return not self._away
+
+    def _patience_s(self, under_way: Sequence[_Trip], todo: deque[_Trip], limit_s: float) -> float:
+        if todo:
+            return self._stall_s
+        now = self._now()
+        return max(0.001, limit_s - max(trip.age_s(now) for trip in under_way))
+
+    def _hire(self, todo: deque[_Trip]) -> None:
+        threading.Thread(target=self._work, args=(todo,), name="fallow-driver", daemon=True).start()
+
+    def _work(self, todo: deque[_Trip]) -> None:
+        while True:
+            with self._news:
+                if not todo:
+                    self._news.notify_all()
+                    return
+                trip = todo.popleft()
+                trip.since_s = self._now()
+            self._go(trip)
+            with self._news:
+                trip.done = True
+                if self._away.pop(trip.errand.key, None) is not None:
+                    return
+
+    def _go(self, trip: _Trip) -> None:
+        def about_to(call: str) -> None:
+            trip.doing = call
+            trip.since_s = self._now()
+
+        try:
+            trip.errand.run(about_to)
+        except Exception as error:  # noqa: BLE001  raised again where the errand was sent from
+            trip.error = error
+
+
+def _running(trip: _Trip) -> bool:
+    return trip.since_s is not None and not trip.done

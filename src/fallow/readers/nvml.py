@@ -1,0 +1,373 @@
+"""The only file that imports pynvml: NVIDIA's calls, their quirks, and what their errors mean.
+
+Every value alone may be Unknown. Errors mean different things, and are told apart here:
+
+    NOT_SUPPORTED         the card has no such thing                   -> Unknown, the card is well
+    NO_PERMISSION         the driver does not let us                   -> Unknown, the card is well
+    FUNCTION_NOT_FOUND    the driver is older than the call            -> Unknown, the card is well
+    NOT_FOUND             nothing happened since the last look         -> none, which is a fact
+    GPU_IS_LOST, RESET    the card is off the bus or needs a reset     -> trouble: trust nothing of it
+    anything else         the driver itself does not know              -> Unknown, with its words
+"""
+
+from collections.abc import Callable, Sequence
+from math import isnan
+from typing import Any
+
+import pynvml
+
+from fallow.core.errors import NoDriver
+from fallow.core.gpu import Counters, Holder, Memory, Recent
+from fallow.core.unknown import Unknown
+
+AboutTo = Callable[[str], None]
+Handle = Any
+"""What the driver hands out: a pointer, a struct, a number."""
+
+_WHY = {
+    pynvml.NVML_ERROR_NOT_SUPPORTED: "the card does not support it",
+    pynvml.NVML_ERROR_NO_PERMISSION: "the driver does not permit it",
+    pynvml.NVML_ERROR_FUNCTION_NOT_FOUND: "the driver is too old for it",
+}
+_TROUBLE = {
+    pynvml.NVML_ERROR_GPU_IS_LOST: "the card is lost: it has fallen off the bus",
+    pynvml.NVML_ERROR_RESET_REQUIRED: "the card needs a reset",
+}
+_THROTTLED_BY = {
+    0x02: "application clocks",
+    0x04: "power cap",
+    0x08: "hardware slowdown",
+    0x10: "sync boost",
+    0x20: "software thermal",
+    0x40: "hardware thermal",
+    0x80: "power brake",
+    0x100: "display clocks",
+}
+_NVLINK = 100
+_NEARNESS = {  # by the nearest common ancestor; NVLink beats them all
+    pynvml.NVML_TOPOLOGY_INTERNAL: 60,
+    pynvml.NVML_TOPOLOGY_SINGLE: 50,
+    pynvml.NVML_TOPOLOGY_MULTIPLE: 40,
+    pynvml.NVML_TOPOLOGY_HOSTBRIDGE: 30,
+    pynvml.NVML_TOPOLOGY_NODE: 20,
+    pynvml.NVML_TOPOLOGY_SYSTEM: 10,
+}
+# What an empty card uses: some MiB for the driver, in the newer accounting. The older one counts what the
+# firmware reserves as used, which grows with the card. A CUDA context takes more than either.
+_FLOOR_BYTES = 64 * 2**20
+_FLOOR_SHARE_WITH_RESERVED = 0.02
+_GPM_METRICS = (
+    pynvml.NVML_GPM_METRIC_SM_UTIL,
+    pynvml.NVML_GPM_METRIC_SM_OCCUPANCY,
+    pynvml.NVML_GPM_METRIC_ANY_TENSOR_UTIL,
+    pynvml.NVML_GPM_METRIC_DRAM_BW_UTIL,
+    pynvml.NVML_GPM_METRIC_PCIE_RX_PER_SEC,
+    pynvml.NVML_GPM_METRIC_PCIE_TX_PER_SEC,
+)
+_NEEDS_TWO_LOOKS = Unknown("hardware counters need two looks")
+
+
+class CardInTrouble(Exception):
+    """The card as a whole cannot be trusted."""
+
+
+class Ask:
+    """Asks the driver: names each call before it is made, and turns its error into what it means."""
+
+    __slots__ = ("_about_to",)
+
+    def __init__(self, about_to: AboutTo) -> None:
+        self._about_to = about_to
+
+    def __call__(self, call: Callable[..., Any], *args: object, not_found: object = None) -> Handle:
+        name = call.__name__
+        self._about_to(name)
+        try:
+            return call(*args)
+        except pynvml.NVMLError as error:
+            code = error.value
+            if code in _TROUBLE:
+                raise CardInTrouble(_TROUBLE[code]) from None
+            if code == pynvml.NVML_ERROR_NOT_FOUND and not_found is not None:
+                return not_found
+            return Unknown(_WHY.get(code) or f"the driver answered '{error}' to {name}")
+
+
+def connect(about_to: AboutTo) -> int:
+    """Start NVML; the number of cards. Without a driver, a sentence that says what to do."""
+    about_to("nvmlInit")
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError as error:
+        raise NoDriver(_no_driver(error)) from None
+    about_to("nvmlDeviceGetCount")
+    try:
+        return int(pynvml.nvmlDeviceGetCount())
+    except pynvml.NVMLError as error:
+        raise NoDriver(f"the NVIDIA driver cannot count its GPUs: {error}") from None
+
+
+def disconnect(about_to: AboutTo) -> None:
+    """Let go of NVML."""
+    about_to("nvmlShutdown")
+    try:
+        pynvml.nvmlShutdown()
+    except pynvml.NVMLError:
+        return  # the driver went away before us, which is what was wanted
+
+
+def _no_driver(error: Handle) -> str:
+    match error.value:
+        case pynvml.NVML_ERROR_LIBRARY_NOT_FOUND:
+            return "no NVIDIA driver here (libnvidia-ml.so.1 is not found)"
+        case pynvml.NVML_ERROR_DRIVER_NOT_LOADED:
+            return "the NVIDIA driver is not loaded"
+        case pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH:
+            return "the NVIDIA driver and its library have different versions; reload the driver or reboot"
+        case pynvml.NVML_ERROR_NO_PERMISSION:
+            return "the NVIDIA driver does not let this user in"
+        case _:
+            return f"the NVIDIA driver does not start: {error}"
+
+
+def handle_of_card(ask: Ask, index: int) -> Handle:
+    """The driver's handle of a card, or Unknown."""
+    return ask(pynvml.nvmlDeviceGetHandleByIndex, index)
+
+
+def mig_handles(ask: Ask, handle: Handle) -> dict[int, Any] | None:
+    """The handles of the MIG instances by slot; None where the card is not in MIG mode."""
+    mode = ask(pynvml.nvmlDeviceGetMigMode, handle)
+    if isinstance(mode, Unknown):
+        if mode.why in (_WHY[pynvml.NVML_ERROR_NOT_SUPPORTED], _WHY[pynvml.NVML_ERROR_FUNCTION_NOT_FOUND]):
+            return None
+        raise CardInTrouble(f"whether it is in MIG mode is {mode}")
+    if mode[0] != pynvml.NVML_DEVICE_MIG_ENABLE:
+        return None
+    slots = ask(pynvml.nvmlDeviceGetMaxMigDeviceCount, handle)
+    if isinstance(slots, Unknown):
+        raise CardInTrouble(f"how many MIG instances it has is {slots}")
+    hole = Unknown("an empty slot")
+    found = {
+        slot: ask(pynvml.nvmlDeviceGetMigDeviceHandleByIndex, handle, slot, not_found=hole) for slot in range(slots)
+    }
+    return {slot: instance for slot, instance in found.items() if instance is not hole}
+
+
+def instance_id(ask: Ask, handle: Handle) -> int | Unknown:
+    """The id of the GPU instance that a MIG device belongs to."""
+    return ask(pynvml.nvmlDeviceGetGpuInstanceId, handle)  # type: ignore[no-any-return]
+
+
+def identity(ask: Ask, handle: Handle) -> dict[str, Any]:
+    """What never changes of a device."""
+    return {"uuid": ask(pynvml.nvmlDeviceGetUUID, handle), "name": ask(pynvml.nvmlDeviceGetName, handle)}
+
+
+def minor(ask: Ask, handle: Handle) -> int | Unknown:
+    """The N of /dev/nvidiaN, which need not be the index."""
+    return ask(pynvml.nvmlDeviceGetMinorNumber, handle)  # type: ignore[no-any-return]
+
+
+def utilization(ask: Ask, handle: Handle) -> dict[str, Any]:
+    """How much ran, and how much memory traffic there was, at one instant."""
+    rates = ask(pynvml.nvmlDeviceGetUtilizationRates, handle)
+    if isinstance(rates, Unknown):
+        return {"utilization": rates, "memory_utilization": rates}
+    return {"utilization": rates.gpu / 100, "memory_utilization": rates.memory / 100}
+
+
+def memory(ask: Ask, handle: Handle) -> Memory | Unknown:
+    """Memory, with the firmware's share kept apart where the driver can."""
+    info = ask(pynvml.nvmlDeviceGetMemoryInfo, handle, pynvml.nvmlMemory_v2)
+    if not isinstance(info, Unknown):
+        return Memory(info.total, info.used, info.free, _FLOOR_BYTES)
+    older = ask(pynvml.nvmlDeviceGetMemoryInfo, handle)
+    if isinstance(older, Unknown):
+        return older
+    floor = max(_FLOOR_BYTES, int(older.total * _FLOOR_SHARE_WITH_RESERVED))
+    return Memory(older.total, older.used, older.free, floor)
+
+
+def holders(ask: Ask, handle: Handle) -> tuple[Holder, ...] | Unknown:
+    """All processes on the device. A kind of process that the card does not support has none, save computing."""
+    found: dict[int, Holder] = {}
+    for number, call in enumerate(
+        (
+            pynvml.nvmlDeviceGetComputeRunningProcesses,
+            pynvml.nvmlDeviceGetGraphicsRunningProcesses,
+            pynvml.nvmlDeviceGetMPSComputeRunningProcesses,
+        )
+    ):
+        listed = ask(call, handle)
+        if isinstance(listed, Unknown):
+            absent = listed.why in (
+                _WHY[pynvml.NVML_ERROR_NOT_SUPPORTED],
+                _WHY[pynvml.NVML_ERROR_FUNCTION_NOT_FOUND],
+            )
+            if number > 0 and absent:
+                continue
+            return listed
+        for process in listed:
+            found.setdefault(process.pid, Holder(process.pid, _process_memory(process.usedGpuMemory)))
+    return tuple(found.values())
+
+
+def _process_memory(used: int | None) -> int | Unknown:
+    return Unknown("the driver does not tell memory by process") if used is None else used
+
+
+def temperature_c(ask: Ask, handle: Handle) -> int | Unknown:
+    """Of the chip."""
+    return ask(pynvml.nvmlDeviceGetTemperature, handle, pynvml.NVML_TEMPERATURE_GPU)  # type: ignore[no-any-return]
+
+
+def power_and_clocks(ask: Ask, handle: Handle) -> dict[str, Any]:
+    """Power, its limit, clocks and what holds them down."""
+    reasons = ask(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons, handle)
+    if not isinstance(reasons, Unknown):
+        reasons = tuple(name for bit, name in _THROTTLED_BY.items() if reasons & bit)
+    return {
+        "power_w": _scaled(ask(pynvml.nvmlDeviceGetPowerUsage, handle), 0.001),
+        "power_limit_w": _scaled(ask(pynvml.nvmlDeviceGetEnforcedPowerLimit, handle), 0.001),
+        "sm_clock_mhz": ask(pynvml.nvmlDeviceGetClockInfo, handle, pynvml.NVML_CLOCK_SM),
+        "memory_clock_mhz": ask(pynvml.nvmlDeviceGetClockInfo, handle, pynvml.NVML_CLOCK_MEM),
+        "throttled_by": reasons,
+    }
+
+
+def pcie(ask: Ask, handle: Handle) -> dict[str, Any]:
+    """Traffic on the bus. The driver counts for 20 ms in each call, so ask only when it matters."""
+    rx = ask(pynvml.nvmlDeviceGetPcieThroughput, handle, pynvml.NVML_PCIE_UTIL_RX_BYTES)
+    tx = ask(pynvml.nvmlDeviceGetPcieThroughput, handle, pynvml.NVML_PCIE_UTIL_TX_BYTES)
+    return {
+        "pcie_rx_bytes_per_s": _scaled(rx, 1024),
+        "pcie_tx_bytes_per_s": _scaled(tx, 1024),
+    }
+
+
+class History:
+    """What the driver sampled of one card since we last asked."""
+
+    def __init__(self) -> None:
+        self._seen_us = 0
+        self._processes_seen_us = 0
+
+    def recent(self, ask: Ask, handle: Handle) -> Recent | Unknown:
+        """Utilization samples since the last look; on the first one, all that the driver kept (about 14 s)."""
+        since = self._seen_us
+        answer = ask(
+            pynvml.nvmlDeviceGetSamples,
+            handle,
+            pynvml.NVML_GPU_UTILIZATION_SAMPLES,
+            since,
+            not_found=Unknown("the driver has no sample since the last look"),
+        )
+        if isinstance(answer, Unknown):
+            return answer
+        samples = [sample for sample in answer[1] if sample.timeStamp > since]
+        if not samples:
+            return Unknown("the driver has no sample since the last look")
+        self._seen_us = max(sample.timeStamp for sample in samples)
+        first = since or min(sample.timeStamp for sample in samples)
+        values = [sample.sampleValue.uiVal / 100 for sample in samples]
+        return Recent((self._seen_us - first) / 1e6, sum(values) / len(values), max(values))
+
+    def by_process(self, ask: Ask, handle: Handle, found: Sequence[Holder]) -> dict[int, float | Unknown]:
+        """How much of the time each holder ran. NOT_FOUND means that none did."""
+        samples = ask(pynvml.nvmlDeviceGetProcessUtilization, handle, self._processes_seen_us, not_found=())
+        if isinstance(samples, Unknown):
+            return {holder.pid: samples for holder in found}
+        ran: dict[int, float | Unknown] = {holder.pid: 0.0 for holder in found}
+        for sample in samples:
+            self._processes_seen_us = max(self._processes_seen_us, sample.timeStamp)
+            before = ran.get(sample.pid)
+            # Some drivers leave rubbish above 100 in slots that they did not fill.
+            if isinstance(before, float) and sample.smUtil <= 100:
+                ran[sample.pid] = max(before, sample.smUtil / 100)
+        return ran
+
+
+class HardwareCounters:
+    """GPM, on Hopper and newer: what the card really did between two looks."""
+
+    def __init__(self) -> None:
+        self._samples: list[Handle] = []
+        self._taken = 0
+        self._unsupported: Unknown | None = None
+
+    def read(self, ask: Ask, handle: Handle, gpu_instance: int | None) -> dict[str, Any]:
+        """The counters; for a MIG instance `handle` is its card's and `gpu_instance` its id."""
+        missing = self._prepare(ask, handle) if not self._samples else None
+        if missing is None:
+            missing = self._take(ask, handle, gpu_instance)
+        if missing is None:
+            return self._between(ask)
+        return {"counters": missing, "pcie_rx_bytes_per_s": missing, "pcie_tx_bytes_per_s": missing}
+
+    def _prepare(self, ask: Ask, handle: Handle) -> Unknown | None:
+        if self._unsupported is not None:
+            return self._unsupported
+        support = ask(pynvml.nvmlGpmQueryDeviceSupport, handle)
+        if isinstance(support, Unknown):
+            return support
+        if not support.isSupportedDevice:
+            self._unsupported = Unknown("the card has no such counters (Hopper and newer have)")
+            return self._unsupported
+        pair = [ask(pynvml.nvmlGpmSampleAlloc), ask(pynvml.nvmlGpmSampleAlloc)]
+        for sample in pair:
+            if isinstance(sample, Unknown):
+                return sample
+        self._samples = pair
+        return None
+
+    def _take(self, ask: Ask, handle: Handle, gpu_instance: int | None) -> Unknown | None:
+        self._samples.reverse()
+        latest = self._samples[1]
+        if gpu_instance is None:
+            taken = ask(pynvml.nvmlGpmSampleGet, handle, latest)
+        else:
+            taken = ask(pynvml.nvmlGpmMigSampleGet, handle, gpu_instance, latest)
+        if isinstance(taken, Unknown):
+            self._taken = 0
+            return taken
+        self._taken += 1
+        return None if self._taken > 1 else _NEEDS_TWO_LOOKS
+
+    def _between(self, ask: Ask) -> dict[str, Any]:
+        request = pynvml.c_nvmlGpmMetricsGet_t()
+        request.version = pynvml.NVML_GPM_METRICS_GET_VERSION
+        request.numMetrics = len(_GPM_METRICS)
+        request.sample1, request.sample2 = self._samples
+        for slot, metric in enumerate(_GPM_METRICS):
+            request.metrics[slot].metricId = metric
+        answer = ask(pynvml.nvmlGpmMetricsGet, request)
+        if isinstance(answer, Unknown):
+            return {"counters": answer, "pcie_rx_bytes_per_s": answer, "pcie_tx_bytes_per_s": answer}
+        sm, occupancy, tensor, dram, rx, tx = (_metric(answer.metrics[slot]) for slot in range(len(_GPM_METRICS)))
+        return {
+            "counters": Counters(
+                _scaled(sm, 0.01), _scaled(occupancy, 0.01), _scaled(tensor, 0.01), _scaled(dram, 0.01)
+            ),
+            "pcie_rx_bytes_per_s": _scaled(rx, 2**20),
+            "pcie_tx_bytes_per_s": _scaled(tx, 2**20),
+        }
+
+
+def _metric(metric: Handle) -> float | Unknown:
+    if metric.nvmlReturn != pynvml.NVML_SUCCESS or isnan(metric.value):
+        return Unknown("the card does not count it")
+    return float(metric.value)
+
+
+def _scaled(value: float | Unknown, scale: float) -> float | Unknown:
+    return value if isinstance(value, Unknown) else value * scale
+
+
+def nearness(ask: Ask, one: Handle, other: Handle) -> int | None:
+    """How well two cards are connected: NVLink first, then by the nearest common ancestor."""
+    status = ask(pynvml.nvmlDeviceGetP2PStatus, one, other, pynvml.NVML_P2P_CAPS_INDEX_NVLINK)
+    if status == pynvml.NVML_P2P_STATUS_OK:
+        return _NVLINK
+    level = ask(pynvml.nvmlDeviceGetTopologyCommonAncestor, one, other)
+    return None if isinstance(level, Unknown) else _NEARNESS.get(level)

@@ -1,0 +1,250 @@
+"""Eyes on NVIDIA cards: one errand for each card, so that one that hangs or is lost costs only itself."""
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+from fallow.core.errors import NoDriver
+from fallow.core.gpu import Gpu, Holder, Place, Snapshot
+from fallow.core.ports import Clock, Depth, Links
+from fallow.core.unknown import NOT_ASKED, Unknown
+from fallow.readers import nvml
+from fallow.readers.crew import Crew
+from fallow.readers.proc import Proc
+
+_OPENING_TAKES = 10  # times the limit of a plain call: a card without persistence mode wakes up for seconds
+_LOOKS_HUNG_ABOVE = 0.9  # utilization from which bus traffic tells copies from a hang
+_MIG_HAS_NONE = Unknown("the driver does not tell it of MIG instances")
+_REQUIRED = {field.name for field in fields(Gpu) if field.name not in ("index", "trouble", "mig")}
+
+
+@dataclass(slots=True)
+class _Device:
+    """A card or a MIG instance, and what is kept of it between two looks."""
+
+    handle: nvml.Handle
+    identity: dict[str, Any] = field(default_factory=dict)
+    history: nvml.History = field(default_factory=nvml.History)
+    counters: nvml.HardwareCounters = field(default_factory=nvml.HardwareCounters)
+
+
+class _Card:
+    """One physical card, kept between looks."""
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+        self.device: _Device | None = None
+        self.instances: dict[str, _Device] = {}
+
+    @property
+    def opened(self) -> bool:
+        return self.device is not None and "uuid" in self.device.identity
+
+
+class _Row:
+    """The facts of one GPU as they come in; those that never came are told why."""
+
+    def __init__(self, index: int, mig: Place | None = None, **facts: object) -> None:
+        self.index = index
+        self.mig = mig
+        self.facts: dict[str, Any] = facts
+
+    def gpu(self, trouble: str | None, missing: Unknown) -> Gpu:
+        facts = dict(self.facts)  # a thread that comes back late may still be adding to them
+        rest = {name: missing for name in _REQUIRED if name not in facts}
+        return Gpu(index=self.index, mig=self.mig, trouble=trouble, **facts, **rest)
+
+
+class _LookAtCard:
+    """The errand of reading one card with all its instances."""
+
+    def __init__(self, card: _Card, depth: Depth) -> None:
+        self.key: Hashable = card.index
+        self.card = card
+        self.depth = depth
+        self.rows: list[_Row] = []
+        self.trouble: str | None = None
+
+    def run(self, about_to: nvml.AboutTo) -> None:
+        """Read everything; what was read before something broke is kept."""
+        try:
+            self._read(nvml.Ask(about_to))
+        except nvml.CardInTrouble as trouble:
+            self.trouble = str(trouble)
+
+    def gpus(self, late: str | None, limit_s: float) -> list[Gpu]:
+        """What is known, given the call that did not come back, if one did not."""
+        trouble, missing = self.trouble, Unknown(self.trouble) if self.trouble else NOT_ASKED
+        if late is not None:
+            trouble = f"the driver has not answered {late} for {limit_s:g} s"
+            missing = Unknown(trouble)
+        rows = self.rows or [_Row(self.card.index, **(self.card.device.identity if self.card.device else {}))]
+        return [row.gpu(trouble, missing) for row in list(rows)]
+
+    def _read(self, ask: nvml.Ask) -> None:
+        card = self.card
+        if card.device is None:
+            handle = nvml.handle_of_card(ask, card.index)
+            if isinstance(handle, Unknown):
+                raise nvml.CardInTrouble(handle.why)
+            card.device = _Device(handle)
+        device = card.device
+        if "uuid" not in device.identity or isinstance(device.identity["uuid"], Unknown):
+            device.identity = nvml.identity(ask, device.handle)
+        instances = nvml.mig_handles(ask, device.handle)
+        if instances is None:
+            row = _Row(card.index, **device.identity)
+            self.rows = [row]
+            self._read_device(ask, device, row, None)
+        elif not instances:
+            raise nvml.CardInTrouble("MIG mode is on and it has no instance")
+        else:
+            self._read_instances(ask, device, instances)
+
+    def _read_instances(self, ask: nvml.Ask, parent: _Device, handles: dict[int, nvml.Handle]) -> None:
+        for slot, handle in handles.items():
+            if isinstance(handle, Unknown):
+                self.rows.append(_Row(self.card.index, Place(slot, parent.identity["uuid"], handle), uuid=handle))
+                continue
+            identity = nvml.identity(ask, handle)
+            device = self.card.instances.setdefault(str(identity["uuid"]), _Device(handle))
+            device.handle, device.identity = handle, identity
+            place = Place(slot, parent.identity["uuid"], nvml.instance_id(ask, handle))
+            row = _Row(self.card.index, place, **identity)
+            self.rows.append(row)
+            self._read_device(ask, device, row, parent)
+
+    def _read_device(self, ask: nvml.Ask, device: _Device, row: _Row, parent: _Device | None) -> None:
+        facts, handle = row.facts, device.handle
+        if parent is None:
+            facts.update(nvml.utilization(ask, handle))
+        else:
+            facts.update(utilization=_MIG_HAS_NONE, memory_utilization=_MIG_HAS_NONE)
+        facts["memory"] = nvml.memory(ask, handle)
+        facts["holders"] = nvml.holders(ask, handle)
+        facts["temperature_c"] = nvml.temperature_c(ask, handle if parent is None else parent.handle)
+        if self.depth >= Depth.LOOK:
+            self._look_closely(ask, device, row, parent)
+
+    def _look_closely(self, ask: nvml.Ask, device: _Device, row: _Row, parent: _Device | None) -> None:
+        facts = row.facts
+        body = device if parent is None else parent
+        facts["minor"] = nvml.minor(ask, body.handle)
+        facts.update(nvml.power_and_clocks(ask, body.handle))
+        if parent is None:
+            facts["recent"] = device.history.recent(ask, device.handle)
+            facts["holders"] = _with_load(facts["holders"], ask, device)
+        else:
+            facts["recent"] = _MIG_HAS_NONE
+        instance = row.mig.gpu_instance if row.mig is not None else None
+        if isinstance(instance, Unknown):
+            facts["counters"] = instance
+            return
+        facts.update(device.counters.read(ask, body.handle, instance))
+        load = facts["utilization"]
+        hung = not isinstance(load, Unknown) and load >= _LOOKS_HUNG_ABOVE
+        if isinstance(facts["counters"], Unknown) and hung and parent is None:
+            facts.update(nvml.pcie(ask, device.handle))
+
+
+def _with_load(holders: tuple[Holder, ...] | Unknown, ask: nvml.Ask, device: _Device) -> tuple[Holder, ...] | Unknown:
+    if isinstance(holders, Unknown):
+        return holders
+    ran = device.history.by_process(ask, device.handle, holders)
+    return tuple(replace(holder, utilization=ran[holder.pid]) for holder in holders)
+
+
+class _Connect:
+    """The errand of starting NVML."""
+
+    key: Hashable = "nvml"
+
+    def __init__(self) -> None:
+        self.cards = 0
+
+    def run(self, about_to: nvml.AboutTo) -> None:
+        """Start it and count the cards."""
+        self.cards = nvml.connect(about_to)
+
+
+class _Disconnect:
+    """The errand of letting go of NVML."""
+
+    key: Hashable = "nvml"
+
+    def run(self, about_to: nvml.AboutTo) -> None:
+        """Let go."""
+        nvml.disconnect(about_to)
+
+
+class _Compare:
+    """The errand of asking how cards are connected."""
+
+    key: Hashable = "links"
+
+    def __init__(self, devices: dict[str, _Device]) -> None:
+        self._devices = devices
+        self.found: dict[frozenset[str], int] = {}
+
+    def run(self, about_to: nvml.AboutTo) -> None:
+        """Ask for each pair; a card that fails now is connected to nobody."""
+        ask = nvml.Ask(about_to)
+        names = list(self._devices)
+        for at, one in enumerate(names):
+            for other in names[at + 1 :]:
+                try:
+                    near = nvml.nearness(ask, self._devices[one].handle, self._devices[other].handle)
+                except nvml.CardInTrouble:
+                    continue
+                if near is not None:
+                    self.found[frozenset((one, other))] = near
+
+
+class NvmlEyes:
+    """All NVIDIA cards of this machine through one NVML handle, kept."""
+
+    def __init__(self, host: str, clock: Clock, proc: Proc, limit_s: float) -> None:
+        self._host = host
+        self._clock = clock
+        self._proc = proc
+        self._limit_s = limit_s
+        self._crew = Crew(clock.monotonic_s)
+        start = _Connect()
+        late = self._crew.send([start], limit_s * _OPENING_TAKES)
+        if late:
+            raise NoDriver(f"the NVIDIA driver has not answered {late['nvml']} for {limit_s * _OPENING_TAKES:g} s")
+        if not start.cards:
+            raise NoDriver("the NVIDIA driver is here and has no GPU")
+        self._cards = [_Card(index) for index in range(start.cards)]
+
+    def look(self, depth: Depth) -> Snapshot:
+        """All GPUs now."""
+        at_s, wall_s = self._clock.monotonic_s(), self._clock.wall_s()
+        errands = [_LookAtCard(card, depth) for card in self._cards]
+        limit = self._limit_s if all(card.opened for card in self._cards) else self._limit_s * _OPENING_TAKES
+        late = self._crew.send(errands, limit)
+        gpus = [gpu for errand in errands for gpu in errand.gpus(late.get(errand.key), limit)]
+        return Snapshot(self._host, simulated=False, at_s=at_s, wall_s=wall_s, gpus=tuple(gpus))
+
+    def links(self, gpus: Sequence[Gpu]) -> Links:
+        """How the given cards are connected; instances of one card are as near as can be."""
+        by_uuid = {card.device.identity.get("uuid"): card.device for card in self._cards if card.device is not None}
+        wanted = {gpu.uuid: by_uuid[gpu.uuid] for gpu in gpus if isinstance(gpu.uuid, str) and gpu.uuid in by_uuid}
+        errand = _Compare(wanted)
+        late = self._crew.send([errand], self._limit_s)
+        return {} if late else dict(errand.found)
+
+    def describe(self, snapshot: Snapshot) -> Snapshot:
+        """The same, with what /proc knows of each holder."""
+        return replace(snapshot, gpus=tuple(_described(gpu, self._proc) for gpu in snapshot.gpus))
+
+    def close(self) -> None:
+        """Let go of NVML, unless a call is still inside it: then nothing would come back."""
+        if self._crew.all_back():
+            self._crew.send([_Disconnect()], self._limit_s)
+
+
+def _described(gpu: Gpu, proc: Proc) -> Gpu:
+    if isinstance(gpu.holders, Unknown):
+        return gpu
+    return replace(gpu, holders=tuple(proc.describe(holder) for holder in gpu.holders))

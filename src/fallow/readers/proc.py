@@ -1,0 +1,164 @@
+"""The only file that reads /proc: who a process is, whose, and what it belongs to.
+
+A process is its pid and its birth, in clock ticks since boot: a pid alone may be somebody else by now.
+"""
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pwd import getpwuid
+
+from fallow.core.gpu import Holder
+from fallow.core.unknown import Unknown
+
+# Docker, containerd, CRI-O and Podman all name the cgroup of a container by its 64 hex digits.
+_CONTAINER = re.compile(r"([0-9a-f]{64})")
+_SLURM_JOB = re.compile(r"slurm.*?/job_(\d+)")
+_POD = re.compile(r"pod([0-9a-f]{8}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{12}|[0-9a-f]{32})")
+_ELSEWHERE = Unknown("not in this machine's /proc: another pid namespace, or it has just ended")
+
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+
+
+@dataclass(frozen=True, slots=True)
+class Stat:
+    """The line of /proc/PID/stat, as far as anybody here needs it."""
+
+    pid: int
+    parent: int
+    birth: int
+    cpu_ticks: int
+    resident_bytes: int
+    state: str
+
+
+class Proc:
+    """A /proc; the root is a parameter, so that tests bring their own."""
+
+    def __init__(self, root: str = "/proc") -> None:
+        self._root = root
+
+    def pids(self) -> list[int]:
+        """All processes that can be seen."""
+        return [int(name) for name in os.listdir(self._root) if name.isdigit()]
+
+    def stat(self, pid: int) -> Stat | None:
+        """Birth, parent, CPU and memory; None if there is no such process."""
+        raw = self._read(pid, "stat")
+        if raw is None:
+            return None
+        # The command in parentheses may hold spaces and parentheses itself; the last one closes it.
+        rest = raw[raw.rindex(b")") + 2 :].split()
+        return Stat(
+            pid=pid,
+            state=rest[0].decode(),
+            parent=int(rest[1]),
+            cpu_ticks=int(rest[11]) + int(rest[12]),
+            birth=int(rest[19]),
+            resident_bytes=int(rest[21]) * PAGE_BYTES,
+        )
+
+    def environ(self, pid: int) -> dict[str, str] | None:
+        """The environment that the process was started with; None if it is gone or not ours to read."""
+        raw = self._read(pid, "environ")
+        if raw is None:
+            return None
+        pairs = (entry.partition(b"=") for entry in raw.split(b"\0") if entry)
+        return {os.fsdecode(name): os.fsdecode(value) for name, _, value in pairs}
+
+    def ancestors(self, pid: int) -> Iterator[int]:
+        """The parent of the process, its parent, and so on."""
+        seen = {pid}
+        stat = self.stat(pid)
+        while stat is not None and stat.parent > 0 and stat.parent not in seen:
+            seen.add(stat.parent)
+            yield stat.parent
+            stat = self.stat(stat.parent)
+
+    def descendants(self, pid: int) -> list[Stat]:
+        """All processes below this one, parents before their children."""
+        children: dict[int, list[Stat]] = {}
+        for other in self.pids():
+            stat = self.stat(other)
+            if stat is not None:
+                children.setdefault(stat.parent, []).append(stat)
+        found: list[Stat] = []
+        todo = [pid]
+        while todo:
+            below = children.get(todo.pop(), [])
+            found.extend(below)
+            todo.extend(stat.pid for stat in below)
+        return found
+
+    def command(self, pid: int) -> str | Unknown:
+        """The command line; the name in brackets where there is none, as for kernel threads."""
+        raw = self._read(pid, "cmdline")
+        if raw is None:
+            return _ELSEWHERE
+        words = raw.rstrip(b"\0").replace(b"\0", b" ").decode(errors="replace").strip()
+        if words:
+            return words
+        name = self._read(pid, "comm")
+        return _ELSEWHERE if name is None else f"[{name.decode(errors='replace').strip()}]"
+
+    def user(self, pid: int) -> str | Unknown:
+        """The login name of the owner, or the number where it has none."""
+        try:
+            uid = os.stat(f"{self._root}/{pid}").st_uid
+        except OSError:
+            return _ELSEWHERE
+        return user_name(uid)
+
+    def describe(self, holder: Holder) -> Holder:
+        """The same holder with what /proc knows of it. One that /proc does not have is still a holder."""
+        stat = self.stat(holder.pid)
+        if stat is None:
+            return replace(
+                holder,
+                birth=_ELSEWHERE,
+                user=_ELSEWHERE,
+                command=_ELSEWHERE,
+                container=_ELSEWHERE,
+                slurm_job=_ELSEWHERE,
+                kubernetes_pod=_ELSEWHERE,
+            )
+        cgroup = self._read(holder.pid, "cgroup")
+        return replace(
+            holder,
+            birth=stat.birth,
+            user=self.user(holder.pid),
+            command=self.command(holder.pid),
+            container=_first(_CONTAINER, cgroup),
+            slurm_job=_first(_SLURM_JOB, cgroup),
+            kubernetes_pod=_pod(cgroup),
+        )
+
+    def _read(self, pid: int, name: str) -> bytes | None:
+        try:
+            with open(f"{self._root}/{pid}/{name}", "rb") as file:
+                return file.read()
+        except OSError:
+            return None
+
+
+def user_name(uid: int) -> str:
+    """The login name of a user, or the number where it has none."""
+    try:
+        return getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
+def _first(pattern: re.Pattern[str], cgroup: bytes | None) -> str | Unknown | None:
+    if cgroup is None:
+        return _ELSEWHERE
+    match = pattern.search(cgroup.decode(errors="replace"))
+    return match[1] if match else None
+
+
+def _pod(cgroup: bytes | None) -> str | Unknown | None:
+    pod = _first(_POD, cgroup)
+    # systemd's cgroup driver writes the dashes of the pod's UID as underscores.
+    return pod.replace("_", "-") if isinstance(pod, str) else pod

@@ -1,0 +1,1 @@
+"""What the stand-in library promises, held against the real Python binding and its users."""

@@ -1,0 +1,125 @@
+"""A process that reads through the stand-in library on behalf of a test.
+
+The library is loaded by its name alone, once in a process and for good; reading in another
+process keeps it out of the one that runs the tests.
+"""
+
+import contextlib
+import ctypes
+import os
+import pathlib
+import pickle
+import subprocess
+import sys
+import types
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pynvml
+
+
+class Ref:
+    """A handle that lives in the reading process."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+class Reader:
+    """Calls of the binding, made in a process of its own: reader.nvmlDeviceGetCount()."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        path = os.pathsep.join(entry for entry in sys.path if entry)
+        self._process = subprocess.Popen(
+            [sys.executable, str(pathlib.Path(__file__).resolve()), __name__],
+            env={**os.environ, **environ, "PYTHONPATH": path},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def _ask(self, target: Any, args: tuple[Any, ...]) -> Any:
+        assert self._process.stdin is not None and self._process.stdout is not None
+        pickle.dump((target, args), self._process.stdin)
+        self._process.stdin.flush()
+        outcome, value = pickle.load(self._process.stdout)
+        if outcome == "nvml":
+            raise pynvml.NVMLError(value)
+        if outcome == "failed":
+            raise AssertionError(value)
+        return value
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        if not name.startswith("nvml"):
+            raise AttributeError(name)
+        return lambda *args: self._ask(name, args)
+
+    def run(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Run a function of an importable module over there."""
+        return self._ask(function, args)
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+
+def code_of(call: Callable[[], Any]) -> int:
+    """The NVML code that a call ends with."""
+    try:
+        call()
+    except pynvml.NVMLError as error:
+        return int(error.value)
+    return int(pynvml.NVML_SUCCESS)
+
+
+class _Server:
+    def __init__(self) -> None:
+        self.kept: list[Any] = []
+
+    def unpack(self, value: Any) -> Any:
+        return self.kept[value.number] if isinstance(value, Ref) else value
+
+    def pack(self, value: Any) -> Any:
+        if isinstance(value, ctypes._Pointer):
+            self.kept.append(value)
+            return Ref(len(self.kept) - 1)
+        if isinstance(value, ctypes.Structure):
+            fields = {f[0]: self.pack(getattr(value, f[0])) for f in value._fields_}
+            return types.SimpleNamespace(**fields)
+        if isinstance(value, ctypes._SimpleCData):
+            return value.value
+        if isinstance(value, ctypes.Union):
+            return value.uiVal
+        if isinstance(value, ctypes.Array | list | tuple):
+            return [self.pack(item) for item in value]
+        if type(value).__name__ == "nvmlFriendlyObject":
+            return types.SimpleNamespace(**vars(value))
+        return value
+
+    def answer(self, target: Any, args: tuple[Any, ...]) -> tuple[str, Any]:
+        function = getattr(pynvml, target) if isinstance(target, str) else target
+        try:
+            return "ok", self.pack(function(*map(self.unpack, args)))
+        except pynvml.NVMLError as error:
+            return "nvml", error.value
+        except Exception as error:
+            return "failed", repr(error)
+
+
+def serve() -> None:
+    """Answer requests until nobody asks any more."""
+    server = _Server()
+    replies = sys.stdout.buffer
+    with contextlib.suppress(EOFError, BrokenPipeError):
+        while True:
+            target, args = pickle.load(sys.stdin.buffer)
+            pickle.dump(server.answer(target, args), replies)
+            replies.flush()
+
+
+if __name__ == "__main__":
+    # Handles must be of the one class that the other side knows by this module's name.
+    __import__(sys.argv[1], fromlist=["serve"]).serve()
