@@ -197,14 +197,16 @@ def _look_for_torn_lists(stop: pathlib.Path) -> int:
         pynvml.nvmlInit()
         handle = pynvml.nvmlDeviceGetHandleByIndex(0)
         while not stop.exists():
-            name = pynvml.nvmlDeviceGetName(handle)
-            if len(set(name)) > 1:
+            if len(set(pynvml.nvmlDeviceGetName(handle))) > 1:
                 return 1
-            found = pynvml.nvmlDeviceGetComputeRunningProcesses(handle)
+            try:
+                found = pynvml.nvmlDeviceGetComputeRunningProcesses(handle)
+            except pynvml.NVMLError_InsufficientSize:
+                continue  # the list grew between the binding's two calls
             pids = {p.pid for p in found}
             memory = {p.usedGpuMemory for p in found}
             if pids != memory or len(pids) > 1 or (found and len(found) != found[0].pid % 64 + 1):
                 return 2
-    except Exception:
+    except pynvml.NVMLError:
         return 3
     return 0

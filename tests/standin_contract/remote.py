@@ -29,9 +29,10 @@ class Reader:
     """Calls of the binding, made in a process of its own: reader.nvmlDeviceGetCount()."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
-        path = os.pathsep.join(entry for entry in sys.path if entry)
+        root = pathlib.Path(__file__).resolve().parents[__name__.count(".")]
+        path = os.pathsep.join([str(root), *filter(None, sys.path)])
         self._process = subprocess.Popen(
-            [sys.executable, str(pathlib.Path(__file__).resolve()), __name__],
+            [sys.executable, "-c", f"import {__name__} as remote; remote.serve()"],
             env={**os.environ, **environ, "PYTHONPATH": path},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -42,7 +43,8 @@ class Reader:
         return self._process.pid
 
     def _ask(self, target: Any, args: tuple[Any, ...]) -> Any:
-        assert self._process.stdin is not None and self._process.stdout is not None
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
         pickle.dump((target, args), self._process.stdin)
         self._process.stdin.flush()
         outcome, value = pickle.load(self._process.stdout)
@@ -89,6 +91,8 @@ class _Server:
         if isinstance(value, ctypes.Structure):
             fields = {f[0]: self.pack(getattr(value, f[0])) for f in value._fields_}
             return types.SimpleNamespace(**fields)
+        if isinstance(value, bytes):
+            return value.decode()
         if isinstance(value, ctypes._SimpleCData):
             return value.value
         if isinstance(value, ctypes.Union):
@@ -105,7 +109,7 @@ class _Server:
             return "ok", self.pack(function(*map(self.unpack, args)))
         except pynvml.NVMLError as error:
             return "nvml", error.value
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  whatever it was, the test is to be told
             return "failed", repr(error)
 
 
@@ -118,8 +122,3 @@ def serve() -> None:
             target, args = pickle.load(sys.stdin.buffer)
             pickle.dump(server.answer(target, args), replies)
             replies.flush()
-
-
-if __name__ == "__main__":
-    # Handles must be of the one class that the other side knows by this module's name.
-    __import__(sys.argv[1], fromlist=["serve"]).serve()

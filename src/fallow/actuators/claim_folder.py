@@ -6,7 +6,6 @@ somebody else there, so a file is opened without it first and created only where
 
 import errno
 import os
-import re
 import stat
 from collections.abc import Mapping
 
@@ -16,7 +15,6 @@ _SHARED = "/run/lock"
 _OURS = "/run/lock/fallow"
 _ELSEWHERE = "/tmp/fallow-claims"  # noqa: S108  shared on purpose; opened without following links
 _OPEN_TO_ALL = 0o1777
-_UNSAFE = re.compile(r"[^A-Za-z0-9-]")
 
 
 def folder_path(environ: Mapping[str, str]) -> str:
@@ -48,7 +46,7 @@ class ClaimFolder:
 
     def open(self, name: str) -> int:
         """A file of the folder for reading and writing, made if it is not there."""
-        safe = _UNSAFE.sub("_", name)
+        safe = _file_name(name)
         flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
         try:
             fd = self._open_or_create(safe, flags)
@@ -63,7 +61,7 @@ class ClaimFolder:
         """A file of the folder for reading only; None where nobody made one yet."""
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
         try:
-            return os.open(_UNSAFE.sub("_", name), flags, dir_fd=self._fd)
+            return os.open(_file_name(name), flags, dir_fd=self._fd)
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -72,7 +70,7 @@ class ClaimFolder:
     def still_there(self, name: str, fd: int) -> bool:
         """Whether the open file is still the one that others find under its name."""
         try:
-            found = os.stat(_UNSAFE.sub("_", name), dir_fd=self._fd, follow_symlinks=False)
+            found = os.stat(_file_name(name), dir_fd=self._fd, follow_symlinks=False)
         except OSError:
             return False
         return os.path.samestat(found, os.fstat(fd))
@@ -95,6 +93,10 @@ class ClaimFolder:
         if error.errno == errno.ELOOP:
             return f"{self.path}/{name} is a symbolic link, which fallow does not follow"
         return f"cannot use {self.path}/{name}: {error.strerror}; its owner may have shut others out"
+
+
+def _file_name(name: str) -> str:
+    return "".join(letter if letter.isalnum() or letter == "-" else "_" for letter in name)
 
 
 def _open_folder(path: str) -> int:

@@ -14,10 +14,9 @@ from fcntl import fcntl as fcntl_call
 
 from fallow.actuators import locks
 from fallow.actuators.claim_folder import ClaimFolder
-from fallow.core.promise import Claim
+from fallow.core.promise import Claim, Promises
 
-LAST_TICKET = 2**62 - 1  # bytes up to here are places in line, numbered by the time of arrival
-_CLAIM_BYTE = 2**62
+_CLAIM_BYTE = 2**62  # the bytes before it are places in line, numbered by the time of arrival
 _LABEL_BYTES = 4096
 _RESERVATION_AT = _LABEL_BYTES
 _GATE_BYTE = 0
@@ -42,9 +41,15 @@ class CardFile:
         held = locks.other(self.fd, _CLAIM_BYTE, _CLAIM_BYTE)
         return None if held is None else _labelled(held.shared, os.pread(self.fd, _LABEL_BYTES, 0))
 
-    def ahead(self, ticket: int = LAST_TICKET + 1) -> locks.Lock | None:
-        """One launch that came before this ticket and waits for the GPU."""
-        return locks.other(self.fd, 0, ticket - 1)
+    def promises(self, now_s: float, ticket: int = _CLAIM_BYTE) -> Promises:
+        """All that is promised of the GPU, as it stands before a ticket; without one, before everybody."""
+        ahead = locks.other(self.fd, 0, ticket - 1)
+        return Promises(
+            claim=self.claim(),
+            ahead=ahead is not None,
+            in_passing=ahead is not None and ahead.shared,
+            reserved=self.reserved(now_s),
+        )
 
     def count_ahead(self, ticket: int) -> int:
         """How many came before this ticket."""

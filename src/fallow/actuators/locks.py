@@ -7,13 +7,14 @@ look at one without taking it for a moment, and so getting in the way of whoever
 
 import fcntl
 import struct
-from dataclasses import dataclass
+
+from fallow.core.value import value
 
 _FLOCK = struct.Struct("@hhqqi4x")  # struct flock: type, whence, start, length, pid
 _NO_PID = 0
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Lock:
     """A lock that somebody else holds."""
 

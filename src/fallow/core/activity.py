@@ -9,12 +9,12 @@
 The order matters: trouble first, then evidence of work, and only what is known to be quiet is quiet.
 """
 
-from dataclasses import dataclass
 from enum import StrEnum
 
 from fallow.core.gpu import Gpu, Holder, Memory
 from fallow.core.units import bytes_for_people
 from fallow.core.unknown import Unknown
+from fallow.core.value import value
 
 
 class Activity(StrEnum):
@@ -27,7 +27,7 @@ class Activity(StrEnum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Finding:
     """An activity and the sentence that says why."""
 

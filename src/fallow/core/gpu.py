@@ -3,12 +3,11 @@
 Units are in the names. A ratio is 0..1. Per cent belongs to the faces.
 """
 
-from dataclasses import dataclass
-
 from fallow.core.unknown import NOT_ASKED, Unknown
+from fallow.core.value import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Holder:
     """A process that has a context or memory on a GPU."""
 
@@ -23,7 +22,7 @@ class Holder:
     kubernetes_pod: str | Unknown | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Memory:
     """Memory of a GPU. Up to `floor_bytes` may be in use while nobody holds the card."""
 
@@ -33,7 +32,7 @@ class Memory:
     floor_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Recent:
     """The driver's own samples since the last look: nothing between two looks is missed."""
 
@@ -42,7 +41,7 @@ class Recent:
     peak: float
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Counters:
     """Hardware counters between two looks (GPM): how much of the card really worked."""
 
@@ -52,7 +51,7 @@ class Counters:
     dram: float | Unknown
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Place:
     """Where a MIG instance lives: the slot on its card, and the card's UUID."""
 
@@ -61,7 +60,7 @@ class Place:
     gpu_instance: int | Unknown
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Gpu:
     """One GPU, a card or a MIG instance, as it was at one moment."""
 
@@ -93,7 +92,7 @@ class Gpu:
         return str(self.index) if self.mig is None else f"{self.index}:{self.mig.slot}"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Snapshot:
     """All readings of one tick."""
 

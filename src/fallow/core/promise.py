@@ -1,9 +1,10 @@
 """What is promised of a GPU: claims, the line of launches that wait, soft reservations."""
 
-from dataclasses import dataclass
+from fallow.core.units import shortened
+from fallow.core.value import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Claim:
     """A GPU promised to one launch. The label is what the launch wrote of itself; the lock is the truth."""
 
@@ -16,18 +17,20 @@ class Claim:
     def __str__(self) -> str:
         kind = "shared" if self.shared else "claimed"
         who = f" by {self.user}" if self.user else ""
-        what = f" for {self.command}" if self.command else ""
+        what = f" for {shortened(self.command)}" if self.command else ""
         pid = f" (pid {self.pid})" if self.pid else ""
         return f"{kind}{who}{what}{pid}"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Promises:
     """All that is promised of one GPU."""
 
     claim: Claim | None = None
     ahead: bool = False
     """A launch that came earlier waits for this GPU."""
+    in_passing: bool = False
+    """That launch only tries once and will be gone in a moment."""
     reserved: bool = False
     """Somebody picked it moments ago: to be avoided while there are others."""
 

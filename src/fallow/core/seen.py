@@ -1,14 +1,13 @@
 """A GPU together with what was found of it."""
 
-from dataclasses import dataclass, fields
-
 from fallow.core.activity import Activity, Finding
 from fallow.core.gpu import Gpu
 from fallow.core.promise import Claim
 from fallow.core.unknown import NOT_ASKED, Unknown
+from fallow.core.value import fields, value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SeenGpu(Gpu):
     """A GPU, what it did, since when, and who has claimed it."""
 
@@ -19,7 +18,7 @@ class SeenGpu(Gpu):
     claim: Claim | Unknown | None = NOT_ASKED
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Sight:
     """All GPUs of one tick, judged."""
 
@@ -29,10 +28,7 @@ class Sight:
     gpus: tuple[SeenGpu, ...]
 
 
-_FIELDS = tuple(field.name for field in fields(Gpu))
-
-
 def seen(gpu: Gpu, finding: Finding, for_s: float | None, claim: Claim | Unknown | None) -> SeenGpu:
     """The GPU with its finding."""
-    facts = {name: getattr(gpu, name) for name in _FIELDS}
+    facts = {name: getattr(gpu, name) for name in fields(Gpu)}
     return SeenGpu(**facts, activity=finding.activity, because=finding.because, for_s=for_s, claim=claim)

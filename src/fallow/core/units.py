@@ -10,25 +10,26 @@ for _power, _letter in enumerate("KMGT", start=1):
     _BYTES[_letter] = _BYTES[f"{_letter}IB"] = 1024**_power
     _BYTES[f"{_letter}B"] = 1000**_power
 
-_DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|s|m|h|d))+", re.ASCII)
-_DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)", re.ASCII)
-_NUMBER = re.compile(r"\d+(?:\.\d+)?", re.ASCII)
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Z]*)", re.ASCII)
+# Patterns are compiled when first used, not when loaded: most runs need none of them.
+_DURATION = r"(?:\d+(?:\.\d+)?(?:ms|s|m|h|d))+"
+_DURATION_PART = r"(\d+(?:\.\d+)?)(ms|s|m|h|d)"
+_NUMBER = r"\d+(?:\.\d+)?"
+_SIZE = r"(\d+(?:\.\d+)?)\s*([A-Z]*)"
 
 
 def duration_s(text: str) -> float:
     """Seconds of `90`, `90s`, `10m`, `2h`, `1h30m`, `500ms`, `7d`."""
     word = text.strip().lower()
-    if _NUMBER.fullmatch(word):
+    if re.fullmatch(_NUMBER, word, re.ASCII):
         return float(word)
-    if not _DURATION.fullmatch(word):
+    if not re.fullmatch(_DURATION, word, re.ASCII):
         raise WrongUsage(f"{text!r} is no duration; write it as 90, 90s, 10m, 2h or 1h30m")
-    return sum(float(count) * _SECONDS[unit] for count, unit in _DURATION_PART.findall(word))
+    return sum(float(count) * _SECONDS[unit] for count, unit in re.findall(_DURATION_PART, word, re.ASCII))
 
 
 def size_bytes(text: str) -> int:
     """Bytes of `20GiB`, `20G` (the same), `512MB` (decimal) or a plain number."""
-    match = _SIZE.fullmatch(text.strip().upper())
+    match = re.fullmatch(_SIZE, text.strip().upper(), re.ASCII)
     if match is None or match[2] not in _BYTES:
         raise WrongUsage(f"{text!r} is no size; write it as 20GiB, 20G or 512MB")
     return int(float(match[1]) * _BYTES[match[2]])
@@ -37,7 +38,7 @@ def size_bytes(text: str) -> int:
 def ratio(text: str) -> float:
     """The ratio 0..1 of `5` or `5%`."""
     word = text.strip().removesuffix("%").rstrip()
-    if not _NUMBER.fullmatch(word) or float(word) > 100:
+    if not re.fullmatch(_NUMBER, word, re.ASCII) or float(word) > 100:
         raise WrongUsage(f"{text!r} is no per cent between 0 and 100; write it as 5 or 5%")
     return float(word) / 100
 
@@ -54,6 +55,12 @@ def count_or_zero(text: str) -> int:
     if not text.strip().isascii() or not text.strip().isdigit():
         raise WrongUsage(f"{text!r} is no count; write a whole number")
     return int(text)
+
+
+def shortened(command: str, most: int = 60) -> str:
+    """A command in one line of some length, whatever it holds."""
+    line = " ".join(command.split())
+    return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
 def bytes_for_people(number: float) -> str:

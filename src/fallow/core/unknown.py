@@ -1,12 +1,13 @@
 """Unknown: there is no such fact now, and why."""
 
-from dataclasses import dataclass
 from typing import NoReturn, TypeVar
+
+from fallow.core.value import value
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Unknown:
     """A fact that nobody has. It is never idle, never false and never zero, so it has no truth value."""
 

@@ -4,12 +4,11 @@ A gap in the looking counts zero, so that a suspend, a restart or a driver that 
 would follow, never hasten it.
 """
 
-from dataclasses import dataclass
-
 from fallow.core.activity import Activity
+from fallow.core.value import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Witness:
     """An activity, and for how long it has been seen without a break."""
 

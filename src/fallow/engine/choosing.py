@@ -2,16 +2,15 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from fallow.actuators.claims import CardFile, gate
 from fallow.core.errors import NotEnoughGpus, WrongUsage
 from fallow.core.gpu import Gpu, Snapshot
 from fallow.core.ports import Depth, Links
-from fallow.core.promise import Promises
 from fallow.core.selection import select, visible
-from fallow.core.units import duration_for_people
+from fallow.core.units import duration_for_people, shortened
 from fallow.core.unknown import Unknown
+from fallow.core.value import value
 from fallow.engine.world import World
 from fallow.policies.pick import Choice, Order, Wanted, choose, eligible
 
@@ -19,7 +18,7 @@ FOREVER = math.inf
 _LOOK_AGAIN_S = 0.25
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Request:
     """What a person asked for, and how long they would wait for it (None: not at all)."""
 
@@ -28,7 +27,7 @@ class Request:
     wait_s: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Candidates:
     """The GPUs that may be given, and why the others may not."""
 
@@ -42,10 +41,11 @@ def candidates(snapshot: Snapshot, request: Request, visible_devices: str | None
     could = [gpu for gpu in listed if request.wanted.name is None or eligible(gpu, request.wanted)]
     if request.wanted.count > len(could):
         raise WrongUsage(_too_many(request, len(could)))
-    seen = visible(visible_devices, snapshot.gpus)
-    refused = {gpu.label: "not among --gpus" for gpu in snapshot.gpus if gpu not in listed}
-    refused |= {gpu.label: "hidden by CUDA_VISIBLE_DEVICES" for gpu in listed if gpu not in seen}
-    allowed = tuple(gpu for gpu in listed if gpu in seen)
+    seen = {gpu.label for gpu in visible(visible_devices, snapshot.gpus)}
+    named = {gpu.label for gpu in listed}
+    refused = {gpu.label: "not among --gpus" for gpu in snapshot.gpus if gpu.label not in named}
+    refused |= {gpu.label: "hidden by CUDA_VISIBLE_DEVICES" for gpu in listed if gpu.label not in seen}
+    allowed = tuple(gpu for gpu in listed if gpu.label in seen)
     if request.wanted.count > len(allowed):
         given = f"CUDA_VISIBLE_DEVICES={visible_devices} leaves {len(allowed)}"
         raise NotEnoughGpus(f"{_gpus(request.wanted.count)} wanted, and {given}", refused)
@@ -65,7 +65,7 @@ def pick(world: World, request: Request, tell: Callable[[str], None] = lambda _:
                 gpu.uuid: CardFile(world.folder.open(gpu.uuid)) for gpu in allowed.gpus if isinstance(gpu.uuid, str)
             }
             try:
-                promises = {uuid: _promises(card, now_s) for uuid, card in cards.items()}
+                promises = {uuid: card.promises(now_s) for uuid, card in cards.items()}
                 choice = choose(allowed.gpus, request.wanted, promises, links, world.chance)
                 for gpu in choice.gpus:
                     cards[str(gpu.uuid)].reserve(now_s)
@@ -99,10 +99,6 @@ def not_enough(
     return NotEnoughGpus(f"{_gpus(request.wanted.count)} wanted, {free} to be had{waited}", in_order)
 
 
-def _promises(card: CardFile, now_s: float) -> Promises:
-    return Promises(card.claim(), ahead=card.ahead() is not None, reserved=card.reserved(now_s))
-
-
 def _with_names(world: World, snapshot: Snapshot, refused: Mapping[str, str]) -> dict[str, str]:
     """Reasons that name a pid get the user and the command: that is whom to talk to."""
     told: dict[str, str] = dict(refused)
@@ -112,7 +108,7 @@ def _with_names(world: World, snapshot: Snapshot, refused: Mapping[str, str]) ->
             continue
         first = gpu.holders[0]
         if isinstance(first.user, str) and isinstance(first.command, str):
-            told[gpu.label] = f"{why} ({first.user}: {first.command[:60]})"
+            told[gpu.label] = f"{why} ({first.user}: {shortened(first.command)})"
     return told
 
 

@@ -1,7 +1,6 @@
 """From a request to claimed GPUs: stand in line, look, claim, look again."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 
 from fallow.actuators.claims import HeldClaim, take
 from fallow.actuators.line import Bell, Place
@@ -10,6 +9,7 @@ from fallow.core.gpu import Gpu
 from fallow.core.ports import Depth
 from fallow.core.promise import Claim, Promises
 from fallow.core.unknown import Unknown
+from fallow.core.value import replace, value
 from fallow.engine.choosing import Request, candidates, links_that_matter, not_enough
 from fallow.engine.world import World
 from fallow.policies.pick import Choice, choose, eligible, refusal
@@ -21,7 +21,7 @@ _IN_PASSING_S = 5.0  # how long others who only try once may stand before us
 _AFTER_A_RING_S = (0.0, 0.001, 0.002, 0.005, 0.01, 0.02)  # it rings a moment before the lock is really free
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Claimed:
     """GPUs that are ours until the claims end."""
 
@@ -45,10 +45,7 @@ class _Launch:
     def promises(self) -> dict[str, Promises]:
         """What is promised to others, as it stands before us."""
         now_s = self.world.clock.monotonic_s()
-        return {
-            uuid: Promises(card.claim(), card.ahead(self.place.ticket) is not None, card.reserved(now_s))
-            for uuid, card in self.place.cards.items()
-        }
+        return {uuid: card.promises(now_s, self.place.ticket) for uuid, card in self.place.cards.items()}
 
     def could_be_our_turn(self, promises: dict[str, Promises]) -> bool:
         """Whether enough GPUs are not promised to others: only then is it worth asking the driver."""
@@ -95,11 +92,6 @@ class _Launch:
             for gpu in gpus
         )
 
-    def only_in_passing(self) -> bool:
-        """Whether those who stand before us only try once and will be gone in a moment."""
-        ahead = [card.ahead(self.place.ticket) for card in self.place.cards.values()]
-        return any(lock is not None and lock.shared for lock in ahead)
-
 
 def claim(world: World, request: Request, *, pid: int, command: str | None, tell: Callable[[str], None]) -> Claimed:
     """The GPUs, claimed; waits in line if the request says so, in order of arrival."""
@@ -114,10 +106,11 @@ def _at_once(launch: _Launch) -> Claimed:
     clock = launch.world.clock
     until_s = clock.monotonic_s() + _IN_PASSING_S
     while True:
-        answer = launch.attempt(launch.promises())
+        promises = launch.promises()
+        answer = launch.attempt(promises)
         if isinstance(answer, Claimed):
             return answer
-        for_a_moment = answer.gpus or launch.only_in_passing()
+        for_a_moment = answer.gpus or any(promised.in_passing for promised in promises.values())
         if not for_a_moment or clock.monotonic_s() > until_s:
             raise launch.refused(answer)
         clock.sleep(0.002)

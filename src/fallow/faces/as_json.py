@@ -57,7 +57,8 @@ def _seen(gpu: SeenGpu) -> dict[str, Any]:
     if isinstance(gpu.claim, Unknown):
         facts["unknown"]["claim"] = gpu.claim.why
     judged = {"activity": gpu.activity.value, "for_s": gpu.for_s, "because": gpu.because}
-    return facts | judged | {"claim": _claim(gpu.claim)}
+    first = {name: facts.pop(name) for name in ("index", "mig_slot", "uuid", "name")}
+    return first | judged | facts | {"claim": _claim(gpu.claim)}
 
 
 def _recent(gpu: Gpu) -> dict[str, Any]:

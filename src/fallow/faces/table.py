@@ -12,7 +12,7 @@ from rich.text import Text
 from fallow.core.activity import Activity
 from fallow.core.gpu import Holder
 from fallow.core.seen import SeenGpu, Sight
-from fallow.core.units import bytes_for_people, duration_for_people
+from fallow.core.units import bytes_for_people, duration_for_people, shortened
 from fallow.core.unknown import Unknown
 
 _COLOUR = {
@@ -101,7 +101,7 @@ def _story(gpu: SeenGpu) -> str:
 def _holder(holder: Holder) -> str:
     memory = "" if isinstance(holder.memory_bytes, Unknown) else f" {bytes_for_people(holder.memory_bytes)}"
     who = "somebody" if isinstance(holder.user, Unknown) else holder.user
-    command = "" if isinstance(holder.command, Unknown) else f" {holder.command[:80]}"
+    command = "" if isinstance(holder.command, Unknown) else f" {shortened(holder.command, 80)}"
     job = f" [Slurm job {holder.slurm_job}]" if isinstance(holder.slurm_job, str) else ""
     pod = f" [pod {holder.kubernetes_pod}]" if isinstance(holder.kubernetes_pod, str) else ""
     container = f" [container {holder.container[:12]}]" if isinstance(holder.container, str) and not pod else ""

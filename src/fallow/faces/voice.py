@@ -1,16 +1,15 @@
 """What fallow says beside its results: on stderr, as text or as JSON lines."""
 
 import sys
-from dataclasses import dataclass
 
 
-@dataclass(slots=True)
 class Voice:
     """The one who speaks. Results go to stdout and never through here."""
 
-    verbose: bool = False
-    as_json: bool = False
-    _last: str = ""
+    def __init__(self) -> None:
+        self.verbose = False
+        self.as_json = False
+        self._last = ""
 
     def error(self, sentence: str) -> None:
         """Why fallow ends."""

@@ -10,7 +10,6 @@ Those left are ranked, and the first are given. Soft reservations only rank, the
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from itertools import combinations
 from math import comb
@@ -21,6 +20,7 @@ from fallow.core.ports import Links
 from fallow.core.promise import NOTHING_PROMISED, Promises
 from fallow.core.units import bytes_for_people
 from fallow.core.unknown import Unknown
+from fallow.core.value import value
 
 _MOST_COMBINATIONS = 5000
 _MEMORY_STEP_BYTES = 2**30  # less than this apart counts as the same amount of free memory
@@ -35,7 +35,7 @@ class Order(StrEnum):
     INDEX = "index"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Wanted:
     """What a launch asks for. Ratios are 0..1."""
 
@@ -49,7 +49,7 @@ class Wanted:
     shared: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Choice:
     """The GPUs given, or none; why each of the others was refused, by label."""
 

@@ -64,6 +64,7 @@ _GPM_METRICS = (
     pynvml.NVML_GPM_METRIC_PCIE_RX_PER_SEC,
     pynvml.NVML_GPM_METRIC_PCIE_TX_PER_SEC,
 )
+_LISTS_MAY_GROW = 3
 _NEEDS_TWO_LOOKS = Unknown("hardware counters need two looks")
 
 
@@ -83,7 +84,7 @@ class Ask:
         name = call.__name__
         self._about_to(name)
         try:
-            return call(*args)
+            return _with_room(call, args)
         except pynvml.NVMLError as error:
             code = error.value
             if code in _TROUBLE:
@@ -91,6 +92,17 @@ class Ask:
             if code == pynvml.NVML_ERROR_NOT_FOUND and not_found is not None:
                 return not_found
             return Unknown(_WHY.get(code) or f"the driver answered '{error}' to {name}")
+
+
+def _with_room(call: Callable[..., Any], args: tuple[object, ...]) -> Handle:
+    """The binding asks for a list's length first; one that grew in between is asked for again."""
+    for _ in range(_LISTS_MAY_GROW):
+        try:
+            return call(*args)
+        except pynvml.NVMLError as error:
+            if error.value != pynvml.NVML_ERROR_INSUFFICIENT_SIZE:
+                raise
+    return call(*args)
 
 
 def connect(about_to: AboutTo) -> int:

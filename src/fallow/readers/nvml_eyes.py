@@ -1,13 +1,13 @@
 """Eyes on NVIDIA cards: one errand for each card, so that one that hangs or is lost costs only itself."""
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from fallow.core.errors import NoDriver
 from fallow.core.gpu import Gpu, Holder, Place, Snapshot
 from fallow.core.ports import Clock, Depth, Links
 from fallow.core.unknown import NOT_ASKED, Unknown
+from fallow.core.value import fields, replace
 from fallow.readers import nvml
 from fallow.readers.crew import Crew
 from fallow.readers.proc import Proc
@@ -15,17 +15,17 @@ from fallow.readers.proc import Proc
 _OPENING_TAKES = 10  # times the limit of a plain call: a card without persistence mode wakes up for seconds
 _LOOKS_HUNG_ABOVE = 0.9  # utilization from which bus traffic tells copies from a hang
 _MIG_HAS_NONE = Unknown("the driver does not tell it of MIG instances")
-_REQUIRED = {field.name for field in fields(Gpu) if field.name not in ("index", "trouble", "mig")}
+_REQUIRED = set(fields(Gpu)) - {"index", "trouble", "mig"}
 
 
-@dataclass(slots=True)
 class _Device:
     """A card or a MIG instance, and what is kept of it between two looks."""
 
-    handle: nvml.Handle
-    identity: dict[str, Any] = field(default_factory=dict)
-    history: nvml.History = field(default_factory=nvml.History)
-    counters: nvml.HardwareCounters = field(default_factory=nvml.HardwareCounters)
+    def __init__(self, handle: nvml.Handle) -> None:
+        self.handle = handle
+        self.identity: dict[str, Any] = {}
+        self.history = nvml.History()
+        self.counters = nvml.HardwareCounters()
 
 
 class _Card:

@@ -6,23 +6,23 @@ A process is its pid and its birth, in clock ticks since boot: a pid alone may b
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from pwd import getpwuid
 
 from fallow.core.gpu import Holder
 from fallow.core.unknown import Unknown
+from fallow.core.value import replace, value
 
 # Docker, containerd, CRI-O and Podman all name the cgroup of a container by its 64 hex digits.
-_CONTAINER = re.compile(r"([0-9a-f]{64})")
-_SLURM_JOB = re.compile(r"slurm.*?/job_(\d+)")
-_POD = re.compile(r"pod([0-9a-f]{8}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{12}|[0-9a-f]{32})")
+_CONTAINER = r"([0-9a-f]{64})"
+_SLURM_JOB = r"slurm.*?/job_(\d+)"
+_POD = r"pod([0-9a-f]{8}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{12}|[0-9a-f]{32})"
 _ELSEWHERE = Unknown("not in this machine's /proc: another pid namespace, or it has just ended")
 
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Stat:
     """The line of /proc/PID/stat, as far as anybody here needs it."""
 
@@ -151,10 +151,10 @@ def user_name(uid: int) -> str:
         return str(uid)
 
 
-def _first(pattern: re.Pattern[str], cgroup: bytes | None) -> str | Unknown | None:
+def _first(pattern: str, cgroup: bytes | None) -> str | Unknown | None:
     if cgroup is None:
         return _ELSEWHERE
-    match = pattern.search(cgroup.decode(errors="replace"))
+    match = re.search(pattern, cgroup.decode(errors="replace"))
     return match[1] if match else None
 
 

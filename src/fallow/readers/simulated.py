@@ -8,13 +8,13 @@ real processes and real signals. Whoever looks, and the shells above it, do not 
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 
 from fallow.core.errors import WrongUsage
 from fallow.core.gpu import Gpu, Holder, Memory, Recent, Snapshot
 from fallow.core.ports import Clock, Depth, Links
 from fallow.core.selection import visible
 from fallow.core.unknown import NOT_ASKED, Unknown
+from fallow.core.value import replace, value
 from fallow.readers.proc import TICKS_PER_S, Proc, Stat
 
 DEFAULT = "8xH100"
@@ -30,13 +30,13 @@ _MODELS = {
     "3090": ("NVIDIA GeForce RTX 3090", 24),
     "T4": ("Tesla T4", 16),
 }
-_PART = re.compile(r"(?:(\d{1,2})x)?([A-Z0-9]+)", re.IGNORECASE)
+_PART = r"(?i:(?:(\d{1,2})x)?([A-Z0-9]+))"
 _MOST_CARDS = 64
 _NOT_REAL = Unknown("a simulated card has none")
 _SHORTEST_WINDOW_S = 1.05  # a job that works once a second must show in the first look
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Model:
     """One card of the simulated machine."""
 
@@ -49,7 +49,7 @@ def machine(spec: str) -> list[Model]:
     cards: list[Model] = []
     for part in spec.split(","):
         word = part.strip()
-        match = _PART.fullmatch(f"{word}xH100" if word.isdigit() and word not in _MODELS else word)
+        match = re.fullmatch(_PART, f"{word}xH100" if word.isdigit() and word not in _MODELS else word)
         kind = match[2].upper() if match else ""
         if match is None or kind not in _MODELS or match[1] == "0":
             raise WrongUsage(f"{spec!r} is no simulated machine; write 8xH100, with one of {', '.join(_MODELS)}")

@@ -1,6 +1,7 @@
 """Options that several verbs share, and the parser that answers mistakes in one sentence."""
 
 import argparse
+import os
 from collections.abc import Callable
 from typing import NoReturn, TypeVar
 
@@ -13,6 +14,17 @@ SIMULATE_DEFAULT = "8xH100"
 T = TypeVar("T")
 
 
+class _Layout(argparse.RawDescriptionHelpFormatter):
+    """Help as it is written. argparse makes one for every option, and would load shutil for its width."""
+
+    def __init__(self, prog: str) -> None:
+        try:
+            width = os.get_terminal_size().columns
+        except OSError:
+            width = 100
+        super().__init__(prog, width=min(width, 100) - 2)
+
+
 class Parser(argparse.ArgumentParser):
     """A parser whose mistakes are ours: one sentence, exit code 2."""
 
@@ -21,7 +33,7 @@ class Parser(argparse.ArgumentParser):
             prog=prog,
             description=description,
             epilog=f"examples:\n{examples}",
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            formatter_class=_Layout,
             allow_abbrev=False,
             parents=parents,
         )

@@ -4,11 +4,11 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 
 from fallow.core.seen import Sight
 from fallow.core.selection import select
 from fallow.core.units import duration_s
+from fallow.core.value import replace
 from fallow.engine.watching import look_once, watch
 from fallow.engine.world import World
 from fallow.faces import as_json

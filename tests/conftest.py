@@ -1,0 +1,128 @@
+"""What all tests share: the stand-in driver, a private claim folder, and fallow as a user runs it."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.standin import World, build
+
+REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
+BIN = pathlib.Path(sys.executable).parent
+LIMIT_S = 60
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("several_users") and os.geteuid() != 0:
+        refuse_to_skip("becoming several users needs root")
+
+
+def refuse_to_skip(why: str) -> None:
+    """Skip, but not where every part must run: nothing is left out in silence there."""
+    if os.environ.get("FALLOW_TEST_ALL"):
+        pytest.fail(f"a part that must run was skipped: {why}")
+    pytest.skip(why)
+
+
+class Fallow:
+    """fallow as a user starts it, in an environment of its own."""
+
+    def __init__(self, home: pathlib.Path) -> None:
+        self.home = home
+        self.environ = {
+            "PATH": f"{BIN}:{os.environ['PATH']}",
+            "HOME": str(home),
+            "LANG": "C.UTF-8",
+            "FALLOW_CLAIM_DIR": str(home / "claims"),
+            "FALLOW_STATE_DIR": str(home / "state"),
+        }
+        self._started: list[subprocess.Popen[str]] = []
+
+    def __call__(self, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        """Run it to its end."""
+        return subprocess.run(
+            ["fallow", *words],
+            env={**self.environ, **variables},
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_S,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
+
+    def start(self, *words: str, **variables: str) -> subprocess.Popen[str]:
+        """Start it; whatever still runs when the test ends is killed."""
+        process = subprocess.Popen(
+            ["fallow", *words],
+            env={**self.environ, **variables},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        self._started.append(process)
+        return process
+
+    def end_all(self) -> None:
+        for process in self._started:
+            if process.poll() is None:
+                process.kill()
+            process.communicate()
+
+
+@pytest.fixture(scope="session")
+def library() -> pathlib.Path:
+    """The folder of the stand-in libnvidia-ml.so.1, built by this run."""
+    return build(REPOSITORY / "build" / "standin")
+
+
+@pytest.fixture
+def fallow(tmp_path: pathlib.Path) -> Iterator[Fallow]:
+    """fallow on this machine as it is."""
+    made = Fallow(tmp_path)
+    yield made
+    made.end_all()
+
+
+@pytest.fixture
+def simulated(fallow: Fallow) -> Fallow:
+    """fallow on 4 simulated GPUs."""
+    fallow.environ["FALLOW_SIMULATE"] = "4xH100"
+    return fallow
+
+
+@pytest.fixture
+def make_world(tmp_path: pathlib.Path, library: pathlib.Path, fallow: Fallow) -> Iterator[Callable[..., World]]:
+    """Worlds that the stand-in driver shows to fallow."""
+    made: list[World] = []
+
+    def make(cards: int = 8, **what: object) -> World:
+        world = World.create(tmp_path / f"world-{len(made)}", cards=cards, **what)  # type: ignore[arg-type]
+        made.append(world)
+        fallow.environ.update(world.environ(library))
+        return world
+
+    yield make
+    for world in made:
+        world.close()
+
+
+@pytest.fixture
+def world(make_world: Callable[..., World]) -> World:
+    """8 idle cards."""
+    return make_world()
+
+
+@pytest.fixture
+def open_folder() -> Iterator[pathlib.Path]:
+    """A folder that every user may enter, unlike those of tmp_path."""
+    path = pathlib.Path(tempfile.mkdtemp(prefix="fallow-test-"))
+    path.chmod(0o755)
+    yield path
+    shutil.rmtree(path, ignore_errors=True)

@@ -1,0 +1,139 @@
+"""What /proc says of a process, read from small trees and from this machine."""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from fallow.core.gpu import Holder
+from fallow.core.unknown import Unknown
+from fallow.readers.proc import PAGE_BYTES, Proc
+
+CONTAINER = "3f2b" * 16
+POD = "1b2c3d4e-0000-1111-2222-333344445555"
+STAT = "{pid} ({name}) S {parent} 1 1 0 -1 4194560 100 0 0 0 250 50 0 0 20 0 1 0 {birth} 1000 25 18446744073709551615"
+
+
+@pytest.fixture
+def root(tmp_path: pathlib.Path) -> pathlib.Path:
+    return tmp_path
+
+
+def add(
+    root: pathlib.Path, pid: int, *, parent: int = 1, name: str = "python", birth: int = 777, **files: bytes
+) -> None:
+    folder = root / str(pid)
+    folder.mkdir()
+    (folder / "stat").write_text(STAT.format(pid=pid, name=name, parent=parent, birth=birth))
+    for file, content in {"cmdline": b"python\0train.py\0", "cgroup": b"0::/user.slice\n", **files}.items():
+        (folder / file).write_bytes(content)
+
+
+def described(root: pathlib.Path, pid: int = 42) -> Holder:
+    return Proc(str(root)).describe(Holder(pid, 1))
+
+
+def test_birth_parent_cpu_and_memory_are_read_past_a_name_with_parentheses(root: pathlib.Path) -> None:
+    add(root, 42, parent=7, name="a) S 9 (b c", birth=12345)
+    stat = Proc(str(root)).stat(42)
+    assert stat is not None
+    assert (stat.parent, stat.birth, stat.cpu_ticks, stat.resident_bytes) == (7, 12345, 300, 25 * PAGE_BYTES)
+
+
+def test_a_process_that_is_not_there_has_no_stat(root: pathlib.Path) -> None:
+    assert Proc(str(root)).stat(1) is None
+
+
+def test_a_holder_that_proc_does_not_have_is_still_a_holder(root: pathlib.Path) -> None:
+    holder = described(root, pid=999)
+    assert holder.pid == 999
+    assert isinstance(holder.user, Unknown)
+    assert "another pid namespace" in holder.user.why
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        f"0::/docker/{CONTAINER}",
+        f"0::/system.slice/docker-{CONTAINER}.scope",
+        f"12:memory:/docker/{CONTAINER}",
+        f"0::/machine.slice/libpod-{CONTAINER}.scope/container",
+        f"0::/kubepods.slice/kubepods-pod1b2c3d4e_0000_1111_2222_333344445555.slice/cri-containerd-{CONTAINER}.scope",
+    ],
+)
+def test_a_container_is_known_by_its_cgroup(root: pathlib.Path, path: str) -> None:
+    add(root, 42, cgroup=path.encode())
+    assert described(root).container == CONTAINER
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        f"0::/kubepods/besteffort/pod{POD}/{CONTAINER}",
+        f"0::/kubepods.slice/kubepods-besteffort-pod{POD.replace('-', '_')}.slice/crio-{CONTAINER}.scope",
+    ],
+)
+def test_a_kubernetes_pod_is_known_by_its_cgroup(root: pathlib.Path, path: str) -> None:
+    add(root, 42, cgroup=path.encode())
+    assert described(root).kubernetes_pod == POD
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "0::/system.slice/slurmstepd.scope/job_31337/step_0/user/task_0",
+        "9:devices:/slurm/uid_1000/job_31337/step_batch",
+        "9:devices:/slurm_n1/uid_1000/job_31337/step_batch",
+    ],
+)
+def test_a_slurm_job_is_known_by_its_cgroup(root: pathlib.Path, path: str) -> None:
+    add(root, 42, cgroup=path.encode())
+    assert described(root).slurm_job == "31337"
+
+
+def test_a_plain_process_is_in_no_container_job_or_pod(root: pathlib.Path) -> None:
+    add(root, 42)
+    holder = described(root)
+    assert (holder.container, holder.slurm_job, holder.kubernetes_pod) == (None, None, None)
+    assert holder.command == "python train.py"
+
+
+def test_a_process_without_a_command_line_is_named_in_brackets(root: pathlib.Path) -> None:
+    add(root, 42, cmdline=b"", comm=b"kworker/0\n")
+    assert described(root).command == "[kworker/0]"
+
+
+def test_the_tree_below_a_process_is_found_parents_first(root: pathlib.Path) -> None:
+    for pid, parent in ((10, 1), (11, 10), (12, 11), (13, 10), (20, 1)):
+        add(root, pid, parent=parent)
+    found = [stat.pid for stat in Proc(str(root)).descendants(10)]
+    assert sorted(found) == [11, 12, 13]
+    assert found.index(11) < found.index(12)
+
+
+def test_the_ancestors_of_a_process_end_at_the_top(root: pathlib.Path) -> None:
+    for pid, parent in ((1, 0), (10, 1), (11, 10)):
+        add(root, pid, parent=parent)
+    assert list(Proc(str(root)).ancestors(11)) == [10, 1]
+
+
+def test_a_real_child_is_found_with_its_environment_and_user() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", "print('up', flush=True); input()"],
+        env={**os.environ, "FALLOW_TEST_MARK": "here"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        proc = Proc()
+        stat = proc.stat(child.pid)
+        assert stat is not None
+        assert stat.parent == os.getpid()
+        assert (proc.environ(child.pid) or {})["FALLOW_TEST_MARK"] == "here"
+        assert proc.user(child.pid) == proc.user(os.getpid())
+        assert child.pid in [below.pid for below in proc.descendants(os.getpid())]
+        child.communicate("\n")

@@ -1,0 +1,137 @@
+/* Who is on a card: the process lists. */
+#include "core.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum kind { COMPUTE, GRAPHICS, MPS };
+
+enum { MOST = MAX_PROCESSES * (MAX_INSTANCES + 1) };
+
+struct found {
+    unsigned count;
+    struct process item[MOST];
+};
+
+static void append(struct found *found, const struct process_list *list, uint32_t gpu_instance,
+                   uint32_t compute_instance, bool assign)
+{
+    uint32_t count = list->count < MAX_PROCESSES ? list->count : MAX_PROCESSES;
+    for (uint32_t i = 0; i < count; i++) {
+        struct process *entry = &found->item[found->count++];
+        *entry = list->item[i];
+        if (!assign) continue;
+        entry->gpu_instance = gpu_instance;
+        entry->compute_instance = compute_instance;
+    }
+}
+
+static nvmlReturn_t append_instance(const struct target *at, int slot, struct found *found)
+{
+    struct target place = *at;
+    place.instance = slot;
+    struct instance instance;
+    TRY(read_instance(&place, &instance));
+    append(found, &instance.compute, instance.gpu_instance, instance.compute_instance, true);
+    return NVML_SUCCESS;
+}
+
+/* An instance shows its own processes; a split card those of all its instances too. */
+static nvmlReturn_t find(const struct target *at, enum kind kind, struct found *found)
+{
+    found->count = 0;
+    if (at->instance >= 0) {
+        if (kind == COMPUTE) return append_instance(at, at->instance, found);
+        struct instance gone_or_not;
+        return read_instance(at, &gone_or_not);
+    }
+    const struct process_list *from = kind == COMPUTE    ? &at->card->compute
+                                      : kind == GRAPHICS ? &at->card->graphics
+                                                         : &at->card->mps;
+    struct process_list list;
+    TRY(read_copy(at->card, &list, from, sizeof list));
+    append(found, &list, 0, 0, false);
+    if (kind != COMPUTE || !is_split(at)) return NVML_SUCCESS;
+    for (int slot = 0; slot < MAX_INSTANCES; slot++) {
+        nvmlReturn_t got = append_instance(at, slot, found);
+        if (got != NVML_SUCCESS && got != NVML_ERROR_INVALID_ARGUMENT) return got; /* a hole */
+    }
+    return NVML_SUCCESS;
+}
+
+static nvmlReturn_t list(const char *function, nvmlDevice_t device, enum kind kind, int version,
+                         unsigned *count, void *into)
+{
+    struct target at;
+    TRY(enter_device(function, device, CARD_OR_INSTANCE, &at));
+    REQUIRE(count);
+    struct found *found = malloc(sizeof *found);
+    if (found == NULL) return NVML_ERROR_MEMORY;
+    nvmlReturn_t answer = find(&at, kind, found);
+    if (answer == NVML_SUCCESS && found->count > *count) answer = NVML_ERROR_INSUFFICIENT_SIZE;
+    if (answer == NVML_SUCCESS && found->count > 0 && into == NULL)
+        answer = NVML_ERROR_INVALID_ARGUMENT;
+    if (answer == NVML_SUCCESS || answer == NVML_ERROR_INSUFFICIENT_SIZE) *count = found->count;
+    for (unsigned i = 0; answer == NVML_SUCCESS && i < found->count; i++) {
+        const struct process *from = &found->item[i];
+        if (version == 1) {
+            nvmlProcessInfo_v1_t *entry = (nvmlProcessInfo_v1_t *)into + i;
+            entry->pid = from->pid;
+            entry->usedGpuMemory = from->memory;
+        } else {
+            nvmlProcessInfo_v2_t *entry = (nvmlProcessInfo_v2_t *)into + i;
+            entry->pid = from->pid;
+            entry->usedGpuMemory = from->memory;
+            entry->gpuInstanceId = from->gpu_instance;
+            entry->computeInstanceId = from->compute_instance;
+        }
+    }
+    free(found);
+    return answer;
+}
+
+#define PROCESS_CALL(function, kind, version)                                \
+    EXPORT nvmlReturn_t function(nvmlDevice_t device, unsigned *count, void *into) \
+    {                                                                        \
+        return list(__func__, device, kind, version, count, into);           \
+    }
+
+PROCESS_CALL(nvmlDeviceGetComputeRunningProcesses, COMPUTE, 1)
+PROCESS_CALL(nvmlDeviceGetComputeRunningProcesses_v2, COMPUTE, 2)
+PROCESS_CALL(nvmlDeviceGetComputeRunningProcesses_v3, COMPUTE, 3)
+PROCESS_CALL(nvmlDeviceGetGraphicsRunningProcesses, GRAPHICS, 1)
+PROCESS_CALL(nvmlDeviceGetGraphicsRunningProcesses_v2, GRAPHICS, 2)
+PROCESS_CALL(nvmlDeviceGetGraphicsRunningProcesses_v3, GRAPHICS, 3)
+PROCESS_CALL(nvmlDeviceGetMPSComputeRunningProcesses, MPS, 1)
+PROCESS_CALL(nvmlDeviceGetMPSComputeRunningProcesses_v2, MPS, 2)
+PROCESS_CALL(nvmlDeviceGetMPSComputeRunningProcesses_v3, MPS, 3)
+
+static nvmlReturn_t detail(const struct found *found, nvmlProcessDetailList_v1_t *list)
+{
+    bool fits = found->count <= list->numProcArrayEntries;
+    list->numProcArrayEntries = found->count;
+    if (!fits) return NVML_ERROR_INSUFFICIENT_SIZE;
+    if (found->count > 0) REQUIRE(list->procArray);
+    for (unsigned i = 0; i < found->count; i++) {
+        const struct process *from = &found->item[i];
+        list->procArray[i] = (nvmlProcessDetail_v1_t){
+            from->pid, from->memory, from->gpu_instance, from->compute_instance, 0};
+    }
+    return NVML_SUCCESS;
+}
+
+EXPORT nvmlReturn_t nvmlDeviceGetRunningProcessDetailList(nvmlDevice_t device,
+                                                          nvmlProcessDetailList_v1_t *list)
+{
+    ENTER(device, CARD_OR_INSTANCE);
+    REQUIRE(list);
+    if (list->version != STRUCT_VERSION(nvmlProcessDetailList_v1_t, 1))
+        return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
+    if (list->mode > MPS) return NVML_ERROR_INVALID_ARGUMENT;
+    struct found *found = malloc(sizeof *found);
+    if (found == NULL) return NVML_ERROR_MEMORY;
+    nvmlReturn_t answer = find(&at, (enum kind)list->mode, found);
+    if (answer == NVML_SUCCESS) answer = detail(found, list);
+    free(found);
+    return answer;
+}
