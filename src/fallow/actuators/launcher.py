@@ -4,10 +4,14 @@ import errno
 import os
 import shutil
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from typing import NoReturn
 
-from fallow.core.errors import CannotRun, CommandNotFound
+from fallow.core.errors import CannotRun, CommandNotFound, FallowError
+
+# Python ignores these two for itself; a program expects them as they are for everybody else.
+_IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 
 
 def find(command: Sequence[str], environ: Mapping[str, str]) -> str:
@@ -26,14 +30,77 @@ def find(command: Sequence[str], environ: Mapping[str, str]) -> str:
 
 def become(path: str, command: Sequence[str], environ: Mapping[str, str]) -> NoReturn:
     """Be replaced by the command: same process, terminal and descriptors; nothing stands between."""
-    # Python ignores these two for itself; a program expects them as they are for everybody else.
-    for number in (signal.SIGPIPE, signal.SIGXFSZ):
+    for number in _IGNORED_BY_PYTHON:
         signal.signal(number, signal.SIG_DFL)
     try:
         os.execve(path, list(command), dict(environ))
     except OSError as error:
-        if error.errno == errno.ENOEXEC:
-            raise CannotRun(f"{path} is no program; does it lack a #! line?") from None
-        if error.errno == errno.ENOENT:
-            raise CannotRun(f"{path} names an interpreter in its #! line that is not there") from None
-        raise CannotRun(f"{path} cannot be run: {error.strerror}") from None
+        raise _failure(path, error) from None
+
+
+def start(path: str, command: Sequence[str], environ: Mapping[str, str], blocked: Collection[int]) -> int:
+    """Start a job beside us, as `become` would have run it; its pid. `blocked`: the signals it begins with blocked.
+
+    It stays in our process group: the shell and the terminal then treat it as they would without us, Ctrl-C and
+    Ctrl-Z reach it from the terminal itself, and in a pipeline it remains in the foreground with its neighbours.
+    What we catch, it has at its default; what we were started with as ignored, it ignores. posix_spawn runs no
+    Python between fork and exec, where a thread inside the driver could have left any lock held.
+    """
+    _keep_the_ends_of_children()
+    try:
+        return os.posix_spawn(path, list(command), environ, setsigmask=blocked, setsigdef=_IGNORED_BY_PYTHON)
+    except OSError as error:
+        raise _failure(path, error) from None
+
+
+def start_helper(path: str, command: Sequence[str], environ: Mapping[str, str], output: int) -> int:
+    """Start a program for fallow's own use, in a session of its own; its pid.
+
+    It reads nothing, writes to `output`, and gets none of the descriptors that are meant for the job: a claim
+    must not live on in what a hook left running.
+    """
+    actions = [
+        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+        (os.POSIX_SPAWN_DUP2, output, 1),
+        (os.POSIX_SPAWN_DUP2, output, 2),
+        *((os.POSIX_SPAWN_CLOSE, fd) for fd in _meant_for_the_job()),
+    ]
+    _keep_the_ends_of_children()
+    try:
+        return os.posix_spawn(
+            path,
+            list(command),
+            environ,
+            file_actions=actions,
+            setsid=True,
+            setsigmask=(),
+            setsigdef=_IGNORED_BY_PYTHON,
+        )
+    except OSError as error:
+        raise _failure(path, error) from None
+
+
+def _keep_the_ends_of_children() -> None:
+    """Started with SIGCHLD ignored, as some daemons do, the kernel would throw exit codes away."""
+    if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+
+
+def _meant_for_the_job() -> list[int]:
+    """The descriptors, beyond the first three, that a program we start would inherit."""
+    found = []
+    for name in os.listdir("/dev/fd"):
+        with suppress(OSError):  # the one that listed the folder is closed by now
+            if int(name) > 2 and os.get_inheritable(int(name)):
+                found.append(int(name))
+    return found
+
+
+def _failure(path: str, error: OSError) -> FallowError:
+    if error.errno == errno.ENOEXEC:
+        return CannotRun(f"{path} is no program; does it lack a #! line?")
+    if error.errno == errno.ENOENT and os.path.exists(path):
+        return CannotRun(f"{path} names an interpreter in its #! line that is not there")
+    if error.errno == errno.ENOENT:
+        return CommandNotFound(f"{path} is not there any more")
+    return CannotRun(f"{path} cannot be run: {error.strerror}")

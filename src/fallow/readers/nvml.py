@@ -24,10 +24,12 @@ AboutTo = Callable[[str], None]
 Handle = Any
 """What the driver hands out: a pointer, a struct, a number."""
 
-_WHY = {
-    pynvml.NVML_ERROR_NOT_SUPPORTED: "the card does not support it",
-    pynvml.NVML_ERROR_NO_PERMISSION: "the driver does not permit it",
-    pynvml.NVML_ERROR_FUNCTION_NOT_FOUND: "the driver is too old for it",
+_NOT_SUPPORTED = Unknown("the card does not support it")
+_TOO_OLD = Unknown("the driver is too old for it")
+_MEANING = {
+    pynvml.NVML_ERROR_NOT_SUPPORTED: _NOT_SUPPORTED,
+    pynvml.NVML_ERROR_NO_PERMISSION: Unknown("the driver does not permit it"),
+    pynvml.NVML_ERROR_FUNCTION_NOT_FOUND: _TOO_OLD,
 }
 _TROUBLE = {
     pynvml.NVML_ERROR_GPU_IS_LOST: "the card is lost: it has fallen off the bus",
@@ -64,6 +66,12 @@ _GPM_METRICS = (
     pynvml.NVML_GPM_METRIC_PCIE_RX_PER_SEC,
     pynvml.NVML_GPM_METRIC_PCIE_TX_PER_SEC,
 )
+# The binding's names without a version refuse to work with an older driver, in an exception of their own.
+_PROCESS_LISTS = {
+    "compute": (pynvml.nvmlDeviceGetComputeRunningProcesses_v3, pynvml.nvmlDeviceGetComputeRunningProcesses_v2),
+    "graphics": (pynvml.nvmlDeviceGetGraphicsRunningProcesses_v3, pynvml.nvmlDeviceGetGraphicsRunningProcesses_v2),
+    "MPS": (pynvml.nvmlDeviceGetMPSComputeRunningProcesses_v3, pynvml.nvmlDeviceGetMPSComputeRunningProcesses_v2),
+}
 _LISTS_MAY_GROW = 3
 _NEEDS_TWO_LOOKS = Unknown("hardware counters need two looks")
 
@@ -80,18 +88,21 @@ class Ask:
     def __init__(self, about_to: AboutTo) -> None:
         self._about_to = about_to
 
-    def __call__(self, call: Callable[..., Any], *args: object, not_found: object = None) -> Handle:
+    def __call__(
+        self, call: Callable[..., Any], *args: object, not_found: object = None, of_card: bool = True
+    ) -> Handle:
         name = call.__name__
         self._about_to(name)
         try:
             return _with_room(call, args)
         except pynvml.NVMLError as error:
             code = error.value
-            if code in _TROUBLE:
+            if code in _TROUBLE and of_card:
                 raise CardInTrouble(_TROUBLE[code]) from None
             if code == pynvml.NVML_ERROR_NOT_FOUND and not_found is not None:
                 return not_found
-            return Unknown(_WHY.get(code) or f"the driver answered '{error}' to {name}")
+            known = _MEANING.get(code)
+            return known if known is not None else Unknown(f"the driver answered '{error}' to {name}")
 
 
 def _with_room(call: Callable[..., Any], args: tuple[object, ...]) -> Handle:
@@ -151,7 +162,7 @@ def mig_handles(ask: Ask, handle: Handle) -> dict[int, Any] | None:
     """The handles of the MIG instances by slot; None where the card is not in MIG mode."""
     mode = ask(pynvml.nvmlDeviceGetMigMode, handle)
     if isinstance(mode, Unknown):
-        if mode.why in (_WHY[pynvml.NVML_ERROR_NOT_SUPPORTED], _WHY[pynvml.NVML_ERROR_FUNCTION_NOT_FOUND]):
+        if mode in (_NOT_SUPPORTED, _TOO_OLD):
             return None
         raise CardInTrouble(f"whether it is in MIG mode is {mode}")
     if mode[0] != pynvml.NVML_DEVICE_MIG_ENABLE:
@@ -204,20 +215,12 @@ def memory(ask: Ask, handle: Handle) -> Memory | Unknown:
 def holders(ask: Ask, handle: Handle) -> tuple[Holder, ...] | Unknown:
     """All processes on the device. A kind of process that the card does not support has none, save computing."""
     found: dict[int, Holder] = {}
-    for number, call in enumerate(
-        (
-            pynvml.nvmlDeviceGetComputeRunningProcesses,
-            pynvml.nvmlDeviceGetGraphicsRunningProcesses,
-            pynvml.nvmlDeviceGetMPSComputeRunningProcesses,
-        )
-    ):
-        listed = ask(call, handle)
+    for kind, (newer, older) in _PROCESS_LISTS.items():
+        listed = ask(newer, handle)
+        if listed == _TOO_OLD:
+            listed = ask(older, handle)
         if isinstance(listed, Unknown):
-            absent = listed.why in (
-                _WHY[pynvml.NVML_ERROR_NOT_SUPPORTED],
-                _WHY[pynvml.NVML_ERROR_FUNCTION_NOT_FOUND],
-            )
-            if number > 0 and absent:
+            if kind != "compute" and listed in (_NOT_SUPPORTED, _TOO_OLD):
                 continue
             return listed
         for process in listed:
@@ -326,7 +329,7 @@ class HardwareCounters:
         if not support.isSupportedDevice:
             self._unsupported = Unknown("the card has no such counters (Hopper and newer have)")
             return self._unsupported
-        pair = [ask(pynvml.nvmlGpmSampleAlloc), ask(pynvml.nvmlGpmSampleAlloc)]
+        pair = [ask(pynvml.nvmlGpmSampleAlloc, of_card=False) for _ in range(2)]
         for sample in pair:
             if isinstance(sample, Unknown):
                 return sample
@@ -353,7 +356,7 @@ class HardwareCounters:
         request.sample1, request.sample2 = self._samples
         for slot, metric in enumerate(_GPM_METRICS):
             request.metrics[slot].metricId = metric
-        answer = ask(pynvml.nvmlGpmMetricsGet, request)
+        answer = ask(pynvml.nvmlGpmMetricsGet, request, of_card=False)
         if isinstance(answer, Unknown):
             return {"counters": answer, "pcie_rx_bytes_per_s": answer, "pcie_tx_bytes_per_s": answer}
         sm, occupancy, tensor, dram, rx, tx = (_metric(answer.metrics[slot]) for slot in range(len(_GPM_METRICS)))

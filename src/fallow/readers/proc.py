@@ -28,6 +28,7 @@ class Stat:
 
     pid: int
     parent: int
+    session: int
     birth: int
     cpu_ticks: int
     resident_bytes: int
@@ -44,6 +45,10 @@ class Proc:
         """All processes that can be seen."""
         return [int(name) for name in os.listdir(self._root) if name.isdigit()]
 
+    def everybody(self) -> list[Stat]:
+        """The stat of all processes that can be seen."""
+        return [stat for stat in map(self.stat, self.pids()) if stat is not None]
+
     def stat(self, pid: int) -> Stat | None:
         """Birth, parent, CPU and memory; None if there is no such process."""
         raw = self._read(pid, "stat")
@@ -55,6 +60,7 @@ class Proc:
             pid=pid,
             state=rest[0].decode(),
             parent=int(rest[1]),
+            session=int(rest[3]),
             cpu_ticks=int(rest[11]) + int(rest[12]),
             birth=int(rest[19]),
             resident_bytes=int(rest[21]) * PAGE_BYTES,
@@ -80,10 +86,8 @@ class Proc:
     def descendants(self, pid: int) -> list[Stat]:
         """All processes below this one, parents before their children."""
         children: dict[int, list[Stat]] = {}
-        for other in self.pids():
-            stat = self.stat(other)
-            if stat is not None:
-                children.setdefault(stat.parent, []).append(stat)
+        for stat in self.everybody():
+            children.setdefault(stat.parent, []).append(stat)
         found: list[Stat] = []
         todo = [pid]
         while todo:

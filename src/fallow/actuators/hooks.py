@@ -1,0 +1,140 @@
+"""What people asked to be done when something happens: run a command, send a notice."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+from urllib.parse import urlsplit
+
+from fallow.actuators.helpers import Helpers
+from fallow.actuators.processes import signal_name
+from fallow.core.errors import CannotRun, CommandNotFound
+from fallow.core.outcome import Outcome
+from fallow.core.process import Ended
+
+_COMMAND_LIMIT_S = 60.0
+_NOTICE_LIMIT_S = 15.0
+
+
+class Hooks(Protocol):
+    """Hands for what people asked for."""
+
+    def run_command(self, line: str, environ: Mapping[str, str]) -> Outcome:
+        """Run a line of shell."""
+
+    def notify(self, url: str, title: str, text: str) -> Outcome:
+        """Send a notice."""
+
+
+class SystemHooks:
+    """Runs commands and sends notices, both bounded in time."""
+
+    def __init__(self, helpers: Helpers, *, command_limit_s: float = _COMMAND_LIMIT_S) -> None:
+        self._helpers = helpers
+        self._command_limit_s = command_limit_s
+
+    def run_command(self, line: str, environ: Mapping[str, str]) -> Outcome:
+        """In a shell, to its end; what runs on in the background is left alone."""
+        try:
+            ran = self._helpers.run(["/bin/sh", "-c", line], environ, self._command_limit_s)
+        except (CommandNotFound, CannotRun) as error:
+            return Outcome(False, f"{line!r} was not run: {error}")
+        said = f"; it said: {ran.last_line[:200]}" if ran.last_line else ""
+        if ran.ended is None:
+            return Outcome(False, f"{line!r} was killed after {self._command_limit_s:g} s{said}")
+        return Outcome(ran.ok, f"{line!r} {_in_words(ran.ended)}{said}")
+
+    def notify(self, url: str, title: str, text: str) -> Outcome:
+        """Through Apprise, if it is installed and knows the URL; else as JSON to a plain web address."""
+        try:
+            send = _sender(url, title, text)
+        except ValueError:  # what is no URL at all
+            send = None
+        if send is None:
+            return Outcome(
+                False, f"no notice: {_without_secrets(url)} needs Apprise; try: pip install 'fallow[notices]'"
+            )
+        return _within(_NOTICE_LIMIT_S, send, _without_secrets(url))
+
+
+class RehearsedHooks:
+    """Says what would be done, and does nothing."""
+
+    def run_command(self, line: str, environ: Mapping[str, str]) -> Outcome:  # noqa: ARG002  the interface's
+        """Only say it."""
+        return Outcome(True, f"would run {line!r}")
+
+    def notify(self, url: str, title: str, text: str) -> Outcome:
+        """Only say it."""
+        return Outcome(True, f"would tell {_without_secrets(url)}: {title}: {text}")
+
+
+def _sender(url: str, title: str, text: str) -> Callable[[], str | None] | None:
+    """Who can send to this URL: a call that says why it failed, None if it did not."""
+    postbox = _apprise(url)
+    if postbox is not None:
+        return lambda: None if postbox.notify(title=title, body=text) else "Apprise could not deliver it"
+    if urlsplit(url).scheme in ("http", "https"):
+        return lambda: _post(url, title, text)
+    return None
+
+
+def _apprise(url: str) -> Any:  # noqa: ANN401  an optional package without types
+    from importlib import import_module  # noqa: PLC0415  only those who notify pay for it
+
+    try:
+        postbox = import_module("apprise").Apprise()
+    except ImportError:
+        return None
+    return postbox if postbox.add(url) else None
+
+
+def _post(url: str, title: str, text: str) -> str | None:
+    """`text` alone is what Slack, Mattermost and Google Chat show of a message; others may want the title apart."""
+    import json  # noqa: PLC0415  only those who notify pay for it
+    from urllib.error import URLError  # noqa: PLC0415
+    from urllib.request import Request, urlopen  # noqa: PLC0415
+
+    body = json.dumps({"title": title, "text": f"{title}: {text}"}).encode()
+    request = Request(url, body, {"Content-Type": "application/json", "User-Agent": "fallow"})  # noqa: S310  http or https
+    try:
+        with urlopen(request, timeout=_NOTICE_LIMIT_S):  # noqa: S310  the same
+            return None
+    except (URLError, OSError) as error:
+        return str(error)
+
+
+def _within(limit_s: float, send: Callable[[], str | None], to: str) -> Outcome:
+    """A server can keep a line open for ever; a thread that waits for it is left behind."""
+    from queue import Empty, SimpleQueue  # noqa: PLC0415  only those who notify pay for it
+    from threading import Thread  # noqa: PLC0415
+
+    answers: SimpleQueue[str | None] = SimpleQueue()
+
+    def try_to() -> None:
+        try:
+            answers.put(send())
+        except Exception as error:  # noqa: BLE001  a plugin of Apprise may raise anything; the notice failed, no more
+            answers.put(f"{type(error).__name__}: {error}")
+
+    Thread(target=try_to, name="fallow-notice", daemon=True).start()
+    try:
+        failure = answers.get(timeout=limit_s)
+    except Empty:
+        failure = f"no answer in {limit_s:g} s"
+    return Outcome(failure is None, f"told {to}" if failure is None else f"could not tell {to}: {failure}")
+
+
+def _in_words(ended: Ended) -> str:
+    if ended.by_signal is None:
+        return "ended well" if ended.code == 0 else f"ended with exit code {ended.code}"
+    return f"died of {signal_name(ended.by_signal)}"
+
+
+def _without_secrets(url: str) -> str:
+    """Scheme and host. The rest of such a URL is often a password: it must not get into journals and logs."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return "the address"
+    if parts.scheme in ("http", "https"):
+        return f"{parts.scheme}://{parts.hostname}/…"
+    return f"{parts.scheme}://…" if parts.scheme else "the address"

@@ -1,0 +1,56 @@
+"""The Python stacks of a job, through py-spy, for those who will ask later what it hung on."""
+
+import os
+import sys
+from collections.abc import Iterable, Mapping
+
+from fallow.actuators.helpers import Helpers, Ran
+from fallow.core.errors import CannotRun, CommandNotFound
+
+_LIMIT_S = 10.0  # for one process; py-spy waits for ever for one that the kernel holds
+
+
+def dump(pids: Iterable[int], into: str, helpers: Helpers, environ: Mapping[str, str]) -> str:
+    """Write the stacks of every Python process among them to one file; a sentence says where, or why not."""
+    beside_us = {**environ, "PATH": f"{environ.get('PATH', os.defpath)}:{os.path.dirname(sys.executable)}"}
+    stacks: list[str] = []
+    refusals: list[str] = []
+    for pid in pids:
+        try:
+            ran = helpers.run(["py-spy", "dump", "--pid", str(pid)], beside_us, _LIMIT_S)
+        except (CommandNotFound, CannotRun):
+            return "no stacks: py-spy is not installed; try: pip install py-spy"
+        if ran.ok:
+            stacks.append(ran.output.strip())
+        elif not _is_no_python(ran):
+            refusals.append(f"pid {pid}: {_refusal(ran)}")
+    left_out = f"; left out: {', '.join(refusals)}" if refusals else ""
+    if not stacks:
+        return f"no stacks{left_out}" if refusals else "no stacks: the job has no Python process that could be read"
+    try:
+        _write(into, "\n\n".join(stacks) + "\n")
+    except OSError as error:
+        return f"no stacks: {into} cannot be written: {error.strerror}"
+    many = "1 process is" if len(stacks) == 1 else f"{len(stacks)} processes are"
+    return f"the Python stacks of {many} in {into}{left_out}"
+
+
+def _is_no_python(ran: Ran) -> bool:
+    """As py-spy says it of a shell or a C program, and of a process that has ended meanwhile."""
+    return "Failed to find python version" in ran.output or "Check that the process is running" in ran.output
+
+
+def _refusal(ran: Ran) -> str:
+    if ran.ended is None:
+        return f"py-spy did not answer in {_LIMIT_S:.0f} s"
+    if "Permission Denied" in ran.output:
+        return "py-spy may not look into it; that needs root, or the capability SYS_PTRACE"
+    said = ran.output.strip().splitlines()
+    return said[0] if said else f"py-spy ended with exit code {ran.ended.exit_code}"
+
+
+def _write(path: str, text: str) -> None:
+    """For the owner's eyes: the names in a stack can tell what somebody works on."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    with open(os.open(path, flags, 0o600), "w", encoding="utf-8") as file:
+        file.write(text)

@@ -1,0 +1,206 @@
+"""Everything that fallow can do to the world: a closed set, each deed with its because.
+
+    for a job      Warn -> Ask -> Insist, and TakeBack for a warning that no longer holds
+    for a guard    Announce -> its deeds in order, and CallOff for a countdown that no longer holds
+    deeds          EndGuard, SendSignal, RunCommand, Notify, PowerOff, Reboot
+
+Whoever takes an action apart does so with `match`, and ends in `assert_never`.
+"""
+
+from typing import assert_never
+
+from fallow.core.errors import WrongUsage
+from fallow.core.units import duration_for_people
+from fallow.core.value import value
+
+AS_ASKED = "a person asked for it"
+
+_SIGNALS = frozenset(
+    {
+        "HUP",
+        "INT",
+        "QUIT",
+        "ABRT",
+        "KILL",
+        "USR1",
+        "USR2",
+        "PIPE",
+        "ALRM",
+        "TERM",
+        "CHLD",
+        "CONT",
+        "STOP",
+        "TSTP",
+        "TTIN",
+        "TTOU",
+        "URG",
+        "XCPU",
+        "XFSZ",
+        "VTALRM",
+        "PROF",
+        "WINCH",
+        "IO",
+        "PWR",
+    }
+)  # those that one process sends to another
+_WAYS = "end, signal, signal:NAME, run:COMMAND, notify:URL, shutdown or reboot"
+
+
+@value
+class Warn:
+    """Tell the people of a job that it will be asked to end."""
+
+    because: str
+    ask_in_s: float
+
+
+@value
+class TakeBack:
+    """Tell them that the warning no longer holds."""
+
+    because: str
+
+
+@value
+class Ask:
+    """Send the job its polite signal."""
+
+    because: str
+    signal: str = "TERM"
+
+
+@value
+class Insist:
+    """Kill what is left of the job."""
+
+    because: str
+
+
+@value
+class Announce:
+    """Tell everyone on the machine that the deeds follow after a countdown."""
+
+    because: str
+    in_s: float
+
+
+@value
+class CallOff:
+    """Tell everyone that they do not."""
+
+    because: str
+
+
+@value
+class EndGuard:
+    """End the guard itself, and nothing else."""
+
+    because: str = AS_ASKED
+
+
+@value
+class SendSignal:
+    """Send a signal to the process that the guard was attached to."""
+
+    name: str = "TERM"
+    because: str = AS_ASKED
+
+
+@value
+class RunCommand:
+    """Run a line in a shell."""
+
+    line: str
+    because: str = AS_ASKED
+
+
+@value
+class Notify:
+    """Send a notice."""
+
+    url: str
+    because: str = AS_ASKED
+
+
+@value
+class PowerOff:
+    """Turn the machine off."""
+
+    because: str = AS_ASKED
+
+
+@value
+class Reboot:
+    """Start the machine anew."""
+
+    because: str = AS_ASKED
+
+
+JobAction = Warn | TakeBack | Ask | Insist
+Deed = EndGuard | SendSignal | RunCommand | Notify | PowerOff | Reboot
+GuardAction = Announce | CallOff | Deed
+Action = JobAction | GuardAction
+
+
+def parse_action(text: str) -> Deed:
+    """The deed that a person wrote: `end`, `signal[:NAME]`, `run:CMD`, `notify:URL`, `shutdown`, `reboot`."""
+    word, colon, rest = text.strip().partition(":")
+    match word.strip().lower(), rest.strip():
+        case "end", "" if not colon:
+            return EndGuard()
+        case "shutdown", "" if not colon:
+            return PowerOff()
+        case "reboot", "" if not colon:
+            return Reboot()
+        case "signal", name:
+            return SendSignal(signal_name(name)) if colon else SendSignal()
+        case "run", line if line:
+            return RunCommand(line)
+        case "notify", url if "://" in url:
+            return Notify(url)
+        case "run", _:
+            raise WrongUsage(f"{text!r} says no command; write it as run:COMMAND, as in 'run:make backup'")
+        case "notify", _:
+            raise WrongUsage(f"{text!r} says no address; write it as notify:URL, as in notify:ntfy://my-topic")
+        case "end" | "shutdown" | "reboot" as bare, _:
+            raise WrongUsage(f"{text!r} says too much; write it as {bare}")
+        case _:
+            raise WrongUsage(f"{text!r} is no action; write {_WAYS}")
+
+
+def signal_name(text: str) -> str:
+    """The name of a signal without its SIG: `TERM` of `term`, `TERM` or `SIGTERM`."""
+    name = text.strip().upper().removeprefix("SIG")
+    if name not in _SIGNALS:
+        raise WrongUsage(f"{text!r} is no signal; write its name, as TERM, INT or USR1")
+    return name
+
+
+def in_words(action: Action) -> str:
+    """What the action does, to complete `fallow would …`."""
+    match action:
+        case Warn(ask_in_s=seconds):
+            return f"warn that the job will be asked to end in {duration_for_people(seconds)}"
+        case TakeBack():
+            return "take the warning back"
+        case Ask(signal=name):
+            return f"ask the job to end with SIG{name}"
+        case Insist():
+            return "kill what is left of the job"
+        case Announce(in_s=seconds):
+            return f"announce that it will act in {duration_for_people(seconds)}"
+        case CallOff():
+            return "call the countdown off"
+        case EndGuard():
+            return "end the guard"
+        case SendSignal(name=name):
+            return f"send SIG{name}"
+        case RunCommand(line=line):
+            return f"run {line!r}"
+        case Notify(url=url):
+            return f"send a notice to {url.partition('://')[0]}"  # what follows the scheme may hold a secret
+        case PowerOff():
+            return "turn the machine off"
+        case Reboot():
+            return "start the machine anew"
+    assert_never(action)

@@ -1,0 +1,135 @@
+"""Holds: a person's "leave this alone until…", and what one covers.
+
+A hold ends by itself, by the clock on the wall, because that is the clock that its owner meant. In doubt it
+covers: whose process it is may be unknown, and unknown is never a reason to go ahead.
+"""
+
+from collections.abc import Iterable
+from typing import assert_never
+
+from fallow.core.errors import WrongUsage
+from fallow.core.unknown import Unknown
+from fallow.core.value import value
+
+
+@value
+class Everything:
+    """The whole machine."""
+
+    def __str__(self) -> str:
+        return "all"
+
+
+@value
+class OneGpu:
+    """A GPU, by its UUID."""
+
+    uuid: str
+
+    def __str__(self) -> str:
+        return f"gpu:{self.uuid}"
+
+
+@value
+class OneProcess:
+    """A process: its pid, and its birth, because pids come again."""
+
+    pid: int
+    birth: int
+
+    def __str__(self) -> str:
+        return f"pid:{self.pid}@{self.birth}"
+
+
+@value
+class OneUser:
+    """All that a user runs."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f"user:{self.name}"
+
+
+Target = Everything | OneGpu | OneProcess | OneUser
+
+
+@value
+class Hold:
+    """Leave the target alone until then."""
+
+    id: int
+    target: Target
+    until_wall_s: float
+    why: str
+    by_user: str
+
+    def __str__(self) -> str:
+        reason = f": {self.why}" if self.why else ""
+        return f"{self.by_user} holds {self.target} (hold {self.id}){reason}"
+
+
+@value
+class TouchedProcess:
+    """A process that an action would touch."""
+
+    pid: int
+    birth: int | Unknown
+    user: str | Unknown
+    command: str | Unknown
+
+
+@value
+class Touched:
+    """All that an action would touch. For a MIG instance name its card too: a hold on the card covers it."""
+
+    gpus: frozenset[str] = frozenset()
+    processes: tuple[TouchedProcess, ...] = ()
+    machine: bool = False
+    """The machine as a whole, and with it everything on it."""
+
+
+def parse_target(text: str) -> Target:
+    """A target as `str` writes it: `all`, `gpu:UUID`, `pid:PID@BIRTH`, `user:NAME`."""
+    kind, _, rest = text.partition(":")
+    pid, _, birth = rest.partition("@")
+    if text == "all":
+        return Everything()
+    if kind == "gpu" and rest:
+        return OneGpu(rest)
+    if kind == "user" and rest:
+        return OneUser(rest)
+    if kind == "pid" and pid.isdecimal() and birth.isdecimal():
+        return OneProcess(int(pid), int(birth))
+    raise WrongUsage(f"{text!r} cannot be held; write all, gpu:UUID, pid:PID@BIRTH or user:NAME")
+
+
+def covers(hold: Hold, touched: Touched) -> bool:
+    """Whether an action that touches this would break the hold, were it not over."""
+    if touched.machine:
+        return True  # whoever turns the machine off leaves nothing on it alone
+    match hold.target:
+        case Everything():
+            return True
+        case OneGpu(uuid):
+            return uuid in touched.gpus
+        case OneProcess(pid, birth):
+            return any(process.pid == pid and _may_be(process.birth, birth) for process in touched.processes)
+        case OneUser(name):
+            return any(_may_be(process.user, name) for process in touched.processes)
+    assert_never(hold.target)
+
+
+def is_over(hold: Hold, wall_s: float) -> bool:
+    """Whether its time has come."""
+    return wall_s >= hold.until_wall_s
+
+
+def hold_on(touched: Touched, holds: Iterable[Hold], wall_s: float) -> Hold | None:
+    """The hold that lasts longest among those which forbid to touch this now, or None."""
+    forbidding = [hold for hold in holds if not is_over(hold, wall_s) and covers(hold, touched)]
+    return max(forbidding, key=lambda hold: hold.until_wall_s, default=None)
+
+
+def _may_be(fact: str | int | Unknown, named: str | int) -> bool:
+    return isinstance(fact, Unknown) or fact == named

@@ -1,0 +1,154 @@
+"""What a job did on its own GPUs since the last look.
+
+    BUSY      it worked on one of them, at least
+    UNKNOWN   it is not known to have worked, and of one of them it is not known that it did not
+    IDLE      it is known of each of them that it did less than the threshold, or held nothing there
+
+On each GPU the job is judged by its own processes, where the driver says what each of them ran; else by the
+card, so that in doubt a neighbour's work counts for the job and never against it. Only what speaks for the
+whole stretch since the last look counts: one instant of 0 % says nothing of a job that works 5 % of each second.
+"""
+
+from collections.abc import Iterable
+from enum import StrEnum
+
+from fallow.core.activity import Activity, judge
+from fallow.core.gpu import Gpu, Holder, Snapshot
+from fallow.core.unknown import Unknown, known
+from fallow.core.value import value
+from fallow.core.verdicts import Evidence, Verdict
+
+IDLE_BELOW = 0.01
+
+
+class JobActivity(StrEnum):
+    """What a job did since the last look."""
+
+    BUSY = "busy"
+    IDLE = "idle"
+    UNKNOWN = "unknown"
+
+
+@value
+class JobFinding:
+    """What a job did, the sentence that says why, and the readings behind it."""
+
+    activity: JobActivity
+    because: str
+    evidence: Evidence = ()
+
+    def verdict(self, subject: str) -> Verdict:
+        """The same, of a subject."""
+        return Verdict(subject, self.activity, self.because, self.evidence)
+
+
+def job_activity(
+    snapshot: Snapshot, uuids: Iterable[str], pids: frozenset[int] | Unknown, idle_below: float = IDLE_BELOW
+) -> JobFinding:
+    """What the job with these processes did on the GPUs that it was given."""
+    findings = [_on_gpu(find_gpu(snapshot, uuid), pids, idle_below) for uuid in uuids]
+    evidence = tuple(pair for finding in findings for pair in finding.evidence)
+    for activity in (JobActivity.BUSY, JobActivity.UNKNOWN, JobActivity.IDLE):
+        reasons = [finding.because for finding in findings if finding.activity is activity]
+        if reasons:
+            more = f" (and so on {len(reasons) - 1} more)" if len(reasons) > 1 else ""
+            return JobFinding(activity, f"{reasons[0]}{more}", evidence)
+    return JobFinding(JobActivity.UNKNOWN, "it was given no GPU")
+
+
+def find_gpu(snapshot: Snapshot, uuid: str) -> Gpu | Unknown:
+    """The GPU with this UUID; one that cannot be seen now is unknown, not gone."""
+    for gpu in snapshot.gpus:
+        if gpu.uuid == uuid:
+            return gpu
+    return Unknown(f"GPU {uuid} is not to be seen")
+
+
+def stretch_load(gpu: Gpu) -> float | Unknown:
+    """How much ran on the GPU on average since the last look, a ratio: the most that any witness says."""
+    if gpu.trouble is not None:
+        return Unknown(gpu.trouble)
+    samples = gpu.recent if isinstance(gpu.recent, Unknown) else gpu.recent.mean
+    counted = _counted_load(gpu)
+    if isinstance(samples, Unknown):
+        if not isinstance(counted, Unknown):
+            return counted
+        return 0.0 if judge(gpu).activity is Activity.FREE else samples
+    return max(samples, known(counted, samples))
+
+
+def own_holders(gpu: Gpu, pids: frozenset[int] | Unknown) -> tuple[Holder, ...] | Unknown:
+    """Those of the job's processes that hold this GPU."""
+    if isinstance(pids, Unknown):
+        return pids
+    if isinstance(gpu.holders, Unknown):
+        return gpu.holders
+    return tuple(holder for holder in gpu.holders if holder.pid in pids)
+
+
+def own_load(gpu: Gpu, pids: frozenset[int] | Unknown) -> float | Unknown:
+    """How much the job's own processes ran on this GPU, where the driver says it of each."""
+    own = own_holders(gpu, pids)
+    if isinstance(own, Unknown):
+        return own
+    if not own:
+        # Inside a container the driver's pids are not ours: not listed is not the same as not there.
+        return Unknown("none of its processes is listed")
+    total = 0.0
+    for holder in own:
+        if isinstance(holder.utilization, Unknown):
+            return Unknown(f"what pid {holder.pid} ran is {holder.utilization}")
+        total += holder.utilization
+    return min(1.0, total)
+
+
+def _on_gpu(gpu: Gpu | Unknown, pids: frozenset[int] | Unknown, idle_below: float) -> JobFinding:
+    if isinstance(gpu, Unknown):
+        return JobFinding(JobActivity.UNKNOWN, gpu.why)
+    where = f"GPU {gpu.label}"
+    if gpu.trouble is not None:
+        return JobFinding(JobActivity.UNKNOWN, f"{where}: {gpu.trouble}", ((where, gpu.trouble),))
+    evidence = _evidence(gpu, pids)
+    own, card = own_load(gpu, pids), stretch_load(gpu)
+    if isinstance(own, Unknown):
+        if isinstance(card, Unknown):
+            return JobFinding(JobActivity.UNKNOWN, f"{where}: whether anything ran is {card}", evidence)
+        load, whose = card, "the card ran"
+    else:
+        # Where nobody else is on the card, what its samples saw was the job too.
+        alone = own_holders(gpu, pids) == gpu.holders
+        load, whose = max(own, known(card, own)) if alone else own, "its processes ran"
+    if load > 0 and load >= idle_below:
+        return JobFinding(JobActivity.BUSY, f"{where}: {whose} {load:.1%} of the time", evidence)
+    if gpu.holders == () and judge(gpu).activity is Activity.FREE:
+        return JobFinding(JobActivity.IDLE, f"{where}: it has the card and holds nothing on it", evidence)
+    return JobFinding(JobActivity.IDLE, f"{where}: {whose} {load:.1%} of the time, below {idle_below:.1%}", evidence)
+
+
+def _counted_load(gpu: Gpu) -> float | Unknown:
+    """What the hardware counters saw. Copies leave the multiprocessors alone, and show in the memory."""
+    if isinstance(gpu.counters, Unknown):
+        return gpu.counters
+    sm, dram = gpu.counters.sm, gpu.counters.dram
+    if isinstance(sm, Unknown):
+        return sm
+    return dram if isinstance(dram, Unknown) else max(sm, dram)
+
+
+def _evidence(gpu: Gpu, pids: frozenset[int] | Unknown) -> Evidence:
+    where = f"GPU {gpu.label}"
+    pairs: list[tuple[str, str]] = []
+    if isinstance(gpu.recent, Unknown):
+        pairs.append((f"{where} utilization", str(gpu.recent)))
+    else:
+        recent = gpu.recent
+        text = f"{recent.mean:.1%} on average, {recent.peak:.0%} at most in the last {recent.seconds:.1f} s"
+        pairs.append((f"{where} utilization", text))
+    own = own_holders(gpu, pids)
+    if isinstance(own, Unknown):
+        pairs.append((f"{where} processes of the job", str(own)))
+    for holder in () if isinstance(own, Unknown) else own:
+        ran = holder.utilization
+        text = str(ran) if isinstance(ran, Unknown) else f"ran {ran:.0%} of the time"
+        pairs.append((f"{where} pid {holder.pid}", text))
+    return tuple(pairs)

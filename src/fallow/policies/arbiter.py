@@ -1,0 +1,190 @@
+"""May it be done? The last word over every action, whoever proposes it.
+
+It has no states. An action is refused for the first of these that holds, and the reason is kept:
+
+    a hold covers what it touches -> it touches a protected user or command -> it conflicts with an earlier one
+    -> too much was ended lately
+
+Words that take something back (TakeBack, CallOff) are always allowed: they only ever calm. A hold always wins.
+"""
+
+from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
+from typing import assert_never
+
+from fallow.core.actions import (
+    Action,
+    Announce,
+    Ask,
+    CallOff,
+    EndGuard,
+    Insist,
+    Notify,
+    PowerOff,
+    Reboot,
+    RunCommand,
+    SendSignal,
+    TakeBack,
+    Warn,
+    in_words,
+)
+from fallow.core.holds import Hold, Touched, TouchedProcess, hold_on
+from fallow.core.units import duration_for_people
+from fallow.core.unknown import Unknown
+from fallow.core.value import value
+
+
+@value
+class Protections:
+    """Whom an administrator has exempted for good."""
+
+    users: frozenset[str] = frozenset()
+    commands: tuple[str, ...] = ()
+    """Shell patterns, for the command line or for the name of any of its words: `jupyter*`."""
+
+
+@value
+class RateLimit:
+    """At most so many actions that end work in so long a time."""
+
+    most: int
+    per_s: float
+
+
+@value
+class Proposal:
+    """An action, and what it would touch."""
+
+    action: Action
+    touched: Touched
+
+
+@value
+class Taken:
+    """An action that was taken, and when."""
+
+    proposal: Proposal
+    at_s: float
+
+
+@value
+class Ruling:
+    """A proposal, and why it is refused; None if it is allowed."""
+
+    proposal: Proposal
+    refused: str | None
+
+    @property
+    def allowed(self) -> bool:
+        """Whether it may be done."""
+        return self.refused is None
+
+
+def arbitrate(
+    proposals: Sequence[Proposal],
+    *,
+    at_s: float,
+    wall_s: float,
+    holds: Sequence[Hold] = (),
+    protections: Protections | None = None,
+    recent: Sequence[Taken] = (),
+    limit: RateLimit | None = None,
+) -> tuple[Ruling, ...]:
+    """A ruling on each, in order: what is allowed first counts against what follows."""
+    taken = list(recent)
+    rulings: list[Ruling] = []
+    for proposal in proposals:
+        why = None
+        if not _only_calms(proposal.action):
+            why = (
+                leave_alone(proposal.touched, wall_s, holds, protections)
+                or _conflict(proposal, [before for before in taken if before.at_s == at_s])
+                or _too_many(proposal, taken, limit, at_s)
+            )
+        if why is None:
+            taken.append(Taken(proposal, at_s))
+        rulings.append(Ruling(proposal, why))
+    return tuple(rulings)
+
+
+def leave_alone(
+    touched: Touched, wall_s: float, holds: Iterable[Hold], protections: Protections | None = None
+) -> str | None:
+    """Why this is to be left alone now, or None: what a policy is told before it decides."""
+    hold = hold_on(touched, holds, wall_s)
+    if hold is not None:
+        return str(hold)
+    if protections is None:
+        return None
+    for process in touched.processes:
+        why = _protected(process, protections)
+        if why is not None:
+            return why
+    return None
+
+
+def _only_calms(action: Action) -> bool:
+    return isinstance(action, TakeBack | CallOff)
+
+
+def _protected(process: TouchedProcess, protections: Protections) -> str | None:
+    """In doubt it is protected: whose process it is may be unknown."""
+    if protections.users:
+        if isinstance(process.user, Unknown):
+            return f"whose pid {process.pid} is, is {process.user}, and some users are protected"
+        if process.user in protections.users:
+            return f"pid {process.pid} is {process.user}'s, who is protected"
+    if protections.commands:
+        if isinstance(process.command, Unknown):
+            return f"what pid {process.pid} runs is {process.command}, and some commands are protected"
+        for pattern in protections.commands:
+            if _fits(process.command, pattern):
+                return f"pid {process.pid} runs {process.command!r}, which {pattern!r} protects"
+    return None
+
+
+def _fits(command: str, pattern: str) -> bool:
+    names = (word.rpartition("/")[2] for word in command.split())
+    return fnmatchcase(command, pattern) or any(fnmatchcase(name, pattern) for name in names)
+
+
+def _conflict(proposal: Proposal, this_tick: Iterable[Taken]) -> str | None:
+    """Two policies may end the same thing in one tick: the first does, the second has nothing left to do."""
+    if not _ends_work(proposal.action):
+        return None
+    for before in this_tick:
+        if _ends_work(before.proposal.action) and _overlap(proposal.touched, before.proposal.touched):
+            return f"it conflicts with what was decided before: {in_words(before.proposal.action)}"
+    return None
+
+
+def _overlap(one: Touched, other: Touched) -> bool:
+    if one.machine or other.machine:
+        return True
+    pids = {process.pid for process in one.processes}
+    return any(process.pid in pids for process in other.processes)
+
+
+def _too_many(proposal: Proposal, taken: Iterable[Taken], limit: RateLimit | None, at_s: float) -> str | None:
+    # Insisting ends nothing new: it completes an asking, which was counted.
+    if limit is None or not _ends_work(proposal.action) or isinstance(proposal.action, Insist):
+        return None
+    lately = [
+        before
+        for before in taken
+        if at_s - before.at_s < limit.per_s
+        and _ends_work(before.proposal.action)
+        and not isinstance(before.proposal.action, Insist)
+    ]
+    if len(lately) < limit.most:
+        return None
+    return f"{len(lately)} were ended in the last {duration_for_people(limit.per_s)}, and {limit.most} may be"
+
+
+def _ends_work(action: Action) -> bool:
+    match action:
+        case Ask() | Insist() | SendSignal() | PowerOff() | Reboot():
+            return True
+        case Warn() | TakeBack() | Announce() | CallOff() | EndGuard() | RunCommand() | Notify():
+            return False
+    assert_never(action)

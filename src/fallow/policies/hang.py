@@ -1,0 +1,156 @@
+"""Whether a GPU that looks fully used does anything: what one tick says.
+
+    WORKS     something shows work, or the card is neither full nor quiet
+    QUIET     nothing ran: idle, which is another policy's matter
+    HUNG      full, and every signal that can be read shows no work
+    UNKNOWN   full, and the signals that would tell are missing
+
+A card is full at 95 % utilization on average since the last look. The signals, and what was measured on an H200:
+
+                     a hang (two kinds)    copies     matmul    shows work
+    power            128, 140 W            135 W      691 W     above rest + 5 % of the way to the limit (157 W)
+    tensor cores     0                     0          94 %      from 1 %
+    memory traffic   0                     1.1 %      16 %      from 2 %
+    occupancy        0.01, 1.6 %           0          14 %      from 5 %
+    PCIe             0                     56 GB/s    -         from 1 GB/s
+
+At rest, with a context and no work, that card drew 128 W; a job that works 5 % of the time already draws 166 W.
+The bus must be known, because copies look like a hang in everything else; and of power and counters one must be.
+A card that draws far less at rest than in a hang is missed, not accused.
+"""
+
+from enum import StrEnum
+
+from fallow.core.gpu import Counters, Gpu
+from fallow.core.job import own_holders, own_load
+from fallow.core.unknown import Unknown
+from fallow.core.value import value
+from fallow.core.verdicts import Evidence
+
+_FULL_FROM = 0.95
+_POWER_MARGIN = 0.05  # of the way from rest to the limit
+_TENSOR_FROM, _DRAM_FROM, _OCCUPANCY_FROM = 0.01, 0.02, 0.05
+_BUS_FROM_BYTES_PER_S = 1e9
+
+
+class Look(StrEnum):
+    """What one tick says of a GPU."""
+
+    WORKS = "works"
+    QUIET = "quiet"
+    HUNG = "hung"
+    UNKNOWN = "unknown"
+
+
+@value
+class HangFinding:
+    """What one tick says, why, and the readings it used."""
+
+    look: Look
+    because: str
+    evidence: Evidence = ()
+
+
+@value
+class _Signal:
+    """One signal: its name, what it read, and whether it shows work."""
+
+    name: str
+    text: str
+    works: bool | Unknown
+
+
+def look_for_hang(gpu: Gpu, pids: frozenset[int] | Unknown, rest_w: float | None) -> HangFinding:
+    """Whether the job with these processes hangs on this GPU, given what the card is known to draw at rest."""
+    where = f"GPU {gpu.label}"
+    if gpu.trouble is not None:
+        return HangFinding(Look.UNKNOWN, f"{where}: {gpu.trouble}")
+    if isinstance(gpu.recent, Unknown):
+        return HangFinding(Look.UNKNOWN, f"{where}: whether anything ran is {gpu.recent}")
+    load = _load_of_the_job(gpu, gpu.recent.mean, pids)
+    used = ((f"{where} utilization", f"{load:.0%} in the last {gpu.recent.seconds:.1f} s"),)
+    if load == 0:
+        return HangFinding(Look.QUIET, f"{where}: nothing ran", used)
+    if load < _FULL_FROM:
+        return HangFinding(Look.WORKS, f"{where}: {load:.0%} utilization is no hang", used)
+    signals = (_power(gpu, rest_w), _counters(gpu.counters), _bus(gpu))
+    evidence = used + tuple((f"{where} {signal.name}", signal.text) for signal in signals)
+    look, because = _weigh(*signals)
+    return HangFinding(look, f"{where}: {load:.0%} utilization, {because}", evidence)
+
+
+def rest_power_w(gpu: Gpu, before_w: float | None) -> float | None:
+    """What the card draws with a context and no work: the lowest power ever seen while held and quiet."""
+    at_rest = (
+        gpu.trouble is None
+        and not isinstance(gpu.holders, Unknown)
+        and len(gpu.holders) > 0
+        and not isinstance(gpu.recent, Unknown)
+        and gpu.recent.peak == 0
+    )
+    if not at_rest or isinstance(gpu.power_w, Unknown):
+        return before_w
+    return gpu.power_w if before_w is None else min(before_w, gpu.power_w)
+
+
+def _load_of_the_job(gpu: Gpu, card: float, pids: frozenset[int] | Unknown) -> float:
+    """The card's load, unless others are on it too and the driver tells the job's share."""
+    own = own_load(gpu, pids)
+    alone = own_holders(gpu, pids) == gpu.holders
+    return card if alone or isinstance(own, Unknown) else min(own, card)
+
+
+def _weigh(power: _Signal, counters: _Signal, bus: _Signal) -> tuple[Look, str]:
+    signals = (power, counters, bus)
+    for signal in signals:
+        if not isinstance(signal.works, Unknown) and signal.works:
+            return Look.WORKS, f"and the {signal.name} shows work ({signal.text})"
+    if isinstance(bus.works, Unknown):
+        return Look.UNKNOWN, f"and without the {bus.name} copies look like a hang ({bus.works})"
+    if isinstance(power.works, Unknown) and isinstance(counters.works, Unknown):
+        return Look.UNKNOWN, f"and neither power ({power.works}) nor counters ({counters.works}) can be told"
+    used = [f"{signal.name} ({signal.text})" for signal in signals if not isinstance(signal.works, Unknown)]
+    return Look.HUNG, f"yet no work shows in {' or '.join(used)}"
+
+
+def _power(gpu: Gpu, rest_w: float | None) -> _Signal:
+    name, power, limit = "power", gpu.power_w, gpu.power_limit_w
+    if isinstance(power, Unknown):
+        return _Signal(name, str(power), power)
+    if rest_w is None:
+        unlearned = Unknown("the card has not been seen at rest")
+        return _Signal(name, f"{power:.0f} W; {unlearned.why}", unlearned)
+    if isinstance(limit, Unknown):
+        return _Signal(name, f"{power:.0f} W, {rest_w:.0f} W at rest; its limit is {limit}", limit)
+    works = power > rest_w + _POWER_MARGIN * max(0.0, limit - rest_w)
+    return _Signal(name, f"{power:.0f} W, {rest_w:.0f} W at rest, limit {limit:.0f} W", works)
+
+
+def _counters(counters: Counters | Unknown) -> _Signal:
+    name = "hardware counters"
+    if isinstance(counters, Unknown):
+        return _Signal(name, str(counters), counters)
+    readings = (
+        ("tensor", counters.tensor, _TENSOR_FROM),
+        ("memory", counters.dram, _DRAM_FROM),
+        ("occupancy", counters.occupancy, _OCCUPANCY_FROM),
+    )
+    text = ", ".join(
+        f"{what} {'unknown' if isinstance(value, Unknown) else format(value, '.1%')}" for what, value, _ in readings
+    )
+    if any(not isinstance(value, Unknown) and value >= limit for _, value, limit in readings):
+        return _Signal(name, text, works=True)
+    missing = [value for _, value, _ in readings if isinstance(value, Unknown)]
+    return _Signal(name, text, missing[0] if missing else False)
+
+
+def _bus(gpu: Gpu) -> _Signal:
+    ways = (("in", gpu.pcie_rx_bytes_per_s), ("out", gpu.pcie_tx_bytes_per_s))
+    text = ", ".join(
+        f"{'unknown' if isinstance(rate, Unknown) else format(rate / 1e9, '.1f') + ' GB/s'} {way}"
+        for way, rate in ways
+    )
+    if any(not isinstance(rate, Unknown) and rate >= _BUS_FROM_BYTES_PER_S for _, rate in ways):
+        return _Signal("PCIe bus", text, works=True)
+    missing = [rate for _, rate in ways if isinstance(rate, Unknown)]
+    return _Signal("PCIe bus", text, missing[0] if missing else False)

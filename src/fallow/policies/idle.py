@@ -1,0 +1,96 @@
+"""Stop a job that holds GPUs without using them.
+
+    WARMING   the job has not been seen for warmup_s; what it does is its own affair
+    then the ladder, with idleness as the fault: CALM, WARNED, ASKED, INSISTED
+
+    WARMING --warmup_s were witnessed--> CALM
+    CALM    --idle for most of timeout_s-->  WARNED  Warn      a minute before the end, or half of a shorter timeout
+    WARNED  --idle for timeout_s-->          ASKED   Ask
+    WARNED  --busy-->                        CALM    TakeBack
+    ASKED   --grace_s-->                     INSISTED  Insist
+    WARNED or ASKED --a hold-->              CALM    TakeBack
+
+Every second is a witnessed one. Busy sets the idle time back to zero. Unknown counts zero for warm-up and idle
+time alike, and sets nothing back. A gap in the looking counts zero everywhere, the grace included.
+"""
+
+from typing import assert_never
+
+from fallow.core.actions import JobAction
+from fallow.core.elapsed import witnessed_s
+from fallow.core.job import JobActivity, JobFinding
+from fallow.core.value import replace, value
+from fallow.policies.ladder import Ladder, Sign, Times, climb, warn_after_s
+
+
+@value
+class IdleRules:
+    """How long a job may idle, and how it is told."""
+
+    timeout_s: float
+    warmup_s: float = 60.0
+    grace_s: float = 10.0
+    longest_gap_s: float = 3.0
+    warn_before_s: float | None = None
+    """How long before it is asked; None for a minute, or half of a timeout shorter than two."""
+    signal: str = "TERM"
+
+    @property
+    def times(self) -> Times:
+        """When to climb each rung, in seconds after the warm-up."""
+        warn_s = warn_after_s(self.timeout_s, self.warn_before_s)
+        return Times("idle", warn_s, self.timeout_s, self.grace_s, self.signal)
+
+
+@value
+class State:
+    """Where one job stands. Begin with the time of its launch: the first look speaks for the time since."""
+
+    at_s: float | None = None
+    warmed_s: float = 0.0
+    ladder: Ladder = Ladder()
+
+    @property
+    def idle_s(self) -> float:
+        """Witnessed seconds of idleness since the job last worked."""
+        return self.ladder.fault_s
+
+
+@value
+class Decision:
+    """The state after a tick, and what is to be done."""
+
+    state: State
+    actions: tuple[JobAction, ...] = ()
+
+
+def step(
+    state: State, at_s: float, finding: JobFinding, rules: IdleRules, leave_alone: str | None = None
+) -> Decision:
+    """One tick. `leave_alone` says which hold or protection is on, if one is."""
+    passed_s = witnessed_s(state.at_s, at_s, rules.longest_gap_s)
+    cold_s = max(0.0, rules.warmup_s - state.warmed_s)
+    seen_s = 0.0 if finding.activity is JobActivity.UNKNOWN else passed_s
+    warmed_s = min(rules.warmup_s, state.warmed_s + seen_s)
+    if warmed_s < rules.warmup_s:
+        return Decision(State(at_s, warmed_s, state.ladder))
+    # The tick in which the warm-up ends counts with what is left of it.
+    counts_s = max(0.0, passed_s - cold_s)
+    ladder, actions = climb(state.ladder, counts_s, _sign(finding), finding.because, rules.times, leave_alone)
+    return Decision(State(at_s, warmed_s, ladder), actions)
+
+
+def refused(before: State, at_s: float) -> State:
+    """The state to go on from when the arbiter did not allow a decision: as it was, the tick counting nothing."""
+    return replace(before, at_s=at_s)
+
+
+def _sign(finding: JobFinding) -> Sign:
+    match finding.activity:
+        case JobActivity.IDLE:
+            return Sign.FAULT
+        case JobActivity.BUSY:
+            return Sign.FINE
+        case JobActivity.UNKNOWN:
+            return Sign.UNKNOWN
+    assert_never(finding.activity)

@@ -1,0 +1,114 @@
+"""Warn, ask, insist: the ladder that every policy against a job climbs, one rung a tick.
+
+    CALM      the fault has not lasted
+    WARNED    the people of the job were told
+    ASKED     the job got its polite signal
+    INSISTED  what was left of it was killed; nothing follows
+
+    CALM      --the fault was witnessed for warn_after_s-->   WARNED     Warn
+    WARNED    --the fault was witnessed for ask_after_s-->    ASKED      Ask
+    WARNED    --it is over-->                                 CALM       TakeBack
+    ASKED     --grace_s were witnessed-->                     INSISTED   Insist
+    WARNED or ASKED  --somebody said to leave it alone-->     CALM       TakeBack
+
+A fault that is over starts again from zero. A tick that does not know counts zero and changes nothing. Once a
+job is asked only time matters: what it does on the GPU then may be its way of saving its work.
+"""
+
+from enum import StrEnum
+
+from fallow.core.actions import Ask, Insist, JobAction, TakeBack, Warn
+from fallow.core.units import duration_for_people
+from fallow.core.value import replace, value
+
+_LONGEST_NOTICE_S = 60.0
+
+
+class Rung(StrEnum):
+    """How far it has come."""
+
+    CALM = "calm"
+    WARNED = "warned"
+    ASKED = "asked"
+    INSISTED = "insisted"
+
+
+class Sign(StrEnum):
+    """What one tick says: the fault was there, it was not, or nobody knows."""
+
+    FAULT = "fault"
+    FINE = "fine"
+    UNKNOWN = "unknown"
+
+
+@value
+class Times:
+    """When to climb each rung, and the word for the fault."""
+
+    fault: str
+    warn_after_s: float
+    ask_after_s: float
+    grace_s: float
+    signal: str = "TERM"
+
+
+@value
+class Ladder:
+    """Where one job stands."""
+
+    rung: Rung = Rung.CALM
+    fault_s: float = 0.0
+    """Witnessed seconds of the fault without it being over in between."""
+    asked_s: float = 0.0
+    """Witnessed seconds since it was asked."""
+
+
+Climbed = tuple[Ladder, tuple[JobAction, ...]]
+
+
+def warn_after_s(timeout_s: float, warn_before_s: float | None) -> float:
+    """When to warn of a timeout: so long before it, by default a minute but no more than half of the time."""
+    notice_s = min(_LONGEST_NOTICE_S, timeout_s / 2) if warn_before_s is None else warn_before_s
+    return max(0.0, timeout_s - notice_s)
+
+
+def climb(
+    ladder: Ladder, passed_s: float, sign: Sign, because: str, times: Times, leave_alone: str | None = None
+) -> Climbed:
+    """One tick, in which `passed_s` were witnessed. `leave_alone` is the hold or the protection that is on."""
+    if ladder.rung is Rung.INSISTED:
+        return ladder, ()
+    if leave_alone is not None:
+        return _down(ladder, leave_alone)
+    if sign is Sign.FINE and ladder.rung is not Rung.ASKED:
+        return _down(ladder, because)
+    if passed_s == 0:
+        return ladder, ()  # a tick that witnessed nothing may calm, and leads to nothing
+    if ladder.rung is Rung.ASKED:
+        return _wait(ladder, passed_s, times)
+    if sign is Sign.FAULT:
+        return _up(replace(ladder, fault_s=ladder.fault_s + passed_s), because, times)
+    return ladder, ()
+
+
+def _up(ladder: Ladder, because: str, times: Times) -> Climbed:
+    lasted = f"{times.fault} for {duration_for_people(ladder.fault_s)}: {because}"
+    if ladder.rung is Rung.CALM and ladder.fault_s >= times.warn_after_s:
+        left_s = max(0.0, times.ask_after_s - ladder.fault_s)
+        return replace(ladder, rung=Rung.WARNED), (Warn(lasted, left_s),)
+    # A warning must come a tick before the asking, or nobody could heed it.
+    if ladder.rung is Rung.WARNED and ladder.fault_s >= times.ask_after_s:
+        return replace(ladder, rung=Rung.ASKED), (Ask(lasted, times.signal),)
+    return ladder, ()
+
+
+def _down(ladder: Ladder, because: str) -> Climbed:
+    return Ladder(), () if ladder.rung is Rung.CALM else (TakeBack(because),)
+
+
+def _wait(ladder: Ladder, passed_s: float, times: Times) -> Climbed:
+    waited = replace(ladder, asked_s=ladder.asked_s + passed_s)
+    if waited.asked_s < times.grace_s:
+        return waited, ()
+    because = f"it was asked with SIG{times.signal} {duration_for_people(waited.asked_s)} ago and is still there"
+    return replace(waited, rung=Rung.INSISTED), (Insist(because),)

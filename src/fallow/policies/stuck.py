@@ -1,0 +1,158 @@
+"""Find a job that hangs at 100 %: its GPUs look used, and nothing comes of it.
+
+    CLEAR     no hang is seen, or not known to be one
+    SUSPECT   every tick looks hung, not yet for the whole window
+    STUCK     every tick has looked hung for window_s
+
+    CLEAR   --a hung tick-->              SUSPECT
+    SUSPECT --hung for window_s-->        STUCK
+    SUSPECT or STUCK --work, or rest-->   CLEAR
+
+It only reports, unless the rules say that it acts; then it climbs the ladder (CALM, WARNED, ASKED, INSISTED) with
+the hang as the fault, warns before the window is full and asks when it is.
+
+A job on several GPUs is hung where one GPU is and no other works: in a collective that waits for ever some spin,
+and the one who never came is quiet. A tick that does not know counts zero and sets nothing back; so does a gap.
+"""
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import assert_never
+
+from fallow.core.actions import JobAction
+from fallow.core.elapsed import witnessed_s
+from fallow.core.gpu import Gpu, Snapshot
+from fallow.core.job import find_gpu
+from fallow.core.units import duration_for_people
+from fallow.core.unknown import Unknown
+from fallow.core.value import replace, value
+from fallow.core.verdicts import Verdict
+from fallow.policies.hang import HangFinding, Look, look_for_hang, rest_power_w
+from fallow.policies.ladder import Climbed, Ladder, Sign, Times, climb, warn_after_s
+
+_NOT_LEARNED: Mapping[str, float] = MappingProxyType({})
+_WHOEVER = Unknown("nobody said whose processes")
+
+
+@value
+class StuckRules:
+    """For how long it must look hung, and whether anything follows."""
+
+    window_s: float
+    acts: bool = False
+    grace_s: float = 10.0
+    longest_gap_s: float = 3.0
+    warn_before_s: float | None = None
+    """How long before it is asked; None for a minute, or half of a window shorter than two."""
+    signal: str = "TERM"
+
+    @property
+    def times(self) -> Times:
+        """When to climb each rung, for rules that act."""
+        warn_s = warn_after_s(self.window_s, self.warn_before_s)
+        return Times("stuck", warn_s, self.window_s, self.grace_s, self.signal)
+
+
+@value
+class State:
+    """Where one job stands, and what each of its cards is known to draw at rest, by UUID."""
+
+    at_s: float | None = None
+    rest_w: Mapping[str, float] = _NOT_LEARNED
+    hung_s: float = 0.0
+    """Witnessed seconds for which it has looked hung: counted under a hold too, which forbids acts, not sight."""
+    ladder: Ladder = Ladder()
+
+
+@value
+class Decision:
+    """The state after a tick, what was found, and what is to be done."""
+
+    state: State
+    verdict: Verdict
+    actions: tuple[JobAction, ...] = ()
+
+
+def step(
+    state: State,
+    snapshot: Snapshot,
+    uuids: Iterable[str],
+    rules: StuckRules,
+    pids: frozenset[int] | Unknown = _WHOEVER,
+    leave_alone: str | None = None,
+) -> Decision:
+    """One tick of a job on these GPUs; without its pids, of whoever is on them."""
+    gpus = {uuid: find_gpu(snapshot, uuid) for uuid in uuids}
+    rest_w = _learn(state.rest_w, gpus)
+    findings = [_look(gpu, pids, rest_w.get(uuid)) for uuid, gpu in gpus.items()]
+    sign, because = _together(findings)
+    passed_s = witnessed_s(state.at_s, snapshot.at_s, rules.longest_gap_s)
+    hung_s = _hung_s(state.hung_s, passed_s, sign)
+    climbed: Climbed = (state.ladder, ())
+    if rules.acts:
+        climbed = climb(state.ladder, passed_s, sign, because, rules.times, leave_alone)
+    ladder, actions = climbed
+    evidence = tuple(pair for finding in findings for pair in finding.evidence)
+    word, sentence = _in_words(sign, hung_s, because, rules)
+    verdict = Verdict(f"GPU {', '.join(_names(gpus))}", word, sentence, evidence)
+    return Decision(State(snapshot.at_s, rest_w, hung_s, ladder), verdict, actions)
+
+
+def refused(before: State, at_s: float) -> State:
+    """The state to go on from when the arbiter did not allow a decision: as it was, the tick counting nothing."""
+    return replace(before, at_s=at_s)
+
+
+def _learn(before: Mapping[str, float], gpus: Mapping[str, Gpu | Unknown]) -> Mapping[str, float]:
+    learned = dict(before)
+    for uuid, gpu in gpus.items():
+        rest_w = None if isinstance(gpu, Unknown) else rest_power_w(gpu, before.get(uuid))
+        if rest_w is not None:
+            learned[uuid] = rest_w
+    return learned
+
+
+def _look(gpu: Gpu | Unknown, pids: frozenset[int] | Unknown, rest_w: float | None) -> HangFinding:
+    return HangFinding(Look.UNKNOWN, gpu.why) if isinstance(gpu, Unknown) else look_for_hang(gpu, pids, rest_w)
+
+
+def _together(findings: Iterable[HangFinding]) -> tuple[Sign, str]:
+    """One GPU that works clears the job; one that is unknown leaves it open; one that is hung accuses it."""
+    by_look: dict[Look, str] = {}
+    for finding in findings:
+        by_look.setdefault(finding.look, finding.because)
+    for look, sign in (
+        (Look.WORKS, Sign.FINE),
+        (Look.UNKNOWN, Sign.UNKNOWN),
+        (Look.HUNG, Sign.FAULT),
+        (Look.QUIET, Sign.FINE),
+    ):
+        if look in by_look:
+            return sign, by_look[look]
+    return Sign.UNKNOWN, "it was given no GPU"
+
+
+def _hung_s(before_s: float, passed_s: float, sign: Sign) -> float:
+    match sign:
+        case Sign.FAULT:
+            return before_s + passed_s
+        case Sign.FINE:
+            return 0.0
+        case Sign.UNKNOWN:
+            return before_s
+    assert_never(sign)
+
+
+def _in_words(sign: Sign, hung_s: float, because: str, rules: StuckRules) -> tuple[str, str]:
+    if sign is Sign.FINE:
+        return "clear", because
+    if sign is Sign.UNKNOWN:
+        return "unknown", because
+    lasted = duration_for_people(hung_s)
+    if hung_s < rules.window_s:
+        return "suspect", f"{because}; for {lasted} of {duration_for_people(rules.window_s)}"
+    return "stuck", f"{because}; for {lasted}"
+
+
+def _names(gpus: Mapping[str, Gpu | Unknown]) -> list[str]:
+    return [uuid if isinstance(gpu, Unknown) else gpu.label for uuid, gpu in gpus.items()]

@@ -1,0 +1,34 @@
+"""Runs fallow as another user: `python -m tests.as_user UID WORDS…`, started by root.
+
+Everything is loaded before root is given up: the interpreter may lie where others cannot read.
+"""
+
+import importlib
+import os
+import pkgutil
+import sys
+
+import inotify_simple  # noqa: F401  loaded while it can be
+import pynvml  # noqa: F401  loaded while it can be
+
+import fallow
+
+
+def main() -> None:
+    """Become the user, then be fallow."""
+    for module in pkgutil.walk_packages(fallow.__path__, "fallow."):
+        importlib.import_module(module.name)
+    from fallow.faces.cli.main import main as run  # noqa: I001
+
+    import json  # noqa: F401
+
+    uid = int(sys.argv[1])
+    os.setgroups([])
+    os.setresgid(uid, uid, uid)
+    os.setresuid(uid, uid, uid)
+    os.chdir("/")
+    sys.exit(run(sys.argv[2:]))
+
+
+if __name__ == "__main__":
+    main()

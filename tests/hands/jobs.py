@@ -1,0 +1,159 @@
+"""Jobs for the hands to supervise and to end. Each says what happens to it on the descriptor REPORT_FD.
+
+All inherit that descriptor, so its other end sees the end of file when the last of them is gone. Whatever a test
+does, none lives longer than LIFETIME_S.
+"""
+
+import os
+import resource
+import signal
+import sys
+import time
+
+LIFETIME_S = 60
+REPORT = int(os.environ["REPORT_FD"])
+
+
+def say(text: str) -> None:
+    os.write(REPORT, f"{text}\n".encode())
+
+
+def live() -> None:
+    """Do nothing, for as long as may be."""
+    signal.alarm(LIFETIME_S)  # children do not inherit it: each that lives sets its own
+    while True:
+        signal.pause()
+
+
+def ignores_term() -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    say("ready")
+    live()
+
+
+def ends_on_term() -> None:
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(3))
+    say("ready")
+    live()
+
+
+def five_deep() -> None:
+    """Each process of the chain is in a session of its own and ignores SIGTERM."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    for _ in range(5):
+        if os.fork() > 0:
+            live()
+        os.setsid()
+    say("ready")
+    live()
+
+
+def double_fork() -> None:
+    """A daemon as the books have it: its parents are gone, its session is new."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            say("ready")
+            live()
+        os._exit(0)
+    os.wait()
+    live()
+
+
+def orphan_of_an_ended_job() -> None:
+    """The first process ends well and leaves a daemon behind."""
+    if os.fork() == 0:
+        os.setsid()
+        say("ready")
+        live()
+
+
+def storm() -> None:
+    """Forks without pause, each child too, in all directions, until there are some hundred."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.alarm(LIFETIME_S)
+    say("ready")
+    for depth in range(5):
+        for _ in range(3):
+            if os.fork() == 0:
+                signal.alarm(LIFETIME_S)
+                if depth % 2:
+                    os.setsid()
+                break
+            time.sleep(0.002)
+    live()
+
+
+def starts_anew() -> None:
+    """Whenever its child dies it starts another."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.alarm(LIFETIME_S)
+    said = False
+    while True:
+        if os.fork() == 0:
+            live()
+        if not said:
+            say("ready")
+            said = True
+        os.wait()
+
+
+def hops() -> None:
+    """Lives on only in its child, which lives on only in its own, and so on: never long enough to be looked at."""
+    if os.fork() > 0:
+        live()
+    os.setsid()
+    say("ready")
+    until_s = time.monotonic() + LIFETIME_S
+    while time.monotonic() < until_s:
+        if os.fork() > 0:
+            os._exit(0)
+
+
+def tells_signals() -> None:
+    """Says the name of each signal that it gets; SIGUSR2 ends it."""
+    watched = {signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2}
+    watched |= {signal.SIGWINCH, signal.SIGRTMIN}
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, watched)
+    ignored = [number for number in watched if signal.getsignal(number) is signal.SIG_IGN]
+    signal.alarm(LIFETIME_S)
+    say(f"ready blocked={sorted(blocked)} ignored={sorted(ignored)}")
+    while True:
+        number = signal.sigwait(watched)
+        if number == signal.SIGUSR2:
+            break
+        say(signal.Signals(number).name)
+
+
+def tells_continues() -> None:
+    """Stops as any program does, and says when it goes on."""
+    signal.signal(signal.SIGCONT, lambda *_: say("SIGCONT"))
+    signal.signal(signal.SIGINT, lambda *_: say("SIGINT"))
+    say("ready")
+    live()
+
+
+def signals_its_parent() -> None:
+    """What a job sends to its parent is not for itself."""
+    got = []
+    signal.signal(signal.SIGUSR1, lambda *_: got.append("SIGUSR1"))
+    signal.signal(signal.SIGHUP, lambda *_: got.append("SIGHUP"))
+    os.kill(os.getppid(), signal.SIGUSR1)
+    say("ready")
+    while "SIGHUP" not in got:
+        signal.pause()
+    say(" ".join(got))
+
+
+def exits(code: str) -> None:
+    sys.exit(int(code))
+
+
+def dies(number: str) -> None:
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    os.kill(os.getpid(), int(number))
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]](*sys.argv[2:])

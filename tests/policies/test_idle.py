@@ -1,0 +1,208 @@
+"""The idle policy on generated histories: it is patient, it says so first, and in the end it acts."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fallow.core.actions import Ask, Insist, TakeBack, Warn
+from fallow.core.job import JobActivity, JobFinding
+from fallow.policies import idle
+from fallow.policies.idle import IdleRules, State, refused, step
+from fallow.policies.ladder import Rung, warn_after_s
+from tests.policies.histories import (
+    GUARD_KINDS,
+    TICK_S,
+    Event,
+    History,
+    Kind,
+    Stretch,
+    any_idle_rules,
+    first,
+    histories,
+    idle_rules,
+    looks,
+    modest,
+    run_idle,
+    seen_s,
+)
+
+IDLE = JobFinding(JobActivity.IDLE, "GPU 0: its processes ran 0.0% of the time")
+ENOUGH = 120  # ticks: more than any warm-up, timeout and grace that is drawn
+
+
+def letters(events: list[Event]) -> str:
+    return "".join(type(event.action).__name__[0] for event in events)
+
+
+def last_busy_s(history: History, until_s: float) -> float:
+    return max((look.at_s for look in looks(history) if look.kind is Kind.BUSY and look.at_s <= until_s), default=0.0)
+
+
+def test_a_job_that_works_and_then_sleeps_is_warned_then_asked_then_killed() -> None:
+    rules = IdleRules(timeout_s=10.0, warmup_s=5.0, grace_s=3.0)
+    events, _ = run_idle([Stretch(Kind.BUSY, 8), Stretch(Kind.IDLE, 30)], rules)
+    assert [(event.at_s, type(event.action)) for event in events] == [(13.0, Warn), (18.0, Ask), (21.0, Insist)]
+
+
+def test_each_action_says_why() -> None:
+    rules = IdleRules(timeout_s=120.0, warmup_s=0.0, grace_s=5.0, signal="INT")
+    events, _ = run_idle([Stretch(Kind.IDLE, 130)], rules)
+    warn, ask, insist = (event.action for event in events)
+    assert warn == Warn("idle for 1m: as drawn", ask_in_s=60.0)
+    assert ask == Ask("idle for 2m: as drawn", signal="INT")
+    assert insist == Insist("it was asked with SIGINT 5s ago and is still there")
+
+
+def test_work_after_a_warning_takes_it_back_and_starts_from_zero() -> None:
+    rules = IdleRules(timeout_s=10.0, warmup_s=0.0)
+    events, states = run_idle([Stretch(Kind.IDLE, 7), Stretch(Kind.BUSY, 1), Stretch(Kind.IDLE, 4)], rules)
+    assert [(event.at_s, type(event.action)) for event in events] == [(5.0, Warn), (8.0, TakeBack)]
+    assert states[-1].idle_s == 4.0
+
+
+def test_a_driver_that_does_not_answer_for_an_hour_costs_nobody_anything() -> None:
+    rules = IdleRules(timeout_s=10.0, warmup_s=2.0)
+    events, _ = run_idle([Stretch(Kind.IDLE, 8), Stretch(Kind.UNKNOWN, 3600), Stretch(Kind.IDLE, 4)], rules)
+    assert [(event.at_s, type(event.action)) for event in events] == [(7.0, Warn), (3612.0, Ask)]
+
+
+@pytest.mark.parametrize(("timeout_s", "warned_s"), [(10.0, 5.0), (120.0, 60.0), (1800.0, 1740.0)])
+def test_a_warning_comes_a_minute_before_or_at_half_of_a_short_timeout(timeout_s: float, warned_s: float) -> None:
+    assert warn_after_s(timeout_s, None) == warned_s
+
+
+def test_a_decision_that_was_refused_is_made_again_a_tick_later() -> None:
+    rules = IdleRules(timeout_s=4.0, warmup_s=0.0)
+    before = run_idle([Stretch(Kind.IDLE, 3)], rules)[1][-1]
+    assert step(before, 4.0, IDLE, rules).actions
+    after = refused(before, 4.0)
+    assert after.ladder.rung is Rung.WARNED
+    assert isinstance(step(after, 5.0, IDLE, rules).actions[0], Ask)
+
+
+@modest
+@given(histories(), any_idle_rules)
+def test_unknown_never_leads_to_a_warning_or_an_asking(history: History, rules: IdleRules) -> None:
+    unknown_at = {look.at_s for look in looks(history) if look.kind is Kind.UNKNOWN}
+    events, _ = run_idle(history, rules)
+    assert not [event for event in events if event.at_s in unknown_at and not isinstance(event.action, Insist)]
+
+
+@modest
+@given(histories((Kind.UNKNOWN, Kind.GAP, Kind.BUSY)), any_idle_rules)
+def test_a_job_that_nobody_saw_idle_is_left_in_peace(history: History, rules: IdleRules) -> None:
+    assert not run_idle(history, rules)[0]
+
+
+@modest
+@given(histories(), idle_rules, st.integers(0, 11), st.integers(1, 200))
+def test_unknown_time_delays_by_its_own_length(history: History, rules: IdleRules, where: int, ticks: int) -> None:
+    ending = [Stretch(Kind.IDLE, ENOUGH)]
+    blinded = [*history[:where], Stretch(Kind.UNKNOWN, ticks), *history[where:]]
+    asked_s = first(run_idle(history + ending, rules)[0], Ask)
+    asked_later_s = first(run_idle(blinded + ending, rules)[0], Ask)
+    blind_from_s = sum(stretch.seconds for stretch in history[:where])
+    assert asked_s is not None
+    assert asked_later_s == (asked_s if asked_s <= blind_from_s else asked_s + ticks * TICK_S)
+
+
+@modest
+@given(histories(), any_idle_rules)
+def test_nothing_is_done_before_its_witnessed_time(history: History, rules: IdleRules) -> None:
+    asked_s: float | None = None
+    for event in run_idle(history, rules)[0]:
+        idle_s = seen_s(history, Kind.IDLE, event.at_s) - seen_s(history, Kind.IDLE, last_busy_s(history, event.at_s))
+        seen_before_s = idle_s + seen_s(history, Kind.IDLE, last_busy_s(history, event.at_s))
+        seen_before_s += seen_s(history, Kind.BUSY, event.at_s)
+        match event.action:
+            case Warn():
+                assert idle_s >= rules.times.warn_after_s
+                assert seen_before_s >= rules.warmup_s + rules.times.warn_after_s
+            case Ask():
+                assert idle_s >= rules.timeout_s
+                assert seen_before_s >= rules.warmup_s + rules.timeout_s
+                asked_s = event.at_s
+            case Insist():
+                assert asked_s is not None
+                gaps_s = seen_s(history, Kind.GAP, event.at_s) - seen_s(history, Kind.GAP, asked_s)
+                assert event.at_s - asked_s - gaps_s >= rules.grace_s
+            case _:
+                assert isinstance(event.action, TakeBack)
+
+
+@modest
+@given(histories(), any_idle_rules)
+def test_nobody_is_asked_unwarned_or_killed_unasked(history: History, rules: IdleRules) -> None:
+    events, _ = run_idle(history, rules)
+    assert re.fullmatch(r"(WT)*(W(AI?)?)?", letters(events))
+    assert len({event.at_s for event in events}) == len(events), "one rung a tick"
+
+
+@modest
+@given(histories(), any_idle_rules)
+def test_enough_idleness_always_gets_there(history: History, rules: IdleRules) -> None:
+    began_s = sum(stretch.seconds for stretch in history)
+    events, states = run_idle([*history, Stretch(Kind.IDLE, ENOUGH)], rules)
+    asked_s = first(events, Ask)
+    assert asked_s is not None
+    assert asked_s <= began_s + rules.warmup_s + rules.timeout_s + 2 * TICK_S
+    assert states[-1].ladder.rung is Rung.INSISTED
+
+
+@modest
+@given(histories(), any_idle_rules, st.integers(0, 11))
+def test_more_idleness_never_makes_an_action_later(history: History, rules: IdleRules, where: int) -> None:
+    idler = [
+        Stretch(Kind.IDLE, round(stretch.seconds / TICK_S)) if place == where else stretch
+        for place, stretch in enumerate(history)
+    ]
+    ending = [Stretch(Kind.IDLE, ENOUGH)]
+    events, sooner = run_idle(history + ending, rules)[0], run_idle(idler + ending, rules)[0]
+    for kind in (Warn, Ask, Insist):
+        at_s, sooner_s = first(events, kind), first(sooner, kind)
+        assert at_s is not None
+        assert sooner_s is not None
+        assert sooner_s <= at_s
+
+
+@modest
+@given(histories(), idle_rules)
+def test_twice_the_tick_rate_changes_no_decision_by_more_than_one_tick(history: History, rules: IdleRules) -> None:
+    slow, fast = run_idle(history, rules)[0], run_idle(history, rules, TICK_S / 2)[0]
+    for one, other in zip(slow, fast, strict=False):
+        assert type(one.action) is type(other.action)
+        assert abs(one.at_s - other.at_s) <= TICK_S
+    # Only what the history was too short for may be missing.
+    end_s = sum(stretch.seconds for stretch in history)
+    assert len(slow) <= len(fast)
+    assert all(event.at_s > end_s - TICK_S for event in fast[len(slow) :])
+
+
+@modest
+@given(histories(), idle_rules, st.integers(0, 11), st.integers(1, 4000))
+def test_a_gap_counts_zero(history: History, rules: IdleRules, where: int, ticks: int) -> None:
+    ending = [Stretch(Kind.IDLE, ENOUGH)]
+    gap = Stretch(Kind.GAP, ticks)
+    asleep = [*history[:where], gap, *history[where:]]
+    asked_s = first(run_idle(history + ending, rules)[0], Ask)
+    asked_later_s = first(run_idle(asleep + ending, rules)[0], Ask)
+    gap_from_s = sum(stretch.seconds for stretch in history[:where])
+    assert asked_s is not None
+    assert asked_later_s == (asked_s if asked_s <= gap_from_s else asked_s + gap.seconds)
+
+
+@modest
+@given(histories(GUARD_KINDS), any_idle_rules)
+def test_a_hold_always_wins(history: History, rules: IdleRules) -> None:
+    held_at = {look.at_s for look in looks(history) if look.kind is Kind.BLOCKED}
+    events, _ = run_idle(history, rules)
+    assert all(isinstance(event.action, TakeBack) for event in events if event.at_s in held_at)
+    assert re.fullmatch(r"(WA?T)*(W(AI?)?)?", letters(events))
+
+
+def test_a_clock_that_goes_back_counts_zero() -> None:
+    rules = IdleRules(timeout_s=10.0, warmup_s=0.0)
+    after = step(State(at_s=100.0), 50.0, IDLE, rules)
+    assert after == idle.Decision(State(at_s=50.0))
