@@ -168,7 +168,7 @@ def test_a_wait_that_runs_out_says_so(make_world: Callable[..., World], fallow: 
 def test_a_released_card_wakes_the_line_at_once_and_not_at_the_next_poll(
     make_world: Callable[..., World], fallow: Fallow
 ) -> None:
-    """Counted, not timed: between release and start the one who waits asks the driver a few times, not for seconds."""
+    """Counted, not timed: between release and start the driver is asked a few times, not for seconds."""
     world = make_world(cards=1)
     blocker = fallow.start("run", "--", "sh", "-c", "echo up; read line")
     assert blocker.stdout is not None

@@ -37,6 +37,35 @@ def ends_on_term() -> None:
     live()
 
 
+def stopped_child() -> None:
+    """Ready when its child has stopped."""
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(3))
+    child = os.fork()
+    if child == 0:
+        os.kill(os.getpid(), signal.SIGSTOP)
+        live()
+    os.waitpid(child, os.WUNTRACED)
+    say("ready")
+    live()
+
+
+def first_thread_ended() -> None:
+    """To /proc a zombie, and yet it lives."""
+    import ctypes
+    import threading
+
+    exit_thread = {"x86_64": 60, "aarch64": 93}[os.uname().machine]
+    threading.Thread(target=lambda: (_wait_for_zombie(), say("ready"), time.sleep(LIFETIME_S))).start()
+    ctypes.CDLL(None).syscall(exit_thread, 0)
+
+
+def _wait_for_zombie() -> None:
+    while True:
+        with open("/proc/self/stat") as file:
+            if file.read().rsplit(")", 1)[1].split()[0] == "Z":
+                return
+
+
 def five_deep() -> None:
     """Each process of the chain is in a session of its own and ignores SIGTERM."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -62,9 +91,12 @@ def double_fork() -> None:
 
 
 def orphan_of_an_ended_job() -> None:
-    """The first process ends well and leaves a daemon behind."""
+    """The first process ends well and leaves a daemon behind, which waits for that end before it speaks."""
+    ends_with_parent, kept_by_parent = os.pipe()
     if os.fork() == 0:
         os.setsid()
+        os.close(kept_by_parent)
+        os.read(ends_with_parent, 1)
         say("ready")
         live()
 
@@ -118,7 +150,7 @@ def tells_signals() -> None:
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, watched)
     ignored = [number for number in watched if signal.getsignal(number) is signal.SIG_IGN]
     signal.alarm(LIFETIME_S)
-    say(f"ready blocked={sorted(blocked)} ignored={sorted(ignored)}")
+    say(f"ready {os.getpid()} blocked={sorted(map(int, blocked))} ignored={sorted(map(int, ignored))}")
     while True:
         number = signal.sigwait(watched)
         if number == signal.SIGUSR2:
@@ -146,12 +178,22 @@ def signals_its_parent() -> None:
     say(" ".join(got))
 
 
+def group_dies_of_int() -> None:
+    """As after Ctrl-C: the whole group gets SIGINT, and it does not catch it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    say("ready")
+    os.killpg(0, signal.SIGINT)
+    live()
+
+
 def exits(code: str) -> None:
     sys.exit(int(code))
 
 
 def dies(number: str) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if int(number) != signal.SIGKILL:
+        signal.signal(int(number), signal.SIG_DFL)
     os.kill(os.getpid(), int(number))
 
 

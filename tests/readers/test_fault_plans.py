@@ -4,7 +4,7 @@ import json
 import os
 import pathlib
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from hypothesis import HealthCheck, Phase, event, given, settings
@@ -61,6 +61,7 @@ fault = st.one_of(
     st.tuples(st.sampled_from(ON_NO_CARD), st.just(-1), error),
 )
 Fault = tuple[str, int, dict[str, float]]
+MakeWorld = Callable[..., World]
 plans = st.lists(fault, min_size=1, max_size=4)
 
 
@@ -133,7 +134,7 @@ def check_status(world: World, plan: list[Fault], code: int, out: str, err: str)
             event("a lost card")
             assert gpu["activity"] == "unknown"
         if gpu["activity"] == "free":
-            assert gpu["holders"] == [] and gpu["utilization"] == 0, "free is only what is known to be free"
+            assert (gpu["holders"], gpu["utilization"]) == ([], 0), "free is only what is known to be free"
         for name, value in gpu.items():
             if value is None and name not in ("mig_slot", "for_s", "claim"):
                 assert gpu["unknown"].get(name), f"{name} is null without a reason"
@@ -183,14 +184,14 @@ def check_pick(plan: list[Fault], code: int, out: str, err: str) -> None:
         assert out == ""
 
 
-def test_a_driver_that_never_starts_is_told_and_the_program_ends(make_world, fallow: Fallow) -> None:
+def test_a_driver_that_never_starts_is_told_and_the_program_ends(make_world: MakeWorld, fallow: Fallow) -> None:
     make_world().fault("nvmlInit", never=True)
     done = fallow("status", FALLOW_DRIVER_TIMEOUT="0.02")
     assert done.returncode == 69
     assert "has not answered nvmlInit" in done.stderr
 
 
-def test_a_card_that_never_answers_is_a_row_and_the_program_ends(make_world, fallow: Fallow) -> None:
+def test_a_card_that_never_answers_is_a_row_and_the_program_ends(make_world: MakeWorld, fallow: Fallow) -> None:
     world = make_world(cards=3)
     world.fault("nvmlDeviceGetPowerUsage", card=1, never=True)
     done = fallow("status", "--json", FALLOW_DRIVER_TIMEOUT="0.05")

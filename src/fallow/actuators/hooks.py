@@ -1,7 +1,7 @@
 """What people asked to be done when something happens: run a command, send a notice."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Protocol
 from urllib.parse import urlsplit
 
 from fallow.actuators.helpers import Helpers
@@ -27,9 +27,16 @@ class Hooks(Protocol):
 class SystemHooks:
     """Runs commands and sends notices, both bounded in time."""
 
-    def __init__(self, helpers: Helpers, *, command_limit_s: float = _COMMAND_LIMIT_S) -> None:
+    def __init__(
+        self,
+        helpers: Helpers,
+        *,
+        command_limit_s: float = _COMMAND_LIMIT_S,
+        notice_limit_s: float = _NOTICE_LIMIT_S,
+    ) -> None:
         self._helpers = helpers
         self._command_limit_s = command_limit_s
+        self._notice_limit_s = notice_limit_s
 
     def run_command(self, line: str, environ: Mapping[str, str]) -> Outcome:
         """In a shell, to its end; what runs on in the background is left alone."""
@@ -43,16 +50,10 @@ class SystemHooks:
         return Outcome(ran.ok, f"{line!r} {_in_words(ran.ended)}{said}")
 
     def notify(self, url: str, title: str, text: str) -> Outcome:
-        """Through Apprise, if it is installed and knows the URL; else as JSON to a plain web address."""
-        try:
-            send = _sender(url, title, text)
-        except ValueError:  # what is no URL at all
-            send = None
-        if send is None:
-            return Outcome(
-                False, f"no notice: {_without_secrets(url)} needs Apprise; try: pip install 'fallow[notices]'"
-            )
-        return _within(_NOTICE_LIMIT_S, send, _without_secrets(url))
+        """Through Apprise, if it is installed and knows the address; else as JSON to a plain web address."""
+        failure = _within(self._notice_limit_s, lambda: _send(url, title, text))
+        to = _without_secrets(url)
+        return Outcome(failure is None, f"told {to}" if failure is None else f"could not tell {to}: {failure}")
 
 
 class RehearsedHooks:
@@ -67,30 +68,26 @@ class RehearsedHooks:
         return Outcome(True, f"would tell {_without_secrets(url)}: {title}: {text}")
 
 
-def _sender(url: str, title: str, text: str) -> Callable[[], str | None] | None:
-    """Who can send to this URL: a call that says why it failed, None if it did not."""
-    postbox = _apprise(url)
-    if postbox is not None:
-        return lambda: None if postbox.notify(title=title, body=text) else "Apprise could not deliver it"
-    if urlsplit(url).scheme in ("http", "https"):
-        return lambda: _post(url, title, text)
-    return None
-
-
-def _apprise(url: str) -> Any:  # noqa: ANN401  an optional package without types
+def _send(url: str, title: str, text: str) -> str | None:
+    """Why it could not be sent; None if it was."""
     from importlib import import_module  # noqa: PLC0415  only those who notify pay for it
 
     try:
         postbox = import_module("apprise").Apprise()
     except ImportError:
-        return None
-    return postbox if postbox.add(url) else None
+        postbox = None
+    if postbox is not None and postbox.add(url):
+        return None if postbox.notify(title=title, body=text) else "Apprise could not deliver it"
+    if urlsplit(url).scheme in ("http", "https"):
+        return _post(url, title, text)
+    if postbox is None:
+        return "such an address needs Apprise; try: pip install 'fallow[notices]'"
+    return "Apprise does not know such an address"
 
 
 def _post(url: str, title: str, text: str) -> str | None:
     """`text` alone is what Slack, Mattermost and Google Chat show of a message; others may want the title apart."""
     import json  # noqa: PLC0415  only those who notify pay for it
-    from urllib.error import URLError  # noqa: PLC0415
     from urllib.request import Request, urlopen  # noqa: PLC0415
 
     body = json.dumps({"title": title, "text": f"{title}: {text}"}).encode()
@@ -98,12 +95,12 @@ def _post(url: str, title: str, text: str) -> str | None:
     try:
         with urlopen(request, timeout=_NOTICE_LIMIT_S):  # noqa: S310  the same
             return None
-    except (URLError, OSError) as error:
+    except OSError as error:  # URLError is one
         return str(error)
 
 
-def _within(limit_s: float, send: Callable[[], str | None], to: str) -> Outcome:
-    """A server can keep a line open for ever; a thread that waits for it is left behind."""
+def _within(limit_s: float, send: Callable[[], str | None]) -> str | None:
+    """Why it failed. A server can keep a line open for ever: a thread that still waits then is left behind."""
     from queue import Empty, SimpleQueue  # noqa: PLC0415  only those who notify pay for it
     from threading import Thread  # noqa: PLC0415
 
@@ -113,14 +110,13 @@ def _within(limit_s: float, send: Callable[[], str | None], to: str) -> Outcome:
         try:
             answers.put(send())
         except Exception as error:  # noqa: BLE001  a plugin of Apprise may raise anything; the notice failed, no more
-            answers.put(f"{type(error).__name__}: {error}")
+            answers.put(f"it failed with {type(error).__name__}")  # what it says may repeat the address
 
     Thread(target=try_to, name="fallow-notice", daemon=True).start()
     try:
-        failure = answers.get(timeout=limit_s)
+        return answers.get(timeout=limit_s)
     except Empty:
-        failure = f"no answer in {limit_s:g} s"
-    return Outcome(failure is None, f"told {to}" if failure is None else f"could not tell {to}: {failure}")
+        return f"no answer in {limit_s:g} s"
 
 
 def _in_words(ended: Ended) -> str:

@@ -24,14 +24,17 @@ _DEAD = "ZX"
 
 @value
 class Survivor:
-    """A process of the job that could not be ended."""
+    """A process of the job that could not be ended. One that was never caught sight of has no pid."""
 
-    pid: int
+    pid: int | None
     command: str
     why: str
 
     def __str__(self) -> str:
-        return f"pid {self.pid} ({self.command}) {self.why}"
+        return f"{self.command} {self.why}" if self.pid is None else f"pid {self.pid} ({self.command}) {self.why}"
+
+
+_UNSEEN = Survivor(None, "a process of the job", "forks and ends faster than it can be found")
 
 
 class Orphans:
@@ -110,7 +113,7 @@ class JobTree:
             left_s = until_s - self._now()
             refused = self._kill(living)
             if left_s <= 0 or (living and len(refused) == len(living)):
-                return tuple(self._survivor(row, row.pid in refused) for row in living)
+                return tuple(self._survivor(row, row.pid in refused) for row in living) or (_UNSEEN,)
             self._wait_for_one_of(living, min(_ROUND_S, left_s))
 
     def reap(self) -> None:

@@ -10,20 +10,22 @@ from fallow.core.errors import CannotRun, CommandNotFound
 _LIMIT_S = 10.0  # for one process; py-spy waits for ever for one that the kernel holds
 
 
-def dump(pids: Iterable[int], into: str, helpers: Helpers, environ: Mapping[str, str]) -> str:
+def dump(
+    pids: Iterable[int], into: str, helpers: Helpers, environ: Mapping[str, str], *, limit_s: float = _LIMIT_S
+) -> str:
     """Write the stacks of every Python process among them to one file; a sentence says where, or why not."""
     beside_us = {**environ, "PATH": f"{environ.get('PATH', os.defpath)}:{os.path.dirname(sys.executable)}"}
     stacks: list[str] = []
     refusals: list[str] = []
     for pid in pids:
         try:
-            ran = helpers.run(["py-spy", "dump", "--pid", str(pid)], beside_us, _LIMIT_S)
+            ran = helpers.run(["py-spy", "dump", "--pid", str(pid)], beside_us, limit_s)
         except (CommandNotFound, CannotRun):
             return "no stacks: py-spy is not installed; try: pip install py-spy"
         if ran.ok:
             stacks.append(ran.output.strip())
         elif not _is_no_python(ran):
-            refusals.append(f"pid {pid}: {_refusal(ran)}")
+            refusals.append(f"pid {pid}: {_refusal(ran, limit_s)}")
     left_out = f"; left out: {', '.join(refusals)}" if refusals else ""
     if not stacks:
         return f"no stacks{left_out}" if refusals else "no stacks: the job has no Python process that could be read"
@@ -31,8 +33,8 @@ def dump(pids: Iterable[int], into: str, helpers: Helpers, environ: Mapping[str,
         _write(into, "\n\n".join(stacks) + "\n")
     except OSError as error:
         return f"no stacks: {into} cannot be written: {error.strerror}"
-    many = "1 process is" if len(stacks) == 1 else f"{len(stacks)} processes are"
-    return f"the Python stacks of {many} in {into}{left_out}"
+    many = "1 process" if len(stacks) == 1 else f"{len(stacks)} processes"
+    return f"the Python stacks of {many} are in {into}{left_out}"
 
 
 def _is_no_python(ran: Ran) -> bool:
@@ -40,9 +42,9 @@ def _is_no_python(ran: Ran) -> bool:
     return "Failed to find python version" in ran.output or "Check that the process is running" in ran.output
 
 
-def _refusal(ran: Ran) -> str:
+def _refusal(ran: Ran, limit_s: float) -> str:
     if ran.ended is None:
-        return f"py-spy did not answer in {_LIMIT_S:.0f} s"
+        return f"py-spy did not answer in {limit_s:g} s"
     if "Permission Denied" in ran.output:
         return "py-spy may not look into it; that needs root, or the capability SYS_PTRACE"
     said = ran.output.strip().splitlines()

@@ -11,13 +11,17 @@ from fallow.core.unknown import Unknown
 
 def sight(what: Sight) -> dict[str, Any]:
     """What `fallow status --json` prints."""
-    at = datetime.fromtimestamp(what.wall_s, UTC).isoformat(timespec="milliseconds")
     return {
         "host": what.host,
         "simulated": what.simulated,
-        "at": at,
+        "at": iso_time(what.wall_s),
         "gpus": [_seen(gpu) for gpu in what.gpus],
     }
+
+
+def iso_time(wall_s: float) -> str:
+    """Seconds since the epoch as people write them, in UTC."""
+    return datetime.fromtimestamp(wall_s, UTC).isoformat(timespec="milliseconds")
 
 
 def gpu_facts(gpu: Gpu) -> dict[str, Any]:
@@ -100,7 +104,5 @@ def _claim(claim: Claim | Unknown | None) -> dict[str, Any] | None:
         "pid": claim.pid,
         "user": claim.user,
         "command": claim.command,
-        "since": None
-        if claim.since_wall_s is None
-        else datetime.fromtimestamp(claim.since_wall_s, UTC).isoformat(timespec="seconds"),
+        "since": None if claim.since_wall_s is None else iso_time(claim.since_wall_s),
     }

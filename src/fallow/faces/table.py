@@ -47,13 +47,14 @@ def _console() -> Console:
 
 def _table(sight: Sight) -> Group:
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("GPU", "activity", "for"):
+    watched = any(gpu.for_s is not None for gpu in sight.gpus)
+    for heading in ("GPU", "activity", *(["for"] if watched else [])):
         table.add_column(heading, no_wrap=True)
     for heading in ("util", "memory", "power", "temp"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("held by, and why", overflow="fold")
     for gpu in sight.gpus:
-        table.add_row(*_row(gpu))
+        table.add_row(*_row(gpu, watched))
     what = f"{sight.host}: {len(sight.gpus)} simulated GPUs" if sight.simulated else f"{sight.host}: {_models(sight)}"
     return Group(Text(what, style="bold yellow" if sight.simulated else "bold"), table)
 
@@ -66,7 +67,7 @@ def _models(sight: Sight) -> str:
     return ", ".join(f"{count} x {name}" for name, count in counts.items())
 
 
-def _row(gpu: SeenGpu) -> Iterable[Text | str]:
+def _row(gpu: SeenGpu, watched: bool) -> Iterable[Text | str]:
     memory = gpu.memory
     used = (
         _NOT_KNOWN
@@ -76,7 +77,7 @@ def _row(gpu: SeenGpu) -> Iterable[Text | str]:
     return (
         gpu.label,
         Text(gpu.activity.value, style=_COLOUR[gpu.activity]),
-        "" if gpu.for_s is None else duration_for_people(gpu.for_s),
+        *(["" if gpu.for_s is None else duration_for_people(gpu.for_s)] if watched else []),
         _NOT_KNOWN if isinstance(gpu.utilization, Unknown) else f"{gpu.utilization:.0%}",
         used,
         _NOT_KNOWN if isinstance(gpu.power_w, Unknown) else f"{gpu.power_w:.0f} W",

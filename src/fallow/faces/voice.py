@@ -1,12 +1,14 @@
 """What fallow says beside its results: on stderr, as text or as JSON lines."""
 
 import sys
+from collections.abc import Callable
 
 
 class Voice:
     """The one who speaks. Results go to stdout and never through here."""
 
-    def __init__(self) -> None:
+    def __init__(self, wall_s: Callable[[], float]) -> None:
+        self._wall_s = wall_s
         self.verbose = False
         self.as_json = False
         self._last = ""
@@ -29,9 +31,10 @@ class Voice:
     def _say(self, level: str, sentence: str) -> None:
         if self.as_json:
             import json
-            from datetime import UTC, datetime
 
-            line = json.dumps({"at": datetime.now(UTC).isoformat(), "level": level, "message": sentence})
+            from fallow.faces.as_json import iso_time
+
+            line = json.dumps({"at": iso_time(self._wall_s()), "level": level, "message": sentence})
         else:
             line = f"fallow: {sentence}"
         print(line, file=sys.stderr, flush=True)

@@ -217,7 +217,7 @@ def holders(ask: Ask, handle: Handle) -> tuple[Holder, ...] | Unknown:
     found: dict[int, Holder] = {}
     for kind, (newer, older) in _PROCESS_LISTS.items():
         listed = ask(newer, handle)
-        if listed == _TOO_OLD:
+        if isinstance(listed, Unknown) and listed == _TOO_OLD:
             listed = ask(older, handle)
         if isinstance(listed, Unknown):
             if kind != "compute" and listed in (_NOT_SUPPORTED, _TOO_OLD):
@@ -308,6 +308,7 @@ class HardwareCounters:
 
     def __init__(self) -> None:
         self._samples: list[Handle] = []
+        self._request: Handle = None
         self._taken = 0
         self._unsupported: Unknown | None = None
 
@@ -334,6 +335,11 @@ class HardwareCounters:
             if isinstance(sample, Unknown):
                 return sample
         self._samples = pair
+        self._request = pynvml.c_nvmlGpmMetricsGet_t()
+        self._request.version = pynvml.NVML_GPM_METRICS_GET_VERSION
+        self._request.numMetrics = len(_GPM_METRICS)
+        for slot, metric in enumerate(_GPM_METRICS):
+            self._request.metrics[slot].metricId = metric
         return None
 
     def _take(self, ask: Ask, handle: Handle, gpu_instance: int | None) -> Unknown | None:
@@ -350,16 +356,11 @@ class HardwareCounters:
         return None if self._taken > 1 else _NEEDS_TWO_LOOKS
 
     def _between(self, ask: Ask) -> dict[str, Any]:
-        request = pynvml.c_nvmlGpmMetricsGet_t()
-        request.version = pynvml.NVML_GPM_METRICS_GET_VERSION
-        request.numMetrics = len(_GPM_METRICS)
-        request.sample1, request.sample2 = self._samples
-        for slot, metric in enumerate(_GPM_METRICS):
-            request.metrics[slot].metricId = metric
-        answer = ask(pynvml.nvmlGpmMetricsGet, request, of_card=False)
+        self._request.sample1, self._request.sample2 = self._samples
+        answer = ask(pynvml.nvmlGpmMetricsGet, self._request, of_card=False)
         if isinstance(answer, Unknown):
             return {"counters": answer, "pcie_rx_bytes_per_s": answer, "pcie_tx_bytes_per_s": answer}
-        sm, occupancy, tensor, dram, rx, tx = (_metric(answer.metrics[slot]) for slot in range(len(_GPM_METRICS)))
+        sm, occupancy, tensor, dram, rx, tx = map(_metric, answer.metrics[: len(_GPM_METRICS)])
         return {
             "counters": Counters(
                 _scaled(sm, 0.01), _scaled(occupancy, 0.01), _scaled(tensor, 0.01), _scaled(dram, 0.01)

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from fallow.core.errors import FallowError, NotEnoughGpus, WrongUsage
+from fallow.engine.clock import SystemClock
 from fallow.engine.world import World
 from fallow.faces.cli.options import SIMULATE_DEFAULT, Parser, common
 from fallow.faces.voice import Voice
@@ -32,7 +33,7 @@ def entry() -> None:
 
 def main(argv: Sequence[str]) -> int:
     """Run one verb; the exit code."""
-    voice = Voice()
+    voice = Voice(SystemClock().wall_s)
     try:
         return _main(list(argv), voice)
     except FallowError as error:

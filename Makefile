@@ -1,0 +1,37 @@
+# Everything a fresh machine needs is Python 3.11 or newer with pip and venv, make and a C compiler.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: demo test check bench lock clean
+
+demo: $(READY)  ## a short real story on simulated GPUs
+	@PATH="$(CURDIR)/$(BIN):$$PATH" scripts/demo
+
+test: $(READY)  ## all tests; real processes, real locks, a stand-in only for the driver
+	$(BIN)/pytest
+
+check: $(READY)  ## format, lint, types, and the rules of the house
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(READY)  ## ratios measured side by side in one run
+	$(BIN)/python -m bench
+
+lock: $(READY)  ## resolve requirements/dev.in anew
+	$(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
+		--upgrade -q -o requirements/dev.txt requirements/dev.in pyproject.toml
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+
+$(READY): requirements/dev.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "fallow needs Python 3.11 or newer; try: make PYTHON=python3.12"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --require-hashes -r requirements/dev.txt
+	$(BIN)/pip install --quiet --no-build-isolation --no-deps -e .
+	@touch $(READY)

@@ -1,0 +1,198 @@
+"""`make bench`: what fallow costs beside the floor and beside other tools, measured in turns in one run."""
+
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+
+from tests.standin import World, build
+
+REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
+BIN = pathlib.Path(sys.executable).parent
+ROUNDS = 21
+TICKS = 300
+HANDOVERS = 20
+PICK_LIMIT, TICK_LIMIT, HANDOVER_LIMIT_MS = 1.5, 3.0, 100.0
+
+# The least that any Python tool does: start, load the binding, ask each card what gpuselect asks.
+FLOOR = """
+import pynvml as n
+n.nvmlInit()
+for i in range(n.nvmlDeviceGetCount()):
+    h = n.nvmlDeviceGetHandleByIndex(i)
+    n.nvmlDeviceGetUUID(h); n.nvmlDeviceGetName(h); n.nvmlDeviceGetUtilizationRates(h)
+    n.nvmlDeviceGetMemoryInfo(h); n.nvmlDeviceGetComputeRunningProcesses(h)
+    n.nvmlDeviceGetGraphicsRunningProcesses(h); n.nvmlDeviceGetTemperature(h, 0)
+"""
+
+
+def main() -> int:
+    """Measure, print a table, and fail if a promise is broken."""
+    with tempfile.TemporaryDirectory() as folder:
+        world = World.create(pathlib.Path(folder) / "world", cards=8)
+        for card in world:
+            card.fan_speed = 30  # gpuselect fails on cards without a fan
+        library = build(REPOSITORY / "build" / "standin")
+        environ = {**os.environ, **world.environ(library), "FALLOW_CLAIM_DIR": f"{folder}/claims"}
+        environ.pop("PYTHONDONTWRITEBYTECODE", None)  # installed packages are compiled, and so are we
+        environ.pop("CUDA_VISIBLE_DEVICES", None)
+        kept = [start_up(environ), tick(environ), hand_over(environ)]
+    return 0 if all(kept) else 1
+
+
+def start_up(environ: Mapping[str, str]) -> bool:
+    """A pick beside the floor and beside other tools."""
+    commands = {
+        "floor: python, import pynvml, init, read 8 cards": [sys.executable, "-c", FLOOR],
+        "fallow pick": [str(BIN / "fallow"), "pick"],
+        "gpustat": [str(BIN / "gpustat"), "--json"],
+        **others(environ),
+    }
+    seconds = in_turns(commands, environ)
+    floor = seconds[next(iter(commands))]
+    print(f"one-shot on 8 stand-in cards, median of {ROUNDS}, in turns")
+    for name, took in seconds.items():
+        print(f"  {name:<50} {took * 1000:7.1f} ms  {took / floor:5.2f} x floor")
+    kept = seconds["fallow pick"] / floor <= PICK_LIMIT
+    print(f"  promise: fallow pick at most {PICK_LIMIT} x floor: {'kept' if kept else 'BROKEN'}\n")
+    return kept
+
+
+def others(environ: Mapping[str, str]) -> dict[str, list[str]]:
+    """Other tools of this kind, where they install."""
+    found: dict[str, list[str]] = {}
+    for package, words in {"gpuselect": ["-m", "gpuselect"], "nvisel": ["-m", "nvisel", "-n", "1"]}.items():
+        target = REPOSITORY / "build" / "bench" / package
+        if not target.exists():
+            words_for_pip = [
+                sys.executable,
+                "-m",
+                "pip",
+                "install",
+                "-q",
+                "--no-deps",
+                "--target",
+                str(target),
+                package,
+            ]
+            subprocess.run(words_for_pip, capture_output=True, check=False)
+        run = [
+            sys.executable,
+            "-c",
+            f"import sys, runpy; sys.path.insert(0, {str(target)!r}); "
+            f"sys.argv = {[package, *words[2:]]!r}; runpy.run_module({package!r}, run_name='__main__')",
+        ]
+        console = target / "bin" / package
+        if console.exists():
+            run = ["env", f"PYTHONPATH={target}", sys.executable, str(console), *words[2:]]
+        if subprocess.run(run, env=dict(environ), capture_output=True, check=False).returncode == 0:
+            found[package] = run
+        else:
+            print(f"({package} does not install or does not run here)")
+    return found
+
+
+def in_turns(commands: Mapping[str, list[str]], environ: Mapping[str, str]) -> dict[str, float]:
+    """The median time of each, one after the other in rounds, so that noise hits all alike."""
+    taken: dict[str, list[float]] = {name: [] for name in commands}
+    for number in range(ROUNDS + 1):
+        for name, words in commands.items():
+            began = time.perf_counter()
+            subprocess.run(words, env=dict(environ), stdout=subprocess.DEVNULL, check=True)
+            if number:  # the first round warms caches up
+                taken[name].append(time.perf_counter() - began)
+    return {name: statistics.median(times) for name, times in taken.items()}
+
+
+TICK = f"""
+import time, statistics, sys
+import pynvml as n
+from fallow.core.ports import Depth
+from fallow.engine.clock import SystemClock
+from fallow.readers.nvml_eyes import NvmlEyes
+from fallow.readers.proc import Proc
+eyes = NvmlEyes("bench", SystemClock(), Proc(), 2.0)
+handles = [n.nvmlDeviceGetHandleByIndex(i) for i in range(n.nvmlDeviceGetCount())]
+def quietly(call, *args):
+    try: call(*args)
+    except n.NVMLError: pass
+samples = {{}}
+def bare():
+    # The calls of one look, made with nothing around them; samples since the last second, as a tick asks for.
+    seen = int(time.time() * 1e6) - 1_000_000
+    for i, h in enumerate(handles):
+        n.nvmlDeviceGetMigMode(h); n.nvmlDeviceGetUtilizationRates(h)
+        n.nvmlDeviceGetMemoryInfo(h, n.nvmlMemory_v2)
+        n.nvmlDeviceGetComputeRunningProcesses_v3(h); n.nvmlDeviceGetGraphicsRunningProcesses_v3(h)
+        n.nvmlDeviceGetMPSComputeRunningProcesses_v3(h); n.nvmlDeviceGetTemperature(h, 0)
+        n.nvmlDeviceGetMinorNumber(h); n.nvmlDeviceGetCurrentClocksThrottleReasons(h)
+        n.nvmlDeviceGetPowerUsage(h); n.nvmlDeviceGetEnforcedPowerLimit(h)
+        n.nvmlDeviceGetClockInfo(h, 1); n.nvmlDeviceGetClockInfo(h, 2)
+        quietly(n.nvmlDeviceGetSamples, h, 1, seen); quietly(n.nvmlDeviceGetProcessUtilization, h, 0)
+        pair = samples.setdefault(i, [n.nvmlGpmSampleAlloc(), n.nvmlGpmSampleAlloc()])
+        pair.reverse(); n.nvmlGpmSampleGet(h, pair[1])
+        request = n.c_nvmlGpmMetricsGet_t(); request.version = 1; request.numMetrics = 6
+        request.sample1, request.sample2 = pair
+        for slot, metric in enumerate((2, 3, 5, 10, 21, 20)): request.metrics[slot].metricId = metric
+        quietly(n.nvmlGpmMetricsGet, request)
+def timed(what):
+    began = time.perf_counter(); what(); return time.perf_counter() - began
+look = lambda: eyes.look(Depth.LOOK)
+look(); bare(); look(); bare()
+ours, theirs = [], []
+for _ in range({TICKS}):
+    ours.append(timed(look)); theirs.append(timed(bare))
+print(statistics.median(ours), statistics.median(theirs))
+"""
+
+
+def tick(environ: Mapping[str, str]) -> bool:
+    """One look at 8 cards beside the bare calls."""
+    done = subprocess.run([sys.executable, "-c", TICK], env=dict(environ), capture_output=True, text=True, check=True)
+    ours, bare = map(float, done.stdout.split())
+    print(f"one tick over 8 cards, median of {TICKS}, in turns")
+    print(f"  bare NVML calls {bare * 1000:.3f} ms, fallow {ours * 1000:.3f} ms: {ours / bare:.2f} x")
+    kept = ours / bare <= TICK_LIMIT
+    print(f"  promise: at most {TICK_LIMIT} x: {'kept' if kept else 'BROKEN'}\n")
+    return kept
+
+
+def hand_over(environ: Mapping[str, str]) -> bool:
+    """From a release to the next in line having its card."""
+    taken = [one_hand_over(environ) for _ in range(HANDOVERS)]
+    print(f"from the end of a job to the start of the next in line, {HANDOVERS} times")
+    print(f"  median {statistics.median(taken) * 1000:.1f} ms, worst {max(taken) * 1000:.1f} ms")
+    kept = statistics.median(taken) * 1000 <= HANDOVER_LIMIT_MS
+    print(f"  promise: within {HANDOVER_LIMIT_MS:.0f} ms (median): {'kept' if kept else 'BROKEN'}")
+    return kept
+
+
+def one_hand_over(environ: Mapping[str, str]) -> float:
+    words = [str(BIN / "fallow"), "run", "--gpus", "0", "--wait", "--"]
+
+    def start(*command: str) -> subprocess.Popen[bytes]:
+        pipe = subprocess.PIPE
+        return subprocess.Popen([*words, *command], env=dict(environ), stdin=pipe, stdout=pipe, stderr=pipe)
+
+    holder = start("sh", "-c", "echo up; exec cat")
+    assert holder.stdout is not None
+    holder.stdout.readline()
+    waiting = start("echo", "mine")
+    assert waiting.stderr is not None
+    assert waiting.stdout is not None
+    waiting.stderr.readline()
+    began = time.perf_counter()
+    holder.kill()
+    waiting.stdout.readline()
+    took = time.perf_counter() - began
+    holder.communicate()
+    waiting.communicate()
+    return took
+
+
+if __name__ == "__main__":
+    sys.exit(main())

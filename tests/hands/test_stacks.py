@@ -1,0 +1,97 @@
+"""Stacks of a job: in a file that the sentence names, or a sentence that says why not."""
+
+import os
+import pathlib
+import shutil
+import sys
+
+import pytest
+
+from fallow.actuators import stacks
+from fallow.actuators.helpers import Helpers
+from fallow.engine.clock import SystemClock
+from tests.conftest import refuse_to_skip
+from tests.hands.stage import job, play
+
+STAND_IN = """#!/bin/sh
+case $3 in
+1) echo "Process 1: python train.py" ;;
+2) echo "Error: Failed to find python version from target process"; exit 1 ;;
+3) echo "Permission Denied: Try running again with elevated permissions"; exit 1 ;;
+4) echo "Error: something new"; exit 1 ;;
+esac
+"""
+
+
+@pytest.fixture
+def helpers() -> Helpers:
+    return Helpers(SystemClock().monotonic_s)
+
+
+@pytest.fixture
+def environ(tmp_path: pathlib.Path) -> dict[str, str]:
+    """A PATH where the only py-spy is a stand-in, which answers by pid."""
+    program = tmp_path / "py-spy"
+    program.write_text(STAND_IN)
+    program.chmod(0o755)
+    return {"PATH": str(tmp_path)}
+
+
+def test_the_stacks_are_in_the_file_that_the_sentence_names(
+    tmp_path: pathlib.Path, helpers: Helpers, environ: dict[str, str]
+) -> None:
+    into = tmp_path / "stacks.txt"
+    assert stacks.dump([1, 2, 1], str(into), helpers, environ) == f"the Python stacks of 2 processes are in {into}"
+    assert into.read_text() == "Process 1: python train.py\n\nProcess 1: python train.py\n"
+    assert into.stat().st_mode & 0o777 == 0o600
+
+
+def test_what_could_not_be_read_is_said(tmp_path: pathlib.Path, helpers: Helpers, environ: dict[str, str]) -> None:
+    into = tmp_path / "stacks.txt"
+    sentence = stacks.dump([1, 3, 4], str(into), helpers, environ)
+    assert sentence == (
+        f"the Python stacks of 1 process are in {into}; left out: pid 3: py-spy may not look into it; "
+        "that needs root, or the capability SYS_PTRACE, pid 4: Error: something new"
+    )
+
+
+def test_a_missing_permission_is_said(tmp_path: pathlib.Path, helpers: Helpers, environ: dict[str, str]) -> None:
+    sentence = stacks.dump([3], str(tmp_path / "stacks.txt"), helpers, environ)
+    assert "py-spy may not look into it" in sentence
+    assert not (tmp_path / "stacks.txt").exists()
+
+
+def test_a_job_without_python_has_no_stacks(
+    tmp_path: pathlib.Path, helpers: Helpers, environ: dict[str, str]
+) -> None:
+    sentence = stacks.dump([2], str(tmp_path / "stacks.txt"), helpers, environ)
+    assert sentence == "no stacks: the job has no Python process that could be read"
+
+
+def test_a_file_that_cannot_be_written_is_said(helpers: Helpers, environ: dict[str, str]) -> None:
+    assert stacks.dump([1], "/no/such/folder/stacks.txt", helpers, environ).startswith("no stacks: /no/such/folder")
+
+
+def test_a_py_spy_that_hangs_is_killed(tmp_path: pathlib.Path, helpers: Helpers, environ: dict[str, str]) -> None:
+    (tmp_path / "py-spy").write_text("#!/bin/sh\nexec /bin/sleep 60\n")
+    sentence = stacks.dump([1], str(tmp_path / "stacks.txt"), helpers, environ, limit_s=0.2)
+    assert sentence == "no stacks; left out: pid 1: py-spy did not answer in 0.2 s"
+
+
+def test_without_py_spy_a_sentence_says_so(tmp_path: pathlib.Path, helpers: Helpers) -> None:
+    if os.path.exists(os.path.join(os.path.dirname(sys.executable), "py-spy")):
+        pytest.skip("py-spy is installed beside this Python")
+    sentence = stacks.dump([1], str(tmp_path / "stacks.txt"), helpers, {"PATH": str(tmp_path)})
+    assert sentence == "no stacks: py-spy is not installed; try: pip install py-spy"
+
+
+def test_the_real_py_spy_shows_where_a_real_process_waits(tmp_path: pathlib.Path, helpers: Helpers) -> None:
+    beside = os.path.dirname(sys.executable)
+    if shutil.which("py-spy", path=f"{os.environ['PATH']}:{beside}") is None:
+        refuse_to_skip("py-spy is not installed")
+    into = tmp_path / "stacks.txt"
+    with play(job("ignores_term")) as scene:
+        assert scene.line() == "ready"
+        sentence = stacks.dump([scene.wrapper.pid], str(into), helpers, os.environ)
+    assert sentence == f"the Python stacks of 1 process are in {into}"
+    assert "live (jobs.py" in into.read_text()

@@ -1,0 +1,69 @@
+"""One door for each effect: these files, and no others, touch the world in these ways."""
+
+import ast
+import pathlib
+from collections.abc import Iterator
+
+import pytest
+
+from tests.conftest import REPOSITORY
+
+SOURCE = REPOSITORY / "src" / "fallow"
+LONGEST = 400
+
+
+def modules() -> list[pathlib.Path]:
+    return sorted(SOURCE.rglob("*.py"))
+
+
+def names_used(path: pathlib.Path) -> Iterator[str]:
+    """Every module imported and every dotted name used in a file."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module or ""
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            yield f"{node.value.id}.{node.attr}"
+        elif isinstance(node, ast.Constant) and node.value == "/proc":
+            yield "/proc"
+
+
+def users_of(*names: str) -> set[str]:
+    def uses(path: pathlib.Path) -> bool:
+        return any(used == name or used.startswith(f"{name}.") for used in names_used(path) for name in names)
+
+    return {str(path.relative_to(SOURCE)) for path in modules() if uses(path)}
+
+
+@pytest.mark.parametrize(
+    ("effect", "names", "doors"),
+    [
+        ("asks the time", ("time", "datetime.now", "datetime.utcnow"), {"engine/clock.py"}),
+        ("speaks to the driver", ("pynvml",), {"readers/nvml.py"}),
+        ("reads /proc", ("/proc",), {"readers/proc.py"}),
+        (
+            "starts programs",
+            ("subprocess", "os.execve", "os.fork", "os.posix_spawn", "os.system"),
+            {"actuators/launcher.py"},
+        ),
+        ("signals", ("os.kill", "os.killpg", "signal.pidfd_send_signal"), {"actuators/processes.py"}),
+        ("listens to files", ("inotify_simple",), {"actuators/line.py"}),
+        ("locks", ("fcntl.flock", "fcntl.lockf", "fcntl.F_OFD_SETLK"), {"actuators/locks.py"}),
+        ("draws tables", ("rich",), {"faces/table.py"}),
+    ],
+)
+def test_each_effect_has_one_door(effect: str, names: tuple[str, ...], doors: set[str]) -> None:
+    assert users_of(*names) == doors, f"who {effect}"
+
+
+def test_no_file_has_grown_into_two_rooms() -> None:
+    long = {str(path.relative_to(SOURCE)): len(path.read_text().splitlines()) for path in modules()}
+    assert {name: lines for name, lines in long.items() if lines > LONGEST} == {}
+
+
+def test_this_test_sees_what_it_looks_for(tmp_path: pathlib.Path) -> None:
+    sample = tmp_path / "sample.py"
+    sample.write_text("import time\nfrom pynvml import nvmlInit\nimport os\nos.kill(1, 2)\nP = '/proc'\n")
+    assert {"time", "pynvml.nvmlInit", "os.kill", "/proc"} <= set(names_used(sample))

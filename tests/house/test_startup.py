@@ -1,0 +1,52 @@
+"""Start-up time is a feature: what is not needed is not loaded."""
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.conftest import Fallow
+from tests.standin import World
+
+HEAVY = (
+    "rich",
+    "pydantic",
+    "fastapi",
+    "uvicorn",
+    "starlette",
+    "jinja2",
+    "asyncio",
+    "logging",
+    "dataclasses",
+    "inspect",
+    "json",
+)
+
+
+def loaded_by(fallow: Fallow, program: str) -> set[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", f"{program}\nimport sys\nprint(*sys.modules, file=sys.stderr)"],
+        env=fallow.environ,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return set(done.stderr.split())
+
+
+def test_importing_fallow_loads_next_to_nothing(fallow: Fallow) -> None:
+    loaded = loaded_by(fallow, "import fallow")
+    assert loaded.isdisjoint(HEAVY)
+    assert not any(name.startswith("fallow.") for name in loaded)
+
+
+@pytest.mark.parametrize("words", [["pick"], ["pick", "-n", "3", "--format", "env"]])
+def test_pick_loads_nothing_heavy(world: World, fallow: Fallow, words: list[str]) -> None:
+    loaded = loaded_by(fallow, f"from fallow.faces.cli.main import main\nassert main({words}) == 0")
+    assert loaded.isdisjoint(HEAVY), loaded & set(HEAVY)
+    assert "pynvml" in loaded
+
+
+def test_json_loads_no_tables(world: World, fallow: Fallow) -> None:
+    loaded = loaded_by(fallow, "from fallow.faces.cli.main import main\nassert main(['status', '--json']) == 0")
+    assert "rich" not in loaded

@@ -1,0 +1,183 @@
+"""The arbiter: a hold always wins, the protected are left alone, and in doubt the answer is no."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fallow.core.actions import (
+    Action,
+    Announce,
+    Ask,
+    CallOff,
+    EndGuard,
+    Insist,
+    Notify,
+    PowerOff,
+    Reboot,
+    RunCommand,
+    SendSignal,
+    TakeBack,
+    Warn,
+)
+from fallow.core.errors import WrongUsage
+from fallow.core.holds import (
+    Everything,
+    Hold,
+    OneGpu,
+    OneProcess,
+    OneUser,
+    Target,
+    Touched,
+    TouchedProcess,
+    covers,
+    hold_on,
+    parse_target,
+)
+from fallow.core.unknown import Unknown
+from fallow.policies.arbiter import Proposal, Protections, RateLimit, Taken, arbitrate
+from tests.policies.histories import modest
+
+NOON, SIX = 1000.0, 2000.0
+HIDDEN = Unknown("another user's process cannot be read")
+JOB = Touched(frozenset({"GPU-a"}), (TouchedProcess(12, 500, "alice", "/usr/bin/python train.py --big"),))
+OTHER_JOB = Touched(frozenset({"GPU-b"}), (TouchedProcess(13, 501, "bob", "python other.py"),))
+MACHINE = Touched(machine=True)
+ACTIONS: tuple[Action, ...] = (
+    Warn("x", 1.0),
+    Ask("x"),
+    Insist("x"),
+    Announce("x", 1.0),
+    EndGuard(),
+    SendSignal(),
+    RunCommand("sync"),
+    Notify("ntfy://x"),
+    PowerOff(),
+    Reboot(),
+)
+targets = st.one_of(
+    st.just(Everything()),
+    st.sampled_from(["GPU-a", "GPU-b", "GPU-c"]).map(OneGpu),
+    st.builds(OneProcess, st.integers(10, 15), st.integers(498, 503)),
+    st.sampled_from(["alice", "bob", "carol"]).map(OneUser),
+)
+
+
+def hold(target: Target, until_wall_s: float = SIX) -> Hold:
+    return Hold(1, target, until_wall_s, "a demo", "carol")
+
+
+def allowed(*proposals: Proposal, wall_s: float = NOON, **given: object) -> list[bool]:
+    rulings = arbitrate(proposals, at_s=100.0, wall_s=wall_s, **given)  # type: ignore[arg-type]
+    return [ruling.allowed for ruling in rulings]
+
+
+@pytest.mark.parametrize("action", ACTIONS, ids=lambda action: type(action).__name__)
+def test_under_a_hold_nothing_is_done(action: Action) -> None:
+    (ruling,) = arbitrate([Proposal(action, JOB)], at_s=100.0, wall_s=NOON, holds=[hold(OneGpu("GPU-a"))])
+    assert ruling.refused == "carol holds gpu:GPU-a (hold 1): a demo"
+
+
+@pytest.mark.parametrize("action", [TakeBack("x"), CallOff("x")], ids=lambda action: type(action).__name__)
+def test_what_only_calms_is_always_allowed(action: Action) -> None:
+    assert allowed(Proposal(action, JOB), holds=[hold(Everything())], limit=RateLimit(0, 60.0)) == [True]
+
+
+def test_a_hold_ends_by_itself() -> None:
+    holds = [hold(Everything())]
+    assert allowed(Proposal(Ask("x"), JOB), holds=holds, wall_s=SIX - 1) == [False]
+    assert allowed(Proposal(Ask("x"), JOB), holds=holds, wall_s=SIX) == [True]
+
+
+@pytest.mark.parametrize(
+    ("target", "covered"),
+    [
+        (Everything(), True),
+        (OneGpu("GPU-a"), True),
+        (OneGpu("GPU-b"), False),
+        (OneProcess(12, 500), True),
+        (OneProcess(12, 499), False),  # the pid has come again: somebody else
+        (OneUser("alice"), True),
+        (OneUser("bob"), False),
+    ],
+)
+def test_a_hold_covers_what_it_names(target: Target, covered: bool) -> None:
+    assert covers(hold(target), JOB) is covered
+    assert covers(hold(target), MACHINE), "whoever turns the machine off leaves nothing alone"
+
+
+def test_whose_identity_is_unknown_is_covered() -> None:
+    hidden = Touched(processes=(TouchedProcess(12, HIDDEN, HIDDEN, HIDDEN),))
+    assert covers(hold(OneUser("bob")), hidden)
+    assert covers(hold(OneProcess(12, 500)), hidden)
+    assert not covers(hold(OneProcess(13, 500)), hidden)
+
+
+@modest
+@given(targets)
+def test_a_target_is_read_as_it_was_written(target: Target) -> None:
+    assert parse_target(str(target)) == target
+
+
+@pytest.mark.parametrize("text", ["", "everything", "all:3", "gpu:", "pid:12", "pid:x@1", "user:", "GPU-a"])
+def test_what_cannot_be_held_is_refused_with_the_ways_to_write_it(text: str) -> None:
+    with pytest.raises(WrongUsage, match="pid:PID@BIRTH"):
+        parse_target(text)
+
+
+@modest
+@given(
+    st.lists(st.builds(Proposal, st.sampled_from(ACTIONS), st.sampled_from([JOB, OTHER_JOB, MACHINE])), max_size=6),
+    st.lists(st.builds(hold, targets, st.sampled_from([NOON - 1, NOON, SIX])), max_size=3),
+    st.none() | st.just(RateLimit(2, 60.0)),
+)
+def test_a_hold_always_wins(proposals: list[Proposal], holds: list[Hold], limit: RateLimit | None) -> None:
+    rulings = arbitrate(proposals, at_s=100.0, wall_s=NOON, holds=holds, limit=limit)
+    assert [ruling.proposal for ruling in rulings] == proposals
+    for ruling in rulings:
+        if hold_on(ruling.proposal.touched, holds, NOON) is not None:
+            assert not ruling.allowed
+
+
+@pytest.mark.parametrize(
+    ("protections", "protected"),
+    [
+        (Protections(users=frozenset({"alice"})), True),
+        (Protections(users=frozenset({"bob"})), False),
+        (Protections(commands=("python",)), True),
+        (Protections(commands=("train*",)), True),
+        (Protections(commands=("*--big",)), True),
+        (Protections(commands=("jupyter*", "rain")), False),
+    ],
+)
+def test_protected_users_and_commands_are_left_alone(protections: Protections, protected: bool) -> None:
+    assert allowed(Proposal(Ask("x"), JOB), protections=protections) == [not protected]
+
+
+def test_a_process_that_nobody_knows_is_protected_where_anyone_is() -> None:
+    hidden = Touched(processes=(TouchedProcess(12, 500, HIDDEN, HIDDEN),))
+    for protections in (Protections(users=frozenset({"bob"})), Protections(commands=("jupyter*",))):
+        assert allowed(Proposal(Ask("x"), hidden), protections=protections) == [False]
+    assert allowed(Proposal(Ask("x"), hidden), protections=Protections()) == [True]
+
+
+def test_two_that_would_end_the_same_conflict_and_the_first_wins() -> None:
+    assert allowed(Proposal(Ask("idle"), JOB), Proposal(Ask("stuck"), JOB)) == [True, False]
+    assert allowed(Proposal(PowerOff(), MACHINE), Proposal(Reboot(), MACHINE)) == [True, False]
+    assert allowed(Proposal(Ask("x"), JOB), Proposal(PowerOff(), MACHINE)) == [True, False]
+    assert allowed(Proposal(Ask("x"), JOB), Proposal(Ask("x"), OTHER_JOB), Proposal(Warn("x", 1), JOB)) == [True] * 3
+
+
+def test_no_more_are_ended_in_a_while_than_the_limit_allows() -> None:
+    limit = RateLimit(2, 60.0)
+    recent = [Taken(Proposal(Ask("x"), OTHER_JOB), 39.0), Taken(Proposal(Ask("x"), OTHER_JOB), 41.0)]
+    assert allowed(Proposal(Ask("x"), JOB), recent=recent, limit=limit) == [True]
+    assert allowed(Proposal(Ask("x"), JOB), Proposal(Ask("x"), OTHER_JOB), recent=recent, limit=limit) == [
+        True,
+        False,
+    ]
+
+
+def test_the_limit_never_keeps_a_warning_or_an_insisting() -> None:
+    recent = [Taken(Proposal(Ask("x"), OTHER_JOB), 99.0)]
+    proposals = (Proposal(Warn("x", 1.0), JOB), Proposal(Insist("x"), OTHER_JOB), Proposal(Ask("x"), JOB))
+    assert allowed(*proposals, recent=recent, limit=RateLimit(1, 60.0)) == [True, True, False]

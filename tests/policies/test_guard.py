@@ -1,0 +1,342 @@
+"""The guard on generated histories: it waits for work, for its end, tells everyone, and acts once."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fallow.core.actions import Announce, CallOff, Deed, Notify, PowerOff, RunCommand
+from fallow.core.outcome import Outcome
+from fallow.core.unknown import Unknown
+from fallow.core.value import replace
+from fallow.policies.guard import Across, GuardRules, Phase, State, came_of, step
+from tests.policies.histories import (
+    DEEDS,
+    GUARD_KINDS,
+    TICK_S,
+    GuardRun,
+    Hands,
+    History,
+    Kind,
+    Stretch,
+    deeds_of,
+    first,
+    guard_rules,
+    histories,
+    looks,
+    modest,
+    run_guard,
+    seen_s,
+)
+
+RULES = GuardRules(DEEDS, arm_for_s=3.0, idle_for_s=5.0, countdown_s=2.0)
+WORK = Stretch(Kind.BUSY, 40)
+QUIET = Stretch(Kind.IDLE, 120)
+ALL_DEEDS = [Notify, RunCommand, PowerOff]
+BLIND = Unknown("the card does not answer")
+failures = st.lists(st.integers(0, 3), min_size=3, max_size=3)
+
+
+def clumsy(script: list[int]) -> Hands:
+    """Hands that fail so often at each deed before they manage it."""
+
+    def hands(deed: Deed, attempt: int) -> Outcome:
+        failed = attempt <= script[DEEDS.index(deed)]
+        return Outcome(ok=not failed, words="no permission" if failed else "done")
+
+    return hands
+
+
+def refuses(_deed: Deed, _attempt: int) -> Outcome:
+    return Outcome(ok=False, words="no permission")
+
+
+def run_on(run: GuardRun, loads: list[float | Unknown], ticks: int, blocker: str | Unknown | None = None) -> None:
+    cards = {str(index): load for index, load in enumerate(loads)}
+    for _ in range(ticks):
+        at_s = (run.state.at_s or 0.0) + TICK_S
+        run.tick(at_s, cards, [] if blocker is None else [blocker])
+
+
+def test_work_then_quiet_then_a_countdown_then_the_deeds_in_order() -> None:
+    events, states = run_guard([Stretch(Kind.BUSY, 10), Stretch(Kind.IDLE, 20)], RULES)
+    assert [(event.at_s, type(event.action)) for event in events] == [
+        (15.0, Announce),
+        (17.0, Notify),
+        (17.0, RunCommand),
+        (17.0, PowerOff),
+    ]
+    assert states[-1].phase is Phase.ACTED
+
+
+def test_each_action_says_why() -> None:
+    events, _ = run_guard([Stretch(Kind.BUSY, 10), Stretch(Kind.IDLE, 20)], RULES)
+    assert events[0].action == Announce("the GPUs have been quiet for 5s", in_s=2.0)
+    assert events[1].action == Notify("ntfy://quiet", because="the GPUs stayed quiet")
+
+
+def test_a_machine_that_never_worked_is_left_on() -> None:
+    events, states = run_guard([Stretch(Kind.IDLE, 1000), Stretch(Kind.BUSY, 2), Stretch(Kind.IDLE, 1000)], RULES)
+    assert not events
+    assert states[-1].phase is Phase.IDLE
+
+
+@pytest.mark.parametrize("sign", [Kind.BUSY, Kind.BLOCKED])
+def test_work_or_a_hold_calls_the_countdown_off_and_the_quiet_starts_again(sign: Kind) -> None:
+    history = [Stretch(Kind.BUSY, 5), Stretch(Kind.IDLE, 6), Stretch(sign, 1), Stretch(Kind.IDLE, 10)]
+    events, _ = run_guard(history, RULES)
+    assert [(event.at_s, type(event.action)) for event in events[:3]] == [
+        (10.0, Announce),
+        (12.0, CallOff),
+        (17.0, Announce),
+    ]
+
+
+def test_a_blocker_that_cannot_be_read_pauses_and_sets_nothing_back() -> None:
+    run = GuardRun(RULES)
+    run_on(run, [0.9], 5)
+    run_on(run, [0.0], 3)
+    run_on(run, [0.0], 100, Unknown("who is logged in cannot be read"))
+    assert run.state.phase is Phase.ARMED
+    assert run.state.seconds == 3.0
+    run_on(run, [0.0], 2)
+    assert run.state.phase is Phase.COUNTDOWN
+
+
+def test_someone_at_a_terminal_keeps_the_machine_on() -> None:
+    run = GuardRun(RULES)
+    run_on(run, [0.9], 5)
+    run_on(run, [0.0], 1000, "alice is at pts/0")
+    assert not run.events
+
+
+@pytest.mark.parametrize(
+    ("across", "loads", "acts"),
+    [
+        (Across.ALL, [0.0, 0.0, 1.0], False),
+        (Across.ALL, [0.0, 0.04, 0.0], True),
+        (Across.ANY, [0.0, 1.0, 1.0], True),
+        (Across.ANY, [0.1, 1.0, 1.0], False),
+        (Across.MEAN, [0.0, 0.0, 0.12], True),
+        (Across.MEAN, [0.0, 0.0, 0.18], False),
+    ],
+)
+def test_quiet_is_judged_across_the_cards(across: Across, loads: list[float | Unknown], acts: bool) -> None:
+    run = GuardRun(replace(RULES, across=across))
+    run_on(run, [0.9, 0.9, 0.9], 5)
+    run_on(run, loads, 20)
+    assert bool(run.events) is acts
+
+
+@pytest.mark.parametrize("across", list(Across))
+def test_one_card_that_is_unknown_is_never_quiet(across: Across) -> None:
+    run = GuardRun(replace(RULES, across=across))
+    run_on(run, [0.9, 0.9], 5)
+    run_on(run, [0.0, BLIND], 100)
+    assert not run.events
+    assert run.state.phase is Phase.ARMED
+
+
+def test_with_one_card_unknown_another_that_works_is_still_work() -> None:
+    run = GuardRun(RULES)
+    run_on(run, [0.9, BLIND], 5)
+    assert run.state.phase is Phase.ARMED
+    run_on(run, [0.0, 0.0], 4)
+    run_on(run, [0.5, BLIND], 1)
+    assert run.state.seconds == 0.0
+
+
+def test_with_any_a_card_that_was_never_used_does_not_end_the_others() -> None:
+    run = GuardRun(replace(RULES, across=Across.ANY))
+    run_on(run, [0.9, 0.0], 100)
+    assert run.state.phase is Phase.IDLE
+
+
+def test_a_guard_without_cards_does_nothing() -> None:
+    run = GuardRun(RULES)
+    run_on(run, [], 100)
+    assert not run.events
+
+
+@modest
+@given(
+    st.integers(0, 7),
+    st.lists(
+        st.tuples(st.lists(st.sampled_from([0.0, 0.02, 1.0, BLIND]), min_size=8, max_size=8), st.integers(1, 30)),
+        max_size=8,
+    ),
+)
+def test_one_card_of_eight_at_work_is_enough_to_never_act(
+    busy: int, history: list[tuple[list[float | Unknown], int]]
+) -> None:
+    run = GuardRun(RULES)
+    for loads, ticks in history:
+        run_on(run, [1.0 if card == busy else load for card, load in enumerate(loads)], ticks)
+    assert not run.events
+
+
+def test_the_mean_that_others_use_would_have_acted_there() -> None:
+    loads: list[float | Unknown] = [1.0, *([0.0] * 7)]
+    for across, acts in ((Across.MEAN, True), (Across.ALL, False)):
+        run = GuardRun(replace(RULES, across=across, idle_below=0.2))
+        run_on(run, [0.9] * 8, 5)
+        run_on(run, loads, 50)
+        assert bool(run.events) is acts
+
+
+@modest
+@given(histories(GUARD_KINDS), guard_rules)
+def test_unknown_and_holds_never_lead_to_an_announcement_or_a_deed(history: History, rules: GuardRules) -> None:
+    forbidden = {look.at_s for look in looks(history) if look.kind in (Kind.UNKNOWN, Kind.BLOCKED, Kind.BUSY)}
+    events, _ = run_guard(history, rules)
+    assert all(isinstance(event.action, CallOff) for event in events if event.at_s in forbidden)
+
+
+@modest
+@given(histories(GUARD_KINDS), guard_rules)
+def test_nothing_is_done_before_its_witnessed_time(history: History, rules: GuardRules) -> None:
+    announced_s: float | None = None
+    for event in run_guard(history, rules)[0]:
+        spoke = (Kind.BUSY, Kind.BLOCKED)
+        against_s = max((x.at_s for x in looks(history) if x.kind in spoke and x.at_s <= event.at_s), default=0.0)
+        match event.action:
+            case Announce():
+                assert seen_s(history, Kind.BUSY, event.at_s) >= rules.arm_for_s
+                quiet_s = seen_s(history, Kind.IDLE, event.at_s) - seen_s(history, Kind.IDLE, against_s)
+                assert quiet_s >= rules.idle_for_s
+                announced_s = event.at_s
+            case CallOff():
+                announced_s = None
+            case _:
+                assert announced_s is not None, "nothing is done unannounced"
+                counted_s = seen_s(history, Kind.IDLE, event.at_s) - seen_s(history, Kind.IDLE, announced_s)
+                assert counted_s >= rules.countdown_s
+
+
+@modest
+@given(histories(GUARD_KINDS), guard_rules)
+def test_work_and_enough_quiet_always_get_there(history: History, rules: GuardRules) -> None:
+    events, states = run_guard([*history, WORK, QUIET], rules)
+    assert states[-1].phase is Phase.ACTED
+    assert deeds_of(events) == ALL_DEEDS
+
+
+@modest
+@given(histories((Kind.IDLE, Kind.UNKNOWN, Kind.GAP, Kind.BLOCKED)), guard_rules, st.integers(0, 11))
+def test_more_quiet_after_the_work_never_makes_an_act_later(history: History, rules: GuardRules, where: int) -> None:
+    quieter = [
+        Stretch(Kind.IDLE, round(stretch.seconds / TICK_S)) if place == where else stretch
+        for place, stretch in enumerate(history)
+    ]
+    acted_s = first(run_guard([WORK, *history, QUIET], rules)[0], PowerOff)
+    acted_sooner_s = first(run_guard([WORK, *quieter, QUIET], rules)[0], PowerOff)
+    assert acted_s is not None
+    assert acted_sooner_s is not None
+    assert acted_sooner_s <= acted_s
+
+
+@modest
+@given(histories((Kind.BUSY, Kind.IDLE)), guard_rules)
+def test_twice_the_tick_rate_changes_no_announcement_by_more_than_one_tick(
+    history: History, rules: GuardRules
+) -> None:
+    whole = [*history, WORK, QUIET]
+    slow_s = first(run_guard(whole, rules)[0], Announce)
+    fast_s = first(run_guard(whole, rules, TICK_S / 2)[0], Announce)
+    assert slow_s is not None
+    assert fast_s is not None
+    assert abs(slow_s - fast_s) <= TICK_S
+
+
+@modest
+@given(histories((Kind.IDLE, Kind.UNKNOWN, Kind.GAP)), guard_rules)
+def test_twice_the_tick_rate_needs_the_same_quiet_to_act_but_for_one_tick(
+    history: History, rules: GuardRules
+) -> None:
+    whole = [WORK, *history, QUIET]
+    slow_s = first(run_guard(whole, rules)[0], PowerOff)
+    fast_s = first(run_guard(whole, rules, TICK_S / 2)[0], PowerOff)
+    assert slow_s is not None
+    assert fast_s is not None
+    assert abs(seen_s(whole, Kind.IDLE, slow_s) - seen_s(whole, Kind.IDLE, fast_s)) <= TICK_S
+
+
+@modest
+@given(histories(GUARD_KINDS), guard_rules, failures)
+def test_every_deed_is_done_once_and_in_order_however_often_it_fails(
+    history: History, rules: GuardRules, script: list[int]
+) -> None:
+    events, states = run_guard([*history, WORK, QUIET, QUIET, QUIET], rules, hands=clumsy(script))
+    expected = [kind for kind, count in zip(ALL_DEEDS, script, strict=True) for _ in range(count + 1)]
+    assert deeds_of(events) == expected
+    assert states[-1].phase is Phase.ACTED
+    assert [state.done for state in states] == sorted(state.done for state in states)
+
+
+def test_a_deed_that_fails_is_tried_again_after_growing_pauses_and_told_each_time() -> None:
+    rules = replace(RULES, deeds=(PowerOff(),), first_pause_s=2.0, longest_pause_s=16.0)
+    run = GuardRun(rules, refuses)
+    run_on(run, [0.9], 5)
+    run_on(run, [0.0], 100)
+    tries = [event.at_s for event in run.events if isinstance(event.action, PowerOff)]
+    assert [later - sooner for sooner, later in pairwise(tries)] == [2.0, 4.0, 8.0, 16.0, 16.0, 16.0, 16.0]
+    told = [sentence for sentence in run.told if "failed" in sentence]
+    assert len(told) == len(tries)
+    assert told[0] == "turn the machine off: failed once (no permission); again in 2s"
+    assert told[1] == "turn the machine off: failed 2 times (no permission); again in 4s"
+
+
+def test_when_work_comes_back_a_deed_that_failed_waits_for_a_new_countdown_and_no_deed_is_repeated() -> None:
+    run = GuardRun(RULES, clumsy([0, 1, 0]))
+    run_on(run, [0.9], 5)
+    run_on(run, [0.0], 8)
+    assert run.state.phase is Phase.ACTING
+    run_on(run, [0.9], 1)
+    assert run.state.phase is Phase.ARMED
+    run_on(run, [0.0], 20)
+    assert [type(event.action) for event in run.events] == [
+        Announce,
+        Notify,
+        RunCommand,
+        CallOff,
+        Announce,
+        RunCommand,
+        PowerOff,
+    ]
+
+
+@pytest.mark.parametrize("load", [0.0, 0.9, BLIND])
+def test_while_a_deed_is_under_way_nothing_else_is_begun(load: float | Unknown) -> None:
+    waiting = State(phase=Phase.ACTING, at_s=0.0, under_way=True)
+    decision = step(waiting, 1.0, {"0": load}, [], RULES)
+    assert not decision.actions
+    assert decision.state == replace(waiting, at_s=1.0)
+
+
+def test_the_next_deed_follows_at_once_when_one_is_done() -> None:
+    waiting = State(phase=Phase.ACTING, at_s=0.0, under_way=True)
+    decision = came_of(waiting, Outcome(ok=True, words="sent"), RULES)
+    assert decision.actions == (RunCommand("sync", because="send a notice to ntfy: sent"),)
+
+
+def test_nothing_can_come_of_a_deed_that_was_not_begun() -> None:
+    with pytest.raises(ValueError, match="under way"):
+        came_of(State(), Outcome(ok=True, words="sent"), RULES)
+
+
+@modest
+@given(histories(GUARD_KINDS), guard_rules)
+def test_once_it_has_acted_nothing_follows_for_ever(history: History, rules: GuardRules) -> None:
+    events, _ = run_guard([WORK, QUIET, *history, WORK, QUIET], rules)
+    assert deeds_of(events) == ALL_DEEDS
+
+
+@modest
+@given(guard_rules, st.integers(1, 4000))
+def test_a_gap_counts_zero(rules: GuardRules, ticks: int) -> None:
+    gap = Stretch(Kind.GAP, ticks)
+    acted_s = first(run_guard([WORK, QUIET], rules)[0], PowerOff)
+    acted_later_s = first(run_guard([WORK, gap, QUIET], rules)[0], PowerOff)
+    assert acted_s is not None
+    assert acted_later_s == acted_s + gap.seconds

@@ -1,0 +1,132 @@
+"""What a job did on its own cards: its own processes first, the card in doubt, and never a guess."""
+
+from typing import Any
+
+import pytest
+
+from fallow.core.gpu import Counters, Gpu, Holder, Place, Recent
+from fallow.core.job import JobActivity, JobFinding, job_activity, stretch_load
+from fallow.core.unknown import Unknown
+from fallow.core.value import replace
+from tests.core.gpus import GIB, NOT_SUPPORTED, held, idle
+from tests.policies.histories import snapshot
+from tests.policies.loads import FIVE_PER_CENT, HOLDS, NOTHING, PID, TABLE, Load, card
+
+MINE = frozenset({PID})
+LOST = "the card is lost: it has fallen off the bus"
+QUIET, WORKING = Recent(1.0, 0.0, 0.0), Recent(1.0, 0.9, 1.0)
+
+
+def judged(*gpus: Gpu, pids: frozenset[int] | Unknown = MINE, **rules: Any) -> JobFinding:
+    return job_activity(snapshot(0.0, *gpus), [str(gpu.uuid) for gpu in gpus], pids, **rules)
+
+
+def activity(*gpus: Gpu, pids: frozenset[int] | Unknown = MINE, **rules: Any) -> JobActivity:
+    return judged(*gpus, pids=pids, **rules).activity
+
+
+@pytest.mark.parametrize("load", TABLE, ids=lambda load: load.name)
+def test_every_measured_load_but_rest_is_work(load: Load) -> None:
+    expected = JobActivity.IDLE if load in (NOTHING, HOLDS) else JobActivity.BUSY
+    assert activity(card(load)) is expected
+
+
+def test_a_job_that_works_five_per_cent_of_each_second_is_busy_though_the_instant_reads_zero() -> None:
+    gpu = card(FIVE_PER_CENT, utilization=0.0, counters=NOT_SUPPORTED)
+    assert activity(gpu) is JobActivity.BUSY
+    assert activity(gpu, idle_below=0.06) is JobActivity.IDLE
+
+
+def test_below_a_threshold_of_zero_only_nothing_is_idle() -> None:
+    assert activity(held(), idle_below=0.0) is JobActivity.IDLE
+    assert activity(held(recent=Recent(1.0, 0.001, 0.01)), idle_below=0.0) is JobActivity.BUSY
+
+
+def test_a_neighbours_work_is_not_the_jobs_where_the_driver_tells_them_apart() -> None:
+    both = (Holder(PID, GIB, utilization=0.0), Holder(7, GIB, utilization=0.9))
+    gpu = held(holders=both, recent=WORKING)
+    assert activity(gpu) is JobActivity.IDLE
+    assert activity(gpu, pids=frozenset({7})) is JobActivity.BUSY
+
+
+def test_where_the_driver_does_not_tell_them_apart_the_card_decides() -> None:
+    both = (Holder(PID, GIB), Holder(7, GIB))
+    assert activity(held(holders=both, recent=WORKING)) is JobActivity.BUSY
+    assert activity(held(holders=both, recent=QUIET)) is JobActivity.IDLE
+
+
+def test_a_job_in_a_container_whose_pids_are_not_ours_is_judged_by_the_card() -> None:
+    assert activity(held(pid=4242, recent=WORKING)) is JobActivity.BUSY
+    assert activity(held(holders=(), recent=WORKING)) is JobActivity.BUSY
+    assert activity(held(recent=WORKING), pids=Unknown("its processes cannot be listed")) is JobActivity.BUSY
+
+
+def test_what_the_samples_saw_is_the_jobs_when_nobody_else_is_there() -> None:
+    assert activity(held(recent=WORKING)) is JobActivity.BUSY
+
+
+def test_a_job_that_holds_nothing_is_idle() -> None:
+    finding = judged(idle())
+    assert finding.activity is JobActivity.IDLE
+    assert "holds nothing" in finding.because
+
+
+def test_one_busy_card_of_eight_makes_the_job_busy() -> None:
+    assert activity(*(held(index) for index in range(7)), held(7, recent=WORKING)) is JobActivity.BUSY
+    lost = held(6, trouble=LOST)
+    assert activity(lost, held(7, recent=WORKING)) is JobActivity.BUSY
+
+
+@pytest.mark.parametrize(
+    "blind",
+    [
+        held(1, trouble=LOST),
+        held(1, trouble=LOST, holders=()),
+        held(1, holders=Unknown("x"), recent=Unknown("x")),
+        held(1, holders=(Holder(PID, GIB),), recent=Unknown("the driver has no sample since the last look")),
+        idle(1, memory=Unknown("x"), recent=Unknown("x")),
+        held(1, uuid=Unknown("x")),
+    ],
+)
+def test_one_card_that_cannot_be_judged_makes_the_job_unknown(blind: Gpu) -> None:
+    wanted = ["GPU-00000000-0000-4000-8000-000000000000", "GPU-00000001-0000-4000-8000-000000000000"]
+    finding = job_activity(snapshot(0.0, held(0), blind), wanted, MINE)
+    assert finding.activity is JobActivity.UNKNOWN
+
+
+def test_a_job_without_cards_is_unknown() -> None:
+    assert activity() is JobActivity.UNKNOWN
+
+
+def test_a_mig_instance_is_judged_by_its_counters() -> None:
+    silent = Unknown("the driver does not tell it of MIG instances")
+    instance = held(
+        mig=Place(0, "GPU-1", 3), utilization=silent, recent=silent, holders=(Holder(PID, GIB, utilization=silent),)
+    )
+    assert activity(instance) is JobActivity.UNKNOWN
+    assert activity(replace(instance, counters=Counters(0.0, 0.0, 0.0, 0.0))) is JobActivity.IDLE
+    assert activity(replace(instance, counters=Counters(0.3, 0.0, 0.0, 0.0))) is JobActivity.BUSY
+    copies = Counters(0.0, 0.0, 0.0, 0.011)
+    assert activity(replace(instance, counters=copies)) is JobActivity.BUSY
+    half_blind = Counters(0.0, 0.0, 0.0, Unknown("the card does not count it"))
+    assert activity(replace(instance, counters=half_blind)) is JobActivity.UNKNOWN
+
+
+def test_the_load_of_a_lost_card_is_unknown_whatever_was_read_before() -> None:
+    assert stretch_load(held(trouble=LOST)) == Unknown(LOST)
+
+
+def test_the_evidence_names_the_readings() -> None:
+    verdict = judged(card(HOLDS)).verdict("job 12")
+    assert verdict.subject == "job 12"
+    assert verdict.finding == "idle"
+    assert dict(verdict.evidence) == {
+        "GPU 0 utilization": "0.0% on average, 0% at most in the last 1.0 s",
+        "GPU 0 pid 100": "ran 0% of the time",
+    }
+
+
+def test_the_clock_on_the_wall_changes_nothing() -> None:
+    gpu = card(HOLDS)
+    now, then = snapshot(5.0, gpu, wall_s=1e9), snapshot(5.0, gpu, wall_s=1e9 - 3600)
+    assert job_activity(now, [str(gpu.uuid)], MINE) == job_activity(then, [str(gpu.uuid)], MINE)

@@ -1,0 +1,152 @@
+"""Wrong input gets one clear sentence, its exit code and no traceback."""
+
+import json
+import os
+import pathlib
+import subprocess
+
+import pytest
+
+from tests.conftest import Fallow
+from tests.standin import World
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (("pick", "--gpus", "9"), 2, "there is no GPU '9'"),
+        (("pick", "--gpus", "0-9"), 2, "there is no GPU 8"),
+        (("pick", "--gpus", ""), 2, "there is no GPU ''"),
+        (("pick", "-n", "0"), 2, "'0' is no count"),
+        (("pick", "-n", "-1"), 2, "-n"),
+        (("pick", "-n", "many"), 2, "'many' is no count"),
+        (("pick", "-n", "9"), 2, "9 GPUs wanted, and this machine has 8"),
+        (("run", "-n", "9", "--wait", "--", "true"), 2, "9 GPUs wanted, and this machine has 8"),
+        (("pick", "-n", "2", "--gpus", "0"), 2, "has 1 among --gpus 0"),
+        (("pick", "--name", "B300"), 2, "no GPU named 'B300'"),
+        (("pick", "--min-free", "lots"), 2, "'lots' is no size"),
+        (("pick", "--min-free", "-5G"), 2, "--min-free"),
+        (("pick", "--max-util", "150"), 2, "per cent"),
+        (("pick", "--wait", "soon"), 2, "'soon' is no duration"),
+        (("pick", "--order", "worst"), 2, "worst"),
+        (("pick", "--format", "xml"), 2, "xml"),
+        (("pick", "--frobnicate"), 2, "--frobnicate"),
+        (("pick", "--", "true"), 2, "takes no command"),
+        (("pick", "extra"), 2, "extra"),
+        (("status", "12"), 2, "there is no GPU '12'"),
+        (("status", "--every", "x"), 2, "'x' is no duration"),
+        (("run",), 2, "no command given"),
+        (("run", "--"), 2, "no command given"),
+        (("run", "true"), 2, "true"),
+        (("run", "--", "/no/such/thing"), 127, "there is no command '/no/such/thing'"),
+        (("run", "--", "no-such-thing"), 127, "there is no command 'no-such-thing'"),
+        (("run", "--", "/etc/passwd"), 126, "not executable"),
+        (("run", "--", "/etc"), 126, "is a folder"),
+        (("frobnicate",), 2, "there is no verb 'frobnicate'"),
+        (("-v",), 2, "no verb given"),
+        (("status", "--log-format", "xml"), 2, "xml"),
+    ],
+)
+def test_wrong_words_are_answered_in_one_sentence(
+    world: World, fallow: Fallow, words: tuple[str, ...], code: int, says: str
+) -> None:
+    done = fallow(*words)
+    assert done.returncode == code, done.stderr
+    assert done.stdout == ""
+    assert says in done.stderr
+    assert done.stderr.startswith("fallow: ")
+    assert done.stderr.count("\n") == 1, done.stderr
+
+
+def test_no_driver_is_told_with_the_way_to_try_without(fallow: Fallow) -> None:
+    for words in (("status",), ("pick",), ("run", "--", "true")):
+        done = fallow(*words)
+        assert done.returncode == 69
+        assert "no NVIDIA driver here" in done.stderr
+        assert "--simulate" in done.stderr
+        assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [(9, "not loaded"), (18, "different versions"), (4, "does not let this user in"), (999, "does not start")],
+)
+def test_a_driver_that_does_not_start_is_told_by_its_reason(
+    world: World, fallow: Fallow, error: int, says: str
+) -> None:
+    world.init_error = error
+    done = fallow("status")
+    assert done.returncode == 69
+    assert says in done.stderr
+
+
+def test_a_simulated_machine_that_cannot_be_is_told(fallow: Fallow) -> None:
+    done = fallow("status", "--simulate=4xBANANA")
+    assert done.returncode == 2
+    assert "8xH100" in done.stderr
+
+
+def test_a_timeout_for_the_driver_that_is_none_is_told(world: World, fallow: Fallow) -> None:
+    assert fallow("status", FALLOW_DRIVER_TIMEOUT="often").returncode == 2
+    assert fallow("status", FALLOW_DRIVER_TIMEOUT="0").returncode == 2
+
+
+def test_a_claim_folder_that_is_a_link_is_refused(simulated: Fallow, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "claims").symlink_to("real")
+    for words in (("pick",), ("run", "--", "true")):
+        done = simulated(*words)
+        assert done.returncode == 77
+        assert "symbolic link" in done.stderr
+        assert done.stderr.count("\n") == 1
+    assert simulated("status").returncode == 0, "looking needs no claims"
+
+
+def test_a_script_without_an_interpreter_line_is_told(simulated: Fallow, tmp_path: pathlib.Path) -> None:
+    script = tmp_path / "job"
+    script.write_text("echo hello\n")
+    script.chmod(0o755)
+    done = simulated("run", "--", str(script))
+    assert done.returncode == 126
+    assert "#!" in done.stderr
+    script.write_text("#!/no/such/interpreter\n")
+    assert simulated("run", "--", str(script)).returncode == 126
+
+
+def test_a_command_that_is_not_there_is_told_before_anybody_waits(simulated: Fallow) -> None:
+    job = simulated.start("run", "-n", "4", "--", "sh", "-c", "echo up; read line")
+    assert job.stdout is not None
+    job.stdout.readline()
+    assert simulated("run", "--wait", "--", "no-such-thing").returncode == 127
+    job.communicate("\n")
+
+
+def test_whoever_stops_reading_our_output_gets_no_traceback(simulated: Fallow) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run(
+        ["fallow", "status", "--json"],
+        env=simulated.environ,
+        stdout=write,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    os.close(write)
+    assert done.returncode == 141
+    assert done.stderr == ""
+
+
+def test_messages_can_be_json_lines(simulated: Fallow) -> None:
+    done = simulated("--log-format", "json", "run", "--", "no-such-thing")
+    line = json.loads(done.stderr)
+    assert line["level"] == "error"
+    assert "no-such-thing" in line["message"]
+
+
+def test_help_has_examples_for_every_verb(fallow: Fallow) -> None:
+    for words in (("--help",), ("status", "--help"), ("pick", "--help"), ("run", "--help"), ()):
+        done = fallow(*words)
+        assert done.returncode == 0
+        assert "examples:" in done.stdout
+    assert fallow("--version").stdout.startswith("fallow ")
