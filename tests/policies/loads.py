@@ -1,6 +1,6 @@
 """What each load looks like: the table that was measured on an H200, row by row."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from fallow.core.gpu import Counters, Gpu, Holder, Recent
 from tests.core.gpus import GIB, held, idle
@@ -33,9 +33,9 @@ COPIES = Load("host-to-device copies", 0.99, 0.99, 135, 0.0, 0.0, 0.0, 0.011, 56
 TABLE = (NOTHING, HOLDS, ONE_THREAD, SPINS, FLAT_OUT, FIVE_PER_CENT, COPIES)
 
 
-def card(load: Load, **changes: object) -> Gpu:
+def card(load: Load, **changes: Any) -> Gpu:
     """The card under this load, with every reading that an H200 gives."""
-    readings: dict[str, object] = {
+    readings: dict[str, Any] = {
         "utilization": load.utilization,
         "recent": Recent(1.0, load.utilization, load.utilization),
         "power_w": float(load.power_w),

@@ -44,9 +44,9 @@ from tests.policies.loads import (
 
 REST_W = 128.0
 MINE = frozenset({PID})
-NO_COUNTERS = {"counters": NOT_SUPPORTED}
-NO_POWER = {"power_w": NOT_SUPPORTED}
-NO_BUS = {"pcie_rx_bytes_per_s": NOT_SUPPORTED, "pcie_tx_bytes_per_s": NOT_SUPPORTED}
+NO_COUNTERS: dict[str, Any] = {"counters": NOT_SUPPORTED}
+NO_POWER: dict[str, Any] = {"power_w": NOT_SUPPORTED}
+NO_BUS: dict[str, Any] = {"pcie_rx_bytes_per_s": NOT_SUPPORTED, "pcie_tx_bytes_per_s": NOT_SUPPORTED}
 WINDOW = StuckRules(window_s=10.0)
 
 
@@ -66,7 +66,7 @@ def watched(*loads: Gpu, rules: StuckRules = WINDOW, ticks: int = 20) -> Decisio
 
 @pytest.mark.parametrize("load", TABLE, ids=lambda load: load.name)
 @pytest.mark.parametrize("blind", [{}, NO_COUNTERS, NO_POWER], ids=["all signals", "no counters", "no power"])
-def test_of_the_measured_loads_only_the_two_spins_are_stuck(load: Load, blind: dict[str, Unknown]) -> None:
+def test_of_the_measured_loads_only_the_two_spins_are_stuck(load: Load, blind: dict[str, Any]) -> None:
     decision = watched(card(load, **blind))
     assert decision.verdict.finding == ("stuck" if load in (ONE_THREAD, SPINS) else "clear")
     assert not decision.actions, "it only reports"

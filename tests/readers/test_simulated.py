@@ -19,6 +19,7 @@ from tests.conftest import Fallow
 WORKS = "import sys; print('up', flush=True)\nwhile True: pass"
 SLEEPS = "import sys; print('up', flush=True); sys.stdin.read()"
 WORKS_A_LITTLE = """
+import time
 print('up', flush=True)
 while True:
     began = time.monotonic()
@@ -49,7 +50,7 @@ def start() -> Iterator[Start]:
         )
         started.append(process)
         assert process.stdout is not None
-        process.stdout.readline()
+        assert process.stdout.readline() == "up\n"
         return process.pid
 
     yield begin

@@ -7,6 +7,7 @@ errand is given up and the thread left to its fate: it is a daemon, so the progr
 While a thread is still inside the driver for a key, no other errand with that key sets out.
 """
 
+import signal
 import threading
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
@@ -90,6 +91,8 @@ class Crew:
         threading.Thread(target=self._work, args=(todo,), name="fallow-driver", daemon=True).start()
 
     def _work(self, todo: deque[_Trip]) -> None:
+        # Signals are for those who handle them; one that landed in a thread that hangs would be lost or worse.
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         while True:
             with self._news:
                 if not todo:

@@ -13,7 +13,10 @@ from fallow.readers.crew import Crew
 from fallow.readers.proc import Proc
 
 _OPENING_TAKES = 10  # times the limit of a plain call: a card without persistence mode wakes up for seconds
-_LOOKS_HUNG_ABOVE = 0.9  # utilization from which bus traffic tells copies from a hang
+_ASK_FOR_MIG_EVERY = 60  # looks
+_QUIET_BUS_BYTES_PER_S = 2**20  # looking itself causes some traffic
+_NOBODY_THERE = Unknown("not asked: nobody holds the card")
+_COUNTERS_TELL = Unknown("not asked: the hardware counters tell")
 _MIG_HAS_NONE = Unknown("the driver does not tell it of MIG instances")
 _REQUIRED = set(fields(Gpu)) - {"index", "trouble", "mig"}
 
@@ -35,6 +38,13 @@ class _Card:
         self.index = index
         self.device: _Device | None = None
         self.instances: dict[str, _Device] = {}
+        self.split: bool | None = None
+        self._looks = 0
+
+    def surely_not_split(self) -> bool:
+        """Whether MIG mode was found off lately. It changes with a reset of the card, and asking costs 0.6 ms."""
+        self._looks += 1
+        return self.split is False and self._looks % _ASK_FOR_MIG_EVERY != 0
 
     @property
     def opened(self) -> bool:
@@ -91,7 +101,8 @@ class _LookAtCard:
         device = card.device
         if "uuid" not in device.identity or isinstance(device.identity["uuid"], Unknown):
             device.identity = nvml.identity(ask, device.handle)
-        instances = nvml.mig_handles(ask, device.handle)
+        instances = None if card.surely_not_split() else nvml.mig_handles(ask, device.handle)
+        card.split = instances is not None
         if instances is None:
             row = _Row(card.index, **device.identity)
             self.rows = [row]
@@ -131,20 +142,49 @@ class _LookAtCard:
         body = device if parent is None else parent
         facts["minor"] = nvml.minor(ask, body.handle)
         facts.update(nvml.power_and_clocks(ask, body.handle))
-        if parent is None:
-            facts["recent"] = device.history.recent(ask, device.handle)
-            facts["holders"] = _with_load(facts["holders"], ask, device)
-        else:
-            facts["recent"] = _MIG_HAS_NONE
         instance = row.mig.gpu_instance if row.mig is not None else None
         if isinstance(instance, Unknown):
-            facts["counters"] = instance
+            facts.update(counters=instance, recent=_MIG_HAS_NONE)
             return
         facts.update(device.counters.read(ask, body.handle, instance))
-        load = facts["utilization"]
-        hung = not isinstance(load, Unknown) and load >= _LOOKS_HUNG_ABOVE
-        if isinstance(facts["counters"], Unknown) and hung and parent is None:
+        if parent is not None:
+            facts["recent"] = _MIG_HAS_NONE
+            return
+        if isinstance(facts["counters"], Unknown) and _looks_hung(facts["utilization"]):
             facts.update(nvml.pcie(ask, device.handle))
+        self._read_history(ask, device, facts)
+
+    def _read_history(self, ask: nvml.Ask, device: _Device, facts: dict[str, Any]) -> None:
+        """The driver's samples, at 2.5 ms a call on an H200: only where somebody is there and counters leave doubt."""
+        holders = facts["holders"]
+        if not isinstance(holders, Unknown) and not holders:
+            facts["recent"] = _NOBODY_THERE
+        elif _counters_tell(facts):
+            facts["recent"] = _COUNTERS_TELL
+            if not isinstance(holders, Unknown) and len(holders) > 1:
+                facts["holders"] = _with_load(holders, ask, device)
+        else:
+            facts["recent"] = device.history.recent(ask, device.handle)
+            facts["holders"] = _with_load(holders, ask, device)
+
+
+def _looks_hung(load: float | Unknown) -> bool:
+    """Whether bus traffic matters, which tells copies from a hang."""
+    return not isinstance(load, Unknown) and load >= 0.9
+
+
+def _counters_tell(facts: dict[str, Any]) -> bool:
+    """Whether hardware counters, which miss nothing, say for sure that something ran or that nothing did."""
+    counters = facts["counters"]
+    if isinstance(counters, Unknown) or isinstance(counters.sm, Unknown):
+        return False
+    if counters.sm > 0:
+        return True
+    rest = (counters.dram, facts["pcie_rx_bytes_per_s"], facts["pcie_tx_bytes_per_s"])
+    if any(isinstance(value, Unknown) for value in rest):
+        return False
+    dram, rx, tx = rest
+    return bool(dram == 0 and max(rx, tx) < _QUIET_BUS_BYTES_PER_S)
 
 
 def _with_load(holders: tuple[Holder, ...] | Unknown, ask: nvml.Ask, device: _Device) -> tuple[Holder, ...] | Unknown:
