@@ -97,7 +97,6 @@ def test_an_address_that_nobody_knows_is_told_without_its_secrets(url: str) -> N
 
 
 def test_what_apprise_knows_goes_through_apprise() -> None:
-    pytest.importorskip("apprise")
     with serving() as (address, got):
         outcome = hooks().notify(address.replace("http://", "json://"), "GPU 3 lies fallow", "for 30 min")
         assert outcome == Outcome(True, "told json://…")

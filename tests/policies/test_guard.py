@@ -82,6 +82,21 @@ def test_a_machine_that_never_worked_is_left_on() -> None:
     assert states[-1].phase is Phase.IDLE
 
 
+def test_work_must_last_without_a_break_to_arm() -> None:
+    blips = [Stretch(Kind.BUSY, 2), Stretch(Kind.IDLE, 1)] * 10
+    assert {state.phase for state in run_guard(blips, RULES)[1]} == {Phase.IDLE}
+    seen_in_part = [Stretch(Kind.BUSY, 2), Stretch(Kind.UNKNOWN, 1), Stretch(Kind.BUSY, 1)]
+    assert run_guard(seen_in_part, RULES)[1][-1].phase is Phase.ARMED
+
+
+def test_a_look_that_witnessed_nothing_leads_to_nothing_however_short_the_times() -> None:
+    hasty = replace(RULES, arm_for_s=0.0, idle_for_s=0.0, countdown_s=0.0)
+    for phase, load in ((Phase.IDLE, 0.9), (Phase.ARMED, 0.0), (Phase.COUNTDOWN, 0.0)):
+        before = State(phase=phase, at_s=0.0)
+        assert step(before, 1000.0, {"0": load}, [], hasty).state == replace(before, at_s=1000.0)
+        assert step(before, 1.0, {"0": load}, [], hasty).state.phase is not phase
+
+
 @pytest.mark.parametrize("sign", [Kind.BUSY, Kind.BLOCKED])
 def test_work_or_a_hold_calls_the_countdown_off_and_the_quiet_starts_again(sign: Kind) -> None:
     history = [Stretch(Kind.BUSY, 5), Stretch(Kind.IDLE, 6), Stretch(sign, 1), Stretch(Kind.IDLE, 10)]

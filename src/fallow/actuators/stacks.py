@@ -7,14 +7,21 @@ from collections.abc import Iterable, Mapping
 from fallow.actuators.helpers import Helpers, Ran
 from fallow.core.errors import CannotRun, CommandNotFound
 
+_BESIDE_US = os.path.dirname(sys.executable)  # where pip puts py-spy, which need not be on the PATH
 _LIMIT_S = 10.0  # for one process; py-spy waits for ever for one that the kernel holds
 
 
 def dump(
-    pids: Iterable[int], into: str, helpers: Helpers, environ: Mapping[str, str], *, limit_s: float = _LIMIT_S
+    pids: Iterable[int],
+    into: str,
+    helpers: Helpers,
+    environ: Mapping[str, str],
+    *,
+    limit_s: float = _LIMIT_S,
+    beside: str = _BESIDE_US,
 ) -> str:
     """Write the stacks of every Python process among them to one file; a sentence says where, or why not."""
-    beside_us = {**environ, "PATH": f"{environ.get('PATH', os.defpath)}:{os.path.dirname(sys.executable)}"}
+    beside_us = {**environ, "PATH": f"{environ.get('PATH', os.defpath)}:{beside}"}
     stacks: list[str] = []
     refusals: list[str] = []
     for pid in pids:
