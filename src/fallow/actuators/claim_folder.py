@@ -75,6 +75,39 @@ class ClaimFolder:
             return False
         return os.path.samestat(found, os.fstat(fd))
 
+    def names(self) -> list[str]:
+        """What is in the folder."""
+        return os.listdir(self._fd)
+
+    def read(self, name: str) -> tuple[bytes, int]:
+        """The content of a file, and the user whose it is; OSError if it cannot be read."""
+        fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=self._fd)
+        with open(fd, "rb") as file:
+            return file.read(65536), os.fstat(fd).st_uid
+
+    def owner(self, name: str) -> int:
+        """The user whose a file is."""
+        return os.stat(name, dir_fd=self._fd, follow_symlinks=False).st_uid
+
+    def add(self, name: str, content: bytes) -> bool:
+        """A new file with this content, whole from its first moment on; False if there is one of that name."""
+        draft = f".draft-{os.getpid()}-{name}"
+        fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644, dir_fd=self._fd)
+        try:
+            os.fchmod(fd, 0o644)
+            os.write(fd, content)
+            os.link(draft, name, src_dir_fd=self._fd, dst_dir_fd=self._fd)
+        except FileExistsError:
+            return False
+        finally:
+            os.close(fd)
+            os.unlink(draft, dir_fd=self._fd)
+        return True
+
+    def remove(self, name: str) -> None:
+        """Take a file away; the folder is sticky, so only its owner or root can."""
+        os.unlink(name, dir_fd=self._fd)
+
     def _open_or_create(self, name: str, flags: int) -> int:
         while True:
             try:

@@ -50,6 +50,10 @@ class Counters:
     tensor: float | Unknown
     dram: float | Unknown
 
+    def __str__(self) -> str:
+        named = (("SM", self.sm), ("occupancy", self.occupancy), ("tensor", self.tensor), ("DRAM", self.dram))
+        return ", ".join(f"{name} {'?' if isinstance(part, Unknown) else f'{part:.1%}'}" for name, part in named)
+
 
 @value
 class Place:

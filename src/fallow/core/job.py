@@ -144,6 +144,10 @@ def _evidence(gpu: Gpu, pids: frozenset[int] | Unknown) -> Evidence:
         recent = gpu.recent
         text = f"{recent.mean:.1%} on average, {recent.peak:.0%} at most in the last {recent.seconds:.1f} s"
         pairs.append((f"{where} utilization", text))
+    if not isinstance(gpu.counters, Unknown):
+        pairs.append((f"{where} counters", str(gpu.counters)))
+    if not isinstance(gpu.power_w, Unknown):
+        pairs.append((f"{where} power", f"{gpu.power_w:.0f} W"))
     own = own_holders(gpu, pids)
     if isinstance(own, Unknown):
         pairs.append((f"{where} processes of the job", str(own)))

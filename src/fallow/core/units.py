@@ -72,7 +72,9 @@ def bytes_for_people(number: float) -> str:
 
 
 def duration_for_people(seconds: float) -> str:
-    """`45s`, `12m`, `1h30m`, `3d4h`."""
+    """`0.5s`, `45s`, `12m`, `1h30m`, `3d4h`."""
+    if 0 < seconds < 10 and round(seconds, 1) != int(seconds):
+        return f"{seconds:.1f}s"
     whole = int(seconds)
     if whole < 60:
         return f"{whole}s"

@@ -5,6 +5,7 @@ would follow, never hasten it.
 """
 
 from fallow.core.activity import Activity
+from fallow.core.elapsed import witnessed_s
 from fallow.core.value import value
 
 
@@ -21,6 +22,4 @@ def witness(before: Witness | None, activity: Activity, at_s: float, longest_gap
     """What is witnessed after one more look."""
     if before is None or before.activity is not activity:
         return Witness(activity, 0.0, at_s)
-    passed = at_s - before.at_s
-    seen = passed if 0 <= passed <= longest_gap_s else 0.0
-    return Witness(activity, before.seconds + seen, at_s)
+    return Witness(activity, before.seconds + witnessed_s(before.at_s, at_s, longest_gap_s), at_s)

@@ -11,6 +11,10 @@ from fallow.core.units import duration_s
 from fallow.engine.clock import SystemClock
 from fallow.readers.proc import Proc, user_name
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from fallow.actuators.hold_folder import HoldFolder
+
 _DRIVER_LIMIT_S = 2.0
 
 
@@ -22,13 +26,14 @@ class World:
     ) -> None:
         """`simulate` names a machine such as `8xH100`; None leaves it to FALLOW_SIMULATE."""
         self.environ = environ
+        self.proc = Proc()
         self.clock: Clock = clock if clock is not None else SystemClock()
         self._simulate = simulate if simulate is not None else environ.get("FALLOW_SIMULATE")
 
     @cached_property
     def eyes(self) -> Eyes:
         """The driver's, or simulated ones where somebody asked for them."""
-        proc, host = Proc(), os.uname().nodename
+        proc, host = self.proc, os.uname().nodename
         if self._simulate:
             from fallow.readers.simulated import SimulatedEyes, machine
 
@@ -44,6 +49,24 @@ class World:
     def folder(self) -> ClaimFolder:
         """Where all users' claims are."""
         return ClaimFolder(folder_path(self.environ))
+
+    @cached_property
+    def holds(self) -> "HoldFolder":
+        """What people have asked to be left alone; in the same place, since it is everybody's too."""
+        from fallow.actuators.hold_folder import HoldFolder
+
+        return HoldFolder(self.folder, user_name)
+
+    @property
+    def state_folder(self) -> str:
+        """Where the journal is: FALLOW_STATE_DIR, else as root /var/lib/fallow, else in the home of the user."""
+        named = self.environ.get("FALLOW_STATE_DIR")
+        if named:
+            return named
+        if os.geteuid() == 0:
+            return "/var/lib/fallow"
+        base = self.environ.get("XDG_STATE_HOME") or f"{self.environ.get('HOME', '/tmp')}/.local/state"  # noqa: S108
+        return f"{base}/fallow"
 
     @property
     def user(self) -> str:

@@ -139,9 +139,42 @@ class Proc:
             kubernetes_pod=_pod(cgroup),
         )
 
-    def _read(self, pid: int, name: str) -> bytes | None:
+    def cpu_ticks(self) -> tuple[int, int] | Unknown:
+        """Busy and all ticks of all cores since boot."""
+        raw = self._read("stat")
+        if raw is None:
+            return Unknown("/proc/stat cannot be read")
+        user, nice, system, idle, iowait, *rest = map(int, raw.split(b"\n", 1)[0].split()[1:9])
+        busy = user + nice + system + sum(rest)
+        return busy, busy + idle + iowait
+
+    def net_bytes(self) -> int | Unknown:
+        """Bytes received and sent by all interfaces but loopback."""
+        raw = self._read("net/dev")
+        if raw is None:
+            return Unknown("/proc/net/dev cannot be read")
+        total = 0
+        for line in raw.decode().splitlines()[2:]:
+            name, _, figures = line.partition(":")
+            if name.strip() != "lo":
+                columns = figures.split()
+                total += int(columns[0]) + int(columns[8])
+        return total
+
+    def running(self, name: str) -> int | None:
+        """The pid of a process with this name among the first words of its command; None if there is none."""
+        for pid in self.pids():
+            command = self.command(pid)
+            if isinstance(command, Unknown):
+                continue
+            words = [word.rpartition("/")[2] for word in command.strip("[]").split()[:2]]
+            if name in words and pid != os.getpid():
+                return pid
+        return None
+
+    def _read(self, *path: int | str) -> bytes | None:
         try:
-            with open(f"{self._root}/{pid}/{name}", "rb") as file:
+            with open("/".join(map(str, (self._root, *path))), "rb") as file:
                 return file.read()
         except OSError:
             return None

@@ -15,7 +15,10 @@ from fallow.faces.voice import Voice
 VERBS = {
     "status": "each GPU: free, busy, fallow, stuck or unknown; for how long; who holds it",
     "pick": "idle GPUs, printed for a shell",
-    "run": "claim idle GPUs and run a command on them",
+    "run": "claim idle GPUs and run a command on them; stop it if it idles or hangs",
+    "guard": "wait for work, then for its end, then act: end, signal, command, shutdown, reboot",
+    "hold": "leave this alone until then",
+    "why": "the evidence for the last verdict on a GPU or a process",
 }
 _EXAMPLES = """\
   fallow status

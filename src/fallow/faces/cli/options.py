@@ -12,6 +12,7 @@ from fallow.policies.pick import Order, Wanted
 
 SIMULATE_DEFAULT = "8xH100"
 T = TypeVar("T")
+_SHORTEST_TICK_S = 0.05
 
 
 class _Layout(argparse.RawDescriptionHelpFormatter):
@@ -53,6 +54,14 @@ def typed(convert: Callable[[str], T]) -> Callable[[str], T]:
             raise argparse.ArgumentTypeError(str(error)) from None
 
     return converter
+
+
+def every_s(text: str) -> float:
+    """How often to look: a duration that is not zero."""
+    seconds = typed(units.duration_s)(text)
+    if seconds < _SHORTEST_TICK_S:
+        raise argparse.ArgumentTypeError(f"{text!r} is too often; at least {_SHORTEST_TICK_S:g} s")
+    return seconds
 
 
 def common() -> argparse.ArgumentParser:

@@ -1,21 +1,24 @@
-"""`fallow run`: claim GPUs, become the command."""
+"""`fallow run`: claim GPUs and become the command, or stay beside it to stop it if it idles or hangs."""
 
 import argparse
 import os
 import shlex
 
 from fallow.actuators import launcher
+from fallow.core.actions import signal_name
 from fallow.core.errors import WrongUsage
-from fallow.engine.claiming import claim
+from fallow.core.units import duration_s, ratio
+from fallow.engine.claiming import Claimed, claim
 from fallow.engine.world import World
 from fallow.faces import naming
-from fallow.faces.cli.options import Parser, add_choice, request
+from fallow.faces.cli.options import Parser, add_choice, every_s, request, typed
 from fallow.faces.voice import Voice
 
 EXAMPLES = """\
   fallow run -- python train.py
   fallow run -n 4 --name H100 --wait -- torchrun --nproc-per-node 4 train.py
-  fallow run --gpus 0-3 --wait 2h -- ./job.sh
+  fallow run --idle-timeout 30m --dump-stacks -- python train.py
+  fallow run --stuck-timeout 1h --then notify:ntfy://my-topic -- ./job.sh
   fallow run --rehearse -n 2 -- python train.py"""
 
 
@@ -24,7 +27,8 @@ def parser(parents: list[argparse.ArgumentParser]) -> Parser:
     made = Parser(
         "fallow run",
         "Claim idle GPUs and run CMD on them. The claim lasts as long as any process of the job, however it ends.\n"
-        "CMD keeps this terminal, environment, signals and exit code.",
+        "CMD keeps this terminal, environment, signals and exit code. With a timeout or --then fallow stays beside\n"
+        "it; without, it becomes CMD, so that nothing stands between.",
         EXAMPLES,
         parents,
     )
@@ -37,24 +41,79 @@ def parser(parents: list[argparse.ArgumentParser]) -> Parser:
         default="uuid",
         help="how CUDA_VISIBLE_DEVICES names them (default: uuid)",
     )
-    made.add_argument("--rehearse", action="store_true", help="say what would be run and where, and run nothing")
+    made.add_argument(
+        "--rehearse",
+        action="store_true",
+        help="without a timeout: say what would be run and where, and run nothing; "
+        "with one: run it, and only say when it would be warned and stopped",
+    )
+    _add_stopping(made)
     return made
 
 
+def _add_stopping(made: Parser) -> None:
+    group = made.add_argument_group("stopping a job that does not use its GPUs")
+    duration = typed(duration_s)
+    group.add_argument("--idle-timeout", type=duration, metavar="D", help="stop it when it has idled for so long")
+    group.add_argument(
+        "--warmup",
+        type=duration,
+        default=60.0,
+        metavar="D",
+        help="time to start in that does not count (default: 60s)",
+    )
+    group.add_argument(
+        "--idle-below", type=typed(ratio), default=0.01, metavar="P", help="utilization that is idle (default: 1)"
+    )
+    group.add_argument("--every", type=every_s, default=1.0, metavar="D", help="how often to look (default: 1s)")
+    group.add_argument(
+        "--stuck-timeout", type=duration, metavar="D", help="stop it when it has hung at 100 %% for so long"
+    )
+    group.add_argument(
+        "--signal", type=typed(signal_name), default="TERM", metavar="NAME", help="how to ask (default: TERM)"
+    )
+    group.add_argument(
+        "--grace", type=duration, default=10.0, metavar="D", help="time between asking and SIGKILL (default: 10s)"
+    )
+    group.add_argument(
+        "--dump-stacks", action="store_true", help="before asking, write its Python stacks to a file (needs py-spy)"
+    )
+    group.add_argument(
+        "--then",
+        action="append",
+        default=[],
+        metavar="ACTION",
+        help="after it was stopped (always:ACTION: however it ended): shutdown, reboot, run:CMD, notify:URL",
+    )
+
+
 def run(args: argparse.Namespace, world: World, voice: Voice) -> int:  # noqa: RET503  become() never returns
-    """Claim, then become the command; only a rehearsal comes back."""
+    """Claim, then become the command, or supervise it."""
     command: list[str] = args.command
     if not command:
         raise WrongUsage("no command given; write: fallow run [OPTIONS] -- CMD ...")
     path = launcher.find(command, world.environ)
     line = shlex.join(command)
+    watched = args.idle_timeout is not None or args.stuck_timeout is not None or args.then
+    if watched:
+        from fallow.faces.cli.supervised import prepare
+
+        supervised = prepare(args, world, voice)
     claimed = claim(world, request(args, shared=args.shared), pid=os.getpid(), command=line, tell=voice.note)
     variables = naming.environment(claimed.gpus, indices=args.format == "index")
-    if args.rehearse:
+    where = f"on GPU {', '.join(gpu.label for gpu in claimed.gpus)}"
+    if args.rehearse and not watched:
         assignments = " ".join(f"{name}={value}" for name, value in variables.items())
-        voice.note(f"would run on GPU {', '.join(gpu.label for gpu in claimed.gpus)}: {assignments} {line}")
+        voice.note(f"would run {where}: {assignments} {line}")
         return 0
-    voice.detail(f"running on GPU {', '.join(gpu.label for gpu in claimed.gpus)}: {line}")
+    voice.detail(f"running {where}: {line}")
+    _hand_over(claimed)
+    environ = {**world.environ, **variables}
+    if watched:
+        return supervised.run(path, command, environ, claimed.gpus)
+    launcher.become(path, command, environ)
+
+
+def _hand_over(claimed: Claimed) -> None:
     for held in claimed.claims:
         held.hand_to_job()
-    launcher.become(path, command, {**world.environ, **variables})

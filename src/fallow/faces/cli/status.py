@@ -7,12 +7,11 @@ from collections.abc import Iterator
 
 from fallow.core.seen import Sight
 from fallow.core.selection import select
-from fallow.core.units import duration_s
 from fallow.core.value import replace
 from fallow.engine.watching import look_once, watch
 from fallow.engine.world import World
 from fallow.faces import as_json
-from fallow.faces.cli.options import Parser, typed
+from fallow.faces.cli.options import Parser, every_s
 from fallow.faces.voice import Voice
 
 EXAMPLES = """\
@@ -32,9 +31,7 @@ def parser(parents: list[argparse.ArgumentParser]) -> Parser:
     made.add_argument("gpus", nargs="?", metavar="GPUS", help="only these: 0,2 or 0-3, UUIDs or their beginnings")
     made.add_argument("--json", action="store_true", help="print JSON; with --watch one object a line")
     made.add_argument("--watch", action="store_true", help="look again and again, until Ctrl-C")
-    made.add_argument(
-        "--every", type=typed(duration_s), default=1.0, metavar="D", help="how often --watch looks (default: 1s)"
-    )
+    made.add_argument("--every", type=every_s, default=1.0, metavar="D", help="how often --watch looks (default: 1s)")
     return made
 
 

@@ -1,0 +1,180 @@
+"""A guard at work: look at the GPUs and at what speaks against acting, decide, act once, record."""
+
+import signal
+from collections.abc import Callable, Sequence
+
+from fallow.actuators.job_tree import JobTree
+from fallow.actuators.processes import untouchable
+from fallow.core.actions import (
+    Announce,
+    CallOff,
+    Deed,
+    EndGuard,
+    Notify,
+    PowerOff,
+    Reboot,
+    RunCommand,
+    SendSignal,
+    in_words,
+)
+from fallow.core.errors import NotPermitted, WrongUsage
+from fallow.core.gpu import Gpu, Snapshot
+from fallow.core.holds import Hold, Touched, TouchedProcess
+from fallow.core.job import stretch_load
+from fallow.core.outcome import Outcome
+from fallow.core.ports import Depth
+from fallow.core.process import Process
+from fallow.core.selection import select
+from fallow.core.units import duration_for_people
+from fallow.core.unknown import Unknown
+from fallow.core.verdicts import Verdict
+from fallow.engine.deeds import Hands, do, touches_machine
+from fallow.engine.journal import Journal
+from fallow.engine.unless import Blocker
+from fallow.engine.world import World
+from fallow.policies import guard
+from fallow.policies.arbiter import Proposal, arbitrate, leave_alone
+
+
+class Attached:
+    """A process that a person named for the guard to signal, with all below it."""
+
+    def __init__(self, world: World, pid: int) -> None:
+        stat = world.proc.stat(pid)
+        if stat is None:
+            raise WrongUsage(f"there is no process {pid} to attach to")
+        if pid in untouchable(world.proc):
+            raise NotPermitted(f"fallow never signals pid {pid}: it is fallow's own, or one that it lives by")
+        self.tree = JobTree(world.proc, Process(pid, stat.birth), world.clock.monotonic_s)
+        self.touched = TouchedProcess(pid, stat.birth, world.proc.user(pid), world.proc.command(pid))
+
+    def send(self, name: str) -> Outcome:
+        """To every process of it, children first."""
+        if not self.tree.living():
+            return Outcome(True, f"pid {self.tree.root.pid} has ended by itself")
+        sent = self.tree.ask(signal.Signals[f"SIG{name}"])
+        return Outcome(
+            sent > 0, f"SIG{name} to {sent} processes" if sent else "none of its processes may be signalled"
+        )
+
+
+class Guarding:
+    """One guard, from its start until it has acted."""
+
+    def __init__(
+        self,
+        world: World,
+        rules: guard.GuardRules,
+        hands: Hands,
+        journal: Journal,
+        tell: Callable[[str], None],
+        *,
+        gpus: str | None = None,
+        attached: Attached | None = None,
+        blockers: Sequence[Blocker] = (),
+        rehearsed: bool = False,
+    ) -> None:
+        self._world = world
+        self._rules = rules
+        self._hands = hands
+        self._journal = journal
+        self._tell = tell
+        self._gpus = gpus
+        self._attached = attached
+        self._blockers = blockers
+        self._rehearsed = rehearsed
+        self._state = guard.State()
+        self._outcome = Outcome(False, "nothing was done yet")
+
+    def run(self, every_s: float) -> None:
+        """Until all is done. Interrupted in a countdown, it tells everyone that nothing follows."""
+        clock = self._world.clock
+        try:
+            while not self._has_acted():
+                clock.sleep(every_s)
+        finally:
+            if self._state.phase in (guard.Phase.COUNTDOWN, guard.Phase.ACTING):
+                self._hands.power.announce("called off: the guard was ended")
+
+    def _has_acted(self) -> bool:
+        """One tick; whether it was the last."""
+        snapshot = self._world.eyes.look(Depth.LOOK)
+        watched = self._watched(snapshot)
+        loads = {gpu.label: stretch_load(gpu) for gpu in watched}
+        blockers: list[str | Unknown] = []
+        for blocker in self._blockers:
+            why = blocker()
+            if why is not None:
+                blockers.append(why)
+        held = leave_alone(self._touched(watched), self._world.clock.wall_s(), self._holds())
+        if held is not None:
+            blockers.append(held)
+        before = self._state
+        decision = guard.step(before, snapshot.at_s, loads, blockers, self._rules)
+        self._follow(before, decision, watched, snapshot.at_s)
+        while self._state.under_way:  # a deed that is done may be followed by the next at once
+            outcome = self._outcome
+            before = self._state
+            self._follow(before, guard.came_of(before, outcome, self._rules), watched, snapshot.at_s)
+        return self._state.phase is guard.Phase.ACTED
+
+    def _follow(self, before: guard.State, decision: guard.Decision, watched: Sequence[Gpu], at_s: float) -> None:
+        self._state = decision.state
+        keys = [f"gpu:{gpu.uuid}" for gpu in watched]
+        if decision.state.phase is not before.phase or decision.state.failures != before.failures:
+            self._tell(decision.because)
+            evidence = tuple((f"GPU {gpu.label}", _load_in_words(stretch_load(gpu))) for gpu in watched)
+            self._journal.verdict(Verdict("guard", decision.state.phase, decision.because, evidence), keys)
+        for action in decision.actions:
+            match action:
+                case Announce(because=because, in_s=in_s):
+                    self._announce(because, in_s, keys)
+                case CallOff(because=because):
+                    self._journal.action("guard", in_words(action), because, keys)
+                    self._hands.power.announce(f"called off: {because}")
+                    self._tell(f"called off: {because}")
+                case EndGuard() | SendSignal() | RunCommand() | Notify() | PowerOff() | Reboot():
+                    self._outcome = self._do(action, self._touched(watched), at_s, keys)
+
+    def _announce(self, because: str, in_s: float, keys: list[str]) -> None:
+        deeds = ", then ".join(in_words(deed) for deed in self._rules.deeds)
+        text = f"{because}: about to {deeds} in {duration_for_people(in_s)}. To prevent it: fallow hold --for 1h"
+        self._journal.action("guard", f"announce: {deeds}", because, keys)
+        outcome = self._hands.power.announce(text) if touches_machine(self._rules.deeds) else Outcome(True, text)
+        self._journal.outcome("guard", f"announce: {deeds}", outcome.words, keys)
+        self._tell(text)
+
+    def _do(self, deed: Deed, touched: Touched, at_s: float, keys: list[str]) -> Outcome:
+        words = in_words(deed)
+        wall_s = self._world.clock.wall_s()
+        (ruling,) = arbitrate([Proposal(deed, touched)], at_s=at_s, wall_s=wall_s, holds=self._holds())
+        if ruling.refused is not None:
+            self._journal.refusal("guard", words, ruling.refused, keys)
+            return Outcome(False, f"refused: {ruling.refused}")
+        self._journal.action("guard", words, deed.because, keys)
+        outcome = do(deed, self._hands, self._world.environ, self._send, "fallow: the guard acts")
+        self._journal.outcome("guard", words, outcome.words, keys)
+        self._tell(outcome.words if outcome.ok else f"failed to {words}: {outcome.words}")
+        return outcome
+
+    def _send(self, name: str) -> Outcome:
+        if self._attached is None:
+            return Outcome(False, "no process was named with --attach")
+        if self._rehearsed:
+            return Outcome(True, f"would send SIG{name} to pid {self._attached.tree.root.pid} and all below it")
+        return self._attached.send(name)
+
+    def _watched(self, snapshot: Snapshot) -> tuple[Gpu, ...]:
+        return snapshot.gpus if self._gpus is None else select(self._gpus, snapshot.gpus)
+
+    def _touched(self, watched: Sequence[Gpu]) -> Touched:
+        processes = () if self._attached is None else (self._attached.touched,)
+        uuids = frozenset(gpu.uuid for gpu in watched if isinstance(gpu.uuid, str))
+        return Touched(uuids, processes, machine=touches_machine(self._rules.deeds))
+
+    def _holds(self) -> list[Hold]:
+        return self._world.holds.active(self._world.clock.wall_s())
+
+
+def _load_in_words(load: float | Unknown) -> str:
+    return str(load) if isinstance(load, Unknown) else f"ran {load:.1%} of the time"

@@ -1,0 +1,150 @@
+"""The journal: what was found, what was done about it, and what came of that.
+
+SQLite with a write-ahead log: whoever is killed at any moment, every row that was written is there afterwards. A
+journal that cannot be written is told once and stops nothing: policies do not hang on it.
+"""
+
+import json
+import os
+import sqlite3
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from fallow.core.units import duration_for_people
+from fallow.core.value import value
+from fallow.core.verdicts import Evidence, Verdict
+
+_KEPT_ROWS = 20_000
+_TRIM_EVERY = 500
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS event (
+    id INTEGER PRIMARY KEY, at REAL NOT NULL, kind TEXT NOT NULL, subject TEXT NOT NULL,
+    finding TEXT NOT NULL, because TEXT NOT NULL, evidence TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS about (key TEXT NOT NULL, event INTEGER NOT NULL, PRIMARY KEY (key, event)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS rest_power (uuid TEXT PRIMARY KEY, watts REAL NOT NULL);
+"""
+
+
+@value
+class Event:
+    """One row: a verdict, an action, an outcome, or a refusal."""
+
+    id: int
+    wall_s: float
+    kind: str
+    subject: str
+    finding: str
+    because: str
+    evidence: Evidence
+
+    def in_words(self, now_wall_s: float) -> str:
+        """One line, as a person would tell it."""
+        ago = duration_for_people(max(0.0, now_wall_s - self.wall_s))
+        return f"{ago} ago, {self.kind}: {self.subject}: {self.finding}: {self.because}"
+
+
+class Journal:
+    """The journal of one user on this machine."""
+
+    def __init__(self, folder: str, wall_s: Callable[[], float], tell: Callable[[str], None]) -> None:
+        """`tell` gets the one sentence that says why nothing is kept, if nothing can be."""
+        self._wall_s = wall_s
+        self._tell = tell
+        self._rows = 0
+        self._database: sqlite3.Connection | None = None
+        try:
+            os.makedirs(folder, mode=0o700, exist_ok=True)
+            self._database = sqlite3.connect(os.path.join(folder, "journal.db"), timeout=2.0, isolation_level=None)
+            self._database.execute("PRAGMA journal_mode = WAL")
+            self._database.execute("PRAGMA synchronous = FULL")
+            self._database.executescript(_SCHEMA)
+        except (OSError, sqlite3.Error) as error:
+            self._give_up(f"no journal is kept in {folder}: {error}")
+
+    def verdict(self, verdict: Verdict, keys: Iterable[str]) -> None:
+        """What was found, with the readings that say so."""
+        self._write("verdict", verdict.subject, verdict.finding, verdict.because, verdict.evidence, keys)
+
+    def action(self, subject: str, deed: str, because: str, keys: Iterable[str]) -> None:
+        """What is about to be done, written before it is."""
+        self._write("action", subject, deed, because, (), keys)
+
+    def outcome(self, subject: str, deed: str, words: str, keys: Iterable[str]) -> None:
+        """What came of it."""
+        self._write("outcome", subject, deed, words, (), keys)
+
+    def refusal(self, subject: str, deed: str, why: str, keys: Iterable[str]) -> None:
+        """What was not allowed, and why."""
+        self._write("refusal", subject, deed, why, (), keys)
+
+    def last(self, key: str | None, most: int = 10) -> list[Event]:
+        """The last events about a GPU or a process, newest first; without a key, about anything."""
+        which = "" if key is None else "WHERE id IN (SELECT event FROM about WHERE key = ?)"
+        question = f"SELECT * FROM event {which} ORDER BY id DESC LIMIT {most:d}"  # noqa: S608  no part from outside
+        rows = self._read(question, () if key is None else (key,))
+        return [_event(row) for row in rows]
+
+    def rest_power_w(self) -> dict[str, float]:
+        """What each card is known to draw at rest."""
+        return {str(uuid): float(watts) for uuid, watts in self._read("SELECT uuid, watts FROM rest_power")}
+
+    def remember_rest_power(self, uuid: str, watts: float) -> None:
+        """Keep what was learned of a card."""
+        self._run("INSERT OR REPLACE INTO rest_power VALUES (?, ?)", (uuid, watts))
+
+    def close(self) -> None:
+        """Done."""
+        if self._database is not None:
+            self._database.close()
+            self._database = None
+
+    def _write(
+        self, kind: str, subject: str, finding: str, because: str, evidence: Evidence, keys: Iterable[str]
+    ) -> None:
+        if self._database is None:
+            return
+        row = (self._wall_s(), kind, subject, finding, because, json.dumps(evidence))
+        try:
+            with self._database:
+                self._database.execute("BEGIN IMMEDIATE")
+                cursor = self._database.execute(
+                    "INSERT INTO event (at, kind, subject, finding, because, evidence) VALUES (?, ?, ?, ?, ?, ?)", row
+                )
+                about = [(key, cursor.lastrowid) for key in set(keys)]
+                self._database.executemany("INSERT INTO about VALUES (?, ?)", about)
+            self._rows += 1
+            if self._rows % _TRIM_EVERY == 0:
+                self._trim()
+        except sqlite3.Error as error:
+            self._give_up(f"the journal cannot be written any more: {error}")
+
+    def _trim(self) -> None:
+        oldest = "(SELECT max(id) FROM event) - ?"
+        self._run(f"DELETE FROM about WHERE event < {oldest}", (_KEPT_ROWS,))  # noqa: S608  no part from outside
+        self._run(f"DELETE FROM event WHERE id < {oldest}", (_KEPT_ROWS,))  # noqa: S608  the same
+
+    def _run(self, statement: str, values: tuple[object, ...]) -> None:
+        if self._database is not None:
+            try:
+                self._database.execute(statement, values)
+            except sqlite3.Error as error:
+                self._give_up(f"the journal cannot be written any more: {error}")
+
+    def _read(self, question: str, values: tuple[object, ...] = ()) -> list[tuple[Any, ...]]:
+        if self._database is None:
+            return []
+        try:
+            return self._database.execute(question, values).fetchall()
+        except sqlite3.Error as error:
+            self._give_up(f"the journal cannot be read: {error}")
+            return []
+
+    def _give_up(self, sentence: str) -> None:
+        self.close()
+        self._tell(sentence)
+
+
+def _event(row: tuple[Any, ...]) -> Event:
+    number, wall_s, kind, subject, finding, because, evidence = row
+    pairs = tuple((str(name), str(text)) for name, text in json.loads(evidence))
+    return Event(number, wall_s, kind, subject, finding, because, pairs)

@@ -1,0 +1,112 @@
+"""The hands on one job: warn, ask, insist, and see that its GPUs are free again. Or only say so."""
+
+import signal
+from collections.abc import Callable
+from typing import Protocol
+
+from fallow.actuators import stacks
+from fallow.actuators.helpers import Helpers
+from fallow.actuators.supervision import Supervision
+from fallow.core.activity import unseen_memory_bytes
+from fallow.core.job import find_gpu
+from fallow.core.outcome import Outcome
+from fallow.core.ports import Depth
+from fallow.core.units import bytes_for_people, shortened
+from fallow.core.unknown import Unknown
+from fallow.engine.world import World
+
+_MEMORY_IS_BACK_WITHIN_S = 5.0
+_LOOK_AGAIN_S = 0.1
+
+
+class JobHands(Protocol):
+    """What can be done to a job."""
+
+    def ask(self, name: str) -> Outcome:
+        """Send everybody of the job its polite signal."""
+
+    def insist(self) -> Outcome:
+        """Kill what is left of it."""
+
+
+class EarnestHands:
+    """Does it."""
+
+    def __init__(
+        self,
+        job: Supervision,
+        helpers: Helpers,
+        world: World,
+        stacks_into: str | None,
+        tell: Callable[[str], None],
+    ) -> None:
+        """`stacks_into` names the file for the Python stacks, if they are wanted before the job is asked."""
+        self._job = job
+        self._helpers = helpers
+        self._world = world
+        self._stacks_into = stacks_into
+        self._tell = tell
+
+    def ask(self, name: str) -> Outcome:
+        """The stacks first: a job that has been asked may be gone before they are read."""
+        if self._stacks_into is not None:
+            pids = [row.pid for row in self._job.tree.living()]
+            self._tell(stacks.dump(pids, self._stacks_into, self._helpers, self._world.environ))
+        asked = self._job.tree.ask(signal.Signals[f"SIG{name}"])
+        return Outcome(asked > 0, f"SIG{name} to {_processes(asked)}")
+
+    def insist(self) -> Outcome:
+        """Whoever is left then is named."""
+        survivors = self._job.tree.insist()
+        if survivors:
+            return Outcome(False, "; ".join(str(survivor) for survivor in survivors))
+        return Outcome(True, "nobody is left")
+
+
+class RehearsedHands:
+    """Says it."""
+
+    def ask(self, name: str) -> Outcome:
+        """Only say it."""
+        return Outcome(True, f"would send SIG{name} to every process of the job")
+
+    def insist(self) -> Outcome:
+        """Only say it."""
+        return Outcome(True, "would kill what is left of the job")
+
+
+def who_still_holds(world: World, uuids: tuple[str, ...]) -> list[str]:
+    """After a job was ended: who is still on its GPUs when the driver has had time to tear down."""
+    until_s = world.clock.monotonic_s() + _MEMORY_IS_BACK_WITHIN_S
+    while True:
+        left = _left(world, uuids)
+        if not left or world.clock.monotonic_s() >= until_s:
+            return left
+        world.clock.sleep(_LOOK_AGAIN_S)
+
+
+def _left(world: World, uuids: tuple[str, ...]) -> list[str]:
+    snapshot = world.eyes.describe(world.eyes.look(Depth.GLANCE))
+    sentences: list[str] = []
+    for uuid in uuids:
+        gpu = find_gpu(snapshot, uuid)
+        if isinstance(gpu, Unknown):
+            sentences.append(f"whether GPU {uuid} is free is {gpu}")
+        elif isinstance(gpu.holders, Unknown) or gpu.trouble is not None:
+            sentences.append(f"whether GPU {gpu.label} is free is not known: {gpu.trouble or gpu.holders}")
+        elif gpu.holders:
+            named = [f"pid {holder.pid} ({_name(holder.user)}: {_name(holder.command)})" for holder in gpu.holders]
+            sentences.append(f"GPU {gpu.label} is still held by {', '.join(named)}")
+        else:
+            unseen = unseen_memory_bytes(gpu)
+            if not isinstance(unseen, Unknown) and unseen:
+                sentences.append(f"{bytes_for_people(unseen)} on GPU {gpu.label} are still held by nobody visible")
+    return sentences
+
+
+def _name(fact: str | Unknown) -> str:
+    return "unknown" if isinstance(fact, Unknown) else shortened(fact)
+
+
+def _processes(count: int) -> str:
+    return "1 process" if count == 1 else f"{count} processes"

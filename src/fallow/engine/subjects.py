@@ -1,0 +1,37 @@
+"""What a person means by a subject: the machine, a GPU, a process, a user."""
+
+from fallow.core.errors import WrongUsage
+from fallow.core.holds import Everything, OneGpu, OneProcess, OneUser, Target
+from fallow.core.ports import Depth
+from fallow.core.selection import select
+from fallow.engine.world import World
+
+
+def target_of(text: str, world: World, *, gone_is_fine: bool = False) -> Target:
+    """`all`, a GPU (`3`, `gpu:3`, a UUID), `pid:123`, `user:ada`; a number that is no GPU is a process."""
+    kind, colon, rest = text.partition(":")
+    if text == "all":
+        return Everything()
+    if kind == "user" and rest:
+        return OneUser(rest)
+    if kind == "pid" and rest:
+        return _process(rest, world, gone_is_fine=gone_is_fine)
+    word = rest if kind == "gpu" and colon else text
+    try:
+        gpus = select(word, world.eyes.look(Depth.GLANCE).gpus)
+    except WrongUsage:
+        if not text.isdigit():
+            raise
+        return _process(text, world, gone_is_fine=gone_is_fine)
+    if len(gpus) != 1 or not isinstance(gpus[0].uuid, str):
+        raise WrongUsage(f"{text!r} is not one GPU that can be named")
+    return OneGpu(gpus[0].uuid)
+
+
+def _process(text: str, world: World, *, gone_is_fine: bool) -> OneProcess:
+    if not text.isdigit():
+        raise WrongUsage(f"{text!r} is no process; write pid:12345")
+    stat = world.proc.stat(int(text))
+    if stat is None and not gone_is_fine:
+        raise WrongUsage(f"there is no process {text} and no GPU of that number")
+    return OneProcess(int(text), 0 if stat is None else stat.birth)

@@ -1,0 +1,110 @@
+"""The part of `fallow run` that stays beside the job."""
+
+import argparse
+import os
+import shlex
+import tempfile
+from collections.abc import Mapping, Sequence
+
+from fallow.actuators.supervision import Supervision, end_as
+from fallow.core.gpu import Gpu
+from fallow.engine.deeds import check_rights, hands
+from fallow.engine.following import Follower, Then, parse_then
+from fallow.engine.journal import Journal
+from fallow.engine.stopping import EarnestHands, JobHands, RehearsedHands
+from fallow.engine.supervising import Result, Rules, Supervisor
+from fallow.engine.world import World
+from fallow.faces.voice import Voice
+from fallow.policies.idle import IdleRules
+from fallow.policies.stuck import StuckRules
+
+STOPPED = 124
+_MISSED_LOOKS = 3
+_WORTH_A_WORD_S = 600.0
+
+
+class Supervised:
+    """Everything that must be known, and permitted, before anybody waits in line."""
+
+    def __init__(self, args: argparse.Namespace, world: World, voice: Voice, thens: tuple[Then, ...]) -> None:
+        self._args = args
+        self._world = world
+        self._voice = voice
+        self._thens = thens
+        self._hands = hands(world, rehearse=args.rehearse)
+        deeds = tuple(then.deed for then in thens)
+        check_rights(deeds, self._hands.power, rehearse=args.rehearse, tell=voice.note)
+
+    def run(self, path: str, command: Sequence[str], environ: Mapping[str, str], gpus: tuple[Gpu, ...]) -> int:  # noqa: RET503  end_as() never returns
+        """Start it, watch it, end as it ended, or with 124 if it was stopped."""
+        world, voice = self._world, self._voice
+        journal = Journal(world.state_folder, world.clock.wall_s, voice.note)
+        clock_s = world.clock.monotonic_s
+        job = Supervision(path, command, environ, table=world.proc, helpers=self._hands.helpers, monotonic_s=clock_s)
+        line = shlex.join(command)
+        supervisor = Supervisor(
+            world,
+            job,
+            self._job_hands(job),
+            gpus,
+            line,
+            self._rules(),
+            journal,
+            voice.note,
+            rehearsed=self._args.rehearse,
+        )
+        try:
+            result = supervisor.run()
+        finally:
+            job.close()
+        stopped = result.stopped_because
+        self._tell_end(result)
+        keys = [f"gpu:{gpu.uuid}" for gpu in gpus]
+        follower = Follower(world, self._hands, journal, voice.note, rehearsed=self._args.rehearse)
+        follower.follow(self._thens, _why(line, result), stopped=stopped is not None, keys=keys)
+        journal.close()
+        if stopped is not None or result.ended is None:
+            return STOPPED
+        end_as(result.ended)
+
+    def _tell_end(self, result: Result) -> None:
+        if result.stopped_because is not None:
+            self._voice.note(f"stopped: {result.stopped_because} (exit code {STOPPED})")
+        for sentence in result.still_held:
+            self._voice.note(sentence)
+
+    def _job_hands(self, job: Supervision) -> JobHands:
+        if self._args.rehearse:
+            return RehearsedHands()
+        into = None
+        if self._args.dump_stacks:
+            into = os.path.join(tempfile.gettempdir(), f"fallow-stacks-{job.tree.root.pid}.txt")
+        return EarnestHands(job, self._hands.helpers, self._world, into, self._voice.note)
+
+    def _rules(self) -> Rules:
+        args = self._args
+        gap_s = args.every * _MISSED_LOOKS
+        idle = None
+        if args.idle_timeout is not None:
+            idle = IdleRules(args.idle_timeout, args.warmup, args.grace, gap_s, signal=args.signal)
+        # A hang is always worth a word; only who asked for it gets more than that.
+        stuck = StuckRules(
+            _WORTH_A_WORD_S if args.stuck_timeout is None else args.stuck_timeout,
+            acts=args.stuck_timeout is not None,
+            grace_s=args.grace,
+            longest_gap_s=gap_s,
+            signal=args.signal,
+        )
+        return Rules(idle, stuck, args.idle_below, args.every)
+
+
+def prepare(args: argparse.Namespace, world: World, voice: Voice) -> Supervised:
+    """Check what was asked for before anything is claimed."""
+    return Supervised(args, world, voice, tuple(parse_then(text) for text in args.then))
+
+
+def _why(line: str, result: Result) -> str:
+    if result.stopped_because is not None:
+        return f"{line} was stopped: {result.stopped_because}"
+    code = "unknown" if result.ended is None else result.ended.exit_code
+    return f"{line} ended with exit code {code}"

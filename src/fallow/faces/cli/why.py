@@ -1,0 +1,95 @@
+"""`fallow why`: the evidence for the last verdict on a GPU or a process."""
+
+import argparse
+import json
+
+from fallow.core.activity import judge
+from fallow.core.holds import OneGpu, OneProcess
+from fallow.core.job import stretch_load
+from fallow.core.ports import Depth
+from fallow.core.unknown import Unknown
+from fallow.engine.journal import Event, Journal
+from fallow.engine.subjects import target_of
+from fallow.engine.world import World
+from fallow.faces.as_json import iso_time
+from fallow.faces.cli.options import Parser
+from fallow.faces.voice import Voice
+
+EXAMPLES = """\
+  fallow why            the last verdict, and what was done
+  fallow why 3          on GPU 3
+  fallow why 12345      on a process
+  fallow why --json"""
+
+
+def parser(parents: list[argparse.ArgumentParser]) -> Parser:
+    """The options of why."""
+    made = Parser(
+        "fallow why",
+        "Explain the last verdict on a GPU or a process: what was found, by which readings, and what was done.",
+        EXAMPLES,
+        parents,
+    )
+    made.add_argument("subject", nargs="?", metavar="GPU|PID", help="a GPU or a process (default: whatever was last)")
+    made.add_argument("--json", action="store_true", help="print JSON")
+    return made
+
+
+def run(args: argparse.Namespace, world: World, voice: Voice) -> int:
+    """Tell what the journal has; of a GPU that nobody watched, what one look says."""
+    journal = Journal(world.state_folder, world.clock.wall_s, voice.note)
+    target = None if args.subject is None else target_of(args.subject, world, gone_is_fine=True)
+    match target:
+        case OneGpu(uuid=uuid):
+            events = journal.last(f"gpu:{uuid}")
+        case OneProcess(pid=pid):
+            events = journal.last(f"pid:{pid}")
+        case _:
+            events = journal.last(None)
+    journal.close()
+    if args.json:
+        print(json.dumps([_as_json(event) for event in events], indent=2))
+        return 0
+    for line in _story(events, world.clock.wall_s()):
+        print(line)
+    if not events and isinstance(target, OneGpu):
+        print("nobody has watched this GPU; one look says:")
+        print(_one_look(world, target.uuid))
+    elif not events:
+        print("the journal has nothing on that")
+    return 0
+
+
+def _story(events: list[Event], now_wall_s: float) -> list[str]:
+    """The last verdict with its readings, then what was done since."""
+    lines: list[str] = []
+    later: list[Event] = []
+    for event in events:
+        if event.kind == "verdict":
+            lines.append(event.in_words(now_wall_s))
+            lines.extend(f"  {name}: {text}" for name, text in event.evidence)
+            break
+        later.append(event)
+    lines.extend(event.in_words(now_wall_s) for event in reversed(later))
+    return lines
+
+
+def _one_look(world: World, uuid: str) -> str:
+    for gpu in world.eyes.look(Depth.LOOK).gpus:
+        if gpu.uuid == uuid:
+            finding = judge(gpu)
+            load = stretch_load(gpu)
+            ran = str(load) if isinstance(load, Unknown) else f"{load:.1%}"
+            return f"GPU {gpu.label} is {finding.activity}: {finding.because} (load: {ran})"
+    return "it is not to be seen"
+
+
+def _as_json(event: Event) -> dict[str, object]:
+    return {
+        "at": iso_time(event.wall_s),
+        "kind": event.kind,
+        "subject": event.subject,
+        "finding": event.finding,
+        "because": event.because,
+        "evidence": dict(event.evidence),
+    }
