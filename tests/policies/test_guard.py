@@ -73,7 +73,7 @@ def test_work_then_quiet_then_a_countdown_then_the_deeds_in_order() -> None:
 def test_each_action_says_why() -> None:
     events, _ = run_guard([Stretch(Kind.BUSY, 10), Stretch(Kind.IDLE, 20)], RULES)
     assert events[0].action == Announce("the GPUs have been quiet for 5s", in_s=2.0)
-    assert events[1].action == Notify("ntfy://quiet", because="the GPUs stayed quiet")
+    assert events[1].action == Notify("ntfy://quiet", because="the GPUs have been quiet for 5s")
 
 
 def test_a_machine_that_never_worked_is_left_on() -> None:
@@ -327,9 +327,9 @@ def test_while_a_deed_is_under_way_nothing_else_is_begun(load: float | Unknown) 
 
 
 def test_the_next_deed_follows_at_once_when_one_is_done() -> None:
-    waiting = State(phase=Phase.ACTING, at_s=0.0, under_way=True)
+    waiting = State(phase=Phase.ACTING, at_s=0.0, under_way=True, why="the GPUs have been quiet for 30m")
     decision = came_of(waiting, Outcome(ok=True, words="sent"), RULES)
-    assert decision.actions == (RunCommand("sync", because="send a notice to ntfy: sent"),)
+    assert decision.actions == (RunCommand("sync", because="the GPUs have been quiet for 30m"),)
 
 
 def test_nothing_can_come_of_a_deed_that_was_not_begun() -> None:

@@ -70,11 +70,14 @@ def stretch_load(gpu: Gpu) -> float | Unknown:
         return Unknown(gpu.trouble)
     samples = gpu.recent if isinstance(gpu.recent, Unknown) else gpu.recent.mean
     counted = _counted_load(gpu)
-    if isinstance(samples, Unknown):
-        if not isinstance(counted, Unknown):
-            return counted
-        return 0.0 if judge(gpu).activity is Activity.FREE else samples
-    return max(samples, known(counted, samples))
+    # An instant of work is work; an instant of nothing says nothing.
+    instant = known(gpu.utilization, 0.0)
+    witnesses = [load for load in (samples, counted) if not isinstance(load, Unknown)]
+    if witnesses or instant > 0:
+        return max([*witnesses, instant])
+    if judge(gpu).activity is Activity.FREE:
+        return 0.0
+    return samples
 
 
 def own_holders(gpu: Gpu, pids: frozenset[int] | Unknown) -> tuple[Holder, ...] | Unknown:

@@ -122,7 +122,8 @@ class Guarding:
         self._state = decision.state
         keys = [f"gpu:{gpu.uuid}" for gpu in watched]
         if decision.state.phase is not before.phase or decision.state.failures != before.failures:
-            self._tell(decision.because)
+            if decision.state.phase in (guard.Phase.IDLE, guard.Phase.ARMED) or decision.state.failures:
+                self._tell(decision.because)  # the other phases are told by what is announced and done in them
             evidence = tuple((f"GPU {gpu.label}", _load_in_words(stretch_load(gpu))) for gpu in watched)
             self._journal.verdict(Verdict("guard", decision.state.phase, decision.because, evidence), keys)
         for action in decision.actions:

@@ -83,6 +83,8 @@ class State:
     """How often the deed that is next has failed."""
     under_way: bool = False
     """A deed was given to the hands, and what came of it has not been told."""
+    why: str = ""
+    """The sentence that the countdown began with: the because of every deed."""
 
 
 @value
@@ -159,7 +161,7 @@ def _wait_for_quiet(now: State, passed_s: float, against: str | Unknown | None, 
         return Decision(later, f"{now.phase}: quiet for {lasted} of {needed}")
     if now.phase is Phase.ARMED:
         because = f"the GPUs have been quiet for {duration_for_people(later.seconds)}"
-        countdown = replace(later, phase=Phase.COUNTDOWN, seconds=0.0)
+        countdown = replace(later, phase=Phase.COUNTDOWN, seconds=0.0, why=because)
         return Decision(countdown, because, (Announce(because, rules.countdown_s),))
     return _next_deed(replace(later, phase=Phase.ACTING, seconds=0.0), "the GPUs stayed quiet", rules)
 
@@ -174,7 +176,7 @@ def _next_deed(state: State, because: str, rules: GuardRules) -> Decision:
     if state.done == len(rules.deeds):
         return Decision(replace(state, phase=Phase.ACTED), because)
     tried = f"; failed {_times(state.failures)} before" if state.failures else ""
-    deed = replace(rules.deeds[state.done], because=f"{because}{tried}")
+    deed = replace(rules.deeds[state.done], because=f"{state.why}{tried}")
     return Decision(replace(state, under_way=True), because, (deed,))
 
 

@@ -21,6 +21,7 @@ A card that draws far less at rest than in a hang is missed, not accused.
 
 from enum import StrEnum
 
+from fallow.core.activity import Activity, judge
 from fallow.core.gpu import Counters, Gpu
 from fallow.core.job import own_holders, own_load
 from fallow.core.unknown import Unknown
@@ -66,6 +67,9 @@ def look_for_hang(gpu: Gpu, pids: frozenset[int] | Unknown, rest_w: float | None
     if gpu.trouble is not None:
         return HangFinding(Look.UNKNOWN, f"{where}: {gpu.trouble}")
     if isinstance(gpu.recent, Unknown):
+        counters = _counters(gpu.counters)
+        if not isinstance(counters.works, Unknown) and counters.works:
+            return HangFinding(Look.WORKS, f"{where}: the {counters.name} show work ({counters.text})")
         return HangFinding(Look.UNKNOWN, f"{where}: whether anything ran is {gpu.recent}")
     load = _load_of_the_job(gpu, gpu.recent.mean, pids)
     used = ((f"{where} utilization", f"{load:.0%} in the last {gpu.recent.seconds:.1f} s"),)
@@ -81,13 +85,8 @@ def look_for_hang(gpu: Gpu, pids: frozenset[int] | Unknown, rest_w: float | None
 
 def rest_power_w(gpu: Gpu, before_w: float | None) -> float | None:
     """What the card draws with a context and no work: the lowest power ever seen while held and quiet."""
-    at_rest = (
-        gpu.trouble is None
-        and not isinstance(gpu.holders, Unknown)
-        and len(gpu.holders) > 0
-        and not isinstance(gpu.recent, Unknown)
-        and gpu.recent.peak == 0
-    )
+    held = not isinstance(gpu.holders, Unknown) and len(gpu.holders) > 0
+    at_rest = held and judge(gpu).activity is Activity.FALLOW
     if not at_rest or isinstance(gpu.power_w, Unknown):
         return before_w
     return gpu.power_w if before_w is None else min(before_w, gpu.power_w)

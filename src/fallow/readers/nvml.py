@@ -73,6 +73,7 @@ _PROCESS_LISTS = {
     "MPS": (pynvml.nvmlDeviceGetMPSComputeRunningProcesses_v3, pynvml.nvmlDeviceGetMPSComputeRunningProcesses_v2),
 }
 _LISTS_MAY_GROW = 3
+_NO_NEW_SAMPLE = Unknown("the driver has no sample since the last look")
 _NEEDS_TWO_LOOKS = Unknown("hardware counters need two looks")
 
 
@@ -276,21 +277,27 @@ class History:
             handle,
             pynvml.NVML_GPU_UTILIZATION_SAMPLES,
             since,
-            not_found=Unknown("the driver has no sample since the last look"),
+            not_found=_NO_NEW_SAMPLE,
         )
         if isinstance(answer, Unknown):
             return answer
         samples = [sample for sample in answer[1] if sample.timeStamp > since]
         if not samples:
-            return Unknown("the driver has no sample since the last look")
+            return _NO_NEW_SAMPLE
         self._seen_us = max(sample.timeStamp for sample in samples)
         first = since or min(sample.timeStamp for sample in samples)
         values = [sample.sampleValue.uiVal / 100 for sample in samples]
         return Recent((self._seen_us - first) / 1e6, sum(values) / len(values), max(values))
 
-    def by_process(self, ask: Ask, handle: Handle, found: Sequence[Holder]) -> dict[int, float | Unknown]:
-        """How much of the time each holder ran. NOT_FOUND means that none did."""
-        samples = ask(pynvml.nvmlDeviceGetProcessUtilization, handle, self._processes_seen_us, not_found=())
+    def by_process(
+        self, ask: Ask, handle: Handle, found: Sequence[Holder], *, sampled: bool
+    ) -> dict[int, float | Unknown]:
+        """How much of the time each holder ran.
+
+        NOT_FOUND means that none did, if the driver has `sampled` since we last asked, and else that it has not.
+        """
+        nobody = () if sampled else _NO_NEW_SAMPLE
+        samples = ask(pynvml.nvmlDeviceGetProcessUtilization, handle, self._processes_seen_us, not_found=nobody)
         if isinstance(samples, Unknown):
             return {holder.pid: samples for holder in found}
         ran: dict[int, float | Unknown] = {holder.pid: 0.0 for holder in found}

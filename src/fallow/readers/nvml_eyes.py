@@ -162,15 +162,19 @@ class _LookAtCard:
         elif _counters_tell(facts):
             facts["recent"] = _COUNTERS_TELL
             if not isinstance(holders, Unknown) and len(holders) > 1:
-                facts["holders"] = _with_load(holders, ask, device)
+                facts["holders"] = _with_load(holders, ask, device, sampled=False)
         else:
-            facts["recent"] = device.history.recent(ask, device.handle)
-            facts["holders"] = _with_load(holders, ask, device)
+            recent = facts["recent"] = device.history.recent(ask, device.handle)
+            facts["holders"] = _with_load(holders, ask, device, sampled=not isinstance(recent, Unknown))
 
 
 def _looks_hung(load: float | Unknown) -> bool:
     """Whether bus traffic matters, which tells copies from a hang."""
     return not isinstance(load, Unknown) and load >= 0.9
+
+
+def _at_least(share: float | Unknown, least: float) -> bool:
+    return not isinstance(share, Unknown) and share >= least
 
 
 def _counters_tell(facts: dict[str, Any]) -> bool:
@@ -179,7 +183,12 @@ def _counters_tell(facts: dict[str, Any]) -> bool:
     if isinstance(counters, Unknown) or isinstance(counters.sm, Unknown):
         return False
     if counters.sm > 0:
-        return True
+        # Full, and yet no work shows: whether it hangs is for the samples to say.
+        return (
+            not _looks_hung(facts["utilization"])
+            or _at_least(counters.tensor, 0.01)
+            or _at_least(counters.dram, 0.02)
+        )
     rest = (counters.dram, facts["pcie_rx_bytes_per_s"], facts["pcie_tx_bytes_per_s"])
     if any(isinstance(value, Unknown) for value in rest):
         return False
@@ -187,10 +196,12 @@ def _counters_tell(facts: dict[str, Any]) -> bool:
     return bool(dram == 0 and max(rx, tx) < _QUIET_BUS_BYTES_PER_S)
 
 
-def _with_load(holders: tuple[Holder, ...] | Unknown, ask: nvml.Ask, device: _Device) -> tuple[Holder, ...] | Unknown:
+def _with_load(
+    holders: tuple[Holder, ...] | Unknown, ask: nvml.Ask, device: _Device, *, sampled: bool
+) -> tuple[Holder, ...] | Unknown:
     if isinstance(holders, Unknown):
         return holders
-    ran = device.history.by_process(ask, device.handle, holders)
+    ran = device.history.by_process(ask, device.handle, holders, sampled=sampled)
     return tuple(replace(holder, utilization=ran[holder.pid]) for holder in holders)
 
 

@@ -1,0 +1,105 @@
+"""A world whose clock a test drives, with the real driver binding behind its eyes, and a job that only exists."""
+
+import os
+from collections.abc import Sequence
+
+from fallow.core.gpu import Gpu, Snapshot
+from fallow.core.outcome import Outcome
+from fallow.core.ports import Depth, Links
+from fallow.core.process import Ended, Process
+from fallow.core.value import replace
+from fallow.engine.clock import SystemClock
+from fallow.engine.world import World
+from fallow.readers.nvml_eyes import NvmlEyes
+from fallow.readers.proc import Proc
+
+
+class DrivenClock:
+    """Time passes only when somebody waits, or when the test says so."""
+
+    def __init__(self) -> None:
+        self.now_s = 1000.0
+        self.wall_offset_s = 1.7e9
+
+    def monotonic_s(self) -> float:
+        return self.now_s
+
+    def wall_s(self) -> float:
+        return self.now_s + self.wall_offset_s
+
+    def sleep(self, seconds: float) -> None:
+        self.now_s += seconds
+
+
+class DrivenEyes:
+    """The real eyes, whose calls are bounded by real time, with the driven time on what they see."""
+
+    def __init__(self, clock: DrivenClock, driver_limit_s: float) -> None:
+        self._clock = clock
+        self._real = NvmlEyes("driven", SystemClock(), Proc(), driver_limit_s)
+
+    def look(self, depth: Depth) -> Snapshot:
+        return replace(self._real.look(depth), at_s=self._clock.monotonic_s(), wall_s=self._clock.wall_s())
+
+    def links(self, gpus: Sequence[Gpu]) -> Links:
+        return self._real.links(gpus)
+
+    def describe(self, snapshot: Snapshot) -> Snapshot:
+        return self._real.describe(snapshot)
+
+    def close(self) -> None:
+        self._real.close()
+
+
+class DrivenTree:
+    """The tree of a job that is this very process, or whoever the test names."""
+
+    def __init__(self, pid: int) -> None:
+        self.root = Process(pid, 1)
+        self.ended: Ended | None = None
+
+    def has(self, pid: int) -> bool:
+        return pid == self.root.pid
+
+
+class DrivenJob:
+    """A job for so many seconds of driven time, unless somebody ends it."""
+
+    def __init__(self, clock: DrivenClock, seconds: float, pid: int | None = None) -> None:
+        self.tree = DrivenTree(pid or os.getpid())
+        self._clock = clock
+        self._until_s = clock.now_s + seconds
+
+    def wait_for_job(self, timeout_s: float) -> Ended | None:
+        self._clock.sleep(timeout_s)
+        if self._clock.now_s >= self._until_s:
+            self.tree.ended = Ended(code=0)
+        return self.tree.ended
+
+    def wait_for_tree(self, timeout_s: float) -> bool:
+        return self.wait_for_job(timeout_s) is not None
+
+
+class RecordingHands:
+    """Remembers what was asked of it, and when; asking ends the job."""
+
+    def __init__(self, clock: DrivenClock, job: DrivenJob) -> None:
+        self.asked: list[float] = []
+        self._clock = clock
+        self._job = job
+
+    def ask(self, name: str) -> Outcome:
+        self.asked.append(self._clock.now_s)
+        self._job.tree.ended = Ended(by_signal=15)
+        return Outcome(True, f"SIG{name}")
+
+    def insist(self) -> Outcome:
+        raise AssertionError("the job ends when it is asked")
+
+
+def driven_world(environ: dict[str, str], driver_limit_s: float = 2.0) -> tuple[World, DrivenClock]:
+    """A world on the stand-in driver that the environment names, with a driven clock."""
+    clock = DrivenClock()
+    world = World(environ, clock=clock)
+    world.eyes = DrivenEyes(clock, driver_limit_s)
+    return world, clock

@@ -1,0 +1,95 @@
+"""The journal keeps every row that was written, whoever is killed when."""
+
+import pathlib
+import subprocess
+import sys
+
+from fallow.core.verdicts import Verdict
+from fallow.engine.journal import Journal
+
+WRITES_FOR_EVER = """
+import sys
+from fallow.core.verdicts import Verdict
+from fallow.engine.journal import Journal
+journal = Journal(sys.argv[1], lambda: 1.0, print)
+number = 0
+while True:
+    number += 1
+    journal.verdict(Verdict("job", "idle", str(number), (("reading", "x" * 500),)), ["gpu:1"])
+    print(number, flush=True)
+"""
+
+
+def test_what_was_written_is_there_after_a_kill_at_any_moment(tmp_path: pathlib.Path) -> None:
+    written = 0
+    for kill_after in (1, 7, 40):
+        process = subprocess.Popen(
+            [sys.executable, "-c", WRITES_FOR_EVER, str(tmp_path)], stdout=subprocess.PIPE, text=True
+        )
+        assert process.stdout is not None
+        last = 0
+        for line in process.stdout:
+            last = int(line)
+            if last >= kill_after:
+                process.kill()
+                break
+        rest = process.stdout.read().split()
+        process.communicate()
+        last = int(rest[-1]) if rest else last
+        written += last
+        told: list[str] = []
+        journal = Journal(str(tmp_path), lambda: 2.0, told.append)
+        events = journal.last("gpu:1", most=10_000)
+        journal.close()
+        assert told == []
+        assert len(events) >= written, "a row of which the writer was told is there"
+        written = len(events)
+
+
+def test_it_is_asked_by_gpu_by_process_or_for_anything(tmp_path: pathlib.Path) -> None:
+    journal = Journal(str(tmp_path), lambda: 60.0, print)
+    journal.verdict(Verdict("job 5", "idle", "0 %", (("GPU 0", "0 %"),)), ["gpu:A", "pid:5"])
+    journal.action("job 5", "ask", "idle for 5m", ["gpu:A", "pid:5"])
+    journal.outcome("guard", "shutdown", "done", ["gpu:B"])
+    assert [event.kind for event in journal.last("gpu:A")] == ["action", "verdict"]
+    assert [event.kind for event in journal.last("gpu:B")] == ["outcome"]
+    assert len(journal.last(None)) == 3
+    assert journal.last("gpu:A")[1].evidence == (("GPU 0", "0 %"),)
+    assert journal.last("pid:5")[0].in_words(120.0) == "1m ago, action: job 5: ask: idle for 5m"
+    journal.close()
+
+
+def test_what_a_card_draws_at_rest_is_remembered(tmp_path: pathlib.Path) -> None:
+    journal = Journal(str(tmp_path), lambda: 1.0, print)
+    journal.remember_rest_power("GPU-1", 128.0)
+    journal.remember_rest_power("GPU-1", 126.0)
+    journal.close()
+    assert Journal(str(tmp_path), lambda: 1.0, print).rest_power_w() == {"GPU-1": 126.0}
+
+
+def test_a_journal_that_cannot_be_opened_is_told_once_and_swallows_nothing_else(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "file").touch()
+    told: list[str] = []
+    journal = Journal(str(tmp_path / "file"), lambda: 1.0, told.append)
+    journal.action("job", "ask", "idle", [])
+    assert journal.last(None) == []
+    assert len(told) == 1
+    assert "no journal is kept" in told[0]
+
+
+def test_a_journal_that_is_rubbish_is_told(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "journal.db").write_bytes(b"not a database" * 1000)
+    told: list[str] = []
+    Journal(str(tmp_path), lambda: 1.0, told.append)
+    assert len(told) == 1
+
+
+def test_old_rows_are_cleared_away(tmp_path: pathlib.Path) -> None:
+    from fallow.engine import journal as module
+
+    journal = Journal(str(tmp_path), lambda: 1.0, print)
+    for number in range(1, 1001):
+        journal.action("job", "ask", str(number), ["gpu:1"])
+    assert len(journal.last(None, most=5000)) == 1000
+    assert module._KEPT_ROWS > 1000
+    journal.close()

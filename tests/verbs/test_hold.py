@@ -1,0 +1,91 @@
+"""`fallow hold` places, lists and releases; it ends by itself; it is its owner's."""
+
+import json
+import pathlib
+
+import pytest
+
+from fallow.actuators.claim_folder import ClaimFolder
+from fallow.actuators.hold_folder import HoldFolder
+from fallow.core.holds import Everything, OneUser
+from tests.claims.test_users import ADA, BOB, Users
+from tests.conftest import Fallow
+
+
+@pytest.fixture
+def holds(tmp_path: pathlib.Path) -> HoldFolder:
+    return HoldFolder(ClaimFolder(str(tmp_path / "claims")), lambda uid: f"user{uid}")
+
+
+def test_a_hold_is_placed_listed_and_released(simulated: Fallow) -> None:
+    placed = simulated("hold", "--for", "2h", "--why", "debugging")
+    assert "holds all (hold 1): debugging; for another 2h" in placed.stdout
+    assert json.loads(simulated("hold", "--list", "--json").stdout)[0]["subject"] == "all"
+    assert simulated("hold", "--release", "1").returncode == 0
+    assert simulated("hold", "--list").stdout == "nothing is held\n"
+
+
+def test_subjects_are_the_machine_a_gpu_a_process_or_a_user(simulated: Fallow) -> None:
+    for number, (subject, kept) in enumerate(
+        [
+            ("all", "all"),
+            ("2", "gpu:GPU-fa11"),
+            ("gpu:3", "gpu:GPU-fa11"),
+            ("pid:1", "pid:1@"),
+            ("user:ada", "user:ada"),
+        ]
+    ):
+        rows = json.loads(simulated("hold", subject, "--for", "1h", "--json").stdout)
+        assert rows[0]["id"] == number + 1
+        assert rows[0]["subject"].startswith(kept)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ((), "for how long"),
+        (("--for", "0"), "for how long"),
+        (("--for", "soon"), "is no duration"),
+        (("nonsense", "--for", "1h"), "no GPU 'nonsense'"),
+        (("pid:x", "--for", "1h"), "is no process"),
+        (("pid:4000000", "--for", "1h"), "no process 4000000"),
+        (("--release", "7"), "there is no hold 7"),
+    ],
+)
+def test_wrong_words_are_answered(simulated: Fallow, words: tuple[str, ...], says: str) -> None:
+    done = simulated("hold", *words)
+    assert done.returncode == 2
+    assert says in done.stderr
+
+
+def test_a_hold_ends_by_itself(holds: HoldFolder) -> None:
+    holds.place(Everything(), 1000.0, "")
+    assert [hold.id for hold in holds.active(999.0)] == [1]
+    assert holds.active(1000.0) == []
+
+
+def test_numbers_are_not_given_twice_while_one_lasts(holds: HoldFolder) -> None:
+    assert [holds.place(OneUser("ada"), 1000.0, "") for _ in range(3)] == [1, 2, 3]
+    holds.release(2)
+    assert holds.place(Everything(), 1000.0, "") == 4
+
+
+@pytest.mark.parametrize("rubbish", [b"", b"[]", b'{"target": "moon", "until": 5, "why": ""}', b"\xff"])
+def test_a_hold_that_makes_no_sense_covers_everything(
+    holds: HoldFolder, tmp_path: pathlib.Path, rubbish: bytes
+) -> None:
+    (tmp_path / "claims" / "hold-1").write_bytes(rubbish)
+    (hold,) = holds.active(1e12)
+    assert hold.target == Everything()
+
+
+@pytest.mark.several_users
+def test_only_its_owner_or_root_can_release_a_hold_and_everybody_sees_it(open_folder: pathlib.Path) -> None:
+    open_folder.chmod(0o1777)
+    users = Users(open_folder)
+    assert users.run(ADA, "hold", "--for", "1h", "--why", "mine")[0] == 0
+    assert f"{ADA} holds all (hold 1): mine" in users.run(BOB, "hold", "--list")[1]
+    code, _, err = users.run(BOB, "hold", "--release", "1")
+    assert code == 77
+    assert f"hold 1 is {ADA}'s" in err
+    assert users.run(ADA, "hold", "--release", "1")[0] == 0
