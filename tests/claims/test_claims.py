@@ -77,10 +77,10 @@ def test_a_reservation_lasts_some_seconds_and_one_from_before_a_reboot_is_not_be
 
 
 def test_nobody_can_block_the_gate_for_ever(folder: ClaimFolder) -> None:
-    now = iter(range(100))
+    now = iter(range(0, 1000, 2))
     naps: list[float] = []
     with gate(folder, lambda: next(now), naps.append), gate(folder, lambda: next(now), naps.append):
-        assert naps == [], "a second of the clock had passed at the first look"
+        assert 0 < len(naps) < 5, "some seconds of the clock, and then it goes on without"
 
 
 def run_and_read(simulated: Fallow, *words: str) -> tuple[subprocess.Popen[str], str]:

@@ -60,7 +60,7 @@ class Resident:
 def house(tmp_path_factory: pytest.TempPathFactory, library: pathlib.Path) -> Iterator[tuple[World, Resident]]:
     home = tmp_path_factory.mktemp("supervised")
     world = World.create(home / "world", cards=4)
-    environ = {**Fallow(home).environ, **world.environ(library), "FALLOW_DRIVER_TIMEOUT": "0.03"}
+    environ = {**Fallow(home).environ, **world.environ(library), "FALLOW_DRIVER_TIMEOUT": "0.3"}
     resident = Resident(environ)
     yield world, resident
     world.heal()

@@ -16,7 +16,7 @@ from tests.standin import Process, World
 
 CARDS = 4
 PLANS = 1000
-DRIVER_TIMEOUT = "0.03"
+DRIVER_TIMEOUT = "0.3"
 LOST, RESET_REQUIRED, NOT_SUPPORTED, FUNCTION_NOT_FOUND = 15, 16, 3, 13
 ERRORS = [*range(1, 30), 999]
 
@@ -194,10 +194,10 @@ def test_a_driver_that_never_starts_is_told_and_the_program_ends(make_world: Mak
 def test_a_card_that_never_answers_is_a_row_and_the_program_ends(make_world: MakeWorld, fallow: Fallow) -> None:
     world = make_world(cards=3)
     world.fault("nvmlDeviceGetPowerUsage", card=1, never=True)
-    done = fallow("status", "--json", FALLOW_DRIVER_TIMEOUT="0.05")
+    done = fallow("status", "--json", FALLOW_DRIVER_TIMEOUT="0.5")
     assert done.returncode == 0
     healthy, hung, other = json.loads(done.stdout)["gpus"]
     assert (healthy["activity"], other["activity"]) == ("free", "free")
     assert hung["activity"] == "unknown"
-    assert "has not answered nvmlDeviceGetPowerUsage" in hung["because"]
+    assert "does not answer nvmlDeviceGetPowerUsage" in hung["because"]
     assert hung["memory_total_bytes"] == world[1].memory_total, "what was read before the hang is kept"

@@ -65,7 +65,7 @@ def test_a_machine_is_named_by_counts_and_models() -> None:
     assert len(machine("h200")) == 1
 
 
-@pytest.mark.parametrize("spec", ["", "8xBANANA", "0xH100", "99xH100", "x", "4x"])
+@pytest.mark.parametrize("spec", ["", "8xBANANA", "0xH100", "00xH100", "99xH100", "x", "4x"])
 def test_a_machine_that_cannot_be_is_refused_with_those_that_can(spec: str) -> None:
     with pytest.raises(WrongUsage, match=r"H100|at most"):
         machine(spec)

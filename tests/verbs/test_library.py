@@ -30,8 +30,8 @@ def test_pick_gives_gpus_and_raises_with_reasons(claim_dir: None) -> None:
     assert gpu.index in (0, 1)
     with pytest.raises(library.WrongUsage):
         library.pick(5, simulate="2xA100")
-    with pytest.raises(library.NotEnoughGpus) as caught:
-        library.pick(min_free="999GiB", simulate="2xA100")
+    with library.claim(gpus=0, simulate="2xA100"), pytest.raises(library.NotEnoughGpus) as caught:
+        library.pick(gpus=[0], simulate="2xA100")
     assert set(caught.value.refused) == {"0", "1"}
 
 

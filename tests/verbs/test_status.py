@@ -158,7 +158,7 @@ def watched(fallow: Fallow, looks: int, change: Callable[[int], None] = lambda _
         change(number)
     process.send_signal(2)
     process.communicate()
-    assert process.returncode == 130, "Ctrl-C"
+    assert process.returncode == -2, "Ctrl-C"
     return sights
 
 

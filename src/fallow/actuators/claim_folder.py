@@ -7,9 +7,10 @@ somebody else there, so a file is opened without it first and created only where
 import errno
 import os
 import stat
+import threading
 from collections.abc import Mapping
 
-from fallow.core.errors import NotPermitted
+from fallow.core.errors import NotPermitted, WrongUsage
 
 _SHARED = "/run/lock"
 _OURS = "/run/lock/fallow"
@@ -25,6 +26,8 @@ def folder_path(environ: Mapping[str, str]) -> str:
     """
     named = environ.get("FALLOW_CLAIM_DIR")
     if named:
+        if not os.path.isabs(named):
+            raise WrongUsage(f"FALLOW_CLAIM_DIR={named} is relative: claims bind only who looks in the same folder")
         return named
     try:
         everybody = stat.S_IMODE(os.stat(_SHARED).st_mode) & _OPEN_TO_ALL == _OPEN_TO_ALL
@@ -89,12 +92,12 @@ class ClaimFolder:
         """The user whose a file is."""
         return os.stat(name, dir_fd=self._fd, follow_symlinks=False).st_uid
 
-    def add(self, name: str, content: bytes) -> bool:
-        """A new file with this content, whole from its first moment on; False if there is one of that name."""
-        draft = f".draft-{os.getpid()}-{name}"
-        fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644, dir_fd=self._fd)
+    def add(self, name: str, content: bytes, mode: int = 0o644) -> bool:
+        """A new file, with its content and rights from its first moment on; False if there is one of that name."""
+        draft = f".draft-{os.getpid()}-{threading.get_native_id()}-{name}"
+        fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=self._fd)
         try:
-            os.fchmod(fd, 0o644)
+            os.fchmod(fd, mode)  # whatever the umask is
             os.write(fd, content)
             os.link(draft, name, src_dir_fd=self._fd, dst_dir_fd=self._fd)
         except FileExistsError:
@@ -113,19 +116,13 @@ class ClaimFolder:
             try:
                 return os.open(name, flags, dir_fd=self._fd)
             except FileNotFoundError:
-                pass
-            before = os.umask(0)  # the file is everybody's
-            try:
-                return os.open(name, flags | os.O_CREAT | os.O_EXCL, 0o666, dir_fd=self._fd)
-            except FileExistsError:
-                continue  # somebody was faster: open theirs
-            finally:
-                os.umask(before)
+                self.add(name, b"", 0o666)  # if somebody was faster, we open theirs
 
     def _complaint(self, name: str, error: OSError) -> str:
         if error.errno == errno.ELOOP:
             return f"{self.path}/{name} is a symbolic link, which fallow does not follow"
-        return f"cannot use {self.path}/{name}: {error.strerror}; its owner may have shut others out"
+        blame = "; its owner may have shut others out" if error.errno in (errno.EACCES, errno.EPERM) else ""
+        return f"cannot use {self.path}/{name}: {error.strerror}{blame}"
 
 
 def _file_name(name: str) -> str:
@@ -149,6 +146,9 @@ def _open_folder(path: str) -> int:
             raise NotPermitted(f"the claim folder {path} is a symbolic link, which fallow does not follow") from None
         raise NotPermitted(f"cannot open the claim folder {path}: {error.strerror}") from None
     if not os.access(".", os.W_OK | os.X_OK, dir_fd=fd, effective_ids=True):
+        read_only = os.fstatvfs(fd).f_flag & os.ST_RDONLY
         os.close(fd)
+        if read_only:
+            raise NotPermitted(f"the claim folder {path} is on a file system that is mounted read-only")
         raise NotPermitted(f"the claim folder {path} is shut to this user; its owner should run: chmod 1777 {path}")
     return fd

@@ -14,13 +14,17 @@ from fcntl import fcntl as fcntl_call
 
 from fallow.actuators import locks
 from fallow.actuators.claim_folder import ClaimFolder
-from fallow.core.promise import Claim, Promises
+from fallow.core.promise import Claim
+from fallow.core.units import printable
 
 _CLAIM_BYTE = 2**62  # the bytes before it are places in line, numbered by the time of arrival
 _LABEL_BYTES = 4096
 _RESERVATION_AT = _LABEL_BYTES
 _GATE_BYTE = 0
-_GATE_PATIENCE_S = 1.0
+_GATE_PATIENCE_S = 5.0
+_LONGEST_COMMAND = 800
+_MOST_COUNTED = 999
+_END_OF_TIME_S = 4e9
 _OUT_OF_THE_WAY = 400  # shells and scripts use low descriptors of their own, and would close the claim
 
 RESERVED_FOR_S = 10.0
@@ -39,21 +43,22 @@ class CardFile:
     def claim(self) -> Claim | None:
         """Who has claimed the GPU, looked at without getting in anybody's way."""
         held = locks.other(self.fd, _CLAIM_BYTE, _CLAIM_BYTE)
-        return None if held is None else _labelled(held.shared, os.pread(self.fd, _LABEL_BYTES, 0))
+        return None if held is None else read_label(held.shared, os.pread(self.fd, _LABEL_BYTES, 0))
 
-    def promises(self, now_s: float, ticket: int = _CLAIM_BYTE) -> Promises:
-        """All that is promised of the GPU, as it stands before a ticket; without one, before everybody."""
-        ahead = locks.other(self.fd, 0, ticket - 1)
-        return Promises(
-            claim=self.claim(),
-            ahead=ahead is not None,
-            in_passing=ahead is not None and ahead.shared,
-            reserved=self.reserved(now_s),
-        )
+    def first_in_line(self, ticket: int = _CLAIM_BYTE) -> locks.Lock | None:
+        """A launch that waits for the GPU and came before this ticket."""
+        return locks.other(self.fd, 0, ticket - 1)
 
-    def count_ahead(self, ticket: int) -> int:
-        """How many came before this ticket."""
-        return _count(self.fd, 0, ticket - 1)
+    def count_in_line(self, ticket: int = _CLAIM_BYTE) -> int:
+        """How many wait and came before this ticket."""
+        count, ranges = 0, [(0, ticket - 1)]
+        while ranges and count < _MOST_COUNTED:
+            first, last = ranges.pop()
+            found = locks.other(self.fd, first, last)
+            if found is not None:
+                count += 1
+                ranges += [(first, found.start - 1), (found.start + 1, last)]
+        return count
 
     def reserved(self, now_s: float) -> bool:
         """Whether somebody picked it in the last seconds. A time from before a reboot is not believed."""
@@ -64,7 +69,8 @@ class CardFile:
     def reserve(self, now_s: float) -> None:
         """Ask others to avoid it for some seconds."""
         until_ns = int((now_s + RESERVED_FOR_S) * 1e9)
-        os.pwrite(self.fd, until_ns.to_bytes(8, "little"), _RESERVATION_AT)
+        with suppress(OSError):  # a full disk takes the courtesy, not the pick
+            os.pwrite(self.fd, until_ns.to_bytes(8, "little"), _RESERVATION_AT)
 
 
 class HeldClaim:
@@ -73,6 +79,7 @@ class HeldClaim:
     def __init__(self, uuid: str, card: CardFile) -> None:
         self.uuid = uuid
         self._card = card
+        self._pid = os.getpid()
 
     def hand_to_job(self) -> None:
         """Let the next program that this process becomes or starts inherit the claim."""
@@ -85,8 +92,9 @@ class HeldClaim:
         os.set_inheritable(moved, True)
 
     def end(self) -> None:
-        """End it now, for every process that inherited it too."""
-        locks.release(self._card.fd, _CLAIM_BYTE)
+        """End it now, for every process that inherited it too; a forked child only lets go of its own copy."""
+        if os.getpid() == self._pid:
+            locks.release(self._card.fd, _CLAIM_BYTE)
         self._card.close()
 
 
@@ -105,7 +113,7 @@ def take(folder: ClaimFolder, uuid: str, claim: Claim) -> HeldClaim | None:
 
 @contextmanager
 def gate(folder: ClaimFolder, now_s: Callable[[], float], sleep: Callable[[float], None]) -> Iterator[None]:
-    """One at a time, for moments. Who cannot get in within a second goes on without: nobody may block all."""
+    """One at a time, for moments. Who cannot get in within seconds goes on without: nobody may block all."""
     fd = folder.open("gate")
     try:
         until_s = now_s() + _GATE_PATIENCE_S
@@ -117,25 +125,26 @@ def gate(folder: ClaimFolder, now_s: Callable[[], float], sleep: Callable[[float
 
 
 def _write_label(fd: int, claim: Claim) -> None:
+    with suppress(OSError):  # a full disk takes the label, not the claim
+        os.pwrite(fd, label_of(claim).ljust(_LABEL_BYTES)[:_LABEL_BYTES], 0)
+
+
+def label_of(claim: Claim) -> bytes:
+    """What a launch writes of itself."""
     import json  # noqa: PLC0415  only those who claim pay for it
 
-    label = {
-        "pid": claim.pid,
-        "user": claim.user,
-        "since": claim.since_wall_s,
-        "command": (claim.command or "")[:800],
-    }
-    text = json.dumps(label).encode()
-    with suppress(OSError):  # a full disk takes the label, not the claim
-        os.pwrite(fd, text.ljust(_LABEL_BYTES)[:_LABEL_BYTES], 0)
+    command = printable(claim.command or "")[:_LONGEST_COMMAND]
+    label = {"pid": claim.pid, "user": claim.user, "since": claim.since_wall_s, "command": command}
+    return json.dumps(label).encode()
 
 
-def _labelled(shared: bool, raw: bytes) -> Claim:
+def read_label(shared: bool, raw: bytes) -> Claim:
+    """What somebody wrote of themselves, as far as it makes sense."""
     import json  # noqa: PLC0415  only those who meet a claim pay for it
 
     try:
         label = json.loads(raw)
-    except ValueError:
+    except (ValueError, RecursionError):
         return Claim(shared)
     if not isinstance(label, dict):
         return Claim(shared)
@@ -143,14 +152,7 @@ def _labelled(shared: bool, raw: bytes) -> Claim:
     return Claim(
         shared,
         pid=pid if isinstance(pid, int) else None,
-        user=user if isinstance(user, str) else None,
-        command=command if isinstance(command, str) and command else None,
-        since_wall_s=since if isinstance(since, int | float) else None,
+        user=printable(user) if isinstance(user, str) else None,
+        command=printable(command) if isinstance(command, str) and command else None,
+        since_wall_s=since if isinstance(since, int | float) and 0 <= since < _END_OF_TIME_S else None,
     )
-
-
-def _count(fd: int, first: int, last: int) -> int:
-    found = locks.other(fd, first, last)
-    if found is None:
-        return 0
-    return 1 + _count(fd, first, found.start - 1) + _count(fd, found.start + 1, last)

@@ -66,14 +66,19 @@ def unseen_memory_bytes(gpu: Gpu) -> int | Unknown:
 def load_now(gpu: Gpu) -> float | Unknown:
     """How much ran, for a limit on it.
 
-    A card that somebody holds is judged by the samples of the last seconds too: one instant reads 0 for a
-    job that works 5 % of each second. Where nobody is left, old samples are only an echo of who was there.
+    A card that somebody holds is judged by the last seconds: one instant reads 0 for a job that works 5 % of
+    each second, so without samples or counters it is not known. Where nobody is left, old samples are only an
+    echo of who was there.
     """
     if isinstance(gpu.utilization, Unknown):
         return _idle_instance_has_no_load(gpu)
-    if gpu.holders and not isinstance(gpu.recent, Unknown):
+    if not isinstance(gpu.holders, Unknown) and not gpu.holders:
+        return gpu.utilization
+    if not isinstance(gpu.recent, Unknown):
         return max(gpu.utilization, gpu.recent.mean)
-    return gpu.utilization
+    if not isinstance(gpu.counters, Unknown) and not isinstance(gpu.counters.sm, Unknown):
+        return max(gpu.utilization, gpu.counters.sm)
+    return gpu.recent
 
 
 def _idle_instance_has_no_load(gpu: Gpu) -> float | Unknown:

@@ -29,6 +29,8 @@ class Promises:
     claim: Claim | None = None
     ahead: bool = False
     """A launch that came earlier waits for this GPU."""
+    waiting: str | None = None
+    """Who that is, if they said so."""
     in_passing: bool = False
     """That launch only tries once and will be gone in a moment."""
     reserved: bool = False

@@ -16,6 +16,8 @@ class SeenGpu(Gpu):
     for_s: float | None = None
     """Witnessed seconds of this activity; None if nobody was watching."""
     claim: Claim | Unknown | None = NOT_ASKED
+    waiting: int = 0
+    """Launches that wait in line for it."""
 
 
 @value
@@ -28,7 +30,9 @@ class Sight:
     gpus: tuple[SeenGpu, ...]
 
 
-def seen(gpu: Gpu, finding: Finding, for_s: float | None, claim: Claim | Unknown | None) -> SeenGpu:
+def seen(gpu: Gpu, finding: Finding, for_s: float | None, claim: Claim | Unknown | None, waiting: int = 0) -> SeenGpu:
     """The GPU with its finding."""
     facts = {name: getattr(gpu, name) for name in fields(Gpu)}
-    return SeenGpu(**facts, activity=finding.activity, because=finding.because, for_s=for_s, claim=claim)
+    return SeenGpu(
+        **facts, activity=finding.activity, because=finding.because, for_s=for_s, claim=claim, waiting=waiting
+    )

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from fallow.core.errors import WrongUsage
 from fallow.core.gpu import Gpu
+from fallow.core.units import is_number
 from fallow.core.unknown import Unknown
 
 _MIG_PATH_PARTS = 3  # MIG-GPU-<uuid>/<gpu instance>/<compute instance>, as drivers before 470 wrote it
@@ -46,21 +47,22 @@ def visible(value: str | None, gpus: Sequence[Gpu]) -> tuple[Gpu, ...]:
 
 def names_by_index(value: str) -> bool:
     """Whether a value of CUDA_VISIBLE_DEVICES uses indices, whose meaning hangs on CUDA_DEVICE_ORDER."""
-    return any(word.strip().isdigit() for word in value.split(","))
+    return any(is_number(word.strip()) for word in value.split(","))
 
 
 def _select_one(word: str, gpus: Sequence[Gpu]) -> list[Gpu]:
     if word == "all":
         return list(gpus)
     first, dash, last = word.partition("-")
-    if first.isdigit() and dash and last.isdigit():
+    if is_number(first) and dash and is_number(last):
         wanted = range(int(first), int(last) + 1)
         there = {gpu.index for gpu in gpus}
-        missing = [index for index in wanted if index not in there]
-        if missing or not wanted:
-            raise WrongUsage(f"there is no GPU {missing[0] if missing else word!r} here; there {_inventory(gpus)}")
+        missing = next((index for index in wanted if index not in there), None)
+        if missing is not None or not wanted:
+            named = repr(word) if missing is None else missing
+            raise WrongUsage(f"there is no GPU {named} here; there {_inventory(gpus)}")
         return [gpu for gpu in gpus if gpu.index in wanted]
-    if word.isdigit():
+    if is_number(word):
         return [gpu for gpu in gpus if gpu.index == int(word)]
     by_label = [gpu for gpu in gpus if gpu.label == word]
     return by_label or _by_uuid_prefix(word, gpus)
@@ -82,7 +84,7 @@ def _by_uuid_prefix(word: str, gpus: Sequence[Gpu]) -> list[Gpu]:
 
 
 def _visible_one(word: str, gpus: Sequence[Gpu]) -> Gpu | None:
-    if word.isdigit():
+    if is_number(word):
         found = [gpu for gpu in gpus if gpu.index == int(word)]
         # CUDA gives a card in MIG mode as its first instance.
         return found[0] if found else None

@@ -11,6 +11,7 @@ for _power, _letter in enumerate("KMGT", start=1):
     _BYTES[f"{_letter}B"] = 1000**_power
 
 # Patterns are compiled when first used, not when loaded: most runs need none of them.
+_LONGEST_WORD = 18
 _DURATION = r"(?:\d+(?:\.\d+)?(?:ms|s|m|h|d))+"
 _DURATION_PART = r"(\d+(?:\.\d+)?)(ms|s|m|h|d)"
 _NUMBER = r"\d+(?:\.\d+)?"
@@ -20,18 +21,18 @@ _SIZE = r"(\d+(?:\.\d+)?)\s*([A-Z]*)"
 def duration_s(text: str) -> float:
     """Seconds of `90`, `90s`, `10m`, `2h`, `1h30m`, `500ms`, `7d`."""
     word = text.strip().lower()
+    if len(word) > _LONGEST_WORD or not re.fullmatch(f"{_NUMBER}|{_DURATION}", word, re.ASCII):
+        raise WrongUsage(f"{text[:_LONGEST_WORD]!r} is no duration; write it as 90, 90s, 10m, 2h or 1h30m")
     if re.fullmatch(_NUMBER, word, re.ASCII):
         return float(word)
-    if not re.fullmatch(_DURATION, word, re.ASCII):
-        raise WrongUsage(f"{text!r} is no duration; write it as 90, 90s, 10m, 2h or 1h30m")
     return sum(float(count) * _SECONDS[unit] for count, unit in re.findall(_DURATION_PART, word, re.ASCII))
 
 
 def size_bytes(text: str) -> int:
     """Bytes of `20GiB`, `20G` (the same), `512MB` (decimal) or a plain number."""
-    match = re.fullmatch(_SIZE, text.strip().upper(), re.ASCII)
-    if match is None or match[2] not in _BYTES:
-        raise WrongUsage(f"{text!r} is no size; write it as 20GiB, 20G or 512MB")
+    match = re.fullmatch(_SIZE, text.strip().upper()[: _LONGEST_WORD + 1], re.ASCII)
+    if match is None or match[2] not in _BYTES or len(match[0]) > _LONGEST_WORD:
+        raise WrongUsage(f"{text[:_LONGEST_WORD]!r} is no size; write it as 20GiB, 20G or 512MB")
     return int(float(match[1]) * _BYTES[match[2]])
 
 
@@ -45,21 +46,31 @@ def ratio(text: str) -> float:
 
 def count(text: str) -> int:
     """A whole number of at least 1."""
-    if not text.strip().isascii() or not text.strip().isdigit() or int(text) < 1:
-        raise WrongUsage(f"{text!r} is no count; write a whole number of at least 1")
+    if not is_number(text.strip()) or int(text) < 1:
+        raise WrongUsage(f"{text[:_LONGEST_WORD]!r} is no count; write a whole number of at least 1")
     return int(text)
 
 
 def count_or_zero(text: str) -> int:
     """A whole number, 0 among them."""
-    if not text.strip().isascii() or not text.strip().isdigit():
-        raise WrongUsage(f"{text!r} is no count; write a whole number")
+    if not is_number(text.strip()):
+        raise WrongUsage(f"{text[:_LONGEST_WORD]!r} is no count; write a whole number")
     return int(text)
+
+
+def is_number(word: str) -> bool:
+    """Whether it is a whole number as people type it: int() fails on some other digits, and on too many."""
+    return word.isascii() and word.isdigit() and len(word) <= _LONGEST_WORD
+
+
+def printable(text: str) -> str:
+    """The same without anything that would move a cursor, end a line or fail to encode: others wrote it."""
+    return "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
 def shortened(command: str, most: int = 60) -> str:
     """A command in one line of some length, whatever it holds."""
-    line = " ".join(command.split())
+    line = printable(" ".join(command.split()))
     return line if len(line) <= most else f"{line[: most - 1]}…"
 
 

@@ -4,15 +4,16 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 from fallow.actuators.claims import CardFile, gate
+from fallow.actuators.line import promises
 from fallow.core.errors import NotEnoughGpus, WrongUsage
 from fallow.core.gpu import Gpu, Snapshot
-from fallow.core.ports import Depth, Links
+from fallow.core.ports import Links
 from fallow.core.selection import select, visible
-from fallow.core.units import duration_for_people, shortened
+from fallow.core.units import bytes_for_people, duration_for_people, shortened
 from fallow.core.unknown import Unknown
 from fallow.core.value import value
 from fallow.engine.world import World
-from fallow.policies.pick import Choice, Order, Wanted, choose, eligible
+from fallow.policies.pick import Choice, Order, Wanted, choose, depth_needed, eligible
 
 FOREVER = math.inf
 _LOOK_AGAIN_S = 0.25
@@ -38,7 +39,7 @@ class Candidates:
 def candidates(snapshot: Snapshot, request: Request, visible_devices: str | None) -> Candidates:
     """Those that the person's list and an outer CUDA_VISIBLE_DEVICES leave; more than there are is an error."""
     listed = snapshot.gpus if request.gpus is None else select(request.gpus, snapshot.gpus)
-    could = [gpu for gpu in listed if request.wanted.name is None or eligible(gpu, request.wanted)]
+    could = [gpu for gpu in listed if eligible(gpu, request.wanted)]
     if request.wanted.count > len(could):
         raise WrongUsage(_too_many(request, len(could)))
     seen = {gpu.label for gpu in visible(visible_devices, snapshot.gpus)}
@@ -56,7 +57,7 @@ def pick(world: World, request: Request, tell: Callable[[str], None] = lambda _:
     """Idle GPUs, softly reserved so that others who pick now get others."""
     deadline_s = world.clock.monotonic_s() + (request.wait_s or 0.0)
     while True:
-        snapshot = world.eyes.look(Depth.GLANCE)
+        snapshot = world.eyes.look(depth_needed(request.wanted))
         allowed = candidates(snapshot, request, world.visible_devices)
         links = links_that_matter(world, allowed.gpus, request.wanted)
         with gate(world.folder, world.clock.monotonic_s, world.clock.sleep):
@@ -65,8 +66,8 @@ def pick(world: World, request: Request, tell: Callable[[str], None] = lambda _:
                 gpu.uuid: CardFile(world.folder.open(gpu.uuid)) for gpu in allowed.gpus if isinstance(gpu.uuid, str)
             }
             try:
-                promises = {uuid: card.promises(now_s) for uuid, card in cards.items()}
-                choice = choose(allowed.gpus, request.wanted, promises, links, world.chance)
+                promised = {uuid: promises(world.folder, card, now_s) for uuid, card in cards.items()}
+                choice = choose(allowed.gpus, request.wanted, promised, links, world.chance)
                 for gpu in choice.gpus:
                     cards[str(gpu.uuid)].reserve(now_s)
             finally:
@@ -113,11 +114,14 @@ def _with_names(world: World, snapshot: Snapshot, refused: Mapping[str, str]) ->
 
 
 def _too_many(request: Request, there: int) -> str:
+    wanted = request.wanted
     among = "" if request.gpus is None else f" among --gpus {request.gpus}"
-    named = "" if request.wanted.name is None else f" named {request.wanted.name!r}"
-    if not there and named:
-        return f"this machine has no GPU{named}{among}"
-    return f"{_gpus(request.wanted.count)} wanted, and this machine has {there}{named}{among}"
+    kind = "" if wanted.name is None else f" named {wanted.name!r}"
+    if wanted.min_free_bytes:
+        kind += f" with {bytes_for_people(wanted.min_free_bytes)} of memory"
+    if not there and kind:
+        return f"this machine has no GPU{kind}{among}"
+    return f"{_gpus(wanted.count)} wanted, and this machine has {there}{kind}{among}"
 
 
 def _gpus(count: int) -> str:

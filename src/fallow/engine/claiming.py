@@ -1,23 +1,22 @@
 """From a request to claimed GPUs: stand in line, look, claim, look again."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from fallow.actuators.claims import HeldClaim, take
-from fallow.actuators.line import Bell, Place
+from fallow.actuators.line import Bell, Place, sweep
 from fallow.core.errors import NotEnoughGpus
 from fallow.core.gpu import Gpu
-from fallow.core.ports import Depth
 from fallow.core.promise import Claim, Promises
-from fallow.core.unknown import Unknown
 from fallow.core.value import replace, value
 from fallow.engine.choosing import Request, candidates, links_that_matter, not_enough
 from fallow.engine.world import World
-from fallow.policies.pick import Choice, choose, eligible, refusal
+from fallow.policies.pick import Choice, choose, depth_needed, eligible, refusal
 
 _QUIET_S = 1.0  # how long a missed ring could go unnoticed
 _BUSY_S = 0.25  # how often to look at a card that nobody claims and somebody uses
 _POLL_S = 0.05  # without inotify
-_IN_PASSING_S = 5.0  # how long others who only try once may stand before us
+_IN_PASSING_S = 60.0  # how long a crowd of others who only try once may stand before us
+_SHORTEST_NAP_S, _LONGEST_NAP_S = 0.002, 0.05
 _AFTER_A_RING_S = (0.0, 0.001, 0.002, 0.005, 0.01, 0.02)  # it rings a moment before the lock is really free
 
 
@@ -36,16 +35,23 @@ class _Launch:
         self.world = world
         self.request = request
         self.label = Claim(request.wanted.shared, pid, world.user, command, world.clock.wall_s())
-        self.snapshot = world.eyes.look(Depth.GLANCE)
-        self.allowed = candidates(self.snapshot, request, world.visible_devices)
-        could = [str(gpu.uuid) for gpu in self.allowed.gpus if eligible(gpu, request.wanted)]
         clock = world.clock
-        self.place = Place(world.folder, could, clock.monotonic_s, clock.sleep, in_passing=request.wait_s is None)
+        in_passing = request.wait_s is None
+        self._left_over: dict[str, str] = {}
+        self.place = Place(world.folder, self.label, clock.monotonic_s, clock.sleep, in_passing=in_passing)
+        self._look()
 
-    def promises(self) -> dict[str, Promises]:
-        """What is promised to others, as it stands before us."""
-        now_s = self.world.clock.monotonic_s()
-        return {uuid: card.promises(now_s, self.place.ticket) for uuid, card in self.place.cards.items()}
+    def _look(self) -> None:
+        """Look, and stand in the line of every GPU that could do; new ones may have come."""
+        wanted = self.request.wanted
+        self.snapshot = self.world.eyes.look(depth_needed(wanted))
+        self.allowed = candidates(self.snapshot, self.request, self.world.visible_devices)
+        could = [gpu for gpu in self.allowed.gpus if eligible(gpu, wanted) and gpu.trouble is None]
+        self.place.join([gpu.uuid for gpu in could if isinstance(gpu.uuid, str)])
+
+    def hopeless(self) -> bool:
+        """Whether too few GPUs are well: then waiting would only shut the others out."""
+        return len(self.place.cards) < self.request.wanted.count
 
     def could_be_our_turn(self, promises: dict[str, Promises]) -> bool:
         """Whether enough GPUs are not promised to others: only then is it worth asking the driver."""
@@ -56,28 +62,35 @@ class _Launch:
         ]
         return sum(ours) >= self.request.wanted.count
 
-    def attempt(self, promises: dict[str, Promises]) -> Claimed | Choice:
+    def attempt(self) -> Claimed | Choice:
         """Look, choose, claim, and look again at what was claimed. A choice with GPUs in it was lost to others."""
-        self.snapshot = self.world.eyes.look(Depth.GLANCE)
-        self.allowed = candidates(self.snapshot, self.request, self.world.visible_devices)
+        self._look()
+        if self._left_over:
+            self._left_over = _left_over(self.world, self.allowed.gpus)
+        promises = self.place.promises()
         choice = self.choice(promises)
         claims: list[HeldClaim] = []
-        for gpu in choice.gpus:
-            held = take(self.world.folder, str(gpu.uuid), self.label)
-            if held is None:
-                break
-            claims.append(held)
-        if choice.gpus and len(claims) == len(choice.gpus) and self._still_good(choice.gpus, promises):
-            return Claimed(choice.gpus, tuple(claims))
-        for held in claims:
-            held.end()
+        try:
+            for gpu in choice.gpus:
+                held = take(self.world.folder, str(gpu.uuid), self.label)
+                if held is None:
+                    break
+                claims.append(held)
+            if choice.gpus and len(claims) == len(choice.gpus) and self._still_good(choice.gpus, promises):
+                return Claimed(choice.gpus, tuple(claims))
+        except BaseException:
+            _end(claims)
+            raise
+        _end(claims)
         return choice
 
     def choice(self, promises: dict[str, Promises]) -> Choice:
         """What the last look and the promises leave to us."""
         wanted = self.request.wanted
         links = links_that_matter(self.world, self.allowed.gpus, wanted)
-        return choose(self.allowed.gpus, wanted, promises, links, self.world.chance)
+        free = [gpu for gpu in self.allowed.gpus if gpu.label not in self._left_over]
+        choice = choose(free, wanted, promises, links, self.world.chance)
+        return replace(choice, refused={**choice.refused, **self._left_over})
 
     def refused(self, choice: Choice) -> NotEnoughGpus:
         """The error that says why."""
@@ -85,12 +98,29 @@ class _Launch:
 
     def _still_good(self, gpus: tuple[Gpu, ...], promises: dict[str, Promises]) -> bool:
         """Between the look and the claim somebody may have come who does not use fallow."""
-        now = {gpu.uuid: gpu for gpu in self.world.eyes.look(Depth.GLANCE).gpus if not isinstance(gpu.uuid, Unknown)}
         wanted = self.request.wanted
-        return all(
+        now = {gpu.uuid: gpu for gpu in self.world.eyes.look(depth_needed(wanted)).gpus}
+        if not wanted.shared:
+            self._left_over = _left_over(self.world, gpus)
+        return not self._left_over and all(
             gpu.uuid in now and refusal(now[gpu.uuid], wanted, replace(promises[str(gpu.uuid)], ahead=False)) is None
             for gpu in gpus
         )
+
+
+def _left_over(world: World, gpus: Sequence[Gpu]) -> dict[str, str]:
+    """Processes of an earlier launch that closed its claim and lives on: they still have the card, by label."""
+    found = world.proc.launched_on(tuple(str(gpu.uuid) for gpu in gpus))
+    return {
+        gpu.label: f"pid {found[str(gpu.uuid)]} of an earlier launch still runs"
+        for gpu in gpus
+        if str(gpu.uuid) in found
+    }
+
+
+def _end(claims: list[HeldClaim]) -> None:
+    for held in claims:
+        held.end()
 
 
 def claim(world: World, request: Request, *, pid: int, command: str | None, tell: Callable[[str], None]) -> Claimed:
@@ -105,29 +135,36 @@ def claim(world: World, request: Request, *, pid: int, command: str | None, tell
 def _at_once(launch: _Launch) -> Claimed:
     clock = launch.world.clock
     until_s = clock.monotonic_s() + _IN_PASSING_S
+    nap_s = _SHORTEST_NAP_S
     while True:
-        promises = launch.promises()
-        answer = launch.attempt(promises)
+        promises = launch.place.promises()
+        crowded = any(promised.in_passing for promised in promises.values())
+        worth_a_look = launch.could_be_our_turn(promises) or not crowded
+        answer = launch.attempt() if worth_a_look else launch.choice(promises)
         if isinstance(answer, Claimed):
             return answer
-        for_a_moment = answer.gpus or any(promised.in_passing for promised in promises.values())
-        if not for_a_moment or clock.monotonic_s() > until_s:
+        if not (answer.gpus or crowded) or clock.monotonic_s() > until_s:
             raise launch.refused(answer)
-        clock.sleep(0.002)
+        clock.sleep(nap_s)
+        nap_s = min(2 * nap_s, _LONGEST_NAP_S)
 
 
 def _in_line(launch: _Launch, tell: Callable[[str], None]) -> Claimed:
     clock = launch.world.clock
     until_s = clock.monotonic_s() + (launch.request.wait_s or 0.0)
+    if launch.hopeless():
+        launch.request = replace(launch.request, wait_s=None)  # nobody waited
+        raise launch.refused(launch.choice(launch.place.promises()))
+    sweep(launch.world.folder, lambda pid: launch.world.proc.stat(pid) is not None)
     bell = Bell(launch.world.folder, clock.sleep)
     try:
         rang = True
         while True:
             for nap_s in _AFTER_A_RING_S if rang else (0.0,):
                 clock.sleep(nap_s)
-                promises = launch.promises()
+                promises = launch.place.promises()
                 our_turn = launch.could_be_our_turn(promises)
-                answer = launch.attempt(promises) if our_turn else None
+                answer = launch.attempt() if our_turn else None
                 if isinstance(answer, Claimed):
                     return answer
             left_s = until_s - clock.monotonic_s()

@@ -4,6 +4,7 @@ from fallow.core.errors import WrongUsage
 from fallow.core.holds import Everything, OneGpu, OneProcess, OneUser, Target
 from fallow.core.ports import Depth
 from fallow.core.selection import select
+from fallow.core.units import is_number
 from fallow.engine.world import World
 
 
@@ -20,7 +21,7 @@ def target_of(text: str, world: World, *, gone_is_fine: bool = False) -> Target:
     try:
         gpus = select(word, world.eyes.look(Depth.GLANCE).gpus)
     except WrongUsage:
-        if not text.isdigit():
+        if not is_number(text):
             raise
         return _process(text, world, gone_is_fine=gone_is_fine)
     if len(gpus) != 1 or not isinstance(gpus[0].uuid, str):
@@ -29,7 +30,7 @@ def target_of(text: str, world: World, *, gone_is_fine: bool = False) -> Target:
 
 
 def _process(text: str, world: World, *, gone_is_fine: bool) -> OneProcess:
-    if not text.isdigit():
+    if not is_number(text):
         raise WrongUsage(f"{text!r} is no process; write pid:12345")
     stat = world.proc.stat(int(text))
     if stat is None and not gone_is_fine:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from fallow.actuators.claims import CardFile
 from fallow.core.activity import judge
-from fallow.core.errors import NotPermitted
+from fallow.core.errors import FallowError
 from fallow.core.gpu import Gpu
 from fallow.core.ports import Depth
 from fallow.core.promise import Claim
@@ -43,22 +43,22 @@ def _sight(world: World, witnesses: dict[str, Witness] | None, longest_gap_s: fl
             now = witness(before, finding.activity, snapshot.at_s, longest_gap_s)
             witnesses[gpu.label] = now
             for_s = now.seconds
-        gpus.append(seen(gpu, finding, for_s, _claim(world, gpu)))
+        gpus.append(seen(gpu, finding, for_s, *_promised(world, gpu)))
     return Sight(snapshot.host, snapshot.simulated, snapshot.wall_s, tuple(gpus))
 
 
-def _claim(world: World, gpu: Gpu) -> Claim | Unknown | None:
-    """Who has claimed it. A folder of claims that cannot be read makes that unknown, not the GPU."""
+def _promised(world: World, gpu: Gpu) -> tuple[Claim | Unknown | None, int]:
+    """Who has claimed it, and how many wait. A folder that cannot be read makes that unknown, not the GPU."""
     if isinstance(gpu.uuid, Unknown):
-        return gpu.uuid
+        return gpu.uuid, 0
     try:
         fd = world.folder.peek(gpu.uuid)
-    except NotPermitted as error:
-        return Unknown(str(error))
+    except FallowError as error:
+        return Unknown(str(error)), 0
     if fd is None:
-        return None
+        return None, 0
     card = CardFile(fd)
     try:
-        return card.claim()
+        return card.claim(), card.count_in_line()
     finally:
         card.close()

@@ -57,6 +57,13 @@ class World:
 
         return HoldFolder(self.folder, user_name)
 
+    def close(self) -> None:
+        """Let go of whatever was opened."""
+        if "eyes" in self.__dict__:
+            self.eyes.close()
+        if "folder" in self.__dict__:
+            self.folder.close()
+
     @property
     def state_folder(self) -> str:
         """Where the journal is: FALLOW_STATE_DIR, else as root /var/lib/fallow, else in the home of the user."""

@@ -62,7 +62,7 @@ def _seen(gpu: SeenGpu) -> dict[str, Any]:
         facts["unknown"]["claim"] = gpu.claim.why
     judged = {"activity": gpu.activity.value, "for_s": gpu.for_s, "because": gpu.because}
     first = {name: facts.pop(name) for name in ("index", "mig_slot", "uuid", "name")}
-    return first | judged | facts | {"claim": _claim(gpu.claim)}
+    return first | judged | facts | {"claim": _claim(gpu.claim), "waiting": gpu.waiting}
 
 
 def _recent(gpu: Gpu) -> dict[str, Any]:

@@ -2,9 +2,10 @@
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from fallow.core.errors import WrongUsage
 from fallow.core.gpu import Gpu
 from fallow.core.seen import SeenGpu, Sight
 from fallow.core.units import size_bytes
@@ -19,13 +20,13 @@ def gpus(*, simulate: str | None = None) -> list[SeenGpu]:
     try:
         return list(watching.look_once(world).gpus)
     finally:
-        world.eyes.close()
+        world.close()
 
 
 def pick(
     n: int = 1,
     *,
-    gpus: str | None = None,
+    gpus: str | int | Sequence[int | str] | None = None,
     name: str | None = None,
     max_util: float = 0.0,
     max_mem_util: float = 0.0,
@@ -39,16 +40,16 @@ def pick(
     world = World(os.environ, simulate=simulate)
     wanted = _wanted(n, name, max_util, max_mem_util, max_processes, min_free, order, shared=False)
     try:
-        return choosing.pick(world, choosing.Request(wanted, gpus, wait_s))
+        return choosing.pick(world, choosing.Request(wanted, _listed(gpus), wait_s))
     finally:
-        world.eyes.close()
+        world.close()
 
 
 @contextmanager
 def claim(
     n: int = 1,
     *,
-    gpus: str | None = None,
+    gpus: str | int | Sequence[int | str] | None = None,
     name: str | None = None,
     max_util: float = 0.0,
     max_mem_util: float = 0.0,
@@ -59,16 +60,19 @@ def claim(
     shared: bool = False,
     simulate: str | None = None,
 ) -> Iterator[tuple[Gpu, ...]]:
-    """GPUs that nobody else is given inside the `with` block; processes started there hold them too."""
+    """GPUs that nobody else is given inside the `with` block, nor after it while a process that inherited them lives.
+
+    Forked processes inherit the claim; those that `subprocess` starts do so with close_fds=False.
+    """
     world = World(os.environ, simulate=simulate)
     wanted = _wanted(n, name, max_util, max_mem_util, max_processes, min_free, order, shared=shared)
-    request = choosing.Request(wanted, gpus, wait_s)
+    request = choosing.Request(wanted, _listed(gpus), wait_s)
     try:
         claimed = claiming.claim(
             world, request, pid=os.getpid(), command=" ".join(sys.argv) or "python", tell=lambda _: None
         )
     finally:
-        world.eyes.close()
+        world.close()
     for held in claimed.claims:
         held.hand_to_job()
     try:
@@ -84,7 +88,7 @@ def watch(every: float = 1.0, *, simulate: str | None = None) -> Iterator[Sight]
     try:
         yield from watching.watch(world, every)
     finally:
-        world.eyes.close()
+        world.close()
 
 
 def _wanted(
@@ -98,6 +102,13 @@ def _wanted(
     *,
     shared: bool,
 ) -> Wanted:
+    if type(n) is not int or n < 1:
+        raise WrongUsage(f"{n!r} is no count of GPUs; give a whole number of at least 1")
+    if order not in set(Order):
+        raise WrongUsage(f"{order!r} is no order; give one of {', '.join(Order)}")
+    for share in (max_util, max_mem_util):
+        if not 0 <= share <= 1:
+            raise WrongUsage(f"{share!r} is no ratio; utilization is 0..1 here, not per cent")
     return Wanted(
         count=n,
         name=name,
@@ -108,3 +119,10 @@ def _wanted(
         order=Order(order),
         shared=shared,
     )
+
+
+def _listed(gpus: str | int | Sequence[int | str] | None) -> str | None:
+    """A list of GPUs in each form that Python people write it in."""
+    if gpus is None or isinstance(gpus, str):
+        return gpus
+    return str(gpus) if isinstance(gpus, int) else ",".join(str(gpu) for gpu in gpus)

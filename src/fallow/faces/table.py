@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -12,7 +12,7 @@ from rich.text import Text
 from fallow.core.activity import Activity
 from fallow.core.gpu import Holder
 from fallow.core.seen import SeenGpu, Sight
-from fallow.core.units import bytes_for_people, duration_for_people, shortened
+from fallow.core.units import bytes_for_people, duration_for_people, is_number, shortened
 from fallow.core.unknown import Unknown
 
 _COLOUR = {
@@ -29,33 +29,51 @@ _NOT_KNOWN = "?"
 
 def show(sight: Sight) -> None:
     """Print it once."""
-    _console().print(_table(sight))
+    console = _console()
+    console.print(_table(sight, console.width))
 
 
 def show_live(sights: Iterator[Sight]) -> None:
     """Keep one table up to date, until Ctrl-C."""
-    with Live(console=_console(), auto_refresh=False) as live:
+    console = _console()
+    with Live(console=console, auto_refresh=False) as live:
         for sight in sights:
-            live.update(_table(sight), refresh=True)
+            live.update(_table(sight, console.width), refresh=True)
+
+
+class _Console(Console):
+    """A console that leaves it to us what to do when its reader has gone."""
+
+    def on_broken_pipe(self) -> None:
+        """As every other output of ours does."""
+        raise BrokenPipeError
 
 
 def _console() -> Console:
-    on_terminal = sys.stdout.isatty()
-    width = None if on_terminal or "COLUMNS" in os.environ else _WIDE_ENOUGH
-    return Console(highlight=False, width=width)
+    given = os.environ.get("COLUMNS", "")
+    width = int(given) if is_number(given) and int(given) > 0 else None
+    if width is None and not sys.stdout.isatty():
+        width = _WIDE_ENOUGH
+    return _Console(highlight=False, width=width)
 
 
-def _table(sight: Sight) -> Group:
+def _table(sight: Sight, width: int) -> Group:
+    """What does not fit goes, least needed first: the story of who and why must stay readable."""
+    columns = dict(_COLUMNS)
+    if all(gpu.for_s is None for gpu in sight.gpus):
+        del columns["for"]
+    for name, needs in _NEEDS_WIDTH.items():
+        if width < needs:
+            columns.pop(name, None)
     table = Table(box=None, pad_edge=False, header_style="bold")
-    watched = any(gpu.for_s is not None for gpu in sight.gpus)
-    for heading in ("GPU", "activity", *(["for"] if watched else [])):
-        table.add_column(heading, no_wrap=True)
-    for heading in ("util", "memory", "power", "temp"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    for name in columns:
+        table.add_column(name, justify="right" if name in _NEEDS_WIDTH else "left", no_wrap=True)
     table.add_column("held by, and why", overflow="fold")
     for gpu in sight.gpus:
-        table.add_row(*_row(gpu, watched))
-    what = f"{sight.host}: {len(sight.gpus)} simulated GPUs" if sight.simulated else f"{sight.host}: {_models(sight)}"
+        table.add_row(*(cell(gpu) for cell in columns.values()), Text(_story(gpu)))
+    count = len(sight.gpus)
+    simulated = f"{count} simulated GPU{'' if count == 1 else 's'}"
+    what = f"{sight.host}: {simulated if sight.simulated else _models(sight)}"
     return Group(Text(what, style="bold yellow" if sight.simulated else "bold"), table)
 
 
@@ -67,23 +85,23 @@ def _models(sight: Sight) -> str:
     return ", ".join(f"{count} x {name}" for name, count in counts.items())
 
 
-def _row(gpu: SeenGpu, watched: bool) -> Iterable[Text | str]:
+def _memory(gpu: SeenGpu) -> str:
     memory = gpu.memory
-    used = (
-        _NOT_KNOWN
-        if isinstance(memory, Unknown)
-        else f"{bytes_for_people(memory.used_bytes)} / {bytes_for_people(memory.total_bytes)}"
-    )
-    return (
-        gpu.label,
-        Text(gpu.activity.value, style=_COLOUR[gpu.activity]),
-        *(["" if gpu.for_s is None else duration_for_people(gpu.for_s)] if watched else []),
-        _NOT_KNOWN if isinstance(gpu.utilization, Unknown) else f"{gpu.utilization:.0%}",
-        used,
-        _NOT_KNOWN if isinstance(gpu.power_w, Unknown) else f"{gpu.power_w:.0f} W",
-        _NOT_KNOWN if isinstance(gpu.temperature_c, Unknown) else f"{gpu.temperature_c} °C",
-        Text(_story(gpu)),
-    )
+    if isinstance(memory, Unknown):
+        return _NOT_KNOWN
+    return f"{bytes_for_people(memory.used_bytes)} / {bytes_for_people(memory.total_bytes)}"
+
+
+_COLUMNS: dict[str, Callable[[SeenGpu], Text | str]] = {
+    "GPU": lambda gpu: gpu.label,
+    "activity": lambda gpu: Text(gpu.activity.value, style=_COLOUR[gpu.activity]),
+    "for": lambda gpu: "" if gpu.for_s is None else duration_for_people(gpu.for_s),
+    "util": lambda gpu: _NOT_KNOWN if isinstance(gpu.utilization, Unknown) else f"{gpu.utilization:.0%}",
+    "memory": _memory,
+    "power": lambda gpu: _NOT_KNOWN if isinstance(gpu.power_w, Unknown) else f"{gpu.power_w:.0f} W",
+    "temp": lambda gpu: _NOT_KNOWN if isinstance(gpu.temperature_c, Unknown) else f"{gpu.temperature_c} °C",
+}
+_NEEDS_WIDTH = {"temp": 90, "power": 80, "memory": 70, "util": 50}
 
 
 def _story(gpu: SeenGpu) -> str:
@@ -92,8 +110,12 @@ def _story(gpu: SeenGpu) -> str:
         lines.extend(_holder(holder) for holder in gpu.holders[:_HOLDERS_SHOWN])
         if len(gpu.holders) > _HOLDERS_SHOWN:
             lines.append(f"and {len(gpu.holders) - _HOLDERS_SHOWN} more")
-    if gpu.claim is not None and not isinstance(gpu.claim, Unknown):
+    if isinstance(gpu.claim, Unknown):
+        lines.append(f"who has claimed it is {gpu.claim}")
+    elif gpu.claim is not None:
         lines.append(str(gpu.claim))
+    if gpu.waiting:
+        lines.append(f"{gpu.waiting} waiting in line for it")
     if gpu.activity is not Activity.FREE:
         lines.append(gpu.because)
     return "\n".join(lines)

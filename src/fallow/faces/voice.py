@@ -1,5 +1,6 @@
 """What fallow says beside its results: on stderr, as text or as JSON lines."""
 
+import os
 import sys
 from collections.abc import Callable
 
@@ -37,4 +38,10 @@ class Voice:
             line = json.dumps({"at": iso_time(self._wall_s()), "level": level, "message": sentence})
         else:
             line = f"fallow: {sentence}"
-        print(line, file=sys.stderr, flush=True)
+        if sys.stderr is None:
+            return  # closed by whoever started us
+        try:
+            print(line, file=sys.stderr, flush=True)
+        except (OSError, ValueError):
+            # Nobody listens. That must not decide what is done, nor the exit code when Python flushes at the end.
+            sys.stderr = open(os.devnull, "w")  # noqa: SIM115  for as long as we live

@@ -16,7 +16,7 @@ from math import comb
 
 from fallow.core.activity import load_now, unseen_memory_bytes
 from fallow.core.gpu import Gpu
-from fallow.core.ports import Links
+from fallow.core.ports import Depth, Links
 from fallow.core.promise import NOTHING_PROMISED, Promises
 from fallow.core.units import bytes_for_people
 from fallow.core.unknown import Unknown
@@ -58,8 +58,14 @@ class Choice:
 
 
 def eligible(gpu: Gpu, wanted: Wanted) -> bool:
-    """Whether this GPU could ever do, whatever happens on it now: whose line a launch stands in."""
-    return not isinstance(gpu.uuid, Unknown) and _wrong_name(gpu, wanted) is None
+    """Whether this GPU could ever do, whatever happens on it now: only in such lines may a launch stand."""
+    large_enough = isinstance(gpu.memory, Unknown) or gpu.memory.total_bytes >= wanted.min_free_bytes
+    return _wrong_name(gpu, wanted) is None and large_enough
+
+
+def depth_needed(wanted: Wanted) -> Depth:
+    """How closely to look: a card that others may hold is judged by its last seconds, not by an instant."""
+    return Depth.LOOK if wanted.max_processes and not wanted.shared else Depth.GLANCE
 
 
 def choose(
@@ -101,7 +107,7 @@ def refusal(gpu: Gpu, wanted: Wanted, promised: Promises) -> str | None:
     if claim is not None and not (wanted.shared and claim.shared):
         return str(claim)
     if promised.ahead:
-        return "a launch that came earlier waits for it"
+        return f"{promised.waiting or 'a launch'} came earlier and waits for it"
     # Who shares said so, and expects others: their processes do not count against the card.
     lenient = claim is not None
     return _occupied(gpu, wanted, lenient) or _too_little_memory(gpu, wanted)
@@ -118,12 +124,6 @@ def _wrong_name(gpu: Gpu, wanted: Wanted) -> str | None:
 def _occupied(gpu: Gpu, wanted: Wanted, lenient: bool) -> str | None:
     if isinstance(gpu.holders, Unknown):
         return f"who holds it is {gpu.holders}"
-    load = load_now(gpu)
-    if isinstance(load, Unknown):
-        return f"its utilization is {load}"
-    traffic = gpu.memory_utilization
-    if isinstance(traffic, Unknown) and gpu.mig is None:
-        return f"its memory traffic is {traffic}"
     if lenient:
         return None
     if len(gpu.holders) > wanted.max_processes:
@@ -135,6 +135,15 @@ def _occupied(gpu: Gpu, wanted: Wanted, lenient: bool) -> str | None:
             return f"its memory is {unseen}"
         if unseen:
             return f"{bytes_for_people(unseen)} of its memory are held by nobody visible"
+    return _too_busy(gpu, wanted)
+
+
+def _too_busy(gpu: Gpu, wanted: Wanted) -> str | None:
+    load, traffic = load_now(gpu), gpu.memory_utilization
+    if isinstance(load, Unknown):
+        return f"its utilization is {load}"
+    if isinstance(traffic, Unknown) and gpu.mig is None:
+        return f"its memory traffic is {traffic}"
     if load > wanted.max_utilization:
         return f"utilization {load:.0%} is above {wanted.max_utilization:.0%}"
     if not isinstance(traffic, Unknown) and traffic > wanted.max_memory_utilization:

@@ -14,6 +14,13 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Protocol
 
 
+class AboutTo(Protocol):
+    """Told before each call: its name, and how many times the usual limit it may take."""
+
+    def __call__(self, call: str, takes: float = 1.0) -> None:
+        """About to make that call."""
+
+
 class Errand(Protocol):
     """A piece of work that keeps its own results."""
 
@@ -21,24 +28,28 @@ class Errand(Protocol):
     def key(self) -> Hashable:
         """What it is about: two errands with one key never run at once."""
 
-    def run(self, about_to: Callable[[str], None]) -> None:
+    def run(self, about_to: "AboutTo") -> None:
         """Do it, and name every call to `about_to` before it is made."""
 
 
 class _Trip:
     """One errand: what it is doing, and since when."""
 
-    __slots__ = ("doing", "done", "errand", "error", "since_s")
+    __slots__ = ("doing", "done", "errand", "error", "since_s", "takes")
 
     def __init__(self, errand: Errand) -> None:
         self.errand = errand
         self.doing = "the first call"
         self.since_s: float | None = None
+        self.takes = 1.0
         self.done = False
         self.error: Exception | None = None
 
     def age_s(self, now_s: float) -> float:
         return 0.0 if self.since_s is None else now_s - self.since_s
+
+    def left_s(self, now_s: float, limit_s: float) -> float:
+        return limit_s * self.takes - self.age_s(now_s)
 
 
 class Crew:
@@ -64,7 +75,7 @@ class Crew:
                 now = self._now()
                 under_way = [trip for trip in under_way if not trip.done]
                 for trip in under_way:
-                    if trip.age_s(now) >= limit_s:
+                    if trip.left_s(now, limit_s) <= 0:
                         self._away[trip.errand.key] = trip
                         late[trip.errand.key] = trip.doing
                 under_way = [trip for trip in under_way if trip.errand.key not in late]
@@ -85,7 +96,7 @@ class Crew:
         if todo:
             return self._stall_s
         now = self._now()
-        return max(0.001, limit_s - max(trip.age_s(now) for trip in under_way))
+        return max(0.001, min(trip.left_s(now, limit_s) for trip in under_way))
 
     def _hire(self, todo: deque[_Trip]) -> None:
         threading.Thread(target=self._work, args=(todo,), name="fallow-driver", daemon=True).start()
@@ -107,8 +118,8 @@ class Crew:
                     return
 
     def _go(self, trip: _Trip) -> None:
-        def about_to(call: str) -> None:
-            trip.doing = call
+        def about_to(call: str, takes: float = 1.0) -> None:
+            trip.doing, trip.takes = call, takes
             trip.since_s = self._now()
 
         try:

@@ -19,8 +19,9 @@ import pynvml
 from fallow.core.errors import NoDriver
 from fallow.core.gpu import Counters, Holder, Memory, Recent
 from fallow.core.unknown import Unknown
+from fallow.readers.crew import AboutTo
 
-AboutTo = Callable[[str], None]
+OPENING_TAKES = 10.0  # times the limit of a plain call: a card without persistence mode wakes up for seconds
 Handle = Any
 """What the driver hands out: a pointer, a struct, a number."""
 
@@ -34,6 +35,13 @@ _MEANING = {
 _TROUBLE = {
     pynvml.NVML_ERROR_GPU_IS_LOST: "the card is lost: it has fallen off the bus",
     pynvml.NVML_ERROR_RESET_REQUIRED: "the card needs a reset",
+}
+_NO_DRIVER = {
+    pynvml.NVML_ERROR_LIBRARY_NOT_FOUND: "no NVIDIA driver here (libnvidia-ml.so.1 is not found)",
+    pynvml.NVML_ERROR_DRIVER_NOT_LOADED: "the NVIDIA driver is not loaded",
+    pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH: "the NVIDIA driver and its library have different versions; "
+    "reload the driver or reboot",
+    pynvml.NVML_ERROR_NO_PERMISSION: "the NVIDIA driver does not let this user in",
 }
 _THROTTLED_BY = {
     0x02: "application clocks",
@@ -90,10 +98,15 @@ class Ask:
         self._about_to = about_to
 
     def __call__(
-        self, call: Callable[..., Any], *args: object, not_found: object = None, of_card: bool = True
+        self,
+        call: Callable[..., Any],
+        *args: object,
+        not_found: object = None,
+        of_card: bool = True,
+        takes: float = 1.0,
     ) -> Handle:
         name = call.__name__
-        self._about_to(name)
+        self._about_to(name, takes)
         try:
             return _with_room(call, args)
         except pynvml.NVMLError as error:
@@ -119,12 +132,12 @@ def _with_room(call: Callable[..., Any], args: tuple[object, ...]) -> Handle:
 
 def connect(about_to: AboutTo) -> int:
     """Start NVML; the number of cards. Without a driver, a sentence that says what to do."""
-    about_to("nvmlInit")
+    about_to("nvmlInit", OPENING_TAKES)
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError as error:
         raise NoDriver(_no_driver(error)) from None
-    about_to("nvmlDeviceGetCount")
+    about_to("nvmlDeviceGetCount", OPENING_TAKES)
     try:
         return int(pynvml.nvmlDeviceGetCount())
     except pynvml.NVMLError as error:
@@ -141,22 +154,12 @@ def disconnect(about_to: AboutTo) -> None:
 
 
 def _no_driver(error: Handle) -> str:
-    match error.value:
-        case pynvml.NVML_ERROR_LIBRARY_NOT_FOUND:
-            return "no NVIDIA driver here (libnvidia-ml.so.1 is not found)"
-        case pynvml.NVML_ERROR_DRIVER_NOT_LOADED:
-            return "the NVIDIA driver is not loaded"
-        case pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH:
-            return "the NVIDIA driver and its library have different versions; reload the driver or reboot"
-        case pynvml.NVML_ERROR_NO_PERMISSION:
-            return "the NVIDIA driver does not let this user in"
-        case _:
-            return f"the NVIDIA driver does not start: {error}"
+    return _NO_DRIVER.get(error.value) or f"the NVIDIA driver does not start: {error}"
 
 
 def handle_of_card(ask: Ask, index: int) -> Handle:
     """The driver's handle of a card, or Unknown."""
-    return ask(pynvml.nvmlDeviceGetHandleByIndex, index)
+    return ask(pynvml.nvmlDeviceGetHandleByIndex, index, takes=OPENING_TAKES)
 
 
 def mig_handles(ask: Ask, handle: Handle) -> dict[int, Any] | None:

@@ -9,10 +9,9 @@ from fallow.core.ports import Clock, Depth, Links
 from fallow.core.unknown import NOT_ASKED, Unknown
 from fallow.core.value import fields, replace
 from fallow.readers import nvml
-from fallow.readers.crew import Crew
+from fallow.readers.crew import AboutTo, Crew
 from fallow.readers.proc import Proc
 
-_OPENING_TAKES = 10  # times the limit of a plain call: a card without persistence mode wakes up for seconds
 _ASK_FOR_MIG_EVERY = 60  # looks
 _QUIET_BUS_BYTES_PER_S = 2**20  # looking itself causes some traffic
 _NOBODY_THERE = Unknown("not asked: nobody holds the card")
@@ -46,10 +45,6 @@ class _Card:
         self._looks += 1
         return self.split is False and self._looks % _ASK_FOR_MIG_EVERY != 0
 
-    @property
-    def opened(self) -> bool:
-        return self.device is not None and "uuid" in self.device.identity
-
 
 class _Row:
     """The facts of one GPU as they come in; those that never came are told why."""
@@ -75,18 +70,18 @@ class _LookAtCard:
         self.rows: list[_Row] = []
         self.trouble: str | None = None
 
-    def run(self, about_to: nvml.AboutTo) -> None:
+    def run(self, about_to: AboutTo) -> None:
         """Read everything; what was read before something broke is kept."""
         try:
             self._read(nvml.Ask(about_to))
         except nvml.CardInTrouble as trouble:
             self.trouble = str(trouble)
 
-    def gpus(self, late: str | None, limit_s: float) -> list[Gpu]:
+    def gpus(self, late: str | None) -> list[Gpu]:
         """What is known, given the call that did not come back, if one did not."""
         trouble, missing = self.trouble, Unknown(self.trouble) if self.trouble else NOT_ASKED
         if late is not None:
-            trouble = f"the driver has not answered {late} for {limit_s:g} s"
+            trouble = f"the driver does not answer {late}"
             missing = Unknown(trouble)
         rows = self.rows or [_Row(self.card.index, **(self.card.device.identity if self.card.device else {}))]
         return [row.gpu(trouble, missing) for row in list(rows)]
@@ -213,7 +208,7 @@ class _Connect:
     def __init__(self) -> None:
         self.cards = 0
 
-    def run(self, about_to: nvml.AboutTo) -> None:
+    def run(self, about_to: AboutTo) -> None:
         """Start it and count the cards."""
         self.cards = nvml.connect(about_to)
 
@@ -223,7 +218,7 @@ class _Disconnect:
 
     key: Hashable = "nvml"
 
-    def run(self, about_to: nvml.AboutTo) -> None:
+    def run(self, about_to: AboutTo) -> None:
         """Let go."""
         nvml.disconnect(about_to)
 
@@ -237,7 +232,7 @@ class _Compare:
         self._devices = devices
         self.found: dict[frozenset[str], int] = {}
 
-    def run(self, about_to: nvml.AboutTo) -> None:
+    def run(self, about_to: AboutTo) -> None:
         """Ask for each pair; a card that fails now is connected to nobody."""
         ask = nvml.Ask(about_to)
         names = list(self._devices)
@@ -261,9 +256,11 @@ class NvmlEyes:
         self._limit_s = limit_s
         self._crew = Crew(clock.monotonic_s)
         start = _Connect()
-        late = self._crew.send([start], limit_s * _OPENING_TAKES)
+        late = self._crew.send([start], limit_s)
         if late:
-            raise NoDriver(f"the NVIDIA driver has not answered {late['nvml']} for {limit_s * _OPENING_TAKES:g} s")
+            raise NoDriver(
+                f"the NVIDIA driver has not answered {late['nvml']} for {limit_s * nvml.OPENING_TAKES:g} s"
+            )
         if not start.cards:
             raise NoDriver("the NVIDIA driver is here and has no GPU")
         self._cards = [_Card(index) for index in range(start.cards)]
@@ -272,9 +269,8 @@ class NvmlEyes:
         """All GPUs now."""
         at_s, wall_s = self._clock.monotonic_s(), self._clock.wall_s()
         errands = [_LookAtCard(card, depth) for card in self._cards]
-        limit = self._limit_s if all(card.opened for card in self._cards) else self._limit_s * _OPENING_TAKES
-        late = self._crew.send(errands, limit)
-        gpus = [gpu for errand in errands for gpu in errand.gpus(late.get(errand.key), limit)]
+        late = self._crew.send(errands, self._limit_s)
+        gpus = [gpu for errand in errands for gpu in errand.gpus(late.get(errand.key))]
         return Snapshot(self._host, simulated=False, at_s=at_s, wall_s=wall_s, gpus=tuple(gpus))
 
     def links(self, gpus: Sequence[Gpu]) -> Links:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pwd import getpwuid
 
 from fallow.core.gpu import Holder
+from fallow.core.units import printable
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace, value
 
@@ -74,6 +75,19 @@ class Proc:
         pairs = (entry.partition(b"=") for entry in raw.split(b"\0") if entry)
         return {os.fsdecode(name): os.fsdecode(value) for name, _, value in pairs}
 
+    def launched_on(self, uuids: tuple[str, ...]) -> dict[str, int]:
+        """Processes that `fallow run` started on these GPUs, by UUID, as far as their environment is ours to read."""
+        me = os.getpid()
+        skipped = {me, *self.ancestors(me)}
+        found: dict[str, int] = {}
+        for pid in self.pids():
+            raw = self._read(pid, "environ")
+            if raw is None or b"FALLOW_CLAIM=" not in raw or pid in skipped:
+                continue
+            claimed = (self.environ(pid) or {}).get("FALLOW_CLAIM", "").split(",")
+            found.update((uuid, pid) for uuid in uuids if uuid in claimed)
+        return found
+
     def ancestors(self, pid: int) -> Iterator[int]:
         """The parent of the process, its parent, and so on."""
         seen = {pid}
@@ -101,7 +115,9 @@ class Proc:
         raw = self._read(pid, "cmdline")
         if raw is None:
             return _ELSEWHERE
-        words = raw.rstrip(b"\0").replace(b"\0", b" ").decode(errors="replace").strip()
+        words = printable(
+            raw.rstrip(b"\0").replace(b"\0", b" ").replace(b"\n", b" ").decode(errors="replace").strip()
+        )
         if words:
             return words
         name = self._read(pid, "comm")

@@ -51,7 +51,7 @@ def machine(spec: str) -> list[Model]:
         word = part.strip()
         match = re.fullmatch(_PART, f"{word}xH100" if word.isdigit() and word not in _MODELS else word)
         kind = match[2].upper() if match else ""
-        if match is None or kind not in _MODELS or match[1] == "0":
+        if match is None or kind not in _MODELS or (match[1] is not None and int(match[1]) == 0):
             raise WrongUsage(f"{spec!r} is no simulated machine; write 8xH100, with one of {', '.join(_MODELS)}")
         name, gib = _MODELS[kind]
         cards.extend([Model(name, gib * _GIB)] * int(match[1] or 1))

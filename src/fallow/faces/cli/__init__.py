@@ -1,1 +1,17 @@
 """The command line."""
+
+import signal
+import sys
+
+
+def entry() -> None:
+    """The console script.
+
+    Ctrl-C ends us at once and as it ends any program, from the first moment on: nothing that fallow holds needs to be
+    put back, since the kernel does that. A verb that has something to say then asks for the interruption itself.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    from fallow.faces.cli.main import main
+
+    sys.exit(main(sys.argv[1:]))

@@ -11,6 +11,7 @@ from fallow.engine.journal import Journal
 from fallow.engine.unless import parse_unless
 from fallow.engine.world import World
 from fallow.faces.cli.options import Parser, every_s, typed
+from fallow.faces.interrupt import interruptible
 from fallow.faces.voice import Voice
 from fallow.policies.guard import Across, GuardRules
 
@@ -103,8 +104,9 @@ def run(args: argparse.Namespace, world: World, voice: Voice) -> int:
         rehearsed=args.rehearse,
     )
     voice.note(f"guarding; arms after {duration_for_people(args.arm_for)} of work above {args.arm_above:.0%}")
-    try:
-        guarding.run(args.every)
-    finally:
-        journal.close()
+    with interruptible():
+        try:
+            guarding.run(args.every)
+        finally:
+            journal.close()
     return 0

@@ -1,10 +1,12 @@
 """`fallow VERB …`: find the verb, load only that, turn failures into a sentence and an exit code."""
 
 import argparse
+import errno
 import importlib
 import os
 import sys
 from collections.abc import Sequence
+from itertools import pairwise
 
 from fallow.core.errors import FallowError, NotEnoughGpus, WrongUsage
 from fallow.engine.clock import SystemClock
@@ -25,13 +27,8 @@ _EXAMPLES = """\
   fallow run -- python train.py
   fallow pick --help"""
 _KILLED_BY = 128
-_SIGINT = 2
 _SIGPIPE = 13
-
-
-def entry() -> None:
-    """The console script."""
-    sys.exit(main(sys.argv[1:]))
+_CANNOT_PRINT = (errno.EBADF, errno.ENOSPC, errno.EIO, errno.EFBIG)
 
 
 def main(argv: Sequence[str]) -> int:
@@ -45,23 +42,37 @@ def main(argv: Sequence[str]) -> int:
             for label, why in error.refused.items():
                 voice.note(f"GPU {label}: {why}")
         return error.exit_code
-    except KeyboardInterrupt:
-        return _KILLED_BY + _SIGINT
     except BrokenPipeError:
         # Whoever read our output has left; let the interpreter's last flush go nowhere.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _throw_output_away()
         return _KILLED_BY + _SIGPIPE
-    except Exception as error:
-        if voice.verbose:
-            raise
-        voice.error(f"failed by a mistake of its own: {type(error).__name__}: {error} (-v shows where)")
+    except OSError as error:
+        if error.errno not in _CANNOT_PRINT:
+            return _own_mistake(error, voice)
+        _throw_output_away()
+        voice.error(f"the result cannot be printed: {error.strerror}")
         return FallowError.exit_code
+    except Exception as error:  # noqa: BLE001  a person gets a sentence; -v gets the rest
+        return _own_mistake(error, voice)
+
+
+def _own_mistake(error: Exception, voice: Voice) -> int:
+    if voice.verbose:
+        raise error
+    voice.error(f"failed by a mistake of its own: {type(error).__name__}: {error} (-v shows where)")
+    return FallowError.exit_code
+
+
+def _throw_output_away() -> None:
+    if sys.stdout is not None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _main(argv: list[str], voice: Voice) -> int:
     before, verb, after, command = _split(argv)
+    voice.as_json = "--log-format=json" in argv or ("--log-format", "json") in pairwise(argv)
     shared = common()
-    if verb is None:
+    if verb is None or not {"-h", "--help", "--version"}.isdisjoint(before):
         return _without_verb(before, shared)
     if verb not in VERBS:
         raise WrongUsage(f"there is no verb {verb!r}; there are {', '.join(VERBS)} (see: fallow --help)")
@@ -73,7 +84,8 @@ def _main(argv: list[str], voice: Voice) -> int:
         raise WrongUsage(f"fallow {verb} takes no command")
     args.command = command
     voice.verbose = getattr(args, "verbose", False)
-    voice.as_json = getattr(args, "log_format", "text") == "json"
+    if sys.stdout is None:
+        raise OSError(errno.EBADF, os.strerror(errno.EBADF))
     world = World(os.environ, simulate=getattr(args, "simulate", None))
     code: int = module.run(args, world, voice)
     sys.stdout.flush()
@@ -101,7 +113,7 @@ def _without_verb(options: list[str], shared: argparse.ArgumentParser) -> int:
     parser.usage = "fallow VERB [OPTIONS]"
     parser.add_argument("--version", action="store_true", help="print the version")
     args = parser.parse_args(options)
-    if args.version:
+    if getattr(args, "version", False):
         from fallow import __version__
 
         print(f"fallow {__version__}")

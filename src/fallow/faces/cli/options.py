@@ -41,7 +41,9 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong and where to read more."""
-        raise WrongUsage(f"{message} (see: {self.prog} --help)")
+        stray = self.prog == "fallow run" and message.startswith("unrecognized arguments")
+        hint = "; a command goes behind --, as in: fallow run -- CMD ..." if stray else ""
+        raise WrongUsage(f"{message}{hint} (see: {self.prog} --help)")
 
 
 def typed(convert: Callable[[str], T]) -> Callable[[str], T]:

@@ -108,7 +108,7 @@ def run(args: argparse.Namespace, world: World, voice: Voice) -> int:  # noqa: R
         return 0
     voice.detail(f"running {where}: {line}")
     _hand_over(claimed)
-    environ = {**world.environ, **variables}
+    environ = {**world.environ, **variables, "FALLOW_CLAIM": naming.by_uuid(claimed.gpus)}
     if watched:
         return supervised.run(path, command, environ, claimed.gpus)
     launcher.become(path, command, environ)

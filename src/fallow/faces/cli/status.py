@@ -50,9 +50,11 @@ def run(args: argparse.Namespace, world: World, voice: Voice) -> int:
     sights = (_only(sight, args.gpus) for sight in watch(world, args.every))
     if args.json or not sys.stdout.isatty():
         return _stream(sights, as_lines=args.json)
+    from fallow.faces.interrupt import interruptible
     from fallow.faces.table import show_live
 
-    show_live(sights)
+    with interruptible():
+        show_live(sights)
     return 0
 
 
