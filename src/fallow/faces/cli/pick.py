@@ -9,7 +9,7 @@ from fallow.faces.cli.options import Parser, add_choice, request
 from fallow.faces.voice import Voice
 
 EXAMPLES = """\
-  CUDA_VISIBLE_DEVICES=$(fallow pick) python train.py
+  CUDA_VISIBLE_DEVICES=$(fallow pick --format uuid) python train.py
   eval "$(fallow pick -n 2 --name H100 --format env)"
   docker run --gpus "$(fallow pick --format docker)" IMAGE
   fallow pick -n 4 --min-free 40GiB --wait 10m"""
