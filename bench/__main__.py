@@ -17,6 +17,7 @@ ROUNDS = 21
 TICKS = 300
 HANDOVERS = 20
 PICK_LIMIT, TICK_LIMIT, HANDOVER_LIMIT_MS = 1.5, 3.0, 100.0
+WATCHED_S, CPU_LIMIT, MEMORY_LIMIT_MB = 20, 0.002, 40.0
 
 # The least that any Python tool does: start, load the binding, ask each card what gpuselect asks.
 FLOOR = """
@@ -45,6 +46,7 @@ def main() -> int:
         for card in world:
             card.compute = held
         kept.append(tick(environ))
+        kept.append(supervision(world, environ))
     return 0 if all(kept) else 1
 
 
@@ -194,6 +196,51 @@ def one_hand_over(environ: Mapping[str, str]) -> float:
     holder.communicate()
     waiting.communicate()
     return took
+
+
+def supervision(world: World, environ: Mapping[str, str]) -> bool:
+    """What it costs to watch a job on 8 cards, one tick a second."""
+    for card in world:
+        card.compute = []
+    words = [
+        str(BIN / "fallow"),
+        "run",
+        "-n",
+        "8",
+        "--idle-timeout",
+        "1h",
+        "--",
+        "sh",
+        "-c",
+        "echo $$; exec sleep 600",
+    ]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        words, env={**environ, "FALLOW_STATE_DIR": environ["FALLOW_CLAIM_DIR"]}, stdout=pipe
+    ) as watcher:
+        assert watcher.stdout is not None
+        job = int(watcher.stdout.readline())
+        for card in world:
+            card.compute = [Process(job, 2**30)]
+            card.utilization = 50
+        time.sleep(3)  # starting up is not what is measured
+        before = cpu_s(watcher.pid)
+        time.sleep(WATCHED_S)
+        share = (cpu_s(watcher.pid) - before) / WATCHED_S
+        pages = int(pathlib.Path(f"/proc/{watcher.pid}/statm").read_text().split()[1])
+        watcher.terminate()
+    memory_mb = pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+    print(f"watching a job on 8 cards, one tick a second, for {WATCHED_S} s")
+    print(f"  {share:.3%} of one core, {memory_mb:.1f} MB resident")
+    kept = share <= CPU_LIMIT and memory_mb <= MEMORY_LIMIT_MB
+    verdict = "kept" if kept else "BROKEN"
+    print(f"  promise: at most {CPU_LIMIT:.1%} and {MEMORY_LIMIT_MB:.0f} MB: {verdict}")
+    return kept
+
+
+def cpu_s(pid: int) -> float:
+    """CPU time of a process, to the nanosecond: all its threads, those that ended among them."""
+    return time.clock_gettime(~pid << 3 | 2)  # the clock of a process, as clock_getcpuclockid(3) makes it
 
 
 if __name__ == "__main__":

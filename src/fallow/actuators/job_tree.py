@@ -10,6 +10,7 @@ import signal
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from itertools import chain
 
 from fallow.actuators import processes
 from fallow.actuators.processes import Handle
@@ -78,7 +79,7 @@ class JobTree:
 
     def has(self, pid: int) -> bool:
         """Whether a process is the job's. Looks at it and its ancestors only, so it can be asked at every tick."""
-        for above in (pid, *self._table.ancestors(pid)):
+        for above in chain((pid,), self._table.ancestors(pid)):
             row = self._table.stat(above)
             if row is None:
                 return False

@@ -35,7 +35,13 @@ class JobFinding:
 
     activity: JobActivity
     because: str
-    evidence: Evidence = ()
+    seen: tuple[tuple[Gpu, frozenset[int] | Unknown], ...] = ()
+    """The GPUs as they were, each with the processes of the job."""
+
+    @property
+    def evidence(self) -> Evidence:
+        """The readings in words: written only when somebody reads them, not at every tick."""
+        return tuple(pair for gpu, pids in self.seen for pair in _evidence(gpu, pids))
 
     def verdict(self, subject: str) -> Verdict:
         """The same, of a subject."""
@@ -47,12 +53,12 @@ def job_activity(
 ) -> JobFinding:
     """What the job with these processes did on the GPUs that it was given."""
     findings = [_on_gpu(find_gpu(snapshot, uuid), pids, idle_below) for uuid in uuids]
-    evidence = tuple(pair for finding in findings for pair in finding.evidence)
+    seen = tuple(pair for finding in findings for pair in finding.seen)
     for activity in (JobActivity.BUSY, JobActivity.UNKNOWN, JobActivity.IDLE):
         reasons = [finding.because for finding in findings if finding.activity is activity]
         if reasons:
             more = f" (and so on {len(reasons) - 1} more)" if len(reasons) > 1 else ""
-            return JobFinding(activity, f"{reasons[0]}{more}", evidence)
+            return JobFinding(activity, f"{reasons[0]}{more}", seen)
     return JobFinding(JobActivity.UNKNOWN, "it was given no GPU")
 
 
@@ -110,22 +116,22 @@ def _on_gpu(gpu: Gpu | Unknown, pids: frozenset[int] | Unknown, idle_below: floa
         return JobFinding(JobActivity.UNKNOWN, gpu.why)
     where = f"GPU {gpu.label}"
     if gpu.trouble is not None:
-        return JobFinding(JobActivity.UNKNOWN, f"{where}: {gpu.trouble}", ((where, gpu.trouble),))
-    evidence = _evidence(gpu, pids)
+        return JobFinding(JobActivity.UNKNOWN, f"{where}: {gpu.trouble}", ((gpu, pids),))
+    seen = ((gpu, pids),)
     own, card = own_load(gpu, pids), stretch_load(gpu)
     if isinstance(own, Unknown):
         if isinstance(card, Unknown):
-            return JobFinding(JobActivity.UNKNOWN, f"{where}: whether anything ran is {card}", evidence)
+            return JobFinding(JobActivity.UNKNOWN, f"{where}: whether anything ran is {card}", seen)
         load, whose = card, "the card ran"
     else:
         # Where nobody else is on the card, what its samples saw was the job too.
         alone = own_holders(gpu, pids) == gpu.holders
         load, whose = max(own, known(card, own)) if alone else own, "its processes ran"
     if load > 0 and load >= idle_below:
-        return JobFinding(JobActivity.BUSY, f"{where}: {whose} {load:.1%} of the time", evidence)
+        return JobFinding(JobActivity.BUSY, f"{where}: {whose} {load:.1%} of the time", seen)
     if gpu.holders == () and judge(gpu).activity is Activity.FREE:
-        return JobFinding(JobActivity.IDLE, f"{where}: it has the card and holds nothing on it", evidence)
-    return JobFinding(JobActivity.IDLE, f"{where}: {whose} {load:.1%} of the time, below {idle_below:.1%}", evidence)
+        return JobFinding(JobActivity.IDLE, f"{where}: it has the card and holds nothing on it", seen)
+    return JobFinding(JobActivity.IDLE, f"{where}: {whose} {load:.1%} of the time, below {idle_below:.1%}", seen)
 
 
 def _counted_load(gpu: Gpu) -> float | Unknown:
@@ -140,6 +146,8 @@ def _counted_load(gpu: Gpu) -> float | Unknown:
 
 def _evidence(gpu: Gpu, pids: frozenset[int] | Unknown) -> Evidence:
     where = f"GPU {gpu.label}"
+    if gpu.trouble is not None:
+        return ((where, gpu.trouble),)
     pairs: list[tuple[str, str]] = []
     if isinstance(gpu.recent, Unknown):
         pairs.append((f"{where} utilization", str(gpu.recent)))

@@ -8,10 +8,11 @@ from fallow.core.gpu import Gpu, Snapshot
 
 
 class Depth(IntEnum):
-    """How closely to look: a glance is what choosing a GPU needs, and costs least."""
+    """How closely to look: at what choosing a GPU needs, at what judging its load needs, or at everything."""
 
     GLANCE = 1
-    LOOK = 2
+    WATCH = 2
+    LOOK = 3
 
 
 class Clock(Protocol):

@@ -98,7 +98,7 @@ class Guarding:
 
     def _has_acted(self) -> bool:
         """One tick; whether it was the last."""
-        snapshot = self._world.eyes.look(Depth.LOOK)
+        snapshot = self._world.eyes.look(Depth.WATCH)
         watched = self._watched(snapshot)
         loads = {gpu.label: stretch_load(gpu) for gpu in watched}
         blockers: list[str | Unknown] = []

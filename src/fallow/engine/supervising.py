@@ -23,6 +23,8 @@ from fallow.policies.idle import IdleRules
 from fallow.policies.ladder import Rung
 from fallow.policies.stuck import StuckRules
 
+_FULL_FROM = 0.9
+
 
 @value
 class Rules:
@@ -100,7 +102,7 @@ class Supervisor:
         return Rung.INSISTED in (self._idle.ladder.rung, self._stuck.ladder.rung)
 
     def _tick(self) -> None:
-        snapshot = self._world.eyes.look(Depth.LOOK)
+        snapshot = self._world.eyes.look(Depth.WATCH)
         pids = self._own_pids(snapshot)
         alone = leave_alone(self._touched(), self._world.clock.wall_s(), self._holds())
         if self._stuck.ladder.rung is not Rung.ASKED:
@@ -111,11 +113,12 @@ class Supervisor:
     def _look_for_idleness(self, snapshot: Snapshot, pids: frozenset[int], alone: str | None) -> None:
         rules = self._rules.idle
         finding = job_activity(snapshot, self._uuids, pids, self._rules.idle_below)
-        self._note(finding.verdict(self._subject))
+        if finding.activity != self._last_finding:
+            self._note(finding.verdict(self._subject))
         if rules is None:
             return
         decision = idle.step(self._idle, snapshot.at_s, finding, rules, alone)
-        if self._allowed(decision.actions, snapshot.at_s, finding.verdict(self._subject)):
+        if not decision.actions or self._allowed(decision.actions, snapshot.at_s, finding.verdict(self._subject)):
             self._idle = decision.state
             self._act(decision.actions)
         else:
@@ -123,7 +126,7 @@ class Supervisor:
 
     def _look_for_a_hang(self, snapshot: Snapshot, pids: frozenset[int], alone: str | None) -> None:
         rules = self._rules.stuck
-        if rules is None:
+        if rules is None or not (rules.acts or self._worth_a_look(snapshot)):
             return
         decision = stuck.step(self._stuck, snapshot, self._uuids, rules, pids, alone)
         for uuid, watts in decision.state.rest_w.items():
@@ -136,6 +139,12 @@ class Supervisor:
             self._act(decision.actions)
         else:
             self._stuck = stuck.refused(self._stuck, snapshot.at_s)
+
+    def _worth_a_look(self, snapshot: Snapshot) -> bool:
+        """Whether a hang that is only to be reported could be seen, or what a card draws at rest be learned."""
+        loads = [gpu.utilization for gpu in snapshot.gpus if not isinstance(gpu.utilization, Unknown)]
+        learned = len(self._stuck.rest_w) == len(self._uuids)
+        return self._stuck.hung_s > 0 or any(load >= _FULL_FROM or (load == 0 and not learned) for load in loads)
 
     def _allowed(self, actions: tuple[JobAction, ...], at_s: float, verdict: Verdict) -> bool:
         if not actions:
@@ -184,12 +193,12 @@ class Supervisor:
                 self._tell(f"the job looks stuck: {verdict.because}")
 
     def _own_pids(self, snapshot: Snapshot) -> frozenset[int]:
-        own: set[int] = set()
+        holders: set[int] = set()  # a process is asked for once, on however many cards it is
         for uuid in self._uuids:
             gpu = find_gpu(snapshot, uuid)
             if not isinstance(gpu, Unknown) and not isinstance(gpu.holders, Unknown):
-                own.update(holder.pid for holder in gpu.holders if self._job.tree.has(holder.pid))
-        return frozenset(own)
+                holders.update(holder.pid for holder in gpu.holders)
+        return frozenset(pid for pid in holders if self._job.tree.has(pid))
 
     def _touched(self) -> Touched:
         return Touched(frozenset(self._uuids), (self._process,))

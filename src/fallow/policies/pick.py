@@ -65,7 +65,7 @@ def eligible(gpu: Gpu, wanted: Wanted) -> bool:
 
 def depth_needed(wanted: Wanted) -> Depth:
     """How closely to look: a card that others may hold is judged by its last seconds, not by an instant."""
-    return Depth.LOOK if wanted.max_processes and not wanted.shared else Depth.GLANCE
+    return Depth.WATCH if wanted.max_processes and not wanted.shared else Depth.GLANCE
 
 
 def choose(

@@ -4,7 +4,8 @@ A driver that hangs does not come back, and a thread inside it cannot be interru
 worker thread and say each call they are about to make. One worker runs them all while all goes well. When a
 call has taken `stall_s`, a second worker takes over the errands that wait; when it has taken its limit, its
 errand is given up and the thread left to its fate: it is a daemon, so the program still ends when told to.
-While a thread is still inside the driver for a key, no other errand with that key sets out.
+While a thread is still inside the driver for a key, no other errand with that key sets out. The worker waits for the
+next errands: to start a thread takes longer than to read a card.
 """
 
 import signal
@@ -58,7 +59,12 @@ class Crew:
     def __init__(self, monotonic_s: Callable[[], float], stall_s: float = 0.05) -> None:
         self._now = monotonic_s
         self._stall_s = stall_s
-        self._news = threading.Condition(threading.Lock())
+        lock = threading.Lock()
+        self._news = threading.Condition(lock)
+        self._work_there = threading.Condition(lock)
+        self._todo: deque[_Trip] = deque()
+        self._idle_workers = 0
+        self._dismissed = False
         self._away: dict[Hashable, _Trip] = {}
 
     def send(self, errands: Sequence[Errand], limit_s: float) -> dict[Hashable, str]:
@@ -66,12 +72,12 @@ class Crew:
         with self._news:
             late = {key: trip.doing for key, trip in self._away.items()}
             trips = [_Trip(errand) for errand in errands if errand.key not in late]
-            todo = deque(trips)
-            if todo:
-                self._hire(todo)
+            self._todo.extend(trips)
+            if trips:
+                self._call_worker()
             under_way = trips
             while under_way:
-                self._news.wait(self._patience_s(under_way, todo, limit_s))
+                self._news.wait(self._patience_s(under_way, limit_s))
                 now = self._now()
                 under_way = [trip for trip in under_way if not trip.done]
                 for trip in under_way:
@@ -79,8 +85,8 @@ class Crew:
                         self._away[trip.errand.key] = trip
                         late[trip.errand.key] = trip.doing
                 under_way = [trip for trip in under_way if trip.errand.key not in late]
-                if todo and all(trip.age_s(now) >= self._stall_s for trip in trips if _running(trip)):
-                    self._hire(todo)
+                if self._todo and all(trip.age_s(now) >= self._stall_s for trip in trips if _running(trip)):
+                    self._call_worker()
         for trip in trips:
             if trip.error is not None:
                 raise trip.error
@@ -92,30 +98,46 @@ class Crew:
         with self._news:
             return not self._away
 
-    def _patience_s(self, under_way: Sequence[_Trip], todo: deque[_Trip], limit_s: float) -> float:
-        if todo:
+    def dismiss(self) -> None:
+        """Let the workers go; one that is still inside the driver goes when it comes back."""
+        with self._news:
+            self._dismissed = True
+            self._work_there.notify_all()
+
+    def _patience_s(self, under_way: Sequence[_Trip], limit_s: float) -> float:
+        if self._todo:
             return self._stall_s
         now = self._now()
         return max(0.001, min(trip.left_s(now, limit_s) for trip in under_way))
 
-    def _hire(self, todo: deque[_Trip]) -> None:
-        threading.Thread(target=self._work, args=(todo,), name="fallow-driver", daemon=True).start()
+    def _call_worker(self) -> None:
+        if self._idle_workers:
+            self._work_there.notify()
+        else:
+            threading.Thread(target=self._work, name="fallow-driver", daemon=True).start()
 
-    def _work(self, todo: deque[_Trip]) -> None:
+    def _work(self) -> None:
         # Signals are for those who handle them; one that landed in a thread that hangs would be lost or worse.
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-        while True:
-            with self._news:
-                if not todo:
-                    self._news.notify_all()
-                    return
-                trip = todo.popleft()
-                trip.since_s = self._now()
+        while (trip := self._next()) is not None:
             self._go(trip)
             with self._news:
                 trip.done = True
-                if self._away.pop(trip.errand.key, None) is not None:
-                    return
+                self._away.pop(trip.errand.key, None)
+
+    def _next(self) -> _Trip | None:
+        """The next errand; None when this worker is not needed any more."""
+        with self._news:
+            while not self._todo:
+                self._news.notify_all()
+                if self._dismissed or self._idle_workers:
+                    return None  # one who waits is enough
+                self._idle_workers += 1
+                self._work_there.wait()
+                self._idle_workers -= 1
+            trip = self._todo.popleft()
+            trip.since_s = self._now()
+            return trip
 
     def _go(self, trip: _Trip) -> None:
         def about_to(call: str, takes: float = 1.0) -> None:

@@ -80,7 +80,6 @@ _PROCESS_LISTS = {
     "graphics": (pynvml.nvmlDeviceGetGraphicsRunningProcesses_v3, pynvml.nvmlDeviceGetGraphicsRunningProcesses_v2),
     "MPS": (pynvml.nvmlDeviceGetMPSComputeRunningProcesses_v3, pynvml.nvmlDeviceGetMPSComputeRunningProcesses_v2),
 }
-_LISTS_MAY_GROW = 3
 _NO_NEW_SAMPLE = Unknown("the driver has no sample since the last look")
 _NEEDS_TWO_LOOKS = Unknown("hardware counters need two looks")
 
@@ -104,30 +103,22 @@ class Ask:
         not_found: object = None,
         of_card: bool = True,
         takes: float = 1.0,
+        attempts: int = 4,
     ) -> Handle:
         name = call.__name__
         self._about_to(name, takes)
         try:
-            return _with_room(call, args)
-        except pynvml.NVMLError as error:
-            code = error.value
-            if code in _TROUBLE and of_card:
-                raise CardInTrouble(_TROUBLE[code]) from None
-            if code == pynvml.NVML_ERROR_NOT_FOUND and not_found is not None:
-                return not_found
-            known = _MEANING.get(code)
-            return known if known is not None else Unknown(f"the driver answered '{error}' to {name}")
-
-
-def _with_room(call: Callable[..., Any], args: tuple[object, ...]) -> Handle:
-    """The binding asks for a list's length first; one that grew in between is asked for again."""
-    for _ in range(_LISTS_MAY_GROW):
-        try:
             return call(*args)
         except pynvml.NVMLError as error:
-            if error.value != pynvml.NVML_ERROR_INSUFFICIENT_SIZE:
-                raise
-    return call(*args)
+            if error.value == pynvml.NVML_ERROR_INSUFFICIENT_SIZE and attempts > 1:
+                # The binding asks for a list's length first; one that grew in between is asked for again.
+                return self(call, *args, not_found=not_found, of_card=of_card, attempts=attempts - 1)
+            if error.value in _TROUBLE and of_card:
+                raise CardInTrouble(_TROUBLE[error.value]) from None
+            if error.value == pynvml.NVML_ERROR_NOT_FOUND and not_found is not None:
+                return not_found
+            known = _MEANING.get(error.value)
+            return known if known is not None else Unknown(f"the driver answered '{error}' to {name}")
 
 
 def connect(about_to: AboutTo) -> int:
@@ -241,14 +232,20 @@ def temperature_c(ask: Ask, handle: Handle) -> int | Unknown:
     return ask(pynvml.nvmlDeviceGetTemperature, handle, pynvml.NVML_TEMPERATURE_GPU)  # type: ignore[no-any-return]
 
 
-def power_and_clocks(ask: Ask, handle: Handle) -> dict[str, Any]:
-    """Power, its limit, clocks and what holds them down."""
+def power(ask: Ask, handle: Handle) -> dict[str, Any]:
+    """Power, and its limit."""
+    return {
+        "power_w": _scaled(ask(pynvml.nvmlDeviceGetPowerUsage, handle), 0.001),
+        "power_limit_w": _scaled(ask(pynvml.nvmlDeviceGetEnforcedPowerLimit, handle), 0.001),
+    }
+
+
+def clocks(ask: Ask, handle: Handle) -> dict[str, Any]:
+    """Clocks, and what holds them down."""
     reasons = ask(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons, handle)
     if not isinstance(reasons, Unknown):
         reasons = tuple(name for bit, name in _THROTTLED_BY.items() if reasons & bit)
     return {
-        "power_w": _scaled(ask(pynvml.nvmlDeviceGetPowerUsage, handle), 0.001),
-        "power_limit_w": _scaled(ask(pynvml.nvmlDeviceGetEnforcedPowerLimit, handle), 0.001),
         "sm_clock_mhz": ask(pynvml.nvmlDeviceGetClockInfo, handle, pynvml.NVML_CLOCK_SM),
         "memory_clock_mhz": ask(pynvml.nvmlDeviceGetClockInfo, handle, pynvml.NVML_CLOCK_MEM),
         "throttled_by": reasons,

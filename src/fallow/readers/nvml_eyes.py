@@ -128,15 +128,20 @@ class _LookAtCard:
             facts.update(utilization=_MIG_HAS_NONE, memory_utilization=_MIG_HAS_NONE)
         facts["memory"] = nvml.memory(ask, handle)
         facts["holders"] = nvml.holders(ask, handle)
-        facts["temperature_c"] = nvml.temperature_c(ask, handle if parent is None else parent.handle)
+        body = device if parent is None else parent
+        if self.depth is not Depth.WATCH:
+            facts["temperature_c"] = nvml.temperature_c(ask, body.handle)
+        if self.depth >= Depth.WATCH:
+            facts.update(nvml.power(ask, body.handle))
+            self._read_load(ask, device, row, parent)
         if self.depth >= Depth.LOOK:
-            self._look_closely(ask, device, row, parent)
+            facts["minor"] = nvml.minor(ask, body.handle)
+            facts.update(nvml.clocks(ask, body.handle))
 
-    def _look_closely(self, ask: nvml.Ask, device: _Device, row: _Row, parent: _Device | None) -> None:
+    def _read_load(self, ask: nvml.Ask, device: _Device, row: _Row, parent: _Device | None) -> None:
+        """What ran since the last look, by counters and samples."""
         facts = row.facts
         body = device if parent is None else parent
-        facts["minor"] = nvml.minor(ask, body.handle)
-        facts.update(nvml.power_and_clocks(ask, body.handle))
         instance = row.mig.gpu_instance if row.mig is not None else None
         if isinstance(instance, Unknown):
             facts.update(counters=instance, recent=_MIG_HAS_NONE)
@@ -289,6 +294,7 @@ class NvmlEyes:
         """Let go of NVML, unless a call is still inside it: then nothing would come back."""
         if self._crew.all_back():
             self._crew.send([_Disconnect()], self._limit_s)
+        self._crew.dismiss()
 
 
 def _described(gpu: Gpu, proc: Proc) -> Gpu:

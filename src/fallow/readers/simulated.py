@@ -74,13 +74,13 @@ class SimulatedEyes:
     def look(self, depth: Depth) -> Snapshot:
         """All GPUs now. The first close look at a held card takes a second: CPU use needs a stretch of time."""
         held = self._held()
-        if depth >= Depth.LOOK and self._before_s is None and held:
+        if depth >= Depth.WATCH and self._before_s is None and held:
             self._remember(held)
             self._clock.sleep(_SHORTEST_WINDOW_S)
             held = self._held()
         now_s = self._clock.monotonic_s()
         gpus = [self._gpu(blank, held.get(blank.index, []), now_s) for blank in self._blank]
-        if depth >= Depth.LOOK:
+        if depth >= Depth.WATCH:
             self._remember(held)
         return Snapshot(self._host, simulated=True, at_s=now_s, wall_s=self._clock.wall_s(), gpus=tuple(gpus))
 
