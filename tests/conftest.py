@@ -3,10 +3,12 @@
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 import pytest
 
@@ -71,8 +73,8 @@ class Fallow:
 
     def end_all(self) -> None:
         for process in self._started:
-            if process.poll() is None:
-                process.kill()
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)  # each leads a session; what it left there goes with it
             process.communicate()
 
 

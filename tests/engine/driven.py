@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from fallow.core.gpu import Gpu, Snapshot
 from fallow.core.outcome import Outcome
 from fallow.core.ports import Depth, Links
-from fallow.core.process import Ended, Process
+from fallow.core.process import Ended, Process, ProcessRow
 from fallow.core.value import replace
 from fallow.engine.clock import SystemClock
 from fallow.engine.world import World
@@ -60,6 +60,9 @@ class DrivenTree:
 
     def has(self, pid: int) -> bool:
         return pid == self.root.pid
+
+    def living(self) -> list[ProcessRow]:
+        return [] if self.ended is not None else [row for row in [Proc().stat(self.root.pid)] if row is not None]
 
 
 class DrivenJob:

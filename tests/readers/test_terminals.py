@@ -83,6 +83,17 @@ def test_a_system_that_keeps_no_record_makes_people_unknown(place: Place) -> Non
     assert isinstance(place.terminals.people(), Unknown)
 
 
+@pytest.mark.parametrize("junk", [b"\xff" * 1000, b"x" * 384, b"\0" * 100])
+def test_a_record_that_makes_no_sense_is_unknown_and_not_nobody(place: Place, junk: bytes) -> None:
+    (place.root / "utmp").write_bytes(junk)
+    assert isinstance(place.terminals.people(), Unknown)
+
+
+def test_a_record_that_cannot_be_read_is_unknown_and_not_nobody(place: Place) -> None:
+    (place.root / "utmp").mkdir()
+    assert isinstance(place.terminals.people(), Unknown)
+
+
 def test_an_empty_record_means_that_nobody_is_there(place: Place) -> None:
     (place.root / "utmp").write_bytes(b"")
     assert place.people() == []

@@ -181,10 +181,14 @@ def start_sleeper():  # noqa: ANN201
         process.wait()
 
 
-def test_a_process_that_runs_speaks_against_it(world: World, fallow: Fallow, systemctl: pathlib.Path) -> None:
-    with subprocess.Popen(["sleep", "600"]) as sleeper:
+def test_a_process_that_runs_speaks_against_it(
+    world: World, fallow: Fallow, systemctl: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    name = f"sleeper-{os.getpid()}"
+    (tmp_path / name).symlink_to("/bin/sleep")
+    with subprocess.Popen([tmp_path / name, "600"]) as sleeper:
         work(world, 0)
-        guard = fallow.start("guard", *FAST, "--unless", "process:sleep", "--action", "shutdown")
+        guard = fallow.start("guard", *FAST, "--unless", f"process:{name}", "--action", "shutdown")
         until(guard, "armed")
         rest(world, 0)
         looked = world.calls("nvmlDeviceGetUtilizationRates")

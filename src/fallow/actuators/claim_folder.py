@@ -47,6 +47,17 @@ class ClaimFolder:
         """Let go of the folder; locks live on in the files."""
         os.close(self._fd)
 
+    def refresh(self) -> None:
+        """Look again where everybody looks: the folder may have been cleaned away and made anew."""
+        try:
+            same = os.path.samestat(os.stat(self.path), os.fstat(self._fd))
+        except FileNotFoundError:
+            same = False
+        if not same:
+            fresh = _open_folder(self.path)
+            os.close(self._fd)
+            self._fd = fresh
+
     def open(self, name: str) -> int:
         """A file of the folder for reading and writing, made if it is not there."""
         safe = _file_name(name)

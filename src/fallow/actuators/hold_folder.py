@@ -12,8 +12,10 @@ from contextlib import suppress
 from fallow.actuators.claim_folder import ClaimFolder
 from fallow.core.errors import NotPermitted, WrongUsage
 from fallow.core.holds import Everything, Hold, Target, is_over, parse_target
+from fallow.core.units import printable
 
 _PREFIX = "hold-"
+_END_OF_TIME_S = 4e9
 
 
 class HoldFolder:
@@ -25,7 +27,7 @@ class HoldFolder:
 
     def place(self, target: Target, until_wall_s: float, why: str) -> int:
         """Place a hold; its number."""
-        content = json.dumps({"target": str(target), "until": until_wall_s, "why": why}).encode()
+        content = json.dumps({"target": str(target), "until": until_wall_s, "why": printable(why)}).encode()
         number = 1 + max(self._numbers(), default=0)
         try:
             while not self._folder.add(f"{_PREFIX}{number}", content):
@@ -37,6 +39,7 @@ class HoldFolder:
     def active(self, wall_s: float) -> list[Hold]:
         """Those that last; what is over is cleared away where we may."""
         found: list[Hold] = []
+        self._folder.refresh()
         for number in sorted(self._numbers()):
             hold = self._read(number)
             if hold is None:
@@ -74,8 +77,9 @@ class HoldFolder:
         owner = self._user_name(uid)
         try:
             fields = json.loads(content)
-            return Hold(
-                number, parse_target(str(fields["target"])), float(fields["until"]), str(fields["why"]), owner
-            )
-        except (ValueError, KeyError, TypeError, WrongUsage):
+            target, until_s = parse_target(str(fields["target"])), float(fields["until"])
+            # A time that makes no sense is no end; and what others wrote must not reach a terminal as it is.
+            until_s = until_s if until_s < _END_OF_TIME_S else math.inf
+            return Hold(number, target, until_s, printable(str(fields["why"])), owner)
+        except (ValueError, KeyError, TypeError, RecursionError, WrongUsage):
             return Hold(number, Everything(), math.inf, "its file makes no sense", owner)

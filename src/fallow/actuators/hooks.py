@@ -10,7 +10,7 @@ from fallow.core.errors import CannotRun, CommandNotFound
 from fallow.core.outcome import Outcome
 from fallow.core.process import Ended
 
-_COMMAND_LIMIT_S = 60.0
+_COMMAND_LIMIT_S = 86400.0  # an upload may take long; one that never ends must not keep the machine on for ever
 _NOTICE_LIMIT_S = 15.0
 
 

@@ -10,6 +10,7 @@ from fallow.actuators.helpers import Helpers
 from fallow.actuators.launcher import find
 from fallow.core.errors import CannotRun, CommandNotFound
 from fallow.core.outcome import Outcome
+from fallow.core.units import printable
 
 _ANSWERS_WITHIN_S = 30.0
 _LOGIND = ("org.freedesktop.login1", "/org/freedesktop/login1", "org.freedesktop.login1.Manager")
@@ -87,13 +88,13 @@ class SystemPower:
     def announce(self, text: str) -> Outcome:
         """Through wall(1), else on each terminal that we may write to."""
         try:
-            ran = self._helpers.run(["wall", f"fallow: {text}"], self._environ, _ANSWERS_WITHIN_S)
+            ran = self._helpers.run(["wall", f"fallow: {printable(text)}"], self._environ, _ANSWERS_WITHIN_S)
         except (CommandNotFound, CannotRun):
             return self._write_to_terminals(text)
         return Outcome(ran.ok, "announced to all terminals" if ran.ok else f"wall failed: {ran.last_line}")
 
     def _command(self, action: PowerAction, reason: str) -> list[str] | None:
-        for command in (["systemctl", _SYSTEMCTL[action]], ["shutdown", _SHUTDOWN[action], "now", reason]):
+        for command in (["systemctl", _SYSTEMCTL[action]], ["shutdown", _SHUTDOWN[action], "now", printable(reason)]):
             with suppress(CommandNotFound, CannotRun):
                 find(command, self._environ)
                 return command

@@ -122,7 +122,10 @@ class Supervision:
         """Stop as the job has stopped, so that the shell takes the terminal back, until somebody continues us."""
         if self.tree.ended is not None:
             return
-        stopped = os.waitid(os.P_PID, self.tree.root.pid, os.WSTOPPED | os.WNOHANG)
+        try:
+            stopped = os.waitid(os.P_PID, self.tree.root.pid, os.WSTOPPED | os.WNOHANG)
+        except ChildProcessError:
+            return  # it has ended this moment: one that has cannot stop, and the next reap takes its end
         if stopped is None or not self._is_stopped():
             return
         # SIGSTOP may come from somebody who will continue the job and not us. Only where a shell waits for us in

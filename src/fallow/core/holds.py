@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import assert_never
 
 from fallow.core.errors import WrongUsage
+from fallow.core.units import printable
 from fallow.core.unknown import Unknown
 from fallow.core.value import value
 
@@ -66,7 +67,7 @@ class Hold:
 
     def __str__(self) -> str:
         reason = f": {self.why}" if self.why else ""
-        return f"{self.by_user} holds {self.target} (hold {self.id}){reason}"
+        return printable(f"{self.by_user} holds {self.target} (hold {self.id}){reason}")
 
 
 @value

@@ -9,6 +9,7 @@ from fallow.actuators.power import Power, PowerAction, RehearsedPower, SystemPow
 from fallow.core.actions import Deed, EndGuard, Notify, PowerOff, Reboot, RunCommand, SendSignal
 from fallow.core.errors import NotPermitted
 from fallow.core.outcome import Outcome
+from fallow.core.units import printable
 from fallow.engine.world import World
 from fallow.readers.terminals import Terminals
 
@@ -53,7 +54,7 @@ def do(
         case SendSignal(name=name):
             return send_signal(name)
         case RunCommand(line=line, because=because):
-            return hands.hooks.run_command(line, {**environ, "FALLOW_BECAUSE": because})
+            return hands.hooks.run_command(line, {**environ, "FALLOW_BECAUSE": printable(because)})
         case Notify(url=url, because=because):
             return hands.hooks.notify(url, title, because)
         case PowerOff(because=because):

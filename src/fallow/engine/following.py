@@ -28,9 +28,13 @@ class Then:
 def parse_then(text: str) -> Then:
     """`shutdown`, `run:CMD`, `notify:URL`, `reboot`; after `always:` however the job ended."""
     always = text.startswith(_ALWAYS)
-    deed = parse_action(text.removeprefix(_ALWAYS))
+    ways = "write shutdown, reboot, run:COMMAND or notify:URL, with always: before it if it should always follow"
+    try:
+        deed = parse_action(text.removeprefix(_ALWAYS))
+    except WrongUsage:
+        raise WrongUsage(f"{text!r} is no action for after a job; {ways}") from None
     if isinstance(deed, EndGuard | SendSignal):
-        raise WrongUsage(f"{text!r} makes no sense after a job; write shutdown, reboot, run:COMMAND or notify:URL")
+        raise WrongUsage(f"{text!r} makes no sense after a job; {ways}")
     return Then(deed, always)
 
 
@@ -70,7 +74,11 @@ class Follower:
             text = f"about to {in_words(deed)} in {seconds}: {because}. To prevent it: fallow hold --for 1h"
             self._tell(self._hands.power.announce(text).words)
             self._tell(text)
-            held = self._held_while_counting()
+            try:
+                held = self._held_while_counting()
+            except BaseException:
+                self._hands.power.announce("called off: fallow was ended")
+                raise
         if held is None:
             return None
         self._hands.power.announce(f"called off: {held}")

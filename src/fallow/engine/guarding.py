@@ -19,7 +19,7 @@ from fallow.core.actions import (
 )
 from fallow.core.errors import NotPermitted, WrongUsage
 from fallow.core.gpu import Gpu, Snapshot
-from fallow.core.holds import Hold, Touched, TouchedProcess
+from fallow.core.holds import Hold, Touched
 from fallow.core.job import stretch_load
 from fallow.core.outcome import Outcome
 from fallow.core.ports import Depth
@@ -30,6 +30,7 @@ from fallow.core.unknown import Unknown
 from fallow.core.verdicts import Verdict
 from fallow.engine.deeds import Hands, do, touches_machine
 from fallow.engine.journal import Journal
+from fallow.engine.touching import touched_processes, uuids_with_cards
 from fallow.engine.unless import Blocker
 from fallow.engine.world import World
 from fallow.policies import guard
@@ -46,7 +47,6 @@ class Attached:
         if pid in untouchable(world.proc):
             raise NotPermitted(f"fallow never signals pid {pid}: it is fallow's own, or one that it lives by")
         self.tree = JobTree(world.proc, Process(pid, stat.birth), world.clock.monotonic_s)
-        self.touched = TouchedProcess(pid, stat.birth, world.proc.user(pid), world.proc.command(pid))
 
     def send(self, name: str) -> Outcome:
         """To every process of it, children first."""
@@ -85,6 +85,11 @@ class Guarding:
         self._rehearsed = rehearsed
         self._state = guard.State()
         self._outcome = Outcome(False, "nothing was done yet")
+        self._paused: str | None = None
+
+    def check(self) -> None:
+        """Whether what is to be watched is there; an error now, not in the night."""
+        self._watched(self._world.eyes.look(Depth.GLANCE))
 
     def run(self, every_s: float) -> None:
         """Until all is done. Interrupted in a countdown, it tells everyone that nothing follows."""
@@ -106,7 +111,8 @@ class Guarding:
             why = blocker()
             if why is not None:
                 blockers.append(why)
-        held = leave_alone(self._touched(watched), self._world.clock.wall_s(), self._holds())
+        holds = self._holds()
+        held = leave_alone(self._touched(watched), self._world.clock.wall_s(), holds) if holds else None
         if held is not None:
             blockers.append(held)
         before = self._state
@@ -120,6 +126,7 @@ class Guarding:
 
     def _follow(self, before: guard.State, decision: guard.Decision, watched: Sequence[Gpu], at_s: float) -> None:
         self._state = decision.state
+        self._tell_pause(decision.because)
         keys = [f"gpu:{gpu.uuid}" for gpu in watched]
         if decision.state.phase is not before.phase or decision.state.failures != before.failures:
             if decision.state.phase in (guard.Phase.IDLE, guard.Phase.ARMED) or decision.state.failures:
@@ -136,6 +143,13 @@ class Guarding:
                     self._tell(f"called off: {because}")
                 case EndGuard() | SendSignal() | RunCommand() | Notify() | PowerOff() | Reboot():
                     self._outcome = self._do(action, self._touched(watched), at_s, keys)
+
+    def _tell_pause(self, because: str) -> None:
+        """A guard that cannot see says so, once, and when it can again."""
+        paused = because if "paused" in because else None
+        if paused != self._paused:
+            self._tell(paused or "the guard sees again")
+        self._paused = paused
 
     def _announce(self, because: str, in_s: float, keys: list[str]) -> None:
         deeds = ", then ".join(in_words(deed) for deed in self._rules.deeds)
@@ -169,9 +183,9 @@ class Guarding:
         return snapshot.gpus if self._gpus is None else select(self._gpus, snapshot.gpus)
 
     def _touched(self, watched: Sequence[Gpu]) -> Touched:
-        processes = () if self._attached is None else (self._attached.touched,)
-        uuids = frozenset(gpu.uuid for gpu in watched if isinstance(gpu.uuid, str))
-        return Touched(uuids, processes, machine=touches_machine(self._rules.deeds))
+        attached = self._attached
+        processes = () if attached is None else touched_processes(self._world, attached.tree, watcher=False)
+        return Touched(uuids_with_cards(watched), processes, machine=touches_machine(self._rules.deeds))
 
     def _holds(self) -> list[Hold]:
         return self._world.holds.active(self._world.clock.wall_s())

@@ -77,7 +77,7 @@ class Journal:
         """What was not allowed, and why."""
         self._write("refusal", subject, deed, why, (), keys)
 
-    def last(self, key: str | None, most: int = 10) -> list[Event]:
+    def last(self, key: str | None, most: int = 30) -> list[Event]:
         """The last events about a GPU or a process, newest first; without a key, about anything."""
         which = "" if key is None else "WHERE id IN (SELECT event FROM about WHERE key = ?)"
         question = f"SELECT * FROM event {which} ORDER BY id DESC LIMIT {most:d}"  # noqa: S608  no part from outside
@@ -103,7 +103,8 @@ class Journal:
     ) -> None:
         if self._database is None:
             return
-        row = (self._wall_s(), kind, subject, finding, because, json.dumps(evidence))
+        texts = [text.encode(errors="replace").decode() for text in (kind, subject, finding, because)]
+        row = (self._wall_s(), *texts, json.dumps(evidence))
         try:
             with self._database:
                 self._database.execute("BEGIN IMMEDIATE")
@@ -146,5 +147,8 @@ class Journal:
 
 def _event(row: tuple[Any, ...]) -> Event:
     number, wall_s, kind, subject, finding, because, evidence = row
-    pairs = tuple((str(name), str(text)) for name, text in json.loads(evidence))
+    try:
+        pairs = tuple((str(name), str(text)) for name, text in json.loads(evidence))
+    except (ValueError, TypeError):
+        pairs = (("evidence", "cannot be read any more"),)
     return Event(number, wall_s, kind, subject, finding, because, pairs)

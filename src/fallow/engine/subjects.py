@@ -18,12 +18,20 @@ def target_of(text: str, world: World, *, gone_is_fine: bool = False) -> Target:
     if kind == "pid" and rest:
         return _process(rest, world, gone_is_fine=gone_is_fine)
     word = rest if kind == "gpu" and colon else text
+    there = world.eyes.look(Depth.GLANCE).gpus
+    cards = {gpu.mig.parent_uuid for gpu in there if gpu.mig is not None}
+    if word in cards:
+        return OneGpu(word)
     try:
-        gpus = select(word, world.eyes.look(Depth.GLANCE).gpus)
+        gpus = select(word, there)
     except WrongUsage:
         if not is_number(text):
             raise
         return _process(text, world, gone_is_fine=gone_is_fine)
+    parents = {None if gpu.mig is None else gpu.mig.parent_uuid for gpu in gpus}
+    parent = next(iter(parents))
+    if len(gpus) > 1 and len(parents) == 1 and isinstance(parent, str):
+        return OneGpu(parent)  # a card that is split: all its instances
     if len(gpus) != 1 or not isinstance(gpus[0].uuid, str):
         raise WrongUsage(f"{text!r} is not one GPU that can be named")
     return OneGpu(gpus[0].uuid)

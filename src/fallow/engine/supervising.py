@@ -6,7 +6,7 @@ from typing import assert_never
 from fallow.actuators.supervision import Supervision
 from fallow.core.actions import Ask, Insist, JobAction, TakeBack, Warn, in_words
 from fallow.core.gpu import Gpu, Snapshot
-from fallow.core.holds import Hold, Touched, TouchedProcess
+from fallow.core.holds import Hold, Touched
 from fallow.core.job import IDLE_BELOW, find_gpu, job_activity
 from fallow.core.ports import Depth
 from fallow.core.process import Ended
@@ -16,6 +16,7 @@ from fallow.core.value import value
 from fallow.core.verdicts import Verdict
 from fallow.engine.journal import Journal
 from fallow.engine.stopping import JobHands, who_still_holds
+from fallow.engine.touching import touched_processes, uuids_with_cards
 from fallow.engine.world import World
 from fallow.policies import idle, stuck
 from fallow.policies.arbiter import Proposal, arbitrate, leave_alone
@@ -34,6 +35,8 @@ class Rules:
     stuck: StuckRules | None = None
     idle_below: float = IDLE_BELOW
     every_s: float = 1.0
+    until_nobody_is_left: bool = False
+    """Go on when the first process has ended and others of the job live: something is to follow after the job."""
 
 
 @value
@@ -43,6 +46,10 @@ class Result:
     ended: Ended | None
     stopped_because: str | None
     still_held: tuple[str, ...] = ()
+    would_be_stopped_because: str | None = None
+    """In a rehearsal: why it would have been stopped."""
+    going_on: int = 0
+    """How many processes of the job live on, unwatched."""
 
 
 class Supervisor:
@@ -71,7 +78,7 @@ class Supervisor:
         self._rehearsed = rehearsed
         root = job.tree.root
         self._subject = f"job {root.pid} ({shortened(command)})"
-        self._process = TouchedProcess(root.pid, root.birth, world.user, command)
+        self._with_cards = uuids_with_cards(gpus)
         self._keys = [f"pid:{root.pid}", *(f"gpu:{uuid}" for uuid in self._uuids)]
         now_s = world.clock.monotonic_s()
         self._idle = idle.State(at_s=now_s)
@@ -87,7 +94,9 @@ class Supervisor:
             self._tick()
             next_s = max(next_s + self._rules.every_s, clock.monotonic_s())
         if self._asked_because is None or self._rehearsed:
-            return Result(self._job.tree.ended, None)
+            going_on = len(self._job.tree.living())
+            would = self._asked_because
+            return Result(self._job.tree.ended, None, would_be_stopped_because=would, going_on=going_on)
         still_held = tuple(who_still_holds(self._world, self._uuids))
         words = "; ".join(still_held) or "the memory of its GPUs is back"
         self._journal.outcome(self._subject, "stopped", words, self._keys)
@@ -96,6 +105,8 @@ class Supervisor:
     def _over(self, timeout_s: float) -> bool:
         if self._asked_because is not None and not self._rehearsed:
             return self._job.wait_for_tree(timeout_s) or self._idle_insisted()
+        if self._rules.until_nobody_is_left:
+            return self._job.wait_for_tree(timeout_s)
         return self._job.wait_for_job(timeout_s) is not None
 
     def _idle_insisted(self) -> bool:
@@ -104,7 +115,8 @@ class Supervisor:
     def _tick(self) -> None:
         snapshot = self._world.eyes.look(Depth.WATCH)
         pids = self._own_pids(snapshot)
-        alone = leave_alone(self._touched(), self._world.clock.wall_s(), self._holds())
+        holds = self._holds()
+        alone = leave_alone(self._touched(), self._world.clock.wall_s(), holds) if holds else None
         if self._stuck.ladder.rung is not Rung.ASKED:
             self._look_for_idleness(snapshot, pids, alone)
         if self._idle.ladder.rung is not Rung.ASKED:
@@ -113,7 +125,7 @@ class Supervisor:
     def _look_for_idleness(self, snapshot: Snapshot, pids: frozenset[int], alone: str | None) -> None:
         rules = self._rules.idle
         finding = job_activity(snapshot, self._uuids, pids, self._rules.idle_below)
-        if finding.activity != self._last_finding:
+        if finding.activity != self._last_finding and self._asked_because is None:
             self._note(finding.verdict(self._subject))
         if rules is None:
             return
@@ -132,7 +144,7 @@ class Supervisor:
         for uuid, watts in decision.state.rest_w.items():
             if self._stuck.rest_w.get(uuid) != watts:
                 self._journal.remember_rest_power(uuid, watts)
-        if decision.verdict.finding == "stuck":
+        if decision.verdict.finding == "stuck" and self._asked_because is None:
             self._note(Verdict(self._subject, "stuck", decision.verdict.because, decision.verdict.evidence))
         if self._allowed(decision.actions, snapshot.at_s, decision.verdict):
             self._stuck = decision.state
@@ -149,7 +161,10 @@ class Supervisor:
     def _allowed(self, actions: tuple[JobAction, ...], at_s: float, verdict: Verdict) -> bool:
         if not actions:
             return True
-        self._journal.verdict(Verdict(self._subject, verdict.finding, verdict.because, verdict.evidence), self._keys)
+        if not any(isinstance(action, Insist) for action in actions):
+            # What a job does once it was asked may be its way of saving its work, and is no verdict on it.
+            told = Verdict(self._subject, verdict.finding, verdict.because, verdict.evidence)
+            self._journal.verdict(told, self._keys)
         proposals = [Proposal(action, self._touched()) for action in actions]
         rulings = arbitrate(proposals, at_s=at_s, wall_s=self._world.clock.wall_s(), holds=self._holds())
         for ruling in rulings:
@@ -201,7 +216,7 @@ class Supervisor:
         return frozenset(pid for pid in holders if self._job.tree.has(pid))
 
     def _touched(self) -> Touched:
-        return Touched(frozenset(self._uuids), (self._process,))
+        return Touched(self._with_cards, touched_processes(self._world, self._job.tree, watcher=True))
 
     def _holds(self) -> list[Hold]:
         return self._world.holds.active(self._world.clock.wall_s())

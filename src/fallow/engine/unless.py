@@ -51,9 +51,11 @@ def users(world: World, idle_s: float) -> Blocker:
 def process(world: World, name: str) -> Blocker:
     """A process of that name runs."""
 
-    def ask() -> str | None:
+    def ask() -> str | Unknown | None:
         pid = world.proc.running(name)
-        return None if pid is None else f"{name} runs (pid {pid})"
+        if pid is None or isinstance(pid, Unknown):
+            return pid
+        return f"{name} runs (pid {pid})"
 
     return ask
 

@@ -1,19 +1,33 @@
-"""Ctrl-C for verbs that have something to put back, or to say, before they end of it."""
+"""Ctrl-C and kill for verbs that have something to put back, or to say, before they end of it."""
 
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import FrameType
 
 from fallow.actuators.processes import die_of
+
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class _Interrupted(BaseException):
+    """Unwinds like KeyboardInterrupt, for each of the signals that end a program."""
 
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Inside, Ctrl-C unwinds; behind it, the process ends of SIGINT all the same, so that scripts stop too."""
-    before = signal.getsignal(signal.SIGINT)
-    if before is signal.SIG_DFL:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    """Inside, such a signal unwinds; behind it, the process ends of it all the same, so that scripts stop too."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:  # noqa: ARG001  as the signal module calls it
+        raise _Interrupted(number)
+
+    for number in _ENDING:
+        if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
+            signal.signal(number, interrupt)
     try:
         yield
-    except KeyboardInterrupt:
-        die_of(signal.SIGINT)
+    except _Interrupted as interrupted:
+        number = interrupted.args[0]
+        die_of(number)
+        sys.exit(128 + number)  # where one cannot die of it, as pid 1 of a container

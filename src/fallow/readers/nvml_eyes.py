@@ -150,7 +150,7 @@ class _LookAtCard:
         if parent is not None:
             facts["recent"] = _MIG_HAS_NONE
             return
-        if isinstance(facts["counters"], Unknown) and _looks_hung(facts["utilization"]):
+        if isinstance(facts["pcie_rx_bytes_per_s"], Unknown) and _looks_hung(facts["utilization"]):
             facts.update(nvml.pcie(ask, device.handle))
         self._read_history(ask, device, facts)
 

@@ -177,14 +177,17 @@ class Proc:
                 total += int(columns[0]) + int(columns[8])
         return total
 
-    def running(self, name: str) -> int | None:
-        """The pid of a process with this name among the first words of its command; None if there is none."""
-        for pid in self.pids():
-            command = self.command(pid)
-            if isinstance(command, Unknown):
+    def running(self, name: str) -> int | Unknown | None:
+        """The pid of a process with this name, its own or one of the words of its command; None if there is none."""
+        pids = self.pids()
+        if 1 not in pids:
+            return Unknown("/proc shows only some processes (hidepid)")
+        for pid in pids:
+            if pid == os.getpid():
                 continue
-            words = [word.rpartition("/")[2] for word in command.strip("[]").split()[:2]]
-            if name in words and pid != os.getpid():
+            command, comm = self.command(pid), self._read(pid, "comm") or b""
+            words = [] if isinstance(command, Unknown) else [word.rpartition("/")[2] for word in command.split()]
+            if name in words or comm.decode(errors="replace").strip() == name:
                 return pid
         return None
 

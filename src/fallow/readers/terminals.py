@@ -7,7 +7,6 @@ change, by a clock that nobody can set.
 
 import os
 import struct
-from collections.abc import Iterator
 
 from fallow.core.ports import Clock
 from fallow.core.unknown import Unknown
@@ -46,10 +45,12 @@ class Terminals:
         self._touched: dict[str, tuple[float, float]] = {}
 
     def people(self) -> list[Person] | Unknown:
-        """Everybody who is logged in; Unknown where the system keeps no record of that."""
-        logged_in = dict.fromkeys([*self._in_utmp(), *self._in_logind()])
-        if not logged_in and not os.path.exists(self._utmp) and not os.path.isdir(self._sessions):
-            return Unknown("this system keeps neither utmp nor logind sessions")
+        """Everybody who is logged in; Unknown where the system keeps no record of that, or none that makes sense."""
+        in_utmp, in_logind = self._in_utmp(), self._in_logind()
+        if isinstance(in_utmp, Unknown) and isinstance(in_logind, Unknown):
+            return in_utmp
+        records = [record for record in (in_utmp, in_logind) if not isinstance(record, Unknown)]
+        logged_in = dict.fromkeys(person for record in records for person in record)
         return [Person(user, terminal, self._idle_s(terminal)) for user, terminal in logged_in]
 
     def _idle_s(self, terminal: str) -> float | Unknown:
@@ -66,33 +67,33 @@ class Terminals:
             self._touched[terminal] = (touched_wall_s, now_s)
         return now_s - self._touched[terminal][1]
 
-    def _in_utmp(self) -> Iterator[tuple[str, str]]:
+    def _in_utmp(self) -> list[tuple[str, str]] | Unknown:
         try:
             with open(self._utmp, "rb") as file:
                 raw = file.read()
-        except OSError:
-            return
+        except OSError as error:
+            return Unknown(f"{self._utmp}: {error.strerror}")
         for size in _RECORD_BYTES:
             records = [_HEAD.unpack_from(raw, at) for at in range(0, len(raw) - size + 1, size)]
             if len(raw) % size == 0 and all(record[0] in _KNOWN_TYPES for record in records):
-                for kind, _, line, _, user in records:
-                    if kind == _USER_PROCESS:
-                        yield _text(user), _text(line)
-                return
+                return [(_text(user), _text(line)) for kind, _, line, _, user in records if kind == _USER_PROCESS]
+        return Unknown(f"{self._utmp} makes no sense")
 
-    def _in_logind(self) -> Iterator[tuple[str, str]]:
+    def _in_logind(self) -> list[tuple[str, str]] | Unknown:
         try:
             names = os.listdir(self._sessions)
-        except OSError:
-            return
+        except OSError as error:
+            return Unknown(f"{self._sessions}: {error.strerror}")
+        found: list[tuple[str, str]] = []
         for name in names:
             try:
                 with open(f"{self._sessions}/{name}", encoding="utf-8", errors="replace") as file:
                     facts = dict(line.rstrip("\n").split("=", 1) for line in file if "=" in line)
             except OSError:
-                continue
+                continue  # ended this moment
             if facts.get("CLASS", "user") == "user" and facts.get("STATE") != "closing" and facts.get("TTY"):
-                yield facts.get("USER", facts.get("UID", "somebody")), facts["TTY"].removeprefix("/dev/")
+                found.append((facts.get("USER", facts.get("UID", "somebody")), facts["TTY"].removeprefix("/dev/")))
+        return found
 
 
 def _text(raw: bytes) -> str:

@@ -103,6 +103,7 @@ def run(args: argparse.Namespace, world: World, voice: Voice) -> int:
         blockers=blockers,
         rehearsed=args.rehearse,
     )
+    guarding.check()
     voice.note(f"guarding; arms after {duration_for_people(args.arm_for)} of work above {args.arm_above:.0%}")
     with interruptible():
         try:

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+from math import inf
 
 from fallow.core.errors import WrongUsage
 from fallow.core.holds import Hold
@@ -19,6 +20,8 @@ EXAMPLES = """\
   fallow hold user:$USER --for 1h               all that you run
   fallow hold --list
   fallow hold --release 1"""
+
+_LONGEST_S = 366 * 86400.0
 
 
 def parser(parents: list[argparse.ArgumentParser]) -> Parser:
@@ -46,14 +49,16 @@ def parser(parents: list[argparse.ArgumentParser]) -> Parser:
 
 def run(args: argparse.Namespace, world: World, voice: Voice) -> int:
     """Place, list or release."""
+    if (args.release is not None or args.list) and (args.subject is not None or args.duration is not None):
+        raise WrongUsage("--list and --release take no subject and no --for")
     if args.release is not None:
         world.holds.release(args.release)
         voice.note(f"hold {args.release} is released")
         return 0
     if args.list:
         return _show(world, world.holds.active(world.clock.wall_s()), as_json=args.json)
-    if args.duration is None or args.duration <= 0:
-        raise WrongUsage("for how long? write: fallow hold [SUBJECT] --for 2h")
+    if args.duration is None or not 0 < args.duration <= _LONGEST_S:
+        raise WrongUsage("for how long? write: fallow hold [SUBJECT] --for 2h; at most a year")
     target = target_of(args.subject or "all", world)
     number = world.holds.place(target, world.clock.wall_s() + args.duration, args.why)
     placed = [hold for hold in world.holds.active(world.clock.wall_s()) if hold.id == number]
@@ -67,7 +72,7 @@ def _show(world: World, holds: list[Hold], *, as_json: bool) -> int:
             {
                 "id": hold.id,
                 "subject": str(hold.target),
-                "until": iso_time(hold.until_wall_s),
+                "until": None if hold.until_wall_s == inf else iso_time(hold.until_wall_s),
                 "why": hold.why,
                 "by": hold.by_user,
             }
@@ -76,7 +81,9 @@ def _show(world: World, holds: list[Hold], *, as_json: bool) -> int:
         print(json.dumps(rows))
         return 0
     for hold in holds:
-        print(f"{hold}; for another {duration_for_people(round(hold.until_wall_s - now_s))}")
+        left_s = hold.until_wall_s - now_s
+        lasts = "until it is released" if left_s == inf else f"for another {duration_for_people(round(left_s))}"
+        print(f"{hold}; {lasts}")
     if not holds:
         print("nothing is held")
     return 0

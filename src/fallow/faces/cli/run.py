@@ -7,7 +7,7 @@ import shlex
 from fallow.actuators import launcher
 from fallow.core.actions import signal_name
 from fallow.core.errors import WrongUsage
-from fallow.core.units import duration_s, ratio
+from fallow.core.units import duration_s, printable, ratio
 from fallow.engine.claiming import Claimed, claim
 from fallow.engine.world import World
 from fallow.faces import naming
@@ -45,7 +45,7 @@ def parser(parents: list[argparse.ArgumentParser]) -> Parser:
         "--rehearse",
         action="store_true",
         help="without a timeout: say what would be run and where, and run nothing; "
-        "with one: run it, and only say when it would be warned and stopped",
+        "with one: run it, and only say when it would be warned and stopped, and what would follow",
     )
     _add_stopping(made)
     return made
@@ -93,8 +93,9 @@ def run(args: argparse.Namespace, world: World, voice: Voice) -> int:  # noqa: R
     if not command:
         raise WrongUsage("no command given; write: fallow run [OPTIONS] -- CMD ...")
     path = launcher.find(command, world.environ)
-    line = shlex.join(command)
-    watched = args.idle_timeout is not None or args.stuck_timeout is not None or args.then
+    line = printable(shlex.join(command))
+    stoppable = args.idle_timeout is not None or args.stuck_timeout is not None
+    watched = stoppable or args.then
     if watched:
         from fallow.faces.cli.supervised import prepare
 
@@ -102,9 +103,11 @@ def run(args: argparse.Namespace, world: World, voice: Voice) -> int:  # noqa: R
     claimed = claim(world, request(args, shared=args.shared), pid=os.getpid(), command=line, tell=voice.note)
     variables = naming.environment(claimed.gpus, indices=args.format == "index")
     where = f"on GPU {', '.join(gpu.label for gpu in claimed.gpus)}"
-    if args.rehearse and not watched:
+    if args.rehearse and not stoppable:
         assignments = " ".join(f"{name}={value}" for name, value in variables.items())
         voice.note(f"would run {where}: {assignments} {line}")
+        for then in args.then:
+            voice.note(f"would do after it: {then}")
         return 0
     voice.detail(f"running {where}: {line}")
     _hand_over(claimed)

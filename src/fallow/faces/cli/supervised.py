@@ -8,12 +8,14 @@ from collections.abc import Mapping, Sequence
 
 from fallow.actuators.supervision import Supervision, end_as
 from fallow.core.gpu import Gpu
+from fallow.core.units import printable
 from fallow.engine.deeds import check_rights, hands
 from fallow.engine.following import Follower, Then, parse_then
 from fallow.engine.journal import Journal
 from fallow.engine.stopping import EarnestHands, JobHands, RehearsedHands
 from fallow.engine.supervising import Result, Rules, Supervisor
 from fallow.engine.world import World
+from fallow.faces.interrupt import interruptible
 from fallow.faces.voice import Voice
 from fallow.policies.idle import IdleRules
 from fallow.policies.stuck import StuckRules
@@ -41,7 +43,7 @@ class Supervised:
         journal = Journal(world.state_folder, world.clock.wall_s, voice.note)
         clock_s = world.clock.monotonic_s
         job = Supervision(path, command, environ, table=world.proc, helpers=self._hands.helpers, monotonic_s=clock_s)
-        line = shlex.join(command)
+        line = printable(shlex.join(command))
         supervisor = Supervisor(
             world,
             job,
@@ -61,7 +63,9 @@ class Supervised:
         self._tell_end(result)
         keys = [f"gpu:{gpu.uuid}" for gpu in gpus]
         follower = Follower(world, self._hands, journal, voice.note, rehearsed=self._args.rehearse)
-        follower.follow(self._thens, _why(line, result), stopped=stopped is not None, keys=keys)
+        over = stopped is not None or result.would_be_stopped_because is not None
+        with interruptible():
+            follower.follow(self._thens, _why(line, result), stopped=over, keys=keys)
         journal.close()
         if stopped is not None or result.ended is None:
             return STOPPED
@@ -72,6 +76,8 @@ class Supervised:
             self._voice.note(f"stopped: {result.stopped_because} (exit code {STOPPED})")
         for sentence in result.still_held:
             self._voice.note(sentence)
+        if result.going_on:
+            self._voice.note(f"its first process has ended; {result.going_on} more of the job go on, unwatched")
 
     def _job_hands(self, job: Supervision) -> JobHands:
         if self._args.rehearse:
@@ -95,7 +101,8 @@ class Supervised:
             longest_gap_s=gap_s,
             signal=args.signal,
         )
-        return Rules(idle, stuck, args.idle_below, args.every)
+        to_the_end = any(then.always for then in self._thens)
+        return Rules(idle, stuck, args.idle_below, args.every, until_nobody_is_left=to_the_end)
 
 
 def prepare(args: argparse.Namespace, world: World, voice: Voice) -> Supervised:
@@ -106,5 +113,7 @@ def prepare(args: argparse.Namespace, world: World, voice: Voice) -> Supervised:
 def _why(line: str, result: Result) -> str:
     if result.stopped_because is not None:
         return f"{line} was stopped: {result.stopped_because}"
+    if result.would_be_stopped_because is not None:
+        return f"{line} would have been stopped: {result.would_be_stopped_because}"
     code = "unknown" if result.ended is None else result.ended.exit_code
     return f"{line} ended with exit code {code}"

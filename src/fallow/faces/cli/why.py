@@ -4,6 +4,7 @@ import argparse
 import json
 
 from fallow.core.activity import judge
+from fallow.core.errors import WrongUsage
 from fallow.core.holds import OneGpu, OneProcess
 from fallow.core.job import stretch_load
 from fallow.core.ports import Depth
@@ -44,8 +45,10 @@ def run(args: argparse.Namespace, world: World, voice: Voice) -> int:
             events = journal.last(f"gpu:{uuid}")
         case OneProcess(pid=pid):
             events = journal.last(f"pid:{pid}")
-        case _:
+        case None:
             events = journal.last(None)
+        case _:
+            raise WrongUsage(f"{args.subject!r} is neither a GPU nor a process; write: fallow why [GPU|PID]")
     journal.close()
     if args.json:
         print(json.dumps([_as_json(event) for event in events], indent=2))

@@ -1,0 +1,92 @@
+"""Real jobs on a real card, idle, hanging and working. Run by scripts/gpu-suite."""
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Fallow
+
+pytestmark = pytest.mark.gpu
+
+FAST = ("--warmup", "5s", "--every", "1s", "--grace", "5s")
+BEGIN = "import time, torch\na = torch.randn(4096, 4096, device='cuda', dtype=torch.bfloat16)\n"
+IDLES = BEGIN + "a @ a\ntorch.cuda.synchronize()\ntime.sleep(600)\n"
+# One thread spins for minutes: 100 % utilization, and nothing comes of it.
+HANGS = BEGIN + "torch.cuda.synchronize()\ntime.sleep(8)\ntorch.cuda._sleep(600 * 10**9)\ntorch.cuda.synchronize()\n"
+WORKS_A_LITTLE = BEGIN + (
+    "until = time.monotonic() + 25\n"
+    "while time.monotonic() < until:\n"
+    "    began = time.monotonic()\n"
+    "    while time.monotonic() < began + 0.05:\n"
+    "        a @ a\n"
+    "        torch.cuda.synchronize()\n"
+    "    time.sleep(0.95)\n"
+)
+COPIES = (
+    "import time, torch\n"
+    "host = torch.empty(2**30, dtype=torch.uint8, pin_memory=True)\n"
+    "card = torch.empty(2**30, dtype=torch.uint8, device='cuda')\n"
+    "until = time.monotonic() + 25\n"
+    "while time.monotonic() < until:\n"
+    "    card.copy_(host, non_blocking=True)\n"
+    "    torch.cuda.synchronize()\n"
+)
+
+
+@pytest.fixture
+def real(fallow: Fallow) -> Fallow:
+    fallow.environ = {**os.environ, **fallow.environ}
+    return fallow
+
+
+def run(fallow: Fallow, program: str, *words: str) -> tuple[int, str]:
+    job = fallow.start("run", "--wait", "60s", *words, *FAST, "--", sys.executable, "-c", program)
+    _, err = job.communicate(timeout=100)
+    return job.returncode, err
+
+
+def test_a_job_that_idles_is_stopped_and_its_memory_is_back(
+    real: Fallow, report: Callable[[str, object], None]
+) -> None:
+    code, err = run(real, IDLES, "--idle-timeout", "8s")
+    assert code == 124, err
+    assert "still held" not in err
+    told = real("why", "0").stdout
+    assert "the memory of its GPUs is back" in told
+    report("a job that idles", err.strip().splitlines()[-1])
+
+
+def test_a_hang_at_full_utilization_is_stopped(real: Fallow, report: Callable[[str, object], None]) -> None:
+    code, err = run(real, HANGS, "--stuck-timeout", "15s", "--idle-timeout", "100s")
+    assert code == 124, err
+    assert "stuck" in err
+    report("a hang", err.strip().splitlines()[-1])
+
+
+@pytest.mark.parametrize(
+    "program", [WORKS_A_LITTLE, COPIES], ids=["works 5 % of each second", "copies from the host"]
+)
+def test_a_job_that_works_lives(real: Fallow, program: str) -> None:
+    code, err = run(real, program, "--idle-timeout", "8s", "--stuck-timeout", "8s")
+    assert code == 0, err
+
+
+def test_watching_a_card_costs_little(real: Fallow, report: Callable[[str, object], None]) -> None:
+    job = real.start("run", "--wait", "60s", "--idle-timeout", "1h", "--", sys.executable, "-c", f"print(1)\n{IDLES}")
+    assert job.stdout is not None
+    job.stdout.readline()
+    time.sleep(5)  # starting up is not what is measured
+    before = _cpu_s(job.pid)
+    time.sleep(10)  # the stretch that is measured
+    report("watching one card, of one core", f"{(_cpu_s(job.pid) - before) / 10:.3%}")
+    job.terminate()  # which is passed on to the job
+    job.communicate()
+
+
+def _cpu_s(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
