@@ -20,7 +20,7 @@ def parse_unless(text: str, world: World) -> Blocker:
     kind, _, rest = text.partition(":")
     match kind.strip(), rest.strip():
         case "users", rest:
-            return users(world, duration_s(rest) if rest else USER_IDLE_S)
+            return users(Terminals(world.clock), duration_s(rest) if rest else USER_IDLE_S)
         case "cpu", rest if rest:
             return Cpu(world, ratio(rest))
         case "net", rest if rest:
@@ -30,9 +30,8 @@ def parse_unless(text: str, world: World) -> Blocker:
     raise WrongUsage(f"{text!r} is no condition; write users, users:10m, cpu:20, net:1MB or process:NAME")
 
 
-def users(world: World, idle_s: float) -> Blocker:
+def users(terminals: Terminals, idle_s: float) -> Blocker:
     """Somebody is logged in and has touched their terminal lately."""
-    terminals = Terminals(world.clock)
 
     def ask() -> str | Unknown | None:
         people = terminals.people()
