@@ -3,46 +3,65 @@
 from collections.abc import Iterator
 
 from fallow.actuators.claims import CardFile
-from fallow.core.activity import judge
+from fallow.core.activity import Activity, Finding, judge
 from fallow.core.errors import FallowError
-from fallow.core.gpu import Gpu
+from fallow.core.gpu import Gpu, Snapshot
 from fallow.core.ports import Depth
 from fallow.core.promise import Claim
 from fallow.core.seen import SeenGpu, Sight, seen
 from fallow.core.unknown import Unknown
 from fallow.core.witness import Witness, witness
 from fallow.engine.world import World
+from fallow.policies import stuck
 
 _MISSED_LOOKS = 3  # a gap of so many ticks is not witnessed
+_STUCK_AFTER_S = 60.0  # a hang shorter than that may be a long kernel
 
 
 def look_once(world: World) -> Sight:
     """All GPUs now. Nobody was watching before, so no time is witnessed."""
-    return _sight(world, None, 0.0)
+    return _sight(world, None)
 
 
 def watch(world: World, every_s: float) -> Iterator[Sight]:
     """A sight every so often, with the witnessed time of each activity; the pace is kept against the clock."""
-    witnesses: dict[str, Witness] = {}
+    memory = _Memory(every_s * _MISSED_LOOKS)
     next_s = world.clock.monotonic_s()
     while True:
-        yield _sight(world, witnesses, every_s * _MISSED_LOOKS)
+        yield _sight(world, memory)
         now_s = world.clock.monotonic_s()
         next_s = max(next_s + every_s, now_s)
         world.clock.sleep(next_s - now_s)
 
 
-def _sight(world: World, witnesses: dict[str, Witness] | None, longest_gap_s: float) -> Sight:
+class _Memory:
+    """What a watcher remembers of each GPU from one look to the next: what it did, and whether it seems to hang."""
+
+    def __init__(self, longest_gap_s: float) -> None:
+        self._witnesses: dict[str, Witness] = {}
+        self._hangs: dict[str, stuck.State] = {}
+        self._gap_s = longest_gap_s
+        self._rules = stuck.StuckRules(_STUCK_AFTER_S, longest_gap_s=longest_gap_s)
+
+    def judge(self, gpu: Gpu, snapshot: Snapshot) -> tuple[Finding, float]:
+        """What the GPU does, and for how long that has been witnessed."""
+        finding = judge(gpu)
+        if isinstance(gpu.uuid, str):
+            before = self._hangs.get(gpu.uuid, stuck.State())
+            decision = stuck.step(before, snapshot, [gpu.uuid], self._rules)
+            self._hangs[gpu.uuid] = decision.state
+            if decision.verdict.finding == "stuck":
+                finding = Finding(Activity.STUCK, decision.verdict.because)
+        now = witness(self._witnesses.get(gpu.label), finding.activity, snapshot.at_s, self._gap_s)
+        self._witnesses[gpu.label] = now
+        return finding, now.seconds
+
+
+def _sight(world: World, memory: _Memory | None) -> Sight:
     snapshot = world.eyes.describe(world.eyes.look(Depth.LOOK))
     gpus: list[SeenGpu] = []
     for gpu in snapshot.gpus:
-        finding = judge(gpu)
-        for_s = None
-        if witnesses is not None:
-            before = witnesses.get(gpu.label)
-            now = witness(before, finding.activity, snapshot.at_s, longest_gap_s)
-            witnesses[gpu.label] = now
-            for_s = now.seconds
+        finding, for_s = (judge(gpu), None) if memory is None else memory.judge(gpu, snapshot)
         gpus.append(seen(gpu, finding, for_s, *_promised(world, gpu)))
     return Sight(snapshot.host, snapshot.simulated, snapshot.wall_s, tuple(gpus))
 
