@@ -170,8 +170,8 @@ def hand_over(environ: Mapping[str, str]) -> bool:
     taken = [one_hand_over(environ) for _ in range(HANDOVERS)]
     print(f"from the end of a job to the start of the next in line, {HANDOVERS} times")
     print(f"  median {statistics.median(taken) * 1000:.1f} ms, worst {max(taken) * 1000:.1f} ms")
-    kept = statistics.median(taken) * 1000 <= HANDOVER_LIMIT_MS
-    print(f"  promise: within {HANDOVER_LIMIT_MS:.0f} ms (median): {'kept' if kept else 'BROKEN'}")
+    kept = max(taken) * 1000 <= HANDOVER_LIMIT_MS
+    print(f"  promise: within {HANDOVER_LIMIT_MS:.0f} ms: {'kept' if kept else 'BROKEN'}\n")
     return kept
 
 
