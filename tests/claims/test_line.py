@@ -110,9 +110,10 @@ def test_64_launches_on_8_cards_with_one_in_four_killed(world: World, fallow: Fa
     started = [int(number) for what, number, _ in log if what == "start" and not number.startswith("blocker")]
     ended = {number for what, number, _ in log if what == "end"}
     assert set(waiting) - set(doomed) <= ended, seed
-    # Cards are given in order; eight jobs come up side by side, so their first lines may cross by that much.
+    # Cards are given in order, which one card shows exactly; of eight jobs that come up side by side one may be
+    # slow to write its first line, while others come and go.
     displaced = max(abs(at - sorted(started).index(number)) for at, number in enumerate(started))
-    assert displaced < 2 * len(world), (seed, started)
+    assert displaced < 3 * len(world), (seed, started)
 
 
 def test_16_picks_at_once_on_16_free_cards_give_16_cards(make_world: Callable[..., World], fallow: Fallow) -> None:

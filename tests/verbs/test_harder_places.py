@@ -86,6 +86,15 @@ def test_a_hold_in_a_folder_that_was_made_anew_binds(simulated: Fallow, tmp_path
     assert goes_on(watched)
 
 
+def test_holds_that_cannot_be_read_hold(simulated: Fallow, tmp_path: pathlib.Path) -> None:
+    watched = warned(simulated, "sleep", "600")
+    os.rename(tmp_path / "claims", tmp_path / "moved")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "claims").symlink_to("other")  # which fallow does not follow
+    assert goes_on(watched)
+    assert watched.poll() is None
+
+
 def test_a_card_that_is_split_can_be_held_as_a_whole(make_world: Callable[..., World], fallow: Fallow) -> None:
     world = make_world(cards=2)
     world[1].mig = [MigInstance(), MigInstance()]

@@ -39,8 +39,12 @@ class HoldFolder:
     def active(self, wall_s: float) -> list[Hold]:
         """Those that last; what is over is cleared away where we may."""
         found: list[Hold] = []
-        self._folder.refresh()
-        for number in sorted(self._numbers()):
+        try:
+            self._folder.refresh()
+            numbers = self._numbers()
+        except (NotPermitted, OSError) as error:
+            return [Hold(0, Everything(), math.inf, f"the holds cannot be read: {error}", "somebody")]
+        for number in sorted(numbers):
             hold = self._read(number)
             if hold is None:
                 continue

@@ -60,7 +60,8 @@ class Choice:
 def eligible(gpu: Gpu, wanted: Wanted) -> bool:
     """Whether this GPU could ever do, whatever happens on it now: only in such lines may a launch stand."""
     large_enough = isinstance(gpu.memory, Unknown) or gpu.memory.total_bytes >= wanted.min_free_bytes
-    return _wrong_name(gpu, wanted) is None and large_enough
+    right_name = isinstance(gpu.name, Unknown) or _wrong_name(gpu, wanted) is None
+    return large_enough and right_name  # what is not known now may turn out to fit
 
 
 def depth_needed(wanted: Wanted) -> Depth:
