@@ -14,8 +14,7 @@ from fallow.core.units import duration_for_people
 from fallow.core.value import value
 from fallow.core.verdicts import Evidence, Verdict
 
-_KEPT_ROWS = 20_000
-_TRIM_EVERY = 500
+_MOST_ROWS = 20_000
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS event (
     id INTEGER PRIMARY KEY, at REAL NOT NULL, kind TEXT NOT NULL, subject TEXT NOT NULL,
@@ -46,10 +45,13 @@ class Event:
 class Journal:
     """The journal of one user on this machine."""
 
-    def __init__(self, folder: str, wall_s: Callable[[], float], tell: Callable[[str], None]) -> None:
+    def __init__(
+        self, folder: str, wall_s: Callable[[], float], tell: Callable[[str], None], most_rows: int = _MOST_ROWS
+    ) -> None:
         """`tell` gets the one sentence that says why nothing is kept, if nothing can be."""
         self._wall_s = wall_s
         self._tell = tell
+        self._most_rows = most_rows
         self._rows = 0
         self._database: sqlite3.Connection | None = None
         try:
@@ -114,15 +116,15 @@ class Journal:
                 about = [(key, cursor.lastrowid) for key in set(keys)]
                 self._database.executemany("INSERT INTO about VALUES (?, ?)", about)
             self._rows += 1
-            if self._rows % _TRIM_EVERY == 0:
+            if self._rows % (1 + self._most_rows // 40) == 0:
                 self._trim()
         except sqlite3.Error as error:
             self._give_up(f"the journal cannot be written any more: {error}")
 
     def _trim(self) -> None:
         oldest = "(SELECT max(id) FROM event) - ?"
-        self._run(f"DELETE FROM about WHERE event < {oldest}", (_KEPT_ROWS,))  # noqa: S608  no part from outside
-        self._run(f"DELETE FROM event WHERE id < {oldest}", (_KEPT_ROWS,))  # noqa: S608  the same
+        self._run(f"DELETE FROM about WHERE event < {oldest}", (self._most_rows,))  # noqa: S608  no part from outside
+        self._run(f"DELETE FROM event WHERE id < {oldest}", (self._most_rows,))  # noqa: S608  the same
 
     def _run(self, statement: str, values: tuple[object, ...]) -> None:
         if self._database is not None:
