@@ -1,7 +1,6 @@
 """A job that works is never stopped, whatever the driver answers; one that idles is, when its time has come."""
 
 import json
-import os
 import pathlib
 import subprocess
 import sys
@@ -179,8 +178,3 @@ def test_copies_at_full_utilization_are_no_hang(quiet: tuple[World, Resident]) -
         [copy], seconds=60.0, timeout_s=50.0, stuck_s=12.0, every_s=4.0, pauses=[8.0], real_pause_s=0.25
     )
     assert answer["asked_at_s"] == []
-
-
-def test_a_job_of_this_very_process_is_one_that_the_driver_lists(quiet: tuple[World, Resident]) -> None:
-    world, resident = quiet
-    assert world[0].compute[0].pid == resident.pid != os.getpid()

@@ -6,8 +6,6 @@ import pathlib
 import subprocess
 import sys
 
-import pytest
-
 from tests.standin import MigInstance, Process, World
 
 
@@ -21,7 +19,6 @@ def _load(world: World) -> None:
 
 
 def test_gpustat_reads_every_card(world: World, library: pathlib.Path) -> None:
-    pytest.importorskip("gpustat")
     _load(world)
     done = subprocess.run(
         [sys.executable, "-m", "gpustat", "--json"],
@@ -61,7 +58,6 @@ print(json.dumps(shown))
 
 
 def test_nvitop_reads_every_card(world: World, library: pathlib.Path) -> None:
-    pytest.importorskip("nvitop")
     _load(world)
     world[7].mig = [MigInstance(uuid="MIG-x", gpu_instance=4), None]
     done = subprocess.run(

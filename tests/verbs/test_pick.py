@@ -102,6 +102,15 @@ def test_an_outer_cuda_visible_devices_binds(world: World, fallow: Fallow, outer
     assert fallow("pick", CUDA_VISIBLE_DEVICES=value).stdout == expected
 
 
+def test_indices_on_a_machine_with_several_models_are_told_how_they_are_read(world: World, fallow: Fallow) -> None:
+    assert fallow("pick", CUDA_VISIBLE_DEVICES="3").stderr == "", "all cards are alike"
+    world[0].name = "NVIDIA A100-SXM4-80GB"
+    assert "read in PCI order" in fallow("pick", CUDA_VISIBLE_DEVICES="3").stderr
+    assert "read in PCI order" in fallow("run", "--", "true", CUDA_VISIBLE_DEVICES="4").stderr
+    assert fallow("pick", CUDA_VISIBLE_DEVICES="5", CUDA_DEVICE_ORDER="PCI_BUS_ID").stderr == ""
+    assert fallow("pick", CUDA_VISIBLE_DEVICES=world[6].uuid).stderr == ""
+
+
 @pytest.mark.parametrize("outer", ["", "-1", "NoDevFiles", "99"])
 def test_an_outer_cuda_visible_devices_that_hides_all_leaves_none(world: World, fallow: Fallow, outer: str) -> None:
     done = fallow("pick", "--wait", CUDA_VISIBLE_DEVICES=outer)

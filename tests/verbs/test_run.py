@@ -108,8 +108,8 @@ def test_ctrl_c_while_waiting_leaves_the_line(simulated: Fallow) -> None:
     assert simulated("run", "--", "true").returncode == 0
 
 
-def test_a_foreign_process_that_comes_between_look_and_claim_is_seen(world: World, fallow: Fallow) -> None:
-    """Every claim is followed by another look: the number of looks says so."""
+def test_every_claim_is_followed_by_another_look(world: World, fallow: Fallow) -> None:
+    """Who comes between the first look and the claim is seen by the second."""
     before = world.calls("nvmlDeviceGetMemoryInfo")
     assert fallow("run", "--", "true").returncode == 0
     looks = (world.calls("nvmlDeviceGetMemoryInfo") - before) / len(world)

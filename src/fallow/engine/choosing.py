@@ -8,7 +8,7 @@ from fallow.actuators.line import promises
 from fallow.core.errors import NotEnoughGpus, WrongUsage
 from fallow.core.gpu import Gpu, Snapshot
 from fallow.core.ports import Links
-from fallow.core.selection import select, visible
+from fallow.core.selection import names_by_index, select, visible
 from fallow.core.units import bytes_for_people, duration_for_people, shortened
 from fallow.core.unknown import Unknown
 from fallow.core.value import value
@@ -58,6 +58,7 @@ def pick(world: World, request: Request, tell: Callable[[str], None] = lambda _:
     deadline_s = world.clock.monotonic_s() + (request.wait_s or 0.0)
     while True:
         snapshot = world.eyes.look(depth_needed(request.wanted))
+        tell_of_indices(world, snapshot, tell)
         allowed = candidates(snapshot, request, world.visible_devices)
         links = links_that_matter(world, allowed.gpus, request.wanted)
         with gate(world.folder, world.clock.monotonic_s, world.clock.sleep):
@@ -80,6 +81,14 @@ def pick(world: World, request: Request, tell: Callable[[str], None] = lambda _:
             raise not_enough(world, snapshot, request, allowed, choice)
         tell(f"waiting for {_gpus(request.wanted.count)}")
         world.clock.sleep(min(_LOOK_AGAIN_S, left_s))
+
+
+def tell_of_indices(world: World, snapshot: Snapshot, tell: Callable[[str], None]) -> None:
+    """On a machine with several models CUDA counts its cards fastest first, unless it is told otherwise."""
+    models = {gpu.name for gpu in snapshot.gpus if isinstance(gpu.name, str)}
+    in_pci_order = world.environ.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID"
+    if len(models) > 1 and not in_pci_order and names_by_index(world.visible_devices or ""):
+        tell("CUDA_VISIBLE_DEVICES has indices, which are read in PCI order here; CUDA_DEVICE_ORDER says otherwise")
 
 
 def links_that_matter(world: World, gpus: Sequence[Gpu], wanted: Wanted) -> Links:

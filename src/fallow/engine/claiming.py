@@ -8,7 +8,7 @@ from fallow.core.errors import NotEnoughGpus
 from fallow.core.gpu import Gpu
 from fallow.core.promise import Claim, Promises
 from fallow.core.value import replace, value
-from fallow.engine.choosing import Request, candidates, links_that_matter, not_enough
+from fallow.engine.choosing import Request, candidates, links_that_matter, not_enough, tell_of_indices
 from fallow.engine.world import World
 from fallow.policies.pick import Choice, choose, depth_needed, eligible, refusal
 
@@ -126,6 +126,7 @@ def _end(claims: list[HeldClaim]) -> None:
 def claim(world: World, request: Request, *, pid: int, command: str | None, tell: Callable[[str], None]) -> Claimed:
     """The GPUs, claimed; waits in line if the request says so, in order of arrival."""
     launch = _Launch(world, request, command, pid)
+    tell_of_indices(world, launch.snapshot, tell)
     try:
         return _at_once(launch) if request.wait_s is None else _in_line(launch, tell)
     finally:

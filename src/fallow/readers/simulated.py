@@ -17,7 +17,6 @@ from fallow.core.unknown import NOT_ASKED, Unknown
 from fallow.core.value import replace, value
 from fallow.readers.proc import TICKS_PER_S, Proc, Stat
 
-DEFAULT = "8xH100"
 _GIB = 2**30
 _MODELS = {
     "H200": ("NVIDIA H200", 141),
