@@ -86,14 +86,16 @@ class Machine:
         self.world = World({"FALLOW_CLAIM_DIR": str(folder / "claims")}, clock=self.clock)
         self.power = RecordingPower(self.clock)
 
-    def guard(self, script: Script, blockers: Sequence[Blocker] = (), until_s: float = 2000.0) -> float | None:
+    def guard(
+        self, script: Script, blockers: Sequence[Blocker] = (), until_s: float = 2000.0, gpus: str | None = None
+    ) -> float | None:
         """When it acts, in seconds after its start; None if it does not."""
         began_s = self.clock.now_s
         self.world.eyes = ScriptedEyes(self.clock, script, until_s)
         hands = Hands(self.power, None, Helpers(self.clock.monotonic_s))  # type: ignore[arg-type]
         rules = GuardRules((PowerOff(),), arm_for_s=10.0, idle_for_s=300.0, countdown_s=60.0)
         journal = Journal(str(self.folder), self.clock.wall_s, lambda _: None)
-        guarding = Guarding(self.world, rules, hands, journal, lambda _: None, blockers=blockers)
+        guarding = Guarding(self.world, rules, hands, journal, lambda _: None, gpus=gpus, blockers=blockers)
         try:
             guarding.run(every_s=1.0)
         except TimeIsUp:
@@ -182,6 +184,14 @@ def test_a_cpu_and_a_network_at_work_speak_against_it(machine: Machine) -> None:
     assert all(isinstance(answer, Unknown) for answer in at(0, 100, 0)), "one look is nothing to compare with"
     assert at(10, 200, 500_000) == (None, None)
     assert at(60, 300, 3_000_000) == ("the CPU is at 50%", "the network moves 2.4 MiB/s")
+
+
+def test_a_card_that_is_not_there_any_more_keeps_the_machine_on(machine: Machine) -> None:
+    def script(passed_s: float) -> list[Gpu]:
+        cards = works_then_rests(passed_s)
+        return cards if passed_s < WORK_S else cards[:7]
+
+    assert machine.guard(script, until_s=10_000.0, gpus="0,7") is None
 
 
 def test_a_card_that_cannot_be_read_keeps_the_machine_on(machine: Machine) -> None:

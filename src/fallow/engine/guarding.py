@@ -2,6 +2,7 @@
 
 import signal
 from collections.abc import Callable, Sequence
+from typing import assert_never
 
 from fallow.actuators.job_tree import JobTree
 from fallow.actuators.processes import untouchable
@@ -99,13 +100,12 @@ class Guarding:
                 clock.sleep(every_s)
         finally:
             if self._state.phase in (guard.Phase.COUNTDOWN, guard.Phase.ACTING):
-                self._hands.power.announce("called off: the guard was ended")
+                self._announce_to_terminals("called off: the guard was ended")
 
     def _has_acted(self) -> bool:
         """One tick; whether it was the last."""
         snapshot = self._world.eyes.look(Depth.WATCH)
-        watched = self._watched(snapshot)
-        loads = {gpu.label: stretch_load(gpu) for gpu in watched}
+        watched, loads = self._loads(snapshot)
         blockers: list[str | Unknown] = []
         for blocker in self._blockers:
             why = blocker()
@@ -124,6 +124,14 @@ class Guarding:
             self._follow(before, guard.came_of(before, outcome, self._rules), watched, snapshot.at_s)
         return self._state.phase is guard.Phase.ACTED
 
+    def _loads(self, snapshot: Snapshot) -> tuple[tuple[Gpu, ...], guard.Loads]:
+        """What is watched, and how much ran on it. A GPU that was there and is not any more is unknown, not quiet."""
+        try:
+            watched = self._watched(snapshot)
+        except WrongUsage as error:
+            return (), {str(self._gpus): Unknown(str(error))}
+        return watched, {gpu.label: stretch_load(gpu) for gpu in watched}
+
     def _follow(self, before: guard.State, decision: guard.Decision, watched: Sequence[Gpu], at_s: float) -> None:
         self._state = decision.state
         self._tell_pause(decision.because)
@@ -139,10 +147,12 @@ class Guarding:
                     self._announce(because, in_s, keys)
                 case CallOff(because=because):
                     self._journal.action("guard", in_words(action), because, keys)
-                    self._hands.power.announce(f"called off: {because}")
+                    self._announce_to_terminals(f"called off: {because}")
                     self._tell(f"called off: {because}")
                 case EndGuard() | SendSignal() | RunCommand() | Notify() | PowerOff() | Reboot():
                     self._outcome = self._do(action, self._touched(watched), at_s, keys)
+                case _:
+                    assert_never(action)
 
     def _tell_pause(self, because: str) -> None:
         """A guard that cannot see says so, once, and when it can again."""
@@ -155,9 +165,13 @@ class Guarding:
         deeds = ", then ".join(in_words(deed) for deed in self._rules.deeds)
         text = f"{because}: about to {deeds} in {duration_for_people(in_s)}. To prevent it: fallow hold --for 1h"
         self._journal.action("guard", f"announce: {deeds}", because, keys)
-        outcome = self._hands.power.announce(text) if touches_machine(self._rules.deeds) else Outcome(True, text)
+        outcome = self._announce_to_terminals(text)
         self._journal.outcome("guard", f"announce: {deeds}", outcome.words, keys)
         self._tell(text)
+
+    def _announce_to_terminals(self, text: str) -> Outcome:
+        """Only what ends the work of everybody is everybody's business."""
+        return self._hands.power.announce(text) if touches_machine(self._rules.deeds) else Outcome(True, text)
 
     def _do(self, deed: Deed, touched: Touched, at_s: float, keys: list[str]) -> Outcome:
         words = in_words(deed)
