@@ -156,7 +156,7 @@ class _LookAtCard:
         self._read_history(ask, device, facts)
 
     def _read_history(self, ask: nvml.Ask, device: _Device, facts: dict[str, Any]) -> None:
-        """The driver's samples, 2.5 ms a call on an H200: only where somebody is there and counters leave doubt."""
+        """The driver's samples, 3 ms a call on an H200: only where somebody is there and counters leave doubt."""
         holders = facts["holders"]
         if not isinstance(holders, Unknown) and not holders:
             facts["recent"] = _NOBODY_THERE
