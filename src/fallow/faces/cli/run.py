@@ -26,8 +26,8 @@ def parser(parents: list[argparse.ArgumentParser]) -> Parser:
     """The options of run."""
     made = Parser(
         "fallow run",
-        "Claim idle GPUs and run CMD on them. The kernel ends the claim with the last process of the job that kept it,\n"
-        "however it dies.\n"
+        "Claim idle GPUs and run CMD on them. The kernel ends the claim with the last process of the job that\n"
+        "kept it, however it dies.\n"
         "CMD keeps this terminal, environment, signals and exit code. With a timeout or --then fallow stays beside\n"
         "it; without, it becomes CMD, so that nothing stands between.",
         EXAMPLES,
