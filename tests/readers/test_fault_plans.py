@@ -152,9 +152,14 @@ def lost(plan: list[Fault]) -> set[int]:
 
 def unfit(plan: list[Fault]) -> set[int]:
     bad: set[int] = set()
+    answered: set[tuple[str, int]] = set()
     for function, card, what in plan:
+        if (function, card) in answered:
+            continue  # the first fault that answers a call is the one that is met
         code = what.get("error", 0)
         hangs = what.get("never", False)
+        if code:
+            answered.add((function, card))
         if function in ONLY_IN_A_LOOK or function in ON_NO_CARD or not (code or hangs):
             continue
         absent = code in (NOT_SUPPORTED, FUNCTION_NOT_FOUND)
