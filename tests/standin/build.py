@@ -10,7 +10,7 @@ SONAME = "libnvidia-ml.so.1"
 CUDA_SONAME = "libcuda.so.1"
 
 _HERE = pathlib.Path(__file__).resolve().parent
-_FLAGS = "-std=c11 -O2 -Wall -Wextra -Werror -shared -fPIC -pthread -fvisibility=hidden".split()
+_FLAGS = ["-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-pthread", "-fvisibility=hidden"]
 _SHARED = (_HERE / "holders.c", _HERE / "faults.c")  # who holds a card and what goes wrong is the same in both
 _SOURCES = {SONAME: sorted(_HERE.glob("*.c")), CUDA_SONAME: [*sorted(_HERE.glob("cuda/*.c")), *_SHARED]}
 

@@ -114,7 +114,7 @@ class World:
         return {"LD_LIBRARY_PATH": search, "FALLOW_STANDIN_WORLD": str(self.path.resolve())}
 
     def nodes(self, folder: pathlib.Path) -> dict[str, str]:
-        """Make a node for each card in a folder, and the variable that makes CUDA open them there, as it opens /dev's."""
+        """Make a node for each card in a folder; under this variable CUDA opens them, as it does those of /dev."""
         folder.mkdir(exist_ok=True)
         for card in self:
             (folder / f"nvidia{card.minor}").touch()
