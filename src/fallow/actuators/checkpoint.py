@@ -19,7 +19,8 @@ _STATES: dict[int, State] = {0: "running", 1: "locked", 2: "checkpointed", 3: "f
 _NEEDS = 12080  # CUDA 12.8, which drivers speak from 570 on
 _OK = 0
 _TIMED_OUT = "CUDA_ERROR_NOT_READY"
-_NO_SUCH = ("CUDA_ERROR_INVALID_VALUE", "CUDA_ERROR_NOT_INITIALIZED", "CUDA_ERROR_NOT_FOUND")
+# A process that has not begun CUDA, and one that is not there.
+_NO_SUCH = ("CUDA_ERROR_NOT_INITIALIZED", "CUDA_ERROR_OPERATING_SYSTEM", "CUDA_ERROR_INVALID_VALUE")
 
 
 class CheckpointFailed(FallowError):

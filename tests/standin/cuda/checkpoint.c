@@ -11,7 +11,7 @@ static result find(const char *function, int pid, struct cuda_process **process)
         *process = there;
         return OK;
     }
-    return INVALID_VALUE;
+    return pid > 0 && birth_of((uint32_t)pid) != 0 ? NOT_INITIALIZED : OPERATING_SYSTEM;
 }
 
 static result move(struct cuda_process *process, uint32_t from, uint32_t to)
