@@ -80,6 +80,24 @@ def start_helper(path: str, command: Sequence[str], environ: Mapping[str, str], 
         raise _failure(path, error) from None
 
 
+def start_burner(path: str, command: Sequence[str], environ: Mapping[str, str], output: int, line: int) -> int:
+    """Start the process that loads a card, in our process group; its pid. It finds `line` as descriptor 3.
+
+    What is sent to our group reaches it without us: it must hear at once that it shall leave.
+    """
+    actions = [
+        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+        (os.POSIX_SPAWN_DUP2, output, 1),
+        *((os.POSIX_SPAWN_CLOSE, fd) for fd in _meant_for_the_job()),
+        (os.POSIX_SPAWN_DUP2, line, 3),
+    ]
+    _keep_the_ends_of_children()
+    try:
+        return os.posix_spawn(path, list(command), environ, file_actions=actions, setsigdef=_IGNORED_BY_PYTHON)
+    except OSError as error:
+        raise _failure(path, error) from None
+
+
 def start_keeper(
     path: str, command: Sequence[str], environ: Mapping[str, str], outputs: tuple[int, int], line: int
 ) -> int:

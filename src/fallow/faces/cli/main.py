@@ -19,6 +19,7 @@ VERBS = {
     "pick": "idle GPUs, printed for a shell",
     "run": "claim idle GPUs and run a command on them; stop it if it idles or hangs",
     "guard": "wait for work, then for its end, then act: end, signal, command, shutdown, reboot",
+    "burn": "a built-in load: hold memory, keep GPUs warm, or test them hard and check their sums",
     "fill": "run a command on idle GPUs; give them back at the first sign of anybody",
     "hold": "leave this alone until then",
     "why": "the evidence for the last verdict on a GPU or a process",
