@@ -49,7 +49,7 @@ class LetGo(Exception):
 
 
 class Work(Protocol):
-    """A load on its way. `let_go` comes from another thread, at any time, also before `begin` has ended."""
+    """A load on its way: one thread begins and steps; `let_go` comes from another, even while that one begins."""
 
     def begin(self) -> None:
         """Take the memory and make ready; LetGo if somebody has let go meanwhile."""
