@@ -196,6 +196,14 @@ class World:
         """Where a process of the stand-in libcuda is: 0 running, 1 locked, 2 checkpointed; None: it has none."""
         return next((int(entry.state) for entry in self._raw.cuda if entry.pid == pid), None)
 
+    def cuda_memory(self, card: int) -> dict[int, int]:
+        """What each living process holds of a card through the stand-in libcuda, by pid."""
+        return {
+            int(entry.pid): int(entry.memory[card])
+            for entry in self._raw.cuda
+            if entry.pid and entry.contexts[card] and entry.state != 2 and _is_alive(entry.pid, entry.pid)
+        }
+
     def spoil(self, card: int, words: int = 1) -> None:
         """Let words of a card's memory go bad, once, at its next kernel that reads or computes."""
         self._raw.bad_words[card] = words
