@@ -1,6 +1,7 @@
 """Loads a card in this process, flips a bit of its memory behind the load's back, and prints what the load found.
 
-`python -m tests.gpu.flipping hold|matmul`: the wrong words before and after. `leaving`: how long letting go took.
+`python -m tests.gpu.flipping hold|matmul BYTES`: the wrong words before and after. `leaving`: the time to let go.
+`kinds`: the wrong words and the rate of each kind of product, also of those that older cards are given.
 """
 
 import ctypes
@@ -11,8 +12,12 @@ import time
 
 from cuda.bindings import driver
 
-from fallow.workloads.loads import CudaWork
-from fallow.workloads.work import Ask, Load
+from fallow.workloads.bench import Bench
+from fallow.workloads.cuda import Card
+from fallow.workloads.loads import CudaWork, Products
+from fallow.workloads.memory import Held
+from fallow.workloads.products import best
+from fallow.workloads.work import Ask, Load, Tally
 
 SOME_STEPS = 8
 WORKS_FOR_S = 0.5
@@ -43,6 +48,22 @@ def wrong_words(load: Load) -> dict[str, int]:
     return {"before": before, "after": work.tally().wrong_words, "held_bytes": work.tally().held_bytes}
 
 
+def kinds() -> dict[str, tuple[int, float]]:
+    """Each kind of product, checked against itself."""
+    found = {}
+    for capability in ((8, 0), (7, 5), (7, 0)):
+        card = Card()
+        held = Held(card)
+        bench = Bench(card, held, best(capability))
+        products, done, began = Products(bench, 2**30, verify=True), Tally(), time.perf_counter()
+        for _ in range(100):
+            done = products.go_on(done)
+        card.wait()
+        found[bench.product.name] = (bench.wrong_words(), done.flop / (time.perf_counter() - began))
+        held.give_back()
+    return found
+
+
 def letting_go_s() -> float:
     """Letting go of most of a card's memory while another thread works it flat out."""
     work = CudaWork(Ask(Load.MATMUL, verify=False, memory_share=0.88))
@@ -66,5 +87,15 @@ def letting_go_s() -> float:
     return took_s
 
 
+def main() -> object:
+    match sys.argv[1]:
+        case "leaving":
+            return letting_go_s()
+        case "kinds":
+            return kinds()
+        case load:
+            return wrong_words(Load(load))
+
+
 if __name__ == "__main__":
-    print(json.dumps(letting_go_s() if sys.argv[1] == "leaving" else wrong_words(Load(sys.argv[1]))))
+    print(json.dumps(main()))

@@ -136,6 +136,14 @@ def test_verify_finds_an_operand_that_was_flipped(real: Fallow) -> None:
     assert found["after"] > 0
 
 
+def test_the_products_for_older_cards_are_right_too(real: Fallow, report: Report) -> None:
+    found = flipping(real, "kinds")
+    assert set(found) == {"bf16", "f16", "f32"}
+    assert all(wrong == 0 for wrong, _ in found.values())
+    rates = ", ".join(f"{name} {rate / 1e12:.0f}" for name, (_, rate) in found.items())
+    report("each kind of product", f"{rates} TFLOP/s")
+
+
 def test_letting_go_does_not_wait_for_the_thread_that_works(real: Fallow, report: Report) -> None:
     took_s = flipping(real, "leaving")
     report("letting go of 88 % under full load", f"{took_s * 1000:.0f} ms")

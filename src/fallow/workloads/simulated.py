@@ -21,7 +21,7 @@ class SimulatedWork:
         self._wanted = ask.wanted(free_bytes) // SIMULATED_SCALE
         self._stop = threading.Event()
         self._lock = threading.Lock()
-        self._chunks: list[mmap.mmap] = []
+        self.chunks: list[mmap.mmap] = []
         self._digests: list[bytes] = []
         self._turn = 0
         self._wrong = 0
@@ -37,7 +37,7 @@ class SimulatedWork:
                     raise LetGo
                 chunk = mmap.mmap(-1, size)
                 chunk[:] = pattern[:size]
-                self._chunks.append(chunk)
+                self.chunks.append(chunk)
                 self._digests.append(hashlib.sha256(chunk).digest())
 
     def step(self) -> None:
@@ -52,21 +52,21 @@ class SimulatedWork:
         """Give the memory back."""
         self._stop.set()
         with self._lock:
-            while self._chunks:
-                self._chunks.pop().close()
+            while self.chunks:
+                self.chunks.pop().close()
 
     def tally(self) -> Tally:
         """What was done so far; a simulated card has no rate worth telling."""
-        held = sum(len(chunk) for chunk in self._chunks)
+        held = sum(len(chunk) for chunk in self.chunks)
         return Tally(held_bytes=held, wrong_words=self._wrong, checked_bytes=self._checked)
 
     def _work(self) -> None:
         """Compute over the next chunk, without keeping other threads from running; and check it, if that is asked."""
         with self._lock:
-            if not self._chunks:
+            if not self.chunks:
                 return
-            number = self._turn % len(self._chunks)
-            chunk = self._chunks[number]
+            number = self._turn % len(self.chunks)
+            chunk = self.chunks[number]
             digest = hashlib.sha256(chunk).digest()
             if self._ask.verify:
                 self._checked += len(chunk)
