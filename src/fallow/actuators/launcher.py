@@ -86,10 +86,10 @@ def start_burner(path: str, command: Sequence[str], environ: Mapping[str, str], 
     What is sent to our group reaches it without us: it must hear at once that it shall leave.
     """
     actions = [
-        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
         (os.POSIX_SPAWN_DUP2, output, 1),
         *((os.POSIX_SPAWN_CLOSE, fd) for fd in _meant_for_the_job()),
         (os.POSIX_SPAWN_DUP2, line, 3),
+        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),  # last: without a stdin, one of the pipes may be 0
     ]
     _keep_the_ends_of_children()
     try:

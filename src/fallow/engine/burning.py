@@ -27,6 +27,7 @@ from fallow.workloads.work import Ask, Tally
 
 _LOOK_EVERY_S = 1.0
 _LEAVES_WITHIN_S = 10.0
+_AT_ONCE_S = 1.0  # signals that come together, as SIGTERM and SIGHUP from a service manager, are one question
 _KILL = 9
 
 
@@ -207,7 +208,7 @@ def _plan(gpu: Gpu, request: BurnRequest, *, simulated: bool) -> str:
 def burn(world: World, request: BurnRequest, show: Callable[[Sequence[Burned]], None]) -> Burning:
     """Load the cards until their time is over or somebody asks us to leave; what came of it, card by card."""
     asked = Asked()
-    snapshot = world.eyes.look(Depth.LOOK)
+    snapshot = world.eyes.look(Depth.GLANCE)
     cards = _chosen(snapshot.gpus, request.gpus, world.visible_devices)
     burners = [_Burner(world, gpu, request, simulated=snapshot.simulated) for gpu in cards]
     _Watch(world, burners, asked, show).until_all_have_left()
@@ -236,7 +237,7 @@ class _Watch:
         self._burners = burners
         self._asked = asked
         self._show = show
-        self._times_asked = 0
+        self._asked_s: float | None = None
         self._kill_at_s: float | None = None
 
     def until_all_have_left(self) -> None:
@@ -266,15 +267,16 @@ class _Watch:
 
     def _leave(self, running: Sequence[_Burner]) -> None:
         """Asked once, they are asked; asked again, they must."""
-        signals = self._asked.fetch()
-        if not signals:
+        if not self._asked.fetch():
             return
-        for burner in running:
-            burner.ask_to_leave()
-        again = self._times_asked > 0 or signals > 1
-        self._times_asked += signals
-        patience_s = 0.0 if again else _LEAVES_WITHIN_S
-        self._kill_at_s = self._world.clock.monotonic_s() + patience_s
+        now_s = self._world.clock.monotonic_s()
+        if self._asked_s is None:
+            self._asked_s = now_s
+            self._kill_at_s = now_s + _LEAVES_WITHIN_S
+            for burner in running:
+                burner.ask_to_leave()
+        elif now_s - self._asked_s >= _AT_ONCE_S:
+            self._kill_at_s = now_s
 
     def _kill(self, running: Sequence[_Burner]) -> None:
         for burner in running:
