@@ -49,7 +49,7 @@ class Field:
         self._cards: dict[str, CardFile] = {}
         self._marks: list[FillMark] = []
         self._blocked = False
-        self._leaving_since_s = 0.0
+        self._leaving_since_s, self._left_because = 0.0, ""
 
     @property
     def filled(self) -> bool:
@@ -129,7 +129,7 @@ class Field:
             case _:
                 assert_never(action)
         if isinstance(action, Ask | Suspend) or (isinstance(action, Insist) and self.state.since_s == at_s):
-            self._leaving_since_s = at_s
+            self._leaving_since_s, self._left_because = at_s, action.because
             self.yields += 1
         self._journal.action(self._subject, type(action).__name__.lower(), action.because, self._keys)
 
@@ -179,7 +179,7 @@ class Field:
             self._tell(f"giving it back: {decision.because}")
         elif before.phase is Phase.YIELDING:
             outcome = f"given back after {_short((state.at_s or 0.0) - self._leaving_since_s)}: {decision.because}"
-            self._journal.outcome(self._subject, "yield", outcome, self._keys)
+            self._journal.outcome(self._subject, "yield", f"{outcome}; because {self._left_because}", self._keys)
             self._tell(outcome)
         elif state.phase is Phase.BACKOFF and state.failures == 1:
             self._tell(f"the filler {decision.because.removeprefix('it ')}; further ends are not told")
