@@ -1,4 +1,4 @@
-"""As much of nvidia-smi as the older tools ask for, from the driver: `--query-gpu=… --format=csv,noheader,nounits`."""
+"""As much of nvidia-smi as older tools ask for: `--query-gpu=… --format=csv,noheader,nounits`, from the driver."""
 
 import sys
 
