@@ -23,13 +23,14 @@ VERBS = {
     "fill": "run a command on idle GPUs; give them back at the first sign of anybody",
     "hold": "leave this alone until then",
     "why": "the evidence for the last verdict on a GPU or a process",
+    "compat": "the command line of an older tool: gpu_idle_timeout, gpu_sentinel, gpuselect",
 }
 _EXAMPLES = """\
   fallow status
   fallow run -- python train.py
   fallow pick --help"""
-_TAKE_COMMAND = ("run", "fill")
-_WITHOUT_RESULT = ("run", "guard", "fill")  # what they print is not theirs
+_TAKE_COMMAND = ("run", "fill", "compat")
+_WITHOUT_RESULT = ("run", "guard", "fill", "compat")  # what they print is not theirs
 _KILLED_BY = 128
 _SIGPIPE = 13
 _CANNOT_PRINT = (errno.EBADF, errno.ENOSPC, errno.EIO, errno.EFBIG)
@@ -100,16 +101,25 @@ def _main(argv: list[str], voice: Voice) -> int:
 def _split(argv: list[str]) -> tuple[list[str], str | None, list[str], list[str] | None]:
     """Options before the verb, the verb, its own words, and the command behind `--`."""
     command = None
-    if "--" in argv:
+    at = _next_word(argv, 0)
+    if argv[at : at + 1] == ["compat"]:
+        at = _next_word(argv, at + 1) + 1  # behind the tool's name all is the tool's
+        argv, command = argv[:at], argv[at:]
+    elif "--" in argv:
         at = argv.index("--")
         argv, command = argv[:at], argv[at + 1 :]
     # A bare --simulate must not swallow the word behind it.
     words = [f"--simulate={SIMULATE_DEFAULT}" if word == "--simulate" else word for word in argv]
-    at = 0
-    while at < len(words) and words[at].startswith("-"):
-        at += 2 if words[at] == "--log-format" else 1
+    at = _next_word(words, 0)
     verb = words[at] if at < len(words) else None
     return words[:at], verb, words[at + 1 :], command
+
+
+def _next_word(words: list[str], at: int) -> int:
+    """Where the options end that begin there."""
+    while at < len(words) and words[at].startswith("-") and words[at] != "--":
+        at += 2 if words[at] == "--log-format" else 1
+    return at
 
 
 def _without_verb(options: list[str], shared: argparse.ArgumentParser) -> int:
