@@ -15,6 +15,7 @@ from fallow.engine.config.positions import Path
 from fallow.engine.config.section import Section
 
 _OF_A_KEY = "[key]"  # how pydantic marks that the key of a pair is wrong, and not its value
+_NEARLY_THE_SAME, _ALIKE = 0.85, 0.6
 _ELSEWHERE = {
     "each": "leave it out: without together = true there is one process on each card",
     "attach": "no process can be named in a file; use fallow guard --attach PID",
@@ -74,18 +75,20 @@ def _unknown_key(path: Path) -> tuple[str, str]:
         return "there is no such section", _did_you_mean(word, SECTIONS) or belongs
     section = SECTIONS[str(path[0])]
     here = f"there is no such key in {_heading(str(path[0]))}"
-    if word in _ELSEWHERE:
-        return here, _ELSEWHERE[word]
     owners = [_heading(name) for name, other in SECTIONS.items() if word in _keys(other)]
-    if owners:
-        return here, f"it belongs under {_either(owners)}"
-    return here, _did_you_mean(word, _keys(section)) or f"there are {', '.join(_keys(section))}"
+    return here, (
+        _ELSEWHERE.get(word)
+        or _did_you_mean(word, _keys(section), _NEARLY_THE_SAME)
+        or (owners and f"it belongs under {_either(owners)}")
+        or _did_you_mean(word, _keys(section))
+        or f"there are {', '.join(_keys(section))}"
+    )
 
 
-def _did_you_mean(given: object, known: Iterable[str]) -> str:
+def _did_you_mean(given: object, known: Iterable[str], likeness: float = _ALIKE) -> str:
     if not isinstance(given, str):
         return ""
-    found = get_close_matches(given.strip().lower().replace("-", "_"), list(known), n=1)
+    found = get_close_matches(given.strip().lower().replace("-", "_"), list(known), n=1, cutoff=likeness)
     return f"did you mean {found[0]}?" if found else ""
 
 
@@ -95,7 +98,8 @@ def _keys(section: type[Section]) -> list[str]:
 
 def _description(path: Path) -> str:
     fields = SECTIONS[str(path[0])].model_fields
-    return fields[str(path[-1])].description or ""
+    said = fields[str(path[-1])].description or ""
+    return f"{said[:1].lower()}{said[1:].rstrip('.')}"
 
 
 def _heading(section: str) -> str:

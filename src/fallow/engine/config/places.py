@@ -42,13 +42,13 @@ def _may_be_there(path: str) -> bool:
 def read(path: str) -> str:
     """The text of a config. Root reads none that others could have written."""
     file = printable(path)
-    if os.geteuid() == 0 and (doubts := distrusted(path)):
-        raise ConfigWrong(file, doubts)
     try:
         found = os.stat(path)
         if not stat.S_ISREG(found.st_mode):
             what = "a folder" if stat.S_ISDIR(found.st_mode) else "no plain file"
             raise ConfigWrong(file, [Mistake(f"it is {what}", suggestion="name a TOML file")])
+        if os.geteuid() == 0 and (doubts := distrusted(path)):
+            raise ConfigWrong(file, doubts)
         with open(path, "rb") as source:
             content = source.read(_LARGEST_BYTES + 1)
     except (FileNotFoundError, NotADirectoryError):

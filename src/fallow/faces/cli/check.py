@@ -40,12 +40,16 @@ def parser(parents: list[argparse.ArgumentParser]) -> Parser:
 
 def run(args: argparse.Namespace, world: World, voice: Voice) -> int:
     """Print the mistakes, or what was found."""
+    if (args.example or args.schema) and args.file is not None:
+        raise WrongUsage("--example and --schema take no file")
+    if args.example:
+        return _print_example()
     try:
         from fallow.engine import config
     except ModuleNotFoundError as error:
         raise FallowError(f"a config needs {error.name}; try: pip install 'fallow[up]'") from None
-    if args.example or args.schema:
-        return _print_other(args)
+    if args.schema:
+        return _print_schema()
     file = config.find(world.environ, args.file)
     if file is None:
         places = " nor ".join(config.searched(world.environ))
@@ -63,17 +67,17 @@ def run(args: argparse.Namespace, world: World, voice: Voice) -> int:
     return 0
 
 
-def _print_other(args: argparse.Namespace) -> int:
-    if args.file is not None:
-        raise WrongUsage("--example and --schema take no file")
-    if args.schema:
-        from fallow.engine.config.schema import json_schema
-
-        print(json.dumps(json_schema(), indent=2, ensure_ascii=False))
-        return 0
+def _print_example() -> int:
     from importlib.resources import files
 
     print((files("fallow") / "examples" / "fallow.toml").read_text("utf-8"), end="")
+    return 0
+
+
+def _print_schema() -> int:
+    from fallow.engine.config.schema import json_schema
+
+    print(json.dumps(json_schema(), indent=2, ensure_ascii=False))
     return 0
 
 
