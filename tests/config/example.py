@@ -2,6 +2,8 @@
 
 import re
 
+from hypothesis import settings
+
 from fallow.core.errors import ConfigWrong
 from fallow.core.mistake import Mistake
 from fallow.core.value import value
@@ -10,6 +12,7 @@ from tests.conftest import REPOSITORY
 
 EXAMPLE = (REPOSITORY / "src" / "fallow" / "examples" / "fallow.toml").read_text()
 LINES = EXAMPLE.splitlines()
+modest = settings(max_examples=100, deadline=None)
 
 
 @value

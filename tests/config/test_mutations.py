@@ -5,14 +5,14 @@ import tempfile
 import tomllib
 from contextlib import suppress
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from fallow.core.errors import ConfigWrong
 from fallow.engine.config import load
 from fallow.engine.config.schema import json_schema
-from tests.config.example import EXAMPLE, LINES, KeyLine, key_lines, mistakes
+from tests.config.example import EXAMPLE, LINES, KeyLine, key_lines, mistakes, modest
 
 NEEDED = {"name", "command", "action"}
 PRICED = "machine.prices"  # its keys are names of cards, so any name will do
@@ -56,6 +56,7 @@ def changed(draw: st.DrawFn) -> tuple[str, dict[str, int]]:
 
 
 @given(changed())
+@modest
 def test_each_change_is_named_at_its_line_and_nothing_else_is(change: tuple[str, dict[str, int]]) -> None:
     text, wrong = change
     found = mistakes(text)
@@ -66,6 +67,7 @@ def test_each_change_is_named_at_its_line_and_nothing_else_is(change: tuple[str,
 
 
 @given(EACH_KEY, st.sampled_from(["-", "swap", "drop", "upper"]))
+@modest
 def test_a_key_that_is_nearly_right_is_answered_with_the_right_one(line: KeyLine, how: str) -> None:
     if line.section == PRICED or len(line.key) < 4:
         return
@@ -84,6 +86,7 @@ def test_a_key_that_is_nearly_right_is_answered_with_the_right_one(line: KeyLine
 
 
 @given(EACH_KEY, ANY_VALUE)
+@modest
 def test_the_schema_for_editors_refuses_nothing_that_the_check_accepts(line: KeyLine, value: str) -> None:
     text = "\n".join([*LINES[: line.at], f"{line.key} = {value}", *LINES[line.at + 1 :]])
     if not mistakes(text):
@@ -91,6 +94,7 @@ def test_the_schema_for_editors_refuses_nothing_that_the_check_accepts(line: Key
 
 
 @given(EACH_KEY)
+@modest
 def test_the_schema_refuses_keys_that_do_not_exist(line: KeyLine) -> None:
     if line.section == PRICED:
         return
@@ -99,12 +103,14 @@ def test_the_schema_refuses_keys_that_do_not_exist(line: KeyLine) -> None:
 
 
 @given(st.text())
+@modest
 def test_no_text_crashes_the_check(text: str) -> None:
     count = text.count("\n") + 1
     assert all(mistake.line is None or 1 <= mistake.line <= count for mistake in mistakes(text))
 
 
 @given(st.integers(0, len(EXAMPLE)), st.integers(0, 20), st.text(max_size=8))
+@modest
 def test_no_damage_to_a_config_crashes_the_check(start: int, length: int, inserted: str) -> None:
     text = EXAMPLE[:start] + inserted + EXAMPLE[start + length :]
     count = text.count("\n") + 1
@@ -112,7 +118,7 @@ def test_no_damage_to_a_config_crashes_the_check(start: int, length: int, insert
 
 
 @given(st.binary(max_size=200))
-@settings(max_examples=50)
+@modest
 def test_no_bytes_crash_the_check(content: bytes) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "fallow.toml"
@@ -129,6 +135,7 @@ TABLES = st.recursive(
 
 
 @given(st.sampled_from(["machine", "filler", "idle", "protect", "guard", "terminals", "page", "x"]), TABLES)
+@modest
 def test_no_shape_of_a_section_crashes_the_check(section: str, shape: object) -> None:
     text = f"{section} = {as_toml(shape)}"
     tomllib.loads(text)

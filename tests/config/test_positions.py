@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fallow.engine.config.positions import Path, Place, Positions
+from tests.config.example import modest
 
 NEWLINES = st.sampled_from(["\n", "\r\n"])
 SPACES = st.sampled_from(["", " ", "\t "])
@@ -113,6 +114,7 @@ def key_at(text: str) -> str:
 
 
 @given(documents())
+@modest
 def test_all_that_the_parser_sees_has_its_place_and_nothing_else_has(text: str) -> None:
     values = tomllib.loads(text)
     positions = Positions(text)
@@ -124,6 +126,7 @@ def test_all_that_the_parser_sees_has_its_place_and_nothing_else_has(text: str) 
 
 
 @given(st.lists(st.integers(10, 99), min_size=1, max_size=5, unique=True), st.sampled_from(["", "\n", " # 7\n  "]))
+@modest
 def test_an_item_of_a_list_stands_where_it_is_written(numbers: list[int], gap: str) -> None:
     text = f"before = 1\nlist = [{gap}{f',{gap}'.join(map(str, numbers))}{gap}]\n"
     positions = Positions(text)

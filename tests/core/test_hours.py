@@ -1,7 +1,7 @@
 """Hours of a day, also past midnight."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fallow.core.errors import WrongUsage
@@ -33,6 +33,7 @@ def test_none_or_all_of_the_day_is_refused(text: str) -> None:
 
 
 @given(MINUTES, MINUTES, MINUTES)
+@settings(deadline=None)
 def test_a_minute_is_in_the_hours_or_in_the_rest_of_the_day(start: int, end: int, minute: int) -> None:
     if start != end:
         assert Hours(start, end).has(minute) != Hours(end, start).has(minute)
@@ -41,6 +42,7 @@ def test_a_minute_is_in_the_hours_or_in_the_rest_of_the_day(start: int, end: int
 
 
 @given(MINUTES, MINUTES)
+@settings(deadline=None)
 def test_hours_are_written_as_they_are_read(start: int, end: int) -> None:
     if start != end:
         assert hours(str(Hours(start, end))) == Hours(start, end)

@@ -136,7 +136,10 @@ def test_the_reference_page_shows_what_really_happens(fallow: Fallow, tmp_path: 
 
 def test_without_pydantic_it_says_what_to_install_and_still_prints_the_example(fallow: Fallow) -> None:
     def without_pydantic(*words: str) -> subprocess.CompletedProcess[str]:
-        program = f"import sys; sys.modules['pydantic'] = None; from fallow.faces.cli.main import main; sys.exit(main({words}))"
+        program = (
+            "import sys; sys.modules['pydantic'] = None\n"
+            f"from fallow.faces.cli.main import main; sys.exit(main({words}))"
+        )
         return subprocess.run(
             [sys.executable, "-c", program], env=fallow.environ, capture_output=True, text=True, check=False
         )
