@@ -126,6 +126,7 @@ class _Walk:
             case "{":
                 self._inline_table(path)
             case _:
+                self._at += 1
                 while self._at < len(self._text) and self._text[self._at] not in _SCALAR_ENDS:
                     self._at += 1
 
@@ -161,7 +162,7 @@ class _Walk:
         end = quote * 3 if long else quote
         self._at += len(end)
         while not self._text.startswith(end, self._at):
-            self._at += 2 if quote == '"' and self._text[self._at] == "\\" else 1
+            self._at += 2 if self._text[self._at] == "\\" and quote == '"' else 1
         self._at += len(end)
         # A long string may end in one or two quotes of its own.
         while long and self._at < len(self._text) and self._text[self._at] == quote:
