@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -39,6 +39,16 @@ def show_live(sights: Iterator[Sight]) -> None:
     with Live(console=console, auto_refresh=False) as live:
         for sight in sights:
             live.update(_table(sight, console.width), refresh=True)
+
+
+def show_rows(title: str | None, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a plain table: the first column to the left, the others to the right, the last as wide as it needs."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for at, name in enumerate(columns):
+        table.add_column(name, justify="right" if 0 < at < len(columns) - 1 else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    _console().print(table if title is None else Group(Text(title, style="bold yellow"), table))
 
 
 class _Console(Console):
