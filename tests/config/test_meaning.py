@@ -5,9 +5,12 @@ from pydantic import ValidationError
 
 from fallow.core.actions import PowerOff, RunCommand
 from fallow.core.address import Address
-from fallow.core.hours import Hours
+from fallow.core.fillers import Yield
 from fallow.engine.config import Config, understand
+from fallow.engine.courtesy import Manners
+from fallow.engine.fill_hands import FillerSpec
 from fallow.policies.arbiter import Protections, RateLimit
+from fallow.policies.fill import FillRules
 from fallow.policies.guard import Across, GuardRules
 from fallow.policies.idle import IdleRules
 from fallow.policies.stuck import StuckRules
@@ -75,11 +78,34 @@ def test_what_holds_for_all_terminals_holds_for_a_filler_unless_it_says_otherwis
     assert (own.users, own.user_idle, own.ignore_user) == ("yield", 0.0, ("ci", "bot"))
 
 
+def test_a_filler_is_what_fill_would_make_of_the_same_words() -> None:
+    found = config(
+        "[terminals]\nuser_idle = '1m'\n[[filler]]\nname = 'a'\ncommand = 'x {gpu}'\nyield = 'suspend'\ngpus = 0\n"
+        "together = true\neager = true\nignore = 'mon'\nmax_temp = 80\nlog = '/l'\ncwd = '/c'\n"
+        "between = '1:00-2:00'\n"
+    )
+    (filler,) = found.fillers
+    assert filler.spec(found.terminals, 3.0) == FillerSpec(
+        ("x", "{gpu}"),
+        FillRules(30.0, Yield.SUSPEND, 2.0, 5.0, 3.0),
+        Manners(True, 60.0, (), (60, 120)),
+        name="a",
+        together=True,
+        eager=True,
+        ignore=("mon",),
+        max_temp_c=80,
+        log="/l",
+        cwd="/c",
+    )
+    plain = config("[[filler]]\nname = 'a'\ncommand = 'x'\n")
+    assert plain.fillers[0].spec(plain.terminals, 3.0) == FillerSpec(("x",), name="a")
+
+
 def test_hours_and_variables_are_read() -> None:
     (filler,) = config(
         "[[filler]]\nname = 'a'\ncommand = ['x']\nbetween = '22:00-06:00'\nenv = { N = 4, S = '' }\n"
     ).fillers
-    assert filler.between == Hours(22 * 60, 6 * 60)
+    assert filler.between == (22 * 60, 6 * 60)
     assert dict(filler.env) == {"N": "4", "S": ""}
 
 

@@ -41,9 +41,14 @@ IDLE = '[[idle]]\nname = "i"\nidle_for = "2h"\n'
         (FILLER + "gpus = 'first'\n", 4, "filler[1].gpus", "'first' names no GPU"),
         (FILLER + "gpus = []\n", 4, "filler[1].gpus", "it names no GPU"),
         (FILLER + "gpus = -1\n", 4, "filler[1].gpus", "no list of GPUs"),
-        (FILLER + "between = '25:00-06:00'\n", 4, "filler[1].between", "are no hours (write them as 22:00-06:00)"),
-        (FILLER + "between = '06:00-06:00'\n", 4, "filler[1].between", "leave it out for the whole day"),
-        (FILLER + "max_temp = 900\n", 4, "filler[1].max_temp", "900 °C is no sensible limit"),
+        (FILLER + "between = '25:00-06:00'\n", 4, "filler[1].between", "are no hours (write them as 20:00-07:00)"),
+        (FILLER + "between = '06:00-06:00'\n", 4, "filler[1].between", "are no hours"),
+        (
+            FILLER + "max_temp = 900\n",
+            4,
+            "filler[1].max_temp",
+            "900 does not fit (write a whole number from 30 to 120)",
+        ),
         (FILLER + "cwd = 'here'\n", 4, "filler[1].cwd", "begin it with / or ~/"),
         (FILLER + "env = { 'A B' = 'c' }\n", 4, 'filler[1].env."A B"', "no name of a variable"),
         (

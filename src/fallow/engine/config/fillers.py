@@ -1,8 +1,9 @@
 """`[[filler]]` and `[terminals]`: work that yields, and the people it yields to, in the words of `fallow fill`."""
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
+from fallow.core.fillers import Yield
 from fallow.engine.config.kinds import (
     FROZEN,
     Between,
@@ -22,8 +23,10 @@ from fallow.engine.config.kinds import (
 )
 from fallow.engine.config.section import Section, by_default
 
+if TYPE_CHECKING:
+    from fallow.engine.fill_hands import FillerSpec
+
 Users = Literal["yield", "ignore"]
-Yield = Literal["term", "kill", "suspend"]
 
 
 class Terminals(Section):
@@ -73,9 +76,9 @@ class Filler(Section):
     between: Between | None = by_default(None)
     """Only in these hours, by the machine's clock; past midnight too."""
     max_temp: Celsius | None = by_default(None)
-    """Not on a card that is hotter, in degrees Celsius."""
+    """Not on a card that is hotter, in degrees Celsius, from 30 to 120."""
     log: Place | None = by_default(None)
-    """The file that its output is appended to."""
+    """The file that its output is appended to. `{gpu}` and `{uuid}` are replaced."""
     cwd: Place | None = by_default(None)
     """The folder that it runs in."""
     env: Annotated[Mapping[Variable, Setting], FROZEN] = by_default({})
@@ -89,4 +92,24 @@ class Filler(Section):
                 "user_idle": terminals.user_idle if self.user_idle is None else self.user_idle,
                 "ignore_user": (*terminals.ignore_user, *self.ignore_user),
             }
+        )
+
+    def spec(self, terminals: Terminals, longest_gap_s: float) -> "FillerSpec":
+        """The same as those who run fillers know it."""
+        from fallow.engine.courtesy import Manners
+        from fallow.engine.fill_hands import FillerSpec
+        from fallow.policies.fill import FillRules
+
+        people = self.people(terminals)
+        return FillerSpec(
+            self.command,
+            FillRules(self.idle_for, self.yields, self.grace, self.suspend_within, longest_gap_s),
+            Manners(people.users == "yield", people.user_idle, people.ignore_user, self.between),
+            name=self.name,
+            together=self.together,
+            eager=self.eager,
+            ignore=self.ignore,
+            max_temp_c=self.max_temp,
+            log=self.log,
+            cwd=self.cwd,
         )

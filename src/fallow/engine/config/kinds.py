@@ -13,7 +13,6 @@ from pydantic_core import CoreSchema
 
 from fallow.core.actions import Deed
 from fallow.core.address import Address
-from fallow.core.hours import Hours
 from fallow.engine.config import notations
 from fallow.engine.config.gpu_lists import gpu_list
 
@@ -46,6 +45,10 @@ def _priority(value: object) -> int:
     return notations.whole(value, -100, 100)
 
 
+def _celsius(value: object) -> int:
+    return notations.whole(value, 30, 120)
+
+
 def _count(value: object) -> int:
     return notations.whole(value, 1, 10000)
 
@@ -73,12 +76,12 @@ Tick = Annotated[float, *_typed(notations.tick, anyOf=_TIME, examples=["1s", "50
 Share = Annotated[float, *_typed(notations.share, anyOf=_PERCENT, examples=[5, "5%"])]
 Priority = Annotated[int, *_typed(_priority, type="integer", minimum=-100, maximum=100)]
 Count = Annotated[int, *_typed(_count, type="integer", minimum=1, maximum=10000)]
-Celsius = Annotated[float, *_typed(notations.celsius, type="number", minimum=30, maximum=120)]
+Celsius = Annotated[int, *_typed(_celsius, type="integer", minimum=30, maximum=120)]
 Money = Annotated[float, *_typed(notations.money, type="number", minimum=0)]
 Currency = Annotated[str, *_typed(notations.currency, **_WORD, examples=["USD", "EUR"])]
 Command = Annotated[tuple[str, ...], *_typed(notations.command, anyOf=[_WORDS, _WORD])]
 Gpus = Annotated[str, *_typed(gpu_list, anyOf=_GPUS, examples=["all", "0-3", [0, 2]])]
-Between = Annotated[Hours, *_typed(notations.between, type="string", pattern="-", examples=["22:00-06:00"])]
+Between = Annotated[tuple[int, int], *_typed(notations.between, type="string", pattern="-", examples=["22:00-06:00"])]
 Place = Annotated[str, *_typed(notations.place, type="string", pattern="^[/~]")]
 Url = Annotated[str, *_typed(notations.url, type="string", pattern="://", examples=["ntfy://my-topic"])]
 Listen = Annotated[Address, *_typed(notations.listen, type="string", pattern=":", examples=["127.0.0.1:8990"])]

@@ -14,14 +14,12 @@ from fallow.core import units
 from fallow.core.actions import Deed, EndGuard, SendSignal, parse_action, signal_name
 from fallow.core.address import Address, address
 from fallow.core.errors import WrongUsage
-from fallow.core.hours import Hours, hours
 from fallow.engine.unless import parse_unless
 from fallow.engine.world import World
 
 T = TypeVar("T")
 _LONGEST_DURATION_S = 10 * 366 * 86400.0
 _SHORTEST_TICK_S = 0.05
-_COOLEST_C, _HOTTEST_C = 30, 120
 _SHOWN = 30
 _DEEDS = ("end", "signal", "run", "notify", "shutdown", "reboot")
 _LARGEST = 10**18
@@ -118,14 +116,6 @@ def whole(value: object, least: int, most: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
         raise ValueError(f"{shown(value)} does not fit; write a whole number from {least} to {most}")
     return value
-
-
-def celsius(value: object) -> float:
-    """A limit for the temperature of a card."""
-    number = _number(value, "temperature; write it in degrees Celsius, as 80")
-    if not _COOLEST_C <= number <= _HOTTEST_C:
-        raise ValueError(f"{number:g} °C is no sensible limit; write {_COOLEST_C} to {_HOTTEST_C}")
-    return number
 
 
 def money(value: object) -> float:
@@ -225,9 +215,9 @@ def condition(value: object) -> str:
     return written
 
 
-def between(value: object) -> Hours:
-    """The hours of `"22:00-06:00"`."""
-    return _written(hours, text(value), "no text")
+def between(value: object) -> tuple[int, int]:
+    """The minutes of the day of `"22:00-06:00"`."""
+    return _written(units.hours, text(value), "no text")
 
 
 def listen(value: object) -> Address:
