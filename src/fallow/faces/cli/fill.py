@@ -2,14 +2,13 @@
 
 import argparse
 import os
-import re
 
 from fallow.core.errors import WrongUsage
 from fallow.core.fillers import Yield
 from fallow.core.gpu import Gpu
 from fallow.core.ports import Depth
 from fallow.core.selection import select, visible
-from fallow.core.units import count, duration_for_people, duration_s
+from fallow.core.units import count, duration_for_people, duration_s, hours
 from fallow.core.unknown import Unknown
 from fallow.engine.courtesy import Manners
 from fallow.engine.field import Field
@@ -70,17 +69,6 @@ def parser(parents: list[argparse.ArgumentParser]) -> Parser:
     made.add_argument("--cwd", metavar="DIR", help="the folder to run CMD in")
     made.add_argument("--rehearse", action="store_true", help="start nothing, and say what would be done")
     return made
-
-
-def hours(text: str) -> tuple[int, int]:
-    """Minutes of the day of `20:00-07:00`."""
-    match = re.fullmatch(r"([01]?\d|2[0-3]):([0-5]\d)-([01]?\d|2[0-4]):([0-5]\d)", text.strip(), re.ASCII)
-    if match is None:
-        raise WrongUsage(f"{text!r} are no hours; write them as 20:00-07:00")
-    first, last = (int(match[at]) * 60 + int(match[at + 1]) for at in (1, 3))
-    if first == last or last > 24 * 60:
-        raise WrongUsage(f"{text!r} are no hours; write them as 20:00-07:00")
-    return first, last
 
 
 def run(args: argparse.Namespace, world: World, voice: Voice) -> int:

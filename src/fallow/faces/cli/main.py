@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from itertools import pairwise
 
-from fallow.core.errors import FallowError, NotEnoughGpus, WrongUsage
+from fallow.core.errors import ConfigWrong, FallowError, NotEnoughGpus, WrongUsage
 from fallow.engine.clock import SystemClock
 from fallow.engine.world import World
 from fallow.faces.cli.options import SIMULATE_DEFAULT, Parser, common
@@ -22,6 +22,7 @@ VERBS = {
     "burn": "a built-in load: hold memory, keep GPUs warm, or test them hard and check their sums",
     "fill": "run a command on idle GPUs; give them back at the first sign of anybody",
     "hold": "leave this alone until then",
+    "check": "a config, with every mistake in it at once",
     "why": "the evidence for the last verdict on a GPU or a process",
     "compat": "the command line of an older tool: gpu_idle_timeout, gpu_sentinel, gpuselect",
 }
@@ -46,6 +47,9 @@ def main(argv: Sequence[str]) -> int:
         if isinstance(error, NotEnoughGpus):
             for label, why in error.refused.items():
                 voice.note(f"GPU {label}: {why}")
+        if isinstance(error, ConfigWrong):
+            for mistake in error.mistakes:
+                voice.note(mistake.in_file(error.file))
         return error.exit_code
     except BrokenPipeError:
         # Whoever read our output has left; let the interpreter's last flush go nowhere.
