@@ -43,6 +43,7 @@ class Card:
     uuid: str
     label: str
     name: str
+    host: str = ""
     simulated: bool = False
 
 

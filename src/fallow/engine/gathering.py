@@ -96,7 +96,7 @@ class Gatherer:
         track = self._tracks.get(uuid)
         if track is None or (track.name != gpu.name and isinstance(gpu.name, str)) or track.card.label != gpu.label:
             name = printable(gpu.name) if isinstance(gpu.name, str) else "?"
-            card = Card(uuid, gpu.label, name, sight.simulated)
+            card = Card(uuid, gpu.label, name, sight.host, sight.simulated)
             self._cards[uuid] = card
             if track is None:
                 track = self._tracks[uuid] = _Track(card)

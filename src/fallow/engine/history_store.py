@@ -20,7 +20,7 @@ MIGRATIONS = (
     """
     CREATE TABLE card (
         id INTEGER PRIMARY KEY, uuid TEXT NOT NULL UNIQUE, label TEXT NOT NULL, name TEXT NOT NULL,
-        simulated INTEGER NOT NULL);
+        host TEXT NOT NULL, simulated INTEGER NOT NULL);
     CREATE TABLE crew (id INTEGER PRIMARY KEY, digest INTEGER NOT NULL, holders TEXT NOT NULL);
     CREATE INDEX crew_by_digest ON crew (digest);
     CREATE TABLE interval (
@@ -152,9 +152,10 @@ class Store:
 
     def _write_card(self, card: Card) -> None:
         self.database.execute(
-            "INSERT INTO card (uuid, label, name, simulated) VALUES (?, ?, ?, ?) ON CONFLICT (uuid) DO UPDATE SET "
-            "label = excluded.label, name = excluded.name, simulated = excluded.simulated",
-            (card.uuid, card.label, card.name, card.simulated),
+            "INSERT INTO card (uuid, label, name, host, simulated) VALUES (?, ?, ?, ?, ?) "
+            "ON CONFLICT (uuid) DO UPDATE SET label = excluded.label, name = excluded.name, "
+            "host = excluded.host, simulated = excluded.simulated",
+            (card.uuid, card.label, card.name, card.host, card.simulated),
         )
 
     def _card(self, uuid: str) -> int:

@@ -10,6 +10,7 @@ from typing import Any
 from fallow.core.activity import Activity
 from fallow.core.errors import FallowError, NotPermitted
 from fallow.core.interval import Card, Interval, Party
+from fallow.core.units import is_number
 from fallow.core.value import value
 from fallow.engine.gathering import QUARTER_MS, SAMPLE_S, parties_of_text
 from fallow.engine.history_ageing import COARSER
@@ -51,9 +52,14 @@ class Past:
 
     def cards(self) -> dict[str, Card]:
         """Every GPU that was ever seen and not forgotten, by UUID, in the order of their indices."""
-        rows = self._ask("SELECT uuid, label, name, simulated FROM card ORDER BY id")
-        cards = [Card(str(uuid), str(label), str(name), bool(simulated)) for uuid, label, name, simulated in rows]
-        cards.sort(key=lambda card: [int(part) if part.isdigit() else 0 for part in card.label.split(":")])
+        rows = self._ask("SELECT uuid, label, name, host, simulated FROM card ORDER BY id")
+        cards = [
+            Card(str(uuid), str(label), str(name), str(host), bool(simulated))
+            for uuid, label, name, host, simulated in rows
+        ]
+        cards.sort(
+            key=lambda card: (card.host, [int(part) if is_number(part) else 0 for part in card.label.split(":")])
+        )
         return {card.uuid: card for card in cards}
 
     def tallies(self, edges_ms: Sequence[int]) -> list[Interval]:

@@ -20,6 +20,7 @@ VERBS = {
     "run": "claim idle GPUs and run a command on them; stop it if it idles or hangs",
     "guard": "wait for work, then for its end, then act: end, signal, command, shutdown, reboot",
     "hold": "leave this alone until then",
+    "report": "the hours that each GPU was free, busy, fallow or stuck, and what the idle ones cost",
     "why": "the evidence for the last verdict on a GPU or a process",
 }
 _EXAMPLES = """\
