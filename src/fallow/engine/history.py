@@ -23,6 +23,7 @@ _DAY_MS = 86_400_000
 _FLUSH_S = 4.0
 _LONGEST_GAP_S = 3.0
 _LAST_WRITE_S = 5.0
+_WELL_AFTER = 15  # so many writes that went well: on a disk that is nearly full, some do and some do not
 
 
 class History:
@@ -84,7 +85,7 @@ class _Writer:
         self._store: Store | None = None
         self._written: LastWritten = {}
         self._aged_ms: int | None = None
-        self._in_trouble = False
+        self._trouble = 0
         self._changed = Condition()
         self._batch: Batch | None = None
         self._wanted = False
@@ -105,9 +106,9 @@ class _Writer:
             self._changed.notify_all()
 
     def try_again(self) -> None:
-        """Try what could not be written once more; nothing, while it is being written."""
+        """Try what could not be written once more; while it is being written, or if there is nothing, do nothing."""
         with self._changed:
-            self._wanted = True
+            self._wanted = self._batch is not None
             self._changed.notify_all()
 
     def wait(self, timeout_s: float) -> bool:
@@ -127,10 +128,10 @@ class _Writer:
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._wanted or self._ending)
-                if not self._wanted:
-                    break
                 batch = self._batch
-            written = batch is None or self._write(batch)
+                if not self._wanted or batch is None:
+                    break
+            written = self._write(batch)
             with self._changed:
                 self._wanted = False
                 if written:
@@ -146,8 +147,9 @@ class _Writer:
         except (OSError, sqlite3.Error, FallowError) as error:
             self._failed(error)
             return False
-        if self._in_trouble:
-            self._in_trouble = False
+        self._trouble = max(0, self._trouble - 1)
+        if self._trouble == 1:
+            self._trouble = 0
             self.sentences.append("history is kept again")
         self._age(self._store, batch.now_ms)
         return True
@@ -164,9 +166,9 @@ class _Writer:
 
     def _failed(self, error: Exception) -> None:
         """Told once. The file is opened anew the next time: whatever was wrong with it may have passed."""
-        if not self._in_trouble:
-            self._in_trouble = True
+        if not self._trouble:
             self.sentences.append(f"history is not kept in {self._folder} for now: {error}; all else goes on")
+        self._trouble = _WELL_AFTER
         self._close()
 
     def _close(self) -> None:

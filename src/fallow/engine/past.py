@@ -88,17 +88,18 @@ class Past:
         What is too old to be kept in order is laid out one after the other inside its quarter of an hour.
         """
         question = (
-            f"SELECT begin, span, witnessed, activity, crew FROM interval WHERE {_REACHING_IN} "  # noqa: S608  the same
+            f"SELECT begin, witnessed, activity, crew FROM interval WHERE {_REACHING_IN} "  # noqa: S608  the same
             "ORDER BY begin, turn"
         )
         strip: list[Interval] = []
         with self._one_moment():
             card = self._numbers().get(uuid)
             reach = (card, since_ms // QUARTER_MS * QUARTER_MS, until_ms, since_ms)
-            for begin, span, witnessed, activity, crew in self._ask(question, reach):
-                free_ms = strip[-1].end_ms if strip else since_ms
-                begin_ms = max(begin, free_ms)
-                end_ms = min(begin_ms + witnessed if witnessed < span else begin + span, until_ms)
+            laid_ms = 0
+            for begin, witnessed, activity, crew in self._ask(question, reach):
+                begin_ms = max(begin, laid_ms)
+                laid_ms = begin_ms + witnessed
+                begin_ms, end_ms = max(begin_ms, since_ms), min(laid_ms, until_ms)
                 if end_ms > begin_ms:
                     ms, what = end_ms - begin_ms, (Activity(activity), self._parties(crew))
                     _join(strip, Interval(uuid, begin_ms, end_ms, ms, *what))

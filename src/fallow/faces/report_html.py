@@ -6,7 +6,6 @@ from typing import Any
 from fallow.core.activity import Activity
 from fallow.core.errors import FallowError
 from fallow.core.unknown import Unknown
-from fallow.core.value import replace
 from fallow.engine.reporting import Report
 from fallow.faces import charts, colours
 from fallow.faces.report_text import (
@@ -20,6 +19,7 @@ from fallow.faces.report_text import (
 from fallow.policies.cost import Bill, By, Line
 
 _MOST_LINES = 40
+_MOST_BARS = 12
 _WASTED = (Activity.FALLOW, Activity.STUCK)
 _TITLES = {By.GPU: "By GPU", By.DAY: "By day", By.USER: "By user", By.JOB: "By job"}
 
@@ -60,7 +60,7 @@ def _tiles(report: Report, total: Line) -> list[tuple[str, str]]:
         ("GPU hours observed", hours(total.observed_ms)),
         ("busy", _share(total.busy_ms, total.observed_ms)),
         ("free", _share(total.free_ms, total.observed_ms)),
-        ("fallow or stuck", f"{hours(wasted_ms)} h, {_share(wasted_ms, total.observed_ms)}"),
+        (f"fallow or stuck, {hours(wasted_ms)} h", _share(wasted_ms, total.observed_ms)),
     ]
     if report.prices.given:
         tiles.append(("cost of fallow and stuck hours", cost_for_people(total, report)))
@@ -93,12 +93,13 @@ def _strips(report: Report) -> dict[str, Any]:
 
 def _section(report: Report, by: By) -> dict[str, Any]:
     bill = report.bill(by)
-    bill = replace(bill, lines=_first_lines(bill))
+    lines = _first_lines(bill)
+    rows = [_row(report, by, line) for line in lines]
     section: dict[str, Any] = {
         "id": by.value,
         "title": _TITLES[by],
         "heads": HEADS[by],
-        "rows": [_row(report, by, line) for line in bill.lines],
+        "rows": rows,
         "total": _row(report, by, bill.total),
         "columns": None,
         "bars": [],
@@ -109,12 +110,13 @@ def _section(report: Report, by: By) -> dict[str, Any]:
             section["columns"] = charts.columns(bill.lines, most_ms)
             section["what"] = f"Hours of each day, {hours(most_ms)} at most; what costs is on top."
         case By.GPU:
-            section["bars"] = [charts.bar(line, most_ms) for line in bill.lines]
+            section["bars"] = [(row, charts.bar(line, most_ms)) for row, line in zip(rows, lines, strict=True)]
             section["what"] = "Hours of each GPU; what costs is at the end."
         case By.USER | By.JOB:
-            wasted_ms = max((line.fallow_ms + line.stuck_ms for line in bill.lines), default=0)
-            section["bars"] = [charts.bar(line, wasted_ms, _WASTED) for line in bill.lines]
-            section["what"] = f"Fallow and stuck hours of each {by}, {hours(wasted_ms)} at most."
+            shown = [line for line in bill.lines[:_MOST_BARS] if line.fallow_ms + line.stuck_ms]
+            most_ms = max((line.fallow_ms + line.stuck_ms for line in shown), default=0)
+            section["bars"] = [(_row(report, by, line), charts.bar(line, most_ms, _WASTED)) for line in shown]
+            section["what"] = f"Fallow and stuck hours by {by}, {hours(most_ms)} at most; the most of them first."
     return section
 
 

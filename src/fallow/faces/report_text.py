@@ -35,6 +35,8 @@ def span_in_words(report: Report) -> str:
 def machine_in_words(report: Report) -> str:
     """`box: 8 GPUs`; simulated ones are said to be."""
     cards = list(report.cards.values())
+    if not cards:
+        return "no GPU was watched"
     hosts = ", ".join(sorted({card.host for card in cards}))
     simulated = sum(card.simulated for card in cards)
     what = f"{len(cards)} {'simulated ' if simulated == len(cards) else ''}GPU{'' if len(cards) == 1 else 's'}"
