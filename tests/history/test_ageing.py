@@ -183,6 +183,20 @@ def test_what_is_too_old_goes_and_the_rest_stays(tmp_path: pathlib.Path) -> None
     assert rows(tmp_path, "crew") == 1
 
 
+def test_a_clock_that_is_wrong_for_some_hours_clears_nothing_away(tmp_path: pathlib.Path) -> None:
+    free = seen_gpu(0, Activity.FREE)
+    hours = [sight(START_S + second, free) for second in range(7200)]
+    record(tmp_path, hours)
+    for days in (1.0, 30_000.0, 30_000.5, 2.0, 2.1):
+        grow_old(tmp_path, days, keep_ms=90 * DAY_MS)
+        assert bills(tmp_path)[By.GPU].total.observed_ms == 7_199_000
+    grow_old(tmp_path, 100.0, keep_ms=90 * DAY_MS)
+    grow_old(tmp_path, 101.1, keep_ms=90 * DAY_MS)
+    assert bills(tmp_path)[By.GPU].total.observed_ms == 0, (
+        "after a machine was off for long, what is too old goes a day later"
+    )
+
+
 def test_90_days_of_8_cards_stay_far_below_100_megabytes(tmp_path: pathlib.Path) -> None:
     """A day here, and 89 more that take twice what its second half did; `make bench` writes all 90."""
     sights = life(1.0, seed=3)

@@ -33,7 +33,7 @@ stretches = st.lists(
         Stretch,
         st.sampled_from(list(Activity)),
         st.sampled_from(["ada", "bob"]),
-        st.integers(1, 5) | st.integers(200, 1000),
+        st.integers(1, 5) | st.integers(200, 600),
         st.sampled_from([0.0, 0.0, 1.0, 2.5, 10.0, 5000.0, -30.0]),
     ),
     max_size=10,
@@ -75,7 +75,7 @@ def witnessed_ms(sights: list[Sight]) -> dict[str, int]:
     return {key: ms for key, ms in found.items() if ms}
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(stretches, st.integers(1, 50))
 def test_the_intervals_have_the_time_that_was_witnessed_and_no_more(history: list[Stretch], every: int) -> None:
     sights = ticks(history)
@@ -86,7 +86,7 @@ def test_the_intervals_have_the_time_that_was_witnessed_and_no_more(history: lis
     assert found == witnessed_ms(sights)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(stretches)
 def test_intervals_lie_in_one_quarter_of_an_hour_and_no_neighbours_are_alike(history: list[Stretch]) -> None:
     pieces = gathered(ticks(history))
@@ -99,7 +99,7 @@ def test_intervals_lie_in_one_quarter_of_an_hour_and_no_neighbours_are_alike(his
 
 
 def test_a_day_of_8_cards_is_intervals_and_not_rows_a_second() -> None:
-    assert len(gathered(life(1.0))) < 8 * (24 * 4 + 300)
+    assert len(gathered(life(0.25))) < 8 * 0.25 * (24 * 4 + 300)
 
 
 def test_a_gap_ends_an_interval_and_does_not_count() -> None:
@@ -172,9 +172,11 @@ def test_a_crowd_on_one_card_is_told_in_few_words() -> None:
 
 
 def test_what_nobody_fetches_does_not_grow_for_ever() -> None:
-    gatherer = Gatherer(GAP_S)
-    for one in life(0.4, restless=8):
+    gatherer = Gatherer(GAP_S, most_waiting=100)
+    sights = list(life(0.005, restless=8))
+    for one in sights:
         gatherer.take(one)
     batch = gatherer.batch()
-    assert len(batch.pieces) <= 20_000 + 8
-    assert len(batch.samples) <= 20_000
+    assert len(batch.pieces) == 100 + 8
+    assert len(batch.samples) == 100
+    assert max(piece.end_ms for piece in batch.pieces) == sights[-1].wall_s * 1000, "the newest is kept"

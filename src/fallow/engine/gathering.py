@@ -50,13 +50,14 @@ class Batch(NamedTuple):
 class Gatherer:
     """What a watcher has seen and nobody has written down yet. It forgets the oldest before it grows too large."""
 
-    def __init__(self, longest_gap_s: float) -> None:
+    def __init__(self, longest_gap_s: float, most_waiting: int = _MOST_WAITING) -> None:
         self._gap_ms = round(longest_gap_s * 1000)
         self._tracks: dict[str, _Track] = {}
         self._cards: dict[str, Card] = {}
         self._uuids: dict[str, str] = {}
-        self._ended: deque[Piece] = deque(maxlen=_MOST_WAITING)
+        self._ended: deque[Piece] = deque(maxlen=most_waiting)
         self._samples: dict[tuple[str, int], list[int]] = {}
+        self._most_waiting = most_waiting
         self._numbers = 0
         self._now_ms = 0
 
@@ -72,7 +73,7 @@ class Gatherer:
             if sums is None:
                 sums = self._samples[key] = [0] * 8
             _add_readings(sums, gpu)
-        while len(self._samples) > _MOST_WAITING:
+        while len(self._samples) > self._most_waiting:
             del self._samples[next(iter(self._samples))]
 
     def batch(self) -> Batch:

@@ -3,7 +3,7 @@
     samples      every 10 s for a day, then every minute for a week, then every hour
     intervals    as they were for a day, or the last 200,000 of them where they are more; then, of each GPU and
                  quarter of an hour, one for each activity and set of parties, with the time witnessed of it
-    everything   gone after the days to keep
+    everything   gone after the days to keep, by a clock that has not just leapt ahead
 
 No time is lost or made in this: the hours of each GPU and each day are the same before and after, and so are the
 shares of users, to a millisecond. What is given up is the pids, the order inside a quarter of an hour, and the
@@ -36,7 +36,8 @@ def age(store: Store, now_ms: int, keep_ms: int, most_exact: int = _MOST_EXACT) 
     for finer, coarser, after_s in COARSER:
         _coarsen_samples(store, cards, finer, coarser, now_ms // 1000 - after_s)
     _coarsen_intervals(store, cards, now_ms, most_exact)
-    _clear(store, cards, now_ms - keep_ms)
+    if _clock_is_trusted(store, now_ms):
+        _clear(store, cards, now_ms - keep_ms)
     if not 0 <= now_ms - _mark(store, "crews_cleared") < DAY_S * 1000:
         _clear_crews(store, now_ms)
 
@@ -57,10 +58,7 @@ def _coarsen_samples(store: Store, cards: Iterable[int], finer: int, coarser: in
 
 
 def _coarsen_intervals(store: Store, cards: list[int], now_ms: int, most_exact: int) -> None:
-    (first_ms,) = store.database.execute("SELECT min(begin) FROM interval").fetchone()
-    if first_ms is None:
-        return
-    at_ms = max(_mark(store, "coarse_until"), int(first_ms) // QUARTER_MS * QUARTER_MS)
+    at_ms = _next_quarter_ms(store, cards, _mark(store, "coarse_until"), now_ms)
     exact = int(store.database.execute(_COUNT_EXACT, (at_ms,)).fetchone()[0])
     while at_ms < now_ms - QUARTER_MS and (at_ms < now_ms - DAY_S * 1000 or exact > most_exact):
         until_ms = min(at_ms + _QUARTERS_AT_ONCE * QUARTER_MS, (now_ms - QUARTER_MS) // QUARTER_MS * QUARTER_MS)
@@ -72,7 +70,14 @@ def _coarsen_intervals(store: Store, cards: list[int], now_ms: int, most_exact: 
             for card in cards:
                 exact -= _merge_span(store, card, at_ms, until_ms)
             store.database.execute(_MARK, ("coarse_until", until_ms))
-        at_ms = until_ms
+        at_ms = _next_quarter_ms(store, cards, until_ms, now_ms)
+
+
+def _next_quarter_ms(store: Store, cards: Iterable[int], at_ms: int, now_ms: int) -> int:
+    """The next quarter of an hour, from this on, of which there is anything; now, if there is none."""
+    question = "SELECT min(begin) FROM interval WHERE card = ? AND begin >= ?"
+    found = [store.database.execute(question, (card, at_ms)).fetchone()[0] for card in cards]
+    return min((int(begin) // QUARTER_MS * QUARTER_MS for begin in found if begin is not None), default=now_ms)
 
 
 def _mark(store: Store, name: str) -> int:
@@ -135,6 +140,16 @@ def _merged(rows: list[_Row]) -> list[_Row]:
         begin, end = min(first.begin, row.begin), max(first.begin + first.span, row.begin + row.span)
         merged[key] = _Row(begin, end - begin, before + row.witnessed, row.activity, parties)
     return sorted(merged.values(), key=lambda row: row.begin)
+
+
+def _clock_is_trusted(store: Store, now_ms: int) -> bool:
+    """A clock that has leapt ahead by days may be wrong: nothing is cleared by it until it has stood for a day."""
+    before_ms, leapt_ms = _mark(store, "clock"), _mark(store, "leapt")
+    if before_ms and now_ms - before_ms > 2 * DAY_S * 1000:
+        leapt_ms = now_ms
+    with transaction(store.database):
+        store.database.executemany(_MARK, [("clock", now_ms), ("leapt", leapt_ms)])
+    return not 0 <= now_ms - leapt_ms < DAY_S * 1000
 
 
 def _clear(store: Store, cards: Iterable[int], before_ms: int) -> None:
