@@ -74,11 +74,13 @@ def life(days: float, cards: int = 8, restless: int = 0, seed: int = 1, start_s:
     chance = random.Random(seed)
     calm = [_Card(index, chance) for index in range(cards - restless)]
     gpus: tuple[SeenGpu, ...] = ()
+    wild: tuple[tuple[SeenGpu, ...], ...] = ((), ())
     for second in range(round(days * 86400)):
         changed = [card.changes(second) for card in calm]
-        if any(changed) or restless or not gpus:
-            flips = KINDS[second % 2]
+        if restless and second % 60 == 0:
             process = holder(100_000 + second // 60)
-            wild = (seen_gpu(index, flips, process) for index in range(len(calm), cards))
-            gpus = (*(card.gpu for card in calm), *wild)
+            indices = range(len(calm), cards)
+            wild = tuple(tuple(seen_gpu(index, kind, process) for index in indices) for kind in KINDS[:2])
+        if any(changed) or restless or not gpus:
+            gpus = (*(card.gpu for card in calm), *wild[second % 2])
         yield Sight("box", False, start_s + second, gpus)

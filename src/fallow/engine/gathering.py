@@ -68,7 +68,7 @@ class Gatherer:
         for gpu in sight.gpus:
             track = self._track(gpu, sight)
             self._grow(track, gpu, now_ms)
-            key = (track.card.uuid, sample_at_s)
+            key = (track.uuid, sample_at_s)
             sums = self._samples.get(key)
             if sums is None:
                 sums = self._samples[key] = [0] * 8
@@ -90,18 +90,19 @@ class Gatherer:
 
     def _track(self, gpu: SeenGpu, sight: Sight) -> "_Track":
         """A card that cannot tell its UUID any more is still the one that was seen in its place."""
-        if isinstance(gpu.uuid, Unknown):
-            uuid = self._uuids.get(gpu.label, f"GPU {gpu.label}")
+        label, uuid, name = gpu.label, gpu.uuid, gpu.name
+        if isinstance(uuid, Unknown):
+            uuid = self._uuids.get(label, f"GPU {label}")
         else:
-            uuid = self._uuids[gpu.label] = gpu.uuid
+            self._uuids[label] = uuid
         track = self._tracks.get(uuid)
-        if track is None or (track.name != gpu.name and isinstance(gpu.name, str)) or track.card.label != gpu.label:
-            name = printable(gpu.name) if isinstance(gpu.name, str) else "?"
-            card = Card(uuid, gpu.label, name, sight.host, sight.simulated)
-            self._cards[uuid] = card
-            if track is None:
-                track = self._tracks[uuid] = _Track(card)
-            track.card, track.name = card, gpu.name
+        if track is not None and track.label == label and (track.name == name or isinstance(name, Unknown)):
+            return track
+        card = Card(uuid, label, printable(name) if isinstance(name, str) else "?", sight.host, sight.simulated)
+        self._cards[uuid] = card
+        if track is None:
+            track = self._tracks[uuid] = _Track(uuid)
+        track.label, track.name = label, name
         return track
 
     def _grow(self, track: "_Track", gpu: SeenGpu, now_ms: int) -> None:
@@ -134,9 +135,10 @@ class Gatherer:
 class _Track:
     """What is remembered of one GPU from tick to tick: the interval that goes on (number 0: none), and its crew."""
 
-    def __init__(self, card: Card) -> None:
-        self.card = card
-        self.name: str | Unknown = card.name
+    def __init__(self, uuid: str) -> None:
+        self.uuid = uuid
+        self.label = ""
+        self.name: str | Unknown = ""
         self.at_ms: int | None = None
         self.number = 0
         self.begin_ms = self.end_ms = self.quarter_ends_ms = 0
@@ -153,7 +155,7 @@ class _Track:
 
     def piece(self) -> Piece:
         """The interval as it is now."""
-        return Piece(self.number, self.card.uuid, self.begin_ms, self.end_ms, self.activity, self.crew)
+        return Piece(self.number, self.uuid, self.begin_ms, self.end_ms, self.activity, self.crew)
 
     def crew_of(self, gpu: SeenGpu) -> str:
         """The crew of this tick; written anew only when somebody has come or gone."""
