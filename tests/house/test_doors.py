@@ -42,6 +42,7 @@ def users_of(*names: str) -> set[str]:
     [
         ("asks the time", ("time", "datetime.now", "datetime.utcnow"), {"engine/clock.py"}),
         ("speaks to the driver", ("pynvml",), {"readers/nvml.py"}),
+        ("speaks CUDA", ("cuda",), {"workloads/cuda.py", "actuators/checkpoint.py"}),
         ("reads /proc", ("/proc",), {"readers/proc.py"}),
         (
             "starts programs",

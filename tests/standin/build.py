@@ -1,4 +1,4 @@
-"""Compiling the stand-in library."""
+"""Compiling the stand-in libraries: libnvidia-ml.so.1 and libcuda.so.1, which show the same world."""
 
 import os
 import pathlib
@@ -7,11 +7,12 @@ import subprocess
 import tempfile
 
 SONAME = "libnvidia-ml.so.1"
+CUDA_SONAME = "libcuda.so.1"
 
 _HERE = pathlib.Path(__file__).resolve().parent
-_FLAGS = (
-    f"-std=c11 -O2 -Wall -Wextra -Werror -shared -fPIC -pthread -fvisibility=hidden -Wl,-soname,{SONAME}"
-).split()
+_FLAGS = ["-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-pthread", "-fvisibility=hidden"]
+_SHARED = (_HERE / "holders.c", _HERE / "faults.c")  # who holds a card and what goes wrong is the same in both
+_SOURCES = {SONAME: sorted(_HERE.glob("*.c")), CUDA_SONAME: [*sorted(_HERE.glob("cuda/*.c")), *_SHARED]}
 
 
 class BuildError(RuntimeError):
@@ -28,21 +29,25 @@ def _compiler() -> str:
 
 
 def build(into: pathlib.Path) -> pathlib.Path:
-    """Compile the library into a folder, unless it is there already, and return the folder.
+    """Compile the libraries into a folder, unless they are there already, and return the folder.
 
-    Any number of processes may do so at once: the library appears whole or not at all.
+    Any number of processes may do so at once: a library appears whole or not at all.
     """
-    sources = sorted(_HERE.glob("*.c"))
-    headers = sorted(_HERE.glob("*.h"))
-    library = into / SONAME
-    newest = max(path.stat().st_mtime_ns for path in (*sources, *headers, pathlib.Path(__file__)))
-    if library.exists() and library.stat().st_mtime_ns > newest:
-        return into
+    headers = [*_HERE.glob("*.h"), *_HERE.glob("cuda/*.h"), pathlib.Path(__file__)]
     into.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{SONAME}.", dir=into)
+    for soname, sources in _SOURCES.items():
+        library = into / soname
+        newest = max(path.stat().st_mtime_ns for path in (*sources, *headers))
+        if not library.exists() or library.stat().st_mtime_ns <= newest:
+            _compile(sources, library)
+    return into
+
+
+def _compile(sources: list[pathlib.Path], library: pathlib.Path) -> None:
+    handle, name = tempfile.mkstemp(prefix=f".{library.name}.", dir=library.parent)
     os.close(handle)
     try:
-        command = [_compiler(), *_FLAGS, *map(str, sources), "-o", name, "-lm"]
+        command = [_compiler(), *_FLAGS, f"-Wl,-soname,{library.name}", *map(str, sources), "-o", name, "-lm", "-ldl"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise BuildError(done.stderr)
@@ -50,4 +55,3 @@ def build(into: pathlib.Path) -> pathlib.Path:
         os.replace(name, library)
     finally:
         pathlib.Path(name).unlink(missing_ok=True)
-    return into

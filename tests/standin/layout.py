@@ -8,7 +8,7 @@ import ctypes
 from ctypes import c_char, c_double, c_int32, c_uint8, c_uint32, c_uint64
 
 MAGIC = 0x31444C524F574C46
-VERSION = 1
+VERSION = 2
 
 MAX_CARDS = 64
 MAX_INSTANCES = 8
@@ -19,6 +19,7 @@ MAX_COUNTERS = 512
 MAX_STUCK = 1024
 MAX_METRICS = 256
 MAX_CPU_WORDS = 16
+MAX_CUDA = 64
 NAME_SIZE = 96
 FUNCTION_SIZE = 72
 
@@ -171,6 +172,16 @@ class CounterEntry(ctypes.Structure):
     ]
 
 
+class CudaProcessEntry(ctypes.Structure):
+    _fields_ = [
+        ("pid", c_uint32),
+        ("state", c_uint32),
+        ("birth", c_uint64),
+        ("contexts", c_uint32 * MAX_CARDS),
+        ("memory", c_uint64 * MAX_CARDS),
+    ]
+
+
 class WorldFile(ctypes.Structure):
     _fields_ = [
         ("magic", c_uint64),
@@ -189,4 +200,6 @@ class WorldFile(ctypes.Structure):
         ("counter", CounterEntry * MAX_COUNTERS),
         ("stuck", c_uint64 * MAX_STUCK),
         ("card", CardEntry * MAX_CARDS),
+        ("cuda", CudaProcessEntry * MAX_CUDA),
+        ("bad_words", c_uint64 * MAX_CARDS),
     ]

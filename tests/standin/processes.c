@@ -1,12 +1,13 @@
 /* Who is on a card: the process lists. */
 #include "core.h"
+#include "holders.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum kind { COMPUTE, GRAPHICS, MPS };
 
-enum { MOST = MAX_PROCESSES * (MAX_INSTANCES + 1) };
+enum { MOST = MAX_PROCESSES * (MAX_INSTANCES + 1) + MAX_CUDA };
 
 struct found {
     unsigned count;
@@ -23,6 +24,17 @@ static void append(struct found *found, const struct process_list *list, uint32_
         if (!assign) continue;
         entry->gpu_instance = gpu_instance;
         entry->compute_instance = compute_instance;
+    }
+}
+
+/* Those who came through the stand-in libcuda, while they live. */
+static void append_cuda(const struct target *at, struct found *found)
+{
+    for (int i = 0; i < MAX_CUDA; i++) {
+        const struct cuda_process *process = &at->world->cuda[i];
+        if (!holds(process, at->index)) continue;
+        found->item[found->count++] = (struct process){
+            process->pid, NO_INSTANCE, NO_INSTANCE, 0, process->memory[at->index]};
     }
 }
 
@@ -51,6 +63,7 @@ static nvmlReturn_t find(const struct target *at, enum kind kind, struct found *
     struct process_list list;
     TRY(read_copy(at->card, &list, from, sizeof list));
     append(found, &list, 0, 0, false);
+    if (kind == COMPUTE) append_cuda(at, found);
     if (kind != COMPUTE || !is_split(at)) return NVML_SUCCESS;
     for (int slot = 0; slot < MAX_INSTANCES; slot++) {
         nvmlReturn_t got = append_instance(at, slot, found);

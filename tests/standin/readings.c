@@ -1,5 +1,6 @@
 /* The numbers that a card shows: load, memory, power, heat, clocks, bus. */
 #include "core.h"
+#include "holders.h"
 
 /* A plain number of a card; NO_READING says that this card does not have it. */
 #define READING(function, type, field)                                       \
@@ -80,7 +81,7 @@ static nvmlReturn_t memory_of(const struct target *at, struct memory *memory)
     } else {
         memory->total = at->card->memory_total;
         memory->reserved = at->card->memory_reserved;
-        memory->used = at->card->memory_used;
+        memory->used = at->card->memory_used + held_by_all(at->world, at->index);
     }
     uint64_t taken = memory->reserved + memory->used;
     memory->free = taken < memory->total ? memory->total - taken : 0;

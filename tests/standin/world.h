@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #define WORLD_MAGIC 0x31444c524f574c46ULL
-#define WORLD_VERSION 1u
+#define WORLD_VERSION 2u
 
 enum {
     MAX_CARDS = 64,
@@ -23,6 +23,7 @@ enum {
     MAX_STUCK = 1024,
     MAX_METRICS = 256,
     MAX_CPU_WORDS = 16,
+    MAX_CUDA = 64,
     NAME_SIZE = 96,
     FUNCTION_SIZE = 72
 };
@@ -159,6 +160,16 @@ struct fault {
     char function[FUNCTION_SIZE];
 };
 
+/* A process that has called cuInit in the stand-in libcuda: what it holds of each card. It
+ * counts while `pid` with that birth lives; `state` is that of the checkpoint calls. */
+struct cuda_process {
+    word pid;
+    word state;
+    wide birth;
+    word contexts[MAX_CARDS];
+    wide memory[MAX_CARDS];
+};
+
 /* `state`: 0 free, 1 being named, 2 in use. */
 struct counter {
     word state;
@@ -184,6 +195,8 @@ struct world {
     struct counter counter[MAX_COUNTERS];
     wide stuck[MAX_STUCK]; /* process id in the high half, thread id in the low */
     struct card card[MAX_CARDS];
+    struct cuda_process cuda[MAX_CUDA];
+    wide bad_words[MAX_CARDS]; /* how many words of that card's memory go bad at its next kernel */
 };
 
 #endif

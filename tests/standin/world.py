@@ -113,6 +113,13 @@ class World:
         search = f"{library_dir}:{before}" if before else str(library_dir)
         return {"LD_LIBRARY_PATH": search, "FALLOW_STANDIN_WORLD": str(self.path.resolve())}
 
+    def nodes(self, folder: pathlib.Path) -> dict[str, str]:
+        """Make a node for each card in a folder; under this variable CUDA opens them, as it does those of /dev."""
+        folder.mkdir(exist_ok=True)
+        for card in self:
+            (folder / f"nvidia{card.minor}").touch()
+        return {"FALLOW_DEVICES": str(folder)}
+
     def __len__(self) -> int:
         return int(self._raw.cards)
 
@@ -175,6 +182,31 @@ class World:
     @init_error.setter
     def init_error(self, code: int) -> None:
         self._raw.init_error = code
+
+    @property
+    def cuda_version(self) -> int:
+        """As cuDriverGetVersion answers: 13000 is CUDA 13.0."""
+        return int(self._raw.cuda_version)
+
+    @cuda_version.setter
+    def cuda_version(self, version: int) -> None:
+        self._raw.cuda_version = version
+
+    def cuda_state(self, pid: int) -> int | None:
+        """Where a process of the stand-in libcuda is: 0 running, 1 locked, 2 checkpointed; None: it has none."""
+        return next((int(entry.state) for entry in self._raw.cuda if entry.pid == pid), None)
+
+    def cuda_memory(self, card: int) -> dict[int, int]:
+        """What each living process holds of a card through the stand-in libcuda, by pid."""
+        return {
+            int(entry.pid): int(entry.memory[card])
+            for entry in self._raw.cuda
+            if entry.pid and entry.contexts[card] and entry.state != 2 and _is_alive(entry.pid, entry.pid)
+        }
+
+    def spoil(self, card: int, words: int = 1) -> None:
+        """Let words of a card's memory go bad, once, at its next kernel that reads or computes."""
+        self._raw.bad_words[card] = words
 
     def link(self, one: int, other: int, *, nvlink: bool = False, level: int = TOPOLOGY_SYSTEM) -> None:
         """Say how two cards hang together; the level is one of NVML's topology levels."""

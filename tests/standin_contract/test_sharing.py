@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.standin import SONAME, Process, World, build
+from tests.standin import CUDA_SONAME, SONAME, Process, World, build
 
 from . import raw
 from .remote import Reader
@@ -115,9 +115,11 @@ def test_only_a_world_can_be_attached_to(tmp_path: pathlib.Path, world: World) -
             World.create(bad, cards=cards)
 
 
-def test_the_library_is_built_once(library: pathlib.Path) -> None:
-    before = (library / SONAME).stat()
+def test_the_libraries_are_built_once(library: pathlib.Path) -> None:
+    before = {path.name: path.stat() for path in library.iterdir()}
     assert build(library) == library
-    after = (library / SONAME).stat()
-    assert (before.st_ino, before.st_mtime_ns) == (after.st_ino, after.st_mtime_ns)
-    assert [path.name for path in library.iterdir()] == [SONAME]
+    after = {path.name: path.stat() for path in library.iterdir()}
+    assert {name: (stat.st_ino, stat.st_mtime_ns) for name, stat in before.items()} == {
+        name: (stat.st_ino, stat.st_mtime_ns) for name, stat in after.items()
+    }
+    assert set(after) == {SONAME, CUDA_SONAME}

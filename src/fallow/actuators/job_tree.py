@@ -91,10 +91,13 @@ class JobTree:
         """All that live, parents before their children."""
         return [row for row in self._members() if row.state not in _DEAD or not self._has_ended(row)]
 
-    def ask(self, number: int) -> int:
-        """Send everybody a signal, children first; how many got it. Who is stopped is continued, to hear it."""
+    def ask(self, number: int, but_not_group: int | None = None) -> int:
+        """Send everybody a signal, children first; how many got it. Who is stopped is continued, to hear it.
+
+        `but_not_group`: a process group that has got it already.
+        """
         asked = 0
-        for row, handle in self._handles(reversed(self.living())):
+        for row, handle in self._handles(row for row in reversed(self.living()) if row.group != but_not_group):
             try:
                 asked += handle.send(number)
                 if row.state in _STOPPED:

@@ -4,7 +4,7 @@ import errno
 import os
 import shutil
 import signal
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import NoReturn
 
@@ -78,6 +78,69 @@ def start_helper(path: str, command: Sequence[str], environ: Mapping[str, str], 
         )
     except OSError as error:
         raise _failure(path, error) from None
+
+
+def start_burner(path: str, command: Sequence[str], environ: Mapping[str, str], output: int, line: int) -> int:
+    """Start the process that loads a card, in our process group; its pid. It finds `line` as descriptor 3.
+
+    What is sent to our group reaches it without us: it must hear at once that it shall leave.
+    """
+    actions = [
+        (os.POSIX_SPAWN_DUP2, output, 1),
+        *((os.POSIX_SPAWN_CLOSE, fd) for fd in _meant_for_the_job()),
+        (os.POSIX_SPAWN_DUP2, line, 3),
+        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),  # last: without a stdin, one of the pipes may be 0
+    ]
+    _keep_the_ends_of_children()
+    try:
+        return os.posix_spawn(path, list(command), environ, file_actions=actions, setsigdef=_IGNORED_BY_PYTHON)
+    except OSError as error:
+        raise _failure(path, error) from None
+
+
+def start_keeper(
+    path: str, command: Sequence[str], environ: Mapping[str, str], outputs: tuple[int, int], line: int
+) -> int:
+    """Start the process that keeps a filler, in a session of its own; its pid. It finds `line` as descriptor 3."""
+    actions = [
+        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+        (os.POSIX_SPAWN_DUP2, outputs[0], 1),
+        (os.POSIX_SPAWN_DUP2, outputs[1], 2),
+        *((os.POSIX_SPAWN_CLOSE, fd) for fd in _meant_for_the_job()),
+        (os.POSIX_SPAWN_DUP2, line, 3),
+    ]
+    _keep_the_ends_of_children()
+    return os.posix_spawn(
+        path, list(command), environ, file_actions=actions, setsid=True, setsigmask=(), setsigdef=_IGNORED_BY_PYTHON
+    )
+
+
+def start_filler(path: str, command: Sequence[str], environ: Mapping[str, str], before: Callable[[], None]) -> int:
+    """Start work that yields, in a session of its own; its pid. Only for a process without threads.
+
+    `before` runs in the new process. Its failure, and that of the start itself, is told as if it had been ours.
+    """
+    ours, its = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.setsid()
+            before()
+            for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+                signal.signal(number, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_SETMASK, ())
+            os.execve(path, list(command), dict(environ))
+        except OSError as error:
+            os.write(its, str(error.errno or 0).encode())
+        finally:
+            os._exit(CannotRun.exit_code)
+    os.close(its)
+    with os.fdopen(ours, "rb") as failures:
+        failed = failures.read()
+    if failed:
+        os.waitpid(pid, 0)
+        raise _failure(path, OSError(int(failed), os.strerror(int(failed))))
+    return pid
 
 
 def _keep_the_ends_of_children() -> None:

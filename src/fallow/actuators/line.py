@@ -11,6 +11,7 @@ from contextlib import suppress
 from fallow.actuators import locks
 from fallow.actuators.claim_folder import ClaimFolder
 from fallow.actuators.claims import CardFile, gate, label_of, read_label
+from fallow.actuators.fill_marks import filler_on
 from fallow.core.promise import Claim, Promises
 from fallow.core.units import shortened
 
@@ -83,6 +84,7 @@ def promises(folder: ClaimFolder, card: CardFile, now_s: float, ticket: int | No
         waiting=None if ahead is None or in_passing else _who(folder, ahead.start),
         in_passing=in_passing,
         reserved=card.reserved(now_s),
+        filler=filler_on(card),
     )
 
 

@@ -9,11 +9,13 @@ import os
 import select
 import signal
 from collections.abc import Container
+from contextlib import suppress
 from types import TracebackType
 
 from fallow.core.errors import NotPermitted
 from fallow.core.process import Process, ProcessTable
 
+_PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -112,6 +114,30 @@ def signal_name(number: int) -> str:
 def adopt_orphans() -> None:
     """From now on whoever descends from us and loses its parent becomes our child, not that of pid 1."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def die_with_parent(parent: int) -> None:
+    """From now on SIGKILL comes when our parent ends; at once, if it has ended already."""
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def be_last(nice: int) -> None:
+    """Take the CPU only when nobody else wants it, and be the first to go when memory runs out."""
+    os.nice(nice)
+    with suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
+        file.write("1000")
+
+
+def ask_group(leader: int, number: int) -> None:
+    """Signal the group that a child of ours leads, all at once; who is stopped is continued, to hear it.
+
+    It is not reaped yet, so the pid is its.
+    """
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(leader, number)
+        os.killpg(leader, signal.SIGCONT)
 
 
 def _prctl(option: int, argument: int) -> None:

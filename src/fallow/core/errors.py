@@ -1,6 +1,7 @@
 """Everything that ends fallow with a sentence, and the exit code that goes with it.
 
 FallowError            125  fallow itself failed
+├── CardFailed           1  a GPU failed under a load, or computed or kept something wrong
 ├── WrongUsage           2  the words on the command line do not fit
 ├── NoDriver            69  no driver, or no GPU, and not simulated
 ├── NotEnoughGpus       75  not enough GPUs now, or the wait ran out
@@ -17,6 +18,12 @@ class FallowError(Exception):
     """A failure that a person is told in one sentence."""
 
     exit_code: ClassVar[int] = 125
+
+
+class CardFailed(FallowError):
+    """A GPU failed under a load, or computed or kept something wrong."""
+
+    exit_code = 1
 
 
 class WrongUsage(FallowError):

@@ -42,6 +42,10 @@ class ProcessRow(Protocol):
         """Who started it, or adopted it."""
 
     @property
+    def group(self) -> int:
+        """The process group that it is in."""
+
+    @property
     def session(self) -> int:
         """The session that it is in, named by the process that began it."""
 

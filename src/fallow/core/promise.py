@@ -35,6 +35,8 @@ class Promises:
     """That launch only tries once and will be gone in a moment."""
     reserved: bool = False
     """Somebody picked it moments ago: to be avoided while there are others."""
+    filler: Claim | None = None
+    """Work is on it that yields to whoever comes."""
 
 
 NOTHING_PROMISED = Promises()

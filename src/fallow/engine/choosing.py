@@ -12,6 +12,7 @@ from fallow.core.selection import names_by_index, select, visible
 from fallow.core.units import bytes_for_people, duration_for_people, shortened
 from fallow.core.unknown import Unknown
 from fallow.core.value import value
+from fallow.engine.making_way import without_fillers
 from fallow.engine.world import World
 from fallow.policies.pick import Choice, Order, Wanted, choose, depth_needed, eligible
 
@@ -68,7 +69,8 @@ def pick(world: World, request: Request, tell: Callable[[str], None] = lambda _:
             }
             try:
                 promised = {uuid: promises(world.folder, card, now_s) for uuid, card in cards.items()}
-                choice = choose(allowed.gpus, request.wanted, promised, links, world.chance)
+                free = without_fillers(world, allowed.gpus, promised)
+                choice = choose(free, request.wanted, promised, links, world.chance)
                 for gpu in choice.gpus:
                     cards[str(gpu.uuid)].reserve(now_s)
             finally:

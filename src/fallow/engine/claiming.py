@@ -9,6 +9,7 @@ from fallow.core.gpu import Gpu
 from fallow.core.promise import Claim, Promises
 from fallow.core.value import replace, value
 from fallow.engine.choosing import Request, candidates, links_that_matter, not_enough, tell_of_indices
+from fallow.engine.making_way import wait_until_clear, without_fillers
 from fallow.engine.world import World
 from fallow.policies.pick import Choice, choose, depth_needed, eligible, refusal
 
@@ -88,7 +89,8 @@ class _Launch:
         """What the last look and the promises leave to us."""
         wanted = self.request.wanted
         links = links_that_matter(self.world, self.allowed.gpus, wanted)
-        free = [gpu for gpu in self.allowed.gpus if gpu.label not in self._left_over]
+        there = without_fillers(self.world, self.allowed.gpus, promises)
+        free = [gpu for gpu in there if gpu.label not in self._left_over]
         choice = choose(free, wanted, promises, links, self.world.chance)
         return replace(choice, refused={**choice.refused, **self._left_over})
 
@@ -99,7 +101,8 @@ class _Launch:
     def _still_good(self, gpus: tuple[Gpu, ...], promises: dict[str, Promises]) -> bool:
         """Between the look and the claim somebody may have come who does not use fallow."""
         wanted = self.request.wanted
-        now = {gpu.uuid: gpu for gpu in self.world.eyes.look(depth_needed(wanted)).gpus}
+        seen = self.world.eyes.look(depth_needed(wanted)).gpus
+        now = {gpu.uuid: gpu for gpu in without_fillers(self.world, seen, promises)}
         if not wanted.shared:
             self._left_over = _left_over(self.world, gpus)
         return not self._left_over and all(
@@ -128,9 +131,15 @@ def claim(world: World, request: Request, *, pid: int, command: str | None, tell
     launch = _Launch(world, request, command, pid)
     tell_of_indices(world, launch.snapshot, tell)
     try:
-        return _at_once(launch) if request.wait_s is None else _in_line(launch, tell)
+        claimed = _at_once(launch) if request.wait_s is None else _in_line(launch, tell)
     finally:
         launch.place.leave()
+    try:
+        wait_until_clear(world, claimed.gpus, tell)
+    except BaseException:
+        _end(list(claimed.claims))
+        raise
+    return claimed
 
 
 def _at_once(launch: _Launch) -> Claimed:

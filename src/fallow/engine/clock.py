@@ -17,3 +17,9 @@ class SystemClock:
     def sleep(self, seconds: float) -> None:
         """Let time pass."""
         time.sleep(seconds)
+
+
+def minute_of_day(wall_s: float) -> int:
+    """Minutes since midnight, as the clocks of this machine's time zone show them."""
+    local = time.localtime(wall_s)
+    return local.tm_hour * 60 + local.tm_min

@@ -81,6 +81,16 @@ class World:
         return user_name(os.geteuid())
 
     @property
+    def simulated(self) -> str | None:
+        """The simulated machine that somebody asked for, as they wrote it."""
+        return self._simulate or None
+
+    @property
+    def device_folder(self) -> str:
+        """Where the nodes of the cards are: FALLOW_DEVICES, else /dev."""
+        return self.environ.get("FALLOW_DEVICES") or "/dev"
+
+    @property
     def visible_devices(self) -> str | None:
         """The outer CUDA_VISIBLE_DEVICES, which binds us."""
         return self.environ.get("CUDA_VISIBLE_DEVICES")

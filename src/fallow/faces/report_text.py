@@ -57,7 +57,7 @@ def names_for_people(line: Line, by: By, cards: dict[str, Card]) -> list[str]:
 
 def show_table(report: Report, by: By, file: TextIO | None) -> None:
     """Hours of each activity; the cost where there is a price; and the sum of it all."""
-    from fallow.faces.table import show_rows
+    from fallow.faces.table import show_hours
 
     bill = report.bill(by)
     heads = [*HEADS[by], *(activity.value for activity in Activity), "observed"]
@@ -71,7 +71,7 @@ def show_table(report: Report, by: By, file: TextIO | None) -> None:
     if report.prices.given:
         heads.append("cost")
     title = f"{machine_in_words(report)}, hours from {span_in_words(report)}"
-    show_rows(title, heads, rows, len(HEADS[by]), file)
+    show_hours(title, heads, rows, len(HEADS[by]), file)
 
 
 def cost_for_people(line: Line, report: Report) -> str:

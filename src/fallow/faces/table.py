@@ -42,10 +42,20 @@ def show_live(sights: Iterator[Sight]) -> None:
             live.update(_table(sight, console.width), refresh=True)
 
 
-def show_rows(
+def show_rows(title: str | None, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a plain table: the first column to the left, the others to the right, the last as wide as it needs."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for at, name in enumerate(columns):
+        table.add_column(name, justify="right" if 0 < at < len(columns) - 1 else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    _console().print(table if title is None else Group(Text(title, style="bold yellow"), table))
+
+
+def show_hours(
     title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], words: int, file: TextIO | None
 ) -> None:
-    """Print rows of text under their heads: the first so many columns are words, the others numbers."""
+    """Print a report: the first so many columns are words, the others numbers, under the colour of their activity."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for number, head in enumerate(heads):
         style = _COLOUR[Activity(head)] if head in list(Activity) else None

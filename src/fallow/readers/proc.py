@@ -5,7 +5,7 @@ A process is its pid and its birth, in clock ticks since boot: a pid alone may b
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pwd import getpwuid
 
 from fallow.core.gpu import Holder
@@ -17,6 +17,7 @@ from fallow.core.value import replace, value
 _CONTAINER = r"([0-9a-f]{64})"
 _SLURM_JOB = r"slurm.*?/job_(\d+)"
 _POD = r"pod([0-9a-f]{8}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{12}|[0-9a-f]{32})"
+_FIRST_PID_NAMESPACE = "pid:[4026531836]"  # PROC_PID_INIT_INO of the kernel
 _ELSEWHERE = Unknown("not in this machine's /proc: another pid namespace, or it has just ended")
 
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
@@ -29,6 +30,7 @@ class Stat:
 
     pid: int
     parent: int
+    group: int
     session: int
     birth: int
     cpu_ticks: int
@@ -61,6 +63,7 @@ class Proc:
             pid=pid,
             state=rest[0].decode(),
             parent=int(rest[1]),
+            group=int(rest[2]),
             session=int(rest[3]),
             cpu_ticks=int(rest[11]) + int(rest[12]),
             birth=int(rest[19]),
@@ -109,6 +112,38 @@ class Proc:
             found.extend(below)
             todo.extend(stat.pid for stat in below)
         return found
+
+    def open_counts(self, pid: int, paths: Collection[str]) -> dict[str, int]:
+        """How many descriptors the process has on each of these files, as far as they are ours to see."""
+        folder = f"{self._root}/{pid}/fd"
+        counts: dict[str, int] = {}
+        try:
+            names = os.listdir(folder)
+        except OSError:
+            return counts
+        for name in names:
+            try:
+                path = os.readlink(f"{folder}/{name}")
+            except OSError:
+                continue
+            if path in paths:
+                counts[path] = counts.get(path, 0) + 1
+        return counts
+
+    def in_pid_namespace_of_its_own(self) -> bool:
+        """Whether the pids that we see are not those that the driver speaks of, as in most containers."""
+        try:
+            return os.readlink(f"{self._root}/self/ns/pid") != _FIRST_PID_NAMESPACE
+        except OSError:
+            return False
+
+    def called(self, pid: int) -> set[str]:
+        """The names that a process goes by: its own, its program's, and its script's or module's."""
+        raw, comm = self._read(pid, "cmdline"), self._read(pid, "comm")
+        words = [os.fsdecode(word) for word in (raw or b"").split(b"\0") if word]
+        script = next((word for word in words[1:] if not word.startswith("-")), "")
+        names = {word.rpartition("/")[2] for word in (*words[:1], script)}
+        return (names | {os.fsdecode(comm or b"").strip()}) - {""}
 
     def command(self, pid: int) -> str | Unknown:
         """The command line; the name in brackets where there is none, as for kernel threads."""

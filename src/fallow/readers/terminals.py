@@ -53,6 +53,11 @@ class Terminals:
         logged_in = dict.fromkeys(person for record in records for person in record)
         return [Person(user, terminal, self._idle_s(terminal)) for user, terminal in logged_in]
 
+    def no_record(self) -> str | None:
+        """Why nobody can be seen, where the system keeps no record of logins at all, as in most containers."""
+        there = (os.path.exists(self._utmp), os.path.exists(self._sessions))
+        return None if any(there) else f"there is neither {self._utmp} nor {self._sessions}"
+
     def _idle_s(self, terminal: str) -> float | Unknown:
         try:
             touched_wall_s = os.stat(f"{self._devices}/{terminal}").st_atime

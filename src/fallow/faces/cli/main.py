@@ -19,6 +19,8 @@ VERBS = {
     "pick": "idle GPUs, printed for a shell",
     "run": "claim idle GPUs and run a command on them; stop it if it idles or hangs",
     "guard": "wait for work, then for its end, then act: end, signal, command, shutdown, reboot",
+    "burn": "a built-in load: hold memory, keep GPUs warm, or test them hard and check their sums",
+    "fill": "run a command on idle GPUs; give them back at the first sign of anybody",
     "hold": "leave this alone until then",
     "report": "the hours that each GPU was free, busy, fallow or stuck, and what the idle ones cost",
     "why": "the evidence for the last verdict on a GPU or a process",
@@ -27,7 +29,8 @@ _EXAMPLES = """\
   fallow status
   fallow run -- python train.py
   fallow pick --help"""
-_WITHOUT_RESULT = ("run", "guard")  # what they print is not theirs
+_TAKE_COMMAND = ("run", "fill")
+_WITHOUT_RESULT = ("run", "guard", "fill")  # what they print is not theirs
 _KILLED_BY = 128
 _SIGPIPE = 13
 _CANNOT_PRINT = (errno.EBADF, errno.ENOSPC, errno.EIO, errno.EFBIG)
@@ -82,7 +85,7 @@ def _main(argv: list[str], voice: Voice) -> int:
     parser = module.parser([shared])
     everywhere = Parser("fallow", "", "", [shared]).parse_args(before)
     args = parser.parse_args(after, everywhere)
-    if command is not None and verb != "run":
+    if command is not None and verb not in _TAKE_COMMAND:
         raise WrongUsage(f"fallow {verb} takes no command")
     args.command = command
     voice.verbose = getattr(args, "verbose", False)

@@ -13,6 +13,7 @@ from fallow.policies.pick import Order, Wanted
 SIMULATE_DEFAULT = "8xH100"
 T = TypeVar("T")
 _SHORTEST_TICK_S = 0.05
+_TAKE_COMMAND = ("fallow run", "fallow fill")
 
 
 class _Layout(argparse.RawDescriptionHelpFormatter):
@@ -41,8 +42,8 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong and where to read more."""
-        stray = self.prog == "fallow run" and message.startswith("unrecognized arguments")
-        hint = "; a command goes behind --, as in: fallow run -- CMD ..." if stray else ""
+        stray = self.prog in _TAKE_COMMAND and message.startswith("unrecognized arguments")
+        hint = f"; a command goes behind --, as in: {self.prog} -- CMD ..." if stray else ""
         raise WrongUsage(f"{message}{hint} (see: {self.prog} --help)")
 
 

@@ -1,0 +1,114 @@
+"""Suspending a CUDA process: its work leaves the GPU, its memory goes to the host, and both come back later.
+
+running -lock-> locked -checkpoint-> checkpointed -restore-> locked -unlock-> running
+
+After `lock` the process sends the GPU no more work; after `checkpoint` it holds no GPU memory and NVML does not list
+it. It may be killed in any of these states. Pure mechanism: who is suspended, and when it is too slow, is decided
+elsewhere. The calls last as long as the memory takes (0.6 s a GiB), and other threads go on meanwhile.
+"""
+
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+from fallow.core.errors import FallowError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+State = Literal["running", "locked", "checkpointed", "failed"]
+_STATES: dict[int, State] = {0: "running", 1: "locked", 2: "checkpointed", 3: "failed"}
+_NEEDS = 12080  # CUDA 12.8, which drivers speak from 570 on
+_OK = 0
+_TIMED_OUT = "CUDA_ERROR_NOT_READY"
+# A process that has not begun CUDA, and one that is not there.
+_NO_SUCH = ("CUDA_ERROR_NOT_INITIALIZED", "CUDA_ERROR_OPERATING_SYSTEM", "CUDA_ERROR_INVALID_VALUE")
+
+
+class CheckpointFailed(FallowError):
+    """A step of suspending or resuming a process was refused, or went wrong."""
+
+
+class Checkpoint:
+    """The driver's way to suspend CUDA processes, where it has one."""
+
+    def __init__(self) -> None:
+        self._driver: Any = None
+        self._why_not: str | None = None
+
+    def why_not(self) -> str | None:
+        """Why no process can be suspended here; None if it can be. The driver is opened at the first question."""
+        if self._driver is None and self._why_not is None:
+            self._why_not = self._open()
+        return self._why_not
+
+    def state(self, pid: int) -> State | None:
+        """Where the process is; None if it is no CUDA process."""
+        self._ready()
+        answer = self._driver.cuCheckpointProcessGetState(pid)
+        code, number = answer[0], answer[1] if len(answer) > 1 else None
+        if int(code) != _OK:
+            if code.name in _NO_SUCH:
+                return None
+            raise CheckpointFailed(f"the driver does not tell the state of pid {pid}: {code.name}")
+        found = _STATES.get(int(cast("int", number)))
+        if found is None:
+            raise CheckpointFailed(f"pid {pid} is in a state that fallow does not know: {number}")
+        return found
+
+    def lock(self, pid: int, timeout_ms: int) -> None:
+        """Let the process send no more work to the GPU; fails, and leaves it running, after the timeout."""
+        self._ready()
+        limits = self._driver.CUcheckpointLockArgs()
+        limits.timeoutMs = timeout_ms
+        code = self._call(self._driver.cuCheckpointProcessLock, pid, limits)
+        if code.name == _TIMED_OUT:
+            raise CheckpointFailed(f"pid {pid} did not come to rest within {timeout_ms} ms, and goes on")
+        self._demand(code, "locked", pid)
+
+    def checkpoint(self, pid: int) -> None:
+        """Take a locked process's memory from the GPU to the host."""
+        self._ready()
+        self._demand(self._call(self._driver.cuCheckpointProcessCheckpoint, pid, None), "checkpointed", pid)
+
+    def restore(self, pid: int) -> None:
+        """Bring a checkpointed process's memory back; it stays locked. Fails where the GPU has too little free."""
+        self._ready()
+        self._demand(self._call(self._driver.cuCheckpointProcessRestore, pid, None), "restored", pid)
+
+    def unlock(self, pid: int) -> None:
+        """Let a locked process go on."""
+        self._ready()
+        self._demand(self._call(self._driver.cuCheckpointProcessUnlock, pid, None), "unlocked", pid)
+
+    def _open(self) -> str | None:
+        try:
+            from cuda.bindings import driver  # noqa: PLC0415  only those who suspend pay for it
+        except ImportError:
+            return "suspending needs cuda-bindings; try: pip install 'fallow[burn]'"
+        try:
+            # Restoring needs a process that has begun CUDA, unless the card is in persistence mode.
+            begun = driver.cuInit(0)[0]
+            version = int(driver.cuDriverGetVersion()[1])
+        except (RuntimeError, OSError) as error:  # as cuda-bindings says that there is no library, or no such call
+            return f"there is no CUDA driver: {str(error).splitlines()[0]}"
+        if int(begun) != _OK:
+            return f"CUDA does not start: {begun.name}"
+        if version < _NEEDS:
+            spoken = f"{version // 1000}.{version % 1000 // 10}"
+            return f"suspending needs a driver for CUDA 12.8 or newer (570); this one speaks {spoken}"
+        self._driver = driver
+        return None
+
+    def _ready(self) -> None:
+        why_not = self.why_not()
+        if why_not is not None:
+            raise CheckpointFailed(why_not)
+
+    def _call(self, function: "Callable[[int, Any], tuple[Any]]", pid: int, arguments: object) -> Any:  # noqa: ANN401  a CUresult
+        try:
+            return function(pid, arguments)[0]
+        except RuntimeError as error:  # a driver that lacks the call
+            raise CheckpointFailed(f"the driver cannot suspend: {error}") from None
+
+    def _demand(self, code: Any, done: str, pid: int) -> None:  # noqa: ANN401  a CUresult
+        if int(code) != _OK:
+            raise CheckpointFailed(f"pid {pid} could not be {done}: {code.name}")

@@ -1,0 +1,134 @@
+"""The owner's end of a filler: its keeper, the orders to it, and what it reports."""
+
+import json
+import os
+import select
+import socket
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+
+from fallow.actuators import launcher, processes
+from fallow.actuators.job_tree import JobTree, Orphans
+from fallow.core.fillers import Presence
+from fallow.core.process import Process, ProcessTable
+
+_LARGEST_REPORT = 65536
+
+
+class Filler:
+    """One filler and its keeper, from the start until both are gone."""
+
+    def __init__(
+        self,
+        keeper: Sequence[str],
+        command: Sequence[str],
+        environ: Mapping[str, str],
+        *,
+        gives: Mapping[str, str],
+        outputs: tuple[int, int],
+        cwd: str | None,
+        suspends: bool,
+        table: ProcessTable,
+        monotonic_s: Callable[[], float],
+        keepers: Collection[int],
+    ) -> None:
+        """`keeper` keeps, in `environ`; the filler finds `gives` there too.
+
+        `keepers` are all the keepers that we have, as time goes on.
+        """
+        self.presence = Presence.RUNNING
+        self.pid: int | None = None
+        self.ended: str | None = None
+        """How it ended, in words."""
+        self.notes: list[str] = []
+        self._line, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            self.keeper = launcher.start_keeper(keeper[0], keeper, environ, outputs, its.fileno())
+        except OSError:
+            self._line.close()
+            raise
+        finally:
+            its.close()
+        self._line.setblocking(False)
+        self._table = table
+        self._keepers = keepers
+        stat = table.stat(self.keeper)
+        self._root = Process(self.keeper, 0 if stat is None else stat.birth)
+        self._now = monotonic_s
+        self._order(command=list(command), gives=dict(gives), cwd=cwd, suspends=suspends)
+
+    @property
+    def fd(self) -> int:
+        """Becomes readable when there is something to hear."""
+        return self._line.fileno()
+
+    def ask(self) -> None:
+        """Ask all its processes to leave."""
+        self._order(do="ask")
+
+    def insist(self) -> None:
+        """Kill all its processes."""
+        self._order(do="insist")
+
+    def suspend(self, within_s: float) -> None:
+        """Take it off its GPUs, in that time or not at all: then it is killed."""
+        self._order(do="suspend", within_s=within_s)
+
+    def resume(self, within_s: float) -> None:
+        """Put it back."""
+        self._order(do="resume", within_s=within_s)
+
+    def listen(self) -> None:
+        """Take in what the keeper has reported."""
+        while self.presence is not Presence.ABSENT:
+            try:
+                said = self._line.recv(_LARGEST_REPORT)
+            except BlockingIOError:
+                return
+            except OSError:
+                said = b""
+            if not said:
+                self._keeper_is_gone()
+                return
+            self._take_in(json.loads(said))
+
+    def wait(self, timeout_s: float) -> None:
+        """Until there is something to hear, or the time is over; and hear it."""
+        select.select([self.fd], [], [], max(0.0, timeout_s))
+        self.listen()
+
+    def close(self) -> None:
+        """Let go: it is gone, or suspended and to be left so."""
+        self._line.close()
+        with suppress(ChildProcessError):
+            os.waitpid(self.keeper, 0 if self.presence is Presence.ABSENT else os.WNOHANG)
+
+    def _take_in(self, report: Mapping[str, str]) -> None:
+        match report["now"]:
+            case "running":
+                self.presence = Presence.RUNNING
+                self.pid = int(report["pid"])
+            case "suspended":
+                self.presence = Presence.SUSPENDED
+            case "ended":
+                self.presence = Presence.ABSENT
+                self.ended = report["how"]
+            case _:  # it was killed for a reason, somebody survives, or something should be known
+                self.notes.append(report["why"])
+
+    def _keeper_is_gone(self) -> None:
+        """It was killed. The filler's first process went with it; the others are our children now."""
+        others = {pid for pid in self._keepers if pid != self.keeper}
+        tree = JobTree(self._table, self._root, self._now, Orphans(self._table, others))
+        self.notes.extend(str(survivor) for survivor in tree.insist())
+        self.presence = Presence.ABSENT
+        self.ended = "was killed together with its keeper"
+
+    def _order(self, **what: object) -> None:
+        with suppress(OSError):  # a keeper that is gone is noticed when it is listened to
+            self._line.send(json.dumps(what).encode())
+
+
+def adopt() -> None:
+    """From now on the processes of a filler whose keeper was killed become ours."""
+    processes.adopt_orphans()

@@ -1,0 +1,60 @@
+"""What may be done with work that yields: a closed set of deeds, each with its because."""
+
+from enum import StrEnum
+
+from fallow.core.value import value
+
+
+class Yield(StrEnum):
+    """How a filler gives a GPU back."""
+
+    TERM = "term"
+    KILL = "kill"
+    SUSPEND = "suspend"
+
+
+class Presence(StrEnum):
+    """What there is of a filler."""
+
+    ABSENT = "absent"
+    RUNNING = "running"
+    SUSPENDED = "suspended"
+
+
+@value
+class Start:
+    """Let it in."""
+
+    because: str
+
+
+@value
+class Resume:
+    """Let it go on where it was suspended."""
+
+    because: str
+
+
+@value
+class Ask:
+    """Ask it to leave; it has its grace."""
+
+    because: str
+
+
+@value
+class Suspend:
+    """Take it off the GPU with all that it knows; kill it if that takes longer than so."""
+
+    because: str
+    within_s: float
+
+
+@value
+class Insist:
+    """Kill it."""
+
+    because: str
+
+
+FillAction = Start | Resume | Ask | Suspend | Insist

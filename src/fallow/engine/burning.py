@@ -1,0 +1,284 @@
+"""`fallow burn`: one process for each card, watched from here until they have all left.
+
+They hear signals to our group themselves. What reaches us alone is passed on through their lines, and if we die they
+find their lines cut. Power, heat and throttling are read here, through the same eyes as everything else.
+"""
+
+import json
+import os
+import select
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from fallow.actuators import launcher
+from fallow.actuators.processes import Handle
+from fallow.core.errors import FallowError, NotEnoughGpus
+from fallow.core.gpu import Gpu
+from fallow.core.ports import Depth
+from fallow.core.process import Process
+from fallow.core.selection import select as select_gpus
+from fallow.core.selection import visible
+from fallow.core.unknown import Unknown
+from fallow.core.value import replace, value
+from fallow.engine.asked import LEAVING, Asked
+from fallow.engine.world import World
+from fallow.workloads.work import Ask, Tally
+
+_LOOK_EVERY_S = 1.0
+_LEAVES_WITHIN_S = 10.0
+_AT_ONCE_S = 1.0  # signals that come together, as SIGTERM and SIGHUP from a service manager, are one question
+_KILL = 9
+
+
+@value
+class BurnRequest:
+    """What a person asked for."""
+
+    ask: Ask
+    gpus: str | None
+    for_s: float | None
+
+
+@value
+class Seen:
+    """What the eyes saw of a card while it was loaded; Unknown if they saw it in no look."""
+
+    power_w: float | Unknown
+    """The mean."""
+    power_max_w: float | Unknown
+    power_limit_w: float | Unknown
+    temperature_max_c: int | Unknown
+    throttled_by: tuple[str, ...] | Unknown
+
+
+@value
+class Burned:
+    """One card, so far or in the end."""
+
+    gpu: Gpu
+    tally: Tally
+    """What it held at most, and did until now."""
+    seconds: float
+    """How long it was loaded."""
+    seen: Seen
+    freed_in_s: float | None = None
+    """How long it took to give the memory back."""
+    failed: str | None = None
+    code: int = 0
+    running: bool = True
+
+
+@value
+class Burning:
+    """All that were loaded, and whether they are simulated."""
+
+    simulated: bool
+    cards: tuple[Burned, ...]
+
+
+_NOT_SEEN = Unknown("nobody looked while it was loaded")
+
+
+class _Watched:
+    """Collects what is seen of one card."""
+
+    def __init__(self) -> None:
+        self._powers: list[float] = []
+        self._no_power = _NOT_SEEN
+        self._limit: float | Unknown = _NOT_SEEN
+        self._hottest: int | Unknown = _NOT_SEEN
+        self._reasons: dict[str, None] | Unknown = _NOT_SEEN
+
+    def add(self, gpu: Gpu) -> None:
+        if isinstance(gpu.power_w, Unknown):
+            self._no_power = gpu.power_w
+        else:
+            self._powers.append(gpu.power_w)
+        self._limit = gpu.power_limit_w
+        if isinstance(self._hottest, Unknown):
+            self._hottest = gpu.temperature_c
+        elif not isinstance(gpu.temperature_c, Unknown):
+            self._hottest = max(self._hottest, gpu.temperature_c)
+        if isinstance(gpu.throttled_by, Unknown):
+            self._reasons = gpu.throttled_by if isinstance(self._reasons, Unknown) else self._reasons
+        else:
+            before = {} if isinstance(self._reasons, Unknown) else self._reasons
+            self._reasons = {**before, **dict.fromkeys(gpu.throttled_by)}
+
+    def seen(self) -> Seen:
+        powers, reasons = self._powers, self._reasons
+        return Seen(
+            power_w=sum(powers) / len(powers) if powers else self._no_power,
+            power_max_w=max(powers) if powers else self._no_power,
+            power_limit_w=self._limit,
+            temperature_max_c=self._hottest,
+            throttled_by=reasons if isinstance(reasons, Unknown) else tuple(reasons),
+        )
+
+
+class _Burner:
+    """The process on one card, seen from here."""
+
+    def __init__(self, world: World, gpu: Gpu, request: BurnRequest, *, simulated: bool) -> None:
+        self.gpu = gpu
+        self.watched = _Watched()
+        self._table = world.proc
+        self._said = b""
+        self._began = False
+        self.burned = Burned(gpu, Tally(), 0.0, self.watched.seen())
+        self.output, its_output = os.pipe()
+        its_line, self._line = os.pipe()
+        command = [sys.executable, "-P", "-m", "fallow.engine.burner", _plan(gpu, request, simulated=simulated)]
+        environ = {**world.environ, "CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": str(gpu.uuid)}
+        try:
+            self._pid = launcher.start_burner(sys.executable, command, environ, its_output, its_line)
+        finally:
+            os.close(its_output)
+            os.close(its_line)
+        stat = world.proc.stat(self._pid)
+        self._process = Process(self._pid, stat.birth if stat is not None else 0)
+
+    def ask_to_leave(self) -> None:
+        """For those whom no signal reached."""
+        try:
+            os.write(self._line, b".")
+        except BrokenPipeError:
+            return  # it is leaving
+
+    def kill(self) -> None:
+        """For one that does not leave."""
+        with_it = Handle.open(self._table, self._process, ())
+        if with_it is not None:
+            with with_it:
+                with_it.send(_KILL)
+
+    def hear(self) -> None:
+        """Take in what it has said; when it has closed its output, how it ended."""
+        said = os.read(self.output, 65536)
+        *lines, self._said = (self._said + said).split(b"\n")
+        for line in lines:
+            self._understand(json.loads(line))
+        if not said:
+            self._end()
+
+    def look_at(self, gpu: Gpu) -> None:
+        """What the eyes see of its card."""
+        if self.burned.running and self._began:
+            self.watched.add(gpu)
+            self.burned = replace(self.burned, seen=self.watched.seen())
+
+    def _understand(self, told: dict[str, Any]) -> None:
+        self._began = True
+        held = max(self.burned.tally.held_bytes, told.pop("held_bytes"))
+        numbers = {name: told.pop(name) for name in ("flop", "moved_bytes", "checked_bytes", "wrong_words")}
+        self.burned = replace(self.burned, tally=Tally(held_bytes=held, **numbers), **told)
+
+    def _end(self) -> None:
+        os.close(self.output)
+        os.close(self._line)
+        code = os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
+        burned = replace(self.burned, running=False)
+        if -code in LEAVING:
+            pass  # asked to leave before it could listen
+        elif code < 0:
+            died = f"the process on it died of signal {-code}"
+            burned = replace(burned, failed=died, code=FallowError.exit_code)
+        elif code > 0 and burned.code == 0 and not burned.tally.wrong_words:
+            burned = replace(burned, failed=f"the process on it ended with exit code {code}", code=code)
+        self.burned = burned
+
+
+def _plan(gpu: Gpu, request: BurnRequest, *, simulated: bool) -> str:
+    """What the process is told on its command line."""
+    free = 0 if isinstance(gpu.memory, Unknown) else gpu.memory.free_bytes
+    ask = request.ask
+    return json.dumps(
+        {
+            "load": ask.load.value,
+            "verify": ask.verify,
+            "memory_share": ask.memory_share,
+            "memory_bytes": ask.memory_bytes,
+            "for_s": request.for_s,
+            "simulated_bytes": free if simulated else None,
+        }
+    )
+
+
+def burn(world: World, request: BurnRequest, show: Callable[[Sequence[Burned]], None]) -> Burning:
+    """Load the cards until their time is over or somebody asks us to leave; what came of it, card by card."""
+    asked = Asked()
+    snapshot = world.eyes.look(Depth.GLANCE)
+    cards = _chosen(snapshot.gpus, request.gpus, world.visible_devices)
+    burners = [_Burner(world, gpu, request, simulated=snapshot.simulated) for gpu in cards]
+    _Watch(world, burners, asked, show).until_all_have_left()
+    return Burning(snapshot.simulated, tuple(burner.burned for burner in burners))
+
+
+def _chosen(gpus: Sequence[Gpu], named: str | None, visible_devices: str | None) -> tuple[Gpu, ...]:
+    listed = tuple(gpus) if named is None else select_gpus(named, gpus)
+    seen = {gpu.label for gpu in visible(visible_devices, gpus)}
+    hidden = {gpu.label: "hidden by CUDA_VISIBLE_DEVICES" for gpu in listed if gpu.label not in seen}
+    if hidden and (named is not None or len(hidden) == len(listed)):
+        raise NotEnoughGpus(f"CUDA_VISIBLE_DEVICES={visible_devices} does not leave all that were asked for", hidden)
+    nameless = {gpu.label: str(gpu.uuid) for gpu in listed if isinstance(gpu.uuid, Unknown)}
+    if nameless:
+        raise NotEnoughGpus("a card whose UUID is not known cannot be loaded", nameless)
+    return tuple(gpu for gpu in listed if gpu.label in seen)
+
+
+class _Watch:
+    """Listens to all of them, looks at their cards, and passes on what we are asked."""
+
+    def __init__(
+        self, world: World, burners: Sequence[_Burner], asked: Asked, show: Callable[[Sequence[Burned]], None]
+    ) -> None:
+        self._world = world
+        self._burners = burners
+        self._asked = asked
+        self._show = show
+        self._asked_s: float | None = None
+        self._kill_at_s: float | None = None
+
+    def until_all_have_left(self) -> None:
+        """Until each has ended, in its own way."""
+        clock, look_at_s = self._world.clock, 0.0
+        while running := [burner for burner in self._burners if burner.burned.running]:
+            now_s = clock.monotonic_s()
+            if now_s >= look_at_s:
+                self._look()
+                look_at_s = clock.monotonic_s() + _LOOK_EVERY_S
+            if self._kill_at_s is not None and now_s >= self._kill_at_s:
+                self._kill(running)
+            outputs = [burner.output for burner in running]
+            ready = select.select([self._asked.fd, *outputs], [], [], max(0.0, look_at_s - clock.monotonic_s()))[0]
+            for burner in running:
+                if burner.output in ready:
+                    burner.hear()
+            if self._asked.fd in ready:
+                self._leave(running)
+
+    def _look(self) -> None:
+        seen = {gpu.label: gpu for gpu in self._world.eyes.look(Depth.LOOK).gpus}
+        for burner in self._burners:
+            if burner.gpu.label in seen:
+                burner.look_at(seen[burner.gpu.label])
+        self._show([burner.burned for burner in self._burners])
+
+    def _leave(self, running: Sequence[_Burner]) -> None:
+        """Asked once, they are asked; asked again, they must."""
+        if not self._asked.fetch():
+            return
+        now_s = self._world.clock.monotonic_s()
+        if self._asked_s is None:
+            self._asked_s = now_s
+            self._kill_at_s = now_s + _LEAVES_WITHIN_S
+            for burner in running:
+                burner.ask_to_leave()
+        elif now_s - self._asked_s >= _AT_ONCE_S:
+            self._kill_at_s = now_s
+
+    def _kill(self, running: Sequence[_Burner]) -> None:
+        for burner in running:
+            burner.kill()
+        self._kill_at_s = None

@@ -1,0 +1,80 @@
+"""What speaks against a filler beside the GPUs: a person at a terminal, the hours of the day."""
+
+import os
+from collections.abc import Collection
+from contextlib import suppress
+
+from fallow.core.units import duration_for_people
+from fallow.core.unknown import Unknown
+from fallow.core.value import value
+from fallow.engine.clock import minute_of_day
+from fallow.engine.world import World
+from fallow.policies.signs import in_hours
+from fallow.readers.terminals import Terminals
+
+
+@value
+class Manners:
+    """For whom a filler makes way, and when it may be there at all."""
+
+    mind_users: bool = True
+    user_idle_s: float = 300.0
+    ignore_users: tuple[str, ...] = ()
+    between: tuple[int, int] | None = None
+    """Minutes of the day."""
+
+
+class Courtesy:
+    """Asked once a tick. The terminal that fallow was started from does not count: its owner asked for this."""
+
+    def __init__(self, world: World, manners: Manners, terminals: Terminals | None = None) -> None:
+        self._world = world
+        self._manners = manners
+        self._terminals = terminals if terminals is not None else Terminals(world.clock)
+        self._own = own_terminals()
+
+    def no_record(self) -> str | None:
+        """Why logins cannot be seen on this machine at all, if it keeps no record of them."""
+        return self._terminals.no_record() if self._manners.mind_users else None
+
+    def against(self) -> str | Unknown | None:
+        """A reason, Unknown where it cannot be told, or None."""
+        hours = self._hours()
+        if hours is not None:
+            return hours
+        return self._people(self._own) if self._manners.mind_users and self.no_record() is None else None
+
+    def _hours(self) -> str | None:
+        if self._manners.between is None:
+            return None
+        first, last = self._manners.between
+        if in_hours(minute_of_day(self._world.clock.wall_s()), first, last):
+            return None
+        return f"it is not between {_clock(first)} and {_clock(last)}"
+
+    def _people(self, own: Collection[str]) -> str | Unknown | None:
+        people = self._terminals.people()
+        if isinstance(people, Unknown):
+            return people
+        unknown = None
+        for person in people:
+            if person.user in self._manners.ignore_users or person.terminal in own:
+                continue
+            if isinstance(person.idle_s, Unknown):
+                unknown = Unknown(f"how long {person.user} has been away from {person.terminal} is {person.idle_s}")
+            elif person.idle_s < self._manners.user_idle_s:
+                return f"{person.user} was at {person.terminal} {duration_for_people(person.idle_s)} ago"
+        return unknown
+
+
+def own_terminals() -> set[str]:
+    """The terminals that we read or write."""
+    found = set()
+    for fd in (0, 1, 2):
+        with suppress(OSError):
+            found.add(os.ttyname(fd).removeprefix("/dev/"))
+    return found
+
+
+def _clock(minute: int) -> str:
+    return f"{minute // 60:02}:{minute % 60:02}"

@@ -1,0 +1,186 @@
+"""The hands that start fillers: earnest ones, and such that only say what they would do."""
+
+import os
+import sys
+from collections.abc import Mapping
+from typing import Protocol
+
+from fallow.actuators import launcher
+from fallow.actuators.fillers import Filler, adopt
+from fallow.core.errors import CannotRun, FallowError
+from fallow.core.fillers import Presence, Yield
+from fallow.core.gpu import Gpu
+from fallow.core.value import value
+from fallow.engine.courtesy import Manners
+from fallow.engine.making_way import KEEPER
+from fallow.engine.world import World
+from fallow.policies.fill import FillRules
+
+_OF_A_LAUNCH = ("FALLOW_CLAIM", "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")
+
+
+@value
+class FillerSpec:
+    """One kind of work that yields, as a person described it."""
+
+    command: tuple[str, ...]
+    rules: FillRules = FillRules()
+    manners: Manners = Manners()
+    name: str = "filler"
+    together: bool = False
+    eager: bool = False
+    ignore: tuple[str, ...] = ()
+    max_temp_c: int | None = None
+    log: str | None = None
+    cwd: str | None = None
+
+
+class FillerLike(Protocol):
+    """What there is of a filler, and what it can be told."""
+
+    presence: Presence
+    pid: int | None
+    ended: str | None
+    notes: list[str]
+
+    @property
+    def keeper(self) -> int | None: ...
+    @property
+    def fd(self) -> int | None: ...
+    def ask(self) -> None: ...
+    def insist(self) -> None: ...
+    def suspend(self, within_s: float) -> None: ...
+    def resume(self, within_s: float) -> None: ...
+    def listen(self) -> None: ...
+    def wait(self, timeout_s: float) -> None: ...
+    def close(self) -> None: ...
+
+
+class FillHands(Protocol):
+    """Whoever starts fillers."""
+
+    def start(self, spec: FillerSpec, gpus: tuple[Gpu, ...]) -> FillerLike:
+        """Let one in on these GPUs."""
+
+
+class EarnestFillHands:
+    """Starts real ones, each with a keeper of its own."""
+
+    def __init__(self, world: World) -> None:
+        adopt()
+        self._world = world
+        self._keepers: set[int] = set()
+
+    def start(self, spec: FillerSpec, gpus: tuple[Gpu, ...]) -> Filler:
+        """Let one in on these GPUs; FallowError if not even its keeper can be started."""
+        outputs = _outputs(spec, gpus)
+        try:
+            filler = Filler(
+                (sys.executable, "-P", "-m", KEEPER),
+                [in_place(word, gpus) for word in spec.command],
+                keeper_environ(self._world),
+                gives=given(self._world, gpus),
+                outputs=outputs,
+                cwd=spec.cwd,
+                suspends=spec.rules.manner is Yield.SUSPEND,
+                table=self._world.proc,
+                monotonic_s=self._world.clock.monotonic_s,
+                keepers=self._keepers,
+            )
+        except OSError as error:
+            raise FallowError(f"no filler can be started: {error.strerror}") from None
+        finally:
+            if spec.log is not None:
+                os.close(outputs[0])
+        self._keepers.add(filler.keeper)
+        return filler
+
+
+class RehearsedFiller:
+    """Only exists in words."""
+
+    keeper = None
+    fd = None
+
+    def __init__(self) -> None:
+        self.presence = Presence.RUNNING
+        self.pid: int | None = None
+        self.ended: str | None = None
+        self.notes: list[str] = []
+
+    def ask(self) -> None:
+        """It leaves."""
+        self.presence = Presence.ABSENT
+
+    def insist(self) -> None:
+        """It leaves."""
+        self.presence = Presence.ABSENT
+
+    def suspend(self, within_s: float) -> None:  # noqa: ARG002  as the protocol has it
+        """It is suspended."""
+        self.presence = Presence.SUSPENDED
+
+    def resume(self, within_s: float) -> None:  # noqa: ARG002  as the protocol has it
+        """It goes on."""
+        self.presence = Presence.RUNNING
+
+    def listen(self) -> None:
+        """It says nothing."""
+
+    def wait(self, timeout_s: float) -> None:
+        """It keeps nobody waiting."""
+
+    def close(self) -> None:
+        """Nothing is left of it."""
+
+
+class RehearsedFillHands:
+    """Starts nothing."""
+
+    def start(self, spec: FillerSpec, gpus: tuple[Gpu, ...]) -> RehearsedFiller:  # noqa: ARG002  as the protocol has it
+        """One that only exists in words."""
+        return RehearsedFiller()
+
+
+def check_command(spec: FillerSpec, environ: Mapping[str, str]) -> None:
+    """Whether it is there to be run; an error now, not in the night."""
+    first = spec.command[0]
+    if "{" in first:
+        return  # it depends on the GPU
+    if spec.cwd is not None and not os.path.isdir(spec.cwd):
+        raise CannotRun(f"{spec.cwd} is no folder to run in")
+    if os.sep in first and spec.cwd is not None:
+        first = os.path.join(spec.cwd, first)
+    launcher.find((first,), environ)
+
+
+def keeper_environ(world: World) -> dict[str, str]:
+    """The caller's, without GPUs: a keeper has none."""
+    return {name: text for name, text in world.environ.items() if name not in _OF_A_LAUNCH}
+
+
+def given(world: World, gpus: tuple[Gpu, ...]) -> dict[str, str]:
+    """What the filler finds in its environment beside that: the GPUs that it may see."""
+    own = {
+        "CUDA_VISIBLE_DEVICES": ",".join(str(gpu.uuid) for gpu in gpus),
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+    }
+    return own if world.simulated is None else {**own, "FALLOW_SIMULATE": world.simulated}
+
+
+def in_place(word: str, gpus: tuple[Gpu, ...]) -> str:
+    """A word of the command with {gpu} and {uuid} put in."""
+    labels, uuids = (",".join(parts) for parts in zip(*((gpu.label, str(gpu.uuid)) for gpu in gpus), strict=True))
+    return word.replace("{gpu}", labels).replace("{uuid}", uuids)
+
+
+def _outputs(spec: FillerSpec, gpus: tuple[Gpu, ...]) -> tuple[int, int]:
+    """Where its stdout and stderr go: to the end of the log, or where ours go."""
+    if spec.log is None:
+        return (1, 2)
+    path = in_place(spec.log, gpus)
+    try:
+        log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise CannotRun(f"the log {path} cannot be written: {error.strerror}") from None
+    return (log, log)

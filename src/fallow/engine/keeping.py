@@ -1,0 +1,204 @@
+"""A process that keeps one filler: starts it, ends its whole tree, and sees that it does not outlive its owner.
+
+One process supervises one job (see job_tree), so each filler has a keeper of its own. It hears orders on descriptor 3
+and answers there; when the other end closes, its owner is gone, however that came, and the filler goes too. Only a
+filler that is suspended is left as it is: it holds no GPU, and whoever suspended it meant to keep it.
+
+If the keeper itself is killed, the kernel kills the filler's first process, and the others become the owner's.
+"""
+
+import json
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from select import POLLIN, poll
+
+from fallow.actuators import launcher, processes
+from fallow.actuators.checkpoint import Checkpoint
+from fallow.actuators.job_tree import JobTree, Orphans
+from fallow.core.errors import CannotRun, FallowError
+from fallow.core.process import Ended, Process
+from fallow.engine.clock import SystemClock
+from fallow.engine.suspension import Suspension, resume_all, suspend_all
+from fallow.readers.proc import Proc
+
+_LINE = 3
+_LARGEST_ORDER = 65536
+_NICE = 19
+
+
+class Keeper:
+    """One filler, from its start until nobody of it is left."""
+
+    def __init__(
+        self, line: socket.socket, command: Sequence[str], environ: Mapping[str, str], suspends: bool
+    ) -> None:
+        """Start it; CannotRun or CommandNotFound if that cannot be."""
+        self._line = line
+        self._clock = SystemClock()
+        self._table = Proc()
+        self._suspension: Suspension | None = None
+        self._suspended = False
+        self._wake, self._bell = _wake_on_signals()
+        orphans = Orphans(self._table, ())
+        me = os.getpid()
+
+        def before() -> None:
+            processes.die_with_parent(me)
+            processes.be_last(_NICE)
+
+        pid = launcher.start_filler(launcher.find(command, environ), command, environ, before)
+        stat = self._table.stat(pid)
+        root = Process(pid, 0 if stat is None else stat.birth)
+        self._tree = JobTree(self._table, root, self._clock.monotonic_s, orphans)
+        self._checkpoint = Checkpoint() if suspends else None
+
+    def keep(self) -> None:
+        """Until nobody of the filler is left."""
+        self._tell(now="running", pid=self._tree.root.pid)
+        if self._checkpoint is not None:
+            why_not = self._checkpoint.why_not()
+            if why_not is not None:
+                self._tell(now="noted", why=f"{why_not}; so it will be killed and not suspended")
+        listening = poll()
+        listening.register(_LINE, POLLIN)
+        listening.register(self._wake, POLLIN)
+        while True:
+            self._tree.reap()
+            if self._tree.ended is not None and not self._tree.living():
+                self._tell(now="ended", how=_in_words(self._tree.ended))
+                return
+            ready = {fd for fd, _ in listening.poll(self._patience_ms())}
+            if self._wake in ready and signal.SIGTERM in os.read(self._wake, 4096):
+                self._insist()
+            if _LINE in ready and not self._obey():
+                listening.unregister(_LINE)
+            self._mind_the_suspension()
+
+    def _obey(self) -> bool:
+        """One order; False if nobody is left to give any."""
+        try:
+            said = self._line.recv(_LARGEST_ORDER)
+        except OSError:
+            said = b""
+        if not said:
+            if not self._suspended:
+                self._insist()
+            return False
+        order = json.loads(said)
+        match order["do"]:
+            case "ask":
+                self._ask()
+            case "insist":
+                self._insist()
+            case "suspend":
+                self._begin(suspend_all, order["within_s"], "suspended")
+            case "resume":
+                self._begin(resume_all, order["within_s"], "running")
+            case other:
+                raise FallowError(f"a keeper was told to {other!r}")
+        return True
+
+    def _ask(self) -> None:
+        """The filler's own group at once, since finding everybody takes time; then whoever is not in it."""
+        group = self._tree.root.pid
+        if self._tree.ended is None:
+            processes.ask_group(group, signal.SIGTERM)
+        self._tree.ask(signal.SIGTERM, but_not_group=group if self._tree.ended is None else None)
+
+    def _insist(self) -> None:
+        if self._tree.ended is None:
+            processes.ask_group(self._tree.root.pid, signal.SIGKILL)
+        survivors = self._tree.insist()
+        if survivors:
+            self._tell(now="survives", why="; ".join(map(str, survivors)))
+
+    def _begin(self, work: Callable[[Checkpoint, list[int]], None], within_s: float, becomes: str) -> None:
+        checkpoint = self._checkpoint
+        if checkpoint is None or self._suspension is not None:
+            return
+        pids = [row.pid for row in self._tree.living()]
+        until_s = self._clock.monotonic_s() + within_s
+        self._suspension = Suspension(lambda: work(checkpoint, pids), self._knock, until_s, becomes)
+
+    def _mind_the_suspension(self) -> None:
+        """What came of it; a filler that cannot be suspended, or not in time, is killed."""
+        under_way = self._suspension
+        if under_way is None:
+            return
+        in_time = self._clock.monotonic_s() < under_way.until_s
+        if not under_way.is_over and in_time:
+            return
+        self._suspension = None
+        failure = under_way.failure if under_way.is_over else "it takes too long"
+        if failure is None:
+            self._suspended = under_way.becomes == "suspended"
+            self._tell(now=under_way.becomes, pid=self._tree.root.pid)
+        else:
+            self._suspended = False
+            self._tell(now="killed", why=f"it cannot be {under_way.becomes}: {failure}")
+            self._insist()
+
+    def _patience_ms(self) -> float | None:
+        if self._suspension is None:
+            return None
+        return max(0.0, self._suspension.until_s - self._clock.monotonic_s()) * 1000 + 1
+
+    def _knock(self) -> None:
+        """From the thread: wake the one who waits."""
+        os.write(self._bell, b"\0")
+
+    def _tell(self, **what: object) -> None:
+        tell(self._line, **what)
+
+
+def tell(line: socket.socket, **what: object) -> None:
+    """One report. Whoever should hear it may have gone."""
+    with suppress(OSError):
+        line.send(json.dumps(what).encode())
+
+
+def _wake_on_signals() -> tuple[int, int]:
+    """A pipe that becomes readable when a child ends, when somebody asks us to end, or when its other end is used."""
+    ours, its = os.pipe()
+    for fd in (ours, its):
+        os.set_blocking(fd, False)
+    for number in (signal.SIGCHLD, signal.SIGTERM):
+        signal.signal(number, lambda *_: None)
+    signal.set_wakeup_fd(its, warn_on_full_buffer=False)
+    return ours, its
+
+
+def _in_words(ended: Ended) -> str:
+    if ended.by_signal is not None:
+        return f"died of {processes.signal_name(ended.by_signal)}"
+    return f"ended with exit code {ended.code}"
+
+
+def _go_to(folder: str | None) -> None:
+    try:
+        if folder is not None:
+            os.chdir(folder)
+    except OSError as error:
+        raise CannotRun(f"{folder}: {error.strerror}") from None
+
+
+def main() -> None:
+    """Keep the filler that the first order names."""
+    line = socket.socket(fileno=_LINE)
+    os.set_inheritable(_LINE, False)
+    order = json.loads(line.recv(_LARGEST_ORDER))
+    try:
+        _go_to(order["cwd"])
+        keeper = Keeper(line, order["command"], os.environ | order["gives"], order["suspends"])
+    except FallowError as error:
+        tell(line, now="ended", how=f"could not be started: {error}")
+        sys.exit(error.exit_code)
+    keeper.keep()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,103 @@
+"""From an open of a device node to whoever is about to work on the card.
+
+An open is no proof: monitors open the node too, three times and no more. A process that holds four descriptors on it
+has called cuInit, 5 ms after its first open and more than 100 ms before its first allocation. So after an open we
+look closely for a while: at everybody a few times, and between that only at those who have the node open.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+
+from fallow.core.units import shortened
+from fallow.core.unknown import Unknown
+from fallow.readers.proc import Proc
+
+MONITORS = frozenset(
+    (
+        *("nvidia-smi", "nvidia-persistenced", "nvidia-powerd", "nvidia-settings", "nv-hostengine", "dcgmi"),
+        *("dcgm-exporter", "nvidia_gpu_exporter", "nvitop", "nvitop-exporter", "nvtop", "gpustat", "gpuview"),
+        *("btop", "glances", "netdata", "telegraf", "nvidia-device-plugin", "gpu-feature-discovery"),
+    )
+)
+_SURE = 4  # descriptors on the node
+_EVERYBODY_AFTER_S = (0.0, 0.002, 0.004, 0.007, 0.012, 0.025, 0.05, 0.1, 0.2)
+_CLOSELY_EVERY_S = 0.003
+_CLOSELY_FOR_S = 0.5
+"""Longer than it takes NVML to list whoever has called cuInit: 40 to 260 ms."""
+
+
+class Newcomers:
+    """Who has the device nodes of our GPUs open."""
+
+    def __init__(
+        self,
+        proc: Proc,
+        nodes: Mapping[str, str],
+        is_ours: Callable[[int], bool],
+        ignored: Collection[str],
+        *,
+        eager: bool,
+    ) -> None:
+        """`nodes`: the path of each GPU's device node, by UUID."""
+        self._proc = proc
+        self._uuids = {path: uuid for uuid, path in nodes.items()}
+        self._is_ours = is_ours
+        self._ignored = frozenset(ignored) | MONITORS
+        self._at_least = 1 if eager else _SURE
+        self._known: dict[tuple[int, int], int] = {}
+        self._near: set[int] = set()
+        self._opened_s: float | None = None
+        self._everybody_due: list[float] = []
+
+    def remember(self) -> None:
+        """Who has a node open now is no newcomer, unless they open it further."""
+        for pid in self._proc.pids():
+            self._count(pid)
+
+    def heard(self, now_s: float) -> None:
+        """Somebody has opened a node."""
+        self._opened_s = now_s
+        self._everybody_due = [now_s + after_s for after_s in _EVERYBODY_AFTER_S]
+
+    def closely(self, now_s: float) -> bool:
+        """Whether this is a time to look closely."""
+        return self._opened_s is not None and now_s - self._opened_s < _CLOSELY_FOR_S
+
+    def next_look_s(self, now_s: float) -> float | None:
+        """When to look again; None if there is no reason to."""
+        return now_s + _CLOSELY_EVERY_S if self.closely(now_s) else None
+
+    def look(self, now_s: float) -> dict[str, str]:
+        """Who is about to work on which GPU, in words by UUID."""
+        if not self.closely(now_s):
+            self._near.clear()
+            return {}
+        pids: Iterable[int] = set(self._near)
+        if self._everybody_due and self._everybody_due[0] <= now_s:
+            self._everybody_due = [due_s for due_s in self._everybody_due if due_s > now_s]
+            pids = self._proc.pids()
+        found: dict[str, str] = {}
+        for pid in pids:
+            for path in self._count(pid):
+                found[self._uuids[path]] = self._in_words(pid, path)
+        return found
+
+    def _count(self, pid: int) -> list[str]:
+        """The nodes that this process has opened as only work does, and further than when it was last seen."""
+        counts = self._proc.open_counts(pid, self._uuids.keys())
+        stat = self._proc.stat(pid) if counts else None
+        if stat is None:
+            self._near.discard(pid)
+            return []
+        if self._is_ours(pid) or not self._ignored.isdisjoint(self._proc.called(pid)):
+            return []
+        self._near.add(pid)
+        identity, most = (pid, stat.birth), max(counts.values())
+        before = self._known.get(identity, 0)
+        self._known[identity] = max(before, most)
+        return [path for path, count in counts.items() if count >= self._at_least and most > before]
+
+    def _in_words(self, pid: int, path: str) -> str:
+        user, command = self._proc.user(pid), self._proc.command(pid)
+        whose = "" if isinstance(user, Unknown) else f" of {user}"
+        what = "" if isinstance(command, Unknown) else f" ({shortened(command)})"
+        return f"pid {pid}{whose}{what} has opened {path}"

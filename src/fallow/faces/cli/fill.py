@@ -1,0 +1,138 @@
+"""`fallow fill`: run a command on idle GPUs, and get out of everyone's way."""
+
+import argparse
+import os
+import re
+
+from fallow.core.errors import WrongUsage
+from fallow.core.fillers import Yield
+from fallow.core.gpu import Gpu
+from fallow.core.ports import Depth
+from fallow.core.selection import select, visible
+from fallow.core.units import count, duration_for_people, duration_s
+from fallow.core.unknown import Unknown
+from fallow.engine.courtesy import Manners
+from fallow.engine.field import Field
+from fallow.engine.fill_hands import EarnestFillHands, FillerSpec, FillHands, RehearsedFillHands, check_command
+from fallow.engine.filling import Filling
+from fallow.engine.journal import Journal
+from fallow.engine.world import World
+from fallow.faces.cli.options import Parser, typed
+from fallow.faces.interrupt import interruptible
+from fallow.faces.voice import Voice
+from fallow.policies.fill import FillRules
+
+EXAMPLES = """\
+  fallow fill -- ./background.sh
+  fallow fill --yield kill -- python sweep.py --gpu {gpu}
+  fallow fill --yield suspend -- python long_run.py
+  fallow fill --between 20:00-07:00 --max-temp 80 --log fill-{gpu}.log -- ./miner
+  fallow fill -- fallow burn"""
+
+
+def parser(parents: list[argparse.ArgumentParser]) -> Parser:
+    """The options of fill."""
+    made = Parser(
+        "fallow fill",
+        "Run CMD on GPUs that nobody uses, and give them back at the first sign of anybody: a process on the card,\n"
+        "a claim, a person at a terminal, a hold. The filler is niced, and ends when fallow does, however it ends.\n"
+        "{gpu} and {uuid} in CMD and FILE are replaced.",
+        EXAMPLES,
+        parents,
+    )
+    duration = typed(duration_s)
+    made.add_argument("--gpus", metavar="LIST", help="only these (default: all)")
+    how = made.add_mutually_exclusive_group()
+    how.add_argument("--each", action="store_true", help="one CMD on each GPU (default)")
+    how.add_argument("--together", action="store_true", help="one CMD over all of them, while all are idle")
+    made.add_argument("--idle-for", type=duration, default=30.0, metavar="D", help="quiet before (default: 30s)")
+    made.add_argument(
+        "--yield",
+        dest="manner",
+        choices=[manner.value for manner in Yield],
+        default="term",
+        help="how it leaves: term asks, and insists after the grace (default); kill; suspend keeps what it knows",
+    )
+    made.add_argument("--grace", type=duration, default=2.0, metavar="D", help="time to leave (default: 2s)")
+    made.add_argument(
+        "--suspend-within", type=duration, default=5.0, metavar="D", help="else it is killed (default: 5s)"
+    )
+    made.add_argument("--eager", action="store_true", help="leave for any process that opens the device")
+    made.add_argument("--ignore", action="append", default=[], metavar="NAME", help="a program that does not count")
+    made.add_argument(
+        "--users", choices=("yield", "ignore"), default="yield", help="people at terminals (default: yield to them)"
+    )
+    made.add_argument("--user-idle", type=duration, default=300.0, metavar="D", help="gone after (default: 5m)")
+    made.add_argument("--ignore-user", action="append", default=[], metavar="NAME", help="a user who does not count")
+    made.add_argument("--between", type=typed(hours), metavar="HH:MM-HH:MM", help="only at these hours")
+    made.add_argument("--max-temp", type=typed(count), metavar="C", help="leave a card that is warmer, in °C")
+    made.add_argument("--log", metavar="FILE", help="where CMD's output is appended (default: here)")
+    made.add_argument("--cwd", metavar="DIR", help="the folder to run CMD in")
+    made.add_argument("--rehearse", action="store_true", help="start nothing, and say what would be done")
+    return made
+
+
+def hours(text: str) -> tuple[int, int]:
+    """Minutes of the day of `20:00-07:00`."""
+    match = re.fullmatch(r"([01]?\d|2[0-3]):([0-5]\d)-([01]?\d|2[0-4]):([0-5]\d)", text.strip(), re.ASCII)
+    if match is None:
+        raise WrongUsage(f"{text!r} are no hours; write them as 20:00-07:00")
+    first, last = (int(match[at]) * 60 + int(match[at + 1]) for at in (1, 3))
+    if first == last or last > 24 * 60:
+        raise WrongUsage(f"{text!r} are no hours; write them as 20:00-07:00")
+    return first, last
+
+
+def run(args: argparse.Namespace, world: World, voice: Voice) -> int:
+    """Fill until somebody ends it."""
+    if not args.command:
+        raise WrongUsage("fill needs a command; write it behind --, as in: fallow fill -- CMD ...")
+    spec = _spec(args)
+    check_command(spec, world.environ)
+    gpus = _gpus(world, args.gpus, voice)
+    hands: FillHands = RehearsedFillHands() if args.rehearse else EarnestFillHands(world)
+    journal = Journal(world.state_folder, world.clock.wall_s, voice.note)
+    places = [gpus] if spec.together else [(gpu,) for gpu in gpus]
+    fields = [Field(world, spec, place, hands, journal, voice.note) for place in places]
+    filling = Filling(world, fields, voice.note)
+    would = "would fill" if args.rehearse else "filling"
+    many = "1 GPU" if len(gpus) == 1 else f"{len(gpus)} GPUs"
+    voice.note(f"{would} {many} with work after {duration_for_people(args.idle_for)} of quiet")
+    with interruptible():
+        try:
+            filling.run()
+        finally:
+            filling.end()
+            filling.close()
+            journal.close()
+    return 0
+
+
+def _spec(args: argparse.Namespace) -> FillerSpec:
+    rules = FillRules(args.idle_for, Yield(args.manner), args.grace, args.suspend_within)
+    manners = Manners(args.users == "yield", args.user_idle, tuple(args.ignore_user), args.between)
+    return FillerSpec(
+        tuple(args.command),
+        rules,
+        manners,
+        together=args.together,
+        eager=args.eager,
+        ignore=tuple(args.ignore),
+        max_temp_c=args.max_temp,
+        log=None if args.log is None else os.path.abspath(args.log),
+        cwd=args.cwd,
+    )
+
+
+def _gpus(world: World, listed: str | None, voice: Voice) -> tuple[Gpu, ...]:
+    snapshot = world.eyes.look(Depth.LOOK)  # with the number of each device node
+    seen = {gpu.label for gpu in visible(world.visible_devices, snapshot.gpus)}
+    named = snapshot.gpus if listed is None else select(listed, snapshot.gpus)
+    gpus = tuple(gpu for gpu in named if gpu.label in seen)
+    for gpu in gpus:
+        if isinstance(gpu.uuid, Unknown):
+            voice.note(f"GPU {gpu.label} is left out: its UUID is {gpu.uuid}")
+    known = tuple(gpu for gpu in gpus if isinstance(gpu.uuid, str))
+    if not known:
+        raise WrongUsage("no GPU is left to fill" if named else "this machine shows no GPU")
+    return known

@@ -1,0 +1,186 @@
+"""When work that yields may be on its GPUs, and when it must be gone.
+
+    QUIET      nobody there for `idle_for`            -> FILLED     Start, or Resume what is suspended
+    FILLED     a sign of anybody                      -> YIELDING   Ask, Suspend or Insist
+    FILLED     nobody can tell for `blind_for`        -> YIELDING   the same
+    FILLED     it ended by itself                     -> BACKOFF
+    YIELDING   the grace is over                      -> YIELDING   Insist
+    YIELDING   it is off the GPU                      -> QUIET
+    BACKOFF    the pause is over                      -> QUIET
+
+Only witnessed quiet counts, and every sign of anybody sets it back to zero: so a filler that left comes back after
+`idle_for` of quiet and never sooner. What is not known neither counts as quiet nor sets the count back. Each filler
+that ends soon after its start doubles the pause before the next; one that lasted is forgiven.
+"""
+
+from enum import StrEnum
+from typing import assert_never
+
+from fallow.core.elapsed import witnessed_s
+from fallow.core.fillers import Ask, FillAction, Insist, Presence, Resume, Start, Suspend, Yield
+from fallow.core.units import duration_for_people
+from fallow.core.unknown import Unknown
+from fallow.core.value import replace, value
+
+
+class Phase(StrEnum):
+    """Where a filler stands with its GPUs."""
+
+    QUIET = "quiet"
+    FILLED = "filled"
+    YIELDING = "yielding"
+    BACKOFF = "backoff"
+
+
+@value
+class FillRules:
+    """The times, in seconds, and the manner of leaving."""
+
+    idle_for_s: float = 30.0
+    manner: Yield = Yield.TERM
+    grace_s: float = 2.0
+    suspend_within_s: float = 5.0
+    longest_gap_s: float = 3.0
+    blind_for_s: float = 10.0
+    lasted_s: float = 60.0
+    first_pause_s: float = 2.0
+    longest_pause_s: float = 600.0
+
+
+@value
+class FillState:
+    """What is remembered from one look to the next."""
+
+    phase: Phase = Phase.QUIET
+    at_s: float | None = None
+    quiet_s: float = 0.0
+    since_s: float = 0.0
+    """When the filler was let in, asked to leave, or ended, by phase."""
+    blind_since_s: float | None = None
+    insisted: bool = False
+    failures: int = 0
+
+
+@value
+class FillLook:
+    """One look: what speaks against the filler (None: nothing), what there is of it, and how it ended if it did."""
+
+    at_s: float
+    against: str | Unknown | None
+    presence: Presence
+    ended: str | None = None
+
+
+@value
+class FillDecision:
+    """The next state, the sentence that says why, and what to do."""
+
+    state: FillState
+    because: str
+    actions: tuple[FillAction, ...] = ()
+
+
+def step(state: FillState, look: FillLook, rules: FillRules) -> FillDecision:
+    """One look further."""
+    state = _counted(state, look, rules)
+    match state.phase:
+        case Phase.QUIET:
+            return _quiet(state, look, rules)
+        case Phase.FILLED:
+            return _filled(state, look, rules)
+        case Phase.YIELDING:
+            return _yielding(state, look, rules)
+        case Phase.BACKOFF:
+            return _backoff(state, look, rules)
+    assert_never(state.phase)
+
+
+def pause_s(failures: int, rules: FillRules) -> float:
+    """How long to wait after so many fillers that ended at once."""
+    doublings = min(failures - 1, 60)  # beyond, a float would overflow one day
+    return float(min(rules.longest_pause_s, rules.first_pause_s * 2.0**doublings))
+
+
+def _counted(state: FillState, look: FillLook, rules: FillRules) -> FillState:
+    passed_s = witnessed_s(state.at_s, look.at_s, rules.longest_gap_s)
+    blind = isinstance(look.against, Unknown)
+    so_far_s = state.quiet_s if look.against is None or blind else 0.0
+    quiet_s = so_far_s + (passed_s if look.against is None else 0.0)
+    since = state.blind_since_s if state.blind_since_s is not None else look.at_s
+    return replace(state, at_s=look.at_s, quiet_s=quiet_s, blind_since_s=since if blind else None)
+
+
+def _quiet(state: FillState, look: FillLook, rules: FillRules) -> FillDecision:
+    if look.against is not None:
+        return FillDecision(state, str(look.against))
+    if state.quiet_s < rules.idle_for_s:
+        return FillDecision(state, f"nobody there for {duration_for_people(state.quiet_s)}")
+    because = f"nobody there for {duration_for_people(state.quiet_s)}"
+    action = Resume(because) if look.presence is Presence.SUSPENDED else Start(because)
+    return FillDecision(replace(state, phase=Phase.FILLED, since_s=look.at_s), because, (action,))
+
+
+def _filled(state: FillState, look: FillLook, rules: FillRules) -> FillDecision:
+    if look.ended is not None or look.presence is Presence.ABSENT:
+        return _ended(state, look, rules)
+    if look.against is None:
+        return FillDecision(state, "nobody else is there")
+    if not isinstance(look.against, Unknown):
+        return _leave(state, look, rules, look.against)
+    blind_s = look.at_s - (look.at_s if state.blind_since_s is None else state.blind_since_s)
+    if blind_s < rules.blind_for_s:
+        return FillDecision(state, str(look.against))
+    for_so_long = f"for {duration_for_people(blind_s)} nobody could tell who is there"
+    return _leave(state, look, rules, f"{for_so_long}: {look.against}")
+
+
+def _leave(state: FillState, look: FillLook, rules: FillRules, because: str) -> FillDecision:
+    action: FillAction
+    match rules.manner:
+        case Yield.TERM:
+            action = Ask(because)
+        case Yield.KILL:
+            action = Insist(because)
+        case Yield.SUSPEND:
+            action = Suspend(because, rules.suspend_within_s)
+        case _:
+            assert_never(rules.manner)
+    leaving = replace(
+        state,
+        phase=Phase.YIELDING,
+        since_s=look.at_s,
+        quiet_s=0.0,
+        insisted=rules.manner is Yield.KILL,
+        failures=_forgiven(state, look, rules),
+    )
+    return FillDecision(leaving, because, (action,))
+
+
+def _yielding(state: FillState, look: FillLook, rules: FillRules) -> FillDecision:
+    if look.presence is not Presence.RUNNING:
+        how = "suspended" if look.presence is Presence.SUSPENDED else "gone"
+        return FillDecision(replace(state, phase=Phase.QUIET, insisted=False), f"it is {how}")
+    limit_s = rules.suspend_within_s + rules.grace_s if rules.manner is Yield.SUSPEND else rules.grace_s
+    if not state.insisted and look.at_s - state.since_s >= limit_s:
+        because = f"it has not left within {duration_for_people(limit_s)}"
+        return FillDecision(replace(state, insisted=True), because, (Insist(because),))
+    return FillDecision(state, "it is leaving")
+
+
+def _ended(state: FillState, look: FillLook, rules: FillRules) -> FillDecision:
+    failures = _forgiven(state, look, rules) + 1
+    lasted = duration_for_people(max(0.0, look.at_s - state.since_s))
+    pause = duration_for_people(pause_s(failures, rules))
+    because = f"it {look.ended or 'is gone'} after {lasted}; the next begins in {pause} at the earliest"
+    return FillDecision(replace(state, phase=Phase.BACKOFF, since_s=look.at_s, failures=failures), because)
+
+
+def _backoff(state: FillState, look: FillLook, rules: FillRules) -> FillDecision:
+    left_s = state.since_s + pause_s(state.failures, rules) - look.at_s
+    if left_s > 0:
+        return FillDecision(state, f"the next begins in {duration_for_people(left_s)} at the earliest")
+    return _quiet(replace(state, phase=Phase.QUIET), look, rules)
+
+
+def _forgiven(state: FillState, look: FillLook, rules: FillRules) -> int:
+    return 0 if look.at_s - state.since_s >= rules.lasted_s else state.failures

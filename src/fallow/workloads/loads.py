@@ -1,0 +1,144 @@
+"""The loads on a real card: hold memory, keep warm, multiply matrices; each with or without a check of it all."""
+
+import threading
+
+from fallow.workloads.bench import Bench
+from fallow.workloads.cuda import Card
+from fallow.workloads.memory import Chunk, Held
+from fallow.workloads.products import RESULT_WORDS, THREADS, best
+from fallow.workloads.work import Ask, LetGo, Load, Tally
+
+_OPERAND_BYTES = 2**30  # far more than the caches hold
+_FIRST_STEPS = 16
+_LAUNCH_MS = 2.0
+_REST_S = 0.1
+_PRODUCTS_FOR_A_CHUNK = 50  # how many multiplications go by before the next chunk of memory is checked
+_SEED = 0x5EED
+
+
+class CudaWork:
+    """A load on the card that CUDA shows first."""
+
+    def __init__(self, ask: Ask) -> None:
+        self._ask = ask
+        self._stop = threading.Event()
+        self._opening = threading.Lock()
+        self._done = Tally()
+        self._steps = 0
+        self.held: Held | None = None
+        self.bench: Bench | None = None
+        self._patterns: Patterns | None = None
+        self._products: Products | None = None
+
+    def begin(self) -> None:
+        """Open the card, take the memory, write operands and patterns."""
+        with self._opening:
+            if self._stop.is_set():
+                raise LetGo
+            card = Card()
+            held = self.held = Held(card)
+        wanted = self._ask.wanted(card.free_bytes())
+        if self._ask.verify or self._ask.load is not Load.HOLD:
+            self.bench = Bench(card, held, best(card.capability))
+        if self.bench is not None and self._ask.load is not Load.HOLD:
+            self._products = Products(self.bench, wanted // 2, verify=self._ask.verify)
+        chunks = held.take_in_chunks(wanted - held.bytes())
+        if self.bench is not None and self._ask.verify:
+            self._patterns = Patterns(self.bench, chunks)
+
+    def step(self) -> None:
+        """Some milliseconds of work; a load that only holds, or keeps warm, rests behind it."""
+        self._steps += 1
+        if self._products is not None:
+            self._done = self._products.go_on(self._done)
+        busy = self._ask.load is Load.MATMUL
+        if self._patterns is not None and (not busy or self._steps % _PRODUCTS_FOR_A_CHUNK == 0):
+            self._done = self._patterns.go_on(self._done)
+        if self._ask.load is Load.WARM or (self._products is None and self._patterns is None):
+            self._stop.wait(_REST_S)
+
+    def let_go(self) -> None:
+        """Free everything, now."""
+        self._stop.set()
+        with self._opening:
+            held = self.held
+        if held is not None:
+            held.give_back()
+
+    def tally(self) -> Tally:
+        """What was done so far."""
+        done = self._done
+        return Tally(
+            held_bytes=0 if self.held is None else self.held.bytes(),
+            flop=done.flop,
+            moved_bytes=done.moved_bytes,
+            checked_bytes=done.checked_bytes,
+            wrong_words=0 if self.bench is None else self.bench.wrong_words(),
+        )
+
+
+class Products:
+    """Matrix products, again and again, of the same operands; checked against the first result."""
+
+    def __init__(self, bench: Bench, most_bytes: int, *, verify: bool) -> None:
+        self._bench = bench
+        held, tile = bench.held, bench.product.tile_bytes
+        self._operands = held.take(max(1, min(most_bytes, _OPERAND_BYTES) // tile) * tile)
+        result_bytes = bench.blocks * THREADS * RESULT_WORDS * 4
+        self.result = held.take(result_bytes)
+        self._first = held.take(result_bytes) if verify else None
+        bench.fill(self._operands, _SEED)
+        bench.time_ms(self._operands, self.result, 1)  # the first is slow for reasons of its own
+        took_ms = bench.time_ms(self._operands, self.result, _FIRST_STEPS)
+        self._steps = max(1, round(_FIRST_STEPS * _LAUNCH_MS / max(took_ms, 1e-3)))
+        if self._first is not None:
+            bench.multiply(self._operands, self._first, self._steps)
+
+    def go_on(self, done: Tally) -> Tally:
+        """Multiply once more, and check it."""
+        bench = self._bench
+        if not bench.multiply(self._operands, self.result, self._steps):
+            return done
+        checked = 0
+        if self._first is not None and bench.compare(self.result, self._first):
+            checked = self.result.size
+        bench.pace()
+        product, work = bench.product, bench.blocks * self._steps
+        return Tally(
+            flop=done.flop + work * product.flop_per_step,
+            moved_bytes=done.moved_bytes + work * product.tile_bytes + self.result.size + 2 * checked,
+            checked_bytes=done.checked_bytes + checked,
+        )
+
+
+class Patterns:
+    """Memory that is read back and written anew, chunk after chunk, each time with another pattern."""
+
+    def __init__(self, bench: Bench, chunks: list[Chunk]) -> None:
+        self._bench = bench
+        self._chunks = chunks
+        self._next = 0
+        for number, chunk in enumerate(chunks):
+            bench.fill(chunk, _seed(number))
+
+    def go_on(self, done: Tally) -> Tally:
+        """The next chunk."""
+        count = len(self._chunks)
+        if not count:
+            return done
+        chunk = self._chunks[self._next % count]
+        sent = self._bench.check(chunk, _seed(self._next)) and self._bench.fill(chunk, _seed(self._next + count))
+        self._bench.pace()
+        if not sent:
+            return done
+        self._next += 1
+        return Tally(
+            flop=done.flop,
+            moved_bytes=done.moved_bytes + 2 * chunk.size,
+            checked_bytes=done.checked_bytes + chunk.size,
+        )
+
+
+def _seed(number: int) -> int:
+    """Another pattern for every chunk and every round."""
+    return (_SEED + number * 0x9E3779B9) % 2**32

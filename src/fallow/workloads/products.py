@@ -1,0 +1,189 @@
+"""fallow_multiply: matrix products on the tensor cores, for each generation of cards that has them, or without.
+
+Every warp takes tiles of random bits from memory, makes numbers of either sign between a half and two of them,
+and adds their products to sums in registers, again and again; at the end it writes the sums. The same operands give
+the same sums, bit for bit, so a card that computes wrongly is found by doing it twice. What bounds the rate is the
+arithmetic, while the memory is kept at work beside it.
+"""
+
+from fallow.core.value import value
+from fallow.workloads import ptx
+
+THREADS = 128
+RESULT_WORDS = 128
+"""So many sums each thread keeps and writes."""
+
+
+@value
+class Product:
+    """One way to multiply: the kernel, and what one thread block does in one step of it."""
+
+    name: str
+    source: str
+    flop_per_step: int
+    """Floating-point operations of one block in one step."""
+    tile_bytes: int
+    """What one block takes from memory in one step."""
+    blocks_per_multiprocessor: int
+
+
+@value
+class _Instruction:
+    """A warp-wide product, and how its operands are packed."""
+
+    name: str
+    operation: str
+    a_registers: int
+    b_registers: int
+    flop: int
+    keep: str
+    """The bits of a random word that stay: signs and fractions."""
+    put: str
+    """The bits that are set, so that each number is between a half and two."""
+
+
+_BF16 = _Instruction(
+    "bf16", "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32", 4, 2, 4096, "0x80FF80FF", "0x3F003F00"
+)
+_F16 = _Instruction("f16", "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32", 2, 1, 2048, "0x87FF87FF", "0x38003800")
+_F32 = _Instruction("f32", "fma.rn.f32", 4, 1, 256, "0x80FFFFFF", "0x3F000000")
+_ROWS, _COLUMNS = 4, 8  # the products of a warp: so many A with so many B, each pair with its own 4 sums
+_WARPS = THREADS // 32
+_REPEATS = 16  # how often each tile is used
+
+
+def best(capability: tuple[int, int]) -> Product:
+    """The product that works a card of this compute capability hardest, among those that its kind has."""
+    if capability >= (8, 0):
+        return _by_warps(_BF16, "7.0", "sm_80")
+    if capability >= (7, 5):
+        return _by_warps(_F16, "6.5", "sm_75")
+    return _by_warps(_F32, "6.0", "sm_50")
+
+
+def _by_warps(instruction: _Instruction, version: str, target: str) -> Product:
+    """Products within a warp, whose operands stay in registers: every card since 2020, and older ones likewise."""
+    words = _ROWS * instruction.a_registers + _COLUMNS * instruction.b_registers
+    loads = -(-words // 4)
+    kernel = _BY_WARPS.format(
+        words=loads * 4,
+        warp_tile=loads * 512,
+        repeats=_REPEATS,
+        zero=_zero(),
+        load="".join(
+            f"    ld.global.v4.u32 {{{', '.join(f'%w{4 * at + word}' for word in range(4))}}}, [%rd3+{512 * at}];\n"
+            for at in range(loads)
+        ),
+        make="".join(_number(instruction, f"%w{word}") for word in range(words)),
+        products="".join(
+            _warp_product(instruction, row, column) for column in range(_COLUMNS) for row in range(_ROWS)
+        ),
+        store=_store(),
+    )
+    return Product(
+        instruction.name,
+        ptx.module(version, target, ptx.FILL, ptx.CHECK, ptx.COMPARE, kernel),
+        flop_per_step=_WARPS * _ROWS * _COLUMNS * _REPEATS * instruction.flop,
+        tile_bytes=_WARPS * loads * 512,
+        blocks_per_multiprocessor=3,
+    )
+
+
+def _number(instruction: _Instruction, word: str) -> str:
+    return f"    and.b32 {word}, {word}, {instruction.keep};\n    or.b32 {word}, {word}, {instruction.put};\n"
+
+
+def _warp_product(instruction: _Instruction, row: int, column: int) -> str:
+    a_first = row * instruction.a_registers
+    b_first = _ROWS * instruction.a_registers + column * instruction.b_registers
+    sums = [f"%f{4 * (column * _ROWS + row) + word}" for word in range(4)]
+    a = [f"%w{a_first + word}" for word in range(instruction.a_registers)]
+    b = [f"%w{b_first + word}" for word in range(instruction.b_registers)]
+    if instruction is _F32:
+        return "".join(
+            f"    mov.b32 %fa, {one};\n    mov.b32 %fb, {b[0]};\n    fma.rn.f32 {each}, %fa, %fb, {each};\n"
+            for each, one in zip(sums, a, strict=True)
+        )
+    packed = [f"{{{', '.join(names)}}}" for names in (sums, a, b, sums)]
+    return f"    {instruction.operation} {', '.join(packed)};\n"
+
+
+def _zero() -> str:
+    return "".join(f"    mov.f32 %f{at}, 0f00000000;\n" for at in range(RESULT_WORDS))
+
+
+def _store() -> str:
+    """Neighbours write side by side: quad q of thread t goes to place q * threads + t."""
+    text = ""
+    for quad in range(RESULT_WORDS // 4):
+        sums = ", ".join(f"%f{4 * quad + word}" for word in range(4))
+        text += f"    st.global.v4.f32 [%rd5], {{{sums}}};\n    add.u64 %rd5, %rd5, %rd6;\n"
+    return text
+
+
+_PARAMETERS = ".param .u64 operands, .param .u64 result, .param .u32 tiles, .param .u32 steps"
+# %r0: the block; %r1: how many; %r4: the thread; %rd2: its place in a tile; %rd5, %rd6: where its sums go.
+_BEGIN = """\
+    mov.u32 %r0, %ctaid.x;
+    mov.u32 %r1, %nctaid.x;
+    mov.u32 %r4, %tid.x;
+    ld.param.u64 %rd0, [operands];
+    cvta.to.global.u64 %rd0, %rd0;
+    ld.param.u64 %rd5, [result];
+    cvta.to.global.u64 %rd5, %rd5;
+    ld.param.u32 %r5, [tiles];
+    ld.param.u32 %r6, [steps];
+    mov.u32 %r7, %ntid.x;
+    mad.lo.u32 %r8, %r0, %r7, %r4;
+    mul.wide.u32 %rd7, %r8, 16;
+    add.u64 %rd5, %rd5, %rd7;
+    mul.lo.u32 %r8, %r1, %r7;
+    mul.wide.u32 %rd6, %r8, 16;
+    rem.u32 %r9, %r0, %r5;
+"""
+# The tile of the next step: as many further as there are blocks, and round again.
+_NEXT = """\
+    add.u32 %r9, %r9, %r1;
+    rem.u32 %r9, %r9, %r5;
+    sub.u32 %r6, %r6, 1;
+    setp.ne.u32 %p0, %r6, 0;
+    @%p0 bra step;
+"""
+_BY_WARPS = (
+    ".visible .entry fallow_multiply("
+    + _PARAMETERS
+    + """)
+.maxntid 128, 1, 1
+.minnctapersm 3
+{{
+    .reg .pred %p<2>;
+    .reg .b32 %r<16>;
+    .reg .b64 %rd<8>;
+    .reg .b32 %w<{words}>;
+    .reg .f32 %f<128>;
+    .reg .f32 %fa, %fb;
+"""
+    + _BEGIN
+    + """\
+    shr.u32 %r10, %r4, 5;
+    mul.lo.u32 %r10, %r10, {warp_tile};
+    and.b32 %r11, %r4, 31;
+    mad.lo.u32 %r10, %r11, 16, %r10;
+    cvt.u64.u32 %rd2, %r10;
+    add.u64 %rd2, %rd2, %rd0;
+{zero}step:
+    mul.wide.u32 %rd3, %r9, {warp_tile};
+    shl.b64 %rd3, %rd3, 2;
+    add.u64 %rd3, %rd3, %rd2;
+{load}{make}    mov.u32 %r12, {repeats};
+again:
+    .pragma "nounroll";
+{products}    sub.u32 %r12, %r12, 1;
+    setp.ne.u32 %p1, %r12, 0;
+    @%p1 bra again;
+"""
+    + _NEXT
+    + """{store}    ret;
+}}
+"""
+)

@@ -1,0 +1,101 @@
+"""Loads a card in this process, flips a bit of its memory behind the load's back, and prints what the load found.
+
+`python -m tests.gpu.flipping hold|matmul BYTES`: the wrong words before and after. `leaving`: the time to let go.
+`kinds`: the wrong words and the rate of each kind of product, also of those that older cards are given.
+"""
+
+import ctypes
+import json
+import sys
+import threading
+import time
+
+from cuda.bindings import driver
+
+from fallow.workloads.bench import Bench
+from fallow.workloads.cuda import Card
+from fallow.workloads.loads import CudaWork, Products
+from fallow.workloads.memory import Held
+from fallow.workloads.products import best
+from fallow.workloads.work import Ask, Load, Tally
+
+SOME_STEPS = 8
+WORKS_FOR_S = 0.5
+
+
+def flip(place: int) -> None:
+    """One bit, through the context that the load has."""
+    word = ctypes.c_uint32()
+    assert driver.cuMemcpyDtoH(ctypes.addressof(word), place, 4)[0] == 0
+    word.value ^= 1 << 7
+    assert driver.cuMemcpyHtoD(place, ctypes.addressof(word), 4)[0] == 0
+
+
+def wrong_words(load: Load) -> dict[str, int]:
+    """Before a word was flipped, and after."""
+    work = CudaWork(Ask(load, verify=True, memory_bytes=int(sys.argv[2])))
+    work.begin()
+    assert work.held is not None
+    for _ in range(SOME_STEPS):
+        work.step()
+    before = work.tally().wrong_words
+    chunks = work.held.chunks
+    # What a load computes with it takes first, what it only holds last.
+    flip((chunks[0] if load is Load.MATMUL else chunks[-1]).place + 4 * 777)
+    for _ in range(SOME_STEPS):
+        work.step()
+    work.let_go()
+    return {"before": before, "after": work.tally().wrong_words, "held_bytes": work.tally().held_bytes}
+
+
+def kinds() -> dict[str, tuple[int, float]]:
+    """Each kind of product, checked against itself."""
+    found = {}
+    for capability in ((8, 0), (7, 5), (7, 0)):
+        card = Card()
+        held = Held(card)
+        bench = Bench(card, held, best(capability))
+        products, done, began = Products(bench, 2**30, verify=True), Tally(), time.perf_counter()
+        for _ in range(100):
+            done = products.go_on(done)
+        card.wait()
+        found[bench.product.name] = (bench.wrong_words(), done.flop / (time.perf_counter() - began))
+        held.give_back()
+    return found
+
+
+def letting_go_s() -> float:
+    """Letting go of most of a card's memory while another thread works it flat out."""
+    work = CudaWork(Ask(Load.MATMUL, verify=False, memory_share=0.88))
+    leaving, began = threading.Event(), threading.Event()
+
+    def go_on() -> None:
+        work.begin()
+        began.set()
+        while not leaving.is_set():
+            work.step()
+
+    worker = threading.Thread(target=go_on)
+    worker.start()
+    began.wait()
+    time.sleep(WORKS_FOR_S)
+    asked_s = time.perf_counter()
+    work.let_go()
+    took_s = time.perf_counter() - asked_s
+    leaving.set()
+    worker.join()
+    return took_s
+
+
+def main() -> object:
+    match sys.argv[1]:
+        case "leaving":
+            return letting_go_s()
+        case "kinds":
+            return kinds()
+        case load:
+            return wrong_words(Load(load))
+
+
+if __name__ == "__main__":
+    print(json.dumps(main()))

@@ -1,0 +1,150 @@
+"""Suspending a CUDA process, step by step, through the driver's own calls; and saying why not."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.conftest import Fallow
+from tests.cuda_process import CudaProcess
+from tests.standin import SONAME, World
+
+MIB = 2**20
+SUSPENDER = """
+import json, sys
+from fallow.actuators.checkpoint import Checkpoint, CheckpointFailed
+checkpoint = Checkpoint()
+for line in sys.stdin:
+    name, *given = json.loads(line)
+    try:
+        answer = getattr(checkpoint, name)(*given)
+    except CheckpointFailed as error:
+        answer = {"failed": str(error)}
+    print(json.dumps(answer), flush=True)
+"""
+
+
+class Suspender:
+    """A process that suspends others: `suspender("lock", pid, 100)`."""
+
+    def __init__(self, environ: dict[str, str]) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", SUSPENDER], env=environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def __call__(self, *words: object) -> object:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(json.dumps(words) + "\n")
+        self.process.stdin.flush()
+        return json.loads(self.process.stdout.readline())
+
+
+@pytest.fixture
+def suspender(fallow: Fallow) -> Iterator[Callable[..., Suspender]]:
+    """Made when the world is as it should be."""
+    made: list[Suspender] = []
+
+    def make(**variables: str) -> Suspender:
+        made.append(Suspender({**os.environ, **fallow.environ, **variables}))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.process.kill()
+        each.process.communicate()
+
+
+@pytest.fixture
+def job(world: World, library: pathlib.Path) -> Iterator[CudaProcess]:
+    """A CUDA process with 100 MiB on card 0."""
+    process = CudaProcess(world.environ(library))
+    assert process("context()") == 0
+    assert process(f"take({100 * MIB})") > 0
+    yield process
+    process.kill()
+
+
+def test_a_process_is_suspended_and_goes_on(
+    world: World, job: CudaProcess, suspender: Callable[..., Suspender]
+) -> None:
+    hands = suspender()
+    assert hands("why_not") is None
+    assert hands("state", job.pid) == "running"
+    assert hands("lock", job.pid, 1000) is None
+    assert hands("state", job.pid) == "locked"
+    job.begin("code(driver.cuCtxSynchronize())")
+    assert hands("checkpoint", job.pid) is None
+    assert hands("state", job.pid) == "checkpointed"
+    assert world.cuda_memory(0) == {}
+    assert hands("restore", job.pid) is None
+    assert world.cuda_memory(0) == {job.pid: 100 * MIB}
+    assert hands("unlock", job.pid) is None
+    assert hands("state", job.pid) == "running"
+    assert job.answer() == 0
+
+
+def test_who_is_no_cuda_process_has_no_state(
+    world: World, job: CudaProcess, suspender: Callable[..., Suspender]
+) -> None:
+    hands = suspender()
+    assert hands("state", os.getpid()) is None
+    job.kill()
+    assert hands("state", job.pid) is None
+
+
+def test_a_step_out_of_order_is_refused_in_a_sentence(
+    world: World, job: CudaProcess, suspender: Callable[..., Suspender]
+) -> None:
+    hands = suspender()
+    assert hands("checkpoint", job.pid) == {
+        "failed": f"pid {job.pid} could not be checkpointed: CUDA_ERROR_ILLEGAL_STATE"
+    }
+    assert hands("state", job.pid) == "running"
+
+
+def test_a_process_that_does_not_come_to_rest_goes_on(
+    world: World, job: CudaProcess, suspender: Callable[..., Suspender]
+) -> None:
+    world.fault("cuCheckpointProcessLock", error=600)
+    failed = {"failed": f"pid {job.pid} did not come to rest within 50 ms, and goes on"}
+    assert suspender()("lock", job.pid, 50) == failed
+
+
+def test_a_restore_without_room_is_refused_and_may_be_tried_again(
+    world: World, job: CudaProcess, suspender: Callable[..., Suspender]
+) -> None:
+    hands = suspender()
+    hands("lock", job.pid, 1000)
+    hands("checkpoint", job.pid)
+    before, world[0].memory_used = world[0].memory_used, world[0].memory_total
+    assert hands("restore", job.pid) == {"failed": f"pid {job.pid} could not be restored: CUDA_ERROR_OUT_OF_MEMORY"}
+    assert hands("state", job.pid) == "checkpointed"
+    world[0].memory_used = before
+    assert hands("restore", job.pid) is None
+
+
+def test_a_driver_that_is_too_old_is_named(world: World, suspender: Callable[..., Suspender]) -> None:
+    world.cuda_version = 12040
+    hands = suspender()
+    assert hands("why_not") == "suspending needs a driver for CUDA 12.8 or newer (570); this one speaks 12.4"
+    assert hands("lock", 1, 1) == {"failed": hands("why_not")}
+
+
+def test_without_a_cuda_driver_it_says_so(
+    world: World, library: pathlib.Path, tmp_path: pathlib.Path, suspender: Callable[..., Suspender]
+) -> None:
+    (tmp_path / SONAME).symlink_to(library / SONAME)
+    assert "there is no CUDA driver" in str(suspender(LD_LIBRARY_PATH=str(tmp_path))("why_not"))
+
+
+def test_without_cuda_bindings_it_says_what_to_install(
+    world: World, tmp_path: pathlib.Path, suspender: Callable[..., Suspender]
+) -> None:
+    (tmp_path / "cuda").mkdir()
+    (tmp_path / "cuda" / "__init__.py").touch()  # hides the real one
+    assert "pip install 'fallow[burn]'" in str(suspender(PYTHONPATH=str(tmp_path))("why_not"))
