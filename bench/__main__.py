@@ -9,6 +9,7 @@ import tempfile
 import time
 from collections.abc import Mapping
 
+from bench.history import history
 from tests.standin import Process, World, build
 
 REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
@@ -47,6 +48,7 @@ def main() -> int:
             card.compute = held
         kept.append(tick(environ))
         kept.append(supervision(world, environ))
+    kept.append(history())
     return 0 if all(kept) else 1
 
 

@@ -1,0 +1,157 @@
+"""What idle GPUs cost: the hours of each activity, by GPU, user, job or day, and the price of those that did nothing.
+
+    observed = free + busy + fallow + stuck + unknown      of each GPU, to the millisecond
+    cost     = (fallow + stuck) * price of that GPU        the time that somebody held it and nothing was done
+
+Free time costs nobody: nobody kept the others out. Unknown time is never called idle, so it costs nothing either.
+
+Where several hold one GPU at once, its time is shared out, so that the sums stay what they are: equally among the
+users, and each user's share equally among the jobs of that user. How many processes a job has makes no difference.
+What does not divide goes to the first, a millisecond each. Nobody's time is that of `-`; time of somebody who is
+not known, `?`.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import tzinfo
+from enum import StrEnum
+from itertools import pairwise
+
+from fallow.core.activity import Activity
+from fallow.core.days import day_edges_ms, day_of
+from fallow.core.interval import Card, Interval, Party
+from fallow.core.money import Prices
+from fallow.core.unknown import Unknown
+from fallow.core.value import value
+
+_HOUR_MS = 3_600_000
+_WASTED = (Activity.FALLOW, Activity.STUCK)
+
+
+class By(StrEnum):
+    """What the hours are told by."""
+
+    GPU = "gpu"
+    USER = "user"
+    JOB = "job"
+    DAY = "day"
+
+
+@value
+class Line:
+    """The time of one GPU, user, job or day; or of all of them, with no name."""
+
+    name: tuple[str, ...]
+    """The UUID of a GPU; a user; a job and its user; a day as 2026-11-15."""
+    free_ms: int
+    busy_ms: int
+    fallow_ms: int
+    stuck_ms: int
+    unknown_ms: int
+    cost: float | Unknown
+    """Of the fallow and the stuck time; Unknown where a card of it has no price."""
+
+    @property
+    def observed_ms(self) -> int:
+        """All of it."""
+        return self.free_ms + self.busy_ms + self.fallow_ms + self.stuck_ms + self.unknown_ms
+
+    def ms(self, activity: Activity) -> int:
+        """The time of one activity."""
+        spent: int = getattr(self, f"{activity.value}_ms")
+        return spent
+
+
+@value
+class Bill:
+    """The lines, and their sum."""
+
+    by: By
+    lines: tuple[Line, ...]
+    total: Line
+
+
+def bill(intervals: Iterable[Interval], by: By, cards: Mapping[str, Card], prices: Prices, zone: tzinfo) -> Bill:
+    """The hours and their cost. Days and GPUs in their order; users and jobs with the costliest first."""
+    prices_by_uuid = {uuid: prices.of(card) for uuid, card in cards.items()}
+    sums: dict[tuple[str, ...], _Sum] = {}
+    total = _Sum()
+    for interval in intervals:
+        price = prices_by_uuid[interval.uuid]
+        total.add(interval.activity, interval.witnessed_ms, price)
+        for name, ms in _shares(interval, by, zone):
+            sums.setdefault(name, _Sum()).add(interval.activity, ms, price)
+    lines = [found.line(name) for name, found in sums.items()]
+    match by:
+        case By.GPU:
+            order = {uuid: number for number, uuid in enumerate(cards)}
+            lines.sort(key=lambda line: order[line.name[0]])
+        case By.DAY:
+            lines.sort(key=lambda line: line.name)
+        case By.USER | By.JOB:
+            lines.sort(key=lambda line: (-line.fallow_ms - line.stuck_ms, -line.observed_ms, line.name))
+    return Bill(by, tuple(lines), total.line(()))
+
+
+def shared_out(whole_ms: int, parties: tuple[Party, ...]) -> Iterator[tuple[Party, int]]:
+    """The time of each party: equal for the users, and for the jobs of one user. Nothing is lost or made."""
+    users: dict[str, list[Party]] = {}
+    for party in parties:
+        users.setdefault(party.user, []).append(party)
+    for own, ms in zip(users.values(), _equal_parts(whole_ms, len(users)), strict=True):
+        yield from zip(own, _equal_parts(ms, len(own)), strict=True)
+
+
+def by_days(interval: Interval, zone: tzinfo) -> Iterator[tuple[str, int]]:
+    """The time on each local day that the interval touches; in proportion, where not all of it was witnessed."""
+    first = day_of(interval.begin_ms, zone)
+    if interval.end_ms <= interval.begin_ms or day_of(interval.end_ms - 1, zone) == first:
+        yield first.isoformat(), interval.witnessed_ms
+        return
+    edges = day_edges_ms(interval.begin_ms, interval.end_ms, zone)
+    told_ms = 0
+    for begin_ms, end_ms in pairwise(edges):
+        until_ms = interval.witnessed_ms * (end_ms - interval.begin_ms) // (interval.end_ms - interval.begin_ms)
+        yield day_of(begin_ms, zone).isoformat(), until_ms - told_ms
+        told_ms = until_ms
+
+
+def _shares(interval: Interval, by: By, zone: tzinfo) -> Iterator[tuple[tuple[str, ...], int]]:
+    match by:
+        case By.GPU:
+            yield (interval.uuid,), interval.witnessed_ms
+        case By.DAY:
+            for day, ms in by_days(interval, zone):
+                yield (day,), ms
+        case By.USER:
+            for party, ms in shared_out(interval.witnessed_ms, interval.parties):
+                yield (party.user,), ms
+        case By.JOB:
+            for party, ms in shared_out(interval.witnessed_ms, interval.parties):
+                yield (party.job, party.user), ms
+
+
+def _equal_parts(whole_ms: int, count: int) -> Iterator[int]:
+    each, left = divmod(whole_ms, count)
+    return (each + (number < left) for number in range(count))
+
+
+class _Sum:
+    """What has been added up so far."""
+
+    def __init__(self) -> None:
+        self._ms = dict.fromkeys(Activity, 0)
+        self._wasted_ms: dict[float, int] = {}
+        self._unpriced: Unknown | None = None
+
+    def add(self, activity: Activity, ms: int, price: float | Unknown) -> None:
+        self._ms[activity] += ms
+        if activity in _WASTED and ms:
+            if isinstance(price, Unknown):
+                self._unpriced = price
+            else:
+                self._wasted_ms[price] = self._wasted_ms.get(price, 0) + ms
+
+    def line(self, name: tuple[str, ...]) -> Line:
+        times = {f"{activity.value}_ms": ms for activity, ms in self._ms.items()}
+        priced = sum(price * ms for price, ms in sorted(self._wasted_ms.items())) / _HOUR_MS
+        return Line(name=name, cost=priced if self._unpriced is None else self._unpriced, **times)
