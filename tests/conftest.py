@@ -42,6 +42,7 @@ class Fallow:
             "LANG": "C.UTF-8",
             "FALLOW_CLAIM_DIR": str(home / "claims"),
             "FALLOW_STATE_DIR": str(home / "state"),
+            "FALLOW_RUNTIME_DIR": str(home / "run"),
         }
         self._started: list[subprocess.Popen[str]] = []
 

@@ -95,7 +95,9 @@ class Filler:
 
     def wait(self, timeout_s: float) -> None:
         """Until there is something to hear, or the time is over; and hear it."""
-        select.select([self.fd], [], [], max(0.0, timeout_s))
+        listening = select.poll()  # select(2) knows no descriptor beyond 1023, and a daemon may have thousands
+        listening.register(self.fd, select.POLLIN)
+        listening.poll(max(0.0, timeout_s) * 1000)
         self.listen()
 
     def close(self) -> None:

@@ -34,9 +34,9 @@ class Ran:
 class Helpers:
     """Runs helpers, one at a time and to their end: nobody else ever finds one among our children."""
 
-    def __init__(self, monotonic_s: Callable[[], float]) -> None:
+    def __init__(self, monotonic_s: Callable[[], float], sessions: set[int] | None = None) -> None:
         self._now = monotonic_s
-        self.sessions: set[int] = set()
+        self.sessions: set[int] = set() if sessions is None else sessions
         """The sessions that helpers began: what a hook leaves running there is not the job's."""
 
     def run(self, command: Sequence[str], environ: Mapping[str, str], limit_s: float) -> Ran:
@@ -73,7 +73,9 @@ class Helpers:
                 if ready and not said:  # it has closed its output and goes on
                     poll.unregister(ours)
             processes.kill_helper(pid)
-            if select.select([pidfd], [], [], _DIES_WITHIN_S)[0]:
+            poll = select.poll()
+            poll.register(pidfd, select.POLLIN)
+            if poll.poll(_DIES_WITHIN_S * 1000):
                 os.waitpid(pid, 0)
             return output, False
         finally:

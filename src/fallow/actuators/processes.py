@@ -8,7 +8,7 @@ and 1, fallow itself, and the processes that it descends from.
 import os
 import select
 import signal
-from collections.abc import Container
+from collections.abc import Collection, Container
 from contextlib import suppress
 from types import TracebackType
 
@@ -147,3 +147,17 @@ def _prctl(option: int, argument: int) -> None:
     if libc.prctl(option, ctypes.c_ulong(argument), 0, 0, 0) != 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
+
+
+def reap_strangers(known: Collection[int]) -> None:
+    """Take the ends of children that nobody waits for: what a hook left running becomes ours when we adopt orphans.
+
+    `known` are those that somebody does wait for. The kernel shows one end at a time, so behind one of theirs the
+    others wait until that is taken.
+    """
+    with suppress(ChildProcessError):
+        while True:
+            ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            if ended is None or ended.si_pid in known:
+                return
+            os.waitpid(ended.si_pid, os.WNOHANG)

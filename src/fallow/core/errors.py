@@ -5,6 +5,7 @@ FallowError            125  fallow itself failed
 ├── WrongUsage           2  the words on the command line do not fit
 ├── NoDriver            69  no driver, or no GPU, and not simulated
 ├── NotEnoughGpus       75  not enough GPUs now, or the wait ran out
+├── AlreadyRunning      75  there is a `fallow up` of this user already
 ├── NotPermitted        77  the system does not let us
 ├── ConfigWrong         78  the config has mistakes
 ├── CannotRun          126  CMD is there and cannot be run
@@ -51,6 +52,12 @@ class NotEnoughGpus(FallowError):
     def __init__(self, sentence: str, refused: Mapping[str, str] | None = None) -> None:
         super().__init__(sentence)
         self.refused: Mapping[str, str] = refused or {}
+
+
+class AlreadyRunning(FallowError):
+    """There is a daemon already; the sentence says who runs it."""
+
+    exit_code = 75
 
 
 class NotPermitted(FallowError):

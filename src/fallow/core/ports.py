@@ -44,5 +44,9 @@ class Eyes(Protocol):
     def describe(self, snapshot: Snapshot) -> Snapshot:
         """The same, with each holder's user, command, container and job."""
 
+    @property
+    def is_free(self) -> bool:
+        """Whether nobody is inside the driver: a call that hangs is."""
+
     def close(self) -> None:
         """Let go of the driver."""

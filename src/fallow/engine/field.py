@@ -6,19 +6,23 @@ from typing import assert_never
 from fallow.actuators.claims import CardFile
 from fallow.actuators.fill_marks import FillMark, mark_filled
 from fallow.actuators.line import promises
+from fallow.core.board import FillerView
 from fallow.core.errors import FallowError
-from fallow.core.fillers import Ask, FillAction, Insist, Presence, Resume, Start, Suspend
+from fallow.core.fillers import Ask, FillAction, Insist, Presence, Resume, Start, Suspend, Yield
 from fallow.core.gpu import Gpu
 from fallow.core.promise import Claim, Promises
 from fallow.core.units import duration_for_people, printable
 from fallow.core.unknown import Unknown
+from fallow.core.value import replace
 from fallow.core.verdicts import Verdict
+from fallow.engine.counting import Tally
 from fallow.engine.fill_hands import FillerLike, FillerSpec, FillHands
 from fallow.engine.journal import Journal
 from fallow.engine.world import World
 from fallow.policies.fill import FillDecision, FillLook, FillState, Phase, step
 
 _RESUME_WITHIN_S = 60.0
+_GOES_WITHIN_S = 60.0
 
 
 class Field:
@@ -32,24 +36,33 @@ class Field:
         hands: FillHands,
         journal: Journal,
         tell: Callable[[str], None],
+        tally: Tally,
     ) -> None:
         self.spec = spec
         self.gpus = gpus
         self.uuids = tuple(str(gpu.uuid) for gpu in gpus)
         self.state = FillState()
         self.filler: FillerLike | None = None
-        self.yields = 0
+        self.wants = False
+        """It would be on its GPUs now, if others made way."""
+        self.left_s: float | None = None
+        """When its filler was last seen to be off the GPUs."""
+        self.retired: str | None = None
+        """Why it is given up, once it is."""
         labels = ",".join(gpu.label for gpu in gpus)
         self.name = f"GPU {labels}" if len(gpus) == 1 else f"GPUs {labels}"
         self._world = world
         self._hands = hands
         self._journal = journal
         self._tell_person = tell
+        self._tally = tally
         self._keys = [f"gpu:{uuid}" for uuid in self.uuids]
         self._cards: dict[str, CardFile] = {}
         self._marks: list[FillMark] = []
         self._blocked = False
+        self._because, self._since_s = "nobody has looked yet", world.clock.monotonic_s()
         self._leaving_since_s, self._left_because = 0.0, ""
+        self._yields, self._last_yield_s = 0, None  # type: int, float | None
 
     @property
     def filled(self) -> bool:
@@ -57,11 +70,30 @@ class Field:
         return self.filler is not None and self.filler.presence is Presence.RUNNING
 
     @property
+    def marked(self) -> bool:
+        """Whether the GPUs are marked as filled: nobody else can fill them."""
+        return bool(self._marks)
+
+    @property
     def deadline_s(self) -> float | None:
         """When the filler's grace is over."""
         if self.state.phase is not Phase.YIELDING or self.state.insisted:
             return None
         return self.state.since_s + self.spec.rules.grace_s
+
+    def view(self, now_s: float) -> FillerView:
+        """Where it stands, for whoever looks."""
+        return FillerView(
+            self.spec.name,
+            tuple(gpu.label for gpu in self.gpus),
+            self.uuids,
+            self.state.phase.value,
+            self._because,
+            max(0.0, now_s - self._since_s),
+            None if self.filler is None else self.filler.pid,
+            self._yields,
+            self._last_yield_s,
+        )
 
     def promised(self, uuid: str) -> Promises:
         """What is promised of one of the GPUs to others."""
@@ -74,24 +106,38 @@ class Field:
             card = self._cards[uuid] = CardFile(folder.open(uuid))
         return promises(folder, card, self._world.clock.monotonic_s())
 
-    def turn(self, at_s: float, against: str | Unknown | None) -> None:
-        """One look further."""
+    def listen(self) -> None:
+        """What the filler has to say; once it is off the GPUs they are nobody's again."""
+        if self.filler is not None:
+            self.filler.listen()
+            if self.filler.presence is not Presence.RUNNING:
+                self._unmark()
+
+    def turn(self, at_s: float, against: str | Unknown | None, *, room: bool = True) -> None:
+        """One look further. To act comes first: a journal on a slow disk must not delay a yield."""
         presence = Presence.ABSENT if self.filler is None else self.filler.presence
         ended = None if self.filler is None else self.filler.ended
         before = self.state
-        decision = step(before, FillLook(at_s, against, presence, ended), self.spec.rules)
-        self.state = decision.state
-        if presence is not Presence.RUNNING:
-            self._unmark()
+        decision = step(before, FillLook(at_s, against, presence, ended, room), self.spec.rules)
+        self.state, self.wants, self._because = decision.state, decision.wants, decision.because
         if self.filler is not None and presence is Presence.ABSENT:
             self._pass_on_notes(self.filler)
             self.filler.close()
             self.filler = None
-        self._record(before, decision, against)
         for action in decision.actions:
             self._do(action, at_s)
+        self._record(before, decision, against)
 
-    def end(self, grace_s: float) -> None:
+    def retire(self, because: str) -> None:
+        """Give the place up: its filler leaves in the ordinary way, and one that is suspended ends."""
+        self.retired, self.wants = because, False
+        if self.spec.rules.manner is Yield.SUSPEND:
+            self.spec = replace(self.spec, rules=replace(self.spec.rules, manner=Yield.TERM))
+        if self.filler is not None and self.filler.presence is Presence.SUSPENDED:
+            self._tell(f"its suspended filler is ended: {because}")
+            self.filler.insist()
+
+    def end(self, until_s: float) -> None:
         """Whoever asked for the filler leaves; what is suspended stays so, and is told of."""
         filler = self.filler
         if filler is None:
@@ -99,27 +145,34 @@ class Field:
         if filler.presence is Presence.SUSPENDED:
             self._tell(f"its filler stays suspended as pid {filler.pid}; to end it: kill {filler.pid}")
         else:
-            self._wait_until_gone(filler, grace_s)
+            self._wait_until_gone(filler, until_s)
         self._unmark()
         filler.close()
+        self.filler = None
 
     def ask_to_end(self) -> None:
         """The first half of ending, so that several leave at the same time."""
         if self.filler is not None and self.filler.presence is Presence.RUNNING:
-            self._journal.action(self._subject, "ask to leave", "fallow fill is ended", self._keys)
             self.filler.ask()
+            self._journal.action(self._subject, "ask to leave", "fallow is ended", self._keys)
+
+    def close(self) -> None:
+        """Let go of the claim files."""
+        for card in self._cards.values():
+            card.close()
+        self._cards.clear()
 
     @property
     def _subject(self) -> str:
         return f"{self.spec.name} on {self.name}"
 
     def _do(self, action: FillAction, at_s: float) -> None:
+        done = True
         match action:
             case Start(because):
-                self._start(because)
+                done = self._let_in(f"filling it: {because}", self._start)
             case Resume(because):
-                self._tell(f"resuming the filler: {because}")
-                self._with_filler(lambda filler: filler.resume(_RESUME_WITHIN_S))
+                done = self._let_in(f"resuming the filler: {because}", self._resume)
             case Ask():
                 self._with_filler(lambda filler: filler.ask())
             case Suspend(within_s=within_s):
@@ -130,35 +183,50 @@ class Field:
                 assert_never(action)
         if isinstance(action, Ask | Suspend) or (isinstance(action, Insist) and self.state.since_s == at_s):
             self._leaving_since_s, self._left_because = at_s, action.because
-            self.yields += 1
-        self._journal.action(self._subject, type(action).__name__.lower(), action.because, self._keys)
+            self._yields += 1
+        kind = type(action).__name__.lower()
+        self._tally.action(kind, "failed" if not done else "rehearsed" if self._hands.rehearsed else "done")
+        self._journal.action(self._subject, kind, action.because, self._keys)
 
-    def _start(self, because: str) -> None:
-        """Mark first, look at the claims again, then start: whoever claims looks at the marks after that."""
-        label = Claim(False, None, self._world.user, printable(" ".join(self.spec.command)))
-        for uuid in self.uuids:
-            mark = mark_filled(self._world.folder, uuid, label)
-            if mark is not None:
-                self._marks.append(mark)
-        taken = any(self.promised(uuid).claim is not None for uuid in self.uuids)
-        if taken or len(self._marks) < len(self.uuids):
-            self._unmark()
-            self.state = FillState(at_s=self.state.at_s, failures=self.state.failures)
-            return
+    def _let_in(self, sentence: str, begin: Callable[[], None]) -> bool:
+        """Mark first, look at the claims again, then begin: whoever claims looks at the marks after that."""
         try:
-            self.filler = self._hands.start(self.spec, self.gpus)
+            if not self._mark():
+                self._unmark()
+                self.state = FillState(at_s=self.state.at_s, failures=self.state.failures)
+                return False
+            begin()
         except FallowError as error:
             self._tell(str(error))  # the next look finds nobody there, and waits longer each time
             self._unmark()
-            return
+            return False
         if not self.state.failures:
-            self._tell(f"filling it: {because}")
+            self._tell(sentence)
+        return True
+
+    def _mark(self) -> bool:
+        """Whether all GPUs are ours to fill."""
+        label = Claim(False, None, self._world.user, printable(" ".join(self.spec.command)))
+        for uuid in self.uuids:
+            mark = mark_filled(self._world.folder, uuid, label)
+            if mark is None:
+                return False
+            self._marks.append(mark)
+        return all(self.promised(uuid).claim is None for uuid in self.uuids)
+
+    def _start(self) -> None:
+        self.filler = self._hands.start(self.spec, self.gpus)
+
+    def _resume(self) -> None:
+        self._with_filler(lambda filler: filler.resume(_RESUME_WITHIN_S))
 
     def _with_filler(self, do: Callable[[FillerLike], None]) -> None:
         if self.filler is not None:
             do(self.filler)
 
     def _unmark(self) -> None:
+        if self._marks:
+            self.left_s = self._world.clock.monotonic_s()
         for mark in self._marks:
             mark.end()
         self._marks.clear()
@@ -167,9 +235,10 @@ class Field:
         phase, was = decision.state.phase, before.phase
         blocked = isinstance(against, str)
         if phase is not was:
+            self._since_s = self._world.clock.monotonic_s()
             self._journal.verdict(Verdict(self._subject, phase.value, decision.because), self._keys)
             self._tell_phase(before, decision)
-        elif phase is Phase.QUIET and blocked and not self._blocked:
+        elif phase is Phase.QUIET and blocked and not self._blocked and self.retired is None:
             self._tell(f"left alone: {against}")
         self._blocked = blocked
 
@@ -178,7 +247,10 @@ class Field:
         if state.phase is Phase.YIELDING:
             self._tell(f"giving it back: {decision.because}")
         elif before.phase is Phase.YIELDING:
-            outcome = f"given back after {_short((state.at_s or 0.0) - self._leaving_since_s)}: {decision.because}"
+            took_s = (state.at_s or 0.0) - self._leaving_since_s
+            self._last_yield_s = took_s
+            self._tally.yielded(self.spec.name, took_s)
+            outcome = f"given back after {_short(took_s)}: {decision.because}"
             self._journal.outcome(self._subject, "yield", f"{outcome}; because {self._left_because}", self._keys)
             self._tell(outcome)
         elif state.phase is Phase.BACKOFF and state.failures == 1:
@@ -189,21 +261,15 @@ class Field:
             self._tell(note)
         filler.notes.clear()
 
-    def _wait_until_gone(self, filler: FillerLike, grace_s: float) -> None:
-        until_s = self._world.clock.monotonic_s() + grace_s
+    def _wait_until_gone(self, filler: FillerLike, until_s: float) -> None:
         while filler.presence is not Presence.ABSENT and self._world.clock.monotonic_s() < until_s:
             filler.wait(until_s - self._world.clock.monotonic_s())
         if filler.presence is not Presence.ABSENT:
             filler.insist()
-            filler.wait(_RESUME_WITHIN_S)
+            filler.wait(_GOES_WITHIN_S)
 
     def _tell(self, sentence: str) -> None:
         self._tell_person(f"{self.name}: {sentence}")
-
-    def close(self) -> None:
-        """Let go of the claim files."""
-        for card in self._cards.values():
-            card.close()
 
 
 def _short(seconds: float) -> str:

@@ -33,6 +33,13 @@ class FillerSpec:
     max_temp_c: int | None = None
     log: str | None = None
     cwd: str | None = None
+    env: tuple[tuple[str, str], ...] = ()
+    """Variables beside those of fallow."""
+
+    @property
+    def process(self) -> tuple[object, ...]:
+        """What makes its process what it is. All else are rules, which may change while it runs."""
+        return self.name, self.command, self.log, self.cwd, self.env, self.rules.manner is Yield.SUSPEND
 
 
 class FillerLike(Protocol):
@@ -59,6 +66,9 @@ class FillerLike(Protocol):
 class FillHands(Protocol):
     """Whoever starts fillers."""
 
+    rehearsed: bool
+    """Whether they only say what they would do."""
+
     def start(self, spec: FillerSpec, gpus: tuple[Gpu, ...]) -> FillerLike:
         """Let one in on these GPUs."""
 
@@ -66,9 +76,12 @@ class FillHands(Protocol):
 class EarnestFillHands:
     """Starts real ones, each with a keeper of its own."""
 
+    rehearsed = False
+
     def __init__(self, world: World) -> None:
         self._world = world
-        self._others = adopt(world.proc)
+        self.others = adopt(world.proc)
+        """The children and sessions of ours that are no filler's; whoever starts more adds them."""
 
     def start(self, spec: FillerSpec, gpus: tuple[Gpu, ...]) -> Filler:
         """Let one in on these GPUs; FallowError if not even its keeper can be started."""
@@ -78,13 +91,13 @@ class EarnestFillHands:
                 (sys.executable, "-P", "-m", KEEPER),
                 [in_place(word, gpus) for word in spec.command],
                 keeper_environ(self._world),
-                gives=given(self._world, gpus),
+                gives={**dict(spec.env), **given(self._world, gpus)},
                 outputs=outputs,
                 cwd=spec.cwd,
                 suspends=spec.rules.manner is Yield.SUSPEND,
                 table=self._world.proc,
                 monotonic_s=self._world.clock.monotonic_s,
-                others=self._others,
+                others=self.others,
             )
         except OSError as error:
             raise FallowError(f"no filler can be started: {error.strerror}") from None
@@ -133,6 +146,8 @@ class RehearsedFiller:
 
 class RehearsedFillHands:
     """Starts nothing."""
+
+    rehearsed = True
 
     def start(self, spec: FillerSpec, gpus: tuple[Gpu, ...]) -> RehearsedFiller:  # noqa: ARG002  as the protocol has it
         """One that only exists in words."""

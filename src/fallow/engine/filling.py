@@ -2,30 +2,33 @@
 
 An open of a device node or a write to a claim wakes the loop at once; else it looks once a second. Where opens cannot
 be heard, it looks as often as a small share of a core allows, for as long as there is a filler on a card.
+
+Several fillers may want the same card. The places are in order: the first whose own rules allow it gets the card, and
+those behind it make way for it through an ordinary yield. To each other they are nobody; no card ever has two.
 """
 
 import select
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from fallow.core.errors import FallowError
 from fallow.core.gpu import Gpu, Snapshot
 from fallow.core.holds import Hold, Touched, hold_on
 from fallow.core.job import find_gpu
 from fallow.core.ports import Depth
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace
-from fallow.engine.courtesy import Courtesy
+from fallow.engine.courtesy import Courtesy, Manners
 from fallow.engine.field import Field
-from fallow.engine.newcomers import Newcomers
+from fallow.engine.hearing import Hearing
 from fallow.engine.touching import uuids_with_cards
 from fallow.engine.world import World
 from fallow.policies.signs import Scene, sign
-from fallow.readers.ears import Ears
 from fallow.readers.terminals import Terminals
 
 TICK_S = 1.0
 _OFTEN_S = 0.02
 _SHARE_OF_A_CORE = 0.1  # the most that looking often may take
-_CLAIMS = "claims"
+_ECHO_S = 3.0  # for so long the driver may still show what a filler of ours did that has left
 
 
 class Filling:
@@ -34,162 +37,211 @@ class Filling:
     def __init__(
         self, world: World, fields: Sequence[Field], tell: Callable[[str], None], terminals: Terminals | None = None
     ) -> None:
+        self.holds: list[Hold] = []
+        """What people have asked to be left alone, as of the last tick."""
         self._world = world
-        self._fields = fields
         self._tell = tell
-        self._courtesies = [Courtesy(world, field.spec.manners, terminals) for field in fields]
-        self._manners: list[str | Unknown | None] = [None] * len(fields)
-        self._holds: list[Hold] = []
-        self._ears = Ears()
-        nodes, self._deaf = self._listen()
-        ignored = {name for field in fields for name in field.spec.ignore}
-        eager = any(field.spec.eager for field in fields)
-        self._newcomers = Newcomers(world.proc, nodes, self._is_ours, ignored, eager=eager)
-        self._newcomers.remember()
+        self._terminals = terminals if terminals is not None else Terminals(world.clock)
+        self._fields: list[Field] = []
+        self._leaving: list[Field] = []
+        self._courtesies: dict[Manners, Courtesy] = {}
+        self._manners: dict[Manners, str | Unknown | None] = {}
+        self._hearing = Hearing(world, self._is_ours, tell)
         self._own_pids = world.proc.in_pid_namespace_of_its_own()
-        self._next_tick_s = world.clock.monotonic_s()
         self._next_often_s = 0.0
-        minds_warmth = any(field.spec.max_temp_c is not None for field in fields)
-        self._tick_depth = Depth.LOOK if minds_warmth else Depth.WATCH
+        self._told: set[str] = set()
+        self.change(fields)
+
+    @property
+    def fields(self) -> Sequence[Field]:
+        """The places, those that come first at the front."""
+        return self._fields
+
+    def change(self, fields: Sequence[Field]) -> None:
+        """Fill these from now on. Places that are not among them any more are given up in the ordinary way."""
+        gone = [field for field in self._fields if field not in fields]
+        for field in gone:
+            field.retire("the config has changed")
+        self._leaving += gone
+        self._fields = list(fields)
+        self._courtesies = {
+            manners: self._courtesies.get(manners) or Courtesy(self._world, manners, self._terminals)
+            for manners in (field.spec.manners for field in fields)
+        }
+        self._hearing.listen_for(fields)
         self._tell_once()
 
     def run(self) -> None:
         """Until somebody interrupts it."""
+        clock = self._world.clock
+        minds_warmth = any(field.spec.max_temp_c is not None for field in self._fields)
+        depth = Depth.LOOK if minds_warmth else Depth.WATCH
+        next_tick_s = clock.monotonic_s()
         while True:
-            self.turn()
-            self.wait()
+            now_s = clock.monotonic_s()
+            if now_s >= next_tick_s:
+                next_tick_s = max(next_tick_s + TICK_S, now_s)
+                self.tick(self._world.eyes.look(depth))
+            else:
+                self.turn()
+            self.wait(next_tick_s)
 
-    def wait(self) -> None:
-        """Until something is heard, or it is time to look."""
-        fds = [*self._ears.fds, *(field.filler.fd for field in self._fields if field.filler and field.filler.fd)]
+    def wait(self, until_s: float, others: Iterable[int] = ()) -> None:
+        """Until something is heard, one of the others becomes readable, or it is time to look."""
+        listening = select.poll()  # select(2) knows no descriptor beyond 1023, and a daemon may have thousands
+        fillers = (field.filler for field in self._everybody())
+        for fd in (*self._hearing.fds, *others, *(filler.fd for filler in fillers if filler and filler.fd)):
+            listening.register(fd, select.POLLIN)
         now_s = self._world.clock.monotonic_s()
-        select.select(fds, [], [], max(0.0, self._due_s(now_s) - now_s))
+        listening.poll(max(0.0, min(until_s, self._due_s(now_s)) - now_s) * 1000)
+
+    def tick(self, snapshot: Snapshot) -> None:
+        """What is due once a tick, with a snapshot that others may use too."""
+        self._ask_around()
+        self._turn(self._world.clock.monotonic_s(), lambda: snapshot)
 
     def turn(self) -> None:
-        """Hear, look, decide, act."""
-        clock = self._world.clock
-        now_s = clock.monotonic_s()
-        heard = self._ears.heard()
-        if heard - {_CLAIMS}:
-            self._newcomers.heard(now_s)
-        for field in self._fields:
-            if field.filler is not None:
-                field.filler.listen()
-        tick = now_s >= self._next_tick_s
-        if tick:
-            self._next_tick_s = max(self._next_tick_s + TICK_S, now_s)
-            self._ask_around()
-        opened = self._newcomers.look(now_s)
-        snapshot = self._world.eyes.look(self._tick_depth if tick else Depth.GLANCE)
-        looked_s = clock.monotonic_s() - now_s
-        self._next_often_s = now_s + max(_OFTEN_S, looked_s / _SHARE_OF_A_CORE)
-        for field, manners in zip(self._fields, self._manners, strict=True):
-            field.turn(snapshot.at_s, self._against(field, snapshot, opened, manners))
+        """Hear, glance, decide, act. Where there is nothing to fill, there is nothing to look at."""
+        if self._fields or self._leaving:
+            self._turn(self._world.clock.monotonic_s(), lambda: self._world.eyes.look(Depth.GLANCE))
 
     def end(self) -> None:
         """Ask all fillers to leave, at the same time; insist where they do not."""
-        for field in self._fields:
+        for field in self._everybody():
             field.ask_to_end()
-        for field in self._fields:
-            field.end(field.spec.rules.grace_s)
+        asked_s = self._world.clock.monotonic_s()
+        for field in self._everybody():
+            field.end(asked_s + field.spec.rules.grace_s)
 
     def close(self) -> None:
         """Let go of everything."""
-        self._ears.close()
-        for field in self._fields:
+        self._hearing.close()
+        for field in self._everybody():
             field.close()
 
+    def _turn(self, now_s: float, look: Callable[[], Snapshot]) -> None:
+        self._hearing.hear(now_s)
+        for field in self._everybody():
+            field.listen()
+        opened = self._hearing.opened(now_s)
+        snapshot = look()
+        looked_s = self._world.clock.monotonic_s() - now_s
+        self._next_often_s = now_s + max(_OFTEN_S, looked_s / _SHARE_OF_A_CORE)
+        for place, field in enumerate(self._fields):
+            against = self._against(field, snapshot, opened(field), self._fields[:place])
+            field.turn(snapshot.at_s, against, room=not any(other.marked for other in self._behind(field, place)))
+        for field in self._leaving:
+            field.turn(snapshot.at_s, field.retired)
+        self._let_go()
+
+    def _let_go(self) -> None:
+        for field in [field for field in self._leaving if field.filler is None]:
+            field.close()
+            self._leaving.remove(field)
+
+    def _everybody(self) -> Iterator[Field]:
+        yield from self._fields
+        yield from self._leaving
+
+    def _behind(self, field: Field, place: int) -> Iterator[Field]:
+        """Those who make way for this place: the later ones on its GPUs, and whoever is leaving them for ever."""
+        return (each for each in (*self._fields[place + 1 :], *self._leaving) if _share(each, field))
+
     def _due_s(self, now_s: float) -> float:
-        due = [self._next_tick_s]
-        closely = self._newcomers.next_look_s(now_s)
+        due = [now_s + TICK_S * 3600]
+        closely = self._hearing.next_look_s(now_s)
         if closely is not None:
             due.append(closely)
-        due.extend(field.deadline_s for field in self._fields if field.deadline_s is not None)
-        if any(field.filled and not self._deaf.isdisjoint(field.uuids) for field in self._fields):
+        due.extend(field.deadline_s for field in self._everybody() if field.deadline_s is not None)
+        if any(field.filled and not self._hearing.deaf.isdisjoint(field.uuids) for field in self._everybody()):
             due.append(self._next_often_s)
         return min(due)
 
     def _ask_around(self) -> None:
         """What changes slowly: people, hours, holds."""
-        wall_s = self._world.clock.wall_s()
-        self._world.folder.refresh()
-        self._holds = self._world.holds.active(wall_s)
-        self._manners = [courtesy.against() for courtesy in self._courtesies]
+        self.holds = self._world.holds.active(self._world.clock.wall_s())
+        self._manners = {manners: courtesy.against() for manners, courtesy in self._courtesies.items()}
 
     def _against(
-        self, field: Field, snapshot: Snapshot, opened: dict[str, str], manners: str | Unknown | None
+        self, field: Field, snapshot: Snapshot, opened: dict[str, str], ahead: Sequence[Field]
     ) -> str | Unknown | None:
         """The first sign on any of the GPUs; a sign outweighs what is not known."""
         found = [self._sign(field, find_gpu(snapshot, uuid), uuid, opened.get(uuid)) for uuid in field.uuids]
-        found.append(manners)
+        found.append(self._manners.get(field.spec.manners, Unknown("nobody has asked yet")))
+        first = next((each for each in ahead if (each.marked or each.wants) and _share(each, field)), None)
+        if first is not None:
+            found.append(f"{first.spec.name} comes first on {first.name}")
         signs = [each for each in found if isinstance(each, str)]
         return signs[0] if signs else next((each for each in found if each is not None), None)
 
     def _sign(self, field: Field, gpu: Gpu | Unknown, uuid: str, opened_by: str | None) -> str | Unknown | None:
         if isinstance(gpu, Unknown):
             return gpu
-        gpu, nobody = self._told_apart(field, gpu)
-        hold = hold_on(Touched(uuids_with_cards([gpu])), self._holds, self._world.clock.wall_s())
+        try:
+            promised = field.promised(uuid)
+        except FallowError as error:
+            return Unknown(str(error))
+        ours = field.filled or self._is_anothers(field, uuid)
+        if ours:
+            promised = replace(promised, filler=None)
+        gpu, nobody = self._told_apart(field, gpu, ours=ours)
+        hold = hold_on(Touched(uuids_with_cards([gpu])), self.holds, self._world.clock.wall_s())
         return sign(
             Scene(
                 gpu,
                 nobody,
                 opened_by,
-                field.promised(uuid),
+                promised,
                 None if hold is None else str(hold),
-                field.filled,
+                ours,
                 field.spec.max_temp_c,
             )
         )
 
-    def _told_apart(self, field: Field, gpu: Gpu) -> tuple[Gpu, frozenset[int]]:
+    def _is_anothers(self, field: Field, uuid: str) -> bool:
+        """Whether another filler of ours is on the GPU, or was until a moment ago."""
+        now_s = self._world.clock.monotonic_s()
+        return any(
+            other.marked or (other.left_s is not None and now_s - other.left_s < _ECHO_S)
+            for other in self._everybody()
+            if other is not field and uuid in other.uuids
+        )
+
+    def _told_apart(self, field: Field, gpu: Gpu, *, ours: bool) -> tuple[Gpu, frozenset[int]]:
         """Which holders are nobody: ours, those to be ignored; the first of the others with its name."""
         if isinstance(gpu.holders, Unknown) or not gpu.holders:
             return gpu, frozenset()
-        nobody = frozenset(holder.pid for holder in gpu.holders if self._is_nobody(field, holder.pid))
+        nobody = frozenset(holder.pid for holder in gpu.holders if self._is_nobody(field, holder.pid, ours=ours))
         described = tuple(
             holder if holder.pid in nobody else self._world.proc.describe(holder) for holder in gpu.holders
         )
         return replace(gpu, holders=described), nobody
 
-    def _is_nobody(self, field: Field, pid: int) -> bool:
-        if self._own_pids and field.filled and self._world.proc.stat(pid) is None:
+    def _is_nobody(self, field: Field, pid: int, *, ours: bool) -> bool:
+        if self._own_pids and ours and self._world.proc.stat(pid) is None:
             return True  # a number of another namespace: it cannot be told from the filler's own
         ignored = field.spec.ignore
         return self._is_ours(pid) or (bool(ignored) and not self._world.proc.called(pid).isdisjoint(ignored))
 
     def _is_ours(self, pid: int) -> bool:
-        keepers = {field.filler.keeper for field in self._fields if field.filler is not None}
+        keepers = {field.filler.keeper for field in self._everybody() if field.filler is not None}
         return bool(keepers) and (
             pid in keepers or any(above in keepers for above in self._world.proc.ancestors(pid))
         )
 
-    def _listen(self) -> tuple[dict[str, str], frozenset[str]]:
-        """The device nodes that can be heard, by UUID, and the GPUs whose cannot."""
-        nodes: dict[str, str] = {}
-        deaf: dict[str, list[str]] = {}
-        for gpu in (gpu for field in self._fields for gpu in field.gpus):
-            path = f"{self._world.device_folder}/nvidia{gpu.minor}"
-            if self._world.simulated:
-                why: str | None = "simulated ones have no device node"
-            elif gpu.mig is not None:
-                why = "an open does not tell one MIG instance from another"
-            elif isinstance(gpu.minor, Unknown):
-                why = f"its device node is {gpu.minor}"
-            else:
-                why = self._ears.listen_for_opens(str(gpu.uuid), path)
-            if why is None:
-                nodes[str(gpu.uuid)] = path
-            else:
-                deaf.setdefault(why, []).append(gpu.label)
-        for why, labels in deaf.items():
-            self._tell(f"opens of GPU {','.join(labels)} cannot be heard ({why}); so fallow looks often instead")
-        self._ears.listen_for_writes(_CLAIMS, self._world.folder.path)
-        return nodes, frozenset(str(gpu.uuid) for field in self._fields for gpu in field.gpus) - nodes.keys()
-
     def _tell_once(self) -> None:
-        no_record = next((why for why in (each.no_record() for each in self._courtesies) if why is not None), None)
+        courtesies = self._courtesies.values()
+        no_record = next((why for why in (each.no_record() for each in courtesies) if why is not None), None)
         if no_record is not None:
-            self._tell(f"who is logged in cannot be seen ({no_record}), so nobody counts as at a terminal")
-        if self._own_pids:
-            self._tell("inside a container only newcomers in the same one are sure to be seen; on the host, all are")
+            self._once(f"who is logged in cannot be seen ({no_record}), so nobody counts as at a terminal")
+        if self._own_pids and self._fields:
+            self._once("inside a container only newcomers in the same one are sure to be seen; on the host, all are")
+
+    def _once(self, sentence: str) -> None:
+        if sentence not in self._told:
+            self._told.add(sentence)
+            self._tell(sentence)
+
+
+def _share(one: Field, other: Field) -> bool:
+    return not set(one.uuids).isdisjoint(other.uuids)

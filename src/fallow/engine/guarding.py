@@ -18,6 +18,7 @@ from fallow.core.actions import (
     SendSignal,
     in_words,
 )
+from fallow.core.board import GuardView
 from fallow.core.errors import NotPermitted, WrongUsage
 from fallow.core.gpu import Gpu, Snapshot
 from fallow.core.holds import Hold, Touched
@@ -29,7 +30,9 @@ from fallow.core.selection import select
 from fallow.core.units import duration_for_people
 from fallow.core.unknown import Unknown
 from fallow.core.verdicts import Verdict
+from fallow.engine.counting import Tally
 from fallow.engine.deeds import Hands, do, touches_machine
+from fallow.engine.doing import AtOnce, Doer, Then
 from fallow.engine.journal import Journal
 from fallow.engine.touching import touched_processes, uuids_with_cards
 from fallow.engine.unless import Blocker
@@ -74,7 +77,11 @@ class Guarding:
         attached: Attached | None = None,
         blockers: Sequence[Blocker] = (),
         rehearsed: bool = False,
+        name: str = "guard",
+        doer: Doer | None = None,
+        tally: Tally | None = None,
     ) -> None:
+        self.name = name
         self._world = world
         self._rules = rules
         self._hands = hands
@@ -84,8 +91,11 @@ class Guarding:
         self._attached = attached
         self._blockers = blockers
         self._rehearsed = rehearsed
+        self._doer = AtOnce() if doer is None else doer
+        self._tally = Tally() if tally is None else tally
         self._state = guard.State()
-        self._outcome = Outcome(False, "nothing was done yet")
+        self._because = "nobody has looked yet"
+        self._outcome: Outcome | None = None
         self._paused: str | None = None
 
     def check(self) -> None:
@@ -94,17 +104,24 @@ class Guarding:
 
     def run(self, every_s: float) -> None:
         """Until all is done. Interrupted in a countdown, it tells everyone that nothing follows."""
-        clock = self._world.clock
         try:
-            while not self._has_acted():
-                clock.sleep(every_s)
+            while not self.turn(self._world.eyes.look(Depth.WATCH)):
+                self._world.clock.sleep(every_s)
         finally:
-            if self._state.phase in (guard.Phase.COUNTDOWN, guard.Phase.ACTING):
-                self._announce_to_terminals("called off: the guard was ended")
+            self.call_off("the guard was ended")
 
-    def _has_acted(self) -> bool:
-        """One tick; whether it was the last."""
-        snapshot = self._world.eyes.look(Depth.WATCH)
+    def call_off(self, because: str) -> None:
+        """Whoever was told that something will follow is told that nothing does."""
+        if self._state.phase in (guard.Phase.COUNTDOWN, guard.Phase.ACTING):
+            self._announce_to_terminals(f"called off: {because}")
+
+    @property
+    def view(self) -> GuardView:
+        """Where it stands, for whoever looks."""
+        return GuardView(self.name, self._state.phase.value, self._because)
+
+    def turn(self, snapshot: Snapshot) -> bool:
+        """One tick; whether all is done."""
         watched, loads = self._loads(snapshot)
         blockers: list[str | Unknown] = []
         for blocker in self._blockers:
@@ -115,11 +132,12 @@ class Guarding:
         held = leave_alone(self._touched(watched), self._world.clock.wall_s(), holds) if holds else None
         if held is not None:
             blockers.append(held)
+        self._doer.collect()
         before = self._state
-        decision = guard.step(before, snapshot.at_s, loads, blockers, self._rules)
-        self._follow(before, decision, watched, snapshot.at_s)
-        while self._state.under_way:  # a deed that is done may be followed by the next at once
-            outcome = self._outcome
+        self._follow(before, guard.step(before, snapshot.at_s, loads, blockers, self._rules), watched, snapshot.at_s)
+        # A deed that is done may be followed by the next at once.
+        while self._state.under_way and self._outcome is not None:
+            outcome, self._outcome = self._outcome, None
             before = self._state
             self._follow(before, guard.came_of(before, outcome, self._rules), watched, snapshot.at_s)
         return self._state.phase is guard.Phase.ACTED
@@ -133,24 +151,24 @@ class Guarding:
         return watched, {gpu.label: stretch_load(gpu) for gpu in watched}
 
     def _follow(self, before: guard.State, decision: guard.Decision, watched: Sequence[Gpu], at_s: float) -> None:
-        self._state = decision.state
+        self._state, self._because = decision.state, decision.because
         self._tell_pause(decision.because)
         keys = [f"gpu:{gpu.uuid}" for gpu in watched]
         if decision.state.phase is not before.phase or decision.state.failures != before.failures:
             if decision.state.phase in (guard.Phase.IDLE, guard.Phase.ARMED) or decision.state.failures:
                 self._tell(decision.because)  # the other phases are told by what is announced and done in them
             evidence = tuple((f"GPU {gpu.label}", _load_in_words(stretch_load(gpu))) for gpu in watched)
-            self._journal.verdict(Verdict("guard", decision.state.phase, decision.because, evidence), keys)
+            self._journal.verdict(Verdict(self.name, decision.state.phase, decision.because, evidence), keys)
         for action in decision.actions:
             match action:
                 case Announce(because=because, in_s=in_s):
                     self._announce(because, in_s, keys)
                 case CallOff(because=because):
-                    self._journal.action("guard", in_words(action), because, keys)
+                    self._journal.action(self.name, in_words(action), because, keys)
                     self._announce_to_terminals(f"called off: {because}")
                     self._tell(f"called off: {because}")
                 case EndGuard() | SendSignal() | RunCommand() | Notify() | PowerOff() | Reboot():
-                    self._outcome = self._do(action, self._touched(watched), at_s, keys)
+                    self._begin(action, self._touched(watched), at_s, keys)
                 case _:
                     assert_never(action)
 
@@ -165,27 +183,39 @@ class Guarding:
         deeds = ", then ".join(in_words(deed) for deed in self._rules.deeds)
         when = f"in {duration_for_people(in_s)}. To prevent it: fallow hold --for 1h" if in_s else "now"
         text = f"{because}: about to {deeds} {when}"
-        self._journal.action("guard", f"announce: {deeds}", because, keys)
-        outcome = self._announce_to_terminals(text)
-        self._journal.outcome("guard", f"announce: {deeds}", outcome.words, keys)
+        self._journal.action(self.name, f"announce: {deeds}", because, keys)
         self._tell(text)
+        self._announce_to_terminals(
+            text, lambda outcome: self._journal.outcome(self.name, f"announce: {deeds}", outcome.words, keys)
+        )
 
-    def _announce_to_terminals(self, text: str) -> Outcome:
+    def _announce_to_terminals(self, text: str, then: Then = lambda _: None) -> None:
         """Only what ends the work of everybody is everybody's business."""
-        return self._hands.power.announce(text) if touches_machine(self._rules.deeds) else Outcome(True, text)
+        if touches_machine(self._rules.deeds):
+            self._doer.begin(lambda: self._hands.power.announce(text), then)
+        else:
+            then(Outcome(True, text))
 
-    def _do(self, deed: Deed, touched: Touched, at_s: float, keys: list[str]) -> Outcome:
+    def _begin(self, deed: Deed, touched: Touched, at_s: float, keys: list[str]) -> None:
         words = in_words(deed)
         wall_s = self._world.clock.wall_s()
         (ruling,) = arbitrate([Proposal(deed, touched)], at_s=at_s, wall_s=wall_s, holds=self._holds())
         if ruling.refused is not None:
-            self._journal.refusal("guard", words, ruling.refused, keys)
-            return Outcome(False, f"refused: {ruling.refused}")
-        self._journal.action("guard", words, deed.because, keys)
-        outcome = do(deed, self._hands, self._world.environ, self._send, "fallow: the guard acts")
-        self._journal.outcome("guard", words, outcome.words, keys)
-        self._tell(outcome.words if outcome.ok else f"failed to {words}: {outcome.words}")
-        return outcome
+            self._journal.refusal(self.name, words, ruling.refused, keys)
+            self._tally.action(_kind(deed), "refused")
+            self._outcome = Outcome(False, f"refused: {ruling.refused}")
+            return
+        self._journal.action(self.name, words, deed.because, keys)
+
+        def tell(outcome: Outcome) -> None:
+            self._outcome = outcome
+            result = "rehearsed" if self._rehearsed else "done"
+            self._tally.action(_kind(deed), result if outcome.ok else "failed")
+            self._journal.outcome(self.name, words, outcome.words, keys)
+            self._tell(outcome.words if outcome.ok else f"failed to {words}: {outcome.words}")
+
+        title = f"fallow: {'the guard' if self.name == 'guard' else self.name} acts"
+        self._doer.begin(lambda: do(deed, self._hands, self._world.environ, self._send, title), tell)
 
     def _send(self, name: str) -> Outcome:
         if self._attached is None:
@@ -204,6 +234,10 @@ class Guarding:
 
     def _holds(self) -> list[Hold]:
         return self._world.holds.active(self._world.clock.wall_s())
+
+
+def _kind(deed: Deed) -> str:
+    return type(deed).__name__.lower()
 
 
 def _load_in_words(load: float | Unknown) -> str:

@@ -14,36 +14,47 @@ from fallow.core.witness import Witness, witness
 from fallow.engine.world import World
 from fallow.policies import stuck
 
-_MISSED_LOOKS = 3  # a gap of so many ticks is not witnessed
+MISSED_LOOKS = 3  # a gap of so many ticks is not witnessed
 _STUCK_AFTER_S = 60.0  # a hang shorter than that may be a long kernel
 
 
 def look_once(world: World) -> Sight:
     """All GPUs now. Nobody was watching before, so no time is witnessed."""
-    return _sight(world, None)
+    snapshot = world.eyes.describe(world.eyes.look(Depth.LOOK))
+    gpus = (seen(gpu, judge(gpu), None, *_promised(world, gpu)) for gpu in snapshot.gpus)
+    return Sight(snapshot.host, snapshot.simulated, snapshot.wall_s, tuple(gpus))
 
 
 def watch(world: World, every_s: float) -> Iterator[Sight]:
     """A sight every so often, with the witnessed time of each activity; the pace is kept against the clock."""
-    memory = _Memory(every_s * _MISSED_LOOKS)
+    watcher = Watcher(world, every_s * MISSED_LOOKS)
     next_s = world.clock.monotonic_s()
     while True:
-        yield _sight(world, memory)
+        yield watcher.sight(world.eyes.describe(world.eyes.look(Depth.LOOK)))
         now_s = world.clock.monotonic_s()
         next_s = max(next_s + every_s, now_s)
         world.clock.sleep(next_s - now_s)
 
 
-class _Memory:
-    """What a watcher remembers of each GPU from one look to the next: what it did, and whether it seems to hang."""
+class Watcher:
+    """What is remembered of each GPU from one look to the next: what it did, and whether it seems to hang."""
 
-    def __init__(self, longest_gap_s: float) -> None:
+    def __init__(self, world: World, longest_gap_s: float) -> None:
+        self._world = world
         self._witnesses: dict[str, Witness] = {}
         self._hangs: dict[str, stuck.State] = {}
         self._gap_s = longest_gap_s
         self._rules = stuck.StuckRules(_STUCK_AFTER_S, longest_gap_s=longest_gap_s)
 
-    def judge(self, gpu: Gpu, snapshot: Snapshot) -> tuple[Finding, float]:
+    def sight(self, snapshot: Snapshot) -> Sight:
+        """The GPUs of one look, whose holders are described, judged and timed."""
+        gpus: list[SeenGpu] = []
+        for gpu in snapshot.gpus:
+            finding, for_s = self._judge(gpu, snapshot)
+            gpus.append(seen(gpu, finding, for_s, *_promised(self._world, gpu)))
+        return Sight(snapshot.host, snapshot.simulated, snapshot.wall_s, tuple(gpus))
+
+    def _judge(self, gpu: Gpu, snapshot: Snapshot) -> tuple[Finding, float]:
         """What the GPU does, and for how long that has been witnessed."""
         finding = judge(gpu)
         if isinstance(gpu.uuid, str):
@@ -55,15 +66,6 @@ class _Memory:
         now = witness(self._witnesses.get(gpu.label), finding.activity, snapshot.at_s, self._gap_s)
         self._witnesses[gpu.label] = now
         return finding, now.seconds
-
-
-def _sight(world: World, memory: _Memory | None) -> Sight:
-    snapshot = world.eyes.describe(world.eyes.look(Depth.LOOK))
-    gpus: list[SeenGpu] = []
-    for gpu in snapshot.gpus:
-        finding, for_s = (judge(gpu), None) if memory is None else memory.judge(gpu, snapshot)
-        gpus.append(seen(gpu, finding, for_s, *_promised(world, gpu)))
-    return Sight(snapshot.host, snapshot.simulated, snapshot.wall_s, tuple(gpus))
 
 
 def _promised(world: World, gpu: Gpu) -> tuple[Claim | Unknown | None, int]:

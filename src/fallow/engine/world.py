@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from fallow.actuators.hold_folder import HoldFolder
 
 _DRIVER_LIMIT_S = 2.0
+_PATIENTLY_S = 1e6  # where nobody waits for it
 
 
 class World:
@@ -44,6 +45,18 @@ class World:
             return NvmlEyes(host, self.clock, proc, self._driver_limit_s())
         except NoDriver as error:
             raise NoDriver(f"{error}; to try fallow without a GPU, add --simulate") from None
+
+    def let_eyes_last(self) -> None:
+        """From now on eyes that outlive the driver: while it is away all is unknown, and it is opened again."""
+        if self._simulate:
+            return
+        from fallow.readers.lasting_eyes import LastingEyes
+        from fallow.readers.nvml_eyes import NvmlEyes
+
+        def open_again() -> Eyes:
+            return NvmlEyes(os.uname().nodename, self.clock, self.proc, self._driver_limit_s(), _PATIENTLY_S)
+
+        self.eyes = LastingEyes(self.eyes, open_again, self.clock)
 
     @cached_property
     def folder(self) -> ClaimFolder:
@@ -74,6 +87,17 @@ class World:
             return "/var/lib/fallow"
         base = self.environ.get("XDG_STATE_HOME") or f"{self.environ.get('HOME', '/tmp')}/.local/state"  # noqa: S108
         return f"{base}/fallow"
+
+    @property
+    def runtime_folder(self) -> str:
+        """Where the daemon's socket and lock are: FALLOW_RUNTIME_DIR, else /run/fallow for root, else the user's."""
+        named = self.environ.get("FALLOW_RUNTIME_DIR")
+        if named:
+            return named
+        if os.geteuid() == 0:
+            return "/run/fallow"
+        base = self.environ.get("XDG_RUNTIME_DIR")
+        return f"{base}/fallow" if base else self.state_folder
 
     @property
     def user(self) -> str:

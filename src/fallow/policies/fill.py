@@ -1,6 +1,7 @@
 """When work that yields may be on its GPUs, and when it must be gone.
 
-    QUIET      nobody there for `idle_for`            -> FILLED     Start, or Resume what is suspended
+    QUIET      nobody there for `idle_for`, and room  -> FILLED     Start, or Resume what is suspended
+    QUIET      the same, and no room yet              -> QUIET      it wants the GPUs: others make way
     FILLED     a sign of anybody                      -> YIELDING   Ask, Suspend or Insist
     FILLED     nobody can tell for `blind_for`        -> YIELDING   the same
     FILLED     it ended by itself                     -> BACKOFF
@@ -9,8 +10,9 @@
     BACKOFF    the pause is over                      -> QUIET
 
 Only witnessed quiet counts, and every sign of anybody sets it back to zero: so a filler that left comes back after
-`idle_for` of quiet and never sooner. What is not known neither counts as quiet nor sets the count back. Each filler
-that ends soon after its start doubles the pause before the next; one that lasted is forgiven.
+`idle_for` of quiet and never sooner. There is no room while a filler is still there that makes way for this one: it
+is nobody, and sets nothing back. What is not known neither counts as quiet nor sets the count back. Each filler that
+ends soon after its start doubles the pause before the next; one that lasted is forgiven.
 """
 
 from enum import StrEnum
@@ -69,6 +71,8 @@ class FillLook:
     against: str | Unknown | None
     presence: Presence
     ended: str | None = None
+    room: bool = True
+    """Whether no other filler is on the GPUs that would make way for this one."""
 
 
 @value
@@ -78,6 +82,8 @@ class FillDecision:
     state: FillState
     because: str
     actions: tuple[FillAction, ...] = ()
+    wants: bool = False
+    """It would be on its GPUs now, if others made way."""
 
 
 def step(state: FillState, look: FillLook, rules: FillRules) -> FillDecision:
@@ -115,6 +121,8 @@ def _quiet(state: FillState, look: FillLook, rules: FillRules) -> FillDecision:
         return FillDecision(state, str(look.against))
     if state.quiet_s < rules.idle_for_s:
         return FillDecision(state, f"nobody there for {duration_for_people(state.quiet_s)}")
+    if not look.room:
+        return FillDecision(state, "another filler makes way for it", wants=True)
     because = f"nobody there for {duration_for_people(state.quiet_s)}"
     action = Resume(because) if look.presence is Presence.SUSPENDED else Start(because)
     return FillDecision(replace(state, phase=Phase.FILLED, since_s=look.at_s), because, (action,))

@@ -132,6 +132,7 @@ def connect(about_to: AboutTo) -> int:
     try:
         return int(pynvml.nvmlDeviceGetCount())
     except pynvml.NVMLError as error:
+        disconnect(about_to)
         raise NoDriver(f"the NVIDIA driver cannot count its GPUs: {error}") from None
 
 

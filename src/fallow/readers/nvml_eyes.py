@@ -255,21 +255,29 @@ class _Compare:
 class NvmlEyes:
     """All NVIDIA cards of this machine through one NVML handle, kept."""
 
-    def __init__(self, host: str, clock: Clock, proc: Proc, limit_s: float) -> None:
+    def __init__(self, host: str, clock: Clock, proc: Proc, limit_s: float, opening_s: float | None = None) -> None:
+        """A call may take `limit_s`; starting the driver `opening_s`, or some times that where nothing is said."""
         self._host = host
         self._clock = clock
         self._proc = proc
         self._limit_s = limit_s
         self._crew = Crew(clock.monotonic_s)
+        try:
+            cards = self._connect(limit_s * nvml.OPENING_TAKES if opening_s is None else opening_s)
+        except BaseException:
+            self._crew.dismiss()
+            raise
+        self._cards = [_Card(index) for index in range(cards)]
+
+    def _connect(self, opening_s: float) -> int:
         start = _Connect()
-        late = self._crew.send([start], limit_s)
+        late = self._crew.send([start], opening_s / nvml.OPENING_TAKES)
         if late:
-            raise NoDriver(
-                f"the NVIDIA driver has not answered {late['nvml']} for {limit_s * nvml.OPENING_TAKES:g} s"
-            )
+            raise NoDriver(f"the NVIDIA driver has not answered {late['nvml']} for {opening_s:g} s")
         if not start.cards:
+            self._crew.send([_Disconnect()], self._limit_s)
             raise NoDriver("the NVIDIA driver is here and has no GPU")
-        self._cards = [_Card(index) for index in range(start.cards)]
+        return start.cards
 
     def look(self, depth: Depth) -> Snapshot:
         """All GPUs now."""
@@ -290,6 +298,11 @@ class NvmlEyes:
     def describe(self, snapshot: Snapshot) -> Snapshot:
         """The same, with what /proc knows of each holder."""
         return replace(snapshot, gpus=tuple(_described(gpu, self._proc) for gpu in snapshot.gpus))
+
+    @property
+    def is_free(self) -> bool:
+        """Whether no call hangs in the driver."""
+        return self._crew.all_back()
 
     def close(self) -> None:
         """Let go of NVML, unless a call is still inside it: then nothing would come back."""

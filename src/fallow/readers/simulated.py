@@ -98,6 +98,11 @@ class SimulatedEyes:
             ),
         )
 
+    @property
+    def is_free(self) -> bool:
+        """There is no driver to be in."""
+        return True
+
     def close(self) -> None:
         """Nothing to let go of."""
 

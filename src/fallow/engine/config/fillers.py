@@ -112,4 +112,5 @@ class Filler(Section):
             max_temp_c=self.max_temp,
             log=self.log,
             cwd=self.cwd,
+            env=tuple(sorted(self.env.items())),
         )

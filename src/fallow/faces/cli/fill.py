@@ -10,6 +10,7 @@ from fallow.core.ports import Depth
 from fallow.core.selection import select, visible
 from fallow.core.units import count, duration_for_people, duration_s, hours
 from fallow.core.unknown import Unknown
+from fallow.engine.counting import Tally
 from fallow.engine.courtesy import Manners
 from fallow.engine.field import Field
 from fallow.engine.fill_hands import EarnestFillHands, FillerSpec, FillHands, RehearsedFillHands, check_command
@@ -81,7 +82,7 @@ def run(args: argparse.Namespace, world: World, voice: Voice) -> int:
     hands: FillHands = RehearsedFillHands() if args.rehearse else EarnestFillHands(world)
     journal = Journal(world.state_folder, world.clock.wall_s, voice.note)
     places = [gpus] if spec.together else [(gpu,) for gpu in gpus]
-    fields = [Field(world, spec, place, hands, journal, voice.note) for place in places]
+    fields = [Field(world, spec, place, hands, journal, voice.note, Tally()) for place in places]
     filling = Filling(world, fields, voice.note)
     would = "would fill" if args.rehearse else "filling"
     many = "1 GPU" if len(gpus) == 1 else f"{len(gpus)} GPUs"

@@ -21,6 +21,7 @@ VERBS = {
     "guard": "wait for work, then for its end, then act: end, signal, command, shutdown, reboot",
     "burn": "a built-in load: hold memory, keep GPUs warm, or test them hard and check their sums",
     "fill": "run a command on idle GPUs; give them back at the first sign of anybody",
+    "up": "all of it as one daemon, from one config; watches and shows without one",
     "hold": "leave this alone until then",
     "check": "a config, with every mistake in it at once",
     "report": "the hours that each GPU was free, busy, fallow or stuck, and what the idle ones cost",
@@ -32,7 +33,7 @@ _EXAMPLES = """\
   fallow run -- python train.py
   fallow pick --help"""
 _TAKE_COMMAND = ("run", "fill", "compat")
-_WITHOUT_RESULT = ("run", "guard", "fill", "compat")  # what they print is not theirs
+_WITHOUT_RESULT = ("run", "guard", "fill", "up", "compat")  # what they print is not theirs
 _KILLED_BY = 128
 _SIGPIPE = 13
 _CANNOT_PRINT = (errno.EBADF, errno.ENOSPC, errno.EIO, errno.EFBIG)

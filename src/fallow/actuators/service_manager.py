@@ -1,0 +1,77 @@
+"""Speaking to whoever started the daemon, as sd_notify(3) has it: a datagram to the socket that NOTIFY_SOCKET names.
+
+Written by hand, since it is a line of text in a datagram. Without NOTIFY_SOCKET nobody wants to know, and nothing is
+sent. A manager that does not take a datagram now is never waited for.
+"""
+
+import os
+import socket
+from collections.abc import Mapping
+from contextlib import suppress
+
+_MICROSECONDS = 1_000_000
+
+
+class ServiceManager:
+    """systemd, or whoever speaks as it does."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._socket: socket.socket | None = None
+        self.watchdog_s = _watchdog_s(environ)
+        """How often it wants to hear of us at least; None if it does not."""
+        self._status = ""
+        address = environ.get("NOTIFY_SOCKET", "")
+        if not address.startswith(("/", "@")):
+            return
+        name = f"\0{address[1:]}" if address.startswith("@") else address  # @ is how an abstract one is written
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+        with suppress(OSError):  # it may listen later
+            self._socket.connect(name)
+            return
+        self._socket.close()
+        self._socket = None
+
+    def ready(self, status: str) -> None:
+        """Up, or up again after a reload."""
+        self._send("READY=1", f"STATUS={status}")
+        self._status = status
+
+    def status(self, status: str) -> None:
+        """One line for `systemctl status`; the same is not sent twice."""
+        if status != self._status:
+            self._status = status
+            self._send(f"STATUS={status}")
+
+    def reloading(self, monotonic_s: float) -> None:
+        """About to read the config again; ready() ends it."""
+        self._send("RELOADING=1", f"MONOTONIC_USEC={round(monotonic_s * _MICROSECONDS)}")
+
+    def stopping(self) -> None:
+        """On the way out."""
+        self._send("STOPPING=1", "STATUS=ending")
+
+    def alive(self) -> None:
+        """The loop has turned."""
+        self._send("WATCHDOG=1")
+
+    def close(self) -> None:
+        """Nothing more to say."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+    def _send(self, *lines: str) -> None:
+        if self._socket is not None:
+            text = "\n".join(line.replace("\n", " ") for line in lines)
+            with suppress(OSError):
+                self._socket.send(text.encode(errors="replace"))
+
+
+def _watchdog_s(environ: Mapping[str, str]) -> float | None:
+    """WATCHDOG_USEC, unless it was meant for another process."""
+    try:
+        pid = int(environ.get("WATCHDOG_PID", os.getpid()))
+        seconds = int(environ.get("WATCHDOG_USEC", 0)) / _MICROSECONDS
+    except ValueError:
+        return None
+    return seconds if seconds > 0 and pid == os.getpid() else None

@@ -1,0 +1,218 @@
+"""`fallow up` at work: one look a tick serves everybody who decides, counts, remembers or shows.
+
+The order of a tick: first whoever must make way, then guards and patrol, then history, counts and the board. Between
+ticks only fillers are woken. Everything here runs in the main thread; what others may read is on the board.
+"""
+
+from collections.abc import Callable, Sequence
+from signal import SIGHUP
+from typing import Protocol
+
+from fallow.actuators.service_manager import ServiceManager
+from fallow.core.activity import Activity
+from fallow.core.board import Board
+from fallow.core.errors import ConfigWrong, FallowError
+from fallow.core.gpu import Snapshot
+from fallow.core.ports import Depth
+from fallow.core.seen import Sight
+from fallow.engine.arranging import Arranger
+from fallow.engine.asked import Asked
+from fallow.engine.config import Config
+from fallow.engine.config.rules import Guard
+from fallow.engine.counting import Tally
+from fallow.engine.filling import Filling
+from fallow.engine.guarding import Guarding
+from fallow.engine.history import History
+from fallow.engine.journal import Journal
+from fallow.engine.publishing import Publisher
+from fallow.engine.watching import MISSED_LOOKS, Watcher
+from fallow.engine.world import World
+
+_DAY_S = 86_400.0
+
+
+class Patrol(Protocol):
+    """Whoever looks after people's processes that hold cards without using them."""
+
+    def turn(self, snapshot: Snapshot, at_s: float) -> None:
+        """One tick, with holders that are described."""
+
+
+class Daemon:
+    """Everything that `fallow up` does, from its start to its end."""
+
+    def __init__(
+        self,
+        world: World,
+        load: Callable[[], Config],
+        publisher: Publisher,
+        tell: Callable[[str], None],
+        *,
+        file: str | None = None,
+        rehearse: bool = False,
+        make_patrol: Callable[[Config], Patrol] | None = None,
+    ) -> None:
+        """`load` reads the config, now and at every reload; `file` is where it is, for people."""
+        self._world = world
+        self._load = load
+        self._publisher = publisher
+        self._tell = tell
+        self._file = file
+        self._rehearse = rehearse
+        self._make_patrol = make_patrol
+        self._manager = ServiceManager(world.environ)
+        self._alive_s: float | None = None
+        self._started_wall_s = world.clock.wall_s()
+        self._journal = Journal(world.state_folder, world.clock.wall_s, tell)
+        self._tally = Tally()
+        self._arranger = Arranger(world, self._journal, tell, self._tally, rehearse=rehearse)
+        self._uuids: frozenset[str] = frozenset()
+        self._guards: list[tuple[Guard, Guarding]] = []
+        self._filling = Filling(world, (), tell)
+        self.config = self._checked()
+        snapshot = world.eyes.look(Depth.LOOK)
+        self._history = self._open_history(self.config)
+        self._apply(self.config, snapshot)
+        self._next_tick_s = world.clock.monotonic_s()
+
+    def run(self, asked: Asked, for_s: float | None = None) -> int | None:
+        """Until a signal ends it, which is the answer, or its time is over."""
+        clock = self._world.clock
+        until_s = None if for_s is None else clock.monotonic_s() + for_s
+        self.turn()
+        self._manager.ready(self._status())
+        while until_s is None or clock.monotonic_s() < until_s:
+            for number in asked.numbers():
+                if number != SIGHUP:
+                    return number
+                self.reload()
+            self.turn()
+            due = [self._next_tick_s, *(each for each in (until_s, self._alive_s) if each is not None)]
+            self._filling.wait(min(due), [asked.fd])
+        return None
+
+    def turn(self) -> None:
+        """A tick if it is time for one; else whatever woke us."""
+        now_s = self._world.clock.monotonic_s()
+        if now_s >= self._next_tick_s:
+            self._next_tick_s = max(self._next_tick_s + self.config.machine.every, now_s)
+            self._tick()
+        else:
+            self._filling.turn()
+        self._say_alive(now_s)
+
+    def reload(self) -> bool:
+        """Put the config as it is now in force; whether it is. One with mistakes is told, and the old one stays."""
+        self._manager.reloading(self._world.clock.monotonic_s())
+        try:
+            config = self._checked()
+        except FallowError as error:
+            self._tell(f"the config is not loaded, and the old one stays in force: {error}")
+            for mistake in error.mistakes if isinstance(error, ConfigWrong) else ():
+                self._tell(mistake.in_file(str(self._file)))
+            self._manager.ready(self._status())
+            return False
+        if config.history != self.config.history or config.machine.every != self.config.machine.every:
+            self._history.close()
+            self._history = self._open_history(config)
+        self._apply(config, self._world.eyes.look(Depth.LOOK))
+        self._tell("the config is loaded anew")
+        self._manager.ready(self._status())
+        return True
+
+    def end(self) -> None:
+        """Ask all fillers to leave, insist where they do not, and let go of everything."""
+        self._manager.stopping()
+        try:
+            self._filling.end()
+            for _, guarding in self._guards:
+                guarding.call_off("fallow up was ended")
+        finally:
+            self._filling.close()
+            self._history.close()
+            self._journal.close()
+            self._manager.close()
+
+    def _checked(self) -> Config:
+        config = self._load()
+        lacking = self._arranger.shortcomings(config)
+        if lacking:
+            raise ConfigWrong(str(self._file), lacking)
+        return config
+
+    def _apply(self, config: Config, snapshot: Snapshot) -> None:
+        self.config = config
+        gap_s = config.machine.every * MISSED_LOOKS
+        self._tally.longest_gap_s = gap_s
+        self._watcher = Watcher(self._world, gap_s)
+        self._patrol = None if self._make_patrol is None else self._make_patrol(config)
+        before, self._guards = self._guards, self._arranger.guards(config, self._guards)
+        for _, guarding in before:
+            if all(guarding is not kept for _, kept in self._guards):
+                guarding.call_off("it is not in the config any more")
+        self._arrange(snapshot)
+
+    def _arrange(self, snapshot: Snapshot) -> None:
+        self._uuids = _uuids(snapshot)
+        self._filling.change(self._arranger.fields(self.config, snapshot.gpus, self._filling.fields))
+
+    def _open_history(self, config: Config) -> History:
+        return History(
+            self._world.state_folder,
+            self._tell,
+            keep_days=config.history.keep_for / _DAY_S,
+            longest_gap_s=config.machine.every * MISSED_LOOKS,
+        )
+
+    def _tick(self) -> None:
+        eyes = self._world.eyes
+        snapshot = eyes.look(Depth.LOOK)
+        if not _uuids(snapshot) <= self._uuids:
+            self._arrange(snapshot)  # a card that was not there before, or not known
+        self._filling.tick(snapshot)
+        described = eyes.describe(snapshot)
+        for _, guarding in self._guards:
+            guarding.turn(described)
+        if self._patrol is not None:
+            self._patrol.turn(described, snapshot.at_s)
+        sight = self._watcher.sight(described)
+        self._history.record(sight)
+        self._tally.witness(sight, snapshot.at_s)
+        self._publisher.publish(self._board(sight, snapshot.at_s))
+        self._manager.status(self._status())
+        self._arranger.reap()
+
+    def _board(self, sight: Sight, at_s: float) -> Board:
+        return Board(
+            sight,
+            tuple(field.view(at_s) for field in self._filling.fields),
+            tuple(guarding.view for _, guarding in self._guards),
+            tuple(self._filling.holds),
+            self._tally.counts(),
+            self._started_wall_s,
+            self._file,
+            self._rehearse,
+        )
+
+    def _say_alive(self, now_s: float) -> None:
+        """Half the time that the watchdog gives us is when to be heard of next; only a loop that turns gets here."""
+        if self._manager.watchdog_s is None or (self._alive_s is not None and now_s < self._alive_s):
+            return
+        self._manager.alive()
+        self._alive_s = now_s + self._manager.watchdog_s / 2
+
+    def _status(self) -> str:
+        """`8 GPUs: 6 free, 2 busy; 2 fillers at work`."""
+        board = self._publisher.board
+        if board is None:
+            return "looking for the first time"
+        gpus: Sequence[Activity] = [gpu.activity for gpu in board.sight.gpus]
+        counted = ", ".join(f"{gpus.count(each)} {each.value}" for each in Activity if each in gpus)
+        many = "1 GPU" if len(gpus) == 1 else f"{len(gpus)} GPUs"
+        at_work = sum(field.filled for field in self._filling.fields)
+        fillers = "1 filler at work" if at_work == 1 else f"{at_work} fillers at work"
+        return f"{many}: {counted}; {fillers}"
+
+
+def _uuids(snapshot: Snapshot) -> frozenset[str]:
+    return frozenset(gpu.uuid for gpu in snapshot.gpus if isinstance(gpu.uuid, str))

@@ -1,0 +1,101 @@
+"""Hearing whoever comes: opens of the device nodes of cards that are to be filled, and writes to claims."""
+
+from collections.abc import Callable, Sequence
+
+from fallow.core.gpu import Gpu
+from fallow.core.unknown import Unknown
+from fallow.engine.field import Field
+from fallow.engine.newcomers import Newcomers
+from fallow.engine.world import World
+from fallow.readers.ears import Ears
+
+_CLAIMS = "claims"
+Attention = tuple[bool, frozenset[str]]
+"""What a filler minds of an open: whether any will do, and which programs it ignores."""
+
+
+class Hearing:
+    """The ears of all places. Fillers that mind the same things share one list of who is near."""
+
+    def __init__(self, world: World, is_ours: Callable[[int], bool], tell: Callable[[str], None]) -> None:
+        self.deaf: frozenset[str] = frozenset()
+        """GPUs whose opens cannot be heard."""
+        self._world = world
+        self._is_ours = is_ours
+        self._tell = tell
+        self._ears = Ears()
+        self._nodes: dict[str, str] = {}
+        self._why_deaf: dict[str, str] = {}
+        self._newcomers: dict[Attention, tuple[dict[str, str], Newcomers]] = {}
+        self._listens_for_claims = False
+
+    @property
+    def fds(self) -> tuple[int, ...]:
+        """What becomes readable when something is heard."""
+        return self._ears.fds
+
+    def listen_for(self, fields: Sequence[Field]) -> None:
+        """Hear whoever comes to the GPUs of these places. Who was heard of before is not forgotten."""
+        if fields and not self._listens_for_claims:
+            self._ears.listen_for_writes(_CLAIMS, self._world.folder.path)
+            self._listens_for_claims = True
+        self._listen_to({str(gpu.uuid): gpu for field in fields for gpu in field.gpus})
+        wanted: dict[Attention, dict[str, str]] = {}
+        for field in fields:
+            heard = {uuid: self._nodes[uuid] for uuid in field.uuids if uuid in self._nodes}
+            wanted.setdefault(_attention(field), {}).update(heard)
+        before, self._newcomers = self._newcomers, {}
+        for attention, nodes in wanted.items():
+            known = before.get(attention)
+            if known is None or known[0] != nodes:
+                eager, ignored = attention
+                known = (nodes, Newcomers(self._world.proc, nodes, self._is_ours, ignored, eager=eager))
+                known[1].remember()
+            self._newcomers[attention] = known
+
+    def hear(self, now_s: float) -> None:
+        """Take in what has happened since the last time."""
+        if self._ears.heard() - {_CLAIMS}:
+            for _, newcomers in self._newcomers.values():
+                newcomers.heard(now_s)
+
+    def opened(self, now_s: float) -> Callable[[Field], dict[str, str]]:
+        """Who is about to work on which GPU, in words by UUID, as each place minds it."""
+        found = {attention: newcomers.look(now_s) for attention, (_, newcomers) in self._newcomers.items()}
+        return lambda field: found.get(_attention(field), {})
+
+    def next_look_s(self, now_s: float) -> float | None:
+        """When to look again; None if there is no reason to."""
+        due = [newcomers.next_look_s(now_s) for _, newcomers in self._newcomers.values()]
+        return min((each for each in due if each is not None), default=None)
+
+    def close(self) -> None:
+        """Stop listening."""
+        self._ears.close()
+
+    def _listen_to(self, gpus: dict[str, Gpu]) -> None:
+        news: dict[str, list[str]] = {}
+        for uuid, gpu in gpus.items():
+            if uuid in self._nodes or uuid in self._why_deaf:
+                continue
+            path = f"{self._world.device_folder}/nvidia{gpu.minor}"
+            why = self._why_not(gpu) or self._ears.listen_for_opens(uuid, path)
+            if why is None:
+                self._nodes[uuid] = path
+            else:
+                self._why_deaf[uuid] = why
+                news.setdefault(why, []).append(gpu.label)
+        self.deaf = frozenset(self._why_deaf)
+        for why, labels in news.items():
+            self._tell(f"opens of GPU {','.join(labels)} cannot be heard ({why}); so fallow looks often instead")
+
+    def _why_not(self, gpu: Gpu) -> str | None:
+        if self._world.simulated:
+            return "simulated ones have no device node"
+        if gpu.mig is not None:
+            return "an open does not tell one MIG instance from another"
+        return f"its device node is {gpu.minor}" if isinstance(gpu.minor, Unknown) else None
+
+
+def _attention(field: Field) -> Attention:
+    return field.spec.eager, frozenset(field.spec.ignore)

@@ -1,0 +1,111 @@
+"""`fallow up`: everything as one daemon, from one file."""
+
+import argparse
+import os
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from fallow.actuators.instance import Instance, Running
+from fallow.actuators.processes import die_of
+from fallow.core.errors import FallowError, WrongUsage
+from fallow.core.units import duration_s
+from fallow.engine.asked import Asked
+from fallow.engine.publishing import Publisher
+from fallow.engine.world import World
+from fallow.faces.cli.options import Parser, typed
+from fallow.faces.voice import Voice
+
+if TYPE_CHECKING:
+    from fallow.engine.config import Config
+
+EXAMPLES = """\
+  fallow up
+  fallow up --config /etc/fallow/fallow.toml
+  fallow up --simulate --rehearse --for 10m
+  kill -HUP $(pgrep -f 'fallow up')"""
+_SWITCH_S = 0.001  # a thread that serves others must not keep a yield waiting
+
+
+def parser(parents: list[argparse.ArgumentParser]) -> Parser:
+    """The options of up."""
+    made = Parser(
+        "fallow up",
+        "Watch all GPUs, and do what a config says: fill idle ones, find processes that hold them unused, guard the\n"
+        "machine. Without a config it only watches and shows. SIGHUP loads the config anew; one with mistakes is\n"
+        "told, and the old one stays in force.",
+        EXAMPLES,
+        parents,
+    )
+    made.add_argument("--config", metavar="FILE", help="the config (default: the one that `fallow check` finds)")
+    made.add_argument("--listen", metavar="ADDR", help="where the page is, whatever the config says")
+    made.add_argument(
+        "--rehearse", action="store_true", help="do everything but the deeds, and say what they would be"
+    )
+    made.add_argument("--for", dest="for_s", type=typed(duration_s), metavar="D", help="end by itself after so long")
+    return made
+
+
+def run(args: argparse.Namespace, world: World, voice: Voice) -> int:
+    """Be up until somebody ends it."""
+    try:
+        from fallow.engine import config
+    except ModuleNotFoundError as error:
+        raise FallowError(f"fallow up needs {error.name}; try: pip install 'fallow[up]'") from None
+    file = config.find(world.environ, args.config)
+    load = _loader(None if file is None else os.path.abspath(file), args.listen)
+    load()  # a mistake is told before anything is opened
+    me = Running(os.getpid(), world.user, world.clock.wall_s(), file)
+    instance = Instance(world.runtime_folder, me, world.clock.wall_s())
+    try:
+        number = _be_up(args, world, voice, load, file)
+    finally:
+        world.close()
+        instance.close()
+    if number is not None:
+        die_of(number)
+        return 128 + number  # where one cannot die of it, as pid 1 of a container
+    return 0
+
+
+def _be_up(
+    args: argparse.Namespace, world: World, voice: Voice, load: "Callable[[], Config]", file: str | None
+) -> int | None:
+    """The signal that ended it; None if its time was over."""
+    from fallow.engine.daemon import Daemon
+
+    sys.setswitchinterval(_SWITCH_S)
+    asked = Asked()
+    world.let_eyes_last()
+    daemon = Daemon(world, load, Publisher(), voice.note, file=file, rehearse=args.rehearse)
+    try:
+        voice.note(
+            f"up, {'without a config: it only watches' if file is None else f'with {file}'}{_simulated(world)}"
+        )
+        return daemon.run(asked, args.for_s)
+    finally:
+        daemon.end()
+
+
+def _loader(file: str | None, listen: str | None) -> "Callable[[], Config]":
+    """What reads the config, with what the command line puts in its place."""
+    from fallow.engine import config
+    from fallow.engine.config.model import Page
+
+    def load() -> "Config":
+        found = config.Config() if file is None else config.load(file)
+        if listen is None:
+            return found
+        try:
+            page = Page.model_validate({**found.page.model_dump(), "listen": listen})
+        except ValueError:
+            raise WrongUsage(f"{listen!r} is no address to listen on; write it as 127.0.0.1:8990") from None
+        if page.token_file is None and not page.listen.is_loopback:
+            raise WrongUsage(f"{listen} can be reached from other machines, and the config has no token_file")
+        return found.model_copy(update={"page": page})
+
+    return load
+
+
+def _simulated(world: World) -> str:
+    return "" if world.simulated is None else f", on simulated GPUs ({world.simulated})"

@@ -1,0 +1,105 @@
+"""Eyes that outlive the driver: it may be unloaded, replaced or reset while somebody looks, and come back.
+
+While no card at all answers, every look shows the cards that were there, each with why nothing is known of it. When
+that has lasted a while, and nobody is still inside the driver, it is let go of and opened again, in a thread: opening
+may take long, and whoever looks must go on looking. A driver that hangs is not opened again over the heads of those
+who hang in it: they come back, or the program ends.
+"""
+
+from collections.abc import Callable, Sequence
+from threading import Thread
+
+from fallow.core.errors import NoDriver
+from fallow.core.gpu import Gpu, Snapshot
+from fallow.core.ports import Clock, Depth, Eyes, Links
+from fallow.core.unknown import Unknown
+from fallow.core.value import fields, replace
+
+_BLIND_FOR_S = 5.0
+"""How long nothing is known before the driver is opened again, and how long after a try the next may follow."""
+_IDENTITY = {"index", "uuid", "name", "mig", "minor", "trouble"}
+_READINGS = tuple(name for name in fields(Gpu) if name not in _IDENTITY)
+
+
+class _Opening:
+    """Letting go of the driver and opening it again, beside whoever looks."""
+
+    def __init__(self, old: Eyes | None, open_eyes: Callable[[], Eyes]) -> None:
+        self.eyes: Eyes | None = None
+        self.why = "the NVIDIA driver is being opened again"
+        self._old = old
+        self._open_eyes = open_eyes
+        self._thread = Thread(target=self._work, name="fallow-driver-opens", daemon=True)
+        self._thread.start()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether there are eyes, or a reason why there are none."""
+        return not self._thread.is_alive()
+
+    def _work(self) -> None:
+        if self._old is not None:
+            self._old.close()
+        try:
+            self.eyes = self._open_eyes()
+        except NoDriver as error:
+            self.why = str(error)
+
+
+class LastingEyes:
+    """Eyes that are opened again when they have gone blind."""
+
+    def __init__(self, eyes: Eyes, open_again: Callable[[], Eyes], clock: Clock) -> None:
+        """`open_again` may take as long as it likes, and answers with NoDriver where there is none."""
+        self._eyes: Eyes | None = eyes
+        self._open_again = open_again
+        self._clock = clock
+        self._last = eyes.look(Depth.LOOK)
+        self._since_s: float | None = None
+        self._opening: _Opening | None = None
+        self._why = ""
+
+    def look(self, depth: Depth) -> Snapshot:
+        """All GPUs now; those that were there last, all unknown, while there is no driver."""
+        now_s = self._clock.monotonic_s()
+        if self._opening is not None and self._opening.is_over:
+            self._eyes, self._why = self._opening.eyes, self._opening.why
+            self._opening, self._since_s = None, now_s
+        if self._opening is None and self._is_time_to_open(now_s):
+            self._opening, self._eyes = _Opening(self._eyes, self._open_again), None
+            self._why = self._opening.why
+        if self._eyes is None:
+            return self._nothing_known(now_s)
+        snapshot = self._eyes.look(depth)
+        if any(gpu.trouble is None and not isinstance(gpu.holders, Unknown) for gpu in snapshot.gpus):
+            self._last, self._since_s = snapshot, None
+        elif self._since_s is None:
+            self._since_s = now_s
+        return snapshot
+
+    def links(self, gpus: Sequence[Gpu]) -> Links:
+        """How the given GPUs are connected; nobody knows while there is no driver."""
+        return {} if self._eyes is None else self._eyes.links(gpus)
+
+    def describe(self, snapshot: Snapshot) -> Snapshot:
+        """The same, with what /proc knows of each holder."""
+        return snapshot if self._eyes is None else self._eyes.describe(snapshot)
+
+    @property
+    def is_free(self) -> bool:
+        """Whether nobody is inside the driver."""
+        return self._opening is None and (self._eyes is None or self._eyes.is_free)
+
+    def close(self) -> None:
+        """Let go of the driver, unless somebody is inside it: then nothing would come back."""
+        if self._eyes is not None:
+            self._eyes.close()
+            self._eyes = None
+
+    def _is_time_to_open(self, now_s: float) -> bool:
+        return self.is_free and self._since_s is not None and now_s - self._since_s >= _BLIND_FOR_S
+
+    def _nothing_known(self, now_s: float) -> Snapshot:
+        unknown = dict.fromkeys(_READINGS, Unknown(self._why))
+        gpus = tuple(replace(gpu, trouble=self._why, **unknown) for gpu in self._last.gpus)
+        return replace(self._last, at_s=now_s, wall_s=self._clock.wall_s(), gpus=gpus)
