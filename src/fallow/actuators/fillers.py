@@ -135,7 +135,8 @@ class Filler:
         self.ended = "was killed together with its keeper"
 
     def _is_left_over(self, row: ProcessRow) -> bool:
-        return row.parent == os.getpid() and row.pid not in self._others and row.session not in self._others
+        known = self._others | launcher.helpers
+        return row.parent == os.getpid() and row.pid not in known and row.session not in known
 
     def _order(self, **what: object) -> None:
         with suppress(OSError):  # a keeper that is gone is noticed when it is listened to

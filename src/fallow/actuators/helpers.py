@@ -34,9 +34,9 @@ class Ran:
 class Helpers:
     """Runs helpers, one at a time and to their end: nobody else ever finds one among our children."""
 
-    def __init__(self, monotonic_s: Callable[[], float], sessions: set[int] | None = None) -> None:
+    def __init__(self, monotonic_s: Callable[[], float]) -> None:
         self._now = monotonic_s
-        self.sessions: set[int] = set() if sessions is None else sessions
+        self.sessions: set[int] = set()
         """The sessions that helpers began: what a hook leaves running there is not the job's."""
 
     def run(

@@ -12,6 +12,8 @@ from fallow.core.errors import CannotRun, CommandNotFound, FallowError
 
 # Python ignores these two for itself; a program expects them as they are for everybody else.
 _IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
+helpers: set[int] = set()
+"""The pids, and so the sessions, of all helpers that this process has started; whoever started one waits for it."""
 
 
 def find(command: Sequence[str], environ: Mapping[str, str]) -> str:
@@ -70,7 +72,7 @@ def start_helper(
     ]
     keep_the_ends_of_children()
     try:
-        return os.posix_spawn(
+        pid = os.posix_spawn(
             path,
             list(command),
             environ,
@@ -81,6 +83,8 @@ def start_helper(
         )
     except OSError as error:
         raise _failure(path, error) from None
+    helpers.add(pid)
+    return pid
 
 
 def start_burner(path: str, command: Sequence[str], environ: Mapping[str, str], output: int, line: int) -> int:

@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
+from fallow.actuators import launcher
 from fallow.actuators.processes import reap_strangers
 from fallow.core.errors import FallowError, WrongUsage
 from fallow.core.gpu import Gpu
 from fallow.core.mistake import Mistake
+from fallow.core.notices import Notice
 from fallow.core.selection import select, visible
 from fallow.core.unknown import Unknown
 from fallow.engine.config import Config
@@ -28,26 +30,36 @@ Tell = Callable[[str], None]
 class Arranger:
     """Makes places and guards of a config, with the hands that all of them share."""
 
-    def __init__(self, world: World, journal: Journal, tell: Tell, tally: Tally, *, rehearse: bool) -> None:
+    def __init__(
+        self,
+        world: World,
+        journal: Journal,
+        tell: Tell,
+        tally: Tally,
+        note: Callable[[Notice], None],
+        *,
+        rehearse: bool,
+    ) -> None:
         self._world = world
         self._journal = journal
         self._tell = tell
         self._tally = tally
+        self._note = note
         self._rehearse = rehearse
         self._left_out: set[str] = set()
+        launcher.keep_the_ends_of_children()  # here, because a thread that does a deed may not
         self._fill_hands: FillHands
-        self.children: set[int]
-        """The children of ours that somebody waits for."""
+        self._children: set[int]
         if rehearse:
-            self._fill_hands, self.children = RehearsedFillHands(), set()
+            self._fill_hands, self._children = RehearsedFillHands(), set()
         else:
             earnest = EarnestFillHands(world)
-            self._fill_hands, self.children = earnest, earnest.others
+            self._fill_hands, self._children = earnest, earnest.others
 
     def reap(self) -> None:
         """Take the ends of orphans that became ours and that nobody waits for; in a rehearsal none do."""
         if not self._rehearse:
-            reap_strangers(self.children)
+            reap_strangers(self._children | launcher.helpers)
 
     def shortcomings(self, config: Config) -> list[Mistake]:
         """What the config asks for and this machine cannot do; to be told now, not in the night."""
@@ -81,7 +93,7 @@ class Arranger:
         def tell(sentence: str) -> None:
             self._tell(f"{spec.name}: {sentence}")
 
-        return Field(self._world, spec, place, self._fill_hands, self._journal, tell, self._tally)
+        return Field(self._world, spec, place, self._fill_hands, self._journal, tell, self._tally, self._note)
 
     def _guard(self, guard: Guard, gap_s: float) -> tuple[Guard, Guarding]:
         def tell(sentence: str) -> None:
@@ -91,7 +103,7 @@ class Arranger:
         guarding = Guarding(
             self._world,
             guard.rules(gap_s),
-            hands(self._world, rehearse=rehearse, sessions=self.children),
+            hands(self._world, rehearse=rehearse),
             self._journal,
             tell,
             gpus=None if guard.gpus == "all" else guard.gpus,
@@ -100,6 +112,7 @@ class Arranger:
             name=guard.name,
             doer=Beside(f"fallow-guard-{guard.name}"),
             tally=self._tally,
+            note=self._note,
         )
         return guard, guarding
 
@@ -133,7 +146,7 @@ class Arranger:
     def _of_guards(self, config: Config) -> Iterator[Mistake]:
         for guard in config.guards:
             rehearse = self._rehearse or guard.rehearse
-            power = hands(self._world, rehearse=rehearse, sessions=self.children).power
+            power = hands(self._world, rehearse=rehearse).power
             try:
                 check_rights(guard.action, power, rehearse=rehearse, tell=self._tell)
             except FallowError as error:

@@ -6,7 +6,6 @@ ticks only fillers are woken. Everything here runs in the main thread; what othe
 
 from collections.abc import Callable, Sequence
 from signal import SIGHUP
-from typing import Protocol
 
 from fallow.actuators.service_manager import ServiceManager
 from fallow.core.activity import Activity
@@ -25,17 +24,11 @@ from fallow.engine.guarding import Guarding
 from fallow.engine.history import History
 from fallow.engine.journal import Journal
 from fallow.engine.publishing import Publisher
+from fallow.engine.rounds import Rounds
 from fallow.engine.watching import MISSED_LOOKS, Watcher
 from fallow.engine.world import World
 
 _DAY_S = 86_400.0
-
-
-class Patrol(Protocol):
-    """Whoever looks after people's processes that hold cards without using them."""
-
-    def turn(self, snapshot: Snapshot, at_s: float) -> None:
-        """One tick, with holders that are described."""
 
 
 class Daemon:
@@ -50,7 +43,6 @@ class Daemon:
         *,
         file: str | None = None,
         rehearse: bool = False,
-        make_patrol: Callable[[Config], Patrol] | None = None,
     ) -> None:
         """`load` reads the config, now and at every reload; `file` is where it is, for people."""
         self._world = world
@@ -59,13 +51,13 @@ class Daemon:
         self._tell = tell
         self._file = file
         self._rehearse = rehearse
-        self._make_patrol = make_patrol
         self._manager = ServiceManager(world.environ)
         self._alive_s: float | None = None
         self._started_wall_s = world.clock.wall_s()
         self._journal = Journal(world.state_folder, world.clock.wall_s, tell)
         self._tally = Tally()
-        self._arranger = Arranger(world, self._journal, tell, self._tally, rehearse=rehearse)
+        self._rounds = Rounds(world, Config(), self._journal, tell, rehearse=rehearse)
+        self._arranger = Arranger(world, self._journal, tell, self._tally, self._rounds.note, rehearse=rehearse)
         self._uuids: frozenset[str] = frozenset()
         self._guards: list[tuple[Guard, Guarding]] = []
         self._filling = Filling(world, (), tell)
@@ -129,6 +121,7 @@ class Daemon:
                 guarding.call_off("fallow up was ended")
         finally:
             self._filling.close()
+            self._rounds.close()
             self._history.close()
             self._journal.close()
             self._manager.close()
@@ -145,7 +138,7 @@ class Daemon:
         gap_s = config.machine.every * MISSED_LOOKS
         self._tally.longest_gap_s = gap_s
         self._watcher = Watcher(self._world, gap_s)
-        self._patrol = None if self._make_patrol is None else self._make_patrol(config)
+        self._rounds.change(config)
         before, self._guards = self._guards, self._arranger.guards(config, self._guards)
         for _, guarding in before:
             if all(guarding is not kept for _, kept in self._guards):
@@ -173,8 +166,7 @@ class Daemon:
         described = eyes.describe(snapshot)
         for _, guarding in self._guards:
             guarding.turn(described)
-        if self._patrol is not None:
-            self._patrol.turn(described, snapshot.at_s)
+        self._rounds.turn(described)
         sight = self._watcher.sight(described)
         self._history.record(sight)
         self._tally.witness(sight, snapshot.at_s)

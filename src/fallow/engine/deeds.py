@@ -23,9 +23,9 @@ class Hands:
         self.helpers = helpers
 
 
-def hands(world: World, *, rehearse: bool, sessions: set[int] | None = None) -> Hands:
-    """The hands of this machine, or those of a rehearsal. The sessions of what they start are put into `sessions`."""
-    helpers = Helpers(world.clock.monotonic_s, sessions)
+def hands(world: World, *, rehearse: bool) -> Hands:
+    """The hands of this machine, or those of a rehearsal."""
+    helpers = Helpers(world.clock.monotonic_s)
     power = SystemPower(helpers, world.environ, lambda: _terminals(world))
     if rehearse:
         return Hands(RehearsedPower(power), RehearsedHooks(), helpers)

@@ -10,6 +10,7 @@ from fallow.core.board import FillerView
 from fallow.core.errors import FallowError
 from fallow.core.fillers import Ask, FillAction, Insist, Presence, Resume, Start, Suspend, Yield
 from fallow.core.gpu import Gpu
+from fallow.core.notices import Notice
 from fallow.core.promise import Claim, Promises
 from fallow.core.units import duration_for_people, printable
 from fallow.core.unknown import Unknown
@@ -23,6 +24,7 @@ from fallow.policies.fill import FillDecision, FillLook, FillState, Phase, step
 
 _RESUME_WITHIN_S = 60.0
 _GOES_WITHIN_S = 60.0
+_GIVEN_UP_AFTER = 5  # failures in a row: then people elsewhere are told
 
 
 class Field:
@@ -37,6 +39,7 @@ class Field:
         journal: Journal,
         tell: Callable[[str], None],
         tally: Tally,
+        note: Callable[[Notice], None] = lambda _: None,
     ) -> None:
         self.spec = spec
         self.gpus = gpus
@@ -56,6 +59,7 @@ class Field:
         self._journal = journal
         self._tell_person = tell
         self._tally = tally
+        self._note = note
         self._keys = [f"gpu:{uuid}" for uuid in self.uuids]
         self._cards: dict[str, CardFile] = {}
         self._marks: list[FillMark] = []
@@ -255,6 +259,10 @@ class Field:
             self._tell(outcome)
         elif state.phase is Phase.BACKOFF and state.failures == 1:
             self._tell(f"the filler {decision.because.removeprefix('it ')}; further ends are not told")
+        elif state.phase is Phase.BACKOFF and state.failures == _GIVEN_UP_AFTER:
+            again = f"the filler has ended soon after its start {state.failures} times in a row; {decision.because}"
+            self._tell(again)
+            self._note(Notice("filler_given_up", self._keys[0], f"{self._subject}: {again}"))
 
     def _pass_on_notes(self, filler: FillerLike) -> None:
         for note in filler.notes:

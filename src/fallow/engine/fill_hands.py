@@ -81,7 +81,7 @@ class EarnestFillHands:
     def __init__(self, world: World) -> None:
         self._world = world
         self.others = adopt(world.proc)
-        """The children and sessions of ours that are no filler's; whoever starts more adds them."""
+        """The children and sessions of ours that are no filler's, beside helpers."""
 
     def start(self, spec: FillerSpec, gpus: tuple[Gpu, ...]) -> Filler:
         """Let one in on these GPUs; FallowError if not even its keeper can be started."""

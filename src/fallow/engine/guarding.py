@@ -23,6 +23,7 @@ from fallow.core.errors import NotPermitted, WrongUsage
 from fallow.core.gpu import Gpu, Snapshot
 from fallow.core.holds import Hold, Touched
 from fallow.core.job import stretch_load
+from fallow.core.notices import Notice
 from fallow.core.outcome import Outcome
 from fallow.core.ports import Depth
 from fallow.core.process import Process
@@ -80,6 +81,7 @@ class Guarding:
         name: str = "guard",
         doer: Doer | None = None,
         tally: Tally | None = None,
+        note: Callable[[Notice], None] = lambda _: None,
     ) -> None:
         self.name = name
         self._world = world
@@ -93,6 +95,7 @@ class Guarding:
         self._rehearsed = rehearsed
         self._doer = AtOnce() if doer is None else doer
         self._tally = Tally() if tally is None else tally
+        self._note = note
         self._state = guard.State()
         self._because = "nobody has looked yet"
         self._outcome: Outcome | None = None
@@ -185,6 +188,8 @@ class Guarding:
         text = f"{because}: about to {deeds} {when}"
         self._journal.action(self.name, f"announce: {deeds}", because, keys)
         self._tell(text)
+        if touches_machine(self._rules.deeds):
+            self._note(Notice("going_down", "machine", text))
         self._announce_to_terminals(
             text, lambda outcome: self._journal.outcome(self.name, f"announce: {deeds}", outcome.words, keys)
         )

@@ -1,0 +1,70 @@
+"""What goes round the machine beside fillers and guards: the patrol, who looks for lost cards, and the notices."""
+
+from collections.abc import Callable
+
+from fallow.core.gpu import Snapshot
+from fallow.core.notices import Notice
+from fallow.engine.config import Config
+from fallow.engine.journal import Journal
+from fallow.engine.lost_cards import LostCards
+from fallow.engine.noticing import Notices, notices
+from fallow.engine.patrol import Patrol
+from fallow.engine.world import World
+
+
+class Rounds:
+    """All of that, as the config in force has it."""
+
+    def __init__(
+        self, world: World, config: Config, journal: Journal, tell: Callable[[str], None], *, rehearse: bool
+    ) -> None:
+        self._world = world
+        self._journal = journal
+        self._tell = tell
+        self._rehearse = rehearse
+        self._config = config
+        self._notices = self._make_notices(config)
+        self._patrol = self._make_patrol(config)
+        self._lost_cards = LostCards(journal, tell, self._notices)
+
+    def change(self, config: Config) -> None:
+        """Go by this config from now on. What is not changed goes on where it stands."""
+        before, self._config = self._config, config
+        if config.notices != before.notices:
+            self._notices.close()
+            self._notices = self._make_notices(config)
+            self._lost_cards = LostCards(self._journal, self._tell, self._notices)
+        rules, rules_before = ((each.idle, each.protect, each.notices, each.machine) for each in (config, before))
+        if rules != rules_before:
+            self._patrol = self._make_patrol(config)
+
+    def note(self, notice: Notice) -> None:
+        """Something that people asked to be told of."""
+        self._notices.note(notice)
+
+    def turn(self, snapshot: Snapshot) -> None:
+        """One tick, with holders that are described."""
+        self._patrol.turn(snapshot)
+        self._lost_cards.turn(snapshot)
+        self._notices.turn()
+
+    def close(self) -> None:
+        """Send what waits, in a little time."""
+        self._notices.close()
+
+    def _make_notices(self, config: Config) -> Notices:
+        section = config.notices
+        return notices(self._world, section.urls, section.rules, self._tell, rehearse=self._rehearse)
+
+    def _make_patrol(self, config: Config) -> Patrol:
+        return Patrol(
+            self._world,
+            config.idle,
+            config.protect.protections,
+            config.protect.limit,
+            self._journal,
+            self._tell,
+            self._notices,
+            rehearse=self._rehearse,
+            every_s=config.machine.every,
+        )
