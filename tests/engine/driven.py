@@ -47,6 +47,10 @@ class DrivenEyes:
     def describe(self, snapshot: Snapshot) -> Snapshot:
         return self._real.describe(snapshot)
 
+    @property
+    def is_free(self) -> bool:
+        return self._real.is_free
+
     def close(self) -> None:
         self._real.close()
 

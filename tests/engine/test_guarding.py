@@ -55,6 +55,10 @@ class ScriptedEyes:
     def describe(self, snapshot: Snapshot) -> Snapshot:
         return snapshot
 
+    @property
+    def is_free(self) -> bool:
+        return True
+
     def close(self) -> None:
         return
 

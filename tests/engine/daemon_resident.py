@@ -1,0 +1,99 @@
+"""A daemon in driven time, in a process that has the stand-in driver loaded; a test tells it what to do.
+
+Each line on stdin: {"do": WHAT, ...}. `tick` drives so many ticks, and makes fillers die if told so; `reload` loads
+the config anew; `see` answers with the board; `cost` with memory, descriptors, threads and children. Every answer has
+what was told since the last one.
+"""
+
+import gc
+import json
+import os
+import sys
+import threading
+from typing import Any
+
+from fallow.core.board import Board
+from fallow.engine import config
+from fallow.engine.daemon import Daemon
+from fallow.engine.publishing import Publisher
+from fallow.readers.lasting_eyes import LastingEyes
+from tests.engine.driven import DrivenEyes, driven_world
+
+
+class DaemonResident:
+    """The daemon, and what it is told to do."""
+
+    def __init__(self, file: str, limit_s: float, *, rehearse: bool) -> None:
+        self.told: list[str] = []
+        self.world, self.clock = driven_world(dict(os.environ), limit_s)
+        self.world.eyes = LastingEyes(self.world.eyes, lambda: DrivenEyes(self.clock, limit_s), self.clock)
+        self.publisher = Publisher()
+        self.daemon = Daemon(
+            self.world, lambda: config.load(file), self.publisher, self.told.append, file=file, rehearse=rehearse
+        )
+
+    def do(self, asked: dict[str, Any]) -> object:
+        match asked["do"]:
+            case "tick":
+                return self._tick(asked.get("ticks", 1))
+            case "reload":
+                return self.daemon.reload()
+            case "see":
+                assert self.publisher.board is not None
+                return _shown(self.publisher.board)
+            case "cost":
+                return _cost()
+            case "end":
+                self.daemon.end()
+                self.world.close()
+                return _cost()
+        raise ValueError(asked)
+
+    def _tick(self, ticks: int) -> float:
+        for _ in range(ticks):
+            self.clock.sleep(self.daemon.config.machine.every)
+            self.daemon.turn()
+        return self.clock.now_s
+
+
+def _shown(board: Board) -> dict[str, Any]:
+    return {
+        "activities": [gpu.activity.value for gpu in board.sight.gpus],
+        "because": [gpu.because for gpu in board.sight.gpus],
+        "uuids": [str(gpu.uuid) for gpu in board.sight.gpus],
+        "fillers": [[view.name, list(view.gpus), view.phase, view.pid] for view in board.fillers],
+        "guards": [[view.name, view.phase] for view in board.guards],
+        "seconds": sum(board.counts.activity_s.values()),
+        "actions": sorted([*key, count] for key, count in board.counts.actions.items()),
+        "yields": {name: histogram.total for name, histogram in board.counts.yields.items()},
+    }
+
+
+def _cost() -> dict[str, Any]:
+    gc.collect()
+    with open("/proc/self/statm", encoding="ascii") as file:
+        pages = int(file.read().split()[1])
+    with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as file:
+        children = file.read().split()
+    return {
+        "memory_mb": pages * os.sysconf("SC_PAGE_SIZE") / 1e6,
+        "objects": len(gc.get_objects()),
+        "fds": len(os.listdir("/proc/self/fd")),
+        "threads": threading.active_count(),
+        "children": len(children),
+    }
+
+
+def serve() -> None:
+    """Answer until stdin ends."""
+    resident = DaemonResident(sys.argv[1], float(sys.argv[2]), rehearse="rehearse" in sys.argv)
+    print(json.dumps({"answer": None, "told": resident.told}), flush=True)
+    resident.told.clear()
+    while line := sys.stdin.readline():
+        answer = resident.do(json.loads(line))
+        print(json.dumps({"answer": answer, "told": resident.told}), flush=True)
+        resident.told.clear()
+
+
+if __name__ == "__main__":
+    serve()
