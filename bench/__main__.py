@@ -19,6 +19,7 @@ TICKS = 300
 HANDOVERS = 20
 PICK_LIMIT, TICK_LIMIT, HANDOVER_LIMIT_MS = 1.5, 3.0, 100.0
 WATCHED_S, CPU_LIMIT, MEMORY_LIMIT_MB = 20, 0.002, 40.0
+UP_CPU_LIMIT, UP_MEMORY_LIMIT_MB = 0.005, 80.0
 
 # The least that any Python tool does: start, load the binding, ask each card what gpuselect asks.
 FLOOR = """
@@ -48,6 +49,7 @@ def main() -> int:
             card.compute = held
         kept.append(tick(environ))
         kept.append(supervision(world, environ))
+        kept.append(daemon(world, environ))
     kept.append(history())
     return 0 if all(kept) else 1
 
@@ -237,6 +239,50 @@ def supervision(world: World, environ: Mapping[str, str]) -> bool:
     kept = share <= CPU_LIMIT and memory_mb <= MEMORY_LIMIT_MB
     verdict = "kept" if kept else "BROKEN"
     print(f"  promise: at most {CPU_LIMIT:.1%} and {MEMORY_LIMIT_MB:.0f} MB: {verdict}")
+    return kept
+
+
+UP_CONFIG = """
+[[filler]]
+name = "work"
+command = "sleep 1000"
+idle_for = "1s"
+[[idle]]
+name = "forgotten"
+idle_for = "2h"
+stuck_for = "1h"
+[[guard]]
+name = "evening"
+action = "run:true"
+unless = ["users", "cpu:20"]
+"""
+
+
+def daemon(world: World, environ: Mapping[str, str]) -> bool:
+    """What `fallow up` costs on 8 cards, half of them held by somebody and half of them filled."""
+    folder = pathlib.Path(environ["FALLOW_CLAIM_DIR"])
+    file = folder / "fallow.toml"
+    file.write_text(UP_CONFIG)
+    file.chmod(0o600)
+    nodes = world.nodes(folder / "devices")
+    for card in world:
+        card.compute = [Process(os.getpid(), 2**30)] if card.index % 2 else []
+        card.utilization = 50 if card.index % 2 else 0
+    places = {"FALLOW_STATE_DIR": f"{folder}/state", "FALLOW_RUNTIME_DIR": f"{folder}/run"}
+    words = [str(BIN / "fallow"), "up", "--config", str(file)]
+    with subprocess.Popen(words, env={**environ, **nodes, **places}, stderr=subprocess.DEVNULL) as up:
+        time.sleep(8)  # starting up, and letting fillers in, is not what is measured
+        before = cpu_s(up.pid)
+        time.sleep(WATCHED_S)
+        share = (cpu_s(up.pid) - before) / WATCHED_S
+        pages = int(pathlib.Path(f"/proc/{up.pid}/statm").read_text().split()[1])
+        up.terminate()
+    memory_mb = pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+    print(f"fallow up on 8 cards, one tick a second, for {WATCHED_S} s")
+    print(f"  {share:.3%} of one core, {memory_mb:.1f} MB resident")
+    kept = share <= UP_CPU_LIMIT and memory_mb <= UP_MEMORY_LIMIT_MB
+    verdict = "kept" if kept else "BROKEN"
+    print(f"  promise: at most {UP_CPU_LIMIT:.1%} and {UP_MEMORY_LIMIT_MB:.0f} MB: {verdict}")
     return kept
 
 

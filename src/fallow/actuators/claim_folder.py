@@ -9,6 +9,7 @@ import os
 import stat
 import threading
 from collections.abc import Mapping
+from functools import lru_cache
 
 from fallow.core.errors import NotPermitted, WrongUsage
 
@@ -136,6 +137,7 @@ class ClaimFolder:
         return f"cannot use {self.path}/{name}: {error.strerror}{blame}"
 
 
+@lru_cache(maxsize=256)
 def _file_name(name: str) -> str:
     return "".join(letter if letter.isalnum() or letter == "-" else "_" for letter in name)
 

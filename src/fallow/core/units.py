@@ -75,6 +75,8 @@ def is_number(word: str) -> bool:
 
 def printable(text: str) -> str:
     """The same without anything that would move a cursor, end a line or fail to encode: others wrote it."""
+    if text.isprintable():
+        return text
     return "".join(letter if letter.isprintable() else "?" for letter in text)
 
 

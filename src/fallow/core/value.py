@@ -42,7 +42,12 @@ else:
 
     def replace(instance, **changes):
         """The same value with some fields changed."""
-        return type(instance)(**{**instance.__dict__, **changes})
+        cls = type(instance)
+        if not changes.keys() <= cls._allowed:
+            raise TypeError(f"{cls.__name__} does not have: {', '.join(sorted(changes.keys() - cls._allowed))}")
+        made = cls.__new__(cls)
+        made.__dict__.update(instance.__dict__, **changes)  # which was whole, so the new one is
+        return made
 
     def fields(cls):
         """The names of a value's fields, in order."""
@@ -51,12 +56,13 @@ else:
     def _init(self, *args, **kwargs):
         if args:
             names = self.__match_args__
-            twice = [name for name in names[: len(args)] if name in kwargs]
+            twice = [name for name in names[: len(args)] if name in kwargs] if kwargs else None
             if twice or len(args) > len(names):
-                raise TypeError(f"{type(self).__name__} got {', '.join(twice) or 'too many values'} more than once")
+                said = ", ".join(twice) if twice else "too many values"
+                raise TypeError(f"{type(self).__name__} got {said} more than once")
             kwargs.update(zip(names, args, strict=False))
         given = kwargs.keys()
-        if not (self._required <= given <= self._allowed):
+        if given != self._allowed and not (self._required <= given <= self._allowed):
             wrong = sorted(self._required - given) or sorted(given - self._allowed)
             raise TypeError(f"{type(self).__name__} is missing or does not have: {', '.join(wrong)}")
         self.__dict__.update(kwargs)

@@ -159,15 +159,14 @@ class Daemon:
 
     def _tick(self) -> None:
         eyes = self._world.eyes
-        snapshot = eyes.look(Depth.LOOK)
+        snapshot = eyes.describe(eyes.look(Depth.LOOK))
         if not _uuids(snapshot) <= self._uuids:
             self._arrange(snapshot)  # a card that was not there before, or not known
         self._filling.tick(snapshot)
-        described = eyes.describe(snapshot)
         for _, guarding in self._guards:
-            guarding.turn(described)
-        self._rounds.turn(described)
-        sight = self._watcher.sight(described)
+            guarding.turn(snapshot)
+        self._rounds.turn(snapshot)
+        sight = self._watcher.sight(snapshot)
         self._history.record(sight)
         self._tally.witness(sight, snapshot.at_s)
         self._publisher.publish(self._board(sight, snapshot.at_s))

@@ -15,7 +15,7 @@ from fallow.core.gpu import Gpu, Snapshot
 from fallow.core.holds import Hold, Touched, hold_on
 from fallow.core.job import find_gpu
 from fallow.core.ports import Depth
-from fallow.core.unknown import Unknown
+from fallow.core.unknown import NOT_ASKED, Unknown
 from fallow.core.value import replace
 from fallow.engine.courtesy import Courtesy, Manners
 from fallow.engine.field import Field
@@ -49,6 +49,7 @@ class Filling:
         self._hearing = Hearing(world, self._is_ours, tell)
         self._own_pids = world.proc.in_pid_namespace_of_its_own()
         self._next_often_s = 0.0
+        self._known_pids: dict[int, bool] = {}
         self._told: set[str] = set()
         self.change(fields)
 
@@ -120,6 +121,7 @@ class Filling:
             field.close()
 
     def _turn(self, now_s: float, look: Callable[[], Snapshot]) -> None:
+        self._known_pids.clear()
         self._hearing.hear(now_s)
         for field in self._everybody():
             field.listen()
@@ -213,7 +215,8 @@ class Filling:
             return gpu, frozenset()
         nobody = frozenset(holder.pid for holder in gpu.holders if self._is_nobody(field, holder.pid, ours=ours))
         described = tuple(
-            holder if holder.pid in nobody else self._world.proc.describe(holder) for holder in gpu.holders
+            holder if holder.pid in nobody or holder.user is not NOT_ASKED else self._world.proc.describe(holder)
+            for holder in gpu.holders
         )
         return replace(gpu, holders=described), nobody
 
@@ -224,10 +227,13 @@ class Filling:
         return self._is_ours(pid) or (bool(ignored) and not self._world.proc.called(pid).isdisjoint(ignored))
 
     def _is_ours(self, pid: int) -> bool:
-        keepers = {field.filler.keeper for field in self._everybody() if field.filler is not None}
-        return bool(keepers) and (
-            pid in keepers or any(above in keepers for above in self._world.proc.ancestors(pid))
-        )
+        known = self._known_pids.get(pid)  # in one turn one process is asked about for many places
+        if known is None:
+            keepers = {field.filler.keeper for field in self._everybody() if field.filler is not None}
+            known = self._known_pids[pid] = bool(keepers) and (
+                pid in keepers or any(above in keepers for above in self._world.proc.ancestors(pid))
+            )
+        return known
 
     def _tell_once(self) -> None:
         courtesies = self._courtesies.values()
