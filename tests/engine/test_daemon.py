@@ -255,10 +255,9 @@ def test_24_hours_of_comings_and_goings_leak_no_memory_no_descriptor_and_no_proc
         somebody.kill()
     seen = daemon("see")
     assert seen["yields"]["high"] >= hours - 1, "in the first hour there was nobody to make way yet"
-    print(*costs, sep="\n")
     assert seen["seconds"] == pytest.approx(8 * hours * 3600, rel=0.01)
-    early, late = costs[5], costs[-1]
-    assert late["memory_mb"] <= early["memory_mb"] + 4.0, costs
+    early, late = costs[hours // 2], costs[-1]
+    assert late["memory_mb"] <= early["memory_mb"] + 1.0, costs
     assert late["objects"] <= early["objects"] * 1.02, costs
     for what in ("fds", "threads", "children"):
         assert late[what] <= early[what], costs

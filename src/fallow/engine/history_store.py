@@ -45,6 +45,7 @@ ADD_SAMPLE = """
 """
 _BUSY_S = 2.0
 _CREWS_REMEMBERED = 5_000
+_CACHE_KIB = 512  # what is written is small, and a daemon's memory is not for pages that nobody reads
 _LARGEST_LOG_BYTES = 4 * 2**20
 
 
@@ -99,6 +100,7 @@ class Store:
             self.database.execute("PRAGMA journal_mode = WAL")
             self.database.execute("PRAGMA synchronous = FULL")
             self.database.execute(f"PRAGMA journal_size_limit = {_LARGEST_LOG_BYTES:d}")
+            self.database.execute(f"PRAGMA cache_size = -{_CACHE_KIB:d}")
             migrate(self.database)
         except BaseException:
             self.database.close()
