@@ -74,6 +74,14 @@ class Field:
             card = self._cards[uuid] = CardFile(folder.open(uuid))
         return promises(folder, card, self._world.clock.monotonic_s())
 
+    def listen(self) -> bool:
+        """Take in what the filler's keeper has reported; whether that changes anything."""
+        if self.filler is None:
+            return False
+        before = self.filler.presence
+        self.filler.listen()
+        return self.filler.presence is not before
+
     def turn(self, at_s: float, against: str | Unknown | None) -> None:
         """One look further."""
         presence = Presence.ABSENT if self.filler is None else self.filler.presence

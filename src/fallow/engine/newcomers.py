@@ -58,6 +58,11 @@ class Newcomers:
         self._opened_s = now_s
         self._everybody_due = [now_s + after_s for after_s in _EVERYBODY_AFTER_S]
 
+    def rest(self) -> None:
+        """All is decided: every look now would only be in the newcomer's way."""
+        self._opened_s = None
+        self._near.clear()
+
     def closely(self, now_s: float) -> bool:
         """Whether this is a time to look closely."""
         return self._opened_s is not None and now_s - self._opened_s < _CLOSELY_FOR_S
