@@ -59,8 +59,6 @@ class Burner:
         self._tell(**told, code=0 if failure is None else failure.exit_code)
         if failure is not None:
             return failure.exit_code
-        if first == asked.fd and os.environ.get("X_LINGER"):
-            select.select([LINE], [], [], float(os.environ["X_LINGER"]))
         return CardFailed.exit_code if self._tally.wrong_words else 0
 
     def _load(self) -> None:

@@ -245,13 +245,14 @@ class _Watch:
         clock, look_at_s = self._world.clock, 0.0
         while running := [burner for burner in self._burners if burner.burned.running]:
             now_s = clock.monotonic_s()
-            if now_s >= look_at_s:
-                self._look()
-                look_at_s = clock.monotonic_s() + _LOOK_EVERY_S
             if self._kill_at_s is not None and now_s >= self._kill_at_s:
                 self._kill(running)
+            elif self._kill_at_s is None and now_s >= look_at_s:  # once asked, we keep out of the newcomer's way
+                self._look()
+                look_at_s = clock.monotonic_s() + _LOOK_EVERY_S
+            due_s = look_at_s if self._kill_at_s is None else self._kill_at_s
             outputs = [burner.output for burner in running]
-            ready = select.select([self._asked.fd, *outputs], [], [], max(0.0, look_at_s - clock.monotonic_s()))[0]
+            ready = select.select([self._asked.fd, *outputs], [], [], max(0.0, due_s - clock.monotonic_s()))[0]
             for burner in running:
                 if burner.output in ready:
                     burner.hear()

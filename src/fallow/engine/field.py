@@ -16,7 +16,7 @@ from fallow.core.verdicts import Verdict
 from fallow.engine.fill_hands import FillerLike, FillerSpec, FillHands
 from fallow.engine.journal import Journal
 from fallow.engine.world import World
-from fallow.policies.fill import FillDecision, FillLook, FillState, Phase, step
+from fallow.policies.fill import FillDecision, FillLook, FillState, Phase, due_s, step
 
 _RESUME_WITHIN_S = 60.0
 
@@ -58,10 +58,8 @@ class Field:
 
     @property
     def deadline_s(self) -> float | None:
-        """When the filler's grace is over."""
-        if self.state.phase is not Phase.YIELDING or self.state.insisted:
-            return None
-        return self.state.since_s + self.spec.rules.grace_s
+        """When there is something to decide if nothing happens before: a grace is over, a card quiet enough."""
+        return due_s(self.state, self.spec.rules)
 
     def promised(self, uuid: str) -> Promises:
         """What is promised of one of the GPUs to others."""

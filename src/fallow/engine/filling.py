@@ -25,6 +25,7 @@ from fallow.readers.terminals import Terminals
 
 TICK_S = 1.0
 _OFTEN_S = 0.02
+_AFTER_A_VISIT_S = 0.2
 _GLANCE_S = 0.01  # between two questions to the driver while a newcomer is looked for
 _SHARE_OF_A_CORE = 0.1  # the most that looking often may take
 _CLAIMS = "claims"
@@ -72,9 +73,11 @@ class Filling:
         clock = self._world.clock
         now_s = clock.monotonic_s()
         heard = self._ears.heard()
-        self._opened |= heard - {_CLAIMS}
-        if heard & self._occupied():
+        self._opened |= heard.came - {_CLAIMS}
+        if heard.came & self._occupied():
             self._newcomers.heard(now_s)
+        if heard.left:  # the driver lists whoever has just left for a moment longer
+            self._next_tick_s = min(self._next_tick_s, now_s + _AFTER_A_VISIT_S)
         reported = {field.listen() for field in self._fields}
         tick = now_s >= self._next_tick_s
         if tick:
@@ -82,7 +85,7 @@ class Filling:
             self._ask_around()
         opened = self._newcomers.look(now_s)
         due = tick or True in reported or now_s >= self._next_glance_s or self._is_overdue(now_s)
-        if not (due or opened or _CLAIMS in heard):
+        if not (due or opened or _CLAIMS in heard.came):
             return  # the files told nothing new, and the driver was asked a moment ago
         self._next_glance_s = now_s + _GLANCE_S
         snapshot = self._world.eyes.look(self._depth() if tick else Depth.GLANCE)
@@ -199,7 +202,7 @@ class Filling:
             elif isinstance(gpu.minor, Unknown):
                 why = f"its device node is {gpu.minor}"
             else:
-                why = self._ears.listen_for_opens(str(gpu.uuid), path)
+                why = self._ears.listen_for_visits(str(gpu.uuid), path)
             if why is None:
                 nodes[str(gpu.uuid)] = path
             else:

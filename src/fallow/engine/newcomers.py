@@ -20,7 +20,7 @@ MONITORS = frozenset(
 )
 _SURE = 4  # descriptors on the node
 _EVERYBODY_AFTER_S = (0.0, 0.002, 0.004, 0.007, 0.012, 0.025, 0.05, 0.1, 0.2)
-_CLOSELY_EVERY_S = 0.003
+_CLOSELY_EVERY_S = 0.001
 _CLOSELY_FOR_S = 0.5
 """Longer than it takes NVML to list whoever has called cuInit: 40 to 260 ms."""
 
