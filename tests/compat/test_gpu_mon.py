@@ -237,6 +237,15 @@ def test_mistakes_in_the_file_are_told_with_exit_code_78(machine: Callable[[int]
     assert box.fallow(*COMMAND.split()[1:]).returncode == 78
 
 
+@pytest.mark.several_users
+def test_root_runs_no_program_from_a_file_that_others_could_have_written(machine: Callable[[int], Machine]) -> None:
+    box = machine(1)
+    box.file.write_text(ALL_TOGETHER)
+    box.file.chmod(0o666)
+    done = box.fallow(*COMMAND.split()[1:])
+    assert (done.returncode, f"others may write to {box.file}" in done.stderr) == (78, True)
+
+
 class Person:
     """Somebody who is logged in at a terminal, as the machine of the tool sees it."""
 
