@@ -169,10 +169,11 @@ class _Burner:
             self.burned = replace(self.burned, seen=self.watched.seen())
 
     def _understand(self, told: dict[str, Any]) -> None:
-        self._began = True
-        held = max(self.burned.tally.held_bytes, told.pop("held_bytes"))
-        numbers = {name: told.pop(name) for name in ("flop", "moved_bytes", "checked_bytes", "wrong_words")}
-        self.burned = replace(self.burned, tally=Tally(held_bytes=held, **numbers), **told)
+        before = self.burned.tally
+        most = {name: max(getattr(before, name), told.pop(name)) for name in ("held_bytes", "chunks")}
+        names = ("wanted_bytes", "flop", "moved_bytes", "checked_bytes", "wrong_words")
+        self._began = most["held_bytes"] > 0
+        self.burned = replace(self.burned, tally=Tally(**most, **{name: told.pop(name) for name in names}), **told)
 
     def _end(self) -> None:
         os.close(self.output)
@@ -199,6 +200,7 @@ def _plan(gpu: Gpu, request: BurnRequest, *, simulated: bool) -> str:
             "verify": ask.verify,
             "memory_share": ask.memory_share,
             "memory_bytes": ask.memory_bytes,
+            "chunk_bytes": ask.chunk_bytes,
             "for_s": request.for_s,
             "simulated_bytes": free if simulated else None,
         }
@@ -256,6 +258,7 @@ class _Watch:
             for burner in running:
                 if burner.output in ready:
                     burner.hear()
+                    self._show([each.burned for each in self._burners])
             if self._asked.fd in ready:
                 self._leave(running)
 

@@ -57,10 +57,14 @@ class Filling:
         self._tell_once()
 
     def run(self) -> None:
-        """Until somebody interrupts it."""
-        while True:
-            self.turn()
-            self.wait()
+        """Until somebody interrupts it; then all fillers leave."""
+        try:
+            while True:
+                self.turn()
+                self.wait()
+        finally:
+            self.end()
+            self.close()
 
     def wait(self) -> None:
         """Until something is heard, or it is time to look."""
