@@ -92,8 +92,23 @@ def bill(intervals: Iterable[Interval], by: By, cards: Mapping[str, Card], price
     return Bill(by, tuple(lines), total.line(()))
 
 
+def first_lines(told: Bill, most: int) -> tuple[Line, ...]:
+    """For people: of many users or jobs the first, and the rest as one line, so that the sums stay."""
+    if told.by in (By.GPU, By.DAY) or len(told.lines) <= most:
+        return told.lines
+    kept, rest = told.lines[: most - 1], told.lines[most - 1 :]
+    unpriced = next((line.cost for line in rest if isinstance(line.cost, Unknown)), None)
+    cost = sum(line.cost for line in rest if not isinstance(line.cost, Unknown))
+    times = {f"{activity.value}_ms": sum(line.ms(activity) for line in rest) for activity in Activity}
+    name = (f"{len(rest)} more", *[""] * (len(rest[0].name) - 1))
+    return (*kept, Line(name=name, cost=cost if unpriced is None else unpriced, **times))
+
+
 def shared_out(whole_ms: int, parties: tuple[Party, ...]) -> Iterator[tuple[Party, int]]:
     """The time of each party: equal for the users, and for the jobs of one user. Nothing is lost or made."""
+    if len(parties) == 1:
+        yield parties[0], whole_ms
+        return
     users: dict[str, list[Party]] = {}
     for party in parties:
         users.setdefault(party.user, []).append(party)
