@@ -77,9 +77,12 @@ class Past:
                 for begin_ms, end_ms in pairwise(edges_ms):
                     inside = (begin_ms, end_ms, end_ms, begin_ms)
                     reach = (card, begin_ms // QUARTER_MS * QUARTER_MS, end_ms, begin_ms)
+                    sums: dict[tuple[str, tuple[Party, ...]], int] = {}
                     for activity, crew, witnessed_ms in self._ask(question, (*inside, *reach)):
-                        what = Activity(activity), self._parties(crew)
-                        found.append(Interval(uuid, begin_ms, end_ms, int(witnessed_ms), *what))
+                        key = (activity, self._parties(crew))
+                        sums[key] = sums.get(key, 0) + witnessed_ms
+                    for (activity, parties), ms in sums.items():
+                        found.append(Interval(uuid, begin_ms, end_ms, ms, Activity(activity), parties))
         return found
 
     def strip(self, uuid: str, since_ms: int, until_ms: int) -> list[Interval]:

@@ -14,6 +14,7 @@ not known, `?`.
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import tzinfo
 from enum import StrEnum
+from functools import lru_cache
 from itertools import pairwise
 
 from fallow.core.activity import Activity
@@ -79,8 +80,11 @@ def bill(intervals: Iterable[Interval], by: By, cards: Mapping[str, Card], price
         price = prices_by_uuid[interval.uuid]
         total.add(interval.activity, interval.witnessed_ms, price)
         for name, ms in _shares(interval, by, zone):
-            sums.setdefault(name, _Sum()).add(interval.activity, ms, price)
-    lines = [found.line(name) for name, found in sums.items()]
+            found = sums.get(name)
+            if found is None:
+                found = sums[name] = _Sum()
+            found.add(interval.activity, ms, price)
+    lines = [spent.line(name) for name, spent in sums.items()]
     match by:
         case By.GPU:
             order = {uuid: number for number, uuid in enumerate(cards)}
@@ -118,16 +122,18 @@ def shared_out(whole_ms: int, parties: tuple[Party, ...]) -> Iterator[tuple[Part
 
 def by_days(interval: Interval, zone: tzinfo) -> Iterator[tuple[str, int]]:
     """The time on each local day that the interval touches; in proportion, where not all of it was witnessed."""
-    first = day_of(interval.begin_ms, zone)
-    if interval.end_ms <= interval.begin_ms or day_of(interval.end_ms - 1, zone) == first:
-        yield first.isoformat(), interval.witnessed_ms
-        return
-    edges = day_edges_ms(interval.begin_ms, interval.end_ms, zone)
-    told_ms = 0
-    for begin_ms, end_ms in pairwise(edges):
-        until_ms = interval.witnessed_ms * (end_ms - interval.begin_ms) // (interval.end_ms - interval.begin_ms)
-        yield day_of(begin_ms, zone).isoformat(), until_ms - told_ms
+    told_ms, span_ms = 0, max(1, interval.end_ms - interval.begin_ms)
+    for day, end_ms in _days(interval.begin_ms, interval.end_ms, zone):
+        until_ms = interval.witnessed_ms * (end_ms - interval.begin_ms) // span_ms
+        yield day, until_ms - told_ms
         told_ms = until_ms
+
+
+@lru_cache(maxsize=1024)
+def _days(begin_ms: int, end_ms: int, zone: tzinfo) -> list[tuple[str, int]]:
+    """The local days of a span, each with the time at which it, or the span, ends."""
+    edges = day_edges_ms(begin_ms, end_ms, zone)
+    return [(day_of(day_begins_ms, zone).isoformat(), day_ends_ms) for day_begins_ms, day_ends_ms in pairwise(edges)]
 
 
 def _shares(interval: Interval, by: By, zone: tzinfo) -> Iterator[tuple[tuple[str, ...], int]]:
