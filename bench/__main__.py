@@ -9,6 +9,7 @@ import tempfile
 import time
 from collections.abc import Mapping
 
+from bench.history import history
 from tests.standin import Process, World, build
 
 REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
@@ -50,6 +51,7 @@ def main() -> int:
         kept.append(supervision(world, environ))
         environ.update(world.nodes(pathlib.Path(folder) / "dev"))
         kept.append(filling(world, environ))
+    kept.append(history())
     return 0 if all(kept) else 1
 
 

@@ -8,7 +8,17 @@ from fallow.core.errors import WrongUsage
 
 @pytest.mark.parametrize(
     ("text", "seconds"),
-    [("90", 90), ("90s", 90), ("10m", 600), ("2h", 7200), ("1h30m", 5400), ("500ms", 0.5), ("7d", 604800), ("0", 0)],
+    [
+        ("90", 90),
+        ("90s", 90),
+        ("10m", 600),
+        ("2h", 7200),
+        ("1h30m", 5400),
+        ("500ms", 0.5),
+        ("7d", 604800),
+        ("2w", 1209600),
+        ("0", 0),
+    ],
 )
 def test_a_duration_means_its_seconds(text: str, seconds: float) -> None:
     assert units.duration_s(text) == seconds

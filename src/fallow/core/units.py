@@ -4,7 +4,7 @@ import re
 
 from fallow.core.errors import WrongUsage
 
-_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 _BYTES = {"": 1, "B": 1}
 for _power, _letter in enumerate("KMGT", start=1):
     _BYTES[_letter] = _BYTES[f"{_letter}IB"] = 1024**_power
@@ -12,18 +12,18 @@ for _power, _letter in enumerate("KMGT", start=1):
 
 # Patterns are compiled when first used, not when loaded: most runs need none of them.
 _LONGEST_WORD = 18
-_DURATION = r"(?:\d+(?:\.\d+)?(?:ms|s|m|h|d))+"
-_DURATION_PART = r"(\d+(?:\.\d+)?)(ms|s|m|h|d)"
+_DURATION = r"(?:\d+(?:\.\d+)?(?:ms|s|m|h|d|w))+"
+_DURATION_PART = r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)"
 _NUMBER = r"\d+(?:\.\d+)?"
 _HOURS = r"([01]?\d|2[0-3]):([0-5]\d)\s*-\s*([01]?\d|2[0-4]):([0-5]\d)"
 _SIZE = r"(\d+(?:\.\d+)?)\s*([A-Z]*)"
 
 
 def duration_s(text: str) -> float:
-    """Seconds of `90`, `90s`, `10m`, `2h`, `1h30m`, `500ms`, `7d`."""
+    """Seconds of `90`, `90s`, `10m`, `2h`, `1h30m`, `500ms`, `7d`, `2w`."""
     word = text.strip().lower()
     if len(word) > _LONGEST_WORD or not re.fullmatch(f"{_NUMBER}|{_DURATION}", word, re.ASCII):
-        raise WrongUsage(f"{text[:_LONGEST_WORD]!r} is no duration; write it as 90, 90s, 10m, 2h or 1h30m")
+        raise WrongUsage(f"{text[:_LONGEST_WORD]!r} is no duration; write it as 90, 90s, 10m, 2h, 1h30m or 7d")
     if re.fullmatch(_NUMBER, word, re.ASCII):
         return float(word)
     return sum(float(count) * _SECONDS[unit] for count, unit in re.findall(_DURATION_PART, word, re.ASCII))

@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from typing import TextIO
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -51,6 +52,21 @@ def show_rows(title: str | None, columns: Sequence[str], rows: Sequence[Sequence
     _console().print(table if title is None else Group(Text(title, style="bold yellow"), table))
 
 
+def show_hours(
+    title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], words: int, file: TextIO | None
+) -> None:
+    """Print a report: the first so many columns are words, the others numbers, under the colour of their activity."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for number, head in enumerate(heads):
+        style = _COLOUR[Activity(head)] if head in list(Activity) else None
+        table.add_column(
+            Text(head, style=style or ""), justify="left" if number < words else "right", overflow="fold"
+        )
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    _console(file).print(Text(title, style="bold"), table, sep="\n")
+
+
 class _Console(Console):
     """A console that leaves it to us what to do when its reader has gone."""
 
@@ -59,12 +75,12 @@ class _Console(Console):
         raise BrokenPipeError
 
 
-def _console() -> Console:
+def _console(file: TextIO | None = None) -> Console:
     given = os.environ.get("COLUMNS", "")
     width = int(given) if is_number(given) and int(given) > 0 else None
-    if width is None and not sys.stdout.isatty():
+    if width is None and (file is not None or not sys.stdout.isatty()):
         width = _WIDE_ENOUGH
-    return _Console(highlight=False, width=width)
+    return _Console(highlight=False, width=width, file=file)
 
 
 def _table(sight: Sight, width: int) -> Group:

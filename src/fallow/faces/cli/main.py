@@ -23,6 +23,7 @@ VERBS = {
     "fill": "run a command on idle GPUs; give them back at the first sign of anybody",
     "hold": "leave this alone until then",
     "check": "a config, with every mistake in it at once",
+    "report": "the hours that each GPU was free, busy, fallow or stuck, and what the idle ones cost",
     "why": "the evidence for the last verdict on a GPU or a process",
     "compat": "the command line of an older tool: gpuselect, gpu_mon, gpu_sentinel and others",
 }

@@ -1,0 +1,78 @@
+"""What 90 days of 8 cards, one tick a second, take: on the disk, and to report on. Every tick is recorded."""
+
+import os
+import pathlib
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from itertools import islice
+
+from fallow.engine.history import History
+from tests.history.life import life
+
+DAYS = 90
+CARDS = 8
+SIZE_LIMIT_MB, REPORT_LIMIT_S = 100.0, 1.0
+REPORTS = (["--by", "gpu"], ["--by", "user"], ["--by", "job"], ["--by", "day"], ["--format", "html"])
+ROUNDS = 5
+
+
+def history() -> bool:
+    """Seven cards as people use them, one that changes at every tick and whose process changes every minute."""
+    fallow = pathlib.Path(sys.executable).parent / "fallow"
+    folder = tempfile.mkdtemp()
+    try:
+        ticks, recording_s, largest_mb = write(folder)
+        slowest_s = 0.0
+        print(f"history: {DAYS} days of {CARDS} cards, one tick a second, one card that never rests")
+        print(f"  {recording_s / ticks * 1e6:.0f} µs of CPU a tick, writing and ageing included")
+        print(f"  {largest_mb:.1f} MB on the disk at most")
+        for words in REPORTS:
+            taken = [
+                report([str(fallow), "report", "--since", f"{DAYS + 1}d", *words], folder) for _ in range(ROUNDS)
+            ]
+            slowest_s = max(slowest_s, statistics.median(taken))
+            print(
+                f"  fallow report {' '.join(words):<14} {statistics.median(taken) * 1000:6.0f} ms, median of {ROUNDS}"
+            )
+    finally:
+        shutil.rmtree(folder)
+    kept = largest_mb <= SIZE_LIMIT_MB and slowest_s <= REPORT_LIMIT_S
+    verdict = "kept" if kept else "BROKEN"
+    print(f"  promise: at most {SIZE_LIMIT_MB:.0f} MB, a report within {REPORT_LIMIT_S:.0f} s: {verdict}\n")
+    return kept
+
+
+def write(folder: str) -> tuple[int, float, float]:
+    """All of it; the ticks, the CPU seconds of recording them, and the largest that the files were."""
+    kept = History(folder, print)
+    ticks, largest = 0, 0
+    sights = life(DAYS, CARDS, restless=1, start_s=time.time() - DAYS * 86400)
+    recording_s = 0.0
+    while chunk := list(islice(sights, 900)):
+        began_s = time.process_time()
+        for one in chunk:
+            kept.record(one)
+        settled = kept.settle(60.0)
+        recording_s += time.process_time() - began_s
+        if not settled:
+            raise RuntimeError("history was not written")
+        ticks += len(chunk)
+        if ticks % 21_600 == 0:
+            largest = max(largest, sum(entry.stat().st_size for entry in os.scandir(folder)))
+    kept.close()
+    return ticks, recording_s, largest / 1e6
+
+
+def report(words: list[str], folder: str) -> float:
+    """How long a report takes, from its start to its end."""
+    began_s = time.perf_counter()
+    subprocess.run(words, env={**os.environ, "FALLOW_STATE_DIR": folder}, stdout=subprocess.DEVNULL, check=True)
+    return time.perf_counter() - began_s
+
+
+if __name__ == "__main__":
+    sys.exit(0 if history() else 1)

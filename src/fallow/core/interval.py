@@ -1,0 +1,91 @@
+"""An interval: what one GPU did over a stretch of witnessed time, and whose it was.
+
+Times are whole milliseconds since the epoch, so that sums are exact. Whose it was is a set of parties, each a user
+and a job. The job of a process is the first of these that is known:
+
+    slurm:1234        its Slurm job
+    pod:…             its Kubernetes pod
+    container:…       its container
+    python train.py   its command, in one line of at most 80 letters
+"""
+
+from collections.abc import Iterable
+
+from fallow.core.activity import Activity
+from fallow.core.gpu import Holder
+from fallow.core.seen import SeenGpu
+from fallow.core.units import printable, shortened
+from fallow.core.unknown import Unknown
+from fallow.core.value import value
+
+_LONGEST_JOB = 80
+_CONTAINER_LETTERS = 12
+
+
+@value
+class Party:
+    """Whose time it is: a user and a job."""
+
+    user: str
+    job: str
+
+
+NOBODY = Party("-", "-")
+"""Nobody held the GPU."""
+SOMEBODY = Party("?", "?")
+"""Somebody may have, and it is not known who."""
+
+
+@value
+class Card:
+    """What a GPU is called: once by the driver, and once by people."""
+
+    uuid: str
+    label: str
+    name: str
+    host: str = ""
+    simulated: bool = False
+
+
+@value
+class Interval:
+    """One activity of one GPU, held by the same parties throughout.
+
+    Of an interval that was put together from several, only `witnessed_ms` between its two ends belongs to it.
+    """
+
+    uuid: str
+    begin_ms: int
+    end_ms: int
+    witnessed_ms: int
+    activity: Activity
+    parties: tuple[Party, ...]
+    """In order, each once; never empty."""
+
+
+def job_of(holder: Holder) -> str:
+    """The name of the job that the process belongs to."""
+    if isinstance(holder.slurm_job, str):
+        return f"slurm:{printable(holder.slurm_job)}"
+    if isinstance(holder.kubernetes_pod, str):
+        return f"pod:{printable(holder.kubernetes_pod)}"
+    if isinstance(holder.container, str):
+        return f"container:{printable(holder.container[:_CONTAINER_LETTERS])}"
+    return SOMEBODY.job if isinstance(holder.command, Unknown) else shortened(holder.command, _LONGEST_JOB)
+
+
+def party_of(holder: Holder) -> Party:
+    """Whose process it is."""
+    return Party(SOMEBODY.user if isinstance(holder.user, Unknown) else printable(holder.user), job_of(holder))
+
+
+def parties_of(gpu: SeenGpu) -> tuple[Party, ...]:
+    """Whose the GPU is. Where it is not free and nobody is visible, it is somebody's whom nobody knows."""
+    if isinstance(gpu.holders, Unknown) or not gpu.holders:
+        return (NOBODY,) if gpu.activity is Activity.FREE else (SOMEBODY,)
+    return in_order(party_of(holder) for holder in gpu.holders)
+
+
+def in_order(parties: Iterable[Party]) -> tuple[Party, ...]:
+    """Each party once, in an order that does not hang on who came first."""
+    return tuple(sorted(set(parties), key=lambda party: (party.user, party.job)))

@@ -1,0 +1,223 @@
+"""Reading history, beside whoever writes it: the file is opened read-only, and every answer is of one moment."""
+
+import os
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import pairwise
+from typing import Any
+
+from fallow.core.activity import Activity
+from fallow.core.errors import FallowError, NotPermitted
+from fallow.core.interval import Card, Interval, Party
+from fallow.core.units import is_number
+from fallow.core.value import value
+from fallow.engine.gathering import QUARTER_MS, SAMPLE_S, parties_of_text
+from fallow.engine.history_ageing import COARSER
+from fallow.engine.history_store import FILE_NAME, MIGRATIONS, version_of
+
+_BUSY_S = 2.0
+_MIB = 2**20
+# An interval lies in one quarter of an hour, so that those which reach into a span begin at most a quarter before it.
+_REACHING_IN = "card = ? AND begin >= ? AND begin < ? AND begin + span > ?"
+# Of an interval that the span cuts, the part inside: exact where all of it was witnessed, else in proportion.
+_INSIDE = (
+    "CASE WHEN begin >= ? AND begin + span <= ? THEN witnessed "
+    "ELSE witnessed * (min(begin + span, ?) - max(begin, ?)) / span END"
+)
+
+
+@value
+class Sample:
+    """The means of one GPU's readings over some seconds; None where there was no reading."""
+
+    at_s: int
+    span_s: int
+    utilization: float | None
+    memory_bytes: float | None
+    power_w: float | None
+    temperature_c: float | None
+
+
+class Past:
+    """What history has."""
+
+    def __init__(self, database: sqlite3.Connection) -> None:
+        self._database = database
+        self._crews: dict[int, tuple[Party, ...]] = {}
+
+    def close(self) -> None:
+        """Done."""
+        self._database.close()
+
+    def cards(self) -> dict[str, Card]:
+        """Every GPU that was ever seen and not forgotten, by UUID, in the order of their indices."""
+        rows = self._ask("SELECT uuid, label, name, host, simulated FROM card ORDER BY id")
+        cards = [
+            Card(str(uuid), str(label), str(name), str(host), bool(simulated))
+            for uuid, label, name, host, simulated in rows
+        ]
+        cards.sort(
+            key=lambda card: (card.host, [int(part) if is_number(part) else 0 for part in card.label.split(":")])
+        )
+        return {card.uuid: card for card in cards}
+
+    def tallies(self, edges_ms: Sequence[int]) -> list[Interval]:
+        """All that was witnessed between each two edges, summed up by GPU, activity and holders.
+
+        The hours of any report come from these: a few rows for each day, whatever the length of history.
+        """
+        question = (
+            f"SELECT activity, crew, sum({_INSIDE}) FROM interval WHERE {_REACHING_IN} "  # noqa: S608  no part from outside
+            "GROUP BY activity, crew"
+        )
+        found: list[Interval] = []
+        with self._one_moment():
+            for uuid, card in self._numbers().items():
+                for begin_ms, end_ms in pairwise(edges_ms):
+                    inside = (begin_ms, end_ms, end_ms, begin_ms)
+                    reach = (card, begin_ms // QUARTER_MS * QUARTER_MS, end_ms, begin_ms)
+                    sums: dict[tuple[str, tuple[Party, ...]], int] = {}
+                    for activity, crew, witnessed_ms in self._ask(question, (*inside, *reach)):
+                        key = (activity, self._parties(crew))
+                        sums[key] = sums.get(key, 0) + witnessed_ms
+                    for (activity, parties), ms in sums.items():
+                        found.append(Interval(uuid, begin_ms, end_ms, ms, Activity(activity), parties))
+        return found
+
+    def strip(self, uuid: str, since_ms: int, until_ms: int) -> list[Interval]:
+        """What one GPU did and whose it was, in order: neighbours that are alike are joined, gaps are left out.
+
+        What is too old to be kept in order is laid out one after the other inside its quarter of an hour.
+        """
+        strip: list[Interval] = []
+        with self._one_moment():
+            for begin_ms, end_ms, activity, crew in self._laid_out(uuid, since_ms, until_ms):
+                ms, parties = end_ms - begin_ms, self._parties(crew)
+                _join(strip, Interval(uuid, begin_ms, end_ms, ms, Activity(activity), parties))
+        return strip
+
+    def colours(self, uuid: str, since_ms: int, until_ms: int) -> list[tuple[int, int, Activity]]:
+        """The same for a picture, without whose it was: from when, until when, and what."""
+        joined: list[list[Any]] = []
+        with self._one_moment():
+            for begin_ms, end_ms, activity, _ in self._laid_out(uuid, since_ms, until_ms):
+                if joined and joined[-1][1] == begin_ms and joined[-1][2] == activity:
+                    joined[-1][1] = end_ms
+                else:
+                    joined.append([begin_ms, end_ms, activity])
+        words = {activity.value: activity for activity in Activity}
+        return [(begin_ms, end_ms, words[activity]) for begin_ms, end_ms, activity in joined]
+
+    def _laid_out(self, uuid: str, since_ms: int, until_ms: int) -> Iterator[tuple[int, int, str, int]]:
+        question = (
+            f"SELECT begin, witnessed, activity, crew FROM interval WHERE {_REACHING_IN} "  # noqa: S608  the same
+            "ORDER BY begin, turn"
+        )
+        card = self._numbers().get(uuid)
+        laid_ms = 0
+        for begin, witnessed, activity, crew in self._ask(
+            question, (card, since_ms // QUARTER_MS * QUARTER_MS, until_ms, since_ms)
+        ):
+            begin_ms = max(begin, laid_ms)
+            laid_ms = begin_ms + witnessed
+            if laid_ms > since_ms and begin_ms < until_ms and witnessed:
+                yield max(begin_ms, since_ms), min(laid_ms, until_ms), activity, crew
+
+    def samples(self, uuid: str, since_s: float, until_s: float) -> list[Sample]:
+        """The readings of one GPU, in order; the older, the coarser."""
+        question = "SELECT * FROM sample WHERE span = ? AND card = ? AND at > ? AND at < ?"
+        found: list[Sample] = []
+        with self._one_moment():
+            card = self._numbers().get(uuid)
+            for span in (SAMPLE_S, *(coarser for _, coarser, _ in COARSER)):
+                rows = self._ask(question, (span, card, since_s - span, until_s))
+                found.extend(_sample(row) for row in rows)
+        return sorted(found, key=lambda sample: sample.at_s)
+
+    def _numbers(self) -> dict[str, int]:
+        return {str(uuid): int(number) for uuid, number in self._ask("SELECT uuid, id FROM card ORDER BY id")}
+
+    def _parties(self, crew: int) -> tuple[Party, ...]:
+        known = self._crews.get(crew)
+        if known is None:
+            rows = self._ask("SELECT holders FROM crew WHERE id = ?", (crew,))
+            known = self._crews[crew] = parties_of_text(str(rows[0][0]) if rows else "?")
+        return known
+
+    @contextmanager
+    def _one_moment(self) -> Iterator[None]:
+        """Several questions about the same state of the file."""
+        self._ask("BEGIN")
+        self._crews.clear()
+        try:
+            yield
+        finally:
+            self._ask("COMMIT")
+
+    def _ask(self, question: str, values: tuple[object, ...] = ()) -> list[tuple[Any, ...]]:
+        try:
+            return self._database.execute(question, values).fetchall()
+        except sqlite3.Error as error:
+            raise FallowError(f"history cannot be read: {error}") from None
+
+
+def open_past(folder: str) -> Past | None:
+    """History as it was kept in this folder; None if none was."""
+    path = os.path.join(folder, FILE_NAME)
+    try:
+        os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise NotPermitted(f"history in {folder} cannot be read: {error.strerror}") from None
+    if not os.access(path, os.R_OK):
+        raise NotPermitted(f"history in {folder} is not yours to read")
+    database = _connect(path)
+    try:
+        version = version_of(database)
+    except sqlite3.Error as error:
+        database.close()
+        raise FallowError(f"history in {folder} cannot be read: {error}") from None
+    if version == 0:  # made, and nothing written yet
+        database.close()
+        return None
+    if version != len(MIGRATIONS):
+        database.close()
+        which = "a newer" if version > len(MIGRATIONS) else "an older"
+        raise FallowError(
+            f"history in {folder} was written by {which} fallow; `fallow up` of the same version reads it"
+        )
+    return Past(database)
+
+
+def _connect(path: str) -> sqlite3.Connection:
+    """Read-only. Where nobody writes and we may not either, SQLite must be told that nothing changes."""
+    quoted = path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
+    alone = not os.path.exists(f"{path}-wal") and not os.access(os.path.dirname(path), os.W_OK)
+    how = "immutable=1" if alone else "mode=ro"
+    return sqlite3.connect(
+        f"file:{quoted}?{how}", uri=True, timeout=_BUSY_S, isolation_level=None, check_same_thread=False
+    )
+
+
+def _join(strip: list[Interval], following: Interval) -> None:
+    if strip:
+        last = strip[-1]
+        if (last.end_ms, last.activity, last.parties) == (following.begin_ms, following.activity, following.parties):
+            ms = last.witnessed_ms + following.witnessed_ms
+            strip[-1] = Interval(last.uuid, last.begin_ms, following.end_ms, ms, last.activity, last.parties)
+            return
+    strip.append(following)
+
+
+def _sample(row: tuple[int, ...]) -> Sample:
+    span, _, at, load, loads, memory, memories, power, powers, heat, heats = row
+    return Sample(
+        at_s=at,
+        span_s=span,
+        utilization=load / loads / 1000 if loads else None,
+        memory_bytes=memory / memories * _MIB if memories else None,
+        power_w=power / powers if powers else None,
+        temperature_c=heat / heats if heats else None,
+    )

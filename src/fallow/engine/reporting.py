@@ -1,0 +1,56 @@
+"""From history to a report: what was witnessed in a span of time, ready to be added up."""
+
+from datetime import tzinfo
+from functools import cached_property
+
+from fallow.core.activity import Activity
+from fallow.core.days import day_edges_ms
+from fallow.core.interval import Card, Interval
+from fallow.core.money import Prices
+from fallow.engine.past import Past
+from fallow.policies.cost import Bill, By, bill
+
+_DAY_MS = 86_400_000
+
+
+class Report:
+    """What the GPUs did in a span of time, and what it cost. Without a past, nothing was witnessed."""
+
+    def __init__(self, past: Past | None, since_s: float, until_s: float, prices: Prices, zone: tzinfo) -> None:
+        self.since_s = since_s
+        self.until_s = until_s
+        self.prices = prices
+        self.zone = zone
+        self._past = past
+        self._bills: dict[By, Bill] = {}
+        self._since_ms, self._until_ms = round(since_s * 1000), round(until_s * 1000)
+
+    @cached_property
+    def cards(self) -> dict[str, Card]:
+        """The GPUs of which something was witnessed, by UUID, in order."""
+        everything = {} if self._past is None else self._past.cards()
+        seen = {interval.uuid for interval in self.intervals}
+        return {uuid: card for uuid, card in everything.items() if uuid in seen}
+
+    @cached_property
+    def intervals(self) -> list[Interval]:
+        """What was witnessed, summed up by local day."""
+        edges_ms = day_edges_ms(self._since_ms, self._until_ms, self.zone)
+        return [] if self._past is None else self._past.tallies(edges_ms)
+
+    def bill(self, by: By) -> Bill:
+        """The hours and their cost."""
+        if by not in self._bills:
+            self._bills[by] = bill(self.intervals, by, self.cards, self.prices, self.zone)
+        return self._bills[by]
+
+    @property
+    def last_day_ms(self) -> tuple[int, int]:
+        """The last day of the span, or all of it if it is shorter."""
+        return max(self._since_ms, self._until_ms - _DAY_MS), self._until_ms
+
+    def strips(self) -> list[tuple[Card, list[tuple[int, int, Activity]]]]:
+        """What each GPU did over that last day: from when, until when, and what."""
+        if self._past is None:
+            return []
+        return [(card, self._past.colours(uuid, *self.last_day_ms)) for uuid, card in self.cards.items()]

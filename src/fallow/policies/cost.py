@@ -1,0 +1,178 @@
+"""What idle GPUs cost: the hours of each activity, by GPU, user, job or day, and the price of those that did nothing.
+
+    observed = free + busy + fallow + stuck + unknown      of each GPU, to the millisecond
+    cost     = (fallow + stuck) * price of that GPU        the time that somebody held it and nothing was done
+
+Free time costs nobody: nobody kept the others out. Unknown time is never called idle, so it costs nothing either.
+
+Where several hold one GPU at once, its time is shared out, so that the sums stay what they are: equally among the
+users, and each user's share equally among the jobs of that user. How many processes a job has makes no difference.
+What does not divide goes to the first, a millisecond each. Nobody's time is that of `-`; time of somebody who is
+not known, `?`.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import tzinfo
+from enum import StrEnum
+from functools import lru_cache
+from itertools import pairwise
+
+from fallow.core.activity import Activity
+from fallow.core.days import day_edges_ms, day_of
+from fallow.core.interval import Card, Interval, Party
+from fallow.core.money import Prices
+from fallow.core.unknown import Unknown
+from fallow.core.value import value
+
+_HOUR_MS = 3_600_000
+_WASTED = (Activity.FALLOW, Activity.STUCK)
+
+
+class By(StrEnum):
+    """What the hours are told by."""
+
+    GPU = "gpu"
+    USER = "user"
+    JOB = "job"
+    DAY = "day"
+
+
+@value
+class Line:
+    """The time of one GPU, user, job or day; or of all of them, with no name."""
+
+    name: tuple[str, ...]
+    """The UUID of a GPU; a user; a job and its user; a day as 2026-11-15."""
+    free_ms: int
+    busy_ms: int
+    fallow_ms: int
+    stuck_ms: int
+    unknown_ms: int
+    cost: float | Unknown
+    """Of the fallow and the stuck time; Unknown where a card of it has no price."""
+
+    @property
+    def observed_ms(self) -> int:
+        """All of it."""
+        return self.free_ms + self.busy_ms + self.fallow_ms + self.stuck_ms + self.unknown_ms
+
+    def ms(self, activity: Activity) -> int:
+        """The time of one activity."""
+        spent: int = getattr(self, f"{activity.value}_ms")
+        return spent
+
+
+@value
+class Bill:
+    """The lines, and their sum."""
+
+    by: By
+    lines: tuple[Line, ...]
+    total: Line
+
+
+def bill(intervals: Iterable[Interval], by: By, cards: Mapping[str, Card], prices: Prices, zone: tzinfo) -> Bill:
+    """The hours and their cost. Days and GPUs in their order; users and jobs with the costliest first."""
+    prices_by_uuid = {uuid: prices.of(card) for uuid, card in cards.items()}
+    sums: dict[tuple[str, ...], _Sum] = {}
+    total = _Sum()
+    for interval in intervals:
+        price = prices_by_uuid[interval.uuid]
+        total.add(interval.activity, interval.witnessed_ms, price)
+        for name, ms in _shares(interval, by, zone):
+            found = sums.get(name)
+            if found is None:
+                found = sums[name] = _Sum()
+            found.add(interval.activity, ms, price)
+    lines = [spent.line(name) for name, spent in sums.items()]
+    match by:
+        case By.GPU:
+            order = {uuid: number for number, uuid in enumerate(cards)}
+            lines.sort(key=lambda line: order[line.name[0]])
+        case By.DAY:
+            lines.sort(key=lambda line: line.name)
+        case By.USER | By.JOB:
+            lines.sort(key=lambda line: (-line.fallow_ms - line.stuck_ms, -line.observed_ms, line.name))
+    return Bill(by, tuple(lines), total.line(()))
+
+
+def first_lines(told: Bill, most: int) -> tuple[Line, ...]:
+    """For people: of many users or jobs the first, and the rest as one line, so that the sums stay."""
+    if told.by in (By.GPU, By.DAY) or len(told.lines) <= most:
+        return told.lines
+    kept, rest = told.lines[: most - 1], told.lines[most - 1 :]
+    unpriced = next((line.cost for line in rest if isinstance(line.cost, Unknown)), None)
+    cost = sum(line.cost for line in rest if not isinstance(line.cost, Unknown))
+    times = {f"{activity.value}_ms": sum(line.ms(activity) for line in rest) for activity in Activity}
+    name = (f"{len(rest)} more", *[""] * (len(rest[0].name) - 1))
+    return (*kept, Line(name=name, cost=cost if unpriced is None else unpriced, **times))
+
+
+def shared_out(whole_ms: int, parties: tuple[Party, ...]) -> Iterator[tuple[Party, int]]:
+    """The time of each party: equal for the users, and for the jobs of one user. Nothing is lost or made."""
+    if len(parties) == 1:
+        yield parties[0], whole_ms
+        return
+    users: dict[str, list[Party]] = {}
+    for party in parties:
+        users.setdefault(party.user, []).append(party)
+    for own, ms in zip(users.values(), _equal_parts(whole_ms, len(users)), strict=True):
+        yield from zip(own, _equal_parts(ms, len(own)), strict=True)
+
+
+def by_days(interval: Interval, zone: tzinfo) -> Iterator[tuple[str, int]]:
+    """The time on each local day that the interval touches; in proportion, where not all of it was witnessed."""
+    told_ms, span_ms = 0, max(1, interval.end_ms - interval.begin_ms)
+    for day, end_ms in _days(interval.begin_ms, interval.end_ms, zone):
+        until_ms = interval.witnessed_ms * (end_ms - interval.begin_ms) // span_ms
+        yield day, until_ms - told_ms
+        told_ms = until_ms
+
+
+@lru_cache(maxsize=1024)
+def _days(begin_ms: int, end_ms: int, zone: tzinfo) -> list[tuple[str, int]]:
+    """The local days of a span, each with the time at which it, or the span, ends."""
+    edges = day_edges_ms(begin_ms, end_ms, zone)
+    return [(day_of(day_begins_ms, zone).isoformat(), day_ends_ms) for day_begins_ms, day_ends_ms in pairwise(edges)]
+
+
+def _shares(interval: Interval, by: By, zone: tzinfo) -> Iterator[tuple[tuple[str, ...], int]]:
+    match by:
+        case By.GPU:
+            yield (interval.uuid,), interval.witnessed_ms
+        case By.DAY:
+            for day, ms in by_days(interval, zone):
+                yield (day,), ms
+        case By.USER:
+            for party, ms in shared_out(interval.witnessed_ms, interval.parties):
+                yield (party.user,), ms
+        case By.JOB:
+            for party, ms in shared_out(interval.witnessed_ms, interval.parties):
+                yield (party.job, party.user), ms
+
+
+def _equal_parts(whole_ms: int, count: int) -> Iterator[int]:
+    each, left = divmod(whole_ms, count)
+    return (each + (number < left) for number in range(count))
+
+
+class _Sum:
+    """What has been added up so far."""
+
+    def __init__(self) -> None:
+        self._ms = dict.fromkeys(Activity, 0)
+        self._wasted_ms: dict[float, int] = {}
+        self._unpriced: Unknown | None = None
+
+    def add(self, activity: Activity, ms: int, price: float | Unknown) -> None:
+        self._ms[activity] += ms
+        if activity in _WASTED and ms:
+            if isinstance(price, Unknown):
+                self._unpriced = price
+            else:
+                self._wasted_ms[price] = self._wasted_ms.get(price, 0) + ms
+
+    def line(self, name: tuple[str, ...]) -> Line:
+        times = {f"{activity.value}_ms": ms for activity, ms in self._ms.items()}
+        priced = sum(price * ms for price, ms in sorted(self._wasted_ms.items())) / _HOUR_MS
+        return Line(name=name, cost=priced if self._unpriced is None else self._unpriced, **times)
