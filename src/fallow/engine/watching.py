@@ -68,7 +68,7 @@ def _sight(world: World, memory: _Memory | None) -> Sight:
 
 
 def _promised(world: World, gpu: Gpu) -> tuple[Claim | Unknown | None, int, Claim | None]:
-    """Who has claimed it, how many wait, what fills it. A folder that cannot be read makes that unknown, not the GPU."""
+    """Who has claimed it, how many wait, what fills it. A folder that cannot be read leaves it unknown."""
     if isinstance(gpu.uuid, Unknown):
         return gpu.uuid, 0, None
     try:
