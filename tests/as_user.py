@@ -8,6 +8,7 @@ import os
 import pkgutil
 import sys
 
+import importlib.metadata
 import inotify_simple  # noqa: F401  loaded while it can be
 import pynvml  # noqa: F401  loaded while it can be
 
