@@ -4,11 +4,11 @@ Everything is loaded before root is given up: the interpreter may lie where othe
 """
 
 import importlib
+import importlib.metadata
 import os
 import pkgutil
 import sys
 
-import importlib.metadata
 import inotify_simple  # noqa: F401  loaded while it can be
 import pynvml  # noqa: F401  loaded while it can be
 
@@ -23,6 +23,7 @@ def main() -> None:
 
     import json  # noqa: F401
 
+    importlib.metadata.requires("fallow")  # loads what it needs, while it can
     uid = int(sys.argv[1])
     os.setgroups([])
     os.setresgid(uid, uid, uid)

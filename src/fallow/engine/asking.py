@@ -103,6 +103,8 @@ class Daemon:
         except NoAnswer as error:
             self._tell(f"the daemon is left out: {error}")
             return None
+        if not parts:
+            return None  # there is none
         return (
             parts[0] if len(parts) == 1 else tuple(each for part in parts for each in cast("Sequence[object]", part))
         )

@@ -9,7 +9,6 @@ from fallow.engine.world import World
 
 Check = Callable[[World], Iterable[Examined]]
 CHECKS: Mapping[str, Check] = {
-    "fallow": service.program,
     "driver": cards.examine,
     "processes": machine.processes,
     "container": machine.container,

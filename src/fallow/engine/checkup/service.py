@@ -1,11 +1,8 @@
 """The daemon, the unit that starts it, and the parts that are installed only where they are wanted."""
 
-import os
 import re
-import sys
 from collections.abc import Iterator
 
-from fallow import __version__
 from fallow.actuators.helpers import Helpers
 from fallow.core.errors import CannotRun, CommandNotFound
 from fallow.core.examined import Examined, broken, lacking, ok
@@ -24,12 +21,6 @@ _WITHOUT = {
     "stacks": "--dump-stacks writes none",
     "up": "fallow up and fallow check do not work",
 }
-
-
-def program(world: World) -> Iterator[Examined]:  # noqa: ARG001  as every check has it
-    """Which fallow this is."""
-    python = ".".join(map(str, sys.version_info[:3]))
-    yield ok("fallow", f"{__version__} with Python {python}, in {os.path.dirname(sys.executable)}")
 
 
 def daemon(world: World) -> Iterator[Examined]:

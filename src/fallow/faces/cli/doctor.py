@@ -5,7 +5,7 @@ import json
 import os
 import sys
 
-from fallow.core.examined import Examined, Health
+from fallow.core.examined import Examined, Health, ok
 from fallow.engine.world import World
 from fallow.faces.cli.options import Parser
 from fallow.faces.voice import Voice
@@ -42,12 +42,19 @@ def run(args: argparse.Namespace, world: World, voice: Voice) -> int:
     from fallow.engine.checkup import examine
 
     voice.detail("examining; this takes a few seconds")
-    found = examine(world)
+    found = [_program(), *examine(world)]
     if args.json:
         print(json.dumps(_as_json(found, world), indent=2))
     else:
         _show(found)
     return _UNHEALTHY if any(each.health is Health.BROKEN for each in found) else 0
+
+
+def _program() -> Examined:
+    from fallow import __version__
+
+    python = ".".join(map(str, sys.version_info[:3]))
+    return ok("fallow", f"{__version__} with Python {python}, in {os.path.dirname(sys.executable)}")
 
 
 def _show(found: list[Examined]) -> None:
