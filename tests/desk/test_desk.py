@@ -20,6 +20,8 @@ from fallow.core.wire import VERSION
 from tests.claims.test_users import ADA, Users
 from tests.conftest import Fallow
 from tests.desk.conftest import Start
+from tests.history.life import life
+from tests.history.test_history import record
 
 pytestmark = pytest.mark.usefixtures("daemon")
 MOST_OF_USER = 16
@@ -105,6 +107,16 @@ def test_what_is_not_possible_is_refused(path: str, words: dict[str, object]) ->
     refusal = ask(path, **words)
     assert refusal["no"]["why"], refusal
     assert ask(path, ask="holds")["ok"] == []
+
+
+@pytest.mark.parametrize("edges", [None, [], [1], [2, 1], [1, 1], [[1], 2], ["a", 1], [0.5, 2], [-1, 2], [1, 10**30]])
+def test_days_that_make_no_sense_are_refused(
+    simulated: Fallow, start_daemon: Start, tmp_path: pathlib.Path, edges: object
+) -> None:
+    record(tmp_path / "kept", *life(0.001, cards=1))
+    own = {"FALLOW_STATE_DIR": str(tmp_path / "kept"), "FALLOW_SOCKET": str(tmp_path / "other" / "fallow.sock")}
+    start_daemon({**simulated.environ, **own})
+    assert ask(own["FALLOW_SOCKET"], ask="tallies", edges=edges)["no"]["kind"] == "usage"
 
 
 def test_where_there_is_no_history_it_is_empty(path: str) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, cast
 
+from fallow.core.activity import Activity
 from fallow.core.errors import FallowError, NotPermitted, WrongUsage
 from fallow.core.holds import Hold, Target
 from fallow.core.interval import Card, Interval
@@ -185,21 +186,23 @@ class AskedPast:
 
     def tallies(self, edges_ms: Sequence[int]) -> list[Interval]:
         """All that was witnessed between each two edges."""
-        return self._intervals("tallies", edges=list(edges_ms))
+        told = self._told("tallies", edges=list(edges_ms))
+        return [interval for interval in told if isinstance(interval, Interval)]
 
-    def strip(self, uuid: str, since_ms: int, until_ms: int) -> list[Interval]:
-        """What one GPU did, in order."""
-        return self._intervals("strip", uuid=uuid, since=since_ms, until=until_ms)
+    def colours(self, uuid: str, since_ms: int, until_ms: int) -> list[tuple[int, int, Activity]]:
+        """What one GPU did: from when, until when, and what."""
+        told = self._told("colours", uuid=uuid, since=since_ms, until=until_ms)
+        return cast("list[tuple[int, int, Activity]]", told)
 
     def close(self) -> None:
         """Nothing is kept open."""
 
-    def _intervals(self, ask: str, **words: object) -> list[Interval]:
+    def _told(self, ask: str, **words: object) -> list[object]:
         try:
-            parts = [_all_of(Interval, part) for part in self._daemon.parts(ask, _LONG_S, **words)]
+            parts = list(self._daemon.parts(ask, _LONG_S, **words))
         except NoAnswer as error:
             raise FallowError(f"the daemon does not tell its history: {error}") from None
-        return [interval for part in parts if part is not None for interval in part]
+        return [each for part in parts if isinstance(part, tuple) for each in part]
 
 
 def _all_of(kind: type[Any], answer: object) -> list[Any] | None:

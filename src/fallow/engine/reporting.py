@@ -23,8 +23,8 @@ class Witnessed(Protocol):
     def tallies(self, edges_ms: Sequence[int]) -> list[Interval]:
         """All that was witnessed between each two edges."""
 
-    def strip(self, uuid: str, since_ms: int, until_ms: int) -> list[Interval]:
-        """What one GPU did, in order."""
+    def colours(self, uuid: str, since_ms: int, until_ms: int) -> list[tuple[int, int, Activity]]:
+        """What one GPU did: from when, until when, and what."""
 
     def close(self) -> None:
         """Done."""

@@ -2,7 +2,7 @@
 
     hello                      anybody, whatever they speak         the daemon itself
     status, why, holds         anybody                              the board, the journal, the holds
-    cards, tallies, strip      anybody                              history, for a report
+    cards, tallies, colours    anybody                              history, for a report
     hold                       anybody                              placed as the user who asks, by the kernel's word
     release                    who placed it, or root               by the rights that the kernel gives them
 
@@ -22,7 +22,6 @@ from fallow.actuators.in_the_name_of import in_the_name_of
 from fallow.core.board import Board
 from fallow.core.errors import FallowError, WrongUsage
 from fallow.core.holds import Hold, OneProcess, Target, parse_target
-from fallow.core.interval import Interval
 from fallow.core.value import value
 from fallow.core.wire import VERSION, packed
 from fallow.engine.past import Past
@@ -36,9 +35,9 @@ _TOO_OLD_S = 60.0
 _MOST_EVENTS = 200
 _MOST_EDGES = 4000
 _EDGES_AT_ONCE = 8
-_INTERVALS_AT_ONCE = 1000
+_AT_ONCE = 1000
 _LONGEST_TEXT = 1000
-_LONGEST_STRIP_MS = 32 * 86_400_000
+_LONGEST_PICTURE_MS = 32 * 86_400_000
 _LONGEST_HOLD_S = 366 * 86400.0
 _MOST_HOLDS_OF_USER = 50
 _UNMAPPED = 65534  # what the kernel shows of a user who has no number here
@@ -91,7 +90,7 @@ class Answers:
             case "release":
                 self._release(peer, _number(request, "id", 1, 2**53))
                 yield _line(True)
-            case "cards" | "tallies" | "strip":
+            case "cards" | "tallies" | "colours":
                 async for line in self._history(peer, ask, request):
                     yield line
             case _:
@@ -170,7 +169,7 @@ class Answers:
             if ask == "cards":
                 yield _line(await self._read(peer, lambda: packed(list(past.cards().values()))))
                 return
-            for question in _strip(past, request) if ask == "strip" else _tallies(past, request):
+            for question in _colours(past, request) if ask == "colours" else _tallies(past, request):
                 for part in await self._read(peer, lambda question=question: _parts(question())):  # type: ignore[misc]
                     yield part
             yield _line([])
@@ -191,29 +190,29 @@ class Answers:
                 raise
 
 
-def _tallies(past: Past, request: Request) -> list[Callable[[], list[Interval]]]:
+def _tallies(past: Past, request: Request) -> list[Callable[[], Sequence[object]]]:
     """Some days at a time, so that what is ready and not yet read stays small."""
     edges = request.get("edges")
     if not isinstance(edges, list) or not 2 <= len(edges) <= _MOST_EDGES:
         raise WrongUsage("a report has at least a beginning and an end")
     moments = [each for each in edges if type(each) is int and 0 <= each < 2**53]
-    if moments != sorted(set(edges)):
+    if len(moments) != len(edges) or moments != sorted(set(moments)):
         raise WrongUsage("the days of a report follow each other")
     starts = range(0, len(moments) - 1, _EDGES_AT_ONCE)
     return [lambda at=at: past.tallies(moments[at : at + _EDGES_AT_ONCE + 1]) for at in starts]  # type: ignore[misc]
 
 
-def _strip(past: Past, request: Request) -> list[Callable[[], list[Interval]]]:
+def _colours(past: Past, request: Request) -> list[Callable[[], Sequence[object]]]:
     uuid = _text(request, "uuid") or ""
     since_ms, until_ms = _number(request, "since", 0, 2**53), _number(request, "until", 0, 2**53)
-    if until_ms - since_ms > _LONGEST_STRIP_MS:
-        raise WrongUsage("a strip is of a month at most")
-    return [lambda: past.strip(uuid, since_ms, until_ms)]
+    if until_ms - since_ms > _LONGEST_PICTURE_MS:
+        raise WrongUsage("a picture is of a month at most")
+    return [lambda: past.colours(uuid, since_ms, until_ms)]
 
 
-def _parts(intervals: Sequence[Interval]) -> list[bytes]:
-    starts = range(0, len(intervals), _INTERVALS_AT_ONCE)
-    return [_line(packed(intervals[at : at + _INTERVALS_AT_ONCE]), more=True) for at in starts]
+def _parts(found: Sequence[object]) -> list[bytes]:
+    starts = range(0, len(found), _AT_ONCE)
+    return [_line(packed(found[at : at + _AT_ONCE]), more=True) for at in starts]
 
 
 def _line(answer: object, *, more: bool = False) -> bytes:

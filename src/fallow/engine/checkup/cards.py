@@ -98,7 +98,7 @@ def _nodes(gpus: Sequence[Gpu], world: World) -> Examined:
             if gpu.mig is not None:
                 continue
             path = f"{world.device_folder}/nvidia{gpu.minor}"
-            why = str(gpu.minor) if isinstance(gpu.minor, Unknown) else ears.listen_for_opens(gpu.label, path)
+            why = str(gpu.minor) if isinstance(gpu.minor, Unknown) else ears.listen_for_visits(gpu.label, path)
             if why is not None:
                 deaf[gpu.label] = why
     finally:
