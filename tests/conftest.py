@@ -42,6 +42,7 @@ class Fallow:
             "LANG": "C.UTF-8",
             "FALLOW_CLAIM_DIR": str(home / "claims"),
             "FALLOW_STATE_DIR": str(home / "state"),
+            "FALLOW_SOCKET": str(home / "run" / "fallow.sock"),
         }
         self._started: list[subprocess.Popen[str]] = []
 

@@ -173,7 +173,7 @@ def open_past(folder: str) -> Past | None:
         raise NotPermitted(f"history in {folder} cannot be read: {error.strerror}") from None
     if not os.access(path, os.R_OK):
         raise NotPermitted(f"history in {folder} is not yours to read")
-    database = _connect(path)
+    database = open_read_only(path)
     try:
         version = version_of(database)
     except sqlite3.Error as error:
@@ -191,7 +191,7 @@ def open_past(folder: str) -> Past | None:
     return Past(database)
 
 
-def _connect(path: str) -> sqlite3.Connection:
+def open_read_only(path: str) -> sqlite3.Connection:
     """Read-only. Where nobody writes and we may not either, SQLite must be told that nothing changes."""
     quoted = path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
     alone = not os.path.exists(f"{path}-wal") and not os.access(os.path.dirname(path), os.W_OK)

@@ -1,22 +1,39 @@
 """From history to a report: what was witnessed in a span of time, ready to be added up."""
 
+from collections.abc import Sequence
 from datetime import tzinfo
 from functools import cached_property
+from typing import Protocol
 
 from fallow.core.activity import Activity
 from fallow.core.days import day_edges_ms
 from fallow.core.interval import Card, Interval
 from fallow.core.money import Prices
-from fallow.engine.past import Past
 from fallow.policies.cost import Bill, By, bill
 
 _DAY_MS = 86_400_000
 
 
+class Witnessed(Protocol):
+    """History, as far as a report needs it: read from its file, or told by the daemon."""
+
+    def cards(self) -> dict[str, Card]:
+        """Every GPU that it knows, by UUID, in order."""
+
+    def tallies(self, edges_ms: Sequence[int]) -> list[Interval]:
+        """All that was witnessed between each two edges."""
+
+    def colours(self, uuid: str, since_ms: int, until_ms: int) -> list[tuple[int, int, Activity]]:
+        """What one GPU did: from when, until when, and what."""
+
+    def close(self) -> None:
+        """Done."""
+
+
 class Report:
     """What the GPUs did in a span of time, and what it cost. Without a past, nothing was witnessed."""
 
-    def __init__(self, past: Past | None, since_s: float, until_s: float, prices: Prices, zone: tzinfo) -> None:
+    def __init__(self, past: Witnessed | None, since_s: float, until_s: float, prices: Prices, zone: tzinfo) -> None:
         self.since_s = since_s
         self.until_s = until_s
         self.prices = prices

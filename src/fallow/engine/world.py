@@ -13,7 +13,10 @@ from fallow.readers.proc import Proc, user_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from fallow.actuators.hold_folder import HoldFolder
+    from fallow.engine.asking import Daemon
 
 _DRIVER_LIMIT_S = 2.0
 
@@ -56,6 +59,12 @@ class World:
         from fallow.actuators.hold_folder import HoldFolder
 
         return HoldFolder(self.folder, user_name)
+
+    def daemon(self, tell: "Callable[[str], None]") -> "Daemon":
+        """Who may be asked instead of looking ourselves; `tell` gets the reason when there is no answer."""
+        from fallow.engine.asking import Daemon
+
+        return Daemon(self.environ, self.clock, self.simulated, tell)
 
     def close(self) -> None:
         """Let go of whatever was opened."""
