@@ -37,9 +37,7 @@ def history() -> bool:
                 min(times) for times in zip(*taken, strict=True)
             )  # what others did meanwhile is not ours
             slowest_s = max(slowest_s, wall_s)
-            print(
-                f"  fallow report {' '.join(words):<14} {wall_s * 1000:6.0f} ms, {cpu_s * 1000:.0f} of CPU; best of {ROUNDS}"
-            )
+            print(f"  fallow report {' '.join(words):<14} {wall_s * 1000:6.0f} ms, {cpu_s * 1000:.0f} of CPU")
     finally:
         shutil.rmtree(folder)
     kept = largest_mb <= SIZE_LIMIT_MB and slowest_s <= REPORT_LIMIT_S
