@@ -103,7 +103,7 @@ class Past:
         return strip
 
     def colours(self, uuid: str, since_ms: int, until_ms: int, finest_ms: int) -> list[tuple[int, int, Activity]]:
-        """The same for a picture: from when, until when, and what; what is shorter than the finest is put together."""
+        """The same for a picture: from when, until when, what; what is shorter than the finest is put together."""
         question = (
             f"SELECT min(begin), sum(witnessed), activity, 0 FROM interval WHERE {_REACHING_IN} "  # noqa: S608  the same
             "GROUP BY span >= ?, iif(span >= ?, begin, begin / ?), activity ORDER BY 1"
