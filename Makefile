@@ -25,13 +25,17 @@ bench: $(READY)  ## ratios measured side by side in one run
 lock: $(READY)  ## resolve requirements/dev.in anew
 	$(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
 		--upgrade -q -o requirements/dev.txt requirements/dev.in pyproject.toml
+	$(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
+		--no-deps -q -o requirements/peers.txt requirements/peers.in
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
-$(READY): requirements/dev.txt pyproject.toml
+$(READY): requirements/dev.txt requirements/peers.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "fallow needs Python 3.11 or newer; try: make PYTHON=python3.12"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --require-hashes -r requirements/dev.txt
 	$(BIN)/pip install --quiet --no-build-isolation --no-deps -e .
+	rm -rf $(VENV)/peers
+	$(BIN)/pip install --quiet --require-hashes --no-deps --target $(VENV)/peers -r requirements/peers.txt
 	@touch $(READY)

@@ -77,3 +77,20 @@ def test_durations_are_told_in_the_form_in_which_they_are_typed(seconds: float, 
 def test_a_command_of_many_lines_is_told_in_one() -> None:
     assert units.shortened("python -c '\nimport time\n'") == "python -c ' import time '"
     assert len(units.shortened("x" * 500)) == 60
+
+
+@pytest.mark.parametrize(
+    ("text", "first", "last"),
+    [("22:00-06:00", 1320, 360), ("8:30 - 17:00", 510, 1020), ("18:00-24:00", 1080, 1440), ("00:00-00:01", 0, 1)],
+)
+def test_hours_mean_minutes_of_the_day(text: str, first: int, last: int) -> None:
+    assert units.hours(text) == (first, last)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "22-6", "24:00-06:00", "22:00", "22:60-23:00", "1:00-24:01", "06:00-06:00", "00:00-24:00", "٢٢:00-06:00"],
+)
+def test_what_are_no_hours_or_all_of_them_is_refused_with_an_example(text: str) -> None:
+    with pytest.raises(WrongUsage, match="20:00-07:00"):
+        units.hours(text)

@@ -70,6 +70,17 @@ def test_work_then_quiet_then_a_countdown_then_the_deeds_in_order() -> None:
     assert states[-1].phase is Phase.ACTED
 
 
+def test_without_a_countdown_the_deeds_follow_their_announcement_at_once() -> None:
+    events, states = run_guard([Stretch(Kind.BUSY, 10), Stretch(Kind.IDLE, 20)], replace(RULES, countdown_s=0.0))
+    assert [(event.at_s, type(event.action)) for event in events] == [
+        (15.0, Announce),
+        (15.0, Notify),
+        (15.0, RunCommand),
+        (15.0, PowerOff),
+    ]
+    assert states[-1].phase is Phase.ACTED
+
+
 def test_each_action_says_why() -> None:
     events, _ = run_guard([Stretch(Kind.BUSY, 10), Stretch(Kind.IDLE, 20)], RULES)
     assert events[0].action == Announce("the GPUs have been quiet for 5s", in_s=2.0)

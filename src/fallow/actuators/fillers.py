@@ -4,15 +4,16 @@ import json
 import os
 import select
 import socket
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 from fallow.actuators import launcher, processes
-from fallow.actuators.job_tree import JobTree, Orphans
+from fallow.actuators.job_tree import JobTree
 from fallow.core.fillers import Presence
-from fallow.core.process import Process, ProcessTable
+from fallow.core.process import Process, ProcessRow, ProcessTable
 
 _LARGEST_REPORT = 65536
+_ROUNDS = 20
 
 
 class Filler:
@@ -30,11 +31,11 @@ class Filler:
         suspends: bool,
         table: ProcessTable,
         monotonic_s: Callable[[], float],
-        keepers: Collection[int],
+        others: set[int],
     ) -> None:
         """`keeper` keeps, in `environ`; the filler finds `gives` there too.
 
-        `keepers` are all the keepers that we have, as time goes on.
+        `others` are the children and sessions of ours that are no filler's, as time goes on: all keepers among them.
         """
         self.presence = Presence.RUNNING
         self.pid: int | None = None
@@ -51,9 +52,8 @@ class Filler:
             its.close()
         self._line.setblocking(False)
         self._table = table
-        self._keepers = keepers
-        stat = table.stat(self.keeper)
-        self._root = Process(self.keeper, 0 if stat is None else stat.birth)
+        self._others = others
+        self._others.add(self.keeper)
         self._now = monotonic_s
         self._order(command=list(command), gives=dict(gives), cwd=cwd, suspends=suspends)
 
@@ -75,7 +75,8 @@ class Filler:
         self._order(do="suspend", within_s=within_s)
 
     def resume(self, within_s: float) -> None:
-        """Put it back."""
+        """Put it back. From now on it is on its GPUs, or about to be."""
+        self.presence = Presence.RUNNING
         self._order(do="resume", within_s=within_s)
 
     def listen(self) -> None:
@@ -102,6 +103,7 @@ class Filler:
         self._line.close()
         with suppress(ChildProcessError):
             os.waitpid(self.keeper, 0 if self.presence is Presence.ABSENT else os.WNOHANG)
+        self._others.discard(self.keeper)
 
     def _take_in(self, report: Mapping[str, str]) -> None:
         match report["now"]:
@@ -118,17 +120,27 @@ class Filler:
 
     def _keeper_is_gone(self) -> None:
         """It was killed. The filler's first process went with it; the others are our children now."""
-        others = {pid for pid in self._keepers if pid != self.keeper}
-        tree = JobTree(self._table, self._root, self._now, Orphans(self._table, others))
-        self.notes.extend(str(survivor) for survivor in tree.insist())
+        for _ in range(_ROUNDS):  # who loses its parent in this becomes ours in the next round
+            left = [row for row in self._table.everybody() if self._is_left_over(row)]
+            for row in left:
+                tree = JobTree(self._table, Process(row.pid, row.birth), self._now)
+                self.notes.extend(str(survivor) for survivor in tree.insist())
+                with suppress(ChildProcessError):
+                    os.waitpid(row.pid, os.WNOHANG)
+            if not left:
+                break
         self.presence = Presence.ABSENT
         self.ended = "was killed together with its keeper"
+
+    def _is_left_over(self, row: ProcessRow) -> bool:
+        return row.parent == os.getpid() and row.pid not in self._others and row.session not in self._others
 
     def _order(self, **what: object) -> None:
         with suppress(OSError):  # a keeper that is gone is noticed when it is listened to
             self._line.send(json.dumps(what).encode())
 
 
-def adopt() -> None:
-    """From now on the processes of a filler whose keeper was killed become ours."""
+def adopt(table: ProcessTable) -> set[int]:
+    """From now on the processes of a filler whose keeper was killed become ours; the children that we have before."""
     processes.adopt_orphans()
+    return {row.pid for row in table.everybody() if row.parent == os.getpid()}

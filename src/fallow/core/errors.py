@@ -6,12 +6,17 @@ FallowError            125  fallow itself failed
 ├── NoDriver            69  no driver, or no GPU, and not simulated
 ├── NotEnoughGpus       75  not enough GPUs now, or the wait ran out
 ├── NotPermitted        77  the system does not let us
+├── ConfigWrong         78  the config has mistakes
 ├── CannotRun          126  CMD is there and cannot be run
 └── CommandNotFound    127  CMD is not there
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from fallow.core.mistake import Mistake
 
 
 class FallowError(Exception):
@@ -52,6 +57,17 @@ class NotPermitted(FallowError):
     """The system does not let us."""
 
     exit_code = 77
+
+
+class ConfigWrong(FallowError):
+    """The config has mistakes: all that were found, in the order of their lines."""
+
+    exit_code = 78
+
+    def __init__(self, file: str, mistakes: "Sequence[Mistake]") -> None:
+        super().__init__(f"{file} has {'a mistake' if len(mistakes) == 1 else f'{len(mistakes)} mistakes'}")
+        self.file = file
+        self.mistakes = tuple(mistakes)
 
 
 class CannotRun(FallowError):

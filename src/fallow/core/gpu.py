@@ -86,6 +86,8 @@ class Gpu:
     sm_clock_mhz: int | Unknown = NOT_ASKED
     memory_clock_mhz: int | Unknown = NOT_ASKED
     throttled_by: tuple[str, ...] | Unknown = NOT_ASKED
+    performance_state: int | Unknown = NOT_ASKED
+    """0 is the fastest, 15 the slowest."""
     counters: Counters | Unknown = NOT_ASKED
     pcie_rx_bytes_per_s: float | Unknown = NOT_ASKED
     pcie_tx_bytes_per_s: float | Unknown = NOT_ASKED

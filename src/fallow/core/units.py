@@ -1,4 +1,4 @@
-"""What people type: durations, sizes, per cent, lists of GPUs."""
+"""What people type: durations, sizes, per cent, hours of a day."""
 
 import re
 
@@ -15,6 +15,7 @@ _LONGEST_WORD = 18
 _DURATION = r"(?:\d+(?:\.\d+)?(?:ms|s|m|h|d|w))+"
 _DURATION_PART = r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)"
 _NUMBER = r"\d+(?:\.\d+)?"
+_HOURS = r"([01]?\d|2[0-3]):([0-5]\d)\s*-\s*([01]?\d|2[0-4]):([0-5]\d)"
 _SIZE = r"(\d+(?:\.\d+)?)\s*([A-Z]*)"
 
 
@@ -42,6 +43,15 @@ def ratio(text: str) -> float:
     if not re.fullmatch(_NUMBER, word, re.ASCII) or float(word) > 100:
         raise WrongUsage(f"{text!r} is no per cent between 0 and 100; write it as 5 or 5%")
     return float(word) / 100
+
+
+def hours(text: str) -> tuple[int, int]:
+    """The minutes of the day from which and up to which `20:00-07:00` lasts; past midnight if the end is earlier."""
+    match = re.fullmatch(_HOURS, text.strip(), re.ASCII)
+    first, last = (int(match[at]) * 60 + int(match[at + 1]) for at in (1, 3)) if match else (0, 0)
+    if first == last % (24 * 60) or last > 24 * 60:
+        raise WrongUsage(f"{text[:_LONGEST_WORD]!r} are no hours; write them as 20:00-07:00")
+    return first, last
 
 
 def count(text: str) -> int:

@@ -7,7 +7,7 @@ from fallow.actuators.claims import CardFile, gate
 from fallow.actuators.line import promises
 from fallow.core.errors import NotEnoughGpus, WrongUsage
 from fallow.core.gpu import Gpu, Snapshot
-from fallow.core.ports import Links
+from fallow.core.ports import Depth, Links
 from fallow.core.selection import names_by_index, select, visible
 from fallow.core.units import bytes_for_people, duration_for_people, shortened
 from fallow.core.unknown import Unknown
@@ -27,6 +27,13 @@ class Request:
     wanted: Wanted
     gpus: str | None = None
     wait_s: float | None = None
+    suits: Callable[[Gpu], bool] | None = None
+    """A test of one's own, beside what is wanted."""
+
+    @property
+    def depth(self) -> Depth:
+        """How closely to look: whoever brings a test may ask for any reading."""
+        return depth_needed(self.wanted) if self.suits is None else Depth.LOOK
 
 
 @value
@@ -51,6 +58,9 @@ def candidates(snapshot: Snapshot, request: Request, visible_devices: str | None
     if request.wanted.count > len(allowed):
         given = f"CUDA_VISIBLE_DEVICES={visible_devices} leaves {len(allowed)}"
         raise NotEnoughGpus(f"{_gpus(request.wanted.count)} wanted, and {given}", refused)
+    if request.suits is not None:
+        refused |= {gpu.label: "the selector does not take it" for gpu in allowed if not request.suits(gpu)}
+        allowed = tuple(gpu for gpu in allowed if gpu.label not in refused)
     return Candidates(allowed, refused)
 
 
@@ -58,7 +68,7 @@ def pick(world: World, request: Request, tell: Callable[[str], None] = lambda _:
     """Idle GPUs, softly reserved so that others who pick now get others."""
     deadline_s = world.clock.monotonic_s() + (request.wait_s or 0.0)
     while True:
-        snapshot = world.eyes.look(depth_needed(request.wanted))
+        snapshot = world.eyes.look(request.depth)
         tell_of_indices(world, snapshot, tell)
         allowed = candidates(snapshot, request, world.visible_devices)
         links = links_that_matter(world, allowed.gpus, request.wanted)

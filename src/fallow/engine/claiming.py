@@ -11,7 +11,7 @@ from fallow.core.value import replace, value
 from fallow.engine.choosing import Request, candidates, links_that_matter, not_enough, tell_of_indices
 from fallow.engine.making_way import wait_until_clear, without_fillers
 from fallow.engine.world import World
-from fallow.policies.pick import Choice, choose, depth_needed, eligible, refusal
+from fallow.policies.pick import Choice, choose, eligible, refusal
 
 _QUIET_S = 1.0  # how long a missed ring could go unnoticed
 _BUSY_S = 0.25  # how often to look at a card that nobody claims and somebody uses
@@ -45,7 +45,7 @@ class _Launch:
     def _look(self) -> None:
         """Look, and stand in the line of every GPU that could do; new ones may have come."""
         wanted = self.request.wanted
-        self.snapshot = self.world.eyes.look(depth_needed(wanted))
+        self.snapshot = self.world.eyes.look(self.request.depth)
         self.allowed = candidates(self.snapshot, self.request, self.world.visible_devices)
         could = [gpu for gpu in self.allowed.gpus if eligible(gpu, wanted) and gpu.trouble is None]
         self.place.join([gpu.uuid for gpu in could if isinstance(gpu.uuid, str)])
@@ -101,7 +101,7 @@ class _Launch:
     def _still_good(self, gpus: tuple[Gpu, ...], promises: dict[str, Promises]) -> bool:
         """Between the look and the claim somebody may have come who does not use fallow."""
         wanted = self.request.wanted
-        seen = self.world.eyes.look(depth_needed(wanted)).gpus
+        seen = self.world.eyes.look(self.request.depth).gpus
         now = {gpu.uuid: gpu for gpu in without_fillers(self.world, seen, promises)}
         if not wanted.shared:
             self._left_over = _left_over(self.world, gpus)

@@ -67,15 +67,14 @@ class EarnestFillHands:
     """Starts real ones, each with a keeper of its own."""
 
     def __init__(self, world: World) -> None:
-        adopt()
         self._world = world
-        self._keepers: set[int] = set()
+        self._others = adopt(world.proc)
 
     def start(self, spec: FillerSpec, gpus: tuple[Gpu, ...]) -> Filler:
         """Let one in on these GPUs; FallowError if not even its keeper can be started."""
         outputs = _outputs(spec, gpus)
         try:
-            filler = Filler(
+            return Filler(
                 (sys.executable, "-P", "-m", KEEPER),
                 [in_place(word, gpus) for word in spec.command],
                 keeper_environ(self._world),
@@ -85,15 +84,13 @@ class EarnestFillHands:
                 suspends=spec.rules.manner is Yield.SUSPEND,
                 table=self._world.proc,
                 monotonic_s=self._world.clock.monotonic_s,
-                keepers=self._keepers,
+                others=self._others,
             )
         except OSError as error:
             raise FallowError(f"no filler can be started: {error.strerror}") from None
         finally:
             if spec.log is not None:
                 os.close(outputs[0])
-        self._keepers.add(filler.keeper)
-        return filler
 
 
 class RehearsedFiller:

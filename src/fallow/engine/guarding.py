@@ -163,7 +163,8 @@ class Guarding:
 
     def _announce(self, because: str, in_s: float, keys: list[str]) -> None:
         deeds = ", then ".join(in_words(deed) for deed in self._rules.deeds)
-        text = f"{because}: about to {deeds} in {duration_for_people(in_s)}. To prevent it: fallow hold --for 1h"
+        when = f"in {duration_for_people(in_s)}. To prevent it: fallow hold --for 1h" if in_s else "now"
+        text = f"{because}: about to {deeds} {when}"
         self._journal.action("guard", f"announce: {deeds}", because, keys)
         outcome = self._announce_to_terminals(text)
         self._journal.outcome("guard", f"announce: {deeds}", outcome.words, keys)

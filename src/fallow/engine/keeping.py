@@ -28,6 +28,7 @@ from fallow.readers.proc import Proc
 _LINE = 3
 _LARGEST_ORDER = 65536
 _NICE = 19
+_Work = Callable[[Checkpoint, list[int]], None]
 
 
 class Keeper:
@@ -41,6 +42,7 @@ class Keeper:
         self._clock = SystemClock()
         self._table = Proc()
         self._suspension: Suspension | None = None
+        self._wish: tuple[_Work, float, str] | None = None
         self._suspended = False
         self._wake, self._bell = _wake_on_signals()
         orphans = Orphans(self._table, ())
@@ -116,9 +118,12 @@ class Keeper:
         if survivors:
             self._tell(now="survives", why="; ".join(map(str, survivors)))
 
-    def _begin(self, work: Callable[[Checkpoint, list[int]], None], within_s: float, becomes: str) -> None:
+    def _begin(self, work: _Work, within_s: float, becomes: str) -> None:
         checkpoint = self._checkpoint
-        if checkpoint is None or self._suspension is not None:
+        if checkpoint is None:
+            return
+        if self._suspension is not None:  # one after the other; only the last wish counts
+            self._wish = (work, within_s, becomes)
             return
         pids = [row.pid for row in self._tree.living()]
         until_s = self._clock.monotonic_s() + within_s
@@ -137,6 +142,9 @@ class Keeper:
         if failure is None:
             self._suspended = under_way.becomes == "suspended"
             self._tell(now=under_way.becomes, pid=self._tree.root.pid)
+            if self._wish is not None:
+                wish, self._wish = self._wish, None
+                self._begin(*wish)
         else:
             self._suspended = False
             self._tell(now="killed", why=f"it cannot be {under_way.becomes}: {failure}")

@@ -52,6 +52,15 @@ class Result:
     """How many processes of the job live on, unwatched."""
 
 
+@value
+class Tick:
+    """What one look saw, how long the job has idled, and what is done about it now."""
+
+    snapshot: Snapshot
+    idle: idle.State
+    actions: tuple[JobAction, ...] = ()
+
+
 class Supervisor:
     """One job from its start to its end."""
 
@@ -67,8 +76,11 @@ class Supervisor:
         tell: Callable[[str], None],
         *,
         rehearsed: bool = False,
+        each_tick: Callable[[Tick], None] = lambda _: None,
     ) -> None:
+        """`each_tick` is told of every tick that looks for idleness, before anything is done."""
         self._world = world
+        self._each_tick = each_tick
         self._job = job
         self._hands = hands
         self._uuids = tuple(str(gpu.uuid) for gpu in gpus)
@@ -132,9 +144,11 @@ class Supervisor:
         decision = idle.step(self._idle, snapshot.at_s, finding, rules, alone)
         if not decision.actions or self._allowed(decision.actions, snapshot.at_s, finding.verdict(self._subject)):
             self._idle = decision.state
+            self._each_tick(Tick(snapshot, self._idle, decision.actions))
             self._act(decision.actions)
         else:
             self._idle = idle.refused(self._idle, snapshot.at_s)
+            self._each_tick(Tick(snapshot, self._idle))
 
     def _look_for_a_hang(self, snapshot: Snapshot, pids: frozenset[int], alone: str | None) -> None:
         rules = self._rules.stuck

@@ -8,6 +8,7 @@
 
     IDLE      --work for arm_for_s-->                         ARMED
     ARMED     --quiet for idle_for_s-->                       COUNTDOWN  Announce
+    ARMED     --the same, with no time to count down-->       ACTING     Announce, and the first deed
     COUNTDOWN --quiet for countdown_s-->                      ACTING     the first deed
     COUNTDOWN --work, or a blocker-->                         ARMED      CallOff
     ACTING    --a deed is done-->                             ACTING     the next deed
@@ -161,8 +162,12 @@ def _wait_for_quiet(now: State, passed_s: float, against: str | Unknown | None, 
         return Decision(later, f"{now.phase}: quiet for {lasted} of {needed}")
     if now.phase is Phase.ARMED:
         because = f"the GPUs have been quiet for {duration_for_people(later.seconds)}"
-        countdown = replace(later, phase=Phase.COUNTDOWN, seconds=0.0, why=because)
-        return Decision(countdown, because, (Announce(because, rules.countdown_s),))
+        announced = replace(later, phase=Phase.COUNTDOWN, seconds=0.0, why=because)
+        announce = Announce(because, rules.countdown_s)
+        if rules.countdown_s > 0:
+            return Decision(announced, because, (announce,))
+        at_once = _next_deed(replace(announced, phase=Phase.ACTING), because, rules)
+        return replace(at_once, actions=(announce, *at_once.actions))
     return _next_deed(replace(later, phase=Phase.ACTING, seconds=0.0), "the GPUs stayed quiet", rules)
 
 

@@ -241,7 +241,8 @@ def power(ask: Ask, handle: Handle) -> dict[str, Any]:
 
 
 def clocks(ask: Ask, handle: Handle) -> dict[str, Any]:
-    """Clocks, and what holds them down."""
+    """Clocks, what holds them down, and the performance state."""
+    state = ask(pynvml.nvmlDeviceGetPerformanceState, handle)
     reasons = ask(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons, handle)
     if not isinstance(reasons, Unknown):
         reasons = tuple(name for bit, name in _THROTTLED_BY.items() if reasons & bit)
@@ -249,6 +250,7 @@ def clocks(ask: Ask, handle: Handle) -> dict[str, Any]:
         "sm_clock_mhz": ask(pynvml.nvmlDeviceGetClockInfo, handle, pynvml.NVML_CLOCK_SM),
         "memory_clock_mhz": ask(pynvml.nvmlDeviceGetClockInfo, handle, pynvml.NVML_CLOCK_MEM),
         "throttled_by": reasons,
+        "performance_state": Unknown("the driver does not tell") if state == pynvml.NVML_PSTATE_UNKNOWN else state,
     }
 
 

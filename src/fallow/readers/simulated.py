@@ -166,6 +166,7 @@ def _blank(index: int, model: Model) -> Gpu:
         sm_clock_mhz=_NOT_REAL,
         memory_clock_mhz=_NOT_REAL,
         throttled_by=_NOT_REAL,
+        performance_state=_NOT_REAL,
         counters=_NOT_REAL,
         pcie_rx_bytes_per_s=_NOT_REAL,
         pcie_tx_bytes_per_s=_NOT_REAL,

@@ -2,18 +2,14 @@
 
 import argparse
 import os
-import re
 
 from fallow.core.errors import WrongUsage
 from fallow.core.fillers import Yield
-from fallow.core.gpu import Gpu
-from fallow.core.ports import Depth
-from fallow.core.selection import select, visible
-from fallow.core.units import count, duration_for_people, duration_s
-from fallow.core.unknown import Unknown
+from fallow.core.units import count, duration_for_people, duration_s, hours
 from fallow.engine.courtesy import Manners
 from fallow.engine.field import Field
 from fallow.engine.fill_hands import EarnestFillHands, FillerSpec, FillHands, RehearsedFillHands, check_command
+from fallow.engine.fillable import fillable
 from fallow.engine.filling import Filling
 from fallow.engine.journal import Journal
 from fallow.engine.world import World
@@ -72,24 +68,13 @@ def parser(parents: list[argparse.ArgumentParser]) -> Parser:
     return made
 
 
-def hours(text: str) -> tuple[int, int]:
-    """Minutes of the day of `20:00-07:00`."""
-    match = re.fullmatch(r"([01]?\d|2[0-3]):([0-5]\d)-([01]?\d|2[0-4]):([0-5]\d)", text.strip(), re.ASCII)
-    if match is None:
-        raise WrongUsage(f"{text!r} are no hours; write them as 20:00-07:00")
-    first, last = (int(match[at]) * 60 + int(match[at + 1]) for at in (1, 3))
-    if first == last or last > 24 * 60:
-        raise WrongUsage(f"{text!r} are no hours; write them as 20:00-07:00")
-    return first, last
-
-
 def run(args: argparse.Namespace, world: World, voice: Voice) -> int:
     """Fill until somebody ends it."""
     if not args.command:
         raise WrongUsage("fill needs a command; write it behind --, as in: fallow fill -- CMD ...")
     spec = _spec(args)
     check_command(spec, world.environ)
-    gpus = _gpus(world, args.gpus, voice)
+    gpus = fillable(world, args.gpus, voice.note)
     hands: FillHands = RehearsedFillHands() if args.rehearse else EarnestFillHands(world)
     journal = Journal(world.state_folder, world.clock.wall_s, voice.note)
     places = [gpus] if spec.together else [(gpu,) for gpu in gpus]
@@ -102,8 +87,6 @@ def run(args: argparse.Namespace, world: World, voice: Voice) -> int:
         try:
             filling.run()
         finally:
-            filling.end()
-            filling.close()
             journal.close()
     return 0
 
@@ -122,17 +105,3 @@ def _spec(args: argparse.Namespace) -> FillerSpec:
         log=None if args.log is None else os.path.abspath(args.log),
         cwd=args.cwd,
     )
-
-
-def _gpus(world: World, listed: str | None, voice: Voice) -> tuple[Gpu, ...]:
-    snapshot = world.eyes.look(Depth.LOOK)  # with the number of each device node
-    seen = {gpu.label for gpu in visible(world.visible_devices, snapshot.gpus)}
-    named = snapshot.gpus if listed is None else select(listed, snapshot.gpus)
-    gpus = tuple(gpu for gpu in named if gpu.label in seen)
-    for gpu in gpus:
-        if isinstance(gpu.uuid, Unknown):
-            voice.note(f"GPU {gpu.label} is left out: its UUID is {gpu.uuid}")
-    known = tuple(gpu for gpu in gpus if isinstance(gpu.uuid, str))
-    if not known:
-        raise WrongUsage("no GPU is left to fill" if named else "this machine shows no GPU")
-    return known

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from itertools import pairwise
 
-from fallow.core.errors import FallowError, NotEnoughGpus, WrongUsage
+from fallow.core.errors import ConfigWrong, FallowError, NotEnoughGpus, WrongUsage
 from fallow.engine.clock import SystemClock
 from fallow.engine.world import World
 from fallow.faces.cli.options import SIMULATE_DEFAULT, Parser, common
@@ -22,15 +22,17 @@ VERBS = {
     "burn": "a built-in load: hold memory, keep GPUs warm, or test them hard and check their sums",
     "fill": "run a command on idle GPUs; give them back at the first sign of anybody",
     "hold": "leave this alone until then",
+    "check": "a config, with every mistake in it at once",
     "report": "the hours that each GPU was free, busy, fallow or stuck, and what the idle ones cost",
     "why": "the evidence for the last verdict on a GPU or a process",
+    "compat": "the command line of an older tool: gpuselect, gpu_mon, gpu_sentinel and others",
 }
 _EXAMPLES = """\
   fallow status
   fallow run -- python train.py
   fallow pick --help"""
-_TAKE_COMMAND = ("run", "fill")
-_WITHOUT_RESULT = ("run", "guard", "fill")  # what they print is not theirs
+_TAKE_COMMAND = ("run", "fill", "compat")
+_WITHOUT_RESULT = ("run", "guard", "fill", "compat")  # what they print is not theirs
 _KILLED_BY = 128
 _SIGPIPE = 13
 _CANNOT_PRINT = (errno.EBADF, errno.ENOSPC, errno.EIO, errno.EFBIG)
@@ -46,6 +48,9 @@ def main(argv: Sequence[str]) -> int:
         if isinstance(error, NotEnoughGpus):
             for label, why in error.refused.items():
                 voice.note(f"GPU {label}: {why}")
+        if isinstance(error, ConfigWrong):
+            for mistake in error.mistakes:
+                voice.note(mistake.in_file(error.file))
         return error.exit_code
     except BrokenPipeError:
         # Whoever read our output has left; let the interpreter's last flush go nowhere.
@@ -101,16 +106,25 @@ def _main(argv: list[str], voice: Voice) -> int:
 def _split(argv: list[str]) -> tuple[list[str], str | None, list[str], list[str] | None]:
     """Options before the verb, the verb, its own words, and the command behind `--`."""
     command = None
-    if "--" in argv:
+    at = _next_word(argv, 0)
+    if argv[at : at + 1] == ["compat"]:
+        at = _next_word(argv, at + 1) + 1  # behind the tool's name all is the tool's
+        argv, command = argv[:at], argv[at:]
+    elif "--" in argv:
         at = argv.index("--")
         argv, command = argv[:at], argv[at + 1 :]
     # A bare --simulate must not swallow the word behind it.
     words = [f"--simulate={SIMULATE_DEFAULT}" if word == "--simulate" else word for word in argv]
-    at = 0
-    while at < len(words) and words[at].startswith("-"):
-        at += 2 if words[at] == "--log-format" else 1
+    at = _next_word(words, 0)
     verb = words[at] if at < len(words) else None
     return words[:at], verb, words[at + 1 :], command
+
+
+def _next_word(words: list[str], at: int) -> int:
+    """Where the options end that begin there."""
+    while at < len(words) and words[at].startswith("-") and words[at] != "--":
+        at += 2 if words[at] == "--log-format" else 1
+    return at
 
 
 def _without_verb(options: list[str], shared: argparse.ArgumentParser) -> int:

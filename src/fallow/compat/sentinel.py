@@ -1,0 +1,156 @@
+"""`gpu_sentinel`: arm on work, act when it has ended. The policy and the loop are those of `fallow guard`."""
+
+import argparse
+import functools
+import math
+import os
+from collections.abc import Callable, Sequence
+from enum import Enum
+
+from fallow.core.actions import Deed, EndGuard, PowerOff, Reboot
+from fallow.core.errors import WrongUsage
+from fallow.core.job import stretch_load
+from fallow.core.outcome import Outcome
+from fallow.core.ports import Depth
+from fallow.core.unknown import Unknown
+from fallow.engine.deeds import check_rights, hands
+from fallow.engine.guarding import Guarding
+from fallow.engine.journal import Journal
+from fallow.engine.world import World
+from fallow.policies import guard
+
+_TICK_S = 1.0
+_MISSED_LOOKS = 3
+_DEEDS: dict[str, Deed] = {"end_process": EndGuard(), "shutdown": PowerOff(), "reboot": Reboot()}
+
+
+class SentinelState(Enum):
+    """SAFE until enough work was seen, then ARMED. The old tool's document calls the first IDLE."""
+
+    SAFE = 0
+    ARMED = 1
+    IDLE = SAFE
+
+
+class Sentinel:
+    """Watches a stream of values: arms after so many above a threshold, acts once after so many below another.
+
+    It counts ticks, whatever time passes between them. A value that is not a number is neither.
+    """
+
+    def __init__(
+        self,
+        arm_duration: int,
+        arm_threshold: float,
+        kill_duration: int,
+        kill_threshold: float,
+        kill_fn: Callable[[], object],
+    ) -> None:
+        self.arm_duration = arm_duration
+        self.arm_threshold = arm_threshold
+        self.kill_duration = kill_duration
+        self.kill_threshold = kill_threshold
+        self.kill_fn = kill_fn
+        self._now = guard.State(at_s=0.0)
+
+    @property
+    def state(self) -> SentinelState:
+        """Whether enough work was seen."""
+        return SentinelState.SAFE if self._now.phase is guard.Phase.IDLE else SentinelState.ARMED
+
+    def tick(self, current_value: float) -> None:
+        """The next value; calls `kill_fn` if it completes the quiet, and never again after that."""
+        rules = _rules(EndGuard(), self.arm_threshold, self.arm_duration, self.kill_threshold, self.kill_duration)
+        at_s = (self._now.at_s or 0.0) + _TICK_S
+        load = 0.0 if math.isnan(current_value) else current_value
+        against = () if current_value < self.kill_threshold else (f"{current_value} is not below the threshold",)
+        decision = guard.step(self._now, at_s, {"value": load}, against, rules)
+        self._now = decision.state
+        if self._now.under_way:
+            self._now = guard.came_of(self._now, Outcome(True, "kill_fn was called"), rules).state
+            self.kill_fn()
+
+
+def get_gpu_usage(device_ids: Sequence[int] | None = None) -> float:
+    """The mean usage of these GPUs, or of all, since it was last asked for: 0..1, and NaN if one is not known.
+
+    GPUs that the machine does not have are left out.
+    """
+    gpus = _world(os.getpid()).eyes.look(Depth.WATCH).gpus
+    loads = [stretch_load(gpu) for gpu in gpus if not device_ids or gpu.index in device_ids]
+    known = [load for load in loads if not isinstance(load, Unknown)]
+    return sum(known) / len(known) if known and len(known) == len(loads) else math.nan
+
+
+@functools.cache
+def _world(pid: int) -> World:  # noqa: ARG001  the threads of the eyes do not live on in a process that was forked
+    """Kept, so that what ran between two calls is seen."""
+    return World(os.environ)
+
+
+def main(words: Sequence[str], world: World, tell: Callable[[str], None]) -> int:
+    """Guard until it has acted."""
+    args = _options(words)
+    deed = _DEEDS[args.kill_action]
+    rules = _rules(deed, args.arm_threshold, args.arm_duration, args.kill_threshold, args.kill_duration)
+    own = hands(world, rehearse=False)
+    check_rights((deed,), own.power, rehearse=False, tell=tell)
+    gpus = _those_that_are_there(args.gpu_devices, world, tell)
+    journal = Journal(world.state_folder, world.clock.wall_s, tell)
+    guarding = Guarding(world, rules, own, journal, tell, gpus=gpus)
+    tell(
+        f"{args.kill_action} once the mean usage of {'all GPUs' if gpus is None else f'GPU {gpus}'} was above "
+        f"{args.arm_threshold:.0%} for {args.arm_duration} s and then below {args.kill_threshold:.0%} for "
+        f"{args.kill_duration} s"
+    )
+    try:
+        guarding.run(_TICK_S)
+    finally:
+        journal.close()
+    return 0
+
+
+def _rules(deed: Deed, arm_above: float, arm_for_s: float, idle_below: float, idle_for_s: float) -> guard.GuardRules:
+    """A guard of the mean, without a countdown."""
+    return guard.GuardRules(
+        deeds=(deed,),
+        arm_above=arm_above,
+        arm_for_s=arm_for_s,
+        idle_below=idle_below,
+        idle_for_s=idle_for_s,
+        across=guard.Across.MEAN,
+        countdown_s=0.0,
+        longest_gap_s=_TICK_S * _MISSED_LOOKS,
+    )
+
+
+def _those_that_are_there(named: Sequence[int] | None, world: World, tell: Callable[[str], None]) -> str | None:
+    if not named:
+        return None
+    there = {gpu.index for gpu in world.eyes.look(Depth.GLANCE).gpus}
+    missing = [str(index) for index in named if index not in there]
+    if len(missing) == len(named):
+        raise WrongUsage(f"there is no GPU {', '.join(missing)} here")
+    if missing:
+        tell(f"there is no GPU {', '.join(missing)} here; the others are averaged")
+    return ",".join(str(index) for index in named if index in there)
+
+
+def _options(words: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        "gpu_sentinel",
+        description="Wait for the GPUs to work, then for their work to end, then act at once.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    add = parser.add_argument
+    add("--arm_duration", type=int, default=30, help="seconds of work that arm it")
+    add("--arm_threshold", type=float, default=0.8, help="mean usage above this is work, 0..1")
+    add("--kill_duration", type=int, default=30, help="seconds without work after which it acts")
+    add("--kill_threshold", type=float, default=0.7, help="mean usage below this is none, 0..1")
+    add("--kill_action", choices=list(_DEEDS), default="end_process", help="what it does then")
+    add("--gpu_devices", type=int, nargs="*", metavar="N", help="the GPUs to average (empty: all)")
+    args = parser.parse_args(words)
+    for name in ("arm_threshold", "kill_threshold"):
+        if not 0 <= getattr(args, name) <= 1:
+            parser.error(f"--{name} is a fraction, 0..1")
+    return args

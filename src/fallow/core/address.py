@@ -1,0 +1,43 @@
+"""Where the page listens: an address of this machine and a port."""
+
+from ipaddress import ip_address
+
+from fallow.core.errors import WrongUsage
+from fallow.core.units import is_number
+from fallow.core.value import value
+
+_HOW = "write it as 127.0.0.1:8990, [::1]:8990 or localhost:8990"
+_HIGHEST_PORT = 65535
+
+
+@value
+class Address:
+    """A host, which is an IP address or `localhost`, and a port; 0 is any port that is free."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can reach it."""
+        return self.host == "localhost" or ip_address(self.host).is_loopback
+
+
+def address(text: str) -> Address:
+    """The address of `127.0.0.1:8990`."""
+    host, colon, port = text.strip().rpartition(":")
+    if not colon or not is_number(port) or int(port) > _HIGHEST_PORT:
+        raise WrongUsage(f"{text[:60]!r} has no port; {_HOW}")
+    bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+    if bare == "localhost":
+        return Address(bare, int(port))
+    try:
+        found = ip_address(bare)
+    except ValueError:
+        raise WrongUsage(f"{text[:60]!r} is no address of this machine; {_HOW}") from None
+    if (found.version == 6) != host.startswith("["):
+        raise WrongUsage(f"{text[:60]!r} is ambiguous; {_HOW}")
+    return Address(str(found), int(port))

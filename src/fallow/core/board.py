@@ -1,0 +1,73 @@
+"""What the daemon shows to whoever asks: one frozen value, made anew at every tick."""
+
+from collections.abc import Mapping
+
+from fallow.core.holds import Hold
+from fallow.core.seen import Sight
+from fallow.core.value import value
+
+
+@value
+class FillerView:
+    """One filler's place."""
+
+    name: str
+    gpus: tuple[str, ...]
+    """Labels, as people call them."""
+    uuids: tuple[str, ...]
+    phase: str
+    """quiet, filled, yielding or backoff."""
+    because: str
+    for_s: float
+    """Seconds in this phase."""
+    pid: int | None
+    yields: int
+    last_yield_s: float | None
+
+
+@value
+class GuardView:
+    """One guard."""
+
+    name: str
+    phase: str
+    because: str
+
+
+@value
+class Histogram:
+    """Seconds, counted up to each bound; the bounds grow, and each count has those before it in it."""
+
+    bounds_s: tuple[float, ...]
+    counts: tuple[int, ...]
+    total: int
+    sum_s: float
+
+
+@value
+class Counts:
+    """What has been counted since the daemon began."""
+
+    activity_s: Mapping[tuple[str, str, str], float]
+    """Witnessed seconds by UUID, activity and user."""
+    yields: Mapping[str, Histogram]
+    """How long yields took, by filler."""
+    actions: Mapping[tuple[str, str], int]
+    """Deeds by their kind and what came of them: done, failed, refused, rehearsed."""
+    unknowns: Mapping[tuple[str, str], int]
+    """Ticks at which a reading was not known, by its name and why."""
+
+
+@value
+class Board:
+    """The machine as the daemon sees it now."""
+
+    sight: Sight
+    fillers: tuple[FillerView, ...]
+    guards: tuple[GuardView, ...]
+    holds: tuple[Hold, ...]
+    counts: Counts
+    started_wall_s: float
+    config: str | None
+    """The config that is in force."""
+    rehearsed: bool

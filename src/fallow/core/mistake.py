@@ -1,0 +1,20 @@
+"""One mistake in a file that a person wrote: where it is, what is wrong, what would be right."""
+
+from fallow.core.value import value
+
+
+@value
+class Mistake:
+    """`where` is a path such as `filler[2].idle_for`, counted from 1; lines and columns count from 1 too."""
+
+    sentence: str
+    where: str = ""
+    line: int | None = None
+    column: int | None = None
+    suggestion: str = ""
+
+    def in_file(self, file: str) -> str:
+        """`FILE:LINE: path: sentence (suggestion)`, as compilers write it and editors read it."""
+        place = file if self.line is None else f"{file}:{self.line}"
+        words = [place, self.where, self.sentence] if self.where else [place, self.sentence]
+        return ": ".join(words) + (f" ({self.suggestion})" if self.suggestion else "")

@@ -1,0 +1,15 @@
+"""The config: one TOML file, checked as a whole before anything of it is used.
+
+places      where it is, and reading it       trust       whether root may believe it
+syntax      TOML, and where it is none        positions   where each key stands
+notations   how values are written            kinds       the types of the keys
+model       the sections, with                fillers, rules
+complaints  pydantic's findings in sentences  crosschecks keys that contradict each other
+loading     all of it together                schema      the same for editors
+"""
+
+from fallow.engine.config.loading import load, understand
+from fallow.engine.config.model import Config
+from fallow.engine.config.places import find, searched
+
+__all__ = ["Config", "find", "load", "searched", "understand"]

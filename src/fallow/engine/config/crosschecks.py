@@ -1,0 +1,77 @@
+"""Mistakes that no single value shows: keys that contradict each other."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from fallow.core.actions import PowerOff, Reboot
+from fallow.engine.config.complaints import Fault
+from fallow.engine.config.fillers import Filler
+from fallow.engine.config.gpu_lists import may_share
+from fallow.engine.config.model import Config, Page
+from fallow.engine.config.positions import Path
+from fallow.engine.config.rules import Guard, Idle
+
+Numbers = Mapping[str, Sequence[int]]
+"""For each section that may be there several times: the place in the file of each one that could be read."""
+
+
+def contradictions(config: Config, numbers: Numbers) -> Iterator[Fault]:
+    """All of them, each with the path of the key that is to be changed."""
+    fillers = list(zip(numbers["filler"], config.filler, strict=True))
+    rules = list(zip(numbers["idle"], config.idle, strict=True))
+    guards = list(zip(numbers["guard"], config.guard, strict=True))
+    yield from _same_names("filler", fillers)
+    yield from _same_names("idle", rules)
+    yield from _same_names("guard", guards)
+    yield from _same_cards([(number, filler) for number, filler in fillers if filler.enabled])
+    for number, rule in rules:
+        yield from _idle_rule(("idle", number), rule)
+    for number, guard in guards:
+        yield from _guard(("guard", number), guard)
+    yield from _page(config.page)
+
+
+def _same_names(section: str, named: Iterable[tuple[int, Filler | Idle | Guard]]) -> Iterator[Fault]:
+    first: dict[str, int] = {}
+    for number, one in named:
+        before = first.setdefault(one.name, number)
+        if before != number:
+            sentence = f"{section}[{before + 1}] is called {one.name!r} too"
+            yield Fault((section, number, "name"), sentence, "give each a name of its own")
+
+
+def _same_cards(fillers: Sequence[tuple[int, Filler]]) -> Iterator[Fault]:
+    """One that waits for all its cards at once never gets them from another that may take each of them first."""
+    for place, (number, later) in enumerate(fillers):
+        for _, earlier in fillers[:place]:
+            together = later.together or earlier.together
+            if together and later.priority == earlier.priority and may_share(later.gpus, earlier.gpus):
+                yield Fault(
+                    ("filler", number, "priority"),
+                    f"{earlier.name!r} has the same priority and shares cards with it, and one of them needs all"
+                    " of its cards together",
+                    "give one a higher priority, or each its own gpus",
+                )
+
+
+def _idle_rule(path: Path, rule: Idle) -> Iterator[Fault]:
+    if rule.idle_for is None and rule.stuck_for is None:
+        yield Fault(path, "it looks for nothing", 'add idle_for = "2h", or stuck_for = "1h", or both')
+    times = [time_s for time_s in (rule.idle_for, rule.stuck_for) if time_s is not None]
+    if rule.warn_before is not None and times and rule.warn_before >= min(times):
+        sentence = "the warning would come before there is anything to warn of"
+        yield Fault((*path, "warn_before"), sentence, "make it shorter than idle_for and stuck_for")
+
+
+def _guard(path: Path, guard: Guard) -> Iterator[Fault]:
+    if guard.idle_below > guard.arm_above:
+        sentence = "what arms the guard would also be quiet to it"
+        yield Fault((*path, "idle_below"), sentence, f"at most arm_above, which is {guard.arm_above * 100:g}")
+    for place, deed in enumerate(guard.action[:-1]):
+        if isinstance(deed, PowerOff | Reboot):
+            yield Fault((*path, "action", place), "nothing can follow when the machine is down", "put it last")
+
+
+def _page(page: Page) -> Iterator[Fault]:
+    if page.enabled and page.token_file is None and not page.listen.is_loopback:
+        sentence = f"{page.listen} can be reached from other machines, and there is no token_file"
+        yield Fault(("page", "listen"), sentence, 'add token_file = "/etc/fallow/token", or listen on 127.0.0.1:8990')

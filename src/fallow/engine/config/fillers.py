@@ -1,0 +1,115 @@
+"""`[[filler]]` and `[terminals]`: work that yields, and the people it yields to, in the words of `fallow fill`."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from fallow.core.fillers import Yield
+from fallow.engine.config.kinds import (
+    FROZEN,
+    Between,
+    Celsius,
+    Command,
+    Duration,
+    Flag,
+    Gpus,
+    Name,
+    Place,
+    Priority,
+    Setting,
+    Several,
+    SomeTime,
+    Text,
+    Variable,
+)
+from fallow.engine.config.section import Section, by_default
+
+if TYPE_CHECKING:
+    from fallow.engine.fill_hands import FillerSpec
+
+Users = Literal["yield", "ignore"]
+
+
+class Terminals(Section):
+    """What people at terminals mean to fillers, unless a filler says otherwise."""
+
+    users: Users = by_default("yield")
+    """Whether fillers yield to people at terminals, or ignore them."""
+    user_idle: Duration = by_default("5m")
+    """Somebody who has touched nothing for so long counts as away."""
+    ignore_user: Several[Text] = by_default(())
+    """Users whose terminals never count."""
+
+
+class Filler(Section):
+    """A command that runs on cards nobody uses, and gives them back at the first sign of anyone."""
+
+    name: Name
+    """What it is called on every face; no two fillers have the same."""
+    command: Command
+    """A list of words, or a line that is split into words; no shell runs it. `{gpu}` and `{uuid}` are replaced."""
+    enabled: Flag = by_default(True)
+    """Whether it runs at all."""
+    priority: Priority = by_default(0)
+    """The higher one gets the card; of equal ones the first in the file. From -100 to 100."""
+    gpus: Gpus = by_default("all")
+    """The cards it may have."""
+    together: Flag = by_default(False)
+    """One process over all its cards, once all of them are idle; without it one process on each."""
+    idle_for: Duration = by_default("30s")
+    """For how long nobody must have held or used a card before it is let in."""
+    yields: Yield = by_default("term", alias="yield")
+    """How it gives a card back: asked and then killed, killed at once, or suspended with its memory saved."""
+    grace: Duration = by_default("2s")
+    """Time between asking and SIGKILL."""
+    suspend_within: SomeTime = by_default("5s")
+    """How long suspending may take; a filler that needs longer is killed."""
+    eager: Flag = by_default(False)
+    """Yield to whoever opens the card's device, before it is known to be more than a look."""
+    ignore: Several[Text] = by_default(())
+    """Names of programs that never make it yield; monitors are known already."""
+    users: Users | None = by_default(None)
+    """As in `[terminals]`, for this filler alone."""
+    user_idle: Duration | None = by_default(None)
+    """As in `[terminals]`, for this filler alone."""
+    ignore_user: Several[Text] = by_default(())
+    """More users whose terminals never count."""
+    between: Between | None = by_default(None)
+    """Only in these hours, by the machine's clock; past midnight too."""
+    max_temp: Celsius | None = by_default(None)
+    """Not on a card that is hotter, in degrees Celsius, from 30 to 120."""
+    log: Place | None = by_default(None)
+    """The file that its output is appended to. `{gpu}` and `{uuid}` are replaced."""
+    cwd: Place | None = by_default(None)
+    """The folder that it runs in."""
+    env: Annotated[Mapping[Variable, Setting], FROZEN] = by_default({})
+    """Variables of its environment, beside those of fallow."""
+
+    def people(self, terminals: Terminals) -> Terminals:
+        """What people at terminals mean to this filler: its own words before those for all."""
+        return terminals.model_copy(
+            update={
+                "users": terminals.users if self.users is None else self.users,
+                "user_idle": terminals.user_idle if self.user_idle is None else self.user_idle,
+                "ignore_user": (*terminals.ignore_user, *self.ignore_user),
+            }
+        )
+
+    def spec(self, terminals: Terminals, longest_gap_s: float) -> "FillerSpec":
+        """The same as those who run fillers know it."""
+        from fallow.engine.courtesy import Manners
+        from fallow.engine.fill_hands import FillerSpec
+        from fallow.policies.fill import FillRules
+
+        people = self.people(terminals)
+        return FillerSpec(
+            self.command,
+            FillRules(self.idle_for, self.yields, self.grace, self.suspend_within, longest_gap_s),
+            Manners(people.users == "yield", people.user_idle, people.ignore_user, self.between),
+            name=self.name,
+            together=self.together,
+            eager=self.eager,
+            ignore=self.ignore,
+            max_temp_c=self.max_temp,
+            log=self.log,
+            cwd=self.cwd,
+        )

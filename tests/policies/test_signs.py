@@ -1,0 +1,88 @@
+"""Signs of anybody: each alone is enough, the filler's own are none, and what is not known is no sign."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fallow.core.gpu import Holder, Recent
+from fallow.core.promise import Claim, Promises
+from fallow.core.unknown import Unknown
+from fallow.core.value import replace
+from fallow.policies.signs import Scene, in_hours, sign
+from tests.core.gpus import NOT_SUPPORTED, held, idle
+
+
+def test_on_an_empty_card_there_is_nobody() -> None:
+    assert sign(Scene(idle())) is None
+
+
+@pytest.mark.parametrize(
+    ("scene", "words"),
+    [
+        (Scene(held(pid=7)), "pid 7 is on GPU 0"),
+        (Scene(idle(), opened_by="pid 7 has opened /dev/nvidia0"), "pid 7 has opened /dev/nvidia0"),
+        (Scene(idle(), promised=Promises(claim=Claim(False, 9, "ada"))), "GPU 0 is claimed by ada (pid 9)"),
+        (Scene(idle(), promised=Promises(reserved=True)), "somebody picked GPU 0 moments ago"),
+        (Scene(idle(), promised=Promises(filler=Claim(False, None, "bob"))), "another filler is on GPU 0"),
+        (Scene(idle(), hold="ada holds all (hold 1)"), "ada holds all"),
+        (Scene(idle(temperature_c=81), max_temp_c=80, filled=True), "GPU 0 is at 81 °C"),
+        (Scene(idle(recent=Recent(1.0, 0.1, 0.4))), "something ran on GPU 0"),
+        (Scene(idle(utilization=0.2)), "20% utilization by nobody visible"),
+    ],
+)
+def test_each_sign_alone_is_enough(scene: Scene, words: str) -> None:
+    found = sign(scene)
+    assert isinstance(found, str)
+    assert words in found
+
+
+@pytest.mark.parametrize(
+    "scene",
+    [
+        Scene(idle(trouble="lost")),
+        Scene(idle(holders=NOT_SUPPORTED)),
+        Scene(idle(memory=NOT_SUPPORTED)),
+        Scene(idle(utilization=NOT_SUPPORTED)),
+        Scene(idle(temperature_c=NOT_SUPPORTED), max_temp_c=80),
+    ],
+)
+def test_what_is_not_known_is_neither_a_sign_nor_quiet(scene: Scene) -> None:
+    assert isinstance(sign(scene), Unknown)
+
+
+def test_the_fillers_own_processes_are_nobody() -> None:
+    card = held(pid=7, utilization=1.0, recent=Recent(1.0, 1.0, 1.0))
+    assert sign(Scene(card, frozenset({7}), filled=True)) is None
+
+
+def test_a_stranger_beside_the_filler_is_found_by_name() -> None:
+    stranger = Holder(8, 2**30, user="ada", command="python train.py")
+    card = held(pid=7)
+    assert isinstance(card.holders, tuple)
+    found = sign(Scene(replace(card, holders=(*card.holders, stranger)), frozenset({7}), filled=True))
+    assert found == "pid 8 of ada (python train.py) is on GPU 0"
+
+
+def test_a_program_that_is_to_be_ignored_may_hold_and_work() -> None:
+    assert sign(Scene(held(pid=7, utilization=0.3), frozenset({7}))) is None
+
+
+def test_a_card_that_got_too_warm_must_cool_down_before_it_is_filled_again() -> None:
+    def too_warm(degrees: int, *, filled: bool) -> bool:
+        return sign(Scene(idle(temperature_c=degrees), max_temp_c=80, filled=filled)) is not None
+
+    assert [too_warm(degrees, filled=True) for degrees in (75, 80, 81)] == [False, False, True]
+    assert [too_warm(degrees, filled=False) for degrees in (75, 76, 80)] == [False, True, True]
+
+
+@given(st.integers(0, 1439), st.integers(0, 1439), st.integers(0, 1439))
+def test_each_minute_is_either_between_two_hours_or_between_them_the_other_way(minute: int, a: int, b: int) -> None:
+    if a != b:
+        assert in_hours(minute, a, b) != in_hours(minute, b, a)
+
+
+def test_a_sure_sign_is_told_before_anything_else_is_asked() -> None:
+    everything: dict[str, Any] = {"hold": "a hold", "promised": Promises(reserved=True), "max_temp_c": 10}
+    assert sign(Scene(held(pid=7), **everything)) == "pid 7 is on GPU 0"
