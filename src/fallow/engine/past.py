@@ -2,7 +2,7 @@
 
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any
@@ -90,39 +90,37 @@ class Past:
 
         What is too old to be kept in order is laid out one after the other inside its quarter of an hour.
         """
-        strip: list[Interval] = []
-        with self._one_moment():
-            for begin_ms, end_ms, activity, crew in self._laid_out(uuid, since_ms, until_ms):
-                ms, parties = end_ms - begin_ms, self._parties(crew)
-                _join(strip, Interval(uuid, begin_ms, end_ms, ms, Activity(activity), parties))
-        return strip
-
-    def colours(self, uuid: str, since_ms: int, until_ms: int) -> list[tuple[int, int, Activity]]:
-        """The same for a picture, without whose it was: from when, until when, and what."""
-        joined: list[list[Any]] = []
-        with self._one_moment():
-            for begin_ms, end_ms, activity, _ in self._laid_out(uuid, since_ms, until_ms):
-                if joined and joined[-1][1] == begin_ms and joined[-1][2] == activity:
-                    joined[-1][1] = end_ms
-                else:
-                    joined.append([begin_ms, end_ms, activity])
-        words = {activity.value: activity for activity in Activity}
-        return [(begin_ms, end_ms, words[activity]) for begin_ms, end_ms, activity in joined]
-
-    def _laid_out(self, uuid: str, since_ms: int, until_ms: int) -> Iterator[tuple[int, int, str, int]]:
         question = (
             f"SELECT begin, witnessed, activity, crew FROM interval WHERE {_REACHING_IN} "  # noqa: S608  the same
             "ORDER BY begin, turn"
         )
-        card = self._numbers().get(uuid)
-        laid_ms = 0
-        for begin, witnessed, activity, crew in self._ask(
-            question, (card, since_ms // QUARTER_MS * QUARTER_MS, until_ms, since_ms)
-        ):
-            begin_ms = max(begin, laid_ms)
-            laid_ms = begin_ms + witnessed
-            if laid_ms > since_ms and begin_ms < until_ms and witnessed:
-                yield max(begin_ms, since_ms), min(laid_ms, until_ms), activity, crew
+        strip: list[Interval] = []
+        with self._one_moment():
+            rows = self._ask(question, self._reach(uuid, since_ms, until_ms))
+            for begin_ms, end_ms, activity, crew in _laid_out(rows, since_ms, until_ms):
+                ms, parties = end_ms - begin_ms, self._parties(crew)
+                _join(strip, Interval(uuid, begin_ms, end_ms, ms, Activity(activity), parties))
+        return strip
+
+    def colours(self, uuid: str, since_ms: int, until_ms: int, finest_ms: int) -> list[tuple[int, int, Activity]]:
+        """The same for a picture: from when, until when, what; what is shorter than the finest is put together."""
+        question = (
+            f"SELECT min(begin), sum(witnessed), activity, 0 FROM interval WHERE {_REACHING_IN} "  # noqa: S608  the same
+            "GROUP BY span >= ?, iif(span >= ?, begin, begin / ?), activity ORDER BY 1"
+        )
+        with self._one_moment():
+            rows = self._ask(question, (*self._reach(uuid, since_ms, until_ms), *[max(1, finest_ms)] * 3))
+        joined: list[tuple[int, int, Activity]] = []
+        for begin_ms, end_ms, word, _ in _laid_out(rows, since_ms, until_ms):
+            activity = Activity(word)
+            if joined and joined[-1][1:] == (begin_ms, activity):
+                joined[-1] = (joined[-1][0], end_ms, activity)
+            else:
+                joined.append((begin_ms, end_ms, activity))
+        return joined
+
+    def _reach(self, uuid: str, since_ms: int, until_ms: int) -> tuple[object, ...]:
+        return self._numbers().get(uuid), since_ms // QUARTER_MS * QUARTER_MS, until_ms, since_ms
 
     def samples(self, uuid: str, since_s: float, until_s: float) -> list[Sample]:
         """The readings of one GPU, in order; the older, the coarser."""
@@ -199,6 +197,16 @@ def open_read_only(path: str) -> sqlite3.Connection:
     return sqlite3.connect(
         f"file:{quoted}?{how}", uri=True, timeout=_BUSY_S, isolation_level=None, check_same_thread=False
     )
+
+
+def _laid_out(rows: Iterable[tuple[Any, ...]], since_ms: int, until_ms: int) -> Iterator[tuple[int, int, str, int]]:
+    """Each where it began, or behind the one before; as far as it lies inside the span."""
+    laid_ms = 0
+    for begin, witnessed, activity, crew in rows:
+        begin_ms = max(begin, laid_ms)
+        laid_ms = begin_ms + witnessed
+        if laid_ms > since_ms and begin_ms < until_ms and witnessed:
+            yield max(begin_ms, since_ms), min(laid_ms, until_ms), activity, crew
 
 
 def _join(strip: list[Interval], following: Interval) -> None:

@@ -12,6 +12,7 @@ from fallow.core.money import Prices
 from fallow.policies.cost import Bill, By, bill
 
 _DAY_MS = 86_400_000
+_FINEST = 1000
 
 
 class Witnessed(Protocol):
@@ -67,7 +68,9 @@ class Report:
         return max(self._since_ms, self._until_ms - _DAY_MS), self._until_ms
 
     def strips(self) -> list[tuple[Card, list[tuple[int, int, Activity]]]]:
-        """What each GPU did over that last day: from when, until when, and what."""
+        """What each GPU did over that last day: from when, until when, and what; no finer than a screen can show."""
         if self._past is None:
             return []
-        return [(card, self._past.colours(uuid, *self.last_day_ms)) for uuid, card in self.cards.items()]
+        begin_ms, end_ms = self.last_day_ms
+        finest_ms = (end_ms - begin_ms) // _FINEST
+        return [(card, self._past.colours(uuid, begin_ms, end_ms, finest_ms)) for uuid, card in self.cards.items()]
