@@ -115,6 +115,8 @@ class Patrol:
     def _report(self, case: Case, decided: Decided) -> None:
         """What a rule that only reports says, and what every rule says of a hang."""
         verdict = decided.verdict
+        if verdict is None:
+            return
         if decided.lane is Lane.STUCK:
             hangs = verdict.finding == "stuck"
             if hangs and not case.hang_told:
@@ -135,7 +137,9 @@ class Patrol:
 
     def _record(self, case: Case, decided: Decided) -> None:
         """The readings behind a deed. What a job does once it was asked may be its way of saving its work."""
-        if decided.actions and not any(isinstance(action, Insist) for action in decided.actions):
+        if not decided.actions or any(isinstance(action, Insist) for action in decided.actions):
+            return
+        if decided.verdict is not None:
             self._journal.verdict(decided.verdict, case.keys)
 
     def _learn(self, decided: Decided) -> None:
