@@ -20,6 +20,7 @@ from fallow.engine.journal import Journal
 from fallow.engine.patrol import Patrol
 from fallow.engine.world import World
 from fallow.readers.proc import Proc
+from fallow.readers.terminals import Terminals
 from tests.conftest import REPOSITORY
 from tests.engine.driven import DrivenClock, DrivenEyes
 
@@ -77,6 +78,7 @@ class House:
         rehearse: bool = False,
         every_s: float = 1.0,
         eyes: str = "given",
+        utmp: str = "/nowhere",
     ) -> None:
         """`eyes`: given with each turn, the stand-in `driver`'s in driven time, or `simulated` in real time."""
         self.driven = DrivenClock()
@@ -101,6 +103,7 @@ class House:
             self.noted,  # type: ignore[arg-type]
             rehearse=rehearse,
             every_s=every_s,
+            terminals=Terminals(self.clock, utmp, "/nowhere"),
         )
 
     def turn(self, gpus: list[tuple[Any, ...]], every_s: float = 1.0) -> list[str]:

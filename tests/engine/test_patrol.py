@@ -1,5 +1,6 @@
 """Idle rules for people's processes: real processes and real signals, on cards that the test describes."""
 
+import getpass
 import os
 import pathlib
 import signal
@@ -20,6 +21,7 @@ from tests.core.gpus import GIB, held, idle
 from tests.engine.patrol_resident import Resident
 from tests.hands.stage import sweep
 from tests.policies.loads import HOLDS, SPINS, card
+from tests.readers.test_terminals import USER_PROCESS, record
 
 RULE: dict[str, Any] = {
     "name": "forgotten",
@@ -117,6 +119,26 @@ def test_a_process_that_idles_is_warned_then_asked_then_gone(patrol: Callable[..
     assert [notice.event for notice in resident("notices")] == ["warned", "stopped"]
 
 
+def test_its_owner_is_told_on_their_terminal_and_nobody_else_on_theirs(
+    patrol: Callable[..., Resident], start: Start, tmp_path: pathlib.Path
+) -> None:
+    (mine, my_terminal), (others, other_terminal) = os.openpty(), os.openpty()
+    lines = [(getpass.getuser(), my_terminal), ("somebody", other_terminal)]
+    logged_in = [record(USER_PROCESS, os.ttyname(fd).removeprefix("/dev/"), user, 384) for user, fd in lines]
+    (tmp_path / "utmp").write_bytes(b"".join(logged_in))
+    job, resident = start(), patrol(utmp=str(tmp_path / "utmp"))
+    resident("turn", gpus=[(on(0, job.pid),)] * 17)
+    said = os.read(mine, 4096).decode()
+    assert f"fallow: your job {job.pid} " in said
+    assert f"To keep it: fallow hold pid:{job.pid} --for 2h" in said
+    os.set_blocking(others, False)
+    with pytest.raises(BlockingIOError):
+        os.read(others, 1)
+    assert ("outcome", "warn", f"told on {os.ttyname(my_terminal)}") in resident("events")
+    for fd in (mine, my_terminal, others, other_terminal):
+        os.close(fd)
+
+
 def test_a_rule_that_only_reports_never_signals_and_reports_once(
     patrol: Callable[..., Resident], start: Start
 ) -> None:
@@ -210,8 +232,6 @@ def test_setting_the_clock_hastens_nothing(patrol: Callable[..., Resident], star
 def test_who_is_protected_is_never_even_warned(
     patrol: Callable[..., Resident], start: Start, protect: dict[str, Any]
 ) -> None:
-    import getpass
-
     if "users" in protect:
         protect = {"users": [getpass.getuser()]}
     job, resident = start(), patrol(protect=protect)

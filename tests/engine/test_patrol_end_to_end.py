@@ -65,11 +65,9 @@ def test_a_real_process_that_rests_is_stopped_in_its_time(
     told = patrol("watch", until="stopped: idle", limit_s=60.0)
     assert rests.wait(10) == -signal.SIGTERM
     assert time.monotonic() - began >= 3.0
-    assert [word for line in told for word in ("warned", "asked", "stopped") if f" {word}" in line] == [
-        "warned",
-        "asked",
-        "stopped",
-    ]
+    steps = (") warned: ", ") asked with ", ") stopped: ")
+    assert len(told) == len(steps)
+    assert all(step in line for step, line in zip(steps, told, strict=True))
 
 
 def test_a_real_process_that_works_is_left_alone(patrol: Resident, start: Start, tmp_path: pathlib.Path) -> None:
