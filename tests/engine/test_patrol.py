@@ -249,6 +249,21 @@ def test_a_protected_command_below_the_holder_protects_it(patrol: Callable[..., 
     assert "'sleep' protects" in refusals[0]
 
 
+@pytest.mark.several_users
+def test_a_process_of_another_user_below_the_holder_protects_it(
+    patrol: Callable[..., Resident], start: Start
+) -> None:
+    below = """
+    child = subprocess.Popen(["sleep", "100"], user=61001)
+    print("ready", flush=True)
+    child.wait()
+    """
+    job, resident = start(below), patrol()
+    assert resident("turn", gpus=[(on(0, job.pid),)] * 100) == []
+    assert lives(job)
+    assert "is 61001's, not root's" in resident("events")[-1][2]
+
+
 def test_a_hold_is_respected_for_as_long_as_it_lasts(patrol: Callable[..., Resident], start: Start) -> None:
     job, resident = start(), patrol()
     resident("turn", gpus=[(on(0, job.pid),)] * 20)
