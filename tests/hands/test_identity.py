@@ -67,9 +67,9 @@ def test_the_right_to_signal_is_known_without_a_signal() -> None:
         assert handle is not None
         with handle:
             assert handle.may_signal()
-            os.seteuid(65534)
+            os.setresuid(65534, 65534, 0)
             try:
                 assert not handle.may_signal()
             finally:
-                os.seteuid(0)
+                os.setresuid(0, 0, 0)
         assert scene.wrapper.poll() is None
