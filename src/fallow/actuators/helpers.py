@@ -39,15 +39,23 @@ class Helpers:
         self.sessions: set[int] = set()
         """The sessions that helpers began: what a hook leaves running there is not the job's."""
 
-    def run(self, command: Sequence[str], environ: Mapping[str, str], limit_s: float) -> Ran:
-        """Run a program to its end; CommandNotFound or CannotRun if it cannot be started."""
+    def run(
+        self, command: Sequence[str], environ: Mapping[str, str], limit_s: float, reads: bytes | None = None
+    ) -> Ran:
+        """Run a program to its end; CommandNotFound or CannotRun if it cannot be started.
+
+        `reads`: what it finds on its stdin.
+        """
         path = launcher.find(command, environ)
+        given = None if reads is None else _held_in_memory(reads)
         ours, its = os.pipe()
         try:
             try:
-                pid = launcher.start_helper(path, command, environ, its)
+                pid = launcher.start_helper(path, command, environ, its, given)
             finally:
                 os.close(its)
+                if given is not None:
+                    os.close(given)
             self.sessions.add(pid)
             output, in_time = self._listen(pid, ours, limit_s)
         finally:
@@ -78,6 +86,15 @@ class Helpers:
             return output, False
         finally:
             os.close(pidfd)
+
+
+def _held_in_memory(content: bytes) -> int:
+    """A file without a name: it takes any length at once, and is on no disk."""
+    fd = os.memfd_create("fallow")
+    with open(fd, "wb", closefd=False) as file:
+        file.write(content)
+    os.lseek(fd, 0, os.SEEK_SET)
+    return fd
 
 
 def _read(fd: int) -> bytes:

@@ -76,6 +76,8 @@ def _send(url: str, title: str, text: str) -> str | None:
         postbox = import_module("apprise").Apprise()
     except ImportError:
         postbox = None
+    # Apprise logs what it could not deliver, addresses among it.
+    import_module("logging").getLogger("apprise").disabled = True
     if postbox is not None and postbox.add(url):
         return None if postbox.notify(title=title, body=text) else "Apprise could not deliver it"
     if urlsplit(url).scheme in ("http", "https"):

@@ -46,26 +46,29 @@ def start(path: str, command: Sequence[str], environ: Mapping[str, str], blocked
     What we catch, it has at its default; what we were started with as ignored, it ignores. posix_spawn runs no
     Python between fork and exec, where a thread inside the driver could have left any lock held.
     """
-    _keep_the_ends_of_children()
+    keep_the_ends_of_children()
     try:
         return os.posix_spawn(path, list(command), environ, setsigmask=blocked, setsigdef=_IGNORED_BY_PYTHON)
     except OSError as error:
         raise _failure(path, error) from None
 
 
-def start_helper(path: str, command: Sequence[str], environ: Mapping[str, str], output: int) -> int:
+def start_helper(
+    path: str, command: Sequence[str], environ: Mapping[str, str], output: int, reads: int | None = None
+) -> int:
     """Start a program for fallow's own use, in a session of its own; its pid.
 
-    It reads nothing, writes to `output`, and gets none of the descriptors that are meant for the job: a claim
-    must not live on in what a hook left running.
+    It reads `reads` or nothing, writes to `output`, and gets none of the descriptors that are meant for the job: a
+    claim must not live on in what a hook left running.
     """
+    nothing = (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)
     actions = [
-        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+        nothing if reads is None else (os.POSIX_SPAWN_DUP2, reads, 0),
         (os.POSIX_SPAWN_DUP2, output, 1),
         (os.POSIX_SPAWN_DUP2, output, 2),
         *((os.POSIX_SPAWN_CLOSE, fd) for fd in _meant_for_the_job()),
     ]
-    _keep_the_ends_of_children()
+    keep_the_ends_of_children()
     try:
         return os.posix_spawn(
             path,
@@ -91,7 +94,7 @@ def start_burner(path: str, command: Sequence[str], environ: Mapping[str, str], 
         (os.POSIX_SPAWN_DUP2, line, 3),
         (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),  # last: without a stdin, one of the pipes may be 0
     ]
-    _keep_the_ends_of_children()
+    keep_the_ends_of_children()
     try:
         return os.posix_spawn(path, list(command), environ, file_actions=actions, setsigdef=_IGNORED_BY_PYTHON)
     except OSError as error:
@@ -109,7 +112,7 @@ def start_keeper(
         *((os.POSIX_SPAWN_CLOSE, fd) for fd in _meant_for_the_job()),
         (os.POSIX_SPAWN_DUP2, line, 3),
     ]
-    _keep_the_ends_of_children()
+    keep_the_ends_of_children()
     return os.posix_spawn(
         path, list(command), environ, file_actions=actions, setsid=True, setsigmask=(), setsigdef=_IGNORED_BY_PYTHON
     )
@@ -143,7 +146,7 @@ def start_filler(path: str, command: Sequence[str], environ: Mapping[str, str], 
     return pid
 
 
-def _keep_the_ends_of_children() -> None:
+def keep_the_ends_of_children() -> None:
     """Started with SIGCHLD ignored, as some daemons do, the kernel would throw exit codes away."""
     if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)

@@ -1,4 +1,4 @@
-"""The only file that turns the machine off, and that tells its terminals so before."""
+"""The only file that turns the machine off, and has everybody told so before."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -8,6 +8,7 @@ from typing import Protocol
 
 from fallow.actuators.helpers import Helpers
 from fallow.actuators.launcher import find
+from fallow.actuators.terminals import write_to
 from fallow.core.errors import CannotRun, CommandNotFound
 from fallow.core.outcome import Outcome
 from fallow.core.units import printable
@@ -101,7 +102,7 @@ class SystemPower:
         return None
 
     def _write_to_terminals(self, text: str) -> Outcome:
-        told = [path for path in self._terminals() if _write_line(path, f"\r\nfallow: {text}\r\n")]
+        told = write_to(self._terminals(), text)
         return Outcome(bool(told), f"announced on {', '.join(told)}" if told else "no terminal could be told")
 
 
@@ -122,18 +123,3 @@ class RehearsedPower:
     def announce(self, text: str) -> Outcome:
         """Only say it."""
         return Outcome(True, f"would announce to all terminals: {text}")
-
-
-def _write_line(path: str, line: str) -> bool:
-    """Write to a terminal without ever waiting for it: one whose reader has gone would block for ever."""
-    try:
-        terminal = os.open(path, os.O_WRONLY | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        os.write(terminal, line.encode())
-    except OSError:
-        return False
-    finally:
-        os.close(terminal)
-    return True

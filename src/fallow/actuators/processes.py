@@ -56,6 +56,14 @@ class Handle:
             return False
         return True
 
+    def may_signal(self) -> bool:
+        """Whether it is ours to signal: signal 0 asks for the right, and reaches nobody."""
+        try:
+            self.send(0)
+        except PermissionError:
+            return False
+        return True
+
     def ended(self) -> bool:
         """Whether all its threads have. /proc shows one whose first thread has ended as a zombie, though it lives."""
         return bool(wait_for_any([self], 0.0))

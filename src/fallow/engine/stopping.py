@@ -1,12 +1,12 @@
 """The hands on one job: warn, ask, insist, and see that its GPUs are free again. Or only say so."""
 
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from fallow.actuators import stacks
 from fallow.actuators.helpers import Helpers
-from fallow.actuators.supervision import Supervision
+from fallow.actuators.job_tree import JobTree
 from fallow.core.activity import unseen_memory_bytes
 from fallow.core.job import find_gpu
 from fallow.core.outcome import Outcome
@@ -34,14 +34,20 @@ class EarnestHands:
 
     def __init__(
         self,
-        job: Supervision,
+        trees: Sequence[JobTree],
         helpers: Helpers,
         world: World,
         stacks_into: str | None,
         tell: Callable[[str], None],
+        *,
+        insist_for_s: float = 5.0,
     ) -> None:
-        """`stacks_into` names the file for the Python stacks, if they are wanted before the job is asked."""
-        self._job = job
+        """`stacks_into` names the file for the Python stacks, if they are wanted before the job is asked.
+
+        `insist_for_s`: how long to wait for those who were killed; 0 sends the signal and comes back at once.
+        """
+        self._trees = trees
+        self._insist_for_s = insist_for_s
         self._helpers = helpers
         self._world = world
         self._stacks_into = stacks_into
@@ -50,14 +56,14 @@ class EarnestHands:
     def ask(self, name: str) -> Outcome:
         """The stacks first: a job that has been asked may be gone before they are read."""
         if self._stacks_into is not None:
-            pids = [row.pid for row in self._job.tree.living()]
+            pids = [row.pid for tree in self._trees for row in tree.living()]
             self._tell(stacks.dump(pids, self._stacks_into, self._helpers, self._world.environ))
-        asked = self._job.tree.ask(signal.Signals[f"SIG{name}"])
+        asked = sum(tree.ask(signal.Signals[f"SIG{name}"]) for tree in self._trees)
         return Outcome(asked > 0, f"SIG{name} to {_processes(asked)}")
 
     def insist(self) -> Outcome:
         """Whoever is left then is named."""
-        survivors = self._job.tree.insist()
+        survivors = [survivor for tree in self._trees for survivor in tree.insist(self._insist_for_s)]
         if survivors:
             return Outcome(False, "; ".join(str(survivor) for survivor in survivors))
         return Outcome(True, "nobody is left")

@@ -138,12 +138,13 @@ def _protected(process: TouchedProcess, protections: Protections) -> str | None:
         if isinstance(process.command, Unknown):
             return f"what pid {process.pid} runs is {process.command}, and some commands are protected"
         for pattern in protections.commands:
-            if _fits(process.command, pattern):
+            if command_fits(process.command, pattern):
                 return f"pid {process.pid} runs {process.command!r}, which {pattern!r} protects"
     return None
 
 
-def _fits(command: str, pattern: str) -> bool:
+def command_fits(command: str, pattern: str) -> bool:
+    """Whether a shell pattern fits the command line, or the name of any of its words."""
     names = (word.rpartition("/")[2] for word in command.split())
     return fnmatchcase(command, pattern) or any(fnmatchcase(name, pattern) for name in names)
 

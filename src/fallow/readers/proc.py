@@ -36,6 +36,8 @@ class Stat:
     cpu_ticks: int
     resident_bytes: int
     state: str
+    has_terminal: bool
+    """Whether its session has one that it was started from."""
 
 
 class Proc:
@@ -65,6 +67,7 @@ class Proc:
             parent=int(rest[1]),
             group=int(rest[2]),
             session=int(rest[3]),
+            has_terminal=rest[4] != b"0",
             cpu_ticks=int(rest[11]) + int(rest[12]),
             birth=int(rest[19]),
             resident_bytes=int(rest[21]) * PAGE_BYTES,

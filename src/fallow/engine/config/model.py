@@ -1,8 +1,9 @@
 """The whole config: its sections, and what each key of the smaller ones means."""
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated
 
+from fallow.core.notices import NOTICE_EVENTS, NoticeEvent
 from fallow.engine.config.fillers import Filler, Terminals
 from fallow.engine.config.kinds import (
     FROZEN,
@@ -21,9 +22,7 @@ from fallow.engine.config.kinds import (
 )
 from fallow.engine.config.rules import Guard, Idle, Protect
 from fallow.engine.config.section import Section, by_default
-
-Event = Literal["warned", "stopped", "stuck", "card_lost", "going_down", "filler_given_up"]
-EVENTS: tuple[Event, ...] = ("warned", "stopped", "stuck", "card_lost", "going_down", "filler_given_up")
+from fallow.policies.grouping import GroupingRules
 
 
 class Machine(Section):
@@ -51,14 +50,19 @@ class Notices(Section):
 
     urls: Several[Url] = by_default(())
     """Where to: the addresses of Apprise."""
-    events: Several[Event] = by_default(EVENTS)
-    """What of: `warned`, `stopped`, `stuck`, `card_lost`, `going_down`, `filler_given_up`."""
+    events: Several[NoticeEvent] = by_default(NOTICE_EVENTS)
+    """What of: `idle`, `warned`, `stopped`, `stuck`, `card_lost`, `card_back`, `going_down`, `filler_given_up`."""
     group_for: Duration = by_default("10s")
     """What happens within so long goes out as one notice."""
     at_most: Count = by_default(20)
     """So many notices …"""
     per: SomeTime = by_default("1h")
     """… in so long a time; what would be more is counted, and told with the next."""
+
+    @property
+    def rules(self) -> GroupingRules:
+        """What the policy on notices goes by."""
+        return GroupingRules(frozenset(self.events), self.group_for, self.at_most, self.per)
 
 
 class Page(Section):

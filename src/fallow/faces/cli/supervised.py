@@ -85,7 +85,7 @@ class Supervised:
         into = None
         if self._args.dump_stacks:
             into = os.path.join(tempfile.gettempdir(), f"fallow-stacks-{job.tree.root.pid}.txt")
-        return EarnestHands(job, self._hands.helpers, self._world, into, self._voice.note)
+        return EarnestHands((job.tree,), self._hands.helpers, self._world, into, self._voice.note)
 
     def _rules(self) -> Rules:
         args = self._args

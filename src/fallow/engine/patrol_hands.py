@@ -1,0 +1,259 @@
+"""What may be done to people's jobs, and doing it: warn, ask, insist, take back.
+
+Nothing goes ahead unless all of this is true at that moment: no hold and no protection covers the job, its cards or
+any process below its holders; each of those processes is the same user's, is not fallow's, and is ours to signal; and
+not too many were ended lately. What is refused is written down once, and tried again after a while.
+"""
+
+from collections.abc import Callable, Collection, Sequence
+from typing import assert_never
+
+from fallow.actuators.helpers import Helpers
+from fallow.actuators.job_tree import JobTree
+from fallow.actuators.processes import Handle, untouchable
+from fallow.actuators.terminals import write_to
+from fallow.core.actions import Ask, Insist, JobAction, TakeBack, Warn, in_words
+from fallow.core.holds import Hold, Touched, TouchedProcess
+from fallow.core.notices import Notice, NoticeEvent
+from fallow.core.process import Process, ProcessRow, ProcessTable
+from fallow.core.units import duration_for_people
+from fallow.core.unknown import Unknown
+from fallow.engine.case import Asked, Case
+from fallow.engine.holding import HeldJob, Holding
+from fallow.engine.journal import Journal
+from fallow.engine.noticing import Notices
+from fallow.engine.stack_writing import StackWriting
+from fallow.engine.stopping import EarnestHands, JobHands, RehearsedHands
+from fallow.engine.touching import touched_processes
+from fallow.engine.world import World
+from fallow.policies.arbiter import Proposal, Protections, RateLimit, Taken, arbitrate
+from fallow.readers.terminals import Terminals
+
+_TRY_AGAIN_AFTER_S = 10.0
+_DIES_WITHIN_S = 5.0
+
+
+class _ReadOnce:
+    """The table of processes, read once for all trees of one deed: once for each would keep the loop waiting."""
+
+    def __init__(self, table: ProcessTable) -> None:
+        self._table = table
+        self._rows: Sequence[ProcessRow] | None = None
+        self.stat = table.stat
+        self.ancestors = table.ancestors
+        self.command = table.command
+
+    def everybody(self) -> Sequence[ProcessRow]:
+        """As they were when it was first asked for."""
+        if self._rows is None:
+            self._rows = self._table.everybody()
+        return self._rows
+
+    def forget(self) -> None:
+        """Another deed."""
+        self._rows = None
+
+
+class PatrolHands:
+    """Hands on people's jobs; in a rehearsal they only say what they would do."""
+
+    def __init__(
+        self,
+        world: World,
+        holding: Holding,
+        protections: Protections,
+        limit: RateLimit,
+        journal: Journal,
+        tell: Callable[[str], None],
+        notices: Notices,
+        terminals: Terminals,
+        *,
+        rehearse: bool,
+    ) -> None:
+        self.rehearsed = rehearse
+        self._world = world
+        self._holding = holding
+        self._protections = protections
+        self._limit = limit
+        self._journal = journal
+        self._tell = tell
+        self._notices = notices
+        self._terminals = terminals
+        self._taken: list[Taken] = []
+        self._table = _ReadOnce(world.proc)
+        self._stacks: dict[Process, StackWriting] = {}
+
+    def allow(self, case: Case, actions: Sequence[JobAction], gpus: frozenset[str], holds: Sequence[Hold]) -> bool:
+        """Whether all of this may be done now; a refusal is written down."""
+        if all(isinstance(action, TakeBack) for action in actions):
+            return True
+        now_s = self._world.clock.monotonic_s()
+        if now_s < case.refused_until_s:
+            return False
+        self._table.forget()
+        processes = self._touched(self._trees(case))
+        why = self._not_ours_to_touch(case.job, processes)
+        if why is None:
+            why = self._arbitrated(actions, Touched(gpus, processes), now_s, holds)
+        if why is not None:
+            case.refused_until_s = now_s + _TRY_AGAIN_AFTER_S
+            if why != case.refusal:
+                case.refusal = why
+                self._journal.refusal(case.subject, in_words(actions[0]), why, case.keys)
+            return False
+        case.refusal = ""
+        return self._stacks_are_written(case, actions, [process.pid for process in processes])
+
+    def act(self, case: Case, actions: Sequence[JobAction], gpus: frozenset[str]) -> None:
+        """Do what was allowed."""
+        for action in actions:
+            self._journal.action(case.subject, in_words(action), action.because, case.keys)
+            match action:
+                case Warn(because=because, ask_in_s=ask_in_s):
+                    self._warn(case, because, ask_in_s)
+                case TakeBack(because=because):
+                    self.take_back(case, because)
+                case Ask(because=because, signal=name):
+                    self._ask(case, action, gpus)
+                    self._say(case, f"asked with SIG{name} to end: {because}")
+                case Insist(because=because):
+                    self._insist(case, action)
+                    self._say(case, f"killed: {because}")
+                case _:
+                    assert_never(action)
+
+    def take_back(self, case: Case, because: str) -> None:
+        """The warning no longer holds, nor does the asking."""
+        case.asked = None
+        self._stacks.pop(case.job.first, None)
+        self._say(case, f"goes on: {because}")
+        if not self.rehearsed:
+            write_to(self._terminals_of(case.job.user), f"{_your(case.job)} goes on: {because}")
+
+    def follow_up(self, case: Case, asked: Asked, holders: Collection[Process]) -> bool:
+        """Whether those who were asked are off their cards; else, some time after they were killed, who is left."""
+        if not any(root in holders for root in asked.roots):
+            lives = any(self._holding.is_alive(root) for root in asked.roots)
+            words = "it gave its cards back" if lives else "nobody of it is left"
+            self._journal.outcome(case.subject, "stopped", words, case.keys)
+            self._say(case, f"stopped: {asked.because}; {words}")
+            self._note("stopped", case, f"was stopped: {asked.because}; {words}")
+            return True
+        if case.survivors_due_s is not None and self._world.clock.monotonic_s() >= case.survivors_due_s:
+            case.survivors_due_s = None
+            self._table.forget()
+            outcome = self._hands(asked.trees).insist()
+            self._journal.outcome(case.subject, "kill what is left of the job", outcome.words, case.keys)
+            self._say(case, f"could not be ended: {outcome.words}")
+        return False
+
+    def _warn(self, case: Case, because: str, ask_in_s: float) -> None:
+        seconds = duration_for_people(ask_in_s)
+        self._say(case, f"warned: {because}; it will be asked to end in {seconds} unless it works")
+        self._note("warned", case, f"was warned: {because}; it will be asked to end in {seconds} unless it works")
+        if self.rehearsed:
+            return
+        told = write_to(
+            self._terminals_of(case.job.user),
+            f"{_your(case.job)} will be asked to end in {seconds} unless it works, because it is {because}. "
+            f"To keep it: fallow hold pid:{case.job.first.pid} --for 2h",
+        )
+        words = f"told on {', '.join(told)}" if told else f"{case.job.user} is at no terminal that could be told"
+        self._journal.outcome(case.subject, "warn", words, case.keys)
+
+    def _ask(self, case: Case, action: Ask, gpus: frozenset[str]) -> None:
+        trees = self._trees(case)
+        case.asked = Asked(tuple(case.job.members), trees, action.because)
+        touched = Touched(gpus, self._touched(trees))
+        self._taken.append(Taken(Proposal(action, touched), self._world.clock.monotonic_s()))
+        outcome = self._hands(trees).ask(action.signal)
+        self._journal.outcome(case.subject, in_words(action), outcome.words, case.keys)
+
+    def _insist(self, case: Case, action: Insist) -> None:
+        outcome = self._hands(self._trees(case)).insist()
+        self._journal.outcome(case.subject, in_words(action), outcome.words, case.keys)
+        if not self.rehearsed:
+            case.survivors_due_s = self._world.clock.monotonic_s() + _DIES_WITHIN_S
+
+    def _trees(self, case: Case) -> tuple[JobTree, ...]:
+        """Those who were asked; before that the holders, without those who are below another."""
+        if case.asked is not None:
+            return case.asked.trees
+        proc, pids = self._world.proc, case.job.pids
+        tops = [process for process in case.job.members if pids.isdisjoint(proc.ancestors(process.pid))]
+        return tuple(JobTree(self._table, process, self._world.clock.monotonic_s) for process in tops)
+
+    def _touched(self, trees: Sequence[JobTree]) -> tuple[TouchedProcess, ...]:
+        return tuple(each for tree in trees for each in touched_processes(self._world, tree, watcher=False))
+
+    def _hands(self, trees: tuple[JobTree, ...]) -> JobHands:
+        if self.rehearsed:
+            return RehearsedHands()
+        helpers = Helpers(self._world.clock.monotonic_s)
+        return EarnestHands(trees, helpers, self._world, None, self._tell, insist_for_s=0.0)
+
+    def _not_ours_to_touch(self, job: HeldJob, processes: Sequence[TouchedProcess]) -> str | None:
+        never = untouchable(self._world.proc)
+        for process in processes:
+            pid = process.pid
+            if isinstance(process.birth, Unknown) or isinstance(process.user, Unknown):
+                return f"whose pid {pid} is cannot be told"
+            if process.user != job.user:
+                return f"pid {pid} below it is {process.user}'s, not {job.user}'s"
+            if pid in never or self._holding.is_a_fallow(pid):
+                return f"pid {pid} is fallow's own, or fallow lives by it"
+            handle = Handle.open(self._world.proc, Process(pid, process.birth), never)
+            if handle is not None:
+                with handle:
+                    if not handle.may_signal():
+                        return f"pid {pid} is {process.user}'s, and signalling it needs root"
+        return None
+
+    def _arbitrated(
+        self, actions: Sequence[JobAction], touched: Touched, now_s: float, holds: Sequence[Hold]
+    ) -> str | None:
+        self._taken = [taken for taken in self._taken if now_s - taken.at_s < self._limit.per_s]
+        rulings = arbitrate(
+            [Proposal(action, touched) for action in actions],
+            at_s=now_s,
+            wall_s=self._world.clock.wall_s(),
+            holds=holds,
+            protections=self._protections,
+            recent=self._taken,
+            limit=self._limit,
+        )
+        return next((ruling.refused for ruling in rulings if ruling.refused is not None), None)
+
+    def _stacks_are_written(self, case: Case, actions: Sequence[JobAction], pids: Sequence[int]) -> bool:
+        """Before it is asked: a job that has been may be gone before they are read."""
+        if self.rehearsed or not case.rule.dump_stacks or not any(isinstance(action, Ask) for action in actions):
+            return True
+        first = case.job.first
+        writing = self._stacks.get(first)
+        if writing is None:
+            self._stacks[first] = StackWriting(self._world, pids, f"{first.pid}-{first.birth}")
+            return False
+        if not writing.is_over:
+            return False
+        self._tell(writing.sentence)
+        self._journal.outcome(case.subject, "write its stacks", writing.sentence, case.keys)
+        del self._stacks[first]
+        return True
+
+    def _terminals_of(self, user: str) -> list[str]:
+        people = self._terminals.people()
+        return (
+            [] if isinstance(people, Unknown) else [f"/dev/{each.terminal}" for each in people if each.user == user]
+        )
+
+    def _say(self, case: Case, sentence: str) -> None:
+        would = "in a rehearsal, " if self.rehearsed else ""
+        self._tell(f"rule {case.rule.name}: {would}{case.subject} {sentence}")
+
+    def _note(self, event: NoticeEvent, case: Case, sentence: str) -> None:
+        first = case.job.first
+        self._notices.note(Notice(event, f"pid:{first.pid}@{first.birth}", f"{case.subject} {sentence}"))
+
+
+def _your(job: HeldJob) -> str:
+    return f"your job {job.subject.partition(' job ')[2]}"
