@@ -189,9 +189,9 @@ class AskedPast:
         told = self._told("tallies", edges=list(edges_ms))
         return [interval for interval in told if isinstance(interval, Interval)]
 
-    def colours(self, uuid: str, since_ms: int, until_ms: int) -> list[tuple[int, int, Activity]]:
-        """What one GPU did: from when, until when, and what."""
-        told = self._told("colours", uuid=uuid, since=since_ms, until=until_ms)
+    def colours(self, uuid: str, since_ms: int, until_ms: int, finest_ms: int) -> list[tuple[int, int, Activity]]:
+        """What one GPU did: from when, until when, and what; no finer than that."""
+        told = self._told("colours", uuid=uuid, since=since_ms, until=until_ms, finest=finest_ms)
         return cast("list[tuple[int, int, Activity]]", told)
 
     def close(self) -> None:

@@ -24,8 +24,8 @@ class Witnessed(Protocol):
     def tallies(self, edges_ms: Sequence[int]) -> list[Interval]:
         """All that was witnessed between each two edges."""
 
-    def colours(self, uuid: str, since_ms: int, until_ms: int) -> list[tuple[int, int, Activity]]:
-        """What one GPU did: from when, until when, and what."""
+    def colours(self, uuid: str, since_ms: int, until_ms: int, finest_ms: int) -> list[tuple[int, int, Activity]]:
+        """What one GPU did: from when, until when, and what; no finer than that."""
 
     def close(self) -> None:
         """Done."""

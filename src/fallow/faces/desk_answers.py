@@ -207,7 +207,8 @@ def _colours(past: Past, request: Request) -> list[Callable[[], Sequence[object]
     since_ms, until_ms = _number(request, "since", 0, 2**53), _number(request, "until", 0, 2**53)
     if until_ms - since_ms > _LONGEST_PICTURE_MS:
         raise WrongUsage("a picture is of a month at most")
-    return [lambda: past.colours(uuid, since_ms, until_ms)]
+    finest_ms = _number(request, "finest", 0, 2**53)
+    return [lambda: past.colours(uuid, since_ms, until_ms, finest_ms)]
 
 
 def _parts(found: Sequence[object]) -> list[bytes]:
