@@ -18,6 +18,7 @@ ROUNDS = 21
 TICKS = 300
 HANDOVERS = 20
 PICK_LIMIT, TICK_LIMIT, HANDOVER_LIMIT_MS = 1.5, 3.0, 100.0
+FILL_CPU_LIMIT = 0.003
 WATCHED_S, CPU_LIMIT, MEMORY_LIMIT_MB = 20, 0.002, 40.0
 UP_CPU_LIMIT, UP_MEMORY_LIMIT_MB = 0.005, 80.0
 
@@ -50,6 +51,8 @@ def main() -> int:
         kept.append(tick(environ))
         kept.append(supervision(world, environ))
         kept.append(daemon(world, environ))
+        environ.update(world.nodes(pathlib.Path(folder) / "dev"))
+        kept.append(filling(world, environ))
     kept.append(history())
     return 0 if all(kept) else 1
 
@@ -268,7 +271,7 @@ def daemon(world: World, environ: Mapping[str, str]) -> bool:
     for card in world:
         card.compute = [Process(os.getpid(), 2**30)] if card.index % 2 else []
         card.utilization = 50 if card.index % 2 else 0
-    places = {"FALLOW_STATE_DIR": f"{folder}/state", "FALLOW_RUNTIME_DIR": f"{folder}/run"}
+    places = {"FALLOW_STATE_DIR": f"{folder}/state", "FALLOW_SOCKET": f"{folder}/run/fallow.sock"}
     words = [str(BIN / "fallow"), "up", "--config", str(file)]
     with subprocess.Popen(words, env={**environ, **nodes, **places}, stderr=subprocess.DEVNULL) as up:
         time.sleep(8)  # starting up, and letting fillers in, is not what is measured
@@ -283,6 +286,29 @@ def daemon(world: World, environ: Mapping[str, str]) -> bool:
     kept = share <= UP_CPU_LIMIT and memory_mb <= UP_MEMORY_LIMIT_MB
     verdict = "kept" if kept else "BROKEN"
     print(f"  promise: at most {UP_CPU_LIMIT:.1%} and {UP_MEMORY_LIMIT_MB:.0f} MB: {verdict}")
+    return kept
+
+
+def filling(world: World, environ: Mapping[str, str]) -> bool:
+    """What it costs to fill 8 cards while nothing happens: fallow itself and the keepers of the fillers."""
+    for card in world:
+        card.compute, card.utilization = [], 0
+    words = [str(BIN / "fallow"), "fill", "--users", "ignore", "--idle-for", "0", "--", "sleep", "600"]
+    state = {**environ, "FALLOW_STATE_DIR": environ["FALLOW_CLAIM_DIR"]}
+    with subprocess.Popen(words, env=state, stderr=subprocess.PIPE, text=True) as filler:
+        assert filler.stderr is not None
+        for _ in range(len(world)):
+            next(line for line in filler.stderr if "filling it" in line)
+        time.sleep(3)  # starting up is not what is measured
+        below = pathlib.Path(f"/proc/{filler.pid}/task/{filler.pid}/children").read_text().split()
+        pids = [filler.pid, *map(int, below)]
+        before = sum(map(cpu_s, pids))
+        time.sleep(WATCHED_S)
+        share = (sum(map(cpu_s, pids)) - before) / WATCHED_S
+        filler.terminate()
+    print(f"\nfilling 8 cards while nothing happens, for {WATCHED_S} s, {len(pids) - 1} keepers among it")
+    kept = share <= FILL_CPU_LIMIT
+    print(f"  {share:.3%} of one core; promise: at most {FILL_CPU_LIMIT:.1%}: {'kept' if kept else 'BROKEN'}")
     return kept
 
 

@@ -4,6 +4,7 @@ Everything is loaded before root is given up: the interpreter may lie where othe
 """
 
 import importlib
+import importlib.metadata
 import os
 import pkgutil
 import sys
@@ -22,6 +23,7 @@ def main() -> None:
 
     import json  # noqa: F401
 
+    importlib.metadata.requires("fallow")  # loads what it needs, while it can
     uid = int(sys.argv[1])
     os.setgroups([])
     os.setresgid(uid, uid, uid)

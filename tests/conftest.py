@@ -42,7 +42,7 @@ class Fallow:
             "LANG": "C.UTF-8",
             "FALLOW_CLAIM_DIR": str(home / "claims"),
             "FALLOW_STATE_DIR": str(home / "state"),
-            "FALLOW_RUNTIME_DIR": str(home / "run"),
+            "FALLOW_SOCKET": str(home / "run" / "fallow.sock"),
         }
         self._started: list[subprocess.Popen[str]] = []
 
@@ -60,8 +60,12 @@ class Fallow:
 
     def start(self, *words: str, **variables: str) -> subprocess.Popen[str]:
         """Start it; whatever still runs when the test ends is killed."""
+        return self.start_other("fallow", *words, **variables)
+
+    def start_other(self, *words: str, **variables: str) -> subprocess.Popen[str]:
+        """Start another program in its environment, such as one that starts fallow."""
         process = subprocess.Popen(
-            ["fallow", *words],
+            list(words),
             env={**self.environ, **variables},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -22,6 +22,7 @@ class Users:
             "PATH": "/usr/bin:/bin",
             "PYTHONPATH": str(REPOSITORY),
             "FALLOW_CLAIM_DIR": str(folder / "claims"),
+            "FALLOW_SOCKET": str(folder / "run" / "fallow.sock"),
             "FALLOW_SIMULATE": "2xH100",
         }
         self.started: list[subprocess.Popen[str]] = []

@@ -16,7 +16,6 @@ from fallow.core.fillers import Yield
 from fallow.core.gpu import Gpu, Snapshot
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace
-from fallow.engine.counting import Tally
 from fallow.engine.courtesy import Manners
 from fallow.engine.field import Field
 from fallow.engine.fill_hands import FillerSpec
@@ -76,7 +75,7 @@ class Machine:
             max_temp_c=60 if wish.minds_heat else None,
         )
         gpus = tuple(idle(index) for index in wish.cards)
-        return Field(self.world, spec, gpus, self.hands[number], self.journal, self.told.append, Tally())
+        return Field(self.world, spec, gpus, self.hands[number], self.journal, self.told.append)
 
     def tick(self, states: Sequence[str]) -> None:
         gpus = tuple(gpu(index, state) for index, state in enumerate(states))

@@ -57,3 +57,19 @@ def test_fallow_and_those_it_lives_by_are_never_signalled(who: str) -> None:
 
 def test_every_ancestor_is_untouchable() -> None:
     assert {0, 1, os.getpid(), *Proc().ancestors(os.getpid())} == processes.untouchable(Proc())
+
+
+@pytest.mark.several_users
+def test_the_right_to_signal_is_known_without_a_signal() -> None:
+    with play(job("ends_on_term")) as scene:
+        assert scene.line() == "ready"
+        handle = Handle.open(Proc(), process(scene.wrapper.pid), processes.untouchable(Proc()))
+        assert handle is not None
+        with handle:
+            assert handle.may_signal()
+            os.setresuid(65534, 65534, 0)
+            try:
+                assert not handle.may_signal()
+            finally:
+                os.setresuid(0, 0, 0)
+        assert scene.wrapper.poll() is None

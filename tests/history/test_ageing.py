@@ -116,7 +116,22 @@ def test_a_coarse_strip_still_fills_the_time(half_a_day: pathlib.Path) -> None:
         strip = opened.strip(uuid, START_MS, START_MS + DAY_MS)
         assert all(one.end_ms <= other.begin_ms for one, other in itertools.pairwise(strip))
         assert sum(one.witnessed_ms for one in strip) == pytest.approx(DAY_MS / 2, rel=0.01)
+        colours = opened.colours(uuid, START_MS, START_MS + DAY_MS, finest_ms=86_400)
+        assert all(one[1] <= other[0] for one, other in itertools.pairwise(colours))
+        assert sum(end_ms - begin_ms for begin_ms, end_ms, _ in colours) == sum(one.witnessed_ms for one in strip)
     opened.close()
+
+
+def test_a_picture_of_a_restless_card_has_no_more_parts_than_a_screen_shows(tmp_path: pathlib.Path) -> None:
+    record(tmp_path, life(0.1, cards=1, restless=1))
+    opened = past(tmp_path)
+    (uuid,) = opened.cards()
+    colours = opened.colours(uuid, START_MS, START_MS + DAY_MS, finest_ms=86_400)
+    opened.close()
+    assert len(colours) <= 2 * (8640 // 86 + 1)
+    spent = {kind: sum(end - begin for begin, end, what in colours if what is kind) for kind in Activity}
+    assert spent[Activity.BUSY] == pytest.approx(4_320_000, abs=1000)
+    assert spent[Activity.FALLOW] == pytest.approx(4_320_000, abs=1000)
 
 
 def test_a_restless_machine_is_made_coarse_before_its_day_is_over(tmp_path: pathlib.Path) -> None:

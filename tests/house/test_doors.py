@@ -50,8 +50,10 @@ def users_of(*names: str) -> set[str]:
             {"actuators/launcher.py"},
         ),
         ("signals", ("os.kill", "os.killpg", "signal.pidfd_send_signal"), {"actuators/processes.py"}),
-        ("listens to files", ("inotify_simple",), {"actuators/line.py"}),
+        ("listens to files", ("inotify_simple",), {"actuators/line.py", "readers/ears.py"}),
         ("locks", ("fcntl.flock", "fcntl.lockf", "fcntl.F_OFD_SETLK"), {"actuators/locks.py"}),
+        ("answers who asks", ("asyncio.start_unix_server",), {"faces/desk.py"}),
+        ("acts in others' names", ("fallow.actuators.in_the_name_of",), {"faces/desk_answers.py"}),
         ("draws tables", ("rich",), {"faces/table.py"}),
     ],
 )

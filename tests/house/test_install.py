@@ -26,6 +26,7 @@ def test_it_installs_and_runs(installer: list[str], wheel: pathlib.Path, tmp_pat
     subprocess.run(words, check=True, capture_output=True)
     assert (target / "fallow" / "py.typed").exists()
     assert (target / "fallow" / "examples" / "fallow.toml").exists()
+    assert (target / "fallow" / "examples" / "fallow.service").exists()
     assert (target / "fallow" / "faces" / "templates" / "report.html").exists()
     command = [sys.executable, str(target / "bin" / "fallow"), "--version"]
     environ = {**os.environ, "PYTHONPATH": str(target)}

@@ -45,6 +45,7 @@ def test_pick_loads_nothing_heavy(world: World, fallow: Fallow, words: list[str]
     loaded = loaded_by(fallow, f"from fallow.faces.cli.main import main\nassert main({words}) == 0")
     assert loaded.isdisjoint(HEAVY), loaded & set(HEAVY)
     assert "pynvml" in loaded
+    assert "fallow.engine.asking" not in loaded, "pick never asks the daemon"
 
 
 def test_json_loads_no_tables(world: World, fallow: Fallow) -> None:

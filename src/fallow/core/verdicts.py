@@ -1,5 +1,6 @@
-"""A verdict: what was found of something, and the readings that say so."""
+"""A verdict: what was found of something, and the readings that say so; and how it is remembered."""
 
+from fallow.core.units import duration_for_people
 from fallow.core.value import value
 
 Evidence = tuple[tuple[str, str], ...]
@@ -14,3 +15,21 @@ class Verdict:
     finding: str
     because: str
     evidence: Evidence = ()
+
+
+@value
+class Event:
+    """One row of the journal: a verdict, an action, an outcome, or a refusal."""
+
+    id: int
+    wall_s: float
+    kind: str
+    subject: str
+    finding: str
+    because: str
+    evidence: Evidence
+
+    def in_words(self, now_wall_s: float) -> str:
+        """One line, as a person would tell it."""
+        ago = duration_for_people(max(0.0, now_wall_s - self.wall_s))
+        return f"{ago} ago, {self.kind}: {self.subject}: {self.finding}: {self.because}"

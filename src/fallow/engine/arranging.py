@@ -93,7 +93,9 @@ class Arranger:
         def tell(sentence: str) -> None:
             self._tell(f"{spec.name}: {sentence}")
 
-        return Field(self._world, spec, place, self._fill_hands, self._journal, tell, self._tally, self._note)
+        return Field(
+            self._world, spec, place, self._fill_hands, self._journal, tell, tally=self._tally, note=self._note
+        )
 
     def _guard(self, guard: Guard, gap_s: float) -> tuple[Guard, Guarding]:
         def tell(sentence: str) -> None:

@@ -42,8 +42,9 @@ class Decided:
 
     lane: Lane
     state: idle.State | stuck.State
-    verdict: Verdict
-    actions: tuple[JobAction, ...]
+    actions: tuple[JobAction, ...] = ()
+    verdict: Verdict | None = None
+    """What was found; None where nothing follows from it."""
 
 
 class Case:
@@ -132,10 +133,11 @@ class Case:
             return None
         finding = self.finding(snapshot)
         decision = idle.step(self._idle, snapshot.at_s, finding, self._idle_rules, alone)
-        verdict = finding.verdict(self.subject)
         if not self.rule.act and any(isinstance(action, Ask) for action in decision.actions):
-            return Decided(Lane.IDLE, idle.refused(self._idle, snapshot.at_s), verdict, ())
-        return Decided(Lane.IDLE, decision.state, verdict, decision.actions)
+            return Decided(Lane.IDLE, idle.refused(self._idle, snapshot.at_s))
+        # The readings are put into words only where somebody will read them, not at every tick.
+        verdict = finding.verdict(self.subject) if decision.actions else None
+        return Decided(Lane.IDLE, decision.state, decision.actions, verdict)
 
     def _decide_on_a_hang(self, snapshot: Snapshot, alone: str | None, rest_w: Mapping[str, float]) -> Decided | None:
         if self._stuck_rules is None:
@@ -145,4 +147,4 @@ class Case:
         decision = stuck.step(before, snapshot, uuids, self._stuck_rules, self.job.told_apart, alone)
         found = decision.verdict
         verdict = Verdict(self.subject, found.finding, found.because, found.evidence)
-        return Decided(Lane.STUCK, decision.state, verdict, decision.actions)
+        return Decided(Lane.STUCK, decision.state, decision.actions, verdict)

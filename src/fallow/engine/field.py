@@ -8,7 +8,7 @@ from fallow.actuators.fill_marks import FillMark, mark_filled
 from fallow.actuators.line import promises
 from fallow.core.board import FillerView
 from fallow.core.errors import FallowError
-from fallow.core.fillers import Ask, FillAction, Insist, Presence, Resume, Start, Suspend, Yield
+from fallow.core.fillers import Ask, FillAction, Insist, News, Presence, Resume, Start, Suspend, Yield
 from fallow.core.gpu import Gpu
 from fallow.core.notices import Notice
 from fallow.core.promise import Claim, Promises
@@ -20,7 +20,7 @@ from fallow.engine.counting import Tally
 from fallow.engine.fill_hands import FillerLike, FillerSpec, FillHands
 from fallow.engine.journal import Journal
 from fallow.engine.world import World
-from fallow.policies.fill import FillDecision, FillLook, FillState, Phase, step
+from fallow.policies.fill import FillDecision, FillLook, FillState, Phase, due_s, step
 
 _RESUME_WITHIN_S = 60.0
 _GOES_WITHIN_S = 60.0
@@ -38,9 +38,12 @@ class Field:
         hands: FillHands,
         journal: Journal,
         tell: Callable[[str], None],
-        tally: Tally,
+        words: "Words | None" = None,
+        *,
+        tally: Tally | None = None,
         note: Callable[[Notice], None] = lambda _: None,
     ) -> None:
+        """`words` puts news for `tell` into other words than those of `fallow fill`."""
         self.spec = spec
         self.gpus = gpus
         self.uuids = tuple(str(gpu.uuid) for gpu in gpus)
@@ -58,7 +61,8 @@ class Field:
         self._hands = hands
         self._journal = journal
         self._tell_person = tell
-        self._tally = tally
+        self._words = words or _words_of_fill
+        self._tally = Tally() if tally is None else tally
         self._note = note
         self._keys = [f"gpu:{uuid}" for uuid in self.uuids]
         self._cards: dict[str, CardFile] = {}
@@ -80,10 +84,8 @@ class Field:
 
     @property
     def deadline_s(self) -> float | None:
-        """When the filler's grace is over."""
-        if self.state.phase is not Phase.YIELDING or self.state.insisted:
-            return None
-        return self.state.since_s + self.spec.rules.grace_s
+        """When there is something to decide if nothing happens before: a grace is over, a card quiet enough."""
+        return None if self.wants else due_s(self.state, self.spec.rules)
 
     def view(self, now_s: float) -> FillerView:
         """Where it stands, for whoever looks."""
@@ -110,12 +112,18 @@ class Field:
             card = self._cards[uuid] = CardFile(folder.open(uuid))
         return promises(folder, card, self._world.clock.monotonic_s())
 
-    def listen(self) -> None:
-        """What the filler has to say; once it is off the GPUs they are nobody's again."""
-        if self.filler is not None:
-            self.filler.listen()
-            if self.filler.presence is not Presence.RUNNING:
-                self._unmark()
+    def listen(self) -> bool:
+        """Take in what the filler's keeper has reported; whether that changes anything.
+
+        Once the filler is off the GPUs they are nobody's again.
+        """
+        if self.filler is None:
+            return False
+        before = self.filler.presence
+        self.filler.listen()
+        if self.filler.presence is not Presence.RUNNING:
+            self._unmark()
+        return self.filler.presence is not before
 
     def turn(self, at_s: float, against: str | Unknown | None, *, room: bool = True) -> None:
         """One look further. To act comes first: a journal on a slow disk must not delay a yield."""
@@ -138,7 +146,7 @@ class Field:
         if self.spec.rules.manner is Yield.SUSPEND:
             self.spec = replace(self.spec, rules=replace(self.spec.rules, manner=Yield.TERM))
         if self.filler is not None and self.filler.presence is Presence.SUSPENDED:
-            self._tell(f"its suspended filler is ended: {because}")
+            self._tell(News.NOTE, f"its suspended filler is ended: {because}")
             self.filler.insist()
 
     def end(self, until_s: float) -> None:
@@ -147,7 +155,7 @@ class Field:
         if filler is None:
             return
         if filler.presence is Presence.SUSPENDED:
-            self._tell(f"its filler stays suspended as pid {filler.pid}; to end it: kill {filler.pid}")
+            self._tell(News.NOTE, f"its filler stays suspended as pid {filler.pid}; to end it: kill {filler.pid}")
         else:
             self._wait_until_gone(filler, until_s)
         self._unmark()
@@ -174,9 +182,9 @@ class Field:
         done = True
         match action:
             case Start(because):
-                done = self._let_in(f"filling it: {because}", self._start)
+                done = self._let_in(News.FILLING, because, self._start)
             case Resume(because):
-                done = self._let_in(f"resuming the filler: {because}", self._resume)
+                done = self._let_in(News.RESUMING, because, self._resume)
             case Ask():
                 self._with_filler(lambda filler: filler.ask())
             case Suspend(within_s=within_s):
@@ -192,7 +200,7 @@ class Field:
         self._tally.action(kind, "failed" if not done else "rehearsed" if self._hands.rehearsed else "done")
         self._journal.action(self._subject, kind, action.because, self._keys)
 
-    def _let_in(self, sentence: str, begin: Callable[[], None]) -> bool:
+    def _let_in(self, news: News, because: str, begin: Callable[[], None]) -> bool:
         """Mark first, look at the claims again, then begin: whoever claims looks at the marks after that."""
         try:
             if not self._mark():
@@ -201,11 +209,11 @@ class Field:
                 return False
             begin()
         except FallowError as error:
-            self._tell(str(error))  # the next look finds nobody there, and waits longer each time
+            self._tell(News.NOTE, str(error))  # the next look finds nobody there, and waits longer each time
             self._unmark()
             return False
         if not self.state.failures:
-            self._tell(sentence)
+            self._tell(news, because)
         return True
 
     def _mark(self) -> bool:
@@ -243,30 +251,31 @@ class Field:
             self._journal.verdict(Verdict(self._subject, phase.value, decision.because), self._keys)
             self._tell_phase(before, decision)
         elif phase is Phase.QUIET and blocked and not self._blocked and self.retired is None:
-            self._tell(f"left alone: {against}")
+            self._tell(News.LEFT_ALONE, str(against))
         self._blocked = blocked
 
     def _tell_phase(self, before: FillState, decision: FillDecision) -> None:
         state = decision.state
         if state.phase is Phase.YIELDING:
-            self._tell(f"giving it back: {decision.because}")
+            self._tell(News.GIVING_BACK, decision.because)
         elif before.phase is Phase.YIELDING:
             took_s = (state.at_s or 0.0) - self._leaving_since_s
             self._last_yield_s = took_s
             self._tally.yielded(self.spec.name, took_s)
-            outcome = f"given back after {_short(took_s)}: {decision.because}"
-            self._journal.outcome(self._subject, "yield", f"{outcome}; because {self._left_because}", self._keys)
-            self._tell(outcome)
+            outcome = f"{_short(took_s)}: {decision.because}"
+            told = f"{News.GIVEN_BACK}{outcome}; because {self._left_because}"
+            self._journal.outcome(self._subject, "yield", told, self._keys)
+            self._tell(News.GIVEN_BACK, outcome)
         elif state.phase is Phase.BACKOFF and state.failures == 1:
-            self._tell(f"the filler {decision.because.removeprefix('it ')}; further ends are not told")
+            self._tell(News.ENDED, f"{decision.because.removeprefix('it ')}; further ends are not told")
         elif state.phase is Phase.BACKOFF and state.failures == _GIVEN_UP_AFTER:
-            again = f"the filler has ended soon after its start {state.failures} times in a row; {decision.because}"
-            self._tell(again)
-            self._note(Notice("filler_given_up", self._keys[0], f"{self._subject}: {again}"))
+            again = f"has ended soon after its start {state.failures} times in a row; {decision.because}"
+            self._tell(News.ENDED, again)
+            self._note(Notice("filler_given_up", self._keys[0], f"{self._subject} {again}"))
 
     def _pass_on_notes(self, filler: FillerLike) -> None:
         for note in filler.notes:
-            self._tell(note)
+            self._tell(News.NOTE, note)
         filler.notes.clear()
 
     def _wait_until_gone(self, filler: FillerLike, until_s: float) -> None:
@@ -276,8 +285,15 @@ class Field:
             filler.insist()
             filler.wait(_GOES_WITHIN_S)
 
-    def _tell(self, sentence: str) -> None:
-        self._tell_person(f"{self.name}: {sentence}")
+    def _tell(self, news: News, detail: str) -> None:
+        self._tell_person(self._words(self, news, detail))
+
+
+Words = Callable[[Field, News, str], str]
+
+
+def _words_of_fill(field: Field, news: News, detail: str) -> str:
+    return f"{field.name}: {news}{detail}"
 
 
 def _short(seconds: float) -> str:

@@ -8,7 +8,7 @@ those behind it make way for it through an ordinary yield. To each other they ar
 """
 
 import select
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from fallow.core.errors import FallowError
 from fallow.core.gpu import Gpu, Snapshot
@@ -19,14 +19,17 @@ from fallow.core.unknown import NOT_ASKED, Unknown
 from fallow.core.value import replace
 from fallow.engine.courtesy import Courtesy, Manners
 from fallow.engine.field import Field
-from fallow.engine.hearing import Hearing
+from fallow.engine.hearing import CLAIMS, Hearing, Opened, attention
 from fallow.engine.touching import uuids_with_cards
 from fallow.engine.world import World
+from fallow.policies.fill import Phase
 from fallow.policies.signs import Scene, sign
 from fallow.readers.terminals import Terminals
 
 TICK_S = 1.0
 _OFTEN_S = 0.02
+_RESTLESS_S, _RESTLESS_TICK_S = 1.5, 0.25
+_GLANCE_S = 0.01  # between two questions to the driver while a newcomer is looked for
 _SHARE_OF_A_CORE = 0.1  # the most that looking often may take
 _ECHO_S = 3.0  # for so long the driver may still show what a filler of ours did that has left
 
@@ -49,6 +52,9 @@ class Filling:
         self._hearing = Hearing(world, self._is_ours, tell)
         self._own_pids = world.proc.in_pid_namespace_of_its_own()
         self._next_often_s = 0.0
+        self._restless_until_s = 0.0
+        self._next_glance_s = 0.0
+        self._decided_s = 0.0
         self._known_pids: dict[int, bool] = {}
         self._told: set[str] = set()
         self.change(fields)
@@ -73,19 +79,21 @@ class Filling:
         self._tell_once()
 
     def run(self) -> None:
-        """Until somebody interrupts it."""
+        """Until somebody interrupts it; then all fillers leave."""
         clock = self._world.clock
-        minds_warmth = any(field.spec.max_temp_c is not None for field in self._fields)
-        depth = Depth.LOOK if minds_warmth else Depth.WATCH
         next_tick_s = clock.monotonic_s()
-        while True:
-            now_s = clock.monotonic_s()
-            if now_s >= next_tick_s:
-                next_tick_s = max(next_tick_s + TICK_S, now_s)
-                self.tick(self._world.eyes.look(depth))
-            else:
-                self.turn()
-            self.wait(next_tick_s)
+        try:
+            while True:
+                now_s = clock.monotonic_s()
+                if now_s >= next_tick_s:
+                    next_tick_s = max(next_tick_s + TICK_S, now_s)
+                    self.tick(self._world.eyes.look(self._depth()))
+                else:
+                    self.turn()
+                self.wait(next_tick_s)
+        finally:
+            self.end()
+            self.close()
 
     def wait(self, until_s: float, others: Iterable[int] = ()) -> None:
         """Until something is heard, one of the others becomes readable, or it is time to look."""
@@ -99,12 +107,23 @@ class Filling:
     def tick(self, snapshot: Snapshot) -> None:
         """What is due once a tick, with a snapshot that others may use too."""
         self._ask_around()
-        self._turn(self._world.clock.monotonic_s(), lambda: snapshot)
+        now_s = self._world.clock.monotonic_s()
+        self._hear(now_s)
+        self._decide(snapshot, self._hearing.opened(now_s))
 
     def turn(self) -> None:
         """Hear, glance, decide, act. Where there is nothing to fill, there is nothing to look at."""
-        if self._fields or self._leaving:
-            self._turn(self._world.clock.monotonic_s(), lambda: self._world.eyes.look(Depth.GLANCE))
+        if not self._fields and not self._leaving:
+            return
+        now_s = self._world.clock.monotonic_s()
+        urgent = self._hear(now_s)
+        opened = self._hearing.opened(now_s)
+        if not (urgent or opened or now_s >= self._next_glance_s or self._is_overdue(now_s)):
+            return  # the files told nothing new, and the driver was asked a moment ago
+        snapshot = self._world.eyes.look(Depth.GLANCE)
+        looked_s = self._world.clock.monotonic_s() - now_s
+        self._next_often_s = now_s + max(_OFTEN_S, looked_s / _SHARE_OF_A_CORE)
+        self._decide(snapshot, opened)
 
     def end(self) -> None:
         """Ask all fillers to leave, at the same time; insist where they do not."""
@@ -120,21 +139,26 @@ class Filling:
         for field in self._everybody():
             field.close()
 
-    def _turn(self, now_s: float, look: Callable[[], Snapshot]) -> None:
+    def _hear(self, now_s: float) -> bool:
+        """Take in what files and keepers tell; whether that is a reason to look at once."""
         self._known_pids.clear()
-        self._hearing.hear(now_s)
-        for field in self._everybody():
-            field.listen()
-        opened = self._hearing.opened(now_s)
-        snapshot = look()
-        looked_s = self._world.clock.monotonic_s() - now_s
-        self._next_often_s = now_s + max(_OFTEN_S, looked_s / _SHARE_OF_A_CORE)
+        occupied = self._occupied()
+        heard = self._hearing.hear(now_s, occupied)
+        if heard.left - occupied:  # the driver shows traces of whoever has just left for a moment longer
+            self._restless_until_s = now_s + _RESTLESS_S
+        reported = {field.listen() for field in self._everybody()}
+        return True in reported or CLAIMS in heard.came
+
+    def _decide(self, snapshot: Snapshot, opened: Opened) -> None:
+        now_s = self._world.clock.monotonic_s()
+        self._next_glance_s, self._decided_s = now_s + _GLANCE_S, now_s
         for place, field in enumerate(self._fields):
-            against = self._against(field, snapshot, opened(field), self._fields[:place])
+            against = self._against(field, snapshot, opened.get(attention(field), {}), self._fields[:place])
             field.turn(snapshot.at_s, against, room=not any(other.marked for other in self._behind(field, place)))
         for field in self._leaving:
             field.turn(snapshot.at_s, field.retired)
         self._let_go()
+        self._hearing.rest_unless(self._occupied())
 
     def _let_go(self) -> None:
         for field in [field for field in self._leaving if field.filler is None]:
@@ -155,9 +179,25 @@ class Filling:
         if closely is not None:
             due.append(closely)
         due.extend(field.deadline_s for field in self._everybody() if field.deadline_s is not None)
+        if now_s < self._restless_until_s:
+            due.append(self._decided_s + _RESTLESS_TICK_S)
         if any(field.filled and not self._hearing.deaf.isdisjoint(field.uuids) for field in self._everybody()):
             due.append(self._next_often_s)
         return min(due)
+
+    def _is_overdue(self, now_s: float) -> bool:
+        return any(field.deadline_s is not None and now_s >= field.deadline_s for field in self._everybody())
+
+    def _occupied(self) -> set[str]:
+        """The GPUs that are filled, and not about to be given back."""
+        return {uuid for field in self._fields if field.state.phase is Phase.FILLED for uuid in field.uuids}
+
+    def _depth(self) -> Depth:
+        """How closely to look at a tick: what ran since the last matters only where nobody should have been."""
+        if all(field.filled for field in self._fields):
+            return Depth.GLANCE
+        minds_warmth = any(field.spec.max_temp_c is not None for field in self._fields)
+        return Depth.LOOK if minds_warmth else Depth.WATCH
 
     def _ask_around(self) -> None:
         """What changes slowly: people, hours, holds."""
@@ -165,7 +205,7 @@ class Filling:
         self._manners = {manners: courtesy.against() for manners, courtesy in self._courtesies.items()}
 
     def _against(
-        self, field: Field, snapshot: Snapshot, opened: dict[str, str], ahead: Sequence[Field]
+        self, field: Field, snapshot: Snapshot, opened: Mapping[str, str], ahead: Sequence[Field]
     ) -> str | Unknown | None:
         """The first sign on any of the GPUs; a sign outweighs what is not known."""
         found = [self._sign(field, find_gpu(snapshot, uuid), uuid, opened.get(uuid)) for uuid in field.uuids]

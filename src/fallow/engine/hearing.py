@@ -1,17 +1,19 @@
 """Hearing whoever comes: opens of the device nodes of cards that are to be filled, and writes to claims."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from fallow.core.gpu import Gpu
 from fallow.core.unknown import Unknown
 from fallow.engine.field import Field
 from fallow.engine.newcomers import Newcomers
 from fallow.engine.world import World
-from fallow.readers.ears import Ears
+from fallow.readers.ears import Ears, Heard
 
-_CLAIMS = "claims"
+CLAIMS = "claims"
 Attention = tuple[bool, frozenset[str]]
 """What a filler minds of an open: whether any will do, and which programs it ignores."""
+Opened = Mapping[Attention, Mapping[str, str]]
+"""Who is about to work on which GPU, in words by UUID."""
 
 
 class Hearing:
@@ -27,6 +29,7 @@ class Hearing:
         self._nodes: dict[str, str] = {}
         self._why_deaf: dict[str, str] = {}
         self._newcomers: dict[Attention, tuple[dict[str, str], Newcomers]] = {}
+        self._visited: set[str] = set()
         self._listens_for_claims = False
 
     @property
@@ -37,32 +40,42 @@ class Hearing:
     def listen_for(self, fields: Sequence[Field]) -> None:
         """Hear whoever comes to the GPUs of these places. Who was heard of before is not forgotten."""
         if fields and not self._listens_for_claims:
-            self._ears.listen_for_writes(_CLAIMS, self._world.folder.path)
+            self._ears.listen_for_writes(CLAIMS, self._world.folder.path)
             self._listens_for_claims = True
         self._listen_to({str(gpu.uuid): gpu for field in fields for gpu in field.gpus})
         wanted: dict[Attention, dict[str, str]] = {}
         for field in fields:
             heard = {uuid: self._nodes[uuid] for uuid in field.uuids if uuid in self._nodes}
-            wanted.setdefault(_attention(field), {}).update(heard)
+            wanted.setdefault(attention(field), {}).update(heard)
         before, self._newcomers = self._newcomers, {}
-        for attention, nodes in wanted.items():
-            known = before.get(attention)
+        for kind, nodes in wanted.items():
+            known = before.get(kind)
             if known is None or known[0] != nodes:
-                eager, ignored = attention
+                eager, ignored = kind
                 known = (nodes, Newcomers(self._world.proc, nodes, self._is_ours, ignored, eager=eager))
                 known[1].remember()
-            self._newcomers[attention] = known
+            self._newcomers[kind] = known
 
-    def hear(self, now_s: float) -> None:
-        """Take in what has happened since the last time."""
-        if self._ears.heard() - {_CLAIMS}:
+    def hear(self, now_s: float, occupied: set[str]) -> Heard:
+        """What has happened since the last time. Only who comes to an occupied GPU is looked for at once."""
+        heard = self._ears.heard()
+        self._visited |= heard.came - {CLAIMS}
+        if heard.came & occupied:
             for _, newcomers in self._newcomers.values():
                 newcomers.heard(now_s)
+        return heard
 
-    def opened(self, now_s: float) -> Callable[[Field], dict[str, str]]:
-        """Who is about to work on which GPU, in words by UUID, as each place minds it."""
-        found = {attention: newcomers.look(now_s) for attention, (_, newcomers) in self._newcomers.items()}
-        return lambda field: found.get(_attention(field), {})
+    def opened(self, now_s: float) -> Opened:
+        """Who is about to work on which GPU, for each kind of attention that finds anybody."""
+        found = {kind: newcomers.look(now_s) for kind, (_, newcomers) in self._newcomers.items()}
+        return {kind: who for kind, who in found.items() if who}
+
+    def rest_unless(self, occupied: set[str]) -> None:
+        """Once none of the GPUs that somebody came to is occupied, every further look would only be in their way."""
+        if not self._visited & occupied:
+            self._visited.clear()
+            for _, newcomers in self._newcomers.values():
+                newcomers.rest()
 
     def next_look_s(self, now_s: float) -> float | None:
         """When to look again; None if there is no reason to."""
@@ -79,7 +92,7 @@ class Hearing:
             if uuid in self._nodes or uuid in self._why_deaf:
                 continue
             path = f"{self._world.device_folder}/nvidia{gpu.minor}"
-            why = self._why_not(gpu) or self._ears.listen_for_opens(uuid, path)
+            why = self._why_not(gpu) or self._ears.listen_for_visits(uuid, path)
             if why is None:
                 self._nodes[uuid] = path
             else:
@@ -97,5 +110,6 @@ class Hearing:
         return f"its device node is {gpu.minor}" if isinstance(gpu.minor, Unknown) else None
 
 
-def _attention(field: Field) -> Attention:
+def attention(field: Field) -> Attention:
+    """What this place minds of an open."""
     return field.spec.eager, frozenset(field.spec.ignore)

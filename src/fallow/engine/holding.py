@@ -130,7 +130,12 @@ class Holding:
         line = (pid, *self._world.proc.ancestors(pid))
         if os.getpid() in line or pid in untouchable(self._world.proc):
             return True
-        return any(self._is_a_fallow(each) for each in line)
+        return any(self.is_a_fallow(each) for each in line)
+
+    def is_a_fallow(self, pid: int) -> bool:
+        """Whether a process goes by that name."""
+        names = self._world.proc.called(pid)
+        return any(name == "fallow" or name.startswith("fallow.") for name in names)
 
     def is_alive(self, process: Process) -> bool:
         """Whether it still is itself, and has not ended."""
@@ -193,10 +198,6 @@ class Holding:
                 break
             session = parent.session
         return session
-
-    def _is_a_fallow(self, pid: int) -> bool:
-        names = self._world.proc.called(pid)
-        return any(name == "fallow" or name.startswith("fallow.") for name in names)
 
 
 def card_name(gpu: Gpu) -> str:

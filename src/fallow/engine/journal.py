@@ -10,9 +10,9 @@ import sqlite3
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from fallow.core.units import duration_for_people
-from fallow.core.value import value
-from fallow.core.verdicts import Evidence, Verdict
+from fallow.core.verdicts import Event, Evidence, Verdict
+
+__all__ = ["Event", "Journal"]
 
 _MOST_ROWS = 20_000
 _SCHEMA = """
@@ -22,24 +22,6 @@ CREATE TABLE IF NOT EXISTS event (
 CREATE TABLE IF NOT EXISTS about (key TEXT NOT NULL, event INTEGER NOT NULL, PRIMARY KEY (key, event)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS rest_power (uuid TEXT PRIMARY KEY, watts REAL NOT NULL);
 """
-
-
-@value
-class Event:
-    """One row: a verdict, an action, an outcome, or a refusal."""
-
-    id: int
-    wall_s: float
-    kind: str
-    subject: str
-    finding: str
-    because: str
-    evidence: Evidence
-
-    def in_words(self, now_wall_s: float) -> str:
-        """One line, as a person would tell it."""
-        ago = duration_for_people(max(0.0, now_wall_s - self.wall_s))
-        return f"{ago} ago, {self.kind}: {self.subject}: {self.finding}: {self.because}"
 
 
 class Journal:

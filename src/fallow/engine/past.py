@@ -2,7 +2,7 @@
 
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any
@@ -77,13 +77,16 @@ class Past:
                 for begin_ms, end_ms in pairwise(edges_ms):
                     inside = (begin_ms, end_ms, end_ms, begin_ms)
                     reach = (card, begin_ms // QUARTER_MS * QUARTER_MS, end_ms, begin_ms)
+                    sums: dict[tuple[str, tuple[Party, ...]], int] = {}
                     for activity, crew, witnessed_ms in self._ask(question, (*inside, *reach)):
-                        what = Activity(activity), self._parties(crew)
-                        found.append(Interval(uuid, begin_ms, end_ms, int(witnessed_ms), *what))
+                        key = (activity, self._parties(crew))
+                        sums[key] = sums.get(key, 0) + witnessed_ms
+                    for (activity, parties), ms in sums.items():
+                        found.append(Interval(uuid, begin_ms, end_ms, ms, Activity(activity), parties))
         return found
 
     def strip(self, uuid: str, since_ms: int, until_ms: int) -> list[Interval]:
-        """What one GPU did, in order, for a picture: neighbours that are alike are joined, gaps are left out.
+        """What one GPU did and whose it was, in order: neighbours that are alike are joined, gaps are left out.
 
         What is too old to be kept in order is laid out one after the other inside its quarter of an hour.
         """
@@ -93,17 +96,31 @@ class Past:
         )
         strip: list[Interval] = []
         with self._one_moment():
-            card = self._numbers().get(uuid)
-            reach = (card, since_ms // QUARTER_MS * QUARTER_MS, until_ms, since_ms)
-            laid_ms = 0
-            for begin, witnessed, activity, crew in self._ask(question, reach):
-                begin_ms = max(begin, laid_ms)
-                laid_ms = begin_ms + witnessed
-                begin_ms, end_ms = max(begin_ms, since_ms), min(laid_ms, until_ms)
-                if end_ms > begin_ms:
-                    ms, what = end_ms - begin_ms, (Activity(activity), self._parties(crew))
-                    _join(strip, Interval(uuid, begin_ms, end_ms, ms, *what))
+            rows = self._ask(question, self._reach(uuid, since_ms, until_ms))
+            for begin_ms, end_ms, activity, crew in _laid_out(rows, since_ms, until_ms):
+                ms, parties = end_ms - begin_ms, self._parties(crew)
+                _join(strip, Interval(uuid, begin_ms, end_ms, ms, Activity(activity), parties))
         return strip
+
+    def colours(self, uuid: str, since_ms: int, until_ms: int, finest_ms: int) -> list[tuple[int, int, Activity]]:
+        """The same for a picture: from when, until when, what; what is shorter than the finest is put together."""
+        question = (
+            f"SELECT min(begin), sum(witnessed), activity, 0 FROM interval WHERE {_REACHING_IN} "  # noqa: S608  the same
+            "GROUP BY span >= ?, iif(span >= ?, begin, begin / ?), activity ORDER BY 1"
+        )
+        with self._one_moment():
+            rows = self._ask(question, (*self._reach(uuid, since_ms, until_ms), *[max(1, finest_ms)] * 3))
+        joined: list[tuple[int, int, Activity]] = []
+        for begin_ms, end_ms, word, _ in _laid_out(rows, since_ms, until_ms):
+            activity = Activity(word)
+            if joined and joined[-1][1:] == (begin_ms, activity):
+                joined[-1] = (joined[-1][0], end_ms, activity)
+            else:
+                joined.append((begin_ms, end_ms, activity))
+        return joined
+
+    def _reach(self, uuid: str, since_ms: int, until_ms: int) -> tuple[object, ...]:
+        return self._numbers().get(uuid), since_ms // QUARTER_MS * QUARTER_MS, until_ms, since_ms
 
     def samples(self, uuid: str, since_s: float, until_s: float) -> list[Sample]:
         """The readings of one GPU, in order; the older, the coarser."""
@@ -154,7 +171,7 @@ def open_past(folder: str) -> Past | None:
         raise NotPermitted(f"history in {folder} cannot be read: {error.strerror}") from None
     if not os.access(path, os.R_OK):
         raise NotPermitted(f"history in {folder} is not yours to read")
-    database = _connect(path)
+    database = open_read_only(path)
     try:
         version = version_of(database)
     except sqlite3.Error as error:
@@ -172,7 +189,7 @@ def open_past(folder: str) -> Past | None:
     return Past(database)
 
 
-def _connect(path: str) -> sqlite3.Connection:
+def open_read_only(path: str) -> sqlite3.Connection:
     """Read-only. Where nobody writes and we may not either, SQLite must be told that nothing changes."""
     quoted = path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
     alone = not os.path.exists(f"{path}-wal") and not os.access(os.path.dirname(path), os.W_OK)
@@ -180,6 +197,16 @@ def _connect(path: str) -> sqlite3.Connection:
     return sqlite3.connect(
         f"file:{quoted}?{how}", uri=True, timeout=_BUSY_S, isolation_level=None, check_same_thread=False
     )
+
+
+def _laid_out(rows: Iterable[tuple[Any, ...]], since_ms: int, until_ms: int) -> Iterator[tuple[int, int, str, int]]:
+    """Each where it began, or behind the one before; as far as it lies inside the span."""
+    laid_ms = 0
+    for begin, witnessed, activity, crew in rows:
+        begin_ms = max(begin, laid_ms)
+        laid_ms = begin_ms + witnessed
+        if laid_ms > since_ms and begin_ms < until_ms and witnessed:
+            yield max(begin_ms, since_ms), min(laid_ms, until_ms), activity, crew
 
 
 def _join(strip: list[Interval], following: Interval) -> None:

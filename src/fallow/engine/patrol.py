@@ -24,6 +24,7 @@ from fallow.engine.touching import uuids_with_cards
 from fallow.engine.world import World
 from fallow.policies import stuck
 from fallow.policies.arbiter import Protections, RateLimit, command_fits, leave_alone
+from fallow.readers.terminals import Terminals
 
 _MISSED_LOOKS = 3
 
@@ -43,6 +44,7 @@ class Patrol:
         *,
         rehearse: bool = False,
         every_s: float = 1.0,
+        terminals: Terminals | None = None,
     ) -> None:
         self._world = world
         self._rules = rules
@@ -52,7 +54,10 @@ class Patrol:
         self._notices = notices
         self._gap_s = every_s * _MISSED_LOOKS
         self._holding = Holding(world)
-        self._hands = PatrolHands(world, self._holding, protections, limit, journal, tell, notices, rehearse=rehearse)
+        owners = terminals if terminals is not None else Terminals(world.clock)
+        self._hands = PatrolHands(
+            world, self._holding, protections, limit, journal, tell, notices, owners, rehearse=rehearse
+        )
         self._cases: dict[tuple[str, JobKey], Case] = {}
         self._cards: dict[str, set[str]] = {}
         self._rest_w = journal.rest_power_w() if any(rule.stuck_for is not None for rule in rules) else {}
@@ -115,6 +120,8 @@ class Patrol:
     def _report(self, case: Case, decided: Decided) -> None:
         """What a rule that only reports says, and what every rule says of a hang."""
         verdict = decided.verdict
+        if verdict is None:
+            return
         if decided.lane is Lane.STUCK:
             hangs = verdict.finding == "stuck"
             if hangs and not case.hang_told:
@@ -135,7 +142,9 @@ class Patrol:
 
     def _record(self, case: Case, decided: Decided) -> None:
         """The readings behind a deed. What a job does once it was asked may be its way of saving its work."""
-        if decided.actions and not any(isinstance(action, Insist) for action in decided.actions):
+        if not decided.actions or any(isinstance(action, Insist) for action in decided.actions):
+            return
+        if decided.verdict is not None:
             self._journal.verdict(decided.verdict, case.keys)
 
     def _learn(self, decided: Decided) -> None:

@@ -15,7 +15,7 @@ from fallow.actuators.terminals import write_to
 from fallow.core.actions import Ask, Insist, JobAction, TakeBack, Warn, in_words
 from fallow.core.holds import Hold, Touched, TouchedProcess
 from fallow.core.notices import Notice, NoticeEvent
-from fallow.core.process import Process
+from fallow.core.process import Process, ProcessRow, ProcessTable
 from fallow.core.units import duration_for_people
 from fallow.core.unknown import Unknown
 from fallow.engine.case import Asked, Case
@@ -33,6 +33,27 @@ _TRY_AGAIN_AFTER_S = 10.0
 _DIES_WITHIN_S = 5.0
 
 
+class _ReadOnce:
+    """The table of processes, read once for all trees of one deed: once for each would keep the loop waiting."""
+
+    def __init__(self, table: ProcessTable) -> None:
+        self._table = table
+        self._rows: Sequence[ProcessRow] | None = None
+        self.stat = table.stat
+        self.ancestors = table.ancestors
+        self.command = table.command
+
+    def everybody(self) -> Sequence[ProcessRow]:
+        """As they were when it was first asked for."""
+        if self._rows is None:
+            self._rows = self._table.everybody()
+        return self._rows
+
+    def forget(self) -> None:
+        """Another deed."""
+        self._rows = None
+
+
 class PatrolHands:
     """Hands on people's jobs; in a rehearsal they only say what they would do."""
 
@@ -45,6 +66,7 @@ class PatrolHands:
         journal: Journal,
         tell: Callable[[str], None],
         notices: Notices,
+        terminals: Terminals,
         *,
         rehearse: bool,
     ) -> None:
@@ -56,7 +78,9 @@ class PatrolHands:
         self._journal = journal
         self._tell = tell
         self._notices = notices
+        self._terminals = terminals
         self._taken: list[Taken] = []
+        self._table = _ReadOnce(world.proc)
         self._stacks: dict[Process, StackWriting] = {}
 
     def allow(self, case: Case, actions: Sequence[JobAction], gpus: frozenset[str], holds: Sequence[Hold]) -> bool:
@@ -66,8 +90,8 @@ class PatrolHands:
         now_s = self._world.clock.monotonic_s()
         if now_s < case.refused_until_s:
             return False
-        trees = self._trees(case)
-        processes = tuple(each for tree in trees for each in touched_processes(self._world, tree, watcher=False))
+        self._table.forget()
+        processes = self._touched(self._trees(case))
         why = self._not_ours_to_touch(case.job, processes)
         if why is None:
             why = self._arbitrated(actions, Touched(gpus, processes), now_s, holds)
@@ -117,6 +141,7 @@ class PatrolHands:
             return True
         if case.survivors_due_s is not None and self._world.clock.monotonic_s() >= case.survivors_due_s:
             case.survivors_due_s = None
+            self._table.forget()
             outcome = self._hands(asked.trees).insist()
             self._journal.outcome(case.subject, "kill what is left of the job", outcome.words, case.keys)
             self._say(case, f"could not be ended: {outcome.words}")
@@ -139,8 +164,8 @@ class PatrolHands:
     def _ask(self, case: Case, action: Ask, gpus: frozenset[str]) -> None:
         trees = self._trees(case)
         case.asked = Asked(tuple(case.job.members), trees, action.because)
-        processes = tuple(each for tree in trees for each in touched_processes(self._world, tree, watcher=False))
-        self._taken.append(Taken(Proposal(action, Touched(gpus, processes)), self._world.clock.monotonic_s()))
+        touched = Touched(gpus, self._touched(trees))
+        self._taken.append(Taken(Proposal(action, touched), self._world.clock.monotonic_s()))
         outcome = self._hands(trees).ask(action.signal)
         self._journal.outcome(case.subject, in_words(action), outcome.words, case.keys)
 
@@ -156,7 +181,10 @@ class PatrolHands:
             return case.asked.trees
         proc, pids = self._world.proc, case.job.pids
         tops = [process for process in case.job.members if pids.isdisjoint(proc.ancestors(process.pid))]
-        return tuple(JobTree(proc, process, self._world.clock.monotonic_s) for process in tops)
+        return tuple(JobTree(self._table, process, self._world.clock.monotonic_s) for process in tops)
+
+    def _touched(self, trees: Sequence[JobTree]) -> tuple[TouchedProcess, ...]:
+        return tuple(each for tree in trees for each in touched_processes(self._world, tree, watcher=False))
 
     def _hands(self, trees: tuple[JobTree, ...]) -> JobHands:
         if self.rehearsed:
@@ -172,7 +200,7 @@ class PatrolHands:
                 return f"whose pid {pid} is cannot be told"
             if process.user != job.user:
                 return f"pid {pid} below it is {process.user}'s, not {job.user}'s"
-            if pid in never or self._holding.is_fallows(pid):
+            if pid in never or self._holding.is_a_fallow(pid):
                 return f"pid {pid} is fallow's own, or fallow lives by it"
             handle = Handle.open(self._world.proc, Process(pid, process.birth), never)
             if handle is not None:
@@ -213,7 +241,7 @@ class PatrolHands:
         return True
 
     def _terminals_of(self, user: str) -> list[str]:
-        people = Terminals(self._world.clock).people()
+        people = self._terminals.people()
         return (
             [] if isinstance(people, Unknown) else [f"/dev/{each.terminal}" for each in people if each.user == user]
         )

@@ -1,26 +1,46 @@
 """From history to a report: what was witnessed in a span of time, ready to be added up."""
 
+from collections.abc import Sequence
 from datetime import tzinfo
 from functools import cached_property
+from typing import Protocol
 
+from fallow.core.activity import Activity
 from fallow.core.days import day_edges_ms
 from fallow.core.interval import Card, Interval
 from fallow.core.money import Prices
-from fallow.engine.past import Past
 from fallow.policies.cost import Bill, By, bill
 
 _DAY_MS = 86_400_000
+_FINEST = 1000
+
+
+class Witnessed(Protocol):
+    """History, as far as a report needs it: read from its file, or told by the daemon."""
+
+    def cards(self) -> dict[str, Card]:
+        """Every GPU that it knows, by UUID, in order."""
+
+    def tallies(self, edges_ms: Sequence[int]) -> list[Interval]:
+        """All that was witnessed between each two edges."""
+
+    def colours(self, uuid: str, since_ms: int, until_ms: int, finest_ms: int) -> list[tuple[int, int, Activity]]:
+        """What one GPU did: from when, until when, and what; no finer than that."""
+
+    def close(self) -> None:
+        """Done."""
 
 
 class Report:
     """What the GPUs did in a span of time, and what it cost. Without a past, nothing was witnessed."""
 
-    def __init__(self, past: Past | None, since_s: float, until_s: float, prices: Prices, zone: tzinfo) -> None:
+    def __init__(self, past: Witnessed | None, since_s: float, until_s: float, prices: Prices, zone: tzinfo) -> None:
         self.since_s = since_s
         self.until_s = until_s
         self.prices = prices
         self.zone = zone
         self._past = past
+        self._bills: dict[By, Bill] = {}
         self._since_ms, self._until_ms = round(since_s * 1000), round(until_s * 1000)
 
     @cached_property
@@ -38,15 +58,19 @@ class Report:
 
     def bill(self, by: By) -> Bill:
         """The hours and their cost."""
-        return bill(self.intervals, by, self.cards, self.prices, self.zone)
+        if by not in self._bills:
+            self._bills[by] = bill(self.intervals, by, self.cards, self.prices, self.zone)
+        return self._bills[by]
 
     @property
     def last_day_ms(self) -> tuple[int, int]:
         """The last day of the span, or all of it if it is shorter."""
         return max(self._since_ms, self._until_ms - _DAY_MS), self._until_ms
 
-    def strips(self) -> list[tuple[Card, list[Interval]]]:
-        """What each GPU did over that last day, in order."""
+    def strips(self) -> list[tuple[Card, list[tuple[int, int, Activity]]]]:
+        """What each GPU did over that last day: from when, until when, and what; no finer than a screen can show."""
         if self._past is None:
             return []
-        return [(card, self._past.strip(uuid, *self.last_day_ms)) for uuid, card in self.cards.items()]
+        begin_ms, end_ms = self.last_day_ms
+        finest_ms = (end_ms - begin_ms) // _FINEST
+        return [(card, self._past.colours(uuid, begin_ms, end_ms, finest_ms)) for uuid, card in self.cards.items()]

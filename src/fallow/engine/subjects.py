@@ -1,6 +1,9 @@
 """What a person means by a subject: the machine, a GPU, a process, a user."""
 
+from collections.abc import Sequence
+
 from fallow.core.errors import WrongUsage
+from fallow.core.gpu import Gpu
 from fallow.core.holds import Everything, OneGpu, OneProcess, OneUser, Target
 from fallow.core.ports import Depth
 from fallow.core.selection import select
@@ -8,8 +11,11 @@ from fallow.core.units import is_number
 from fallow.engine.world import World
 
 
-def target_of(text: str, world: World, *, gone_is_fine: bool = False) -> Target:
-    """`all`, a GPU (`3`, `gpu:3`, a UUID), `pid:123`, `user:ada`; a number that is no GPU is a process."""
+def target_of(text: str, world: World, *, gone_is_fine: bool = False, among: Sequence[Gpu] | None = None) -> Target:
+    """`all`, a GPU (`3`, `gpu:3`, a UUID), `pid:123`, `user:ada`; a number that is no GPU is a process.
+
+    The GPUs are those that somebody has seen already, or those that one look finds.
+    """
     kind, colon, rest = text.partition(":")
     if text == "all":
         return Everything()
@@ -18,7 +24,7 @@ def target_of(text: str, world: World, *, gone_is_fine: bool = False) -> Target:
     if kind == "pid" and rest:
         return _process(rest, world, gone_is_fine=gone_is_fine)
     word = rest if kind == "gpu" and colon else text
-    there = world.eyes.look(Depth.GLANCE).gpus
+    there = world.eyes.look(Depth.GLANCE).gpus if among is None else among
     cards = {gpu.mig.parent_uuid for gpu in there if gpu.mig is not None}
     if word in cards:
         return OneGpu(word)

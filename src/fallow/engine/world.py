@@ -13,7 +13,10 @@ from fallow.readers.proc import Proc, user_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from fallow.actuators.hold_folder import HoldFolder
+    from fallow.engine.asking import Daemon
 
 _DRIVER_LIMIT_S = 2.0
 _PATIENTLY_S = 1e6  # where nobody waits for it
@@ -70,6 +73,12 @@ class World:
 
         return HoldFolder(self.folder, user_name)
 
+    def daemon(self, tell: "Callable[[str], None]") -> "Daemon":
+        """Who may be asked instead of looking ourselves; `tell` gets the reason when there is no answer."""
+        from fallow.engine.asking import Daemon
+
+        return Daemon(self.environ, self.clock, self.simulated, tell)
+
     def close(self) -> None:
         """Let go of whatever was opened."""
         if "eyes" in self.__dict__:
@@ -87,17 +96,6 @@ class World:
             return "/var/lib/fallow"
         base = self.environ.get("XDG_STATE_HOME") or f"{self.environ.get('HOME', '/tmp')}/.local/state"  # noqa: S108
         return f"{base}/fallow"
-
-    @property
-    def runtime_folder(self) -> str:
-        """Where the daemon's socket and lock are: FALLOW_RUNTIME_DIR, else /run/fallow for root, else the user's."""
-        named = self.environ.get("FALLOW_RUNTIME_DIR")
-        if named:
-            return named
-        if os.geteuid() == 0:
-            return "/run/fallow"
-        base = self.environ.get("XDG_RUNTIME_DIR")
-        return f"{base}/fallow" if base else self.state_folder
 
     @property
     def user(self) -> str:

@@ -7,13 +7,11 @@ stay readable at any width.
 from collections.abc import Iterable, Sequence
 
 from fallow.core.activity import Activity
-from fallow.core.interval import Interval
 from fallow.core.value import value
 from fallow.policies.cost import Line
 
 WIDTH = 1000.0
 HEIGHT = 100.0
-_MOST_BOXES = 1000
 _THINNEST = 0.5  # what is there is seen
 _STACKED = (Activity.BUSY, Activity.FREE, Activity.UNKNOWN, Activity.FALLOW, Activity.STUCK)
 """What is wanted first, what costs last, so that what costs ends at one edge."""
@@ -34,12 +32,9 @@ class Box:
     activity: Activity
 
 
-def strip(intervals: Iterable[Interval], begin_ms: int, end_ms: int) -> list[Box]:
+def strip(stretches: Iterable[Stretch], begin_ms: int, end_ms: int) -> list[Box]:
     """What one GPU did, from left to right; where nobody watched, nothing."""
     scale = WIDTH / max(1, end_ms - begin_ms)
-    stretches = [(one.begin_ms, one.end_ms, one.activity) for one in intervals]
-    if len(stretches) > _MOST_BOXES:
-        stretches = _coarsened(stretches, begin_ms, max(1, (end_ms - begin_ms) // _MOST_BOXES))
     boxes: list[Box] = []
     for stretch_begin_ms, stretch_end_ms, activity in stretches:
         x = (stretch_begin_ms - begin_ms) * scale
@@ -72,23 +67,6 @@ def columns(lines: Sequence[Line], most_ms: int) -> list[Box]:
             if height > 0:
                 boxes.append(_box((number + 0.1) * step, y, 0.8 * step, height, activity))
     return boxes
-
-
-def _coarsened(stretches: Iterable[Stretch], begin_ms: int, step_ms: int) -> list[Stretch]:
-    """Steps of one length, each with the activity that had most of it: nobody sees more than a screen has points."""
-    steps: dict[int, dict[Activity, int]] = {}
-    for stretch_begin_ms, stretch_end_ms, activity in stretches:
-        at_ms = stretch_begin_ms
-        while at_ms < stretch_end_ms:
-            number = (at_ms - begin_ms) // step_ms
-            until_ms = min(stretch_end_ms, begin_ms + (number + 1) * step_ms)
-            spent = steps.setdefault(number, {})
-            spent[activity] = spent.get(activity, 0) + until_ms - at_ms
-            at_ms = until_ms
-    return [
-        (begin_ms + number * step_ms, begin_ms + (number + 1) * step_ms, max(spent, key=lambda one: spent[one]))
-        for number, spent in steps.items()
-    ]
 
 
 def _box(x: float, y: float, width: float, height: float, activity: Activity) -> Box:

@@ -43,16 +43,11 @@ _NO_DRIVER = {
     "reload the driver or reboot",
     pynvml.NVML_ERROR_NO_PERMISSION: "the NVIDIA driver does not let this user in",
 }
-_THROTTLED_BY = {
-    0x02: "application clocks",
-    0x04: "power cap",
-    0x08: "hardware slowdown",
-    0x10: "sync boost",
-    0x20: "software thermal",
-    0x40: "hardware thermal",
-    0x80: "power brake",
-    0x100: "display clocks",
-}
+_THROTTLES = (  # bit by bit, from 0x02 on
+    "application clocks,power cap,hardware slowdown,sync boost,software thermal,hardware thermal,power brake,"
+    "display clocks"
+)
+_THROTTLED_BY = {2 << at: name for at, name in enumerate(_THROTTLES.split(","))}
 _NVLINK = 100
 _NEARNESS = {  # by the nearest common ancestor; NVLink beats them all
     pynvml.NVML_TOPOLOGY_INTERNAL: 60,
@@ -143,6 +138,12 @@ def disconnect(about_to: AboutTo) -> None:
         pynvml.nvmlShutdown()
     except pynvml.NVMLError:
         return  # the driver went away before us, which is what was wanted
+
+
+def version(ask: Ask, *, of_cuda: bool) -> Any:  # noqa: ANN401  a text, or a number such as 12080; or Unknown
+    """Of the driver, or of the newest CUDA that it speaks."""
+    asked = pynvml.nvmlSystemGetCudaDriverVersion_v2 if of_cuda else pynvml.nvmlSystemGetDriverVersion
+    return ask(asked, of_card=False)
 
 
 def _no_driver(error: Handle) -> str:

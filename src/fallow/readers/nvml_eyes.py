@@ -219,6 +219,21 @@ class _Connect:
         self.cards = nvml.connect(about_to)
 
 
+class _Versions:
+    """The errand of asking for versions."""
+
+    key: Hashable = "versions"
+
+    def __init__(self) -> None:
+        self.driver: str | Unknown = NOT_ASKED
+        self.cuda: int | Unknown = NOT_ASKED
+
+    def run(self, about_to: AboutTo) -> None:
+        """Ask for both."""
+        ask = nvml.Ask(about_to)
+        self.driver, self.cuda = nvml.version(ask, of_cuda=False), nvml.version(ask, of_cuda=True)
+
+
 class _Disconnect:
     """The errand of letting go of NVML."""
 
@@ -286,6 +301,12 @@ class NvmlEyes:
         late = self._crew.send(errands, self._limit_s)
         gpus = [gpu for errand in errands for gpu in errand.gpus(late.get(errand.key))]
         return Snapshot(self._host, simulated=False, at_s=at_s, wall_s=wall_s, gpus=tuple(gpus))
+
+    def versions(self) -> tuple[str | Unknown, int | Unknown]:
+        """Of the driver, and of the newest CUDA that it speaks: 12080 is 12.8."""
+        errand = _Versions()
+        self._crew.send([errand], self._limit_s)
+        return errand.driver, errand.cuda
 
     def links(self, gpus: Sequence[Gpu]) -> Links:
         """How the given cards are connected; instances of one card are as near as can be."""

@@ -193,6 +193,24 @@ class Proc:
             kubernetes_pod=_pod(cgroup),
         )
 
+    def descriptors_visible(self, pid: int) -> bool:
+        """Whether we may see what files the process has open."""
+        try:
+            os.listdir(f"{self._root}/{pid}/fd")
+        except OSError:
+            return False
+        return True
+
+    def capabilities(self) -> int | Unknown:
+        """What we may do beyond our user's rights, as bits by the kernel's numbers."""
+        match = re.search(rb"^CapEff:\s*([0-9a-f]+)", self._read("self", "status") or b"", re.MULTILINE)
+        return int(match[1], 16) if match else Unknown("/proc/self/status does not tell")
+
+    def kernel_setting(self, name: str) -> int | Unknown:
+        """A number under /proc/sys, such as `fs/inotify/max_user_watches`."""
+        raw = self._read("sys", name)
+        return Unknown(f"this kernel has no {name}") if raw is None else int(raw.split()[0])
+
     def cpu_ticks(self) -> tuple[int, int] | Unknown:
         """Busy and all ticks of all cores since boot."""
         raw = self._read("stat")

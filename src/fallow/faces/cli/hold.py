@@ -10,7 +10,7 @@ from fallow.core.units import count, duration_for_people, duration_s
 from fallow.engine.subjects import target_of
 from fallow.engine.world import World
 from fallow.faces.as_json import iso_time
-from fallow.faces.cli.options import Parser, typed
+from fallow.faces.cli.options import Parser, add_alone, typed
 from fallow.faces.voice import Voice
 
 EXAMPLES = """\
@@ -44,6 +44,7 @@ def parser(parents: list[argparse.ArgumentParser]) -> Parser:
     made.add_argument("--list", action="store_true", help="show the holds that last")
     made.add_argument("--release", type=typed(count), metavar="ID", help="end a hold before its time")
     made.add_argument("--json", action="store_true", help="print JSON")
+    add_alone(made)
     return made
 
 
@@ -51,18 +52,26 @@ def run(args: argparse.Namespace, world: World, voice: Voice) -> int:
     """Place, list or release."""
     if (args.release is not None or args.list) and (args.subject is not None or args.duration is not None):
         raise WrongUsage("--list and --release take no subject and no --for")
+    daemon = None if args.alone else world.daemon(voice.detail)
     if args.release is not None:
-        world.holds.release(args.release)
+        if daemon is None or not daemon.release_hold(args.release):
+            world.holds.release(args.release)
         voice.note(f"hold {args.release} is released")
         return 0
     if args.list:
-        return _show(world, world.holds.active(world.clock.wall_s()), as_json=args.json)
+        listed = None if daemon is None else daemon.holds()
+        return _show(world, world.holds.active(world.clock.wall_s()) if listed is None else listed, as_json=args.json)
     if args.duration is None or not 0 < args.duration <= _LONGEST_S:
         raise WrongUsage("for how long? write: fallow hold [SUBJECT] --for 2h; at most a year")
-    target = target_of(args.subject or "all", world)
-    number = world.holds.place(target, world.clock.wall_s() + args.duration, args.why)
-    placed = [hold for hold in world.holds.active(world.clock.wall_s()) if hold.id == number]
-    return _show(world, placed, as_json=args.json)
+    sight = None if daemon is None else daemon.sight()
+    target = target_of(args.subject or "all", world, among=None if sight is None else sight.gpus)
+    until_s = world.clock.wall_s() + args.duration
+    placed = None if daemon is None or sight is None else daemon.place_hold(target, until_s, args.why)
+    if placed is not None:
+        return _show(world, [placed], as_json=args.json)
+    number = world.holds.place(target, until_s, args.why)
+    ours = [hold for hold in world.holds.active(world.clock.wall_s()) if hold.id == number]
+    return _show(world, ours, as_json=args.json)
 
 
 def _show(world: World, holds: list[Hold], *, as_json: bool) -> int:

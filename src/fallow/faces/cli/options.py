@@ -87,6 +87,11 @@ def common() -> argparse.ArgumentParser:
     return parser
 
 
+def add_alone(parser: argparse.ArgumentParser) -> None:
+    """For verbs that ask the daemon where there is one."""
+    parser.add_argument("--alone", action="store_true", help="do not ask the daemon, even if there is one")
+
+
 def add_choice(parser: argparse.ArgumentParser) -> None:
     """The options that say which GPUs are wanted."""
     group = parser.add_argument_group("which GPUs")

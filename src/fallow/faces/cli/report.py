@@ -10,10 +10,10 @@ from fallow.core.money import prices_from
 from fallow.core.units import duration_s
 from fallow.engine.local_zone import LocalZone
 from fallow.engine.past import open_past
-from fallow.engine.reporting import Report
+from fallow.engine.reporting import Report, Witnessed
 from fallow.engine.world import World
 from fallow.faces import report_text
-from fallow.faces.cli.options import Parser, typed
+from fallow.faces.cli.options import Parser, add_alone, typed
 from fallow.faces.voice import Voice
 from fallow.policies.cost import By
 
@@ -55,6 +55,7 @@ def parser(parents: list[argparse.ArgumentParser]) -> Parser:
     )
     made.add_argument("--format", choices=_FORMATS, default="table", help="how to print it (default: table)")
     made.add_argument("-o", "--output", metavar="FILE", help="write it there")
+    add_alone(made)
     return made
 
 
@@ -64,13 +65,16 @@ def run(args: argparse.Namespace, world: World, voice: Voice) -> int:
     if not 0 < args.since <= _LONGEST_S:
         raise WrongUsage("--since is a time between now and ten years ago; write it as 12h, 7d or 2w")
     folder = world.state_folder
-    past = open_past(folder)
+    past: Witnessed | None = None if args.alone else world.daemon(voice.detail).past()
+    where = "the daemon's folder"
+    if past is None:
+        past, where = open_past(folder), folder
     try:
         now_s = world.clock.wall_s()
         report = Report(past, now_s - args.since, now_s, prices, LocalZone())
         if not report.intervals:
             what = "no history" if past is None else "nothing of that time"
-            voice.note(f"there is {what} in {folder}; `fallow up` records it while it runs")
+            voice.note(f"there is {what} in {where}; `fallow up` records it while it runs")
             if args.format == "table":
                 return 0
         if args.output is None:

@@ -11,7 +11,7 @@ from fallow.core.value import replace
 from fallow.engine.watching import look_once, watch
 from fallow.engine.world import World
 from fallow.faces import as_json
-from fallow.faces.cli.options import Parser, every_s
+from fallow.faces.cli.options import Parser, add_alone, every_s
 from fallow.faces.voice import Voice
 
 EXAMPLES = """\
@@ -32,14 +32,15 @@ def parser(parents: list[argparse.ArgumentParser]) -> Parser:
     made.add_argument("--json", action="store_true", help="print JSON; with --watch one object a line")
     made.add_argument("--watch", action="store_true", help="look again and again, until Ctrl-C")
     made.add_argument("--every", type=every_s, default=1.0, metavar="D", help="how often --watch looks (default: 1s)")
+    add_alone(made)
     return made
 
 
 def run(args: argparse.Namespace, world: World, voice: Voice) -> int:
-    """Look and show."""
-    voice.detail("looking once" if not args.watch else f"looking every {args.every:g} s")
+    """Ask the daemon or look, and show."""
+    sights = (_only(sight, args.gpus) for sight in _sights(args, world, voice))
     if not args.watch:
-        sight = _only(look_once(world), args.gpus)
+        sight = next(sights)
         if args.json:
             print(json.dumps(as_json.sight(sight), indent=2))
         else:
@@ -47,7 +48,6 @@ def run(args: argparse.Namespace, world: World, voice: Voice) -> int:
 
             show(sight)
         return 0
-    sights = (_only(sight, args.gpus) for sight in watch(world, args.every))
     if args.json or not sys.stdout.isatty():
         return _stream(sights, as_lines=args.json)
     from fallow.faces.interrupt import interruptible
@@ -56,6 +56,20 @@ def run(args: argparse.Namespace, world: World, voice: Voice) -> int:
     with interruptible():
         show_live(sights)
     return 0
+
+
+def _sights(args: argparse.Namespace, world: World, voice: Voice) -> Iterator[Sight]:
+    """What the daemon sees, for as long as it answers; then what we see ourselves."""
+    if not args.alone:
+        daemon = world.daemon(voice.detail)
+        while (sight := daemon.sight()) is not None:
+            yield sight
+            world.clock.sleep(args.every)
+    if args.watch:
+        voice.detail(f"looking every {args.every:g} s")
+        yield from watch(world, args.every)
+    voice.detail("looking once")
+    yield look_once(world)
 
 
 def _only(sight: Sight, gpus: str | None) -> Sight:

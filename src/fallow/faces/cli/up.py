@@ -12,6 +12,7 @@ from fallow.core.errors import FallowError, WrongUsage
 from fallow.core.units import duration_s
 from fallow.engine.asked import Asked
 from fallow.engine.publishing import Publisher
+from fallow.engine.socket_place import own_socket
 from fallow.engine.world import World
 from fallow.faces.cli.options import Parser, typed
 from fallow.faces.voice import Voice
@@ -56,7 +57,9 @@ def run(args: argparse.Namespace, world: World, voice: Voice) -> int:
     load = _loader(None if file is None else os.path.abspath(file), args.listen)
     load()  # a mistake is told before anything is opened
     me = Running(os.getpid(), world.user, world.clock.wall_s(), file)
-    instance = Instance(world.runtime_folder, me, world.clock.wall_s())
+    socket = own_socket(world.environ)
+    folder = world.state_folder if socket is None else os.path.dirname(os.path.abspath(socket))
+    instance = Instance(folder, me, world.clock.wall_s())
     try:
         number = _be_up(args, world, voice, load, file)
     finally:

@@ -2,20 +2,25 @@
 
 import argparse
 import json
+from collections.abc import Sequence
 
 from fallow.core.activity import judge
 from fallow.core.errors import WrongUsage
+from fallow.core.gpu import Gpu
 from fallow.core.holds import OneGpu, OneProcess
 from fallow.core.job import stretch_load
 from fallow.core.ports import Depth
 from fallow.core.unknown import Unknown
-from fallow.engine.journal import Event, Journal
+from fallow.core.verdicts import Event
+from fallow.engine.journal import Journal
 from fallow.engine.subjects import target_of
 from fallow.engine.world import World
 from fallow.faces.as_json import iso_time
-from fallow.faces.cli.options import Parser
+from fallow.faces.cli.options import Parser, add_alone
 from fallow.faces.voice import Voice
 
+_MOST_EVENTS = 30
+_UNWATCHED = "nobody has watched this GPU; one look says:"
 EXAMPLES = """\
   fallow why            the last verdict, and what was done
   fallow why 3          on GPU 3
@@ -33,22 +38,28 @@ def parser(parents: list[argparse.ArgumentParser]) -> Parser:
     )
     made.add_argument("subject", nargs="?", metavar="GPU|PID", help="a GPU or a process (default: whatever was last)")
     made.add_argument("--json", action="store_true", help="print JSON")
+    add_alone(made)
     return made
 
 
 def run(args: argparse.Namespace, world: World, voice: Voice) -> int:
-    """Tell what the journal has; of a GPU that nobody watched, what one look says."""
-    journal = Journal(world.state_folder, world.clock.wall_s, voice.note)
-    target = None if args.subject is None else target_of(args.subject, world, gone_is_fine=True)
+    """Tell what our journal and the daemon's have; of a GPU that nobody watched, what one look says."""
+    daemon = None if args.alone else world.daemon(voice.detail)
+    sight = None if daemon is None else daemon.sight()
+    seen = None if sight is None else sight.gpus
+    target = None if args.subject is None else target_of(args.subject, world, gone_is_fine=True, among=seen)
     match target:
         case OneGpu(uuid=uuid):
-            events = journal.last(f"gpu:{uuid}")
+            key: str | None = f"gpu:{uuid}"
         case OneProcess(pid=pid):
-            events = journal.last(f"pid:{pid}")
+            key = f"pid:{pid}"
         case None:
-            events = journal.last(None)
+            key = None
         case _:
             raise WrongUsage(f"{args.subject!r} is neither a GPU nor a process; write: fallow why [GPU|PID]")
+    journal = Journal(world.state_folder, world.clock.wall_s, voice.note)
+    told = None if daemon is None or sight is None else daemon.events(key, _MOST_EVENTS)
+    events = _together(journal.last(key, _MOST_EVENTS), told or [])
     journal.close()
     if args.json:
         print(json.dumps([_as_json(event) for event in events], indent=2))
@@ -56,11 +67,17 @@ def run(args: argparse.Namespace, world: World, voice: Voice) -> int:
     for line in _story(events, world.clock.wall_s()):
         print(line)
     if not events and isinstance(target, OneGpu):
-        print("nobody has watched this GPU; one look says:")
-        print(_one_look(world, target.uuid))
+        print("nobody has found anything on this GPU; one look says:" if seen else _UNWATCHED)
+        print(_one_look(seen or world.eyes.look(Depth.LOOK).gpus, target.uuid))
     elif not events:
         print("the journal has nothing on that")
     return 0
+
+
+def _together(ours: list[Event], theirs: list[Event]) -> list[Event]:
+    """Newest first. Where both journals are the same one, each event is told once."""
+    events = {(event.wall_s, event.kind, event.subject, event.finding): event for event in (*theirs, *ours)}
+    return sorted(events.values(), key=lambda event: (event.wall_s, event.id), reverse=True)[:_MOST_EVENTS]
 
 
 def _story(events: list[Event], now_wall_s: float) -> list[str]:
@@ -77,8 +94,8 @@ def _story(events: list[Event], now_wall_s: float) -> list[str]:
     return lines
 
 
-def _one_look(world: World, uuid: str) -> str:
-    for gpu in world.eyes.look(Depth.LOOK).gpus:
+def _one_look(gpus: Sequence[Gpu], uuid: str) -> str:
+    for gpu in gpus:
         if gpu.uuid == uuid:
             finding = judge(gpu)
             load = stretch_load(gpu)

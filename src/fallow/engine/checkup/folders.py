@@ -1,0 +1,141 @@
+"""The folders: whether they can be used, whose they are, and whether what is in them is whole."""
+
+import os
+import stat
+from collections.abc import Iterator
+
+from fallow.actuators.claim_folder import ClaimFolder, folder_path
+from fallow.core.errors import ConfigWrong, FallowError
+from fallow.core.examined import Examined, broken, lacking, ok
+from fallow.engine.world import World
+from fallow.readers.proc import user_name
+
+_OPEN_TO_ALL = 0o1777
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+
+
+def claims(world: World) -> Iterator[Examined]:
+    """The folder that all users share."""
+    path = folder_path(world.environ)
+    shared = f"{path} (named by FALLOW_CLAIM_DIR: binds only who names the same)"
+    what = shared if world.environ.get("FALLOW_CLAIM_DIR") else path
+    if not os.path.lexists(path):
+        yield _to_be_made("claims", what, path)
+        return
+    try:
+        folder = ClaimFolder(path)
+    except FallowError as error:
+        yield broken(
+            "claims", f"{error}: nothing can be claimed or held", f"as root: rm -r {path}; mkdir -m 1777 {path}"
+        )
+        return
+    found = os.stat(path)
+    mode, owner = stat.S_IMODE(found.st_mode), user_name(found.st_uid)
+    names = folder.names()
+    folder.close()
+    if mode & _OPEN_TO_ALL != _OPEN_TO_ALL:
+        means = f"{what} has the mode {mode:04o}: some users cannot claim, or can take away the claims of others"
+        yield broken("claims", means, f"chmod 1777 {path}")
+    elif found.st_uid != 0:
+        means = f"{what} is {owner}'s, who could take away the holds of others"
+        yield lacking("claims", means, f"as root: chown root {path}")
+    else:
+        holds = sum(name.startswith("hold-") for name in names)
+        yield ok("claims", f"{what} is open to all users; {holds} hold{'' if holds == 1 else 's'}")
+
+
+def state(world: World) -> Iterator[Examined]:
+    """Where journal and history are kept."""
+    path = world.state_folder
+    if not os.path.lexists(path):
+        yield _to_be_made("state", path, path)
+        return
+    found = os.stat(path)
+    if not stat.S_ISDIR(found.st_mode) or not os.access(path, os.W_OK | os.X_OK):
+        yield broken("state", f"{path} cannot be written: no journal and no history is kept", f"ls -ld {path}")
+    elif found.st_mode & _OTHERS_WRITE:
+        yield broken("state", f"others may write to {path}, and change what fallow remembers", f"chmod go-w {path}")
+    else:
+        yield ok("state", f"{path} can be written")
+
+
+def journal(world: World) -> Iterator[Examined]:
+    """What was found and done."""
+    yield _database("journal", os.path.join(world.state_folder, "journal.db"), "nothing was judged yet")
+
+
+def history(world: World) -> Iterator[Examined]:
+    """What report adds up."""
+    from fallow.engine.history_store import FILE_NAME
+    from fallow.engine.past import open_past
+
+    path = os.path.join(world.state_folder, FILE_NAME)
+    found = _database("history", path, "`fallow up` has recorded nothing yet")
+    if found.health == "ok" and os.path.exists(path):
+        try:
+            past = open_past(world.state_folder)
+        except FallowError as error:
+            yield broken("history", str(error))
+            return
+        if past is not None:
+            past.close()
+    yield found
+
+
+def configuration(world: World) -> Iterator[Examined]:
+    """The config that `fallow up` would use."""
+    try:
+        from fallow.engine import config
+    except ModuleNotFoundError as error:
+        yield lacking("config", f"no config can be read without {error.name}", "pip install 'fallow[up]'")
+        return
+    path = config.find(world.environ)
+    if path is None:
+        yield ok("config", "there is none: `fallow up` only watches and shows (to begin one: fallow check --example)")
+        return
+    try:
+        config.load(path)
+    except ConfigWrong as error:
+        first = error.mistakes[0].in_file(error.file)
+        yield broken("config", f"{error}: {first}: `fallow up` does not start with it", f"fallow check {path}")
+    except FallowError as error:
+        yield broken("config", f"{error}: `fallow up` does not start with it", f"fallow check {path}")
+    else:
+        yield ok("config", f"{path} has no mistakes")
+
+
+def _to_be_made(part: str, what: str, path: str) -> Examined:
+    parent = os.path.dirname(os.path.abspath(path))
+    while not os.path.lexists(parent):
+        parent = os.path.dirname(parent)
+    if os.access(parent, os.W_OK | os.X_OK):
+        return ok(part, f"{what} is not there yet; it is made when it is first needed")
+    return broken(part, f"{what} is not there, and {parent} is not ours to make it in", f"as root: mkdir -p {path}")
+
+
+def _database(part: str, path: str, empty: str) -> Examined:
+    import sqlite3
+
+    from fallow.engine.past import open_read_only
+
+    try:
+        os.stat(path)
+    except FileNotFoundError:
+        return ok(part, f"{empty} ({path})")
+    except OSError as error:
+        return broken(part, f"{path}: {error.strerror}", f"ls -l {path}")
+    if not os.access(path, os.R_OK):
+        return broken(part, f"{path} is not ours to read", f"ls -l {path}")
+    try:
+        database = open_read_only(path)
+        try:
+            answer = str(database.execute("PRAGMA quick_check(1)").fetchone()[0])
+        finally:
+            database.close()
+    except sqlite3.Error as error:
+        answer = str(error)
+    if answer != "ok":
+        return broken(
+            part, f"{path} is damaged: {answer}", f"move it away; a new one is begun: mv {path} {path}.damaged"
+        )
+    return ok(part, f"{path} is whole")

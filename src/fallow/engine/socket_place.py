@@ -1,0 +1,26 @@
+"""Where the daemon's socket is: FALLOW_SOCKET, else the machine's in /run/fallow, else the user's own."""
+
+import os
+from collections.abc import Mapping
+
+_MACHINE = "/run/fallow/fallow.sock"
+
+
+def own_socket(environ: Mapping[str, str]) -> str | None:
+    """Where a daemon of this user listens; None where there is no safe place for it."""
+    named = environ.get("FALLOW_SOCKET")
+    if named:
+        return named
+    return _MACHINE if os.geteuid() == 0 else _of_user(environ)
+
+
+def sockets_to_ask(environ: Mapping[str, str]) -> list[str]:
+    """Where to look for a daemon, in order: the machine's sees and does more than a user's own."""
+    named = environ.get("FALLOW_SOCKET")
+    places = [named] if named else [_MACHINE, _of_user(environ)]
+    return [place for place in places if place]
+
+
+def _of_user(environ: Mapping[str, str]) -> str | None:
+    base = environ.get("XDG_RUNTIME_DIR")
+    return f"{base}/fallow/fallow.sock" if base else None

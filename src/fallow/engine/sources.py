@@ -1,0 +1,62 @@
+"""What the daemon's doors may see: the board, the journal, history and the holds, and nothing that decides."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from fallow.actuators.hold_folder import HoldFolder
+from fallow.core.board import Board
+from fallow.core.ports import Clock
+from fallow.core.verdicts import Event
+from fallow.engine.journal import Journal
+from fallow.engine.past import Past, open_past
+
+
+class Sources(Protocol):
+    """What is shown. Everything but the board and the holds may take a while, and is asked for in threads."""
+
+    simulated: str | None
+    """The simulated machine, as `--simulate` names it; None for a real one."""
+    clock: Clock
+    holds: HoldFolder
+    """Of the doors alone: the policies have their own."""
+
+    def board(self) -> Board | None:
+        """What was seen at the last tick; None before the first."""
+
+    def events(self, key: str | None, limit: int) -> list[Event]:
+        """The last events about a GPU or a process, newest first; without a key, about anything."""
+
+    def past(self) -> Past | None:
+        """History, opened for one question; whoever asked closes it."""
+
+
+class DaemonSources:
+    """Those of a running daemon, read beside whoever writes them."""
+
+    def __init__(
+        self,
+        board: Callable[[], Board | None],
+        state_folder: str,
+        holds: HoldFolder,
+        clock: Clock,
+        simulated: str | None,
+        tell: Callable[[str], None],
+    ) -> None:
+        self.board = board
+        self.holds = holds
+        self.clock = clock
+        self.simulated = simulated
+        self._folder = state_folder
+        self._tell = tell
+
+    def events(self, key: str | None, limit: int) -> list[Event]:
+        """From a connection of its own: SQLite's belong to the thread that made them."""
+        journal = Journal(self._folder, self.clock.wall_s, self._tell)
+        try:
+            return journal.last(key, limit)
+        finally:
+            journal.close()
+
+    def past(self) -> Past | None:
+        """Read-only."""
+        return open_past(self._folder)

@@ -1,0 +1,91 @@
+"""`fallow doctor`: what is there, what it may do, and what each lack means."""
+
+import argparse
+import json
+import os
+import sys
+
+from fallow.core.examined import Examined, Health, ok
+from fallow.engine.world import World
+from fallow.faces.cli.options import Parser
+from fallow.faces.voice import Voice
+
+EXAMPLES = """\
+  fallow doctor
+  sudo fallow doctor                 as the daemon would find it
+  fallow doctor --json | jq '.checks[] | select(.state != "ok")'
+  fallow doctor --unit | sudo tee /etc/systemd/system/fallow.service"""
+
+_UNHEALTHY = 1
+
+
+def parser(parents: list[argparse.ArgumentParser]) -> Parser:
+    """The options of doctor."""
+    made = Parser(
+        "fallow doctor",
+        "Examine the installation: driver, cards, folders, daemon, and every right that fallow can use. Each part\n"
+        "is ok, lacking (something is not to be had, the rest works) or broken; and what to do about it is said.\n"
+        "Exit code 1 if anything is broken. Nothing is changed.",
+        EXAMPLES,
+        parents,
+    )
+    made.add_argument("--json", action="store_true", help="print JSON")
+    made.add_argument("--unit", action="store_true", help="print a unit for systemd, and examine nothing")
+    return made
+
+
+def run(args: argparse.Namespace, world: World, voice: Voice) -> int:
+    """Examine and tell."""
+    if args.unit:
+        print(_unit(), end="")
+        return 0
+    from fallow.engine.checkup import examine
+
+    voice.detail("examining; this takes a few seconds")
+    found = [_program(), *examine(world)]
+    if args.json:
+        print(json.dumps(_as_json(found, world), indent=2))
+    else:
+        _show(found)
+    return _UNHEALTHY if any(each.health is Health.BROKEN for each in found) else 0
+
+
+def _program() -> Examined:
+    from fallow import __version__
+
+    python = ".".join(map(str, sys.version_info[:3]))
+    return ok("fallow", f"{__version__} with Python {python}, in {os.path.dirname(sys.executable)}")
+
+
+def _show(found: list[Examined]) -> None:
+    from fallow.faces.table import show_rows
+
+    rows = [(each.part, each.health.value, _sentence(each)) for each in found]
+    show_rows(None, ("part", "state", "what that means"), rows)
+    counts = [sum(each.health is health for each in found) for health in Health]
+    print(", ".join(f"{count} {health.value}" for count, health in zip(counts, Health, strict=True)))
+
+
+def _sentence(each: Examined) -> str:
+    return f"{each.means}. What to do: {each.remedy}" if each.remedy else each.means
+
+
+def _as_json(found: list[Examined], world: World) -> dict[str, object]:
+    return {
+        "host": os.uname().nodename,
+        "simulated": world.simulated is not None,
+        "user": world.user,
+        "checks": [
+            {"part": each.part, "state": each.health.value, "means": each.means, "remedy": each.remedy or None}
+            for each in found
+        ],
+    }
+
+
+def _unit() -> str:
+    """The unit that ships, with this very fallow in it."""
+    from importlib.resources import files
+
+    text = (files("fallow") / "examples" / "fallow.service").read_text("utf-8")
+    ours = os.path.abspath(sys.argv[0])
+    return text.replace("/usr/local/bin/fallow", ours) if os.path.basename(ours) == "fallow" else text

@@ -1,0 +1,83 @@
+"""The desk in a process of its own, with all that a daemon would show there: `python -m tests.desk.small_daemon`.
+
+It watches as the daemon does, keeps a journal, and says `ready` once somebody may ask. A line on stdin ends it.
+"""
+
+import asyncio
+import os
+import sys
+import threading
+
+from fallow.actuators.claim_folder import ClaimFolder, folder_path
+from fallow.actuators.hold_folder import HoldFolder
+from fallow.core.board import Board, Counts
+from fallow.core.verdicts import Verdict
+from fallow.engine.clock import SystemClock
+from fallow.engine.journal import Journal
+from fallow.engine.socket_place import own_socket
+from fallow.engine.sources import DaemonSources
+from fallow.engine.watching import watch
+from fallow.engine.world import World
+from fallow.faces.desk import serve
+from fallow.readers.proc import user_name
+
+EVERY_S = 0.1
+NOTHING_COUNTED = Counts(activity_s={}, yields={}, actions={}, unknowns={})
+
+
+def complain(sentence: str) -> None:
+    print(f"small daemon: {sentence}", file=sys.stderr, flush=True)
+
+
+class SmallDaemon:
+    """Looks in one thread, answers in another."""
+
+    def __init__(self) -> None:
+        self.world = World(os.environ)
+        self.board: Board | None = None
+        self.seen = threading.Event()
+        self.going = True
+
+    def look(self) -> None:
+        started_s = SystemClock().wall_s()
+        for sight in watch(self.world, EVERY_S):
+            self.board = Board(sight, (), (), (), NOTHING_COUNTED, started_s, None, False)
+            self.seen.set()
+            if not self.going:
+                break
+
+    def answer(self) -> None:
+        path = own_socket(os.environ)
+        assert path is not None
+        folder = ClaimFolder(folder_path(os.environ))
+        sources = DaemonSources(
+            lambda: self.board,
+            self.world.state_folder,
+            HoldFolder(folder, user_name),
+            SystemClock(),
+            self.world.simulated,
+            complain,
+        )
+        asyncio.run(serve(path, sources, ready=lambda: print("ready", flush=True)))
+
+
+def main() -> None:
+    daemon = SmallDaemon()
+    looking = threading.Thread(target=daemon.look)
+    looking.start()
+    daemon.seen.wait()
+    board = daemon.board
+    assert board is not None
+    journal = Journal(daemon.world.state_folder, SystemClock().wall_s, complain)
+    uuid = str(board.sight.gpus[0].uuid)
+    verdict = Verdict("GPU 0", "fallow", "the small daemon says so", (("utilization", "0%"),))
+    journal.verdict(verdict, [f"gpu:{uuid}"])
+    journal.close()
+    threading.Thread(target=daemon.answer, daemon=True).start()
+    sys.stdin.readline()
+    daemon.going = False
+    looking.join()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,85 @@
+"""Values travel as JSON and arrive as they were; what is none of them is refused."""
+
+import json
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fallow.core.activity import Activity
+from fallow.core.gpu import Counters, Place, Recent
+from fallow.core.holds import Everything, Hold, OneGpu, OneProcess, OneUser
+from fallow.core.interval import Card, Interval, Party
+from fallow.core.promise import Claim
+from fallow.core.seen import Sight
+from fallow.core.unknown import Unknown
+from fallow.core.value import replace
+from fallow.core.verdicts import Event
+from fallow.core.wire import VERSION, Garbled, packed, unpacked
+from tests.history.life import holder, seen_gpu
+
+GPU = replace(
+    seen_gpu(0, Activity.FALLOW, holder(), holder(7, user=Unknown("gone"), slurm_job="12")),
+    recent=Recent(14.0, 0.01, 0.5),
+    counters=Counters(0.5, Unknown("too old"), 0.0, 0.1),
+    mig=Place(1, "GPU-parent", Unknown("why")),
+    throttled_by=("power cap",),
+    claim=Claim(False, 5, "ada", "python", 1.5),
+    for_s=12.5,
+)
+VALUES = [
+    Sight("box", False, 1.5, (GPU, seen_gpu(1, Activity.FREE))),
+    Event(3, 1.5, "verdict", "GPU 0", "idle", "because", (("load", "0%"),)),
+    *(Hold(1, target, 5.0, "why", "ada") for target in (Everything(), OneGpu("u"), OneProcess(1, 2), OneUser("ada"))),
+    Hold(1, Everything(), math.inf, "", "ada"),
+    Interval("u", 0, 10, 5, Activity.STUCK, (Party("ada", "job"), Party("?", "?"))),
+    Card("u", "0", "H100", "box", True),
+    (),
+    None,
+    True,
+]
+
+
+@pytest.mark.parametrize("value", VALUES, ids=lambda value: type(value).__name__)
+def test_what_is_packed_arrives_as_it_was(value: object) -> None:
+    assert unpacked(json.loads(json.dumps(packed(value), allow_nan=False))) == value
+
+
+json_like = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=8) | st.floats(allow_nan=False),
+    lambda below: (
+        st.lists(below, max_size=3)
+        | st.dictionaries(st.sampled_from(["is", "why", "pid", "of", "gpus"]), below, max_size=3)
+        | st.fixed_dictionaries(
+            {"is": st.sampled_from(["Unknown", "Holder", "Sight", "Activity", "os"]), "why": below}
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@given(json_like)
+def test_anything_else_is_a_plain_value_or_garbled_and_never_another_error(what: object) -> None:
+    try:
+        unpacked(what)
+    except Garbled:
+        return
+
+
+def test_what_does_not_travel_is_refused_where_it_is_packed() -> None:
+    with pytest.raises(TypeError, match="does not travel"):
+        packed(object())
+
+
+def test_nested_without_end_is_garbled() -> None:
+    deep: object = None
+    for _ in range(100):
+        deep = [deep]
+    with pytest.raises(Garbled, match="too deep"):
+        unpacked(deep)
+
+
+def test_the_version_tells_the_fields_apart() -> None:
+    assert VERSION.startswith("1-")
+    assert len(VERSION) == 10
