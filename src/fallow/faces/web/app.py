@@ -1,10 +1,11 @@
 """The app: pages, API and metrics behind one set of doors."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from fastapi import FastAPI, Request
+from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
 from starlette.responses import JSONResponse, Response
 
 import fallow
@@ -53,10 +54,18 @@ def make_app(sources: Sources, settings: Settings) -> FastAPI:
     streams = Streams(renderer.parts, static.edition, settings.most_streams)
     pulse = Pulse(sources, settings.every_s)
 
+    def tick(_: Board) -> None:
+        pulse.beat()
+        streams.nudge()
+
     @asynccontextmanager
     async def life(_: FastAPI) -> AsyncIterator[None]:
         streams.open()
+        if sources.board() is not None:
+            pulse.beat()
+        end = sources.subscribe(tick)
         yield
+        end()
         streams.close()
         archive.close()
 
@@ -67,28 +76,25 @@ def make_app(sources: Sources, settings: Settings) -> FastAPI:
         openapi_url="/api/v1/openapi.json",
         docs_url=None,  # both would load a page's worth of script from elsewhere
         redoc_url=None,
+        telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
         lifespan=life,
     )
     app.state.settings, app.state.streams = settings, streams
-    app.include_router(make_api(sources, archive))
+    api = make_api(sources, archive)
+    app.include_router(api)
     app.include_router(make_pages(sources, settings, renderer, streams, static))
-    _add_signs_of_life(app, pulse, Metrics(sources.board, lambda: len(streams)))
+    _add_signs_of_life(app, lambda: pulse.ails or streams.ails, Metrics(sources.board, lambda: len(streams)))
     app.add_exception_handler(RequestValidationError, _does_not_fit)
+    app.add_exception_handler(405, _names_the_methods(api))
     app.add_middleware(Doors, settings=settings)
-
-    def tick(_: Board) -> None:
-        pulse.beat()
-        streams.nudge()
-
-    sources.subscribe(tick)
     return app
 
 
-def _add_signs_of_life(app: FastAPI, pulse: Pulse, metrics: Metrics) -> None:
+def _add_signs_of_life(app: FastAPI, ails: Callable[[], str | None], metrics: Metrics) -> None:
     @app.get("/healthz", include_in_schema=False)
     async def health() -> Response:
-        ails = pulse.ails
-        return JSONResponse({"ok": ails is None, "because": ails}, 200 if ails is None else 503)
+        because = ails()
+        return JSONResponse({"ok": because is None, "because": because}, 200 if because is None else 503)
 
     @app.get("/metrics", include_in_schema=False)
     async def measured(request: Request) -> Response:
@@ -102,3 +108,16 @@ async def _does_not_fit(_: Request, error: Exception) -> Response:
     faults = [f"{'.'.join(str(word) for word in one['loc'])}: {one['msg']}" for one in error.errors()[:5]]
     sentence = "; ".join(faults).encode(errors="replace").decode()
     return JSONResponse({"detail": sentence}, 422)
+
+
+def _names_the_methods(api: APIRouter) -> Callable[[Request, Exception], Response]:
+    """The answer to a method that is not there: all that are, where the framework names those of one route."""
+
+    def answer(request: Request, _: Exception) -> Response:
+        routes = [route for route in api.routes if isinstance(route, APIRoute)]
+        fitting = {
+            method for route in routes if route.path_regex.match(request.url.path) for method in route.methods or ()
+        }
+        return JSONResponse({"detail": "that cannot be done here"}, 405, {"allow": ", ".join(sorted(fitting))})
+
+    return answer

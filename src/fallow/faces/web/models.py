@@ -208,6 +208,7 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
 }
 TOKEN_PROBLEMS: dict[int | str, dict[str, Any]] = {
     **PROBLEMS,
+    400: {"model": Problem, "description": "It is no JSON."},
     401: {"model": Problem, "description": "It needs the token."},
     403: {"model": Problem, "description": "It is not allowed."},
     404: {"model": Problem, "description": "There is no such thing."},

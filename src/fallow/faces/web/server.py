@@ -19,6 +19,7 @@ from fallow.core.value import replace
 _MOST_CONNECTIONS = 4096
 _FOR_OTHERS = 32
 _WAITS_S = 2
+_SEND_BUFFER_BYTES = 128 * 1024
 
 
 def most_connections() -> int:
@@ -38,6 +39,8 @@ def listen(address: Address) -> socket.socket:
     listening = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        # Those who come inherit it: the kernel keeps at most so much for each of a thousand who do not read.
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER_BYTES)
         listening.bind((address.host, address.port))
         listening.listen(1024)
     except OSError as error:
@@ -63,7 +66,9 @@ class PageServer:
             ws="none",
             lifespan="on",
             log_config=None,
+            log_level="error",
             access_log=False,
+            proxy_headers=False,
             server_header=False,
             date_header=False,
             timeout_graceful_shutdown=_WAITS_S,

@@ -30,8 +30,8 @@ class Boards(Protocol):
     def board(self) -> Board | None:
         """The last one; None before the first tick."""
 
-    def subscribe(self, callback: Callable[[Board], None]) -> None:
-        """Call this at each tick, in the thread of the policy loop; it must only schedule."""
+    def subscribe(self, callback: Callable[[Board], None]) -> Callable[[], None]:
+        """Call this at each tick, in the thread of the policy loop; it must only schedule. The answer ends that."""
 
 
 class Sources(Protocol):
@@ -48,8 +48,8 @@ class Sources(Protocol):
     def board(self) -> Board | None:
         """The machine now; None before the first tick."""
 
-    def subscribe(self, callback: Callable[[Board], None]) -> None:
-        """Call this at each tick, in the thread of the policy loop; it must only schedule."""
+    def subscribe(self, callback: Callable[[Board], None]) -> Callable[[], None]:
+        """Call this at each tick, in the thread of the policy loop; it must only schedule. The answer ends that."""
 
     def holds(self) -> Sequence[Hold]:
         """The holds that last."""
@@ -113,9 +113,9 @@ class MachineSources:
         """The machine now; None before the first tick."""
         return self._boards.board
 
-    def subscribe(self, callback: Callable[[Board], None]) -> None:
-        """Call this at each tick, in the thread of the policy loop; it must only schedule."""
-        self._boards.subscribe(callback)
+    def subscribe(self, callback: Callable[[Board], None]) -> Callable[[], None]:
+        """Call this at each tick, in the thread of the policy loop; it must only schedule. The answer ends that."""
+        return self._boards.subscribe(callback)
 
     def holds(self) -> Sequence[Hold]:
         """The holds that last."""

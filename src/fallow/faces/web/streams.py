@@ -102,6 +102,13 @@ class Streams:
         """Whether one more would be too many."""
         return len(self._streams) >= self._most
 
+    @property
+    def ails(self) -> str | None:
+        """Why nobody gets any news; None if they do."""
+        if self._task is None or not self._task.done() or self._task.cancelled():
+            return None
+        return f"the page cannot be made: {self._task.exception()!r}"
+
     def open(self) -> None:
         """Begin, in the loop that runs."""
         self._loop = asyncio.get_running_loop()
