@@ -53,6 +53,14 @@ def users_of(*names: str) -> set[str]:
         ("listens to files", ("inotify_simple",), {"actuators/line.py"}),
         ("locks", ("fcntl.flock", "fcntl.lockf", "fcntl.F_OFD_SETLK"), {"actuators/locks.py"}),
         ("draws tables", ("rich",), {"faces/table.py"}),
+        ("speaks to Prometheus", ("prometheus_client",), {"faces/metrics.py"}),
+        ("listens for browsers", ("uvicorn",), {"faces/web/server.py"}),
+        (
+            "answers browsers",
+            ("fastapi",),
+            {"faces/web/api.py", "faces/web/app.py", "faces/web/page.py", "faces/web/server.py"},
+        ),
+        ("lays out pages", ("jinja2",), {"faces/report_html.py", "faces/web/rendering.py"}),
     ],
 )
 def test_each_effect_has_one_door(effect: str, names: tuple[str, ...], doors: set[str]) -> None:

@@ -65,7 +65,12 @@ def varied_gpus() -> tuple[SeenGpu, ...]:
         1, Activity.FALLOW, "held by 1 process, nothing ran in the last 14 s", 9_240, holders=(notebook,), **quiet
     )
     stuck = card(
-        2, Activity.STUCK, "100% utilization at the power of rest for 12m: 121 W of 700 W", 720, holders=(hung,), **quiet
+        2,
+        Activity.STUCK,
+        "100% utilization at the power of rest for 12m: 121 W of 700 W",
+        720,
+        holders=(hung,),
+        **quiet,
     )
     filled = card(3, Activity.FREE, "nobody holds it", 64, **free)
     lost = card(
@@ -86,7 +91,10 @@ def varied_gpus() -> tuple[SeenGpu, ...]:
         claim=Claim(shared=False, pid=52001, user="dan", command="python eval.py --all", since_wall_s=1.7e9),
         waiting=2,
     )
-    rest = (card(6, Activity.FREE, "nobody holds it", 31_000, **free), card(7, Activity.FREE, "nobody holds it", 31_000))
+    rest = (
+        card(6, Activity.FREE, "nobody holds it", 31_000, **free),
+        card(7, Activity.FREE, "nobody holds it", 31_000),
+    )
     return (busy, fallow, stuck, filled, claimed, lost, *rest)
 
 
@@ -97,7 +105,9 @@ def varied(wall_s: float) -> Board:
     fillers = (
         FillerView("folding", ("3",), (uuids[3],), "filled", "nobody has held it for 30s", 64.0, 53_777, 12, 0.31),
         FillerView("folding", ("6",), (uuids[6],), "yielding", "dan has come", 0.4, 53_778, 7, 0.28),
-        FillerView("nightly tests", ("6", "7"), tuple(uuids[6:8]), "quiet", "not before 20:00", 31_000.0, None, 0, None),
+        FillerView(
+            "nightly tests", ("6", "7"), tuple(uuids[6:8]), "quiet", "not before 20:00", 31_000.0, None, 0, None
+        ),
     )
     guards = (GuardView("weekend", "armed", "some GPU worked in the last 30m; all have been quiet for 0s"),)
     holds = (
@@ -113,7 +123,11 @@ def varied(wall_s: float) -> Board:
         },
         yields={"folding": Histogram((0.1, 0.5, 1.0, 5.0), (2, 18, 19, 19), 19, 5.7)},
         actions={("ask", "done"): 3, ("insist", "done"): 1, ("ask", "refused"): 2},
-        unknowns={("power_w", "the card is lost"): 310, ("holders", "pid 512 is gone"): 2, ("holders", "pid 9 is gone"): 1},
+        unknowns={
+            ("power_w", "the card is lost"): 310,
+            ("holders", "pid 512 is gone"): 2,
+            ("holders", "pid 9 is gone"): 1,
+        },
     )
     sight = Sight("box", False, wall_s, gpus)
     return board(sight, fillers=fillers, guards=guards, holds=holds, counts=counts, config="/etc/fallow/fallow.toml")

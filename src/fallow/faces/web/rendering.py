@@ -13,7 +13,6 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from fallow.core.activity import Activity
 from fallow.core.board import Board
-from fallow.core.units import duration_for_people
 from fallow.core.value import value
 from fallow.engine.local_zone import LocalZone
 from fallow.faces import charts, colours
@@ -92,7 +91,7 @@ class Renderer:
         uuids = tuple(gpu.uuid for gpu in board.sight.gpus if isinstance(gpu.uuid, str))
         strips = await self._archive.strips(uuids)
         html = {
-            "summary": self._part("summary", counted=words.counted(board), machine=words.machine(board), board=board),
+            "summary": self._part("summary", machine=self._machine(board)),
             **self._cards(board, strips),
             "cost": self._part("cost", cost=await self._archive.cost()),
             "fillers": self._part("fillers", fillers=words.fillers(board.fillers)),
@@ -109,10 +108,9 @@ class Renderer:
         template = self._templates.get_template("page.html")
         parts = await self.parts()
         return template.render(
-            board=board,
+            machine=None if board is None else self._machine(board),
             parts=parts,
-            cards=[] if board is None else words.cards(board),
-            watched_for="" if board is None else self._watched_for(board),
+            cards=() if board is None else words.cards(board),
             durations=[
                 ("30m", "30 minutes"),
                 ("1h", "1 hour"),
@@ -149,8 +147,8 @@ class Renderer:
     def _clock(self, board: Board) -> str:
         return f"{datetime.fromtimestamp(board.sight.wall_s, UTC).astimezone(self._zone):%H:%M:%S}"
 
-    def _watched_for(self, board: Board) -> str:
-        return duration_for_people(max(0.0, self._sources.clock.wall_s() - board.started_wall_s))
+    def _machine(self, board: Board) -> words.MachineWords:
+        return words.machine(board, self._sources.clock.wall_s())
 
 
 def _still(html: str) -> str:

@@ -6,6 +6,7 @@ So many connections at most, because the policies need file descriptors too.
 import asyncio
 import resource
 import socket
+import struct
 from collections.abc import Callable
 
 import uvicorn
@@ -124,6 +125,10 @@ class _Wire:
     def cut(self) -> None:
         """End it now, whatever is still on its way."""
         self.is_cut = True
+        # Without lingering: the kernel forgets what the other side never took.
+        carrier = self._transport.get_extra_info("socket")
+        if carrier is not None:
+            carrier.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self._transport.abort()
 
 

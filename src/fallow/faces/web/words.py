@@ -35,6 +35,19 @@ class Timer:
 
 
 @value
+class MachineWords:
+    """The machine as a whole."""
+
+    host: str
+    gpus: str
+    counted: tuple[tuple[Activity, int], ...]
+    """How many cards do what, for those activities that there are."""
+    rehearsed: bool
+    watched_for: str
+    config: str
+
+
+@value
 class Reading:
     """One reading: what of, as words, and how full a bar for it is, 0..100; None for no bar."""
 
@@ -167,23 +180,29 @@ def events(found: Iterable[Event], now_s: float, zone: tzinfo) -> list[EventWord
     ]
 
 
-def counted(board: Board) -> list[tuple[Activity, int]]:
-    """How many cards do what, for those activities that there are."""
-    numbers = dict.fromkeys(Activity, 0)
-    for gpu in board.sight.gpus:
-        numbers[gpu.activity] += 1
-    return [(activity, number) for activity, number in numbers.items() if number]
-
-
-def machine(board: Board) -> str:
-    """`8 GPUs`, `4 simulated GPUs`."""
+def machine(board: Board, now_s: float) -> MachineWords:
+    """`8 GPUs`, `4 simulated GPUs`, and who watches them."""
     number = len(board.sight.gpus)
-    return f"{number} {'simulated ' if board.sight.simulated else ''}GPU{'' if number == 1 else 's'}"
+    return MachineWords(
+        host=shortened(board.sight.host, _LONGEST_NAME),
+        gpus=f"{number} {'simulated ' if board.sight.simulated else ''}GPU{'' if number == 1 else 's'}",
+        counted=tuple(_counted(board)),
+        rehearsed=board.rehearsed,
+        watched_for=duration_for_people(max(0.0, now_s - board.started_wall_s)),
+        config="" if board.config is None else shortened(board.config, _LONGEST_COMMAND),
+    )
 
 
 def card_id(label: str) -> str:
     """What a card is called inside the page."""
     return f"card-{label.replace(':', '-')}"
+
+
+def _counted(board: Board) -> list[tuple[Activity, int]]:
+    numbers = dict.fromkeys(Activity, 0)
+    for gpu in board.sight.gpus:
+        numbers[gpu.activity] += 1
+    return [(activity, number) for activity, number in numbers.items() if number]
 
 
 def _card(gpu: SeenGpu, board: Board) -> CardWords:
