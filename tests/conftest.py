@@ -59,8 +59,12 @@ class Fallow:
 
     def start(self, *words: str, **variables: str) -> subprocess.Popen[str]:
         """Start it; whatever still runs when the test ends is killed."""
+        return self.start_other("fallow", *words, **variables)
+
+    def start_other(self, *words: str, **variables: str) -> subprocess.Popen[str]:
+        """Start another program in its environment, such as one that starts fallow."""
         process = subprocess.Popen(
-            ["fallow", *words],
+            list(words),
             env={**self.environ, **variables},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -10,6 +10,8 @@ _ONE_WORD = {
     r"\bgpuselect (?=-)": "fallow compat gpuselect ",
     r"\bpython gpu_idle_timeout\.py": "fallow compat gpu_idle_timeout",
     r"^gpu_sentinel (?=-)": "fallow compat gpu_sentinel ",
+    r"\bpython gpu_sentinel\.py": "fallow compat gpu_stress",
+    r"\./gpu_mon\.py": "fallow compat gpu_mon",
 }
 
 

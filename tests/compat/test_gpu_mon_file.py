@@ -6,8 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
-from fallow.compat.gpu_mon_file import Filler, GpuMonFile, Watched, as_toml, read
-from fallow.core.errors import WrongUsage
+from fallow.compat.gpu_mon import spec
+from fallow.compat.gpu_mon_file import Filler, GpuMonFile, Watched, read
+from fallow.compat.gpu_mon_toml import as_toml
+from fallow.core.errors import ConfigWrong
+from fallow.engine.config import understand
+from fallow.policies.fill import FillRules
 from tests.compat.documents import blocks
 
 ALL_TOGETHER, EACH_ALONE = blocks("gpu_mon", "ini")
@@ -91,24 +95,61 @@ def test_a_program_is_ignored_by_a_filler_only_if_it_is_on_all_its_cards(written
     ]
 
 
-def test_every_mistake_is_told_at_once(written: Written, tmp_path: pathlib.Path) -> None:
-    with pytest.raises(WrongUsage) as caught:
-        written(
-            "[defaults]\ninterval_seconds=soon\n[gpu-x]\ngpus=0-3\nignore=y\n[miner]\n[process-0]\ngpus=0\n"
-            "[tty]\nenabled=maybe\n"
-        )
-    for part in (
-        "interval_seconds=soon in [defaults]: write whole seconds",
-        "gpus=0-3 in [gpu-x]: write indices, as 0,1, or ALL",
-        "there is no key 'ignore' in [gpu-x]",
-        "there is no section [miner]",
-        "[process-0] has no cmd",
-        "enabled=maybe in [tty]: write True or False",
-    ):
-        assert part in str(caught.value)
-    with pytest.raises(WrongUsage, match="nothing would ever run"):
-        written("[tty]\nenabled=no\n")
-    with pytest.raises(WrongUsage, match="cannot be read"):
+def mistakes(written: Written, text: str) -> list[str]:
+    with pytest.raises(ConfigWrong) as caught:
+        written(text)
+    return [mistake.in_file("F") for mistake in caught.value.mistakes]
+
+
+def test_every_mistake_is_told_at_once_with_its_line(written: Written) -> None:
+    assert mistakes(
+        written,
+        "[defaults]\ninterval_seconds=soon\n\n[gpu-x]\ngpus=0-3\nIgnore: y\n[miner]\n[process-0]\ngpus=0\n"
+        "[process-1]\ncmd='x\n[tty]\nenabled=maybe\n",
+    ) == [
+        "F:2: [defaults] interval_seconds: 'soon': write whole seconds, at least 1",
+        "F:5: [gpu-x] gpus: '0-3': write indices, as 0,1, or ALL",
+        "F:6: [gpu-x] ignore: there is no such key (gpus, ignore_programs are known)",
+        "F:7: [miner]: there is no such section (defaults, gpu-…, process-… and tty are known)",
+        "F:8: [process-0] cmd: there is none to run",
+        'F:11: [process-1] cmd: "\'x": No closing quotation',
+        "F:13: [tty] enabled: 'maybe': write True or False",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("[tty]\nenabled=no\n", "F: there is no [process-…], so nothing would ever run"),
+        ("no section\n", "F:1: no [section] is above this"),
+        ("[tty]\nenabled\n", "F:2: this is neither [section] nor key=value"),
+        ("[tty]\n[tty]\n", "F:2: [tty] is there twice"),
+        ("[tty]\nenabled=no\nenabled=no\n", "F:3: [tty] enabled: it is there twice"),
+    ],
+)
+def test_what_is_no_file_of_gpu_mon_is_a_sentence(written: Written, text: str, told: str) -> None:
+    assert mistakes(written, text) == [told]
+
+
+def test_a_file_that_is_not_there_is_a_mistake_in_the_config(tmp_path: pathlib.Path) -> None:
+    with pytest.raises(ConfigWrong, match="a mistake"):
         read(str(tmp_path / "not-there"))
-    with pytest.raises(WrongUsage, match="cannot be read"):
-        written("no section\n")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        ALL_TOGETHER,
+        EACH_ALONE,
+        "[process-my miner!]\ncmd=nice -n 5 'a b'\ngpus=2,0\n",
+        "[tty]\nenabled=no\nwhitelist=ada\n[process-a]\ncmd=x\n[process-b]\ncmd=y\ngpus=1\nlog=/a/b.log\n"
+        "[process-c]\ncmd=z\ngpus=1,2\n[gpu-1]\ngpus=1\nignore_programs=top\n",
+    ],
+)
+def test_the_fallow_toml_means_the_same(written: Written, text: str) -> None:
+    file = written(text)
+    config = understand(as_toml(file), "fallow.toml")
+    gap_s = FillRules().longest_gap_s
+    assert [one.spec(config.terminals, gap_s) for one in config.fillers] == [spec(file, one) for one in file.fillers]
+    cards = ["all" if one.gpus is None else ",".join(map(str, one.gpus)) for one in file.fillers]
+    assert [one.gpus for one in config.fillers] == cards

@@ -23,6 +23,10 @@ SOME_STEPS = 8
 WORKS_FOR_S = 0.5
 
 
+def ignore(wanted_bytes: int) -> None:
+    """Of what it is about to take."""
+
+
 def flip(place: int) -> None:
     """One bit, through the context that the load has."""
     word = ctypes.c_uint32()
@@ -34,7 +38,7 @@ def flip(place: int) -> None:
 def wrong_words(load: Load) -> dict[str, int]:
     """Before a word was flipped, and after."""
     work = CudaWork(Ask(load, verify=True, memory_bytes=int(sys.argv[2])))
-    work.begin()
+    work.begin(ignore)
     assert work.held is not None
     for _ in range(SOME_STEPS):
         work.step()
@@ -70,7 +74,7 @@ def letting_go_s() -> float:
     leaving, began = threading.Event(), threading.Event()
 
     def go_on() -> None:
-        work.begin()
+        work.begin(ignore)
         began.set()
         while not leaving.is_set():
             work.step()

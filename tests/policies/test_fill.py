@@ -123,7 +123,7 @@ def test_a_quiet_card_is_filled_given_back_and_filled_again() -> None:
     assert [(act.at_s, type(act.decision.actions[0])) for act in acts if act.decision.actions] == [
         (4.0, Start),
         (7.0, Ask),
-        (11.0, Start),
+        (12.0, Start),
     ]
 
 
@@ -187,7 +187,7 @@ def test_a_filler_is_let_in_only_after_enough_witnessed_quiet(
                 passed_s = now.at_s - before.at_s
                 if now.kind is Kind.BUSY:
                     quiet_s = 0.0
-                elif now.kind is Kind.IDLE and passed_s <= LONGEST_GAP_S:
+                elif now.kind is before.kind is Kind.IDLE and passed_s <= LONGEST_GAP_S:
                     quiet_s += passed_s
             assert act.kind is Kind.IDLE
             assert quiet_s >= some.idle_for_s

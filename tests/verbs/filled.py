@@ -12,14 +12,15 @@ LIMIT_S = 60
 class Fill:
     """A running `fallow fill`; what it has said so far is kept."""
 
-    def __init__(self, process: subprocess.Popen[str]) -> None:
+    def __init__(self, process: subprocess.Popen[str], *, on_stdout: bool = False) -> None:
         self.process = process
+        self._stream = process.stdout if on_stdout else process.stderr
         self.said: list[str] = []
 
     def until(self, words: str, times: int = 1) -> str:
         """Read on until a line holds these words, as often as that; the last such line."""
-        assert self.process.stderr is not None
-        for line in self.process.stderr:
+        assert self._stream is not None
+        for line in self._stream:
             self.said.append(line.rstrip("\n"))
             if words in line:
                 times -= 1

@@ -20,6 +20,10 @@ MIB = 2**20
 GIB = 2**30
 
 
+def ignore(wanted_bytes: int) -> None:
+    """Of what it is about to take."""
+
+
 def flipping(fallow: Fallow, *words: str) -> Any:
     done = subprocess.run(
         [sys.executable, "-m", "tests.gpu.flipping", *words],
@@ -71,7 +75,7 @@ def test_every_card_is_given_the_product_that_its_kind_has(
 
 def test_a_simulated_load_holds_a_thousandth_and_lets_go_of_it() -> None:
     work = SimulatedWork(Ask(Load.HOLD, verify=False, memory_share=0.5), 8 * GIB)
-    work.begin()
+    work.begin(ignore)
     assert work.tally().held_bytes == 4 * GIB // SIMULATED_SCALE
     work.let_go()
     assert work.tally().held_bytes == 0
@@ -80,7 +84,7 @@ def test_a_simulated_load_holds_a_thousandth_and_lets_go_of_it() -> None:
 
 def test_a_simulated_load_finds_what_was_changed_behind_its_back() -> None:
     work = SimulatedWork(Ask(Load.MATMUL, verify=True, memory_bytes=16 * GIB), 80 * GIB)
-    work.begin()
+    work.begin(ignore)
     for _ in work.chunks:
         work.step()
     assert work.tally().wrong_words == 0
@@ -95,13 +99,13 @@ def test_who_lets_go_first_lets_nothing_be_taken() -> None:
     work = SimulatedWork(Ask(Load.WARM, verify=False, memory_bytes=GIB), 80 * GIB)
     work.let_go()
     with pytest.raises(LetGo):
-        work.begin()
+        work.begin(ignore)
     assert work.tally().held_bytes == 0
 
 
 def test_letting_go_ends_a_rest_at_once() -> None:
     work = SimulatedWork(Ask(Load.HOLD, verify=False, memory_bytes=GIB), 80 * GIB)
-    work.begin()
+    work.begin(ignore)
     rested = threading.Thread(target=lambda: [work.step() for _ in range(10_000)])
     rested.start()
     work.let_go()

@@ -1,15 +1,17 @@
-"""The INI file of `gpu_mon`: every key of it, read into a value, and the same said in a fallow.toml."""
+"""The INI file of `gpu_mon`: every key of it, read into a value, or every mistake in it."""
 
 import configparser
-import json
 import os
+import re
 import shlex
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TypeVar
 
-from fallow.core.errors import WrongUsage
-from fallow.core.units import is_number
+from fallow.core.errors import ConfigWrong
+from fallow.core.mistake import Mistake
+from fallow.core.units import is_number, printable
 from fallow.core.value import value
+from fallow.engine.config import places
 
 PLACE = "~/.config/gpu_mon.conf"
 _KEYS = {
@@ -19,6 +21,7 @@ _KEYS = {
     "tty": {"enabled", "whitelist", "idle_seconds"},
 }
 _INTERVAL_S, _USER_IDLE_S = 10, 300
+_LONGEST_NAME = 40
 T = TypeVar("T")
 
 
@@ -39,6 +42,15 @@ class Filler:
     gpus: tuple[int, ...] | None
     folder: str | None
     log: str | None
+
+    @property
+    def together(self) -> bool:
+        """Whether it waits for several cards."""
+        return self.gpus is None or len(self.gpus) > 1
+
+    def shares_cards_with(self, other: "Filler") -> bool:
+        """Whether both may want the same card."""
+        return self.gpus is None or other.gpus is None or not set(self.gpus).isdisjoint(other.gpus)
 
 
 @value
@@ -65,46 +77,49 @@ class GpuMonFile:
 
 
 def read(path: str) -> GpuMonFile:
-    """The file; every mistake in it at once."""
+    """The file; ConfigWrong with every mistake in it. Root reads none that others could have written."""
+    path = os.path.expanduser(path)
+    text = places.read(path)
     parser = configparser.ConfigParser(interpolation=None)
     try:
-        with open(os.path.expanduser(path), encoding="utf-8") as file:
-            parser.read_file(file)
-    except (OSError, UnicodeDecodeError, configparser.Error) as error:
-        raise WrongUsage(f"{path} cannot be read: {' '.join(str(error).split())}") from None
-    return _Reading(parser).file(path)
+        parser.read_string(text)
+    except configparser.Error as error:
+        raise ConfigWrong(printable(path), _no_ini(error)) from None
+    reading = _Reading(parser, _lines(text))
+    file = reading.file()
+    if reading.mistakes:
+        raise ConfigWrong(printable(path), sorted(reading.mistakes, key=lambda mistake: mistake.line or 0))
+    return file
 
 
 class _Reading:
     """Takes the sections apart, and collects what is wrong with them."""
 
-    def __init__(self, parser: configparser.ConfigParser) -> None:
+    def __init__(self, parser: configparser.ConfigParser, lines: dict[tuple[str, str], int]) -> None:
         self._parser = parser
-        self._mistakes: list[str] = []
+        self._lines = lines
+        self.mistakes: list[Mistake] = []
 
-    def file(self, path: str) -> GpuMonFile:
+    def file(self) -> GpuMonFile:
         kinds: dict[str, list[str]] = {kind: [] for kind in _KEYS}
         for section in self._parser.sections():
             kind = section if section in ("defaults", "tty") else section.partition("-")[0]
             if kind not in _KEYS:
-                self._mistakes.append(f"there is no section [{section}]")
+                self._wrong(section, "", "there is no such section", "defaults, gpu-…, process-… and tty are known")
                 continue
             kinds[kind].append(section)
-            unknown = set(self._parser[section]) - _KEYS[kind]
-            self._mistakes.extend(f"there is no key {key!r} in [{section}]" for key in sorted(unknown))
+            for key in self._parser[section].keys() - _KEYS[kind]:
+                self._wrong(section, key, "there is no such key", f"{', '.join(sorted(_KEYS[kind]))} are known")
         if not kinds["process"]:
-            self._mistakes.append("there is no [process-…], so nothing would ever run")
+            self.mistakes.append(Mistake("there is no [process-…], so nothing would ever run"))
         heeded = self._get("tty", "enabled", _truth, False)
-        made = GpuMonFile(
+        return GpuMonFile(
             interval_s=self._get("defaults", "interval_seconds", _seconds, _INTERVAL_S),
             watched=tuple(self._watched(section) for section in kinds["gpu"]),
             fillers=tuple(self._filler(section) for section in kinds["process"]),
             user_idle_s=self._get("tty", "idle_seconds", _seconds, _USER_IDLE_S) if heeded else None,
             ignore_users=self._get("tty", "whitelist", _names, ()),
         )
-        if self._mistakes:
-            raise WrongUsage(f"{path}: {'; '.join(self._mistakes)}")
-        return made
 
     def _watched(self, section: str) -> Watched:
         names: tuple[str, ...] = self._get(section, "ignore_programs", _names, ())
@@ -112,43 +127,50 @@ class _Reading:
 
     def _filler(self, section: str) -> Filler:
         command: tuple[str, ...] = self._get(section, "cmd", _words, ())
-        if not command:
-            self._mistakes.append(f"[{section}] has no cmd")
+        if not self._parser.get(section, "cmd", fallback="").strip():
+            self._wrong(section, "cmd", "there is none to run")
         folder, log = (self._get(section, key, _place, None) for key in ("dir", "log"))
-        return Filler(section, command, self._get(section, "gpus", _gpus, None), folder, log)
+        name = re.sub(r"[^A-Za-z0-9._-]+", "-", section)[:_LONGEST_NAME]
+        return Filler(name, command, self._get(section, "gpus", _gpus, None), folder, log)
 
     def _get(self, section: str, key: str, convert: Callable[[str], T], default: T) -> T:
         text = self._parser.get(section, key, fallback="").strip()
         try:
             return convert(text) if text else default
         except ValueError as error:
-            self._mistakes.append(f"{key}={text} in [{section}]: {error}")
+            self._wrong(section, key, f"{text!r}: {error}")
             return default
 
-
-def as_toml(file: GpuMonFile) -> str:
-    """The fallow.toml that says the same."""
-    users = "ignore" if file.user_idle_s is None else "yield"
-    lines = ["[terminals]", f"users = {_text(users)}"]
-    if file.user_idle_s is not None:
-        lines += [f'user_idle = "{file.user_idle_s}s"', f"ignore_user = {_texts(file.ignore_users)}"]
-    for filler in file.fillers:
-        gpus = "all" if filler.gpus is None else ",".join(map(str, filler.gpus))
-        several = filler.gpus is None or len(filler.gpus) > 1
-        lines += ["", "[[filler]]", f"name = {_text(filler.name)}", f"command = {_texts(filler.command)}"]
-        lines += [f"gpus = {_text(gpus)}", f"together = {'true' if several else 'false'}"]
-        lines += [f'idle_for = "{file.interval_s}s"', f"ignore = {_texts(file.ignored_by(filler))}"]
-        lines += [f"cwd = {_text(filler.folder)}"] if filler.folder else []
-        lines += [f"log = {_text(filler.log)}"] if filler.log else []
-    return "\n".join(lines) + "\n"
+    def _wrong(self, section: str, key: str, sentence: str, suggestion: str = "") -> None:
+        line = self._lines.get((section, key), self._lines.get((section, "")))
+        self.mistakes.append(Mistake(sentence, f"[{section}] {key}".strip(), line, suggestion=suggestion))
 
 
-def _text(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
+def _no_ini(error: configparser.Error) -> list[Mistake]:
+    match error:
+        case configparser.MissingSectionHeaderError():
+            return [Mistake("no [section] is above this", line=error.lineno)]
+        case configparser.ParsingError():
+            return [Mistake("this is neither [section] nor key=value", line=number) for number, _ in error.errors]
+        case configparser.DuplicateSectionError():
+            return [Mistake(f"[{error.section}] is there twice", line=error.lineno)]
+        case configparser.DuplicateOptionError():
+            return [Mistake("it is there twice", f"[{error.section}] {error.option}", line=error.lineno)]
+        case _:
+            return [Mistake(f"this is no INI file: {error}")]
 
 
-def _texts(texts: Iterable[str]) -> str:
-    return f"[{', '.join(map(_text, texts))}]"
+def _lines(text: str) -> dict[tuple[str, str], int]:
+    """Where each section and each key stands."""
+    found: dict[tuple[str, str], int] = {}
+    section = ""
+    for number, line in enumerate(text.splitlines(), 1):
+        head = configparser.ConfigParser.SECTCRE.match(line)
+        if head:
+            section = head["header"]
+        key = "" if head else re.split("[=:]", line, maxsplit=1)[0].strip().lower()
+        found.setdefault((section, key), number)
+    return found
 
 
 def _gpus(text: str) -> tuple[int, ...] | None:

@@ -1,4 +1,4 @@
-"""What may be done with work that yields: a closed set of deeds, each with its because."""
+"""What may be done with work that yields, a closed set of deeds, each with its because; and what there is to tell."""
 
 from enum import StrEnum
 
@@ -19,6 +19,18 @@ class Presence(StrEnum):
     ABSENT = "absent"
     RUNNING = "running"
     SUSPENDED = "suspended"
+
+
+class News(StrEnum):
+    """What there is to tell of a place for a filler, by the words that `fallow fill` says it with."""
+
+    FILLING = "filling it: "
+    LEFT_ALONE = "left alone: "
+    RESUMING = "resuming the filler: "
+    GIVING_BACK = "giving it back: "
+    GIVEN_BACK = "given back after "
+    ENDED = "the filler "
+    NOTE = ""
 
 
 @value

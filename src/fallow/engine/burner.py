@@ -64,7 +64,7 @@ class Burner:
     def _load(self) -> None:
         """What the other thread does."""
         try:
-            self._work.begin()
+            self._work.begin(self._about_to_take)
             self._began_s = told_s = self._clock.monotonic_s()
             self._tally = self._work.tally()
             self._tell()
@@ -87,6 +87,10 @@ class Burner:
         finally:
             os.close(self._end)
 
+    def _about_to_take(self, wanted_bytes: int) -> None:
+        self._tally = Tally(wanted_bytes=wanted_bytes)
+        self._tell()
+
     def _let_go(self) -> float:
         before_s = self._clock.monotonic_s()
         try:
@@ -107,7 +111,9 @@ class Burner:
         tally = self._tally
         told = {
             "seconds": self._took_s,
+            "wanted_bytes": tally.wanted_bytes,
             "held_bytes": tally.held_bytes,
+            "chunks": tally.chunks,
             "flop": tally.flop,
             "moved_bytes": tally.moved_bytes,
             "checked_bytes": tally.checked_bytes,
@@ -120,7 +126,7 @@ class Burner:
 def main() -> int:
     """Load the card that CUDA_VISIBLE_DEVICES names, as the plan on the command line says."""
     plan = json.loads(sys.argv[1])
-    ask = Ask(Load(plan["load"]), plan["verify"], plan["memory_share"], plan["memory_bytes"])
+    ask = Ask(Load(plan["load"]), plan["verify"], plan["memory_share"], plan["memory_bytes"], plan["chunk_bytes"])
     work: Work
     if plan["simulated_bytes"] is not None:
         from fallow.workloads.simulated import SimulatedWork

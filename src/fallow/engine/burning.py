@@ -169,10 +169,11 @@ class _Burner:
             self.burned = replace(self.burned, seen=self.watched.seen())
 
     def _understand(self, told: dict[str, Any]) -> None:
-        self._began = True
-        held = max(self.burned.tally.held_bytes, told.pop("held_bytes"))
-        numbers = {name: told.pop(name) for name in ("flop", "moved_bytes", "checked_bytes", "wrong_words")}
-        self.burned = replace(self.burned, tally=Tally(held_bytes=held, **numbers), **told)
+        before = self.burned.tally
+        most = {name: max(getattr(before, name), told.pop(name)) for name in ("held_bytes", "chunks")}
+        names = ("wanted_bytes", "flop", "moved_bytes", "checked_bytes", "wrong_words")
+        self._began = most["held_bytes"] > 0
+        self.burned = replace(self.burned, tally=Tally(**most, **{name: told.pop(name) for name in names}), **told)
 
     def _end(self) -> None:
         os.close(self.output)
@@ -199,6 +200,7 @@ def _plan(gpu: Gpu, request: BurnRequest, *, simulated: bool) -> str:
             "verify": ask.verify,
             "memory_share": ask.memory_share,
             "memory_bytes": ask.memory_bytes,
+            "chunk_bytes": ask.chunk_bytes,
             "for_s": request.for_s,
             "simulated_bytes": free if simulated else None,
         }
@@ -245,16 +247,18 @@ class _Watch:
         clock, look_at_s = self._world.clock, 0.0
         while running := [burner for burner in self._burners if burner.burned.running]:
             now_s = clock.monotonic_s()
-            if now_s >= look_at_s:
-                self._look()
-                look_at_s = clock.monotonic_s() + _LOOK_EVERY_S
             if self._kill_at_s is not None and now_s >= self._kill_at_s:
                 self._kill(running)
+            elif self._kill_at_s is None and now_s >= look_at_s:  # once asked, we keep out of the newcomer's way
+                self._look()
+                look_at_s = clock.monotonic_s() + _LOOK_EVERY_S
+            due_s = look_at_s if self._kill_at_s is None else self._kill_at_s
             outputs = [burner.output for burner in running]
-            ready = select.select([self._asked.fd, *outputs], [], [], max(0.0, look_at_s - clock.monotonic_s()))[0]
+            ready = select.select([self._asked.fd, *outputs], [], [], max(0.0, due_s - clock.monotonic_s()))[0]
             for burner in running:
                 if burner.output in ready:
                     burner.hear()
+                    self._show([each.burned for each in self._burners])
             if self._asked.fd in ready:
                 self._leave(running)
 

@@ -7,7 +7,7 @@ from fallow.actuators.claims import CardFile
 from fallow.actuators.fill_marks import FillMark, mark_filled
 from fallow.actuators.line import promises
 from fallow.core.errors import FallowError
-from fallow.core.fillers import Ask, FillAction, Insist, Presence, Resume, Start, Suspend
+from fallow.core.fillers import Ask, FillAction, Insist, News, Presence, Resume, Start, Suspend
 from fallow.core.gpu import Gpu
 from fallow.core.promise import Claim, Promises
 from fallow.core.units import duration_for_people, printable
@@ -16,7 +16,7 @@ from fallow.core.verdicts import Verdict
 from fallow.engine.fill_hands import FillerLike, FillerSpec, FillHands
 from fallow.engine.journal import Journal
 from fallow.engine.world import World
-from fallow.policies.fill import FillDecision, FillLook, FillState, Phase, step
+from fallow.policies.fill import FillDecision, FillLook, FillState, Phase, due_s, step
 
 _RESUME_WITHIN_S = 60.0
 
@@ -32,7 +32,9 @@ class Field:
         hands: FillHands,
         journal: Journal,
         tell: Callable[[str], None],
+        words: "Words | None" = None,
     ) -> None:
+        """`words` puts news for `tell` into other words than those of `fallow fill`."""
         self.spec = spec
         self.gpus = gpus
         self.uuids = tuple(str(gpu.uuid) for gpu in gpus)
@@ -45,6 +47,7 @@ class Field:
         self._hands = hands
         self._journal = journal
         self._tell_person = tell
+        self._words = words or _words_of_fill
         self._keys = [f"gpu:{uuid}" for uuid in self.uuids]
         self._cards: dict[str, CardFile] = {}
         self._marks: list[FillMark] = []
@@ -58,10 +61,8 @@ class Field:
 
     @property
     def deadline_s(self) -> float | None:
-        """When the filler's grace is over."""
-        if self.state.phase is not Phase.YIELDING or self.state.insisted:
-            return None
-        return self.state.since_s + self.spec.rules.grace_s
+        """When there is something to decide if nothing happens before: a grace is over, a card quiet enough."""
+        return due_s(self.state, self.spec.rules)
 
     def promised(self, uuid: str) -> Promises:
         """What is promised of one of the GPUs to others."""
@@ -73,6 +74,14 @@ class Field:
         if card is None:
             card = self._cards[uuid] = CardFile(folder.open(uuid))
         return promises(folder, card, self._world.clock.monotonic_s())
+
+    def listen(self) -> bool:
+        """Take in what the filler's keeper has reported; whether that changes anything."""
+        if self.filler is None:
+            return False
+        before = self.filler.presence
+        self.filler.listen()
+        return self.filler.presence is not before
 
     def turn(self, at_s: float, against: str | Unknown | None) -> None:
         """One look further."""
@@ -97,7 +106,7 @@ class Field:
         if filler is None:
             return
         if filler.presence is Presence.SUSPENDED:
-            self._tell(f"its filler stays suspended as pid {filler.pid}; to end it: kill {filler.pid}")
+            self._tell(News.NOTE, f"its filler stays suspended as pid {filler.pid}; to end it: kill {filler.pid}")
         else:
             self._wait_until_gone(filler, grace_s)
         self._unmark()
@@ -118,7 +127,7 @@ class Field:
             case Start(because):
                 self._start(because)
             case Resume(because):
-                self._tell(f"resuming the filler: {because}")
+                self._tell(News.RESUMING, because)
                 self._with_filler(lambda filler: filler.resume(_RESUME_WITHIN_S))
             case Ask():
                 self._with_filler(lambda filler: filler.ask())
@@ -148,11 +157,11 @@ class Field:
         try:
             self.filler = self._hands.start(self.spec, self.gpus)
         except FallowError as error:
-            self._tell(str(error))  # the next look finds nobody there, and waits longer each time
+            self._tell(News.NOTE, str(error))  # the next look finds nobody there, and waits longer each time
             self._unmark()
             return
         if not self.state.failures:
-            self._tell(f"filling it: {because}")
+            self._tell(News.FILLING, because)
 
     def _with_filler(self, do: Callable[[FillerLike], None]) -> None:
         if self.filler is not None:
@@ -170,23 +179,24 @@ class Field:
             self._journal.verdict(Verdict(self._subject, phase.value, decision.because), self._keys)
             self._tell_phase(before, decision)
         elif phase is Phase.QUIET and blocked and not self._blocked:
-            self._tell(f"left alone: {against}")
+            self._tell(News.LEFT_ALONE, str(against))
         self._blocked = blocked
 
     def _tell_phase(self, before: FillState, decision: FillDecision) -> None:
         state = decision.state
         if state.phase is Phase.YIELDING:
-            self._tell(f"giving it back: {decision.because}")
+            self._tell(News.GIVING_BACK, decision.because)
         elif before.phase is Phase.YIELDING:
-            outcome = f"given back after {_short((state.at_s or 0.0) - self._leaving_since_s)}: {decision.because}"
-            self._journal.outcome(self._subject, "yield", f"{outcome}; because {self._left_because}", self._keys)
-            self._tell(outcome)
+            outcome = f"{_short((state.at_s or 0.0) - self._leaving_since_s)}: {decision.because}"
+            told = f"{News.GIVEN_BACK}{outcome}; because {self._left_because}"
+            self._journal.outcome(self._subject, "yield", told, self._keys)
+            self._tell(News.GIVEN_BACK, outcome)
         elif state.phase is Phase.BACKOFF and state.failures == 1:
-            self._tell(f"the filler {decision.because.removeprefix('it ')}; further ends are not told")
+            self._tell(News.ENDED, f"{decision.because.removeprefix('it ')}; further ends are not told")
 
     def _pass_on_notes(self, filler: FillerLike) -> None:
         for note in filler.notes:
-            self._tell(note)
+            self._tell(News.NOTE, note)
         filler.notes.clear()
 
     def _wait_until_gone(self, filler: FillerLike, grace_s: float) -> None:
@@ -197,13 +207,20 @@ class Field:
             filler.insist()
             filler.wait(_RESUME_WITHIN_S)
 
-    def _tell(self, sentence: str) -> None:
-        self._tell_person(f"{self.name}: {sentence}")
+    def _tell(self, news: News, detail: str) -> None:
+        self._tell_person(self._words(self, news, detail))
 
     def close(self) -> None:
         """Let go of the claim files."""
         for card in self._cards.values():
             card.close()
+
+
+Words = Callable[[Field, News, str], str]
+
+
+def _words_of_fill(field: Field, news: News, detail: str) -> str:
+    return f"{field.name}: {news}{detail}"
 
 
 def _short(seconds: float) -> str:

@@ -18,12 +18,15 @@ from fallow.engine.field import Field
 from fallow.engine.newcomers import Newcomers
 from fallow.engine.touching import uuids_with_cards
 from fallow.engine.world import World
+from fallow.policies.fill import Phase
 from fallow.policies.signs import Scene, sign
 from fallow.readers.ears import Ears
 from fallow.readers.terminals import Terminals
 
 TICK_S = 1.0
 _OFTEN_S = 0.02
+_AFTER_A_VISIT_S = 0.2
+_GLANCE_S = 0.01  # between two questions to the driver while a newcomer is looked for
 _SHARE_OF_A_CORE = 0.1  # the most that looking often may take
 _CLAIMS = "claims"
 
@@ -49,15 +52,19 @@ class Filling:
         self._own_pids = world.proc.in_pid_namespace_of_its_own()
         self._next_tick_s = world.clock.monotonic_s()
         self._next_often_s = 0.0
-        minds_warmth = any(field.spec.max_temp_c is not None for field in fields)
-        self._tick_depth = Depth.LOOK if minds_warmth else Depth.WATCH
+        self._next_glance_s = 0.0
+        self._opened: set[str] = set()
         self._tell_once()
 
     def run(self) -> None:
-        """Until somebody interrupts it."""
-        while True:
-            self.turn()
-            self.wait()
+        """Until somebody interrupts it; then all fillers leave."""
+        try:
+            while True:
+                self.turn()
+                self.wait()
+        finally:
+            self.end()
+            self.close()
 
     def wait(self) -> None:
         """Until something is heard, or it is time to look."""
@@ -70,21 +77,29 @@ class Filling:
         clock = self._world.clock
         now_s = clock.monotonic_s()
         heard = self._ears.heard()
-        if heard - {_CLAIMS}:
+        self._opened |= heard.came - {_CLAIMS}
+        if heard.came & self._occupied():
             self._newcomers.heard(now_s)
-        for field in self._fields:
-            if field.filler is not None:
-                field.filler.listen()
+        if heard.left:  # the driver lists whoever has just left for a moment longer
+            self._next_tick_s = min(self._next_tick_s, now_s + _AFTER_A_VISIT_S)
+        reported = {field.listen() for field in self._fields}
         tick = now_s >= self._next_tick_s
         if tick:
             self._next_tick_s = max(self._next_tick_s + TICK_S, now_s)
             self._ask_around()
         opened = self._newcomers.look(now_s)
-        snapshot = self._world.eyes.look(self._tick_depth if tick else Depth.GLANCE)
+        due = tick or True in reported or now_s >= self._next_glance_s or self._is_overdue(now_s)
+        if not (due or opened or _CLAIMS in heard.came):
+            return  # the files told nothing new, and the driver was asked a moment ago
+        self._next_glance_s = now_s + _GLANCE_S
+        snapshot = self._world.eyes.look(self._depth() if tick else Depth.GLANCE)
         looked_s = clock.monotonic_s() - now_s
         self._next_often_s = now_s + max(_OFTEN_S, looked_s / _SHARE_OF_A_CORE)
         for field, manners in zip(self._fields, self._manners, strict=True):
             field.turn(snapshot.at_s, self._against(field, snapshot, opened, manners))
+        if not self._opened & self._occupied():
+            self._opened.clear()
+            self._newcomers.rest()
 
     def end(self) -> None:
         """Ask all fillers to leave, at the same time; insist where they do not."""
@@ -108,6 +123,20 @@ class Filling:
         if any(field.filled and not self._deaf.isdisjoint(field.uuids) for field in self._fields):
             due.append(self._next_often_s)
         return min(due)
+
+    def _is_overdue(self, now_s: float) -> bool:
+        return any(field.deadline_s is not None and now_s >= field.deadline_s for field in self._fields)
+
+    def _occupied(self) -> set[str]:
+        """The GPUs that are filled, and not about to be given back."""
+        return {uuid for field in self._fields if field.state.phase is Phase.FILLED for uuid in field.uuids}
+
+    def _depth(self) -> Depth:
+        """How closely to look at a tick: what ran since the last matters only where nobody should have been."""
+        if all(field.filled for field in self._fields):
+            return Depth.GLANCE
+        minds_warmth = any(field.spec.max_temp_c is not None for field in self._fields)
+        return Depth.LOOK if minds_warmth else Depth.WATCH
 
     def _ask_around(self) -> None:
         """What changes slowly: people, hours, holds."""
@@ -177,7 +206,7 @@ class Filling:
             elif isinstance(gpu.minor, Unknown):
                 why = f"its device node is {gpu.minor}"
             else:
-                why = self._ears.listen_for_opens(str(gpu.uuid), path)
+                why = self._ears.listen_for_visits(str(gpu.uuid), path)
             if why is None:
                 nodes[str(gpu.uuid)] = path
             else:

@@ -20,7 +20,7 @@ MONITORS = frozenset(
 )
 _SURE = 4  # descriptors on the node
 _EVERYBODY_AFTER_S = (0.0, 0.002, 0.004, 0.007, 0.012, 0.025, 0.05, 0.1, 0.2)
-_CLOSELY_EVERY_S = 0.003
+_CLOSELY_EVERY_S = 0.001
 _CLOSELY_FOR_S = 0.5
 """Longer than it takes NVML to list whoever has called cuInit: 40 to 260 ms."""
 
@@ -57,6 +57,11 @@ class Newcomers:
         """Somebody has opened a node."""
         self._opened_s = now_s
         self._everybody_due = [now_s + after_s for after_s in _EVERYBODY_AFTER_S]
+
+    def rest(self) -> None:
+        """All is decided: every look now would only be in the newcomer's way."""
+        self._opened_s = None
+        self._near.clear()
 
     def closely(self, now_s: float) -> bool:
         """Whether this is a time to look closely."""

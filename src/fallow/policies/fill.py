@@ -54,6 +54,8 @@ class FillState:
     phase: Phase = Phase.QUIET
     at_s: float | None = None
     quiet_s: float = 0.0
+    clear: bool = False
+    """Whether the last look found nobody."""
     since_s: float = 0.0
     """When the filler was let in, asked to leave, or ended, by phase."""
     blind_since_s: float | None = None
@@ -95,6 +97,15 @@ def step(state: FillState, look: FillLook, rules: FillRules) -> FillDecision:
     assert_never(state.phase)
 
 
+def due_s(state: FillState, rules: FillRules) -> float | None:
+    """When the next look is due, if nothing happens before; None if nothing is waited for."""
+    if state.phase is Phase.YIELDING and not state.insisted:
+        return state.since_s + _leaves_within_s(rules)
+    if state.phase is Phase.QUIET and state.clear and state.at_s is not None:
+        return state.at_s + max(0.0, rules.idle_for_s - state.quiet_s)
+    return None
+
+
 def pause_s(failures: int, rules: FillRules) -> float:
     """How long to wait after so many fillers that ended at once."""
     doublings = min(failures - 1, 60)  # beyond, a float would overflow one day
@@ -102,12 +113,12 @@ def pause_s(failures: int, rules: FillRules) -> float:
 
 
 def _counted(state: FillState, look: FillLook, rules: FillRules) -> FillState:
+    """Time counts between two looks that both found nobody: whoever left in between may have left just now."""
     passed_s = witnessed_s(state.at_s, look.at_s, rules.longest_gap_s)
-    blind = isinstance(look.against, Unknown)
-    so_far_s = state.quiet_s if look.against is None or blind else 0.0
-    quiet_s = so_far_s + (passed_s if look.against is None else 0.0)
+    blind, clear = isinstance(look.against, Unknown), look.against is None
+    quiet_s = (state.quiet_s if clear or blind else 0.0) + (passed_s if clear and state.clear else 0.0)
     since = state.blind_since_s if state.blind_since_s is not None else look.at_s
-    return replace(state, at_s=look.at_s, quiet_s=quiet_s, blind_since_s=since if blind else None)
+    return replace(state, at_s=look.at_s, quiet_s=quiet_s, clear=clear, blind_since_s=since if blind else None)
 
 
 def _quiet(state: FillState, look: FillLook, rules: FillRules) -> FillDecision:
@@ -160,11 +171,15 @@ def _yielding(state: FillState, look: FillLook, rules: FillRules) -> FillDecisio
     if look.presence is not Presence.RUNNING:
         how = "suspended" if look.presence is Presence.SUSPENDED else "gone"
         return FillDecision(replace(state, phase=Phase.QUIET, insisted=False), f"it is {how}")
-    limit_s = rules.suspend_within_s + rules.grace_s if rules.manner is Yield.SUSPEND else rules.grace_s
+    limit_s = _leaves_within_s(rules)
     if not state.insisted and look.at_s - state.since_s >= limit_s:
         because = f"it has not left within {duration_for_people(limit_s)}"
         return FillDecision(replace(state, insisted=True), because, (Insist(because),))
     return FillDecision(state, "it is leaving")
+
+
+def _leaves_within_s(rules: FillRules) -> float:
+    return rules.suspend_within_s + rules.grace_s if rules.manner is Yield.SUSPEND else rules.grace_s
 
 
 def _ended(state: FillState, look: FillLook, rules: FillRules) -> FillDecision:

@@ -9,6 +9,18 @@ from errno import ENOENT, ENOSPC
 
 from inotify_simple import INotify, flags
 
+from fallow.core.value import value
+
+_CLOSED = flags.CLOSE_WRITE | flags.CLOSE_NOWRITE
+
+
+@value
+class Heard:
+    """The names of what was opened or written, and of what was closed."""
+
+    came: frozenset[str]
+    left: frozenset[str]
+
 
 class Ears:
     """Listens to files and folders, each under a name."""
@@ -27,25 +39,26 @@ class Ears:
         """What becomes readable when something is heard."""
         return () if self._inotify is None else (self._inotify.fileno(),)
 
-    def listen_for_opens(self, name: str, path: str) -> str | None:
-        """Hear whoever opens the file; else why that cannot be."""
-        return self._listen(name, path, flags.OPEN)
+    def listen_for_visits(self, name: str, path: str) -> str | None:
+        """Hear whoever opens or closes the file; else why that cannot be."""
+        return self._listen(name, path, flags.OPEN | _CLOSED)
 
     def listen_for_writes(self, name: str, path: str) -> str | None:
         """Hear whoever writes to a file of the folder; else why that cannot be."""
         return self._listen(name, path, flags.MODIFY)
 
-    def heard(self) -> set[str]:
-        """The names of all that was heard since the last time."""
+    def heard(self) -> Heard:
+        """All that was heard since the last time."""
         if self._inotify is None:
-            return set()
-        found: set[str] = set()
+            return Heard(frozenset(), frozenset())
+        came: set[str] = set()
+        left: set[str] = set()
         for event in self._inotify.read(timeout=0):
             if event.mask & flags.Q_OVERFLOW:
-                found.update(self._names.values())  # so much happened that some was lost
+                came.update(self._names.values())  # so much happened that some was lost
             elif event.wd in self._names:
-                found.add(self._names[event.wd])
-        return found
+                (left if event.mask & _CLOSED else came).add(self._names[event.wd])
+        return Heard(frozenset(came), frozenset(left))
 
     def close(self) -> None:
         """Stop listening."""

@@ -1,6 +1,7 @@
 """The loads on a real card: hold memory, keep warm, multiply matrices; each with or without a check of it all."""
 
 import threading
+from collections.abc import Callable
 
 from fallow.workloads.bench import Bench
 from fallow.workloads.cuda import Card
@@ -25,24 +26,26 @@ class CudaWork:
         self._opening = threading.Lock()
         self._done = Tally()
         self._steps = 0
+        self._wanted = 0
         self.held: Held | None = None
         self.bench: Bench | None = None
         self._patterns: Patterns | None = None
         self._products: Products | None = None
 
-    def begin(self) -> None:
+    def begin(self, about_to_take: Callable[[int], None]) -> None:
         """Open the card, take the memory, write operands and patterns."""
         with self._opening:
             if self._stop.is_set():
                 raise LetGo
             card = Card()
             held = self.held = Held(card)
-        wanted = self._ask.wanted(card.free_bytes())
+        wanted = self._wanted = self._ask.wanted(card.free_bytes())
+        about_to_take(wanted)
         if self._ask.verify or self._ask.load is not Load.HOLD:
             self.bench = Bench(card, held, best(card.capability))
         if self.bench is not None and self._ask.load is not Load.HOLD:
-            self._products = Products(self.bench, wanted // 2, verify=self._ask.verify)
-        chunks = held.take_in_chunks(wanted - held.bytes())
+            self._products = Products(self.bench, min(wanted // 2, self._ask.chunk_bytes), verify=self._ask.verify)
+        chunks = held.take_in_chunks(wanted - held.bytes(), self._ask.chunk_bytes)
         if self.bench is not None and self._ask.verify:
             self._patterns = Patterns(self.bench, chunks)
 
@@ -69,7 +72,9 @@ class CudaWork:
         """What was done so far."""
         done = self._done
         return Tally(
+            wanted_bytes=self._wanted,
             held_bytes=0 if self.held is None else self.held.bytes(),
+            chunks=0 if self.held is None else len(self.held.chunks),
             flop=done.flop,
             moved_bytes=done.moved_bytes,
             checked_bytes=done.checked_bytes,

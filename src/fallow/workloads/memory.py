@@ -8,8 +8,6 @@ from fallow.core.value import value
 from fallow.workloads.cuda import Card
 from fallow.workloads.work import LetGo
 
-CHUNK_BYTES = 2 * 2**30
-"""122 GiB of an H200 are freed in 84 ms in chunks of this size; in 101 ms in chunks of 512 MiB, 204 ms of 64 MiB."""
 _GRAIN = 2 * 2**20  # the driver's own
 
 
@@ -54,10 +52,10 @@ class Held:
             raise NotEnoughGpus(f"out of memory: {bytes_for_people(size)} cannot be had in one piece")
         return chunk
 
-    def take_in_chunks(self, wanted: int) -> list[Chunk]:
-        """So much memory, in smaller chunks where no large one is left."""
+    def take_in_chunks(self, wanted: int, chunk_bytes: int) -> list[Chunk]:
+        """So much memory, in chunks of that size, and smaller ones where none is left."""
         taken: list[Chunk] = []
-        size, left = CHUNK_BYTES, max(1 if wanted > 0 else 0, wanted // _GRAIN) * _GRAIN
+        size, left = chunk_bytes, max(1 if wanted > 0 else 0, wanted // _GRAIN) * _GRAIN
         while left > 0:
             size = min(size, left)
             chunk = self._try(size)

@@ -6,10 +6,10 @@ Real memory and real CPU time, but a thousandth of the memory, so that eight sim
 import hashlib
 import mmap
 import threading
+from collections.abc import Callable
 
 from fallow.workloads.work import SIMULATED_SCALE, Ask, LetGo, Load, Tally
 
-_CHUNK_BYTES = 4 * 2**20
 _REST_S = 0.1
 
 
@@ -19,6 +19,7 @@ class SimulatedWork:
     def __init__(self, ask: Ask, free_bytes: int) -> None:
         self._ask = ask
         self._wanted = ask.wanted(free_bytes) // SIMULATED_SCALE
+        self._chunk_bytes = max(1, ask.chunk_bytes // SIMULATED_SCALE)
         self._stop = threading.Event()
         self._lock = threading.Lock()
         self.chunks: list[mmap.mmap] = []
@@ -27,10 +28,11 @@ class SimulatedWork:
         self._wrong = 0
         self._checked = 0.0
 
-    def begin(self) -> None:
+    def begin(self, about_to_take: Callable[[int], None]) -> None:
         """Take the memory and touch all of it."""
-        for start in range(0, self._wanted, _CHUNK_BYTES):
-            size = min(_CHUNK_BYTES, self._wanted - start)
+        about_to_take(self._wanted)
+        for start in range(0, self._wanted, self._chunk_bytes):
+            size = min(self._chunk_bytes, self._wanted - start)
             pattern = hashlib.shake_128(start.to_bytes(8, "little")).digest(4096) * (size // 4096 + 1)
             with self._lock:
                 if self._stop.is_set():
@@ -58,7 +60,13 @@ class SimulatedWork:
     def tally(self) -> Tally:
         """What was done so far; a simulated card has no rate worth telling."""
         held = sum(len(chunk) for chunk in self.chunks)
-        return Tally(held_bytes=held, wrong_words=self._wrong, checked_bytes=self._checked)
+        return Tally(
+            wanted_bytes=self._wanted,
+            held_bytes=held,
+            chunks=len(self.chunks),
+            wrong_words=self._wrong,
+            checked_bytes=self._checked,
+        )
 
     def _work(self) -> None:
         """Compute over the next chunk, without keeping other threads from running; and check it, if that is asked."""

@@ -46,7 +46,7 @@ def read(path: str) -> str:
         found = os.stat(path)
         if not stat.S_ISREG(found.st_mode):
             what = "a folder" if stat.S_ISDIR(found.st_mode) else "no plain file"
-            raise ConfigWrong(file, [Mistake(f"it is {what}", suggestion="name a TOML file")])
+            raise ConfigWrong(file, [Mistake(f"it is {what}", suggestion="name a file")])
         if os.geteuid() == 0 and (doubts := distrusted(path)):
             raise ConfigWrong(file, doubts)
         with open(path, "rb") as source:
@@ -58,7 +58,7 @@ def read(path: str) -> str:
     except (OSError, ValueError) as error:
         raise ConfigWrong(file, [Mistake(f"it cannot be read: {error}")]) from None
     if len(content) > _LARGEST_BYTES:
-        raise ConfigWrong(file, [Mistake("it is longer than 1 MiB", suggestion="name a config of fallow")])
+        raise ConfigWrong(file, [Mistake("it is longer than 1 MiB", suggestion="name a config")])
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -9,10 +9,18 @@ from fallow.faces.cli.options import Parser
 from fallow.faces.interrupt import interruptible
 from fallow.faces.voice import Voice
 
-_HOMES = {"gpu_idle_timeout": "idle_timeout", "gpu_sentinel": "sentinel", "gpuselect": "selecting_command"}
+_HOMES = {
+    "gpu_idle_timeout": "idle_timeout",
+    "gpu_mon": "gpu_mon",
+    "gpu_sentinel": "sentinel",
+    "gpu_stress": "stress",
+    "gpuselect": "selecting_command",
+}
 EXAMPLES = """\
   fallow compat gpu_idle_timeout -t 10 -s 10 -n 5 -d 3 python train.py
   fallow compat gpu_sentinel --arm_duration 60 --kill_action shutdown
+  fallow compat gpu_mon --print-config > fallow.toml
+  fallow compat gpu_stress
   fallow compat gpuselect --count 2 -- python train.py
   fallow compat gpuselect --help"""
 

@@ -5,14 +5,11 @@ import os
 
 from fallow.core.errors import WrongUsage
 from fallow.core.fillers import Yield
-from fallow.core.gpu import Gpu
-from fallow.core.ports import Depth
-from fallow.core.selection import select, visible
 from fallow.core.units import count, duration_for_people, duration_s, hours
-from fallow.core.unknown import Unknown
 from fallow.engine.courtesy import Manners
 from fallow.engine.field import Field
 from fallow.engine.fill_hands import EarnestFillHands, FillerSpec, FillHands, RehearsedFillHands, check_command
+from fallow.engine.fillable import fillable
 from fallow.engine.filling import Filling
 from fallow.engine.journal import Journal
 from fallow.engine.world import World
@@ -77,7 +74,7 @@ def run(args: argparse.Namespace, world: World, voice: Voice) -> int:
         raise WrongUsage("fill needs a command; write it behind --, as in: fallow fill -- CMD ...")
     spec = _spec(args)
     check_command(spec, world.environ)
-    gpus = _gpus(world, args.gpus, voice)
+    gpus = fillable(world, args.gpus, voice.note)
     hands: FillHands = RehearsedFillHands() if args.rehearse else EarnestFillHands(world)
     journal = Journal(world.state_folder, world.clock.wall_s, voice.note)
     places = [gpus] if spec.together else [(gpu,) for gpu in gpus]
@@ -90,8 +87,6 @@ def run(args: argparse.Namespace, world: World, voice: Voice) -> int:
         try:
             filling.run()
         finally:
-            filling.end()
-            filling.close()
             journal.close()
     return 0
 
@@ -110,17 +105,3 @@ def _spec(args: argparse.Namespace) -> FillerSpec:
         log=None if args.log is None else os.path.abspath(args.log),
         cwd=args.cwd,
     )
-
-
-def _gpus(world: World, listed: str | None, voice: Voice) -> tuple[Gpu, ...]:
-    snapshot = world.eyes.look(Depth.LOOK)  # with the number of each device node
-    seen = {gpu.label for gpu in visible(world.visible_devices, snapshot.gpus)}
-    named = snapshot.gpus if listed is None else select(listed, snapshot.gpus)
-    gpus = tuple(gpu for gpu in named if gpu.label in seen)
-    for gpu in gpus:
-        if isinstance(gpu.uuid, Unknown):
-            voice.note(f"GPU {gpu.label} is left out: its UUID is {gpu.uuid}")
-    known = tuple(gpu for gpu in gpus if isinstance(gpu.uuid, str))
-    if not known:
-        raise WrongUsage("no GPU is left to fill" if named else "this machine shows no GPU")
-    return known

@@ -25,7 +25,7 @@ VERBS = {
     "check": "a config, with every mistake in it at once",
     "report": "the hours that each GPU was free, busy, fallow or stuck, and what the idle ones cost",
     "why": "the evidence for the last verdict on a GPU or a process",
-    "compat": "the command line of an older tool: gpu_idle_timeout, gpu_sentinel, gpuselect",
+    "compat": "the command line of an older tool: gpuselect, gpu_mon, gpu_sentinel and others",
 }
 _EXAMPLES = """\
   fallow status

@@ -1,0 +1,95 @@
+"""`gpu_mon`: programs on idle GPUs, as its INI file says. What `fallow fill` stands on runs them, all in one loop."""
+
+import argparse
+import shlex
+from collections.abc import Callable, Sequence
+
+from fallow.compat.gpu_mon_file import PLACE, Filler, GpuMonFile, read
+from fallow.compat.gpu_mon_toml import as_toml
+from fallow.core.errors import WrongUsage
+from fallow.core.gpu import Gpu
+from fallow.core.units import duration_for_people, printable
+from fallow.engine.courtesy import Manners
+from fallow.engine.field import Field
+from fallow.engine.fill_hands import EarnestFillHands, FillerSpec, check_command
+from fallow.engine.fillable import fillable
+from fallow.engine.filling import Filling
+from fallow.engine.journal import Journal
+from fallow.engine.world import World
+from fallow.policies.fill import FillRules
+
+
+def main(words: Sequence[str], world: World, tell: Callable[[str], None]) -> int:
+    """Fill as the file says until somebody ends it, or only say it as a fallow.toml does."""
+    args = _options(words)
+    file = read(args.config)
+    if args.print_config:
+        print(as_toml(file), end="")
+        return 0
+    places = _places(file, fillable(world, None, tell), tell)
+    specs = [(spec(file, filler), gpus) for filler, gpus in places]
+    for each, _ in specs:
+        check_command(each, world.environ)
+    hands = EarnestFillHands(world)
+    journal = Journal(world.state_folder, world.clock.wall_s, tell)
+    fields = [Field(world, each, gpus, hands, journal, tell) for each, gpus in specs]
+    filling = Filling(world, fields, tell)
+    quiet = duration_for_people(file.interval_s)
+    for field in fields:
+        tell(f"{field.name}: {printable(shlex.join(field.spec.command))} after {quiet} of quiet")
+    try:
+        filling.run()
+    finally:
+        journal.close()
+    return 0
+
+
+def spec(file: GpuMonFile, filler: Filler) -> FillerSpec:
+    """One program of the file, as those who run fillers know it."""
+    if file.user_idle_s is None:
+        manners = Manners(mind_users=False)
+    else:
+        manners = Manners(user_idle_s=float(file.user_idle_s), ignore_users=file.ignore_users)
+    return FillerSpec(
+        filler.command,
+        FillRules(idle_for_s=float(file.interval_s)),
+        manners,
+        name=filler.name,
+        together=filler.together,
+        ignore=file.ignored_by(filler),
+        log=filler.log,
+        cwd=filler.folder,
+    )
+
+
+def _places(
+    file: GpuMonFile, here: Sequence[Gpu], tell: Callable[[str], None]
+) -> list[tuple[Filler, tuple[Gpu, ...]]]:
+    """The GPUs of each program, those that are there; a program with none is left out."""
+    found = []
+    shown = {gpu.index for gpu in here}
+    for filler in file.fillers:
+        wanted = shown if filler.gpus is None else set(filler.gpus)
+        missing = ", ".join(map(str, sorted(wanted - shown)))
+        gpus = tuple(gpu for gpu in here if gpu.index in wanted)
+        if missing:
+            tell(
+                f"[{filler.name}] {'goes' if gpus else 'is left out'} without GPU {missing}, which is not shown here"
+            )
+        if gpus:
+            found.append((filler, gpus))
+    if not found:
+        raise WrongUsage("none of the GPUs that the file names is shown here")
+    return found
+
+
+def _options(words: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        "gpu_mon",
+        description="Run programs on idle GPUs, and end them when somebody else opens one or is at a terminal.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    add = parser.add_argument
+    add("-c", "--config", default=PLACE, metavar="FILE", help="the INI file")
+    add("--print-config", action="store_true", help="print the fallow.toml that says the same, and do nothing else")
+    return parser.parse_args(words)

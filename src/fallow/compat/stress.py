@@ -1,0 +1,66 @@
+"""The stressor "GPU Sentinel": a light load on every GPU that nobody uses, gone at the first sign of anybody.
+
+The loop of `fallow fill` does it, with stressor.py as the filler; here are the lines that the old tool prints.
+"""
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+
+from fallow.compat.stressor import say
+from fallow.core.fillers import News
+from fallow.engine.courtesy import Manners
+from fallow.engine.field import Field
+from fallow.engine.fill_hands import EarnestFillHands, FillerSpec
+from fallow.engine.fillable import fillable
+from fallow.engine.filling import Filling
+from fallow.engine.journal import Journal
+from fallow.engine.world import World
+from fallow.policies.fill import FillRules
+from fallow.workloads.work import SIMULATED_SCALE
+
+_FREE_FOR_S = 1.0
+_STRESSOR = FillerSpec(
+    (sys.executable, "-P", "-m", "fallow.compat.stressor"),
+    FillRules(idle_for_s=_FREE_FOR_S),
+    Manners(mind_users=False),
+    name="stressor",
+)
+
+
+def main(words: Sequence[str], world: World, tell: Callable[[str], None]) -> int:
+    """Load what is free until somebody ends it."""
+    argparse.ArgumentParser(
+        "gpu_stress",
+        description="Load every visible GPU that nobody uses, and leave it when somebody comes. It has no options.",
+    ).parse_args(words)
+    gpus = fillable(world, None, tell)
+    hands = EarnestFillHands(world)
+    journal = Journal(world.state_folder, world.clock.wall_s, tell)
+    fields = [Field(world, _STRESSOR, (gpu,), hands, journal, say, _in_its_words) for gpu in gpus]
+    filling = Filling(world, fields, tell)
+    if world.simulated:
+        tell(f"the GPUs are simulated: 1/{SIMULATED_SCALE} of the memory is taken")
+    say("[Supervisor] Watching GPUs...")
+    try:
+        filling.run()
+    finally:
+        journal.close()
+    return 0
+
+
+def _in_its_words(field: Field, news: News, detail: str) -> str:
+    """The old lines, and behind each that gives a GPU up, why."""
+    gpu = f"[GPU {field.gpus[0].label}]"
+    match news:
+        case News.FILLING:
+            return f"{gpu} Free. Launching stressor."
+        case News.LEFT_ALONE:
+            return f"{gpu} In use. No stressor running.\n{gpu} Because {detail}"
+        case News.GIVING_BACK if field.state.blind_since_s is None:
+            return f"{gpu} In use by other processes. Killing stressor.\n{gpu} Because {detail}"
+        case News.GIVING_BACK:
+            return f"{gpu} Nobody can tell whether it is in use. Killing stressor.\n{gpu} Because {detail}"
+        case _:
+            sentence = f"{news}{detail}".replace("the filler", "the stressor", 1)
+            return f"{gpu} {sentence[:1].upper()}{sentence[1:]}"
