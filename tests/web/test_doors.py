@@ -11,8 +11,10 @@ import pytest
 from fallow.core.address import Address
 from fallow.core.errors import FallowError, NotPermitted, WrongUsage
 from fallow.faces.web.app import make_app
+from fallow.faces.web.server import bound, listen
 from fallow.faces.web.settings import Settings, said_at_start
 from fallow.faces.web.token import cookie_of, is_token, token_in
+from tests.conftest import Fallow
 from tests.web.boards import varied
 from tests.web.served import TOKEN, Site, hall, served
 
@@ -251,3 +253,31 @@ def test_only_the_token_is_the_token() -> None:
     assert not is_token(TOKEN[:-1], TOKEN)
     assert not is_token("", TOKEN)
     assert cookie_of(TOKEN) != cookie_of(TOKEN + "x")
+
+
+def test_the_config_opens_the_page_and_it_is_told_where(simulated: Fallow, tmp_path: pathlib.Path) -> None:
+    from fallow.engine.config.model import Config
+    from fallow.engine.world import World
+    from fallow.faces.web.opening import open_page, prices_of
+
+    told: list[str] = []
+    world = World(simulated.environ)
+    written = {"listen": "127.0.0.1:0", "token_file": str(tmp_path / "token")}
+    config = Config.model_validate({"page": written, "machine": {"price": 2.5, "currency": "EUR"}})
+    server = open_page(lambda: config, hall(varied), world, told.append)
+    assert server is not None
+    server.close()
+    assert stat.S_IMODE((tmp_path / "token").stat().st_mode) == 0o600
+    assert "this machine only" in told[-1]
+    assert prices_of(config.machine).default == 2.5
+    off = Config.model_validate({"page": {"enabled": False}})
+    assert open_page(lambda: off, hall(varied), world, told.append) is None
+
+
+def test_a_port_that_is_taken_is_told_before_anything_is_served() -> None:
+    taken = listen(Address("127.0.0.1", 0))
+    try:
+        with pytest.raises(FallowError, match=r"cannot listen on .*: Address already in use"):
+            listen(bound(Address("127.0.0.1", 0), taken))
+    finally:
+        taken.close()

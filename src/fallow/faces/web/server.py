@@ -83,6 +83,10 @@ class PageServer:
         self._loop = asyncio.get_running_loop()
         await self._server.serve_quietly(self._listening, ready)
 
+    def close(self) -> None:
+        """For one that was never run."""
+        self._listening.close()
+
     def stop(self) -> None:
         """End it; from any thread."""
         if self._loop is not None and not self._loop.is_closed():
