@@ -75,7 +75,7 @@ def is_number(word: str) -> bool:
 
 def printable(text: str) -> str:
     """The same without anything that would move a cursor, end a line or fail to encode: others wrote it."""
-    return "".join(letter if letter.isprintable() else "?" for letter in text)
+    return text if text.isprintable() else "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
 def shortened(command: str, most: int = 60) -> str:

@@ -22,6 +22,7 @@ from fallow.faces.web.sources import Sources
 from fallow.policies.cost import By, Line
 
 DAY_S = 86_400.0
+_EVENTS_LAST_S = 2.0
 _STRIPS_LAST_S = 90.0
 _COSTS_LAST_S = 300.0
 _USERS_SHOWN = 5
@@ -72,7 +73,7 @@ class Archive:
 
     async def events(self) -> list[Event] | str:
         """The last events; a sentence if they cannot be read."""
-        return await self._or_why(lambda: self._sources.events(_EVENTS_SHOWN))
+        return await self._keep("events", _EVENTS_LAST_S, lambda: self._sources.events(_EVENTS_SHOWN))
 
     async def strips(self, uuids: tuple[str, ...]) -> Strips | str:
         """The last day of these cards; a sentence if it cannot be read."""

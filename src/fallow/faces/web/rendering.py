@@ -72,6 +72,7 @@ class Renderer:
         self._sources = sources
         self._archive = archive
         self._zone = LocalZone()
+        self._made: dict[str, tuple[dict[str, object], str]] = {}
         self._templates = Environment(
             loader=PackageLoader("fallow.faces.web"),
             autoescape=True,
@@ -91,13 +92,13 @@ class Renderer:
         uuids = tuple(gpu.uuid for gpu in board.sight.gpus if isinstance(gpu.uuid, str))
         strips = await self._archive.strips(uuids)
         html = {
-            "summary": self._part("summary", machine=self._machine(board)),
+            "summary": self._part("summary", "summary", machine=self._machine(board)),
             **self._cards(board, strips),
-            "cost": self._part("cost", cost=await self._archive.cost()),
-            "fillers": self._part("fillers", fillers=words.fillers(board.fillers)),
-            "guards": self._part("guards", guards=words.guards(board.guards)),
-            "holds": self._part("holds", holds=self._holds(board)),
-            "actions": self._part("actions", events=await self._events()),
+            "cost": self._part("cost", "cost", cost=await self._archive.cost()),
+            "fillers": self._part("fillers", "fillers", fillers=words.fillers(board.fillers)),
+            "guards": self._part("guards", "guards", guards=words.guards(board.guards)),
+            "holds": self._part("holds", "holds", holds=self._holds(board)),
+            "actions": self._part("actions", "actions", events=await self._events()),
         }
         activities = {gpu.label: (gpu.activity, gpu.because) for gpu in board.sight.gpus}
         return Parts(self._clock(board), html, " ".join(activities), activities)
@@ -128,10 +129,10 @@ class Renderer:
     def _cards(self, board: Board, strips: Strips | str) -> dict[str, str]:
         html: dict[str, str] = {}
         for gpu, card in zip(board.sight.gpus, words.cards(board), strict=True):
-            html[card.id] = self._part("card", card=card)
+            html[card.id] = self._part(card.id, "card", card=card)
             strip = strips if isinstance(strips, str) else strips.by_uuid.get(str(gpu.uuid))
             ticks = () if isinstance(strips, str) else strips.ticks
-            html[f"{card.id}-day"] = self._part("strip", card=card, strip=strip, ticks=ticks)
+            html[f"{card.id}-day"] = self._part(f"{card.id}-day", "strip", label=card.label, strip=strip, ticks=ticks)
         return html
 
     def _holds(self, board: Board) -> list[words.HoldWords]:
@@ -141,8 +142,13 @@ class Renderer:
         found = await self._archive.events()
         return found if isinstance(found, str) else words.events(found, self._sources.clock.wall_s(), self._zone)
 
-    def _part(self, name: str, **values: object) -> str:
-        return self._templates.get_template(f"parts/{name}.html").render(**values)
+    def _part(self, name: str, template: str, **values: object) -> str:
+        """Rendered anew only where the words have changed: on a quiet machine, hardly ever."""
+        words_before, html = self._made.get(name, ({}, ""))
+        if words_before != values:
+            html = self._templates.get_template(f"parts/{template}.html").render(**values)
+            self._made[name] = values, html
+        return html
 
     def _clock(self, board: Board) -> str:
         return f"{datetime.fromtimestamp(board.sight.wall_s, UTC).astimezone(self._zone):%H:%M:%S}"

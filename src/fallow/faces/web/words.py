@@ -136,7 +136,7 @@ def fillers(views: Sequence[FillerView]) -> list[FillerWords]:
             name=shortened(view.name, _LONGEST_NAME),
             gpus=", ".join(view.gpus) or "none",
             phase=view.phase,
-            lasted=Timer(f"filler-{number}", duration_for_people(view.for_s)),
+            lasted=Timer(f"filler-{number}", _coarsely(view.for_s)),
             because=shortened(view.because, _LONGEST_REASON),
             yields=_yields(view),
         )
@@ -188,7 +188,7 @@ def machine(board: Board, now_s: float) -> MachineWords:
         gpus=f"{number} {'simulated ' if board.sight.simulated else ''}GPU{'' if number == 1 else 's'}",
         counted=tuple(_counted(board)),
         rehearsed=board.rehearsed,
-        watched_for=duration_for_people(max(0.0, now_s - board.started_wall_s)),
+        watched_for=_coarsely(max(0.0, now_s - board.started_wall_s)),
         config="" if board.config is None else shortened(board.config, _LONGEST_COMMAND),
     )
 
@@ -207,7 +207,7 @@ def _counted(board: Board) -> list[tuple[Activity, int]]:
 
 def _card(gpu: SeenGpu, board: Board) -> CardWords:
     known = () if isinstance(gpu.holders, Unknown) else gpu.holders
-    lasted = None if gpu.for_s is None else Timer(f"for-{gpu.label}", duration_for_people(gpu.for_s))
+    lasted = None if gpu.for_s is None else Timer(f"for-{gpu.label}", _coarsely(gpu.for_s))
     covering = [hold for hold in board.holds if _is_on(hold, gpu) and not is_over(hold, board.sight.wall_s)]
     return CardWords(
         id=card_id(gpu.label),
@@ -294,12 +294,12 @@ def _what_is_held(hold: Hold, board: Board) -> str:
 
 
 def _left(hold: Hold, now_s: float) -> str:
-    return "no end" if hold.until_wall_s == inf else duration_for_people(round(max(0.0, hold.until_wall_s - now_s)))
+    return "no end" if hold.until_wall_s == inf else _coarsely(max(0.0, hold.until_wall_s - now_s))
 
 
 def _coarsely(seconds: float) -> str:
-    """To the minute once there is one: lines that are old need not move."""
-    return duration_for_people(seconds if seconds < 60 else seconds // 60 * 60)
+    """To the minute once there is one: what has lasted need not move at every tick."""
+    return duration_for_people(int(seconds) if seconds < 60 else seconds // 60 * 60)
 
 
 def _yields(view: FillerView) -> str:
