@@ -18,6 +18,7 @@ ROUNDS = 21
 TICKS = 300
 HANDOVERS = 20
 PICK_LIMIT, TICK_LIMIT, HANDOVER_LIMIT_MS = 1.5, 3.0, 100.0
+FILL_CPU_LIMIT = 0.003
 WATCHED_S, CPU_LIMIT, MEMORY_LIMIT_MB = 20, 0.002, 40.0
 
 # The least that any Python tool does: start, load the binding, ask each card what gpuselect asks.
@@ -48,6 +49,8 @@ def main() -> int:
             card.compute = held
         kept.append(tick(environ))
         kept.append(supervision(world, environ))
+        environ.update(world.nodes(pathlib.Path(folder) / "dev"))
+        kept.append(filling(world, environ))
     kept.append(history())
     return 0 if all(kept) else 1
 
@@ -237,6 +240,29 @@ def supervision(world: World, environ: Mapping[str, str]) -> bool:
     kept = share <= CPU_LIMIT and memory_mb <= MEMORY_LIMIT_MB
     verdict = "kept" if kept else "BROKEN"
     print(f"  promise: at most {CPU_LIMIT:.1%} and {MEMORY_LIMIT_MB:.0f} MB: {verdict}")
+    return kept
+
+
+def filling(world: World, environ: Mapping[str, str]) -> bool:
+    """What it costs to fill 8 cards while nothing happens: fallow itself and the keepers of the fillers."""
+    for card in world:
+        card.compute, card.utilization = [], 0
+    words = [str(BIN / "fallow"), "fill", "--users", "ignore", "--idle-for", "0", "--", "sleep", "600"]
+    state = {**environ, "FALLOW_STATE_DIR": environ["FALLOW_CLAIM_DIR"]}
+    with subprocess.Popen(words, env=state, stderr=subprocess.PIPE, text=True) as filler:
+        assert filler.stderr is not None
+        for _ in range(len(world)):
+            next(line for line in filler.stderr if "filling it" in line)
+        time.sleep(3)  # starting up is not what is measured
+        below = pathlib.Path(f"/proc/{filler.pid}/task/{filler.pid}/children").read_text().split()
+        pids = [filler.pid, *map(int, below)]
+        before = sum(map(cpu_s, pids))
+        time.sleep(WATCHED_S)
+        share = (sum(map(cpu_s, pids)) - before) / WATCHED_S
+        filler.terminate()
+    print(f"\nfilling 8 cards while nothing happens, for {WATCHED_S} s, {len(pids) - 1} keepers among it")
+    kept = share <= FILL_CPU_LIMIT
+    print(f"  {share:.3%} of one core; promise: at most {FILL_CPU_LIMIT:.1%}: {'kept' if kept else 'BROKEN'}")
     return kept
 
 

@@ -50,7 +50,7 @@ def users_of(*names: str) -> set[str]:
             {"actuators/launcher.py"},
         ),
         ("signals", ("os.kill", "os.killpg", "signal.pidfd_send_signal"), {"actuators/processes.py"}),
-        ("listens to files", ("inotify_simple",), {"actuators/line.py"}),
+        ("listens to files", ("inotify_simple",), {"actuators/line.py", "readers/ears.py"}),
         ("locks", ("fcntl.flock", "fcntl.lockf", "fcntl.F_OFD_SETLK"), {"actuators/locks.py"}),
         ("draws tables", ("rich",), {"faces/table.py"}),
         ("speaks to Prometheus", ("prometheus_client",), {"faces/metrics.py"}),

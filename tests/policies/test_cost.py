@@ -14,7 +14,7 @@ from fallow.core.errors import WrongUsage
 from fallow.core.interval import NOBODY, Card, Interval, Party
 from fallow.core.money import Prices, prices_from
 from fallow.core.unknown import Unknown
-from fallow.policies.cost import By, Line, bill, by_days, shared_out
+from fallow.policies.cost import By, Line, bill, by_days, first_lines, shared_out
 
 HOUR = 3_600_000
 CARDS = {
@@ -77,6 +77,17 @@ def test_the_jobs_of_a_user_sum_to_the_user(history: list[Interval]) -> None:
     for user in bill(history, By.USER, CARDS, FLAT, UTC).lines:
         own = tuple(line for line in jobs if line.name[1] == user.name[0])
         assert [summed(own, activity) for activity in Activity] == [user.ms(activity) for activity in Activity]
+
+
+@settings(deadline=None)
+@given(histories, st.sampled_from(list(By)), st.integers(1, 5))
+def test_a_shortened_bill_still_adds_up(history: list[Interval], by: By, most: int) -> None:
+    told = bill(history, by, CARDS, FLAT, UTC)
+    lines = first_lines(told, most)
+    assert len(lines) <= most or by in (By.GPU, By.DAY)
+    for activity in Activity:
+        assert summed(lines, activity) == told.total.ms(activity)
+    assert sum(line.cost for line in lines if not isinstance(line.cost, Unknown)) == pytest.approx(told.total.cost)
 
 
 @given(st.integers(0, 10**9), parties)

@@ -1,5 +1,6 @@
 """`fallow fill` on simulated GPUs, with real processes: all states and their arrows, and nothing left over."""
 
+import json
 import os
 import pathlib
 import signal
@@ -181,6 +182,14 @@ def test_whoever_runs_on_a_filled_gpu_gets_it_when_the_filler_is_gone(
     done = simulated("run", "--gpus", "0", "--", "sh", "-c", f"test -e /proc/{filler} && echo there || echo gone")
     assert done.stdout == "gone\n", done.stderr
     assert "GPU 0: giving it back: GPU 0 is claimed by" in running.until("giving it back")
+
+
+def test_status_says_that_a_card_is_filled(fill: StartFill, simulated: Fallow) -> None:
+    running = fill("--gpus", "0", "--idle-for", "0", "--", "sleep", "1000")
+    running.until("filling it")
+    assert "a filler, which yields: sleep 1000" in simulated("status", "0").stdout
+    filled, empty = json.loads(simulated("status", "0,1", "--json").stdout)["gpus"]
+    assert (filled["filler"]["command"], empty["filler"]) == ("sleep 1000", None)
 
 
 def test_whoever_picks_may_have_a_filled_gpu_and_the_filler_leaves(fill: StartFill, simulated: Fallow) -> None:

@@ -72,7 +72,10 @@ def varied_gpus() -> tuple[SeenGpu, ...]:
         holders=(hung,),
         **quiet,
     )
-    filled = card(3, Activity.FREE, "nobody holds it", 64, **free)
+    filled = replace(
+        card(3, Activity.FREE, "nobody holds it", 64, **free),
+        filler=Claim(shared=True, pid=53_777, user="fold", command="fah-client --gpu 3"),
+    )
     lost = card(
         5,
         Activity.UNKNOWN,

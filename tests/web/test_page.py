@@ -155,6 +155,7 @@ def test_it_says_what_there_is_to_say(browser: Any, site: Site) -> None:
     card = page.get_by_role("article", name="GPU 1")
     for word in ("fallow", "2h34m", "nothing ran in the last 14 s", "bob", "ipykernel_launcher", "122 of 700 W"):
         assert word in card.inner_text()
+    assert "filled with fah-client" in page.get_by_role("article", name="GPU 3").inner_text()
     lost = page.get_by_role("article", name="GPU 5").inner_text()
     assert "not known" in lost
     assert "the card has fallen off the bus" in lost

@@ -18,6 +18,8 @@ class SeenGpu(Gpu):
     claim: Claim | Unknown | None = NOT_ASKED
     waiting: int = 0
     """Launches that wait in line for it."""
+    filler: Claim | None = None
+    """Work that yields is on it, in the words of who started it."""
 
 
 @value
@@ -30,9 +32,22 @@ class Sight:
     gpus: tuple[SeenGpu, ...]
 
 
-def seen(gpu: Gpu, finding: Finding, for_s: float | None, claim: Claim | Unknown | None, waiting: int = 0) -> SeenGpu:
+def seen(
+    gpu: Gpu,
+    finding: Finding,
+    for_s: float | None,
+    claim: Claim | Unknown | None,
+    waiting: int = 0,
+    filler: Claim | None = None,
+) -> SeenGpu:
     """The GPU with its finding."""
     facts = {name: getattr(gpu, name) for name in fields(Gpu)}
     return SeenGpu(
-        **facts, activity=finding.activity, because=finding.because, for_s=for_s, claim=claim, waiting=waiting
+        **facts,
+        activity=finding.activity,
+        because=finding.because,
+        for_s=for_s,
+        claim=claim,
+        waiting=waiting,
+        filler=filler,
     )

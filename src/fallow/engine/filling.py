@@ -25,7 +25,7 @@ from fallow.readers.terminals import Terminals
 
 TICK_S = 1.0
 _OFTEN_S = 0.02
-_AFTER_A_VISIT_S = 0.2
+_RESTLESS_S, _RESTLESS_TICK_S = 1.5, 0.25
 _GLANCE_S = 0.01  # between two questions to the driver while a newcomer is looked for
 _SHARE_OF_A_CORE = 0.1  # the most that looking often may take
 _CLAIMS = "claims"
@@ -52,6 +52,7 @@ class Filling:
         self._own_pids = world.proc.in_pid_namespace_of_its_own()
         self._next_tick_s = world.clock.monotonic_s()
         self._next_often_s = 0.0
+        self._restless_until_s = 0.0
         self._next_glance_s = 0.0
         self._opened: set[str] = set()
         self._tell_once()
@@ -80,12 +81,14 @@ class Filling:
         self._opened |= heard.came - {_CLAIMS}
         if heard.came & self._occupied():
             self._newcomers.heard(now_s)
-        if heard.left:  # the driver lists whoever has just left for a moment longer
-            self._next_tick_s = min(self._next_tick_s, now_s + _AFTER_A_VISIT_S)
+        if heard.left - self._occupied():  # the driver shows traces of whoever has just left for a moment longer
+            self._restless_until_s = now_s + _RESTLESS_S
+            self._next_tick_s = min(self._next_tick_s, now_s + _RESTLESS_TICK_S)
         reported = {field.listen() for field in self._fields}
         tick = now_s >= self._next_tick_s
         if tick:
-            self._next_tick_s = max(self._next_tick_s + TICK_S, now_s)
+            pace_s = _RESTLESS_TICK_S if now_s < self._restless_until_s else TICK_S
+            self._next_tick_s = max(self._next_tick_s + pace_s, now_s)
             self._ask_around()
         opened = self._newcomers.look(now_s)
         due = tick or True in reported or now_s >= self._next_glance_s or self._is_overdue(now_s)

@@ -77,33 +77,52 @@ class Past:
                 for begin_ms, end_ms in pairwise(edges_ms):
                     inside = (begin_ms, end_ms, end_ms, begin_ms)
                     reach = (card, begin_ms // QUARTER_MS * QUARTER_MS, end_ms, begin_ms)
+                    sums: dict[tuple[str, tuple[Party, ...]], int] = {}
                     for activity, crew, witnessed_ms in self._ask(question, (*inside, *reach)):
-                        what = Activity(activity), self._parties(crew)
-                        found.append(Interval(uuid, begin_ms, end_ms, int(witnessed_ms), *what))
+                        key = (activity, self._parties(crew))
+                        sums[key] = sums.get(key, 0) + witnessed_ms
+                    for (activity, parties), ms in sums.items():
+                        found.append(Interval(uuid, begin_ms, end_ms, ms, Activity(activity), parties))
         return found
 
     def strip(self, uuid: str, since_ms: int, until_ms: int) -> list[Interval]:
-        """What one GPU did, in order, for a picture: neighbours that are alike are joined, gaps are left out.
+        """What one GPU did and whose it was, in order: neighbours that are alike are joined, gaps are left out.
 
         What is too old to be kept in order is laid out one after the other inside its quarter of an hour.
         """
+        strip: list[Interval] = []
+        with self._one_moment():
+            for begin_ms, end_ms, activity, crew in self._laid_out(uuid, since_ms, until_ms):
+                ms, parties = end_ms - begin_ms, self._parties(crew)
+                _join(strip, Interval(uuid, begin_ms, end_ms, ms, Activity(activity), parties))
+        return strip
+
+    def colours(self, uuid: str, since_ms: int, until_ms: int) -> list[tuple[int, int, Activity]]:
+        """The same for a picture, without whose it was: from when, until when, and what."""
+        joined: list[list[Any]] = []
+        with self._one_moment():
+            for begin_ms, end_ms, activity, _ in self._laid_out(uuid, since_ms, until_ms):
+                if joined and joined[-1][1] == begin_ms and joined[-1][2] == activity:
+                    joined[-1][1] = end_ms
+                else:
+                    joined.append([begin_ms, end_ms, activity])
+        words = {activity.value: activity for activity in Activity}
+        return [(begin_ms, end_ms, words[activity]) for begin_ms, end_ms, activity in joined]
+
+    def _laid_out(self, uuid: str, since_ms: int, until_ms: int) -> Iterator[tuple[int, int, str, int]]:
         question = (
             f"SELECT begin, witnessed, activity, crew FROM interval WHERE {_REACHING_IN} "  # noqa: S608  the same
             "ORDER BY begin, turn"
         )
-        strip: list[Interval] = []
-        with self._one_moment():
-            card = self._numbers().get(uuid)
-            reach = (card, since_ms // QUARTER_MS * QUARTER_MS, until_ms, since_ms)
-            laid_ms = 0
-            for begin, witnessed, activity, crew in self._ask(question, reach):
-                begin_ms = max(begin, laid_ms)
-                laid_ms = begin_ms + witnessed
-                begin_ms, end_ms = max(begin_ms, since_ms), min(laid_ms, until_ms)
-                if end_ms > begin_ms:
-                    ms, what = end_ms - begin_ms, (Activity(activity), self._parties(crew))
-                    _join(strip, Interval(uuid, begin_ms, end_ms, ms, *what))
-        return strip
+        card = self._numbers().get(uuid)
+        laid_ms = 0
+        for begin, witnessed, activity, crew in self._ask(
+            question, (card, since_ms // QUARTER_MS * QUARTER_MS, until_ms, since_ms)
+        ):
+            begin_ms = max(begin, laid_ms)
+            laid_ms = begin_ms + witnessed
+            if laid_ms > since_ms and begin_ms < until_ms and witnessed:
+                yield max(begin_ms, since_ms), min(laid_ms, until_ms), activity, crew
 
     def samples(self, uuid: str, since_s: float, until_s: float) -> list[Sample]:
         """The readings of one GPU, in order; the older, the coarser."""

@@ -3,6 +3,7 @@
 from datetime import tzinfo
 from functools import cached_property
 
+from fallow.core.activity import Activity
 from fallow.core.days import day_edges_ms
 from fallow.core.interval import Card, Interval
 from fallow.core.money import Prices
@@ -21,6 +22,7 @@ class Report:
         self.prices = prices
         self.zone = zone
         self._past = past
+        self._bills: dict[By, Bill] = {}
         self._since_ms, self._until_ms = round(since_s * 1000), round(until_s * 1000)
 
     @cached_property
@@ -38,15 +40,17 @@ class Report:
 
     def bill(self, by: By) -> Bill:
         """The hours and their cost."""
-        return bill(self.intervals, by, self.cards, self.prices, self.zone)
+        if by not in self._bills:
+            self._bills[by] = bill(self.intervals, by, self.cards, self.prices, self.zone)
+        return self._bills[by]
 
     @property
     def last_day_ms(self) -> tuple[int, int]:
         """The last day of the span, or all of it if it is shorter."""
         return max(self._since_ms, self._until_ms - _DAY_MS), self._until_ms
 
-    def strips(self) -> list[tuple[Card, list[Interval]]]:
-        """What each GPU did over that last day, in order."""
+    def strips(self) -> list[tuple[Card, list[tuple[int, int, Activity]]]]:
+        """What each GPU did over that last day: from when, until when, and what."""
         if self._past is None:
             return []
-        return [(card, self._past.strip(uuid, *self.last_day_ms)) for uuid, card in self.cards.items()]
+        return [(card, self._past.colours(uuid, *self.last_day_ms)) for uuid, card in self.cards.items()]

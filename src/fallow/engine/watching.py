@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from fallow.actuators.claims import CardFile
+from fallow.actuators.fill_marks import filler_on
 from fallow.core.activity import Activity, Finding, judge
 from fallow.core.errors import FallowError
 from fallow.core.gpu import Gpu, Snapshot
@@ -66,18 +67,18 @@ def _sight(world: World, memory: _Memory | None) -> Sight:
     return Sight(snapshot.host, snapshot.simulated, snapshot.wall_s, tuple(gpus))
 
 
-def _promised(world: World, gpu: Gpu) -> tuple[Claim | Unknown | None, int]:
-    """Who has claimed it, and how many wait. A folder that cannot be read makes that unknown, not the GPU."""
+def _promised(world: World, gpu: Gpu) -> tuple[Claim | Unknown | None, int, Claim | None]:
+    """Who has claimed it, how many wait, what fills it. A folder that cannot be read leaves it unknown."""
     if isinstance(gpu.uuid, Unknown):
-        return gpu.uuid, 0
+        return gpu.uuid, 0, None
     try:
         fd = world.folder.peek(gpu.uuid)
     except FallowError as error:
-        return Unknown(str(error)), 0
+        return Unknown(str(error)), 0, None
     if fd is None:
-        return None, 0
+        return None, 0, None
     card = CardFile(fd)
     try:
-        return card.claim(), card.count_in_line()
+        return card.claim(), card.count_in_line(), filler_on(card)
     finally:
         card.close()

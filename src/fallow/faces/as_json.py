@@ -75,7 +75,16 @@ def _seen(gpu: SeenGpu) -> dict[str, Any]:
         facts["unknown"]["claim"] = gpu.claim.why
     judged = {"activity": gpu.activity.value, "for_s": gpu.for_s, "because": gpu.because}
     first = {name: facts.pop(name) for name in ("index", "mig_slot", "uuid", "name")}
-    return first | judged | facts | {"claim": _claim(gpu.claim), "waiting": gpu.waiting}
+    return (
+        first
+        | judged
+        | facts
+        | {
+            "claim": _claim(gpu.claim),
+            "waiting": gpu.waiting,
+            "filler": _filler(gpu.filler),
+        }
+    )
 
 
 def _recent(gpu: Gpu) -> dict[str, Any]:
@@ -107,6 +116,10 @@ def _holder(holder: Holder) -> dict[str, Any]:
     return {name: None if isinstance(value, Unknown) else value for name, value in facts.items()} | {
         "unknown": unknown
     }
+
+
+def _filler(filler: Claim | None) -> dict[str, Any] | None:
+    return None if filler is None else {"user": filler.user, "command": filler.command}
 
 
 def _claim(claim: Claim | Unknown | None) -> dict[str, Any] | None:

@@ -7,7 +7,6 @@ stay readable at any width.
 from collections.abc import Iterable, Sequence
 
 from fallow.core.activity import Activity
-from fallow.core.interval import Interval
 from fallow.core.value import value
 from fallow.policies.cost import Line
 
@@ -34,10 +33,9 @@ class Box:
     activity: Activity
 
 
-def strip(intervals: Iterable[Interval], begin_ms: int, end_ms: int) -> list[Box]:
+def strip(stretches: list[Stretch], begin_ms: int, end_ms: int) -> list[Box]:
     """What one GPU did, from left to right; where nobody watched, nothing."""
     scale = WIDTH / max(1, end_ms - begin_ms)
-    stretches = [(one.begin_ms, one.end_ms, one.activity) for one in intervals]
     if len(stretches) > _MOST_BOXES:
         stretches = _coarsened(stretches, begin_ms, max(1, (end_ms - begin_ms) // _MOST_BOXES))
     boxes: list[Box] = []

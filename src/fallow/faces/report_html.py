@@ -5,7 +5,6 @@ from typing import Any
 
 from fallow.core.activity import Activity
 from fallow.core.errors import FallowError
-from fallow.core.unknown import Unknown
 from fallow.engine.reporting import Report
 from fallow.faces import charts, colours
 from fallow.faces.report_text import (
@@ -16,7 +15,7 @@ from fallow.faces.report_text import (
     names_for_people,
     span_in_words,
 )
-from fallow.policies.cost import Bill, By, Line
+from fallow.policies.cost import By, Line, first_lines
 
 _MOST_LINES = 40
 _MOST_BARS = 12
@@ -76,15 +75,15 @@ def _strips(report: Report) -> dict[str, Any]:
     moments = [begin_ms + (end_ms - begin_ms) * part // 4 for part in range(5)]
     ticks = [datetime.fromtimestamp(at / 1000, UTC).astimezone(report.zone) for at in moments]
     rows = []
-    for card, intervals in report.strips():
+    for card, stretches in report.strips():
         spent = dict.fromkeys(Activity, 0)
-        for interval in intervals:
-            spent[interval.activity] += interval.witnessed_ms
+        for stretch_begin_ms, stretch_end_ms, activity in stretches:
+            spent[activity] += stretch_end_ms - stretch_begin_ms
         told = ", ".join(f"{activity} {hours(ms)} h" for activity, ms in spent.items() if ms)
         rows.append(
             {
                 "label": card.label,
-                "boxes": charts.strip(intervals, begin_ms, end_ms),
+                "boxes": charts.strip(stretches, begin_ms, end_ms),
                 "told": told or "nobody watched",
             }
         )
@@ -93,7 +92,7 @@ def _strips(report: Report) -> dict[str, Any]:
 
 def _section(report: Report, by: By) -> dict[str, Any]:
     bill = report.bill(by)
-    lines = _first_lines(bill)
+    lines = first_lines(bill, _MOST_LINES)
     rows = [_row(report, by, line) for line in lines]
     section: dict[str, Any] = {
         "id": by.value,
@@ -118,18 +117,6 @@ def _section(report: Report, by: By) -> dict[str, Any]:
             section["bars"] = [(_row(report, by, line), charts.bar(line, most_ms, _WASTED)) for line in shown]
             section["what"] = f"Fallow and stuck hours by {by}, {hours(most_ms)} at most; the most of them first."
     return section
-
-
-def _first_lines(bill: Bill) -> tuple[Line, ...]:
-    """A page is for looking: of many users or jobs the first, and the rest as one, so that the sums stay."""
-    if bill.by in (By.GPU, By.DAY) or len(bill.lines) <= _MOST_LINES:
-        return bill.lines
-    kept, rest = bill.lines[: _MOST_LINES - 1], bill.lines[_MOST_LINES - 1 :]
-    unpriced = next((line.cost for line in rest if isinstance(line.cost, Unknown)), None)
-    cost = sum(line.cost for line in rest if not isinstance(line.cost, Unknown))
-    times = {f"{activity.value}_ms": sum(line.ms(activity) for line in rest) for activity in Activity}
-    name = (f"{len(rest)} more", *[""] * (len(HEADS[bill.by]) - 1))
-    return (*kept, Line(name=name, cost=cost if unpriced is None else unpriced, **times))
 
 
 def _row(report: Report, by: By, line: Line) -> dict[str, Any]:

@@ -11,11 +11,12 @@ from fallow.core.interval import Card
 from fallow.core.unknown import Unknown
 from fallow.engine.reporting import Report
 from fallow.faces.as_json import iso_time
-from fallow.policies.cost import By, Line
+from fallow.policies.cost import By, Line, first_lines
 
 HEADS = {By.GPU: ("GPU", "name"), By.USER: ("user",), By.JOB: ("job", "user"), By.DAY: ("day",)}
 _FIELDS = {By.GPU: ("gpu", "uuid", "name"), By.USER: ("user",), By.JOB: ("job", "user"), By.DAY: ("day",)}
 _HOUR_MS = 3_600_000
+_MOST_LINES = 100  # for people; programs get them all
 
 
 def hours(ms: int) -> str:
@@ -62,7 +63,7 @@ def show_table(report: Report, by: By, file: TextIO | None) -> None:
     bill = report.bill(by)
     heads = [*HEADS[by], *(activity.value for activity in Activity), "observed"]
     rows: list[list[str]] = []
-    for line in (*bill.lines, bill.total):
+    for line in (*first_lines(bill, _MOST_LINES), bill.total):
         row = [*names_for_people(line, by, report.cards), *(hours(line.ms(activity)) for activity in Activity)]
         row.append(hours(line.observed_ms))
         if report.prices.given:

@@ -140,6 +140,8 @@ def _story(gpu: SeenGpu) -> str:
         lines.append(f"who has claimed it is {gpu.claim}")
     elif gpu.claim is not None:
         lines.append(str(gpu.claim))
+    if gpu.filler is not None:
+        lines.append(f"a filler, which yields: {shortened(gpu.filler.command or 'unnamed', 80)}")
     if gpu.waiting:
         lines.append(f"{gpu.waiting} waiting in line for it")
     if gpu.activity is not Activity.FREE:

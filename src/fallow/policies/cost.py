@@ -14,6 +14,7 @@ not known, `?`.
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import tzinfo
 from enum import StrEnum
+from functools import lru_cache
 from itertools import pairwise
 
 from fallow.core.activity import Activity
@@ -79,8 +80,11 @@ def bill(intervals: Iterable[Interval], by: By, cards: Mapping[str, Card], price
         price = prices_by_uuid[interval.uuid]
         total.add(interval.activity, interval.witnessed_ms, price)
         for name, ms in _shares(interval, by, zone):
-            sums.setdefault(name, _Sum()).add(interval.activity, ms, price)
-    lines = [found.line(name) for name, found in sums.items()]
+            found = sums.get(name)
+            if found is None:
+                found = sums[name] = _Sum()
+            found.add(interval.activity, ms, price)
+    lines = [spent.line(name) for name, spent in sums.items()]
     match by:
         case By.GPU:
             order = {uuid: number for number, uuid in enumerate(cards)}
@@ -92,8 +96,23 @@ def bill(intervals: Iterable[Interval], by: By, cards: Mapping[str, Card], price
     return Bill(by, tuple(lines), total.line(()))
 
 
+def first_lines(told: Bill, most: int) -> tuple[Line, ...]:
+    """For people: of many users or jobs the first, and the rest as one line, so that the sums stay."""
+    if told.by in (By.GPU, By.DAY) or len(told.lines) <= most:
+        return told.lines
+    kept, rest = told.lines[: most - 1], told.lines[most - 1 :]
+    unpriced = next((line.cost for line in rest if isinstance(line.cost, Unknown)), None)
+    cost = sum(line.cost for line in rest if not isinstance(line.cost, Unknown))
+    times = {f"{activity.value}_ms": sum(line.ms(activity) for line in rest) for activity in Activity}
+    name = (f"{len(rest)} more", *[""] * (len(rest[0].name) - 1))
+    return (*kept, Line(name=name, cost=cost if unpriced is None else unpriced, **times))
+
+
 def shared_out(whole_ms: int, parties: tuple[Party, ...]) -> Iterator[tuple[Party, int]]:
     """The time of each party: equal for the users, and for the jobs of one user. Nothing is lost or made."""
+    if len(parties) == 1:
+        yield parties[0], whole_ms
+        return
     users: dict[str, list[Party]] = {}
     for party in parties:
         users.setdefault(party.user, []).append(party)
@@ -103,16 +122,18 @@ def shared_out(whole_ms: int, parties: tuple[Party, ...]) -> Iterator[tuple[Part
 
 def by_days(interval: Interval, zone: tzinfo) -> Iterator[tuple[str, int]]:
     """The time on each local day that the interval touches; in proportion, where not all of it was witnessed."""
-    first = day_of(interval.begin_ms, zone)
-    if interval.end_ms <= interval.begin_ms or day_of(interval.end_ms - 1, zone) == first:
-        yield first.isoformat(), interval.witnessed_ms
-        return
-    edges = day_edges_ms(interval.begin_ms, interval.end_ms, zone)
-    told_ms = 0
-    for begin_ms, end_ms in pairwise(edges):
-        until_ms = interval.witnessed_ms * (end_ms - interval.begin_ms) // (interval.end_ms - interval.begin_ms)
-        yield day_of(begin_ms, zone).isoformat(), until_ms - told_ms
+    told_ms, span_ms = 0, max(1, interval.end_ms - interval.begin_ms)
+    for day, end_ms in _days(interval.begin_ms, interval.end_ms, zone):
+        until_ms = interval.witnessed_ms * (end_ms - interval.begin_ms) // span_ms
+        yield day, until_ms - told_ms
         told_ms = until_ms
+
+
+@lru_cache(maxsize=1024)
+def _days(begin_ms: int, end_ms: int, zone: tzinfo) -> list[tuple[str, int]]:
+    """The local days of a span, each with the time at which it, or the span, ends."""
+    edges = day_edges_ms(begin_ms, end_ms, zone)
+    return [(day_of(day_begins_ms, zone).isoformat(), day_ends_ms) for day_begins_ms, day_ends_ms in pairwise(edges)]
 
 
 def _shares(interval: Interval, by: By, zone: tzinfo) -> Iterator[tuple[tuple[str, ...], int]]:

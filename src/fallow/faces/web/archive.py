@@ -112,7 +112,8 @@ class Archive:
             for interval in intervals:
                 spent[interval.activity] += interval.witnessed_ms
             told = ", ".join(f"{activity} {hours(ms)} h" for activity, ms in spent.items() if ms)
-            boxes = tuple(charts.strip(intervals, since_ms, until_ms))
+            stretches = [(one.begin_ms, one.end_ms, one.activity) for one in intervals]
+            boxes = tuple(charts.strip(stretches, since_ms, until_ms))
             strips[uuid] = Strip(boxes, told or "nobody has watched it yet")
         zone = self._sources.report(DAY_S).zone
         moments = [since_ms + (until_ms - since_ms) * part // 4 for part in range(4)]

@@ -42,6 +42,13 @@ class Claim(BaseModel):
     since: Time | None
 
 
+class GpuFiller(BaseModel):
+    """Work on a GPU that yields to whoever comes."""
+
+    user: str | None
+    command: str | None
+
+
 class Gpu(BaseModel):
     """One GPU: what it does, and its readings. A ratio is 0..1."""
 
@@ -74,6 +81,7 @@ class Gpu(BaseModel):
     unknown: Why
     claim: Claim | None
     waiting: int
+    filler: GpuFiller | None
 
 
 class Status(BaseModel):

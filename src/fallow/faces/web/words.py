@@ -83,6 +83,8 @@ class CardWords:
     holders: tuple[HolderWords, ...]
     more_holders: int
     claim: str
+    filler: str
+    """Work that is on it and yields."""
     waiting: int
     held: tuple[str, ...]
     """The holds that cover it."""
@@ -222,6 +224,7 @@ def _card(gpu: SeenGpu, board: Board) -> CardWords:
         claim=""
         if gpu.claim is None or isinstance(gpu.claim, Unknown)
         else shortened(str(gpu.claim), _LONGEST_REASON),
+        filler="" if gpu.filler is None else shortened(gpu.filler.command or "?", _LONGEST_COMMAND),
         waiting=gpu.waiting,
         held=tuple(shortened(f"{hold.by_user}: {hold.why}" if hold.why else hold.by_user) for hold in covering),
     )
