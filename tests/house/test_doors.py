@@ -55,6 +55,14 @@ def users_of(*names: str) -> set[str]:
         ("answers who asks", ("asyncio.start_unix_server",), {"faces/desk.py"}),
         ("acts in others' names", ("fallow.actuators.in_the_name_of",), {"faces/desk_answers.py"}),
         ("draws tables", ("rich",), {"faces/table.py"}),
+        ("speaks to Prometheus", ("prometheus_client",), {"faces/metrics.py"}),
+        ("listens for browsers", ("uvicorn",), {"faces/web/server.py"}),
+        (
+            "answers browsers",
+            ("fastapi",),
+            {"faces/web/api.py", "faces/web/app.py", "faces/web/page.py", "faces/web/server.py"},
+        ),
+        ("lays out pages", ("jinja2",), {"faces/report_html.py", "faces/web/rendering.py"}),
     ],
 )
 def test_each_effect_has_one_door(effect: str, names: tuple[str, ...], doors: set[str]) -> None:

@@ -1,9 +1,11 @@
 """The values of fallow as JSON: a value that is not known is null, and its reason stands in `unknown`."""
 
 from datetime import UTC, datetime
+from math import inf
 from typing import Any
 
 from fallow.core.gpu import Gpu, Holder
+from fallow.core.holds import Hold
 from fallow.core.promise import Claim
 from fallow.core.seen import SeenGpu, Sight
 from fallow.core.unknown import Unknown
@@ -54,6 +56,17 @@ def gpu_facts(gpu: Gpu) -> dict[str, Any]:
         unknown["holders"] = gpu.holders.why
     facts["unknown"] = unknown
     return facts
+
+
+def hold_facts(hold: Hold) -> dict[str, Any]:
+    """One hold; one without an end lasts until it is released."""
+    return {
+        "id": hold.id,
+        "subject": str(hold.target),
+        "until": None if hold.until_wall_s == inf else iso_time(hold.until_wall_s),
+        "why": hold.why,
+        "by": hold.by_user,
+    }
 
 
 def _seen(gpu: SeenGpu) -> dict[str, Any]:

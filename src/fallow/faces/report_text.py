@@ -82,6 +82,11 @@ def cost_for_people(line: Line, report: Report) -> str:
 
 def as_json(report: Report, by: By) -> str:
     """One object, with times in seconds to the millisecond."""
+    return json.dumps(facts_of(report, by), indent=2) + "\n"
+
+
+def facts_of(report: Report, by: By) -> dict[str, Any]:
+    """What the JSON says."""
     bill = report.bill(by)
     prices = {card.uuid: report.prices.of(card) for card in report.cards.values()}
     gpus = [
@@ -95,7 +100,7 @@ def as_json(report: Report, by: By) -> str:
         }
         for card in report.cards.values()
     ]
-    whole = {
+    return {
         "since": iso_time(report.since_s),
         "until": iso_time(report.until_s),
         "by": by.value,
@@ -104,7 +109,6 @@ def as_json(report: Report, by: By) -> str:
         "lines": [_facts(line, by, report.cards) for line in bill.lines],
         "total": _facts(bill.total, by, report.cards),
     }
-    return json.dumps(whole, indent=2) + "\n"
 
 
 def as_csv(report: Report, by: By) -> str:

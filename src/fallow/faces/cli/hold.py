@@ -9,7 +9,7 @@ from fallow.core.holds import Hold
 from fallow.core.units import count, duration_for_people, duration_s
 from fallow.engine.subjects import target_of
 from fallow.engine.world import World
-from fallow.faces.as_json import iso_time
+from fallow.faces.as_json import hold_facts
 from fallow.faces.cli.options import Parser, add_alone, typed
 from fallow.faces.voice import Voice
 
@@ -77,17 +77,7 @@ def run(args: argparse.Namespace, world: World, voice: Voice) -> int:
 def _show(world: World, holds: list[Hold], *, as_json: bool) -> int:
     now_s = world.clock.wall_s()
     if as_json:
-        rows = [
-            {
-                "id": hold.id,
-                "subject": str(hold.target),
-                "until": None if hold.until_wall_s == inf else iso_time(hold.until_wall_s),
-                "why": hold.why,
-                "by": hold.by_user,
-            }
-            for hold in holds
-        ]
-        print(json.dumps(rows))
+        print(json.dumps([hold_facts(hold) for hold in holds]))
         return 0
     for hold in holds:
         left_s = hold.until_wall_s - now_s

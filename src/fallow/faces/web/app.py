@@ -1,0 +1,123 @@
+"""The app: pages, API and metrics behind one set of doors."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from fastapi import APIRouter, FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
+from starlette.responses import JSONResponse, Response
+
+import fallow
+from fallow.core.board import Board
+from fallow.faces.metrics import Metrics
+from fallow.faces.web.api import make_api
+from fallow.faces.web.archive import Archive
+from fallow.faces.web.doors import Doors
+from fallow.faces.web.page import Files, make_pages
+from fallow.faces.web.rendering import Renderer
+from fallow.faces.web.settings import Settings, checked
+from fallow.faces.web.sources import Sources
+from fallow.faces.web.streams import Streams
+
+_TICKS_TO_LIVE = 5
+_LEAST_TO_LIVE_S = 5.0
+
+
+class Pulse:
+    """When the policy loop last showed a sign of life, by a clock that nobody sets."""
+
+    def __init__(self, sources: Sources, every_s: float) -> None:
+        self._clock = sources.clock
+        self._patience_s = max(_LEAST_TO_LIVE_S, _TICKS_TO_LIVE * every_s)
+        self._beat_s: float | None = None
+
+    def beat(self) -> None:
+        """Now."""
+        self._beat_s = self._clock.monotonic_s()
+
+    @property
+    def ails(self) -> str | None:
+        """What is wrong; None if nothing is."""
+        if self._beat_s is None:
+            return "no GPU has been looked at yet"
+        silent_s = self._clock.monotonic_s() - self._beat_s
+        return f"nobody has looked at the GPUs for {silent_s:.0f} s" if silent_s > self._patience_s else None
+
+
+def make_app(sources: Sources, settings: Settings) -> FastAPI:
+    """The app. It is told of each tick from the thread of the policy loop, and does everything in its own."""
+    checked(settings)
+    archive = Archive(sources)
+    renderer = Renderer(sources, archive)
+    static = Files()
+    streams = Streams(renderer.parts, static.edition, settings.most_streams)
+    pulse = Pulse(sources, settings.every_s)
+
+    def tick(_: Board) -> None:
+        pulse.beat()
+        streams.nudge()
+
+    @asynccontextmanager
+    async def life(_: FastAPI) -> AsyncIterator[None]:
+        streams.open()
+        if sources.board() is not None:
+            pulse.beat()
+        end = sources.subscribe(tick)
+        yield
+        end()
+        streams.close()
+        archive.close()
+
+    app = FastAPI(
+        title="fallow",
+        version=fallow.__version__,
+        description="One machine's GPUs: what each does, since when, who holds it, and why.",
+        openapi_url="/api/v1/openapi.json",
+        docs_url=None,  # both would load a page's worth of script from elsewhere
+        redoc_url=None,
+        telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
+        lifespan=life,
+    )
+    app.state.settings, app.state.streams = settings, streams
+    api = make_api(sources, archive)
+    app.include_router(api)
+    app.include_router(make_pages(sources, settings, renderer, streams, static))
+    _add_signs_of_life(app, lambda: pulse.ails or streams.ails, Metrics(sources.board, lambda: len(streams)))
+    app.add_exception_handler(RequestValidationError, _does_not_fit)
+    app.add_exception_handler(405, _names_the_methods(api))
+    app.add_middleware(Doors, settings=settings)
+    return app
+
+
+def _add_signs_of_life(app: FastAPI, ails: Callable[[], str | None], metrics: Metrics) -> None:
+    @app.get("/healthz", include_in_schema=False)
+    async def health() -> Response:
+        because = ails()
+        return JSONResponse({"ok": because is None, "because": because}, 200 if because is None else 503)
+
+    @app.get("/metrics", include_in_schema=False)
+    async def measured(request: Request) -> Response:
+        body, kind = metrics.exposed(request.headers.get("accept", ""))
+        return Response(body, media_type=kind)
+
+
+async def _does_not_fit(_: Request, error: Exception) -> Response:
+    """In a sentence, and without what was sent: it may be anything."""
+    assert isinstance(error, RequestValidationError)
+    faults = [f"{'.'.join(str(word) for word in one['loc'])}: {one['msg']}" for one in error.errors()[:5]]
+    sentence = "; ".join(faults).encode(errors="replace").decode()
+    return JSONResponse({"detail": sentence}, 422)
+
+
+def _names_the_methods(api: APIRouter) -> Callable[[Request, Exception], Response]:
+    """The answer to a method that is not there: all that are, where the framework names those of one route."""
+
+    def answer(request: Request, _: Exception) -> Response:
+        routes = [route for route in api.routes if isinstance(route, APIRoute)]
+        fitting = {
+            method for route in routes if route.path_regex.match(request.url.path) for method in route.methods or ()
+        }
+        return JSONResponse({"detail": "that cannot be done here"}, 405, {"allow": ", ".join(sorted(fitting))})
+
+    return answer

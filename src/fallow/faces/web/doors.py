@@ -1,0 +1,131 @@
+"""What is let in: the right name, a body of some size, and, where it matters, somebody who knows the token.
+
+Host       a page elsewhere whose name is made to point here (DNS rebinding) still asks under that name, so only known
+           names are answered; an address cannot be made to point elsewhere
+token      as `Authorization: Bearer`, or as a cookie that proves that it was known
+cookie     counts for a change only if the page itself sent it (Origin): browsers send cookies from other ports too
+headers    nothing from elsewhere, nothing inline, no frame, no guessing
+"""
+
+from collections.abc import Mapping
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import cookie_parser
+from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from fallow.faces.web.settings import Settings
+from fallow.faces.web.token import cookie_of, is_token
+
+COOKIE = "fallow_page"
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+_HEADERS = {
+    "content-security-policy": _POLICY,
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    # Not `no-referrer`: browsers would then send no Origin with a form, and by that we know our own.
+    "referrer-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-store",
+}
+_SAFE = ("GET", "HEAD", "OPTIONS")
+_LARGEST_BODY = 8192
+_WITHOUT_TOKEN = ("/login", "/healthz", "/static/")
+_LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
+
+
+class Doors:
+    """Stands before the app."""
+
+    def __init__(self, app: ASGIApp, settings: Settings) -> None:
+        self._app = app
+        self._settings = settings
+        self._names = {*_LOOPBACK_NAMES, settings.address.host, *(name.lower() for name in settings.hosts)}
+        self._any_address = ip_address(_as_address(settings.address.host)).is_unspecified
+        self._cookie = None if settings.token is None else cookie_of(settings.token)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let in, or say why not."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        scope["state"]["known"] = self._knows_the_token(headers, scope["method"])
+        scope["state"]["same_origin"] = same_origin(headers)
+        refused = self._refusal(scope, headers)
+        if refused is not None:
+            await refused(scope, receive, _with_headers(send))
+        else:
+            await self._app(scope, receive, _with_headers(send))
+
+    def _refusal(self, scope: Scope, headers: Headers) -> Response | None:
+        path: str = scope["path"]
+        if not self._is_our_name(headers.get("host", "")):
+            sentence = "This page is not known by that name. Names are added with hosts in [page] of the config.\n"
+            return PlainTextResponse(sentence, 421)
+        length = headers.get("content-length", "0")
+        if "transfer-encoding" in headers:
+            return JSONResponse({"detail": "say how long it is"}, 411)
+        if not length.isdecimal() or int(length) > _LARGEST_BODY:
+            return JSONResponse({"detail": f"more than {_LARGEST_BODY} bytes are too many"}, 413)
+        if self._settings.open_to_read or scope["state"]["known"] or path.startswith(_WITHOUT_TOKEN):
+            return None
+        if path == "/":
+            return RedirectResponse("/login", 303)
+        return JSONResponse({"detail": "this needs the token"}, 401, {"www-authenticate": "Bearer"})
+
+    def _is_our_name(self, host: str) -> bool:
+        name = _host_name(host)
+        return name in self._names or (self._any_address and _is_address(name))
+
+    def _knows_the_token(self, headers: Mapping[str, str], method: str) -> bool:
+        token = self._settings.token
+        if token is None or self._cookie is None:
+            return False
+        kind, _, word = headers.get("authorization", "").partition(" ")
+        if kind.lower() == "bearer" and is_token(word.strip(), token):
+            return True
+        shown = cookie_parser(headers.get("cookie", "")).get(COOKIE, "")
+        return is_token(shown, self._cookie) and (method in _SAFE or same_origin(headers))
+
+
+def same_origin(headers: Mapping[str, str]) -> bool:
+    """Whether the page itself sent it, as the browser says."""
+    origin = headers.get("origin", "")
+    return bool(origin) and urlsplit(origin).netloc.lower() == headers.get("host", "").lower()
+
+
+def _host_name(host: str) -> str:
+    name = host.lower().strip()
+    if name.startswith("["):
+        return name[1:].partition("]")[0]
+    return name.partition(":")[0].rstrip(".")
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _as_address(host: str) -> str:
+    return "127.0.0.1" if host == "localhost" else host
+
+
+def _with_headers(send: Send) -> Send:
+    async def tell(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            for name, value in _HEADERS.items():
+                headers.setdefault(name, value)
+        await send(message)
+
+    return tell

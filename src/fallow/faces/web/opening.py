@@ -1,0 +1,48 @@
+"""From the config to a page that is ready to be served."""
+
+from collections.abc import Callable
+
+from fallow.actuators.claim_folder import ClaimFolder, folder_path
+from fallow.actuators.hold_folder import HoldFolder
+from fallow.core.money import Prices
+from fallow.engine.config.model import Config, Machine
+from fallow.engine.world import World
+from fallow.faces.web.app import make_app
+from fallow.faces.web.server import PageServer, bound, listen, most_streams
+from fallow.faces.web.settings import Settings, checked, said_at_start
+from fallow.faces.web.sources import Boards, MachineSources
+from fallow.faces.web.token import token_in
+from fallow.readers.proc import user_name
+
+
+def open_page(
+    config: Callable[[], Config], boards: Boards, world: World, tell: Callable[[str], None]
+) -> PageServer | None:
+    """The page as the config has it; None if it has none. What is wrong with it is told before anything is served.
+
+    Where it listens and its token stay as they are until it is opened anew; prices follow the config in force. Run
+    it in the loop of the thread that serves, and stop it from any.
+    """
+    page, machine = config().page, config().machine
+    if not page.enabled:
+        return None
+    token = None if page.token_file is None else token_in(page.token_file, tell)
+    wanted = checked(Settings(page.listen, token, page.hosts, machine.every, most_streams()))
+    listening = listen(wanted.address)
+    settings = Settings(bound(wanted.address, listening), token, page.hosts, machine.every, most_streams())
+    sources = MachineSources(
+        boards,
+        world.clock,
+        HoldFolder(ClaimFolder(folder_path(world.environ)), user_name),  # of its own: it is used from another thread
+        world.proc,
+        world.state_folder,
+        world.user,
+        lambda: prices_of(config().machine),
+    )
+    tell(said_at_start(settings))
+    return PageServer(make_app(sources, settings), listening)
+
+
+def prices_of(machine: Machine) -> Prices:
+    """What the config says that cards cost."""
+    return Prices(machine.price, tuple(machine.prices.items()), machine.currency)

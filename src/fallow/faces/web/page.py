@@ -1,0 +1,161 @@
+"""What a browser asks for: the page, its files, its stream, the form for the token, and the forms for holds."""
+
+import hashlib
+from collections.abc import Mapping
+from importlib.resources import files
+from urllib.parse import parse_qs
+
+from fastapi import APIRouter, HTTPException, Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.types import Receive, Scope, Send
+
+import fallow
+from fallow.core.activity import Activity
+from fallow.core.errors import FallowError
+from fallow.core.units import duration_s
+from fallow.faces import colours
+from fallow.faces.web.api import need_token, refused
+from fallow.faces.web.doors import COOKIE
+from fallow.faces.web.rendering import Renderer
+from fallow.faces.web.settings import Settings
+from fallow.faces.web.sources import Sources
+from fallow.faces.web.streams import Streams
+from fallow.faces.web.token import cookie_of, is_token
+
+_KINDS = {"page.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
+_COOKIE_LASTS_S = 30 * 86400
+_LONGEST_WHY = 200
+
+
+class Files:
+    """The files of the page, ready to be sent, and an edition by which a browser knows when they are new."""
+
+    def __init__(self) -> None:
+        folder = files("fallow.faces.web") / "static"
+        self._bodies = {name: (folder / name).read_bytes() for name in _KINDS}
+        self._bodies["page.css"] = colours_in_css().encode() + self._bodies["page.css"]
+        digest = hashlib.sha256(fallow.__version__.encode() + b"".join(self._bodies.values()))
+        self.edition = digest.hexdigest()[:12]
+
+    def answer(self, name: str) -> Response:
+        """One file; its address changes with its edition, so a browser may keep it."""
+        body = self._bodies.get(name)
+        if body is None:
+            raise HTTPException(404, "there is no such file")
+        return Response(body, media_type=_KINDS[name], headers={"cache-control": "private, max-age=86400"})
+
+
+def colours_in_css() -> str:
+    """The activities' colours, which the report has too."""
+    light, dark = (
+        "".join(f"--{activity.value}:{shade[activity]};" for activity in Activity)
+        for shade in (colours.LIGHT, colours.DARK)
+    )
+    fills = "".join(f"rect.{activity.value}{{fill:var(--{activity.value})}}" for activity in Activity)
+    return f":root{{{light}}}@media(prefers-color-scheme:dark){{:root{{{dark}}}}}{fills}\n"
+
+
+def make_pages(
+    sources: Sources, settings: Settings, renderer: Renderer, streams: Streams, static: Files
+) -> APIRouter:
+    """All that is not for programs."""
+    pages = APIRouter(include_in_schema=False)
+
+    @pages.get("/", response_class=HTMLResponse)
+    async def page(request: Request) -> str:
+        return await renderer.page(
+            known=request.state.known,
+            can_be_known=settings.token is not None,
+            edition=static.edition,
+            version=fallow.__version__,
+        )
+
+    @pages.get("/static/{name}")
+    async def file(name: str) -> Response:
+        return static.answer(name)
+
+    @pages.get("/stream")
+    async def stream() -> Response:
+        if streams.is_full:
+            raise HTTPException(503, "too many are watching", {"retry-after": "30"})
+        return _Watching(streams)
+
+    _add_login(pages, settings, renderer, static)
+    _add_hold_forms(pages, sources)
+    return pages
+
+
+class _Watching(Response):
+    """The answer to whoever wants to watch: as long as they do."""
+
+    def __init__(self, streams: Streams) -> None:
+        self._streams = streams
+        self.background = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002  as ASGI has it
+        await self._streams.attend(scope["state"]["wire"], send)
+
+
+def _add_login(pages: APIRouter, settings: Settings, renderer: Renderer, static: Files) -> None:
+    @pages.get("/login", response_class=HTMLResponse)
+    async def ask() -> str:
+        _need_a_token_to_exist(settings)
+        return renderer.login(edition=static.edition, wrong=False)
+
+    @pages.post("/login")
+    async def take(request: Request) -> Response:
+        token = _need_a_token_to_exist(settings)
+        _need_same_origin(request)
+        if not is_token((await _form(request)).get("token", "").strip(), token):
+            return HTMLResponse(renderer.login(edition=static.edition, wrong=True), 403)
+        answer = RedirectResponse("/", 303)
+        secure = request.url.scheme == "https"
+        answer.set_cookie(
+            COOKIE, cookie_of(token), max_age=_COOKIE_LASTS_S, httponly=True, samesite="strict", secure=secure
+        )
+        return answer
+
+    @pages.post("/logout")
+    async def forget(request: Request) -> Response:
+        _need_same_origin(request)
+        answer = RedirectResponse("/", 303)
+        answer.delete_cookie(COOKIE, httponly=True, samesite="strict")
+        return answer
+
+
+def _add_hold_forms(pages: APIRouter, sources: Sources) -> None:
+    @pages.post("/holds")
+    async def place(request: Request) -> Response:
+        need_token(request)
+        form = await _form(request)
+        try:
+            for_s = duration_s(form.get("for", ""))
+            sources.place_hold(form.get("subject", ""), for_s, form.get("why", "")[:_LONGEST_WHY])
+        except FallowError as error:
+            raise refused(error) from None
+        return RedirectResponse("/#holds-title", 303)
+
+    @pages.post("/holds/{number}/release")
+    async def release(request: Request, number: int) -> Response:
+        need_token(request)
+        try:
+            sources.release_hold(number)
+        except FallowError as error:
+            raise refused(error) from None
+        return RedirectResponse("/#holds-title", 303)
+
+
+def _need_a_token_to_exist(settings: Settings) -> str:
+    if settings.token is None:
+        raise HTTPException(404, "there is no token: the config names no token_file")
+    return settings.token
+
+
+def _need_same_origin(request: Request) -> None:
+    if not request.state.same_origin:
+        raise HTTPException(403, "only the page itself may send this")
+
+
+async def _form(request: Request) -> Mapping[str, str]:
+    body = (await request.body()).decode(errors="replace")
+    return {name: values[0] for name, values in parse_qs(body, max_num_fields=10).items()}

@@ -1,0 +1,177 @@
+"""What the page shows, and where it comes from.
+
+Whatever reads the disk may be slow: the page asks for it from a thread of its own, always the same one.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from fallow.actuators.hold_folder import HoldFolder
+from fallow.core.board import Board
+from fallow.core.errors import NotPermitted, WrongUsage
+from fallow.core.holds import Hold
+from fallow.core.interval import Interval
+from fallow.core.money import Prices
+from fallow.core.ports import Clock
+from fallow.core.process import ProcessTable
+from fallow.engine.journal import Event, Journal
+from fallow.engine.local_zone import LocalZone
+from fallow.engine.past import Past, open_past
+from fallow.engine.reporting import Report
+from fallow.engine.subjects import target_among
+
+_LONGEST_HOLD_S = 366 * 86400.0
+
+
+class Boards(Protocol):
+    """Whoever makes a board at each tick."""
+
+    @property
+    def board(self) -> Board | None:
+        """The last one; None before the first tick."""
+
+    def subscribe(self, callback: Callable[[Board], None]) -> Callable[[], None]:
+        """Call this at each tick, in the thread of the policy loop; it must only schedule. The answer ends that."""
+
+
+class Sources(Protocol):
+    """All that the page asks."""
+
+    @property
+    def clock(self) -> Clock:
+        """What time it is."""
+
+    @property
+    def user(self) -> str:
+        """Whose the holds are that are placed through the page."""
+
+    def board(self) -> Board | None:
+        """The machine now; None before the first tick."""
+
+    def subscribe(self, callback: Callable[[Board], None]) -> Callable[[], None]:
+        """Call this at each tick, in the thread of the policy loop; it must only schedule. The answer ends that."""
+
+    def holds(self) -> Sequence[Hold]:
+        """The holds that last."""
+
+    def place_hold(self, subject: str, for_s: float, why: str) -> Hold:
+        """Leave this alone for so long."""
+
+    def release_hold(self, number: int) -> None:
+        """End a hold that was placed by us before its time."""
+
+    def strip(self, uuid: str, since_s: float) -> list[Interval]:
+        """What one GPU did in the last so many seconds, in order. From the disk."""
+
+    def report(self, since_s: float) -> Report:
+        """What all GPUs did in the last so many seconds. From the disk."""
+
+    def events(self, limit: int) -> list[Event]:
+        """The last deeds and findings, newest first. From the disk."""
+
+
+class NoSuchSubject(WrongUsage):
+    """There is nothing of that name to hold, or no such hold."""
+
+
+class MachineSources:
+    """The sources of a daemon that runs."""
+
+    def __init__(
+        self,
+        boards: Boards,
+        clock: Clock,
+        hold_folder: HoldFolder,
+        table: ProcessTable,
+        state_folder: str,
+        user: str,
+        prices: Callable[[], Prices],
+    ) -> None:
+        """`prices` are asked for each time, since a config can be loaded anew."""
+        self._boards = boards
+        self._clock = clock
+        self._hold_folder = hold_folder
+        self._table = table
+        self._state_folder = state_folder
+        self._user = user
+        self._prices = prices
+        self._journal: Journal | None = None
+        self._journal_failed = False
+        self._past: Past | None = None
+
+    @property
+    def clock(self) -> Clock:
+        """What time it is."""
+        return self._clock
+
+    @property
+    def user(self) -> str:
+        """Whose the holds are that are placed through the page."""
+        return self._user
+
+    def board(self) -> Board | None:
+        """The machine now; None before the first tick."""
+        return self._boards.board
+
+    def subscribe(self, callback: Callable[[Board], None]) -> Callable[[], None]:
+        """Call this at each tick, in the thread of the policy loop; it must only schedule. The answer ends that."""
+        return self._boards.subscribe(callback)
+
+    def holds(self) -> Sequence[Hold]:
+        """The holds that last."""
+        return self._hold_folder.active(self._clock.wall_s())
+
+    def place_hold(self, subject: str, for_s: float, why: str) -> Hold:
+        """Leave this alone for so long."""
+        if not 0 < for_s <= _LONGEST_HOLD_S:
+            raise WrongUsage("a hold lasts for some time, and at most a year")
+        board = self.board()
+        try:
+            target = target_among(subject, lambda: () if board is None else board.sight.gpus, self._table)
+        except WrongUsage as error:
+            raise NoSuchSubject(str(error)) from None
+        until_s = self._clock.wall_s() + for_s
+        return Hold(self._hold_folder.place(target, until_s, why), target, until_s, why, self._user)
+
+    def release_hold(self, number: int) -> None:
+        """End a hold that was placed by us before its time. Those of others stay theirs, also where we are root."""
+        found = next((hold for hold in self.holds() if hold.id == number), None)
+        if found is None:
+            raise NoSuchSubject(f"there is no hold {number}")
+        if found.by_user != self._user:
+            raise NotPermitted(f"hold {number} is {found.by_user}'s; only they can release it")
+        self._hold_folder.release(number)
+
+    def strip(self, uuid: str, since_s: float) -> list[Interval]:
+        """What one GPU did in the last so many seconds, in order. From the disk."""
+        past, now_s = self._opened_past(), self._clock.wall_s()
+        return [] if past is None else past.strip(uuid, round((now_s - since_s) * 1000), round(now_s * 1000))
+
+    def report(self, since_s: float) -> Report:
+        """What all GPUs did in the last so many seconds. From the disk."""
+        now_s = self._clock.wall_s()
+        return Report(self._opened_past(), now_s - since_s, now_s, self._prices(), LocalZone())
+
+    def events(self, limit: int) -> list[Event]:
+        """The last deeds and findings, newest first. From the disk."""
+        if self._journal is None or self._journal_failed:
+            self._journal_failed = False
+            self._journal = Journal(self._state_folder, self._clock.wall_s, self._note_failure)
+        return self._journal.last(None, limit)
+
+    def close(self) -> None:
+        """Let go of the files; in the thread that read them."""
+        if self._journal is not None:
+            self._journal.close()
+        if self._past is not None:
+            self._past.close()
+        self._journal = self._past = None
+
+    def _opened_past(self) -> Past | None:
+        if self._past is None:
+            self._past = open_past(self._state_folder)
+        return self._past
+
+    def _note_failure(self, _: str) -> None:
+        """Whoever writes the journal tells people; here it is opened anew when it is next asked for."""
+        self._journal_failed = True

@@ -1,0 +1,51 @@
+"use strict";
+// Keeps the page up to date: parts that have changed are put in their places, and nothing is laid out anew.
+(() => {
+  const main = document.getElementById("main");
+  const live = document.getElementById("live");
+  const word = document.getElementById("live-word");
+  const at = document.getElementById("at");
+  const said = document.getElementById("said");
+  const SILENT_MS = 6000;
+  const AGAIN_MS = 5000;
+  let silence = null;
+
+  const say = (kind, text) => {
+    live.className = `live ${kind}`;
+    word.textContent = text;
+  };
+
+  const place = (id, html) => {
+    const part = document.getElementById(id);
+    if (!part) return;
+    const focused = part.contains(document.activeElement) ? document.activeElement.id : "";
+    part.innerHTML = html;
+    if (focused) document.getElementById(focused)?.focus();
+  };
+
+  const take = (news) => {
+    if ((news.edition && news.edition !== main.dataset.edition) || news.layout !== main.dataset.layout) {
+      location.reload();
+      return;
+    }
+    for (const [id, html] of Object.entries(news.parts ?? {})) place(id, html);
+    for (const [key, text] of Object.entries(news.timers ?? {})) {
+      for (const place of document.querySelectorAll(`[data-timer="${CSS.escape(key)}"]`)) place.textContent = text;
+    }
+    if (news.said) said.textContent = news.said.join(". ");
+    at.textContent = news.at;
+    say("now", "live,");
+    clearTimeout(silence);
+    silence = setTimeout(() => say("silent", "no news since"), SILENT_MS);
+  };
+
+  const listen = () => {
+    const source = new EventSource("/stream");
+    source.onmessage = (event) => take(JSON.parse(event.data));
+    source.onerror = () => {
+      say("silent", "no news since");
+      if (source.readyState === EventSource.CLOSED) setTimeout(listen, AGAIN_MS);
+    };
+  };
+  listen();
+})();

@@ -1,0 +1,59 @@
+"""The token: a secret in a file that only its owner reads."""
+
+import hashlib
+import hmac
+import os
+import secrets
+import stat
+from collections.abc import Callable
+
+from fallow.core.errors import FallowError, NotPermitted, WrongUsage
+
+_SHORTEST = 16
+_LONGEST_BYTES = 4096
+
+
+def token_in(path: str, tell: Callable[[str], None]) -> str:
+    """The token in the file; one that is not there is made. `tell` gets the sentence that says so."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except FileNotFoundError:
+        return _made(path, tell)
+    except OSError as error:
+        raise NotPermitted(f"the token in {path} cannot be read: {error.strerror}") from None
+    with os.fdopen(fd, "rb") as file:
+        facts = os.fstat(fd)
+        if not stat.S_ISREG(facts.st_mode):
+            raise WrongUsage(f"{path} is no file; token_file names a file with the page's token in it")
+        if facts.st_uid not in (0, os.geteuid()):
+            raise NotPermitted(f"the token in {path} belongs to somebody else; it must be yours")
+        if facts.st_mode & 0o077:
+            raise NotPermitted(f"others can read the token in {path}; make it yours alone: chmod 600 {path}")
+        word = file.read(_LONGEST_BYTES).decode(errors="replace").strip()
+    if len(word) < _SHORTEST or not word.isascii() or not word.isprintable() or " " in word:
+        raise WrongUsage(f"the token in {path} must be one word of at least {_SHORTEST} letters, digits or signs")
+    return word
+
+
+def is_token(given: str, token: str) -> bool:
+    """Whether somebody knows it; how long the answer takes tells nothing of it."""
+    return hmac.compare_digest(given.encode(), token.encode())
+
+
+def cookie_of(token: str) -> str:
+    """What a browser keeps instead of the token: it proves that the token was known, and does not tell it."""
+    return hmac.new(token.encode(), b"the page of fallow", hashlib.sha256).hexdigest()
+
+
+def _made(path: str, tell: Callable[[str], None]) -> str:
+    word = secrets.token_urlsafe(32)
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        with os.fdopen(fd, "w", encoding="ascii") as file:
+            file.write(f"{word}\n")
+            file.flush()
+            os.fsync(fd)
+    except OSError as error:
+        raise FallowError(f"no token could be made in {path}: {error.strerror}") from None
+    tell(f"there was no token for the page, so one was made; it is in {path}, and only you can read it")
+    return word

@@ -1,0 +1,312 @@
+"""What the page says, as plain words: the templates only lay it out.
+
+Whatever others wrote (names, commands, reasons) is cut to a length and freed of what would not print; that it is
+no markup is the templates' part, which escape everything.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, tzinfo
+from math import inf
+
+from fallow.core.activity import Activity
+from fallow.core.board import Board, FillerView, GuardView
+from fallow.core.gpu import Holder
+from fallow.core.holds import Everything, Hold, OneGpu, OneProcess, OneUser, is_over
+from fallow.core.seen import SeenGpu
+from fallow.core.units import bytes_for_people, duration_for_people, shortened
+from fallow.core.unknown import Unknown
+from fallow.core.value import value
+from fallow.engine.journal import Event
+
+_LONGEST_REASON = 240
+_LONGEST_COMMAND = 96
+_LONGEST_NAME = 48
+_HOLDERS_SHOWN = 6
+_NOT_KNOWN = "?"
+_PERCENT = 100
+
+
+@value
+class Timer:
+    """A time that goes on: the page updates its text alone, wherever it stands under this name."""
+
+    key: str
+    text: str
+
+
+@value
+class MachineWords:
+    """The machine as a whole."""
+
+    host: str
+    gpus: str
+    counted: tuple[tuple[Activity, int], ...]
+    """How many cards do what, for those activities that there are."""
+    rehearsed: bool
+    watched_for: str
+    config: str
+
+
+@value
+class Reading:
+    """One reading: what of, as words, and how full a bar for it is, 0..100; None for no bar."""
+
+    name: str
+    text: str
+    filled: int | None = None
+    why_unknown: str = ""
+
+
+@value
+class HolderWords:
+    """One holder."""
+
+    user: str
+    command: str
+    pid: int
+    memory: str
+    place: str
+    """The container, Slurm job or pod that it is in."""
+
+
+@value
+class CardWords:
+    """One card."""
+
+    id: str
+    label: str
+    name: str
+    activity: Activity
+    lasted: Timer | None
+    because: str
+    readings: tuple[Reading, ...]
+    holders: tuple[HolderWords, ...]
+    more_holders: int
+    claim: str
+    filler: str
+    """Work that is on it and yields."""
+    waiting: int
+    held: tuple[str, ...]
+    """The holds that cover it."""
+
+
+@value
+class FillerWords:
+    """One filler's place."""
+
+    name: str
+    gpus: str
+    phase: str
+    lasted: Timer
+    because: str
+    yields: str
+
+
+@value
+class HoldWords:
+    """One hold."""
+
+    id: int
+    what: str
+    by: str
+    why: str
+    left: Timer
+    may_be_released: bool
+
+
+@value
+class EventWords:
+    """One line of the journal."""
+
+    ago: Timer
+    at: str
+    kind: str
+    subject: str
+    finding: str
+    because: str
+
+
+def cards(board: Board) -> tuple[CardWords, ...]:
+    """All cards, in their order."""
+    return tuple(_card(gpu, board) for gpu in board.sight.gpus)
+
+
+def fillers(views: Sequence[FillerView]) -> list[FillerWords]:
+    """The fillers' places."""
+    return [
+        FillerWords(
+            name=shortened(view.name, _LONGEST_NAME),
+            gpus=", ".join(view.gpus) or "none",
+            phase=view.phase,
+            lasted=Timer(f"filler-{number}", _coarsely(view.for_s)),
+            because=shortened(view.because, _LONGEST_REASON),
+            yields=_yields(view),
+        )
+        for number, view in enumerate(views)
+    ]
+
+
+def guards(views: Sequence[GuardView]) -> list[tuple[str, str, str]]:
+    """Name, phase and reason of each guard."""
+    return [(shortened(one.name, _LONGEST_NAME), one.phase, shortened(one.because, _LONGEST_REASON)) for one in views]
+
+
+def holds(found: Iterable[Hold], board: Board, now_s: float, own: str) -> list[HoldWords]:
+    """The holds that last; `own` is whose can be released through the page."""
+    return [
+        HoldWords(
+            id=hold.id,
+            what=_what_is_held(hold, board),
+            by=shortened(hold.by_user, _LONGEST_NAME),
+            why=shortened(hold.why, _LONGEST_REASON),
+            left=Timer(f"hold-{hold.id}", _left(hold, now_s)),
+            may_be_released=hold.by_user == own and hold.id > 0,
+        )
+        for hold in found
+        if not is_over(hold, now_s)
+    ]
+
+
+def events(found: Iterable[Event], now_s: float, zone: tzinfo) -> list[EventWords]:
+    """The last lines of the journal."""
+    return [
+        EventWords(
+            ago=Timer(f"event-{event.id}", f"{_coarsely(max(0.0, now_s - event.wall_s))} ago"),
+            at=f"{datetime.fromtimestamp(event.wall_s, UTC).astimezone(zone):%Y-%m-%d %H:%M:%S}",
+            kind=event.kind,
+            subject=shortened(event.subject, _LONGEST_COMMAND),
+            finding=shortened(event.finding, _LONGEST_REASON),
+            because=shortened(event.because, _LONGEST_REASON),
+        )
+        for event in found
+    ]
+
+
+def machine(board: Board, now_s: float) -> MachineWords:
+    """`8 GPUs`, `4 simulated GPUs`, and who watches them."""
+    number = len(board.sight.gpus)
+    return MachineWords(
+        host=shortened(board.sight.host, _LONGEST_NAME),
+        gpus=f"{number} {'simulated ' if board.sight.simulated else ''}GPU{'' if number == 1 else 's'}",
+        counted=tuple(_counted(board)),
+        rehearsed=board.rehearsed,
+        watched_for=_coarsely(max(0.0, now_s - board.started_wall_s)),
+        config="" if board.config is None else shortened(board.config, _LONGEST_COMMAND),
+    )
+
+
+def card_id(label: str) -> str:
+    """What a card is called inside the page."""
+    return f"card-{label.replace(':', '-')}"
+
+
+def _counted(board: Board) -> list[tuple[Activity, int]]:
+    numbers = dict.fromkeys(Activity, 0)
+    for gpu in board.sight.gpus:
+        numbers[gpu.activity] += 1
+    return [(activity, number) for activity, number in numbers.items() if number]
+
+
+def _card(gpu: SeenGpu, board: Board) -> CardWords:
+    known = () if isinstance(gpu.holders, Unknown) else gpu.holders
+    lasted = None if gpu.for_s is None else Timer(f"for-{gpu.label}", _coarsely(gpu.for_s))
+    covering = [hold for hold in board.holds if _is_on(hold, gpu) and not is_over(hold, board.sight.wall_s)]
+    return CardWords(
+        id=card_id(gpu.label),
+        label=gpu.label,
+        name=_NOT_KNOWN if isinstance(gpu.name, Unknown) else shortened(gpu.name, _LONGEST_NAME),
+        activity=gpu.activity,
+        lasted=lasted,
+        because=shortened(gpu.because, _LONGEST_REASON),
+        readings=_readings(gpu),
+        holders=tuple(_holder(holder) for holder in known[:_HOLDERS_SHOWN]),
+        more_holders=max(0, len(known) - _HOLDERS_SHOWN),
+        claim=""
+        if gpu.claim is None or isinstance(gpu.claim, Unknown)
+        else shortened(str(gpu.claim), _LONGEST_REASON),
+        filler="" if gpu.filler is None else shortened(gpu.filler.command or "?", _LONGEST_COMMAND),
+        waiting=gpu.waiting,
+        held=tuple(shortened(f"{hold.by_user}: {hold.why}" if hold.why else hold.by_user) for hold in covering),
+    )
+
+
+def _readings(gpu: SeenGpu) -> tuple[Reading, ...]:
+    if isinstance(gpu.memory, Unknown):
+        memory = Reading("memory", _NOT_KNOWN, None, gpu.memory.why)
+    else:
+        used, total = gpu.memory.used_bytes, gpu.memory.total_bytes
+        text = f"{bytes_for_people(used)} of {bytes_for_people(total)}"
+        memory = Reading("memory", text, round(_PERCENT * used / total) if total else 0)
+    load: float | Unknown = gpu.utilization
+    if not isinstance(gpu.recent, Unknown):
+        load = gpu.recent.mean
+    return (
+        Reading("utilization", _NOT_KNOWN, None, load.why)
+        if isinstance(load, Unknown)
+        else Reading("utilization", f"{load:.0%}", round(_PERCENT * load)),
+        memory,
+        _power(gpu),
+        Reading("temperature", _NOT_KNOWN, None, gpu.temperature_c.why)
+        if isinstance(gpu.temperature_c, Unknown)
+        else Reading("temperature", f"{gpu.temperature_c} °C"),
+    )
+
+
+def _power(gpu: SeenGpu) -> Reading:
+    if isinstance(gpu.power_w, Unknown):
+        return Reading("power", _NOT_KNOWN, None, gpu.power_w.why)
+    if isinstance(gpu.power_limit_w, Unknown) or not gpu.power_limit_w:
+        return Reading("power", f"{gpu.power_w:.0f} W")
+    filled = min(_PERCENT, round(_PERCENT * gpu.power_w / gpu.power_limit_w))
+    return Reading("power", f"{gpu.power_w:.0f} of {gpu.power_limit_w:.0f} W", filled)
+
+
+def _holder(holder: Holder) -> HolderWords:
+    inside = (("Slurm job", holder.slurm_job), ("pod", holder.kubernetes_pod), ("container", holder.container))
+    places = [f"{kind} {shortened(name, 20)}" for kind, name in inside if isinstance(name, str)]
+    return HolderWords(
+        user=_NOT_KNOWN if isinstance(holder.user, Unknown) else shortened(holder.user, _LONGEST_NAME),
+        command=_NOT_KNOWN if isinstance(holder.command, Unknown) else shortened(holder.command, _LONGEST_COMMAND),
+        pid=holder.pid,
+        memory=_NOT_KNOWN if isinstance(holder.memory_bytes, Unknown) else bytes_for_people(holder.memory_bytes),
+        place=places[0] if places else "",
+    )
+
+
+def _is_on(hold: Hold, gpu: SeenGpu) -> bool:
+    match hold.target:
+        case Everything():
+            return True
+        case OneGpu(uuid):
+            return uuid == gpu.uuid or (gpu.mig is not None and uuid == gpu.mig.parent_uuid)
+        case _:
+            return False
+
+
+def _what_is_held(hold: Hold, board: Board) -> str:
+    match hold.target:
+        case Everything():
+            return "the whole machine"
+        case OneGpu(uuid):
+            labels = [gpu.label for gpu in board.sight.gpus if gpu.uuid == uuid]
+            return f"GPU {labels[0]}" if labels else shortened(uuid, _LONGEST_NAME)
+        case OneProcess(pid):
+            return f"process {pid}"
+        case OneUser(name):
+            return f"all of {shortened(name, _LONGEST_NAME)}"
+
+
+def _left(hold: Hold, now_s: float) -> str:
+    return "no end" if hold.until_wall_s == inf else _coarsely(max(0.0, hold.until_wall_s - now_s))
+
+
+def _coarsely(seconds: float) -> str:
+    """To the minute once there is one: what has lasted need not move at every tick."""
+    return duration_for_people(int(seconds) if seconds < 60 else seconds // 60 * 60)
+
+
+def _yields(view: FillerView) -> str:
+    if not view.yields:
+        return "none yet"
+    last = "" if view.last_yield_s is None else f", the last within {view.last_yield_s:.2f} s"
+    return f"{view.yields}{last}"

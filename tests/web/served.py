@@ -1,0 +1,120 @@
+"""The page on a real socket, in a thread as in the daemon, with whatever board a test hangs up."""
+
+import asyncio
+import http.client
+import json
+import pathlib
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from fallow.actuators.claim_folder import ClaimFolder
+from fallow.actuators.hold_folder import HoldFolder
+from fallow.core.address import Address
+from fallow.core.money import Prices
+from fallow.core.value import replace
+from fallow.engine.clock import SystemClock
+from fallow.faces.web.app import make_app
+from fallow.faces.web.server import PageServer, bound, listen, most_streams
+from fallow.faces.web.settings import Settings
+from fallow.faces.web.sources import Boards, MachineSources
+from fallow.readers.proc import Proc, user_name
+from tests.web.boards import Hall
+
+TOKEN = "a-token-that-nobody-guesses"
+
+
+class Answer:
+    """What came back."""
+
+    def __init__(self, response: http.client.HTTPResponse) -> None:
+        self.status = response.status
+        self.headers = response.headers
+        self.body = response.read()
+
+    @property
+    def text(self) -> str:
+        return self.body.decode()
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+class Site:
+    """A page that is served."""
+
+    def __init__(self, address: Address, app: Any, home: pathlib.Path) -> None:
+        self.address = address
+        self.app = app
+        self.home = home
+        self.url = f"http://{address}"
+
+    def ask(
+        self, path: str, method: str = "GET", body: Any = None, headers: Mapping[str, str] | None = None
+    ) -> Answer:
+        """One request, with exactly these headers."""
+        connection = http.client.HTTPConnection(self.address.host, self.address.port, timeout=30)
+        try:
+            sent = dict(headers or {})
+            if isinstance(body, dict):
+                body = json.dumps(body)
+                sent.setdefault("content-type", "application/json")
+            connection.request(method, path, body, sent)
+            return Answer(connection.getresponse())
+        finally:
+            connection.close()
+
+    def with_token(self, path: str, method: str = "GET", body: Any = None) -> Answer:
+        """The same from somebody who knows the token."""
+        return self.ask(path, method, body, {"authorization": f"Bearer {TOKEN}"})
+
+
+@contextmanager
+def served(
+    boards: Boards,
+    home: pathlib.Path,
+    *,
+    token: str | None = None,
+    pretend: Address | None = None,
+    prices: Prices | None = None,
+    hosts: tuple[str, ...] = (),
+    clock: Any = None,
+) -> Iterator[Site]:
+    """The page, on a port of loopback. `pretend` is the address that it takes itself to listen on."""
+    home.mkdir(exist_ok=True)
+    folder = ClaimFolder(str(home / "claims"))
+    sources = MachineSources(
+        boards,
+        clock or SystemClock(),
+        HoldFolder(folder, user_name),
+        Proc(),
+        str(home / "state"),
+        "root",
+        lambda: prices or Prices(),
+    )
+    listening = listen(Address("127.0.0.1", 0))
+    address = bound(Address("127.0.0.1", 0), listening)
+    settings = Settings(pretend or address, token=token, hosts=hosts, most_streams=most_streams())
+    app = make_app(sources, settings)
+    server = PageServer(app, listening)
+    ready = threading.Event()
+    thread = threading.Thread(target=lambda: asyncio.run(server.run(ready.set)), name="desk")
+    thread.start()
+    try:
+        assert ready.wait(30)
+        yield Site(replace(address), app, home)
+    finally:
+        server.stop()
+        thread.join(30)
+        folder.close()
+        assert not thread.is_alive(), "the page must end when it is told to"
+
+
+def hall(make: Callable[[float], Any] | None = None) -> Hall:
+    """A hall with a board in it."""
+    made = Hall()
+    if make is not None:
+        made.publish(make(SystemClock().wall_s()))
+    return made
