@@ -6,6 +6,8 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from fallow.actuators.claim_folder import ClaimFolder, folder_path
+from fallow.actuators.hold_folder import HoldFolder
 from fallow.actuators.instance import Instance, Running
 from fallow.actuators.processes import die_of
 from fallow.core.errors import FallowError, WrongUsage
@@ -13,12 +15,16 @@ from fallow.core.units import duration_s
 from fallow.engine.asked import Asked
 from fallow.engine.publishing import Publisher
 from fallow.engine.socket_place import own_socket
+from fallow.engine.sources import DaemonSources
 from fallow.engine.world import World
 from fallow.faces.cli.options import Parser, typed
 from fallow.faces.voice import Voice
+from fallow.readers.proc import user_name
 
 if TYPE_CHECKING:
     from fallow.engine.config import Config
+    from fallow.engine.daemon import Daemon
+    from fallow.faces.web.server import PageServer
 
 EXAMPLES = """\
   fallow up
@@ -61,7 +67,7 @@ def run(args: argparse.Namespace, world: World, voice: Voice) -> int:
     folder = world.state_folder if socket is None else os.path.dirname(os.path.abspath(socket))
     instance = Instance(folder, me, world.clock.wall_s())
     try:
-        number = _be_up(args, world, voice, load, file)
+        number = _be_up(args, world, voice, load, file, socket)
     finally:
         world.close()
         instance.close()
@@ -72,22 +78,53 @@ def run(args: argparse.Namespace, world: World, voice: Voice) -> int:
 
 
 def _be_up(
-    args: argparse.Namespace, world: World, voice: Voice, load: "Callable[[], Config]", file: str | None
+    args: argparse.Namespace,
+    world: World,
+    voice: Voice,
+    load: "Callable[[], Config]",
+    file: str | None,
+    socket: str | None,
 ) -> int | None:
     """The signal that ended it; None if its time was over."""
     from fallow.engine.daemon import Daemon
+    from fallow.faces.doorway import Doorway
 
     sys.setswitchinterval(_SWITCH_S)
     asked = Asked()
     world.let_eyes_last()
-    daemon = Daemon(world, load, Publisher(), voice.note, file=file, rehearse=args.rehearse)
+    publisher = Publisher()
+    daemon = Daemon(world, load, publisher, voice.note, file=file, rehearse=args.rehearse)
     try:
-        voice.note(
-            f"up, {'without a config: it only watches' if file is None else f'with {file}'}{_simulated(world)}"
-        )
-        return daemon.run(asked, args.for_s)
+        page = _page(daemon, publisher, world, voice, must=args.listen is not None)
+        doors = Doorway(socket, _sources(publisher, world, voice), page, voice.note)
+        try:
+            what = "without a config: it only watches" if file is None else f"with {file}"
+            voice.note(f"up, {what}{_simulated(world)}")
+            return daemon.run(asked, args.for_s)
+        finally:
+            doors.close()
     finally:
         daemon.end()
+
+
+def _page(daemon: "Daemon", publisher: Publisher, world: World, voice: Voice, *, must: bool) -> "PageServer | None":
+    """The page, if the config has one; a daemon goes on without it, unless it was asked for on the command line."""
+    try:
+        from fallow.faces.web.opening import open_page
+
+        return open_page(lambda: daemon.config, publisher, world, voice.note)
+    except ModuleNotFoundError as error:
+        voice.note(f"there is no page, since that needs {error.name}; try: pip install 'fallow[up]'")
+    except FallowError as error:
+        if must:
+            raise
+        voice.note(f"there is no page: {error}")
+    return None
+
+
+def _sources(publisher: Publisher, world: World, voice: Voice) -> DaemonSources:
+    holds = HoldFolder(ClaimFolder(folder_path(world.environ)), user_name)  # of the doors' own thread
+    return DaemonSources(lambda: publisher.board, world.state_folder, holds, world.clock, world.simulated, voice.note)
 
 
 def _loader(file: str | None, listen: str | None) -> "Callable[[], Config]":
