@@ -7,8 +7,8 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: demo test check bench lock clean
 
-demo: $(READY)  ## a short real story on simulated GPUs
-	@PATH="$(CURDIR)/$(BIN):$$PATH" scripts/demo
+demo: $(READY)  ## the whole story on simulated GPUs, with real processes
+	@$(BIN)/fallow demo
 
 test: $(READY)  ## all tests; real processes, real locks, a stand-in only for the driver
 	$(BIN)/pytest

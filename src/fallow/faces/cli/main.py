@@ -27,6 +27,7 @@ VERBS = {
     "report": "the hours that each GPU was free, busy, fallow or stuck, and what the idle ones cost",
     "doctor": "the installation and every right that it needs: ok, lacking or broken",
     "why": "the evidence for the last verdict on a GPU or a process",
+    "demo": "the whole story on simulated GPUs, with real processes, in about a minute",
     "compat": "the command line of an older tool: gpuselect, gpu_mon, gpu_sentinel and others",
 }
 _EXAMPLES = """\
