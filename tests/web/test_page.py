@@ -2,7 +2,7 @@
 
 import pathlib
 import re
-import subprocess
+import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -20,6 +20,7 @@ from fallow.engine.journal import Journal
 from fallow.faces import colours
 from tests.conftest import REPOSITORY, Fallow
 from tests.history.life import life
+from tests.verbs.filled import Fill
 from tests.web.boards import Hall, varied
 from tests.web.browsing import a_browser
 from tests.web.served import TOKEN, Site, served
@@ -104,47 +105,41 @@ def test_a_job_arrives_goes_fallow_and_is_stopped_before_our_eyes(
     browser: Any, simulated: Fallow, tmp_path: pathlib.Path
 ) -> None:
     expect.set_options(timeout=WAIT_MS)
-    daemon = subprocess.Popen(
-        [sys.executable, "-m", "tests.web.watcher", str(tmp_path)],
-        cwd=REPOSITORY,
-        env=simulated.environ,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        assert daemon.stdout is not None
-        page = opened(browser, daemon.stdout.readline().strip())
-        asked: list[str] = []
-        page.on("request", lambda request: asked.append(request.url))
-        page.evaluate("window.mark = document.body")
-        card = page.locator("#card-1")
-        expect(card.locator(".state")).to_contain_text("free")
-        words = ["run", "--gpus", "1", "--warmup", "1s", "--idle-timeout", "3s", "--", sys.executable]
-        job = simulated.start(*words, str(REPOSITORY / "tests" / "web" / "worker.py"))
+    places = {"FALLOW_SOCKET": str(tmp_path / "fallow.sock")}
+    daemon = Fill(simulated.start("up", "--listen", "127.0.0.1:0", **places))
+    address = re.findall(r"http://[0-9.:]+/", daemon.until("the page is at"))[0]
+    page = opened(browser, address)
+    page.wait_for_selector(".live.now")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.evaluate("window.mark = document.body")
+    card = page.locator("#card-1")
+    expect(card.locator(".state")).to_contain_text("free")
+    words = ["run", "--gpus", "1", "--warmup", "1s", "--idle-timeout", "3s", "--", sys.executable]
+    job = simulated.start(*words, str(REPOSITORY / "tests" / "web" / "worker.py"))
 
-        expect(card.locator(".state")).to_contain_text("busy")
-        expect(card.locator(".holders")).to_contain_text("worker.py")
-        expect(page.locator("#said")).to_contain_text("GPU 1 is busy now")
-        expect(page.locator("#summary")).to_contain_text("1 busy")
+    expect(card.locator(".state")).to_contain_text("busy")
+    expect(card.locator(".holders")).to_contain_text("worker.py")
+    expect(page.locator("#said")).to_contain_text("GPU 1 is busy now")
+    expect(page.locator("#summary")).to_contain_text("1 busy")
 
-        assert job.stdin is not None
-        job.stdin.write("rest\n")
-        job.stdin.flush()
-        expect(card.locator(".state")).to_contain_text("fallow")
-        expect(page.locator("#said")).to_contain_text("GPU 1 is fallow now")
+    assert job.stdin is not None
+    job.stdin.write("rest\n")
+    job.stdin.flush()
+    expect(card.locator(".state")).to_contain_text("fallow")
+    expect(page.locator("#said")).to_contain_text("GPU 1 is fallow now")
 
-        assert job.wait(60) == 124
-        expect(card.locator(".state")).to_contain_text("free")
-        expect(card.locator(".holders")).to_have_count(0)
-        expect(page.locator("#actions")).to_contain_text("stopped")
+    assert job.wait(60) == 124
+    expect(card.locator(".state")).to_contain_text("free")
+    expect(card.locator(".holders")).to_have_count(0)
+    expect(page.locator("#actions")).to_contain_text("stopped")
 
-        assert page.evaluate("window.mark === document.body"), "it is the same document as at the beginning"
-        assert asked == [], "one stream, and nothing else was asked for"
-        assert page.complaints == []
-    finally:
-        daemon.communicate("end\n", timeout=60)
-    assert daemon.returncode == 0
+    assert page.evaluate("window.mark === document.body"), "it is the same document as at the beginning"
+    assert [url for url in asked if not url.endswith("/icon.svg")] == [], "one stream, and nothing else"
+    assert page.complaints == []
+    daemon.process.terminate()
+    daemon.process.communicate(timeout=60)
+    assert daemon.process.returncode == -signal.SIGTERM
 
 
 def test_it_says_what_there_is_to_say(browser: Any, site: Site) -> None:

@@ -8,6 +8,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from itertools import count
 from typing import Any
 
 import pytest
@@ -92,9 +93,12 @@ def until(watchers: list[Watcher], seen: str) -> None:
     waiting.close()
 
 
+_newcomers = count(1)
+
+
 def saying(word: str, size: int = 1) -> Board:
-    """A board whose first card says this, with a lot around it."""
-    holder = process(1, word, f"{word} {'x' * 90}", 1.0)
+    """A board with somebody new on each card, who says this, with a lot around it."""
+    holder = process(next(_newcomers), word, f"{word} {'x' * 90}", 1.0)
     gpus = tuple(card(index, Activity.FALLOW, word, 5.0, holders=(holder,) * 6) for index in range(size))
     return board(Sight("box", False, time.time(), gpus))
 
@@ -236,3 +240,26 @@ def test_whoever_leaves_is_forgotten_and_too_many_are_refused(tmp_path: pathlib.
             made.publish(made.board)
             site.ask("/healthz")
         assert len(streams) == 0
+
+
+@pytest.mark.timeout(180)
+def test_mere_figures_are_told_every_few_seconds_and_whoever_comes_at_once(tmp_path: pathlib.Path) -> None:
+    made = hall()
+    made.publish(saying("first-word"))
+    with served(made, tmp_path) as site:
+        watcher = Watcher(site)
+        try:
+            until([watcher], "first-word")
+            streams = site.app.state.streams
+            made.publish(saying("second-word"))
+            until([watcher], "second-word")
+            shown = made.board
+            assert shown is not None
+            warmer = tuple(replace(gpu, temperature_c=80) for gpu in shown.sight.gpus)
+            before = streams.rendered
+            made.publish(replace(shown, sight=replace(shown.sight, gpus=warmer)))
+            made.publish(saying("next-word"))
+            until([watcher], "next-word")
+            assert streams.rendered == before + 1, "the warmth alone was not worth a rendering"
+        finally:
+            watcher.close()

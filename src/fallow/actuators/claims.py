@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from fcntl import F_DUPFD
 from fcntl import fcntl as fcntl_call
+from functools import lru_cache
 
 from fallow.actuators import locks
 from fallow.actuators.claim_folder import ClaimFolder
@@ -140,6 +141,11 @@ def label_of(claim: Claim) -> bytes:
 
 def read_label(shared: bool, raw: bytes) -> Claim:
     """What somebody wrote of themselves, as far as it makes sense."""
+    return _understood(shared, raw.rstrip())
+
+
+@lru_cache(maxsize=256)  # who watches reads the same ones every second
+def _understood(shared: bool, raw: bytes) -> Claim:
     import json  # noqa: PLC0415  only those who meet a claim pay for it
 
     try:

@@ -107,8 +107,11 @@ class Daemon:
         if config.history != self.config.history or config.machine.every != self.config.machine.every:
             self._history.close()
             self._history = self._open_history(config)
+        page_changed = config.page != self.config.page
         self._apply(config, self._world.eyes.look(Depth.LOOK))
         self._tell("the config is loaded anew")
+        if page_changed:
+            self._tell("what changed under [page] counts from the next start of fallow up")
         self._manager.ready(self._status())
         return True
 

@@ -58,7 +58,7 @@ class Watcher:
     def _judge(self, gpu: Gpu, snapshot: Snapshot) -> tuple[Finding, float]:
         """What the GPU does, and for how long that has been witnessed."""
         finding = judge(gpu)
-        if isinstance(gpu.uuid, str):
+        if isinstance(gpu.uuid, str) and finding.activity is not Activity.FREE:  # whoever is not there cannot hang
             before = self._hangs.get(gpu.uuid, stuck.State())
             decision = stuck.step(before, snapshot, [gpu.uuid], self._rules)
             self._hangs[gpu.uuid] = decision.state

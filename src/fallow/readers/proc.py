@@ -20,6 +20,8 @@ _POD = r"pod([0-9a-f]{8}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f
 _FIRST_PID_NAMESPACE = "pid:[4026531836]"  # PROC_PID_INIT_INO of the kernel
 _ELSEWHERE = Unknown("not in this machine's /proc: another pid namespace, or it has just ended")
 
+_ASK_ANEW_AFTER = 5  # looks
+_MOST_DESCRIBED = 1000
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
@@ -45,6 +47,7 @@ class Proc:
 
     def __init__(self, root: str = "/proc") -> None:
         self._root = root
+        self._described: dict[tuple[int, int], tuple[dict[str, str | Unknown | None], int]] = {}
 
     def pids(self) -> list[int]:
         """All processes that can be seen."""
@@ -182,16 +185,25 @@ class Proc:
                 slurm_job=_ELSEWHERE,
                 kubernetes_pod=_ELSEWHERE,
             )
-        cgroup = self._read(holder.pid, "cgroup")
-        return replace(
-            holder,
-            birth=stat.birth,
-            user=self.user(holder.pid),
-            command=self.command(holder.pid),
-            container=_first(_CONTAINER, cgroup),
-            slurm_job=_first(_SLURM_JOB, cgroup),
-            kubernetes_pod=_pod(cgroup),
-        )
+        return replace(holder, birth=stat.birth, **self._belongings(holder.pid, stat.birth))
+
+    def _belongings(self, pid: int, birth: int) -> dict[str, str | Unknown | None]:
+        """Whose a process is and what it belongs to; asked anew now and then, since it may become another program."""
+        known, used = self._described.get((pid, birth), ({}, 0))
+        if not known or used >= _ASK_ANEW_AFTER:
+            cgroup = self._read(pid, "cgroup")
+            known = {
+                "user": self.user(pid),
+                "command": self.command(pid),
+                "container": _first(_CONTAINER, cgroup),
+                "slurm_job": _first(_SLURM_JOB, cgroup),
+                "kubernetes_pod": _pod(cgroup),
+            }
+            used = 0
+            if len(self._described) >= _MOST_DESCRIBED:
+                self._described.clear()
+        self._described[pid, birth] = (known, used + 1)
+        return known
 
     def descriptors_visible(self, pid: int) -> bool:
         """Whether we may see what files the process has open."""

@@ -10,6 +10,8 @@ from starlette.responses import JSONResponse, Response
 
 import fallow
 from fallow.core.board import Board
+from fallow.core.seen import SeenGpu
+from fallow.core.unknown import Unknown
 from fallow.faces.metrics import Metrics
 from fallow.faces.web.api import make_api
 from fallow.faces.web.archive import Archive
@@ -22,6 +24,7 @@ from fallow.faces.web.streams import Streams
 
 _TICKS_TO_LIVE = 5
 _LEAST_TO_LIVE_S = 5.0
+_FIGURES_EVERY_S = 3.0
 
 
 class Pulse:
@@ -45,6 +48,29 @@ class Pulse:
         return f"nobody has looked at the GPUs for {silent_s:.0f} s" if silent_s > self._patience_s else None
 
 
+class Worth:
+    """What is worth telling at once: who is where, and what they do. Mere figures are told every few seconds."""
+
+    def __init__(self, sources: Sources) -> None:
+        self._clock = sources.clock
+        self._last: object = None
+        self._told_s = 0.0
+
+    def telling(self, board: Board) -> bool:
+        """Whether those who watch should hear of this board now."""
+        cards = tuple((gpu.activity, _pids(gpu), gpu.claim, gpu.filler) for gpu in board.sight.gpus)
+        story = (cards, tuple((view.phase, view.yields) for view in board.fillers), board.guards, board.holds)
+        now_s = self._clock.monotonic_s()
+        if story == self._last and now_s - self._told_s < _FIGURES_EVERY_S:
+            return False
+        self._last, self._told_s = story, now_s
+        return True
+
+
+def _pids(gpu: SeenGpu) -> tuple[int, ...] | Unknown:
+    return gpu.holders if isinstance(gpu.holders, Unknown) else tuple(holder.pid for holder in gpu.holders)
+
+
 def make_app(sources: Sources, settings: Settings) -> FastAPI:
     """The app. It is told of each tick from the thread of the policy loop, and does everything in its own."""
     checked(settings)
@@ -54,9 +80,12 @@ def make_app(sources: Sources, settings: Settings) -> FastAPI:
     streams = Streams(renderer.parts, static.edition, settings.most_streams)
     pulse = Pulse(sources, settings.every_s)
 
-    def tick(_: Board) -> None:
+    worth = Worth(sources)
+
+    def tick(board: Board) -> None:
         pulse.beat()
-        streams.nudge()
+        if len(streams) and worth.telling(board):
+            streams.nudge()
 
     @asynccontextmanager
     async def life(_: FastAPI) -> AsyncIterator[None]:
