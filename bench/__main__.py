@@ -10,6 +10,7 @@ import time
 from collections.abc import Mapping
 
 from bench.history import history
+from bench.yields import yields
 from tests.standin import Process, World, build
 
 REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
@@ -51,6 +52,7 @@ def main() -> int:
         kept.append(tick(environ))
         kept.append(supervision(world, environ))
         kept.append(daemon(world, environ))
+        kept.append(yields(BIN, world, environ))
         environ.update(world.nodes(pathlib.Path(folder) / "dev"))
         kept.append(filling(world, environ))
     kept.append(history())

@@ -1,6 +1,5 @@
 """Boards to look at: one with a bit of everything, and the one who hangs them up."""
 
-from collections.abc import Callable
 from typing import Any
 
 from fallow.core.activity import Activity, Finding
@@ -15,23 +14,6 @@ from tests.core.gpus import GIB, held, idle
 
 NO_COUNTS = Counts({}, {}, {}, {})
 LOST = Unknown("the card is lost")
-
-
-class Hall:
-    """Where the last board hangs, as in a daemon."""
-
-    def __init__(self) -> None:
-        self.board: Board | None = None
-        self._callbacks: list[Callable[[Board], None]] = []
-
-    def publish(self, board: Board) -> None:
-        self.board = board
-        for callback in self._callbacks:
-            callback(board)
-
-    def subscribe(self, callback: Callable[[Board], None]) -> Callable[[], None]:
-        self._callbacks.append(callback)
-        return lambda: self._callbacks.remove(callback)
 
 
 def board(sight: Sight, **changes: Any) -> Board:

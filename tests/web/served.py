@@ -15,12 +15,12 @@ from fallow.core.address import Address
 from fallow.core.money import Prices
 from fallow.core.value import replace
 from fallow.engine.clock import SystemClock
+from fallow.engine.publishing import Publisher
 from fallow.faces.web.app import make_app
 from fallow.faces.web.server import PageServer, bound, listen, most_streams
 from fallow.faces.web.settings import Settings
 from fallow.faces.web.sources import Boards, MachineSources
 from fallow.readers.proc import Proc, user_name
-from tests.web.boards import Hall
 
 TOKEN = "a-token-that-nobody-guesses"
 
@@ -112,9 +112,9 @@ def served(
         assert not thread.is_alive(), "the page must end when it is told to"
 
 
-def hall(make: Callable[[float], Any] | None = None) -> Hall:
+def hall(make: Callable[[float], Any] | None = None) -> Publisher:
     """A hall with a board in it."""
-    made = Hall()
+    made = Publisher()
     if make is not None:
         made.publish(make(SystemClock().wall_s()))
     return made

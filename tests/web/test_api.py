@@ -14,10 +14,11 @@ from fallow.core.seen import Sight
 from fallow.core.value import replace
 from fallow.engine.history import History
 from fallow.engine.journal import Journal
+from fallow.engine.publishing import Publisher
 from fallow.faces import as_json
 from tests.conftest import BIN, Fallow
 from tests.history.life import life
-from tests.web.boards import Hall, board, card, process, varied
+from tests.web.boards import board, card, process, varied
 from tests.web.served import TOKEN, Site, hall, served
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>\x1b[31m\u202e\x00 {{ 7*7 }}"
@@ -79,7 +80,7 @@ def test_the_report_adds_up_and_history_has_its_intervals(site: Site) -> None:
 
 
 def test_before_the_first_tick_there_is_an_answer_too(tmp_path: pathlib.Path) -> None:
-    made = Hall()
+    made = Publisher()
     with served(made, tmp_path, token=TOKEN) as site:
         assert site.ask("/").status == 200
         assert "No GPU has been looked at yet" in site.ask("/").text
@@ -124,7 +125,7 @@ def test_hostile_names_are_words_and_nothing_else(tmp_path: pathlib.Path) -> Non
     journal = Journal(str(tmp_path / "state"), time.time, print)
     journal.action(HOSTILE, HOSTILE, HOSTILE, [])
     journal.close()
-    made = Hall()
+    made = Publisher()
     made.publish(board(Sight(HOSTILE, False, time.time(), (gpu,)), config=HOSTILE))
     with served(made, tmp_path) as site:
         page = site.ask("/").text

@@ -17,11 +17,12 @@ from fallow.core.money import Prices
 from fallow.core.value import replace
 from fallow.engine.history import History
 from fallow.engine.journal import Journal
+from fallow.engine.publishing import Publisher
 from fallow.faces import colours
 from tests.conftest import REPOSITORY, Fallow
 from tests.history.life import life
 from tests.verbs.filled import Fill
-from tests.web.boards import Hall, varied
+from tests.web.boards import varied
 from tests.web.browsing import a_browser
 from tests.web.served import TOKEN, Site, served
 
@@ -62,14 +63,14 @@ def browser() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="module")
-def busy_hall() -> Hall:
-    made = Hall()
+def busy_hall() -> Publisher:
+    made = Publisher()
     made.publish(varied(time.time()))
     return made
 
 
 @pytest.fixture(scope="module")
-def site(busy_hall: Hall, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+def site(busy_hall: Publisher, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """A page with a bit of everything, and some hours behind it."""
     home = tmp_path_factory.mktemp("page")
     (home / "state").mkdir()
@@ -237,7 +238,7 @@ def test_the_keyboard_reaches_everything_and_shows_where_it_is(browser: Any, sit
     assert page.complaints == []
 
 
-def test_focus_stays_where_it_was_when_the_page_moves_on(browser: Any, site: Site, busy_hall: Hall) -> None:
+def test_focus_stays_where_it_was_when_the_page_moves_on(browser: Any, site: Site, busy_hall: Publisher) -> None:
     page = opened(browser, f"{site.url}/login")
     page.keyboard.type(TOKEN)
     page.keyboard.press("Enter")
@@ -286,7 +287,7 @@ def test_it_loads_nothing_from_elsewhere(browser: Any, site: Site) -> None:
 
 
 def test_it_says_so_when_nobody_tells_it_anything_any_more(browser: Any, tmp_path: pathlib.Path) -> None:
-    made = Hall()
+    made = Publisher()
     made.publish(varied(time.time()))
     with served(made, tmp_path) as site:
         page = live(browser, site)

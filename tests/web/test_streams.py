@@ -17,8 +17,9 @@ from fallow.core.activity import Activity
 from fallow.core.board import Board
 from fallow.core.seen import Sight
 from fallow.core.value import replace
+from fallow.engine.publishing import Publisher
 from tests.conftest import refuse_to_skip
-from tests.web.boards import Hall, board, card, process, varied
+from tests.web.boards import board, card, process, varied
 from tests.web.served import Site, hall, served
 
 MANY = 1000
@@ -190,7 +191,7 @@ def test_a_reader_that_fell_behind_gets_everything_at_once(tmp_path: pathlib.Pat
 
 
 def test_only_what_changed_is_sent(tmp_path: pathlib.Path) -> None:
-    made = Hall()
+    made = Publisher()
     now_s = time.time()
     first = varied(now_s)
     made.publish(first)

@@ -29,6 +29,7 @@ from fallow.engine.watching import MISSED_LOOKS, Watcher
 from fallow.engine.world import World
 
 _DAY_S = 86_400.0
+_HUSH_S = 0.03  # longer than it takes to tell a newcomer from a monitor, and to ask a filler to leave
 
 
 class Daemon:
@@ -60,7 +61,7 @@ class Daemon:
         self._arranger = Arranger(world, self._journal, tell, self._tally, self._rounds.note, rehearse=rehearse)
         self._uuids: frozenset[str] = frozenset()
         self._guards: list[tuple[Guard, Guarding]] = []
-        self._filling = Filling(world, (), tell)
+        self._filling = Filling(world, (), tell, alert=self._hush)
         self.config = self._checked()
         snapshot = world.eyes.look(Depth.LOOK)
         self._history = self._open_history(self.config)
@@ -128,6 +129,10 @@ class Daemon:
             self._history.close()
             self._journal.close()
             self._manager.close()
+
+    def _hush(self) -> None:
+        """Somebody may have come, and the yield comes before those who watch."""
+        self._publisher.hushed_until_s = self._world.clock.monotonic_s() + _HUSH_S
 
     def _checked(self) -> Config:
         config = self._load()

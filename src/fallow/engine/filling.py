@@ -38,12 +38,20 @@ class Filling:
     """All places that are to be filled, from the start to the end."""
 
     def __init__(
-        self, world: World, fields: Sequence[Field], tell: Callable[[str], None], terminals: Terminals | None = None
+        self,
+        world: World,
+        fields: Sequence[Field],
+        tell: Callable[[str], None],
+        terminals: Terminals | None = None,
+        *,
+        alert: Callable[[], None] = lambda: None,
     ) -> None:
+        """`alert` is called the moment that somebody opens a card with a filler on it."""
         self.holds: list[Hold] = []
         """What people have asked to be left alone, as of the last tick."""
         self._world = world
         self._tell = tell
+        self._alert = alert
         self._terminals = terminals if terminals is not None else Terminals(world.clock)
         self._fields: list[Field] = []
         self._leaving: list[Field] = []
@@ -144,6 +152,8 @@ class Filling:
         self._known_pids.clear()
         occupied = self._occupied()
         heard = self._hearing.hear(now_s, occupied)
+        if heard.came & occupied:
+            self._alert()
         if heard.left - occupied:  # the driver shows traces of whoever has just left for a moment longer
             self._restless_until_s = now_s + _RESTLESS_S
         reported = {field.listen() for field in self._everybody()}

@@ -5,6 +5,7 @@ has called cuInit, 5 ms after its first open and more than 100 ms before its fir
 look closely for a while: at everybody a few times, and between that only at those who have the node open.
 """
 
+import os
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 from fallow.core.units import shortened
@@ -45,12 +46,14 @@ class Newcomers:
         self._at_least = 1 if eager else _SURE
         self._known: dict[tuple[int, int], int] = {}
         self._near: set[int] = set()
+        self._familiar: set[int] = set()
         self._opened_s: float | None = None
         self._everybody_due: list[float] = []
 
     def remember(self) -> None:
         """Who has a node open now is no newcomer, unless they open it further."""
-        for pid in self._proc.pids():
+        self._familiar = set(self._proc.pids()) - {os.getpid()}
+        for pid in self._familiar:
             self._count(pid)
 
     def heard(self, now_s: float) -> None:
@@ -76,15 +79,17 @@ class Newcomers:
         if not self.closely(now_s):
             self._near.clear()
             return {}
-        pids: Iterable[int] = set(self._near)
-        if self._everybody_due and self._everybody_due[0] <= now_s:
-            self._everybody_due = [due_s for due_s in self._everybody_due if due_s > now_s]
-            pids = self._proc.pids()
-        found: dict[str, str] = {}
-        for pid in pids:
-            for path in self._count(pid):
-                found[self._uuids[path]] = self._in_words(pid, path)
-        return found
+        found = self._found(set(self._near))
+        if found or not self._everybody_due or self._everybody_due[0] > now_s:
+            return found
+        self._everybody_due = [due_s for due_s in self._everybody_due if due_s > now_s]
+        # Whoever is new is looked at first: those who were there before may have thousands of files open.
+        there = set(self._proc.pids()) - {os.getpid()}
+        new, self._familiar = there - self._familiar, there
+        return self._found(new) or self._found(there - new)
+
+    def _found(self, pids: Iterable[int]) -> dict[str, str]:
+        return {self._uuids[path]: self._in_words(pid, path) for pid in pids for path in self._count(pid)}
 
     def _count(self, pid: int) -> list[str]:
         """The nodes that this process has opened as only work does, and further than when it was last seen."""

@@ -31,7 +31,7 @@ EXAMPLES = """\
   fallow up --config /etc/fallow/fallow.toml
   fallow up --simulate --rehearse --for 10m
   kill -HUP $(pgrep -f 'fallow up')"""
-_SWITCH_S = 0.001  # a thread that serves others must not keep a yield waiting
+_SWITCH_S = 0.0001  # a thread that serves others must not keep a yield waiting
 
 
 def parser(parents: list[argparse.ArgumentParser]) -> Parser:

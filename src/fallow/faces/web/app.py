@@ -77,7 +77,7 @@ def make_app(sources: Sources, settings: Settings) -> FastAPI:
     archive = Archive(sources)
     renderer = Renderer(sources, archive)
     static = Files()
-    streams = Streams(renderer.parts, static.edition, settings.most_streams)
+    streams = Streams(renderer.parts, static.edition, settings.most_streams, sources.hush_s)
     pulse = Pulse(sources, settings.every_s)
 
     worth = Worth(sources)

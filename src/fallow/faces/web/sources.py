@@ -33,6 +33,10 @@ class Boards(Protocol):
     def subscribe(self, callback: Callable[[Board], None]) -> Callable[[], None]:
         """Call this at each tick, in the thread of the policy loop; it must only schedule. The answer ends that."""
 
+    @property
+    def hushed_until_s(self) -> float:
+        """Until then, by the monotonic clock, a yield needs the processor more than the page does."""
+
 
 class Sources(Protocol):
     """All that the page asks."""
@@ -47,6 +51,9 @@ class Sources(Protocol):
 
     def board(self) -> Board | None:
         """The machine now; None before the first tick."""
+
+    def hush_s(self) -> float:
+        """For so long the page should do nothing, because a yield is under way; mostly 0."""
 
     def subscribe(self, callback: Callable[[Board], None]) -> Callable[[], None]:
         """Call this at each tick, in the thread of the policy loop; it must only schedule. The answer ends that."""
@@ -112,6 +119,10 @@ class MachineSources:
     def board(self) -> Board | None:
         """The machine now; None before the first tick."""
         return self._boards.board
+
+    def hush_s(self) -> float:
+        """For so long the page should do nothing, because a yield is under way; mostly 0."""
+        return self._boards.hushed_until_s - self.clock.monotonic_s()
 
     def subscribe(self, callback: Callable[[Board], None]) -> Callable[[], None]:
         """Call this at each tick, in the thread of the policy loop; it must only schedule. The answer ends that."""

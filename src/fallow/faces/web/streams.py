@@ -16,6 +16,7 @@ from starlette.types import Send
 from fallow.faces.web.rendering import Parts
 
 _MOST_MISSED = 30
+_AT_ONCE = 20  # so many are told before the loop looks up again
 _HEADERS = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-store"),
@@ -81,8 +82,12 @@ class Stream:
 class Streams:
     """All watchers. Everything but `nudge` belongs to the page's own loop."""
 
-    def __init__(self, render: Callable[[], Awaitable[Parts]], edition: str, most: int) -> None:
+    def __init__(
+        self, render: Callable[[], Awaitable[Parts]], edition: str, most: int, hush_s: Callable[[], float]
+    ) -> None:
+        """`hush_s`: for how long it should wait before it hands out more."""
         self._render = render
+        self._hush_s = hush_s
         self._edition = edition
         self._most = most
         self._streams: set[Stream] = set()
@@ -152,15 +157,19 @@ class Streams:
             await self._wanted.wait()
             self._wanted.clear()
             if self._streams:
-                self._hand_out(await self._render())
+                await self._hand_out(await self._render())
 
-    def _hand_out(self, parts: Parts) -> None:
-        """The same bytes for everybody, made when the first one needs them."""
+    async def _hand_out(self, parts: Parts) -> None:
+        """The same bytes for all, made when the first one needs them; some at a time, and none during a yield."""
         self.rendered += 1
         before, self._last = self._last, parts
         whole = cache(lambda: parts.whole(self._edition))
         changed = whole if before is None else cache(lambda: parts.since(before))
-        for stream in list(self._streams):
+        for number, stream in enumerate(list(self._streams)):
+            if number % _AT_ONCE == 0:
+                await asyncio.sleep(0)
+                while (hush_s := self._hush_s()) > 0:
+                    await asyncio.sleep(hush_s)
             if stream.wire.is_cut:
                 stream.end()
                 continue
