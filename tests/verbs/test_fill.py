@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
@@ -277,3 +278,88 @@ def test_outside_its_hours_nothing_is_filled(fill: StartFill) -> None:
     said = running.until("GPU 0: ") + second.until("GPU 1: ")
     assert "left alone: it is not between" in said
     assert "filling it" in said
+
+
+def test_a_reader_who_stops_reading_stops_no_yield(
+    simulated: Fallow, newcomer: Callable, tmp_path: pathlib.Path
+) -> None:
+    pids = tmp_path / "pids"
+    ours, its = os.pipe()
+    os.set_blocking(its, False)
+    with pytest.raises(BlockingIOError):
+        while True:
+            os.write(its, b"x" * 4096)  # as a terminal after Ctrl-S: whoever writes more, waits
+    os.set_blocking(its, True)
+    words = ["fallow", "fill", "--gpus", "0", "--idle-for", "0", "--log", "/dev/null", "--", "sh", "-c"]
+    script = f"echo $$ >> {pids}; exec sleep 1000"
+    with subprocess.Popen([*words, script], env=simulated.environ, stderr=its) as filling:
+        os.close(its)
+        wait_for_lines(pids, 1)
+        newcomer("0")
+        wait_for_end(pids_written(pids))
+        filling.kill()
+    os.close(ours)
+
+
+def test_a_keeper_that_does_not_answer_is_killed_with_its_filler(
+    fill: StartFill, newcomer: Callable, tmp_path: pathlib.Path
+) -> None:
+    pids = tmp_path / "pids"
+    script = f"kill -STOP $PPID; echo $$ $PPID >> {pids}; exec sleep 1000"
+    running = fill("--gpus", "0", "--idle-for", "0", "--grace", "0", "--", "sh", "-c", script)
+    wait_for_lines(pids, 1)
+    newcomer("0")
+    running.until("the filler's keeper does not answer, so both are killed")
+    running.until("given back after")
+    wait_for_end(pids_written(pids))
+
+
+def test_whoever_left_the_tree_goes_too_when_the_keeper_is_killed(fill: StartFill, tmp_path: pathlib.Path) -> None:
+    pids = tmp_path / "pids"
+    inner = f"echo $$ >> {pids}; exec sleep 1000"
+    script = f"setsid -f sh -c '{inner}'; while ! test -s {pids}; do :; done; kill -9 $PPID; sleep 1000"
+    fill("--gpus", "0", "--idle-for", "0", "--", "sh", "-c", script).until("was killed together with its keeper")
+    wait_for_end(pids_written(pids)[:1])
+
+
+def test_two_signals_at_once_end_it_without_a_traceback(fill: StartFill) -> None:
+    running = fill("--gpus", "0", "--idle-for", "0", "--", "sleep", "1000")
+    running.until("filling it")
+    running.process.send_signal(signal.SIGTERM)
+    running.process.send_signal(signal.SIGHUP)
+    _, said = running.process.communicate(timeout=60)
+    assert "Traceback" not in said
+    assert running.process.returncode in (-signal.SIGTERM, -signal.SIGHUP)
+
+
+def test_a_command_may_be_as_long_as_the_kernel_allows(fill: StartFill, tmp_path: pathlib.Path) -> None:
+    facts = tmp_path / "facts"
+    long = ["x" * 120_000] * 3
+    fill("--gpus", "0", "--idle-for", "0", "--", "sh", "-c", f"echo $# >> {facts}; sleep 1000", "sh", *long)
+    assert wait_for_lines(facts, 1) == ["3"]
+
+
+def test_a_cleaned_claim_folder_is_made_anew_and_the_card_is_marked_again(
+    fill: StartFill, simulated: Fallow, tmp_path: pathlib.Path
+) -> None:
+    running = fill("--gpus", "0", "--idle-for", "0", "--", "sleep", "1000")
+    running.until("filling it")
+    shutil.rmtree(simulated.environ["FALLOW_CLAIM_DIR"])
+    done = simulated("run", "--gpus", "0", "--wait", "30s", "--", "echo", "mine")
+    assert done.stdout == "mine\n", done.stderr
+    running.until("giving it back")
+
+
+@pytest.mark.parametrize("log", ["missing/fill.log", "pipe"])
+def test_a_log_that_cannot_be_written_is_told_at_the_start(
+    simulated: Fallow, tmp_path: pathlib.Path, log: str
+) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    done = simulated("fill", "--log", str(tmp_path / log), "--", "true")
+    assert done.returncode == 126
+    assert "cannot be written" in done.stderr
+
+
+def test_what_is_not_known_is_told_too(fill: StartFill) -> None:
+    said = fill("--max-temp", "50", "--gpus", "0", "--idle-for", "0", "--", "true").until("GPU 0: left alone")
+    assert "temperature of GPU 0 is unknown" in said

@@ -14,6 +14,7 @@ from fallow.core.process import Process, ProcessRow, ProcessTable
 
 _LARGEST_REPORT = 65536
 _ROUNDS = 20
+_DIES_WITHIN_S = 2.0
 
 
 class Filler:
@@ -44,7 +45,7 @@ class Filler:
         self.notes: list[str] = []
         self._line, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
-            self.keeper = launcher.start_keeper(keeper[0], keeper, environ, outputs, its.fileno())
+            self.keeper = launcher.start_keeper(keeper[0], [*keeper, *command], environ, outputs, its.fileno())
         except OSError:
             self._line.close()
             raise
@@ -52,10 +53,12 @@ class Filler:
             its.close()
         self._line.setblocking(False)
         self._table = table
+        stat = table.stat(self.keeper)
+        self._birth = 0 if stat is None else stat.birth
         self._others = others
         self._others.add(self.keeper)
         self._now = monotonic_s
-        self._order(command=list(command), gives=dict(gives), cwd=cwd, suspends=suspends)
+        self._order(gives=dict(gives), cwd=cwd, suspends=suspends)
 
     @property
     def fd(self) -> int:
@@ -120,8 +123,18 @@ class Filler:
             case _:  # it was killed for a reason, somebody survives, or something should be known
                 self.notes.append(report["why"])
 
+    def kill(self) -> None:
+        """Kill the keeper, which does not answer, and the whole filler from here."""
+        tree = JobTree(self._table, Process(self.keeper, self._birth), self._now)
+        self.notes.extend(str(survivor) for survivor in tree.insist(_DIES_WITHIN_S))
+        self._keeper_is_gone()
+
     def _keeper_is_gone(self) -> None:
-        """It was killed. The filler's first process went with it; the others are our children now."""
+        """It was killed. The filler's first process went with it; the others are our children once it has ended."""
+        with suppress(ProcessLookupError):
+            ended = os.pidfd_open(self.keeper)
+            select.select([ended], [], [], _DIES_WITHIN_S)
+            os.close(ended)
         for _ in range(_ROUNDS):  # who loses its parent in this becomes ours in the next round
             left = [row for row in self._table.everybody() if self._is_left_over(row)]
             for row in left:

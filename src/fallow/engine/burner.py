@@ -2,13 +2,14 @@
 
 It writes a line of JSON on stdout now and then, and one at the end. Descriptor 3 is its line to who started it: a
 byte asks it to leave, its end says that they died, and then it ends at once. SIGTERM and Ctrl-C ask it to leave as
-well, without a detour. The thread that waits for all these does nothing else, so that being asked is heard within a
+well, without a detour; until it can hear them, they are kept back. The thread that waits for all these does nothing else, so that being asked is heard within a
 millisecond, whatever the other does; and the first deed then is to give the memory back.
 """
 
 import json
 import os
 import select
+import signal
 import sys
 import threading
 from contextlib import suppress
@@ -16,7 +17,7 @@ from typing import Any
 
 from fallow.core.errors import CardFailed, FallowError
 from fallow.core.ports import Clock
-from fallow.engine.asked import Asked
+from fallow.engine.asked import LEAVING, Asked
 from fallow.engine.clock import SystemClock
 from fallow.workloads.work import Ask, LetGo, Load, Tally, Work
 
@@ -42,6 +43,7 @@ class Burner:
     def run(self) -> int:
         """Load the card; the exit code."""
         asked = Asked()
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, LEAVING)
         worker = threading.Thread(target=self._load, daemon=True)
         worker.start()
         poll = select.poll()

@@ -7,28 +7,33 @@ find their lines cut. Power, heat and throttling are read here, through the same
 import json
 import os
 import select
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from fallow.actuators import launcher
 from fallow.actuators.processes import Handle
-from fallow.core.errors import FallowError, NotEnoughGpus
+from fallow.core.errors import CardFailed
 from fallow.core.gpu import Gpu
 from fallow.core.ports import Depth
 from fallow.core.process import Process
-from fallow.core.selection import select as select_gpus
-from fallow.core.selection import visible
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace, value
 from fallow.engine.asked import LEAVING, Asked
+from fallow.engine.burn_choice import chosen
 from fallow.engine.world import World
 from fallow.workloads.work import Ask, Tally
 
 _LOOK_EVERY_S = 1.0
-_LEAVES_WITHIN_S = 10.0
+_BEGINS_WITHIN_S = 60.0  # to start a driver that slept, and to take all memory, lasts seconds
+_OVERTIME_S = 3.0  # once its time is over it leaves by itself; later than that, it is asked to
+_LEAVES_WITHIN_S = 10.0  # once asked; more than it gives its own last step
 _AT_ONCE_S = 1.0  # signals that come together, as SIGTERM and SIGHUP from a service manager, are one question
+_AGAIN = "it had not left when it was asked again, and was killed"
+_TOO_LATE = f"it did not leave within {_LEAVES_WITHIN_S:.0f} s of being asked to, and was killed"
 _KILL = 9
+_NEVER_S = float("inf")
 
 
 @value
@@ -124,30 +129,54 @@ class _Burner:
         self.gpu = gpu
         self.watched = _Watched()
         self._table = world.proc
+        self._clock = world.clock
         self._said = b""
         self._began = False
+        self._killed_because: str | None = None
+        self._for_s = _NEVER_S if request.for_s is None else request.for_s
+        self._over_at_s = self._clock.monotonic_s() + _BEGINS_WITHIN_S + self._for_s
+        self._kill_at_s = _NEVER_S
         self.burned = Burned(gpu, Tally(), 0.0, self.watched.seen())
         self.output, its_output = os.pipe()
         its_line, self._line = os.pipe()
         command = [sys.executable, "-P", "-m", "fallow.engine.burner", _plan(gpu, request, simulated=simulated)]
         environ = {**world.environ, "CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": str(gpu.uuid)}
+        # It begins with these kept back, until it can listen: asked in its first moments, it leaves in good order too.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, LEAVING)
         try:
             self._pid = launcher.start_burner(sys.executable, command, environ, its_output, its_line)
         finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
             os.close(its_output)
             os.close(its_line)
         stat = world.proc.stat(self._pid)
         self._process = Process(self._pid, stat.birth if stat is not None else 0)
 
+    @property
+    def due_s(self) -> float:
+        """When it must be seen to next, if it says nothing before."""
+        return min(self._over_at_s, self._kill_at_s)
+
+    def see_to(self, now_s: float) -> None:
+        """Ask it if its time is over and it goes on; kill it if it was asked and stays."""
+        if now_s >= self._kill_at_s:
+            self.kill(_TOO_LATE)
+        elif now_s >= self._over_at_s:
+            self.ask_to_leave()
+
     def ask_to_leave(self) -> None:
-        """For those whom no signal reached."""
+        """Once its time is over, and for those whom no signal reached."""
+        self._over_at_s = _NEVER_S
+        self._kill_at_s = self._clock.monotonic_s() + _LEAVES_WITHIN_S
         try:
             os.write(self._line, b".")
         except BrokenPipeError:
             return  # it is leaving
 
-    def kill(self) -> None:
+    def kill(self, because: str) -> None:
         """For one that does not leave."""
+        self._over_at_s = self._kill_at_s = _NEVER_S
+        self._killed_because = because
         with_it = Handle.open(self._table, self._process, ())
         if with_it is not None:
             with with_it:
@@ -172,7 +201,9 @@ class _Burner:
         before = self.burned.tally
         most = {name: max(getattr(before, name), told.pop(name)) for name in ("held_bytes", "chunks")}
         names = ("wanted_bytes", "flop", "moved_bytes", "checked_bytes", "wrong_words")
-        self._began = most["held_bytes"] > 0
+        if most["held_bytes"] and not self._began:
+            self._began = True
+            self._over_at_s = min(self._over_at_s, self._clock.monotonic_s() + self._for_s + _OVERTIME_S)
         self.burned = replace(self.burned, tally=Tally(**most, **{name: told.pop(name) for name in names}), **told)
 
     def _end(self) -> None:
@@ -180,11 +211,9 @@ class _Burner:
         os.close(self._line)
         code = os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
         burned = replace(self.burned, running=False)
-        if -code in LEAVING:
-            pass  # asked to leave before it could listen
-        elif code < 0:
-            died = f"the process on it died of signal {-code}"
-            burned = replace(burned, failed=died, code=FallowError.exit_code)
+        if code < 0:
+            died = self._killed_because or f"the process on it died of signal {-code}"
+            burned = replace(burned, failed=died, code=CardFailed.exit_code)
         elif code > 0 and burned.code == 0 and not burned.tally.wrong_words:
             burned = replace(burned, failed=f"the process on it ended with exit code {code}", code=code)
         self.burned = burned
@@ -211,22 +240,10 @@ def burn(world: World, request: BurnRequest, show: Callable[[Sequence[Burned]], 
     """Load the cards until their time is over or somebody asks us to leave; what came of it, card by card."""
     asked = Asked()
     snapshot = world.eyes.look(Depth.GLANCE)
-    cards = _chosen(snapshot.gpus, request.gpus, world.visible_devices)
+    cards = chosen(world, snapshot.gpus, request.gpus)
     burners = [_Burner(world, gpu, request, simulated=snapshot.simulated) for gpu in cards]
     _Watch(world, burners, asked, show).until_all_have_left()
     return Burning(snapshot.simulated, tuple(burner.burned for burner in burners))
-
-
-def _chosen(gpus: Sequence[Gpu], named: str | None, visible_devices: str | None) -> tuple[Gpu, ...]:
-    listed = tuple(gpus) if named is None else select_gpus(named, gpus)
-    seen = {gpu.label for gpu in visible(visible_devices, gpus)}
-    hidden = {gpu.label: "hidden by CUDA_VISIBLE_DEVICES" for gpu in listed if gpu.label not in seen}
-    if hidden and (named is not None or len(hidden) == len(listed)):
-        raise NotEnoughGpus(f"CUDA_VISIBLE_DEVICES={visible_devices} does not leave all that were asked for", hidden)
-    nameless = {gpu.label: str(gpu.uuid) for gpu in listed if isinstance(gpu.uuid, Unknown)}
-    if nameless:
-        raise NotEnoughGpus("a card whose UUID is not known cannot be loaded", nameless)
-    return tuple(gpu for gpu in listed if gpu.label in seen)
 
 
 class _Watch:
@@ -240,27 +257,31 @@ class _Watch:
         self._asked = asked
         self._show = show
         self._asked_s: float | None = None
-        self._kill_at_s: float | None = None
 
     def until_all_have_left(self) -> None:
         """Until each has ended, in its own way."""
         clock, look_at_s = self._world.clock, 0.0
-        while running := [burner for burner in self._burners if burner.burned.running]:
-            now_s = clock.monotonic_s()
-            if self._kill_at_s is not None and now_s >= self._kill_at_s:
-                self._kill(running)
-            elif self._kill_at_s is None and now_s >= look_at_s:  # once asked, we keep out of the newcomer's way
+        while running := self._running():
+            if self._asked_s is not None:
+                look_at_s = _NEVER_S  # once asked, we keep out of the newcomer's way
+            elif clock.monotonic_s() >= look_at_s:
                 self._look()
                 look_at_s = clock.monotonic_s() + _LOOK_EVERY_S
-            due_s = look_at_s if self._kill_at_s is None else self._kill_at_s
+            for burner in running:
+                burner.see_to(clock.monotonic_s())
+            due_s = min(look_at_s, *(burner.due_s for burner in running))
             outputs = [burner.output for burner in running]
-            ready = select.select([self._asked.fd, *outputs], [], [], max(0.0, due_s - clock.monotonic_s()))[0]
+            patience_s = None if due_s == _NEVER_S else max(0.0, due_s - clock.monotonic_s())
+            ready = select.select([self._asked.fd, *outputs], [], [], patience_s)[0]
             for burner in running:
                 if burner.output in ready:
                     burner.hear()
                     self._show([each.burned for each in self._burners])
             if self._asked.fd in ready:
-                self._leave(running)
+                self._leave()
+
+    def _running(self) -> list[_Burner]:
+        return [burner for burner in self._burners if burner.burned.running]
 
     def _look(self) -> None:
         seen = {gpu.label: gpu for gpu in self._world.eyes.look(Depth.LOOK).gpus}
@@ -269,20 +290,15 @@ class _Watch:
                 burner.look_at(seen[burner.gpu.label])
         self._show([burner.burned for burner in self._burners])
 
-    def _leave(self, running: Sequence[_Burner]) -> None:
+    def _leave(self) -> None:
         """Asked once, they are asked; asked again, they must."""
         if not self._asked.fetch():
             return
         now_s = self._world.clock.monotonic_s()
         if self._asked_s is None:
             self._asked_s = now_s
-            self._kill_at_s = now_s + _LEAVES_WITHIN_S
-            for burner in running:
+            for burner in self._running():
                 burner.ask_to_leave()
         elif now_s - self._asked_s >= _AT_ONCE_S:
-            self._kill_at_s = now_s
-
-    def _kill(self, running: Sequence[_Burner]) -> None:
-        for burner in running:
-            burner.kill()
-        self._kill_at_s = None
+            for burner in self._running():
+                burner.kill(_AGAIN)

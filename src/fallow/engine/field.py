@@ -23,7 +23,7 @@ from fallow.engine.world import World
 from fallow.policies.fill import FillDecision, FillLook, FillState, Phase, due_s, step
 
 _RESUME_WITHIN_S = 60.0
-_GOES_WITHIN_S = 60.0
+_KEEPER_ANSWERS_WITHIN_S = 8.0  # it gives up on those that cannot be killed after 5 s, and says so
 _GIVEN_UP_AFTER = 5  # failures in a row: then people elsewhere are told
 
 
@@ -68,6 +68,7 @@ class Field:
         self._cards: dict[str, CardFile] = {}
         self._marks: list[FillMark] = []
         self._blocked = False
+        self._insisted_s: float | None = None
         self._because, self._since_s = "nobody has looked yet", world.clock.monotonic_s()
         self._leaving_since_s, self._left_because = 0.0, ""
         self._yields, self._last_yield_s = 0, None  # type: int, float | None
@@ -106,11 +107,19 @@ class Field:
         folder = self._world.folder
         card = self._cards.get(uuid)
         if card is not None and not folder.still_there(uuid, card.fd):
-            card.close()
+            self._cards.pop(uuid).close()
             card = None
+            folder.refresh()
+            self._mark_anew(uuid)
         if card is None:
             card = self._cards[uuid] = CardFile(folder.open(uuid))
         return promises(folder, card, self._world.clock.monotonic_s())
+
+    def _mark_anew(self, uuid: str) -> None:
+        """Somebody cleaned the folder of claims: a mark in a file that is gone binds nobody."""
+        mark = mark_filled(self._world.folder, uuid, self._label) if self._marks else None
+        if mark is not None:
+            self._marks.append(mark)
 
     def listen(self) -> bool:
         """Take in what the filler's keeper has reported; whether that changes anything.
@@ -123,6 +132,7 @@ class Field:
         self.filler.listen()
         if self.filler.presence is not Presence.RUNNING:
             self._unmark()
+        self._pass_on_notes(self.filler)
         return self.filler.presence is not before
 
     def turn(self, at_s: float, against: str | Unknown | None, *, room: bool = True) -> None:
@@ -138,6 +148,7 @@ class Field:
             self.filler = None
         for action in decision.actions:
             self._do(action, at_s)
+        self._see_to_it(at_s)
         self._record(before, decision, against)
 
     def retire(self, because: str) -> None:
@@ -175,6 +186,10 @@ class Field:
         self._cards.clear()
 
     @property
+    def _label(self) -> Claim:
+        return Claim(False, None, self._world.user, printable(" ".join(self.spec.command)))
+
+    @property
     def _subject(self) -> str:
         return f"{self.spec.name} on {self.name}"
 
@@ -200,6 +215,17 @@ class Field:
         self._tally.action(kind, "failed" if not done else "rehearsed" if self._hands.rehearsed else "done")
         self._journal.action(self._subject, kind, action.because, self._keys)
 
+    def _see_to_it(self, at_s: float) -> None:
+        """A keeper that was told to insist, and has not answered in time, is killed with the filler."""
+        if not self.state.insisted:
+            self._insisted_s = None
+        elif self._insisted_s is None:
+            self._insisted_s = at_s
+        elif at_s - self._insisted_s >= _KEEPER_ANSWERS_WITHIN_S and self.filler is not None:
+            self._tell(News.NOTE, "the filler's keeper does not answer, so both are killed")
+            self._insisted_s = at_s
+            self.filler.kill()
+
     def _let_in(self, news: News, because: str, begin: Callable[[], None]) -> bool:
         """Mark first, look at the claims again, then begin: whoever claims looks at the marks after that."""
         try:
@@ -218,9 +244,8 @@ class Field:
 
     def _mark(self) -> bool:
         """Whether all GPUs are ours to fill."""
-        label = Claim(False, None, self._world.user, printable(" ".join(self.spec.command)))
         for uuid in self.uuids:
-            mark = mark_filled(self._world.folder, uuid, label)
+            mark = mark_filled(self._world.folder, uuid, self._label)
             if mark is None:
                 return False
             self._marks.append(mark)
@@ -245,12 +270,13 @@ class Field:
 
     def _record(self, before: FillState, decision: FillDecision, against: str | Unknown | None) -> None:
         phase, was = decision.state.phase, before.phase
-        blocked = isinstance(against, str)
+        blocked = against is not None
         if phase is not was:
             self._since_s = self._world.clock.monotonic_s()
             self._journal.verdict(Verdict(self._subject, phase.value, decision.because), self._keys)
             self._tell_phase(before, decision)
         elif phase is Phase.QUIET and blocked and not self._blocked and self.retired is None:
+            self._journal.verdict(Verdict(self._subject, "left alone", str(against)), self._keys)
             self._tell(News.LEFT_ALONE, str(against))
         self._blocked = blocked
 
@@ -283,7 +309,10 @@ class Field:
             filler.wait(until_s - self._world.clock.monotonic_s())
         if filler.presence is not Presence.ABSENT:
             filler.insist()
-            filler.wait(_GOES_WITHIN_S)
+            filler.wait(_KEEPER_ANSWERS_WITHIN_S)
+        if filler.presence is not Presence.ABSENT:
+            filler.kill()
+        self._pass_on_notes(filler)
 
     def _tell(self, news: News, detail: str) -> None:
         self._tell_person(self._words(self, news, detail))

@@ -60,6 +60,7 @@ class FillerLike(Protocol):
     def resume(self, within_s: float) -> None: ...
     def listen(self) -> None: ...
     def wait(self, timeout_s: float) -> None: ...
+    def kill(self) -> None: ...
     def close(self) -> None: ...
 
 
@@ -140,6 +141,10 @@ class RehearsedFiller:
     def wait(self, timeout_s: float) -> None:
         """It keeps nobody waiting."""
 
+    def kill(self) -> None:
+        """It leaves."""
+        self.presence = Presence.ABSENT
+
     def close(self) -> None:
         """Nothing is left of it."""
 
@@ -152,6 +157,13 @@ class RehearsedFillHands:
     def start(self, spec: FillerSpec, gpus: tuple[Gpu, ...]) -> RehearsedFiller:  # noqa: ARG002  as the protocol has it
         """One that only exists in words."""
         return RehearsedFiller()
+
+
+def check_log(spec: FillerSpec, gpus: tuple[Gpu, ...]) -> None:
+    """Whether the log can be written; an error now, not in the night."""
+    log, _ = _outputs(spec, gpus)
+    if spec.log is not None:
+        os.close(log)
 
 
 def check_command(spec: FillerSpec, environ: Mapping[str, str]) -> None:
@@ -191,8 +203,10 @@ def _outputs(spec: FillerSpec, gpus: tuple[Gpu, ...]) -> tuple[int, int]:
     if spec.log is None:
         return (1, 2)
     path = in_place(spec.log, gpus)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
     try:
-        log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        log = os.open(path, flags | os.O_NONBLOCK, 0o644)  # a pipe that nobody reads must not keep us
     except OSError as error:
         raise CannotRun(f"the log {path} cannot be written: {error.strerror}") from None
+    os.set_blocking(log, True)
     return (log, log)

@@ -21,5 +21,6 @@ def fillable(world: World, listed: str | None, tell: Callable[[str], None]) -> t
             tell(f"GPU {gpu.label} is left out: its UUID is {gpu.uuid}")
     known = tuple(gpu for gpu in gpus if isinstance(gpu.uuid, str))
     if not known:
-        raise WrongUsage("no GPU is left to fill" if named else "this machine shows no GPU")
+        hidden = "" if world.visible_devices is None else f": CUDA_VISIBLE_DEVICES={world.visible_devices} hides them"
+        raise WrongUsage(f"no GPU is left to fill{hidden}" if named else "this machine shows no GPU")
     return known

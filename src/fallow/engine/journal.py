@@ -35,6 +35,7 @@ class Journal:
         self._tell = tell
         self._most_rows = most_rows
         self._rows = 0
+        self._missed = False
         self._database: sqlite3.Connection | None = None
         try:
             os.makedirs(folder, mode=0o700, exist_ok=True)
@@ -98,10 +99,19 @@ class Journal:
                 about = [(key, cursor.lastrowid) for key in set(keys)]
                 self._database.executemany("INSERT INTO about VALUES (?, ?)", about)
             self._rows += 1
+            self._missed = False
             if self._rows % (1 + self._most_rows // 40) == 0:
                 self._trim()
+        except sqlite3.OperationalError as error:
+            self._miss(error)
         except sqlite3.Error as error:
             self._give_up(f"the journal cannot be written any more: {error}")
+
+    def _miss(self, error: sqlite3.OperationalError) -> None:
+        """Somebody else has it, or the disk is full: told once, and tried again with the next row."""
+        if not self._missed:
+            self._tell(f"the journal cannot be written now: {error}")
+        self._missed = True
 
     def _trim(self) -> None:
         oldest = "(SELECT max(id) FROM event) - ?"

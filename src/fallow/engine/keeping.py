@@ -201,7 +201,7 @@ def main() -> None:
     order = json.loads(line.recv(_LARGEST_ORDER))
     try:
         _go_to(order["cwd"])
-        keeper = Keeper(line, order["command"], os.environ | order["gives"], order["suspends"])
+        keeper = Keeper(line, sys.argv[1:], os.environ | order["gives"], order["suspends"])
     except FallowError as error:
         tell(line, now="ended", how=f"could not be started: {error}")
         sys.exit(error.exit_code)

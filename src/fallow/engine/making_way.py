@@ -4,10 +4,11 @@ The mark on a card says that there is a filler; which processes are the filler's
 whose command line nobody can put above a process of somebody else.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from fallow.actuators.claims import CardFile
 from fallow.actuators.fill_marks import filler_on
+from fallow.core.errors import NotEnoughGpus
 from fallow.core.gpu import Gpu, Memory
 from fallow.core.promise import NOTHING_PROMISED, Promises
 from fallow.core.unknown import Unknown, known
@@ -16,8 +17,8 @@ from fallow.engine.world import World
 
 KEEPER = "fallow.engine.keeping"
 """The module that keeps a filler. Its name in a command line is how a filler's tree is known."""
-_LEAVES_WITHIN_S = 15.0
-_LOOK_AGAIN_S = 0.005
+_LEAVES_WITHIN_S = 60.0
+_LOOK_AGAIN_S, _LONGEST_NAP_S = 0.005, 0.1
 
 
 def without_fillers(world: World, gpus: Iterable[Gpu], promised: Mapping[str, Promises]) -> tuple[Gpu, ...]:
@@ -29,18 +30,30 @@ def without_fillers(world: World, gpus: Iterable[Gpu], promised: Mapping[str, Pr
 
 
 def wait_until_clear(world: World, gpus: Iterable[Gpu], tell: Callable[[str], None]) -> None:
-    """Until no filler is left on GPUs that we have claimed, which is what makes them leave."""
+    """Until no filler is left on GPUs that we have claimed, which is what makes them leave; else NotEnoughGpus."""
     until_s = world.clock.monotonic_s() + _LEAVES_WITHIN_S
     for gpu in gpus:
         card = CardFile(world.folder.open(str(gpu.uuid)))
         try:
-            while filler_on(card) is not None and world.clock.monotonic_s() < until_s:
-                world.clock.sleep(_LOOK_AGAIN_S)
+            for nap_s in _naps(world, until_s):
+                if filler_on(card) is None:
+                    break
+                if nap_s >= _LONGEST_NAP_S:
+                    tell(f"waiting for the filler on GPU {gpu.label} to leave")
+                world.clock.sleep(nap_s)
             filler = filler_on(card)
         finally:
             card.close()
         if filler is not None:
-            tell(f"the filler on GPU {gpu.label} has not left after {_LEAVES_WITHIN_S:.0f} s: {filler}")
+            why = f"its filler has not left within {_LEAVES_WITHIN_S:.0f} s: {filler}"
+            raise NotEnoughGpus(f"GPU {gpu.label} is not to be had", {gpu.label: why})
+
+
+def _naps(world: World, until_s: float) -> Iterator[float]:
+    nap_s = _LOOK_AGAIN_S
+    while world.clock.monotonic_s() < until_s:
+        yield nap_s
+        nap_s = min(_LONGEST_NAP_S, 1.1 * nap_s)
 
 
 def _without_filler(world: World, gpu: Gpu) -> Gpu:

@@ -29,5 +29,8 @@ def interruptible() -> Iterator[None]:
         yield
     except _Interrupted as interrupted:
         number = interrupted.args[0]
+        for other in _ENDING:
+            if signal.getsignal(other) is interrupt:
+                signal.signal(other, signal.SIG_DFL)  # whoever insists now is obeyed at once
         die_of(number)
         sys.exit(128 + number)  # where one cannot die of it, as pid 1 of a container

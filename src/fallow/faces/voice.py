@@ -4,6 +4,10 @@ import os
 import sys
 from collections.abc import Callable
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from fallow.faces.speaker import Speaker
+
 
 class Voice:
     """The one who speaks. Results go to stdout and never through here."""
@@ -13,6 +17,14 @@ class Voice:
         self.verbose = False
         self.as_json = False
         self._last = ""
+        self._beside: Speaker | None = None
+
+    def never_wait(self) -> None:
+        """From now on a reader who does not read costs us sentences and no time: something may depend on us."""
+        if self._beside is None and sys.stderr is not None:
+            from fallow.faces.speaker import Speaker
+
+            self._beside = Speaker(sys.stderr.fileno())
 
     def error(self, sentence: str) -> None:
         """Why fallow ends."""
@@ -40,6 +52,9 @@ class Voice:
             line = f"fallow: {sentence}"
         if sys.stderr is None:
             return  # closed by whoever started us
+        if self._beside is not None:
+            self._beside.say(f"{line}\n")
+            return
         try:
             print(line, file=sys.stderr, flush=True)
         except (OSError, ValueError):

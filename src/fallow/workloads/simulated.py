@@ -8,6 +8,8 @@ import mmap
 import threading
 from collections.abc import Callable
 
+from fallow.core.errors import NotEnoughGpus
+from fallow.core.units import bytes_for_people
 from fallow.workloads.work import SIMULATED_SCALE, Ask, LetGo, Load, Tally
 
 _REST_S = 0.1
@@ -18,7 +20,9 @@ class SimulatedWork:
 
     def __init__(self, ask: Ask, free_bytes: int) -> None:
         self._ask = ask
-        self._wanted = ask.wanted(free_bytes) // SIMULATED_SCALE
+        self._asked = ask.wanted(free_bytes)
+        self._free = free_bytes
+        self._wanted = self._asked // SIMULATED_SCALE
         self._chunk_bytes = max(1, ask.chunk_bytes // SIMULATED_SCALE)
         self._stop = threading.Event()
         self._lock = threading.Lock()
@@ -31,6 +35,9 @@ class SimulatedWork:
     def begin(self, about_to_take: Callable[[int], None]) -> None:
         """Take the memory and touch all of it."""
         about_to_take(self._wanted)
+        if self._asked > self._free:  # as on a real card; and what it has not got must not cost the machine any
+            missing, whole = bytes_for_people(self._asked - self._free), bytes_for_people(self._asked)
+            raise NotEnoughGpus(f"out of memory: {missing} of the {whole} that were asked for are missing")
         for start in range(0, self._wanted, self._chunk_bytes):
             size = min(self._chunk_bytes, self._wanted - start)
             pattern = hashlib.shake_128(start.to_bytes(8, "little")).digest(4096) * (size // 4096 + 1)

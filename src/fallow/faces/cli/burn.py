@@ -42,9 +42,8 @@ def parser(parents: list[argparse.ArgumentParser]) -> Parser:
     )
     made.add_argument(
         "--load",
-        type=Load,
-        choices=list(Load),
-        default=Load.HOLD,
+        choices=[load.value for load in Load],
+        default=Load.HOLD.value,
         metavar="hold|warm|matmul",
         help="hold memory and do nothing (default), work a little ten times a second, or multiply matrices flat out",
     )
@@ -63,7 +62,7 @@ def parser(parents: list[argparse.ArgumentParser]) -> Parser:
 def run(args: argparse.Namespace, world: World, voice: Voice) -> int:
     """Load the cards, and tell what came of it."""
     share, size = args.memory
-    request = BurnRequest(Ask(args.load, args.verify, share, size), args.gpus, args.for_s)
+    request = BurnRequest(Ask(Load(args.load), args.verify, share, size), args.gpus, args.for_s)
     progress = _Progress(shown=sys.stderr is not None and sys.stderr.isatty() and not voice.as_json)
     try:
         burning = burn(world, request, progress.show)

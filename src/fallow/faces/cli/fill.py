@@ -8,7 +8,14 @@ from fallow.core.fillers import Yield
 from fallow.core.units import count, duration_for_people, duration_s, hours
 from fallow.engine.courtesy import Manners
 from fallow.engine.field import Field
-from fallow.engine.fill_hands import EarnestFillHands, FillerSpec, FillHands, RehearsedFillHands, check_command
+from fallow.engine.fill_hands import (
+    EarnestFillHands,
+    FillerSpec,
+    FillHands,
+    RehearsedFillHands,
+    check_command,
+    check_log,
+)
 from fallow.engine.fillable import fillable
 from fallow.engine.filling import Filling
 from fallow.engine.journal import Journal
@@ -78,7 +85,11 @@ def run(args: argparse.Namespace, world: World, voice: Voice) -> int:
     hands: FillHands = RehearsedFillHands() if args.rehearse else EarnestFillHands(world)
     journal = Journal(world.state_folder, world.clock.wall_s, voice.note)
     places = [gpus] if spec.together else [(gpu,) for gpu in gpus]
-    fields = [Field(world, spec, place, hands, journal, voice.note) for place in places]
+    for place in places:
+        check_log(spec, place)
+    voice.never_wait()
+    tell = (lambda sentence: voice.note(f"rehearsed: {sentence}")) if args.rehearse else voice.note
+    fields = [Field(world, spec, place, hands, journal, tell) for place in places]
     filling = Filling(world, fields, voice.note)
     would = "would fill" if args.rehearse else "filling"
     many = "1 GPU" if len(gpus) == 1 else f"{len(gpus)} GPUs"
@@ -91,6 +102,13 @@ def run(args: argparse.Namespace, world: World, voice: Voice) -> int:
     return 0
 
 
+def _here() -> str:
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        raise WrongUsage("this folder is not there any more; name the log from /") from None
+
+
 def _spec(args: argparse.Namespace) -> FillerSpec:
     rules = FillRules(args.idle_for, Yield(args.manner), args.grace, args.suspend_within)
     manners = Manners(args.users == "yield", args.user_idle, tuple(args.ignore_user), args.between)
@@ -98,10 +116,11 @@ def _spec(args: argparse.Namespace) -> FillerSpec:
         tuple(args.command),
         rules,
         manners,
+        name="rehearsed filler" if args.rehearse else "filler",
         together=args.together,
         eager=args.eager,
         ignore=tuple(args.ignore),
         max_temp_c=args.max_temp,
-        log=None if args.log is None else os.path.abspath(args.log),
+        log=args.log if args.log is None or os.path.isabs(args.log) else os.path.join(_here(), args.log),
         cwd=args.cwd,
     )

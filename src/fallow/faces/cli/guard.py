@@ -105,6 +105,7 @@ def run(args: argparse.Namespace, world: World, voice: Voice) -> int:
     )
     guarding.check()
     voice.note(f"guarding; arms after {duration_for_people(args.arm_for)} of work above {args.arm_above:.0%}")
+    voice.never_wait()
     with interruptible():
         try:
             guarding.run(args.every)

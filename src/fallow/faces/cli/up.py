@@ -90,6 +90,7 @@ def _be_up(
     from fallow.faces.doorway import Doorway
 
     sys.setswitchinterval(_SWITCH_S)
+    voice.never_wait()
     asked = Asked()
     world.let_eyes_last()
     publisher = Publisher()
