@@ -6,6 +6,7 @@ from pydantic import ValidationError
 from fallow.core.actions import PowerOff, RunCommand
 from fallow.core.address import Address
 from fallow.core.fillers import Yield
+from fallow.core.interval import Card
 from fallow.engine.config import Config, understand
 from fallow.engine.courtesy import Manners
 from fallow.engine.fill_hands import FillerSpec
@@ -138,13 +139,17 @@ def test_a_guard_has_the_defaults_of_its_policy() -> None:
     assert (guard.rules(3.0).across, guard.rules(3.0).arm_above) == (Across.ANY, 0.5)
 
 
+def card(name: str, uuid: str) -> Card:
+    return Card(uuid, "0", name)
+
+
 def test_a_card_costs_what_fits_it_best() -> None:
     machine = config("[machine]\nprice = 2\n[machine.prices]\nh100 = 4\n'H100 NVL' = 5\nGPU-1 = 1\n").machine
-    assert machine.price_of("NVIDIA H100 80GB", "GPU-2") == 4
-    assert machine.price_of("NVIDIA H100 NVL", "GPU-2") == 5
-    assert machine.price_of("NVIDIA H100 NVL", "GPU-1") == 1
-    assert machine.price_of("NVIDIA T4", "GPU-2") == 2
-    assert config("").machine.price_of("NVIDIA T4", "GPU-2") is None
+    assert machine.all_prices.of(card("NVIDIA H100 80GB", "GPU-2")) == 4
+    assert machine.all_prices.of(card("NVIDIA H100 NVL", "GPU-2")) == 5
+    assert machine.all_prices.of(card("NVIDIA H100 NVL", "GPU-1")) == 1
+    assert machine.all_prices.of(card("NVIDIA T4", "GPU-2")) == 2
+    assert config("").machine.all_prices.default is None
 
 
 def test_other_machines_may_reach_the_page_only_with_a_token() -> None:

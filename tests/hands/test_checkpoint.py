@@ -139,7 +139,8 @@ def test_without_a_cuda_driver_it_says_so(
     world: World, library: pathlib.Path, tmp_path: pathlib.Path, suspender: Callable[..., Suspender]
 ) -> None:
     (tmp_path / SONAME).symlink_to(library / SONAME)
-    assert "there is no CUDA driver" in str(suspender(LD_LIBRARY_PATH=str(tmp_path))("why_not"))
+    said = suspender(LD_LIBRARY_PATH=str(tmp_path))("why_not")
+    assert said == "there is no NVIDIA driver here that speaks CUDA"
 
 
 def test_without_cuda_bindings_it_says_what_to_install(

@@ -47,6 +47,15 @@ def until_held(world: World, *cards: int) -> None:
     until(lambda: all(held(world, card) >= 350 * MIB for card in cards))
 
 
+def first_child(job: subprocess.Popen[str]) -> int:
+    """The first process that it starts, once it is a program of its own."""
+    children = pathlib.Path(f"/proc/{job.pid}/task/{job.pid}/children")
+    until(lambda: children.read_text() != "")
+    pid = int(children.read_text().split()[0])
+    until(lambda: b"fallow.engine.burner" in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes())
+    return pid
+
+
 def ended(job: subprocess.Popen[str]) -> tuple[int, str, str]:
     out, err = job.communicate(timeout=LIMIT_S)
     return job.returncode, out, err
@@ -121,8 +130,69 @@ def test_asked_twice_it_does_not_wait_for_a_driver_that_hangs(cards: World, fall
     while cards.cuda_memory(0):
         os.kill(job.pid, signal.SIGINT)  # what comes within a second is the same question
     code, _, err = ended(job)
-    assert code == 125
-    assert "GPU 0: the process on it died of signal 9" in err
+    assert code == 1
+    assert "GPU 0: it had not left when it was asked again, and was killed" in err
+
+
+def test_a_card_that_hangs_when_its_time_is_over_is_told_and_keeps_nobody(cards: World, fallow: Fallow) -> None:
+    cards.fault("cuMemFree", card=0, never=True)
+    code, out, err = ended(fallow.start("burn", "--for", "100ms", "--json"))
+    assert code == 1
+    assert err == "fallow: GPU 0: it did not leave within 10 s of being asked to, and was killed\n"
+    assert [gpu["failed"] is None for gpu in json.loads(out)["gpus"]] == [False, True]
+
+
+def test_work_that_goes_on_when_its_time_is_over_is_asked_to_leave(cards: World, fallow: Fallow) -> None:
+    job = fallow.start("burn", "--gpus", "0", "--load", "matmul", "--for", "1s")
+    until_held(cards, 0)
+    cards.fault("cuEventSynchronize", card=0, never=True)
+    code, _, err = ended(job)
+    assert code == 1
+    assert err == "fallow: GPU 0: it does not come to the end of its work\n"
+
+
+def test_a_process_that_was_stopped_is_killed_some_seconds_after_it_was_asked(simulated: Fallow) -> None:
+    job = simulated.start("burn", "--gpus", "1")
+    os.kill(first_child(job), signal.SIGSTOP)
+    os.killpg(job.pid, signal.SIGTERM)
+    code, _, err = ended(job)
+    assert code == 1
+    assert err == "fallow: GPU 1: it did not leave within 10 s of being asked to, and was killed\n"
+
+
+def test_a_process_that_somebody_killed_is_a_card_that_failed(cards: World, fallow: Fallow) -> None:
+    job = fallow.start("burn", "--gpus", "0")
+    until_held(cards, 0)
+    os.kill(next(iter(cards.cuda_memory(0))), signal.SIGKILL)
+    code, out, err = ended(job)
+    assert code == 1
+    assert err == "fallow: GPU 0: the process on it died of signal 9\n"
+    assert out.splitlines()[1].split()[-1] == "failed"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize("after_s", [0.0, 0.02, 0.05, 0.1, 0.2])
+def test_asked_at_any_moment_of_its_start_it_leaves_in_good_order(
+    simulated: Fallow, number: int, after_s: float
+) -> None:
+    job = simulated.start("burn", "--gpus", "0,1,2,3")
+    first_child(job)
+    select.select([], [], [], after_s)  # not for a result: these are the moments
+    os.killpg(job.pid, number)
+    code, out, err = ended(job)
+    assert (code, err) == (0, "")
+    assert [line.split()[0] for line in out.splitlines()] == ["simulated", "GPU", "0", "1", "2", "3"]
+
+
+def test_to_be_asked_in_the_moment_in_which_a_process_ends_is_no_mishap(simulated: Fallow) -> None:
+    job = simulated.start("burn", "--gpus", "0")
+    child = first_child(job)
+    os.kill(job.pid, signal.SIGSTOP)  # so that it hears of both at once
+    os.kill(child, signal.SIGKILL)
+    os.kill(job.pid, signal.SIGTERM)
+    os.kill(job.pid, signal.SIGCONT)
+    code, _, err = ended(job)
+    assert (code, err) == (1, "fallow: GPU 0: the process on it died of signal 9\n")
 
 
 def test_it_works_without_a_stdin(cards: World, fallow: Fallow) -> None:
@@ -213,8 +283,7 @@ def test_without_a_cuda_driver_it_says_so(
     (tmp_path / SONAME).symlink_to(library / SONAME)
     done = fallow("burn", LD_LIBRARY_PATH=str(tmp_path))
     assert done.returncode == 69
-    assert "there is no CUDA driver that answers" in done.stderr
-    assert len(done.stderr.splitlines()) == 1
+    assert done.stderr == "fallow: there is no NVIDIA driver here that speaks CUDA\n"
 
 
 def test_without_cuda_bindings_it_says_what_to_install(cards: World, fallow: Fallow, tmp_path: pathlib.Path) -> None:
@@ -280,6 +349,40 @@ def test_wrong_words_are_a_sentence(cards: World, fallow: Fallow, words: tuple[s
     assert len(done.stderr.splitlines()) == 1
 
 
+def test_an_unknown_load_is_answered_with_those_that_there_are(cards: World, fallow: Fallow) -> None:
+    said = fallow("burn", "--load", "foo").stderr
+    assert [word for word in ("foo", "hold", "warm", "matmul") if word not in said] == []
+
+
+@pytest.mark.parametrize(
+    ("memory", "missing"), [("100GiB", "20.0 GiB of the 100 GiB"), ("100000GiB", "97.6 TiB of the 97.7 TiB")]
+)
+def test_a_simulated_card_has_no_more_memory_than_a_real_one(simulated: Fallow, memory: str, missing: str) -> None:
+    done = simulated("burn", "--gpus", "0", "--memory", memory)
+    assert done.returncode == 75
+    assert f"GPU 0: out of memory: {missing} that were asked for are missing" in done.stderr
+
+
+def test_a_card_that_somebody_has_claimed_is_refused_with_their_name(simulated: Fallow) -> None:
+    claimed = simulated.start("run", "--gpus", "1", "--", "sh", "-c", "echo ready; read line")
+    assert claimed.stdout is not None
+    assert claimed.stdout.readline() == "ready\n"
+    for words in (("--gpus", "0,1"), ()):
+        done = simulated("burn", "--for", "10ms", *words)
+        assert done.returncode == 75
+        assert (
+            "a card that somebody else has claimed is not loaded: GPU 1 is claimed by root for sh -c" in done.stderr
+        )
+        assert f"(pid {claimed.pid})" in done.stderr
+    assert simulated("burn", "--for", "10ms", "--gpus", "0,2").returncode == 0
+
+
+def test_within_a_claim_of_its_own_it_loads_what_was_claimed(simulated: Fallow) -> None:
+    done = simulated("run", "--gpus", "2", "--", "fallow", "burn", "--for", "10ms", "--json")
+    assert done.returncode == 0, done.stderr
+    assert [gpu["index"] for gpu in json.loads(done.stdout)["gpus"]] == [2]
+
+
 def test_on_simulated_gpus_a_real_process_holds_a_thousandth(simulated: Fallow) -> None:
     job = simulated.start("burn", "--gpus", "2", "--load", "matmul", "--verify")
 
@@ -298,10 +401,7 @@ def test_on_simulated_gpus_a_real_process_holds_a_thousandth(simulated: Fallow) 
 
 def test_a_simulated_load_dies_with_its_parent(simulated: Fallow) -> None:
     job = simulated.start("burn", "--gpus", "1")
-    assert job.stdout is not None
-    children = pathlib.Path(f"/proc/{job.pid}/task/{job.pid}/children")
-    until(lambda: children.read_text() != "")
-    handle = os.pidfd_open(int(children.read_text().split()[0]))
+    handle = os.pidfd_open(first_child(job))
     job.kill()
     assert select.select([handle], [], [], 5.0)[0]
     os.close(handle)

@@ -258,7 +258,7 @@ def test_only_the_token_is_the_token() -> None:
 def test_the_config_opens_the_page_and_it_is_told_where(simulated: Fallow, tmp_path: pathlib.Path) -> None:
     from fallow.engine.config.model import Config
     from fallow.engine.world import World
-    from fallow.faces.web.opening import open_page, prices_of
+    from fallow.faces.web.opening import open_page
 
     told: list[str] = []
     world = World(simulated.environ)
@@ -269,7 +269,7 @@ def test_the_config_opens_the_page_and_it_is_told_where(simulated: Fallow, tmp_p
     server.close()
     assert stat.S_IMODE((tmp_path / "token").stat().st_mode) == 0o600
     assert "this machine only" in told[-1]
-    assert prices_of(config.machine).default == 2.5
+    assert config.machine.all_prices.default == 2.5
     off = Config.model_validate({"page": {"enabled": False}})
     assert open_page(lambda: off, hall(varied), world, told.append) is None
 

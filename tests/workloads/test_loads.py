@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fallow.core.errors import NotEnoughGpus
 from fallow.workloads.products import RESULT_WORDS, THREADS, best
 from fallow.workloads.simulated import SimulatedWork
 from fallow.workloads.work import SIMULATED_SCALE, Ask, LetGo, Load
@@ -99,6 +100,13 @@ def test_who_lets_go_first_lets_nothing_be_taken() -> None:
     work = SimulatedWork(Ask(Load.WARM, verify=False, memory_bytes=GIB), 80 * GIB)
     work.let_go()
     with pytest.raises(LetGo):
+        work.begin(ignore)
+    assert work.tally().held_bytes == 0
+
+
+def test_a_simulated_load_that_asks_for_more_than_is_free_takes_nothing() -> None:
+    work = SimulatedWork(Ask(Load.HOLD, verify=False, memory_bytes=100_000 * GIB), 80 * GIB)
+    with pytest.raises(NotEnoughGpus, match=r"TiB of the 97.7 TiB that were asked for are missing"):
         work.begin(ignore)
     assert work.tally().held_bytes == 0
 

@@ -88,7 +88,7 @@ class Checkpoint:
             # Restoring needs a process that has begun CUDA, unless the card is in persistence mode.
             begun = driver.cuInit(0)[0]
             version = int(driver.cuDriverGetVersion()[1])
-        except (RuntimeError, OSError):  # as cuda-bindings says that there is no library, or not the one that it needs
+        except (RuntimeError, OSError):  # as cuda-bindings says that there is no library, or not the one it needs
             return "there is no NVIDIA driver here that speaks CUDA"
         if int(begun) != _OK:
             return f"CUDA does not start: {begun.name}"

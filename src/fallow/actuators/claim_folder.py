@@ -48,6 +48,12 @@ class ClaimFolder:
         """Let go of the folder; locks live on in the files."""
         os.close(self._fd)
 
+    @property
+    def identity(self) -> tuple[int, int]:
+        """Which folder it is; another one after it was cleaned away and made anew."""
+        facts = os.fstat(self._fd)
+        return facts.st_dev, facts.st_ino
+
     def refresh(self) -> None:
         """Look again where everybody looks: the folder may have been cleaned away and made anew."""
         try:

@@ -24,6 +24,9 @@ class HoldFolder:
     def __init__(self, folder: ClaimFolder, user_name: Callable[[int], str]) -> None:
         self._folder = folder
         self._user_name = user_name
+        self._identity = folder.identity
+        self._last: list[Hold] = []
+        self._kept: list[Hold] = []
 
     def place(self, target: Target, until_wall_s: float, why: str) -> int:
         """Place a hold; its number."""
@@ -53,7 +56,16 @@ class HoldFolder:
                     self._folder.remove(f"{_PREFIX}{number}")
             else:
                 found.append(hold)
-        return found
+        return found + self._cleaned_away(found, wall_s)
+
+    def _cleaned_away(self, found: list[Hold], wall_s: float) -> list[Hold]:
+        """Holds that were seen in a folder which is gone: nobody has released them, so they hold on."""
+        if self._folder.identity != self._identity:
+            self._kept += self._last
+            self._identity = self._folder.identity
+        self._last = found
+        self._kept = [hold for hold in self._kept if not is_over(hold, wall_s)]
+        return self._kept
 
     def release(self, number: int) -> None:
         """End a hold before its time."""
@@ -64,7 +76,8 @@ class HoldFolder:
             raise WrongUsage(f"there is no hold {number}; see: fallow hold --list") from None
         except PermissionError:
             owner = self._user_name(self._folder.owner(name))
-            raise NotPermitted(f"hold {number} is {owner}'s; only {owner} or root can release it") from None
+            who = owner if owner == "root" else f"{owner} or root"
+            raise NotPermitted(f"hold {number} is {owner}'s; only {who} can release it") from None
 
     def _numbers(self) -> list[int]:
         names = [name.removeprefix(_PREFIX) for name in self._folder.names() if name.startswith(_PREFIX)]

@@ -91,7 +91,7 @@ class Arranger:
 
     def _field(self, spec: FillerSpec, place: tuple[Gpu, ...]) -> Field:
         def tell(sentence: str) -> None:
-            self._tell(f"{spec.name}: {sentence}")
+            self._tell(f"{'rehearsed: ' if self._rehearse else ''}{spec.name}: {sentence}")
 
         return Field(
             self._world, spec, place, self._fill_hands, self._journal, tell, tally=self._tally, note=self._note

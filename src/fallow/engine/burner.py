@@ -2,8 +2,9 @@
 
 It writes a line of JSON on stdout now and then, and one at the end. Descriptor 3 is its line to who started it: a
 byte asks it to leave, its end says that they died, and then it ends at once. SIGTERM and Ctrl-C ask it to leave as
-well, without a detour; until it can hear them, they are kept back. The thread that waits for all these does nothing else, so that being asked is heard within a
-millisecond, whatever the other does; and the first deed then is to give the memory back.
+well, without a detour; they are kept back until it can hear them. The thread that waits for all these does nothing
+else, so that being asked is heard within a millisecond, whatever the other does; and the first deed then is to give
+the memory back.
 """
 
 import json

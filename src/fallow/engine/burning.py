@@ -141,7 +141,7 @@ class _Burner:
         its_line, self._line = os.pipe()
         command = [sys.executable, "-P", "-m", "fallow.engine.burner", _plan(gpu, request, simulated=simulated)]
         environ = {**world.environ, "CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": str(gpu.uuid)}
-        # It begins with these kept back, until it can listen: asked in its first moments, it leaves in good order too.
+        # Kept back until it can listen: then it leaves in good order also if it is asked in its first moments.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, LEAVING)
         try:
             self._pid = launcher.start_burner(sys.executable, command, environ, its_output, its_line)
@@ -203,7 +203,8 @@ class _Burner:
         names = ("wanted_bytes", "flop", "moved_bytes", "checked_bytes", "wrong_words")
         if most["held_bytes"] and not self._began:
             self._began = True
-            self._over_at_s = min(self._over_at_s, self._clock.monotonic_s() + self._for_s + _OVERTIME_S)
+            if self._over_at_s != _NEVER_S:  # its time is limited, and it was not asked already
+                self._over_at_s = self._clock.monotonic_s() + self._for_s + _OVERTIME_S
         self.burned = replace(self.burned, tally=Tally(**most, **{name: told.pop(name) for name in names}), **told)
 
     def _end(self) -> None:

@@ -64,8 +64,10 @@ def candidates(snapshot: Snapshot, request: Request, visible_devices: str | None
     return Candidates(allowed, refused)
 
 
-def pick(world: World, request: Request, tell: Callable[[str], None] = lambda _: None) -> tuple[Gpu, ...]:
-    """Idle GPUs, softly reserved so that others who pick now get others."""
+def pick(
+    world: World, request: Request, tell: Callable[[str], None] = lambda _: None, *, reserve: bool = True
+) -> tuple[Gpu, ...]:
+    """Idle GPUs, softly reserved so that others who pick now get others, unless that is not wanted."""
     deadline_s = world.clock.monotonic_s() + (request.wait_s or 0.0)
     while True:
         snapshot = world.eyes.look(request.depth)
@@ -81,7 +83,7 @@ def pick(world: World, request: Request, tell: Callable[[str], None] = lambda _:
                 promised = {uuid: promises(world.folder, card, now_s) for uuid, card in cards.items()}
                 free = without_fillers(world, allowed.gpus, promised)
                 choice = choose(free, request.wanted, promised, links, world.chance)
-                for gpu in choice.gpus:
+                for gpu in choice.gpus if reserve else ():
                     cards[str(gpu.uuid)].reserve(now_s)
             finally:
                 for card in cards.values():

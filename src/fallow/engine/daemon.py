@@ -54,6 +54,7 @@ class Daemon:
         self._rehearse = rehearse
         self._manager = ServiceManager(world.environ)
         self._alive_s: float | None = None
+        self._reloads = 0
         self._started_wall_s = world.clock.wall_s()
         self._journal = Journal(world.state_folder, world.clock.wall_s, tell)
         self._tally = Tally()
@@ -110,7 +111,8 @@ class Daemon:
             self._history = self._open_history(config)
         page_changed = config.page != self.config.page
         self._apply(config, self._world.eyes.look(Depth.LOOK))
-        self._tell("the config is loaded anew")
+        self._reloads += 1
+        self._tell(f"the config is loaded anew (reload {self._reloads})")
         if page_changed:
             self._tell("what changed under [page] counts from the next start of fallow up")
         self._manager.ready(self._status())

@@ -63,7 +63,7 @@ class Filling:
         self._restless_until_s = 0.0
         self._next_glance_s = 0.0
         self._decided_s = 0.0
-        self._known_pids: dict[int, bool] = {}
+        self._known_pids: dict[int, int | None] = {}
         self._told: set[str] = set()
         self.change(fields)
 
@@ -219,12 +219,28 @@ class Filling:
     ) -> str | Unknown | None:
         """The first sign on any of the GPUs; a sign outweighs what is not known."""
         found = [self._sign(field, find_gpu(snapshot, uuid), uuid, opened.get(uuid)) for uuid in field.uuids]
+        found += [self._sign(field, gpu, str(gpu.uuid), None) for gpu in self._strays(field, snapshot)]
         found.append(self._manners.get(field.spec.manners, Unknown("nobody has asked yet")))
         first = next((each for each in ahead if (each.marked or each.wants) and _share(each, field)), None)
         if first is not None:
             found.append(f"{first.spec.name} comes first on {first.name}")
         signs = [each for each in found if isinstance(each, str)]
         return signs[0] if signs else next((each for each in found if each is not None), None)
+
+    def _strays(self, field: Field, snapshot: Snapshot) -> list[Gpu]:
+        """GPUs that the filler is on, though they were not given to it: whoever wants those has it leave as well."""
+        keeper = None if field.filler is None else field.filler.keeper
+        if keeper is None:
+            return []
+        found = [
+            gpu
+            for gpu in snapshot.gpus
+            if isinstance(gpu.uuid, str) and gpu.uuid not in field.uuids and not isinstance(gpu.holders, Unknown)
+            if any(self._keeper_of(holder.pid) == keeper for holder in gpu.holders)
+        ]
+        for gpu in found:
+            self._once(f"the filler of {field.name} is on GPU {gpu.label}; does it set CUDA_VISIBLE_DEVICES itself?")
+        return found
 
     def _sign(self, field: Field, gpu: Gpu | Unknown, uuid: str, opened_by: str | None) -> str | Unknown | None:
         if isinstance(gpu, Unknown):
@@ -277,13 +293,15 @@ class Filling:
         return self._is_ours(pid) or (bool(ignored) and not self._world.proc.called(pid).isdisjoint(ignored))
 
     def _is_ours(self, pid: int) -> bool:
-        known = self._known_pids.get(pid)  # in one turn one process is asked about for many places
-        if known is None:
+        return self._keeper_of(pid) is not None
+
+    def _keeper_of(self, pid: int) -> int | None:
+        """Which of our keepers keeps a process, if one does."""
+        if pid not in self._known_pids:  # in one turn one process is asked about for many places
             keepers = {field.filler.keeper for field in self._everybody() if field.filler is not None}
-            known = self._known_pids[pid] = bool(keepers) and (
-                pid in keepers or any(above in keepers for above in self._world.proc.ancestors(pid))
-            )
-        return known
+            line = (pid, *self._world.proc.ancestors(pid)) if keepers else ()
+            self._known_pids[pid] = next((each for each in line if each in keepers), None)
+        return self._known_pids[pid]
 
     def _tell_once(self) -> None:
         courtesies = self._courtesies.values()

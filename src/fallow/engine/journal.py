@@ -39,7 +39,9 @@ class Journal:
         self._database: sqlite3.Connection | None = None
         try:
             os.makedirs(folder, mode=0o700, exist_ok=True)
-            self._database = sqlite3.connect(os.path.join(folder, "journal.db"), timeout=2.0, isolation_level=None)
+            path = os.path.join(folder, "journal.db")
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))  # it names people and commands
+            self._database = sqlite3.connect(path, timeout=2.0, isolation_level=None)
             self._database.execute("PRAGMA journal_mode = WAL")
             self._database.execute("PRAGMA synchronous = FULL")
             self._database.executescript(_SCHEMA)

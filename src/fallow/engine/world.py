@@ -41,7 +41,8 @@ class World:
         if self._simulate:
             from fallow.readers.simulated import SimulatedEyes, machine
 
-            return SimulatedEyes(host, self.clock, proc, machine(self._simulate))
+            scope = self.environ.get("FALLOW_SIMULATE_SCOPE") or None
+            return SimulatedEyes(host, self.clock, proc, machine(self._simulate), scope)
         from fallow.readers.nvml_eyes import NvmlEyes
 
         try:

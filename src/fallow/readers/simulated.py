@@ -62,10 +62,12 @@ def machine(spec: str) -> list[Model]:
 class SimulatedEyes:
     """A machine of simulated GPUs."""
 
-    def __init__(self, host: str, clock: Clock, proc: Proc, cards: Sequence[Model]) -> None:
+    def __init__(self, host: str, clock: Clock, proc: Proc, cards: Sequence[Model], scope: str | None = None) -> None:
+        """`scope`: only processes with this word in FALLOW_SIMULATE_SCOPE can hold the cards."""
         self._host = host
         self._clock = clock
         self._proc = proc
+        self._scope = scope
         self._blank = tuple(_blank(index, model) for index, model in enumerate(cards))
         self._before: dict[tuple[int, int], int] = {}
         self._before_s: float | None = None
@@ -114,7 +116,9 @@ class SimulatedEyes:
         for pid in self._proc.pids():
             if pid in lookers:
                 continue
-            given = (self._proc.environ(pid) or {}).get("CUDA_VISIBLE_DEVICES")
+            environ = self._proc.environ(pid) or {}
+            elsewhere = self._scope is not None and environ.get("FALLOW_SIMULATE_SCOPE") != self._scope
+            given = None if elsewhere else environ.get("CUDA_VISIBLE_DEVICES")
             stat = self._proc.stat(pid) if given else None
             if stat is None or given is None or stat.state in "ZX":
                 continue

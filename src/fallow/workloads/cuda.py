@@ -140,7 +140,7 @@ def _start() -> Any:  # noqa: ANN401  the vendor's module
             spoken = f"{version // 1000}.{version % 1000 // 10}"
             raise NoDriver(f"the driver speaks CUDA {spoken}; loading a card needs one for CUDA 12.0 or newer (525)")
         begun = driver.cuInit(0)[0]
-    except (RuntimeError, OSError):  # as cuda-bindings says that there is no library, or not the one that it needs
+    except (RuntimeError, OSError):  # as cuda-bindings says that there is no library, or not the one it needs
         raise NoDriver("there is no NVIDIA driver here that speaks CUDA") from None
     if int(begun) != _OK:
         raise NoDriver(f"CUDA does not start: {begun.name}")

@@ -25,9 +25,8 @@ def claims(world: World) -> Iterator[Examined]:
     try:
         folder = ClaimFolder(path)
     except FallowError as error:
-        yield broken(
-            "claims", f"{error}: nothing can be claimed or held", f"as root: rm -r {path}; mkdir -m 1777 {path}"
-        )
+        instead = "see what is there, or name another place in FALLOW_CLAIM_DIR"
+        yield broken("claims", f"{error}: nothing can be claimed or held", instead)
         return
     found = os.stat(path)
     mode, owner = stat.S_IMODE(found.st_mode), user_name(found.st_uid)

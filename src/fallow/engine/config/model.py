@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Annotated
 
+from fallow.core.money import Prices
 from fallow.core.notices import NOTICE_EVENTS, NoticeEvent
 from fallow.engine.config.fillers import Filler, Terminals
 from fallow.engine.config.kinds import (
@@ -37,12 +38,10 @@ class Machine(Section):
     currency: Currency = by_default("USD")
     """What prices are in."""
 
-    def price_of(self, name: str, uuid: str) -> float | None:
-        """What this card costs an hour: by its UUID, by the longest fitting part of its name, or as any other."""
-        if uuid in self.prices:
-            return self.prices[uuid]
-        fitting = [part for part in self.prices if part.lower() in name.lower()]
-        return self.prices[max(fitting, key=len)] if fitting else self.price
+    @property
+    def all_prices(self) -> Prices:
+        """What each card costs an hour: by its UUID, by the longest fitting part of its name, or as any other."""
+        return Prices(self.price, tuple(self.prices.items()), self.currency)
 
 
 class Notices(Section):

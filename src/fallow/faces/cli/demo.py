@@ -79,7 +79,8 @@ def run(args: argparse.Namespace, world: World, voice: Voice) -> int:
             stage.say("That was it. Nothing is left running.")
         finally:
             stage.clear()
-            shutil.rmtree(folder, ignore_errors=True)
+            while os.path.exists(folder):  # what was just ended may still write its last line
+                shutil.rmtree(folder, ignore_errors=True)
     return 0
 
 
@@ -97,6 +98,7 @@ class _Stage:
         here = os.path.dirname(os.path.realpath(sys.argv[0]))
         own = {
             "FALLOW_SIMULATE": _MACHINE,
+            "FALLOW_SIMULATE_SCOPE": folder,
             "FALLOW_CLAIM_DIR": f"{folder}/claims",
             "FALLOW_STATE_DIR": f"{folder}/state",
             "FALLOW_SOCKET": f"{folder}/fallow.sock",

@@ -6,7 +6,7 @@ import sys
 from typing import TextIO
 
 from fallow.core.errors import FallowError, NotPermitted, WrongUsage
-from fallow.core.money import prices_from
+from fallow.core.money import Prices, prices_from
 from fallow.core.units import duration_s
 from fallow.engine.local_zone import LocalZone
 from fallow.engine.past import open_past
@@ -61,7 +61,7 @@ def parser(parents: list[argparse.ArgumentParser]) -> Parser:
 
 def run(args: argparse.Namespace, world: World, voice: Voice) -> int:
     """Read history, add up, print."""
-    prices = prices_from(args.price)
+    prices = prices_from(args.price) if args.price else _prices_of_config(world, voice)
     if not 0 < args.since <= _LONGEST_S:
         raise WrongUsage("--since is a time between now and ten years ago; write it as 12h, 7d or 2w")
     folder = world.state_folder
@@ -85,6 +85,18 @@ def run(args: argparse.Namespace, world: World, voice: Voice) -> int:
         if past is not None:
             past.close()
     return 0
+
+
+def _prices_of_config(world: World, voice: Voice) -> Prices:
+    """What the config says that cards cost; nothing, where there is none or it cannot be used."""
+    try:
+        from fallow.engine import config
+
+        file = config.find(world.environ, None)
+        return Prices() if file is None else config.load(file).machine.all_prices
+    except (ModuleNotFoundError, FallowError) as error:
+        voice.detail(f"without the prices of a config: {error}")
+        return Prices()
 
 
 def _print(report: Report, by: By, form: str, file: TextIO | None) -> None:

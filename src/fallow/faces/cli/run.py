@@ -7,7 +7,9 @@ import shlex
 from fallow.actuators import launcher
 from fallow.core.actions import signal_name
 from fallow.core.errors import WrongUsage
+from fallow.core.gpu import Gpu
 from fallow.core.units import duration_s, printable, ratio
+from fallow.engine.choosing import pick
 from fallow.engine.claiming import Claimed, claim
 from fallow.engine.world import World
 from fallow.faces import naming
@@ -101,15 +103,12 @@ def run(args: argparse.Namespace, world: World, voice: Voice) -> int:  # noqa: R
         from fallow.faces.cli.supervised import prepare
 
         supervised = prepare(args, world, voice)
-    claimed = claim(world, request(args, shared=args.shared), pid=os.getpid(), command=line, tell=voice.note)
+    wanted = request(args, shared=args.shared)
+    if args.rehearse and not stoppable:
+        return _rehearse(args, pick(world, wanted, voice.note, reserve=False), line, voice)
+    claimed = claim(world, wanted, pid=os.getpid(), command=line, tell=voice.note)
     variables = naming.environment(claimed.gpus, indices=args.format == "index")
     where = f"on GPU {', '.join(gpu.label for gpu in claimed.gpus)}"
-    if args.rehearse and not stoppable:
-        assignments = " ".join(f"{name}={value}" for name, value in variables.items())
-        voice.note(f"would run {where}: {assignments} {line}")
-        for then in args.then:
-            voice.note(f"would do after it: {then}")
-        return 0
     voice.detail(f"running {where}: {line}")
     _hand_over(claimed)
     environ = {**world.environ, **variables, "FALLOW_CLAIM": naming.by_uuid(claimed.gpus)}
@@ -118,6 +117,16 @@ def run(args: argparse.Namespace, world: World, voice: Voice) -> int:  # noqa: R
     if watched:
         return supervised.run(path, command, environ, claimed.gpus)
     launcher.become(path, command, environ)
+
+
+def _rehearse(args: argparse.Namespace, gpus: tuple[Gpu, ...], line: str, voice: Voice) -> int:
+    """Say what would be done, and leave no trace: a filler on the card stays there."""
+    variables = naming.environment(gpus, indices=args.format == "index")
+    assignments = " ".join(f"{name}={value}" for name, value in variables.items())
+    voice.note(f"would run on GPU {', '.join(gpu.label for gpu in gpus)}: {assignments} {line}")
+    for then in args.then:
+        voice.note(f"would do after it: {then}")
+    return 0
 
 
 def _hand_over(claimed: Claimed) -> None:

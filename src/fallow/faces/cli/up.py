@@ -100,7 +100,8 @@ def _be_up(
         doors = Doorway(socket, _sources(publisher, world, voice), page, voice.note)
         try:
             what = "without a config: it only watches" if file is None else f"with {file}"
-            voice.note(f"up, {what}{_simulated(world)}")
+            rehearsal = ", in a rehearsal: nothing is done" if args.rehearse else ""
+            voice.note(f"up, {what}{_simulated(world)}{rehearsal}")
             return daemon.run(asked, args.for_s)
         finally:
             doors.close()

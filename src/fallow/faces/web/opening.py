@@ -4,8 +4,7 @@ from collections.abc import Callable
 
 from fallow.actuators.claim_folder import ClaimFolder, folder_path
 from fallow.actuators.hold_folder import HoldFolder
-from fallow.core.money import Prices
-from fallow.engine.config.model import Config, Machine
+from fallow.engine.config.model import Config
 from fallow.engine.world import World
 from fallow.faces.web.app import make_app
 from fallow.faces.web.server import PageServer, bound, listen, most_streams
@@ -37,12 +36,7 @@ def open_page(
         world.proc,
         world.state_folder,
         world.user,
-        lambda: prices_of(config().machine),
+        lambda: config().machine.all_prices,
     )
     tell(said_at_start(settings))
     return PageServer(make_app(sources, settings), listening)
-
-
-def prices_of(machine: Machine) -> Prices:
-    """What the config says that cards cost."""
-    return Prices(machine.price, tuple(machine.prices.items()), machine.currency)

@@ -21,10 +21,11 @@ def token_in(path: str, tell: Callable[[str], None]) -> str:
         return _made(path, tell)
     except OSError as error:
         raise NotPermitted(f"the token in {path} cannot be read: {error.strerror}") from None
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise WrongUsage(f"{path} is no file; token_file names a file with the page's token in it")
     with os.fdopen(fd, "rb") as file:
         facts = os.fstat(fd)
-        if not stat.S_ISREG(facts.st_mode):
-            raise WrongUsage(f"{path} is no file; token_file names a file with the page's token in it")
         if facts.st_uid not in (0, os.geteuid()):
             raise NotPermitted(f"the token in {path} belongs to somebody else; it must be yours")
         if facts.st_mode & 0o077:
