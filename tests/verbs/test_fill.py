@@ -364,3 +364,25 @@ def test_a_log_that_cannot_be_written_is_told_at_the_start(
 def test_what_is_not_known_is_told_too(fill: StartFill) -> None:
     said = fill("--max-temp", "50", "--gpus", "0", "--idle-for", "0", "--", "true").until("GPU 0: left alone")
     assert "temperature of GPU 0 is unknown" in said
+
+
+def test_a_filler_that_strays_to_another_card_leaves_for_whoever_wants_that(
+    fill: StartFill, simulated: Fallow, tmp_path: pathlib.Path
+) -> None:
+    facts = tmp_path / "facts"
+    script = f"export CUDA_VISIBLE_DEVICES=1; echo x >> {facts}; exec sleep 1000"
+    running = fill("--gpus", "0,1", "--idle-for", "0", "--", "sh", "-c", script)
+    wait_for_lines(facts, 2)
+    running.until("the filler of GPU 0 is on GPU 1; does it set CUDA_VISIBLE_DEVICES itself?")
+    assert simulated("run", "--gpus", "1", "--", "true").returncode == 0
+    running.until("GPU 0: given back")
+
+
+def test_a_rehearsed_run_leaves_the_filler_where_it_is(
+    fill: StartFill, simulated: Fallow, newcomer: Callable
+) -> None:
+    running = fill("--gpus", "0", "--idle-for", "0", "--", "sleep", "1000")
+    running.until("filling it")
+    assert "would run on GPU 0" in simulated("run", "--rehearse", "--gpus", "0", "--", "true").stderr
+    somebody = newcomer("0")
+    assert f"pid {somebody.pid} of" in running.until("giving it back"), "the first who made it leave"

@@ -89,3 +89,19 @@ def test_only_its_owner_or_root_can_release_a_hold_and_everybody_sees_it(open_fo
     assert code == 77
     assert f"hold 1 is {ADA}'s" in err
     assert users.run(ADA, "hold", "--release", "1")[0] == 0
+
+
+def test_a_hold_outlives_the_folder_that_somebody_cleaned_away(tmp_path: pathlib.Path) -> None:
+    from fallow.actuators.claim_folder import ClaimFolder
+    from fallow.actuators.hold_folder import HoldFolder
+    from fallow.core.holds import Everything
+    from fallow.readers.proc import user_name
+
+    path = tmp_path / "claims"
+    holds = HoldFolder(ClaimFolder(str(path)), user_name)
+    holds.place(Everything(), 1000.0, "a long experiment")
+    assert [hold.why for hold in holds.active(0.0)] == ["a long experiment"]
+    path.rename(tmp_path / "elsewhere")
+    assert [hold.why for hold in holds.active(1.0)] == ["a long experiment"], "nobody has released it"
+    assert [hold.why for hold in holds.active(2.0)] == ["a long experiment"]
+    assert holds.active(1000.0) == [], "its time is over"
