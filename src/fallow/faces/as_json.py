@@ -72,7 +72,7 @@ def hold_facts(hold: Hold) -> dict[str, Any]:
 def _seen(gpu: SeenGpu) -> dict[str, Any]:
     facts = gpu_facts(gpu)
     if isinstance(gpu.claim, Unknown):
-        facts["unknown"]["claim"] = gpu.claim.why
+        facts["unknown"]["claim"] = facts["unknown"]["filler"] = gpu.claim.why  # one file tells both
     judged = {"activity": gpu.activity.value, "for_s": gpu.for_s, "because": gpu.because}
     first = {name: facts.pop(name) for name in ("index", "mig_slot", "uuid", "name")}
     return (
