@@ -386,3 +386,11 @@ def test_a_rehearsed_run_leaves_the_filler_where_it_is(
     assert "would run on GPU 0" in simulated("run", "--rehearse", "--gpus", "0", "--", "true").stderr
     somebody = newcomer("0")
     assert f"pid {somebody.pid} of" in running.until("giving it back"), "the first who made it leave"
+
+
+def test_ctrl_z_does_not_stop_it(fill: StartFill, newcomer: Callable) -> None:
+    running = fill("--gpus", "0", "--idle-for", "0", "--", "sleep", "1000")
+    running.until("filling it")
+    running.process.send_signal(signal.SIGTSTP)
+    newcomer("0")
+    running.until("given back after")

@@ -15,6 +15,12 @@ class _Interrupted(BaseException):
     """Unwinds like KeyboardInterrupt, for each of the signals that end a program."""
 
 
+def unstoppable() -> None:
+    """Ctrl-Z and a terminal that is busy do not stop us: whoever comes would wait for a filler that nobody ends."""
+    for number in (signal.SIGTSTP, signal.SIGTTOU):
+        signal.signal(number, signal.SIG_IGN)
+
+
 @contextmanager
 def interruptible() -> Iterator[None]:
     """Inside, such a signal unwinds; behind it, the process ends of it all the same, so that scripts stop too."""

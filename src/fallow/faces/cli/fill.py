@@ -21,7 +21,7 @@ from fallow.engine.filling import Filling
 from fallow.engine.journal import Journal
 from fallow.engine.world import World
 from fallow.faces.cli.options import Parser, typed
-from fallow.faces.interrupt import interruptible
+from fallow.faces.interrupt import interruptible, unstoppable
 from fallow.faces.voice import Voice
 from fallow.policies.fill import FillRules
 
@@ -88,6 +88,7 @@ def run(args: argparse.Namespace, world: World, voice: Voice) -> int:
     for place in places:
         check_log(spec, place)
     voice.never_wait()
+    unstoppable()
     tell = (lambda sentence: voice.note(f"rehearsed: {sentence}")) if args.rehearse else voice.note
     fields = [Field(world, spec, place, hands, journal, tell) for place in places]
     filling = Filling(world, fields, voice.note)

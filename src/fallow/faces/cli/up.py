@@ -18,6 +18,7 @@ from fallow.engine.socket_place import own_socket
 from fallow.engine.sources import DaemonSources
 from fallow.engine.world import World
 from fallow.faces.cli.options import Parser, typed
+from fallow.faces.interrupt import unstoppable
 from fallow.faces.voice import Voice
 from fallow.readers.proc import user_name
 
@@ -91,6 +92,7 @@ def _be_up(
 
     sys.setswitchinterval(_SWITCH_S)
     voice.never_wait()
+    unstoppable()
     asked = Asked()
     world.let_eyes_last()
     publisher = Publisher()
