@@ -1,6 +1,7 @@
 """The journal keeps every row that was written, whoever is killed when."""
 
 import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -93,4 +94,15 @@ def test_old_rows_are_cleared_away_and_the_newest_stay(tmp_path: pathlib.Path) -
     left = [event.because for event in journal.last("gpu:1", most=5000)]
     assert 100 <= len(left) <= 105
     assert left[0] == "500"
+    journal.close()
+
+
+def test_a_journal_that_was_taken_away_begins_anew_and_says_so(tmp_path: pathlib.Path) -> None:
+    told: list[str] = []
+    journal = Journal(str(tmp_path / "state"), lambda: 1.0, told.append)
+    journal.action("a job", "ask", "it idled", ["pid:1"])
+    shutil.rmtree(tmp_path / "state")
+    journal.action("a job", "insist", "it did not leave", ["pid:1"])
+    assert [event.finding for event in journal.last("pid:1")] == ["insist"]
+    assert told == ["the journal was taken away, and begins anew"]
     journal.close()

@@ -141,6 +141,11 @@ class _Writer:
 
     def _write(self, batch: Batch) -> bool:
         try:
+            if self._store is not None and self._store.is_taken_away:
+                self.sentences.append("history was taken away, and begins anew")
+                self._store.close()
+                self._store = None
+                self._written.clear()
             if self._store is None:
                 self._store = Store(self._folder, self._written)
             self._store.write(batch)

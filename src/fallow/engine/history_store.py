@@ -93,7 +93,7 @@ class Store:
     def __init__(self, folder: str, last: LastWritten) -> None:
         """`last` outlives the store: a file that is opened anew goes on with the pieces that were being written."""
         os.makedirs(folder, mode=0o700, exist_ok=True)
-        path = os.path.join(folder, FILE_NAME)
+        path = self._path = os.path.join(folder, FILE_NAME)
         self.database = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
         try:
             os.chmod(path, 0o600)  # it names people and what they run
@@ -112,6 +112,11 @@ class Store:
     def close(self) -> None:
         """Done."""
         self.database.close()
+
+    @property
+    def is_taken_away(self) -> bool:
+        """Whether somebody has removed the file: what is written now, nobody would ever find."""
+        return not os.path.exists(self._path)
 
     def write(self, batch: Batch) -> None:
         """Write it all down, or nothing of it."""

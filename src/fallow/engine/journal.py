@@ -36,17 +36,23 @@ class Journal:
         self._most_rows = most_rows
         self._rows = 0
         self._missed = False
+        self._given_up = False
+        self._told = ""
         self._database: sqlite3.Connection | None = None
+        self._folder = folder
+        self._path = os.path.join(folder, "journal.db")
+        self._open()
+
+    def _open(self) -> None:
         try:
-            os.makedirs(folder, mode=0o700, exist_ok=True)
-            path = os.path.join(folder, "journal.db")
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))  # it names people and commands
-            self._database = sqlite3.connect(path, timeout=2.0, isolation_level=None)
+            os.makedirs(self._folder, mode=0o700, exist_ok=True)
+            os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))  # it names people
+            self._database = sqlite3.connect(self._path, timeout=2.0, isolation_level=None)
             self._database.execute("PRAGMA journal_mode = WAL")
             self._database.execute("PRAGMA synchronous = FULL")
             self._database.executescript(_SCHEMA)
         except (OSError, sqlite3.Error) as error:
-            self._give_up(f"no journal is kept in {folder}: {error}")
+            self._give_up(f"no journal is kept in {self._folder}: {error}")
 
     def verdict(self, verdict: Verdict, keys: Iterable[str]) -> None:
         """What was found, with the readings that say so."""
@@ -88,6 +94,13 @@ class Journal:
     def _write(
         self, kind: str, subject: str, finding: str, because: str, evidence: Evidence, keys: Iterable[str]
     ) -> None:
+        if self._given_up and not os.path.exists(self._path):
+            self._given_up = False  # whoever took the damaged one away wants a new one
+            self._open()
+        elif self._database is not None and not os.path.exists(self._path):
+            self._tell("the journal was taken away, and begins anew")
+            self.close()
+            self._open()
         if self._database is None:
             return
         texts = [text.encode(errors="replace").decode() for text in (kind, subject, finding, because)]
@@ -138,7 +151,10 @@ class Journal:
 
     def _give_up(self, sentence: str) -> None:
         self.close()
-        self._tell(sentence)
+        self._given_up = True
+        if sentence != self._told:
+            self._told = sentence
+            self._tell(sentence)
 
 
 def _event(row: tuple[Any, ...]) -> Event:
