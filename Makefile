@@ -11,7 +11,7 @@ demo: $(READY)  ## the whole story on simulated GPUs, with real processes
 	@$(BIN)/fallow demo
 
 test: $(READY)  ## all tests; real processes, real locks, a stand-in only for the driver
-	$(BIN)/pytest
+	@scripts/run-tests
 
 check: $(READY)  ## format, lint, types, and the rules of the house
 	$(BIN)/ruff format --check .
