@@ -86,6 +86,7 @@ class Newcomers:
         # Whoever is new is looked at first: those who were there before may have thousands of files open.
         there = set(self._proc.pids()) - {os.getpid()}
         new, self._familiar = there - self._familiar, there
+        self._known = {identity: most for identity, most in self._known.items() if identity[0] in there}
         return self._found(new) or self._found(there - new)
 
     def _found(self, pids: Iterable[int]) -> dict[str, str]:

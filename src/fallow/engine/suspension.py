@@ -20,19 +20,11 @@ class Suspension:
         self.until_s = until_s
         self.becomes = becomes
         self.failure: str | None = None
+        self.is_over = False
+        """Whether it has come to an end, good or bad. True before `done` is called: the thread may outlive that."""
         self._work = work
         self._done = done
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
-
-    @property
-    def is_over(self) -> bool:
-        """Whether it has come to an end, good or bad."""
-        return not self._thread.is_alive()
-
-    def join(self) -> None:
-        """Wait for the thread, which has said that it is done."""
-        self._thread.join()
+        threading.Thread(target=self._run, daemon=True).start()
 
     def _run(self) -> None:
         try:
@@ -40,6 +32,7 @@ class Suspension:
         except FallowError as error:
             self.failure = str(error)
         finally:
+            self.is_over = True
             self._done()
 
 

@@ -75,4 +75,5 @@ class Doorway:
             await door
         except (FallowError, OSError) as error:
             self._tell(f"{without}: {error}")
-            self._settled.release()
+        finally:
+            self._settled.release()  # whatever happened, nobody waits for this door

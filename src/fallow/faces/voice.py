@@ -26,6 +26,11 @@ class Voice:
 
             self._beside = Speaker(sys.stderr.fileno())
 
+    def finish(self) -> None:
+        """Let what was said be heard, before a signal ends us without another word."""
+        if self._beside is not None:
+            self._beside.finish()
+
     def error(self, sentence: str) -> None:
         """Why fallow ends."""
         self._say("error", sentence)

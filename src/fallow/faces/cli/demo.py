@@ -46,6 +46,7 @@ _PROGRAMS = {"train.py": "while True:\n    pass\n", "forgotten.py": "import sign
 _PAUSE_S = 3.0  # to read in
 _PATIENCE_S = 60.0
 _LOOK_AGAIN_S = 0.2
+_SWEEPS = 20
 
 
 def parser(parents: list[argparse.ArgumentParser]) -> Parser:
@@ -79,8 +80,11 @@ def run(args: argparse.Namespace, world: World, voice: Voice) -> int:
             stage.say("That was it. Nothing is left running.")
         finally:
             stage.clear()
-            while os.path.exists(folder):  # what was just ended may still write its last line
+            for _ in range(_SWEEPS):  # what was just ended may still write its last line
                 shutil.rmtree(folder, ignore_errors=True)
+                if not os.path.exists(folder):
+                    break
+                world.clock.sleep(_LOOK_AGAIN_S)
     return 0
 
 

@@ -111,4 +111,5 @@ def run(args: argparse.Namespace, world: World, voice: Voice) -> int:
             guarding.run(args.every)
         finally:
             journal.close()
+            voice.finish()
     return 0

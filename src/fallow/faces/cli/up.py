@@ -73,6 +73,7 @@ def run(args: argparse.Namespace, world: World, voice: Voice) -> int:
         world.close()
         instance.close()
     if number is not None:
+        voice.finish()
         die_of(number)
         return 128 + number  # where one cannot die of it, as pid 1 of a container
     return 0
