@@ -48,10 +48,10 @@ def test_a_table_by_gpu_adds_up(recorded: Fallow) -> None:
     assert done.returncode == 0, done.stderr
     head, *rows = [line.split() for line in done.stdout.splitlines()[1:]]
     assert done.stdout.startswith("box: 2 GPUs, hours from ")
-    assert head == ["GPU", "name", "free", "busy", "fallow", "stuck", "unknown", "observed", "cost"]
-    assert rows[0][-7:] == ["0.0", "0.0", "2.0", "0.0", "0.0", "2.0", "$4.00"]
-    assert rows[1][-7:] == ["1.0", "1.0", "0.0", "0.0", "0.0", "2.0", "$0.00"]
-    assert rows[2] == ["all", "1.0", "1.0", "2.0", "0.0", "0.0", "4.0", "$4.00"]
+    assert head == ["GPU", "name", "free", "filled", "busy", "fallow", "stuck", "unknown", "observed", "cost"]
+    assert rows[0][-8:] == ["0.0", "0.0", "0.0", "2.0", "0.0", "0.0", "2.0", "$4.00"]
+    assert rows[1][-8:] == ["1.0", "0.0", "1.0", "0.0", "0.0", "0.0", "2.0", "$0.00"]
+    assert rows[2] == ["all", "1.0", "0.0", "1.0", "2.0", "0.0", "0.0", "4.0", "$4.00"]
 
 
 def test_without_a_price_there_is_no_cost(recorded: Fallow) -> None:

@@ -2,6 +2,7 @@
 
     UNKNOWN   the card is in trouble, or a reading that the answer needs is missing
     FREE      no holder, no memory beyond the floor, nothing runs now
+    FILLED    only fillers are on it, which make way; no single reading tells them, so `standing` answers it
     BUSY      something ran: a sample, a process or a counter since the last look says so
     FALLOW    held, and every witness that was asked says that nothing ran
     STUCK     looks busy, does nothing; takes a window of time to tell, so no single look answers it
@@ -21,10 +22,15 @@ class Activity(StrEnum):
     """What a GPU did since the last look."""
 
     FREE = "free"
+    FILLED = "filled"
     BUSY = "busy"
     FALLOW = "fallow"
     STUCK = "stuck"
     UNKNOWN = "unknown"
+
+
+AVAILABLE = (Activity.FREE, Activity.FILLED)
+"""Those that whoever comes can have now."""
 
 
 @value

@@ -13,7 +13,7 @@ from fallow.policies.cost import Line
 WIDTH = 1000.0
 HEIGHT = 100.0
 _THINNEST = 0.5  # what is there is seen
-_STACKED = (Activity.BUSY, Activity.FREE, Activity.UNKNOWN, Activity.FALLOW, Activity.STUCK)
+_STACKED = (Activity.BUSY, Activity.FILLED, Activity.FREE, Activity.UNKNOWN, Activity.FALLOW, Activity.STUCK)
 """What is wanted first, what costs last, so that what costs ends at one edge."""
 
 

@@ -4,6 +4,7 @@ from fallow.core.activity import Activity
 
 LIGHT = {
     Activity.FREE: "#58a277",
+    Activity.FILLED: "#2f9e9e",
     Activity.BUSY: "#2b6cb0",
     Activity.FALLOW: "#d99a00",
     Activity.STUCK: "#c53030",
@@ -11,6 +12,7 @@ LIGHT = {
 }
 DARK = {
     Activity.FREE: "#4d9a6c",
+    Activity.FILLED: "#4fb8b8",
     Activity.BUSY: "#5a9fe0",
     Activity.FALLOW: "#f0b73a",
     Activity.STUCK: "#f2655c",
@@ -18,6 +20,7 @@ DARK = {
 }
 MEANING = {
     Activity.FREE: "nobody holds it",
+    Activity.FILLED: "only work is on it that makes way",
     Activity.BUSY: "something ran",
     Activity.FALLOW: "held, and nothing ran",
     Activity.STUCK: "looks busy and does nothing",

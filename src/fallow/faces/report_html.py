@@ -59,6 +59,7 @@ def _tiles(report: Report, total: Line) -> list[tuple[str, str]]:
         ("GPU hours observed", hours(total.observed_ms)),
         ("busy", _share(total.busy_ms, total.observed_ms)),
         ("free", _share(total.free_ms, total.observed_ms)),
+        ("filled", _share(total.filled_ms, total.observed_ms)),
         (f"fallow or stuck, {hours(wasted_ms)} h", _share(wasted_ms, total.observed_ms)),
     ]
     if report.prices.given:

@@ -18,6 +18,7 @@ from fallow.core.unknown import Unknown
 
 _COLOUR = {
     Activity.FREE: "green",
+    Activity.FILLED: "cyan",
     Activity.BUSY: "blue",
     Activity.FALLOW: "yellow",
     Activity.STUCK: "red",

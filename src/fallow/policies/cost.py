@@ -1,9 +1,10 @@
 """What idle GPUs cost: the hours of each activity, by GPU, user, job or day, and the price of those that did nothing.
 
-    observed = free + busy + fallow + stuck + unknown      of each GPU, to the millisecond
-    cost     = (fallow + stuck) * price of that GPU        the time that somebody held it and nothing was done
+    observed = free + filled + busy + fallow + stuck + unknown      of each GPU, to the millisecond
+    cost     = (fallow + stuck) * price of that GPU                 somebody held it, and nothing was done
 
-Free time costs nobody: nobody kept the others out. Unknown time is never called idle, so it costs nothing either.
+Free time costs nobody: nobody kept the others out. Nor did a filler, which makes way: filled time is nobody's.
+Unknown time is never called idle, so it costs nothing either.
 
 Where several hold one GPU at once, its time is shared out, so that the sums stay what they are: equally among the
 users, and each user's share equally among the jobs of that user. How many processes a job has makes no difference.
@@ -44,6 +45,7 @@ class Line:
     name: tuple[str, ...]
     """The UUID of a GPU; a user; a job and its user; a day as 2026-11-15."""
     free_ms: int
+    filled_ms: int
     busy_ms: int
     fallow_ms: int
     stuck_ms: int
@@ -54,7 +56,7 @@ class Line:
     @property
     def observed_ms(self) -> int:
         """All of it."""
-        return self.free_ms + self.busy_ms + self.fallow_ms + self.stuck_ms + self.unknown_ms
+        return self.free_ms + self.filled_ms + self.busy_ms + self.fallow_ms + self.stuck_ms + self.unknown_ms
 
     def ms(self, activity: Activity) -> int:
         """The time of one activity."""

@@ -15,7 +15,7 @@ from fallow.faces.cli.options import SIMULATE_DEFAULT, Parser, common
 from fallow.faces.voice import Voice
 
 VERBS = {
-    "status": "each GPU: free, busy, fallow, stuck or unknown; for how long; who holds it",
+    "status": "each GPU: free, filled, busy, fallow, stuck or unknown; for how long; who holds it",
     "pick": "idle GPUs, printed for a shell",
     "run": "claim idle GPUs and run a command on them; stop it if it idles or hangs",
     "guard": "wait for work, then for its end, then act: end, signal, command, shutdown, reboot",
@@ -24,7 +24,7 @@ VERBS = {
     "up": "all of it as one daemon, from one config; watches and shows without one",
     "hold": "leave this alone until then",
     "check": "a config, with every mistake in it at once",
-    "report": "the hours that each GPU was free, busy, fallow or stuck, and what the idle ones cost",
+    "report": "the hours that each GPU was free, filled, busy, fallow or stuck, and what the idle ones cost",
     "doctor": "the installation and every right that it needs: ok, lacking or broken",
     "why": "the evidence for the last verdict on a GPU or a process",
     "demo": "the whole story on simulated GPUs, with real processes, in about a minute",
