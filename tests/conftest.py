@@ -20,8 +20,20 @@ LIMIT_S = 60
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
+    _hear_every_signal()
     if item.get_closest_marker("several_users") and os.geteuid() != 0:
         refuse_to_skip("becoming several users needs root")
+
+
+def _hear_every_signal() -> None:
+    """Let what tests start have the usual signals, also if whoever started us ignores some, as nohup and scripts do.
+
+    A program inherits what is ignored, but not what is handled. We ourselves go on as if it was ignored.
+    """
+    pythons_own = {signal.SIGPIPE, signal.SIGXFSZ}
+    for number in signal.valid_signals() - pythons_own:
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, lambda *_: None)
 
 
 def refuse_to_skip(why: str) -> None:
@@ -45,6 +57,10 @@ class Fallow:
             "FALLOW_SOCKET": str(home / "run" / "fallow.sock"),
         }
         self._started: list[subprocess.Popen[str]] = []
+
+    def on(self, gpu: str) -> dict[str, str]:
+        """The environment of somebody on one of the simulated GPUs, who came without fallow."""
+        return {**self.environ, "CUDA_VISIBLE_DEVICES": gpu}
 
     def __call__(self, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
         """Run it to its end."""

@@ -1,7 +1,6 @@
 """The stressor of "GPU Sentinel": the lines of its document, what is behind them, and its loops as fillers."""
 
 import math
-import os
 import pathlib
 import re
 import signal
@@ -58,12 +57,12 @@ def somebody(cards: World) -> Iterator[None]:
 
 
 @pytest.fixture
-def newcomer() -> Iterator[Callable[[str], None]]:
+def newcomer(fallow: Fallow) -> Iterator[Callable[[str], None]]:
     """Somebody who comes to a simulated GPU."""
     came: list[subprocess.Popen[bytes]] = []
 
     def come(gpu: str) -> None:
-        came.append(subprocess.Popen(["sleep", "1000"], env={**os.environ, "CUDA_VISIBLE_DEVICES": gpu}))
+        came.append(subprocess.Popen(["sleep", "1000"], env={**fallow.on(gpu), "FALLOW_SIMULATE": "2xH100"}))
 
     yield come
     for process in came:

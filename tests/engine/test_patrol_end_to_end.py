@@ -30,11 +30,11 @@ Start = Callable[..., "subprocess.Popen[bytes]"]
 
 
 @pytest.fixture
-def start() -> Iterator[Start]:
+def start(simulated: Fallow) -> Iterator[Start]:
     started: list[subprocess.Popen[bytes]] = []
 
     def make(program: str, gpu: int, uid: int = os.geteuid()) -> "subprocess.Popen[bytes]":
-        environ = {"PATH": os.environ["PATH"], "CUDA_VISIBLE_DEVICES": str(gpu)}
+        environ = simulated.on(str(gpu))
         python = "/usr/bin/python3" if uid != os.geteuid() else sys.executable
         started.append(
             subprocess.Popen([python, "-S", "-c", program], env=environ, start_new_session=True, user=uid, cwd="/")

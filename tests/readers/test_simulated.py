@@ -1,8 +1,8 @@
 """Simulated GPUs are held by real processes."""
 
-import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -28,22 +28,22 @@ while True:
 """
 
 
-Start = Callable[[str, str], int]
+Start = Callable[..., int]
 
 
 @pytest.fixture
-def eyes() -> SimulatedEyes:
-    return SimulatedEyes("here", SystemClock(), Proc(), machine("4xH100"))
+def eyes(simulated: Fallow) -> SimulatedEyes:
+    return SimulatedEyes("here", SystemClock(), Proc(), simulated.environ)
 
 
 @pytest.fixture
-def start() -> Iterator[Start]:
+def start(simulated: Fallow) -> Iterator[Start]:
     started: list[subprocess.Popen[str]] = []
 
-    def begin(program: str, devices: str) -> int:
+    def begin(program: str, devices: str, **variables: str) -> int:
         process = subprocess.Popen(
             [sys.executable, "-c", program],
-            env={**os.environ, "CUDA_VISIBLE_DEVICES": devices},
+            env={**simulated.on(devices), **variables},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -116,3 +116,53 @@ def test_whoever_looks_does_not_hold_what_it_looks_at(simulated: Fallow) -> None
         check=False,
     )
     assert mine.stdout == "0\n", mine.stderr
+
+
+@pytest.mark.parametrize(
+    "elsewhere",
+    [{"FALLOW_SIMULATE": ""}, {"FALLOW_SIMULATE": "2xT4"}, {"FALLOW_SIMULATE": "?"}, {"FALLOW_CLAIM_DIR": "/other"}],
+    ids=["on real GPUs", "on another machine", "on no machine", "with other claims"],
+)
+def test_a_process_that_is_not_on_this_simulated_machine_holds_nothing_of_it(
+    eyes: SimulatedEyes, start: Start, elsewhere: dict[str, str]
+) -> None:
+    """F17"""
+    start(SLEEPS, "0", **elsewhere)
+    here = start(SLEEPS, "1", FALLOW_SIMULATE="4")  # the same cards in other words
+    holders = [gpu.holders for gpu in eyes.look(Depth.GLANCE).gpus]
+    assert [[holder.pid for holder in seen] for seen in holders if not isinstance(seen, Unknown)] == [
+        [],
+        [here],
+        [],
+        [],
+    ]
+
+
+def test_a_launch_on_another_simulated_machine_is_no_earlier_launch_on_this_one(
+    simulated: Fallow, start: Start
+) -> None:
+    """F17"""
+    cards = ",".join(f"GPU-fa110000-0000-4000-8000-{index:012x}" for index in range(4))
+    start(SLEEPS, "", FALLOW_CLAIM=cards, FALLOW_CLAIM_DIR="/other")
+    assert simulated("run", "-n", "4", "--", "true").returncode == 0
+    pid = start(SLEEPS, "", FALLOW_CLAIM=cards)
+    refused = simulated("run", "-n", "4", "--", "true")
+    assert refused.returncode == 75
+    assert f"GPU 0: pid {pid} of an earlier launch still runs" in refused.stderr
+
+
+@pytest.mark.parametrize("simulate", ["environment", "option"])
+def test_what_fallow_starts_on_a_simulated_machine_is_on_it(fallow: Fallow, simulate: str) -> None:
+    """F17"""
+    words = ["--simulate=2xT4"] if simulate == "option" else []
+    if not words:
+        fallow.environ["FALLOW_SIMULATE"] = "2xT4"
+    for verb, there in (
+        ("run", ["run", *words, "--gpus", "0", "--", "sh", "-c", "echo up; read x"]),
+        ("burn", ["burn", *words, "--gpus", "1"]),
+    ):
+        fallow.start(*there)
+        gpu = "0" if verb == "run" else "1"
+        until_s = time.monotonic() + 30
+        while "free" in fallow("status", *words, gpu).stdout:
+            assert time.monotonic() < until_s, f"{verb} is not seen on its card"

@@ -358,7 +358,7 @@ class Card:
         gi = slot + 1 if given.gpu_instance is None else given.gpu_instance
         profile = f"{given.gpu_slices}g.{round(given.memory_total / 2**30)}gb"
         name = given.name or f"{self.name} MIG {profile}"
-        uuid = given.uuid or f"MIG-{self.uuid[4:12]}-{slot:04x}-4000-9000-{gi:012x}"
+        uuid = given.uuid or f"MIG-{self.uuid[4:12]}-{slot:04x}-4000-9000-{self.uuid[-12:-4]}{gi:04x}"
         return layout.InstanceEntry(
             present=True,
             gpu_instance=_within(gi, 32),

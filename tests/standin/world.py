@@ -102,8 +102,9 @@ class World:
             for i in range(layout.MAX_CARDS):
                 row_level[i] = TOPOLOGY_SYSTEM
                 row_status[i] = P2P_NOT_SUPPORTED
+        machine = os.urandom(4).hex()  # no two worlds have a card in common, or one test would find another's jobs
         for card in self:
-            _make_idle(card, name, memory_total)
+            _make_idle(card, name, memory_total, machine)
             card.numa_node = 0 if card.index < (cards + 1) // 2 else 1
         raw.magic = layout.MAGIC
 
@@ -301,9 +302,9 @@ def _is_alive(pid: int, thread: int) -> bool:
     return state not in ([b"Z"], [b"X"])
 
 
-def _make_idle(card: Card, name: str, memory_total: int) -> None:
+def _make_idle(card: Card, name: str, memory_total: int, machine: str) -> None:
     number = card.index
-    card.uuid = f"GPU-{0xFA110000 + number:08x}-0000-4000-8000-{number:012x}"
+    card.uuid = f"GPU-{0xFA110000 + number:08x}-0000-4000-8000-{machine}{number:04x}"
     card.name = name
     card.serial = f"{1650000000000 + number}"
     card.pci_bus_id = f"00000000:{4 + 2 * number:02X}:00.0"

@@ -24,13 +24,12 @@ def fill(simulated: Fallow) -> StartFill:
 
 
 @pytest.fixture
-def newcomer() -> Iterator[Callable[[str], subprocess.Popen[bytes]]]:
+def newcomer(simulated: Fallow) -> Iterator[Callable[[str], subprocess.Popen[bytes]]]:
     """Somebody who comes to a simulated GPU."""
     came: list[subprocess.Popen[bytes]] = []
 
     def come(gpu: str) -> subprocess.Popen[bytes]:
-        environ = {**os.environ, "CUDA_VISIBLE_DEVICES": gpu}
-        came.append(subprocess.Popen(["sleep", "1000"], env=environ))
+        came.append(subprocess.Popen(["sleep", "1000"], env=simulated.on(gpu)))
         return came[-1]
 
     yield come

@@ -182,7 +182,7 @@ def test_odd_digits_and_endless_ranges_are_no_gpus(simulated: Fallow, value: str
     assert simulated("status", value).returncode == 2
     assert simulated("pick", "--gpus", value).returncode == 2
     assert simulated("pick", CUDA_VISIBLE_DEVICES=value).returncode == 75
-    with subprocess.Popen(["sleep", "600"], env={**os.environ, "CUDA_VISIBLE_DEVICES": value}) as other:
+    with subprocess.Popen(["sleep", "600"], env=simulated.on(value)) as other:
         assert simulated("status").returncode == 0
         other.kill()
 

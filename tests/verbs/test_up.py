@@ -124,7 +124,7 @@ def test_a_rehearsal_does_nothing_and_says_what_it_would(
 
 
 def test_a_guard_of_the_config_acts_while_fillers_go_on(
-    up: StartUp, config: Callable[[str], str], tmp_path: pathlib.Path
+    up: StartUp, simulated: Fallow, config: Callable[[str], str], tmp_path: pathlib.Path
 ) -> None:
     """Its deed takes for ever; nobody waits for it."""
     facts = tmp_path / "facts"
@@ -133,12 +133,11 @@ def test_a_guard_of_the_config_acts_while_fillers_go_on(
         f"action = '''run:echo $FALLOW_BECAUSE >> {facts}; exec sleep 1000'''\n[machine]\nevery = '0.5s'\n"
     )
     running = up("--config", config(guard + filler("work", "exec sleep 1000")))
-    environ = {**os.environ, "CUDA_VISIBLE_DEVICES": "1"}
-    with subprocess.Popen(["sh", "-c", "while :; do :; done"], env=environ) as work:
+    with subprocess.Popen(["sh", "-c", "while :; do :; done"], env=simulated.on("1")) as work:
         running.until("evening: armed")
         work.kill()
     assert "quiet for" in wait_for_lines(facts, 1)[0]
-    with subprocess.Popen(["sleep", "1000"], env={**environ, "CUDA_VISIBLE_DEVICES": "0"}) as newcomer:
+    with subprocess.Popen(["sleep", "1000"], env=simulated.on("0")) as newcomer:
         running.until("work: GPU 0: given back after")
         newcomer.kill()
 

@@ -113,7 +113,7 @@ class _Launch:
 
 def _left_over(world: World, gpus: Sequence[Gpu]) -> dict[str, str]:
     """Processes of an earlier launch that closed its claim and lives on: they still have the card, by label."""
-    found = world.proc.launched_on(tuple(str(gpu.uuid) for gpu in gpus))
+    found = world.proc.launched_on(tuple(str(gpu.uuid) for gpu in gpus), world.has_the_same_gpus)
     return {
         gpu.label: f"pid {found[str(gpu.uuid)]} of an earlier launch still runs"
         for gpu in gpus

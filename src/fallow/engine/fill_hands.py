@@ -189,7 +189,10 @@ def given(world: World, gpus: tuple[Gpu, ...]) -> dict[str, str]:
         "CUDA_VISIBLE_DEVICES": ",".join(str(gpu.uuid) for gpu in gpus),
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
     }
-    return own if world.simulated is None else {**own, "FALLOW_SIMULATE": world.simulated}
+    if world.simulated is None:
+        return own
+    of_the_machine = ("FALLOW_SIMULATE", "FALLOW_CLAIM_DIR")
+    return own | {name: world.environ[name] for name in of_the_machine if name in world.environ}
 
 
 def in_place(word: str, gpus: tuple[Gpu, ...]) -> str:

@@ -29,20 +29,20 @@ class World:
         self, environ: Mapping[str, str], *, simulate: str | None = None, clock: Clock | None = None
     ) -> None:
         """`simulate` names a machine such as `8xH100`; None leaves it to FALLOW_SIMULATE."""
-        self.environ = environ
+        # What is started from here must be on the same machine, so the choice is in its environment too.
+        self.environ = environ if simulate is None else {**environ, "FALLOW_SIMULATE": simulate}
         self.proc = Proc()
         self.clock: Clock = clock if clock is not None else SystemClock()
-        self._simulate = simulate if simulate is not None else environ.get("FALLOW_SIMULATE")
+        self._simulate = self.environ.get("FALLOW_SIMULATE")
 
     @cached_property
     def eyes(self) -> Eyes:
         """The driver's, or simulated ones where somebody asked for them."""
         proc, host = self.proc, os.uname().nodename
         if self._simulate:
-            from fallow.readers.simulated import SimulatedEyes, machine
+            from fallow.readers.simulated import SimulatedEyes
 
-            scope = self.environ.get("FALLOW_SIMULATE_SCOPE") or None
-            return SimulatedEyes(host, self.clock, proc, machine(self._simulate), scope)
+            return SimulatedEyes(host, self.clock, proc, self.environ)
         from fallow.readers.nvml_eyes import NvmlEyes
 
         try:
@@ -107,6 +107,14 @@ class World:
     def simulated(self) -> str | None:
         """The simulated machine that somebody asked for, as they wrote it."""
         return self._simulate or None
+
+    def has_the_same_gpus(self, environ: Mapping[str, str]) -> bool:
+        """Whether a process with this environment is on our GPUs: anybody is on real ones, only some on simulated."""
+        if not self._simulate:
+            return True
+        from fallow.readers.simulated import same_machine
+
+        return same_machine(self.environ, environ)
 
     @property
     def device_folder(self) -> str:

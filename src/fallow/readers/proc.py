@@ -5,7 +5,7 @@ A process is its pid and its birth, in clock ticks since boot: a pid alone may b
 
 import os
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pwd import getpwuid
 
 from fallow.core.gpu import Holder
@@ -84,8 +84,11 @@ class Proc:
         pairs = (entry.partition(b"=") for entry in raw.split(b"\0") if entry)
         return {os.fsdecode(name): os.fsdecode(value) for name, _, value in pairs}
 
-    def launched_on(self, uuids: tuple[str, ...]) -> dict[str, int]:
-        """Processes that `fallow run` started on these GPUs, by UUID, as far as their environment is ours to read."""
+    def launched_on(self, uuids: tuple[str, ...], counts: Callable[[Mapping[str, str]], bool]) -> dict[str, int]:
+        """Processes that `fallow run` started on these GPUs, by UUID, as far as their environment is ours to read.
+
+        `counts` says by the environment of one whether its GPUs are these, and not some of the same name.
+        """
         me = os.getpid()
         skipped = {me, *self.ancestors(me)}
         found: dict[str, int] = {}
@@ -93,8 +96,9 @@ class Proc:
             raw = self._read(pid, "environ")
             if raw is None or b"FALLOW_CLAIM=" not in raw or pid in skipped:
                 continue
-            claimed = (self.environ(pid) or {}).get("FALLOW_CLAIM", "").split(",")
-            found.update((uuid, pid) for uuid in uuids if uuid in claimed)
+            environ = self.environ(pid) or {}
+            claimed = environ.get("FALLOW_CLAIM", "").split(",")
+            found.update((uuid, pid) for uuid in uuids if uuid in claimed and counts(environ))
         return found
 
     def ancestors(self, pid: int) -> Iterator[int]:

@@ -3,6 +3,10 @@
 The holders of a simulated GPU are the real processes that were given it in CUDA_VISIBLE_DEVICES; its
 utilization is their CPU use, its memory their resident memory. So everything works end to end anywhere, on
 real processes and real signals. Whoever looks, and the shells above it, do not hold what they look at.
+
+Which simulated machine a process is on, its environment says: FALLOW_SIMULATE names the cards, FALLOW_CLAIM_DIR
+the folder where they are claimed. A process that names others, or none, such as a training on the real GPUs or
+the tests of another checkout, is on another machine and holds nothing here.
 """
 
 import os
@@ -54,21 +58,34 @@ def machine(spec: str) -> list[Model]:
             raise WrongUsage(f"{spec!r} is no simulated machine; write 8xH100, with one of {', '.join(_MODELS)}")
         name, gib = _MODELS[kind]
         cards.extend([Model(name, gib * _GIB)] * int(match[1] or 1))
-    if len(cards) > _MOST_CARDS:
-        raise WrongUsage(f"{spec!r} has {len(cards)} cards; at most {_MOST_CARDS} are simulated")
+        if len(cards) > _MOST_CARDS:
+            raise WrongUsage(f"{spec!r} has too many cards; at most {_MOST_CARDS} are simulated")
     return cards
+
+
+def same_machine(ours: Mapping[str, str], theirs: Mapping[str, str]) -> bool:
+    """Whether a process with their environment is on the simulated machine of ours: same cards, same claims."""
+    if (ours.get("FALLOW_CLAIM_DIR") or "") != (theirs.get("FALLOW_CLAIM_DIR") or ""):
+        return False
+    spec, other = ours.get("FALLOW_SIMULATE"), theirs.get("FALLOW_SIMULATE")
+    if not spec or not other:
+        return False
+    try:
+        return spec == other or machine(spec) == machine(other)
+    except WrongUsage:
+        return False
 
 
 class SimulatedEyes:
     """A machine of simulated GPUs."""
 
-    def __init__(self, host: str, clock: Clock, proc: Proc, cards: Sequence[Model], scope: str | None = None) -> None:
-        """`scope`: only processes with this word in FALLOW_SIMULATE_SCOPE can hold the cards."""
+    def __init__(self, host: str, clock: Clock, proc: Proc, environ: Mapping[str, str]) -> None:
+        """The machine that `environ` names in FALLOW_SIMULATE; WrongUsage if there can be no such one."""
         self._host = host
         self._clock = clock
         self._proc = proc
-        self._scope = scope
-        self._blank = tuple(_blank(index, model) for index, model in enumerate(cards))
+        self._environ = environ
+        self._blank = tuple(_blank(index, model) for index, model in enumerate(machine(environ["FALLOW_SIMULATE"])))
         self._before: dict[tuple[int, int], int] = {}
         self._before_s: float | None = None
 
@@ -117,9 +134,8 @@ class SimulatedEyes:
             if pid in lookers:
                 continue
             environ = self._proc.environ(pid) or {}
-            elsewhere = self._scope is not None and environ.get("FALLOW_SIMULATE_SCOPE") != self._scope
-            given = None if elsewhere else environ.get("CUDA_VISIBLE_DEVICES")
-            stat = self._proc.stat(pid) if given else None
+            given = environ.get("CUDA_VISIBLE_DEVICES")
+            stat = self._proc.stat(pid) if given and same_machine(self._environ, environ) else None
             if stat is None or given is None or stat.state in "ZX":
                 continue
             for gpu in visible(given, self._blank):

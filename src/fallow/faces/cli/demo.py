@@ -102,7 +102,6 @@ class _Stage:
         here = os.path.dirname(os.path.realpath(sys.argv[0]))
         own = {
             "FALLOW_SIMULATE": _MACHINE,
-            "FALLOW_SIMULATE_SCOPE": folder,
             "FALLOW_CLAIM_DIR": f"{folder}/claims",
             "FALLOW_STATE_DIR": f"{folder}/state",
             "FALLOW_SOCKET": f"{folder}/fallow.sock",

@@ -112,8 +112,6 @@ def run(args: argparse.Namespace, world: World, voice: Voice) -> int:  # noqa: R
     voice.detail(f"running {where}: {line}")
     _hand_over(claimed)
     environ = {**world.environ, **variables, "FALLOW_CLAIM": naming.by_uuid(claimed.gpus)}
-    if world.simulated is not None:
-        environ["FALLOW_SIMULATE"] = world.simulated
     if watched:
         return supervised.run(path, command, environ, claimed.gpus)
     launcher.become(path, command, environ)
