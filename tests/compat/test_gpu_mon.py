@@ -28,7 +28,7 @@ CUDA_OPENS, MONITORS_OPEN = "15", "3"
 
 
 class Machine:
-    """Some cards, a `miner-run` on the PATH, and gpu_mon's file where it is looked for."""
+    """Some cards, a `miner-run` on the PATH, and a file for gpu_mon."""
 
     def __init__(self, fallow: Fallow, world: World) -> None:
         self.fallow = fallow
@@ -41,12 +41,13 @@ class Machine:
         (programs / "miner-run").write_text(MINER)
         (programs / "miner-run").chmod(0o755)
         fallow.environ["PATH"] = f"{programs}:{fallow.environ['PATH']}"
+        self.words = (*COMMAND.split()[1:], "-c", str(self.file))
         self._came: list[subprocess.Popen[str]] = []
 
     def mon(self, text: str, *words: str) -> Fill:
         """Run it, at ten times the document's pace."""
         self.file.write_text(text.replace("interval_seconds=10", "interval_seconds=1"))
-        return Fill(self.fallow.start(*COMMAND.split()[1:], *words))
+        return Fill(self.fallow.start(*self.words, *words))
 
     def opens(self, card: int, times: str = CUDA_OPENS, name: str = sys.executable) -> subprocess.Popen[str]:
         """A program that has the device file of a card open."""
@@ -162,7 +163,7 @@ def test_on_a_machine_with_fewer_cards_the_second_example_has_those_that_are_the
     running.until("[process-1] is left out without GPU 1, which is not shown here")
     assert [cards for _, cards in box.miners(1)] == [box.uuids(0)]
     box.file.write_text("[process-x]\ncmd=miner-run\ngpus=7\n")
-    done = box.fallow(*COMMAND.split()[1:])
+    done = box.fallow(*box.words)
     assert (done.returncode, "none of the GPUs that the file names" in done.stderr) == (2, True)
 
 
@@ -221,7 +222,7 @@ def test_the_printed_config_has_no_mistake(
     box = machine(1)
     box.file.write_text(text)
     printed = tmp_path / "fallow.toml"
-    printed.write_text(box.fallow(*COMMAND.split()[1:], "--print-config").stdout)
+    printed.write_text(box.fallow(*box.words, "--print-config").stdout)
     done = box.fallow("check", str(printed))
     assert done.returncode == 0, done.stdout
     assert f"{text.count('[process-')} filler" in done.stdout
@@ -230,11 +231,11 @@ def test_the_printed_config_has_no_mistake(
 def test_mistakes_in_the_file_are_told_with_exit_code_78(machine: Callable[[int], Machine]) -> None:
     box = machine(1)
     box.file.write_text(ALL_TOGETHER.replace("interval_seconds=10", "interval_seconds=often"))
-    done = box.fallow(*COMMAND.split()[1:])
+    done = box.fallow(*box.words)
     assert done.returncode == 78
     assert f"{box.file}:3: [defaults] interval_seconds: 'often': write whole seconds" in done.stderr
     box.file.unlink()
-    assert box.fallow(*COMMAND.split()[1:]).returncode == 78
+    assert box.fallow(*box.words).returncode == 78
 
 
 @pytest.mark.several_users
@@ -242,7 +243,7 @@ def test_root_runs_no_program_from_a_file_that_others_could_have_written(machine
     box = machine(1)
     box.file.write_text(ALL_TOGETHER)
     box.file.chmod(0o666)
-    done = box.fallow(*COMMAND.split()[1:])
+    done = box.fallow(*box.words)
     assert (done.returncode, f"others may write to {box.file}" in done.stderr) == (78, True)
 
 
@@ -266,7 +267,7 @@ class Person:
     def mon(self, text: str) -> Fill:
         self.box.file.write_text(text.replace("interval_seconds=10", "interval_seconds=1"))
         utmp = shlex.quote(str(self.box.fallow.home / "utmp"))
-        script = f"mount -t tmpfs none /run && cp {utmp} /run/utmp && exec {COMMAND}"
+        script = f"mount -t tmpfs none /run && cp {utmp} /run/utmp && exec {COMMAND} -c {self.box.file}"
         return Fill(self.box.fallow.start_other("unshare", "--mount", "sh", "-c", script))
 
     def close(self) -> None:

@@ -12,6 +12,7 @@ from fallow.core.mistake import Mistake
 from fallow.core.units import is_number, printable
 from fallow.core.value import value
 from fallow.engine.config import places
+from fallow.readers.accounts import from_home
 
 PLACE = "~/.config/gpu_mon.conf"
 _KEYS = {
@@ -78,7 +79,7 @@ class GpuMonFile:
 
 def read(path: str) -> GpuMonFile:
     """The file; ConfigWrong with every mistake in it. Root reads none that others could have written."""
-    path = os.path.expanduser(path)
+    path = from_home(path)
     text = places.read(path)
     parser = configparser.ConfigParser(interpolation=None)
     try:
@@ -191,7 +192,7 @@ def _words(text: str) -> tuple[str, ...]:
 
 
 def _place(text: str) -> str:
-    return os.path.abspath(os.path.expanduser(text))
+    return os.path.abspath(from_home(text))
 
 
 def _seconds(text: str) -> int:

@@ -4,7 +4,6 @@ Each function reads what TOML gave, and says what is wrong with it by a ValueErr
 follows its first semicolon is the suggestion.
 """
 
-import os
 import re
 import shlex
 from collections.abc import Callable
@@ -16,6 +15,7 @@ from fallow.core.address import Address, address
 from fallow.core.errors import WrongUsage
 from fallow.engine.unless import parse_unless
 from fallow.engine.world import World
+from fallow.readers.accounts import from_home
 
 T = TypeVar("T")
 _LONGEST_DURATION_S = 10 * 366 * 86400.0
@@ -160,7 +160,7 @@ def command(value: object) -> tuple[str, ...]:
 
 def place(value: object) -> str:
     """An absolute path; `~` is the home of whoever runs fallow."""
-    path = os.path.expanduser(text(value))
+    path = from_home(text(value))
     if not path.startswith("/"):
         raise ValueError(f"{shown(value)} does not say from where; begin it with / or ~/")
     return path

@@ -52,8 +52,11 @@ def run(args: argparse.Namespace, world: World, voice: Voice) -> int:
         return _print_schema()
     file = config.find(world.environ, args.file)
     if file is None:
-        places = " nor ".join(config.searched(world.environ))
-        raise WrongUsage(f"there is no config to check, neither {places}; to begin one: fallow check --example")
+        places = " nor ".join(config.searched(world.environ)) or "at home"
+        machine = f"; the machine's is root's: fallow check {config.MACHINE}" * config.may_be_there(config.MACHINE)
+        raise WrongUsage(
+            f"there is no config to check, neither {places}{machine}; to begin one: fallow check --example"
+        )
     voice.detail(f"checking {printable(file)}")
     try:
         found = config.load(file)

@@ -92,7 +92,7 @@ def _prices_of_config(world: World, voice: Voice) -> Prices:
     try:
         from fallow.engine import config
 
-        file = config.find(world.environ, None)
+        file = config.find(world.environ, others=True)
         return Prices() if file is None else config.load(file).machine.all_prices
     except (ModuleNotFoundError, FallowError) as error:
         voice.detail(f"without the prices of a config: {error}")

@@ -61,8 +61,13 @@ def run(args: argparse.Namespace, world: World, voice: Voice) -> int:
     except ModuleNotFoundError as error:
         raise FallowError(f"fallow up needs {error.name}; try: pip install 'fallow[up]'") from None
     file = config.find(world.environ, args.config)
-    load = _loader(None if file is None else os.path.abspath(file), args.listen)
+    load = _loader(None if file is None else _from_the_top(file), args.listen)
     load()  # a mistake is told before anything is opened
+    if file is None and config.may_be_there(config.MACHINE):
+        voice.note(
+            f"{config.MACHINE} is for the daemon of root, and is not used; to use a config of your own:"
+            " fallow up --config FILE"
+        )
     me = Running(os.getpid(), world.user, world.clock.wall_s(), file)
     socket = own_socket(world.environ)
     folder = world.state_folder if socket is None else os.path.dirname(os.path.abspath(socket))
@@ -150,6 +155,14 @@ def _loader(file: str | None, listen: str | None) -> "Callable[[], Config]":
         return found.model_copy(update={"page": page})
 
     return load
+
+
+def _from_the_top(file: str) -> str:
+    """The file, wherever we go later. Where the working folder is gone, whoever reads it says so."""
+    try:
+        return os.path.abspath(file)
+    except FileNotFoundError:
+        return file
 
 
 def _simulated(world: World) -> str:

@@ -1,0 +1,47 @@
+"""Who the users of this machine are, as the password database has it; the environment is anybody's to write."""
+
+import os
+import pwd
+from contextlib import suppress
+
+from fallow.core.value import value
+
+
+@value
+class Account:
+    """A user whom processes can belong to."""
+
+    name: str
+    uid: int
+    gid: int
+    home: str
+    shell: str
+
+
+def account(name: str) -> Account | None:
+    """The user of this name, or of this number; None if there is none."""
+    with suppress(KeyError, ValueError, OverflowError):
+        entry = pwd.getpwuid(int(name)) if name.isascii() and name.isdigit() else pwd.getpwnam(name)
+        return Account(entry.pw_name, entry.pw_uid, entry.pw_gid, entry.pw_dir, entry.pw_shell)
+    return None
+
+
+def home(environ_home: str | None) -> str | None:
+    """Our home. HOME says it, but not to root: sudo may have kept the HOME of whoever called it."""
+    if environ_home and os.geteuid() != 0:
+        return environ_home
+    me = account(str(os.geteuid()))
+    return me.home if me is not None and me.home.startswith("/") else None
+
+
+def from_home(path: str) -> str:
+    """The path, with `~` for our home and `~NAME` for that of another user; as it is if there is no such home."""
+    user, slash, rest = path.partition("/")
+    if not user.startswith("~"):
+        return path
+    if user == "~":
+        found = home(os.environ.get("HOME"))
+    else:
+        other = account(user[1:])
+        found = None if other is None else other.home
+    return path if found is None else f"{found.rstrip('/')}{slash}{rest}"
