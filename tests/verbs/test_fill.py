@@ -66,6 +66,19 @@ def test_a_filler_started_through_a_shell_is_known_as_its_own_and_goes_whole(
     assert len(running.told("giving it back")) == 1
 
 
+def test_a_sweep_of_short_trials_keeps_its_card(fill: StartFill, tmp_path: pathlib.Path) -> None:
+    """F24: a child that has ended since the look is nobody, and one whose parent has just ended is still the filler's."""
+    done = tmp_path / "done"
+    trials = "i=0; while [ $i -lt 150 ]; do sh -c 'sleep 0.01 & sleep 0.02'; i=$((i+1)); done"
+    script = f"for worker in 1 2 3; do ({trials}) & done; wait; echo done > {done}; exec sleep 1000"
+    running = fill("--gpus", "0", "--idle-for", "0", "--", "sh", "-c", script)
+    running.until("filling it")
+    wait_for_lines(done, 1)
+    running.process.terminate()
+    _, rest = running.process.communicate()
+    assert "giving it back" not in "\n".join([*running.said, rest])
+
+
 def test_whoever_does_not_listen_is_killed_after_the_grace(
     fill: StartFill, newcomer: Callable, tmp_path: pathlib.Path
 ) -> None:

@@ -63,7 +63,7 @@ class Filling:
         self._restless_until_s = 0.0
         self._next_glance_s = 0.0
         self._decided_s = 0.0
-        self._known_pids: dict[int, int | None] = {}
+        self._lines: dict[int, tuple[int, ...]] = {}
         self._told: set[str] = set()
         self.change(fields)
 
@@ -149,7 +149,7 @@ class Filling:
 
     def _hear(self, now_s: float) -> bool:
         """Take in what files and keepers tell; whether that is a reason to look at once."""
-        self._known_pids.clear()
+        self._lines.clear()
         occupied = self._occupied()
         heard = self._hearing.hear(now_s, occupied)
         if heard.came & occupied:
@@ -289,6 +289,8 @@ class Filling:
     def _is_nobody(self, field: Field, pid: int, *, ours: bool) -> bool:
         if self._own_pids and ours and self._world.proc.stat(pid) is None:
             return True  # a number of another namespace: it cannot be told from the filler's own
+        if not self._own_pids and not self._line_of(pid):
+            return True  # it has ended since the look, as the children of a sweep do all the time
         ignored = field.spec.ignore
         return self._is_ours(pid) or (bool(ignored) and not self._world.proc.called(pid).isdisjoint(ignored))
 
@@ -297,11 +299,14 @@ class Filling:
 
     def _keeper_of(self, pid: int) -> int | None:
         """Which of our keepers keeps a process, if one does."""
-        if pid not in self._known_pids:  # in one turn one process is asked about for many places
-            keepers = {field.filler.keeper for field in self._everybody() if field.filler is not None}
-            line = (pid, *self._world.proc.ancestors(pid)) if keepers else ()
-            self._known_pids[pid] = next((each for each in line if each in keepers), None)
-        return self._known_pids[pid]
+        keepers = {field.filler.keeper for field in self._everybody() if field.filler is not None}
+        return next((each for each in self._line_of(pid) if each in keepers), None) if keepers else None
+
+    def _line_of(self, pid: int) -> tuple[int, ...]:
+        """The process and all above it; in one turn one process is asked about for many places."""
+        if pid not in self._lines:
+            self._lines[pid] = self._world.proc.lineage(pid)
+        return self._lines[pid]
 
     def _tell_once(self) -> None:
         courtesies = self._courtesies.values()

@@ -22,6 +22,7 @@ _ELSEWHERE = Unknown("not in this machine's /proc: another pid namespace, or it 
 
 _ASK_ANEW_AFTER = 5  # looks
 _MOST_DESCRIBED = 1000
+_WALKS = 8
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
@@ -109,6 +110,21 @@ class Proc:
             seen.add(stat.parent)
             yield stat.parent
             stat = self.stat(stat.parent)
+
+    def lineage(self, pid: int) -> tuple[int, ...]:
+        """The process and all above it; nothing if there is no such process any more.
+
+        Whoever ends while we walk up breaks the chain, and its children get another parent: so we walk again.
+        """
+        line = [pid]
+        for _ in range(_WALKS):
+            line = [pid, *self.ancestors(pid)]
+            last = self.stat(line[-1])
+            if last is not None and (last.parent == 0 or last.parent in line):
+                break
+        if len(line) == 1 and self.stat(pid) is None and not _exists(pid):
+            return ()
+        return tuple(line)
 
     def descendants(self, pid: int) -> list[Stat]:
         """All processes below this one, parents before their children."""
@@ -277,6 +293,17 @@ def user_name(uid: int) -> str:
         return getpwuid(uid).pw_name
     except KeyError:
         return str(uid)
+
+
+def _exists(pid: int) -> bool:
+    """Whether there is such a process, also where /proc hides it from us (hidepid)."""
+    try:
+        os.close(os.pidfd_open(pid))
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True  # not to be told, so it may be there
+    return True
 
 
 def _first(pattern: str, cgroup: bytes | None) -> str | Unknown | None:
