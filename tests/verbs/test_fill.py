@@ -67,7 +67,7 @@ def test_a_filler_started_through_a_shell_is_known_as_its_own_and_goes_whole(
 
 
 def test_a_sweep_of_short_trials_keeps_its_card(fill: StartFill, tmp_path: pathlib.Path) -> None:
-    """F24: a child that has ended since the look is nobody, and one whose parent has just ended is still the filler's."""
+    """F24: a child that has ended since the look is nobody; one whose parent has just ended is the filler's."""
     done = tmp_path / "done"
     trials = "i=0; while [ $i -lt 150 ]; do sh -c 'sleep 0.01 & sleep 0.02'; i=$((i+1)); done"
     script = f"for worker in 1 2 3; do ({trials}) & done; wait; echo done > {done}; exec sleep 1000"

@@ -43,6 +43,8 @@ class Filler:
         self.ended: str | None = None
         """How it ended, in words."""
         self.notes: list[str] = []
+        self.freed_s: float | None = None
+        """When it said that all its memory was given back, if it did."""
         self._line, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
             self.keeper = launcher.start_keeper(keeper[0], [*keeper, *command], environ, outputs, its.fileno())
@@ -65,9 +67,9 @@ class Filler:
         """Becomes readable when there is something to hear."""
         return self._line.fileno()
 
-    def ask(self) -> None:
-        """Ask all its processes to leave."""
-        self._order(do="ask")
+    def ask(self, stay_s: float = 0.0) -> None:
+        """Ask all its processes to leave; one that frees its memory first may stay so long without it."""
+        self._order(do="ask", stay_s=stay_s)
 
     def insist(self) -> None:
         """Kill all its processes."""
@@ -115,6 +117,8 @@ class Filler:
             case "running":
                 self.presence = Presence.RUNNING
                 self.pid = int(report["pid"])
+            case "freed":
+                self.freed_s = self._now()
             case "suspended":
                 self.presence = Presence.SUSPENDED
             case "ended":

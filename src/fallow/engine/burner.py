@@ -23,15 +23,21 @@ from fallow.engine.clock import SystemClock
 from fallow.workloads.work import Ask, LetGo, Load, Tally, Work
 
 LINE = 3
+SEND_AWAY = b"!"  # on the line; any other byte asks it to leave
 _TELL_EVERY_S = 0.5
+_PAUSE_S = 0.001  # between two chunks that are freed: in it the driver serves whoever is just coming to the card
+_PAUSES_FOR_S = 0.1  # the first allocation of a newcomer comes 130 ms after its first open, and must not fail
+_STAYS_AT_MOST_S = 12.0  # without its memory, until it is sent away
 _LAST_STEP_S = 5.0  # nothing that is sent to a card takes so long, unless the card has failed
 
 
 class Burner:
     """One load, from its beginning until it is asked to leave, has done its time, or fails."""
 
-    def __init__(self, work: Work, for_s: float | None, clock: Clock) -> None:
+    def __init__(self, work: Work, for_s: float | None, clock: Clock, *, stays: bool) -> None:
+        """`stays`: without its memory, until whoever started it sends it away."""
         self._work = work
+        self._stays = stays
         self._for_s = for_s
         self._clock = clock
         self._ended, self._end = os.pipe()
@@ -60,6 +66,8 @@ class Burner:
         failure = self._failure
         told = {"freed_in_s": freed_in_s, "failed": None if failure is None else str(failure)}
         self._tell(**told, code=0 if failure is None else failure.exit_code)
+        if self._stays:
+            self._wait_to_be_sent_away()
         if failure is not None:
             return failure.exit_code
         return CardFailed.exit_code if self._tally.wrong_words else 0
@@ -96,11 +104,26 @@ class Burner:
 
     def _let_go(self) -> float:
         before_s = self._clock.monotonic_s()
+
+        def pause() -> None:
+            if self._clock.monotonic_s() - before_s < _PAUSES_FOR_S:
+                self._clock.sleep(_PAUSE_S)
+
         try:
-            self._work.let_go()
+            self._work.let_go(pause)
         except FallowError as error:  # a card that has failed takes nothing back either
             self._failure = self._failure or error
         return self._clock.monotonic_s() - before_s
+
+    def _wait_to_be_sent_away(self) -> None:
+        """A context that is torn down now would keep the newcomer waiting."""
+        poll = select.poll()
+        poll.register(LINE, select.POLLIN)
+        until_s = self._clock.monotonic_s() + _STAYS_AT_MOST_S
+        while poll.poll(max(0.0, until_s - self._clock.monotonic_s()) * 1000):
+            said = os.read(LINE, 64)
+            if not said or SEND_AWAY in said:
+                return
 
     def _last_tally(self, *, alive: bool) -> None:
         """What was counted in the end; what the card held, it holds no more."""
@@ -139,7 +162,7 @@ def main() -> int:
         from fallow.workloads.loads import CudaWork
 
         work = CudaWork(ask)
-    return Burner(work, plan["for_s"], SystemClock()).run()
+    return Burner(work, plan["for_s"], SystemClock(), stays=plan["stays"]).run()
 
 
 if __name__ == "__main__":

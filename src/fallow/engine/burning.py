@@ -10,10 +10,12 @@ import select
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from fallow.actuators import launcher
 from fallow.actuators.processes import Handle
+from fallow.actuators.yield_line import YieldLine
 from fallow.core.errors import CardFailed
 from fallow.core.gpu import Gpu
 from fallow.core.ports import Depth
@@ -22,6 +24,7 @@ from fallow.core.unknown import Unknown
 from fallow.core.value import replace, value
 from fallow.engine.asked import LEAVING, Asked
 from fallow.engine.burn_choice import chosen
+from fallow.engine.burner import SEND_AWAY
 from fallow.engine.world import World
 from fallow.workloads.work import Ask, Tally
 
@@ -125,8 +128,10 @@ class _Watched:
 class _Burner:
     """The process on one card, seen from here."""
 
-    def __init__(self, world: World, gpu: Gpu, request: BurnRequest, *, simulated: bool) -> None:
+    def __init__(self, world: World, gpu: Gpu, request: BurnRequest, *, simulated: bool, stays: bool) -> None:
+        """`stays`: once it has freed its memory, until we send it away."""
         self.gpu = gpu
+        self._stays_until_s = _NEVER_S
         self.watched = _Watched()
         self._table = world.proc
         self._clock = world.clock
@@ -139,7 +144,7 @@ class _Burner:
         self.burned = Burned(gpu, Tally(), 0.0, self.watched.seen())
         self.output, its_output = os.pipe()
         its_line, self._line = os.pipe()
-        command = [sys.executable, "-P", "-m", "fallow.engine.burner", _plan(gpu, request, simulated=simulated)]
+        command = [sys.executable, "-P", "-m", "fallow.engine.burner", _plan(gpu, request, simulated, stays)]
         environ = {**world.environ, "CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": str(gpu.uuid)}
         # Kept back until it can listen: then it leaves in good order also if it is asked in its first moments.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, LEAVING)
@@ -155,10 +160,22 @@ class _Burner:
     @property
     def due_s(self) -> float:
         """When it must be seen to next, if it says nothing before."""
-        return min(self._over_at_s, self._kill_at_s)
+        return min(self._over_at_s, self._kill_at_s, self._stays_until_s)
+
+    @property
+    def has_freed(self) -> bool:
+        """Whether it has given all its memory back."""
+        return self.burned.freed_in_s is not None or not self.burned.running
+
+    def stay_until(self, until_s: float) -> None:
+        """Let it stay so long without its memory."""
+        self._stays_until_s = until_s
 
     def see_to(self, now_s: float) -> None:
         """Ask it if its time is over and it goes on; kill it if it was asked and stays."""
+        if now_s >= self._stays_until_s:
+            self._stays_until_s = _NEVER_S
+            self._say(SEND_AWAY)
         if now_s >= self._kill_at_s:
             self.kill(_TOO_LATE)
         elif now_s >= self._over_at_s:
@@ -168,10 +185,11 @@ class _Burner:
         """Once its time is over, and for those whom no signal reached."""
         self._over_at_s = _NEVER_S
         self._kill_at_s = self._clock.monotonic_s() + _LEAVES_WITHIN_S
-        try:
-            os.write(self._line, b".")
-        except BrokenPipeError:
-            return  # it is leaving
+        self._say(b".")
+
+    def _say(self, byte: bytes) -> None:
+        with suppress(BrokenPipeError):  # it is leaving
+            os.write(self._line, byte)
 
     def kill(self, because: str) -> None:
         """For one that does not leave."""
@@ -220,7 +238,7 @@ class _Burner:
         self.burned = burned
 
 
-def _plan(gpu: Gpu, request: BurnRequest, *, simulated: bool) -> str:
+def _plan(gpu: Gpu, request: BurnRequest, simulated: bool, stays: bool) -> str:
     """What the process is told on its command line."""
     free = 0 if isinstance(gpu.memory, Unknown) else gpu.memory.free_bytes
     ask = request.ask
@@ -233,6 +251,7 @@ def _plan(gpu: Gpu, request: BurnRequest, *, simulated: bool) -> str:
             "chunk_bytes": ask.chunk_bytes,
             "for_s": request.for_s,
             "simulated_bytes": free if simulated else None,
+            "stays": stays,
         }
     )
 
@@ -242,8 +261,10 @@ def burn(world: World, request: BurnRequest, show: Callable[[Sequence[Burned]], 
     asked = Asked()
     snapshot = world.eyes.look(Depth.GLANCE)
     cards = chosen(world, snapshot.gpus, request.gpus)
-    burners = [_Burner(world, gpu, request, simulated=snapshot.simulated) for gpu in cards]
-    _Watch(world, burners, asked, show).until_all_have_left()
+    line = YieldLine.of(world.environ)
+    simulated, stays = snapshot.simulated, line is not None
+    burners = [_Burner(world, gpu, request, simulated=simulated, stays=stays) for gpu in cards]
+    _Watch(world, burners, asked, show, line).until_all_have_left()
     return Burning(snapshot.simulated, tuple(burner.burned for burner in burners))
 
 
@@ -251,12 +272,20 @@ class _Watch:
     """Listens to all of them, looks at their cards, and passes on what we are asked."""
 
     def __init__(
-        self, world: World, burners: Sequence[_Burner], asked: Asked, show: Callable[[Sequence[Burned]], None]
+        self,
+        world: World,
+        burners: Sequence[_Burner],
+        asked: Asked,
+        show: Callable[[Sequence[Burned]], None],
+        line: YieldLine | None,
     ) -> None:
         self._world = world
         self._burners = burners
         self._asked = asked
         self._show = show
+        self._line = line
+        self._told_freed = False
+        self._stay_until_s: float | None = None
         self._asked_s: float | None = None
 
     def until_all_have_left(self) -> None:
@@ -278,8 +307,20 @@ class _Watch:
                 if burner.output in ready:
                     burner.hear()
                     self._show([each.burned for each in self._burners])
+                    self._let_stay(burner)
             if self._asked.fd in ready:
                 self._leave()
+
+    def _let_stay(self, burner: _Burner) -> None:
+        """As long as our keeper allows once it has freed its memory; it is told when all have."""
+        if self._line is None or not burner.has_freed:
+            return
+        if self._stay_until_s is None:
+            self._stay_until_s = self._world.clock.monotonic_s() + self._line.may_stay_s()
+        burner.stay_until(self._stay_until_s)
+        if not self._told_freed and all(each.has_freed for each in self._burners):
+            self._told_freed = True
+            self._line.tell_freed()
 
     def _running(self) -> list[_Burner]:
         return [burner for burner in self._burners if burner.burned.running]

@@ -24,6 +24,7 @@ from fallow.policies.fill import FillDecision, FillLook, FillState, Phase, due_s
 
 _RESUME_WITHIN_S = 60.0
 _KEEPER_ANSWERS_WITHIN_S = 8.0  # it gives up on those that cannot be killed after 5 s, and says so
+_STAY_S = 1.0  # so long after a newcomer's first open its context is made, and memory has been given to it
 _GIVEN_UP_AFTER = 5  # failures in a row: then people elsewhere are told
 
 
@@ -71,6 +72,7 @@ class Field:
         self._insisted_s: float | None = None
         self._because, self._since_s = "nobody has looked yet", world.clock.monotonic_s()
         self._leaving_since_s, self._left_because = 0.0, ""
+        self._freed_s: float | None = None
         self._yields, self._last_yield_s = 0, None  # type: int, float | None
 
     @property
@@ -130,6 +132,7 @@ class Field:
             return False
         before = self.filler.presence
         self.filler.listen()
+        self._freed_s = self.filler.freed_s
         if self.filler.presence is not Presence.RUNNING:
             self._unmark()
         self._pass_on_notes(self.filler)
@@ -201,7 +204,7 @@ class Field:
             case Resume(because):
                 done = self._let_in(News.RESUMING, because, self._resume)
             case Ask():
-                self._with_filler(lambda filler: filler.ask())
+                self._with_filler(lambda filler: filler.ask(self._may_stay_s()))
             case Suspend(within_s=within_s):
                 self._with_filler(lambda filler: filler.suspend(within_s))
             case Insist():
@@ -261,6 +264,11 @@ class Field:
         if self.filler is not None:
             do(self.filler)
 
+    def _may_stay_s(self) -> float:
+        """How long the filler may stay without its memory: whoever has claimed the GPU waits until it is gone."""
+        claimed = any(self.promised(uuid).claim is not None for uuid in self.uuids)
+        return 0.0 if claimed else min(_STAY_S, self.spec.rules.grace_s / 2)
+
     def _unmark(self) -> None:
         if self._marks:
             self.left_s = self._world.clock.monotonic_s()
@@ -285,7 +293,8 @@ class Field:
         if state.phase is Phase.YIELDING:
             self._tell(News.GIVING_BACK, decision.because)
         elif before.phase is Phase.YIELDING:
-            took_s = (state.at_s or 0.0) - self._leaving_since_s
+            gone_s = (state.at_s or 0.0) if self._freed_s is None else self._freed_s
+            took_s = max(0.0, gone_s - self._leaving_since_s)
             self._last_yield_s = took_s
             self._tally.yielded(self.spec.name, took_s)
             outcome = f"{_short(took_s)}: {decision.because}"

@@ -49,12 +49,13 @@ class FillerLike(Protocol):
     pid: int | None
     ended: str | None
     notes: list[str]
+    freed_s: float | None
 
     @property
     def keeper(self) -> int | None: ...
     @property
     def fd(self) -> int | None: ...
-    def ask(self) -> None: ...
+    def ask(self, stay_s: float = 0.0) -> None: ...
     def insist(self) -> None: ...
     def suspend(self, within_s: float) -> None: ...
     def resume(self, within_s: float) -> None: ...
@@ -118,8 +119,9 @@ class RehearsedFiller:
         self.pid: int | None = None
         self.ended: str | None = None
         self.notes: list[str] = []
+        self.freed_s: float | None = None
 
-    def ask(self) -> None:
+    def ask(self, stay_s: float = 0.0) -> None:  # noqa: ARG002  as the protocol has it
         """It leaves."""
         self.presence = Presence.ABSENT
 

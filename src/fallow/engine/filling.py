@@ -287,10 +287,10 @@ class Filling:
         return replace(gpu, holders=described), nobody
 
     def _is_nobody(self, field: Field, pid: int, *, ours: bool) -> bool:
-        if self._own_pids and ours and self._world.proc.stat(pid) is None:
-            return True  # a number of another namespace: it cannot be told from the filler's own
-        if not self._own_pids and not self._line_of(pid):
-            return True  # it has ended since the look, as the children of a sweep do all the time
+        if not self._line_of(pid):
+            # It has ended since the look, as the children of a sweep do all the time. Or it is a number of another
+            # namespace, which cannot be told from the filler's own.
+            return ours or not self._own_pids
         ignored = field.spec.ignore
         return self._is_ours(pid) or (bool(ignored) and not self._world.proc.called(pid).isdisjoint(ignored))
 

@@ -19,6 +19,7 @@ from select import POLLIN, poll
 from fallow.actuators import launcher, processes
 from fallow.actuators.checkpoint import Checkpoint
 from fallow.actuators.job_tree import JobTree, Orphans
+from fallow.actuators.yield_line import KeeperLine
 from fallow.core.errors import CannotRun, FallowError
 from fallow.core.process import Ended, Process
 from fallow.engine.clock import SystemClock
@@ -52,7 +53,10 @@ class Keeper:
             processes.die_with_parent(me)
             processes.be_last(_NICE)
 
-        pid = launcher.start_filler(launcher.find(command, environ), command, environ, before)
+        self._yield_line = KeeperLine()
+        given = {**environ, **self._yield_line.gives}
+        pid = launcher.start_filler(launcher.find(command, environ), command, given, before)
+        self._yield_line.started()
         stat = self._table.stat(pid)
         root = Process(pid, 0 if stat is None else stat.birth)
         self._tree = JobTree(self._table, root, self._clock.monotonic_s, orphans)
@@ -68,6 +72,7 @@ class Keeper:
         listening = poll()
         listening.register(_LINE, POLLIN)
         listening.register(self._wake, POLLIN)
+        listening.register(self._yield_line.fd, POLLIN)
         while True:
             self._tree.reap()
             if self._tree.ended is not None and not self._tree.living():
@@ -78,7 +83,16 @@ class Keeper:
                 self._insist()
             if _LINE in ready and not self._obey():
                 listening.unregister(_LINE)
+            if self._yield_line.fd in ready and not self._hear_the_filler():
+                listening.unregister(self._yield_line.fd)
             self._mind_the_suspension()
+
+    def _hear_the_filler(self) -> bool:
+        """Pass on that its memory is free; False if nobody has the other end any more."""
+        freed = self._yield_line.heard()
+        if freed:
+            self._tell(now="freed")
+        return freed is not None
 
     def _obey(self) -> bool:
         """One order; False if nobody is left to give any."""
@@ -93,6 +107,7 @@ class Keeper:
         order = json.loads(said)
         match order["do"]:
             case "ask":
+                self._yield_line.let_stay(order["stay_s"])
                 self._ask()
             case "insist":
                 self._insist()
