@@ -62,7 +62,7 @@ def newcomer(fallow: Fallow) -> Iterator[Callable[[str], None]]:
     came: list[subprocess.Popen[bytes]] = []
 
     def come(gpu: str) -> None:
-        came.append(subprocess.Popen(["sleep", "1000"], env={**fallow.on(gpu), "FALLOW_SIMULATE": "2xH100"}))
+        came.append(subprocess.Popen(["sleep", "1000"], env={"FALLOW_SIMULATE": "2xH100", **fallow.on(gpu)}))
 
     yield come
     for process in came:

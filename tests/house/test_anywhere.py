@@ -6,7 +6,10 @@ import signal
 import subprocess
 import sys
 
+import pytest
+
 from tests.conftest import REPOSITORY
+from tests.verbs.filled import Fill
 
 IGNORED_BY_NOHUP_AND_SCRIPTS = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)
 
@@ -37,3 +40,11 @@ def test_it_does_not_matter_which_signals_are_ignored_where_the_tests_are_starte
         check=False,
     )
     assert ran.returncode == 0, ran.stdout
+
+
+def test_a_test_that_waits_for_words_does_not_wait_for_ever() -> None:
+    """F22"""
+    with subprocess.Popen(["sh", "-c", "echo one >&2; exec sleep 60"], stderr=subprocess.PIPE, text=True) as quiet:
+        with pytest.raises(AssertionError, match=r"not said 'two' in time; it said .'one'"):
+            Fill(quiet).until("two", limit_s=0.2)
+        quiet.kill()

@@ -4,9 +4,11 @@ import os
 import pathlib
 import select
 import subprocess
+import time
 from collections.abc import Iterable
 
 LIMIT_S = 60
+PATIENCE_S = 120
 
 
 class Fill:
@@ -17,16 +19,29 @@ class Fill:
         self._stream = process.stdout if on_stdout else process.stderr
         self.said: list[str] = []
 
-    def until(self, words: str, times: int = 1) -> str:
-        """Read on until a line holds these words, as often as that; the last such line."""
-        assert self._stream is not None
-        for line in self._stream:
+    def until(self, words: str, times: int = 1, *, limit_s: float = PATIENCE_S) -> str:
+        """Read on until a line holds these words, as often as that; the last such line. So long, and no longer."""
+        by_s = time.monotonic() + limit_s
+        while line := self._line(by_s, words):
             self.said.append(line.rstrip("\n"))
             if words in line:
                 times -= 1
                 if times == 0:
                     return self.said[-1]
         raise AssertionError(f"it ended without saying {words!r}; it said {self.said}")
+
+    def _line(self, by_s: float, words: str) -> str:
+        """The next line, and no byte of the one behind it: whoever reads on after us misses nothing."""
+        assert self._stream is not None
+        fd, line = self._stream.fileno(), bytearray()
+        while not line.endswith(b"\n"):
+            ready, _, _ = select.select([fd], [], [], max(0.0, by_s - time.monotonic()))
+            assert ready, f"it has not said {words!r} in time; it said {[*self.said, line.decode(errors='replace')]}"
+            byte = os.read(fd, 1)
+            if not byte:
+                break
+            line += byte
+        return line.decode(errors="replace")
 
     def told(self, words: str) -> list[str]:
         """The lines so far that hold these words."""

@@ -4,12 +4,15 @@ import errno
 import os
 import shutil
 import signal
+import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import NoReturn
 
 from fallow.core.errors import CannotRun, CommandNotFound, FallowError
 
+OURSELVES = (sys.executable, "-P", "-m", "fallow")
+"""The command that is this fallow, whatever PATH and the current folder hold: this interpreter and its package."""
 # Python ignores these two for itself; a program expects them as they are for everybody else.
 _IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 helpers: set[int] = set()
@@ -17,9 +20,15 @@ helpers: set[int] = set()
 
 
 def find(command: Sequence[str], environ: Mapping[str, str]) -> str:
-    """The file that the command names, looked for before anybody waits in line for it."""
+    """The file that the command names, looked for before anybody waits in line for it.
+
+    `fallow` is this one: a service has no PATH to find it by, and another one may be on it.
+    """
     name = command[0]
-    found = shutil.which(name, path=environ.get("PATH"))
+    beside_us = os.path.join(os.path.dirname(sys.executable), name)
+    found = shutil.which(beside_us if name == "fallow" else name, path=environ.get("PATH"))
+    if found is None and name == "fallow":
+        found = shutil.which(name, path=environ.get("PATH"))
     if found is not None:
         return found
     if os.sep in name and os.path.isdir(name):

@@ -1,6 +1,7 @@
 """`fallow demo`: the whole story on simulated GPUs, with real processes, in the terminal and on a page."""
 
 import argparse
+import json
 import os
 import shlex
 import shutil
@@ -24,7 +25,8 @@ EXAMPLES = """\
   fallow demo
   fallow demo --for 10m     # and look at the page meanwhile"""
 _MACHINE = "4xH100"
-_CONFIG = """\
+_BURNER = (*launcher.OURSELVES, "burn", "--load", "warm")
+_CONFIG = f"""\
 [machine]
 price = 2.5
 currency = "USD"
@@ -37,7 +39,7 @@ users = "ignore"
 
 [[filler]]
 name = "background"
-command = ["fallow", "burn", "--load", "warm"]
+command = {json.dumps(_BURNER)}
 gpus = "3"
 idle_for = "4s"
 log = "/dev/null"
@@ -95,17 +97,20 @@ class _Stage:
         self._voice = voice
         self._chapters = 0
         self._handles: list[Handle] = []
+        modules = os.pathsep.join(map(os.path.abspath, os.environ.get("PYTHONPATH", "").split(os.pathsep)))
         os.chdir(folder)
         for name, text in {"fallow.toml": _CONFIG, **_PROGRAMS}.items():
             with open(name, "w", encoding="utf-8") as file:
                 file.write(text)
-        here = os.path.dirname(os.path.realpath(sys.argv[0]))
+        os.mkdir("bin")
+        os.symlink(sys.executable, "bin/python3")
         own = {
             "FALLOW_SIMULATE": _MACHINE,
             "FALLOW_CLAIM_DIR": f"{folder}/claims",
             "FALLOW_STATE_DIR": f"{folder}/state",
             "FALLOW_SOCKET": f"{folder}/fallow.sock",
-            "PATH": f"{here}:{os.environ.get('PATH', '')}",
+            "PATH": f"{folder}/bin:{os.environ.get('PATH', os.defpath)}",
+            **({"PYTHONPATH": modules} if "PYTHONPATH" in os.environ else {}),
         }
         without = ("CUDA_VISIBLE_DEVICES", "FALLOW_CONFIG", "FALLOW_CLAIM")
         self.environ = {name: text for name, text in os.environ.items() if name not in without} | own
@@ -120,16 +125,16 @@ class _Stage:
         print(f"\n{bold}# {sentence}{plain}", flush=True)
 
     def show(self, *words: str) -> None:
-        """Run a command as a person would, with what it prints and its exit code."""
-        print(f"$ {shlex.join(words)}", flush=True)
+        """Run fallow as a person would, with what it prints and its exit code."""
+        print(f"$ fallow {shlex.join(words)}", flush=True)
         pid = self._start(words)
         code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
         if code:
             print(f"(exit code {code})", flush=True)
 
     def start(self, *words: str) -> None:
-        """Start a command that stays; it ends with the story."""
-        print(f"$ {shlex.join(words)} &", flush=True)
+        """Start a fallow that stays; it ends with the story."""
+        print(f"$ fallow {shlex.join(words)} &", flush=True)
         pid = self._start(words)
         stat = self.world.proc.stat(pid)
         handle = None if stat is None else Handle.open(self.world.proc, Process(pid, stat.birth), ())
@@ -157,26 +162,28 @@ class _Stage:
         self.world.close()
 
     def _start(self, words: Sequence[str]) -> int:
-        return launcher.start(launcher.find(words, self.environ), words, self.environ, ())
+        """Start this fallow, whatever others are on the PATH."""
+        command = [*launcher.OURSELVES, *words]
+        return launcher.start(command[0], command, self.environ, ())
 
 
 def _tell(stage: _Stage) -> None:
     stage.say("Four simulated GPUs. One daemon watches them, and lets background work in where nobody is.")
-    stage.start("fallow", "up", "--config", "fallow.toml")
+    stage.start("up", "--config", "fallow.toml")
     stage.wait_until(lambda seen: seen.get("3") in (Activity.BUSY, Activity.FALLOW))
-    stage.show("fallow", "status")
+    stage.show("status")
     stage.say("One job works. Another has forgotten to end: it holds its GPU and does nothing.")
-    stage.start("fallow", "run", "--gpus", "0", "--", "python3", "train.py")
+    stage.start("run", "--gpus", "0", "--", "python3", "train.py")
     patience = ("--idle-timeout", "20s", "--warmup", "2s")
-    stage.start("fallow", "run", "--gpus", "1", *patience, "--", "python3", "forgotten.py")
+    stage.start("run", "--gpus", "1", *patience, "--", "python3", "forgotten.py")
     stage.wait_until(lambda seen: seen.get("0") is Activity.BUSY and seen.get("1") is Activity.FALLOW)
-    stage.show("fallow", "status")
+    stage.show("status")
     stage.say("Idle GPUs for a script. The one with background work is as good as free, the claimed ones are not.")
-    stage.show("fallow", "pick", "-n", "3")
+    stage.show("pick", "-n", "3")
     stage.say("Somebody runs there: the background work is gone before they begin. Their exit code is their own.")
-    stage.show("fallow", "run", "--gpus", "2,3", "-n", "2", "--", "sh", "-c", "echo on two GPUs; exit 7")
+    stage.show("run", "--gpus", "2,3", "-n", "2", "--", "sh", "-c", "echo on two GPUs; exit 7")
     stage.say("Wait in line for the forgotten job's GPU. It is warned and stopped, and the line moves.")
-    stage.show("fallow", "run", "--gpus", "1", "--wait", "60s", "--", "echo", "my turn")
+    stage.show("run", "--gpus", "1", "--wait", "60s", "--", "echo", "my turn")
     stage.say("Why was it stopped? And what did the idle hours cost?")
-    stage.show("fallow", "why", "1")
-    stage.show("fallow", "report", "--since", "1h", "--price", "2.50")
+    stage.show("why", "1")
+    stage.show("report", "--since", "1h", "--price", "2.50")

@@ -5,6 +5,7 @@ import json
 import os
 import sys
 
+from fallow.actuators import launcher
 from fallow.core.examined import Examined, Health, ok
 from fallow.engine.world import World
 from fallow.faces.cli.options import Parser
@@ -87,5 +88,6 @@ def _unit() -> str:
     from importlib.resources import files
 
     text = (files("fallow") / "examples" / "fallow.service").read_text("utf-8")
-    ours = os.path.abspath(sys.argv[0])
-    return text.replace("/usr/local/bin/fallow", ours) if os.path.basename(ours) == "fallow" else text
+    called = os.path.abspath(sys.argv[0])
+    ours = called if os.path.basename(called) == "fallow" else " ".join(launcher.OURSELVES)
+    return text.replace("/usr/local/bin/fallow", ours)

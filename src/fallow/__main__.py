@@ -1,0 +1,5 @@
+"""`python -m fallow`: the same as the command, for when it must be this interpreter and this package."""
+
+from fallow.faces.cli import entry
+
+entry()
