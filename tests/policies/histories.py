@@ -228,14 +228,14 @@ class GuardRun:
         self.state = guard.State(at_s=0.0)
         self.states: list[guard.State] = []
         self.events: list[Event] = []
-        self.told: list[str] = []
+        self.told: list[tuple[guard.Standing, str]] = []
 
     def tick(self, at_s: float, loads: guard.Loads, blockers: Sequence[str | Unknown] = ()) -> None:
         """One tick, and whatever follows from it."""
         decision = guard.step(self.state, at_s, loads, blockers, self._rules)
         self._take(at_s, decision)
         while self.state.under_way:
-            number = self.state.done
+            number = self.state.turn
             self._attempts[number] = self._attempts.get(number, 0) + 1
             outcome = self._hands(self._rules.deeds[number], self._attempts[number])
             self._take(at_s, guard.came_of(self.state, outcome, self._rules))
@@ -243,7 +243,7 @@ class GuardRun:
     def _take(self, at_s: float, decision: guard.Decision) -> None:
         self.state = decision.state
         self.states.append(self.state)
-        self.told.append(decision.because)
+        self.told.append((decision.standing, decision.because))
         actions: tuple[GuardAction, ...] = decision.actions
         self.events += [Event(at_s, action) for action in actions]
 

@@ -6,15 +6,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fallow.core.actions import Announce, CallOff, Deed, Notify, PowerOff, RunCommand
+from fallow.core.actions import (
+    Announce,
+    CallOff,
+    Deed,
+    EndGuard,
+    Notify,
+    PowerOff,
+    Reboot,
+    RunCommand,
+    SendSignal,
+)
 from fallow.core.outcome import Outcome
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace
-from fallow.policies.guard import Across, GuardRules, Phase, State, came_of, step
+from fallow.policies.guard import Across, GuardRules, Phase, Standing, State, came_of, step
 from tests.policies.histories import (
     DEEDS,
     GUARD_KINDS,
     TICK_S,
+    Event,
     GuardRun,
     Hands,
     History,
@@ -289,14 +300,53 @@ def test_twice_the_tick_rate_needs_the_same_quiet_to_act_but_for_one_tick(
 
 @modest
 @given(histories(GUARD_KINDS), guard_rules, failures)
-def test_every_deed_is_done_once_and_in_order_however_often_it_fails(
+def test_every_deed_is_done_once_however_often_it_fails_and_none_waits_for_a_notice(
     history: History, rules: GuardRules, script: list[int]
 ) -> None:
+    """F3"""
     events, states = run_guard([*history, WORK, QUIET, QUIET, QUIET], rules, hands=clumsy(script))
-    expected = [kind for kind, count in zip(ALL_DEEDS, script, strict=True) for _ in range(count + 1)]
-    assert deeds_of(events) == expected
+    begun = deeds_of(events)
+    assert [begun.count(kind) for kind in ALL_DEEDS] == [count + 1 for count in script]
     assert states[-1].phase is Phase.ACTED
-    assert [state.done for state in states] == sorted(state.done for state in states)
+    assert states[-1].given_up == ()
+    first_try = [events[place].at_s for place in (index_of(events, Notify), index_of(events, RunCommand))]
+    assert first_try[0] == first_try[1], "what follows a notice follows at once"
+    for before, after in pairwise(states):
+        assert set(before.done) <= set(after.done)
+
+
+def index_of(events: list[Event], kind: type[Deed]) -> int:
+    return next(place for place, event in enumerate(events) if isinstance(event.action, kind))
+
+
+KINDS: tuple[Deed, ...] = (EndGuard(), SendSignal(), RunCommand("sync"), Notify("ntfy://a"), PowerOff(), Reboot())
+
+
+@modest
+@given(st.permutations(KINDS), st.sets(st.sampled_from([type(deed) for deed in KINDS])))
+def test_whatever_fails_for_ever_all_that_follows_still_happens_in_its_order(
+    deeds: list[Deed], failing: set[type[Deed]]
+) -> None:
+    """F3: every order, and every choice of what fails."""
+    rules = replace(RULES, deeds=tuple(deeds), first_pause_s=1.0, longest_pause_s=2.0)
+    run = GuardRun(rules, lambda deed, _: Outcome(ok=type(deed) not in failing, words="as it is scripted"))
+    run_on(run, [0.9], 5)
+    run_on(run, [0.0], 40)
+    begun = deeds_of(run.events)
+    assert list(dict.fromkeys(begun)) == [type(deed) for deed in deeds], "each had its turn, in order"
+    for place, deed in enumerate(deeds):
+        tries = begun.count(type(deed))
+        if type(deed) not in failing:
+            assert tries == 1
+        elif isinstance(deed, PowerOff | Reboot):
+            assert tries > 5, "power is tried on"
+        else:
+            assert tries == 5, "the rest is given up"
+            assert place in run.state.given_up
+    power = not failing.isdisjoint({PowerOff, Reboot})
+    assert run.state.phase is (Phase.ACTING if power else Phase.ACTED)
+    told = [because for standing, because in run.told if standing in (Standing.FAILED, Standing.GIVEN_UP)]
+    assert len(told) == sum(kind in failing for kind in begun), "each failure once"
 
 
 def test_a_deed_that_fails_is_tried_again_after_growing_pauses_and_told_each_time() -> None:
@@ -306,10 +356,23 @@ def test_a_deed_that_fails_is_tried_again_after_growing_pauses_and_told_each_tim
     run_on(run, [0.0], 100)
     tries = [event.at_s for event in run.events if isinstance(event.action, PowerOff)]
     assert [later - sooner for sooner, later in pairwise(tries)] == [2.0, 4.0, 8.0, 16.0, 16.0, 16.0, 16.0]
-    told = [sentence for sentence in run.told if "failed" in sentence]
-    assert len(told) == len(tries)
-    assert told[0] == "turn the machine off: failed once (no permission); again in 2s"
-    assert told[1] == "turn the machine off: failed 2 times (no permission); again in 4s"
+    told = [because for standing, because in run.told if standing is Standing.FAILED]
+    assert len(told) == len(tries), "once for each try, and not at every tick"
+    assert told[0] == "failed to turn the machine off: no permission; in 2s again: turn the machine off"
+    assert told[1] == "failed to turn the machine off: no permission (2 times now); in 4s again: turn the machine off"
+
+
+def test_a_command_is_tried_three_times_before_the_machine_goes_down() -> None:
+    """It may be what saves somebody's work."""
+    rules = replace(RULES, deeds=(RunCommand("save"), PowerOff()), first_pause_s=2.0)
+    for failing, tries in ((1, 2), (2, 3), (9, 3)):
+        run = GuardRun(
+            rules,
+            lambda deed, attempt, failing=failing: Outcome(isinstance(deed, PowerOff) or attempt > failing, "x"),
+        )  # type: ignore[misc]
+        run_on(run, [0.9], 5)
+        run_on(run, [0.0], 15)
+        assert deeds_of(run.events)[: tries + 1] == [RunCommand] * tries + [PowerOff]
 
 
 def test_when_work_comes_back_a_deed_that_failed_waits_for_a_new_countdown_and_no_deed_is_repeated() -> None:
@@ -327,6 +390,18 @@ def test_when_work_comes_back_a_deed_that_failed_waits_for_a_new_countdown_and_n
         RunCommand,
         PowerOff,
     ]
+
+
+@modest
+@given(st.text())
+def test_no_sentence_decides_how_a_guard_stands(words: str) -> None:
+    """F13: what others wrote may say `paused`, and nothing follows from it."""
+    run = GuardRun(RULES)
+    run_on(run, [0.9], 5)
+    run_on(run, [0.0], 1, f"paused{words}")
+    assert run.told[-1][0] is Standing.AGAINST
+    run_on(run, [0.0], 1, Unknown(words))
+    assert run.told[-1][0] is Standing.PAUSED
 
 
 @pytest.mark.parametrize("load", [0.0, 0.9, BLIND])

@@ -128,9 +128,10 @@ def test_deeds_are_done_in_order_and_one_that_fails_is_tried_again_and_told(
     guard = fallow.start("guard", *FAST, "--action", first, "--action", second)
     until(guard, "armed")
     rest(world, 0)
-    assert "ended with exit code 3" in until(guard, "failed to run")
-    assert "again in 10s" in until(guard, "failed once")
-    assert log.read_text() == "first\n", "the second waits for the first"
+    said = until(guard, "failed to run")
+    assert "ended with exit code 3" in said
+    assert "again in 10s" in said
+    assert log.read_text() == "first\n", "a command is tried again before what follows it"
     guard.kill()
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from fallow.compat.gpu_mon_file import PLACE, Filler, GpuMonFile, read
 from fallow.compat.gpu_mon_toml import as_toml
+from fallow.core.arguments import ArgumentParser
 from fallow.core.errors import WrongUsage
 from fallow.core.gpu import Gpu
 from fallow.core.units import duration_for_people, printable
@@ -84,7 +85,7 @@ def _places(
 
 
 def _options(words: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
+    parser = ArgumentParser(
         "gpu_mon",
         description="Run programs on idle GPUs, and end them when somebody else opens one or is at a terminal.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,

@@ -12,6 +12,7 @@ from typing import assert_never
 from fallow.actuators import launcher
 from fallow.actuators.supervision import Supervision, end_as
 from fallow.core.actions import Ask, Insist, TakeBack, Warn, signal_name
+from fallow.core.arguments import ArgumentParser
 from fallow.core.job import stretch_load
 from fallow.core.ports import Depth
 from fallow.core.units import duration_for_people, printable
@@ -128,7 +129,7 @@ def _log(*, debug: bool) -> logging.Logger:
 
 
 def _options(words: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
+    parser = ArgumentParser(
         "gpu_idle_timeout",
         description="Run a command, and end it when the usage of every GPU stays below a threshold for a window.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from fallow.actuators import launcher
 from fallow.compat.selecting import CVD, by_device, pick_for, request_for, speak
+from fallow.core.arguments import ArgumentParser
 from fallow.core.units import printable
 from fallow.engine.claiming import claim
 from fallow.engine.world import World
@@ -38,7 +39,7 @@ def main(words: Sequence[str], world: World, tell: Callable[[str], None]) -> int
 
 
 def _options(words: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
+    parser = ArgumentParser(
         "gpuselect",
         usage="gpuselect [OPTIONS] [-- CMD ...]",
         description="Print idle GPUs, or run CMD on them.",

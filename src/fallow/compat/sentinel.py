@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from enum import Enum
 
 from fallow.core.actions import Deed, EndGuard, PowerOff, Reboot
+from fallow.core.arguments import ArgumentParser
 from fallow.core.errors import WrongUsage
 from fallow.core.job import stretch_load
 from fallow.core.outcome import Outcome
@@ -62,6 +63,9 @@ class Sentinel:
         """The next value; calls `kill_fn` if it completes the quiet, and never again after that."""
         rules = _rules(EndGuard(), self.arm_threshold, self.arm_duration, self.kill_threshold, self.kill_duration)
         at_s = (self._now.at_s or 0.0) + _TICK_S
+        if self.arm_duration <= 0 and self._now.phase is guard.Phase.IDLE:
+            self._now = guard.State(guard.Phase.ARMED, at_s)  # no tick of work is needed, so the first of any arms it
+            return
         load = 0.0 if math.isnan(current_value) else current_value
         against = () if current_value < self.kill_threshold else (f"{current_value} is not below the threshold",)
         decision = guard.step(self._now, at_s, {"value": load}, against, rules)
@@ -97,7 +101,7 @@ def main(words: Sequence[str], world: World, tell: Callable[[str], None]) -> int
     check_rights((deed,), own.power, rehearse=False, tell=tell)
     gpus = _those_that_are_there(args.gpu_devices, world, tell)
     journal = Journal(world.state_folder, world.clock.wall_s, tell)
-    guarding = Guarding(world, rules, own, journal, tell, gpus=gpus)
+    guarding = Guarding(world, rules, own, journal, tell, gpus=gpus, armed=args.arm_duration <= 0)
     tell(
         f"{args.kill_action} once the mean usage of {'all GPUs' if gpus is None else f'GPU {gpus}'} was above "
         f"{args.arm_threshold:.0%} for {args.arm_duration} s and then below {args.kill_threshold:.0%} for "
@@ -137,7 +141,7 @@ def _those_that_are_there(named: Sequence[int] | None, world: World, tell: Calla
 
 
 def _options(words: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
+    parser = ArgumentParser(
         "gpu_sentinel",
         description="Wait for the GPUs to work, then for their work to end, then act at once.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,

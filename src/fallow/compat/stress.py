@@ -3,11 +3,11 @@
 The loop of `fallow fill` does it, with stressor.py as the filler; here are the lines that the old tool prints.
 """
 
-import argparse
 import sys
 from collections.abc import Callable, Sequence
 
 from fallow.compat.stressor import say
+from fallow.core.arguments import ArgumentParser
 from fallow.core.fillers import News
 from fallow.engine.courtesy import Manners
 from fallow.engine.field import Field
@@ -30,7 +30,7 @@ _STRESSOR = FillerSpec(
 
 def main(words: Sequence[str], world: World, tell: Callable[[str], None]) -> int:
     """Load what is free until somebody ends it."""
-    argparse.ArgumentParser(
+    ArgumentParser(
         "gpu_stress",
         description="Load every visible GPU that nobody uses, and leave it when somebody comes. It has no options.",
     ).parse_args(words)

@@ -82,7 +82,9 @@ class Guarding:
         doer: Doer | None = None,
         tally: Tally | None = None,
         note: Callable[[Notice], None] = lambda _: None,
+        armed: bool = False,
     ) -> None:
+        """`armed`: work need not be seen first."""
         self.name = name
         self._world = world
         self._rules = rules
@@ -96,10 +98,10 @@ class Guarding:
         self._doer = AtOnce() if doer is None else doer
         self._tally = Tally() if tally is None else tally
         self._note = note
-        self._state = guard.State()
+        self._state = guard.State(guard.Phase.ARMED) if armed else guard.State()
         self._because = "nobody has looked yet"
         self._outcome: Outcome | None = None
-        self._paused: str | None = None
+        self._paused = False
 
     def check(self) -> None:
         """Whether what is to be watched is there; an error now, not in the night."""
@@ -117,6 +119,11 @@ class Guarding:
         """Whoever was told that something will follow is told that nothing does."""
         if self._state.phase in (guard.Phase.COUNTDOWN, guard.Phase.ACTING):
             self._announce_to_terminals(f"called off: {because}")
+
+    @property
+    def given_up(self) -> list[str]:
+        """What it could not do, in words."""
+        return [in_words(self._rules.deeds[place]) for place in self._state.given_up]
 
     @property
     def view(self) -> GuardView:
@@ -155,10 +162,12 @@ class Guarding:
 
     def _follow(self, before: guard.State, decision: guard.Decision, watched: Sequence[Gpu], at_s: float) -> None:
         self._state, self._because = decision.state, decision.because
-        self._tell_pause(decision.because)
+        self._tell_pause(decision)
         keys = [f"gpu:{gpu.uuid}" for gpu in watched]
-        if decision.state.phase is not before.phase or decision.state.failures != before.failures:
-            if decision.state.phase in (guard.Phase.IDLE, guard.Phase.ARMED) or decision.state.failures:
+        if decision.standing in (guard.Standing.FAILED, guard.Standing.GIVEN_UP):
+            self._tell(decision.because)
+        if decision.state.phase is not before.phase:
+            if decision.state.phase is guard.Phase.ARMED:
                 self._tell(decision.because)  # the other phases are told by what is announced and done in them
             evidence = tuple((f"GPU {gpu.label}", _load_in_words(stretch_load(gpu))) for gpu in watched)
             self._journal.verdict(Verdict(self.name, decision.state.phase, decision.because, evidence), keys)
@@ -175,20 +184,21 @@ class Guarding:
                 case _:
                     assert_never(action)
 
-    def _tell_pause(self, because: str) -> None:
+    def _tell_pause(self, decision: guard.Decision) -> None:
         """A guard that cannot see says so, once, and when it can again."""
-        paused = because if "paused" in because else None
-        if paused != self._paused:
-            self._tell(paused or "the guard sees again")
+        paused = decision.standing is guard.Standing.PAUSED
+        if paused is not self._paused:
+            self._tell(decision.because if paused else "the guard sees again")
         self._paused = paused
 
     def _announce(self, because: str, in_s: float, keys: list[str]) -> None:
-        deeds = ", then ".join(in_words(deed) for deed in self._rules.deeds)
+        left = tuple(deed for place, deed in enumerate(self._rules.deeds) if place not in self._state.done)
+        deeds = ", then ".join(in_words(deed) for deed in left)
         when = f"in {duration_for_people(in_s)}. To prevent it: fallow hold --for 1h" if in_s else "now"
         text = f"{because}: about to {deeds} {when}"
         self._journal.action(self.name, f"announce: {deeds}", because, keys)
         self._tell(text)
-        if touches_machine(self._rules.deeds):
+        if touches_machine(left):
             self._note(Notice("going_down", "machine", text))
         self._announce_to_terminals(
             text, lambda outcome: self._journal.outcome(self.name, f"announce: {deeds}", outcome.words, keys)
@@ -217,7 +227,8 @@ class Guarding:
             result = "rehearsed" if self._rehearsed else "done"
             self._tally.action(_kind(deed), result if outcome.ok else "failed")
             self._journal.outcome(self.name, words, outcome.words, keys)
-            self._tell(outcome.words if outcome.ok else f"failed to {words}: {outcome.words}")
+            if outcome.ok:
+                self._tell(outcome.words)  # a failure is told with what follows from it
 
         title = f"fallow: {'the guard' if self.name == 'guard' else self.name} acts"
         self._doer.begin(lambda: do(deed, self._hands, self._world.environ, self._send, title), tell)

@@ -23,6 +23,7 @@ from fallow.actuators.yield_line import KeeperLine
 from fallow.core.errors import CannotRun, FallowError
 from fallow.core.process import Ended, Process
 from fallow.engine.clock import SystemClock
+from fallow.engine.given import given_environ
 from fallow.engine.suspension import Suspension, resume_all, suspend_all
 from fallow.readers.proc import Proc
 
@@ -213,10 +214,16 @@ def main() -> None:
     """Keep the filler that the first order names."""
     line = socket.socket(fileno=_LINE)
     os.set_inheritable(_LINE, False)
-    order = json.loads(line.recv(_LARGEST_ORDER))
+    try:
+        first = line.recv(_LARGEST_ORDER)
+    except OSError:
+        first = b""
+    if not first:
+        return  # whoever started us was gone before they said what to keep, and so there is nothing to end
+    order = json.loads(first)
     try:
         _go_to(order["cwd"])
-        keeper = Keeper(line, sys.argv[1:], os.environ | order["gives"], order["suspends"])
+        keeper = Keeper(line, sys.argv[1:], {**given_environ(os.environ), **order["gives"]}, order["suspends"])
     except FallowError as error:
         tell(line, now="ended", how=f"could not be started: {error}")
         sys.exit(error.exit_code)

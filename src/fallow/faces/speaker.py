@@ -5,6 +5,8 @@ import os
 import threading
 from collections import deque
 
+from fallow.faces.letters import encoded
+
 _MOST = 1000
 _LAST_WORDS_S = 0.5
 
@@ -12,8 +14,9 @@ _LAST_WORDS_S = 0.5
 class Speaker:
     """Keeps the last thousand sentences for a reader who is slow; the others are lost."""
 
-    def __init__(self, fd: int) -> None:
+    def __init__(self, fd: int, encoding: str) -> None:
         self._fd = fd
+        self._encoding = encoding
         self._waiting: deque[str] = deque(maxlen=_MOST)
         self._new = threading.Condition()
         self._busy = False
@@ -37,7 +40,7 @@ class Speaker:
                 self._new.wait_for(lambda: self._waiting)
                 line, self._busy = self._waiting.popleft(), True
             try:
-                rest = line.encode(errors="replace")
+                rest = encoded(line, self._encoding)
                 while rest:
                     rest = rest[os.write(self._fd, rest) :]
             except OSError:  # nobody listens; that decides nothing

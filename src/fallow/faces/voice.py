@@ -4,6 +4,8 @@ import os
 import sys
 from collections.abc import Callable
 
+from fallow.core.units import printable
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from fallow.faces.speaker import Speaker
@@ -24,7 +26,7 @@ class Voice:
         if self._beside is None and sys.stderr is not None:
             from fallow.faces.speaker import Speaker
 
-            self._beside = Speaker(sys.stderr.fileno())
+            self._beside = Speaker(sys.stderr.fileno(), sys.stderr.encoding)
 
     def finish(self) -> None:
         """Let what was said be heard, before a signal ends us without another word."""
@@ -54,7 +56,7 @@ class Voice:
 
             line = json.dumps({"at": iso_time(self._wall_s()), "level": level, "message": sentence})
         else:
-            line = f"fallow: {sentence}"
+            line = f"fallow: {printable(sentence)}"  # others wrote a part of it
         if sys.stderr is None:
             return  # closed by whoever started us
         if self._beside is not None:

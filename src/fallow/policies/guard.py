@@ -3,18 +3,23 @@
     IDLE       nothing has run for long enough yet
     ARMED      work was seen; now its end is awaited
     COUNTDOWN  it is quiet, and everyone has been told
-    ACTING     the deeds are being done; the first that is not done yet holds up the rest
-    ACTED      all are done; nothing follows, for ever
+    ACTING     the deeds are being done, in rounds; one that fails does not keep the next waiting
+    ACTED      all are done or given up; nothing follows, for ever
 
     IDLE      --work for arm_for_s-->                         ARMED
     ARMED     --quiet for idle_for_s-->                       COUNTDOWN  Announce
     ARMED     --the same, with no time to count down-->       ACTING     Announce, and the first deed
     COUNTDOWN --quiet for countdown_s-->                      ACTING     the first deed
     COUNTDOWN --work, or a blocker-->                         ARMED      CallOff
-    ACTING    --a deed is done-->                             ACTING     the next deed
-    ACTING    --the last deed is done-->                      ACTED
-    ACTING    --a deed failed, and its pause is over-->       ACTING     the same deed
-    ACTING    --a deed failed; work, or a blocker-->          ARMED      CallOff; deeds that are done stay done
+    ACTING    --a deed is done, or failed-->                  ACTING     the next deed of this round
+    ACTING    --a command failed once or twice; a pause-->    ACTING     the same command
+    ACTING    --the round is over, some failed; a pause-->    ACTING     the first of those, in a new round
+    ACTING    --none is left to try-->                        ACTED
+    ACTING    --in a pause; work, or a blocker-->             ARMED      CallOff; deeds that are done stay done
+
+A round is every deed that is not done, in the order given. So a notice that cannot be sent, or a process that cannot
+be signalled, never keeps a machine on. A command may be what saves people's work, so it is tried three times before
+what follows it. Pauses double. Turning the machine off is tried for ever, anything else is given up after five times.
 
 Quiet is judged across the cards: `all` goes by the busiest card, `any` by the least busy one, `mean` by their mean.
 So with `all` every card must be quiet and one that works arms; with `any` all must have worked, and one may rest.
@@ -24,12 +29,15 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import assert_never
 
-from fallow.core.actions import Announce, CallOff, Deed, GuardAction, in_words
+from fallow.core.actions import Announce, CallOff, Deed, GuardAction, PowerOff, Reboot, RunCommand, in_words
 from fallow.core.elapsed import witnessed_s
 from fallow.core.outcome import Outcome
 from fallow.core.units import duration_for_people
 from fallow.core.unknown import Unknown, known
 from fallow.core.value import replace, value
+
+_TRIES_BEFORE_THE_NEXT = 3  # of a command; everything else has one
+_MOST_TRIES = 5
 
 Loads = Mapping[str, float | Unknown]
 """How much ran on each card on average since the last tick, by label."""
@@ -51,6 +59,21 @@ class Phase(StrEnum):
     COUNTDOWN = "countdown"
     ACTING = "acting"
     ACTED = "acted"
+
+
+class Standing(StrEnum):
+    """What kind of sentence a decision comes with, for whoever must do something about it."""
+
+    WAITS = "waits"
+    """Nothing follows yet: no work so far, not enough of it, or not enough quiet."""
+    ARMED = "armed"
+    AGAINST = "against"
+    """Something speaks against acting."""
+    PAUSED = "paused"
+    """Something that could speak against it cannot be read."""
+    ACTS = "acts"
+    FAILED = "failed"
+    GIVEN_UP = "given up"
 
 
 @value
@@ -78,12 +101,16 @@ class State:
     at_s: float | None = None
     seconds: float = 0.0
     """Witnessed towards the next phase: of work, of quiet, of the countdown, or of the pause after a failure."""
-    done: int = 0
-    """How many deeds are done, in their order."""
-    failures: int = 0
-    """How often the deed that is next has failed."""
+    done: tuple[int, ...] = ()
+    """Which deeds are done or given up, by their place in the rules."""
+    given_up: tuple[int, ...] = ()
+    """Which of those were given up."""
+    failures: tuple[int, ...] = ()
+    """How often each deed has failed; a deed without a number has not been tried."""
+    turn: int = 0
+    """Whose turn it is in this round, by its place; past the last when the round is over."""
     under_way: bool = False
-    """A deed was given to the hands, and what came of it has not been told."""
+    """The deed whose turn it is was given to the hands, and what came of it has not been told."""
     why: str = ""
     """The sentence that the countdown began with: the because of every deed."""
 
@@ -93,6 +120,7 @@ class Decision:
     """The state after a tick, what is to be done, and a sentence on where it stands."""
 
     state: State
+    standing: Standing
     because: str
     actions: tuple[GuardAction, ...] = ()
 
@@ -114,10 +142,10 @@ def step(state: State, at_s: float, loads: Loads, blockers: Sequence[str | Unkno
         case Phase.IDLE:
             return _wait_for_work(now, passed_s, loads, rules)
         case Phase.ACTED:
-            return Decision(now, "all is done")
+            return Decision(now, Standing.ACTS, "all is done")
         case Phase.ARMED | Phase.COUNTDOWN | Phase.ACTING:
             if state.under_way:
-                return Decision(now, f"{in_words(rules.deeds[state.done])}: under way")
+                return Decision(now, Standing.ACTS, f"{in_words(rules.deeds[state.turn])}: under way")
             return _wait_for_quiet(now, passed_s, _against(loads, blockers, rules), rules)
     assert_never(state.phase)
 
@@ -126,13 +154,23 @@ def came_of(state: State, outcome: Outcome, rules: GuardRules) -> Decision:
     """What follows from what came of the deed that was under way: the next, a pause, or the end."""
     if not state.under_way:
         raise ValueError("no deed is under way")
-    what = in_words(rules.deeds[state.done])
+    place = state.turn
+    deed = rules.deeds[place]
+    over = replace(state, under_way=False, seconds=0.0)
     if outcome.ok:
-        done = replace(state, done=state.done + 1, failures=0, under_way=False, seconds=0.0)
-        return _next_deed(done, f"{what}: {outcome.words}", rules)
-    failed = replace(state, failures=state.failures + 1, under_way=False, seconds=0.0)
-    pause = duration_for_people(_pause_s(failed.failures, rules))
-    return Decision(failed, f"{what}: failed {_times(failed.failures)} ({outcome.words}); again in {pause}")
+        done = replace(over, done=(*state.done, place), turn=place + 1)
+        return _next_deed(done, Standing.ACTS, f"{in_words(deed)}: {outcome.words}", rules)
+    times = _failed(state, place) + 1
+    failed = replace(over, failures=_counted(state, place, times, rules))
+    because = f"failed to {in_words(deed)}: {outcome.words}{f' ({times} times now)' if times > 1 else ''}"
+    if isinstance(deed, RunCommand) and times < _TRIES_BEFORE_THE_NEXT:
+        pause = duration_for_people(_pause_s(times, rules))
+        return Decision(failed, Standing.FAILED, f"{because}; again in {pause}")
+    failed = replace(failed, turn=place + 1)
+    if times < _MOST_TRIES or isinstance(deed, PowerOff | Reboot):
+        return _next_deed(failed, Standing.FAILED, because, rules)
+    given_up = replace(failed, done=(*state.done, place), given_up=(*state.given_up, place))
+    return _next_deed(given_up, Standing.GIVEN_UP, f"{because}; given up", rules)
 
 
 def _wait_for_work(now: State, passed_s: float, loads: Loads, rules: GuardRules) -> Decision:
@@ -140,49 +178,80 @@ def _wait_for_work(now: State, passed_s: float, loads: Loads, rules: GuardRules)
     if least <= rules.arm_above:
         unknown = _unknown(loads)
         if unknown is not None:
-            return Decision(now, f"waits for work; {unknown.why}")
-        return Decision(replace(now, seconds=0.0), f"waits for work; {_load_in_words(least, rules)}")
+            return Decision(now, Standing.WAITS, f"waits for work; {unknown.why}")
+        waits = f"waits for work; {_load_in_words(least, rules)}"
+        return Decision(replace(now, seconds=0.0), Standing.WAITS, waits)
     seconds = now.seconds + passed_s
     if seconds < rules.arm_for_s or passed_s == 0:
-        return Decision(replace(now, seconds=seconds), f"work for {duration_for_people(seconds)}")
-    return Decision(replace(now, phase=Phase.ARMED, seconds=0.0), f"armed: work for {duration_for_people(seconds)}")
+        return Decision(replace(now, seconds=seconds), Standing.WAITS, f"work for {duration_for_people(seconds)}")
+    armed = replace(now, phase=Phase.ARMED, seconds=0.0)
+    return Decision(armed, Standing.ARMED, f"armed: work for {duration_for_people(seconds)}")
 
 
 def _wait_for_quiet(now: State, passed_s: float, against: str | Unknown | None, rules: GuardRules) -> Decision:
     """What armed, counting down and waiting to try again have in common: only quiet that is known leads on."""
     if isinstance(against, Unknown):
-        return Decision(now, f"{now.phase}, paused: {against.why}")
+        return Decision(now, Standing.PAUSED, f"{now.phase}, paused: {against.why}")
     if against is not None:
         called_off = () if now.phase is Phase.ARMED else (CallOff(against),)
-        return Decision(replace(now, phase=Phase.ARMED, seconds=0.0), f"armed: {against}", called_off)
+        armed = replace(now, phase=Phase.ARMED, seconds=0.0)
+        return Decision(armed, Standing.AGAINST, f"armed: {against}", called_off)
     later = replace(now, seconds=now.seconds + passed_s)
     needed_s = _needed_s(now, rules)
     if later.seconds < needed_s or passed_s == 0:
         lasted, needed = duration_for_people(later.seconds), duration_for_people(needed_s)
-        return Decision(later, f"{now.phase}: quiet for {lasted} of {needed}")
+        return Decision(later, Standing.WAITS, f"{now.phase}: quiet for {lasted} of {needed}")
     if now.phase is Phase.ARMED:
         because = f"the GPUs have been quiet for {duration_for_people(later.seconds)}"
         announced = replace(later, phase=Phase.COUNTDOWN, seconds=0.0, why=because)
         announce = Announce(because, rules.countdown_s)
         if rules.countdown_s > 0:
-            return Decision(announced, because, (announce,))
-        at_once = _next_deed(replace(announced, phase=Phase.ACTING), because, rules)
+            return Decision(announced, Standing.ACTS, because, (announce,))
+        at_once = _next_deed(replace(announced, phase=Phase.ACTING, turn=0), Standing.ACTS, because, rules)
         return replace(at_once, actions=(announce, *at_once.actions))
-    return _next_deed(replace(later, phase=Phase.ACTING, seconds=0.0), "the GPUs stayed quiet", rules)
+    # A round that was over begins anew with the first that is left; a command that failed has its turn again.
+    again = now.phase is Phase.COUNTDOWN or now.turn >= len(rules.deeds)
+    acting = replace(later, phase=Phase.ACTING, seconds=0.0, turn=0 if again else now.turn)
+    return _next_deed(acting, Standing.ACTS, "the GPUs stayed quiet", rules)
 
 
 def _needed_s(now: State, rules: GuardRules) -> float:
     if now.phase is Phase.ARMED:
         return rules.idle_for_s
-    return rules.countdown_s if now.phase is Phase.COUNTDOWN else _pause_s(now.failures, rules)
+    if now.phase is Phase.COUNTDOWN:
+        return rules.countdown_s
+    left = _left(now, rules)
+    place = now.turn if now.turn < len(rules.deeds) else left[0]
+    return _pause_s(_failed(now, place), rules)
 
 
-def _next_deed(state: State, because: str, rules: GuardRules) -> Decision:
-    if state.done == len(rules.deeds):
-        return Decision(replace(state, phase=Phase.ACTED), because)
-    tried = f"; failed {_times(state.failures)} before" if state.failures else ""
-    deed = replace(rules.deeds[state.done], because=f"{state.why}{tried}")
-    return Decision(replace(state, under_way=True), because, (deed,))
+def _left(state: State, rules: GuardRules) -> list[int]:
+    """The deeds that are neither done nor given up."""
+    return [place for place in range(len(rules.deeds)) if place not in state.done]
+
+
+def _failed(state: State, place: int) -> int:
+    return state.failures[place] if place < len(state.failures) else 0
+
+
+def _counted(state: State, place: int, times: int, rules: GuardRules) -> tuple[int, ...]:
+    return tuple(times if each == place else _failed(state, each) for each in range(len(rules.deeds)))
+
+
+def _next_deed(state: State, standing: Standing, because: str, rules: GuardRules) -> Decision:
+    """The next of this round; when it is over, a pause before the next one, or the end."""
+    left = _left(state, rules)
+    if not left:
+        return Decision(replace(state, phase=Phase.ACTED), standing, because)
+    place = next((each for each in left if each >= state.turn), None)
+    if place is None:
+        pause = duration_for_people(_pause_s(_failed(state, left[0]), rules))
+        names = ", ".join(in_words(rules.deeds[each]) for each in left)
+        return Decision(replace(state, turn=len(rules.deeds)), standing, f"{because}; in {pause} again: {names}")
+    failures = _failed(state, place)
+    tried = f"; failed {_times(failures)} before" if failures else ""
+    deed = replace(rules.deeds[place], because=f"{state.why}{tried}")
+    return Decision(replace(state, turn=place, under_way=True), standing, because, (deed,))
 
 
 def _pause_s(failures: int, rules: GuardRules) -> float:

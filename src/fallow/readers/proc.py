@@ -85,6 +85,14 @@ class Proc:
         pairs = (entry.partition(b"=") for entry in raw.split(b"\0") if entry)
         return {os.fsdecode(name): os.fsdecode(value) for name, _, value in pairs}
 
+    def own_environ(self) -> dict[str, str] | None:
+        """The environment that we were started with, whatever was made of it since; None if it cannot be read."""
+        raw = self._read("self", "environ")
+        if raw is None:
+            return None
+        pairs = (entry.partition(b"=") for entry in raw.split(b"\0") if entry)
+        return {os.fsdecode(name): os.fsdecode(value) for name, _, value in pairs}
+
     def launched_on(self, uuids: tuple[str, ...], counts: Callable[[Mapping[str, str]], bool]) -> dict[str, int]:
         """Processes that `fallow run` started on these GPUs, by UUID, as far as their environment is ours to read.
 

@@ -3,7 +3,7 @@
 import argparse
 
 from fallow.core.actions import EndGuard, SendSignal, parse_action
-from fallow.core.errors import WrongUsage
+from fallow.core.errors import FallowError, WrongUsage
 from fallow.core.units import count, duration_for_people, duration_s, ratio
 from fallow.engine.deeds import check_rights, hands
 from fallow.engine.guarding import Attached, Guarding
@@ -112,4 +112,6 @@ def run(args: argparse.Namespace, world: World, voice: Voice) -> int:
         finally:
             journal.close()
             voice.finish()
+    if guarding.given_up:
+        raise FallowError(f"it has acted, but could not {', nor '.join(guarding.given_up)}")
     return 0

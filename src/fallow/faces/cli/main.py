@@ -4,13 +4,15 @@ import argparse
 import errno
 import importlib
 import os
-import sys
 from collections.abc import Sequence
 from itertools import pairwise
 
 from fallow.core.errors import ConfigWrong, FallowError, NotEnoughGpus, WrongUsage
 from fallow.engine.clock import SystemClock
+from fallow.engine.given import given_environ
 from fallow.engine.world import World
+from fallow.faces.cli import streams
+from fallow.faces.cli.limits import limit_in_words
 from fallow.faces.cli.options import SIMULATE_DEFAULT, Parser, common
 from fallow.faces.voice import Voice
 
@@ -38,14 +40,15 @@ _TAKE_COMMAND = ("run", "fill", "compat")
 _WITHOUT_RESULT = ("run", "guard", "fill", "up", "compat")  # what they print is not theirs
 _KILLED_BY = 128
 _SIGPIPE = 13
-_CANNOT_PRINT = (errno.EBADF, errno.ENOSPC, errno.EIO, errno.EFBIG)
 
 
 def main(argv: Sequence[str]) -> int:
     """Run one verb; the exit code."""
     voice = Voice(SystemClock().wall_s)
+    streams.prepare()
     try:
-        return _main(list(argv), voice)
+        code = _main(list(argv), voice)
+        streams.flush()
     except FallowError as error:
         voice.error(str(error))
         if isinstance(error, NotEnoughGpus):
@@ -56,29 +59,28 @@ def main(argv: Sequence[str]) -> int:
                 voice.note(mistake.in_file(error.file))
         return error.exit_code
     except BrokenPipeError:
-        # Whoever read our output has left; let the interpreter's last flush go nowhere.
-        _throw_output_away()
+        streams.throw_away()
         return _KILLED_BY + _SIGPIPE
     except OSError as error:
-        if error.errno not in _CANNOT_PRINT:
+        if not streams.cannot_print(error):
             return _own_mistake(error, voice)
-        _throw_output_away()
+        streams.throw_away()
         voice.error(f"the result cannot be printed: {error.strerror}")
         return FallowError.exit_code
     except Exception as error:  # noqa: BLE001  a person gets a sentence; -v gets the rest
         return _own_mistake(error, voice)
+    return code
 
 
 def _own_mistake(error: Exception, voice: Voice) -> int:
     if voice.verbose:
         raise error
+    limit = limit_in_words(error)
+    if limit is not None:
+        voice.error(limit)
+        return FallowError.exit_code
     voice.error(f"failed by a mistake of its own: {type(error).__name__}: {error} (-v shows where)")
     return FallowError.exit_code
-
-
-def _throw_output_away() -> None:
-    if sys.stdout is not None:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _main(argv: list[str], voice: Voice) -> int:
@@ -92,17 +94,18 @@ def _main(argv: list[str], voice: Voice) -> int:
     module = importlib.import_module(f"fallow.faces.cli.{verb}")
     parser = module.parser([shared])
     everywhere = Parser("fallow", "", "", [shared]).parse_args(before)
-    args = parser.parse_args(after, everywhere)
+    try:
+        args = parser.parse_args(after, everywhere)
+    except SystemExit:  # the help was asked for, and has been printed
+        return 0
     if command is not None and verb not in _TAKE_COMMAND:
         raise WrongUsage(f"fallow {verb} takes no command")
     args.command = command
     voice.verbose = getattr(args, "verbose", False)
-    if sys.stdout is None and verb not in _WITHOUT_RESULT:
+    if streams.is_closed() and verb not in _WITHOUT_RESULT:
         raise OSError(errno.EBADF, os.strerror(errno.EBADF))
-    world = World(os.environ, simulate=getattr(args, "simulate", None))
+    world = World(given_environ(os.environ), simulate=getattr(args, "simulate", None))
     code: int = module.run(args, world, voice)
-    if sys.stdout is not None:
-        sys.stdout.flush()
     return code
 
 
@@ -135,7 +138,10 @@ def _without_verb(options: list[str], shared: argparse.ArgumentParser) -> int:
     parser = Parser("fallow", f"One tool for idle GPUs.\n\nverbs:\n{verbs}", _EXAMPLES, [shared])
     parser.usage = "fallow VERB [OPTIONS]"
     parser.add_argument("--version", action="store_true", help="print the version")
-    args = parser.parse_args(options)
+    try:
+        args = parser.parse_args(options)
+    except SystemExit:  # as above
+        return 0
     if getattr(args, "version", False):
         from fallow import __version__
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import NoReturn, TypeVar
 
 from fallow.core import units
+from fallow.core.arguments import ArgumentParser
 from fallow.core.errors import WrongUsage
 from fallow.engine.choosing import FOREVER, Request
 from fallow.policies.pick import Order, Wanted
@@ -27,7 +28,7 @@ class _Layout(argparse.RawDescriptionHelpFormatter):
         super().__init__(prog, width=min(width, 100) - 2)
 
 
-class Parser(argparse.ArgumentParser):
+class Parser(ArgumentParser):
     """A parser whose mistakes are ours: one sentence, exit code 2."""
 
     def __init__(self, prog: str, description: str, examples: str, parents: list[argparse.ArgumentParser]) -> None:
