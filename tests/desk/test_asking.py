@@ -90,7 +90,7 @@ def test_holds_are_placed_listed_and_released_through_the_daemon(
     assert told(simulated, "hold", "--list", "--json", "--alone") == [placed], "it lies where everybody looks"
     (ours,) = told(simulated, "hold", f"pid:{os.getpid()}", "--for", "1h", "--json")
     assert ours["subject"].startswith(f"pid:{os.getpid()}@")
-    assert simulated("hold", "--release", "1", **elsewhere).returncode == 0
+    assert simulated("hold", "--release", str(placed["id"]), **elsewhere).returncode == 0
     assert told(simulated, "hold", "--list", "--json") == [ours]
     assert "there is no hold 9" in simulated("hold", "--release", "9").stderr
 
@@ -217,14 +217,17 @@ def test_a_hold_is_in_the_name_of_who_asks_and_only_they_or_root_release_it(
     environ = {**users.environ, "FALLOW_STATE_DIR": str(open_folder)}
     users.environ = {**environ, "FALLOW_CLAIM_DIR": "/nonexistent/claims"}
     assert users.run(ADA, "hold", "--for", "1h", "--why", "mine")[0] == 0, "though ada cannot reach the folder"
-    assert (open_folder / "claims" / "hold-1").stat().st_uid == ADA
-    assert f"{ADA} holds all (hold 1): mine" in users.run(BOB, "hold", "--list")[1]
-    code, _, err = users.run(BOB, "hold", "--release", "1")
+    (file,) = (open_folder / "claims").glob("hold-*")
+    assert file.stat().st_uid == ADA
+    number = file.name.removeprefix("hold-")
+    assert f"{ADA} holds all (hold {number}): mine" in users.run(BOB, "hold", "--list")[1]
+    code, _, err = users.run(BOB, "hold", "--release", number)
     assert code == 77
-    assert f"hold 1 is {ADA}'s; only {ADA} or root can release it" in err
-    assert users.run(ADA, "hold", "--release", "1")[0] == 0
+    assert f"hold {number} is {ADA}'s; only {ADA} or root can release it" in err
+    assert users.run(ADA, "hold", "--release", number)[0] == 0
     assert users.run(ADA, "hold", "--for", "1h")[0] == 0
-    assert users.run(0, "hold", "--release", "1")[0] == 0
+    (file,) = (open_folder / "claims").glob("hold-*")
+    assert users.run(0, "hold", "--release", file.name.removeprefix("hold-"))[0] == 0
 
 
 @pytest.mark.several_users

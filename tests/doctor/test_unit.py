@@ -129,7 +129,7 @@ def test_its_capabilities_are_enough_to_hold_in_the_name_of_others(open_folder: 
         users.environ["FALLOW_STATE_DIR"] = str(open_folder)
         users.environ["FALLOW_CLAIM_DIR"] = "/nonexistent/claims"
         assert users.run(ADA, "hold", "--for", "1h")[0] == 0
-        hold = open_folder / "claims" / "hold-1"
+        (hold,) = (open_folder / "claims").glob("hold-*")
         assert hold.stat().st_uid == ADA
         hold.write_text(json.dumps({"target": "all", "until": 5.0, "why": "long over"}))
         assert users.run(ADA, "hold", "--list")[1] == "nothing is held\n"

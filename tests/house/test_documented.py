@@ -98,6 +98,7 @@ def alike(text: str) -> list[list[str]]:
         (r"^\S+ holds", "USER holds"),
         (r"claimed by \S+", "claimed by USER"),
         (r"pid \d+", "pid N"),
+        (r"hold \d+", "hold N"),
         (r"\b\d+(\.\d)?s\b", "Ns"),
     ):
         text = re.sub(pattern, word, text, flags=re.MULTILINE)

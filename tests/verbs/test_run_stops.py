@@ -145,12 +145,12 @@ def test_a_hold_keeps_a_job_alive_and_its_end_does_not(simulated: Fallow) -> Non
     watched = simulated.start("run", "--gpus", "0", "--idle-timeout", "1s", *FAST, "--", "sleep", "600")
     assert watched.stderr is not None
     assert "will be stopped" in watched.stderr.readline()
-    assert simulated("hold", "--for", "1h", "--why", "debugging").returncode == 0
+    (placed,) = json.loads(simulated("hold", "--for", "1h", "--why", "debugging", "--json").stdout)
     line = watched.stderr.readline()
     assert "the job goes on" in line
     assert "debugging" in line
     assert watched.poll() is None
-    assert simulated("hold", "--release", "1").returncode == 0
+    assert simulated("hold", "--release", str(placed["id"])).returncode == 0
     watched.communicate(timeout=60)
     assert watched.returncode == 124
 

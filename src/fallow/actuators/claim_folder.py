@@ -49,6 +49,11 @@ class ClaimFolder:
         os.close(self._fd)
 
     @property
+    def fd(self) -> int:
+        """The folder itself, to name files from; another one after `refresh`."""
+        return self._fd
+
+    @property
     def identity(self) -> tuple[int, int]:
         """Which folder it is; another one after it was cleaned away and made anew."""
         facts = os.fstat(self._fd)
@@ -103,8 +108,13 @@ class ClaimFolder:
     def read(self, name: str) -> tuple[bytes, int]:
         """The content of a file, and the user whose it is; OSError if it cannot be read."""
         fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=self._fd)
-        with open(fd, "rb") as file:
-            return file.read(65536), os.fstat(fd).st_uid
+        try:
+            facts = os.fstat(fd)
+            if not stat.S_ISREG(facts.st_mode):  # a folder, a pipe: whoever made it wants us to stumble
+                raise OSError(errno.EINVAL, "not a plain file")
+            return os.read(fd, 65536), facts.st_uid
+        finally:
+            os.close(fd)
 
     def owner(self, name: str) -> int:
         """The user whose a file is."""

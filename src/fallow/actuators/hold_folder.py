@@ -1,21 +1,38 @@
 """Holds, kept where every user's fallow looks: a file each, in the folder of claims.
 
-Whose hold it is, is whose file it is, which nobody can forge; the folder is sticky, so only they or root can take it
-away. In doubt a hold holds: one that cannot be read covers everything.
+Whose hold it is, is whose file it is, which nobody can forge. In doubt a hold holds: one that cannot be read covers
+everything, and so do those of a user who has placed more than anybody needs.
+
+One that was seen stays in force until its time ends, unless its owner or root took it away. In a sticky folder of
+root's nobody else can. In a folder of somebody else's a file that is gone proves nothing; so there a release is
+written into the file, which only its owner and root can do.
 """
 
-import json
 import math
+import os
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 
 from fallow.actuators.claim_folder import ClaimFolder
+from fallow.actuators.hold_file import Says, written, written_released
+from fallow.actuators.hold_reading import (
+    FIRST_NUMBER,
+    LAST_NUMBER,
+    MOST_OF_USER,
+    HoldReading,
+    Seen,
+    facts_of,
+    file_name,
+)
 from fallow.core.errors import NotPermitted, WrongUsage
-from fallow.core.holds import Everything, Hold, Target, is_over, parse_target
-from fallow.core.units import printable
+from fallow.core.holds import Everything, Hold, Target, is_over
 
-_PREFIX = "hold-"
-_END_OF_TIME_S = 4e9
+_MOST_TRIES = 100
+_MOST_TOLD_OF_USER = 20
+_STICKY, _WRITTEN_BY_OTHERS = 0o1000, 0o022
+_WRITE = os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+Tell = Callable[[str], None]
 
 
 class HoldFolder:
@@ -24,79 +41,157 @@ class HoldFolder:
     def __init__(self, folder: ClaimFolder, user_name: Callable[[int], str]) -> None:
         self._folder = folder
         self._user_name = user_name
-        self._identity = folder.identity
-        self._last: list[Hold] = []
-        self._kept: list[Hold] = []
+        self._reading = HoldReading(folder, user_name)
+        self._kept: dict[int, Seen] = {}
+        self._kept_by: tuple[tuple[int, int], set[int]] = _who_can_remove(folder)
+        self._told: Counter[tuple[str, int]] = Counter()
 
     def place(self, target: Target, until_wall_s: float, why: str) -> int:
-        """Place a hold; its number."""
-        content = json.dumps({"target": str(target), "until": until_wall_s, "why": printable(why)}).encode()
-        number = 1 + max(self._numbers(), default=0)
-        try:
-            while not self._folder.add(f"{_PREFIX}{number}", content):
-                number += 1
-        except OSError as error:
-            raise NotPermitted(f"cannot place a hold in {self._folder.path}: {error.strerror}") from None
-        return number
+        """Place a hold; its number is by chance, so that nobody can be there before it, and none comes again."""
+        for _ in range(_MOST_TRIES):
+            number = FIRST_NUMBER + int.from_bytes(os.urandom(8), "little") % (LAST_NUMBER - FIRST_NUMBER + 1)
+            if number in self._kept:
+                continue
+            try:
+                if self._folder.add(file_name(number), written(number, target, until_wall_s, why)):
+                    return number
+            except OSError as error:
+                raise NotPermitted(f"cannot place a hold in {self._folder.path}: {error.strerror}") from None
+        raise NotPermitted(f"cannot place a hold in {self._folder.path}: every name that was tried is taken")
 
-    def active(self, wall_s: float) -> list[Hold]:
-        """Those that last; what is over is cleared away where we may."""
-        found: list[Hold] = []
+    def demand_room(self, uid: int, wall_s: float) -> None:
+        """A user may have so many holds at a time, root any number."""
+        self.active(wall_s)
+        if uid != 0 and sum(seen.uid == uid for seen in self._in_force(wall_s)) >= MOST_OF_USER:
+            who = self._user_name(uid)
+            raise WrongUsage(f"{who} has {MOST_OF_USER} holds; release one first (fallow hold --list)")
+
+    def active(self, wall_s: float, tell: Tell | None = None) -> list[Hold]:
+        """Those that last; what is over is cleared away where we may. What people should know is told, once."""
+        before = self._reading.seen
         try:
             self._folder.refresh()
-            numbers = self._numbers()
+            self._reading.look(wall_s)
         except (NotPermitted, OSError) as error:
             return [Hold(0, Everything(), math.inf, f"the holds cannot be read: {error}", "somebody")]
-        for number in sorted(numbers):
-            hold = self._read(number)
-            if hold is None:
-                continue
-            if is_over(hold, wall_s):
-                with suppress(OSError):
-                    self._folder.remove(f"{_PREFIX}{number}")
-            else:
-                found.append(hold)
-        return found + self._cleaned_away(found, wall_s)
-
-    def _cleaned_away(self, found: list[Hold], wall_s: float) -> list[Hold]:
-        """Holds that were seen in a folder which is gone: nobody has released them, so they hold on."""
-        if self._folder.identity != self._identity:
-            self._kept += self._last
-            self._identity = self._folder.identity
-        self._last = found
-        self._kept = [hold for hold in self._kept if not is_over(hold, wall_s)]
-        return self._kept
+        self._keep_vanished(before, wall_s, tell)
+        self._clear_away(wall_s)
+        return self._listed(wall_s, tell)
 
     def release(self, number: int) -> None:
         """End a hold before its time."""
-        name = f"{_PREFIX}{number}"
+        name = file_name(number)
         try:
-            self._folder.remove(name)
+            uid = os.stat(name, dir_fd=self._folder.fd, follow_symlinks=False).st_uid
+            if _who_can_remove(self._folder)[1] <= {0, uid}:
+                self._folder.remove(name)
+            else:
+                self._write_released(number)
         except FileNotFoundError:
-            raise WrongUsage(f"there is no hold {number}; see: fallow hold --list") from None
+            self._release_kept(number)
         except PermissionError:
-            owner = self._user_name(self._folder.owner(name))
-            who = owner if owner == "root" else f"{owner} or root"
-            raise NotPermitted(f"hold {number} is {owner}'s; only {who} can release it") from None
-
-    def _numbers(self) -> list[int]:
-        names = [name.removeprefix(_PREFIX) for name in self._folder.names() if name.startswith(_PREFIX)]
-        return [int(name) for name in names if name.isascii() and name.isdigit()]
-
-    def _read(self, number: int) -> Hold | None:
-        name = f"{_PREFIX}{number}"
-        try:
-            content, uid = self._folder.read(name)
-        except FileNotFoundError:
-            return None  # released this moment
+            raise self._not_theirs(number, uid) from None
         except OSError as error:
-            return Hold(number, Everything(), math.inf, f"its file cannot be read: {error.strerror}", "somebody")
-        owner = self._user_name(uid)
+            raise NotPermitted(f"cannot release hold {number}: {error.strerror}") from None
+
+    def _keep_vanished(self, before: dict[int, Seen], wall_s: float, tell: Tell | None) -> None:
+        """Holds that are gone without a word of their owner's stay in force."""
+        identity, removers = self._kept_by
+        self._kept_by = _who_can_remove(self._folder)
+        removers = removers | self._kept_by[1] | ({-1} if identity != self._kept_by[0] else set())
+        there = self._reading.seen
+        for number in before.keys() - there.keys() - self._reading.unread.keys():
+            seen, hold = before[number], before[number].word.hold
+            if seen.word.says is not Says.HOLD or is_over(hold, wall_s) or removers <= {0, os.geteuid(), seen.uid}:
+                continue
+            self._keep(number, seen)
+            who = hold.by_user
+            gone = f"hold {number} of {who} is gone from {self._folder.path}, and not by {who}'s word"
+            self._tell_once(tell, "gone", seen.uid, f"{gone}; it stays in force until its time ends")
+        for number in self._kept.keys() & there.keys():
+            if there[number].uid in (0, self._kept[number].uid):
+                del self._kept[number]  # it is back, or its owner says that it is over
+        self._kept = {number: seen for number, seen in self._kept.items() if not is_over(seen.word.hold, wall_s)}
+
+    def _keep(self, number: int, seen: Seen) -> None:
+        """So many of each user: of more than that, those that last longest."""
+        self._kept[number] = seen
+        theirs = [each for each, kept in self._kept.items() if kept.uid == seen.uid]
+        if len(theirs) > MOST_OF_USER:
+            del self._kept[min(theirs, key=lambda each: self._kept[each].word.hold.until_wall_s)]
+
+    def _clear_away(self, wall_s: float) -> None:
+        for number, seen in list(self._reading.seen.items()):
+            if seen.word.says is not Says.NONSENSE and is_over(seen.word.hold, wall_s):
+                with suppress(OSError):
+                    found = os.stat(file_name(number), dir_fd=self._folder.fd, follow_symlinks=False)
+                    if facts_of(found) == seen.facts:  # and not what somebody has put there since
+                        self._folder.remove(file_name(number))
+
+    def _in_force(self, wall_s: float) -> list[Seen]:
+        kinds = (Says.HOLD, Says.NONSENSE)
+        found = (*sorted(self._reading.seen.items()), *sorted(self._kept.items()))
+        return [seen for _, seen in found if seen.word.says in kinds and not is_over(seen.word.hold, wall_s)]
+
+    def _listed(self, wall_s: float, tell: Tell | None) -> list[Hold]:
+        holds: list[Hold] = []
+        for seen in self._in_force(wall_s):
+            holds.append(seen.word.hold)
+            if seen.word.says is Says.NONSENSE:
+                self._tell_once(tell, "nonsense", seen.uid, str(seen.word.hold))
+        for uid, count in sorted(self._reading.surplus.items()):
+            who = self._user_name(uid)
+            why = f"{count} more than the {MOST_OF_USER} that a user may have; they count as one, of everything"
+            holds.append(Hold(0, Everything(), math.inf, why, who))
+            self._tell_once(tell, "surplus", uid, f"{who} has {why}")
+        if self._reading.left_out:
+            why = "there are more holds than can be read at once, so everything is protected"
+            holds.append(Hold(0, Everything(), math.inf, why, "somebody"))
+            self._tell_once(tell, "left out", 0, why)
+        return holds
+
+    def _tell_once(self, tell: Tell | None, kind: str, uid: int, sentence: str) -> None:
+        """Nobody can fill a log by placing holds."""
+        if tell is not None and self._told[kind, uid] < (_MOST_TOLD_OF_USER if kind == "gone" else 1):
+            self._told[kind, uid] += 1
+            tell(sentence)
+
+    def _write_released(self, number: int) -> None:
+        """Who sees this knows whose word it is: nobody but the owner and root can write to the file."""
+        seen = self._reading.read(number)
+        until_s = math.inf if seen is None else seen.word.hold.until_wall_s
+        fd = os.open(file_name(number), _WRITE, dir_fd=self._folder.fd)
         try:
-            fields = json.loads(content)
-            target, until_s = parse_target(str(fields["target"])), float(fields["until"])
-            # A time that makes no sense is no end; and what others wrote must not reach a terminal as it is.
-            until_s = until_s if until_s < _END_OF_TIME_S else math.inf
-            return Hold(number, target, until_s, printable(str(fields["why"])), owner)
-        except (ValueError, KeyError, TypeError, RecursionError, WrongUsage):
-            return Hold(number, Everything(), math.inf, "its file makes no sense", owner)
+            content = written_released(number, until_s)
+            os.pwrite(fd, content, 0)
+            os.ftruncate(fd, len(content))
+        finally:
+            os.close(fd)
+
+    def _release_kept(self, number: int) -> None:
+        """The file is gone, and the hold is not: its owner says so in a new one."""
+        kept = self._kept.get(number)
+        if kept is None:
+            raise WrongUsage(f"there is no hold {number}; see: fallow hold --list")
+        name = file_name(number)
+        try:
+            self._folder.add(name, written_released(number, kept.word.hold.until_wall_s))
+            uid = os.stat(name, dir_fd=self._folder.fd, follow_symlinks=False).st_uid
+        except OSError as error:
+            raise NotPermitted(f"cannot release hold {number}: {error.strerror}") from None
+        if uid not in (0, kept.uid):
+            with suppress(OSError):
+                self._folder.remove(name)
+            raise self._not_theirs(number, kept.uid)
+
+    def _not_theirs(self, number: int, uid: int) -> NotPermitted:
+        owner = self._user_name(uid)
+        who = owner if owner == "root" else f"{owner} or root"
+        return NotPermitted(f"hold {number} is {owner}'s; only {who} can release it")
+
+
+def _who_can_remove(folder: ClaimFolder) -> tuple[tuple[int, int], set[int]]:
+    """Which folder it is, and who can take away files of others in it; -1 stands for anybody."""
+    facts = os.fstat(folder.fd)
+    anybody = facts.st_mode & _WRITTEN_BY_OTHERS and not facts.st_mode & _STICKY
+    return (facts.st_dev, facts.st_ino), {facts.st_uid} | ({-1} if anybody else set())

@@ -8,9 +8,12 @@ from collections.abc import Iterable
 from typing import assert_never
 
 from fallow.core.errors import WrongUsage
-from fallow.core.units import printable
+from fallow.core.units import is_number, printable
 from fallow.core.unknown import Unknown
 from fallow.core.value import value
+
+_LONGEST_WHY = 200
+_LONGEST_NAME = 200
 
 
 @value
@@ -91,7 +94,9 @@ class Touched:
 
 
 def parse_target(text: str) -> Target:
-    """A target as `str` writes it: `all`, `gpu:UUID`, `pid:PID@BIRTH`, `user:NAME`."""
+    """A target as `str` writes it: `all`, `gpu:UUID`, `pid:PID@BIRTH`, `user:NAME`. Others may have written it."""
+    if len(text) > _LONGEST_NAME or not text.isprintable():
+        raise WrongUsage(f"{printable(text[:_LONGEST_NAME])!r} is no name of anything that can be held")
     kind, _, rest = text.partition(":")
     pid, _, birth = rest.partition("@")
     if text == "all":
@@ -100,9 +105,15 @@ def parse_target(text: str) -> Target:
         return OneGpu(rest)
     if kind == "user" and rest:
         return OneUser(rest)
-    if kind == "pid" and pid.isdecimal() and birth.isdecimal():
+    if kind == "pid" and is_number(pid) and is_number(birth):
         return OneProcess(int(pid), int(birth))
     raise WrongUsage(f"{text!r} cannot be held; write all, gpu:UUID, pid:PID@BIRTH or user:NAME")
+
+
+def reason_of(text: str) -> str:
+    """A reason as people wrote it, in one line that is not too long."""
+    line = printable(text)
+    return line if len(line) <= _LONGEST_WHY else f"{line[: _LONGEST_WHY - 1]}…"
 
 
 def covers(hold: Hold, touched: Touched) -> bool:

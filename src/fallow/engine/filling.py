@@ -211,7 +211,7 @@ class Filling:
 
     def _ask_around(self) -> None:
         """What changes slowly: people, hours, holds."""
-        self.holds = self._world.holds.active(self._world.clock.wall_s())
+        self.holds = self._world.holds.active(self._world.clock.wall_s(), self._tell)
         self._manners = {manners: courtesy.against() for manners, courtesy in self._courtesies.items()}
 
     def _against(

@@ -249,7 +249,7 @@ class Guarding:
         return Touched(uuids_with_cards(watched), processes, machine=touches_machine(self._rules.deeds))
 
     def _holds(self) -> list[Hold]:
-        return self._world.holds.active(self._world.clock.wall_s())
+        return self._world.holds.active(self._world.clock.wall_s(), self._tell)
 
 
 def _kind(deed: Deed) -> str:

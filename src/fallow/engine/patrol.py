@@ -73,7 +73,7 @@ class Patrol:
         jobs = {job.key: job for job in self._holding.jobs(snapshot)}
         if not jobs and not self._cases:
             return
-        holds = self._world.holds.active(self._world.clock.wall_s())
+        holds = self._world.holds.active(self._world.clock.wall_s(), self._tell)
         for (name, key), case in list(self._cases.items()):
             if key not in jobs:
                 self._gone(name, case)

@@ -10,6 +10,8 @@ from fallow.core.process import ProcessTable
 from fallow.core.selection import select
 from fallow.core.units import is_number
 from fallow.engine.world import World
+from fallow.readers.proc import user_name
+from fallow.readers.users import is_user, user_names
 
 
 def target_of(text: str, world: World, *, gone_is_fine: bool = False, among: Sequence[Gpu] | None = None) -> Target:
@@ -32,7 +34,7 @@ def target_among(
     if text == "all":
         return Everything()
     if kind == "user" and rest:
-        return OneUser(rest)
+        return _user(rest, gone_is_fine=gone_is_fine)
     if kind == "pid" and rest:
         return _process(rest, table, gone_is_fine=gone_is_fine)
     word = rest if kind == "gpu" and colon else text
@@ -53,6 +55,19 @@ def target_among(
     if len(meant) != 1 or not isinstance(meant[0].uuid, str):
         raise WrongUsage(f"{text!r} is not one GPU that can be named")
     return OneGpu(meant[0].uuid)
+
+
+def _user(text: str, *, gone_is_fine: bool) -> OneUser:
+    """By the name that their processes go by; a number is a user too, also where it has no name."""
+    if is_number(text):
+        return OneUser(user_name(int(text)))
+    if not gone_is_fine and not is_user(text):
+        from difflib import get_close_matches  # only a mistake pays for it
+
+        alike = get_close_matches(text, user_names(), n=1)
+        hint = f"; did you mean {alike[0]}?" if alike else ""
+        raise WrongUsage(f"there is no user {text!r} on this machine{hint}")
+    return OneUser(text)
 
 
 def _process(text: str, table: ProcessTable, *, gone_is_fine: bool) -> OneProcess:

@@ -233,4 +233,4 @@ class Supervisor:
         return Touched(self._with_cards, touched_processes(self._world, self._job.tree, watcher=True))
 
     def _holds(self) -> list[Hold]:
-        return self._world.holds.active(self._world.clock.wall_s())
+        return self._world.holds.active(self._world.clock.wall_s(), self._tell)

@@ -14,14 +14,13 @@ import json
 import os
 from collections.abc import AsyncGenerator, Callable, Sequence
 from concurrent.futures import Executor
-from math import isfinite
 from typing import TypeVar
 
 from fallow import __version__
 from fallow.actuators.in_the_name_of import in_the_name_of
 from fallow.core.board import Board
 from fallow.core.errors import FallowError, WrongUsage
-from fallow.core.holds import Hold, OneProcess, Target, parse_target
+from fallow.core.holds import Hold, OneProcess, Target, parse_target, reason_of
 from fallow.core.value import value
 from fallow.core.wire import VERSION, packed
 from fallow.engine.past import Past
@@ -39,7 +38,6 @@ _AT_ONCE = 1000
 _LONGEST_TEXT = 1000
 _LONGEST_PICTURE_MS = 32 * 86_400_000
 _LONGEST_HOLD_S = 366 * 86400.0
-_MOST_HOLDS_OF_USER = 50
 _UNMAPPED = 65534  # what the kernel shows of a user who has no number here
 
 
@@ -134,14 +132,12 @@ class Answers:
         target = parse_target(_text(request, "target") or "")
         self._demand_same_process(target)
         until, now_s = request.get("until"), self._sources.clock.wall_s()
-        if not isinstance(until, int | float) or not isfinite(until) or not now_s < until <= now_s + _LONGEST_HOLD_S:
+        if not isinstance(until, int | float) or not now_s < until <= now_s + _LONGEST_HOLD_S:
             raise WrongUsage("a hold ends between now and a year from now")
-        holds, user = self._sources.holds, user_name(peer.uid)
-        if peer.uid and sum(each.by_user == user for each in holds.active(now_s)) >= _MOST_HOLDS_OF_USER:
-            raise WrongUsage(f"{user} has {_MOST_HOLDS_OF_USER} holds; release one first (fallow hold --list)")
-        why = _text(request, "why") or ""
+        holds, why = self._sources.holds, _text(request, "why") or ""
+        holds.demand_room(peer.uid, now_s)
         number = self._as(peer, lambda: holds.place(target, float(until), why))
-        return next(each for each in holds.active(now_s) if each.id == number)
+        return Hold(number, target, float(until), reason_of(why), user_name(peer.uid))
 
     def _release(self, peer: Peer, number: int) -> None:
         self._as(peer, lambda: self._sources.holds.release(number))

@@ -299,7 +299,7 @@ def user_name(uid: int) -> str:
     """The login name of a user, or the number where it has none."""
     try:
         return getpwuid(uid).pw_name
-    except KeyError:
+    except (KeyError, OverflowError):  # nobody's, or no number of a user at all
         return str(uid)
 
 

@@ -2,10 +2,12 @@
 
 import argparse
 import json
+import os
+from collections.abc import Callable, Sequence
 from math import inf
 
 from fallow.core.errors import WrongUsage
-from fallow.core.holds import Hold
+from fallow.core.holds import Hold, reason_of
 from fallow.core.units import count, duration_for_people, duration_s
 from fallow.engine.subjects import target_of
 from fallow.engine.world import World
@@ -13,15 +15,20 @@ from fallow.faces.as_json import hold_facts
 from fallow.faces.cli.options import Parser, add_alone, typed
 from fallow.faces.voice import Voice
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from fallow.engine.asking import Daemon
+
 EXAMPLES = """\
   fallow hold --for 2h --why "debugging"        the whole machine
   fallow hold 3 --for 30m                       GPU 3
   fallow hold pid:12345 --for 1d                a process
   fallow hold user:$USER --for 1h               all that you run
   fallow hold --list
-  fallow hold --release 1"""
+  fallow hold --release 482913775               its first digits will do"""
 
 _LONGEST_S = 366 * 86400.0
+_SHORTEST_ID, _WHOLE_ID = 3, 9
 
 
 def parser(parents: list[argparse.ArgumentParser]) -> Parser:
@@ -42,7 +49,9 @@ def parser(parents: list[argparse.ArgumentParser]) -> Parser:
     made.add_argument("--for", dest="duration", type=typed(duration_s), metavar="D", help="for how long")
     made.add_argument("--why", default="", metavar="TEXT", help="the reason, for those who wonder")
     made.add_argument("--list", action="store_true", help="show the holds that last")
-    made.add_argument("--release", type=typed(count), metavar="ID", help="end a hold before its time")
+    made.add_argument(
+        "--release", type=typed(count), metavar="ID", help="end a hold before its time; its first digits will do"
+    )
     made.add_argument("--json", action="store_true", help="print JSON")
     add_alone(made)
     return made
@@ -54,13 +63,13 @@ def run(args: argparse.Namespace, world: World, voice: Voice) -> int:
         raise WrongUsage("--list and --release take no subject and no --for")
     daemon = None if args.alone else world.daemon(voice.detail)
     if args.release is not None:
-        if daemon is None or not daemon.release_hold(args.release):
-            world.holds.release(args.release)
-        voice.note(f"hold {args.release} is released")
+        number = _meant(args.release, lambda: _listed(world, daemon))
+        if daemon is None or not daemon.release_hold(number):
+            world.holds.release(number)
+        voice.note(f"hold {number} is released")
         return 0
     if args.list:
-        listed = None if daemon is None else daemon.holds()
-        return _show(world, world.holds.active(world.clock.wall_s()) if listed is None else listed, as_json=args.json)
+        return _show(world, _listed(world, daemon), as_json=args.json)
     if args.duration is None or not 0 < args.duration <= _LONGEST_S:
         raise WrongUsage("for how long? write: fallow hold [SUBJECT] --for 2h; at most a year")
     sight = None if daemon is None else daemon.sight()
@@ -69,12 +78,30 @@ def run(args: argparse.Namespace, world: World, voice: Voice) -> int:
     placed = None if daemon is None or sight is None else daemon.place_hold(target, until_s, args.why)
     if placed is not None:
         return _show(world, [placed], as_json=args.json)
+    world.holds.demand_room(os.geteuid(), world.clock.wall_s())
     number = world.holds.place(target, until_s, args.why)
-    ours = [hold for hold in world.holds.active(world.clock.wall_s()) if hold.id == number]
-    return _show(world, ours, as_json=args.json)
+    return _show(world, [Hold(number, target, until_s, reason_of(args.why), world.user)], as_json=args.json)
 
 
-def _show(world: World, holds: list[Hold], *, as_json: bool) -> int:
+def _listed(world: World, daemon: "Daemon | None") -> Sequence[Hold]:
+    listed = None if daemon is None else daemon.holds()
+    return world.holds.active(world.clock.wall_s()) if listed is None else listed
+
+
+def _meant(number: int, listed: Callable[[], Sequence[Hold]]) -> int:
+    """The hold whose id begins like this, where only one does: ids are long, since none comes again."""
+    digits = str(number)
+    if not _SHORTEST_ID <= len(digits) < _WHOLE_ID:
+        return number
+    ids = {hold.id for hold in listed() if str(hold.id).startswith(digits)}
+    if number in ids or not ids:
+        return number
+    if len(ids) > 1:
+        raise WrongUsage(f"the ids of {len(ids)} holds begin with {digits}; write more of it")
+    return ids.pop()
+
+
+def _show(world: World, holds: Sequence[Hold], *, as_json: bool) -> int:
     now_s = world.clock.wall_s()
     if as_json:
         print(json.dumps([hold_facts(hold) for hold in holds]))

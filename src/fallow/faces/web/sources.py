@@ -9,7 +9,7 @@ from typing import Protocol
 from fallow.actuators.hold_folder import HoldFolder
 from fallow.core.board import Board
 from fallow.core.errors import NotPermitted, WrongUsage
-from fallow.core.holds import Hold
+from fallow.core.holds import Hold, reason_of
 from fallow.core.interval import Interval
 from fallow.core.money import Prices
 from fallow.core.ports import Clock
@@ -142,7 +142,7 @@ class MachineSources:
         except WrongUsage as error:
             raise NoSuchSubject(str(error)) from None
         until_s = self._clock.wall_s() + for_s
-        return Hold(self._hold_folder.place(target, until_s, why), target, until_s, why, self._user)
+        return Hold(self._hold_folder.place(target, until_s, why), target, until_s, reason_of(why), self._user)
 
     def release_hold(self, number: int) -> None:
         """End a hold that was placed by us before its time. Those of others stay theirs, also where we are root."""
