@@ -18,7 +18,8 @@ import fallow
 def main() -> None:
     """Become the user, then be fallow."""
     for module in pkgutil.walk_packages(fallow.__path__, "fallow."):
-        importlib.import_module(module.name)
+        if module.name != "fallow.__main__":  # which would be fallow at once
+            importlib.import_module(module.name)
     from fallow.faces.cli.main import main as run  # noqa: I001
 
     import json  # noqa: F401
