@@ -13,7 +13,9 @@ from fallow.actuators.hold_folder import HoldFolder
 from fallow.core.board import Board, Counts
 from fallow.core.verdicts import Verdict
 from fallow.engine.clock import SystemClock
-from fallow.engine.journal import Journal
+from fallow.engine.journal import open_journal
+from fallow.engine.past import open_past
+from fallow.engine.records import Records
 from fallow.engine.socket_place import own_socket
 from fallow.engine.sources import DaemonSources
 from fallow.engine.watching import watch
@@ -37,6 +39,7 @@ class SmallDaemon:
         self.board: Board | None = None
         self.seen = threading.Event()
         self.going = True
+        self.journal = open_journal(self.world, complain)
 
     def look(self) -> None:
         started_s = SystemClock().wall_s()
@@ -52,11 +55,10 @@ class SmallDaemon:
         folder = ClaimFolder(folder_path(os.environ))
         sources = DaemonSources(
             lambda: self.board,
-            self.world.state_folder,
+            Records(self.journal, lambda: open_past(self.world.state_folder)),
             HoldFolder(folder, user_name),
             SystemClock(),
             self.world.simulated,
-            complain,
         )
         asyncio.run(serve(path, sources, ready=lambda: print("ready", flush=True)))
 
@@ -68,11 +70,9 @@ def main() -> None:
     daemon.seen.wait()
     board = daemon.board
     assert board is not None
-    journal = Journal(daemon.world.state_folder, SystemClock().wall_s, complain)
     uuid = str(board.sight.gpus[0].uuid)
     verdict = Verdict("GPU 0", "fallow", "the small daemon says so", (("utilization", "0%"),))
-    journal.verdict(verdict, [f"gpu:{uuid}"])
-    journal.close()
+    daemon.journal.verdict(verdict, [f"gpu:{uuid}"])
     threading.Thread(target=daemon.answer, daemon=True).start()
     sys.stdin.readline()
     daemon.going = False

@@ -5,11 +5,18 @@ import shutil
 import subprocess
 import sys
 
+import pytest
+
+from fallow.core.errors import FallowError
 from fallow.core.verdicts import Verdict
 from fallow.engine.journal import Journal
+from fallow.engine.sqlite_file import clock_time
 
 WRITES_FOR_EVER = """
 import sys
+import pytest
+
+from fallow.core.errors import FallowError
 from fallow.core.verdicts import Verdict
 from fallow.engine.journal import Journal
 journal = Journal(sys.argv[1], lambda: 1.0, print)
@@ -75,7 +82,9 @@ def test_a_journal_that_cannot_be_opened_is_told_once_and_swallows_nothing_else(
     told: list[str] = []
     journal = Journal(str(tmp_path / "file"), lambda: 1.0, told.append)
     journal.action("job", "ask", "idle", [])
-    assert journal.last(None) == []
+    with pytest.raises(FallowError, match="no journal is kept"):
+        journal.last(None)
+    journal.close()
     assert len(told) == 1
     assert "no journal is kept" in told[0]
 
@@ -83,8 +92,13 @@ def test_a_journal_that_cannot_be_opened_is_told_once_and_swallows_nothing_else(
 def test_a_journal_that_is_rubbish_is_told(tmp_path: pathlib.Path) -> None:
     (tmp_path / "journal.db").write_bytes(b"not a database" * 1000)
     told: list[str] = []
-    Journal(str(tmp_path), lambda: 1.0, told.append)
+    journal = Journal(str(tmp_path), lambda: 1.0, told.append)
     assert len(told) == 1
+    assert "was damaged (file is not a database)" in told[0]
+    assert "journal.db.damaged-1" in told[0]
+    journal.action("job", "ask", "idle", [])
+    assert len(journal.last(None)) == 1, "and a new one has begun"
+    journal.close()
 
 
 def test_old_rows_are_cleared_away_and_the_newest_stay(tmp_path: pathlib.Path) -> None:
@@ -104,5 +118,5 @@ def test_a_journal_that_was_taken_away_begins_anew_and_says_so(tmp_path: pathlib
     shutil.rmtree(tmp_path / "state")
     journal.action("a job", "insist", "it did not leave", ["pid:1"])
     assert [event.finding for event in journal.last("pid:1")] == ["insist"]
-    assert told == ["the journal was taken away, and begins anew"]
+    assert told == [f"the journal was taken away: rows from before {clock_time(1.0)} are gone, and it begins anew"]
     journal.close()

@@ -40,7 +40,7 @@ def fill(how: str, folder: str) -> None:
     """Leave no room."""
     if how == "limit":
         largest = max(os.path.getsize(f"{folder}/state/{name}") for name in os.listdir(f"{folder}/state"))
-        resource.setrlimit(resource.RLIMIT_FSIZE, (min(largest, 40_000), resource.RLIM_INFINITY))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (min(largest, 12_000), resource.RLIM_INFINITY))
         return
     with contextlib.suppress(OSError), open(f"{folder}/filler", "wb", buffering=0) as filler:
         while True:

@@ -9,6 +9,7 @@ from itertools import islice
 
 import pytest
 
+from fallow.actuators.state_folder import private_file
 from fallow.core.activity import Activity
 from fallow.core.days import day_edges_ms
 from fallow.core.money import Prices
@@ -16,7 +17,7 @@ from fallow.core.seen import Sight
 from fallow.engine.gathering import MANY_JOBS, QUARTER_MS
 from fallow.engine.history import History
 from fallow.engine.history_ageing import age
-from fallow.engine.history_store import Store
+from fallow.engine.history_store import FILE_NAME, Store
 from fallow.engine.past import Past, Sample, open_past
 from fallow.policies.cost import Bill, By, bill
 from tests.history.life import START_S, holder, life, seen_gpu, sight
@@ -39,7 +40,8 @@ def record(folder: pathlib.Path, sights: Iterable[Sight], keep_days: float = 90.
 
 
 def grow_old(folder: pathlib.Path, days: float, keep_ms: int = FOR_EVER_MS, **limits: int) -> None:
-    store = Store(str(folder), {})
+    folder.mkdir(exist_ok=True)
+    store = Store(private_file(str(folder), FILE_NAME), {})
     age(store, START_MS + round(days * DAY_MS), keep_ms, **limits)
     store.close()
 

@@ -175,9 +175,12 @@ def test_rubbish_instead_of_a_file_is_told_once_by_the_writer_and_by_the_reader(
         history.settle()
     history.close()
     assert len(told) == 1
-    assert "not a database" in told[0]
-    with pytest.raises(FallowError, match="cannot be read"):
-        open_past(str(tmp_path))
+    assert "history was damaged (file is not a database)" in told[0]
+    assert "history.db.damaged-1, and it begins anew" in told[0]
+    assert (tmp_path / "history.db.damaged-1").read_bytes() == b"not a database" * 1000
+    past = open_past(str(tmp_path))
+    assert past is not None
+    past.close()
 
 
 def test_a_folder_that_cannot_be_made_is_told_once_and_stops_nothing(tmp_path: pathlib.Path) -> None:
@@ -218,7 +221,7 @@ def test_tables_of_a_newer_fallow_are_left_alone(tmp_path: pathlib.Path) -> None
     database.close()
     before = (tmp_path / "history.db").read_bytes()
     with pytest.raises(NewerHistory):
-        Store(str(tmp_path), {})
+        Store(str(tmp_path / "history.db"), {})
     with pytest.raises(FallowError, match="newer"):
         open_past(str(tmp_path))
     told: list[str] = []

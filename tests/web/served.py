@@ -15,7 +15,10 @@ from fallow.core.address import Address
 from fallow.core.money import Prices
 from fallow.core.value import replace
 from fallow.engine.clock import SystemClock
+from fallow.engine.journal import Journal
+from fallow.engine.past import open_past
 from fallow.engine.publishing import Publisher
+from fallow.engine.records import Records
 from fallow.faces.web.app import make_app
 from fallow.faces.web.server import PageServer, bound, listen, most_streams
 from fallow.faces.web.settings import Settings
@@ -85,12 +88,13 @@ def served(
     """The page, on a port of loopback. `pretend` is the address that it takes itself to listen on."""
     home.mkdir(exist_ok=True)
     folder = ClaimFolder(str(home / "claims"))
+    state, made_clock = str(home / "state"), clock or SystemClock()
     sources = MachineSources(
         boards,
-        clock or SystemClock(),
+        made_clock,
         HoldFolder(folder, user_name),
         Proc(),
-        str(home / "state"),
+        Records(Journal(state, made_clock.wall_s, print), lambda: open_past(state)),
         "root",
         lambda: prices or Prices(),
     )

@@ -15,7 +15,7 @@ from fallow.engine.field import Field
 from fallow.engine.fill_hands import EarnestFillHands, FillerSpec, check_command
 from fallow.engine.fillable import fillable
 from fallow.engine.filling import Filling
-from fallow.engine.journal import Journal
+from fallow.engine.journal import open_journal
 from fallow.engine.world import World
 from fallow.policies.fill import FillRules
 
@@ -32,7 +32,7 @@ def main(words: Sequence[str], world: World, tell: Callable[[str], None]) -> int
     for each, _ in specs:
         check_command(each, world.environ)
     hands = EarnestFillHands(world)
-    journal = Journal(world.state_folder, world.clock.wall_s, tell)
+    journal = open_journal(world, tell)
     fields = [Field(world, each, gpus, hands, journal, tell) for each, gpus in specs]
     filling = Filling(world, fields, tell)
     quiet = duration_for_people(file.interval_s)

@@ -18,7 +18,7 @@ from fallow.core.ports import Depth
 from fallow.core.units import duration_for_people, printable
 from fallow.core.unknown import Unknown
 from fallow.engine.deeds import hands
-from fallow.engine.journal import Journal
+from fallow.engine.journal import open_journal
 from fallow.engine.stopping import EarnestHands
 from fallow.engine.supervising import Result, Rules, Supervisor, Tick
 from fallow.engine.world import World
@@ -37,7 +37,7 @@ def main(words: Sequence[str], world: World, tell: Callable[[str], None]) -> int
     command: list[str] = args.exec_command_and_args
     path = launcher.find(command, world.environ)
     gpus = world.eyes.look(Depth.GLANCE).gpus
-    journal = Journal(world.state_folder, world.clock.wall_s, log.warning)
+    journal = open_journal(world, log.warning)
     helpers = hands(world, rehearse=False).helpers
     job = Supervision(
         path, command, world.environ, table=world.proc, helpers=helpers, monotonic_s=world.clock.monotonic_s

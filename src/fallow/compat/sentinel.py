@@ -16,7 +16,7 @@ from fallow.core.ports import Depth
 from fallow.core.unknown import Unknown
 from fallow.engine.deeds import check_rights, hands
 from fallow.engine.guarding import Guarding
-from fallow.engine.journal import Journal
+from fallow.engine.journal import open_journal
 from fallow.engine.world import World
 from fallow.policies import guard
 
@@ -100,7 +100,7 @@ def main(words: Sequence[str], world: World, tell: Callable[[str], None]) -> int
     own = hands(world, rehearse=False)
     check_rights((deed,), own.power, rehearse=False, tell=tell)
     gpus = _those_that_are_there(args.gpu_devices, world, tell)
-    journal = Journal(world.state_folder, world.clock.wall_s, tell)
+    journal = open_journal(world, tell)
     guarding = Guarding(world, rules, own, journal, tell, gpus=gpus, armed=args.arm_duration <= 0)
     tell(
         f"{args.kill_action} once the mean usage of {'all GPUs' if gpus is None else f'GPU {gpus}'} was above "

@@ -14,7 +14,7 @@ from fallow.engine.field import Field
 from fallow.engine.fill_hands import EarnestFillHands, FillerSpec
 from fallow.engine.fillable import fillable
 from fallow.engine.filling import Filling
-from fallow.engine.journal import Journal
+from fallow.engine.journal import open_journal
 from fallow.engine.world import World
 from fallow.policies.fill import FillRules
 from fallow.workloads.work import SIMULATED_SCALE
@@ -36,7 +36,7 @@ def main(words: Sequence[str], world: World, tell: Callable[[str], None]) -> int
     ).parse_args(words)
     gpus = fillable(world, None, tell)
     hands = EarnestFillHands(world)
-    journal = Journal(world.state_folder, world.clock.wall_s, tell)
+    journal = open_journal(world, tell)
     fields = [Field(world, _STRESSOR, (gpu,), hands, journal, say, _in_its_words) for gpu in gpus]
     filling = Filling(world, fields, tell)
     if world.simulated:

@@ -7,6 +7,16 @@ Evidence = tuple[tuple[str, str], ...]
 """Readings as pairs of a name and a text, in the order a person would want them."""
 
 
+def gpu_key(uuid: object) -> str:
+    """Under which the journal keeps what is said of a GPU."""
+    return f"gpu:{uuid}"
+
+
+def process_key(pid: int, birth: int) -> str:
+    """Under which the journal keeps what is said of a process: pids come again, and then they are somebody else."""
+    return f"pid:{pid}@{birth}"
+
+
 @value
 class Verdict:
     """What was found of a subject, the sentence that says why, and the readings behind it."""

@@ -22,8 +22,10 @@ from fallow.engine.counting import Tally
 from fallow.engine.filling import Filling
 from fallow.engine.guarding import Guarding
 from fallow.engine.history import History
-from fallow.engine.journal import Journal
+from fallow.engine.journal import open_journal
+from fallow.engine.past import Past
 from fallow.engine.publishing import Publisher
+from fallow.engine.records import Records
 from fallow.engine.rounds import Rounds
 from fallow.engine.watching import MISSED_LOOKS, Watcher
 from fallow.engine.world import World
@@ -56,7 +58,7 @@ class Daemon:
         self._alive_s: float | None = None
         self._reloads = 0
         self._started_wall_s = world.clock.wall_s()
-        self._journal = Journal(world.state_folder, world.clock.wall_s, tell)
+        self._journal = open_journal(world, tell)
         self._tally = Tally()
         self._rounds = Rounds(world, Config(), self._journal, tell, rehearse=rehearse)
         self._arranger = Arranger(world, self._journal, tell, self._tally, self._rounds.note, rehearse=rehearse)
@@ -66,6 +68,7 @@ class Daemon:
         self.config = self._checked()
         snapshot = world.eyes.look(Depth.LOOK)
         self._history = self._open_history(self.config)
+        self.records = Records(self._journal, self._past)
         self._apply(self.config, snapshot)
         self._next_tick_s = world.clock.monotonic_s()
 
@@ -166,6 +169,9 @@ class Daemon:
             keep_days=config.history.keep_for / _DAY_S,
             longest_gap_s=config.machine.every * MISSED_LOOKS,
         )
+
+    def _past(self) -> Past:
+        return self._history.past()  # which may be another one after a reload
 
     def _tick(self) -> None:
         eyes = self._world.eyes

@@ -9,14 +9,16 @@ memory as far as there is room for it (20,000 intervals), and is written when th
 import sqlite3
 from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
-from threading import Condition, Thread
+from threading import Condition
 
 from fallow.core.errors import FallowError
 from fallow.core.seen import Sight
 from fallow.engine.gathering import Batch, Gatherer
 from fallow.engine.history_ageing import HOUR_MS, age
-from fallow.engine.history_store import LastWritten, Store
+from fallow.engine.history_file import HistoryFile
+from fallow.engine.history_store import Store
+from fallow.engine.past import Past
+from fallow.engine.steady import steady
 
 KEEP_DAYS = 90.0
 _DAY_MS = 86_400_000
@@ -40,16 +42,22 @@ class History:
         """`tell` gets a sentence when history cannot be kept, and one when it can again."""
         self._tell = tell
         self._gatherer = Gatherer(longest_gap_s)
-        self._writer = _Writer(folder, round(keep_days * _DAY_MS))
+        self._wall_s = 0.0
+        self._writer = _Writer(folder, round(keep_days * _DAY_MS), lambda: self._wall_s)
         self._flushed_s: float | None = None
 
     def record(self, sight: Sight) -> None:
         """One more tick. Never waits for the disk and never fails because of it."""
+        self._wall_s = sight.wall_s
         self._gatherer.take(sight)
         if self._flushed_s is None or not 0 <= sight.wall_s - self._flushed_s < _FLUSH_S:
             self._flushed_s = sight.wall_s
             self._hand_over()
         self._pass_on()
+
+    def past(self) -> Past:
+        """What was written, for whoever asks in this process; for any thread."""
+        return self._writer.file.past()
 
     def settle(self, timeout_s: float = _LAST_WRITE_S) -> bool:
         """Wait until what was handed over is written; whether it is."""
@@ -78,21 +86,18 @@ class History:
 class _Writer:
     """A thread with one batch in its hands at most. One that could not be written stays there until it can."""
 
-    def __init__(self, folder: str, keep_ms: int) -> None:
+    def __init__(self, folder: str, keep_ms: int, wall_s: Callable[[], float]) -> None:
         self.sentences: deque[str] = deque()
+        self.file = HistoryFile(folder, self.sentences.append, wall_s)
         self._folder = folder
         self._keep_ms = keep_ms
-        self._store: Store | None = None
-        self._written: LastWritten = {}
         self._aged_ms: int | None = None
         self._trouble = 0
         self._changed = Condition()
         self._batch: Batch | None = None
         self._wanted = False
         self._ending = False
-        # A daemon thread: a disk that hangs must not keep the program from ending.
-        self._thread = Thread(target=self._work, name="history", daemon=True)
-        self._thread.start()
+        self._thread = steady("history", self._work, self.sentences.append)
 
     @property
     def idle(self) -> bool:
@@ -137,26 +142,24 @@ class _Writer:
                 if written:
                     self._batch = None
                 self._changed.notify_all()
-        self._close()
+        self.file.close()
 
     def _write(self, batch: Batch) -> bool:
+        """Whether nothing is left to write of it."""
         try:
-            if self._store is not None and self._store.is_taken_away:
-                self.sentences.append("history was taken away, and begins anew")
-                self._store.close()
-                self._store = None
-                self._written.clear()
-            if self._store is None:
-                self._store = Store(self._folder, self._written)
-            self._store.write(batch)
+            store = self.file.write(batch)
+            self._age(store, batch.now_ms)
         except (OSError, sqlite3.Error, FallowError) as error:
             self._failed(error)
             return False
+        except Exception as error:  # noqa: BLE001  what cannot be written by a mistake of ours never can be
+            self._failed(error)
+            self.sentences.append(f"some seconds of history are lost ({type(error).__name__}: {error}); it goes on")
+            return True
         self._trouble = max(0, self._trouble - 1)
         if self._trouble == 1:
             self._trouble = 0
             self.sentences.append("history is kept again")
-        self._age(self._store, batch.now_ms)
         return True
 
     def _age(self, store: Store, now_ms: int) -> None:
@@ -165,7 +168,8 @@ class _Writer:
             return
         self._aged_ms = now_ms
         try:
-            age(store, now_ms, self._keep_ms)
+            with self.file.lock:
+                age(store, now_ms, self._keep_ms)
         except sqlite3.Error as error:
             self._failed(error)
 
@@ -174,10 +178,4 @@ class _Writer:
         if not self._trouble:
             self.sentences.append(f"history is not kept in {self._folder} for now: {error}; all else goes on")
         self._trouble = _WELL_AFTER
-        self._close()
-
-    def _close(self) -> None:
-        if self._store is not None:
-            with suppress(sqlite3.Error):
-                self._store.close()
-            self._store = None
+        self.file.failed(error)

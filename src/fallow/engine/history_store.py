@@ -1,19 +1,20 @@
 """The file that history is kept in: its tables, how older ones become today's, and how a batch is written.
 
-SQLite with a write-ahead log. A batch is one transaction: whoever is killed at any moment, and whenever the disk is
-full, either all of it is there or none, and what was there before stays. The number of the tables' version is
+SQLite, without a write-ahead log: what is reported as written is in the one file, and no second one can be taken away
+or emptied under it. A batch is one transaction: whoever is killed at any moment, and whenever the disk is full,
+either all of it is there or none, and what was there before stays. The number of the tables' version is
 SQLite's own `user_version`; each script below leads from one version to the next.
 """
 
-import os
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from zlib import crc32
 
 from fallow.core.errors import FallowError
 from fallow.core.interval import Card
 from fallow.engine.gathering import SAMPLE_S, Batch, Piece
+from fallow.engine.sqlite_file import identity, is_empty, uri
 
 FILE_NAME = "history.db"
 MIGRATIONS = (
@@ -46,7 +47,6 @@ ADD_SAMPLE = """
 _BUSY_S = 2.0
 _CREWS_REMEMBERED = 5_000
 _CACHE_KIB = 512  # what is written is small, and a daemon's memory is not for pages that nobody reads
-_LARGEST_LOG_BYTES = 4 * 2**20
 
 
 class NewerHistory(FallowError):
@@ -90,18 +90,20 @@ LastWritten = dict[str, tuple[int, tuple[int, int, int]]]
 class Store:
     """The one who writes. Every failure is an OSError, a sqlite3.Error or a FallowError, and changes nothing."""
 
-    def __init__(self, folder: str, last: LastWritten) -> None:
-        """`last` outlives the store: a file that is opened anew goes on with the pieces that were being written."""
-        os.makedirs(folder, mode=0o700, exist_ok=True)
-        path = self._path = os.path.join(folder, FILE_NAME)
-        self.database = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
+    def __init__(self, path: str, last: LastWritten) -> None:
+        """The file is there. `last` outlives the store: one that is opened anew goes on with unfinished pieces."""
+        self._path = path
+        self.database = sqlite3.connect(
+            uri(path, "mode=rw"), uri=True, timeout=_BUSY_S, isolation_level=None, check_same_thread=False
+        )
         try:
-            os.chmod(path, 0o600)  # it names people and what they run
-            self.database.execute("PRAGMA journal_mode = WAL")
+            with suppress(sqlite3.OperationalError):  # an older fallow has it open with a log: then so do we
+                self.database.execute("PRAGMA journal_mode = TRUNCATE")
             self.database.execute("PRAGMA synchronous = FULL")
-            self.database.execute(f"PRAGMA journal_size_limit = {_LARGEST_LOG_BYTES:d}")
             self.database.execute(f"PRAGMA cache_size = -{_CACHE_KIB:d}")
+            self.was_empty = is_empty(self.database)
             migrate(self.database)
+            self.file = identity(path)
         except BaseException:
             self.database.close()
             raise
@@ -115,8 +117,8 @@ class Store:
 
     @property
     def is_taken_away(self) -> bool:
-        """Whether somebody has removed the file: what is written now, nobody would ever find."""
-        return not os.path.exists(self._path)
+        """Whether what we have open is no longer what others find: what is written now, nobody would ever read."""
+        return identity(self._path) != self.file
 
     def write(self, batch: Batch) -> None:
         """Write it all down, or nothing of it."""
@@ -177,11 +179,12 @@ class Store:
         span = piece.end_ms - piece.begin_ms
         number, where = last.get(piece.uuid, (None, None))
         if number == piece.number and where is not None:
-            self.database.execute(
+            grown = self.database.execute(
                 "UPDATE interval SET span = ?, witnessed = ? WHERE card = ? AND begin = ? AND turn = ?",
                 (span, span, *where),
             )
-            return
+            if grown.rowcount:
+                return
         card = self._card(piece.uuid)
         question = "SELECT coalesce(max(turn) + 1, 0) FROM interval WHERE card = ? AND begin = ?"
         (turn,) = self.database.execute(question, (card, piece.begin_ms)).fetchone()

@@ -1,58 +1,74 @@
 """The journal: what was found, what was done about it, and what came of that.
 
-SQLite with a write-ahead log: whoever is killed at any moment, every row that was written is there afterwards. A
-journal that cannot be written is told once and stops nothing: policies do not hang on it.
+SQLite, every row synced before it is reported: whoever is killed at any moment, every row that was written is there
+afterwards. One connection in a process, shared by its threads; the file is never opened beside it, because closing
+any descriptor of a file drops all locks that the process has on it. It has no write-ahead log: rows are rare, and
+there is one file less that somebody can take away, and none that a close could delete under somebody else.
+
+What cannot be written now waits in memory (some hundred rows), and is written as soon as it can be. A file that was
+taken away or is damaged is replaced by a new one; the damaged one is kept beside it. Each is told once, with the
+time since when rows are missing. Policies do not hang on any of it.
 """
 
-import json
-import os
 import sqlite3
+from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Any
+from threading import RLock
+from typing import TYPE_CHECKING
 
+from fallow.actuators import state_folder
+from fallow.core.errors import FallowError
 from fallow.core.verdicts import Event, Evidence, Verdict
+from fallow.engine import journal_file, sqlite_file
+from fallow.engine.journal_file import FILE_NAME, Row
 
-__all__ = ["Event", "Journal"]
+if TYPE_CHECKING:
+    from fallow.engine.world import World
+
+__all__ = ["Event", "Journal", "open_journal"]
 
 _MOST_ROWS = 20_000
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS event (
-    id INTEGER PRIMARY KEY, at REAL NOT NULL, kind TEXT NOT NULL, subject TEXT NOT NULL,
-    finding TEXT NOT NULL, because TEXT NOT NULL, evidence TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS about (key TEXT NOT NULL, event INTEGER NOT NULL, PRIMARY KEY (key, event)) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS rest_power (uuid TEXT PRIMARY KEY, watts REAL NOT NULL);
-"""
+_MOST_WAITING = 500
+_PATIENCE_S = 2.0  # with somebody else who writes; once that was in vain, the next rows wait less
+_LESS_PATIENCE_S = 0.05
+
+
+def open_journal(world: "World", tell: Callable[[str], None]) -> "Journal":
+    """The journal of whoever we are. Where it has no place, that is told, and nothing is kept."""
+    try:
+        folder: str | FallowError = world.state_folder
+    except FallowError as error:
+        folder = error
+    return Journal(folder, world.clock.wall_s, tell)
 
 
 class Journal:
-    """The journal of one user on this machine."""
+    """The journal of one user on this machine. Its methods may be called by any thread."""
 
     def __init__(
-        self, folder: str, wall_s: Callable[[], float], tell: Callable[[str], None], most_rows: int = _MOST_ROWS
+        self,
+        folder: str | FallowError,
+        wall_s: Callable[[], float],
+        tell: Callable[[str], None],
+        most_rows: int = _MOST_ROWS,
     ) -> None:
-        """`tell` gets the one sentence that says why nothing is kept, if nothing can be."""
+        """`tell` gets a sentence when nothing can be kept, and one when it can again."""
+        self._folder = folder
         self._wall_s = wall_s
         self._tell = tell
         self._most_rows = most_rows
         self._rows = 0
-        self._missed = False
-        self._given_up = False
-        self._told = ""
+        self._lock = RLock()
         self._database: sqlite3.Connection | None = None
-        self._folder = folder
-        self._path = os.path.join(folder, "journal.db")
-        self._open()
-
-    def _open(self) -> None:
-        try:
-            os.makedirs(self._folder, mode=0o700, exist_ok=True)
-            os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))  # it names people
-            self._database = sqlite3.connect(self._path, timeout=2.0, isolation_level=None)
-            self._database.execute("PRAGMA journal_mode = WAL")
-            self._database.execute("PRAGMA synchronous = FULL")
-            self._database.executescript(_SCHEMA)
-        except (OSError, sqlite3.Error) as error:
-            self._give_up(f"no journal is kept in {self._folder}: {error}")
+        self._file: tuple[int, int] | None = None
+        self._path = ""
+        self._waiting: deque[Row] = deque(maxlen=_MOST_WAITING)
+        self._lost = 0
+        self._since_s: float | None = None
+        """Since when rows wait, while they do."""
+        self._told = ""
+        self._was_open = False
+        self._try_to(lambda: None)
 
     def verdict(self, verdict: Verdict, keys: Iterable[str]) -> None:
         """What was found, with the readings that say so."""
@@ -71,96 +87,148 @@ class Journal:
         self._write("refusal", subject, deed, why, (), keys)
 
     def last(self, key: str | None, most: int = 30) -> list[Event]:
-        """The last events about a GPU or a process, newest first; without a key, about anything."""
-        which = "" if key is None else "WHERE id IN (SELECT event FROM about WHERE key = ?)"
-        question = f"SELECT * FROM event {which} ORDER BY id DESC LIMIT {most:d}"  # noqa: S608  no part from outside
-        rows = self._read(question, () if key is None else (key,))
-        return [_event(row) for row in rows]
+        """The last events about a GPU or a process, newest first; without a key, about anything.
+
+        Without its birth, a process is the last one of that number. FallowError if it cannot be read now.
+        """
+        found: list[Event] = []
+        with self._lock:
+            if not self._try_to(lambda: found.extend(journal_file.last(self._open_database(), key, most))):
+                raise FallowError(self._told)
+        return found
 
     def rest_power_w(self) -> dict[str, float]:
         """What each card is known to draw at rest."""
-        return {str(uuid): float(watts) for uuid, watts in self._read("SELECT uuid, watts FROM rest_power")}
+        found: dict[str, float] = {}
+        self._try_to(lambda: found.update(journal_file.rest_power_w(self._open_database())))
+        return found
 
     def remember_rest_power(self, uuid: str, watts: float) -> None:
         """Keep what was learned of a card."""
-        self._run("INSERT OR REPLACE INTO rest_power VALUES (?, ?)", (uuid, watts))
+        self._try_to(lambda: journal_file.remember_rest_power(self._open_database(), uuid, watts))
 
     def close(self) -> None:
-        """Done."""
-        if self._database is not None:
-            self._database.close()
-            self._database = None
+        """Write what waits, if that is possible now; what is not is told."""
+        with self._lock:
+            if self._waiting:
+                self._try_to(self._write_waiting)
+            missing = len(self._waiting) + self._lost
+            if missing and self._was_open:
+                self._tell(f"{_rows(missing)} of the journal could not be written: {self._told}")
+            self._waiting.clear()
+            self._let_go()
 
     def _write(
         self, kind: str, subject: str, finding: str, because: str, evidence: Evidence, keys: Iterable[str]
     ) -> None:
-        if self._given_up and not os.path.exists(self._path):
-            self._given_up = False  # whoever took the damaged one away wants a new one
-            self._open()
-        elif self._database is not None and not os.path.exists(self._path):
-            self._tell("the journal was taken away, and begins anew")
-            self.close()
-            self._open()
-        if self._database is None:
+        row = Row(self._wall_s(), kind, subject, finding, because, evidence, tuple(sorted(set(keys))))
+        with self._lock:
+            self._lost += len(self._waiting) == _MOST_WAITING
+            self._waiting.append(row)
+            self._try_to(self._write_waiting)
+
+    def _write_waiting(self) -> None:
+        """All rows that wait, in one transaction; again in a new file, if this one was taken away meanwhile."""
+        while True:
+            database = self._open_database()
+            journal_file.write(database, self._waiting)
+            if self._is_there():
+                break
+        self._rows += len(self._waiting)
+        self._waiting.clear()
+        if self._rows > self._most_rows // 40:
+            self._rows = 0
+            journal_file.trim(database, self._most_rows)
+
+    def _try_to(self, deed: Callable[[], object]) -> bool:
+        """Whether it could be done; whatever comes of it, the caller goes on."""
+        with self._lock:
+            for last_try in (False, True):
+                try:
+                    self._open_database()
+                    deed()
+                except (OSError, sqlite3.Error, FallowError) as error:
+                    if not self._failed(error, last_try=last_try):
+                        return False
+                else:
+                    self._went_well()
+                    return True
+            return False
+
+    def _failed(self, error: Exception, *, last_try: bool) -> bool:
+        """Whether to try again at once, in a new file. Each reason is told once; the next row tries again anyway."""
+        damaged = sqlite_file.says_damaged(error)
+        emptied = getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_ERROR
+        same = self._is_there()
+        self._let_go()
+        if not last_try and (emptied or (damaged and not same)):
+            return True  # its tables are made anew; or somebody else has set it aside already
+        if damaged and self._set_aside(error) and not last_try:
+            return True
+        if self._since_s is None:
+            self._since_s = self._wall_s()
+        if isinstance(self._folder, FallowError):
+            self._say_once(f"no journal is kept: {error}")
+        elif not self._was_open:
+            self._say_once(f"no journal is kept in {self._folder} for now: {error}")
+        elif not damaged or last_try:
+            self._say_once(f"the journal in {self._folder} cannot be written now: {error}")
+        return False
+
+    def _went_well(self) -> None:
+        """After trouble: that it is over, and whether it cost anything."""
+        if self._since_s is None or self._waiting or self._database is None:
             return
-        texts = [text.encode(errors="replace").decode() for text in (kind, subject, finding, because)]
-        row = (self._wall_s(), *texts, json.dumps(evidence))
+        since = sqlite_file.clock_time(self._since_s)
+        self._tell(
+            f"the journal is written again{f'; {_rows(self._lost)} since {since} are lost' * bool(self._lost)}"
+        )
+        self._database.execute(f"PRAGMA busy_timeout = {round(_PATIENCE_S * 1000):d}")
+        self._since_s, self._lost, self._told = None, 0, ""
+
+    def _set_aside(self, error: Exception) -> bool:
+        """A damaged journal is kept for whoever can mend it, and a new one begins; whether that can be."""
         try:
-            with self._database:
-                self._database.execute("BEGIN IMMEDIATE")
-                cursor = self._database.execute(
-                    "INSERT INTO event (at, kind, subject, finding, because, evidence) VALUES (?, ?, ?, ?, ?, ?)", row
-                )
-                about = [(key, cursor.lastrowid) for key in set(keys)]
-                self._database.executemany("INSERT INTO about VALUES (?, ?)", about)
-            self._rows += 1
-            self._missed = False
-            if self._rows % (1 + self._most_rows // 40) == 0:
-                self._trim()
-        except sqlite3.OperationalError as error:
-            self._miss(error)
-        except sqlite3.Error as error:
-            self._give_up(f"the journal cannot be written any more: {error}")
+            kept = sqlite_file.set_aside(self._path)
+        except OSError as refusal:
+            self._say_once(f"the journal in {self._folder} is damaged ({error}), and stays: {refusal.strerror}")
+            return False
+        when = sqlite_file.clock_time(self._wall_s())
+        self._tell(f"the journal was damaged ({error}): rows from before {when} are in {kept}, and a new one begins")
+        self._was_open = False  # the new one is no surprise
+        return True
 
-    def _miss(self, error: sqlite3.OperationalError) -> None:
-        """Somebody else has it, or the disk is full: told once, and tried again with the next row."""
-        if not self._missed:
-            self._tell(f"the journal cannot be written now: {error}")
-        self._missed = True
-
-    def _trim(self) -> None:
-        oldest = "(SELECT max(id) FROM event) - ?"
-        self._run(f"DELETE FROM about WHERE event < {oldest}", (self._most_rows,))  # noqa: S608  no part from outside
-        self._run(f"DELETE FROM event WHERE id < {oldest}", (self._most_rows,))  # noqa: S608  the same
-
-    def _run(self, statement: str, values: tuple[object, ...]) -> None:
-        if self._database is not None:
-            try:
-                self._database.execute(statement, values)
-            except sqlite3.Error as error:
-                self._give_up(f"the journal cannot be written any more: {error}")
-
-    def _read(self, question: str, values: tuple[object, ...] = ()) -> list[tuple[Any, ...]]:
-        if self._database is None:
-            return []
-        try:
-            return self._database.execute(question, values).fetchall()
-        except sqlite3.Error as error:
-            self._give_up(f"the journal cannot be read: {error}")
-            return []
-
-    def _give_up(self, sentence: str) -> None:
-        self.close()
-        self._given_up = True
+    def _say_once(self, sentence: str) -> None:
         if sentence != self._told:
             self._told = sentence
             self._tell(sentence)
 
+    def _open_database(self) -> sqlite3.Connection:
+        if self._database is not None and not self._is_there():
+            self._let_go()
+        if self._database is None:
+            if isinstance(self._folder, FallowError):
+                raise self._folder
+            folder = state_folder.prepared(self._folder)
+            self._path = state_folder.private_file(folder, FILE_NAME)
+            before, self._file = self._file, sqlite_file.identity(self._path)
+            patience_s = _PATIENCE_S if self._since_s is None else _LESS_PATIENCE_S
+            self._database, new = journal_file.connected(self._path, patience_s)
+            if self._was_open and (new or before != self._file):
+                when = sqlite_file.clock_time(self._wall_s())
+                self._tell(f"the journal was taken away: rows from before {when} are gone, and it begins anew")
+            self._was_open = True
+        return self._database
 
-def _event(row: tuple[Any, ...]) -> Event:
-    number, wall_s, kind, subject, finding, because, evidence = row
-    try:
-        pairs = tuple((str(name), str(text)) for name, text in json.loads(evidence))
-    except (ValueError, TypeError):
-        pairs = (("evidence", "cannot be read any more"),)
-    return Event(number, wall_s, kind, subject, finding, because, pairs)
+    def _is_there(self) -> bool:
+        """Whether what we have open is what others find under its name."""
+        return self._file is not None and sqlite_file.identity(self._path) == self._file
+
+    def _let_go(self) -> None:
+        if self._database is not None:
+            self._database.close()
+            self._database = None
+
+
+def _rows(number: int) -> str:
+    return "1 row" if number == 1 else f"{number} rows"

@@ -2,9 +2,10 @@
 
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from itertools import pairwise
+from threading import RLock
 from typing import Any
 
 from fallow.core.activity import Activity
@@ -15,8 +16,8 @@ from fallow.core.value import value
 from fallow.engine.gathering import QUARTER_MS, SAMPLE_S, parties_of_text
 from fallow.engine.history_ageing import COARSER
 from fallow.engine.history_store import FILE_NAME, MIGRATIONS, version_of
+from fallow.engine.sqlite_file import open_read_only
 
-_BUSY_S = 2.0
 _MIB = 2**20
 # An interval lies in one quarter of an hour, so that those which reach into a span begin at most a quarter before it.
 _REACHING_IN = "card = ? AND begin >= ? AND begin < ? AND begin + span > ?"
@@ -39,16 +40,22 @@ class Sample:
     temperature_c: float | None
 
 
+def _leave() -> None:
+    """Whoever opened it closes it."""
+
+
 class Past:
-    """What history has."""
+    """What history has. Its methods may be called by any thread."""
 
-    def __init__(self, database: sqlite3.Connection) -> None:
+    def __init__(
+        self, database: Callable[[], sqlite3.Connection], lock: RLock, close: Callable[[], None] = _leave
+    ) -> None:
+        """`database` is asked for at each question: where it is shared, it may be another one by then."""
         self._database = database
+        self._lock = lock
         self._crews: dict[int, tuple[Party, ...]] = {}
-
-    def close(self) -> None:
+        self.close = close
         """Done."""
-        self._database.close()
 
     def cards(self) -> dict[str, Card]:
         """Every GPU that was ever seen and not forgotten, by UUID, in the order of their indices."""
@@ -145,23 +152,26 @@ class Past:
 
     @contextmanager
     def _one_moment(self) -> Iterator[None]:
-        """Several questions about the same state of the file."""
-        self._ask("BEGIN")
-        self._crews.clear()
-        try:
-            yield
-        finally:
-            self._ask("COMMIT")
+        """Several questions about the same state of the file, which nobody else here uses meanwhile."""
+        with self._lock:
+            self._ask("BEGIN")
+            self._crews.clear()
+            try:
+                yield
+            finally:
+                with suppress(FallowError):  # a connection that broke has no transaction any more
+                    self._ask("COMMIT")
 
     def _ask(self, question: str, values: tuple[object, ...] = ()) -> list[tuple[Any, ...]]:
         try:
-            return self._database.execute(question, values).fetchall()
-        except sqlite3.Error as error:
+            with self._lock:
+                return self._database().execute(question, values).fetchall()
+        except (OSError, sqlite3.Error) as error:
             raise FallowError(f"history cannot be read: {error}") from None
 
 
 def open_past(folder: str) -> Past | None:
-    """History as it was kept in this folder; None if none was."""
+    """History as it was kept in this folder, for another process than the one that writes it; None if none was."""
     path = os.path.join(folder, FILE_NAME)
     try:
         os.stat(path)
@@ -171,12 +181,12 @@ def open_past(folder: str) -> Past | None:
         raise NotPermitted(f"history in {folder} cannot be read: {error.strerror}") from None
     if not os.access(path, os.R_OK):
         raise NotPermitted(f"history in {folder} is not yours to read")
-    database = open_read_only(path)
     try:
-        version = version_of(database)
+        database = open_read_only(path)
+        version = _version(database)
     except sqlite3.Error as error:
-        database.close()
-        raise FallowError(f"history in {folder} cannot be read: {error}") from None
+        what = "it is a folder" if os.path.isdir(path) else str(error)
+        raise FallowError(f"history in {folder} cannot be read: {what}") from None
     if version == 0:  # made, and nothing written yet
         database.close()
         return None
@@ -186,17 +196,15 @@ def open_past(folder: str) -> Past | None:
         raise FallowError(
             f"history in {folder} was written by {which} fallow; `fallow up` of the same version reads it"
         )
-    return Past(database)
+    return Past(lambda: database, RLock(), database.close)
 
 
-def open_read_only(path: str) -> sqlite3.Connection:
-    """Read-only. Where nobody writes and we may not either, SQLite must be told that nothing changes."""
-    quoted = path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
-    alone = not os.path.exists(f"{path}-wal") and not os.access(os.path.dirname(path), os.W_OK)
-    how = "immutable=1" if alone else "mode=ro"
-    return sqlite3.connect(
-        f"file:{quoted}?{how}", uri=True, timeout=_BUSY_S, isolation_level=None, check_same_thread=False
-    )
+def _version(database: sqlite3.Connection) -> int:
+    try:
+        return version_of(database)
+    except sqlite3.Error:
+        database.close()
+        raise
 
 
 def _laid_out(rows: Iterable[tuple[Any, ...]], since_ms: int, until_ms: int) -> Iterator[tuple[int, int, str, int]]:

@@ -7,8 +7,8 @@ from fallow.actuators.hold_folder import HoldFolder
 from fallow.core.board import Board
 from fallow.core.ports import Clock
 from fallow.core.verdicts import Event
-from fallow.engine.journal import Journal
-from fallow.engine.past import Past, open_past
+from fallow.engine.past import Past
+from fallow.engine.records import Records
 
 
 class Sources(Protocol):
@@ -31,32 +31,19 @@ class Sources(Protocol):
 
 
 class DaemonSources:
-    """Those of a running daemon, read beside whoever writes them."""
+    """Those of a running daemon."""
 
     def __init__(
         self,
         board: Callable[[], Board | None],
-        state_folder: str,
+        records: Records,
         holds: HoldFolder,
         clock: Clock,
         simulated: str | None,
-        tell: Callable[[str], None],
     ) -> None:
         self.board = board
         self.holds = holds
         self.clock = clock
         self.simulated = simulated
-        self._folder = state_folder
-        self._tell = tell
-
-    def events(self, key: str | None, limit: int) -> list[Event]:
-        """From a connection of its own: SQLite's belong to the thread that made them."""
-        journal = Journal(self._folder, self.clock.wall_s, self._tell)
-        try:
-            return journal.last(key, limit)
-        finally:
-            journal.close()
-
-    def past(self) -> Past | None:
-        """Read-only."""
-        return open_past(self._folder)
+        self.events = records.events
+        self.past = records.past

@@ -89,14 +89,10 @@ class World:
 
     @property
     def state_folder(self) -> str:
-        """Where the journal is: FALLOW_STATE_DIR, else as root /var/lib/fallow, else in the home of the user."""
-        named = self.environ.get("FALLOW_STATE_DIR")
-        if named:
-            return named
-        if os.geteuid() == 0:
-            return "/var/lib/fallow"
-        base = self.environ.get("XDG_STATE_HOME") or f"{self.environ.get('HOME', '/tmp')}/.local/state"  # noqa: S108
-        return f"{base}/fallow"
+        """Where journal, history and stacks are (see actuators/state_folder); FallowError if there is no place."""
+        from fallow.actuators.state_folder import path_of
+
+        return path_of(self.environ)
 
     @property
     def user(self) -> str:

@@ -115,7 +115,7 @@ def _to_be_made(part: str, what: str, path: str) -> Examined:
 def _database(part: str, path: str, empty: str) -> Examined:
     import sqlite3
 
-    from fallow.engine.past import open_read_only
+    from fallow.engine.sqlite_file import open_read_only
 
     try:
         os.stat(path)

@@ -18,7 +18,7 @@ from fallow.engine.fill_hands import (
 )
 from fallow.engine.fillable import fillable
 from fallow.engine.filling import Filling
-from fallow.engine.journal import Journal
+from fallow.engine.journal import open_journal
 from fallow.engine.world import World
 from fallow.faces.cli.options import Parser, typed
 from fallow.faces.interrupt import interruptible, unstoppable
@@ -83,7 +83,7 @@ def run(args: argparse.Namespace, world: World, voice: Voice) -> int:
     check_command(spec, world.environ)
     gpus = fillable(world, args.gpus, voice.note)
     hands: FillHands = RehearsedFillHands() if args.rehearse else EarnestFillHands(world)
-    journal = Journal(world.state_folder, world.clock.wall_s, voice.note)
+    journal = open_journal(world, voice.note)
     places = [gpus] if spec.together else [(gpu,) for gpu in gpus]
     for place in () if args.rehearse else places:
         check_log(spec, place)

@@ -7,7 +7,7 @@ from fallow.core.errors import FallowError, WrongUsage
 from fallow.core.units import count, duration_for_people, duration_s, ratio
 from fallow.engine.deeds import check_rights, hands
 from fallow.engine.guarding import Attached, Guarding
-from fallow.engine.journal import Journal
+from fallow.engine.journal import open_journal
 from fallow.engine.unless import parse_unless
 from fallow.engine.world import World
 from fallow.faces.cli.options import Parser, every_s, typed
@@ -91,7 +91,7 @@ def run(args: argparse.Namespace, world: World, voice: Voice) -> int:
     attached = None if args.attach is None else Attached(world, args.attach)
     own = hands(world, rehearse=args.rehearse)
     check_rights(deeds, own.power, rehearse=args.rehearse, tell=voice.note)
-    journal = Journal(world.state_folder, world.clock.wall_s, voice.note)
+    journal = open_journal(world, voice.note)
     guarding = Guarding(
         world,
         rules,

@@ -11,7 +11,7 @@ from fallow.core.gpu import Gpu
 from fallow.core.units import printable
 from fallow.engine.deeds import check_rights, hands
 from fallow.engine.following import Follower, Then, parse_then
-from fallow.engine.journal import Journal
+from fallow.engine.journal import open_journal
 from fallow.engine.stopping import EarnestHands, JobHands, RehearsedHands
 from fallow.engine.supervising import Result, Rules, Supervisor
 from fallow.engine.world import World
@@ -40,7 +40,7 @@ class Supervised:
     def run(self, path: str, command: Sequence[str], environ: Mapping[str, str], gpus: tuple[Gpu, ...]) -> int:  # noqa: RET503  end_as() never returns
         """Start it, watch it, end as it ended, or with 124 if it was stopped."""
         world, voice = self._world, self._voice
-        journal = Journal(world.state_folder, world.clock.wall_s, voice.note)
+        journal = open_journal(world, voice.note)
         clock_s = world.clock.monotonic_s
         job = Supervision(path, command, environ, table=world.proc, helpers=self._hands.helpers, monotonic_s=clock_s)
         line = printable(shlex.join(command))

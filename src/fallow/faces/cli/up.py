@@ -105,7 +105,7 @@ def _be_up(
     daemon = Daemon(world, load, publisher, voice.note, file=file, rehearse=args.rehearse)
     try:
         page = _page(daemon, publisher, world, voice, must=args.listen is not None)
-        doors = Doorway(socket, _sources(publisher, world, voice), page, voice.note)
+        doors = Doorway(socket, _sources(daemon, publisher, world), page, voice.note)
         try:
             what = "without a config: it only watches" if file is None else f"with {file}"
             rehearsal = ", in a rehearsal: nothing is done" if args.rehearse else ""
@@ -122,7 +122,7 @@ def _page(daemon: "Daemon", publisher: Publisher, world: World, voice: Voice, *,
     try:
         from fallow.faces.web.opening import open_page
 
-        return open_page(lambda: daemon.config, publisher, world, voice.note)
+        return open_page(lambda: daemon.config, publisher, daemon.records, world, voice.note)
     except ModuleNotFoundError as error:
         voice.note(f"there is no page, since that needs {error.name}; try: pip install 'fallow[up]'")
     except FallowError as error:
@@ -132,9 +132,9 @@ def _page(daemon: "Daemon", publisher: Publisher, world: World, voice: Voice, *,
     return None
 
 
-def _sources(publisher: Publisher, world: World, voice: Voice) -> DaemonSources:
+def _sources(daemon: "Daemon", publisher: Publisher, world: World) -> DaemonSources:
     holds = HoldFolder(ClaimFolder(folder_path(world.environ)), user_name)  # of the doors' own thread
-    return DaemonSources(lambda: publisher.board, world.state_folder, holds, world.clock, world.simulated, voice.note)
+    return DaemonSources(lambda: publisher.board, daemon.records, holds, world.clock, world.simulated)
 
 
 def _loader(file: str | None, listen: str | None) -> "Callable[[], Config]":

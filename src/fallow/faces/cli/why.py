@@ -12,7 +12,7 @@ from fallow.core.job import stretch_load
 from fallow.core.ports import Depth
 from fallow.core.unknown import Unknown
 from fallow.core.verdicts import Event
-from fallow.engine.journal import Journal
+from fallow.engine.journal import open_journal
 from fallow.engine.subjects import target_of
 from fallow.engine.world import World
 from fallow.faces.as_json import iso_time
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace, world: World, voice: Voice) -> int:
             key = None
         case _:
             raise WrongUsage(f"{args.subject!r} is neither a GPU nor a process; write: fallow why [GPU|PID]")
-    journal = Journal(world.state_folder, world.clock.wall_s, voice.note)
+    journal = open_journal(world, voice.note)
     told = None if daemon is None or sight is None else daemon.events(key, _MOST_EVENTS)
     events = _together(journal.last(key, _MOST_EVENTS), told or [])
     journal.close()

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from fallow.actuators.claim_folder import ClaimFolder, folder_path
 from fallow.actuators.hold_folder import HoldFolder
 from fallow.engine.config.model import Config
+from fallow.engine.records import Records
 from fallow.engine.world import World
 from fallow.faces.web.app import make_app
 from fallow.faces.web.server import PageServer, bound, listen, most_streams
@@ -15,7 +16,7 @@ from fallow.readers.proc import user_name
 
 
 def open_page(
-    config: Callable[[], Config], boards: Boards, world: World, tell: Callable[[str], None]
+    config: Callable[[], Config], boards: Boards, records: Records, world: World, tell: Callable[[str], None]
 ) -> PageServer | None:
     """The page as the config has it; None if it has none. What is wrong with it is told before anything is served.
 
@@ -34,7 +35,7 @@ def open_page(
         world.clock,
         HoldFolder(ClaimFolder(folder_path(world.environ)), user_name),  # of its own: it is used from another thread
         world.proc,
-        world.state_folder,
+        records,
         world.user,
         lambda: config().machine.all_prices,
     )

@@ -14,9 +14,9 @@ from fallow.core.interval import Interval
 from fallow.core.money import Prices
 from fallow.core.ports import Clock
 from fallow.core.process import ProcessTable
-from fallow.engine.journal import Event, Journal
+from fallow.core.verdicts import Event
 from fallow.engine.local_zone import LocalZone
-from fallow.engine.past import Past, open_past
+from fallow.engine.records import Records
 from fallow.engine.reporting import Report
 from fallow.engine.subjects import target_among
 
@@ -90,7 +90,7 @@ class MachineSources:
         clock: Clock,
         hold_folder: HoldFolder,
         table: ProcessTable,
-        state_folder: str,
+        records: Records,
         user: str,
         prices: Callable[[], Prices],
     ) -> None:
@@ -99,12 +99,9 @@ class MachineSources:
         self._clock = clock
         self._hold_folder = hold_folder
         self._table = table
-        self._state_folder = state_folder
+        self._records = records
         self._user = user
         self._prices = prices
-        self._journal: Journal | None = None
-        self._journal_failed = False
-        self._past: Past | None = None
 
     @property
     def clock(self) -> Clock:
@@ -155,34 +152,14 @@ class MachineSources:
 
     def strip(self, uuid: str, since_s: float) -> list[Interval]:
         """What one GPU did in the last so many seconds, in order. From the disk."""
-        past, now_s = self._opened_past(), self._clock.wall_s()
+        past, now_s = self._records.past(), self._clock.wall_s()
         return [] if past is None else past.strip(uuid, round((now_s - since_s) * 1000), round(now_s * 1000))
 
     def report(self, since_s: float) -> Report:
         """What all GPUs did in the last so many seconds. From the disk."""
         now_s = self._clock.wall_s()
-        return Report(self._opened_past(), now_s - since_s, now_s, self._prices(), LocalZone())
+        return Report(self._records.past(), now_s - since_s, now_s, self._prices(), LocalZone())
 
     def events(self, limit: int) -> list[Event]:
         """The last deeds and findings, newest first. From the disk."""
-        if self._journal is None or self._journal_failed:
-            self._journal_failed = False
-            self._journal = Journal(self._state_folder, self._clock.wall_s, self._note_failure)
-        return self._journal.last(None, limit)
-
-    def close(self) -> None:
-        """Let go of the files; in the thread that read them."""
-        if self._journal is not None:
-            self._journal.close()
-        if self._past is not None:
-            self._past.close()
-        self._journal = self._past = None
-
-    def _opened_past(self) -> Past | None:
-        if self._past is None:
-            self._past = open_past(self._state_folder)
-        return self._past
-
-    def _note_failure(self, _: str) -> None:
-        """Whoever writes the journal tells people; here it is opened anew when it is next asked for."""
-        self._journal_failed = True
+        return self._records.events(None, limit)
