@@ -1,15 +1,21 @@
 """A claim lives exactly as long as its job, whoever is killed in whatever order."""
 
+import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
+from typing import Any
 
 import pytest
 
 from fallow.actuators.claim_folder import ClaimFolder
 from fallow.actuators.claims import RESERVED_FOR_S, CardFile, gate, take
 from fallow.core.promise import Claim
+from fallow.engine.claimants import claim_on
+from fallow.engine.world import World
+from fallow.readers.proc import Proc, user_name
 from tests.conftest import Fallow
 
 FIRST = "GPU-fa110000-0000-4000-8000-000000000000"
@@ -31,14 +37,56 @@ def claimed(folder: ClaimFolder, uuid: str = FIRST) -> Claim | None:
         card.close()
 
 
+def who_claimed(folder: ClaimFolder, uuid: str = FIRST) -> Claim | None:
+    """As fallow tells it to people."""
+    world = World({"FALLOW_CLAIM_DIR": folder.path})
+    fd = world.folder.peek(uuid)
+    assert fd is not None
+    card = CardFile(fd)
+    try:
+        return claim_on(world, card)
+    finally:
+        card.close()
+        world.close()
+
+
+def our_claim(**what: Any) -> Claim:
+    stat = Proc().stat(os.getpid())
+    assert stat is not None
+    return Claim(**{"shared": False, "pid": os.getpid(), "birth": stat.birth, "since_wall_s": 1.5, **what})
+
+
 def test_a_claim_says_whose_it_is(folder: ClaimFolder) -> None:
-    held = take(folder, "GPU-1", Claim(shared=False, pid=5, user="ada", command="python train.py", since_wall_s=1.5))
+    held = take(folder, "GPU-1", our_claim(command="train"))
     assert held is not None
-    claim = claimed(folder, "GPU-1")
-    assert claim == Claim(shared=False, pid=5, user="ada", command="python train.py", since_wall_s=1.5)
-    assert str(claim) == "claimed by ada for python train.py (pid 5)"
+    claim = who_claimed(folder, "GPU-1")
+    assert claim is not None
+    assert (claim.pid, claim.user, claim.since_wall_s) == (os.getpid(), user_name(os.getuid()), 1.5)
+    assert re.fullmatch(rf"claimed by {claim.user} for python[\d.]* \(pid {os.getpid()}\)", str(claim))
     held.end()
+    assert who_claimed(folder, "GPU-1") is None
     assert claimed(folder, "GPU-1") is None
+
+
+@pytest.mark.parametrize("false", [{"pid": 1}, {"birth": 1}, {"pid": 4_000_000}])
+def test_a_label_counts_only_if_the_lock_is_its_processs(folder: ClaimFolder, false: dict[str, int]) -> None:
+    """V7: "claimed by root (pid 1)"."""
+    held = take(folder, "GPU-1", our_claim(**false))
+    assert held is not None
+    claim = who_claimed(folder, "GPU-1")
+    assert claim is not None
+    assert claim.pid == os.getpid(), "found by its open files, which are ours to look into"
+    assert claim.since_wall_s is None, "nothing that the label says is believed"
+    held.end()
+
+
+def test_a_label_has_the_name_of_the_program_and_no_argument(simulated: Fallow, folder: ClaimFolder) -> None:
+    """V14"""
+    job, _ = run_and_read(simulated, "run", "--gpus", "0", "--", "sh", "-c", "echo up; read secret")
+    raw = (pathlib.Path(folder.path) / FIRST).read_bytes()[:4096]
+    assert json.loads(raw.strip(b" \0"))["command"] == "sh"
+    assert b"secret" not in raw
+    job.communicate("\n")
 
 
 @pytest.mark.parametrize(
@@ -49,8 +97,7 @@ def test_a_label_that_somebody_spoiled_changes_nothing_about_the_claim(folder: C
     assert held is not None
     path = pathlib.Path(folder.path) / "GPU-1"
     path.write_bytes(rubbish)
-    claim = claimed(folder, "GPU-1")
-    assert claim == Claim(shared=False)
+    assert claimed(folder, "GPU-1") == Claim(shared=False)
     assert take(folder, "GPU-1", Claim(shared=False)) is None
     held.end()
 
@@ -79,8 +126,13 @@ def test_a_reservation_lasts_some_seconds_and_one_from_before_a_reboot_is_not_be
 def test_nobody_can_block_the_gate_for_ever(folder: ClaimFolder) -> None:
     now = iter(range(0, 1000, 2))
     naps: list[float] = []
-    with gate(folder, lambda: next(now), naps.append), gate(folder, lambda: next(now), naps.append):
-        assert 0 < len(naps) < 5, "some seconds of the clock, and then it goes on without"
+    with (
+        gate(folder, lambda: next(now), naps.append) as first,
+        gate(folder, lambda: next(now), naps.append) as second,
+    ):
+        assert len(naps) < 5, "some seconds of the clock, and then it goes on without"
+        assert first is None
+        assert second is not None, "whoever keeps us out can be looked for"
 
 
 def run_and_read(simulated: Fallow, *words: str) -> tuple[subprocess.Popen[str], str]:
@@ -91,7 +143,7 @@ def run_and_read(simulated: Fallow, *words: str) -> tuple[subprocess.Popen[str],
 
 def test_the_claim_ends_with_the_job(simulated: Fallow, folder: ClaimFolder) -> None:
     job, _ = run_and_read(simulated, "run", "--gpus", "0", "--", "sh", "-c", "echo up; read line")
-    claim = claimed(folder)
+    claim = who_claimed(folder)
     assert claim is not None
     assert claim.pid == job.pid, "nothing stands between: the job is the process that was started"
     job.communicate("\n")

@@ -41,7 +41,7 @@ def test_looking_takes_nothing(files: list[int]) -> None:
 
 def test_looking_says_what_is_there_and_whether_it_is_shared(files: list[int]) -> None:
     locks.take(files[0], 40, shared=True)
-    assert locks.other(files[1], 0, 100) == locks.Lock(shared=True, start=40)
+    assert locks.other(files[1], 0, 100) == locks.Lock(shared=True, start=40, last=40)
     assert locks.other(files[1], 41, 100) is None
     assert locks.other(files[1], 5, 4) is None
 
@@ -55,7 +55,7 @@ def test_a_reader_without_the_right_to_write_can_look(files: list[int], tmp_path
     locks.take(files[0], 5)
     fd = os.open(tmp_path / "file", os.O_RDONLY)
     try:
-        assert locks.other(fd, 0, 100) == locks.Lock(shared=False, start=5)
+        assert locks.other(fd, 0, 100) == locks.Lock(shared=False, start=5, last=5)
     finally:
         os.close(fd)
 

@@ -140,7 +140,7 @@ def test_a_large_machine_is_searched_by_growing_groups() -> None:
     ],
 )
 def test_each_refusal_says_why(gpu: Gpu, says: str) -> None:
-    assert says in (refusal(gpu, Wanted(), Promises()) or "")
+    assert says in str(refusal(gpu, Wanted(), Promises()))
 
 
 def test_those_who_share_do_not_count_each_others_processes() -> None:

@@ -2,21 +2,41 @@
 
 One file for each GPU, open to all, in a sticky folder. `fs.protected_regular` forbids O_CREAT on a file of
 somebody else there, so a file is opened without it first and created only where there is none.
+
+Whoever owns the folder or a file could remove it, so root takes over what it uses here (see folder_care). What stands
+in the place of one file spoils that file alone: its GPU is refused, and the others are given.
 """
 
 import errno
 import os
 import stat
-import threading
 from collections.abc import Mapping
 from functools import lru_cache
 
-from fallow.core.errors import NotPermitted, WrongUsage
+from fallow.actuators import folder_care
+from fallow.actuators.folder_care import NOT_PLAIN
+from fallow.core.errors import FallowError, NotPermitted, WrongUsage
 
 _SHARED = "/run/lock"
 _OURS = "/run/lock/fallow"
 _ELSEWHERE = "/tmp/fallow-claims"  # noqa: S108  shared on purpose; opened without following links
-_OPEN_TO_ALL = 0o1777
+_OPEN_TO_ALL = folder_care.FOLDER_MODE
+_ELSE_NAME = "or name another folder in FALLOW_CLAIM_DIR, the same for every user"
+_OF_THE_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
+_OF_THE_PROCESS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)  # whoever runs us says which limit that is
+_BEING_MADE = 0o700
+_YIELDS = 1000
+_TRIES = 50  # against somebody who removes a file as often as it is made
+_MOST_READ = 65536
+DRAFT = ".draft-"
+
+
+class FileRefused(NotPermitted):
+    """One file of the folder cannot be used; whose it is, if that can be told."""
+
+    def __init__(self, sentence: str, uid: int | None) -> None:
+        super().__init__(sentence)
+        self.uid = uid
 
 
 def folder_path(environ: Mapping[str, str]) -> str:
@@ -44,6 +64,11 @@ class ClaimFolder:
         self.path = path
         self._fd = _open_folder(path)
 
+    @property
+    def owner_uid(self) -> int:
+        """Whose the folder is: they can remove what is in it."""
+        return os.fstat(self._fd).st_uid
+
     def close(self) -> None:
         """Let go of the folder; locks live on in the files."""
         os.close(self._fd)
@@ -61,45 +86,65 @@ class ClaimFolder:
 
     def refresh(self) -> None:
         """Look again where everybody looks: the folder may have been cleaned away and made anew."""
-        try:
-            same = os.path.samestat(os.stat(self.path), os.fstat(self._fd))
-        except FileNotFoundError:
-            same = False
-        if not same:
+        if not self._is_in_place():
             fresh = _open_folder(self.path)
             os.close(self._fd)
             self._fd = fresh
 
     def open(self, name: str) -> int:
-        """A file of the folder for reading and writing, made if it is not there."""
+        """A file of the folder for reading and writing, made if it is not there; FileRefused if it is not fit."""
         safe = _file_name(name)
-        flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
         try:
-            fd = self._open_or_create(safe, flags)
+            fd = self._open_or_create(safe)
         except OSError as error:
-            raise NotPermitted(self._complaint(safe, error)) from None
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            if error.errno in _OF_THE_PROCESS:
+                raise
+            raise self._complaint(safe, error) from None
+        why = folder_care.unfit(fd)
+        if why is not None:
+            uid = os.fstat(fd).st_uid
             os.close(fd)
-            raise NotPermitted(f"{self.path}/{safe} is not a plain file; an administrator should remove it")
+            raise FileRefused(f"its file {self.path}/{safe} {why}", uid)
         return fd
 
     def peek(self, name: str) -> int | None:
         """A file of the folder for reading only; None where nobody made one yet."""
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+        safe = _file_name(name)
         try:
-            return os.open(_file_name(name), flags, dir_fd=self._fd)
+            fd = os.open(safe, flags, dir_fd=self._fd)
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise NotPermitted(self._complaint(name, error)) from None
+            if error.errno in _OF_THE_PROCESS:
+                raise
+            raise self._complaint(safe, error) from None
+        facts = os.fstat(fd)
+        if not stat.S_ISREG(facts.st_mode):
+            os.close(fd)
+            raise FileRefused(f"its file {self.path}/{safe} {NOT_PLAIN}", facts.st_uid)
+        return fd
 
     def still_there(self, name: str, fd: int) -> bool:
-        """Whether the open file is still the one that others find under its name."""
+        """Whether the open file is still the one that others find under its name, in the folder where they look."""
         try:
             found = os.stat(_file_name(name), dir_fd=self._fd, follow_symlinks=False)
+            return os.path.samestat(found, os.fstat(fd)) and self._is_in_place()
         except OSError:
             return False
-        return os.path.samestat(found, os.fstat(fd))
+
+    def _is_in_place(self) -> bool:
+        try:
+            return os.path.samestat(os.stat(self.path, follow_symlinks=False), os.fstat(self._fd))
+        except FileNotFoundError:
+            return False
+
+    def inode(self, name: str) -> int:
+        """By which the kernel names the file of that name now; 0 if there is none."""
+        try:
+            return os.stat(_file_name(name), dir_fd=self._fd, follow_symlinks=False).st_ino
+        except OSError:
+            return 0
 
     def names(self) -> list[str]:
         """What is in the folder."""
@@ -107,12 +152,12 @@ class ClaimFolder:
 
     def read(self, name: str) -> tuple[bytes, int]:
         """The content of a file, and the user whose it is; OSError if it cannot be read."""
-        fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=self._fd)
+        fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY, dir_fd=self._fd)
         try:
             facts = os.fstat(fd)
-            if not stat.S_ISREG(facts.st_mode):  # a folder, a pipe: whoever made it wants us to stumble
-                raise OSError(errno.EINVAL, "not a plain file")
-            return os.read(fd, 65536), facts.st_uid
+            if not stat.S_ISREG(facts.st_mode):
+                raise OSError(errno.EINVAL, NOT_PLAIN)
+            return os.read(fd, _MOST_READ), facts.st_uid
         finally:
             os.close(fd)
 
@@ -122,7 +167,7 @@ class ClaimFolder:
 
     def add(self, name: str, content: bytes, mode: int = 0o644) -> bool:
         """A new file, with its content and rights from its first moment on; False if there is one of that name."""
-        draft = f".draft-{os.getpid()}-{threading.get_native_id()}-{name}"
+        draft = f"{DRAFT}{os.urandom(12).hex()}"  # nobody can have made it before
         fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=self._fd)
         try:
             os.fchmod(fd, mode)  # whatever the umask is
@@ -139,18 +184,31 @@ class ClaimFolder:
         """Take a file away; the folder is sticky, so only its owner or root can."""
         os.unlink(name, dir_fd=self._fd)
 
-    def _open_or_create(self, name: str, flags: int) -> int:
-        while True:
+    def _open_or_create(self, name: str) -> int:
+        flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+        for _ in range(_TRIES):
             try:
                 return os.open(name, flags, dir_fd=self._fd)
             except FileNotFoundError:
-                self.add(name, b"", 0o666)  # if somebody was faster, we open theirs
+                self.add(name, b"", folder_care.FILE_MODE)  # if somebody was faster, we open theirs
+        raise OSError(errno.EBUSY, "somebody removes it as often as it is made")
 
-    def _complaint(self, name: str, error: OSError) -> str:
+    def _complaint(self, name: str, error: OSError) -> FallowError:
+        path = f"{self.path}/{name}"
+        if error.errno in _OF_THE_DISK:
+            return FallowError(f"cannot use {path}: {error.strerror}; put that right, {_ELSE_NAME}")
+        if error.errno == errno.EROFS:
+            return NotPermitted(f"cannot use {path}: its file system is mounted read-only; remount it, {_ELSE_NAME}")
+        try:
+            uid = os.stat(name, dir_fd=self._fd, follow_symlinks=False).st_uid
+        except OSError:
+            uid = None
         if error.errno == errno.ELOOP:
-            return f"{self.path}/{name} is a symbolic link, which fallow does not follow"
-        blame = "; its owner may have shut others out" if error.errno in (errno.EACCES, errno.EPERM) else ""
-        return f"cannot use {self.path}/{name}: {error.strerror}{blame}"
+            return FileRefused(f"its file {path} is a symbolic link, which fallow does not follow", uid)
+        if error.errno in (errno.EISDIR, errno.ENXIO):
+            return FileRefused(f"its file {path} {NOT_PLAIN}", uid)
+        shut = error.errno in (errno.EACCES, errno.EPERM)
+        return FileRefused(f"its file {path} {'is shut to us' if shut else f'cannot be used: {error.strerror}'}", uid)
 
 
 @lru_cache(maxsize=256)
@@ -159,25 +217,67 @@ def _file_name(name: str) -> str:
 
 
 def _open_folder(path: str) -> int:
-    before = os.umask(0)  # the folder is everybody's, from its first moment on
-    try:
-        os.mkdir(path, _OPEN_TO_ALL)
-    except FileExistsError:
-        pass
-    except OSError as error:
-        raise NotPermitted(f"cannot make the claim folder {path}: {error.strerror}") from None
-    finally:
-        os.umask(before)
+    made = _make(path)
     try:
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError as error:
         if os.path.islink(path):
             raise NotPermitted(f"the claim folder {path} is a symbolic link, which fallow does not follow") from None
-        raise NotPermitted(f"cannot open the claim folder {path}: {error.strerror}") from None
-    if not os.access(".", os.W_OK | os.X_OK, dir_fd=fd, effective_ids=True):
-        read_only = os.fstatvfs(fd).f_flag & os.ST_RDONLY
+        raise NotPermitted(
+            f"cannot open the claim folder {path}: {error.strerror}; see what is there, {_ELSE_NAME}"
+        ) from None
+    try:
+        _fit(path, fd, made=made)
+    except BaseException:
         os.close(fd)
-        if read_only:
-            raise NotPermitted(f"the claim folder {path} is on a file system that is mounted read-only")
-        raise NotPermitted(f"the claim folder {path} is shut to this user; its owner should run: chmod 1777 {path}")
+        raise
     return fd
+
+
+def _make(path: str) -> bool:
+    """Make the folder; whether it was not there before."""
+    try:
+        os.mkdir(path, _BEING_MADE)
+    except FileExistsError:
+        return False
+    except OSError as error:
+        if error.errno in _OF_THE_DISK:
+            raise FallowError(
+                f"cannot make the claim folder {path}: {error.strerror}; put that right, {_ELSE_NAME}"
+            ) from None
+        why = "its file system is mounted read-only" if error.errno == errno.EROFS else error.strerror
+        raise NotPermitted(f"cannot make the claim folder {path}: {why}; let root make it, {_ELSE_NAME}") from None
+    return True
+
+
+def _fit(path: str, fd: int, *, made: bool) -> None:
+    """Open a new folder to all; as root take over one of somebody else. NotPermitted if it cannot be used."""
+    facts = os.fstat(fd)
+    if made:
+        os.fchmod(fd, _OPEN_TO_ALL)
+    elif os.geteuid() == 0 and facts.st_uid != 0 and may_take_over(path, facts):
+        folder_care.take_over_folder(path, fd)
+    if _open_to_us(fd):
+        return
+    if os.fstatvfs(fd).f_flag & os.ST_RDONLY:
+        where = f"the claim folder {path} is on a file system that is mounted read-only"
+        raise NotPermitted(f"{where}; remount it, {_ELSE_NAME}")
+    raise NotPermitted(f"the claim folder {path} is shut to this user; as its owner or root run: chmod 1777 {path}")
+
+
+def _open_to_us(fd: int) -> bool:
+    for _ in range(_YIELDS):
+        if os.access(".", os.W_OK | os.X_OK, dir_fd=fd, effective_ids=True):
+            return True
+        if stat.S_IMODE(os.fstat(fd).st_mode) != _BEING_MADE:
+            return False
+        os.sched_yield()  # whoever makes it opens it to all the next moment
+    return False
+
+
+def may_take_over(path: str, facts: os.stat_result) -> bool:
+    """Whether root may make the folder its own by itself: it is where everybody looks, or its owner opened it to all.
+
+    FALLOW_CLAIM_DIR may name a user's home by mistake; that is not taken from them.
+    """
+    return path in (_OURS, _ELSEWHERE) or stat.S_IMODE(facts.st_mode) & _OPEN_TO_ALL == _OPEN_TO_ALL

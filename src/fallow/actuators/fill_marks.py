@@ -1,7 +1,7 @@
 """Marks on GPUs that are filled: the work there yields, so whoever picks may have the card.
 
-A mark is a lock in the GPU's claim file, held by who fills it, for exactly as long as the filler is on the card. As
-with claims the label is for people; who trusts the mark looks at the processes themselves.
+A mark is a lock in the GPU's claim file, held by who fills it, for exactly as long as the filler is on the card. Any
+user can lock that byte and write that label; who is asked to believe the mark looks at the processes themselves.
 """
 
 import os
@@ -15,6 +15,7 @@ from fallow.core.promise import Claim
 _FILLER_BYTE = 2**62 + 1
 _LABEL_AT = 8192
 _LABEL_BYTES = 4096
+_TRIES = 50
 
 
 class FillMark:
@@ -30,7 +31,7 @@ class FillMark:
 
 def mark_filled(folder: ClaimFolder, uuid: str, label: Claim) -> FillMark | None:
     """Mark a GPU as filled; None if another filler has it. So there are never two on a card."""
-    while True:
+    for _ in range(_TRIES):
         card = CardFile(folder.open(uuid))
         if not locks.take(card.fd, _FILLER_BYTE):
             card.close()
@@ -40,6 +41,8 @@ def mark_filled(folder: ClaimFolder, uuid: str, label: Claim) -> FillMark | None
                 os.pwrite(card.fd, label_of(label).ljust(_LABEL_BYTES)[:_LABEL_BYTES], _LABEL_AT)
             return FillMark(card)
         card.close()  # somebody removed the file under us: a lock on it binds nobody
+        folder.refresh()
+    return None
 
 
 def filler_on(card: CardFile) -> Claim | None:

@@ -3,6 +3,9 @@
 These are open-file-description locks on single bytes: they belong to the open file, are inherited with it
 by fork and exec, and go when its last copy is closed. A whole-file flock would do that too, but nobody could
 look at one without taking it for a moment, and so getting in the way of whoever really wants it.
+
+A flock has one use here: the kernel's table of locks, which everybody may read, names the process that took it. So
+whoever claims signs the file with a shared one, which is in nobody's way.
 """
 
 import fcntl
@@ -12,14 +15,17 @@ from fallow.core.value import value
 
 _FLOCK = struct.Struct("@hhqqi4x")  # struct flock: type, whence, start, length, pid
 _NO_PID = 0
+_LAST_BYTE = 2**63 - 1
 
 
 @value
 class Lock:
-    """A lock that somebody else holds."""
+    """A lock that somebody else holds; the pid where it is of the older kind, which belongs to a process."""
 
     shared: bool
     start: int
+    last: int
+    pid: int | None = None
 
 
 def take(fd: int, byte: int, *, shared: bool = False) -> bool:
@@ -39,10 +45,27 @@ def release(fd: int, byte: int) -> None:
     fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _FLOCK.pack(fcntl.F_UNLCK, 0, byte, 1, _NO_PID))
 
 
+def sign(fd: int) -> bool:
+    """Let the kernel name this process as one that has the file; False if somebody shut the file to that."""
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def unsign(fd: int) -> None:
+    """Take the signature back, for every process that inherited it too."""
+    fcntl.flock(fd, fcntl.LOCK_UN)
+
+
 def other(fd: int, first: int, last: int) -> Lock | None:
     """One lock of somebody else among these bytes, or None. Takes nothing."""
     if last < first:
         return None
     asked = _FLOCK.pack(fcntl.F_WRLCK, 0, first, last - first + 1, _NO_PID)
-    kind, _, start, _, _ = _FLOCK.unpack(fcntl.fcntl(fd, fcntl.F_OFD_GETLK, asked))
-    return None if kind == fcntl.F_UNLCK else Lock(kind == fcntl.F_RDLCK, start)
+    kind, _, start, length, pid = _FLOCK.unpack(fcntl.fcntl(fd, fcntl.F_OFD_GETLK, asked))
+    if kind == fcntl.F_UNLCK:
+        return None
+    end = start + length - 1 if length else _LAST_BYTE
+    return Lock(kind == fcntl.F_RDLCK, start, end, pid if pid > 0 else None)

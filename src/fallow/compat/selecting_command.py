@@ -2,13 +2,12 @@
 
 import argparse
 import os
-import shlex
 from collections.abc import Callable, Sequence
 
 from fallow.actuators import launcher
 from fallow.compat.selecting import CVD, by_device, pick_for, request_for, speak
 from fallow.core.arguments import ArgumentParser
-from fallow.core.units import printable
+from fallow.core.units import program_name
 from fallow.engine.claiming import claim
 from fallow.engine.world import World
 
@@ -30,7 +29,7 @@ def main(words: Sequence[str], world: World, tell: Callable[[str], None]) -> int
     if args.processes:  # who shares a card with others cannot have it claimed
         gpus = pick_for(world, request)
     else:
-        claimed = claim(world, request, pid=os.getpid(), command=printable(shlex.join(command)), tell=tell)
+        claimed = claim(world, request, pid=os.getpid(), program=program_name(command[0]), tell=tell)
         gpus = claimed.gpus
         for held in claimed.claims:
             held.hand_to_job()

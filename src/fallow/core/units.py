@@ -12,6 +12,7 @@ for _power, _letter in enumerate("KMGT", start=1):
 
 # Patterns are compiled when first used, not when loaded: most runs need none of them.
 _LONGEST_WORD = 18
+_LONGEST_PROGRAM = 40
 _DURATION = r"(?:\d+(?:\.\d+)?(?:ms|s|m|h|d|w))+"
 _DURATION_PART = r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)"
 _NUMBER = r"\d+(?:\.\d+)?"
@@ -29,9 +30,20 @@ def duration_s(text: str) -> float:
     return sum(float(count) * _SECONDS[unit] for count, unit in re.findall(_DURATION_PART, word, re.ASCII))
 
 
+def span_s(text: str) -> float:
+    """Seconds of the same with a unit: a plain number of what people count in minutes or days could mean either."""
+    seconds, word = duration_s(text), text.strip()
+    if seconds and re.fullmatch(_NUMBER, word, re.ASCII):
+        raise WrongUsage(f"{word!r} has no unit; write {word}s, {word}m or {word}h")
+    return seconds
+
+
 def size_bytes(text: str) -> int:
-    """Bytes of `20GiB`, `20G` (the same), `512MB` (decimal) or a plain number."""
+    """Bytes of `20GiB`, `20G` (the same), `512MB` (decimal), or 0."""
     match = re.fullmatch(_SIZE, text.strip().upper()[: _LONGEST_WORD + 1], re.ASCII)
+    if match is not None and not match[2] and float(match[1]):
+        word = match[1]
+        raise WrongUsage(f"{word!r} has no unit; write {word}GiB, {word}MiB or {word}B")
     if match is None or match[2] not in _BYTES or len(match[0]) > _LONGEST_WORD:
         raise WrongUsage(f"{text[:_LONGEST_WORD]!r} is no size; write it as 20GiB, 20G or 512MB")
     return int(float(match[1]) * _BYTES[match[2]])
@@ -84,6 +96,17 @@ def shortened(command: str, most: int = 60) -> str:
     """A command in one line of some length, whatever it holds."""
     line = printable(" ".join(command.split()))
     return line if len(line) <= most else f"{line[: most - 1]}…"
+
+
+def program_name(command: str) -> str:
+    """What others may read of a command line: its first word, without the folder and without what is assigned in it.
+
+    The kernel's own processes have no command line, only a name in brackets: that stays.
+    """
+    first, *rest = command.split(maxsplit=1) or ["?"]
+    if rest or not (first.startswith("[") and first.endswith("]")):
+        first = first.rpartition("/")[2].partition("=")[0].rstrip(":")
+    return printable(first)[:_LONGEST_PROGRAM] or "?"
 
 
 def bytes_for_people(number: float) -> str:

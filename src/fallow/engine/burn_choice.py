@@ -8,6 +8,7 @@ from fallow.core.gpu import Gpu
 from fallow.core.promise import Claim
 from fallow.core.selection import select, visible
 from fallow.core.unknown import Unknown
+from fallow.engine.claimants import claim_on
 from fallow.engine.world import World
 
 
@@ -39,6 +40,6 @@ def _claim_of_others(world: World, uuid: str) -> Claim | None:
         return None
     card = CardFile(fd)
     try:
-        return card.claim()
+        return claim_on(world, card)
     finally:
         card.close()

@@ -3,21 +3,26 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-from fallow.actuators.claims import CardFile, gate
-from fallow.actuators.line import promises
-from fallow.core.errors import NotEnoughGpus, WrongUsage
+from fallow.actuators.claim_folder import FileRefused
+from fallow.actuators.claims import GATE_BYTE, CardFile, gate
+from fallow.actuators.line import Line
+from fallow.core.errors import FallowError, NotEnoughGpus, WrongUsage
 from fallow.core.gpu import Gpu, Snapshot
 from fallow.core.ports import Depth, Links
+from fallow.core.promise import Promises
 from fallow.core.selection import names_by_index, select, visible
-from fallow.core.units import bytes_for_people, duration_for_people, shortened
+from fallow.core.units import bytes_for_people, duration_for_people, program_name
 from fallow.core.unknown import Unknown
-from fallow.core.value import value
+from fallow.core.value import replace, value
+from fallow.engine.claimants import claim_on, holder_in_words, stands, waiter_in_words
 from fallow.engine.making_way import without_fillers
 from fallow.engine.world import World
-from fallow.policies.pick import Choice, Order, Wanted, choose, depth_needed, eligible
+from fallow.policies.pick import Because, Choice, Order, Refusal, Wanted, choose, depth_needed, eligible
+from fallow.readers.proc import user_name
 
 FOREVER = math.inf
 _LOOK_AGAIN_S = 0.25
+_PATIENCE_S = 2.0
 
 
 @value
@@ -26,6 +31,8 @@ class Request:
 
     wanted: Wanted
     gpus: str | None = None
+    all_named: bool = False
+    """All that `gpus` names, however many these are; the count of `wanted` says nothing then."""
     wait_s: float | None = None
     suits: Callable[[Gpu], bool] | None = None
     """A test of one's own, beside what is wanted."""
@@ -41,7 +48,17 @@ class Candidates:
     """The GPUs that may be given, and why the others may not."""
 
     gpus: tuple[Gpu, ...]
-    refused: Mapping[str, str]
+    refused: Mapping[str, Refusal]
+
+
+def counted(snapshot: Snapshot, request: Request, visible_devices: str | None) -> Request:
+    """The request with its count: a list means all that it names, and `all` those that we may see."""
+    if not request.all_named or request.gpus is None:
+        return request
+    named = select(request.gpus, snapshot.gpus)
+    if request.gpus.strip() == "all":
+        named = visible(visible_devices, snapshot.gpus)
+    return replace(request, wanted=replace(request.wanted, count=max(1, len(named))), all_named=False)
 
 
 def candidates(snapshot: Snapshot, request: Request, visible_devices: str | None) -> Candidates:
@@ -52,14 +69,17 @@ def candidates(snapshot: Snapshot, request: Request, visible_devices: str | None
         raise WrongUsage(_too_many(request, len(could)))
     seen = {gpu.label for gpu in visible(visible_devices, snapshot.gpus)}
     named = {gpu.label for gpu in listed}
-    refused = {gpu.label: "not among --gpus" for gpu in snapshot.gpus if gpu.label not in named}
-    refused |= {gpu.label: "hidden by CUDA_VISIBLE_DEVICES" for gpu in listed if gpu.label not in seen}
+    not_listed = Refusal(Because.NOT_LISTED, "not among --gpus")
+    hidden = Refusal(Because.HIDDEN, "hidden by CUDA_VISIBLE_DEVICES")
+    refused = {gpu.label: not_listed for gpu in snapshot.gpus if gpu.label not in named}
+    refused |= {gpu.label: hidden for gpu in listed if gpu.label not in seen}
     allowed = tuple(gpu for gpu in listed if gpu.label in seen)
     if request.wanted.count > len(allowed):
         given = f"CUDA_VISIBLE_DEVICES={visible_devices} leaves {len(allowed)}"
-        raise NotEnoughGpus(f"{_gpus(request.wanted.count)} wanted, and {given}", refused)
+        raise NotEnoughGpus(f"{_gpus(request.wanted.count)} wanted, and {given}", _in_words(refused))
     if request.suits is not None:
-        refused |= {gpu.label: "the selector does not take it" for gpu in allowed if not request.suits(gpu)}
+        not_suited = Refusal(Because.NOT_SUITED, "the selector does not take it")
+        refused |= {gpu.label: not_suited for gpu in allowed if not request.suits(gpu)}
         allowed = tuple(gpu for gpu in allowed if gpu.label not in refused)
     return Candidates(allowed, refused)
 
@@ -69,25 +89,18 @@ def pick(
 ) -> tuple[Gpu, ...]:
     """Idle GPUs, softly reserved so that others who pick now get others, unless that is not wanted."""
     deadline_s = world.clock.monotonic_s() + (request.wait_s or 0.0)
+    patience = {} if request.wait_s is None else {"patience_s": min(_PATIENCE_S, request.wait_s)}
     while True:
         snapshot = world.eyes.look(request.depth)
         tell_of_indices(world, snapshot, tell)
+        request = counted(snapshot, request, world.visible_devices)
         allowed = candidates(snapshot, request, world.visible_devices)
         links = links_that_matter(world, allowed.gpus, request.wanted)
-        with gate(world.folder, world.clock.monotonic_s, world.clock.sleep):
-            now_s = world.clock.monotonic_s()
-            cards = {
-                gpu.uuid: CardFile(world.folder.open(gpu.uuid)) for gpu in allowed.gpus if isinstance(gpu.uuid, str)
-            }
-            try:
-                promised = {uuid: promises(world.folder, card, now_s) for uuid, card in cards.items()}
-                free = without_fillers(world, allowed.gpus, promised)
-                choice = choose(free, request.wanted, promised, links, world.chance)
-                for gpu in choice.gpus if reserve else ():
-                    cards[str(gpu.uuid)].reserve(now_s)
-            finally:
-                for card in cards.values():
-                    card.close()
+        with gate(world.folder, world.clock.monotonic_s, world.clock.sleep, **patience) as kept_out:
+            if kept_out is not None:
+                patience = {"patience_s": 0.0}  # once is enough
+                tell(f"{holder_in_words(world, kept_out, GATE_BYTE)} keeps the gate of {world.folder.path} shut")
+            choice = _choose(world, request, allowed, links, reserve=reserve)
         if choice.gpus:
             return choice.gpus
         left_s = deadline_s - world.clock.monotonic_s()
@@ -95,6 +108,42 @@ def pick(
             raise not_enough(world, snapshot, request, allowed, choice)
         tell(f"waiting for {_gpus(request.wanted.count)}")
         world.clock.sleep(min(_LOOK_AGAIN_S, left_s))
+
+
+def _choose(world: World, request: Request, allowed: Candidates, links: Links, *, reserve: bool) -> Choice:
+    """Choose among the candidates by what is promised of each, and reserve what is chosen."""
+    now_s = world.clock.monotonic_s()
+    cards: dict[str, CardFile] = {}
+    shut: dict[str, Refusal] = {}
+    line = Line(world.folder, stands(world))
+    try:
+        for gpu in allowed.gpus:
+            try:
+                if isinstance(gpu.uuid, str):
+                    cards[gpu.uuid] = CardFile(world.folder.open(gpu.uuid))
+            except FileRefused as error:
+                shut[gpu.label] = refused_file(error)
+        promised = {uuid: _soft(line.promises(card, now_s)) for uuid, card in cards.items()}
+        fit = [gpu for gpu in allowed.gpus if gpu.label not in shut]
+        free, promised = without_fillers(world, fit, promised, anybodys=False)
+        choice = choose(free, request.wanted, promised, links, world.chance)
+        for gpu in choice.gpus if reserve else ():
+            cards[str(gpu.uuid)].reserve(now_s)
+    finally:
+        for card in cards.values():
+            card.close()
+    return replace(choice, refused={**choice.refused, **shut})
+
+
+def _soft(promised: Promises) -> Promises:
+    """Those who only try once are gone in a moment: a card that they might take is avoided, not refused."""
+    return replace(promised, ahead=False, reserved=True) if promised.in_passing else promised
+
+
+def refused_file(error: FileRefused) -> Refusal:
+    """Why a GPU whose claim file is not fit is refused, and who is to blame."""
+    whose = "" if error.uid is None else f"; it is {user_name(error.uid)}'s"
+    return Refusal(Because.FILE, f"{error}{whose} (root puts that right: fallow doctor --fix)")
 
 
 def tell_of_indices(world: World, snapshot: Snapshot, tell: Callable[[str], None]) -> None:
@@ -123,17 +172,44 @@ def not_enough(
     return NotEnoughGpus(f"{_gpus(request.wanted.count)} wanted, {free} to be had{waited}", in_order)
 
 
-def _with_names(world: World, snapshot: Snapshot, refused: Mapping[str, str]) -> dict[str, str]:
-    """Reasons that name a pid get the user and the command: that is whom to talk to."""
-    told: dict[str, str] = dict(refused)
+def _with_names(world: World, snapshot: Snapshot, refused: Mapping[str, Refusal]) -> dict[str, str]:
+    """In words, and with the user and the program where somebody is to blame: that is whom to talk to."""
+    told = _in_words(refused)
     for gpu in world.eyes.describe(snapshot).gpus:
-        why = told.get(gpu.label)
-        if why is None or isinstance(gpu.holders, Unknown) or not why.startswith("held by pid"):
-            continue
+        why = refused.get(gpu.label)
+        if why is not None:
+            told[gpu.label] = _with_name(world, gpu, why)
+    return told
+
+
+def _with_name(world: World, gpu: Gpu, why: Refusal) -> str:
+    if why.because is Because.HELD and not isinstance(gpu.holders, Unknown) and gpu.holders:
         first = gpu.holders[0]
         if isinstance(first.user, str) and isinstance(first.command, str):
-            told[gpu.label] = f"{why} ({first.user}: {shortened(first.command)})"
-    return told
+            return f"{why} ({first.user}: {program_name(first.command)})"
+    if why.because in (Because.CLAIMED, Because.LINE):
+        return _promised_to(world, gpu) or str(why)
+    return str(why)
+
+
+def _promised_to(world: World, gpu: Gpu) -> str | None:
+    """Who has claimed a GPU, or stands first in its line; None if that is over by now."""
+    try:
+        card = CardFile(world.folder.open(str(gpu.uuid)))
+    except FallowError:
+        return None
+    try:
+        claim = claim_on(world, card)
+        if claim is not None:
+            return str(claim)
+        waiting = Line(world.folder, stands(world)).promises(card, world.clock.monotonic_s()).waiting
+        return None if waiting is None else f"{waiter_in_words(waiting)} came earlier and waits for it"
+    finally:
+        card.close()
+
+
+def _in_words(refused: Mapping[str, Refusal]) -> dict[str, str]:
+    return {label: str(why) for label, why in refused.items()}
 
 
 def _too_many(request: Request, there: int) -> str:

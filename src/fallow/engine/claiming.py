@@ -1,22 +1,35 @@
 """From a request to claimed GPUs: stand in line, look, claim, look again."""
 
+import os
 from collections.abc import Callable, Sequence
 
-from fallow.actuators.claims import HeldClaim, take
+from fallow.actuators.claim_folder import FileRefused
+from fallow.actuators.claims import HeldClaim, seal_of, take
 from fallow.actuators.line import Bell, Place, sweep
 from fallow.core.errors import NotEnoughGpus
 from fallow.core.gpu import Gpu
 from fallow.core.promise import Claim, Promises
 from fallow.core.value import replace, value
-from fallow.engine.choosing import Request, candidates, links_that_matter, not_enough, tell_of_indices
+from fallow.engine.choosing import (
+    Request,
+    candidates,
+    counted,
+    links_that_matter,
+    not_enough,
+    refused_file,
+    tell_of_indices,
+)
+from fallow.engine.claimants import stands
 from fallow.engine.making_way import wait_until_clear, without_fillers
 from fallow.engine.world import World
-from fallow.policies.pick import Choice, choose, eligible, refusal
+from fallow.policies.pick import Because, Choice, Refusal, choose, eligible, refusal
+from fallow.readers.lock_table import LockTable
+from fallow.readers.proc import user_name
 
 _QUIET_S = 1.0  # how long a missed ring could go unnoticed
 _BUSY_S = 0.25  # how often to look at a card that nobody claims and somebody uses
 _POLL_S = 0.05  # without inotify
-_IN_PASSING_S = 60.0  # how long a crowd of others who only try once may stand before us
+_IN_PASSING_S = 10.0  # how long a crowd of others who only try once may stand before us
 _SHORTEST_NAP_S, _LONGEST_NAP_S = 0.002, 0.05
 _AFTER_A_RING_S = (0.0, 0.001, 0.002, 0.005, 0.01, 0.02)  # it rings a moment before the lock is really free
 
@@ -32,20 +45,25 @@ class Claimed:
 class _Launch:
     """One launch on its way to its GPUs."""
 
-    def __init__(self, world: World, request: Request, command: str | None, pid: int) -> None:
+    def __init__(self, world: World, request: Request, program: str, pid: int) -> None:
         self.world = world
         self.request = request
-        self.label = Claim(request.wanted.shared, pid, world.user, command, world.clock.wall_s())
+        stat = world.proc.stat(pid)
+        birth = None if stat is None else stat.birth
         clock = world.clock
+        self.label = Claim(request.wanted.shared, pid, world.user, program, clock.wall_s(), birth)
         in_passing = request.wait_s is None
-        self._left_over: dict[str, str] = {}
-        self.place = Place(world.folder, self.label, clock.monotonic_s, clock.sleep, in_passing=in_passing)
+        self._left_over: dict[str, Refusal] = {}
+        self.place = Place(
+            world.folder, self.label, clock.monotonic_s, clock.sleep, stands(world), in_passing=in_passing
+        )
         self._look()
 
     def _look(self) -> None:
         """Look, and stand in the line of every GPU that could do; new ones may have come."""
-        wanted = self.request.wanted
         self.snapshot = self.world.eyes.look(self.request.depth)
+        self.request = counted(self.snapshot, self.request, self.world.visible_devices)
+        wanted = self.request.wanted
         self.allowed = candidates(self.snapshot, self.request, self.world.visible_devices)
         could = [gpu for gpu in self.allowed.gpus if eligible(gpu, wanted) and gpu.trouble is None]
         self.place.join([gpu.uuid for gpu in could if isinstance(gpu.uuid, str)])
@@ -67,13 +85,13 @@ class _Launch:
         """Look, choose, claim, and look again at what was claimed. A choice with GPUs in it was lost to others."""
         self._look()
         if self._left_over:
-            self._left_over = _left_over(self.world, self.allowed.gpus)
+            self._left_over = _left_over(self.world, self.allowed.gpus, shared=self.request.wanted.shared)
         promises = self.place.promises()
         choice = self.choice(promises)
         claims: list[HeldClaim] = []
         try:
             for gpu in choice.gpus:
-                held = take(self.world.folder, str(gpu.uuid), self.label)
+                held = self._take(gpu)
                 if held is None:
                     break
                 claims.append(held)
@@ -85,14 +103,24 @@ class _Launch:
         _end(claims)
         return choice
 
+    def _take(self, gpu: Gpu) -> HeldClaim | None:
+        try:
+            return take(self.world.folder, str(gpu.uuid), self.label)
+        except FileRefused as error:
+            self.place.shut[str(gpu.uuid)] = error
+            return None
+
     def choice(self, promises: dict[str, Promises]) -> Choice:
         """What the last look and the promises leave to us."""
         wanted = self.request.wanted
         links = links_that_matter(self.world, self.allowed.gpus, wanted)
-        there = without_fillers(self.world, self.allowed.gpus, promises)
-        free = [gpu for gpu in there if gpu.label not in self._left_over]
-        choice = choose(free, wanted, promises, links, self.world.chance)
-        return replace(choice, refused={**choice.refused, **self._left_over})
+        shut = self.place.shut
+        against = {gpu.label: refused_file(shut[str(gpu.uuid)]) for gpu in self.allowed.gpus if str(gpu.uuid) in shut}
+        against |= self._left_over
+        there = [gpu for gpu in self.allowed.gpus if gpu.label not in against]
+        free, told = without_fillers(self.world, there, promises, anybodys=True)
+        choice = choose(free, wanted, told, links, self.world.chance)
+        return replace(choice, refused={**choice.refused, **against})
 
     def refused(self, choice: Choice) -> NotEnoughGpus:
         """The error that says why."""
@@ -102,23 +130,33 @@ class _Launch:
         """Between the look and the claim somebody may have come who does not use fallow."""
         wanted = self.request.wanted
         seen = self.world.eyes.look(self.request.depth).gpus
-        now = {gpu.uuid: gpu for gpu in without_fillers(self.world, seen, promises)}
-        if not wanted.shared:
-            self._left_over = _left_over(self.world, gpus)
+        now = {gpu.uuid: gpu for gpu in without_fillers(self.world, seen, promises, anybodys=True)[0]}
+        self._left_over = _left_over(self.world, gpus, shared=wanted.shared)
         return not self._left_over and all(
             gpu.uuid in now and refusal(now[gpu.uuid], wanted, replace(promises[str(gpu.uuid)], ahead=False)) is None
             for gpu in gpus
         )
 
 
-def _left_over(world: World, gpus: Sequence[Gpu]) -> dict[str, str]:
-    """Processes of an earlier launch that closed its claim and lives on: they still have the card, by label."""
-    found = world.proc.launched_on(tuple(str(gpu.uuid) for gpu in gpus), world.has_the_same_gpus)
-    return {
-        gpu.label: f"pid {found[str(gpu.uuid)]} of an earlier launch still runs"
-        for gpu in gpus
-        if str(gpu.uuid) in found
-    }
+def _left_over(world: World, gpus: Sequence[Gpu], *, shared: bool) -> dict[str, Refusal]:
+    """Earlier launches that still have a card, though its claim file does not say so, by label.
+
+    Processes of ours that closed their claim and live on; and claims on a file that somebody has removed since, which
+    the kernel's table of locks still shows.
+    """
+    found = {} if shared else world.proc.launched_on(tuple(str(gpu.uuid) for gpu in gpus), world.has_the_same_gpus)
+    table = LockTable(world.proc)
+    against: dict[str, Refusal] = {}
+    for gpu in gpus:
+        uuid = str(gpu.uuid)
+        lock = table.elsewhere(seal_of(world.folder.path, uuid), world.folder.inode(uuid))
+        if uuid in found:
+            why = f"pid {found[uuid]} of an earlier launch still runs"
+            against[gpu.label] = Refusal(Because.LEFT_OVER, why)
+        elif lock is not None and not (shared and lock.shared):
+            why = "claimed by a launch whose claim file somebody has removed"
+            against[gpu.label] = Refusal(Because.LEFT_OVER, why)
+    return against
 
 
 def _end(claims: list[HeldClaim]) -> None:
@@ -126,20 +164,33 @@ def _end(claims: list[HeldClaim]) -> None:
         held.end()
 
 
-def claim(world: World, request: Request, *, pid: int, command: str | None, tell: Callable[[str], None]) -> Claimed:
-    """The GPUs, claimed; waits in line if the request says so, in order of arrival."""
-    launch = _Launch(world, request, command, pid)
+def claim(world: World, request: Request, *, pid: int, program: str, tell: Callable[[str], None]) -> Claimed:
+    """The GPUs, claimed; waits in line if the request says so, in order of arrival.
+
+    `program` is what others are told that the GPUs are claimed for: a name, not a command line.
+    """
+    tell_of_the_owner(world, tell)
+    launch = _Launch(world, request, program, pid)
     tell_of_indices(world, launch.snapshot, tell)
     try:
         claimed = _at_once(launch) if request.wait_s is None else _in_line(launch, tell)
     finally:
         launch.place.leave()
     try:
-        wait_until_clear(world, claimed.gpus, tell)
+        if not request.wanted.shared:
+            wait_until_clear(world, claimed.gpus, request.wanted.max_processes, tell)
     except BaseException:
         _end(list(claimed.claims))
         raise
     return claimed
+
+
+def tell_of_the_owner(world: World, tell: Callable[[str], None]) -> None:
+    """Whoever owns the folder can take a claim away; that is told to whoever relies on one."""
+    uid = world.folder.owner_uid
+    if uid not in (0, os.geteuid()):
+        can = f"{world.folder.path} is {user_name(uid)}'s, who can take claims away"
+        tell(f"the claim folder {can}; root puts that right: fallow doctor --fix")
 
 
 def _at_once(launch: _Launch) -> Claimed:
@@ -147,13 +198,15 @@ def _at_once(launch: _Launch) -> Claimed:
     until_s = clock.monotonic_s() + _IN_PASSING_S
     nap_s = _SHORTEST_NAP_S
     while True:
+        late = clock.monotonic_s() > until_s
+        launch.place.minds_passers = not late
         promises = launch.place.promises()
         crowded = any(promised.in_passing for promised in promises.values())
         worth_a_look = launch.could_be_our_turn(promises) or not crowded
         answer = launch.attempt() if worth_a_look else launch.choice(promises)
         if isinstance(answer, Claimed):
             return answer
-        if not (answer.gpus or crowded) or clock.monotonic_s() > until_s:
+        if late or not (answer.gpus or crowded):
             raise launch.refused(answer)
         clock.sleep(nap_s)
         nap_s = min(2 * nap_s, _LONGEST_NAP_S)
@@ -161,7 +214,8 @@ def _at_once(launch: _Launch) -> Claimed:
 
 def _in_line(launch: _Launch, tell: Callable[[str], None]) -> Claimed:
     clock = launch.world.clock
-    until_s = clock.monotonic_s() + (launch.request.wait_s or 0.0)
+    start_s = clock.monotonic_s()
+    until_s = start_s + (launch.request.wait_s or 0.0)
     if launch.hopeless():
         launch.request = replace(launch.request, wait_s=None)  # nobody waited
         raise launch.refused(launch.choice(launch.place.promises()))
@@ -172,6 +226,7 @@ def _in_line(launch: _Launch, tell: Callable[[str], None]) -> Claimed:
         while True:
             for nap_s in _AFTER_A_RING_S if rang else (0.0,):
                 clock.sleep(nap_s)
+                launch.place.minds_passers = clock.monotonic_s() - start_s < _IN_PASSING_S
                 promises = launch.place.promises()
                 our_turn = launch.could_be_our_turn(promises)
                 answer = launch.attempt() if our_turn else None

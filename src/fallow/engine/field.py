@@ -1,21 +1,23 @@
 """One place for a filler: its GPUs, where it stands with them, and what is done there."""
 
+import os
 from collections.abc import Callable
 from typing import assert_never
 
 from fallow.actuators.claims import CardFile
 from fallow.actuators.fill_marks import FillMark, mark_filled
-from fallow.actuators.line import promises
+from fallow.actuators.line import Line
 from fallow.core.board import FillerView
 from fallow.core.errors import FallowError
 from fallow.core.fillers import Ask, FillAction, Insist, News, Presence, Resume, Start, Suspend, Yield
 from fallow.core.gpu import Gpu
 from fallow.core.notices import Notice
 from fallow.core.promise import Claim, Promises
-from fallow.core.units import duration_for_people, printable
+from fallow.core.units import duration_for_people, program_name
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace
 from fallow.core.verdicts import Verdict
+from fallow.engine.claimants import claim_on, stands
 from fallow.engine.counting import Tally
 from fallow.engine.fill_hands import FillerLike, FillerSpec, FillHands
 from fallow.engine.journal import Journal
@@ -67,6 +69,7 @@ class Field:
         self._note = note
         self._keys = [f"gpu:{uuid}" for uuid in self.uuids]
         self._cards: dict[str, CardFile] = {}
+        self._line = Line(world.folder, stands(world))
         self._marks: list[FillMark] = []
         self._blocked = False
         self._insisted_s: float | None = None
@@ -115,7 +118,8 @@ class Field:
             self._mark_anew(uuid)
         if card is None:
             card = self._cards[uuid] = CardFile(folder.open(uuid))
-        return promises(folder, card, self._world.clock.monotonic_s())
+        promised = self._line.promises(card, self._world.clock.monotonic_s())
+        return promised if promised.claim is None else replace(promised, claim=claim_on(self._world, card))
 
     def _mark_anew(self, uuid: str) -> None:
         """Somebody cleaned the folder of claims: a mark in a file that is gone binds nobody."""
@@ -190,7 +194,7 @@ class Field:
 
     @property
     def _label(self) -> Claim:
-        return Claim(False, None, self._world.user, printable(" ".join(self.spec.command)))
+        return Claim(False, os.getpid(), self._world.user, program_name(self.spec.command[0]))
 
     @property
     def _subject(self) -> str:

@@ -6,7 +6,7 @@ Each is asked once a tick, and answers with a reason, with Unknown where it cann
 from collections.abc import Callable
 
 from fallow.core.errors import WrongUsage
-from fallow.core.units import bytes_for_people, duration_for_people, duration_s, ratio, size_bytes
+from fallow.core.units import bytes_for_people, duration_for_people, ratio, size_bytes, span_s
 from fallow.core.unknown import Unknown
 from fallow.engine.world import World
 from fallow.readers.terminals import Terminals
@@ -20,7 +20,7 @@ def parse_unless(text: str, world: World) -> Blocker:
     kind, _, rest = text.partition(":")
     match kind.strip(), rest.strip():
         case "users", rest:
-            return users(Terminals(world.clock), duration_s(rest) if rest else USER_IDLE_S)
+            return users(Terminals(world.clock), span_s(rest) if rest else USER_IDLE_S)
         case "cpu", rest if rest:
             return Cpu(world, ratio(rest))
         case "net", rest if rest:

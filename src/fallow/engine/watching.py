@@ -12,6 +12,7 @@ from fallow.core.promise import Claim
 from fallow.core.seen import SeenGpu, Sight, seen
 from fallow.core.unknown import Unknown
 from fallow.core.witness import Witness, witness
+from fallow.engine.claimants import claim_on
 from fallow.engine.world import World
 from fallow.policies import stuck
 
@@ -81,6 +82,6 @@ def _promised(world: World, gpu: Gpu) -> tuple[Claim | Unknown | None, int, Clai
         return None, 0, None
     card = CardFile(fd)
     try:
-        return card.claim(), card.count_in_line(), filler_on(card)
+        return claim_on(world, card), card.count_in_line(world.clock.monotonic_s()), filler_on(card)
     finally:
         card.close()

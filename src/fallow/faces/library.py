@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from fallow.core.errors import WrongUsage
 from fallow.core.gpu import Gpu
 from fallow.core.seen import SeenGpu, Sight
-from fallow.core.units import size_bytes
+from fallow.core.units import program_name, size_bytes
 from fallow.engine import choosing, claiming, watching
 from fallow.engine.world import World
 from fallow.policies.pick import Order, Wanted
@@ -24,7 +24,7 @@ def gpus(*, simulate: str | None = None) -> list[SeenGpu]:
 
 
 def pick(
-    n: int = 1,
+    n: int | None = None,
     *,
     gpus: str | int | Sequence[int | str] | None = None,
     name: str | None = None,
@@ -36,18 +36,21 @@ def pick(
     wait_s: float | None = None,
     simulate: str | None = None,
 ) -> tuple[Gpu, ...]:
-    """Idle GPUs, softly reserved for some seconds. Ratios are 0..1. Raises NotEnoughGpus."""
+    """Idle GPUs, softly reserved for some seconds. Ratios are 0..1. Raises NotEnoughGpus.
+
+    Without `n` it is one GPU, or all of `gpus` where these are named.
+    """
     world = World(os.environ, simulate=simulate)
     wanted = _wanted(n, name, max_util, max_mem_util, max_processes, min_free, order, shared=False)
     try:
-        return choosing.pick(world, choosing.Request(wanted, _listed(gpus), wait_s))
+        return choosing.pick(world, choosing.Request(wanted, _listed(gpus), n is None, wait_s))
     finally:
         world.close()
 
 
 @contextmanager
 def claim(
-    n: int = 1,
+    n: int | None = None,
     *,
     gpus: str | int | Sequence[int | str] | None = None,
     name: str | None = None,
@@ -66,11 +69,10 @@ def claim(
     """
     world = World(os.environ, simulate=simulate)
     wanted = _wanted(n, name, max_util, max_mem_util, max_processes, min_free, order, shared=shared)
-    request = choosing.Request(wanted, _listed(gpus), wait_s)
+    request = choosing.Request(wanted, _listed(gpus), n is None, wait_s)
     try:
-        claimed = claiming.claim(
-            world, request, pid=os.getpid(), command=" ".join(sys.argv) or "python", tell=lambda _: None
-        )
+        program = program_name(sys.argv[0] or "python")
+        claimed = claiming.claim(world, request, pid=os.getpid(), program=program, tell=lambda _: None)
     finally:
         world.close()
     for held in claimed.claims:
@@ -92,7 +94,7 @@ def watch(every: float = 1.0, *, simulate: str | None = None) -> Iterator[Sight]
 
 
 def _wanted(
-    n: int,
+    n: int | None,
     name: str | None,
     max_util: float,
     max_mem_util: float,
@@ -102,7 +104,7 @@ def _wanted(
     *,
     shared: bool,
 ) -> Wanted:
-    if type(n) is not int or n < 1:
+    if n is not None and (type(n) is not int or n < 1):
         raise WrongUsage(f"{n!r} is no count of GPUs; give a whole number of at least 1")
     if order not in set(Order):
         raise WrongUsage(f"{order!r} is no order; give one of {', '.join(Order)}")
@@ -110,7 +112,7 @@ def _wanted(
         if not 0 <= share <= 1:
             raise WrongUsage(f"{share!r} is no ratio; utilization is 0..1 here, not per cent")
     return Wanted(
-        count=n,
+        count=1 if n is None else n,
         name=name,
         max_utilization=max_util,
         max_memory_utilization=max_mem_util,

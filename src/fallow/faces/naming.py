@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from fallow.core.gpu import Gpu
+from fallow.core.units import printable
 
 
 def by_index(gpus: Sequence[Gpu]) -> str:
@@ -24,3 +25,10 @@ def environment(gpus: Sequence[Gpu], *, indices: bool = False) -> dict[str, str]
 def for_docker(gpus: Sequence[Gpu]) -> str:
     """What `docker run --gpus` takes. Its parser splits at commas unless the value is in double quotes."""
     return f'"device={by_uuid(gpus) if any(gpu.mig for gpu in gpus) else by_index(gpus)}"'
+
+
+def for_people(gpus: Sequence[Gpu]) -> str:
+    """`GPU 3 (NVIDIA H100 80GB HBM3)`; of several cards each kind is named once."""
+    kinds = dict.fromkeys(printable(gpu.name) for gpu in gpus if isinstance(gpu.name, str))
+    which = f"GPU{'' if len(gpus) == 1 else 's'} {', '.join(gpu.label for gpu in gpus)}"
+    return f"{which} ({', '.join(kinds)})" if kinds else which

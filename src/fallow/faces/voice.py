@@ -21,6 +21,11 @@ class Voice:
         self._last = ""
         self._beside: Speaker | None = None
 
+    @property
+    def on_a_terminal(self) -> bool:
+        """Whether a person reads along, and not a log."""
+        return sys.stderr is not None and not self.as_json and sys.stderr.isatty()
+
     def never_wait(self) -> None:
         """From now on a reader who does not read costs us sentences and no time: something may depend on us."""
         if self._beside is None and sys.stderr is not None:

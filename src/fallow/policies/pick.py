@@ -2,11 +2,12 @@
 
 A GPU is refused for the first of these that holds, and the reason is kept:
 
-    not in the list or not visible -> not of that name -> in trouble -> a reading is missing -> claimed
-    -> others wait for it -> too many processes -> memory held by nobody visible -> too busy
-    -> too much memory traffic -> too little free memory
+    not in the list or not visible -> its claim file is not fit -> not of that name -> in trouble
+    -> a reading is missing -> claimed -> others wait for it -> too many processes
+    -> memory held by nobody visible -> too busy -> too much memory traffic -> too little free memory
 
-Those left are ranked, and the first are given. Soft reservations only rank, they never refuse.
+What is not known is never given, whatever the limits are and whoever shares. Those left are ranked, and the first are
+given: not picked moments ago before picked, then empty before filled. Both only rank, they never refuse.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,11 +16,11 @@ from itertools import combinations
 from math import comb
 
 from fallow.core.activity import load_now, unseen_memory_bytes
-from fallow.core.gpu import Gpu
+from fallow.core.gpu import Gpu, Holder
 from fallow.core.ports import Depth, Links
 from fallow.core.promise import NOTHING_PROMISED, Promises
 from fallow.core.units import bytes_for_people
-from fallow.core.unknown import Unknown
+from fallow.core.unknown import Unknown, known
 from fallow.core.value import value
 
 _MOST_COMBINATIONS = 5000
@@ -49,12 +50,42 @@ class Wanted:
     shared: bool = False
 
 
+class Because(StrEnum):
+    """Why a GPU is refused."""
+
+    NOT_LISTED = "not listed"
+    HIDDEN = "hidden"
+    NOT_SUITED = "not suited"
+    FILE = "file"
+    LEFT_OVER = "left over"
+    NAME = "name"
+    TROUBLE = "trouble"
+    UNKNOWN = "unknown"
+    CLAIMED = "claimed"
+    LINE = "line"
+    HELD = "held"
+    UNSEEN = "unseen"
+    BUSY = "busy"
+    MEMORY = "memory"
+
+
+@value
+class Refusal:
+    """Why a GPU is refused: what kind of reason, and the sentence for people."""
+
+    because: Because
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
 @value
 class Choice:
     """The GPUs given, or none; why each of the others was refused, by label."""
 
     gpus: tuple[Gpu, ...]
-    refused: Mapping[str, str]
+    refused: Mapping[str, Refusal]
 
 
 def eligible(gpu: Gpu, wanted: Wanted) -> bool:
@@ -66,7 +97,7 @@ def eligible(gpu: Gpu, wanted: Wanted) -> bool:
 
 def depth_needed(wanted: Wanted) -> Depth:
     """How closely to look: a card that others may hold is judged by its last seconds, not by an instant."""
-    return Depth.WATCH if wanted.max_processes and not wanted.shared else Depth.GLANCE
+    return Depth.WATCH if wanted.max_processes or wanted.shared else Depth.GLANCE
 
 
 def choose(
@@ -77,7 +108,7 @@ def choose(
     chance: Callable[[], int],
 ) -> Choice:
     """Give `wanted.count` of the candidates, or say why not."""
-    refused: dict[str, str] = {}
+    refused: dict[str, Refusal] = {}
     fitting: list[Gpu] = []
     for gpu in candidates:
         promised = promises.get(gpu.uuid, NOTHING_PROMISED) if isinstance(gpu.uuid, str) else NOTHING_PROMISED
@@ -95,91 +126,99 @@ def choose(
     return Choice(tuple(given), refused)
 
 
-def refusal(gpu: Gpu, wanted: Wanted, promised: Promises) -> str | None:
+def refusal(gpu: Gpu, wanted: Wanted, promised: Promises) -> Refusal | None:
     """The first reason not to give this GPU, or None."""
     wrong_name = _wrong_name(gpu, wanted)
     if wrong_name is not None:
         return wrong_name
     if gpu.trouble is not None:
-        return gpu.trouble
+        return Refusal(Because.TROUBLE, gpu.trouble)
     if isinstance(gpu.uuid, Unknown):
-        return f"its UUID is {gpu.uuid}"
+        return Refusal(Because.UNKNOWN, f"its UUID is {gpu.uuid}")
     claim = promised.claim
     if claim is not None and not (wanted.shared and claim.shared):
-        return str(claim)
+        return Refusal(Because.CLAIMED, str(claim))
     if promised.ahead:
-        return f"{promised.waiting or 'a launch'} came earlier and waits for it"
+        return Refusal(Because.LINE, "a launch came earlier and waits for it")
+    missing = _not_known({"who holds it": gpu.holders, "its memory": gpu.memory})
+    if missing is not None:
+        return missing
     # Who shares said so, and expects others: their processes do not count against the card.
     lenient = claim is not None
-    return _occupied(gpu, wanted, lenient) or _too_little_memory(gpu, wanted)
+    too_many = None if lenient else _held(gpu, wanted)
+    if too_many is not None:
+        return too_many
+    traffic = gpu.memory_utilization if gpu.mig is None else None
+    missing = _not_known({"its utilization": load_now(gpu), "its memory traffic": traffic})
+    return missing or (None if lenient else _too_busy(gpu, wanted)) or _too_little(gpu, wanted)
 
 
-def _wrong_name(gpu: Gpu, wanted: Wanted) -> str | None:
+def _wrong_name(gpu: Gpu, wanted: Wanted) -> Refusal | None:
     if wanted.name is None:
         return None
     if isinstance(gpu.name, Unknown):
-        return f"its name is {gpu.name}"
-    return None if wanted.name.lower() in gpu.name.lower() else f"it is a {gpu.name}"
+        return Refusal(Because.UNKNOWN, f"its name is {gpu.name}")
+    return None if wanted.name.lower() in gpu.name.lower() else Refusal(Because.NAME, f"it is a {gpu.name}")
 
 
-def _occupied(gpu: Gpu, wanted: Wanted, lenient: bool) -> str | None:
-    if isinstance(gpu.holders, Unknown):
-        return f"who holds it is {gpu.holders}"
-    if lenient:
-        return None
-    if len(gpu.holders) > wanted.max_processes:
-        return _held_by(gpu)
-    if len(gpu.holders) == wanted.max_processes:
-        # Whoever holds memory unseen is one process more, at least.
-        unseen = unseen_memory_bytes(gpu)
-        if isinstance(unseen, Unknown):
-            return f"its memory is {unseen}"
-        if unseen:
-            return f"{bytes_for_people(unseen)} of its memory are held by nobody visible"
-    return _too_busy(gpu, wanted)
-
-
-def _too_busy(gpu: Gpu, wanted: Wanted) -> str | None:
-    load, traffic = load_now(gpu), gpu.memory_utilization
-    if isinstance(load, Unknown):
-        return f"its utilization is {load}"
-    if isinstance(traffic, Unknown) and gpu.mig is None:
-        return f"its memory traffic is {traffic}"
-    if load > wanted.max_utilization:
-        return f"utilization {load:.0%} is above {wanted.max_utilization:.0%}"
-    if not isinstance(traffic, Unknown) and traffic > wanted.max_memory_utilization:
-        return f"memory traffic {traffic:.0%} is above {wanted.max_memory_utilization:.0%}"
+def _not_known(readings: Mapping[str, object]) -> Refusal | None:
+    """What must be known of a GPU that is given, under any limit."""
+    for what, reading in readings.items():
+        if isinstance(reading, Unknown):
+            return Refusal(Because.UNKNOWN, f"{what} is {reading}")
     return None
 
 
-def _held_by(gpu: Gpu) -> str:
+def _held(gpu: Gpu, wanted: Wanted) -> Refusal | None:
     holders = () if isinstance(gpu.holders, Unknown) else gpu.holders
+    if len(holders) > wanted.max_processes:
+        return Refusal(Because.HELD, _held_by(holders))
+    if len(holders) == wanted.max_processes:
+        # Whoever holds memory unseen is one process more, at least.
+        unseen = unseen_memory_bytes(gpu)
+        if isinstance(unseen, Unknown):
+            return Refusal(Because.UNKNOWN, f"its memory is {unseen}")
+        if unseen:
+            text = f"{bytes_for_people(unseen)} of its memory are held by nobody visible"
+            return Refusal(Because.UNSEEN, text)
+    return None
+
+
+def _too_busy(gpu: Gpu, wanted: Wanted) -> Refusal | None:
+    load, traffic = known(load_now(gpu), 1.0), known(gpu.memory_utilization, 0.0)
+    if load > wanted.max_utilization:
+        return Refusal(Because.BUSY, f"utilization {load:.0%} is above {wanted.max_utilization:.0%}")
+    if traffic > wanted.max_memory_utilization:
+        return Refusal(Because.BUSY, f"memory traffic {traffic:.0%} is above {wanted.max_memory_utilization:.0%}")
+    return None
+
+
+def _held_by(holders: Sequence[Holder]) -> str:
     pids = ", ".join(str(holder.pid) for holder in holders[:4])
     more = f" and {len(holders) - 4} more" if len(holders) > 4 else ""
     return f"held by pid {pids}{more}"
 
 
-def _too_little_memory(gpu: Gpu, wanted: Wanted) -> str | None:
-    if isinstance(gpu.memory, Unknown):
-        return f"its memory is {gpu.memory}"
-    if gpu.memory.free_bytes >= wanted.min_free_bytes:
+def _too_little(gpu: Gpu, wanted: Wanted) -> Refusal | None:
+    free = 0 if isinstance(gpu.memory, Unknown) else gpu.memory.free_bytes
+    if free >= wanted.min_free_bytes:
         return None
-    have, want = bytes_for_people(gpu.memory.free_bytes), bytes_for_people(wanted.min_free_bytes)
-    return f"{have} of memory free, {want} wanted"
+    have, want = bytes_for_people(free), bytes_for_people(wanted.min_free_bytes)
+    return Refusal(Because.MEMORY, f"{have} of memory free, {want} wanted")
 
 
 def _ranked(
     gpus: Sequence[Gpu], order: Order, promises: Mapping[str, Promises], chance: Callable[[], int]
 ) -> list[Gpu]:
     def merit(gpu: Gpu) -> tuple[int, ...]:
-        soft = _soft(gpu, promises)
+        first = _promised(gpu, promises)
         match order:
             case Order.INDEX:
-                return (soft, *_place(gpu))
+                return (*first, *_place(gpu))
             case Order.RANDOM:
-                return (soft, chance())
+                return (*first, chance())
             case Order.BEST:
-                return (soft, -_free_steps(gpu), _warmth_steps(gpu), chance())
+                return (*first, -_free_steps(gpu), _warmth_steps(gpu), chance())
 
     return sorted(gpus, key=merit)
 
@@ -191,10 +230,10 @@ def _best_connected(ranked: Sequence[Gpu], count: int, promises: Mapping[str, Pr
         pairs = [links.get(frozenset((str(a.uuid), str(b.uuid))), 0) for a, b in combinations(group, 2)]
         return (min(pairs), sum(pairs))
 
-    def merit(group: Iterable[Gpu]) -> tuple[int, int, int]:
+    def merit(group: Iterable[Gpu]) -> tuple[int, ...]:
         group = tuple(group)
-        weakest, total = nearness(group)
-        return (-sum(_soft(gpu, promises) for gpu in group), weakest, total)
+        promised = zip(*(_promised(gpu, promises) for gpu in group), strict=True)
+        return (*(-sum(each) for each in promised), *nearness(group))
 
     if comb(len(ranked), count) <= _MOST_COMBINATIONS:
         return list(max(combinations(ranked, count), key=merit))
@@ -203,7 +242,7 @@ def _best_connected(ranked: Sequence[Gpu], count: int, promises: Mapping[str, Pr
 
 
 def _grown(
-    seed: Gpu, ranked: Sequence[Gpu], count: int, merit: Callable[[Iterable[Gpu]], tuple[int, int, int]]
+    seed: Gpu, ranked: Sequence[Gpu], count: int, merit: Callable[[Iterable[Gpu]], tuple[int, ...]]
 ) -> list[Gpu]:
     """A group grown from one GPU by the neighbour that fits best, where trying all groups takes too long."""
     group = [seed]
@@ -213,8 +252,10 @@ def _grown(
     return group
 
 
-def _soft(gpu: Gpu, promises: Mapping[str, Promises]) -> int:
-    return int(isinstance(gpu.uuid, str) and promises.get(gpu.uuid, NOTHING_PROMISED).reserved)
+def _promised(gpu: Gpu, promises: Mapping[str, Promises]) -> tuple[int, int]:
+    """What speaks against a GPU that fits: somebody picked it moments ago; somebody has to leave it first."""
+    promised = promises.get(gpu.uuid, NOTHING_PROMISED) if isinstance(gpu.uuid, str) else NOTHING_PROMISED
+    return int(promised.reserved), promised.in_the_way
 
 
 def _free_steps(gpu: Gpu) -> int:

@@ -50,6 +50,11 @@ class Proc:
         self._root = root
         self._described: dict[tuple[int, int], tuple[dict[str, str | Unknown | None], int]] = {}
 
+    @property
+    def root(self) -> str:
+        """Where it is."""
+        return self._root
+
     def pids(self) -> list[int]:
         """All processes that can be seen."""
         return [int(name) for name in os.listdir(self._root) if name.isdigit()]
@@ -94,21 +99,35 @@ class Proc:
         return {os.fsdecode(name): os.fsdecode(value) for name, _, value in pairs}
 
     def launched_on(self, uuids: tuple[str, ...], counts: Callable[[Mapping[str, str]], bool]) -> dict[str, int]:
-        """Processes that `fallow run` started on these GPUs, by UUID, as far as their environment is ours to read.
+        """Processes of this user that `fallow run` started on these GPUs, by UUID.
 
-        `counts` says by the environment of one whether its GPUs are these, and not some of the same name.
+        Only of this user: anybody can put any words into the environment of a process of their own. `counts` says by
+        the environment of one whether its GPUs are these, and not some of the same name.
         """
         me = os.getpid()
         skipped = {me, *self.ancestors(me)}
         found: dict[str, int] = {}
         for pid in self.pids():
             raw = self._read(pid, "environ")
-            if raw is None or b"FALLOW_CLAIM=" not in raw or pid in skipped:
+            if raw is None or b"FALLOW_CLAIM=" not in raw or pid in skipped or self.uid(pid) != os.geteuid():
                 continue
             environ = self.environ(pid) or {}
             claimed = environ.get("FALLOW_CLAIM", "").split(",")
             found.update((uuid, pid) for uuid in uuids if uuid in claimed and counts(environ))
         return found
+
+    def uid(self, pid: int) -> int | None:
+        """The user that a process really and effectively is; None if it is gone, hidden, or of two users.
+
+        The owner of its folder would be root for any process that others may not look into.
+        """
+        match = re.search(rb"^Uid:\s*(\d+)\s+(\d+)\s", self._read(pid, "status") or b"", re.MULTILINE)
+        return int(match[1]) if match and match[1] == match[2] else None
+
+    def uptime_s(self) -> float | None:
+        """Seconds since boot, by the clock that births are told by."""
+        raw = self._read("uptime")
+        return None if raw is None else float(raw.split()[0])
 
     def ancestors(self, pid: int) -> Iterator[int]:
         """The parent of the process, its parent, and so on."""

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 
 from fallow.core.errors import CardFailed, NoDriver
-from fallow.core.units import bytes_for_people, duration_for_people, duration_s, ratio, size_bytes
+from fallow.core.units import bytes_for_people, duration_for_people, ratio, size_bytes, span_s
 from fallow.core.unknown import Unknown
 from fallow.engine.burning import Burned, Burning, BurnRequest, burn
 from fallow.engine.world import World
@@ -53,7 +53,7 @@ def parser(parents: list[argparse.ArgumentParser]) -> Parser:
         help="read memory back and compute again; wrong words are counted, exit code 1",
     )
     made.add_argument(
-        "--for", dest="for_s", type=typed(duration_s), metavar="D", help="for how long (default: until Ctrl-C)"
+        "--for", dest="for_s", type=typed(span_s), metavar="D", help="for how long (default: until Ctrl-C)"
     )
     made.add_argument("--json", action="store_true", help="print the closing table as JSON")
     return made

@@ -15,7 +15,7 @@ from fallow.actuators.processes import Handle
 from fallow.core.activity import Activity
 from fallow.core.errors import FallowError
 from fallow.core.process import Process
-from fallow.core.units import duration_s
+from fallow.core.units import span_s
 from fallow.engine.world import World
 from fallow.faces.cli.options import Parser, typed
 from fallow.faces.interrupt import interruptible
@@ -62,7 +62,7 @@ def parser(parents: list[argparse.ArgumentParser]) -> Parser:
         parents,
     )
     made.add_argument(
-        "--for", dest="for_s", type=typed(duration_s), metavar="D", help="stay so long in all, for the page"
+        "--for", dest="for_s", type=typed(span_s), metavar="D", help="stay so long in all, for the page"
     )
     return made
 

@@ -5,7 +5,7 @@ import os
 
 from fallow.core.errors import WrongUsage
 from fallow.core.fillers import Yield
-from fallow.core.units import count, duration_for_people, duration_s, hours
+from fallow.core.units import count, duration_for_people, duration_s, hours, span_s
 from fallow.engine.courtesy import Manners
 from fallow.engine.field import Field
 from fallow.engine.fill_hands import (
@@ -43,12 +43,12 @@ def parser(parents: list[argparse.ArgumentParser]) -> Parser:
         EXAMPLES,
         parents,
     )
-    duration = typed(duration_s)
+    duration, span = typed(duration_s), typed(span_s)
     made.add_argument("--gpus", metavar="LIST", help="only these (default: all)")
     how = made.add_mutually_exclusive_group()
     how.add_argument("--each", action="store_true", help="one CMD on each GPU (default)")
     how.add_argument("--together", action="store_true", help="one CMD over all of them, while all are idle")
-    made.add_argument("--idle-for", type=duration, default=30.0, metavar="D", help="quiet before (default: 30s)")
+    made.add_argument("--idle-for", type=span, default=30.0, metavar="D", help="quiet before (default: 30s)")
     made.add_argument(
         "--yield",
         dest="manner",
@@ -65,7 +65,7 @@ def parser(parents: list[argparse.ArgumentParser]) -> Parser:
     made.add_argument(
         "--users", choices=("yield", "ignore"), default="yield", help="people at terminals (default: yield to them)"
     )
-    made.add_argument("--user-idle", type=duration, default=300.0, metavar="D", help="gone after (default: 5m)")
+    made.add_argument("--user-idle", type=span, default=300.0, metavar="D", help="gone after (default: 5m)")
     made.add_argument("--ignore-user", action="append", default=[], metavar="NAME", help="a user who does not count")
     made.add_argument("--between", type=typed(hours), metavar="HH:MM-HH:MM", help="only at these hours")
     made.add_argument("--max-temp", type=typed(count), metavar="C", help="leave a card that is warmer, in °C")

@@ -4,7 +4,7 @@ import argparse
 
 from fallow.core.actions import EndGuard, SendSignal, parse_action
 from fallow.core.errors import FallowError, WrongUsage
-from fallow.core.units import count, duration_for_people, duration_s, ratio
+from fallow.core.units import count, duration_for_people, duration_s, ratio, span_s
 from fallow.engine.deeds import check_rights, hands
 from fallow.engine.guarding import Attached, Guarding
 from fallow.engine.journal import open_journal
@@ -33,16 +33,16 @@ def parser(parents: list[argparse.ArgumentParser]) -> Parser:
         EXAMPLES,
         parents,
     )
-    duration, share = typed(duration_s), typed(ratio)
+    duration, span, share = typed(duration_s), typed(span_s), typed(ratio)
     made.add_argument("--gpus", metavar="LIST", help="watch only these (default: all)")
     made.add_argument(
         "--arm-above", type=share, default=0.1, metavar="P", help="utilization that is work (default: 10)"
     )
-    made.add_argument("--arm-for", type=duration, default=60.0, metavar="D", help="for how long (default: 60s)")
+    made.add_argument("--arm-for", type=span, default=60.0, metavar="D", help="for how long (default: 60s)")
     made.add_argument(
         "--idle-below", type=share, default=0.05, metavar="P", help="utilization that is quiet (default: 5)"
     )
-    made.add_argument("--idle-for", type=duration, default=1800.0, metavar="D", help="for how long (default: 30m)")
+    made.add_argument("--idle-for", type=span, default=1800.0, metavar="D", help="for how long (default: 30m)")
     made.add_argument(
         "--across",
         choices=[across.value for across in Across],

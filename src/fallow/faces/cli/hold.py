@@ -8,7 +8,7 @@ from math import inf
 
 from fallow.core.errors import WrongUsage
 from fallow.core.holds import Hold, reason_of
-from fallow.core.units import count, duration_for_people, duration_s
+from fallow.core.units import count, duration_for_people, span_s
 from fallow.engine.subjects import target_of
 from fallow.engine.world import World
 from fallow.faces.as_json import hold_facts
@@ -46,7 +46,7 @@ def parser(parents: list[argparse.ArgumentParser]) -> Parser:
         metavar="SUBJECT",
         help="all (default), a GPU, pid:PID, user:NAME; a bare number is a GPU",
     )
-    made.add_argument("--for", dest="duration", type=typed(duration_s), metavar="D", help="for how long")
+    made.add_argument("--for", dest="duration", type=typed(span_s), metavar="D", help="for how long")
     made.add_argument("--why", default="", metavar="TEXT", help="the reason, for those who wonder")
     made.add_argument("--list", action="store_true", help="show the holds that last")
     made.add_argument(

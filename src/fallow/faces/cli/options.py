@@ -96,8 +96,12 @@ def add_alone(parser: argparse.ArgumentParser) -> None:
 def add_choice(parser: argparse.ArgumentParser) -> None:
     """The options that say which GPUs are wanted."""
     group = parser.add_argument_group("which GPUs")
-    group.add_argument("-n", "--count", type=typed(units.count), default=1, metavar="N", help="how many (default: 1)")
-    group.add_argument("--gpus", metavar="LIST", help="only among these: 0,2 or 0-3, UUIDs or their beginnings, all")
+    group.add_argument(
+        "-n", "--count", type=typed(units.count), metavar="N", help="how many (default: 1, or all of --gpus)"
+    )
+    group.add_argument(
+        "--gpus", metavar="LIST", help="these, or -n of them: 0,2 or 0-3, UUIDs or their beginnings, all"
+    )
     group.add_argument("--name", metavar="TEXT", help="only GPUs with this in their name, such as H100")
     group.add_argument(
         "--max-util",
@@ -142,7 +146,7 @@ def add_choice(parser: argparse.ArgumentParser) -> None:
 def request(args: argparse.Namespace, *, shared: bool = False) -> Request:
     """What the options ask for."""
     wanted = Wanted(
-        count=args.count,
+        count=1 if args.count is None else args.count,
         name=args.name,
         max_utilization=args.max_util,
         max_memory_utilization=args.max_mem_util,
@@ -151,4 +155,4 @@ def request(args: argparse.Namespace, *, shared: bool = False) -> Request:
         order=Order(args.order),
         shared=shared,
     )
-    return Request(wanted, args.gpus, args.wait)
+    return Request(wanted, args.gpus, args.count is None, args.wait)

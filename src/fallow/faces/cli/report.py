@@ -7,7 +7,7 @@ from typing import TextIO
 
 from fallow.core.errors import FallowError, NotPermitted, WrongUsage
 from fallow.core.money import Prices, prices_from
-from fallow.core.units import duration_s
+from fallow.core.units import span_s
 from fallow.engine.local_zone import LocalZone
 from fallow.engine.past import open_past
 from fallow.engine.reporting import Report, Witnessed
@@ -38,7 +38,7 @@ def parser(parents: list[argparse.ArgumentParser]) -> Parser:
     )
     made.add_argument(
         "--since",
-        type=typed(duration_s),
+        type=typed(span_s),
         default=7 * 86400.0,
         metavar="D",
         help="how far back: 12h, 7d, 2w (default: 7d)",

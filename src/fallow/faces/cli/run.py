@@ -8,7 +8,7 @@ from fallow.actuators import launcher
 from fallow.core.actions import signal_name
 from fallow.core.errors import WrongUsage
 from fallow.core.gpu import Gpu
-from fallow.core.units import duration_s, printable, ratio
+from fallow.core.units import duration_s, printable, program_name, ratio, span_s
 from fallow.engine.choosing import pick
 from fallow.engine.claiming import Claimed, claim
 from fallow.engine.world import World
@@ -56,11 +56,11 @@ def parser(parents: list[argparse.ArgumentParser]) -> Parser:
 
 def _add_stopping(made: Parser) -> None:
     group = made.add_argument_group("stopping a job that does not use its GPUs")
-    duration = typed(duration_s)
-    group.add_argument("--idle-timeout", type=duration, metavar="D", help="stop it when it has idled for so long")
+    duration, span = typed(duration_s), typed(span_s)
+    group.add_argument("--idle-timeout", type=span, metavar="D", help="stop it when it has idled for so long")
     group.add_argument(
         "--warmup",
-        type=duration,
+        type=span,
         default=60.0,
         metavar="D",
         help="time to start in that does not count (default: 60s)",
@@ -70,7 +70,7 @@ def _add_stopping(made: Parser) -> None:
     )
     group.add_argument("--every", type=every_s, default=1.0, metavar="D", help="how often to look (default: 1s)")
     group.add_argument(
-        "--stuck-timeout", type=duration, metavar="D", help="stop it when it has hung at 100 %% for so long"
+        "--stuck-timeout", type=span, metavar="D", help="stop it when it has hung at 100 %% for so long"
     )
     group.add_argument(
         "--signal", type=typed(signal_name), default="TERM", metavar="NAME", help="how to ask (default: TERM)"
@@ -106,10 +106,11 @@ def run(args: argparse.Namespace, world: World, voice: Voice) -> int:  # noqa: R
     wanted = request(args, shared=args.shared)
     if args.rehearse and not stoppable:
         return _rehearse(args, pick(world, wanted, voice.note, reserve=False), line, voice)
-    claimed = claim(world, wanted, pid=os.getpid(), command=line, tell=voice.note)
+    claimed = claim(world, wanted, pid=os.getpid(), program=program_name(command[0]), tell=voice.note)
     variables = naming.environment(claimed.gpus, indices=args.format == "index")
-    where = f"on GPU {', '.join(gpu.label for gpu in claimed.gpus)}"
-    voice.detail(f"running {where}: {line}")
+    if voice.on_a_terminal:
+        voice.note(f"on {naming.for_people(claimed.gpus)}")
+    voice.detail(f"running on GPU {', '.join(gpu.label for gpu in claimed.gpus)}: {line}")
     _hand_over(claimed)
     environ = {**world.environ, **variables, "FALLOW_CLAIM": naming.by_uuid(claimed.gpus)}
     if watched:

@@ -11,7 +11,7 @@ from fallow.actuators.hold_folder import HoldFolder
 from fallow.actuators.instance import Instance, Running
 from fallow.actuators.processes import die_of
 from fallow.core.errors import FallowError, WrongUsage
-from fallow.core.units import duration_s
+from fallow.core.units import span_s
 from fallow.engine.asked import Asked
 from fallow.engine.publishing import Publisher
 from fallow.engine.socket_place import own_socket
@@ -50,7 +50,7 @@ def parser(parents: list[argparse.ArgumentParser]) -> Parser:
     made.add_argument(
         "--rehearse", action="store_true", help="do everything but the deeds, and say what they would be"
     )
-    made.add_argument("--for", dest="for_s", type=typed(duration_s), metavar="D", help="end by itself after so long")
+    made.add_argument("--for", dest="for_s", type=typed(span_s), metavar="D", help="end by itself after so long")
     return made
 
 

@@ -12,7 +12,7 @@ from starlette.types import Receive, Scope, Send
 import fallow
 from fallow.core.activity import Activity
 from fallow.core.errors import FallowError
-from fallow.core.units import duration_s
+from fallow.core.units import span_s
 from fallow.faces import colours
 from fallow.faces.web.api import need_token, refused
 from fallow.faces.web.doors import COOKIE
@@ -129,7 +129,7 @@ def _add_hold_forms(pages: APIRouter, sources: Sources) -> None:
         need_token(request)
         form = await _form(request)
         try:
-            for_s = duration_s(form.get("for", ""))
+            for_s = span_s(form.get("for", ""))
             sources.place_hold(form.get("subject", ""), for_s, form.get("why", "")[:_LONGEST_WHY])
         except FallowError as error:
             raise refused(error) from None

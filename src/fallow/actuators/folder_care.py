@@ -1,0 +1,67 @@
+"""Care for the claim folder: who may own what in it, and how root puts right what somebody else made first.
+
+In a sticky folder its owner, and the owner of a file, can remove the file; a claim on a file that is gone binds
+nobody. So root makes the folder its own, and each card's file that it opens. Ownership is changed through open
+descriptors only, and after that the path is looked at once more: locks that are held stay as they are, since the
+files stay the same.
+"""
+
+import os
+import stat
+from contextlib import suppress
+
+from fallow.core.errors import NotPermitted
+
+FOLDER_MODE = 0o1777
+FILE_MODE = 0o666
+NOT_PLAIN = "is not a plain file"
+_TRIES = 10
+
+
+def take_over_folder(path: str, fd: int) -> None:
+    """Make an open folder root's, sticky and open to all; NotPermitted if it is not to be had."""
+    for _ in range(_TRIES):
+        try:
+            os.fchown(fd, 0, 0)
+            os.fchmod(fd, FOLDER_MODE)
+        except OSError as error:
+            raise NotPermitted(f"the claim folder {path} cannot be made root's: {error.strerror}") from None
+        if _names(path, fd):
+            return
+        with suppress(OSError):  # somebody put another in its place; that one is taken over next
+            fresh = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            os.dup2(fresh, fd, inheritable=False)
+            os.close(fresh)
+    raise NotPermitted(f"the claim folder {path} is moved about while root takes it over; see who does that")
+
+
+def _names(path: str, fd: int) -> bool:
+    try:
+        return os.path.samestat(os.stat(path, follow_symlinks=False), os.fstat(fd))
+    except OSError:
+        return False
+
+
+def unfit(fd: int) -> str | None:
+    """Why an open file cannot be a card's, or None. What can be put right at once is put right, as far as we may.
+
+    A file that is not open to all is another file under a second name, or one that its owner shut. Only one without a
+    second name is changed: a hard link could lead to anything on this file system.
+    """
+    facts = os.fstat(fd)
+    if not stat.S_ISREG(facts.st_mode):
+        return NOT_PLAIN
+    open_to_all = stat.S_IMODE(facts.st_mode) & FILE_MODE == FILE_MODE
+    me = os.geteuid()
+    alone = facts.st_nlink == 1
+    if open_to_all and (me != 0 or facts.st_uid == 0 or not alone):
+        return None
+    if not alone or me not in (0, facts.st_uid):
+        return "is shut to others" if alone else "has a second name and is not open to all"
+    try:
+        if facts.st_uid != me:
+            os.fchown(fd, me, -1)
+        os.fchmod(fd, FILE_MODE)
+    except OSError as error:
+        return None if open_to_all else f"is shut to others, and cannot be opened to them: {error.strerror}"
+    return None
