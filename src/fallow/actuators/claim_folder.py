@@ -11,6 +11,7 @@ import errno
 import os
 import stat
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import lru_cache
 
 from fallow.actuators import folder_care
@@ -177,7 +178,8 @@ class ClaimFolder:
             return False
         finally:
             os.close(fd)
-            os.unlink(draft, dir_fd=self._fd)
+            with suppress(FileNotFoundError):  # whoever owns the folder may have been faster
+                os.unlink(draft, dir_fd=self._fd)
         return True
 
     def remove(self, name: str) -> None:

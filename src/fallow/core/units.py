@@ -41,11 +41,10 @@ def span_s(text: str) -> float:
 def size_bytes(text: str) -> int:
     """Bytes of `20GiB`, `20G` (the same), `512MB` (decimal), or 0."""
     match = re.fullmatch(_SIZE, text.strip().upper()[: _LONGEST_WORD + 1], re.ASCII)
-    if match is not None and not match[2] and float(match[1]):
-        word = match[1]
-        raise WrongUsage(f"{word!r} has no unit; write {word}GiB, {word}MiB or {word}B")
     if match is None or match[2] not in _BYTES or len(match[0]) > _LONGEST_WORD:
         raise WrongUsage(f"{text[:_LONGEST_WORD]!r} is no size; write it as 20GiB, 20G or 512MB")
+    if not match[2] and float(match[1]):
+        raise WrongUsage(f"{match[1]!r} has no unit; write {match[1]}GiB, {match[1]}MiB or {match[1]}B")
     return int(float(match[1]) * _BYTES[match[2]])
 
 
