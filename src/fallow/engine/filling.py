@@ -126,8 +126,10 @@ class Filling:
         now_s = self._world.clock.monotonic_s()
         urgent = self._hear(now_s)
         opened = self._hearing.opened(now_s)
-        if not (urgent or opened or now_s >= self._next_glance_s or self._is_overdue(now_s)):
-            return  # the files told nothing new, and the driver was asked a moment ago
+        if self._make_way(now_s, opened):
+            return
+        if not (urgent or opened or self._is_due(now_s)):
+            return  # every question to the driver would only be in a newcomer's way
         snapshot = self._world.eyes.look(Depth.GLANCE)
         looked_s = self._world.clock.monotonic_s() - now_s
         self._next_often_s = now_s + max(_OFTEN_S, looked_s / _SHARE_OF_A_CORE)
@@ -170,6 +172,22 @@ class Filling:
         self._let_go()
         self._hearing.rest_unless(self._occupied())
 
+    def _make_way(self, now_s: float, opened: Opened) -> bool:
+        """Have fillers leave whose card somebody has opened as only work does; whether there were any.
+
+        The driver is not asked first: it is busy with the newcomer just then, and would answer later.
+        """
+        leaving = False
+        for field in self._fields:
+            who = opened.get(attention(field), {})
+            opened_by = next((who[uuid] for uuid in field.uuids if uuid in who), None)
+            if field.state.phase is Phase.FILLED and opened_by is not None:
+                field.turn(now_s, opened_by)
+                leaving = True
+        if leaving:
+            self._hearing.rest_unless(self._occupied())
+        return leaving
+
     def _let_go(self) -> None:
         for field in [field for field in self._leaving if field.filler is None]:
             field.close()
@@ -195,8 +213,11 @@ class Filling:
             due.append(self._next_often_s)
         return min(due)
 
-    def _is_overdue(self, now_s: float) -> bool:
-        return any(field.deadline_s is not None and now_s >= field.deadline_s for field in self._everybody())
+    def _is_due(self, now_s: float) -> bool:
+        """Whether it is time to ask the driver: a newcomer is looked for, or something is to be decided."""
+        if self._hearing.next_look_s(now_s) is not None and now_s >= self._next_glance_s:
+            return True
+        return now_s >= self._due_s(now_s)
 
     def _occupied(self) -> set[str]:
         """The GPUs that are filled, and not about to be given back."""
