@@ -1,4 +1,4 @@
-"""Runs fallow as another user: `python -m tests.as_user UID WORDS…`, started by root.
+"""Runs fallow as another user: `python -m tests.as_user UID WORDS…`, started by root; without words, as a resident.
 
 Everything is loaded before root is given up: the interpreter may lie where others cannot read.
 """
@@ -13,6 +13,7 @@ import inotify_simple  # noqa: F401  loaded while it can be
 import pynvml  # noqa: F401  loaded while it can be
 
 import fallow
+from tests.resident import serve
 
 
 def main() -> None:
@@ -30,6 +31,9 @@ def main() -> None:
     os.setresgid(uid, uid, uid)
     os.setresuid(uid, uid, uid)
     os.chdir("/")
+    if not sys.argv[2:]:
+        serve()
+        return
     sys.exit(run(sys.argv[2:]))
 
 

@@ -28,9 +28,9 @@ def hooks(**limits: float) -> SystemHooks:
     ("line", "outcome"),
     [
         ("true", Outcome(True, "'true' ended well")),
-        ("echo $WHAT", Outcome(True, "'echo $WHAT' ended well; it said: gpu 3")),
-        ("echo no disk; exit 3", Outcome(False, "'echo no disk; exit 3' ended with exit code 3; it said: no disk")),
-        ("kill -KILL $$", Outcome(False, "'kill -KILL $$' died of SIGKILL")),
+        ("echo $WHAT", Outcome(True, "'echo' ended well; it said: gpu 3")),
+        ("echo no disk; exit 3", Outcome(False, "'echo' ended with exit code 3; it said: no disk")),
+        ("kill -KILL $$", Outcome(False, "'kill' died of SIGKILL")),
     ],
 )
 def test_what_came_of_a_command_is_said(line: str, outcome: Outcome) -> None:
@@ -39,7 +39,7 @@ def test_what_came_of_a_command_is_said(line: str, outcome: Outcome) -> None:
 
 def test_a_command_that_hangs_is_killed() -> None:
     outcome = hooks(command_limit_s=0.2).run_command("echo begun; sleep 60", os.environ)
-    assert outcome == Outcome(False, "'echo begun; sleep 60' was killed after 0.2 s; it said: begun")
+    assert outcome == Outcome(False, "'echo' was killed after 0.2 s; it said: begun")
 
 
 class Server(http.server.BaseHTTPRequestHandler):
@@ -106,6 +106,6 @@ def test_what_apprise_knows_goes_through_apprise() -> None:
 
 
 def test_a_rehearsal_only_says_what_it_would_do() -> None:
-    assert RehearsedHooks().run_command("rm -r /", {}).words == "would run 'rm -r /'"
+    assert RehearsedHooks().run_command("rm -r /", {}).words == "would run 'rm'"
     said = RehearsedHooks().notify("mailto://user:secret@example.org", "title", "text").words
     assert said == "would tell mailto://…: title: text"

@@ -12,9 +12,10 @@ import pytest
 from fallow.actuators.state_folder import private_file
 from fallow.core.activity import Activity
 from fallow.core.days import day_edges_ms
+from fallow.core.interval import MANY_JOBS
 from fallow.core.money import Prices
 from fallow.core.seen import Sight
-from fallow.engine.gathering import MANY_JOBS, QUARTER_MS
+from fallow.engine.gathering import QUARTER_MS
 from fallow.engine.history import History
 from fallow.engine.history_ageing import age
 from fallow.engine.history_store import FILE_NAME, Store

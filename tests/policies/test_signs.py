@@ -62,7 +62,7 @@ def test_a_stranger_beside_the_filler_is_found_by_name() -> None:
     card = held(pid=7)
     assert isinstance(card.holders, tuple)
     found = sign(Scene(replace(card, holders=(*card.holders, stranger)), frozenset({7}), filled=True))
-    assert found == "pid 8 of ada (python train.py) is on GPU 0"
+    assert found == "pid 8 of ada (python) is on GPU 0"
 
 
 def test_a_program_that_is_to_be_ignored_may_hold_and_work() -> None:

@@ -9,6 +9,7 @@ from fallow.actuators.processes import signal_name
 from fallow.core.errors import CannotRun, CommandNotFound
 from fallow.core.outcome import Outcome
 from fallow.core.process import Ended
+from fallow.core.units import program_name
 
 _COMMAND_LIMIT_S = 86400.0  # an upload may take long; one that never ends must not keep the machine on for ever
 _NOTICE_LIMIT_S = 15.0
@@ -40,14 +41,15 @@ class SystemHooks:
 
     def run_command(self, line: str, environ: Mapping[str, str]) -> Outcome:
         """In a shell, to its end; what runs on in the background is left alone."""
+        name = program_name(line)  # what follows may hold a secret, and many read what came of it
         try:
             ran = self._helpers.run(["/bin/sh", "-c", line], environ, self._command_limit_s)
         except (CommandNotFound, CannotRun) as error:
-            return Outcome(False, f"{line!r} was not run: {error}")
+            return Outcome(False, f"{name!r} was not run: {error}")
         said = f"; it said: {ran.last_line[:200]}" if ran.last_line else ""
         if ran.ended is None:
-            return Outcome(False, f"{line!r} was killed after {self._command_limit_s:g} s{said}")
-        return Outcome(ran.ok, f"{line!r} {_in_words(ran.ended)}{said}")
+            return Outcome(False, f"{name!r} was killed after {self._command_limit_s:g} s{said}")
+        return Outcome(ran.ok, f"{name!r} {_in_words(ran.ended)}{said}")
 
     def notify(self, url: str, title: str, text: str) -> Outcome:
         """Through Apprise, if it is installed and knows the address; else as JSON to a plain web address."""
@@ -61,7 +63,7 @@ class RehearsedHooks:
 
     def run_command(self, line: str, environ: Mapping[str, str]) -> Outcome:  # noqa: ARG002  the interface's
         """Only say it."""
-        return Outcome(True, f"would run {line!r}")
+        return Outcome(True, f"would run {program_name(line)!r}")
 
     def notify(self, url: str, title: str, text: str) -> Outcome:
         """Only say it."""

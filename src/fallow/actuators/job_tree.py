@@ -15,6 +15,7 @@ from itertools import chain
 from fallow.actuators import processes
 from fallow.actuators.processes import Handle
 from fallow.core.process import Ended, Process, ProcessRow, ProcessTable
+from fallow.core.units import program_name
 from fallow.core.value import value
 
 _ROUND_S = 0.05
@@ -200,7 +201,7 @@ class JobTree:
 
     def _survivor(self, row: ProcessRow, refused: bool) -> Survivor:
         command = self._table.command(row.pid)
-        name = command if isinstance(command, str) else "command not known"
+        name = program_name(command) if isinstance(command, str) else "command not known"
         if refused:
             return Survivor(row.pid, name, "belongs to another user, whom we may not signal")
         if row.state == "D":

@@ -10,7 +10,7 @@ Whoever takes an action apart does so with `match`, and ends in `assert_never`.
 from typing import assert_never
 
 from fallow.core.errors import WrongUsage
-from fallow.core.units import duration_for_people
+from fallow.core.units import duration_for_people, program_name
 from fallow.core.value import value
 
 AS_ASKED = "a person asked for it"
@@ -196,7 +196,7 @@ def in_words(action: Action) -> str:
         case SendSignal(name=name):
             return f"send SIG{name}"
         case RunCommand(line=line):
-            return f"run {line!r}"
+            return f"run {program_name(line)!r}"  # what follows may hold a secret, and many read this
         case Notify(url=url):
             return f"send a notice to {url.partition('://')[0]}"  # what follows the scheme may hold a secret
         case PowerOff():

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from fallow.core.holds import Hold
 from fallow.core.seen import Sight
 from fallow.core.value import value
+from fallow.core.who_sees import EVERYTHING, Viewer, seen_by
 
 
 @value
@@ -63,6 +64,7 @@ class Board:
     """The machine as the daemon sees it now."""
 
     sight: Sight
+    """As anybody may see it."""
     fillers: tuple[FillerView, ...]
     guards: tuple[GuardView, ...]
     holds: tuple[Hold, ...]
@@ -71,3 +73,15 @@ class Board:
     config: str | None
     """The config that is in force."""
     rehearsed: bool
+    full_sight: Sight | None = None
+    """With whole command lines, for those who may read them; None where `sight` is all that there is."""
+    commands_shown: bool = False
+    """Whether the owner of the machine shows command lines to everybody."""
+
+    def as_seen_by(self, viewer: Viewer) -> Sight:
+        """The machine, with as much of each command line as the viewer may read."""
+        return self.sight if self.full_sight is None else seen_by(self.full_sight, self.rights_of(viewer))
+
+    def rights_of(self, viewer: Viewer) -> Viewer:
+        """The viewer, who may read everything where the owner of the machine says so."""
+        return EVERYTHING if self.commands_shown else viewer

@@ -34,6 +34,8 @@ NOBODY = Party("-", "-")
 """Nobody held the GPU."""
 SOMEBODY = Party("?", "?")
 """Somebody may have, and it is not known who."""
+MANY_JOBS = "(many small jobs)"
+"""The job that many small ones of a user are put together under."""
 
 
 @value

@@ -14,6 +14,7 @@ from fallow.core.errors import ConfigWrong, FallowError
 from fallow.core.gpu import Snapshot
 from fallow.core.ports import Depth
 from fallow.core.seen import Sight
+from fallow.core.who_sees import ANYBODY, EVERYTHING, seen_by
 from fallow.engine.arranging import Arranger
 from fallow.engine.asked import Asked
 from fallow.engine.config import Config
@@ -183,15 +184,16 @@ class Daemon:
             guarding.turn(snapshot)
         self._rounds.turn(snapshot)
         sight = self._watcher.sight(snapshot)
-        self._history.record(sight)
-        self._tally.witness(sight, snapshot.at_s)
-        self._publisher.publish(self._board(sight, snapshot.at_s))
+        shown = seen_by(sight, EVERYTHING if self.config.machine.commands_shown else ANYBODY)
+        self._history.record(shown)
+        self._tally.witness(shown, snapshot.at_s)
+        self._publisher.publish(self._board(shown, sight, snapshot.at_s))
         self._manager.status(self._status())
         self._arranger.reap()
 
-    def _board(self, sight: Sight, at_s: float) -> Board:
+    def _board(self, shown: Sight, sight: Sight, at_s: float) -> Board:
         return Board(
-            sight,
+            shown,
             tuple(field.view(at_s) for field in self._filling.fields),
             tuple(guarding.view for _, guarding in self._guards),
             tuple(self._filling.holds),
@@ -199,6 +201,8 @@ class Daemon:
             self._started_wall_s,
             self._file,
             self._rehearse,
+            sight,
+            self.config.machine.commands_shown,
         )
 
     def _say_alive(self, now_s: float) -> None:

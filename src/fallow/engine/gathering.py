@@ -11,15 +11,13 @@ from typing import NamedTuple
 
 from fallow.core.activity import Activity, load_now
 from fallow.core.gpu import Holder
-from fallow.core.interval import NOBODY, SOMEBODY, Card, Party, in_order, parties_of, party_of
+from fallow.core.interval import MANY_JOBS, NOBODY, SOMEBODY, Card, Party, in_order, parties_of, party_of
 from fallow.core.seen import SeenGpu, Sight
 from fallow.core.units import printable
 from fallow.core.unknown import Unknown
 
 QUARTER_MS = 900_000
 SAMPLE_S = 10
-MANY_JOBS = "(many small jobs)"
-"""The job that many small ones of a user are put together under."""
 
 _MOST_WAITING = 20_000
 _MOST_HOLDERS = 16

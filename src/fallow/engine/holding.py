@@ -17,7 +17,7 @@ from fallow.actuators.processes import untouchable
 from fallow.core.gpu import Gpu, Snapshot
 from fallow.core.holds import TouchedProcess
 from fallow.core.process import Process
-from fallow.core.units import shortened
+from fallow.core.units import program_name
 from fallow.core.unknown import Unknown
 from fallow.core.value import value
 from fallow.engine.newcomers import MONITORS
@@ -78,7 +78,7 @@ class HeldJob:
     def subject(self) -> str:
         """How people would call it."""
         more = f" and {len(self.members) - 1} more" if len(self.members) > 1 else ""
-        return f"{self.user}'s job {self.first.pid} ({shortened(self.members[self.first])}){more}"
+        return f"{self.user}'s job {self.first.pid} ({program_name(self.members[self.first])}){more}"
 
     @property
     def touched(self) -> tuple[TouchedProcess, ...]:

@@ -8,7 +8,7 @@ look closely for a while: at everybody a few times, and between that only at tho
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping
 
-from fallow.core.units import shortened
+from fallow.core.units import program_name
 from fallow.core.unknown import Unknown
 from fallow.readers.proc import Proc
 
@@ -110,5 +110,5 @@ class Newcomers:
     def _in_words(self, pid: int, path: str) -> str:
         user, command = self._proc.user(pid), self._proc.command(pid)
         whose = "" if isinstance(user, Unknown) else f" of {user}"
-        what = "" if isinstance(command, Unknown) else f" ({shortened(command)})"
+        what = "" if isinstance(command, Unknown) else f" ({program_name(command)})"
         return f"pid {pid}{whose}{what} has opened {path}"

@@ -8,10 +8,11 @@ from fallow.actuators import stacks
 from fallow.actuators.helpers import Helpers
 from fallow.actuators.job_tree import JobTree
 from fallow.core.activity import unseen_memory_bytes
+from fallow.core.gpu import Holder
 from fallow.core.job import find_gpu
 from fallow.core.outcome import Outcome
 from fallow.core.ports import Depth
-from fallow.core.units import bytes_for_people, shortened
+from fallow.core.units import bytes_for_people, printable, program_name
 from fallow.core.unknown import Unknown
 from fallow.engine.world import World
 
@@ -101,7 +102,7 @@ def _left(world: World, uuids: tuple[str, ...]) -> list[str]:
         elif isinstance(gpu.holders, Unknown) or gpu.trouble is not None:
             sentences.append(f"whether GPU {gpu.label} is free is not known: {gpu.trouble or gpu.holders}")
         elif gpu.holders:
-            named = [f"pid {holder.pid} ({_name(holder.user)}: {_name(holder.command)})" for holder in gpu.holders]
+            named = [f"pid {holder.pid} ({_whose(holder)})" for holder in gpu.holders]
             sentences.append(f"GPU {gpu.label} is still held by {', '.join(named)}")
         else:
             unseen = unseen_memory_bytes(gpu)
@@ -110,8 +111,9 @@ def _left(world: World, uuids: tuple[str, ...]) -> list[str]:
     return sentences
 
 
-def _name(fact: str | Unknown) -> str:
-    return "unknown" if isinstance(fact, Unknown) else shortened(fact)
+def _whose(holder: Holder) -> str:
+    user = "unknown" if isinstance(holder.user, Unknown) else printable(holder.user)
+    return f"{user}: {'unknown' if isinstance(holder.command, Unknown) else program_name(holder.command)}"
 
 
 def _processes(count: int) -> str:

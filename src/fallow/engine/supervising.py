@@ -10,7 +10,7 @@ from fallow.core.holds import Hold, Touched
 from fallow.core.job import IDLE_BELOW, find_gpu, job_activity
 from fallow.core.ports import Depth
 from fallow.core.process import Ended
-from fallow.core.units import duration_for_people, shortened
+from fallow.core.units import duration_for_people, program_name
 from fallow.core.unknown import Unknown
 from fallow.core.value import value
 from fallow.core.verdicts import Verdict
@@ -89,7 +89,7 @@ class Supervisor:
         self._tell = tell
         self._rehearsed = rehearsed
         root = job.tree.root
-        self._subject = f"job {root.pid} ({shortened(command)})"
+        self._subject = f"job {root.pid} ({program_name(command)})"
         self._with_cards = uuids_with_cards(gpus)
         self._keys = [f"pid:{root.pid}", *(f"gpu:{uuid}" for uuid in self._uuids)]
         now_s = world.clock.monotonic_s()

@@ -11,6 +11,7 @@ from fallow.core.ports import Depth
 from fallow.core.promise import Claim
 from fallow.core.seen import SeenGpu, Sight, seen
 from fallow.core.unknown import Unknown
+from fallow.core.who_sees import seen_by
 from fallow.core.witness import Witness, witness
 from fallow.engine.claimants import claim_on
 from fallow.engine.world import World
@@ -24,7 +25,8 @@ def look_once(world: World) -> Sight:
     """All GPUs now. Nobody was watching before, so no time is witnessed."""
     snapshot = world.eyes.describe(world.eyes.look(Depth.LOOK))
     gpus = (seen(gpu, judge(gpu), None, *_promised(world, gpu)) for gpu in snapshot.gpus)
-    return Sight(snapshot.host, snapshot.simulated, snapshot.wall_s, tuple(gpus))
+    sight = Sight(snapshot.host, snapshot.simulated, snapshot.wall_s, tuple(gpus))
+    return seen_by(sight, world.viewer)
 
 
 def watch(world: World, every_s: float) -> Iterator[Sight]:
@@ -32,7 +34,7 @@ def watch(world: World, every_s: float) -> Iterator[Sight]:
     watcher = Watcher(world, every_s * MISSED_LOOKS)
     next_s = world.clock.monotonic_s()
     while True:
-        yield watcher.sight(world.eyes.describe(world.eyes.look(Depth.LOOK)))
+        yield seen_by(watcher.sight(world.eyes.describe(world.eyes.look(Depth.LOOK))), world.viewer)
         now_s = world.clock.monotonic_s()
         next_s = max(next_s + every_s, now_s)
         world.clock.sleep(next_s - now_s)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from fallow.actuators.hold_folder import HoldFolder
+    from fallow.core.who_sees import Viewer
     from fallow.engine.asking import Daemon
 
 _DRIVER_LIMIT_S = 2.0
@@ -98,6 +99,13 @@ class World:
     def user(self) -> str:
         """Who we are."""
         return user_name(os.geteuid())
+
+    @property
+    def viewer(self) -> "Viewer":
+        """What we may read of others' command lines: as root all, else nothing but names."""
+        from fallow.core.who_sees import Viewer
+
+        return Viewer(self.user, everything=os.geteuid() == 0)
 
     @property
     def simulated(self) -> str | None:

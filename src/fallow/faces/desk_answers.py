@@ -1,7 +1,8 @@
 """What the desk answers, and to whom.
 
     hello                      anybody, whatever they speak         the daemon itself
-    status, why, holds         anybody                              the board, the journal, the holds
+    status                     anybody, others' commands as names   the board
+    why, holds                 anybody                              the journal, the holds
     cards, tallies, colours    anybody                              history, for a report
     hold                       anybody                              placed as the user who asks, by the kernel's word
     release                    who placed it, or root               by the rights that the kernel gives them
@@ -22,8 +23,10 @@ from fallow.core.board import Board
 from fallow.core.errors import FallowError, WrongUsage
 from fallow.core.holds import Hold, OneProcess, Target, parse_target, reason_of
 from fallow.core.value import value
+from fallow.core.who_sees import ANYBODY, Viewer
 from fallow.core.wire import VERSION, packed
 from fallow.engine.past import Past
+from fallow.engine.shown_past import ShownPast
 from fallow.engine.sources import Sources
 from fallow.readers.proc import Proc, user_name
 from fallow.readers.simulated import machine
@@ -66,7 +69,7 @@ class Answers:
         self._readers = readers
         self._reading: dict[int, asyncio.Lock] = {}
         self._proc = Proc()
-        self._status: tuple[Board, bytes] | None = None
+        self._status: tuple[Board, dict[Viewer, bytes]] | None = None
 
     async def to(self, peer: Peer, request: Request) -> AsyncGenerator[bytes, None]:
         """The lines of an answer; Refused or a FallowError where there is none."""
@@ -77,7 +80,7 @@ class Answers:
         self._demand_same_language(request)
         match ask:
             case "status":
-                yield self._board_line()
+                yield self._board_line(viewer_of(peer))
             case "why":
                 key, most = _text(request, "key", optional=True), _number(request, "most", 1, _MOST_EVENTS)
                 yield _line(await self._read(peer, lambda: packed(self._sources.events(key, most))))
@@ -116,8 +119,8 @@ class Answers:
             "looked_s_ago": None if board is None else now_s - board.sight.wall_s,
         }
 
-    def _board_line(self) -> bytes:
-        """Made once for a tick, however many ask."""
+    def _board_line(self, viewer: Viewer) -> bytes:
+        """Made once for a tick and a viewer, however often they ask."""
         board = self._sources.board()
         if board is None:
             raise Refused("early", "the daemon has not looked yet")
@@ -125,8 +128,11 @@ class Answers:
         if old_s > _TOO_OLD_S:
             raise Refused("stale", f"the daemon has not looked for {old_s:.0f} s")
         if self._status is None or self._status[0] is not board:
-            self._status = board, _line(packed(board.sight))
-        return self._status[1]
+            self._status = board, {}
+        lines, viewer = self._status[1], board.rights_of(viewer)
+        if viewer not in lines:
+            lines[viewer] = _line(packed(board.as_seen_by(viewer)))
+        return lines[viewer]
 
     def _hold(self, peer: Peer, request: Request) -> Hold:
         target = parse_target(_text(request, "target") or "")
@@ -157,6 +163,8 @@ class Answers:
                 raise Refused("alone", f"the daemon does not see pid {target.pid} as the same process")
 
     async def _history(self, peer: Peer, ask: str, request: Request) -> AsyncGenerator[bytes, None]:
+        board = self._sources.board()
+        viewer = viewer_of(peer) if board is None else board.rights_of(viewer_of(peer))
         past = await self._read(peer, self._sources.past)
         if past is None:
             yield _line([])
@@ -165,7 +173,7 @@ class Answers:
             if ask == "cards":
                 yield _line(await self._read(peer, lambda: packed(list(past.cards().values()))))
                 return
-            for question in _colours(past, request) if ask == "colours" else _tallies(past, request):
+            for question in _colours(past, request) if ask == "colours" else _tallies(past, request, viewer):
                 for part in await self._read(peer, lambda question=question: _parts(question())):  # type: ignore[misc]
                     yield part
             yield _line([])
@@ -186,7 +194,12 @@ class Answers:
                 raise
 
 
-def _tallies(past: Past, request: Request) -> list[Callable[[], Sequence[object]]]:
+def viewer_of(peer: Peer) -> Viewer:
+    """Whose words they may read. A user who has no number here could be anybody."""
+    return ANYBODY if peer.uid == _UNMAPPED else Viewer(user_name(peer.uid), everything=peer.uid == 0)
+
+
+def _tallies(past: Past, request: Request, viewer: Viewer) -> list[Callable[[], Sequence[object]]]:
     """Some days at a time, so that what is ready and not yet read stays small."""
     edges = request.get("edges")
     if not isinstance(edges, list) or not 2 <= len(edges) <= _MOST_EDGES:
@@ -194,8 +207,8 @@ def _tallies(past: Past, request: Request) -> list[Callable[[], Sequence[object]
     moments = [each for each in edges if type(each) is int and 0 <= each < 2**53]
     if len(moments) != len(edges) or moments != sorted(set(moments)):
         raise WrongUsage("the days of a report follow each other")
-    starts = range(0, len(moments) - 1, _EDGES_AT_ONCE)
-    return [lambda at=at: past.tallies(moments[at : at + _EDGES_AT_ONCE + 1]) for at in starts]  # type: ignore[misc]
+    shown, starts = ShownPast(past, viewer), range(0, len(moments) - 1, _EDGES_AT_ONCE)
+    return [lambda at=at: shown.tallies(moments[at : at + _EDGES_AT_ONCE + 1]) for at in starts]  # type: ignore[misc]
 
 
 def _colours(past: Past, request: Request) -> list[Callable[[], Sequence[object]]]:

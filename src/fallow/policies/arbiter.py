@@ -29,7 +29,7 @@ from fallow.core.actions import (
     in_words,
 )
 from fallow.core.holds import Hold, Touched, TouchedProcess, hold_on
-from fallow.core.units import duration_for_people
+from fallow.core.units import duration_for_people, program_name
 from fallow.core.unknown import Unknown
 from fallow.core.value import value
 
@@ -139,7 +139,7 @@ def _protected(process: TouchedProcess, protections: Protections) -> str | None:
             return f"what pid {process.pid} runs is {process.command}, and some commands are protected"
         for pattern in protections.commands:
             if command_fits(process.command, pattern):
-                return f"pid {process.pid} runs {process.command!r}, which {pattern!r} protects"
+                return f"pid {process.pid} runs {program_name(process.command)!r}, which is protected"
     return None
 
 

@@ -14,7 +14,7 @@ The filler's own processes, and programs that the person named to be ignored, ar
 from fallow.core.activity import Activity, judge
 from fallow.core.gpu import Gpu, Holder
 from fallow.core.promise import Promises
-from fallow.core.units import shortened
+from fallow.core.units import program_name
 from fallow.core.unknown import Unknown
 from fallow.core.value import value
 
@@ -63,7 +63,7 @@ def in_hours(minute: int, first: int, last: int) -> bool:
 
 def _who(holder: Holder) -> str:
     user = f" of {holder.user}" if isinstance(holder.user, str) else ""
-    command = f" ({shortened(holder.command)})" if isinstance(holder.command, str) else ""
+    command = f" ({program_name(holder.command)})" if isinstance(holder.command, str) else ""
     return f"pid {holder.pid}{user}{command}"
 
 

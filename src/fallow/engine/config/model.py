@@ -1,7 +1,7 @@
 """The whole config: its sections, and what each key of the smaller ones means."""
 
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fallow.core.money import Prices
 from fallow.core.notices import NOTICE_EVENTS, NoticeEvent
@@ -37,6 +37,13 @@ class Machine(Section):
     """The same for cards that differ: by UUID, or by a part of their name such as `H100`."""
     currency: Currency = by_default("USD")
     """What prices are in."""
+    show_commands: Literal["owner", "everyone"] = by_default("owner")
+    """Who reads whole command lines: `owner`, which means their owner and root, or `everyone`."""
+
+    @property
+    def commands_shown(self) -> bool:
+        """Whether everybody may read whole command lines."""
+        return self.show_commands == "everyone"
 
     @property
     def all_prices(self) -> Prices:

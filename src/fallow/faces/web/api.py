@@ -58,8 +58,8 @@ def _add_now(api: APIRouter, sources: Sources) -> None:
     Now = Annotated[Board, Depends(board)]  # noqa: N806  a type
 
     @api.get("/status", response_model=models.Status, summary="All GPUs at the last tick")
-    async def status(now: Now) -> Any:  # noqa: ANN401  the model says what it is
-        return as_json.sight(now.sight)
+    async def status(request: Request, now: Now) -> Any:  # noqa: ANN401  the model says what it is
+        return as_json.sight(now.as_seen_by(request.state.viewer))
 
     @api.get("/fillers", response_model=list[models.Filler], summary="The fillers and what they do")
     async def fillers(now: Now) -> Any:  # noqa: ANN401
@@ -114,10 +114,11 @@ def _add_past(api: APIRouter, sources: Sources, archive: Archive) -> None:
 
     @api.get("/report", response_model=models.Report, summary="Hours of each activity, and what the idle ones cost")
     async def report(
+        request: Request,
         since_s: Annotated[float, Query(gt=0, le=_LONGEST_REPORT_S, allow_inf_nan=False)] = _WEEK_S,
         by: By = By.GPU,
     ) -> Any:  # noqa: ANN401
-        return await _asked(archive, lambda: facts_of(sources.report(since_s), by))
+        return await _asked(archive, lambda: facts_of(sources.report(since_s, request.state.viewer), by))
 
     @api.get("/events", response_model=list[models.Event], summary="The last lines of the journal, newest first")
     async def events(limit: Annotated[int, Query(ge=1, le=500)] = 50) -> Any:  # noqa: ANN401

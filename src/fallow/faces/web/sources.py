@@ -15,9 +15,11 @@ from fallow.core.money import Prices
 from fallow.core.ports import Clock
 from fallow.core.process import ProcessTable
 from fallow.core.verdicts import Event
+from fallow.core.who_sees import ANYBODY, Viewer
 from fallow.engine.local_zone import LocalZone
 from fallow.engine.records import Records
 from fallow.engine.reporting import Report
+from fallow.engine.shown_past import ShownPast
 from fallow.engine.subjects import target_among
 
 _LONGEST_HOLD_S = 366 * 86400.0
@@ -70,8 +72,8 @@ class Sources(Protocol):
     def strip(self, uuid: str, since_s: float) -> list[Interval]:
         """What one GPU did in the last so many seconds, in order. From the disk."""
 
-    def report(self, since_s: float) -> Report:
-        """What all GPUs did in the last so many seconds. From the disk."""
+    def report(self, since_s: float, viewer: Viewer = ANYBODY) -> Report:
+        """What all GPUs did in the last so many seconds, as somebody may see it. From the disk."""
 
     def events(self, limit: int) -> list[Event]:
         """The last deeds and findings, newest first. From the disk."""
@@ -155,10 +157,12 @@ class MachineSources:
         past, now_s = self._records.past(), self._clock.wall_s()
         return [] if past is None else past.strip(uuid, round((now_s - since_s) * 1000), round(now_s * 1000))
 
-    def report(self, since_s: float) -> Report:
-        """What all GPUs did in the last so many seconds. From the disk."""
-        now_s = self._clock.wall_s()
-        return Report(self._records.past(), now_s - since_s, now_s, self._prices(), LocalZone())
+    def report(self, since_s: float, viewer: Viewer = ANYBODY) -> Report:
+        """What all GPUs did in the last so many seconds, as somebody may see it. From the disk."""
+        now_s, past, board = self._clock.wall_s(), self._records.past(), self.board()
+        rights = viewer if board is None else board.rights_of(viewer)
+        shown = None if past is None else ShownPast(past, rights)
+        return Report(shown, now_s - since_s, now_s, self._prices(), LocalZone())
 
     def events(self, limit: int) -> list[Event]:
         """The last deeds and findings, newest first. From the disk."""
