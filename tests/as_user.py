@@ -10,7 +10,6 @@ import pkgutil
 import sys
 
 import inotify_simple  # noqa: F401  loaded while it can be
-import pynvml  # noqa: F401  loaded while it can be
 
 import fallow
 from tests.resident import serve

@@ -41,7 +41,12 @@ def users_of(*names: str) -> set[str]:
     ("effect", "names", "doors"),
     [
         ("asks the time", ("time", "datetime.now", "datetime.utcnow"), {"engine/clock.py"}),
-        ("speaks to the driver", ("pynvml",), {"readers/nvml.py"}),
+        ("speaks to the driver", ("fallow.readers.nvml_library",), {"readers/nvml.py"}),
+        (
+            "loads C libraries",
+            ("ctypes.CDLL",),
+            {"readers/nvml_library.py", "actuators/processes.py", "actuators/in_the_name_of.py"},
+        ),
         ("speaks CUDA", ("cuda",), {"workloads/cuda.py", "actuators/checkpoint.py"}),
         ("reads /proc", ("/proc",), {"readers/proc.py"}),
         (

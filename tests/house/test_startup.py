@@ -44,7 +44,8 @@ def test_importing_fallow_loads_next_to_nothing(fallow: Fallow) -> None:
 def test_pick_loads_nothing_heavy(world: World, fallow: Fallow, words: list[str]) -> None:
     loaded = loaded_by(fallow, f"from fallow.faces.cli.main import main\nassert main({words}) == 0")
     assert loaded.isdisjoint(HEAVY), loaded & set(HEAVY)
-    assert "pynvml" in loaded
+    assert "fallow.readers.nvml_library" in loaded
+    assert loaded.isdisjoint({"pynvml", "ctypes.util"})
     assert "fallow.engine.asking" not in loaded, "pick never asks the daemon"
 
 

@@ -190,4 +190,4 @@ def test_a_report_needs_no_driver_and_loads_no_more_than_it_prints(recorded: Fal
     loaded = loaded_by(
         recorded, "from fallow.faces.cli.main import main\nassert main(['report', '--format', 'csv']) == 0"
     )
-    assert loaded.isdisjoint({"pynvml", "rich", "jinja2", "asyncio"})
+    assert loaded.isdisjoint({"fallow.readers.nvml_library", "rich", "jinja2", "asyncio"})

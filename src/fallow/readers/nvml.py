@@ -1,4 +1,4 @@
-"""The only file that imports pynvml: NVIDIA's calls, their quirks, and what their errors mean.
+"""The only file that speaks with the driver's library: NVIDIA's calls, their quirks, and what their errors mean.
 
 Every value alone may be Unknown. Errors mean different things, and are told apart here:
 
@@ -14,11 +14,10 @@ from collections.abc import Callable, Sequence
 from math import isnan
 from typing import Any
 
-import pynvml
-
 from fallow.core.errors import NoDriver
 from fallow.core.gpu import Counters, Holder, Memory, Recent
 from fallow.core.unknown import Unknown
+from fallow.readers import nvml_library as library
 from fallow.readers.crew import AboutTo
 
 OPENING_TAKES = 10.0  # times the limit of a plain call: a card without persistence mode wakes up for seconds
@@ -28,20 +27,20 @@ Handle = Any
 _NOT_SUPPORTED = Unknown("the card does not support it")
 _TOO_OLD = Unknown("the driver is too old for it")
 _MEANING = {
-    pynvml.NVML_ERROR_NOT_SUPPORTED: _NOT_SUPPORTED,
-    pynvml.NVML_ERROR_NO_PERMISSION: Unknown("the driver does not permit it"),
-    pynvml.NVML_ERROR_FUNCTION_NOT_FOUND: _TOO_OLD,
+    library.NVML_ERROR_NOT_SUPPORTED: _NOT_SUPPORTED,
+    library.NVML_ERROR_NO_PERMISSION: Unknown("the driver does not permit it"),
+    library.NVML_ERROR_FUNCTION_NOT_FOUND: _TOO_OLD,
 }
 _TROUBLE = {
-    pynvml.NVML_ERROR_GPU_IS_LOST: "the card is lost: it has fallen off the bus",
-    pynvml.NVML_ERROR_RESET_REQUIRED: "the card needs a reset",
+    library.NVML_ERROR_GPU_IS_LOST: "the card is lost: it has fallen off the bus",
+    library.NVML_ERROR_RESET_REQUIRED: "the card needs a reset",
 }
 _NO_DRIVER = {
-    pynvml.NVML_ERROR_LIBRARY_NOT_FOUND: "no NVIDIA driver here (libnvidia-ml.so.1 is not found)",
-    pynvml.NVML_ERROR_DRIVER_NOT_LOADED: "the NVIDIA driver is not loaded",
-    pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH: "the NVIDIA driver and its library have different versions; "
+    library.NVML_ERROR_LIBRARY_NOT_FOUND: "no NVIDIA driver here (libnvidia-ml.so.1 is not found)",
+    library.NVML_ERROR_DRIVER_NOT_LOADED: "the NVIDIA driver is not loaded",
+    library.NVML_ERROR_LIB_RM_VERSION_MISMATCH: "the NVIDIA driver and its library have different versions; "
     "reload the driver or reboot",
-    pynvml.NVML_ERROR_NO_PERMISSION: "the NVIDIA driver does not let this user in",
+    library.NVML_ERROR_NO_PERMISSION: "the NVIDIA driver does not let this user in",
 }
 _THROTTLES = (  # bit by bit, from 0x02 on
     "application clocks,power cap,hardware slowdown,sync boost,software thermal,hardware thermal,power brake,"
@@ -50,30 +49,30 @@ _THROTTLES = (  # bit by bit, from 0x02 on
 _THROTTLED_BY = {2 << at: name for at, name in enumerate(_THROTTLES.split(","))}
 _NVLINK = 100
 _NEARNESS = {  # by the nearest common ancestor; NVLink beats them all
-    pynvml.NVML_TOPOLOGY_INTERNAL: 60,
-    pynvml.NVML_TOPOLOGY_SINGLE: 50,
-    pynvml.NVML_TOPOLOGY_MULTIPLE: 40,
-    pynvml.NVML_TOPOLOGY_HOSTBRIDGE: 30,
-    pynvml.NVML_TOPOLOGY_NODE: 20,
-    pynvml.NVML_TOPOLOGY_SYSTEM: 10,
+    library.NVML_TOPOLOGY_INTERNAL: 60,
+    library.NVML_TOPOLOGY_SINGLE: 50,
+    library.NVML_TOPOLOGY_MULTIPLE: 40,
+    library.NVML_TOPOLOGY_HOSTBRIDGE: 30,
+    library.NVML_TOPOLOGY_NODE: 20,
+    library.NVML_TOPOLOGY_SYSTEM: 10,
 }
 # What an empty card uses: some MiB for the driver, in the newer accounting. The older one counts what the
 # firmware reserves as used, which grows with the card. A CUDA context takes more than either.
 _FLOOR_BYTES = 64 * 2**20
 _FLOOR_SHARE_WITH_RESERVED = 0.02
 _GPM_METRICS = (
-    pynvml.NVML_GPM_METRIC_SM_UTIL,
-    pynvml.NVML_GPM_METRIC_SM_OCCUPANCY,
-    pynvml.NVML_GPM_METRIC_ANY_TENSOR_UTIL,
-    pynvml.NVML_GPM_METRIC_DRAM_BW_UTIL,
-    pynvml.NVML_GPM_METRIC_PCIE_RX_PER_SEC,
-    pynvml.NVML_GPM_METRIC_PCIE_TX_PER_SEC,
+    library.NVML_GPM_METRIC_SM_UTIL,
+    library.NVML_GPM_METRIC_SM_OCCUPANCY,
+    library.NVML_GPM_METRIC_ANY_TENSOR_UTIL,
+    library.NVML_GPM_METRIC_DRAM_BW_UTIL,
+    library.NVML_GPM_METRIC_PCIE_RX_PER_SEC,
+    library.NVML_GPM_METRIC_PCIE_TX_PER_SEC,
 )
 # The binding's names without a version refuse to work with an older driver, in an exception of their own.
 _PROCESS_LISTS = {
-    "compute": (pynvml.nvmlDeviceGetComputeRunningProcesses_v3, pynvml.nvmlDeviceGetComputeRunningProcesses_v2),
-    "graphics": (pynvml.nvmlDeviceGetGraphicsRunningProcesses_v3, pynvml.nvmlDeviceGetGraphicsRunningProcesses_v2),
-    "MPS": (pynvml.nvmlDeviceGetMPSComputeRunningProcesses_v3, pynvml.nvmlDeviceGetMPSComputeRunningProcesses_v2),
+    "compute": (library.nvmlDeviceGetComputeRunningProcesses_v3, library.nvmlDeviceGetComputeRunningProcesses_v2),
+    "graphics": (library.nvmlDeviceGetGraphicsRunningProcesses_v3, library.nvmlDeviceGetGraphicsRunningProcesses_v2),
+    "MPS": (library.nvmlDeviceGetMPSComputeRunningProcesses_v3, library.nvmlDeviceGetMPSComputeRunningProcesses_v2),
 }
 _NO_NEW_SAMPLE = Unknown("the driver has no sample since the last look")
 _NEEDS_TWO_LOOKS = Unknown("hardware counters need two looks")
@@ -104,13 +103,13 @@ class Ask:
         self._about_to(name, takes)
         try:
             return call(*args)
-        except pynvml.NVMLError as error:
-            if error.value == pynvml.NVML_ERROR_INSUFFICIENT_SIZE and attempts > 1:
+        except library.NVMLError as error:
+            if error.value == library.NVML_ERROR_INSUFFICIENT_SIZE and attempts > 1:
                 # The binding asks for a list's length first; one that grew in between is asked for again.
                 return self(call, *args, not_found=not_found, of_card=of_card, attempts=attempts - 1)
             if error.value in _TROUBLE and of_card:
                 raise CardInTrouble(_TROUBLE[error.value]) from None
-            if error.value == pynvml.NVML_ERROR_NOT_FOUND and not_found is not None:
+            if error.value == library.NVML_ERROR_NOT_FOUND and not_found is not None:
                 return not_found
             known = _MEANING.get(error.value)
             return known if known is not None else Unknown(f"the driver answered '{error}' to {name}")
@@ -120,13 +119,13 @@ def connect(about_to: AboutTo) -> int:
     """Start NVML; the number of cards. Without a driver, a sentence that says what to do."""
     about_to("nvmlInit", OPENING_TAKES)
     try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError as error:
+        library.nvmlInit()
+    except library.NVMLError as error:
         raise NoDriver(_no_driver(error)) from None
     about_to("nvmlDeviceGetCount", OPENING_TAKES)
     try:
-        return int(pynvml.nvmlDeviceGetCount())
-    except pynvml.NVMLError as error:
+        return int(library.nvmlDeviceGetCount())
+    except library.NVMLError as error:
         disconnect(about_to)
         raise NoDriver(f"the NVIDIA driver cannot count its GPUs: {error}") from None
 
@@ -135,14 +134,14 @@ def disconnect(about_to: AboutTo) -> None:
     """Let go of NVML."""
     about_to("nvmlShutdown")
     try:
-        pynvml.nvmlShutdown()
-    except pynvml.NVMLError:
+        library.nvmlShutdown()
+    except library.NVMLError:
         return  # the driver went away before us, which is what was wanted
 
 
 def version(ask: Ask, *, of_cuda: bool) -> Any:  # noqa: ANN401  a text, or a number such as 12080; or Unknown
     """Of the driver, or of the newest CUDA that it speaks."""
-    asked = pynvml.nvmlSystemGetCudaDriverVersion_v2 if of_cuda else pynvml.nvmlSystemGetDriverVersion
+    asked = library.nvmlSystemGetCudaDriverVersion_v2 if of_cuda else library.nvmlSystemGetDriverVersion
     return ask(asked, of_card=False)
 
 
@@ -152,46 +151,46 @@ def _no_driver(error: Handle) -> str:
 
 def handle_of_card(ask: Ask, index: int) -> Handle:
     """The driver's handle of a card, or Unknown."""
-    return ask(pynvml.nvmlDeviceGetHandleByIndex, index, takes=OPENING_TAKES)
+    return ask(library.nvmlDeviceGetHandleByIndex, index, takes=OPENING_TAKES)
 
 
 def mig_handles(ask: Ask, handle: Handle) -> dict[int, Any] | None:
     """The handles of the MIG instances by slot; None where the card is not in MIG mode."""
-    mode = ask(pynvml.nvmlDeviceGetMigMode, handle)
+    mode = ask(library.nvmlDeviceGetMigMode, handle)
     if isinstance(mode, Unknown):
         if mode in (_NOT_SUPPORTED, _TOO_OLD):
             return None
         raise CardInTrouble(f"whether it is in MIG mode is {mode}")
-    if mode[0] != pynvml.NVML_DEVICE_MIG_ENABLE:
+    if mode[0] != library.NVML_DEVICE_MIG_ENABLE:
         return None
-    slots = ask(pynvml.nvmlDeviceGetMaxMigDeviceCount, handle)
+    slots = ask(library.nvmlDeviceGetMaxMigDeviceCount, handle)
     if isinstance(slots, Unknown):
         raise CardInTrouble(f"how many MIG instances it has is {slots}")
     hole = Unknown("an empty slot")
     found = {
-        slot: ask(pynvml.nvmlDeviceGetMigDeviceHandleByIndex, handle, slot, not_found=hole) for slot in range(slots)
+        slot: ask(library.nvmlDeviceGetMigDeviceHandleByIndex, handle, slot, not_found=hole) for slot in range(slots)
     }
     return {slot: instance for slot, instance in found.items() if instance is not hole}
 
 
 def instance_id(ask: Ask, handle: Handle) -> int | Unknown:
     """The id of the GPU instance that a MIG device belongs to."""
-    return ask(pynvml.nvmlDeviceGetGpuInstanceId, handle)  # type: ignore[no-any-return]
+    return ask(library.nvmlDeviceGetGpuInstanceId, handle)  # type: ignore[no-any-return]
 
 
 def identity(ask: Ask, handle: Handle) -> dict[str, Any]:
     """What never changes of a device."""
-    return {"uuid": ask(pynvml.nvmlDeviceGetUUID, handle), "name": ask(pynvml.nvmlDeviceGetName, handle)}
+    return {"uuid": ask(library.nvmlDeviceGetUUID, handle), "name": ask(library.nvmlDeviceGetName, handle)}
 
 
 def minor(ask: Ask, handle: Handle) -> int | Unknown:
     """The N of /dev/nvidiaN, which need not be the index."""
-    return ask(pynvml.nvmlDeviceGetMinorNumber, handle)  # type: ignore[no-any-return]
+    return ask(library.nvmlDeviceGetMinorNumber, handle)  # type: ignore[no-any-return]
 
 
 def utilization(ask: Ask, handle: Handle) -> dict[str, Any]:
     """How much ran, and how much memory traffic there was, at one instant."""
-    rates = ask(pynvml.nvmlDeviceGetUtilizationRates, handle)
+    rates = ask(library.nvmlDeviceGetUtilizationRates, handle)
     if isinstance(rates, Unknown):
         return {"utilization": rates, "memory_utilization": rates}
     return {"utilization": rates.gpu / 100, "memory_utilization": rates.memory / 100}
@@ -199,10 +198,10 @@ def utilization(ask: Ask, handle: Handle) -> dict[str, Any]:
 
 def memory(ask: Ask, handle: Handle) -> Memory | Unknown:
     """Memory, with the firmware's share kept apart where the driver can."""
-    info = ask(pynvml.nvmlDeviceGetMemoryInfo, handle, pynvml.nvmlMemory_v2)
+    info = ask(library.nvmlDeviceGetMemoryInfo, handle, library.nvmlMemory_v2)
     if not isinstance(info, Unknown):
         return Memory(info.total, info.used, info.free, _FLOOR_BYTES)
-    older = ask(pynvml.nvmlDeviceGetMemoryInfo, handle)
+    older = ask(library.nvmlDeviceGetMemoryInfo, handle)
     if isinstance(older, Unknown):
         return older
     floor = max(_FLOOR_BYTES, int(older.total * _FLOOR_SHARE_WITH_RESERVED))
@@ -231,35 +230,35 @@ def _process_memory(used: int | None) -> int | Unknown:
 
 def temperature_c(ask: Ask, handle: Handle) -> int | Unknown:
     """Of the chip."""
-    return ask(pynvml.nvmlDeviceGetTemperature, handle, pynvml.NVML_TEMPERATURE_GPU)  # type: ignore[no-any-return]
+    return ask(library.nvmlDeviceGetTemperature, handle, library.NVML_TEMPERATURE_GPU)  # type: ignore[no-any-return]
 
 
 def power(ask: Ask, handle: Handle) -> dict[str, Any]:
     """Power, and its limit."""
     return {
-        "power_w": _scaled(ask(pynvml.nvmlDeviceGetPowerUsage, handle), 0.001),
-        "power_limit_w": _scaled(ask(pynvml.nvmlDeviceGetEnforcedPowerLimit, handle), 0.001),
+        "power_w": _scaled(ask(library.nvmlDeviceGetPowerUsage, handle), 0.001),
+        "power_limit_w": _scaled(ask(library.nvmlDeviceGetEnforcedPowerLimit, handle), 0.001),
     }
 
 
 def clocks(ask: Ask, handle: Handle) -> dict[str, Any]:
     """Clocks, what holds them down, and the performance state."""
-    state = ask(pynvml.nvmlDeviceGetPerformanceState, handle)
-    reasons = ask(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons, handle)
+    state = ask(library.nvmlDeviceGetPerformanceState, handle)
+    reasons = ask(library.nvmlDeviceGetCurrentClocksThrottleReasons, handle)
     if not isinstance(reasons, Unknown):
         reasons = tuple(name for bit, name in _THROTTLED_BY.items() if reasons & bit)
     return {
-        "sm_clock_mhz": ask(pynvml.nvmlDeviceGetClockInfo, handle, pynvml.NVML_CLOCK_SM),
-        "memory_clock_mhz": ask(pynvml.nvmlDeviceGetClockInfo, handle, pynvml.NVML_CLOCK_MEM),
+        "sm_clock_mhz": ask(library.nvmlDeviceGetClockInfo, handle, library.NVML_CLOCK_SM),
+        "memory_clock_mhz": ask(library.nvmlDeviceGetClockInfo, handle, library.NVML_CLOCK_MEM),
         "throttled_by": reasons,
-        "performance_state": Unknown("the driver does not tell") if state == pynvml.NVML_PSTATE_UNKNOWN else state,
+        "performance_state": Unknown("the driver does not tell") if state == library.NVML_PSTATE_UNKNOWN else state,
     }
 
 
 def pcie(ask: Ask, handle: Handle) -> dict[str, Any]:
     """Traffic on the bus. The driver counts for 20 ms in each call, so ask only when it matters."""
-    rx = ask(pynvml.nvmlDeviceGetPcieThroughput, handle, pynvml.NVML_PCIE_UTIL_RX_BYTES)
-    tx = ask(pynvml.nvmlDeviceGetPcieThroughput, handle, pynvml.NVML_PCIE_UTIL_TX_BYTES)
+    rx = ask(library.nvmlDeviceGetPcieThroughput, handle, library.NVML_PCIE_UTIL_RX_BYTES)
+    tx = ask(library.nvmlDeviceGetPcieThroughput, handle, library.NVML_PCIE_UTIL_TX_BYTES)
     return {
         "pcie_rx_bytes_per_s": _scaled(rx, 1024),
         "pcie_tx_bytes_per_s": _scaled(tx, 1024),
@@ -277,9 +276,9 @@ class History:
         """Utilization samples since the last look; on the first one, all that the driver kept (about 14 s)."""
         since = self._seen_us
         answer = ask(
-            pynvml.nvmlDeviceGetSamples,
+            library.nvmlDeviceGetSamples,
             handle,
-            pynvml.NVML_GPU_UTILIZATION_SAMPLES,
+            library.NVML_GPU_UTILIZATION_SAMPLES,
             since,
             not_found=_NO_NEW_SAMPLE,
         )
@@ -301,7 +300,7 @@ class History:
         NOT_FOUND means that none did, if the driver has `sampled` since we last asked, and else that it has not.
         """
         nobody = () if sampled else _NO_NEW_SAMPLE
-        samples = ask(pynvml.nvmlDeviceGetProcessUtilization, handle, self._processes_seen_us, not_found=nobody)
+        samples = ask(library.nvmlDeviceGetProcessUtilization, handle, self._processes_seen_us, not_found=nobody)
         if isinstance(samples, Unknown):
             return {holder.pid: samples for holder in found}
         ran: dict[int, float | Unknown] = {holder.pid: 0.0 for holder in found}
@@ -335,19 +334,19 @@ class HardwareCounters:
     def _prepare(self, ask: Ask, handle: Handle) -> Unknown | None:
         if self._unsupported is not None:
             return self._unsupported
-        support = ask(pynvml.nvmlGpmQueryDeviceSupport, handle)
+        support = ask(library.nvmlGpmQueryDeviceSupport, handle)
         if isinstance(support, Unknown):
             return support
         if not support.isSupportedDevice:
             self._unsupported = Unknown("the card has no such counters (Hopper and newer have)")
             return self._unsupported
-        pair = [ask(pynvml.nvmlGpmSampleAlloc, of_card=False) for _ in range(2)]
+        pair = [ask(library.nvmlGpmSampleAlloc, of_card=False) for _ in range(2)]
         for sample in pair:
             if isinstance(sample, Unknown):
                 return sample
         self._samples = pair
-        self._request = pynvml.c_nvmlGpmMetricsGet_t()
-        self._request.version = pynvml.NVML_GPM_METRICS_GET_VERSION
+        self._request = library.c_nvmlGpmMetricsGet_t()
+        self._request.version = library.NVML_GPM_METRICS_GET_VERSION
         self._request.numMetrics = len(_GPM_METRICS)
         for slot, metric in enumerate(_GPM_METRICS):
             self._request.metrics[slot].metricId = metric
@@ -357,9 +356,9 @@ class HardwareCounters:
         self._samples.reverse()
         latest = self._samples[1]
         if gpu_instance is None:
-            taken = ask(pynvml.nvmlGpmSampleGet, handle, latest)
+            taken = ask(library.nvmlGpmSampleGet, handle, latest)
         else:
-            taken = ask(pynvml.nvmlGpmMigSampleGet, handle, gpu_instance, latest)
+            taken = ask(library.nvmlGpmMigSampleGet, handle, gpu_instance, latest)
         if isinstance(taken, Unknown):
             self._taken = 0
             return taken
@@ -368,7 +367,7 @@ class HardwareCounters:
 
     def _between(self, ask: Ask) -> dict[str, Any]:
         self._request.sample1, self._request.sample2 = self._samples
-        answer = ask(pynvml.nvmlGpmMetricsGet, self._request, of_card=False)
+        answer = ask(library.nvmlGpmMetricsGet, self._request, of_card=False)
         if isinstance(answer, Unknown):
             return {"counters": answer, "pcie_rx_bytes_per_s": answer, "pcie_tx_bytes_per_s": answer}
         sm, occupancy, tensor, dram, rx, tx = map(_metric, answer.metrics[: len(_GPM_METRICS)])
@@ -382,7 +381,7 @@ class HardwareCounters:
 
 
 def _metric(metric: Handle) -> float | Unknown:
-    if metric.nvmlReturn != pynvml.NVML_SUCCESS or isnan(metric.value):
+    if metric.nvmlReturn != library.NVML_SUCCESS or isnan(metric.value):
         return Unknown("the card does not count it")
     return float(metric.value)
 
@@ -393,8 +392,8 @@ def _scaled(value: float | Unknown, scale: float) -> float | Unknown:
 
 def nearness(ask: Ask, one: Handle, other: Handle) -> int | None:
     """How well two cards are connected: NVLink first, then by the nearest common ancestor."""
-    status = ask(pynvml.nvmlDeviceGetP2PStatus, one, other, pynvml.NVML_P2P_CAPS_INDEX_NVLINK)
-    if status == pynvml.NVML_P2P_STATUS_OK:
+    status = ask(library.nvmlDeviceGetP2PStatus, one, other, library.NVML_P2P_CAPS_INDEX_NVLINK)
+    if status == library.NVML_P2P_STATUS_OK:
         return _NVLINK
-    level = ask(pynvml.nvmlDeviceGetTopologyCommonAncestor, one, other)
+    level = ask(library.nvmlDeviceGetTopologyCommonAncestor, one, other)
     return None if isinstance(level, Unknown) else _NEARNESS.get(level)

@@ -1,0 +1,370 @@
+"""The driver's library itself: the calls that fallow makes, by the names and with the numbers that NVIDIA gives them.
+
+NVIDIA's own binding knows over 600 calls, and to load it takes longer than all else that a pick does. This one knows
+those that are needed. The tests compare each of them, each number and each struct with NVIDIA's.
+"""
+
+import ctypes
+from collections.abc import Callable
+from ctypes import byref, c_char_p, c_double, c_int, c_uint, c_ulonglong, c_void_p
+from typing import Any
+
+NVML_SUCCESS = 0
+NVML_ERROR_NOT_SUPPORTED = 3
+NVML_ERROR_NO_PERMISSION = 4
+NVML_ERROR_NOT_FOUND = 6
+NVML_ERROR_INSUFFICIENT_SIZE = 7
+NVML_ERROR_DRIVER_NOT_LOADED = 9
+NVML_ERROR_LIBRARY_NOT_FOUND = 12
+NVML_ERROR_FUNCTION_NOT_FOUND = 13
+NVML_ERROR_GPU_IS_LOST = 15
+NVML_ERROR_RESET_REQUIRED = 16
+NVML_ERROR_LIB_RM_VERSION_MISMATCH = 18
+
+NVML_TEMPERATURE_GPU = 0
+NVML_CLOCK_SM = 1
+NVML_CLOCK_MEM = 2
+NVML_PSTATE_UNKNOWN = 32
+NVML_DEVICE_MIG_ENABLE = 1
+NVML_PCIE_UTIL_TX_BYTES = 0
+NVML_PCIE_UTIL_RX_BYTES = 1
+NVML_GPU_UTILIZATION_SAMPLES = 1
+NVML_P2P_CAPS_INDEX_NVLINK = 2
+NVML_P2P_STATUS_OK = 0
+NVML_TOPOLOGY_INTERNAL = 0
+NVML_TOPOLOGY_SINGLE = 10
+NVML_TOPOLOGY_MULTIPLE = 20
+NVML_TOPOLOGY_HOSTBRIDGE = 30
+NVML_TOPOLOGY_NODE = 40
+NVML_TOPOLOGY_SYSTEM = 50
+
+NVML_GPM_METRICS_GET_VERSION = 1
+NVML_GPM_SUPPORT_VERSION = 1
+NVML_GPM_METRIC_SM_UTIL = 2
+NVML_GPM_METRIC_SM_OCCUPANCY = 3
+NVML_GPM_METRIC_ANY_TENSOR_UTIL = 5
+NVML_GPM_METRIC_DRAM_BW_UTIL = 10
+NVML_GPM_METRIC_PCIE_TX_PER_SEC = 20
+NVML_GPM_METRIC_PCIE_RX_PER_SEC = 21
+NVML_GPM_METRIC_MAX = 477
+
+_NAME = "libnvidia-ml.so.1"
+_TEXT_BYTES = 96
+_NOT_TOLD = 2**64 - 1
+_MOST_ROWS = 2**16  # of one list: a number beyond is no number of processes or samples
+_ROOM = 5  # for those that come between two calls
+
+Handle = Any
+"""What the library hands out: a pointer to something of its own."""
+Call = Callable[..., Any]
+
+
+class NVMLError(Exception):
+    """What the library answered instead: `value` is its number."""
+
+    def __init__(self, value: int) -> None:
+        self.value = value
+        super().__init__(_in_words(value))
+
+
+class _Struct(ctypes.Structure):
+    """One of the library's."""
+
+
+class Utilization(_Struct):
+    """In per cent."""
+
+    _fields_ = (("gpu", c_uint), ("memory", c_uint))
+
+
+class MemoryInfo(_Struct):
+    """In bytes; what the firmware reserves counts as used."""
+
+    _fields_ = (("total", c_ulonglong), ("free", c_ulonglong), ("used", c_ulonglong))
+
+
+class MemoryInfoV2(_Struct):
+    """In bytes; what the firmware reserves is kept apart."""
+
+    _fields_ = (
+        ("version", c_uint),
+        ("total", c_ulonglong),
+        ("reserved", c_ulonglong),
+        ("free", c_ulonglong),
+        ("used", c_ulonglong),
+    )
+
+
+class ProcessInfo(_Struct):
+    """One process on a card, in the second and the third form of the lists alike."""
+
+    _fields_ = (
+        ("pid", c_uint),
+        ("used_bytes", c_ulonglong),
+        ("gpuInstanceId", c_uint),
+        ("computeInstanceId", c_uint),
+    )
+
+    @property
+    def usedGpuMemory(self) -> int | None:
+        """In bytes; None where the driver does not tell."""
+        return None if self.used_bytes == _NOT_TOLD else int(self.used_bytes)
+
+
+class _Value(ctypes.Union):
+    _fields_ = (("dVal", c_double), ("uiVal", c_uint), ("ullVal", c_ulonglong))
+
+
+class Sample(_Struct):
+    """One sample of a card's utilization; its time in microseconds."""
+
+    _fields_ = (("timeStamp", c_ulonglong), ("sampleValue", _Value))
+
+
+class ProcessSample(_Struct):
+    """How much of a while a process ran."""
+
+    _fields_ = (
+        ("pid", c_uint),
+        ("timeStamp", c_ulonglong),
+        ("smUtil", c_uint),
+        ("memUtil", c_uint),
+        ("encUtil", c_uint),
+        ("decUtil", c_uint),
+    )
+
+
+class _MetricNames(_Struct):
+    _fields_ = (("shortName", c_char_p), ("longName", c_char_p), ("unit", c_char_p))
+
+
+class _Metric(_Struct):
+    _fields_ = (("metricId", c_uint), ("nvmlReturn", c_uint), ("value", c_double), ("metricInfo", _MetricNames))
+
+
+class c_nvmlGpmMetricsGet_t(_Struct):
+    """A question for hardware counters between two samples."""
+
+    _fields_ = (
+        ("version", c_uint),
+        ("numMetrics", c_uint),
+        ("sample1", c_void_p),
+        ("sample2", c_void_p),
+        ("metrics", _Metric * NVML_GPM_METRIC_MAX),
+    )
+
+
+class GpmSupport(_Struct):
+    """Whether a card has hardware counters."""
+
+    _fields_ = (("version", c_uint), ("isSupportedDevice", c_uint))
+
+
+nvmlMemory_v2 = ctypes.sizeof(MemoryInfoV2) | 2 << 24  # a struct's size and version, as the library wants it
+
+_library: ctypes.CDLL | None = None
+_functions: dict[str, Call] = {}
+
+
+def nvmlInit() -> None:
+    """Load the library, and start it."""
+    global _library  # noqa: PLW0603  one library in a process, as there is one driver
+    if _library is None:
+        try:
+            _library = ctypes.CDLL(_NAME)
+        except OSError:
+            raise NVMLError(NVML_ERROR_LIBRARY_NOT_FOUND) from None
+    _check(_function("nvmlInit_v2")())
+
+
+def nvmlShutdown() -> None:
+    """Let go of it."""
+    _check(_function("nvmlShutdown")())
+
+
+def nvmlDeviceGetMemoryInfo(handle: Handle, version: int | None = None) -> Any:
+    """In the older form, or in that of `version`."""
+    if version is None:
+        return _filled("nvmlDeviceGetMemoryInfo", MemoryInfo(), handle)
+    return _filled("nvmlDeviceGetMemoryInfo_v2", MemoryInfoV2(version=version), handle)
+
+
+def nvmlDeviceGetMigMode(handle: Handle) -> list[int]:
+    """The mode now, and the one after the next reset."""
+    now, then = c_uint(), c_uint()
+    _check(_function("nvmlDeviceGetMigMode")(handle, byref(now), byref(then)))
+    return [now.value, then.value]
+
+
+def nvmlDeviceGetSamples(handle: Handle, kind: int, since_us: int) -> tuple[int, list[Sample]]:
+    """The kind of number that the samples are, and those after that time."""
+    get, since = _function("nvmlDeviceGetSamples"), c_ulonglong(since_us)
+    form, count = c_uint(), c_uint()
+    _check(get(handle, kind, since, byref(form), byref(count), None))
+    samples = (Sample * _bounded(count))()
+    _check(get(handle, kind, since, byref(form), byref(count), samples))
+    return form.value, samples[: count.value]
+
+
+def nvmlDeviceGetProcessUtilization(handle: Handle, since_us: int) -> list[ProcessSample]:
+    """What ran after that time."""
+    get, since, count = _function("nvmlDeviceGetProcessUtilization"), c_ulonglong(since_us), c_uint()
+    answer = get(handle, None, byref(count), since)
+    if answer != NVML_ERROR_INSUFFICIENT_SIZE:
+        raise NVMLError(answer)
+    samples = (ProcessSample * _bounded(count))()
+    _check(get(handle, samples, byref(count), since))
+    return samples[: count.value]
+
+
+def nvmlGpmSampleAlloc() -> Handle:
+    """Room for a sample of the hardware counters."""
+    sample = c_void_p()
+    _check(_function("nvmlGpmSampleAlloc")(byref(sample)))
+    return sample
+
+
+def nvmlGpmSampleGet(handle: Handle, sample: Handle) -> Handle:
+    """Take one of a card."""
+    _check(_function("nvmlGpmSampleGet")(handle, sample))
+    return sample
+
+
+def nvmlGpmMigSampleGet(handle: Handle, instance: int, sample: Handle) -> Handle:
+    """Take one of a MIG instance."""
+    _check(_function("nvmlGpmMigSampleGet")(handle, c_uint(instance), sample))
+    return sample
+
+
+def nvmlGpmMetricsGet(request: c_nvmlGpmMetricsGet_t) -> c_nvmlGpmMetricsGet_t:
+    """What was counted between two samples."""
+    _check(_function("nvmlGpmMetricsGet")(byref(request)))
+    return request
+
+
+def nvmlGpmQueryDeviceSupport(handle: Handle) -> GpmSupport:
+    """Whether the card has the counters."""
+    return _filled("nvmlGpmQueryDeviceSupport", GpmSupport(version=NVML_GPM_SUPPORT_VERSION), handle)  # type: ignore[no-any-return]
+
+
+def _function(name: str) -> Call:
+    found = _functions.get(name)
+    if found is None:
+        try:
+            found = _functions[name] = getattr(_library, name)
+        except AttributeError:
+            raise NVMLError(NVML_ERROR_FUNCTION_NOT_FOUND) from None
+    return found
+
+
+def _check(answer: int) -> None:
+    if answer != NVML_SUCCESS:
+        raise NVMLError(answer)
+
+
+def _in_words(value: int) -> str:
+    """The library's own words for a number."""
+    spoken = getattr(_library, "nvmlErrorString", None)
+    if spoken is None:
+        return f"error {value}"
+    spoken.argtypes, spoken.restype = [c_uint], c_char_p
+    return (spoken(value) or b"").decode(errors="replace") or f"error {value}"
+
+
+def _filled(name: str, struct: Any, *args: object) -> Any:
+    _check(_function(name)(*args, byref(struct)))
+    return struct
+
+
+def _bounded(count: c_uint) -> int:
+    """So many rows, and no more than make sense: the memory for them is ours."""
+    count.value = min(count.value, _MOST_ROWS)
+    return count.value
+
+
+def _named(name: str, call: Call) -> Call:
+    call.__name__ = call.__qualname__ = name
+    return call
+
+
+def _answers(name: str, kind: Any, symbol: str | None = None) -> Call:
+    """A call whose last argument takes its answer: a number."""
+
+    def call(*args: object) -> Any:
+        answer = kind()
+        _check(_function(symbol or name)(*args, byref(answer)))
+        return answer.value
+
+    return _named(name, call)
+
+
+def _hands_out(name: str, symbol: str | None = None) -> Call:
+    """A call that hands out a pointer."""
+
+    def call(*args: object) -> Handle:
+        handle = c_void_p()
+        _check(_function(symbol or name)(*args, byref(handle)))
+        return handle
+
+    return _named(name, call)
+
+
+def _says(name: str) -> Call:
+    """A call that answers with a text."""
+
+    def call(*args: object) -> str:
+        text = ctypes.create_string_buffer(_TEXT_BYTES)
+        _check(_function(name)(*args, text, c_uint(_TEXT_BYTES)))
+        return text.value.decode()
+
+    return _named(name, call)
+
+
+def _lists(name: str) -> Call:
+    """A call that lists processes."""
+
+    def call(handle: Handle) -> list[ProcessInfo]:
+        get, count = _function(name), c_uint(0)
+        answer = get(handle, byref(count), None)
+        if answer == NVML_SUCCESS:
+            return []
+        if answer != NVML_ERROR_INSUFFICIENT_SIZE:
+            raise NVMLError(answer)
+        count.value = count.value * 2 + _ROOM
+        rows = (ProcessInfo * _bounded(count))()
+        _check(get(handle, byref(count), rows))
+        return rows[: count.value]
+
+    return _named(name, call)
+
+
+nvmlDeviceGetCount = _answers("nvmlDeviceGetCount", c_uint, "nvmlDeviceGetCount_v2")
+nvmlDeviceGetHandleByIndex = _hands_out("nvmlDeviceGetHandleByIndex", "nvmlDeviceGetHandleByIndex_v2")
+nvmlDeviceGetMigDeviceHandleByIndex = _hands_out("nvmlDeviceGetMigDeviceHandleByIndex")
+nvmlDeviceGetMaxMigDeviceCount = _answers("nvmlDeviceGetMaxMigDeviceCount", c_uint)
+nvmlDeviceGetGpuInstanceId = _answers("nvmlDeviceGetGpuInstanceId", c_uint)
+nvmlDeviceGetUUID = _says("nvmlDeviceGetUUID")
+nvmlDeviceGetName = _says("nvmlDeviceGetName")
+nvmlDeviceGetMinorNumber = _answers("nvmlDeviceGetMinorNumber", c_uint)
+nvmlDeviceGetTemperature = _answers("nvmlDeviceGetTemperature", c_uint)
+nvmlDeviceGetPowerUsage = _answers("nvmlDeviceGetPowerUsage", c_uint)
+nvmlDeviceGetEnforcedPowerLimit = _answers("nvmlDeviceGetEnforcedPowerLimit", c_uint)
+nvmlDeviceGetPerformanceState = _answers("nvmlDeviceGetPerformanceState", c_uint)
+nvmlDeviceGetClockInfo = _answers("nvmlDeviceGetClockInfo", c_uint)
+nvmlDeviceGetPcieThroughput = _answers("nvmlDeviceGetPcieThroughput", c_uint)
+nvmlDeviceGetCurrentClocksThrottleReasons = _answers("nvmlDeviceGetCurrentClocksThrottleReasons", c_ulonglong)
+nvmlDeviceGetP2PStatus = _answers("nvmlDeviceGetP2PStatus", c_uint)
+nvmlDeviceGetTopologyCommonAncestor = _answers("nvmlDeviceGetTopologyCommonAncestor", c_uint)
+nvmlSystemGetDriverVersion = _says("nvmlSystemGetDriverVersion")
+nvmlSystemGetCudaDriverVersion_v2 = _answers("nvmlSystemGetCudaDriverVersion_v2", c_int)
+nvmlDeviceGetComputeRunningProcesses_v2 = _lists("nvmlDeviceGetComputeRunningProcesses_v2")
+nvmlDeviceGetComputeRunningProcesses_v3 = _lists("nvmlDeviceGetComputeRunningProcesses_v3")
+nvmlDeviceGetGraphicsRunningProcesses_v2 = _lists("nvmlDeviceGetGraphicsRunningProcesses_v2")
+nvmlDeviceGetGraphicsRunningProcesses_v3 = _lists("nvmlDeviceGetGraphicsRunningProcesses_v3")
+nvmlDeviceGetMPSComputeRunningProcesses_v2 = _lists("nvmlDeviceGetMPSComputeRunningProcesses_v2")
+nvmlDeviceGetMPSComputeRunningProcesses_v3 = _lists("nvmlDeviceGetMPSComputeRunningProcesses_v3")
+
+
+def nvmlDeviceGetUtilizationRates(handle: Handle) -> Utilization:
+    """How much ran, at one instant."""
+    return _filled("nvmlDeviceGetUtilizationRates", Utilization(), handle)  # type: ignore[no-any-return]
