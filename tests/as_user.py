@@ -1,30 +1,43 @@
 """Runs fallow as another user: `python -m tests.as_user UID WORDS…`, started by root; without words, as a resident.
 
-Everything is loaded before root is given up: the interpreter may lie where others cannot read.
+Where the interpreter or the package lies where others cannot read, everything is loaded before root is given up.
 """
 
 import importlib
 import importlib.metadata
 import os
+import pathlib
 import pkgutil
 import sys
-
-import inotify_simple  # noqa: F401  loaded while it can be
 
 import fallow
 from tests.resident import serve
 
 
-def main() -> None:
-    """Become the user, then be fallow."""
+def others_can_read(*places: str) -> bool:
+    """Whether any user may enter all folders on the way to these."""
+    folders = {folder for place in places for folder in (pathlib.Path(place), *pathlib.Path(place).parents)}
+    return all(folder.stat().st_mode & 0o005 == 0o005 for folder in folders if folder.is_dir())
+
+
+def load_everything() -> None:
+    """What could be needed, while it can be read."""
+    import json  # noqa: F401
+
+    import inotify_simple  # noqa: F401
+
     for module in pkgutil.walk_packages(fallow.__path__, "fallow."):
         if module.name != "fallow.__main__":  # which would be fallow at once
             importlib.import_module(module.name)
-    from fallow.faces.cli.main import main as run  # noqa: I001
+    importlib.metadata.requires("fallow")
 
-    import json  # noqa: F401
 
-    importlib.metadata.requires("fallow")  # loads what it needs, while it can
+def main() -> None:
+    """Become the user, then be fallow."""
+    if not sys.argv[2:] or not others_can_read(*fallow.__path__, sys.prefix, sys.base_prefix):
+        load_everything()
+    from fallow.faces.cli.main import main as run
+
     uid = int(sys.argv[1])
     os.setgroups([])
     os.setresgid(uid, uid, uid)

@@ -61,9 +61,10 @@ def folder_path(environ: Mapping[str, str]) -> str:
 class ClaimFolder:
     """The open folder."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, *, take_over: bool = True) -> None:
+        """`take_over`: as root, make the folder root's if it is somebody else's; else it is only looked at."""
         self.path = path
-        self._fd = _open_folder(path)
+        self._fd = _open_folder(path, take_over=take_over)
 
     @property
     def owner_uid(self) -> int:
@@ -218,7 +219,7 @@ def _file_name(name: str) -> str:
     return "".join(letter if letter.isalnum() or letter == "-" else "_" for letter in name)
 
 
-def _open_folder(path: str) -> int:
+def _open_folder(path: str, *, take_over: bool = True) -> int:
     made = _make(path)
     try:
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -229,7 +230,7 @@ def _open_folder(path: str) -> int:
             f"cannot open the claim folder {path}: {error.strerror}; see what is there, {_ELSE_NAME}"
         ) from None
     try:
-        _fit(path, fd, made=made)
+        _fit(path, fd, made=made, take_over=take_over)
     except BaseException:
         os.close(fd)
         raise
@@ -252,13 +253,13 @@ def _make(path: str) -> bool:
     return True
 
 
-def _fit(path: str, fd: int, *, made: bool) -> None:
+def _fit(path: str, fd: int, *, made: bool, take_over: bool) -> None:
     """Open a new folder to all; as root take over one of somebody else. NotPermitted if it cannot be used."""
     facts = os.fstat(fd)
     if made:
         os.fchmod(fd, _OPEN_TO_ALL)
-    elif os.geteuid() == 0 and facts.st_uid != 0 and may_take_over(path, facts):
-        folder_care.take_over_folder(path, fd)
+    elif take_over and os.geteuid() == 0 and facts.st_uid != 0 and _may_take_over(path, facts):
+        folder_care.take_over_folder(path, fd)  # if that is not to be, whose it is stays to be seen
     if _open_to_us(fd):
         return
     if os.fstatvfs(fd).f_flag & os.ST_RDONLY:
@@ -277,7 +278,7 @@ def _open_to_us(fd: int) -> bool:
     return False
 
 
-def may_take_over(path: str, facts: os.stat_result) -> bool:
+def _may_take_over(path: str, facts: os.stat_result) -> bool:
     """Whether root may make the folder its own by itself: it is where everybody looks, or its owner opened it to all.
 
     FALLOW_CLAIM_DIR may name a user's home by mistake; that is not taken from them.

@@ -10,29 +10,27 @@ import os
 import stat
 from contextlib import suppress
 
-from fallow.core.errors import NotPermitted
-
 FOLDER_MODE = 0o1777
 FILE_MODE = 0o666
 NOT_PLAIN = "is not a plain file"
 _TRIES = 10
 
 
-def take_over_folder(path: str, fd: int) -> None:
-    """Make an open folder root's, sticky and open to all; NotPermitted if it is not to be had."""
+def take_over_folder(path: str, fd: int) -> bool:
+    """Make an open folder root's, sticky and open to all; whether that could be done. The descriptor may change."""
     for _ in range(_TRIES):
         try:
             os.fchown(fd, 0, 0)
             os.fchmod(fd, FOLDER_MODE)
-        except OSError as error:
-            raise NotPermitted(f"the claim folder {path} cannot be made root's: {error.strerror}") from None
+        except OSError:
+            return False  # root without the right to do so, as in a container
         if _names(path, fd):
-            return
+            return True
         with suppress(OSError):  # somebody put another in its place; that one is taken over next
             fresh = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
             os.dup2(fresh, fd, inheritable=False)
             os.close(fresh)
-    raise NotPermitted(f"the claim folder {path} is moved about while root takes it over; see who does that")
+    return False
 
 
 def _names(path: str, fd: int) -> bool:

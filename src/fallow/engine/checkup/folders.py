@@ -4,13 +4,15 @@ import os
 import stat
 from collections.abc import Iterator
 
-from fallow.actuators.claim_folder import ClaimFolder, folder_path
+from fallow.actuators.claim_folder import ClaimFolder, FileRefused, folder_path
 from fallow.core.errors import ConfigWrong, FallowError
 from fallow.core.examined import Examined, broken, lacking, ok
 from fallow.engine.world import World
 from fallow.readers.proc import user_name
 
 _OPEN_TO_ALL = 0o1777
+_FIX = "fallow doctor --fix"
+_OF_PEOPLE = ("hold-", "waiting-", ".")
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
@@ -23,7 +25,7 @@ def claims(world: World) -> Iterator[Examined]:
         yield _to_be_made("claims", what, path)
         return
     try:
-        folder = ClaimFolder(path)
+        folder = ClaimFolder(path, take_over=False)
     except FallowError as error:
         instead = "see what is there, or name another place in FALLOW_CLAIM_DIR"
         yield broken("claims", f"{error}: nothing can be claimed or held", instead)
@@ -31,16 +33,36 @@ def claims(world: World) -> Iterator[Examined]:
     found = os.stat(path)
     mode, owner = stat.S_IMODE(found.st_mode), user_name(found.st_uid)
     names = folder.names()
+    unfit = sorted(_unfit(folder, names))
     folder.close()
     if mode & _OPEN_TO_ALL != _OPEN_TO_ALL:
         means = f"{what} has the mode {mode:04o}: some users cannot claim, or can take away the claims of others"
-        yield broken("claims", means, f"chmod 1777 {path}")
+        yield broken("claims", means, f"chmod 1777 {path}, or as root: {_FIX}")
+    elif unfit:
+        yield broken("claims", f"in {what}: {'; '.join(unfit[:3])}: these GPUs are not given", f"as root: {_FIX}")
     elif found.st_uid != 0:
-        means = f"{what} is {owner}'s, who could take away the holds of others"
-        yield lacking("claims", means, f"as root: chown root {path}")
+        means = f"{what} is {owner}'s, who could take away the claims and holds of others"
+        yield lacking("claims", means, f"as root: {_FIX}")
     else:
         holds = sum(name.startswith("hold-") for name in names)
         yield ok("claims", f"{what} is open to all users; {holds} hold{'' if holds == 1 else 's'}")
+
+
+def _unfit(folder: ClaimFolder, names: list[str]) -> Iterator[str]:
+    """The files of GPUs, and the gate, that cannot be used, each with why and whose it is."""
+    for name in names:
+        if name.startswith(_OF_PEOPLE):
+            continue
+        try:
+            fd = folder.peek(name)
+        except FileRefused as error:
+            yield f"{error}; it is {'?' if error.uid is None else user_name(error.uid)}'s"
+            continue
+        if fd is not None:
+            facts = os.fstat(fd)
+            os.close(fd)
+            if stat.S_IMODE(facts.st_mode) & 0o666 != 0o666:
+                yield f"its file {folder.path}/{name} is shut to others; it is {user_name(facts.st_uid)}'s"
 
 
 def state(world: World) -> Iterator[Examined]:

@@ -6,6 +6,7 @@ import os
 import sys
 
 from fallow.actuators import launcher
+from fallow.core.errors import WrongUsage
 from fallow.core.examined import Examined, Health, ok
 from fallow.engine.world import World
 from fallow.faces.cli.options import Parser
@@ -15,7 +16,9 @@ EXAMPLES = """\
   fallow doctor
   sudo fallow doctor                 as the daemon would find it
   fallow doctor --json | jq '.checks[] | select(.state != "ok")'
-  fallow doctor --unit | sudo tee /etc/systemd/system/fallow.service"""
+  sudo fallow doctor --fix           make the claim folder safe from neighbours
+  fallow doctor --unit | sudo tee /etc/systemd/system/fallow.service
+  fallow doctor --tmpfiles | sudo tee /etc/tmpfiles.d/fallow.conf"""
 
 _UNHEALTHY = 1
 
@@ -26,12 +29,23 @@ def parser(parents: list[argparse.ArgumentParser]) -> Parser:
         "fallow doctor",
         "Examine the installation: driver, cards, folders, daemon, and every right that fallow can use. Each part\n"
         "is ok, lacking (something is not to be had, the rest works) or broken; and what to do about it is said.\n"
-        "Exit code 1 if anything is broken. Nothing is changed.",
+        "Exit code 1 if anything is broken. Nothing is changed, but by --fix, which says what it does.",
         EXAMPLES,
         parents,
     )
     made.add_argument("--json", action="store_true", help="print JSON")
     made.add_argument("--unit", action="store_true", help="print a unit for systemd, and examine nothing")
+    made.add_argument(
+        "--tmpfiles",
+        action="store_true",
+        help="print a line for systemd-tmpfiles, by which the claim folder is root's",
+    )
+    made.add_argument(
+        "--fix", action="store_true", help="as root: make the claim folder and its files root's, open to all"
+    )
+    made.add_argument(
+        "--rehearse", action="store_true", help="with --fix: change nothing, and say what would be done"
+    )
     return made
 
 
@@ -40,6 +54,13 @@ def run(args: argparse.Namespace, world: World, voice: Voice) -> int:
     if args.unit:
         print(_unit(), end="")
         return 0
+    if args.tmpfiles:
+        print(_shipped("fallow.tmpfiles.conf"), end="")
+        return 0
+    if args.fix:
+        return _fix(world, rehearse=args.rehearse)
+    if args.rehearse:
+        raise WrongUsage("--rehearse goes with --fix: without it nothing is changed")
     from fallow.engine.checkup import examine
 
     voice.detail("examining; this takes a few seconds")
@@ -49,6 +70,24 @@ def run(args: argparse.Namespace, world: World, voice: Voice) -> int:
     else:
         _show(found)
     return _UNHEALTHY if any(each.health is Health.BROKEN for each in found) else 0
+
+
+def _fix(world: World, *, rehearse: bool) -> int:
+    from fallow.engine.owning import fix
+
+    deeds = 0
+    for deed in fix(world, rehearse=rehearse):
+        print(deed)
+        deeds += 1
+    if not deeds:
+        print("nothing is to be done: the claim folder is as it should be")
+    return 0
+
+
+def _shipped(name: str) -> str:
+    from importlib.resources import files
+
+    return (files("fallow") / "examples" / name).read_text("utf-8")
 
 
 def _program() -> Examined:
@@ -85,9 +124,7 @@ def _as_json(found: list[Examined], world: World) -> dict[str, object]:
 
 def _unit() -> str:
     """The unit that ships, with this very fallow in it."""
-    from importlib.resources import files
-
-    text = (files("fallow") / "examples" / "fallow.service").read_text("utf-8")
+    text = _shipped("fallow.service")
     called = os.path.abspath(sys.argv[0])
     ours = called if os.path.basename(called) == "fallow" else " ".join(launcher.OURSELVES)
     return text.replace("/usr/local/bin/fallow", ours)
