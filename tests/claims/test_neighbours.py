@@ -104,8 +104,10 @@ def test_those_who_claim_in_a_neighbours_folder_are_told(street: Neighbourhood) 
     assert f"{street.claims} is {EVE}'s, who can take claims away; root puts that right: fallow doctor --fix" in err
 
 
-@pytest.mark.parametrize("kind", ["pipe", "folder", "link", "shut"])
-@pytest.mark.parametrize("who", [ADA, ROOT])
+@pytest.mark.parametrize(
+    ("kind", "who"),
+    [("pipe", ADA), ("folder", ADA), ("link", ADA), ("shut", ADA), ("pipe", ROOT), ("shut", ROOT)],
+)
 def test_what_stands_in_place_of_one_cards_file_costs_that_card_alone(
     street: Neighbourhood, kind: str, who: int
 ) -> None:

@@ -93,8 +93,8 @@ def _be_up(
     socket: str | None,
 ) -> int | None:
     """The signal that ended it; None if its time was over."""
-    from fallow.engine.owning import own_the_folder
     from fallow.engine.daemon import Daemon
+    from fallow.engine.owning import own_the_folder
     from fallow.faces.doorway import Doorway
 
     own_the_folder(world, voice.note)
