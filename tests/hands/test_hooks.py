@@ -10,18 +10,23 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fallow.actuators.helpers import Helpers
 from fallow.actuators.hooks import RehearsedHooks, SystemHooks
+from fallow.actuators.sending import deliver
+from fallow.core.defused import defused
 from fallow.core.outcome import Outcome
 from fallow.engine.clock import SystemClock
+from tests.policies.histories import modest
 
 # Apprise, where it is installed, imports modules that some Pythons are about to drop.
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
 
 def hooks(**limits: float) -> SystemHooks:
-    return SystemHooks(Helpers(SystemClock().monotonic_s), **limits)
+    return SystemHooks(Helpers(SystemClock().monotonic_s), os.environ, **limits)
 
 
 @pytest.mark.parametrize(
@@ -85,7 +90,7 @@ def test_a_server_that_fails_is_told_without_the_secrets_of_its_address() -> Non
 def test_a_server_that_never_answers_is_not_waited_for() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"http://127.0.0.1:{silent.getsockname()[1]}/"
-        outcome = hooks(notice_limit_s=0.2).notify(address, "title", "text")
+        outcome = deliver(address, "title", "text", 0.2)
     assert outcome == Outcome(False, "could not tell http://127.0.0.1/…: no answer in 0.2 s")
 
 
@@ -103,6 +108,31 @@ def test_what_apprise_knows_goes_through_apprise() -> None:
         message = got.get()
     assert isinstance(message, dict)
     assert (message["title"], message["message"]) == ("GPU 3 lies fallow", "for 30 min")
+
+
+def test_what_others_wrote_is_plain_text_to_every_service() -> None:
+    """V13: no mention, no tag, no link, no second line of somebody else's, nothing that turns the text around."""
+    bait = "@everyone <a href='http://evil'>x</a> [y](http://evil) `z` \u202e\x1b[31m\nfallow: all is well"
+    with serving() as (address, got):
+        assert hooks().notify(address.replace("http://", "json://"), bait, f"pid 7 ({bait})").ok
+        message = got.get()
+    assert isinstance(message, dict)
+    for part in (message["title"], message["message"]):
+        assert not set("@<>[]`*\u202e\x1b") & set(part)
+        assert "://" not in part
+        assert "everyone" in part, "it can still be read"
+
+
+@modest
+@given(st.text())
+def test_nothing_that_is_defused_means_anything_to_a_program(text: str) -> None:
+    """V13"""
+    plain = defused(text)
+    assert plain.isprintable()
+    assert not set("@<>[]`*") & set(plain)
+    assert "://" not in plain
+    assert len(plain) <= 2000
+    assert defused(plain) == plain
 
 
 def test_a_rehearsal_only_says_what_it_would_do() -> None:

@@ -81,7 +81,8 @@ def test_a_py_spy_that_hangs_is_killed(tmp_path: pathlib.Path, helpers: Helpers,
 def test_without_py_spy_a_sentence_says_so(tmp_path: pathlib.Path, helpers: Helpers) -> None:
     nowhere = str(tmp_path)
     sentence = stacks.dump([1], str(tmp_path / "stacks.txt"), helpers, {"PATH": nowhere}, beside=nowhere)
-    assert sentence == "no stacks: py-spy is not installed; try: pip install py-spy"
+    remedy = f"{sys.executable} -m pip install py-spy"
+    assert sentence == f"no stacks: that needs py-spy, which is not installed; try: {remedy}"
 
 
 def test_the_real_py_spy_shows_where_a_real_process_waits(tmp_path: pathlib.Path, helpers: Helpers) -> None:

@@ -28,7 +28,7 @@ def say(text: str) -> None:
 def end_of_job(job: Supervision, helpers: Helpers, hook: bool) -> None:
     if hook:
         line = "sleep 60 > /dev/null 2>&1 & echo $!"
-        say(SystemHooks(helpers).run_command(line, os.environ).words)
+        say(SystemHooks(helpers, os.environ).run_command(line, os.environ).words)
     say(f"asked {job.tree.ask(signal.SIGTERM)}")
     say(f"gone {job.wait_for_tree(0.1)}")
     survivors = job.tree.insist(20.0)

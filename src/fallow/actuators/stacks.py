@@ -5,10 +5,20 @@ import sys
 from collections.abc import Iterable, Mapping
 
 from fallow.actuators.helpers import Helpers, Ran
-from fallow.core.errors import CannotRun, CommandNotFound
+from fallow.actuators.launcher import find
+from fallow.core.errors import CannotRun, CommandNotFound, PartMissing
 
 _BESIDE_US = os.path.dirname(sys.executable)  # where pip puts py-spy, which need not be on the PATH
 _LIMIT_S = 10.0  # for one process; py-spy waits for ever for one that the kernel holds
+
+
+def shortcoming(environ: Mapping[str, str]) -> PartMissing | None:
+    """Why no stacks could be written; None if they can."""
+    try:
+        find(["py-spy"], _with_ours(environ, _BESIDE_US))
+    except (CommandNotFound, CannotRun):
+        return PartMissing.of("writing a job's stacks", "py-spy")
+    return None
 
 
 def dump(
@@ -21,14 +31,14 @@ def dump(
     beside: str = _BESIDE_US,
 ) -> str:
     """Write the stacks of every Python process among them to one file; a sentence says where, or why not."""
-    beside_us = {**environ, "PATH": f"{environ.get('PATH', os.defpath)}:{beside}"}
+    beside_us = _with_ours(environ, beside)
     stacks: list[str] = []
     refusals: list[str] = []
     for pid in pids:
         try:
             ran = helpers.run(["py-spy", "dump", "--pid", str(pid)], beside_us, limit_s)
         except (CommandNotFound, CannotRun):
-            return "no stacks: py-spy is not installed; try: pip install py-spy"
+            return f"no stacks: {PartMissing.of('that', 'py-spy')}"
         if ran.ok:
             stacks.append(ran.output.strip())
         elif not _is_no_python(ran):
@@ -42,6 +52,10 @@ def dump(
         return f"no stacks: {into} cannot be written: {error.strerror}"
     many = "1 process" if len(stacks) == 1 else f"{len(stacks)} processes"
     return f"the Python stacks of {many} are in {into}{left_out}"
+
+
+def _with_ours(environ: Mapping[str, str], beside: str) -> dict[str, str]:
+    return {**environ, "PATH": f"{environ.get('PATH', os.defpath)}:{beside}"}
 
 
 def _is_no_python(ran: Ran) -> bool:

@@ -14,7 +14,7 @@ from fallow.core.job import stretch_load
 from fallow.core.outcome import Outcome
 from fallow.core.ports import Depth
 from fallow.core.unknown import Unknown
-from fallow.engine.deeds import check_rights, hands
+from fallow.engine.deeds import hands, nobody_to_signal, refuse, shortcomings
 from fallow.engine.guarding import Guarding
 from fallow.engine.journal import open_journal
 from fallow.engine.world import World
@@ -98,7 +98,7 @@ def main(words: Sequence[str], world: World, tell: Callable[[str], None]) -> int
     deed = _DEEDS[args.kill_action]
     rules = _rules(deed, args.arm_threshold, args.arm_duration, args.kill_threshold, args.kill_duration)
     own = hands(world, rehearse=False)
-    check_rights((deed,), own.power, rehearse=False, tell=tell)
+    refuse(shortcomings((deed,), own, world.environ, nobody_to_signal), rehearse=False, tell=tell)
     gpus = _those_that_are_there(args.gpu_devices, world, tell)
     journal = open_journal(world, tell)
     guarding = Guarding(world, rules, own, journal, tell, gpus=gpus, armed=args.arm_duration <= 0)

@@ -4,6 +4,7 @@ FallowError            125  fallow itself failed
 ├── CardFailed           1  a GPU failed under a load, or computed or kept something wrong
 ├── WrongUsage           2  the words on the command line do not fit
 ├── NoDriver            69  no driver, or no GPU, and not simulated
+├── PartMissing         69  a part of fallow is not installed
 ├── NotEnoughGpus       75  not enough GPUs now, or the wait ran out
 ├── AlreadyRunning      75  there is a `fallow up` of this user already
 ├── NotPermitted        77  the system does not let us
@@ -12,6 +13,7 @@ FallowError            125  fallow itself failed
 └── CommandNotFound    127  CMD is not there
 """
 
+import sys
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
@@ -42,6 +44,17 @@ class NoDriver(FallowError):
     """There is no driver, or no GPU, and nobody asked for simulated ones."""
 
     exit_code = 69
+
+
+class PartMissing(FallowError):
+    """A part of fallow is not installed."""
+
+    exit_code = 69
+
+    @classmethod
+    def of(cls, what: str, package: str) -> "PartMissing":
+        """With the way to get it for this very installation."""
+        return cls(f"{what} needs {package}, which is not installed; try: {sys.executable} -m pip install {package}")
 
 
 class NotEnoughGpus(FallowError):

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
-from fallow.actuators import launcher
+from fallow.actuators import launcher, postbox, stacks
+from fallow.actuators.helpers import Helpers
 from fallow.actuators.processes import reap_strangers
 from fallow.core.errors import FallowError, WrongUsage
 from fallow.core.gpu import Gpu
@@ -14,7 +15,7 @@ from fallow.engine.config import Config
 from fallow.engine.config.fillers import Filler
 from fallow.engine.config.rules import Guard
 from fallow.engine.counting import Tally
-from fallow.engine.deeds import check_rights, hands
+from fallow.engine.deeds import hands, nobody_to_signal, shortcomings
 from fallow.engine.doing import Beside
 from fallow.engine.field import Field
 from fallow.engine.fill_hands import EarnestFillHands, FillerSpec, FillHands, RehearsedFillHands, check_command
@@ -47,6 +48,8 @@ class Arranger:
         self._note = note
         self._rehearse = rehearse
         self._left_out: set[str] = set()
+        # What was judged once is not judged at every reload: that starts programs, and a yield would wait for them.
+        self._judged: dict[object, list[FallowError]] = {}
         launcher.keep_the_ends_of_children()  # here, because a thread that does a deed may not
         self._fill_hands: FillHands
         self._children: set[int]
@@ -63,7 +66,12 @@ class Arranger:
 
     def shortcomings(self, config: Config) -> list[Mistake]:
         """What the config asks for and this machine cannot do; to be told now, not in the night."""
-        return [*self._of_fillers(config), *self._of_guards(config)]
+        return [
+            *self._of_fillers(config),
+            *self._of_guards(config),
+            *self._of_rules(config),
+            *self._of_notices(config),
+        ]
 
     def fields(self, config: Config, gpus: Sequence[Gpu], before: Sequence[Field]) -> list[Field]:
         """All places, those that come first at the front. One whose process would be the same is kept as it is."""
@@ -148,8 +156,29 @@ class Arranger:
     def _of_guards(self, config: Config) -> Iterator[Mistake]:
         for guard in config.guards:
             rehearse = self._rehearse or guard.rehearse
-            power = hands(self._world, rehearse=rehearse).power
-            try:
-                check_rights(guard.action, power, rehearse=rehearse, tell=self._tell)
-            except FallowError as error:
-                yield Mistake(str(error), f"guard {guard.name!r}")
+            if guard not in self._judged:
+                own = hands(self._world, rehearse=rehearse)
+                self._judged[guard] = shortcomings(guard.action, own, self._world.environ, nobody_to_signal)
+            yield from self._mistakes(self._judged[guard], f"guard {guard.name!r}", rehearse=rehearse)
+
+    def _of_rules(self, config: Config) -> Iterator[Mistake]:
+        for rule in config.idle:
+            missing = stacks.shortcoming(self._world.environ) if rule.act and rule.dump_stacks else None
+            if missing is not None:
+                yield from self._mistakes([missing], f"idle {rule.name!r}", rehearse=self._rehearse)
+
+    def _of_notices(self, config: Config) -> Iterator[Mistake]:
+        urls = config.notices.urls
+        if urls not in self._judged:
+            helpers = Helpers(self._world.clock.monotonic_s)
+            refused = postbox.refusals(helpers, self._world.environ, urls)
+            self._judged[urls] = [error for error in refused if error is not None]
+        yield from self._mistakes(self._judged[urls], "notices.urls", rehearse=self._rehearse)
+
+    def _mistakes(self, found: Sequence[FallowError], where: str, *, rehearse: bool) -> Iterator[Mistake]:
+        """Each, unless it is a rehearsal that would do nothing of it: that only says so."""
+        for error in found:
+            if rehearse:
+                self._tell(f"{where}: {error}")
+            else:
+                yield Mistake(str(error), where)

@@ -1,13 +1,14 @@
 """Doing what was decided: one door from a deed to the hands, in earnest or rehearsed."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import assert_never
 
+from fallow.actuators import postbox
 from fallow.actuators.helpers import Helpers
-from fallow.actuators.hooks import Hooks, RehearsedHooks, SystemHooks
+from fallow.actuators.hooks import Hooks, RehearsedHooks, SystemHooks, no_such_command
 from fallow.actuators.power import Power, PowerAction, RehearsedPower, SystemPower
 from fallow.core.actions import Deed, EndGuard, Notify, PowerOff, Reboot, RunCommand, SendSignal
-from fallow.core.errors import NotPermitted
+from fallow.core.errors import FallowError, NotPermitted, WrongUsage
 from fallow.core.outcome import Outcome
 from fallow.core.units import printable
 from fallow.engine.world import World
@@ -29,19 +30,44 @@ def hands(world: World, *, rehearse: bool) -> Hands:
     power = SystemPower(helpers, world.environ, lambda: _terminals(world))
     if rehearse:
         return Hands(RehearsedPower(power), RehearsedHooks(), helpers)
-    return Hands(power, SystemHooks(helpers), helpers)
+    return Hands(power, SystemHooks(helpers, world.environ), helpers)
 
 
-def check_rights(deeds: tuple[Deed, ...], power: Power, *, rehearse: bool, tell: Callable[[str], None]) -> None:
-    """Say at the start what could not be done at the end. Only a rehearsal goes on all the same."""
+def shortcomings(
+    deeds: Sequence[Deed], hands: Hands, environ: Mapping[str, str], signals: Callable[[], FallowError | None]
+) -> list[FallowError]:
+    """What of this could never be done here: to be told at the start, not in the night.
+
+    The one place that says so, for every face: `guard`, `run --then`, `check` and `up` refuse in the same words.
+    `signals`: why the process that a signal is for cannot be signalled.
+    """
+    addresses = [deed.url for deed in deeds if isinstance(deed, Notify)]
+    to_send = iter(postbox.refusals(hands.helpers, environ, addresses))
+    found: list[FallowError | None] = []
     for deed in deeds:
-        action = _POWER.get(type(deed))
-        why = None if action is None else power.can(action)
-        if why is None:
-            continue
+        match deed:
+            case EndGuard():
+                pass
+            case SendSignal():
+                found.append(signals())
+            case RunCommand(line=line):
+                found.append(no_such_command(line, environ, hands.helpers))
+            case Notify():
+                found.append(next(to_send))
+            case PowerOff() | Reboot():
+                why = hands.power.can(_POWER[type(deed)])
+                found.append(None if why is None else NotPermitted(why))
+            case _:
+                assert_never(deed)
+    return [error for error in found if error is not None]
+
+
+def refuse(found: Sequence[FallowError], *, rehearse: bool, tell: Callable[[str], None]) -> None:
+    """Do not even begin with what cannot be done. Only a rehearsal goes on all the same, and says it."""
+    for error in found:
         if not rehearse:
-            raise NotPermitted(why)
-        tell(why)
+            raise error
+        tell(str(error))
 
 
 def do(
@@ -62,6 +88,11 @@ def do(
         case Reboot(because=because):
             return hands.power.do(PowerAction.REBOOT, because)
     assert_never(deed)
+
+
+def nobody_to_signal() -> FallowError | None:
+    """Where no process can be named: in a config, and after a job."""
+    return WrongUsage("there is no process that a signal could go to; name it with fallow guard --attach PID")
 
 
 def touches_machine(deeds: tuple[Deed, ...]) -> bool:

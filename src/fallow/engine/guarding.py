@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import assert_never
 
 from fallow.actuators.job_tree import JobTree
-from fallow.actuators.processes import untouchable
+from fallow.actuators.processes import Handle, untouchable
 from fallow.core.actions import (
     Announce,
     CallOff,
@@ -19,7 +19,7 @@ from fallow.core.actions import (
     in_words,
 )
 from fallow.core.board import GuardView
-from fallow.core.errors import NotPermitted, WrongUsage
+from fallow.core.errors import FallowError, NotPermitted, WrongUsage
 from fallow.core.gpu import Gpu, Snapshot
 from fallow.core.holds import Hold, Touched
 from fallow.core.job import stretch_load
@@ -51,7 +51,20 @@ class Attached:
             raise WrongUsage(f"there is no process {pid} to attach to")
         if pid in untouchable(world.proc):
             raise NotPermitted(f"fallow never signals pid {pid}: it is fallow's own, or one that it lives by")
+        self._proc = world.proc
         self.tree = JobTree(world.proc, Process(pid, stat.birth), world.clock.monotonic_s)
+
+    def shortcoming(self) -> FallowError | None:
+        """Why it could not be signalled; None if it can."""
+        proc = self._proc
+        never = untouchable(proc)
+        for row in self.tree.living():
+            handle = Handle.open(proc, Process(row.pid, row.birth), never)
+            if handle is not None:
+                with handle:
+                    if not handle.may_signal():
+                        return NotPermitted(f"pid {row.pid} is {proc.user(row.pid)}'s, and signalling it needs root")
+        return None
 
     def send(self, name: str) -> Outcome:
         """To every process of it, children first."""

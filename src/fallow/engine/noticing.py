@@ -47,7 +47,7 @@ class EarnestPost:
     def send(self, urls: Sequence[str], message: Message) -> list[Outcome]:
         """To all at the same time."""
         environ = keeper_environ(self._world)
-        return postbox.send(self._helpers, environ, os.getpid(), urls, message.title, message.text)
+        return postbox.send(self._helpers, environ, urls, message.title, message.text)
 
 
 class RehearsedPost:

@@ -2,10 +2,10 @@
 
 import argparse
 
-from fallow.core.actions import EndGuard, SendSignal, parse_action
-from fallow.core.errors import FallowError, WrongUsage
+from fallow.core.actions import EndGuard, parse_action
+from fallow.core.errors import FallowError
 from fallow.core.units import count, duration_for_people, duration_s, ratio, span_s
-from fallow.engine.deeds import check_rights, hands
+from fallow.engine.deeds import hands, nobody_to_signal, refuse, shortcomings
 from fallow.engine.guarding import Attached, Guarding
 from fallow.engine.journal import open_journal
 from fallow.engine.unless import parse_unless
@@ -75,8 +75,6 @@ def parser(parents: list[argparse.ArgumentParser]) -> Parser:
 def run(args: argparse.Namespace, world: World, voice: Voice) -> int:
     """Guard until it has acted."""
     deeds = tuple(parse_action(text) for text in args.action) or (EndGuard(),)
-    if args.attach is None and any(isinstance(deed, SendSignal) for deed in deeds):
-        raise WrongUsage("--action signal needs a process to signal; name it with --attach PID")
     rules = GuardRules(
         deeds=deeds,
         arm_above=args.arm_above,
@@ -90,7 +88,8 @@ def run(args: argparse.Namespace, world: World, voice: Voice) -> int:
     blockers = [parse_unless(text, world) for text in args.unless]
     attached = None if args.attach is None else Attached(world, args.attach)
     own = hands(world, rehearse=args.rehearse)
-    check_rights(deeds, own.power, rehearse=args.rehearse, tell=voice.note)
+    signals = nobody_to_signal if attached is None else attached.shortcoming
+    refuse(shortcomings(deeds, own, world.environ, signals), rehearse=args.rehearse, tell=voice.note)
     journal = open_journal(world, voice.note)
     guarding = Guarding(
         world,

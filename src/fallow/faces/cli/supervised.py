@@ -6,10 +6,11 @@ import shlex
 import tempfile
 from collections.abc import Mapping, Sequence
 
+from fallow.actuators import stacks
 from fallow.actuators.supervision import Supervision, end_as
 from fallow.core.gpu import Gpu
 from fallow.core.units import printable
-from fallow.engine.deeds import check_rights, hands
+from fallow.engine.deeds import hands, nobody_to_signal, refuse, shortcomings
 from fallow.engine.following import Follower, Then, parse_then
 from fallow.engine.journal import open_journal
 from fallow.engine.stopping import EarnestHands, JobHands, RehearsedHands
@@ -35,7 +36,10 @@ class Supervised:
         self._thens = thens
         self._hands = hands(world, rehearse=args.rehearse)
         deeds = tuple(then.deed for then in thens)
-        check_rights(deeds, self._hands.power, rehearse=args.rehearse, tell=voice.note)
+        found = shortcomings(deeds, self._hands, world.environ, nobody_to_signal)
+        if args.dump_stacks and (missing := stacks.shortcoming(world.environ)) is not None:
+            found.append(missing)
+        refuse(found, rehearse=args.rehearse, tell=voice.note)
 
     def run(self, path: str, command: Sequence[str], environ: Mapping[str, str], gpus: tuple[Gpu, ...]) -> int:  # noqa: RET503  end_as() never returns
         """Start it, watch it, end as it ended, or with 124 if it was stopped."""
