@@ -62,7 +62,7 @@ def newcomer(fallow: Fallow) -> Iterator[Callable[[str], None]]:
     came: list[subprocess.Popen[bytes]] = []
 
     def come(gpu: str) -> None:
-        came.append(subprocess.Popen(["sleep", "1000"], env={"FALLOW_SIMULATE": "2xH100", **fallow.on(gpu)}))
+        came.append(subprocess.Popen(["sleep", "1000"], env=fallow.on(gpu)))
 
     yield come
     for process in came:
@@ -157,11 +157,11 @@ def test_when_nobody_can_tell_who_is_there_it_says_so_and_leaves(cards: World, s
     running.until("[GPU 0] Nobody can tell whether it is in use. Killing stressor.")
 
 
-@pytest.mark.usefixtures("simulated")
 def test_simulated_gpus_get_a_thousandth_in_as_many_chunks(
-    stress: Callable[..., Fill], newcomer: Callable[[str], None]
+    fallow: Fallow, stress: Callable[..., Fill], newcomer: Callable[[str], None]
 ) -> None:
-    running = stress(FALLOW_SIMULATE="2xH100")
+    fallow.environ["FALLOW_SIMULATE"] = "2xH100"
+    running = stress()
     assert running.until("[GPU 1] Allocated") == "[GPU 1] Allocated 0.07 GB in 141 chunks"
     newcomer("1")
     assert running.until("[GPU 1] In use") == "[GPU 1] In use by other processes. Killing stressor."
