@@ -10,7 +10,7 @@ from fallow.core.gpu import Gpu, Holder, Memory
 from fallow.core.promise import Claim, Promises
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace
-from fallow.policies.pick import Choice, Order, Wanted, choose, refusal
+from fallow.policies.pick import Because, Choice, Order, Wanted, choose, refusal
 from tests.core.gpus import GIB, held, idle
 
 GONE = Unknown("the driver coughed")
@@ -148,3 +148,41 @@ def test_those_who_share_do_not_count_each_others_processes() -> None:
     assert refusal(held(utilization=0.9), Wanted(shared=True), shared) is None
     assert refusal(held(), Wanted(shared=True), Promises()) is not None, "nobody there said that they would share"
     assert refusal(held(), Wanted(), shared) is not None
+
+
+@pytest.mark.parametrize("reading", ["holders", "memory", "utilization", "memory_utilization"])
+@pytest.mark.parametrize("promise", [Promises(), Promises(claim=Claim(shared=True))])
+def test_what_is_not_known_is_refused_under_any_limit_and_to_those_who_share(reading: str, promise: Promises) -> None:
+    """F29"""
+    lax = Wanted(max_utilization=1.0, max_memory_utilization=1.0, max_processes=9, shared=True)
+    refused = refusal(held(**{reading: GONE}), lax, promise)
+    assert refused is not None
+    assert refused.because is Because.UNKNOWN
+    assert refusal(held(), lax, promise) is None
+
+
+@pytest.mark.parametrize("promise", [Promises(), Promises(claim=Claim(shared=True))])
+def test_a_held_card_of_which_only_an_instant_is_known_is_refused(promise: Promises) -> None:
+    """F29"""
+    lax = Wanted(max_utilization=1.0, max_memory_utilization=1.0, max_processes=9, shared=True)
+    refused = refusal(held(recent=GONE, counters=GONE), lax, promise)
+    assert refused is not None
+    assert refused.because is Because.UNKNOWN
+
+
+@given(
+    machines,
+    wishes,
+    st.lists(st.builds(Promises, reserved=st.booleans(), in_the_way=st.integers(0, 2)), min_size=8, max_size=8),
+)
+def test_nobody_has_to_leave_while_an_empty_card_fits(
+    machine: tuple[Gpu, ...], wanted: Wanted, promises: list[Promises]
+) -> None:
+    """F10"""
+    of = {f"GPU-{index}": promise for index, promise in enumerate(promises)}
+    given = choose(machine, wanted, of, {}, lambda: 0).gpus
+    fit = [gpu for gpu in machine if refusal(gpu, wanted, of.get(str(gpu.uuid), Promises())) is None]
+    left = [of[str(gpu.uuid)] for gpu in fit if gpu not in given]
+    for promise in (of[str(gpu.uuid)] for gpu in given):
+        ranks = [(other.reserved, other.in_the_way) for other in left]
+        assert all((promise.reserved, promise.in_the_way) <= rank for rank in ranks)

@@ -1,5 +1,6 @@
 """Simulated GPUs are held by real processes."""
 
+import pathlib
 import subprocess
 import sys
 import time
@@ -10,8 +11,10 @@ import pytest
 from fallow.core.activity import Activity, judge
 from fallow.core.errors import WrongUsage
 from fallow.core.ports import Depth
+from fallow.core.promise import Promises
 from fallow.core.unknown import Unknown
 from fallow.engine.clock import SystemClock
+from fallow.policies.pick import Wanted, refusal
 from fallow.readers.proc import Proc
 from fallow.readers.simulated import SimulatedEyes, machine
 from tests.conftest import Fallow
@@ -166,3 +169,13 @@ def test_what_fallow_starts_on_a_simulated_machine_is_on_it(fallow: Fallow, simu
         until_s = time.monotonic() + 30
         while "free" in fallow("status", *words, gpu).stdout:
             assert time.monotonic() < until_s, f"{verb} is not seen on its card"
+
+
+def test_without_proc_simulated_cards_are_unknown_and_never_free(tmp_path: pathlib.Path) -> None:
+    """F33, F29"""
+    empty = tmp_path / "proc"
+    empty.mkdir()
+    eyes = SimulatedEyes("here", SystemClock(), Proc(str(empty)), {"FALLOW_SIMULATE": "2xH100"})
+    snapshot = eyes.describe(eyes.look(Depth.LOOK))
+    assert [judge(gpu).activity for gpu in snapshot.gpus] == [Activity.UNKNOWN, Activity.UNKNOWN]
+    assert all("no /proc" in str(refusal(gpu, Wanted(max_processes=9), Promises())) for gpu in snapshot.gpus)

@@ -12,7 +12,6 @@ from fallow.core.promise import Claim, Waiter
 from fallow.core.units import program_name
 from fallow.core.unknown import Unknown, known
 from fallow.engine.world import World
-from fallow.readers.lock_table import LockTable
 from fallow.readers.proc import TICKS_PER_S, user_name
 
 _TICK_S = 2 / TICKS_PER_S  # births are told in ticks
@@ -24,6 +23,8 @@ def claim_on(world: World, card: CardFile) -> Claim | None:
     held = card.held()
     if held is None:
         return None
+    from fallow.readers.lock_table import LockTable  # whoever only picks does not need it
+
     label = card.label()
     table = LockTable(world.proc)
     if label.pid is not None and label.pid in table.signers(card.inode):
@@ -48,6 +49,8 @@ def _named(world: World, shared: bool, pid: int, since_wall_s: float | None) -> 
 
 def holder_in_words(world: World, fd: int, byte: int) -> str:
     """Whoever holds a lock on a byte of an open file, for people."""
+    from fallow.readers.lock_table import LockTable
+
     pid = LockTable(world.proc).holder(CardFile(fd).inode, byte)
     if pid is None:
         return "a process that we may not look into"

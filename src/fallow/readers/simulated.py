@@ -35,6 +35,7 @@ _MODELS = {
 }
 _PART = r"(?i:(?:(\d{1,2})x)?([A-Z0-9]+))"
 _MOST_CARDS = 64
+_NO_PROC = Unknown("there is no /proc here, in which the holders of a simulated card are")
 _NOT_REAL = Unknown("a simulated card has none")
 _SHORTEST_WINDOW_S = 1.05  # a job that works once a second must show in the first look
 
@@ -97,6 +98,11 @@ class SimulatedEyes:
             self._clock.sleep(_SHORTEST_WINDOW_S)
             held = self._held()
         now_s = self._clock.monotonic_s()
+        if held is None:
+            blind = tuple(
+                replace(blank, utilization=_NO_PROC, memory=_NO_PROC, holders=_NO_PROC) for blank in self._blank
+            )
+            return Snapshot(self._host, simulated=True, at_s=now_s, wall_s=self._clock.wall_s(), gpus=blind)
         gpus = [self._gpu(blank, held.get(blank.index, []), now_s) for blank in self._blank]
         if depth >= Depth.WATCH:
             self._remember(held)
@@ -111,9 +117,10 @@ class SimulatedEyes:
         return replace(
             snapshot,
             gpus=tuple(
-                replace(gpu, holders=tuple(self._proc.describe(holder) for holder in gpu.holders))
+                gpu
+                if isinstance(gpu.holders, Unknown)
+                else replace(gpu, holders=tuple(self._proc.describe(holder) for holder in gpu.holders))
                 for gpu in snapshot.gpus
-                if not isinstance(gpu.holders, Unknown)
             ),
         )
 
@@ -125,9 +132,11 @@ class SimulatedEyes:
     def close(self) -> None:
         """Nothing to let go of."""
 
-    def _held(self) -> dict[int, list[Stat]]:
-        """The real processes on each card, by index."""
+    def _held(self) -> dict[int, list[Stat]] | None:
+        """The real processes on each card, by index; None where /proc does not even have us."""
         myself = os.getpid()
+        if self._proc.stat(myself) is None:
+            return None
         lookers = {myself, *self._proc.ancestors(myself)}
         held: dict[int, list[Stat]] = {}
         for pid in self._proc.pids():
