@@ -4,11 +4,12 @@ import itertools
 import pathlib
 
 from fallow.core.activity import Activity
-from fallow.core.gpu import Counters, Gpu, Recent
+from fallow.core.gpu import NEEDS_TWO_LOOKS, Counters, Gpu, Recent
 from fallow.core.seen import Sight
+from fallow.core.value import replace
 from fallow.engine.watching import look_once, watch
 from fallow.engine.world import World
-from tests.core.gpus import held
+from tests.core.gpus import held, idle
 from tests.engine.driven import DrivenClock
 from tests.engine.test_guarding import ScriptedEyes
 
@@ -21,7 +22,7 @@ def rests() -> Gpu:
 
 def hangs() -> Gpu:
     full = Recent(1.0, 1.0, 1.0)
-    spins = Counters(0.999, 0.016, 0.0, 0.0)
+    spins = Counters(0.999, 0.016, 0.0, 0.0, 0.0)
     return held(utilization=1.0, recent=full, power_w=140.0, power_limit_w=700.0, counters=spins, **QUIET_BUS)
 
 
@@ -67,3 +68,59 @@ def test_witnessed_time_grows_while_nothing_changes_and_starts_anew_when_it_does
     assert [sight.gpus[0].for_s for sight in sights[:3]] == [0.0, 1.0, 2.0]
     assert sights[10].gpus[0].for_s == 0.0
     assert sights[19].gpus[0].for_s == 9.0
+
+
+def test_a_job_that_works_every_third_second_is_busy_all_the_time(tmp_path: pathlib.Path) -> None:
+    """F11"""
+    clock = DrivenClock()
+    world = World({"FALLOW_CLAIM_DIR": str(tmp_path / "claims")}, clock=clock)
+    world.eyes = ScriptedEyes(clock, lambda passed_s: [works() if round(passed_s) % 3 == 0 else rests()], 1e9)
+    sights = list(itertools.islice(watch(world, 1.0), 60))
+    assert set(activities(sights)) == {Activity.BUSY}
+    assert sights[-1].gpus[0].for_s == 59.0, "and that has lasted"
+
+
+def test_what_stops_is_idle_from_the_moment_it_stopped(tmp_path: pathlib.Path) -> None:
+    """F11"""
+    clock = DrivenClock()
+    world = World({"FALLOW_CLAIM_DIR": str(tmp_path / "claims")}, clock=clock)
+    world.eyes = ScriptedEyes(clock, lambda passed_s: [works() if passed_s < 10 else rests()], 1e9)
+    sights = list(itertools.islice(watch(world, 1.0), 60))
+    assert set(activities(sights[:20])) == {Activity.BUSY}
+    assert sights[20].gpus[0].settling
+    assert (sights[-1].gpus[0].activity, sights[-1].gpus[0].for_s) == (Activity.FALLOW, 50.0)
+
+
+def test_the_first_sight_of_a_hang_says_so_and_for_how_long_that_must_hold(tmp_path: pathlib.Path) -> None:
+    """F12"""
+    clock = DrivenClock()
+    world = World({"FALLOW_CLAIM_DIR": str(tmp_path / "claims")}, clock=clock)
+    world.eyes = ScriptedEyes(clock, lambda _: [hangs()], 1e9)
+    (once,) = look_once(world).gpus
+    assert once.activity is Activity.BUSY
+    assert once.because.startswith("looks stuck: ")
+    assert "stuck if that holds for 1m" in once.because
+    watched = [sight.gpus[0] for sight in itertools.islice(watch(world, 1.0), 70)]
+    assert {gpu.because.startswith("looks stuck: ") for gpu in watched[:60]} == {True}
+    assert watched[-1].activity is Activity.STUCK
+
+
+def test_one_look_at_what_seems_full_and_draws_little_waits_for_the_counters(tmp_path: pathlib.Path) -> None:
+    """F12: counters need two looks, so where they would tell a hang from work, `status` takes the second."""
+    clock = DrivenClock()
+    world = World({"FALLOW_CLAIM_DIR": str(tmp_path / "claims")}, clock=clock)
+    first = replace(hangs(), counters=NEEDS_TWO_LOOKS, recent=Recent(14.0, 0.4, 1.0))
+    world.eyes = ScriptedEyes(clock, lambda passed_s: [first if passed_s == 0 else hangs()], 1e9)
+    assert look_once(world).gpus[0].because.startswith("looks stuck: ")
+    clock = DrivenClock()
+    world = World({"FALLOW_CLAIM_DIR": str(tmp_path / "claims")}, clock=clock)
+    world.eyes = ScriptedEyes(clock, lambda passed_s: [first if passed_s == 0 else works()], 1e9)
+    assert "stuck" not in look_once(world).gpus[0].because
+
+
+def test_a_card_that_was_given_back_does_not_hang_for_the_next_who_comes(tmp_path: pathlib.Path) -> None:
+    clock = DrivenClock()
+    world = World({"FALLOW_CLAIM_DIR": str(tmp_path / "claims")}, clock=clock)
+    world.eyes = ScriptedEyes(clock, lambda passed_s: [idle() if 50 <= passed_s < 55 else hangs()], 1e9)
+    seen = activities(list(itertools.islice(watch(world, 1.0), 100)))
+    assert Activity.STUCK not in seen, "50 seconds of one job and 45 of another"

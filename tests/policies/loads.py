@@ -20,6 +20,7 @@ class Load(NamedTuple):
     tensor: float
     dram: float
     pcie_bytes_per_s: float = 0.0
+    floating: float = 0.0
 
 
 NOTHING = Load("nothing, no context", 0.0, None, 83, 0.0, 0.0, 0.0, 0.0)
@@ -29,7 +30,20 @@ SPINS = Load("132 blocks of 32 threads spin", 1.0, 0.99, 140, 0.999, 0.016, 0.0,
 FLAT_OUT = Load("matmul, flat out", 1.0, 0.99, 691, 0.96, 0.14, 0.94, 0.16)
 FIVE_PER_CENT = Load("matmul, 5 % of the time", 0.05, 0.05, 166, 0.038, 0.006, 0.037, 0.009)
 COPIES = Load("host-to-device copies", 0.99, 0.99, 135, 0.0, 0.0, 0.0, 0.011, 56e9)
+LAUNCHES = Load("kernels of one element, one after the other", 0.2, 0.2, 126, 0.0, 0.0, 0.0, 0.0, 0.18e9)
+LSTM = Load("a small LSTM, bound by its launches", 0.66, 0.66, 127, 0.011, 0.001, 0.0, 0.0, 18e6)
+GRAPH = Load("a CUDA graph of kernels of one element", 0.99, 0.99, 126, 0.003, 0.0, 0.0, 0.0, 2.67e6)
+FP64_GRAPH = Load(
+    "a CUDA graph of fp64 products, 64 x 64", 0.99, 0.99, 126, 0.021, 0.0013, 0.0034, 0.0, 1.08e6, 0.0001
+)
+FP32_GRAPH = Load(
+    "a CUDA graph of fp32 products, 64 x 64", 0.99, 0.99, 124, 0.024, 0.0007, 0.00001, 0.0, 0.87e6, 0.0026
+)
+FP64_SVD = Load("fp64 singular values, 600 x 600", 0.97, 0.97, 176, 0.142, 0.028, 0.00001, 0.0, 99e6, 0.051)
+FP64_EIGH = Load("fp64 eigenvalues, 1500 x 1500", 0.97, 0.97, 211, 0.783, 0.19, 0.0116, 0.0034, 39e6, 0.0165)
+SLOW_COPIES = Load("copies to the host, pageable", 0.04, 0.04, 126, 0.0, 0.0, 0.0, 0.0, 1.4e9)
 
+WORKING = (FLAT_OUT, COPIES, LAUNCHES, LSTM, GRAPH, FP64_GRAPH, FP32_GRAPH, FP64_SVD, FP64_EIGH, SLOW_COPIES)
 TABLE = (NOTHING, HOLDS, ONE_THREAD, SPINS, FLAT_OUT, FIVE_PER_CENT, COPIES)
 
 
@@ -40,7 +54,7 @@ def card(load: Load, **changes: Any) -> Gpu:
         "recent": Recent(1.0, load.utilization, load.utilization),
         "power_w": float(load.power_w),
         "power_limit_w": 700.0,
-        "counters": Counters(load.sm, load.occupancy, load.tensor, load.dram),
+        "counters": Counters(load.sm, load.occupancy, load.tensor, load.dram, load.floating),
         "pcie_rx_bytes_per_s": load.pcie_bytes_per_s,
         "pcie_tx_bytes_per_s": 0.0,
     }

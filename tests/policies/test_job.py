@@ -122,7 +122,7 @@ def test_the_evidence_names_the_readings() -> None:
     assert verdict.finding == "idle"
     assert dict(verdict.evidence) == {
         "GPU 0 utilization": "0.0% on average, 0% at most in the last 1.0 s",
-        "GPU 0 counters": "SM 0.0%, occupancy 0.0%, tensor 0.0%, DRAM 0.0%",
+        "GPU 0 counters": "SM 0.0%, occupancy 0.0%, tensor 0.0%, DRAM 0.0%, floating point 0.0%",
         "GPU 0 power": "128 W",
         "GPU 0 pid 100": "ran 0% of the time",
     }

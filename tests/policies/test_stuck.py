@@ -38,6 +38,7 @@ from tests.policies.loads import (
     PID,
     SPINS,
     TABLE,
+    WORKING,
     Load,
     card,
 )
@@ -144,10 +145,24 @@ def test_it_says_which_signals_it_used() -> None:
     assert dict(verdict.evidence) == {
         "GPU 0 utilization": "100% in the last 1.0 s",
         "GPU 0 power": "140 W, 128 W at rest, limit 700 W",
-        "GPU 0 hardware counters": "tensor 0.0%, memory 0.0%, occupancy 1.6%",
-        "GPU 0 PCIe bus": "0.0 GB/s in, 0.0 GB/s out",
+        "GPU 0 hardware counters": "tensor 0.00%, floating point 0.00%, memory 0.00%, occupancy 1.60%",
+        "GPU 0 PCIe bus": "0.0 MB/s in, 0.0 MB/s out",
     }
     assert "counters" not in watched(card(SPINS, **NO_COUNTERS)).verdict.because
+
+
+@pytest.mark.parametrize("load", WORKING, ids=lambda load: load.name)
+@pytest.mark.parametrize("rest_w", [None, 128.0])
+def test_no_work_that_was_measured_looks_like_a_hang_even_at_the_first_look(load: Load, rest_w: float | None) -> None:
+    """F12: not copies, not kernels bound by their launches, not fp64, whether or not the card was seen at rest."""
+    assert looked(load, rest_w=rest_w).look is not Look.HUNG
+
+
+@pytest.mark.parametrize("load", [ONE_THREAD, SPINS], ids=lambda load: load.name)
+def test_the_first_look_at_a_hang_shows_it_where_counters_do(load: Load) -> None:
+    """F12"""
+    assert looked(load, rest_w=None).look is Look.HUNG
+    assert looked(load, rest_w=None, pcie_rx_bytes_per_s=1.6e6).look is Look.HUNG, "the looking itself is no work"
 
 
 def test_before_the_window_is_full_it_is_only_suspect() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from fallow.actuators.helpers import Helpers, Ran
 from fallow.actuators.launcher import find
 from fallow.core.errors import CannotRun, CommandNotFound, PartMissing
+from fallow.core.units import printable
 
 _BESIDE_US = os.path.dirname(sys.executable)  # where pip puts py-spy, which need not be on the PATH
 _LIMIT_S = 10.0  # for one process; py-spy waits for ever for one that the kernel holds
@@ -40,7 +41,8 @@ def dump(
         except (CommandNotFound, CannotRun):
             return f"no stacks: {PartMissing.of('that', 'py-spy')}"
         if ran.ok:
-            stacks.append(ran.output.strip())
+            # Names of functions and files are whatever the job says, codes for a terminal too.
+            stacks.append("\n".join(printable(line) for line in ran.output.strip().splitlines()))
         elif not _is_no_python(ran):
             refusals.append(f"pid {pid}: {_refusal(ran, limit_s)}")
     left_out = f"; left out: {', '.join(refusals)}" if refusals else ""
@@ -69,7 +71,7 @@ def _refusal(ran: Ran, limit_s: float) -> str:
     if "Permission Denied" in ran.output:
         return "py-spy may not look into it; that needs root, or the capability SYS_PTRACE"
     said = ran.output.strip().splitlines()
-    return said[0] if said else f"py-spy ended with exit code {ran.ended.exit_code}"
+    return printable(said[0]) if said else f"py-spy ended with exit code {ran.ended.exit_code}"
 
 
 def _write(path: str, text: str) -> None:

@@ -41,6 +41,9 @@ class Recent:
     peak: float
 
 
+NEEDS_TWO_LOOKS = Unknown("hardware counters need two looks")
+
+
 @value
 class Counters:
     """Hardware counters between two looks (GPM): how much of the card really worked."""
@@ -49,9 +52,14 @@ class Counters:
     occupancy: float | Unknown
     tensor: float | Unknown
     dram: float | Unknown
+    floating: float | Unknown = NOT_ASKED
+    """Of the units for floating point the one that did most, tensor cores apart."""
 
     def __str__(self) -> str:
+        named: tuple[tuple[str, float | Unknown], ...]
         named = (("SM", self.sm), ("occupancy", self.occupancy), ("tensor", self.tensor), ("DRAM", self.dram))
+        if not isinstance(self.floating, Unknown):
+            named = (*named, ("floating point", self.floating))
         return ", ".join(f"{name} {'?' if isinstance(part, Unknown) else f'{part:.1%}'}" for name, part in named)
 
 

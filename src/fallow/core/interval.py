@@ -11,9 +11,10 @@ and a job. The job of a process is the first of these that is known:
 
 from collections.abc import Iterable
 
-from fallow.core.activity import Activity
+from fallow.core.activity import AVAILABLE, Activity
 from fallow.core.gpu import Holder
-from fallow.core.seen import SeenGpu
+from fallow.core.promise import Claim
+from fallow.core.seen import SeenGpu, people_on
 from fallow.core.units import printable, shortened
 from fallow.core.unknown import Unknown
 from fallow.core.value import value
@@ -82,10 +83,22 @@ def party_of(holder: Holder) -> Party:
 
 
 def parties_of(gpu: SeenGpu) -> tuple[Party, ...]:
-    """Whose the GPU is. Where it is not free and nobody is visible, it is somebody's whom nobody knows."""
-    if isinstance(gpu.holders, Unknown) or not gpu.holders:
-        return (NOBODY,) if gpu.activity is Activity.FREE else (SOMEBODY,)
-    return in_order(party_of(holder) for holder in gpu.holders)
+    """Whose the GPU is: its holders', but for fillers; else whose claim it is; else somebody's whom nobody knows."""
+    if gpu.activity in AVAILABLE:
+        return (NOBODY,)
+    people = people_on(gpu)
+    if people:
+        return in_order(party_of(holder) for holder in people)
+    return (
+        (_claimer(gpu.claim),)
+        if isinstance(gpu.claim, Claim) and not isinstance(gpu.holders, Unknown)
+        else (SOMEBODY,)
+    )
+
+
+def _claimer(claim: Claim) -> Party:
+    job = SOMEBODY.job if claim.command is None else shortened(claim.command, _LONGEST_JOB)
+    return Party(SOMEBODY.user if claim.user is None else printable(claim.user), job)
 
 
 def in_order(parties: Iterable[Party]) -> tuple[Party, ...]:

@@ -1,7 +1,7 @@
 """A GPU together with what was found of it."""
 
-from fallow.core.activity import Activity, Finding
-from fallow.core.gpu import Gpu
+from fallow.core.activity import AVAILABLE, Activity, Finding
+from fallow.core.gpu import Gpu, Holder
 from fallow.core.promise import Claim
 from fallow.core.unknown import NOT_ASKED, Unknown
 from fallow.core.value import fields, value
@@ -20,6 +20,17 @@ class SeenGpu(Gpu):
     """Launches that wait in line for it."""
     filler: Claim | None = None
     """Work that yields is on it, in the words of who started it."""
+    filler_pids: tuple[int, ...] = ()
+    """Those of its holders that are the filler's."""
+    settling: bool = False
+    """Nothing runs on it, and it is busy only until that has lasted."""
+
+
+def people_on(gpu: SeenGpu) -> tuple[Holder, ...]:
+    """Its holders without those that make way; nobody where it is not known who they are."""
+    if isinstance(gpu.holders, Unknown):
+        return ()
+    return tuple(holder for holder in gpu.holders if holder.pid not in gpu.filler_pids)
 
 
 @value
@@ -31,6 +42,25 @@ class Sight:
     wall_s: float
     gpus: tuple[SeenGpu, ...]
 
+    @property
+    def counted(self) -> dict[Activity, int]:
+        """How many GPUs do what, for those activities that there are, in their order."""
+        does = [gpu.activity for gpu in self.gpus]
+        return {activity: does.count(activity) for activity in Activity if activity in does}
+
+    @property
+    def available(self) -> int:
+        """How many can be had now."""
+        return sum(self.counted.get(activity, 0) for activity in AVAILABLE)
+
+    @property
+    def in_words(self) -> str:
+        """`4 available (1 free, 3 filled), 3 busy, 1 fallow`: first what can be had now."""
+        told = {activity: f"{number} {activity.value}" for activity, number in self.counted.items()}
+        within = ", ".join(told[activity] for activity in AVAILABLE if activity in told)
+        others = [words for activity, words in told.items() if activity not in AVAILABLE]
+        return ", ".join([f"{self.available} available ({within})" if within else "none available", *others])
+
 
 def seen(
     gpu: Gpu,
@@ -39,6 +69,9 @@ def seen(
     claim: Claim | Unknown | None,
     waiting: int = 0,
     filler: Claim | None = None,
+    filler_pids: tuple[int, ...] = (),
+    *,
+    settling: bool = False,
 ) -> SeenGpu:
     """The GPU with its finding."""
     facts = {name: getattr(gpu, name) for name in fields(Gpu)}
@@ -50,4 +83,6 @@ def seen(
         claim=claim,
         waiting=waiting,
         filler=filler,
+        filler_pids=filler_pids,
+        settling=settling,
     )

@@ -4,16 +4,16 @@ The order of a tick: first whoever must make way, then guards and patrol, then h
 ticks only fillers are woken. Everything here runs in the main thread; what others may read is on the board.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from signal import SIGHUP
 
 from fallow.actuators.service_manager import ServiceManager
-from fallow.core.activity import Activity
 from fallow.core.board import Board
 from fallow.core.errors import ConfigWrong, FallowError
 from fallow.core.gpu import Snapshot
 from fallow.core.ports import Depth
 from fallow.core.seen import Sight
+from fallow.core.settling import Settled
 from fallow.core.who_sees import ANYBODY, EVERYTHING, seen_by
 from fallow.engine.arranging import Arranger
 from fallow.engine.asked import Asked
@@ -61,6 +61,7 @@ class Daemon:
         self._started_wall_s = world.clock.wall_s()
         self._journal = open_journal(world, tell)
         self._tally = Tally()
+        self._settled = Settled()
         self._rounds = Rounds(world, Config(), self._journal, tell, rehearse=rehearse)
         self._arranger = Arranger(world, self._journal, tell, self._tally, self._rounds.note, rehearse=rehearse)
         self._uuids: frozenset[str] = frozenset()
@@ -130,6 +131,8 @@ class Daemon:
             for _, guarding in self._guards:
                 guarding.call_off("fallow up was ended")
         finally:
+            for sight, at_s in self._settled.rest():
+                self._add_up(sight, at_s)
             self._filling.close()
             self._rounds.close()
             self._history.close()
@@ -185,11 +188,16 @@ class Daemon:
         self._rounds.turn(snapshot)
         sight = self._watcher.sight(snapshot)
         shown = seen_by(sight, EVERYTHING if self.config.machine.commands_shown else ANYBODY)
-        self._history.record(shown)
-        self._tally.witness(shown, snapshot.at_s)
+        for settled, at_s in self._settled.take(shown, snapshot.at_s):
+            self._add_up(settled, at_s)
         self._publisher.publish(self._board(shown, sight, snapshot.at_s))
         self._manager.status(self._status())
         self._arranger.reap()
+
+    def _add_up(self, sight: Sight, at_s: float) -> None:
+        """What history and the counters get: sights of which it is known what each GPU did."""
+        self._history.record(sight)
+        self._tally.witness(sight, at_s)
 
     def _board(self, shown: Sight, sight: Sight, at_s: float) -> Board:
         return Board(
@@ -213,16 +221,15 @@ class Daemon:
         self._alive_s = now_s + self._manager.watchdog_s / 2
 
     def _status(self) -> str:
-        """`8 GPUs: 6 free, 2 busy; 2 fillers at work`."""
+        """`8 GPUs: 6 available (4 free, 2 filled), 2 busy; 2 fillers at work`."""
         board = self._publisher.board
         if board is None:
             return "looking for the first time"
-        gpus: Sequence[Activity] = [gpu.activity for gpu in board.sight.gpus]
-        counted = ", ".join(f"{gpus.count(each)} {each.value}" for each in Activity if each in gpus)
-        many = "1 GPU" if len(gpus) == 1 else f"{len(gpus)} GPUs"
+        number = len(board.sight.gpus)
+        many = "1 GPU" if number == 1 else f"{number} GPUs"
         at_work = sum(field.filled for field in self._filling.fields)
         fillers = "1 filler at work" if at_work == 1 else f"{at_work} fillers at work"
-        return f"{many}: {counted}; {fillers}"
+        return f"{many}: {board.sight.in_words}; {fillers}"
 
 
 def _uuids(snapshot: Snapshot) -> frozenset[str]:

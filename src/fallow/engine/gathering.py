@@ -9,10 +9,10 @@ import json
 from collections import deque
 from typing import NamedTuple
 
-from fallow.core.activity import Activity, load_now
+from fallow.core.activity import AVAILABLE, Activity, load_now
 from fallow.core.gpu import Holder
 from fallow.core.interval import MANY_JOBS, NOBODY, SOMEBODY, Card, Party, in_order, parties_of, party_of
-from fallow.core.seen import SeenGpu, Sight
+from fallow.core.seen import SeenGpu, Sight, people_on
 from fallow.core.units import printable
 from fallow.core.unknown import Unknown
 
@@ -157,13 +157,11 @@ class _Track:
 
     def crew_of(self, gpu: SeenGpu) -> str:
         """The crew of this tick; written anew only when somebody has come or gone."""
-        holders = gpu.holders
+        people = people_on(gpu)
         key = (
-            gpu.activity is Activity.FREE
-            if isinstance(holders, Unknown) or not holders
-            else [
-                (one.pid, one.user, one.command, one.slurm_job, one.kubernetes_pod, one.container) for one in holders
-            ]
+            gpu.activity in AVAILABLE,
+            gpu.claim,
+            [(one.pid, one.user, one.command, one.slurm_job, one.kubernetes_pod, one.container) for one in people],
         )
         if key != self._holders:
             self._holders, self._crew = key, crew_text(gpu)
@@ -172,12 +170,10 @@ class _Track:
 
 def crew_text(gpu: SeenGpu) -> str:
     """Who holds it, as it is written down: each user, job and pid; without pids where there are too many."""
-    if isinstance(gpu.holders, Unknown) or not gpu.holders:
-        (party,) = parties_of(gpu)
-        return text_of_parties(() if party == NOBODY else (party,))
-    if len(gpu.holders) > _MOST_HOLDERS:
+    people = people_on(gpu)
+    if gpu.activity in AVAILABLE or not people or len(people) > _MOST_HOLDERS:
         return text_of_parties(_few(parties_of(gpu)))
-    return json.dumps(sorted(_row(holder) for holder in gpu.holders), ensure_ascii=False, separators=(",", ":"))
+    return json.dumps(sorted(_row(holder) for holder in people), ensure_ascii=False, separators=(",", ":"))
 
 
 def text_of_parties(parties: tuple[Party, ...]) -> str:

@@ -4,29 +4,37 @@ from collections.abc import Iterator
 
 from fallow.actuators.claims import CardFile
 from fallow.actuators.fill_marks import filler_on
-from fallow.core.activity import Activity, Finding, judge
+from fallow.core.activity import Activity, Finding
 from fallow.core.errors import FallowError
 from fallow.core.gpu import Gpu, Snapshot
 from fallow.core.ports import Depth
 from fallow.core.promise import Claim
 from fallow.core.seen import SeenGpu, Sight, seen
+from fallow.core.settling import SETTLING_S, Settling, settle
+from fallow.core.standing import Around, filler_of, standing
+from fallow.core.units import duration_for_people
 from fallow.core.unknown import Unknown
+from fallow.core.value import replace, value
 from fallow.core.who_sees import seen_by
-from fallow.core.witness import Witness, witness
 from fallow.engine.claimants import claim_on
+from fallow.engine.making_way import kept_pids
 from fallow.engine.world import World
 from fallow.policies import stuck
+from fallow.policies.hang import counters_would_tell, is_full
 
 MISSED_LOOKS = 3  # a gap of so many ticks is not witnessed
 _STUCK_AFTER_S = 60.0  # a hang shorter than that may be a long kernel
+_SECOND_LOOK_AFTER_S = 0.5  # the traffic that looking causes must not pass for work
+_PEOPLES = (Activity.BUSY, Activity.FALLOW, Activity.UNKNOWN)  # whoever is not there, or makes way, cannot hang
 
 
 def look_once(world: World) -> Sight:
     """All GPUs now. Nobody was watching before, so no time is witnessed."""
-    snapshot = world.eyes.describe(world.eyes.look(Depth.LOOK))
-    gpus = (seen(gpu, judge(gpu), None, *_promised(world, gpu)) for gpu in snapshot.gpus)
-    sight = Sight(snapshot.host, snapshot.simulated, snapshot.wall_s, tuple(gpus))
-    return seen_by(sight, world.viewer)
+    snapshot = _with_counters(world, world.eyes.look(Depth.LOOK))
+    watcher = Watcher(world, _STUCK_AFTER_S)
+    sight = watcher.sight(world.eyes.describe(snapshot))
+    once = replace(sight, gpus=tuple(_unwatched(gpu, sight.wall_s) for gpu in sight.gpus))
+    return seen_by(once, world.viewer)
 
 
 def watch(world: World, every_s: float) -> Iterator[Sight]:
@@ -45,45 +53,111 @@ class Watcher:
 
     def __init__(self, world: World, longest_gap_s: float) -> None:
         self._world = world
-        self._witnesses: dict[str, Witness] = {}
+        self._before: dict[str, Settling] = {}
         self._hangs: dict[str, stuck.State] = {}
         self._gap_s = longest_gap_s
         self._rules = stuck.StuckRules(_STUCK_AFTER_S, longest_gap_s=longest_gap_s)
 
     def sight(self, snapshot: Snapshot) -> Sight:
         """The GPUs of one look, whose holders are described, judged and timed."""
-        gpus: list[SeenGpu] = []
-        for gpu in snapshot.gpus:
-            finding, for_s = self._judge(gpu, snapshot)
-            gpus.append(seen(gpu, finding, for_s, *_promised(self._world, gpu)))
-        return Sight(snapshot.host, snapshot.simulated, snapshot.wall_s, tuple(gpus))
+        gpus = tuple(self._see(gpu, snapshot) for gpu in snapshot.gpus)
+        return Sight(snapshot.host, snapshot.simulated, snapshot.wall_s, gpus)
 
-    def _judge(self, gpu: Gpu, snapshot: Snapshot) -> tuple[Finding, float]:
-        """What the GPU does, and for how long that has been witnessed."""
-        finding = judge(gpu)
-        if isinstance(gpu.uuid, str) and finding.activity is not Activity.FREE:  # whoever is not there cannot hang
-            before = self._hangs.get(gpu.uuid, stuck.State())
-            decision = stuck.step(before, snapshot, [gpu.uuid], self._rules)
-            self._hangs[gpu.uuid] = decision.state
-            if decision.verdict.finding == "stuck":
-                finding = Finding(Activity.STUCK, decision.verdict.because)
-        now = witness(self._witnesses.get(gpu.label), finding.activity, snapshot.at_s, self._gap_s)
-        self._witnesses[gpu.label] = now
-        return finding, now.seconds
+    def _see(self, gpu: Gpu, snapshot: Snapshot) -> SeenGpu:
+        promised = _promised(self._world, gpu)
+        around = Around(promised.claim, promised.fillers, _gone(self._world, gpu, promised))
+        finding = self._or_hung(gpu, snapshot, standing(gpu, around))
+        now, told = settle(self._before.get(gpu.label), finding, snapshot.at_s, self._gap_s)
+        self._before[gpu.label] = now
+        return seen(
+            gpu,
+            told,
+            now.for_s,
+            promised.claim,
+            promised.waiting,
+            filler_of(gpu, promised.fillers),
+            tuple(sorted(around.nobody)),
+            settling=now.settling,
+        )
+
+    def _or_hung(self, gpu: Gpu, snapshot: Snapshot, finding: Finding) -> Finding:
+        """Whether what looks busy does nothing: said at the first look, called stuck once it has lasted."""
+        if isinstance(gpu.uuid, Unknown):
+            return finding
+        before = self._hangs.get(gpu.uuid, stuck.State())
+        if finding.activity not in _PEOPLES:
+            self._hangs[gpu.uuid] = stuck.State(rest_w=before.rest_w)
+            return finding
+        decision = stuck.step(before, snapshot, [gpu.uuid], self._rules)
+        self._hangs[gpu.uuid] = decision.state
+        because = decision.verdict.because
+        if decision.verdict.finding == "stuck":
+            return Finding(Activity.STUCK, because)
+        if decision.verdict.finding == "suspect" and finding.activity is Activity.BUSY:
+            return Finding(Activity.BUSY, f"looks stuck: {because}")
+        return finding
 
 
-def _promised(world: World, gpu: Gpu) -> tuple[Claim | Unknown | None, int, Claim | None]:
+@value
+class _Promised:
+    """What the file of a card says of it, as far as processes bear it out."""
+
+    claim: Claim | Unknown | None = None
+    waiting: int = 0
+    fillers: frozenset[int] = frozenset()
+    """Those of its holders that make way."""
+
+
+def _promised(world: World, gpu: Gpu) -> _Promised:
     """Who has claimed it, how many wait, what fills it. A folder that cannot be read leaves it unknown."""
     if isinstance(gpu.uuid, Unknown):
-        return gpu.uuid, 0, None
+        return _Promised(gpu.uuid)
     try:
         fd = world.folder.peek(gpu.uuid)
     except FallowError as error:
-        return Unknown(str(error)), 0, None
+        return _Promised(Unknown(str(error)))
     if fd is None:
-        return None, 0, None
+        return _Promised()
     card = CardFile(fd)
     try:
-        return claim_on(world, card), card.count_in_line(world.clock.monotonic_s()), filler_on(card)
+        return _Promised(
+            claim_on(world, card),
+            card.count_in_line(world.clock.monotonic_s()),
+            kept_pids(world, gpu) if filler_on(card) is not None else frozenset(),
+        )
     finally:
         card.close()
+
+
+def _gone(world: World, gpu: Gpu, promised: _Promised) -> frozenset[int]:
+    """Those of the holders beside a filler that have ended since the look: its own children come and go."""
+    # In a container the driver's pids may be of another namespace: who is not to be seen need not have ended.
+    if not promised.fillers or isinstance(gpu.holders, Unknown) or world.proc.in_pid_namespace_of_its_own():
+        return frozenset()
+    return frozenset(holder.pid for holder in gpu.holders if world.proc.stat(holder.pid) is None)
+
+
+def _with_counters(world: World, snapshot: Snapshot) -> Snapshot:
+    """Hardware counters need two looks: where they tell a hang from work, one look is worth a moment more."""
+    if not any(counters_would_tell(gpu) for gpu in snapshot.gpus):
+        return snapshot
+    world.clock.sleep(_SECOND_LOOK_AFTER_S)
+    later = {gpu.label: gpu for gpu in world.eyes.look(Depth.LOOK).gpus}
+    return replace(snapshot, gpus=tuple(_counted(gpu, later.get(gpu.label)) for gpu in snapshot.gpus))
+
+
+def _counted(gpu: Gpu, later: Gpu | None) -> Gpu:
+    if later is None or later.uuid != gpu.uuid or not counters_would_tell(gpu) or not is_full(later):
+        return gpu
+    # Of the stretch in which the counters counted: what the driver sampled before may be of another job.
+    names = ("counters", "recent", "pcie_rx_bytes_per_s", "pcie_tx_bytes_per_s")
+    return replace(gpu, **{name: getattr(later, name) for name in names})
+
+
+def _unwatched(gpu: SeenGpu, wall_s: float) -> SeenGpu:
+    """As one look saw it: no time was witnessed, and whoever claimed it moments ago is still starting."""
+    since_s = gpu.claim.since_wall_s if isinstance(gpu.claim, Claim) and not gpu.holders else None
+    if gpu.activity is Activity.FALLOW and since_s is not None and 0 <= wall_s - since_s < SETTLING_S:
+        because = f"{gpu.because} yet; fallow once that holds for {duration_for_people(SETTLING_S)}"
+        return replace(gpu, activity=Activity.BUSY, because=because, for_s=None, settling=True)
+    return replace(gpu, for_s=None)

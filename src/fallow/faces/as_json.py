@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 from math import inf
 from typing import Any
 
+from fallow.core.activity import Activity
 from fallow.core.gpu import Gpu, Holder
 from fallow.core.holds import Hold
 from fallow.core.promise import Claim
@@ -17,6 +18,8 @@ def sight(what: Sight) -> dict[str, Any]:
         "host": what.host,
         "simulated": what.simulated,
         "at": iso_time(what.wall_s),
+        "available": what.available,
+        "counts": {activity.value: what.counted.get(activity, 0) for activity in Activity},
         "gpus": [_seen(gpu) for gpu in what.gpus],
     }
 
@@ -73,7 +76,7 @@ def _seen(gpu: SeenGpu) -> dict[str, Any]:
     facts = gpu_facts(gpu)
     if isinstance(gpu.claim, Unknown):
         facts["unknown"]["claim"] = facts["unknown"]["filler"] = gpu.claim.why  # one file tells both
-    judged = {"activity": gpu.activity.value, "for_s": gpu.for_s, "because": gpu.because}
+    judged = {"activity": gpu.activity.value, "for_s": gpu.for_s, "because": gpu.because, "settling": gpu.settling}
     first = {name: facts.pop(name) for name in ("index", "mig_slot", "uuid", "name")}
     return (
         first
@@ -82,7 +85,7 @@ def _seen(gpu: SeenGpu) -> dict[str, Any]:
         | {
             "claim": _claim(gpu.claim),
             "waiting": gpu.waiting,
-            "filler": _filler(gpu.filler),
+            "filler": _filler(gpu),
         }
     )
 
@@ -95,7 +98,7 @@ def _recent(gpu: Gpu) -> dict[str, Any]:
 
 
 def _counters(gpu: Gpu) -> dict[str, Any]:
-    names = ("sm", "occupancy", "tensor", "dram")
+    names = ("sm", "occupancy", "tensor", "dram", "floating")
     if isinstance(gpu.counters, Unknown):
         return {f"counter_{name}": gpu.counters for name in names}
     return {f"counter_{name}": getattr(gpu.counters, name) for name in names}
@@ -118,8 +121,11 @@ def _holder(holder: Holder) -> dict[str, Any]:
     }
 
 
-def _filler(filler: Claim | None) -> dict[str, Any] | None:
-    return None if filler is None else {"user": filler.user, "command": filler.command}
+def _filler(gpu: SeenGpu) -> dict[str, Any] | None:
+    filler = gpu.filler
+    if filler is None:
+        return None
+    return {"user": filler.user, "command": filler.command, "pids": list(gpu.filler_pids)}
 
 
 def _claim(claim: Claim | Unknown | None) -> dict[str, Any] | None:

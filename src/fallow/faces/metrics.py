@@ -86,6 +86,7 @@ def _machine(board: Board) -> Iterator[Metric]:
     yield InfoMetricFamily("fallow", "Which fallow this is, and of which machine.", value=about)
     yield gauge("fallow_start_time_seconds", "When it began, since the epoch.", [((), board.started_wall_s)])
     yield gauge("fallow_last_look_time_seconds", "When it last looked, since the epoch.", [((), sight.wall_s)])
+    yield gauge("fallow_gpus_available", "GPUs that can be had now: free or filled.", [((), float(sight.available))])
     yield gauge("fallow_holds", "Holds that last.", [((), float(len(board.holds)))])
     phases = [((guard.name, guard.phase), 1.0) for guard in board.guards]
     yield gauge("fallow_guard_phase", "1 for the phase that a guard is in.", phases, ("guard", "phase"))

@@ -12,8 +12,8 @@ from rich.text import Text
 
 from fallow.core.activity import Activity
 from fallow.core.gpu import Holder
-from fallow.core.seen import SeenGpu, Sight
-from fallow.core.units import bytes_for_people, duration_for_people, is_number, shortened
+from fallow.core.seen import SeenGpu, Sight, people_on
+from fallow.core.units import bytes_for_people, duration_for_people, is_number, printable, shortened
 from fallow.core.unknown import Unknown
 
 _COLOUR = {
@@ -36,8 +36,12 @@ def show(sight: Sight) -> None:
 
 
 def show_live(sights: Iterator[Sight]) -> None:
-    """Keep one table up to date, until Ctrl-C."""
+    """Keep one table up to date, until Ctrl-C; one below the other where nothing can be overwritten."""
     console = _console()
+    if console.is_dumb_terminal:
+        for sight in sights:
+            console.print(_table(sight, console.width))
+        return
     with Live(console=console, auto_refresh=False) as live:
         for sight in sights:
             live.update(_table(sight, console.width), refresh=True)
@@ -49,7 +53,7 @@ def show_rows(title: str | None, columns: Sequence[str], rows: Sequence[Sequence
     for at, name in enumerate(columns):
         table.add_column(name, justify="right" if 0 < at < len(columns) - 1 else "left", overflow="fold")
     for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
+        table.add_row(*(Text(printable(cell)) for cell in row))
     _console().print(table if title is None else Group(Text(title, style="bold yellow"), table))
 
 
@@ -64,7 +68,7 @@ def show_hours(
             Text(head, style=style or ""), justify="left" if number < words else "right", overflow="fold"
         )
     for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
+        table.add_row(*(Text(printable(cell)) for cell in row))
     _console(file).print(Text(title, style="bold"), table, sep="\n")
 
 
@@ -100,7 +104,7 @@ def _table(sight: Sight, width: int) -> Group:
         table.add_row(*(cell(gpu) for cell in columns.values()), Text(_story(gpu)))
     count = len(sight.gpus)
     simulated = f"{count} simulated GPU{'' if count == 1 else 's'}"
-    what = f"{sight.host}: {simulated if sight.simulated else _models(sight)}"
+    what = printable(f"{sight.host}: {simulated if sight.simulated else _models(sight)}; {sight.in_words}")
     return Group(Text(what, style="bold yellow" if sight.simulated else "bold"), table)
 
 
@@ -133,21 +137,21 @@ _NEEDS_WIDTH = {"temp": 90, "power": 80, "memory": 70, "util": 50}
 
 def _story(gpu: SeenGpu) -> str:
     lines: list[str] = []
-    if not isinstance(gpu.holders, Unknown):
-        lines.extend(_holder(holder) for holder in gpu.holders[:_HOLDERS_SHOWN])
-        if len(gpu.holders) > _HOLDERS_SHOWN:
-            lines.append(f"and {len(gpu.holders) - _HOLDERS_SHOWN} more")
+    people = people_on(gpu)
+    lines.extend(_holder(holder) for holder in people[:_HOLDERS_SHOWN])
+    if len(people) > _HOLDERS_SHOWN:
+        lines.append(f"and {len(people) - _HOLDERS_SHOWN} more")
     if isinstance(gpu.claim, Unknown):
         lines.append(f"who has claimed it is {gpu.claim}")
-    elif gpu.claim is not None:
+    elif gpu.claim is not None and people:  # else it is the reason itself
         lines.append(str(gpu.claim))
-    if gpu.filler is not None:
+    if gpu.filler is not None and gpu.activity is not Activity.FILLED:
         lines.append(f"a filler, which yields: {shortened(gpu.filler.command or 'unnamed', 80)}")
     if gpu.waiting:
         lines.append(f"{gpu.waiting} waiting in line for it")
     if gpu.activity is not Activity.FREE:
         lines.append(gpu.because)
-    return "\n".join(lines)
+    return "\n".join(printable(line) for line in lines)  # others wrote some of that
 
 
 def _holder(holder: Holder) -> str:

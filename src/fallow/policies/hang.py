@@ -7,12 +7,18 @@
 
 A card is full at 95 % utilization on average since the last look. The signals, and what was measured on an H200:
 
-                     a hang (two kinds)    copies     matmul    shows work
-    power            128, 140 W            135 W      691 W     above rest + 5 % of the way to the limit (157 W)
-    tensor cores     0                     0          94 %      from 1 %
-    memory traffic   0                     1.1 %      16 %      from 2 %
-    occupancy        0.01, 1.6 %           0          14 %      from 5 %
-    PCIe             0                     56 GB/s    -         from 1 GB/s
+                     a hang (two kinds)   copies    matmul   fp64 SVD   tiny kernels   shows work
+    power            128, 140 W           135 W     691 W    176 W      126 W          above rest + 5 % of the way to
+                                                                                       the limit (157 W)
+    tensor cores     0                    0         94 %     0          0 to 0.3 %     from 0.1 %
+    floating point   0                    0         -        5.1 %      0 to 0.3 %     from 0.01 %
+    memory traffic   0                    1.1 %     16 %     0          0              from 2 %
+    occupancy        0.01, 1.6 %          0         14 %     2.8 %      0.1 %          from 5 %
+    PCIe             0.2 to 1.6 MB/s      56 GB/s   -        99 MB/s    0.9 to 180     from 1 GB/s; where the counters
+                                                                        MB/s           count it, from 2 MB/s
+
+Tiny kernels are those of one CUDA graph, or of a model that is bound by its launches. The looking itself causes the
+traffic on the bus in a hang. One endless kernel that only counts whole numbers cannot be told from a hang.
 
 At rest, with a context and no work, that card drew 128 W; a job that works 5 % of the time already draws 166 W.
 The bus must be known, because copies look like a hang in everything else; and of power and counters one must be.
@@ -22,7 +28,7 @@ A card that draws far less at rest than in a hang is missed, not accused.
 from enum import StrEnum
 
 from fallow.core.activity import Activity, judge
-from fallow.core.gpu import Counters, Gpu
+from fallow.core.gpu import NEEDS_TWO_LOOKS, Counters, Gpu
 from fallow.core.job import own_holders, own_load
 from fallow.core.unknown import Unknown
 from fallow.core.value import value
@@ -30,8 +36,10 @@ from fallow.core.verdicts import Evidence
 
 _FULL_FROM = 0.95
 _POWER_MARGIN = 0.05  # of the way from rest to the limit
-_TENSOR_FROM, _DRAM_FROM, _OCCUPANCY_FROM = 0.01, 0.02, 0.05
+_TENSOR_FROM, _FLOATING_FROM, _DRAM_FROM, _OCCUPANCY_FROM = 0.001, 0.0001, 0.02, 0.05
 _BUS_FROM_BYTES_PER_S = 1e9
+_COUNTED_BUS_FROM_BYTES_PER_S = 2e6  # over the whole time between two looks, not over the 20 ms of one call
+_LITTLE_POWER = 0.4  # of the limit: a hang draws no more
 
 
 class Look(StrEnum):
@@ -83,6 +91,23 @@ def look_for_hang(gpu: Gpu, pids: frozenset[int] | Unknown, rest_w: float | None
     return HangFinding(look, f"{where}: {load:.0%} utilization, {because}", evidence)
 
 
+def is_full(gpu: Gpu) -> bool:
+    """Whether something ran all the time since the last look."""
+    return not isinstance(gpu.recent, Unknown) and gpu.recent.mean >= _FULL_FROM
+
+
+def counters_would_tell(gpu: Gpu) -> bool:
+    """Whether it looks full and does little, and a second look with counters says whether it works."""
+    return (
+        gpu.counters == NEEDS_TWO_LOOKS
+        and not isinstance(gpu.recent, Unknown)
+        and gpu.recent.peak >= _FULL_FROM
+        and not isinstance(gpu.power_w, Unknown)
+        and not isinstance(gpu.power_limit_w, Unknown)
+        and gpu.power_w <= _LITTLE_POWER * gpu.power_limit_w
+    )
+
+
 def rest_power_w(gpu: Gpu, before_w: float | None) -> float | None:
     """What the card draws with a context and no work: the lowest power ever seen while held and quiet."""
     held = not isinstance(gpu.holders, Unknown) and len(gpu.holders) > 0
@@ -131,11 +156,12 @@ def _counters(counters: Counters | Unknown) -> _Signal:
         return _Signal(name, str(counters), counters)
     readings = (
         ("tensor", counters.tensor, _TENSOR_FROM),
+        ("floating point", counters.floating, _FLOATING_FROM),
         ("memory", counters.dram, _DRAM_FROM),
         ("occupancy", counters.occupancy, _OCCUPANCY_FROM),
     )
     text = ", ".join(
-        f"{what} {'unknown' if isinstance(value, Unknown) else format(value, '.1%')}" for what, value, _ in readings
+        f"{what} {'unknown' if isinstance(value, Unknown) else format(value, '.2%')}" for what, value, _ in readings
     )
     if any(not isinstance(value, Unknown) and value >= limit for _, value, limit in readings):
         return _Signal(name, text, works=True)
@@ -145,11 +171,15 @@ def _counters(counters: Counters | Unknown) -> _Signal:
 
 def _bus(gpu: Gpu) -> _Signal:
     ways = (("in", gpu.pcie_rx_bytes_per_s), ("out", gpu.pcie_tx_bytes_per_s))
-    text = ", ".join(
-        f"{'unknown' if isinstance(rate, Unknown) else format(rate / 1e9, '.1f') + ' GB/s'} {way}"
-        for way, rate in ways
-    )
-    if any(not isinstance(rate, Unknown) and rate >= _BUS_FROM_BYTES_PER_S for _, rate in ways):
+    text = ", ".join(f"{'unknown' if isinstance(rate, Unknown) else _rate(rate)} {way}" for way, rate in ways)
+    counted = not isinstance(gpu.counters, Unknown)
+    fetched = gpu.pcie_rx_bytes_per_s  # kernels that are launched are fetched by the card
+    launches = counted and not isinstance(fetched, Unknown) and fetched >= _COUNTED_BUS_FROM_BYTES_PER_S
+    if launches or any(not isinstance(rate, Unknown) and rate >= _BUS_FROM_BYTES_PER_S for _, rate in ways):
         return _Signal("PCIe bus", text, works=True)
     missing = [rate for _, rate in ways if isinstance(rate, Unknown)]
     return _Signal("PCIe bus", text, missing[0] if missing else False)
+
+
+def _rate(bytes_per_s: float) -> str:
+    return f"{bytes_per_s / 1e9:.1f} GB/s" if bytes_per_s >= 1e8 else f"{bytes_per_s / 1e6:.1f} MB/s"

@@ -150,7 +150,10 @@ def _in_words(sign: Sign, hung_s: float, because: str, rules: StuckRules) -> tup
         return "unknown", because
     lasted = duration_for_people(hung_s)
     if hung_s < rules.window_s:
-        return "suspect", f"{because}; for {lasted} of {duration_for_people(rules.window_s)}"
+        return (
+            "suspect",
+            f"{because}; for {lasted}, and stuck if that holds for {duration_for_people(rules.window_s)}",
+        )
     return "stuck", f"{because}; for {lasted}"
 
 

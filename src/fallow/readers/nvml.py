@@ -15,7 +15,7 @@ from math import isnan
 from typing import Any
 
 from fallow.core.errors import NoDriver
-from fallow.core.gpu import Counters, Holder, Memory, Recent
+from fallow.core.gpu import NEEDS_TWO_LOOKS, Counters, Holder, Memory, Recent
 from fallow.core.unknown import Unknown
 from fallow.readers import nvml_library as library
 from fallow.readers.crew import AboutTo
@@ -61,12 +61,10 @@ _NEARNESS = {  # by the nearest common ancestor; NVLink beats them all
 _FLOOR_BYTES = 64 * 2**20
 _FLOOR_SHARE_WITH_RESERVED = 0.02
 _GPM_METRICS = (
-    library.NVML_GPM_METRIC_SM_UTIL,
-    library.NVML_GPM_METRIC_SM_OCCUPANCY,
-    library.NVML_GPM_METRIC_ANY_TENSOR_UTIL,
-    library.NVML_GPM_METRIC_DRAM_BW_UTIL,
-    library.NVML_GPM_METRIC_PCIE_RX_PER_SEC,
-    library.NVML_GPM_METRIC_PCIE_TX_PER_SEC,
+    *(library.NVML_GPM_METRIC_SM_UTIL, library.NVML_GPM_METRIC_SM_OCCUPANCY),
+    *(library.NVML_GPM_METRIC_ANY_TENSOR_UTIL, library.NVML_GPM_METRIC_DRAM_BW_UTIL),
+    *(library.NVML_GPM_METRIC_PCIE_RX_PER_SEC, library.NVML_GPM_METRIC_PCIE_TX_PER_SEC),
+    *(library.NVML_GPM_METRIC_FP64_UTIL, library.NVML_GPM_METRIC_FP32_UTIL, library.NVML_GPM_METRIC_FP16_UTIL),
 )
 # The binding's names without a version refuse to work with an older driver, in an exception of their own.
 _PROCESS_LISTS = {
@@ -75,7 +73,6 @@ _PROCESS_LISTS = {
     "MPS": (library.nvmlDeviceGetMPSComputeRunningProcesses_v3, library.nvmlDeviceGetMPSComputeRunningProcesses_v2),
 }
 _NO_NEW_SAMPLE = Unknown("the driver has no sample since the last look")
-_NEEDS_TWO_LOOKS = Unknown("hardware counters need two looks")
 
 
 class CardInTrouble(Exception):
@@ -113,6 +110,8 @@ class Ask:
                 return not_found
             known = _MEANING.get(error.value)
             return known if known is not None else Unknown(f"the driver answered '{error}' to {name}")
+        except Exception as error:  # noqa: BLE001  an answer that the binding cannot take in costs that reading alone
+            return Unknown(f"the driver's answer to {name} makes no sense ({type(error).__name__})")
 
 
 def connect(about_to: AboutTo) -> int:
@@ -363,18 +362,16 @@ class HardwareCounters:
             self._taken = 0
             return taken
         self._taken += 1
-        return None if self._taken > 1 else _NEEDS_TWO_LOOKS
+        return None if self._taken > 1 else NEEDS_TWO_LOOKS
 
     def _between(self, ask: Ask) -> dict[str, Any]:
         self._request.sample1, self._request.sample2 = self._samples
         answer = ask(library.nvmlGpmMetricsGet, self._request, of_card=False)
         if isinstance(answer, Unknown):
             return {"counters": answer, "pcie_rx_bytes_per_s": answer, "pcie_tx_bytes_per_s": answer}
-        sm, occupancy, tensor, dram, rx, tx = map(_metric, answer.metrics[: len(_GPM_METRICS)])
+        sm, occupancy, tensor, dram, rx, tx, *units = map(_metric, answer.metrics[: len(_GPM_METRICS)])
         return {
-            "counters": Counters(
-                _scaled(sm, 0.01), _scaled(occupancy, 0.01), _scaled(tensor, 0.01), _scaled(dram, 0.01)
-            ),
+            "counters": Counters(*(_scaled(part, 0.01) for part in (sm, occupancy, tensor, dram, _most(units)))),
             "pcie_rx_bytes_per_s": _scaled(rx, 2**20),
             "pcie_tx_bytes_per_s": _scaled(tx, 2**20),
         }
@@ -384,6 +381,10 @@ def _metric(metric: Handle) -> float | Unknown:
     if metric.nvmlReturn != library.NVML_SUCCESS or isnan(metric.value):
         return Unknown("the card does not count it")
     return float(metric.value)
+
+
+def _most(units: Sequence[float | Unknown]) -> float | Unknown:
+    return max((each for each in units if not isinstance(each, Unknown)), default=units[0])
 
 
 def _scaled(value: float | Unknown, scale: float) -> float | Unknown:

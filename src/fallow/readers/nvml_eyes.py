@@ -77,6 +77,8 @@ class _LookAtCard:
             self._read(nvml.Ask(about_to))
         except nvml.CardInTrouble as trouble:
             self.trouble = str(trouble)
+        except Exception as error:  # noqa: BLE001  what one card answers must not cost the others
+            self.trouble = f"what the driver says of it makes no sense ({type(error).__name__}: {error})"
 
     def gpus(self, late: str | None) -> list[Gpu]:
         """What is known, given the call that did not come back, if one did not."""
@@ -187,7 +189,8 @@ def _counters_tell(facts: dict[str, Any]) -> bool:
         # Full, and yet no work shows: whether it hangs is for the samples to say.
         return (
             not _looks_hung(facts["utilization"])
-            or _at_least(counters.tensor, 0.01)
+            or _at_least(counters.tensor, 0.001)
+            or _at_least(counters.floating, 0.0001)
             or _at_least(counters.dram, 0.02)
         )
     rest = (counters.dram, facts["pcie_rx_bytes_per_s"], facts["pcie_tx_bytes_per_s"])

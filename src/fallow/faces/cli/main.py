@@ -4,6 +4,7 @@ import argparse
 import errno
 import importlib
 import os
+import re
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -38,6 +39,7 @@ _EXAMPLES = """\
   fallow pick --help"""
 _TAKE_COMMAND = ("run", "fill", "compat")
 _WITHOUT_RESULT = ("run", "guard", "fill", "up", "compat")  # what they print is not theirs
+_MACHINE = r"\d{1,2}x\w+(,(\d{1,2}x)?\w+)*"
 _KILLED_BY = 128
 _SIGPIPE = 13
 
@@ -119,17 +121,34 @@ def _split(argv: list[str]) -> tuple[list[str], str | None, list[str], list[str]
     elif "--" in argv:
         at = argv.index("--")
         argv, command = argv[:at], argv[at + 1 :]
-    # A bare --simulate must not swallow the word behind it.
-    words = [f"--simulate={SIMULATE_DEFAULT}" if word == "--simulate" else word for word in argv]
+    words = _with_machine(argv)
     at = _next_word(words, 0)
     verb = words[at] if at < len(words) else None
     return words[:at], verb, words[at + 1 :], command
 
 
+def _with_machine(words: list[str]) -> list[str]:
+    """Each --simulate with its machine in one word: a bare one must not swallow the word behind it."""
+    joined: list[str] = []
+    at = 0
+    while at < len(words):
+        bare = words[at] == "--simulate"
+        named = bare and _names_machine(words, at + 1)
+        joined.append(f"--simulate={words[at + 1] if named else SIMULATE_DEFAULT}" if bare else words[at])
+        at += 2 if named else 1
+    return joined
+
+
+def _names_machine(words: list[str], at: int) -> bool:
+    """Whether the word can only be a machine, as 4xA100: no verb, GPU or subject looks like that."""
+    return at < len(words) and re.fullmatch(_MACHINE, words[at], re.ASCII) is not None
+
+
 def _next_word(words: list[str], at: int) -> int:
     """Where the options end that begin there."""
     while at < len(words) and words[at].startswith("-") and words[at] != "--":
-        at += 2 if words[at] == "--log-format" else 1
+        takes_next = words[at] == "--log-format" or (words[at] == "--simulate" and _names_machine(words, at + 1))
+        at += 2 if takes_next else 1
     return at
 
 

@@ -76,7 +76,7 @@ def common() -> argparse.ArgumentParser:
         "--simulate",
         metavar="MACHINE",
         default=argparse.SUPPRESS,
-        help=f"work on simulated GPUs: --simulate is {SIMULATE_DEFAULT}, else --simulate=4xA100 (or FALLOW_SIMULATE)",
+        help=f"work on simulated GPUs: --simulate is {SIMULATE_DEFAULT}, else --simulate 4xA100 (or FALLOW_SIMULATE)",
     )
     group.add_argument("-v", "--verbose", action="store_true", default=argparse.SUPPRESS, help="say more on stderr")
     group.add_argument(

@@ -24,7 +24,8 @@ def parser(parents: list[argparse.ArgumentParser]) -> Parser:
     """The options of status."""
     made = Parser(
         "fallow status",
-        "Show each GPU: free, busy, fallow (held, nothing runs), stuck or unknown, and who holds it.",
+        "Show how many GPUs can be had, and each GPU: free, filled (only work that makes way), busy,\n"
+        "fallow (held, nothing runs), stuck or unknown, and who holds it.",
         EXAMPLES,
         parents,
     )

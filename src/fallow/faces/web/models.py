@@ -47,6 +47,7 @@ class GpuFiller(BaseModel):
 
     user: str | None
     command: str | None
+    pids: list[int]
 
 
 class Gpu(BaseModel):
@@ -59,6 +60,7 @@ class Gpu(BaseModel):
     activity: Activity
     for_s: float | None
     because: str
+    settling: bool
     utilization: float | None
     memory_utilization: float | None
     memory_used_bytes: int | None
@@ -77,6 +79,7 @@ class Gpu(BaseModel):
     counter_occupancy: float | None
     counter_tensor: float | None
     counter_dram: float | None
+    counter_floating: float | None
     holders: list[Holder] | None
     unknown: Why
     claim: Claim | None
@@ -90,6 +93,8 @@ class Status(BaseModel):
     host: str
     simulated: bool
     at: Time
+    available: Annotated[int, Field(description="GPUs that can be had now: free or filled.")]
+    counts: Annotated[dict[Activity, int], Field(description="How many GPUs do what.")]
     gpus: list[Gpu]
 
 

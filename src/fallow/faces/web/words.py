@@ -12,7 +12,7 @@ from fallow.core.activity import Activity
 from fallow.core.board import Board, FillerView, GuardView
 from fallow.core.gpu import Holder
 from fallow.core.holds import Everything, Hold, OneGpu, OneProcess, OneUser, is_over
-from fallow.core.seen import SeenGpu
+from fallow.core.seen import SeenGpu, people_on
 from fallow.core.units import bytes_for_people, duration_for_people, shortened
 from fallow.core.unknown import Unknown
 from fallow.core.value import value
@@ -40,6 +40,8 @@ class MachineWords:
 
     host: str
     gpus: str
+    available: str
+    """`4 available`: what can be had now comes first."""
     counted: tuple[tuple[Activity, int], ...]
     """How many cards do what, for those activities that there are."""
     rehearsed: bool
@@ -188,7 +190,8 @@ def machine(board: Board, now_s: float) -> MachineWords:
     return MachineWords(
         host=shortened(board.sight.host, _LONGEST_NAME),
         gpus=f"{number} {'simulated ' if board.sight.simulated else ''}GPU{'' if number == 1 else 's'}",
-        counted=tuple(_counted(board)),
+        available=f"{board.sight.available or 'none'} available",
+        counted=tuple(board.sight.counted.items()),
         rehearsed=board.rehearsed,
         watched_for=_coarsely(max(0.0, now_s - board.started_wall_s)),
         config="" if board.config is None else shortened(board.config, _LONGEST_COMMAND),
@@ -200,15 +203,8 @@ def card_id(label: str) -> str:
     return f"card-{label.replace(':', '-')}"
 
 
-def _counted(board: Board) -> list[tuple[Activity, int]]:
-    numbers = dict.fromkeys(Activity, 0)
-    for gpu in board.sight.gpus:
-        numbers[gpu.activity] += 1
-    return [(activity, number) for activity, number in numbers.items() if number]
-
-
 def _card(gpu: SeenGpu, board: Board) -> CardWords:
-    known = () if isinstance(gpu.holders, Unknown) else gpu.holders
+    known = people_on(gpu)
     lasted = None if gpu.for_s is None else Timer(f"for-{gpu.label}", _coarsely(gpu.for_s))
     covering = [hold for hold in board.holds if _is_on(hold, gpu) and not is_over(hold, board.sight.wall_s)]
     return CardWords(

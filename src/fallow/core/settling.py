@@ -1,0 +1,104 @@
+"""When a GPU on which nothing runs is idle: once that has lasted, and then from its beginning.
+
+    FREE, FILLED, BUSY, STUCK, UNKNOWN   are told at once
+    FALLOW                               is told once nothing ran for SETTLING_S; until then the GPU is BUSY, settling
+
+    FREE, FILLED, BUSY or STUCK --nothing runs-->            BUSY, settling
+    BUSY, settling --something runs-->                       BUSY
+    BUSY, settling --nothing ran for SETTLING_S-->           FALLOW, for as long as nothing ran
+    BUSY, settling --not known, or a gap in the looking-->   settles anew
+    FALLOW --not known, or a gap in the looking-->           FALLOW at the next quiet look, for as long as before
+
+Else a job that works every third second would be called idle again and again, and one that only starts at once. At
+the first look nobody has seen anything run, so what is quiet then is idle: one look says what it saw.
+
+Whoever adds hours up takes the sights from `Settled`, which keeps each until it is known what it was. So the hours
+of each activity are those that `for_s` told.
+"""
+
+from collections.abc import Iterator
+
+from fallow.core.activity import Activity, Finding
+from fallow.core.elapsed import witnessed_s
+from fallow.core.seen import SeenGpu, Sight
+from fallow.core.units import duration_for_people
+from fallow.core.value import replace, value
+
+# More than the pauses of a job that works every ten seconds, less than the 14 s of which the driver keeps samples.
+SETTLING_S = 12.0
+
+
+@value
+class Settling:
+    """What is remembered of one GPU from look to look."""
+
+    activity: Activity
+    at_s: float
+    for_s: float = 0.0
+    """Witnessed seconds of this activity."""
+    quiet_s: float = 0.0
+    """Witnessed seconds for which somebody held it and nothing ran."""
+    idle: bool = True
+    """Whether the next quiet look is idleness: nothing was seen to run, or it has settled."""
+    settling: bool = False
+    """Whether nothing runs, and it is not known yet whether that lasts."""
+
+
+def settle(before: Settling | None, finding: Finding, at_s: float, longest_gap_s: float) -> tuple[Settling, Finding]:
+    """One more look, and what it makes of the GPU."""
+    if before is None:
+        before = Settling(finding.activity, at_s)
+    passed_s = witnessed_s(before.at_s, at_s, longest_gap_s)
+    seen_on = passed_s > 0 or at_s == before.at_s
+    if finding.activity is Activity.UNKNOWN:
+        quiet_s = before.quiet_s if before.idle else 0.0
+        now = Settling(finding.activity, at_s, quiet_s=quiet_s, idle=before.idle)
+        return _lasting(before, now, passed_s), finding
+    if finding.activity is not Activity.FALLOW:
+        return _lasting(before, Settling(finding.activity, at_s, idle=False), passed_s), finding
+    quiet_s = before.quiet_s + passed_s if before.idle or seen_on else 0.0
+    if before.idle or quiet_s >= SETTLING_S:
+        return Settling(Activity.FALLOW, at_s, quiet_s, quiet_s), finding
+    now = Settling(Activity.BUSY, at_s, quiet_s=quiet_s, idle=False, settling=True)
+    left = duration_for_people(SETTLING_S)
+    return _lasting(before, now, passed_s), Finding(
+        Activity.BUSY, f"{finding.because}; fallow once that holds for {left}"
+    )
+
+
+def _lasting(before: Settling, now: Settling, passed_s: float) -> Settling:
+    return replace(now, for_s=before.for_s + passed_s) if before.activity is now.activity else now
+
+
+class Settled:
+    """Sights that wait until it is known of each GPU whether what was quiet was idle: SETTLING_S at most."""
+
+    def __init__(self) -> None:
+        self._waiting: list[tuple[Sight, float]] = []
+
+    def take(self, sight: Sight, at_s: float) -> Iterator[tuple[Sight, float]]:
+        """One more; those of which all is known now come out, in their order, each with its time."""
+        self._waiting.append((sight, at_s))
+        now = {gpu.label: gpu for gpu in sight.gpus}
+        self._waiting = [(_resolved(each, now), its_s) for each, its_s in self._waiting]
+        while self._waiting and not any(gpu.settling for gpu in self._waiting[0][0].gpus):
+            yield self._waiting.pop(0)
+
+    def rest(self) -> Iterator[tuple[Sight, float]]:
+        """Nothing more comes: those that wait were what they seemed."""
+        for sight, at_s in self._waiting:
+            yield _resolved(sight, {}), at_s
+        self._waiting = []
+
+
+def _resolved(sight: Sight, now: dict[str, SeenGpu]) -> Sight:
+    if not any(gpu.settling for gpu in sight.gpus):
+        return sight
+    return replace(sight, gpus=tuple(_what_it_was(gpu, now.get(gpu.label)) for gpu in sight.gpus))
+
+
+def _what_it_was(gpu: SeenGpu, now: SeenGpu | None) -> SeenGpu:
+    if not gpu.settling or (now is not None and now.settling):
+        return gpu
+    was_idle = now is not None and now.activity is Activity.FALLOW
+    return replace(gpu, activity=Activity.FALLOW if was_idle else gpu.activity, settling=False)
