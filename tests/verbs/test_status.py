@@ -31,7 +31,7 @@ def hold(world: World, card: int, *, pid: int | None = None, used: int = 2 * GIB
 def test_the_json_has_every_field_of_the_contract(world: World, fallow: Fallow) -> None:
     hold(world, 0)
     sight = json.loads(fallow("status", "--json").stdout)
-    assert sight.keys() == {"host", "simulated", "at", "gpus"}
+    assert sight.keys() == {"host", "simulated", "at", "available", "counts", "gpus"}
     assert sight["simulated"] is False
     gpu = sight["gpus"][0]
     contract = {"index", "uuid", "name", "activity", "for_s", "because", "utilization", "memory_used_bytes"}
