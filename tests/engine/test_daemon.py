@@ -127,7 +127,7 @@ def is_settled(seen: dict[str, Any]) -> bool:
 def test_all_that_changes_is_on_the_board(world: World, up: Callable[..., Resident]) -> None:
     daemon = up()
     seen = daemon.until(is_settled)
-    assert seen["activities"] == ["filled"] * 2 + ["free"] * 6
+    assert seen["activities"] == ["free"] * 8
     assert seen["guards"] == [["evening", "idle"]]
     assert ["start", "done", 3] in seen["actions"]
     assert seen["yields"] == {"low": 1}
@@ -203,7 +203,7 @@ def test_a_driver_that_goes_away_makes_all_unknown_and_is_found_again(
     assert daemon("cost")["threads"] <= threads + 1, "no try leaves a thread behind"
     world.heal(gone)
     world.init_error = 0
-    assert daemon.until(is_settled)["activities"] == ["filled"] * 2 + ["free"] * 6
+    assert daemon.until(is_settled)["activities"] == ["free"] * 8
 
 
 def test_a_driver_that_hangs_makes_all_unknown_and_nothing_acts(world: World, up: Callable[..., Resident]) -> None:
@@ -217,7 +217,7 @@ def test_a_driver_that_hangs_makes_all_unknown_and_nothing_acts(world: World, up
     daemon("tick", ticks=50)
     assert daemon("cost")["threads"] == threads
     world.heal(hang)
-    assert daemon.until(is_settled)["activities"] == ["filled"] * 2 + ["free"] * 6
+    assert daemon.until(is_settled)["activities"] == ["free"] * 8
 
 
 def test_a_card_that_comes_later_is_filled_too(make_world: Callable[..., World], up: Callable[..., Resident]) -> None:

@@ -8,6 +8,7 @@ signed is somebody's who does not use fallow for it: root finds its process amon
 from collections.abc import Callable
 
 from fallow.actuators.claims import CLAIM_BYTE, CardFile
+from fallow.core.errors import FallowError
 from fallow.core.promise import Claim, Waiter
 from fallow.core.units import program_name
 from fallow.core.unknown import Unknown, known
@@ -33,6 +34,21 @@ def claim_on(world: World, card: CardFile) -> Claim | None:
             return _named(world, held.shared, label.pid, label.since_wall_s)
     pid = held.pid if held.pid is not None else table.holder(card.inode, CLAIM_BYTE)
     return Claim(held.shared) if pid is None else _named(world, held.shared, pid, None)
+
+
+def claim_of(world: World, uuid: str) -> Claim | Unknown | None:
+    """The same by the UUID. A folder that cannot be read leaves it unknown."""
+    try:
+        fd = world.folder.peek(uuid)
+    except FallowError as error:
+        return Unknown(str(error))
+    if fd is None:
+        return None
+    card = CardFile(fd)
+    try:
+        return claim_on(world, card)
+    finally:
+        card.close()
 
 
 def _named(world: World, shared: bool, pid: int, since_wall_s: float | None) -> Claim:

@@ -5,6 +5,8 @@ together: in one session of the kernel (a terminal, a service, one command throu
 begun from there, as launchers do for each of their workers. The way up ends at a terminal, at another user, and at
 programs that start things which have nothing to do with each other, such as the server of notebooks.
 
+A card that nobody is on is held by whoever has claimed it: the process that the kernel names for the claim.
+
 What cannot be named is nobody's job and is never touched: a process that /proc does not show, or whose owner or
 command it does not tell; one that fallow started or lives by; one that another fallow watches or fills with; and what
 serves everybody on the machine, as a display server, a monitor or the server of MPS does.
@@ -17,9 +19,11 @@ from fallow.actuators.processes import untouchable
 from fallow.core.gpu import Gpu, Snapshot
 from fallow.core.holds import TouchedProcess
 from fallow.core.process import Process
+from fallow.core.promise import Claim
 from fallow.core.units import program_name
 from fallow.core.unknown import Unknown
 from fallow.core.value import value
+from fallow.engine.claimants import claim_of
 from fallow.engine.newcomers import MONITORS
 from fallow.engine.world import World
 from fallow.readers.proc import Stat
@@ -105,6 +109,7 @@ class Holding:
         self._on: dict[Process, set[str]] = {}
         self._known: dict[Process, _Known | None] = {}
         self._servers: set[Process] = set()
+        self._claiming: set[Process] = set()
 
     def jobs(self, snapshot: Snapshot) -> list[HeldJob]:
         """All jobs of people that hold a card now."""
@@ -118,11 +123,12 @@ class Holding:
                     cards.discard(uuid)
             else:
                 doubtful.append(uuid)
-            for process in self._holders(gpu):
+            for process in (*self._holders(gpu), *self._claimers(gpu)):
                 self._on.setdefault(process, set()).add(uuid)
         self._on = {process: cards for process, cards in self._on.items() if cards}
         self._known = {process: known for process, known in self._known.items() if process in self._on}
         self._servers.intersection_update(self._on)
+        self._claiming.intersection_update(self._on)
         return self._grouped([card_name(gpu) for gpu in snapshot.gpus], doubtful)
 
     def is_fallows(self, pid: int) -> bool:
@@ -165,9 +171,23 @@ class Holding:
             if stat is not None and stat.state not in "ZX":
                 yield Process(holder.pid, stat.birth)
 
+    def _claimers(self, gpu: Gpu) -> Iterable[Process]:
+        """Who keeps others from a card that nobody is on."""
+        if gpu.holders != () or isinstance(gpu.uuid, Unknown):
+            return
+        claim = claim_of(self._world, gpu.uuid)
+        if isinstance(claim, Claim) and claim.pid is not None and claim.birth is not None:
+            process = Process(claim.pid, claim.birth)
+            if self.is_alive(process):
+                self._claiming.add(process)
+                yield process
+
     def _learn(self, process: Process) -> _Known | None:
         if process not in self._known:
-            self._known[process] = self._look_at(process)
+            known = self._look_at(process)
+            if known is None and process in self._claiming:
+                return None  # a launch that is still fallow's; the same process becomes somebody's job
+            self._known[process] = known
         return self._known[process]
 
     def _look_at(self, process: Process) -> _Known | None:
