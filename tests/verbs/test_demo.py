@@ -35,7 +35,7 @@ def test_it_tells_the_whole_story_and_leaves_nothing_running(fallow: Fallow, tmp
     assert done.returncode == 0, done.stderr
     for words in ("a filler, which yields", "(exit code 75)", "on two GPUs", "(exit code 7)", "my turn", "observed"):
         assert words in done.stdout
-    for words in ("the page is at http://127.0.0.1:", "given back after", "stopped: idle for 20s"):
+    for words in ("the page is at http://127.0.0.1:", "given back after", "stopped: idle for 30s"):
         assert words in done.stderr
     assert list(stories.iterdir()) == []
     assert leftovers(str(stories)) == []

@@ -10,7 +10,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from fallow.core.activity import Activity
+from fallow.core.activity import AVAILABLE, Activity
 from fallow.core.gpu import Holder
 from fallow.core.seen import SeenGpu, Sight, people_on
 from fallow.core.units import bytes_for_people, duration_for_people, is_number, printable, shortened
@@ -145,11 +145,11 @@ def _story(gpu: SeenGpu) -> str:
         lines.append(f"who has claimed it is {gpu.claim}")
     elif gpu.claim is not None and people:  # else it is the reason itself
         lines.append(str(gpu.claim))
-    if gpu.filler is not None and gpu.activity is not Activity.FILLED:
+    if gpu.filler is not None:
         lines.append(f"a filler, which yields: {shortened(gpu.filler.command or 'unnamed', 80)}")
     if gpu.waiting:
         lines.append(f"{gpu.waiting} waiting in line for it")
-    if gpu.activity is not Activity.FREE:
+    if gpu.activity not in AVAILABLE:
         lines.append(gpu.because)
     return "\n".join(printable(line) for line in lines)  # others wrote some of that
 

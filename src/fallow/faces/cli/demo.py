@@ -170,11 +170,11 @@ class _Stage:
 def _tell(stage: _Stage) -> None:
     stage.say("Four simulated GPUs. One daemon watches them, and lets background work in where nobody is.")
     stage.start("up", "--config", "fallow.toml")
-    stage.wait_until(lambda seen: seen.get("3") in (Activity.BUSY, Activity.FALLOW))
+    stage.wait_until(lambda seen: seen.get("3") is Activity.FILLED)
     stage.show("status")
     stage.say("One job works. Another has forgotten to end: it holds its GPU and does nothing.")
     stage.start("run", "--gpus", "0", "--", "python3", "train.py")
-    patience = ("--idle-timeout", "20s", "--warmup", "2s")
+    patience = ("--idle-timeout", "30s", "--warmup", "2s")
     stage.start("run", "--gpus", "1", *patience, "--", "python3", "forgotten.py")
     stage.wait_until(lambda seen: seen.get("0") is Activity.BUSY and seen.get("1") is Activity.FALLOW)
     stage.show("status")
