@@ -1,14 +1,15 @@
-# Everything a fresh machine needs is Python 3.11 or newer with pip and venv, make and a C compiler.
+# Everything a fresh machine needs is Python 3.11 or newer with pip and venv, make and, for the tests, a C compiler.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+RUNS := $(VENV)/.runs
 READY := $(VENV)/.ready
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: demo test check bench lock clean
 
-demo: $(READY)  ## the whole story on simulated GPUs, with real processes
-	@$(BIN)/fallow demo
+demo: $(RUNS)  ## the whole story on simulated GPUs, with real processes
+	@$(BIN)/python -P -m fallow demo
 
 test: $(READY)  ## all tests; real processes, real locks, a stand-in only for the driver
 	@scripts/run-tests
@@ -22,20 +23,26 @@ check: $(READY)  ## format, lint, types, and the rules of the house
 bench: $(READY)  ## ratios measured side by side in one run
 	$(BIN)/python -m bench
 
-lock: $(READY)  ## resolve requirements/dev.in anew
-	$(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
-		--upgrade -q -o requirements/dev.txt requirements/dev.in pyproject.toml
-	$(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
-		--no-deps -q -o requirements/peers.txt requirements/peers.in
+COMPILE := $(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q
+lock: $(READY)  ## resolve requirements/*.in anew
+	$(COMPILE) --upgrade -o requirements/dev.txt requirements/dev.in pyproject.toml
+	$(COMPILE) -c requirements/dev.txt -o requirements/run.txt requirements/run.in pyproject.toml
+	$(COMPILE) --no-deps -o requirements/peers.txt requirements/peers.in
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
-$(READY): requirements/dev.txt requirements/peers.txt pyproject.toml
+# What fallow needs to run, and fallow itself in place; the developers' tools come on top of it.
+$(RUNS): requirements/run.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "fallow needs Python 3.11 or newer; try: make PYTHON=python3.12"; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' || { echo "this Python has no venv; try: apt install python3-venv"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --require-hashes -r requirements/dev.txt
+	$(BIN)/pip install --quiet --require-hashes -r requirements/run.txt
 	$(BIN)/pip install --quiet --no-build-isolation --no-deps -e .
+	@touch $(RUNS)
+
+$(READY): $(RUNS) requirements/dev.txt requirements/peers.txt
+	$(BIN)/pip install --quiet --require-hashes -r requirements/dev.txt
 	rm -rf $(VENV)/peers
 	$(BIN)/pip install --quiet --require-hashes --no-deps --target $(VENV)/peers -r requirements/peers.txt
 	@touch $(READY)

@@ -10,6 +10,7 @@ elsewhere. The calls last as long as the memory takes (0.6 s a GiB), and other t
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from fallow.core.errors import FallowError
+from fallow.core.missing import remedy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -83,7 +84,7 @@ class Checkpoint:
         try:
             from cuda.bindings import driver  # noqa: PLC0415  only those who suspend pay for it
         except ImportError:
-            return "suspending needs cuda-bindings; try: pip install 'fallow[burn]'"
+            return f"suspending needs cuda-bindings; try: {remedy('cuda')}"
         try:
             # Restoring needs a process that has begun CUDA, unless the card is in persistence mode.
             begun = driver.cuInit(0)[0]

@@ -13,7 +13,6 @@ FallowError            125  fallow itself failed
 └── CommandNotFound    127  CMD is not there
 """
 
-import sys
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
@@ -47,14 +46,16 @@ class NoDriver(FallowError):
 
 
 class PartMissing(FallowError):
-    """A part of fallow is not installed."""
+    """A package that fallow needs for this is not installed; the sentence says how to install it."""
 
     exit_code = 69
 
     @classmethod
     def of(cls, what: str, package: str) -> "PartMissing":
         """With the way to get it for this very installation."""
-        return cls(f"{what} needs {package}, which is not installed; try: {sys.executable} -m pip install {package}")
+        from fallow.core.missing import remedy  # noqa: PLC0415  only those who lack something pay for it
+
+        return cls(f"{what} needs {package}, which is not installed; try: {remedy(package)}")
 
 
 class NotEnoughGpus(FallowError):

@@ -4,7 +4,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 from fallow.core.activity import Activity
-from fallow.core.errors import FallowError
 from fallow.engine.reporting import Report
 from fallow.faces import charts, colours
 from fallow.faces.report_text import (
@@ -25,10 +24,8 @@ _TITLES = {By.GPU: "By GPU", By.DAY: "By day", By.USER: "By user", By.JOB: "By j
 
 def as_html(report: Report, first: By) -> str:
     """The page: the section that was asked for comes first."""
-    try:
-        from jinja2 import Environment, PackageLoader, StrictUndefined
-    except ImportError:
-        raise FallowError("the page needs Jinja2; install it with: pip install 'fallow[up]'") from None
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
     templates = Environment(
         loader=PackageLoader("fallow.faces"),
         autoescape=True,

@@ -6,7 +6,7 @@ The vendor's codes end here. Which card it is, CUDA_VISIBLE_DEVICES says: it is 
 import ctypes
 from typing import Any, NoReturn
 
-from fallow.core.errors import CardFailed, NoDriver, NotEnoughGpus
+from fallow.core.errors import CardFailed, NoDriver, NotEnoughGpus, PartMissing
 
 Argument = ctypes.c_uint32 | ctypes.c_uint64
 _NEEDS = 12000  # CUDA 12.0: the oldest whose compiler knows all of our kernels
@@ -133,7 +133,7 @@ def _start() -> Any:  # noqa: ANN401  the vendor's module
     try:
         from cuda.bindings import driver  # noqa: PLC0415  only the process that loads a card pays for it
     except ImportError:
-        raise NoDriver("loading a card needs cuda-bindings; try: pip install 'fallow[burn]'") from None
+        raise PartMissing.of("loading a card", "cuda-bindings") from None
     try:
         version = int(driver.cuDriverGetVersion()[1] or 0)
         if 0 < version < _NEEDS:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from fallow.actuators.claim_folder import ClaimFolder, FileRefused, folder_path
 from fallow.core.errors import ConfigWrong, FallowError
 from fallow.core.examined import Examined, broken, lacking, ok
+from fallow.core.missing import remedy
 from fallow.engine.world import World
 from fallow.readers.proc import user_name
 
@@ -108,7 +109,7 @@ def configuration(world: World) -> Iterator[Examined]:
     try:
         from fallow.engine import config
     except ModuleNotFoundError as error:
-        yield lacking("config", f"no config can be read without {error.name}", "pip install 'fallow[up]'")
+        yield lacking("config", f"no config can be read without {error.name}", remedy(error.name or ""))
         return
     path = config.find(world.environ)
     if path is None:

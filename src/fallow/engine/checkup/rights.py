@@ -9,6 +9,7 @@ from fallow.actuators.launcher import find
 from fallow.actuators.power import PowerAction, SystemPower
 from fallow.core.errors import CannotRun, CommandNotFound
 from fallow.core.examined import Examined, lacking, ok
+from fallow.core.missing import remedy
 from fallow.core.unknown import Unknown
 from fallow.engine.world import World
 
@@ -43,7 +44,7 @@ def stacks(world: World) -> Iterator[Examined]:
         find(["py-spy"], {**world.environ, "PATH": beside})
     except (CommandNotFound, CannotRun):
         means = "py-spy is not installed: --dump-stacks writes none"
-        yield lacking("stacks", means, "pip install 'fallow[stacks]'")
+        yield lacking("stacks", means, remedy("py-spy"))
         return
     scope = world.proc.kernel_setting("kernel/yama/ptrace_scope")
     strict = not isinstance(scope, Unknown) and scope > 0

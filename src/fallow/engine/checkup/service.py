@@ -1,4 +1,4 @@
-"""The daemon, the unit that starts it, and the parts that are installed only where they are wanted."""
+"""The daemon, the unit that starts it, and the packages that belong to fallow."""
 
 import re
 from collections.abc import Iterator
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from fallow.actuators.helpers import Helpers
 from fallow.core.errors import CannotRun, CommandNotFound
 from fallow.core.examined import Examined, broken, lacking, ok
+from fallow.core.missing import install
 from fallow.core.units import duration_for_people
 from fallow.core.wire import VERSION
 from fallow.engine.asking import NoAnswer
@@ -14,13 +15,8 @@ from fallow.engine.world import World
 
 _ANSWERS_WITHIN_S = 5.0
 _TOO_LONG_AGO_S = 60.0
-_REQUIREMENT = r"([\w.-]+)\s*>=\s*([\d.]+)\s*;\s*extra\s*==\s*['\"](\w+)['\"]"
-_WITHOUT = {
-    "burn": "fallow burn and suspending fillers do not work",
-    "notices": "notices other than run: and the terminals are not sent",
-    "stacks": "--dump-stacks writes none",
-    "up": "fallow up and fallow check do not work",
-}
+_REQUIREMENT = r"([\w.-]+)\s*>=\s*([\d.]+)\s*(?:;\s*extra\s*==\s*['\"](\w+)['\"])?$"
+_WITHOUT = {"burn": "fallow burn and suspending fillers do not work"}
 
 
 def daemon(world: World) -> Iterator[Examined]:
@@ -66,33 +62,39 @@ def unit(world: World) -> Iterator[Examined]:
     elif said == "disabled":
         yield lacking("service", "its unit is installed and not enabled", "systemctl enable --now fallow")
     else:
-        install = "fallow doctor --unit > /etc/systemd/system/fallow.service, then systemctl enable --now fallow"
-        yield lacking("service", f"no unit starts it (systemctl says: {said})", install)
+        write = "fallow doctor --unit > /etc/systemd/system/fallow.service, then systemctl enable --now fallow"
+        yield lacking("service", f"no unit starts it (systemctl says: {said})", write)
 
 
 def parts(world: World) -> Iterator[Examined]:  # noqa: ARG001  as every check has it
-    """The optional parts, as the package itself names them."""
+    """The packages that belong to fallow, and those of its extras, as the package itself names them."""
     from importlib.metadata import PackageNotFoundError, requires, version
 
     try:
         needed = requires("fallow") or []
     except PackageNotFoundError:
-        yield lacking("parts", "how fallow was installed cannot be told, so neither what belongs to it")
+        yield lacking("packages", "how fallow was installed cannot be told, so neither what belongs to it")
         return
-    extras: dict[str, list[str]] = {}
-    for name, least, extra in (match.groups() for line in needed if (match := re.match(_REQUIREMENT, line))):
-        wrong = extras.setdefault(extra, [])
+    wrong: dict[str, dict[str, str]] = {"": {}}
+    for name, least, extra in (match.groups("") for line in needed if (match := re.match(_REQUIREMENT, line))):
+        of_part = wrong.setdefault(extra, {})
         try:
             found = version(name)
         except PackageNotFoundError:
-            wrong.append(f"{name} is not installed")
+            of_part[name] = f"{name} is not installed"
             continue
         if _numbers(found) < _numbers(least):
-            wrong.append(f"{name} {found} is older than {least}")
-    for extra, wrong in sorted(extras.items()):
-        if wrong:
-            means = f"{', '.join(wrong)}: {_WITHOUT.get(extra, 'a part of fallow does not work')}"
-            yield lacking(f"fallow[{extra}]", means, f"pip install 'fallow[{extra}]'")
+            of_part[f"'{name}>={least}'"] = f"{name} {found} is older than {least}"
+    belongs = wrong.pop("")
+    if belongs:
+        means = f"{', '.join(belongs.values())}: a part of fallow does not work"
+        yield broken("packages", means, install(" ".join(belongs)))
+    else:
+        yield ok("packages", "all that belong to fallow are installed")
+    for extra, of_part in sorted(wrong.items()):
+        if of_part:
+            means = f"{', '.join(of_part.values())}: {_WITHOUT.get(extra, 'a part of fallow does not work')}"
+            yield lacking(f"fallow[{extra}]", means, install(" ".join(of_part)))
         else:
             yield ok(f"fallow[{extra}]", "installed")
 

@@ -4,7 +4,7 @@ import argparse
 import json
 from typing import TYPE_CHECKING
 
-from fallow.core.errors import ConfigWrong, FallowError, WrongUsage
+from fallow.core.errors import ConfigWrong, WrongUsage
 from fallow.core.mistake import Mistake
 from fallow.core.units import duration_for_people, printable
 from fallow.engine.world import World
@@ -44,10 +44,8 @@ def run(args: argparse.Namespace, world: World, voice: Voice) -> int:
         raise WrongUsage("--example and --schema take no file")
     if args.example:
         return _print_example()
-    try:
-        from fallow.engine import config
-    except ModuleNotFoundError as error:
-        raise FallowError(f"a config needs {error.name}; try: pip install 'fallow[up]'") from None
+    from fallow.engine import config
+
     if args.schema:
         return _print_schema()
     file = config.find(world.environ, args.file)

@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
-from fallow.core.errors import ConfigWrong, FallowError, NotEnoughGpus, WrongUsage
+from fallow.core.errors import ConfigWrong, FallowError, NotEnoughGpus, PartMissing, WrongUsage
 from fallow.engine.clock import SystemClock
 from fallow.engine.given import given_environ
 from fallow.engine.world import World
@@ -69,6 +69,12 @@ def main(argv: Sequence[str]) -> int:
         streams.throw_away()
         voice.error(f"the result cannot be printed: {error.strerror}")
         return FallowError.exit_code
+    except ModuleNotFoundError as error:
+        if (error.name or "fallow").startswith("fallow"):
+            return _own_mistake(error, voice)
+        missing = PartMissing.of("this", error.name or "")
+        voice.error(str(missing))
+        return missing.exit_code
     except Exception as error:  # noqa: BLE001  a person gets a sentence; -v gets the rest
         return _own_mistake(error, voice)
     return code

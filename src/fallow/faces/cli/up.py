@@ -10,7 +10,7 @@ from fallow.actuators.claim_folder import ClaimFolder, folder_path
 from fallow.actuators.hold_folder import HoldFolder
 from fallow.actuators.instance import Instance, Running
 from fallow.actuators.processes import die_of
-from fallow.core.errors import FallowError, WrongUsage
+from fallow.core.errors import FallowError, PartMissing, WrongUsage
 from fallow.core.units import span_s
 from fallow.engine.asked import Asked
 from fallow.engine.publishing import Publisher
@@ -56,10 +56,8 @@ def parser(parents: list[argparse.ArgumentParser]) -> Parser:
 
 def run(args: argparse.Namespace, world: World, voice: Voice) -> int:
     """Be up until somebody ends it."""
-    try:
-        from fallow.engine import config
-    except ModuleNotFoundError as error:
-        raise FallowError(f"fallow up needs {error.name}; try: pip install 'fallow[up]'") from None
+    from fallow.engine import config
+
     file = config.find(world.environ, args.config)
     load = _loader(None if file is None else _from_the_top(file), args.listen)
     load()  # a mistake is told before anything is opened
@@ -126,7 +124,7 @@ def _page(daemon: "Daemon", publisher: Publisher, world: World, voice: Voice, *,
 
         return open_page(lambda: daemon.config, publisher, daemon.records, world, voice.note)
     except ModuleNotFoundError as error:
-        voice.note(f"there is no page, since that needs {error.name}; try: pip install 'fallow[up]'")
+        voice.note(str(PartMissing.of("the page", error.name or "")))
     except FallowError as error:
         if must:
             raise
