@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from fallow.core.missing import remedy
 from tests.conftest import Fallow
 from tests.cuda_process import CudaProcess
 from tests.standin import SONAME, World
@@ -148,4 +149,4 @@ def test_without_cuda_bindings_it_says_what_to_install(
 ) -> None:
     (tmp_path / "cuda").mkdir()
     (tmp_path / "cuda" / "__init__.py").touch()  # hides the real one
-    assert "pip install 'fallow[burn]'" in str(suspender(PYTHONPATH=str(tmp_path))("why_not"))
+    assert remedy("cuda") in str(suspender(PYTHONPATH=str(tmp_path))("why_not"))
