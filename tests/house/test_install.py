@@ -82,7 +82,7 @@ CONFIG_OF_GPU_MON = "[process-one]\ncmd=sleep 1000\ngpus=ALL\n"
         (["up", "--for", "1s", "--listen", "127.0.0.1:0"], "the page is at http://127.0.0.1:"),
         (["report", "--format", "html", "-o", "report.html"], ""),
         (["report", "--format", "csv"], "gpu"),
-        (["compat", "gpu_mon", "-c", "gpu_mon.conf", "--print-config"], "sleep 1000"),
+        (["compat", "gpu_mon", "-c", "gpu_mon.conf", "--print-config"], "process-one"),
         (["run", "--dump-stacks", "--idle-timeout", "1h", "--then", "notify:ntfy://topic", "--", "true"], ""),
         (["doctor"], "all that belong to fallow are installed"),
     ],

@@ -11,7 +11,6 @@ _PACKAGES = {
     "cuda-bindings": "'cuda-bindings>=12.8'",
     "prometheus_client": "prometheus-client",
     "pydantic_core": "pydantic",
-    "pynvml": "nvidia-ml-py",
 }
 
 
