@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from fallow.core.missing import remedy
 from tests.conftest import REPOSITORY, Fallow
 from tests.standin import SONAME, World
 
@@ -292,7 +291,8 @@ def test_without_cuda_bindings_it_says_what_to_install(cards: World, fallow: Fal
     (tmp_path / "cuda" / "__init__.py").touch()  # hides the real one
     done = fallow("burn", PYTHONPATH=str(tmp_path))
     assert done.returncode == 69
-    assert done.stderr == f"fallow: loading a card needs cuda-bindings; try: {remedy('cuda')}\n"
+    assert f"loading a card needs cuda-bindings, which is not installed; try: {BIN}/python" in done.stderr
+    assert done.stderr.endswith(" -m pip install 'cuda-bindings>=12.8'\n")
 
 
 def test_an_outer_allocation_binds(cards: World, fallow: Fallow) -> None:
