@@ -94,11 +94,11 @@ def test_its_capabilities_are_enough_to_see_and_stop_what_others_run() -> None:
         "import json, os, signal, sys\n"
         "from fallow.readers.proc import Proc\n"
         "pid = int(sys.argv[1])\n"
-        "seen = Proc().open_counts(pid, ['/dev/null']), (Proc().environ(pid) or {}).get('MARK')\n"
+        "seen = Proc().open_counts(pid, ['/dev/null']), (Proc().environ(pid) or {}).get('FALLOW_MARK')\n"
         "print(json.dumps(seen)); os.kill(pid, signal.SIGTERM)\n"
     )
     with subprocess.Popen(
-        ["sleep", "600"], user=ADA, group=ADA, extra_groups=[], stdin=subprocess.DEVNULL, env={"MARK": "ada"}
+        ["sleep", "600"], user=ADA, group=ADA, extra_groups=[], stdin=subprocess.DEVNULL, env={"FALLOW_MARK": "ada"}
     ) as job:
         words = with_its_rights(sys.executable, "-c", program, str(job.pid))
         done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)

@@ -69,13 +69,18 @@ class JobTree:
         root: Process,
         monotonic_s: Callable[[], float],
         orphans: Orphans | None = None,
+        spare: Callable[[ProcessRow], bool] = lambda _: False,
     ) -> None:
-        """`orphans` is None for a process that we did not start: those that leave its tree unseen are not ours."""
+        """`orphans` is None for a process that we did not start: those that leave its tree unseen are not ours.
+
+        `spare`: processes below it that are left alone, since they are not the job's owner's.
+        """
         self.root = root
         self.ended: Ended | None = None
         self._table = table
         self._now = monotonic_s
         self._orphans = orphans
+        self._spare = spare
         self._known = frozenset((root,))
 
     def has(self, pid: int) -> bool:
@@ -90,7 +95,8 @@ class JobTree:
 
     def living(self) -> list[ProcessRow]:
         """All that live, parents before their children."""
-        return [row for row in self._members() if row.state not in _DEAD or not self._has_ended(row)]
+        members = [row for row in self._members() if row.state not in _DEAD or not self._has_ended(row)]
+        return [row for row in members if not self._spare(row)]
 
     def ask(self, number: int, but_not_group: int | None = None) -> int:
         """Send everybody a signal, children first; how many got it. Who is stopped is continued, to hear it.

@@ -2,7 +2,8 @@
 
 A process is its pid and its birth. A signal goes through a pidfd, which is opened before the birth is checked:
 whoever has the pid later, the signal cannot reach them. Some are never signalled, whoever asks for it: pid 0
-and 1, fallow itself, and the processes that it descends from.
+and 1, fallow itself, and the processes that it descends from. Where /proc is that of another pid namespace its
+numbers are not those that we signal by, so nobody is.
 """
 
 import os
@@ -26,6 +27,13 @@ def untouchable(table: ProcessTable) -> frozenset[int]:
     return frozenset((0, 1, me, *table.ancestors(me)))
 
 
+def demand_own_pids(table: ProcessTable) -> None:
+    """Nobody is signalled, or started to be watched, by numbers that mean somebody else here."""
+    why = table.whose_pids()
+    if why is not None:
+        raise NotPermitted(why)
+
+
 class Handle:
     """One process, held by its pidfd: what is sent through it can reach nobody else."""
 
@@ -38,6 +46,7 @@ class Handle:
         """None if the process is gone and its pid free, or somebody else's by now."""
         if process.pid in never:
             raise NotPermitted(f"fallow never signals pid {process.pid}: it is fallow's own, or one that it lives by")
+        demand_own_pids(table)
         try:
             fd = os.pidfd_open(process.pid)
         except ProcessLookupError:

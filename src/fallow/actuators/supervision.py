@@ -62,6 +62,7 @@ class Supervision:
         monotonic_s: Callable[[], float],
     ) -> None:
         """Start it; CannotRun or CommandNotFound if that cannot be."""
+        processes.demand_own_pids(table)
         self._table = table
         self._now = monotonic_s
         self._signals = HeldSignals()

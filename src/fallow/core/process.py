@@ -61,6 +61,9 @@ class ProcessRow(Protocol):
 class ProcessTable(Protocol):
     """Whatever knows the processes of this machine."""
 
+    def whose_pids(self) -> str | None:
+        """Why its pids are not those that we signal by; None if they are."""
+
     def everybody(self) -> Sequence[ProcessRow]:
         """All processes that can be seen."""
 

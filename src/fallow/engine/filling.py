@@ -10,6 +10,7 @@ those behind it make way for it through an ordinary yield. To each other they ar
 import select
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+from fallow.actuators.processes import demand_own_pids
 from fallow.core.errors import FallowError
 from fallow.core.gpu import Gpu, Snapshot
 from fallow.core.holds import Hold, Touched, hold_on
@@ -47,6 +48,7 @@ class Filling:
         alert: Callable[[], None] = lambda: None,
     ) -> None:
         """`alert` is called the moment that somebody opens a card with a filler on it."""
+        demand_own_pids(world.proc)
         self.holds: list[Hold] = []
         """What people have asked to be left alone, as of the last tick."""
         self._world = world
@@ -313,7 +315,7 @@ class Filling:
             # namespace, which cannot be told from the filler's own.
             return ours or not self._own_pids
         ignored = field.spec.ignore
-        return self._is_ours(pid) or (bool(ignored) and not self._world.proc.called(pid).isdisjoint(ignored))
+        return self._is_ours(pid) or (bool(ignored) and not self._world.proc.trusted_names(pid).isdisjoint(ignored))
 
     def _is_ours(self, pid: int) -> bool:
         return self._keeper_of(pid) is not None

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import assert_never
 
 from fallow.actuators.job_tree import JobTree
-from fallow.actuators.processes import Handle, untouchable
+from fallow.actuators.processes import Handle, demand_own_pids, untouchable
 from fallow.core.actions import (
     Announce,
     CallOff,
@@ -46,6 +46,7 @@ class Attached:
     """A process that a person named for the guard to signal, with all below it."""
 
     def __init__(self, world: World, pid: int) -> None:
+        demand_own_pids(world.proc)
         stat = world.proc.stat(pid)
         if stat is None:
             raise WrongUsage(f"there is no process {pid} to attach to")
@@ -98,6 +99,7 @@ class Guarding:
         armed: bool = False,
     ) -> None:
         """`armed`: work need not be seen first."""
+        demand_own_pids(world.proc)
         self.name = name
         self._world = world
         self._rules = rules

@@ -8,8 +8,9 @@ programs that start things which have nothing to do with each other, such as the
 A card that nobody is on is held by whoever has claimed it: the process that the kernel names for the claim.
 
 What cannot be named is nobody's job and is never touched: a process that /proc does not show, or whose owner or
-command it does not tell; one that fallow started or lives by; one that another fallow watches or fills with; and what
-serves everybody on the machine, as a display server, a monitor or the server of MPS does.
+command it does not tell; one that fallow started or lives by; one that our own or root's fallow watches or fills
+with; and what serves everybody on the machine, as a display server, a monitor or the server of MPS does. No process
+gets there by calling itself so: its program must be root's.
 """
 
 import os
@@ -139,8 +140,8 @@ class Holding:
         return any(self.is_a_fallow(each) for each in line)
 
     def is_a_fallow(self, pid: int) -> bool:
-        """Whether a process goes by that name."""
-        names = self._world.proc.called(pid)
+        """Whether a process is one: ours, root's, or a program of root's. Anybody else can call theirs so."""
+        names = self._world.proc.trusted_names(pid)
         return any(name == "fallow" or name.startswith("fallow.") for name in names)
 
     def is_alive(self, process: Process) -> bool:
@@ -196,12 +197,12 @@ class Holding:
         stat = proc.stat(process.pid)
         if isinstance(user, Unknown) or isinstance(command, Unknown) or stat is None or stat.birth != process.birth:
             return None
-        names = proc.called(process.pid)
+        names = proc.trusted_names(process.pid)
         if _MPS in names:
             self._servers.add(process)
         if not _SERVES_EVERYBODY.isdisjoint(names):
             return None
-        if command.startswith("[") or self.is_fallows(process.pid):  # the kernel's own have no command line
+        if stat.of_kernel or self.is_fallows(process.pid):
             return None
         return _Known((user, self._top_session(stat, user)), command)
 

@@ -99,7 +99,7 @@ class Newcomers:
         if stat is None:
             self._near.discard(pid)
             return []
-        if self._is_ours(pid) or not self._ignored.isdisjoint(self._proc.called(pid)):
+        if self._is_ours(pid) or not self._ignored.isdisjoint(self._proc.trusted_names(pid)):
             return []
         self._near.add(pid)
         identity, most = (pid, stat.birth), max(counts.values())

@@ -1,8 +1,11 @@
 """What may be done to people's jobs, and doing it: warn, ask, insist, take back.
 
 Nothing goes ahead unless all of this is true at that moment: no hold and no protection covers the job, its cards or
-any process below its holders; each of those processes is the same user's, is not fallow's, and is ours to signal; and
-not too many were ended lately. What is refused is written down once, and tried again after a while.
+any process below its holders; none of those processes is fallow's, and each is ours to signal; and not too many were
+ended lately. What is refused is written down once, and tried again after a while.
+
+Processes of other users below a job of root's protect it: root starts the work of others. Below anybody else's they
+come from setuid programs; they are left alone, and protect nobody, or everybody could be safe by starting one.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -27,6 +30,7 @@ from fallow.engine.stopping import EarnestHands, JobHands, RehearsedHands
 from fallow.engine.touching import touched_processes
 from fallow.engine.world import World
 from fallow.policies.arbiter import Proposal, Protections, RateLimit, Taken, arbitrate
+from fallow.readers.proc import user_name
 from fallow.readers.terminals import Terminals
 
 _TRY_AGAIN_AFTER_S = 10.0
@@ -42,6 +46,7 @@ class _ReadOnce:
         self.stat = table.stat
         self.ancestors = table.ancestors
         self.command = table.command
+        self.whose_pids = table.whose_pids
 
     def everybody(self) -> Sequence[ProcessRow]:
         """As they were when it was first asked for."""
@@ -181,7 +186,13 @@ class PatrolHands:
             return case.asked.trees
         proc, pids = self._world.proc, case.job.pids
         tops = [process for process in case.job.members if pids.isdisjoint(proc.ancestors(process.pid))]
-        return tuple(JobTree(self._table, process, self._world.clock.monotonic_s) for process in tops)
+        now, user, root = self._world.clock.monotonic_s, case.job.user, user_name(0)
+
+        def is_anothers(row: ProcessRow) -> bool:
+            owner = proc.user(row.pid)
+            return not isinstance(owner, Unknown) and owner != user != root
+
+        return tuple(JobTree(self._table, process, now, spare=is_anothers) for process in tops)
 
     def _touched(self, trees: Sequence[JobTree]) -> tuple[TouchedProcess, ...]:
         return tuple(each for tree in trees for each in touched_processes(self._world, tree, watcher=False))
@@ -196,6 +207,8 @@ class PatrolHands:
         never = untouchable(self._world.proc)
         for process in processes:
             pid = process.pid
+            if isinstance(process.birth, Unknown) and self._world.proc.stat(pid) is None:
+                continue  # it has ended since, as children do all the time
             if isinstance(process.birth, Unknown) or isinstance(process.user, Unknown):
                 return f"whose pid {pid} is cannot be told"
             if process.user != job.user:

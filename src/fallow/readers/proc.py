@@ -6,23 +6,29 @@ A process is its pid and its birth, in clock ticks since boot: a pid alone may b
 import os
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
+from itertools import islice
 from pwd import getpwuid
 
 from fallow.core.gpu import Holder
 from fallow.core.units import printable
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace, value
+from fallow.readers.proc_files import MOST_OF_COMMAND, read_start, read_variables
+from fallow.readers.proc_machine import ProcMachine
 
 # Docker, containerd, CRI-O and Podman all name the cgroup of a container by its 64 hex digits.
 _CONTAINER = r"([0-9a-f]{64})"
 _SLURM_JOB = r"slurm.*?/job_(\d+)"
 _POD = r"pod([0-9a-f]{8}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{12}|[0-9a-f]{32})"
-_FIRST_PID_NAMESPACE = "pid:[4026531836]"  # PROC_PID_INIT_INO of the kernel
 _ELSEWHERE = Unknown("not in this machine's /proc: another pid namespace, or it has just ended")
 
 _ASK_ANEW_AFTER = 5  # looks
 _MOST_DESCRIBED = 1000
 _WALKS = 8
+_PF_KTHREAD = 0x00200000
+_MOST_DESCRIPTORS = 16384
+_MOST_OF_CGROUPS = 1 << 16  # version 1 has a line for each of a dozen controllers
+_LONGEST_SHOWN = 1000
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
@@ -39,15 +45,22 @@ class Stat:
     cpu_ticks: int
     resident_bytes: int
     state: str
-    has_terminal: bool
-    """Whether its session has one that it was started from."""
+    terminal: int
+    """The device number of the terminal that its session was started from; 0 if it was from none."""
+    of_kernel: bool
+    """Whether it is a thread of the kernel. Nothing but the kernel decides that, whatever a process calls itself."""
+
+    @property
+    def has_terminal(self) -> bool:
+        """Whether its session has one that it was started from."""
+        return self.terminal != 0
 
 
-class Proc:
+class Proc(ProcMachine):
     """A /proc; the root is a parameter, so that tests bring their own."""
 
     def __init__(self, root: str = "/proc") -> None:
-        self._root = root
+        super().__init__(root)
         self._described: dict[tuple[int, int], tuple[dict[str, str | Unknown | None], int]] = {}
 
     @property
@@ -76,27 +89,25 @@ class Proc:
             parent=int(rest[1]),
             group=int(rest[2]),
             session=int(rest[3]),
-            has_terminal=rest[4] != b"0",
+            terminal=int(rest[4]),
+            of_kernel=bool(int(rest[6]) & _PF_KTHREAD),
             cpu_ticks=int(rest[11]) + int(rest[12]),
             birth=int(rest[19]),
             resident_bytes=int(rest[21]) * PAGE_BYTES,
         )
 
     def environ(self, pid: int) -> dict[str, str] | None:
-        """The environment that the process was started with; None if it is gone or not ours to read."""
-        raw = self._read(pid, "environ")
-        if raw is None:
-            return None
-        pairs = (entry.partition(b"=") for entry in raw.split(b"\0") if entry)
-        return {os.fsdecode(name): os.fsdecode(value) for name, _, value in pairs}
+        """What the process was started with that concerns fallow or CUDA; None if it is gone or not ours to read."""
+        return read_variables(f"{self._root}/{pid}/environ")
 
     def own_environ(self) -> dict[str, str] | None:
         """The environment that we were started with, whatever was made of it since; None if it cannot be read."""
-        raw = self._read("self", "environ")
-        if raw is None:
+        try:
+            with open(f"{self._root}/self/environ", "rb") as file:
+                pairs = (entry.partition(b"=") for entry in file.read().split(b"\0") if entry)
+                return {os.fsdecode(name): os.fsdecode(value) for name, _, value in pairs}
+        except OSError:
             return None
-        pairs = (entry.partition(b"=") for entry in raw.split(b"\0") if entry)
-        return {os.fsdecode(name): os.fsdecode(value) for name, _, value in pairs}
 
     def launched_on(self, uuids: tuple[str, ...], counts: Callable[[Mapping[str, str]], bool]) -> dict[str, int]:
         """Processes of this user that `fallow run` started on these GPUs, by UUID.
@@ -108,11 +119,10 @@ class Proc:
         skipped = {me, *self.ancestors(me)}
         found: dict[str, int] = {}
         for pid in self.pids():
-            raw = self._read(pid, "environ")
-            if raw is None or b"FALLOW_CLAIM=" not in raw or pid in skipped or self.uid(pid) != os.geteuid():
+            environ = self.environ(pid)
+            if not environ or "FALLOW_CLAIM" not in environ or pid in skipped or self.uid(pid) != os.geteuid():
                 continue
-            environ = self.environ(pid) or {}
-            claimed = environ.get("FALLOW_CLAIM", "").split(",")
+            claimed = environ["FALLOW_CLAIM"].split(",")
             found.update((uuid, pid) for uuid in uuids if uuid in claimed and counts(environ))
         return found
 
@@ -123,11 +133,6 @@ class Proc:
         """
         match = re.search(rb"^Uid:\s*(\d+)\s+(\d+)\s", self._read(pid, "status") or b"", re.MULTILINE)
         return int(match[1]) if match and match[1] == match[2] else None
-
-    def uptime_s(self) -> float | None:
-        """Seconds since boot, by the clock that births are told by."""
-        raw = self._read("uptime")
-        return None if raw is None else float(raw.split()[0])
 
     def ancestors(self, pid: int) -> Iterator[int]:
         """The parent of the process, its parent, and so on."""
@@ -171,7 +176,8 @@ class Proc:
         folder = f"{self._root}/{pid}/fd"
         counts: dict[str, int] = {}
         try:
-            names = os.listdir(folder)
+            with os.scandir(folder) as entries:
+                names = [entry.name for entry in islice(entries, _MOST_DESCRIPTORS)]
         except OSError:
             return counts
         for name in names:
@@ -183,20 +189,30 @@ class Proc:
                 counts[path] = counts.get(path, 0) + 1
         return counts
 
-    def in_pid_namespace_of_its_own(self) -> bool:
-        """Whether the pids that we see are not those that the driver speaks of, as in most containers."""
-        try:
-            return os.readlink(f"{self._root}/self/ns/pid") != _FIRST_PID_NAMESPACE
-        except OSError:
-            return False
-
     def called(self, pid: int) -> set[str]:
-        """The names that a process goes by: its own, its program's, and its script's or module's."""
+        """The names that a process goes by: its own, its program's, and its script's or module's. It chooses them."""
         raw, comm = self._read(pid, "cmdline"), self._read(pid, "comm")
         words = [os.fsdecode(word) for word in (raw or b"").split(b"\0") if word]
         script = next((word for word in words[1:] if not word.startswith("-")), "")
         names = {word.rpartition("/")[2] for word in (*words[:1], script)}
         return (names | {os.fsdecode(comm or b"").strip()}) - {""}
+
+    def trusted_names(self, pid: int) -> set[str]:
+        """The names of a process that it did not just give itself.
+
+        Those of root's processes and of our own are all believed. Of others only the name of the program that they
+        run counts, and only if the program is root's and nobody else can write to it.
+        """
+        try:
+            if self.uid(pid) in (0, os.geteuid()):
+                return self.called(pid)
+            link = f"{self._root}/{pid}/exe"
+            program, path = os.stat(link), os.readlink(link)
+        except OSError:
+            return set()
+        if program.st_uid != 0 or program.st_mode & 0o022:
+            return set()
+        return {path.removesuffix(" (deleted)").rpartition("/")[2]}
 
     def command(self, pid: int) -> str | Unknown:
         """The command line; the name in brackets where there is none, as for kernel threads."""
@@ -209,14 +225,20 @@ class Proc:
         if words:
             return words
         name = self._read(pid, "comm")
-        return _ELSEWHERE if name is None else f"[{name.decode(errors='replace').strip()}]"
+        return _ELSEWHERE if name is None else f"[{printable(name.decode(errors='replace').strip())}]"
 
     def user(self, pid: int) -> str | Unknown:
-        """The login name of the owner, or the number where it has none."""
+        """The login name of the owner, or the number where it has none.
+
+        A setuid program is whoever's started it: they may signal it, and its rights are not theirs to hide behind.
+        """
         try:
             uid = os.stat(f"{self._root}/{pid}").st_uid
         except OSError:
             return _ELSEWHERE
+        if uid == 0:
+            match = re.search(rb"^Uid:\s*(\d+)", self._read(pid, "status") or b"", re.MULTILINE)
+            uid = int(match[1]) if match else uid
         return user_name(uid)
 
     def describe(self, holder: Holder) -> Holder:
@@ -238,10 +260,10 @@ class Proc:
         """Whose a process is and what it belongs to; asked anew now and then, since it may become another program."""
         known, used = self._described.get((pid, birth), ({}, 0))
         if not known or used >= _ASK_ANEW_AFTER:
-            cgroup = self._read(pid, "cgroup")
+            cgroup = read_start(f"{self._root}/{pid}/cgroup", _MOST_OF_CGROUPS)
             known = {
                 "user": self.user(pid),
-                "command": self.command(pid),
+                "command": _shown(self.command(pid)),
                 "container": _first(_CONTAINER, cgroup),
                 "slurm_job": _first(_SLURM_JOB, cgroup),
                 "kubernetes_pod": _pod(cgroup),
@@ -260,38 +282,6 @@ class Proc:
             return False
         return True
 
-    def capabilities(self) -> int | Unknown:
-        """What we may do beyond our user's rights, as bits by the kernel's numbers."""
-        match = re.search(rb"^CapEff:\s*([0-9a-f]+)", self._read("self", "status") or b"", re.MULTILINE)
-        return int(match[1], 16) if match else Unknown("/proc/self/status does not tell")
-
-    def kernel_setting(self, name: str) -> int | Unknown:
-        """A number under /proc/sys, such as `fs/inotify/max_user_watches`."""
-        raw = self._read("sys", name)
-        return Unknown(f"this kernel has no {name}") if raw is None else int(raw.split()[0])
-
-    def cpu_ticks(self) -> tuple[int, int] | Unknown:
-        """Busy and all ticks of all cores since boot."""
-        raw = self._read("stat")
-        if raw is None:
-            return Unknown("/proc/stat cannot be read")
-        user, nice, system, idle, iowait, *rest = map(int, raw.split(b"\n", 1)[0].split()[1:9])
-        busy = user + nice + system + sum(rest)
-        return busy, busy + idle + iowait
-
-    def net_bytes(self) -> int | Unknown:
-        """Bytes received and sent by all interfaces but loopback."""
-        raw = self._read("net/dev")
-        if raw is None:
-            return Unknown("/proc/net/dev cannot be read")
-        total = 0
-        for line in raw.decode().splitlines()[2:]:
-            name, _, figures = line.partition(":")
-            if name.strip() != "lo":
-                columns = figures.split()
-                total += int(columns[0]) + int(columns[8])
-        return total
-
     def running(self, name: str) -> int | Unknown | None:
         """The pid of a process with this name, its own or one of the words of its command; None if there is none."""
         pids = self.pids()
@@ -306,12 +296,8 @@ class Proc:
                 return pid
         return None
 
-    def _read(self, *path: int | str) -> bytes | None:
-        try:
-            with open("/".join(map(str, (self._root, *path))), "rb") as file:
-                return file.read()
-        except OSError:
-            return None
+    def _read(self, pid: int, name: str) -> bytes | None:
+        return read_start(f"{self._root}/{pid}/{name}", MOST_OF_COMMAND)
 
 
 def user_name(uid: int) -> str:
@@ -320,6 +306,13 @@ def user_name(uid: int) -> str:
         return getpwuid(uid).pw_name
     except (KeyError, OverflowError):  # nobody's, or no number of a user at all
         return str(uid)
+
+
+def _shown(command: str | Unknown) -> str | Unknown:
+    """As much of it as a look carries: there may be thousands of processes, and everybody who asks gets them all."""
+    return (
+        command if isinstance(command, Unknown) or len(command) <= _LONGEST_SHOWN else f"{command[:_LONGEST_SHOWN]}…"
+    )
 
 
 def _exists(pid: int) -> bool:

@@ -39,6 +39,9 @@ def parser(parents: list[argparse.ArgumentParser]) -> Parser:
 
 def run(args: argparse.Namespace, world: World, voice: Voice) -> int:
     """Ask the daemon or look, and show."""
+    elsewhere = world.proc.whose_pids()
+    if elsewhere is not None:
+        voice.note(f"the pids that are shown are not ours: {elsewhere}")
     sights = (_only(sight, args.gpus) for sight in _sights(args, world, voice))
     if not args.watch:
         sight = next(sights)

@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 
 from fallow.actuators import stacks
+from fallow.actuators.processes import demand_own_pids
 from fallow.actuators.supervision import Supervision, end_as
 from fallow.core.gpu import Gpu
 from fallow.core.units import printable
@@ -30,6 +31,7 @@ class Supervised:
     """Everything that must be known, and permitted, before anybody waits in line."""
 
     def __init__(self, args: argparse.Namespace, world: World, voice: Voice, thens: tuple[Then, ...]) -> None:
+        demand_own_pids(world.proc)
         self._args = args
         self._world = world
         self._voice = voice

@@ -1,0 +1,61 @@
+"""Reading files of /proc that other users fill: never more of them than is of use.
+
+A command line can be megabytes long, and so can an environment; both are read through the memory of their process.
+"""
+
+import os
+
+MOST_OF_COMMAND = 4096
+_ONE_READ = 4096
+_MOST = 1 << 20
+_CHUNK = 1 << 16
+_MOST_OF_ENVIRON = 8 << 20  # the kernel gives arguments and environment 6 MiB in all, so nothing is beyond
+_WANTED = (b"FALLOW_", b"CUDA_")
+
+
+def read_start(path: str, most: int = _ONE_READ) -> bytes | None:
+    """The first bytes of a file, as one read gives them; None if it is gone or not ours to read."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        return os.read(fd, most)
+    except OSError:
+        return None
+    finally:
+        os.close(fd)
+
+
+def read_whole(path: str) -> bytes | None:
+    """All of a file that the kernel alone writes, line by line; None if it is gone or not ours to read."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(_MOST)
+    except OSError:
+        return None
+
+
+def read_variables(path: str) -> dict[str, str] | None:
+    """What an environment says to fallow and to CUDA, wherever in it that stands, however long it is."""
+    found: dict[str, str] = {}
+    rest = b""
+    try:
+        with open(path, "rb", buffering=0) as file:
+            for _ in range(_MOST_OF_ENVIRON // _CHUNK):
+                chunk = file.read(_CHUNK)
+                if not chunk:
+                    break
+                *entries, rest = (rest + chunk).split(b"\0")
+                _note(entries, found)
+    except OSError:
+        return None
+    _note([rest], found)
+    return found
+
+
+def _note(entries: list[bytes], found: dict[str, str]) -> None:
+    for entry in entries:
+        if entry.startswith(_WANTED):
+            name, _, value = entry.partition(b"=")
+            found[os.fsdecode(name)] = os.fsdecode(value)

@@ -1,0 +1,76 @@
+"""What /proc says of the machine as a whole, and of ourselves."""
+
+import os
+import re
+
+from fallow.core.unknown import Unknown
+from fallow.readers.proc_files import read_start, read_whole
+
+_FIRST_PID_NAMESPACE = "pid:[4026531836]"  # PROC_PID_INIT_INO of the kernel
+
+
+class ProcMachine:
+    """The part of a /proc that is about no process in particular."""
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+
+    def whose_pids(self) -> str | None:
+        """Why the pids of this /proc are not those that we signal by; None if they are, or there is no /proc."""
+        try:
+            shown = os.readlink(f"{self._root}/self")
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            return f"{self._root}/self cannot be read: {error.strerror}"
+        if shown == str(os.getpid()):
+            return None
+        return (
+            f"{self._root} is that of another pid namespace: we are pid {os.getpid()} and it shows us as {shown}. "
+            f"Mount one of our own (unshare --pid --fork --mount-proc), or run fallow outside"
+        )
+
+    def in_pid_namespace_of_its_own(self) -> bool:
+        """Whether the pids that we see are not those that the driver speaks of, as in most containers."""
+        try:
+            return os.readlink(f"{self._root}/self/ns/pid") != _FIRST_PID_NAMESPACE
+        except OSError:
+            return False
+
+    def capabilities(self) -> int | Unknown:
+        """What we may do beyond our user's rights, as bits by the kernel's numbers."""
+        raw = read_start(f"{self._root}/self/status") or b""
+        match = re.search(rb"^CapEff:\s*([0-9a-f]+)", raw, re.MULTILINE)
+        return int(match[1], 16) if match else Unknown("/proc/self/status does not tell")
+
+    def kernel_setting(self, name: str) -> int | Unknown:
+        """A number under /proc/sys, such as `fs/inotify/max_user_watches`."""
+        raw = read_start(f"{self._root}/sys/{name}")
+        return Unknown(f"this kernel has no {name}") if raw is None else int(raw.split()[0])
+
+    def uptime_s(self) -> float | None:
+        """Seconds since boot, by the clock that births are told by."""
+        raw = read_start(f"{self._root}/uptime")
+        return None if raw is None else float(raw.split()[0])
+
+    def cpu_ticks(self) -> tuple[int, int] | Unknown:
+        """Busy and all ticks of all cores since boot."""
+        raw = read_start(f"{self._root}/stat")
+        if raw is None:
+            return Unknown("/proc/stat cannot be read")
+        user, nice, system, idle, iowait, *rest = map(int, raw.split(b"\n", 1)[0].split()[1:9])
+        busy = user + nice + system + sum(rest)
+        return busy, busy + idle + iowait
+
+    def net_bytes(self) -> int | Unknown:
+        """Bytes received and sent by all interfaces but loopback."""
+        raw = read_whole(f"{self._root}/net/dev")
+        if raw is None:
+            return Unknown("/proc/net/dev cannot be read")
+        total = 0
+        for line in raw.decode(errors="replace").splitlines()[2:]:
+            name, _, figures = line.partition(":")
+            if name.strip() != "lo":
+                columns = figures.split()
+                total += int(columns[0]) + int(columns[8])
+        return total
