@@ -133,9 +133,13 @@ def test_a_monitor_is_believed_by_its_program_and_not_by_its_name(start: Start, 
     assert "nvidia-smi" in Proc().trusted_names(start([str(real), "100"]).pid)
     os.chown(real, ADA, ADA)
     assert Proc().trusted_names(start([str(real), "100"]).pid) == set()
-    ours = subprocess.Popen(["nvitop", "100"], executable="/usr/bin/sleep")
+    ours = subprocess.Popen(
+        ["nvitop", "-c", "echo; read line"], executable="/bin/bash", stdout=subprocess.PIPE, stdin=subprocess.PIPE
+    )
+    assert ours.stdout is not None
+    ours.stdout.readline()  # a moment before that it still goes by our name
     try:
         assert "nvitop" in Proc().trusted_names(ours.pid), "our own processes are believed"
     finally:
         ours.kill()
-        ours.wait()
+        ours.communicate()
