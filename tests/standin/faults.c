@@ -73,6 +73,7 @@ static void wait_out(struct world *world, const struct fault *fault, uint64_t to
     while (atomic_load(&fault->token) == token) {
         uint64_t now = clock_us();
         if (now >= end || now + delay < end) return; /* over, or the clock was set back */
+        if (fault->busy) continue;
         uint64_t left = end - now;
         struct timespec rest = {0, (long)(left < 2000 ? left : 2000) * 1000};
         nanosleep(&rest, NULL);

@@ -8,7 +8,7 @@ import ctypes
 from ctypes import c_char, c_double, c_int32, c_uint8, c_uint32, c_uint64
 
 MAGIC = 0x31444C524F574C46
-VERSION = 2
+VERSION = 3
 
 MAX_CARDS = 64
 MAX_INSTANCES = 8
@@ -159,6 +159,8 @@ class FaultEntry(ctypes.Structure):
         ("instance", c_int32),
         ("error", c_uint32),
         ("never", c_uint32),
+        ("busy", c_uint32),
+        ("unused", c_uint32),
         ("function", c_char * FUNCTION_SIZE),
     ]
 

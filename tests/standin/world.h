@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #define WORLD_MAGIC 0x31444c524f574c46ULL
-#define WORLD_VERSION 2u
+#define WORLD_VERSION 3u
 
 enum {
     MAX_CARDS = 64,
@@ -157,6 +157,8 @@ struct fault {
     int32_t instance;
     uint32_t error;
     uint32_t never;
+    uint32_t busy; /* it spends its delay computing, as the calls of a real driver do */
+    uint32_t unused;
     char function[FUNCTION_SIZE];
 };
 

@@ -224,11 +224,13 @@ class World:
         delay_s: float = 0.0,
         never: bool = False,
         mig: int = -1,
+        busy: bool = False,
     ) -> int:
         """Put a fault in the way of a call, and return the token to withdraw it by.
 
         The name goes without version suffix; "*" is every call on that card. Card -1 is
         any card, and calls that are about none. MIG slot -1 is the card with its instances.
+        A busy one spends its delay computing, as the calls of a real driver do.
         """
         encoded = text(_base_name(function), layout.FUNCTION_SIZE)
         with self._alone():
@@ -241,7 +243,7 @@ class World:
             entry = raw.fault[place]
             entry.function = encoded
             entry.card, entry.instance, entry.error = card, mig, error
-            entry.delay_us, entry.never = round(delay_s * 1_000_000), never
+            entry.delay_us, entry.never, entry.busy = round(delay_s * 1_000_000), never, busy
             _fence()
             entry.token = token
             raw.fault_limit = max(raw.fault_limit, place + 1)

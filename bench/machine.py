@@ -1,0 +1,98 @@
+"""What all parts share: a machine of 8 stand-in cards, fallow as it is installed, and how a promise is printed."""
+
+import os
+import pathlib
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tests.standin import Process, World, build
+
+REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
+BIN = pathlib.Path(sys.executable).parent
+FALLOW = str(BIN / "fallow")
+CARDS = 8
+WATCHED_S = 20
+_NOT_OURS = ("PYTHONDONTWRITEBYTECODE", "CUDA_VISIBLE_DEVICES", "FALLOW_SIMULATE", "FALLOW_CONFIG")
+
+
+class Machine:
+    """8 cards behind the stand-in driver, and folders of its own."""
+
+    def __init__(self, folder: pathlib.Path) -> None:
+        self.folder = folder
+        self.world = World.create(folder / "world", cards=CARDS)
+        library = build(REPOSITORY / "build" / "standin")
+        places = {
+            "FALLOW_CLAIM_DIR": f"{folder}/claims",
+            "FALLOW_STATE_DIR": f"{folder}/state",
+            "FALLOW_SOCKET": f"{folder}/run/fallow.sock",
+        }
+        ours = {name: text for name, text in os.environ.items() if name not in _NOT_OURS}
+        self.environ = {**ours, **self.world.environ(library), **places}
+
+    def give_nodes(self) -> None:
+        """Let the cards have device nodes, whose opens can be heard."""
+        self.environ.update(self.world.nodes(self.folder / "devices"))
+
+    def hold(self, pid: int) -> None:
+        """Let all cards be held by a process, half busy."""
+        for card in self.world:
+            card.compute, card.utilization = [Process(pid, 2**30)], 50
+
+    def cost_what_the_real_driver_costs(self) -> None:
+        """Let each call take the CPU time that it took on a real card, as docs/benchmarks.md has it."""
+        for call, cost_ms in REAL_COSTS_MS.items():
+            self.world.fault(call, delay_s=cost_ms / 1000, busy=True)
+
+
+REAL_COSTS_MS = {
+    "nvmlDeviceGetUtilizationRates": 0.05,
+    "nvmlDeviceGetMigMode": 0.59,
+    "nvmlDeviceGetSamples": 2.89,
+    "nvmlDeviceGetProcessUtilization": 2.91,
+    "nvmlDeviceGetMemoryInfo": 0.01,
+    "nvmlDeviceGetComputeRunningProcesses": 0.01,
+    "nvmlDeviceGetGraphicsRunningProcesses": 0.01,
+    "nvmlDeviceGetMPSComputeRunningProcesses": 0.01,
+    "nvmlDeviceGetTemperature": 0.01,
+    "nvmlDeviceGetPowerUsage": 0.01,
+    "nvmlGpmSampleGet": 0.01,
+}
+
+
+@contextmanager
+def machine() -> Iterator[Machine]:
+    """One, until the part is over."""
+    with tempfile.TemporaryDirectory(prefix="fallow-bench-") as folder:
+        made = Machine(pathlib.Path(folder))
+        try:
+            yield made
+        finally:
+            made.world.close()
+
+
+def promise(sentence: str, *, kept: bool) -> bool:
+    """Print whether it was kept, and pass that on."""
+    print(f"  promise: {sentence}: {'kept' if kept else 'BROKEN'}", flush=True)
+    return kept
+
+
+def cpu_s(pid: int) -> float:
+    """CPU time of a process, to the nanosecond: all its threads, those that ended among them."""
+    return time.clock_gettime(~pid << 3 | 2)  # the clock of a process, as clock_getcpuclockid(3) makes it
+
+
+def share_of_a_core(pids: list[int]) -> float:
+    """How much of one core these processes use, from now on for a while."""
+    before_s, began_s = sum(map(cpu_s, pids)), time.monotonic()
+    time.sleep(WATCHED_S)
+    return (sum(map(cpu_s, pids)) - before_s) / (time.monotonic() - began_s)
+
+
+def resident_mb(pid: int) -> float:
+    """Memory of a process."""
+    pages = int(pathlib.Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
