@@ -19,6 +19,7 @@ case $3 in
 2) echo "Error: Failed to find python version from target process"; exit 1 ;;
 3) echo "Permission Denied: Try running again with elevated permissions"; exit 1 ;;
 4) echo "Error: something new"; exit 1 ;;
+5) printf 'Process 5: \\033]0;mine\\007\n    train (\\342\\200\\256train.py:3)\n' ;;
 esac
 """
 
@@ -44,6 +45,15 @@ def test_the_stacks_are_in_the_file_that_the_sentence_names(
     assert stacks.dump([1, 2, 1], str(into), helpers, environ) == f"the Python stacks of 2 processes are in {into}"
     assert into.read_text() == "Process 1: python train.py\n\nProcess 1: python train.py\n"
     assert into.stat().st_mode & 0o777 == 0o600
+
+
+def test_names_in_a_stack_cannot_move_the_cursor_of_whoever_reads_it(
+    tmp_path: pathlib.Path, helpers: Helpers, environ: dict[str, str]
+) -> None:
+    """Weak: stack files with raw escape codes."""
+    into = tmp_path / "stacks.txt"
+    stacks.dump([5], str(into), helpers, environ)
+    assert into.read_text() == "Process 5: ?]0;mine?\n    train (?train.py:3)\n"
 
 
 def test_what_could_not_be_read_is_said(tmp_path: pathlib.Path, helpers: Helpers, environ: dict[str, str]) -> None:

@@ -43,7 +43,7 @@ class MigInstance:
 
 def text(value: str, size: int) -> bytes:
     """Encode a string for a field of that size, its closing zero included."""
-    raw = value.encode()
+    raw = value.encode(errors="surrogateescape")  # a driver may answer with any bytes
     if len(raw) >= size:
         raise ValueError(f"{value!r} is longer than {size - 1} bytes")
     return raw
@@ -94,7 +94,7 @@ class _Text:
         if card is None:
             return self
         raw: bytes = getattr(card.raw, self._field)
-        return raw.decode()
+        return raw.decode(errors="surrogateescape")
 
     def __set__(self, card: "Card", value: str) -> None:
         raw = text(value, self._size)
