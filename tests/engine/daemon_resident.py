@@ -64,9 +64,19 @@ def _shown(board: Board) -> dict[str, Any]:
         "fillers": [[view.name, list(view.gpus), view.phase, view.pid] for view in board.fillers],
         "guards": [[view.name, view.phase] for view in board.guards],
         "seconds": sum(board.counts.activity_s.values()),
+        "spent": _spent(board),
         "actions": sorted([*key, count] for key, count in board.counts.actions.items()),
         "yields": {name: histogram.total for name, histogram in board.counts.yields.items()},
     }
+
+
+def _spent(board: Board) -> dict[str, float]:
+    """Seconds of GPU 0, by activity and user."""
+    spent: dict[str, float] = {}
+    for (uuid, activity, user), seconds in board.counts.activity_s.items():
+        if uuid == board.sight.gpus[0].uuid:
+            spent[f"{activity} {user}"] = spent.get(f"{activity} {user}", 0.0) + seconds
+    return spent
 
 
 def _cost() -> dict[str, Any]:

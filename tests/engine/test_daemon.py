@@ -1,6 +1,8 @@
 """The daemon in driven time on the stand-in driver: it keeps what works, recovers, and leaks nothing."""
 
+import getpass
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -135,6 +137,28 @@ def test_all_that_changes_is_on_the_board(world: World, up: Callable[..., Reside
     before = daemon("see")["seconds"]
     daemon("tick", ticks=ticks)
     assert daemon("see")["seconds"] - before == pytest.approx(8 * ticks)
+
+
+def test_a_job_that_pauses_is_busy_and_one_that_stops_is_idle_from_then_on(
+    world: World, up: Callable[..., Resident], config: pathlib.Path
+) -> None:
+    """F11: hours are counted once it is known what they were."""
+    config.write_text("[terminals]\nusers = 'ignore'\n")
+    daemon = up()
+    user = getpass.getuser()
+    world[0].compute = [Process(os.getpid(), 2 * 2**30)]
+    world[0].memory_used = 2 * 2**30
+    words = set()
+    for tick in range(45):
+        world[0].utilization = 50 if tick % 3 == 0 else 0
+        daemon("tick")
+        words.add(daemon("see")["activities"][0])
+    assert words == {"busy"}
+    world[0].utilization = 0
+    daemon("tick", ticks=30)
+    seen = daemon("see")
+    assert seen["activities"][0] == "fallow"
+    assert seen["spent"] == {f"busy {user}": pytest.approx(43.0), f"fallow {user}": pytest.approx(32.0)}
 
 
 def test_a_reload_ends_only_what_has_changed(world: World, up: Callable[..., Resident], config: pathlib.Path) -> None:
