@@ -158,7 +158,7 @@ def test_a_job_that_pauses_is_busy_and_one_that_stops_is_idle_from_then_on(
     daemon("tick", ticks=30)
     seen = daemon("see")
     assert seen["activities"][0] == "fallow"
-    assert seen["spent"] == {f"busy {user}": pytest.approx(43.0), f"fallow {user}": pytest.approx(32.0)}
+    assert seen["spent"] == {f"busy {user}": pytest.approx(42.0), f"fallow {user}": pytest.approx(32.0)}
 
 
 def test_a_reload_ends_only_what_has_changed(world: World, up: Callable[..., Resident], config: pathlib.Path) -> None:
