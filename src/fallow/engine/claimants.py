@@ -15,8 +15,13 @@ from fallow.core.unknown import Unknown, known
 from fallow.engine.world import World
 from fallow.readers.proc import TICKS_PER_S, user_name
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from fallow.readers.lock_table import LockTable
+
 _TICK_S = 2 / TICKS_PER_S  # births are told in ticks
 _NS = 1e9
+_LOOKED_FOR_S = 30.0
 
 
 def claim_on(world: World, card: CardFile) -> Claim | None:
@@ -32,7 +37,7 @@ def claim_on(world: World, card: CardFile) -> Claim | None:
         stat = world.proc.stat(label.pid)
         if stat is not None and stat.birth == label.birth:
             return _named(world, held.shared, label.pid, label.since_wall_s)
-    pid = held.pid if held.pid is not None else table.holder(card.inode, CLAIM_BYTE)
+    pid = held.pid if held.pid is not None else _unsigned_holder(world, table, card.inode)
     return Claim(held.shared) if pid is None else _named(world, held.shared, pid, None)
 
 
@@ -49,6 +54,19 @@ def claim_of(world: World, uuid: str) -> Claim | Unknown | None:
         return claim_on(world, card)
     finally:
         card.close()
+
+
+def _unsigned_holder(world: World, table: "LockTable", inode: int) -> int | None:
+    """Who holds a claim without having signed it; looked for among all open files, and so not at every look."""
+    now_s = world.clock.monotonic_s()
+    found_s, pid, birth = world.unsigned_claims.get(inode, (-_LOOKED_FOR_S, None, None))
+    stat = None if pid is None else world.proc.stat(pid)
+    gone = pid is not None and (stat is None or stat.birth != birth)
+    if gone or now_s - found_s >= _LOOKED_FOR_S:
+        pid = table.holder(inode, CLAIM_BYTE)
+        stat = None if pid is None else world.proc.stat(pid)
+        world.unsigned_claims[inode] = (now_s, pid, None if stat is None else stat.birth)
+    return pid
 
 
 def _named(world: World, shared: bool, pid: int, since_wall_s: float | None) -> Claim:

@@ -74,7 +74,8 @@ def _without_filler(world: World, gpu: Gpu, *, anybodys: bool) -> tuple[Gpu, int
         return gpu, 2
     ours = kept_pids(world, gpu)
     fillers = kept_pids(world, gpu, anybodys=True) if anybodys else ours
-    if not fillers or any(holder.pid not in fillers for holder in gpu.holders):
+    others = [holder.pid for holder in gpu.holders if holder.pid not in fillers]
+    if not fillers or any(not _has_ended(world, pid) for pid in others):
         return gpu, 2  # nobody yet, or somebody who will not leave
     memory = gpu.memory
     used = max(0, memory.used_bytes - sum(known(holder.memory_bytes, 0) for holder in gpu.holders))
@@ -83,6 +84,11 @@ def _without_filler(world: World, gpu: Gpu, *, anybodys: bool) -> tuple[Gpu, int
     traffic = gpu.memory_utilization if isinstance(gpu.memory_utilization, Unknown) else 0.0
     cleared = replace(gpu, holders=(), memory=left, utilization=load, memory_utilization=traffic)
     return cleared, 1 if fillers == ours else 2
+
+
+def _has_ended(world: World, pid: int) -> bool:
+    """Whether a process was gone by the time that we looked at it: a filler's own children come and go."""
+    return not world.proc.in_pid_namespace_of_its_own() and world.proc.stat(pid) is None
 
 
 def wait_until_clear(world: World, gpus: Iterable[Gpu], most_holders: int, tell: Callable[[str], None]) -> None:

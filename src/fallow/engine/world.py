@@ -34,6 +34,8 @@ class World:
         self.environ = environ if simulate is None else {**environ, "FALLOW_SIMULATE": simulate}
         self.proc = Proc()
         self.clock: Clock = clock if clock is not None else SystemClock()
+        self.unsigned_claims: dict[int, tuple[float, int | None, int | None]] = {}
+        """Whom a search through all open files found to hold a claim, by the file's inode: when, pid and birth."""
         self._simulate = self.environ.get("FALLOW_SIMULATE")
 
     @cached_property
