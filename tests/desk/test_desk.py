@@ -215,6 +215,17 @@ def test_the_socket_of_a_daemon_that_was_killed_is_replaced(
     assert answers(path)
 
 
+def test_a_socket_whose_file_is_gone_is_closed_like_any_other(tmp_path: pathlib.Path) -> None:
+    """F31: asyncio of Python 3.13 removes it before we do."""
+    path = str(tmp_path / "another" / "fallow.sock")
+    before = os.listdir("/proc/self/fd")
+    file = SocketFile(path, 1)
+    os.unlink(path)
+    file.close()
+    assert os.listdir("/proc/self/fd") == before
+    SocketFile(path, 1).close()
+
+
 def test_a_socket_that_is_closed_leaves_no_socket_behind(tmp_path: pathlib.Path) -> None:
     file = SocketFile(str(tmp_path / "own" / "fallow.sock"), 1)
     file.close()

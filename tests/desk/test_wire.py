@@ -8,15 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fallow.core.activity import Activity
-from fallow.core.gpu import Counters, Place, Recent
+from fallow.core.gpu import Counters, Memory, Place, Recent
 from fallow.core.holds import Everything, Hold, OneGpu, OneProcess, OneUser
 from fallow.core.interval import Card, Interval, Party
 from fallow.core.promise import Claim
 from fallow.core.seen import Sight
 from fallow.core.unknown import Unknown
-from fallow.core.value import replace
+from fallow.core.value import replace, value
 from fallow.core.verdicts import Event
-from fallow.core.wire import VERSION, Garbled, packed, unpacked
+from fallow.core.wire import VERSION, Garbled, packed, unpacked, version_of
 from tests.history.life import holder, seen_gpu
 
 GPU = replace(
@@ -80,6 +80,26 @@ def test_nested_without_end_is_garbled() -> None:
         unpacked(deep)
 
 
+@value
+class _Memory:
+    """What a daemon of another version may mean by a Memory."""
+
+    total_bytes: int
+    used_bytes: int
+    free_bytes: int
+    reserved_bytes: int
+    shared_bytes: int
+
+
 def test_the_version_tells_the_fields_apart() -> None:
-    assert VERSION.startswith("1-")
-    assert len(VERSION) == 10
+    """F22: a value with another field, or another activity, is another language."""
+    kinds, activities = {"Unknown": Unknown, "Memory": Memory}, ["free", "busy"]
+    ours = version_of(kinds, activities)
+    others = [
+        version_of({**kinds, "Memory": _Memory}, activities),
+        version_of({"Unknown": Unknown}, activities),
+        version_of(kinds, [*activities, "lent"]),
+    ]
+    assert len({ours, *others}) == 4
+    assert version_of(dict(kinds), iter(activities)) == ours
+    assert VERSION not in (ours, *others)

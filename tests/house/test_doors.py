@@ -26,7 +26,7 @@ def names_used(path: pathlib.Path) -> Iterator[str]:
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
         elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             yield f"{node.value.id}.{node.attr}"
-        elif isinstance(node, ast.Constant) and node.value == "/proc":
+        elif isinstance(node, ast.Constant) and str(node.value).startswith("/proc"):
             yield "/proc"
 
 
@@ -48,7 +48,12 @@ def users_of(*names: str) -> set[str]:
             {"readers/nvml_library.py", "actuators/processes.py", "actuators/in_the_name_of.py"},
         ),
         ("speaks CUDA", ("cuda",), {"workloads/cuda.py", "actuators/checkpoint.py"}),
-        ("reads /proc", ("/proc",), {"readers/proc.py"}),
+        # One reads it; its root is lent to the reader of the table of locks; a process writes there about itself.
+        (
+            "touches /proc",
+            ("/proc", "proc.root"),
+            {"readers/proc.py", "readers/proc_machine.py", "readers/lock_table.py", "actuators/processes.py"},
+        ),
         (
             "starts programs",
             ("subprocess", "os.execve", "os.fork", "os.posix_spawn", "os.system"),
@@ -81,5 +86,8 @@ def test_no_file_has_grown_into_two_rooms() -> None:
 
 def test_this_test_sees_what_it_looks_for(tmp_path: pathlib.Path) -> None:
     sample = tmp_path / "sample.py"
-    sample.write_text("import time\nfrom pynvml import nvmlInit\nimport os\nos.kill(1, 2)\nP = '/proc'\n")
-    assert {"time", "pynvml.nvmlInit", "os.kill", "/proc"} <= set(names_used(sample))
+    sample.write_text("import time\nfrom pynvml import nvmlInit\nimport os\nos.kill(1, 2)\n")
+    assert {"time", "pynvml.nvmlInit", "os.kill"} <= set(names_used(sample))
+    for path in ("'/proc'", "'/proc/self/oom_score_adj'", "f'/proc/{pid}/stat'"):  # F22
+        sample.write_text(f"open({path})\n")
+        assert "/proc" in set(names_used(sample))

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import REPOSITORY, Fallow
+from tests.conftest import BIN, REPOSITORY, Fallow
 from tests.standin import SONAME, World
 
 MIB = 2**20

@@ -24,12 +24,12 @@ def fill(simulated: Fallow) -> StartFill:
 
 
 @pytest.fixture
-def newcomer(simulated: Fallow) -> Iterator[Callable[[str], subprocess.Popen[bytes]]]:
+def newcomer(simulated: Fallow) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
     """Somebody who comes to a simulated GPU."""
     came: list[subprocess.Popen[bytes]] = []
 
-    def come(gpu: str) -> subprocess.Popen[bytes]:
-        came.append(subprocess.Popen(["sleep", "1000"], env=simulated.on(gpu)))
+    def come(gpu: str, *command: str) -> subprocess.Popen[bytes]:
+        came.append(subprocess.Popen(command or ["sleep", "1000"], env=simulated.on(gpu)))
         return came[-1]
 
     yield come
@@ -164,8 +164,19 @@ def test_one_busy_card_of_several_is_left_alone_and_the_others_are_filled(
 
 
 def test_an_ignored_program_may_stay(fill: StartFill, newcomer: Callable) -> None:
-    newcomer("0")
-    fill("--gpus", "0", "--idle-for", "0", "--ignore", "sleep", "--", "cat", "/dev/zero").until("filling it")
+    """F22: it keeps no filler out and drives none away, and another beside it does."""
+    ignored = newcomer("0")
+    running = fill("--gpus", "0", "--idle-for", "0", "--ignore", "sleep", "--", "cat", "/dev/zero")
+    running.until("filling it")
+    other = newcomer("0", "tail", "-f", "/dev/null")
+    gave_way = running.until("giving it back")
+    assert f"pid {other.pid} " in gave_way
+    assert running.told("giving it back") == [gave_way]
+    running.until("given back after")
+    other.kill()
+    other.wait()
+    running.until("filling it")
+    assert ignored.poll() is None
 
 
 def test_a_filler_that_dies_at_once_is_told_once(fill: StartFill, tmp_path: pathlib.Path) -> None:

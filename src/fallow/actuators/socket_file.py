@@ -7,6 +7,7 @@ is a dead one's.
 import os
 import socket
 import stat
+from contextlib import suppress
 
 from fallow.actuators import locks
 from fallow.core.errors import FallowError, NotPermitted
@@ -39,7 +40,8 @@ class SocketFile:
     def close(self) -> None:
         """Listen no more, and leave no socket behind. The lock's file stays: another may wait to lock it."""
         self.socket.close()
-        os.unlink(self.path)
+        with suppress(FileNotFoundError):  # asyncio of Python 3.13 and newer removes it, as anybody else may
+            os.unlink(self.path)
         os.close(self._lock)
 
 

@@ -6,7 +6,7 @@ take one for the other, and nobody has to remember to count it up.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from zlib import crc32
 
 from fallow.core.activity import Activity
@@ -26,8 +26,15 @@ _KINDS: dict[str, type] = {
         *(Event, Hold, Everything, OneGpu, OneProcess, OneUser, Card, Interval, Party),
     )
 }
-_SHAPE = ";".join(f"{name}({','.join(fields(kind))})" for name, kind in _KINDS.items())
-VERSION = f"1-{crc32(f'{_SHAPE};{[each.value for each in Activity]}'.encode()):08x}"
+
+
+def version_of(kinds: Mapping[str, type], activities: Iterable[str]) -> str:
+    """The name of the language in which these are spoken of."""
+    shape = ";".join(f"{name}({','.join(fields(kind))})" for name, kind in kinds.items())
+    return f"1-{crc32(f'{shape};{[*activities]}'.encode()):08x}"
+
+
+VERSION = version_of(_KINDS, (each.value for each in Activity))
 """What is spoken here. The first number counts the requests and their answers."""
 
 _DEEPEST = 12
