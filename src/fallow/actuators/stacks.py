@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 
 from fallow.actuators.helpers import Helpers, Ran
 from fallow.actuators.launcher import find
-from fallow.core.errors import CannotRun, CommandNotFound, PartMissing
+from fallow.actuators.state_folder import write_new
+from fallow.core.errors import CannotRun, CommandNotFound, FallowError, PartMissing
 from fallow.core.units import printable
 
 _BESIDE_US = os.path.dirname(sys.executable)  # where pip puts py-spy, which need not be on the PATH
@@ -24,14 +25,15 @@ def shortcoming(environ: Mapping[str, str]) -> PartMissing | None:
 
 def dump(
     pids: Iterable[int],
-    into: str,
+    folder: str,
+    name: str,
     helpers: Helpers,
     environ: Mapping[str, str],
     *,
     limit_s: float = _LIMIT_S,
     beside: str = _BESIDE_US,
 ) -> str:
-    """Write the stacks of every Python process among them to one file; a sentence says where, or why not."""
+    """Write the stacks of every Python process among them to a new file there; a sentence says where, or why not."""
     beside_us = _with_ours(environ, beside)
     stacks: list[str] = []
     refusals: list[str] = []
@@ -41,17 +43,18 @@ def dump(
         except (CommandNotFound, CannotRun):
             return f"no stacks: {PartMissing.of('that', 'py-spy')}"
         if ran.ok:
-            # Names of functions and files are whatever the job says, codes for a terminal too.
-            stacks.append("\n".join(printable(line) for line in ran.output.strip().splitlines()))
+            stacks.append(_plain(ran.output.strip()))
         elif not _is_no_python(ran):
             refusals.append(f"pid {pid}: {_refusal(ran, limit_s)}")
     left_out = f"; left out: {', '.join(refusals)}" if refusals else ""
     if not stacks:
         return f"no stacks{left_out}" if refusals else "no stacks: the job has no Python process that could be read"
     try:
-        _write(into, "\n\n".join(stacks) + "\n")
+        into = write_new(folder, name, "\n\n".join(stacks) + "\n")
+    except FallowError as error:
+        return f"no stacks: {error}"
     except OSError as error:
-        return f"no stacks: {into} cannot be written: {error.strerror}"
+        return f"no stacks: {folder} cannot be written: {error.strerror}"
     many = "1 process" if len(stacks) == 1 else f"{len(stacks)} processes"
     return f"the Python stacks of {many} are in {into}{left_out}"
 
@@ -74,8 +77,6 @@ def _refusal(ran: Ran, limit_s: float) -> str:
     return printable(said[0]) if said else f"py-spy ended with exit code {ran.ended.exit_code}"
 
 
-def _write(path: str, text: str) -> None:
-    """For the owner's eyes: the names in a stack can tell what somebody works on."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-    with open(os.open(path, flags, 0o600), "w", encoding="utf-8") as file:
-        file.write(text)
+def _plain(text: str) -> str:
+    """Names in a stack are whatever the job calls them, and whoever reads the file does so on a terminal."""
+    return "\n".join(printable(line.replace("\t", "    ")) for line in text.splitlines())

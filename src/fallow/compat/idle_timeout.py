@@ -47,7 +47,7 @@ def main(words: Sequence[str], world: World, tell: Callable[[str], None]) -> int
         f"sample_freq={args.sample_freq:g}, num_samples={args.num_samples}, delay_samples={args.delay_samples}, "
         f"window_size={args.sample_freq * args.num_samples:g}"
     )
-    own = EarnestHands((job.tree,), helpers, world, None, log.warning)
+    own = EarnestHands((job.tree,), helpers, world, log.warning)
     line = printable(shlex.join(command))
     diary = _Diary(log, args)
     try:

@@ -33,6 +33,31 @@ class GuardView:
     name: str
     phase: str
     because: str
+    uuids: tuple[str, ...] = ()
+    """The GPUs that it watches."""
+
+
+@value
+class Counting:
+    """A rule that counts the idleness, or the hang, of a job: how far it has come, and what it would do when."""
+
+    rule: str
+    subject: str
+    uuids: tuple[str, ...]
+    processes: tuple[str, ...]
+    """Its processes, as the journal's keys have them."""
+    fault: str
+    """idle or stuck."""
+    for_s: float
+    """For how long the fault has been witnessed; 0 while there is none."""
+    deed: str
+    """What follows if it goes on: report, warn, ask, kill or nothing."""
+    in_s: float
+    """In how many seconds of it."""
+    begins_in_s: float = 0.0
+    """A job that is new is not counted for so long."""
+    refused: str | None = None
+    """Why what was due is not done."""
 
 
 @value
@@ -77,6 +102,8 @@ class Board:
     """With whole command lines, for those who may read them; None where `sight` is all that there is."""
     commands_shown: bool = False
     """Whether the owner of the machine shows command lines to everybody."""
+    counting: tuple[Counting, ...] = ()
+    """What the idle rules count."""
 
     def as_seen_by(self, viewer: Viewer) -> Sight:
         """The machine, with as much of each command line as the viewer may read."""

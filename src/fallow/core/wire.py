@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from zlib import crc32
 
 from fallow.core.activity import Activity
+from fallow.core.board import Counting, FillerView, GuardView
 from fallow.core.gpu import Counters, Holder, Memory, Place, Recent
 from fallow.core.holds import Everything, Hold, OneGpu, OneProcess, OneUser
 from fallow.core.interval import Card, Interval, Party
@@ -23,6 +24,7 @@ _KINDS: dict[str, type] = {
     kind.__name__: kind
     for kind in (
         *(Unknown, Holder, Memory, Recent, Counters, Place, Claim, SeenGpu, Sight),
+        *(Counting, FillerView, GuardView),
         *(Event, Hold, Everything, OneGpu, OneProcess, OneUser, Card, Interval, Party),
     )
 }

@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import Any, cast
 
 from fallow.core.activity import Activity
+from fallow.core.board import Counting, FillerView, GuardView
 from fallow.core.errors import FallowError, NotPermitted, WrongUsage
 from fallow.core.holds import Hold, Target
 from fallow.core.interval import Card, Interval
@@ -31,6 +32,9 @@ _LONG_S = 30.0
 _MOST_BYTES = 64 * 2**20
 _CHUNK_BYTES = 256 * 1024
 _CREDENTIALS = struct.Struct("3i")
+
+
+Ruled = Counting | GuardView | FillerView
 
 
 class NoAnswer(Exception):
@@ -56,6 +60,13 @@ class Daemon:
     def events(self, key: str | None, most: int) -> list[Event] | None:
         """The last events of its journal, newest first."""
         return _all_of(Event, self._asked("why", key=key, most=most))
+
+    def rules_on(self, uuids: Sequence[str], process: str | None) -> list[Ruled] | None:
+        """Which rules, guards and fillers of its have to do with these GPUs, or with that process."""
+        answer = self._asked("rules", uuids=list(uuids), process=process)
+        if not isinstance(answer, tuple):
+            return None
+        return [each for each in answer if isinstance(each, Counting | GuardView | FillerView)]
 
     def holds(self) -> list[Hold] | None:
         """The holds that it respects."""

@@ -9,11 +9,12 @@ from enum import StrEnum
 
 from fallow.actuators.job_tree import JobTree
 from fallow.core.actions import Ask, JobAction
+from fallow.core.board import Counting
 from fallow.core.gpu import Snapshot
 from fallow.core.job import JobActivity, JobFinding, job_activity
 from fallow.core.process import Process
 from fallow.core.value import replace, value
-from fallow.core.verdicts import Verdict
+from fallow.core.verdicts import Verdict, gpu_key, process_key
 from fallow.engine.config.rules import Idle
 from fallow.engine.holding import HeldJob
 from fallow.policies import idle, stuck
@@ -75,7 +76,40 @@ class Case:
     @property
     def keys(self) -> list[str]:
         """Under which the journal keeps it."""
-        return [f"pid:{pid}" for pid in self.job.pids] + [f"gpu:{uuid}" for uuid in self.job.uuids]
+        return [*self._process_keys, *(gpu_key(uuid) for uuid in self.job.uuids)]
+
+    @property
+    def _process_keys(self) -> tuple[str, ...]:
+        return tuple(process_key(process.pid, process.birth) for process in self.job.members)
+
+    def counting(self) -> list[Counting]:
+        """How far each policy has come, and what it would do when, if nothing changes."""
+        found: list[Counting] = []
+        if self._idle_rules is not None:
+            warmup_s = max(0.0, self._idle_rules.warmup_s - self._idle.warmed_s)
+            deed, in_s = self._idle.ladder.next_deed(self._idle_rules.times)
+            report = not self.rule.act and deed == "warn"
+            found.append(self._counting("idle", self._idle.idle_s, "report" if report else deed, in_s, warmup_s))
+        if self._stuck_rules is not None:
+            deed, in_s = self._stuck.ladder.next_deed(self._stuck_rules.times)
+            if not self._stuck_rules.acts:
+                deed, in_s = "report", max(0.0, self._stuck_rules.window_s - self._stuck.hung_s)
+            found.append(self._counting("stuck", self._stuck.hung_s, deed, in_s, 0.0))
+        return found
+
+    def _counting(self, fault: str, for_s: float, deed: str, in_s: float, warmup_s: float) -> Counting:
+        return Counting(
+            rule=self.rule.name,
+            subject=self.subject,
+            uuids=tuple(self.job.uuids),
+            processes=self._process_keys,
+            fault=fault,
+            for_s=for_s,
+            deed=deed,
+            in_s=in_s,
+            begins_in_s=warmup_s,
+            refused=self.refusal or None,
+        )
 
     @property
     def warned(self) -> bool:

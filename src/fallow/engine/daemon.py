@@ -211,6 +211,7 @@ class Daemon:
             self._rehearse,
             sight,
             self.config.machine.commands_shown,
+            counting=self._rounds.counting,
         )
 
     def _say_alive(self, now_s: float) -> None:

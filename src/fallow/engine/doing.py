@@ -61,6 +61,6 @@ class Beside:
             work, then = self._todo.get()
             try:
                 outcome = work()
-            except Exception as error:  # noqa: BLE001  a deed that breaks has failed; who guards goes on guarding
+            except BaseException as error:  # noqa: BLE001  a deed that breaks has failed; who guards goes on guarding
                 outcome = Outcome(False, f"it failed with {type(error).__name__}: {error}")
             self._done.append((then, outcome))

@@ -115,6 +115,7 @@ class Guarding:
         self._note = note
         self._state = guard.State(guard.Phase.ARMED) if armed else guard.State()
         self._because = "nobody has looked yet"
+        self._uuids: tuple[str, ...] = ()
         self._outcome: Outcome | None = None
         self._paused = False
 
@@ -143,11 +144,12 @@ class Guarding:
     @property
     def view(self) -> GuardView:
         """Where it stands, for whoever looks."""
-        return GuardView(self.name, self._state.phase.value, self._because)
+        return GuardView(self.name, self._state.phase.value, self._because, self._uuids)
 
     def turn(self, snapshot: Snapshot) -> bool:
         """One tick; whether all is done."""
         watched, loads = self._loads(snapshot)
+        self._uuids = tuple(str(gpu.uuid) for gpu in watched)
         blockers: list[str | Unknown] = []
         for blocker in self._blockers:
             why = blocker()

@@ -16,6 +16,7 @@ from fallow.actuators.hooks import RehearsedHooks
 from fallow.core.notices import Notice
 from fallow.core.outcome import Outcome
 from fallow.engine.fill_hands import keeper_environ
+from fallow.engine.steady import steady
 from fallow.engine.world import World
 from fallow.policies import grouping
 from fallow.policies.grouping import GroupingRules, Message, Outbox
@@ -94,8 +95,8 @@ class Notices:
             self._box = grouping.note(self._box, notice, self._now(), self._rules)
             self._changed.notify()
         if self._thread is None:
-            self._thread = Thread(target=self._run, name="fallow-notices", daemon=True)
-            self._thread.start()
+            # What it fails with goes the way of all that came of messages: only the loop's thread may speak.
+            self._thread = steady("notices", self._run, lambda told: self._came.put([Outcome(False, told)]))
         self.turn()
 
     def turn(self) -> None:

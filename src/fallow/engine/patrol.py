@@ -8,6 +8,7 @@ are asked, and at last killed, each in its own time (see patrol_hands).
 from collections.abc import Callable, Sequence
 
 from fallow.core.actions import Insist, TakeBack, Warn
+from fallow.core.board import Counting
 from fallow.core.errors import WrongUsage
 from fallow.core.gpu import Snapshot
 from fallow.core.holds import Hold, Touched
@@ -65,6 +66,11 @@ class Patrol:
         self._blind = bool(rules) and world.simulated is None and world.proc.in_pid_namespace_of_its_own()
         if self._blind:
             tell("inside a container the driver's pids are not those seen here, so the idle rules do nothing")
+
+    @property
+    def counting(self) -> tuple[Counting, ...]:
+        """What each rule counts of each job."""
+        return tuple(each for case in self._cases.values() for each in case.counting())
 
     def turn(self, snapshot: Snapshot) -> None:
         """One tick, with what was seen at it: at Depth.WATCH at least."""

@@ -201,7 +201,7 @@ class PatrolHands:
         if self.rehearsed:
             return RehearsedHands()
         helpers = Helpers(self._world.clock.monotonic_s)
-        return EarnestHands(trees, helpers, self._world, None, self._tell, insist_for_s=0.0)
+        return EarnestHands(trees, helpers, self._world, self._tell, insist_for_s=0.0)
 
     def _not_ours_to_touch(self, job: HeldJob, processes: Sequence[TouchedProcess]) -> str | None:
         never = untouchable(self._world.proc)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from fallow.core.board import Counting
 from fallow.core.gpu import Snapshot
 from fallow.core.notices import Notice
 from fallow.engine.config import Config
@@ -41,6 +42,11 @@ class Rounds:
     def note(self, notice: Notice) -> None:
         """Something that people asked to be told of."""
         self._notices.note(notice)
+
+    @property
+    def counting(self) -> tuple[Counting, ...]:
+        """What the idle rules count."""
+        return self._patrol.counting
 
     def turn(self, snapshot: Snapshot) -> None:
         """One tick, with holders that are described."""

@@ -1,6 +1,5 @@
 """The Python stacks of a job, written in a thread: py-spy may take seconds, and whoever asked must stay awake."""
 
-import os
 import threading
 from collections.abc import Sequence
 
@@ -11,6 +10,14 @@ from fallow.engine.world import World
 _LIMIT_S = 30.0
 
 
+def write_stacks(world: World, pids: Sequence[int], name: str, helpers: Helpers) -> str:
+    """Write the stacks of these processes to a new file in the state folder; a sentence says what came of it."""
+    try:
+        return stacks.dump(pids, world.state_folder, f"stacks-{name}.txt", helpers, world.environ)
+    except Exception as error:  # noqa: BLE001  whatever breaks here, the job is asked all the same
+        return f"no stacks: {error}"
+
+
 class StackWriting:
     """One file of stacks that is being written."""
 
@@ -18,7 +25,7 @@ class StackWriting:
         self.sentence = "no stacks: py-spy takes too long"
         self._world = world
         self._pids = pids
-        self._into = os.path.join(world.state_folder, f"stacks-{name}.txt")
+        self._name = name
         self._until_s = world.clock.monotonic_s() + _LIMIT_S
         self._thread = threading.Thread(target=self._write, name="fallow-stacks", daemon=True)
         self._thread.start()
@@ -33,5 +40,4 @@ class StackWriting:
         self._thread.join(_LIMIT_S)
 
     def _write(self) -> None:
-        helpers = Helpers(self._world.clock.monotonic_s)
-        self.sentence = stacks.dump(self._pids, self._into, helpers, self._world.environ)
+        self.sentence = write_stacks(self._world, self._pids, self._name, Helpers(self._world.clock.monotonic_s))

@@ -21,7 +21,7 @@ def steady(name: str, work: Callable[[], None], tell: Callable[[str], None], pau
         while True:
             try:
                 work()
-            except Exception as error:  # noqa: BLE001  that is what it is for
+            except BaseException as error:  # noqa: BLE001  that is what it is for
                 sentence = f"{name} failed by a mistake of fallow's own ({type(error).__name__}: {error}); it goes on"
                 if sentence != told:
                     told = sentence

@@ -4,7 +4,6 @@ import signal
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from fallow.actuators import stacks
 from fallow.actuators.helpers import Helpers
 from fallow.actuators.job_tree import JobTree
 from fallow.core.activity import unseen_memory_bytes
@@ -14,6 +13,7 @@ from fallow.core.outcome import Outcome
 from fallow.core.ports import Depth
 from fallow.core.units import bytes_for_people, printable, program_name
 from fallow.core.unknown import Unknown
+from fallow.engine.stack_writing import write_stacks
 from fallow.engine.world import World
 
 _MEMORY_IS_BACK_WITHIN_S = 5.0
@@ -38,12 +38,12 @@ class EarnestHands:
         trees: Sequence[JobTree],
         helpers: Helpers,
         world: World,
-        stacks_into: str | None,
         tell: Callable[[str], None],
         *,
+        stacks_named: str | None = None,
         insist_for_s: float = 5.0,
     ) -> None:
-        """`stacks_into` names the file for the Python stacks, if they are wanted before the job is asked.
+        """`stacks_named` names the file of the Python stacks, if they are wanted before the job is asked.
 
         `insist_for_s`: how long to wait for those who were killed; 0 sends the signal and comes back at once.
         """
@@ -51,14 +51,14 @@ class EarnestHands:
         self._insist_for_s = insist_for_s
         self._helpers = helpers
         self._world = world
-        self._stacks_into = stacks_into
+        self._stacks_named = stacks_named
         self._tell = tell
 
     def ask(self, name: str) -> Outcome:
         """The stacks first: a job that has been asked may be gone before they are read."""
-        if self._stacks_into is not None:
+        if self._stacks_named is not None:
             pids = [row.pid for tree in self._trees for row in tree.living()]
-            self._tell(stacks.dump(pids, self._stacks_into, self._helpers, self._world.environ))
+            self._tell(write_stacks(self._world, pids, self._stacks_named, self._helpers))
         asked = sum(tree.ask(signal.Signals[f"SIG{name}"]) for tree in self._trees)
         return Outcome(asked > 0, f"SIG{name} to {_processes(asked)}")
 

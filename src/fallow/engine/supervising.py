@@ -13,7 +13,7 @@ from fallow.core.process import Ended
 from fallow.core.units import duration_for_people, program_name
 from fallow.core.unknown import Unknown
 from fallow.core.value import value
-from fallow.core.verdicts import Verdict
+from fallow.core.verdicts import Verdict, gpu_key, process_key
 from fallow.engine.journal import Journal
 from fallow.engine.stopping import JobHands, who_still_holds
 from fallow.engine.touching import touched_processes, uuids_with_cards
@@ -91,7 +91,7 @@ class Supervisor:
         root = job.tree.root
         self._subject = f"job {root.pid} ({program_name(command)})"
         self._with_cards = uuids_with_cards(gpus)
-        self._keys = [f"pid:{root.pid}", *(f"gpu:{uuid}" for uuid in self._uuids)]
+        self._keys = [process_key(root.pid, root.birth), *(gpu_key(uuid) for uuid in self._uuids)]
         now_s = world.clock.monotonic_s()
         self._idle = idle.State(at_s=now_s)
         self._stuck = stuck.State(at_s=now_s, rest_w=journal.rest_power_w() if rules.stuck else {})

@@ -31,6 +31,8 @@ class Suspension:
             self._work()
         except FallowError as error:
             self.failure = str(error)
+        except Exception as error:  # noqa: BLE001  whatever it is, the filler is not off its GPUs
+            self.failure = f"it failed with {type(error).__name__}: {error}"
         finally:
             self.is_over = True
             self._done()

@@ -20,7 +20,7 @@ def sight(what: Sight) -> dict[str, Any]:
         "at": iso_time(what.wall_s),
         "available": what.available,
         "counts": {activity.value: what.counted.get(activity, 0) for activity in Activity},
-        "gpus": [_seen(gpu) for gpu in what.gpus],
+        "gpus": [gpu_seen(gpu) for gpu in what.gpus],
     }
 
 
@@ -72,7 +72,8 @@ def hold_facts(hold: Hold) -> dict[str, Any]:
     }
 
 
-def _seen(gpu: SeenGpu) -> dict[str, Any]:
+def gpu_seen(gpu: SeenGpu) -> dict[str, Any]:
+    """One GPU with what was found of it."""
     facts = gpu_facts(gpu)
     if isinstance(gpu.claim, Unknown):
         facts["unknown"]["claim"] = facts["unknown"]["filler"] = gpu.claim.why  # one file tells both

@@ -2,7 +2,7 @@
 
     hello                      anybody, whatever they speak         the daemon itself
     status                     anybody, others' commands as names   the board
-    why, holds                 anybody                              the journal, the holds
+    why, rules, holds          anybody                              the journal, the board, the holds
     cards, tallies, colours    anybody                              history, for a report
     hold                       anybody                              placed as the user who asks, by the kernel's word
     release                    who placed it, or root               by the rights that the kernel gives them
@@ -35,6 +35,7 @@ T = TypeVar("T")
 Request = dict[str, object]
 _TOO_OLD_S = 60.0
 _MOST_EVENTS = 200
+_MOST_GPUS = 1024
 _MOST_EDGES = 4000
 _EDGES_AT_ONCE = 8
 _AT_ONCE = 1000
@@ -84,6 +85,8 @@ class Answers:
             case "why":
                 key, most = _text(request, "key", optional=True), _number(request, "most", 1, _MOST_EVENTS)
                 yield _line(await self._read(peer, lambda: packed(self._sources.events(key, most))))
+            case "rules":
+                yield _line(packed(self._rules(request)))
             case "holds":
                 yield _line(packed(self._sources.holds.active(self._sources.clock.wall_s())))
             case "hold":
@@ -133,6 +136,18 @@ class Answers:
         if viewer not in lines:
             lines[viewer] = _line(packed(board.as_seen_by(viewer)))
         return lines[viewer]
+
+    def _rules(self, request: Request) -> list[object]:
+        board, uuids, process = self._sources.board(), request.get("uuids"), _text(request, "process", optional=True)
+        if not isinstance(uuids, list) or len(uuids) > _MOST_GPUS:
+            raise WrongUsage(f"uuids is a list of at most {_MOST_GPUS} GPUs")
+        if board is None:
+            return []
+        meant = {each for each in uuids if isinstance(each, str)}
+        counting = (each for each in board.counting if process in each.processes or not meant.isdisjoint(each.uuids))
+        guards = (each for each in board.guards if not meant.isdisjoint(each.uuids))
+        fillers = (each for each in board.fillers if not meant.isdisjoint(each.uuids))
+        return [*counting, *guards, *fillers]
 
     def _hold(self, peer: Peer, request: Request) -> Hold:
         target = parse_target(_text(request, "target") or "")

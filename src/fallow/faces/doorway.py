@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING
 
 from fallow.core.errors import FallowError
 from fallow.engine.sources import Sources
+from fallow.engine.steady import steady
 from fallow.faces import desk
 
 if TYPE_CHECKING:
     from fallow.faces.web.server import PageServer
 
 _CLOSES_WITHIN_S = 5.0
+_OPENS_AGAIN_S = 1.0
 
 
 class Doorway:
@@ -34,8 +36,7 @@ class Doorway:
         self._loop = asyncio.new_event_loop()
         self._over = asyncio.Event()
         self._settled = threading.Semaphore(0)
-        self._thread = threading.Thread(target=self._run, name="fallow-doors", daemon=True)
-        self._thread.start()
+        self._thread = steady("the doors of the daemon", self._run, tell)
         for door in (socket_path, page):
             if door is not None:
                 self._settled.acquire()
@@ -47,6 +48,8 @@ class Doorway:
         self._thread.join(_CLOSES_WITHIN_S)
 
     def _run(self) -> None:
+        if self._loop.is_closed():  # it has failed, and begins again
+            self._loop, self._over = asyncio.new_event_loop(), asyncio.Event()
         with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
             runner.run(self._serve())
 
@@ -65,15 +68,25 @@ class Doorway:
         await asyncio.gather(*doors, return_exceptions=True)
 
     async def _answer_at_the_desk(self, path: str) -> None:
-        await self._open("nobody can ask the daemon", desk.serve(path, self._sources, self._settled.release))
+        await self._open("nobody can ask the daemon", lambda: desk.serve(path, self._sources, self._settled.release))
 
     async def _show_the_page(self, page: "PageServer") -> None:
-        await self._open("there is no page", page.run(self._settled.release))
+        await self._open("there is no page", lambda: page.run(self._settled.release))
 
-    async def _open(self, without: str, door: Coroutine[None, None, None]) -> None:
+    async def _open(self, without: str, door: Callable[[], Coroutine[None, None, None]]) -> None:
         try:
-            await door
-        except (FallowError, OSError) as error:
-            self._tell(f"{without}: {error}")
+            while await self._has_failed(without, door):
+                await asyncio.sleep(_OPENS_AGAIN_S)
         finally:
             self._settled.release()  # whatever happened, nobody waits for this door
+
+    async def _has_failed(self, without: str, door: Callable[[], Coroutine[None, None, None]]) -> bool:
+        """Whether it has ended by a mistake of ours, and is to be opened again."""
+        try:
+            await door()
+        except (FallowError, OSError) as error:
+            self._tell(f"{without}: {error}")
+        except Exception as error:  # noqa: BLE001  a door that broke must not stay shut in silence
+            self._tell(f"{without} for a moment, by a mistake of fallow's own ({type(error).__name__}: {error})")
+            return True
+        return False

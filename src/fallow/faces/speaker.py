@@ -5,6 +5,7 @@ import os
 import threading
 from collections import deque
 
+from fallow.engine.steady import steady
 from fallow.faces.letters import encoded
 
 _MOST = 1000
@@ -20,7 +21,7 @@ class Speaker:
         self._waiting: deque[str] = deque(maxlen=_MOST)
         self._new = threading.Condition()
         self._busy = False
-        threading.Thread(target=self._speak, name="fallow-voice", daemon=True).start()
+        steady("the log", self._speak, self._waiting.append)
         atexit.register(self.finish)
 
     def say(self, line: str) -> None:

@@ -16,6 +16,7 @@ job is asked only time matters: what it does on the GPU then may be its way of s
 """
 
 from enum import StrEnum
+from typing import assert_never
 
 from fallow.core.actions import Ask, Insist, JobAction, TakeBack, Warn
 from fallow.core.units import duration_for_people
@@ -61,6 +62,19 @@ class Ladder:
     """Witnessed seconds of the fault without it being over in between."""
     asked_s: float = 0.0
     """Witnessed seconds since it was asked."""
+
+    def next_deed(self, times: Times) -> tuple[str, float]:
+        """What comes next if the fault goes on, and in how many seconds of it: warn, ask, kill, or nothing."""
+        match self.rung:
+            case Rung.CALM:
+                return "warn", max(0.0, times.warn_after_s - self.fault_s)
+            case Rung.WARNED:
+                return "ask", max(0.0, times.ask_after_s - self.fault_s)
+            case Rung.ASKED:
+                return "kill", max(0.0, times.grace_s - self.asked_s)
+            case Rung.INSISTED:
+                return "nothing", 0.0
+        assert_never(self.rung)
 
 
 Climbed = tuple[Ladder, tuple[JobAction, ...]]

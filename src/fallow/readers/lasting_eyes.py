@@ -38,12 +38,14 @@ class _Opening:
         return not self._thread.is_alive()
 
     def _work(self) -> None:
-        if self._old is not None:
-            self._old.close()
         try:
+            if self._old is not None:
+                self._old.close()
             self.eyes = self._open_eyes()
         except NoDriver as error:
             self.why = str(error)
+        except Exception as error:  # noqa: BLE001  it is tried again, and until then this is the reason
+            self.why = f"the NVIDIA driver cannot be opened: {type(error).__name__}: {error}"
 
 
 class LastingEyes:

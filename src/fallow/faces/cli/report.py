@@ -1,10 +1,12 @@
 """`fallow report`: the hours of each activity, and what the idle ones cost."""
 
 import argparse
+import io
 import os
 import sys
 from typing import TextIO
 
+from fallow.actuators.whole_file import replace_file
 from fallow.core.errors import FallowError, NotPermitted, WrongUsage
 from fallow.core.money import Prices, prices_from
 from fallow.core.units import span_s
@@ -116,9 +118,11 @@ def _print(report: Report, by: By, form: str, file: TextIO | None) -> None:
 
 
 def _write(report: Report, by: By, form: str, path: str) -> None:
+    """Made whole before the file is touched, so that whatever fails leaves it as it was."""
+    text = io.StringIO(newline="")
+    _print(report, by, form, text)
     try:
-        with open(path, "w", encoding="utf-8", newline="") as file:
-            _print(report, by, form, file)
+        replace_file(path, text.getvalue())
     except PermissionError:
         raise NotPermitted(f"{path} is not yours to write") from None
     except OSError as error:

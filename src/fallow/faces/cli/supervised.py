@@ -1,9 +1,7 @@
 """The part of `fallow run` that stays beside the job."""
 
 import argparse
-import os
 import shlex
-import tempfile
 from collections.abc import Mapping, Sequence
 
 from fallow.actuators import stacks
@@ -88,10 +86,9 @@ class Supervised:
     def _job_hands(self, job: Supervision) -> JobHands:
         if self._args.rehearse:
             return RehearsedHands()
-        into = None
-        if self._args.dump_stacks:
-            into = os.path.join(tempfile.gettempdir(), f"fallow-stacks-{job.tree.root.pid}.txt")
-        return EarnestHands((job.tree,), self._hands.helpers, self._world, into, self._voice.note)
+        root = job.tree.root
+        named = f"{root.pid}-{root.birth}" if self._args.dump_stacks else None
+        return EarnestHands((job.tree,), self._hands.helpers, self._world, self._voice.note, stacks_named=named)
 
     def _rules(self) -> Rules:
         args = self._args

@@ -1,26 +1,26 @@
-"""`fallow why`: the evidence for the last verdict on a GPU or a process."""
+"""`fallow why`: why a GPU or a process is judged as it is, which rule counts, and what was done."""
 
 import argparse
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from fallow.core.activity import judge
-from fallow.core.errors import WrongUsage
+from fallow.core.errors import FallowError, WrongUsage
 from fallow.core.gpu import Gpu
-from fallow.core.holds import OneGpu, OneProcess
-from fallow.core.job import stretch_load
-from fallow.core.ports import Depth
+from fallow.core.holds import OneGpu, OneProcess, parse_target
+from fallow.core.seen import SeenGpu, Sight
 from fallow.core.unknown import Unknown
-from fallow.core.verdicts import Event
-from fallow.engine.journal import open_journal
+from fallow.core.verdicts import Event, gpu_key, process_key
+from fallow.engine import journal_file
+from fallow.engine.asking import Daemon, Ruled
 from fallow.engine.subjects import target_of
+from fallow.engine.watching import look_once
 from fallow.engine.world import World
-from fallow.faces.as_json import iso_time
+from fallow.faces import why_text
 from fallow.faces.cli.options import Parser, add_alone
 from fallow.faces.voice import Voice
 
 _MOST_EVENTS = 30
-_UNWATCHED = "nobody has watched this GPU; one look says:"
+_UNWATCHED = "  nobody has watched this GPU, as `fallow up` would: since when is not known, and no rule counts"
 EXAMPLES = """\
   fallow why            the last verdict, and what was done
   fallow why 3          on GPU 3
@@ -32,7 +32,8 @@ def parser(parents: list[argparse.ArgumentParser]) -> Parser:
     """The options of why."""
     made = Parser(
         "fallow why",
-        "Explain the last verdict on a GPU or a process: what was found, by which readings, and what was done.",
+        "Explain a GPU or a process: what it is now and why, since when, who is on it, which rule counts and when\n"
+        "it would act; then the last verdict with its readings, and what was done.",
         EXAMPLES,
         parents,
     )
@@ -43,73 +44,102 @@ def parser(parents: list[argparse.ArgumentParser]) -> Parser:
 
 
 def run(args: argparse.Namespace, world: World, voice: Voice) -> int:
-    """Tell what our journal and the daemon's have; of a GPU that nobody watched, what one look says."""
+    """What it is now, by the daemon's eyes or by one look, then what our journal and the daemon's have."""
     daemon = None if args.alone else world.daemon(voice.detail)
-    sight = None if daemon is None else daemon.sight()
-    seen = None if sight is None else sight.gpus
-    target = None if args.subject is None else target_of(args.subject, world, gone_is_fine=True, among=seen)
-    match target:
-        case OneGpu(uuid=uuid):
-            key: str | None = f"gpu:{uuid}"
-        case OneProcess(pid=pid):
-            key = f"pid:{pid}"
-        case None:
-            key = None
-        case _:
-            raise WrongUsage(f"{args.subject!r} is neither a GPU nor a process; write: fallow why [GPU|PID]")
-    journal = open_journal(world, voice.note)
-    told = None if daemon is None or sight is None else daemon.events(key, _MOST_EVENTS)
-    events = _together(journal.last(key, _MOST_EVENTS), told or [])
-    journal.close()
+    told = None if daemon is None else daemon.sight()
+    target = _target(args.subject, world, None if told is None else told.gpus)
+    key = _key(target)
+    sight = told if told is not None or target is None else _look(world, voice)
+    gpus = () if sight is None else tuple(gpu for gpu in sight.gpus if _concerns(gpu, target))
+    rules: list[Ruled] = []
+    if daemon is not None and told is not None and target is not None:
+        process = str(target) if isinstance(target, OneProcess) else None
+        rules = daemon.rules_on([str(gpu.uuid) for gpu in gpus], process) or []
+    events = _events(world, None if told is None else daemon, key, voice)
     if args.json:
-        print(json.dumps([_as_json(event) for event in events], indent=2))
+        watched = None if target is None else told is not None
+        facts = why_text.as_json(None if target is None else str(target), watched, gpus, rules, events)
+        print(json.dumps(facts, indent=2))
         return 0
-    for line in _story(events, world.clock.wall_s()):
+    now_s = world.clock.wall_s()
+    for line in _now(target, gpus, world, now_s):
         print(line)
-    if not events and isinstance(target, OneGpu):
-        print("nobody has found anything on this GPU; one look says:" if seen else _UNWATCHED)
-        print(_one_look(seen or world.eyes.look(Depth.LOOK).gpus, target.uuid))
-    elif not events:
+    if target is not None and told is None and sight is not None:
+        print(_UNWATCHED)
+    for each in rules:
+        print(why_text.ruled(each))
+    for line in why_text.story(events, now_s):
+        print(line)
+    if not events:
         print("the journal has nothing on that")
     return 0
 
 
-def _together(ours: list[Event], theirs: list[Event]) -> list[Event]:
-    """Newest first. Where both journals are the same one, each event is told once."""
-    events = {(event.wall_s, event.kind, event.subject, event.finding): event for event in (*theirs, *ours)}
-    return sorted(events.values(), key=lambda event: (event.wall_s, event.id), reverse=True)[:_MOST_EVENTS]
+def _target(subject: str | None, world: World, seen: Sequence[Gpu] | None) -> OneGpu | OneProcess | None:
+    if subject is None:
+        return None
+    kind, _, rest = subject.partition(":")
+    if kind == "pid" and "@" in rest:
+        found = parse_target(subject)
+    else:
+        found = target_of(subject, world, gone_is_fine=True, among=seen)
+    if not isinstance(found, OneGpu | OneProcess):
+        raise WrongUsage(f"{subject!r} is neither a GPU nor a process; write: fallow why [GPU|PID]")
+    return found
 
 
-def _story(events: list[Event], now_wall_s: float) -> list[str]:
-    """The last verdict with its readings, then what was done since."""
-    lines: list[str] = []
-    later: list[Event] = []
-    for event in events:
-        if event.kind == "verdict":
-            lines.append(event.in_words(now_wall_s))
-            lines.extend(f"  {name}: {text}" for name, text in event.evidence)
-            break
-        later.append(event)
-    lines.extend(event.in_words(now_wall_s) for event in reversed(later))
-    return lines
+def _key(target: OneGpu | OneProcess | None) -> str | None:
+    """A process that has ended is the last one of its number that the journal knows."""
+    match target:
+        case OneGpu(uuid=uuid):
+            return gpu_key(uuid)
+        case OneProcess(pid=pid, birth=0):
+            return f"pid:{pid}"
+        case OneProcess(pid=pid, birth=birth):
+            return process_key(pid, birth)
+        case None:
+            return None
 
 
-def _one_look(gpus: Sequence[Gpu], uuid: str) -> str:
+def _look(world: World, voice: Voice) -> Sight | None:
+    try:
+        return look_once(world)
+    except FallowError as error:
+        voice.note(f"what is on the GPUs now cannot be seen: {error}")
+        return None
+
+
+def _concerns(gpu: SeenGpu, target: OneGpu | OneProcess | None) -> bool:
+    match target:
+        case OneGpu(uuid=uuid):
+            return gpu.uuid == uuid or (gpu.mig is not None and gpu.mig.parent_uuid == uuid)
+        case OneProcess(pid=pid, birth=birth):
+            return birth != 0 and not isinstance(gpu.holders, Unknown) and pid in {each.pid for each in gpu.holders}
+        case None:
+            return False
+
+
+def _now(target: OneGpu | OneProcess | None, gpus: Sequence[SeenGpu], world: World, now_s: float) -> Iterator[str]:
+    if isinstance(target, OneProcess):
+        stat = world.proc.stat(target.pid)
+        if target.birth == 0 or stat is None or stat.birth != target.birth:
+            yield f"pid {target.pid} has ended"
+        elif not gpus:
+            yield f"pid {target.pid} is on no GPU that can be seen"
+    elif target is not None and not gpus:
+        yield f"GPU {target.uuid} is not to be seen"
     for gpu in gpus:
-        if gpu.uuid == uuid:
-            finding = judge(gpu)
-            load = stretch_load(gpu)
-            ran = str(load) if isinstance(load, Unknown) else f"{load:.1%}"
-            return f"GPU {gpu.label} is {finding.activity}: {finding.because} (load: {ran})"
-    return "it is not to be seen"
+        yield from why_text.gpu_now(gpu, now_s)
 
 
-def _as_json(event: Event) -> dict[str, object]:
-    return {
-        "at": iso_time(event.wall_s),
-        "kind": event.kind,
-        "subject": event.subject,
-        "finding": event.finding,
-        "because": event.because,
-        "evidence": dict(event.evidence),
-    }
+def _events(world: World, daemon: Daemon | None, key: str | None, voice: Voice) -> list[Event]:
+    """Newest first. Where both journals are the same one, each event is told once."""
+    found: list[Event] = []
+    try:
+        found += journal_file.read(world.state_folder, key, _MOST_EVENTS)
+    except FallowError as error:
+        voice.note(str(error))
+    if daemon is not None:
+        found += daemon.events(key, _MOST_EVENTS) or []
+    events = {(event.wall_s, event.kind, event.subject, event.finding): event for event in found}
+    return sorted(events.values(), key=lambda event: (event.wall_s, event.id), reverse=True)[:_MOST_EVENTS]

@@ -1,0 +1,146 @@
+"""Why a GPU is what it is, for people and for programs: now, then what was found and done before."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, assert_never
+
+from fallow.core.board import Counting, FillerView, GuardView
+from fallow.core.gpu import Holder
+from fallow.core.seen import SeenGpu
+from fallow.core.units import bytes_for_people, duration_for_people, printable, shortened
+from fallow.core.unknown import Unknown
+from fallow.core.verdicts import Event
+from fallow.engine.asking import Ruled
+from fallow.engine.sqlite_file import clock_time
+from fallow.faces.as_json import gpu_seen, iso_time
+
+_DEEDS = {
+    "report": "it is reported",
+    "warn": "its people are warned",
+    "ask": "it is asked to end",
+    "kill": "what is left of it is killed",
+}
+
+
+def gpu_now(gpu: SeenGpu, wall_s: float) -> list[str]:
+    """What it is and why, since when, and who is on it."""
+    since = ""
+    if gpu.for_s is not None:
+        since = f" for {duration_for_people(gpu.for_s)} (since {clock_time(wall_s - gpu.for_s)})"
+    lines = [printable(f"GPU {gpu.label} is {gpu.activity.value}{since}: {gpu.because}")]
+    if isinstance(gpu.holders, Unknown):
+        lines.append(f"  who holds it is unknown: {gpu.holders}")
+    else:
+        lines.extend(f"  held by {_holder(each)}" for each in gpu.holders)
+    if isinstance(gpu.claim, Unknown):
+        lines.append(f"  whether it is claimed is unknown: {gpu.claim}")
+    elif gpu.claim is not None:
+        lines.append(printable(f"  {gpu.claim}"))
+    if gpu.filler is not None:
+        lines.append(printable(f"  filled by {gpu.filler.user or 'somebody'}"))
+    return lines
+
+
+def ruled(each: Ruled) -> str:
+    """One rule, guard or filler, and what it would do when."""
+    match each:
+        case Counting():
+            return printable(f"  rule {each.rule}: {_counting(each)}")
+        case GuardView():
+            return printable(f"  guard {each.name}: {_without_echo(each.phase, each.because)}")
+        case FillerView():
+            return printable(f"  filler {each.name}: {_without_echo(each.phase, each.because)}")
+    assert_never(each)
+
+
+def story(events: Sequence[Event], now_wall_s: float) -> list[str]:
+    """The last verdict with its readings, then what was done since."""
+    lines: list[str] = []
+    later: list[Event] = []
+    for event in events:
+        if event.kind == "verdict":
+            lines.append(printable(event.in_words(now_wall_s)))
+            lines.extend(printable(f"  {name}: {text}") for name, text in event.evidence)
+            break
+        later.append(event)
+    lines.extend(printable(event.in_words(now_wall_s)) for event in reversed(later))
+    return lines
+
+
+def as_json(
+    subject: str | None,
+    watched: bool | None,
+    gpus: Iterable[SeenGpu],
+    rules: Iterable[Ruled],
+    events: Iterable[Event],
+) -> dict[str, Any]:
+    """The same for programs."""
+    found = list(rules)
+    return {
+        "subject": subject,
+        "watched": watched,
+        "gpus": [gpu_seen(gpu) for gpu in gpus],
+        "rules": [_counting_facts(each) for each in found if isinstance(each, Counting)],
+        "guards": [
+            {"guard": each.name, "phase": each.phase, "because": each.because}
+            for each in found
+            if isinstance(each, GuardView)
+        ],
+        "fillers": [
+            {"filler": each.name, "phase": each.phase, "because": each.because, "for_s": each.for_s}
+            for each in found
+            if isinstance(each, FillerView)
+        ],
+        "events": [_event_facts(event) for event in events],
+    }
+
+
+def _holder(holder: Holder) -> str:
+    user = "somebody" if isinstance(holder.user, Unknown) else printable(holder.user)
+    command = "an unknown command" if isinstance(holder.command, Unknown) else shortened(holder.command)
+    memory = "" if isinstance(holder.memory_bytes, Unknown) else f", {bytes_for_people(holder.memory_bytes)}"
+    return f"{user}: {command} (pid {holder.pid}{memory})"
+
+
+def _counting(each: Counting) -> str:
+    counted = f"{each.fault} for {duration_for_people(each.for_s)}" if each.for_s else f"not {each.fault} now"
+    if each.begins_in_s:
+        counted = f"new, so that nothing counts for another {duration_for_people(each.begins_in_s)}"
+    if each.refused is not None:
+        return f"{each.subject}: {counted}; nothing is done: {each.refused}"
+    if each.deed == "nothing":
+        return f"{each.subject}: {counted}; all is done that can be"
+    when = (
+        f"in {duration_for_people(each.in_s)}"
+        if each.for_s
+        else f"once {each.fault} for {duration_for_people(each.in_s)}"
+    )
+    goes_on = " if that goes on" if each.for_s else ""
+    return f"{each.subject}: {counted}; {_DEEDS[each.deed]} {when}{goes_on}"
+
+
+def _without_echo(word: str, because: str) -> str:
+    return because if because.startswith(word) else f"{word}: {because}"
+
+
+def _counting_facts(each: Counting) -> dict[str, Any]:
+    return {
+        "rule": each.rule,
+        "job": each.subject,
+        "fault": each.fault,
+        "for_s": each.for_s,
+        "begins_in_s": each.begins_in_s,
+        "next": each.deed,
+        "in_s": each.in_s,
+        "refused": each.refused,
+    }
+
+
+def _event_facts(event: Event) -> dict[str, Any]:
+    return {
+        "at": iso_time(event.wall_s),
+        "kind": event.kind,
+        "subject": event.subject,
+        "finding": event.finding,
+        "because": event.because,
+        "evidence": dict(event.evidence),
+    }
