@@ -64,20 +64,20 @@ def test_watch_goes_on_alone_when_the_daemon_ends(simulated: Fallow, daemon: sub
 
 
 def test_why_has_what_both_journals_have(simulated: Fallow, daemon: subprocess.Popen[str]) -> None:
-    (event,) = told(simulated, "why", "0", "--json")
+    (event,) = told(simulated, "why", "0", "--json")["events"]
     assert event["because"] == "the small daemon says so"
     assert event["evidence"] == {"utilization": "0%"}
-    assert told(simulated, "why", "0", "--json", "--alone") == []
+    assert told(simulated, "why", "0", "--json", "--alone")["events"] == []
     own = ("run", "--gpus", "0", "--warmup", "0", "--idle-timeout", "1s", "--every", "100ms", "--", "sleep", "60")
     assert simulated(*own).returncode == 124
-    events = told(simulated, "why", "--json")
+    events = told(simulated, "why", "--json")["events"]
     assert {"the small daemon says so"} < {event["because"] for event in events}
     assert [event["at"] for event in events] == sorted((event["at"] for event in events), reverse=True)
 
 
 def test_where_both_journals_are_one_each_event_is_told_once(simulated: Fallow, start_daemon: Start) -> None:
     start_daemon(simulated.environ)
-    assert len(told(simulated, "why", "0", "--json")) == 1
+    assert len(told(simulated, "why", "0", "--json")["events"]) == 1
 
 
 def test_holds_are_placed_listed_and_released_through_the_daemon(

@@ -206,7 +206,7 @@ def test_why_explains_a_stop_with_its_readings(simulated: Fallow) -> None:
     assert "GPU 2 utilization: 0.0% on average" in told
     assert "ask the job to end with SIGTERM" in told
     assert "the memory of its GPUs is back" in told
-    rows = json.loads(simulated("why", "--json", "2").stdout)
+    rows = json.loads(simulated("why", "--json", "2").stdout)["events"]
     assert {"verdict", "action", "outcome"} <= {row["kind"] for row in rows}
     pid = re.search(r"job (\d+)", told)
     assert pid

@@ -88,8 +88,9 @@ class Case:
         if self._idle_rules is not None:
             warmup_s = max(0.0, self._idle_rules.warmup_s - self._idle.warmed_s)
             deed, in_s = self._idle.ladder.next_deed(self._idle_rules.times)
-            report = not self.rule.act and deed == "warn"
-            found.append(self._counting("idle", self._idle.idle_s, "report" if report else deed, in_s, warmup_s))
+            if not self.rule.act:
+                deed = "report" if deed == "warn" else "nothing"
+            found.append(self._counting("idle", self._idle.idle_s, deed, in_s, warmup_s))
         if self._stuck_rules is not None:
             deed, in_s = self._stuck.ladder.next_deed(self._stuck_rules.times)
             if not self._stuck_rules.acts:

@@ -108,7 +108,7 @@ def _counting(each: Counting) -> str:
     if each.refused is not None:
         return f"{each.subject}: {counted}; nothing is done: {each.refused}"
     if each.deed == "nothing":
-        return f"{each.subject}: {counted}; all is done that can be"
+        return f"{each.subject}: {counted}; nothing more follows"
     when = (
         f"in {duration_for_people(each.in_s)}"
         if each.for_s
