@@ -15,7 +15,6 @@ from tests.hands.stage import job, play
 
 STAND_IN = """#!/bin/sh
 case $3 in
-5) printf 'Process 5: \\033]0;owned\\007 evil\\n  here\\n' ;;
 1) echo "Process 1: python train.py" ;;
 2) echo "Error: Failed to find python version from target process"; exit 1 ;;
 3) echo "Permission Denied: Try running again with elevated permissions"; exit 1 ;;
@@ -55,9 +54,9 @@ def test_the_stacks_are_in_the_file_that_the_sentence_names(
 def test_names_in_a_stack_cannot_move_the_cursor_of_whoever_reads_it(
     tmp_path: pathlib.Path, helpers: Helpers, environ: dict[str, str]
 ) -> None:
-    """Weak: stack files with raw escape codes."""
+    """V15, Weak: stack files with raw escape codes."""
     into = tmp_path / "stacks.txt"
-    stacks.dump([5], str(into), helpers, environ)
+    stacks.dump([5], *place(into), helpers, environ)
     assert into.read_text() == "Process 5: ?]0;mine?\n    train (?train.py:3)\n"
 
 
@@ -135,11 +134,3 @@ def test_what_is_there_already_is_neither_taken_nor_waited_for(
     assert written.stat().st_mode & 0o777 == 0o600
     assert not elsewhere.exists()
     assert kind != "file" or taken.read_text() == "hers"
-
-
-def test_escape_codes_in_a_stack_reach_no_terminal(
-    tmp_path: pathlib.Path, helpers: Helpers, environ: dict[str, str]
-) -> None:
-    """V15, Weak: names in a stack are whatever the job calls them."""
-    stacks.dump([5], str(tmp_path), "stacks.txt", helpers, environ)
-    assert (tmp_path / "stacks.txt").read_text() == "Process 5: ?]0;owned? evil\n  here\n"
