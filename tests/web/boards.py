@@ -54,9 +54,18 @@ def varied_gpus() -> tuple[SeenGpu, ...]:
         holders=(hung,),
         **quiet,
     )
+    filling = process(53_777, "fold", "fah-client --gpu 3", 24)
     filled = replace(
-        card(3, Activity.FREE, "nobody holds it", 64, **free),
-        filler=Claim(shared=True, pid=53_777, user="fold", command="fah-client --gpu 3"),
+        card(
+            3,
+            Activity.FILLED,
+            "filled with fah-client, which makes way for whoever comes",
+            64,
+            holders=(filling,),
+            **watts,
+        ),
+        filler=Claim(shared=False, pid=53_777, user="fold", command="fah-client --gpu 3"),
+        filler_pids=(53_777,),
     )
     lost = card(
         5,
@@ -72,7 +81,13 @@ def varied_gpus() -> tuple[SeenGpu, ...]:
         trouble="the card has fallen off the bus",
     )
     claimed = replace(
-        card(4, Activity.FREE, "nobody holds it", 1_900, **free),
+        card(
+            4,
+            Activity.FALLOW,
+            "claimed by dan for python (pid 52001), and nothing of that is on the card",
+            1_900,
+            **free,
+        ),
         claim=Claim(shared=False, pid=52001, user="dan", command="python eval.py --all", since_wall_s=1.7e9),
         waiting=2,
     )

@@ -56,6 +56,8 @@ def test_names_are_our_own_and_in_base_units(families: dict[str, Metric]) -> Non
 def test_the_numbers_are_those_of_the_board(families: dict[str, Metric]) -> None:
     assert value(families, "fallow_gpu_activity", gpu="1", activity="fallow") == [1.0]
     assert value(families, "fallow_gpu_activity", gpu="1", activity="busy") == [0.0]
+    assert value(families, "fallow_gpu_activity", gpu="3", activity="filled") == [1.0]  # F9
+    assert value(families, "fallow_gpus_available") == [3.0]
     assert value(families, "fallow_gpu_utilization_ratio", gpu="0") == [0.94]
     assert value(families, "fallow_gpu_power_watts", gpu="0") == [611.0]
     assert value(families, "fallow_gpu_memory_total_bytes", gpu="0") == [80 * 2**30]

@@ -12,6 +12,7 @@ from fallow.core.activity import Activity
 from fallow.core.board import Board, FillerView, GuardView
 from fallow.core.gpu import Holder
 from fallow.core.holds import Everything, Hold, OneGpu, OneProcess, OneUser, is_over
+from fallow.core.promise import Claim
 from fallow.core.seen import SeenGpu, people_on
 from fallow.core.units import bytes_for_people, duration_for_people, shortened
 from fallow.core.unknown import Unknown
@@ -217,10 +218,9 @@ def _card(gpu: SeenGpu, board: Board) -> CardWords:
         readings=_readings(gpu),
         holders=tuple(_holder(holder) for holder in known[:_HOLDERS_SHOWN]),
         more_holders=max(0, len(known) - _HOLDERS_SHOWN),
-        claim=""
-        if gpu.claim is None or isinstance(gpu.claim, Unknown)
-        else shortened(str(gpu.claim), _LONGEST_REASON),
-        filler="" if gpu.filler is None else shortened(gpu.filler.command or "?", _LONGEST_COMMAND),
+        # Where nobody else is there, the claim or the filler is the reason itself.
+        claim=shortened(str(gpu.claim), _LONGEST_REASON) if isinstance(gpu.claim, Claim) and known else "",
+        filler=shortened(gpu.filler.command or "?", _LONGEST_COMMAND) if gpu.filler is not None and known else "",
         waiting=gpu.waiting,
         held=tuple(shortened(f"{hold.by_user}: {hold.why}" if hold.why else hold.by_user) for hold in covering),
     )
