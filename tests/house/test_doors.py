@@ -64,7 +64,7 @@ def users_of(*names: str) -> set[str]:
         ("locks", ("fcntl.flock", "fcntl.lockf", "fcntl.F_OFD_SETLK"), {"actuators/locks.py"}),
         ("answers who asks", ("asyncio.start_unix_server",), {"faces/desk.py"}),
         ("acts in others' names", ("fallow.actuators.in_the_name_of",), {"faces/desk_answers.py"}),
-        ("draws tables", ("rich",), {"faces/table.py"}),
+        ("draws on terminals", ("fallow.faces.grid",), {"faces/table.py"}),
         ("speaks to Prometheus", ("prometheus_client",), {"faces/metrics.py"}),
         ("listens for browsers", ("uvicorn",), {"faces/web/server.py"}),
         (

@@ -1,20 +1,14 @@
 """The table that people look at."""
 
-import os
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import TextIO
-
-from rich.console import Console, Group
-from rich.live import Live
-from rich.table import Table
-from rich.text import Text
 
 from fallow.core.activity import AVAILABLE, Activity
 from fallow.core.gpu import Holder
 from fallow.core.seen import SeenGpu, Sight, people_on
-from fallow.core.units import bytes_for_people, duration_for_people, is_number, printable, shortened
+from fallow.core.units import bytes_for_people, duration_for_people, printable, shortened
 from fallow.core.unknown import Unknown
+from fallow.faces.grid import Cell, Column, Screen, Styled
 
 _COLOUR = {
     Activity.FREE: "green",
@@ -24,88 +18,63 @@ _COLOUR = {
     Activity.STUCK: "red",
     Activity.UNKNOWN: "magenta",
 }
-_WIDE_ENOUGH = 200  # where nobody's terminal sets a width, nothing is cut short
 _HOLDERS_SHOWN = 4
 _NOT_KNOWN = "?"
 
 
 def show(sight: Sight) -> None:
     """Print it once."""
-    console = _console()
-    console.print(_table(sight, console.width))
+    screen = Screen()
+    screen.write(_lines(screen, sight))
 
 
 def show_live(sights: Iterator[Sight]) -> None:
     """Keep one table up to date, until Ctrl-C; one below the other where nothing can be overwritten."""
-    console = _console()
-    if console.is_dumb_terminal:
-        for sight in sights:
-            console.print(_table(sight, console.width))
-        return
-    with Live(console=console, auto_refresh=False) as live:
-        for sight in sights:
-            live.update(_table(sight, console.width), refresh=True)
+    screen = Screen()
+    screen.redraw(_lines(screen, sight) for sight in sights)
 
 
 def show_rows(title: str | None, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print a plain table: the first column to the left, the others to the right, the last as wide as it needs."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for at, name in enumerate(columns):
-        table.add_column(name, justify="right" if 0 < at < len(columns) - 1 else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(printable(cell)) for cell in row))
-    _console().print(table if title is None else Group(Text(title, style="bold yellow"), table))
+    screen = Screen()
+    heads = [Column(name, right=0 < at < len(columns) - 1, folds=True) for at, name in enumerate(columns)]
+    above = [] if title is None else [screen.styled(Styled(title, "bold yellow"))]
+    screen.write([*above, *screen.table(heads, _printable(rows))])
 
 
 def show_hours(
     title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], words: int, file: TextIO | None
 ) -> None:
     """Print a report: the first so many columns are words, the others numbers, under the colour of their activity."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for number, head in enumerate(heads):
-        style = _COLOUR[Activity(head)] if head in list(Activity) else None
-        table.add_column(
-            Text(head, style=style or ""), justify="left" if number < words else "right", overflow="fold"
+    screen = Screen(file)
+    columns = [
+        Column(
+            Styled(head, _COLOUR[Activity(head)]) if head in list(Activity) else head, right=at >= words, folds=True
         )
-    for row in rows:
-        table.add_row(*(Text(printable(cell)) for cell in row))
-    _console(file).print(Text(title, style="bold"), table, sep="\n")
+        for at, head in enumerate(heads)
+    ]
+    screen.write([screen.styled(Styled(title, "bold")), *screen.table(columns, _printable(rows))])
 
 
-class _Console(Console):
-    """A console that leaves it to us what to do when its reader has gone."""
-
-    def on_broken_pipe(self) -> None:
-        """As every other output of ours does."""
-        raise BrokenPipeError
+def _printable(rows: Sequence[Sequence[str]]) -> list[list[Cell]]:
+    return [[printable(cell) for cell in row] for row in rows]
 
 
-def _console(file: TextIO | None = None) -> Console:
-    given = os.environ.get("COLUMNS", "")
-    width = int(given) if is_number(given) and int(given) > 0 else None
-    if width is None and (file is not None or not sys.stdout.isatty()):
-        width = _WIDE_ENOUGH
-    return _Console(highlight=False, width=width, file=file)
-
-
-def _table(sight: Sight, width: int) -> Group:
+def _lines(screen: Screen, sight: Sight) -> list[str]:
     """What does not fit goes, least needed first: the story of who and why must stay readable."""
-    columns = dict(_COLUMNS)
+    width = screen.width
+    shown = dict(_COLUMNS)
     if all(gpu.for_s is None for gpu in sight.gpus):
-        del columns["for"]
+        del shown["for"]
     for name, needs in _NEEDS_WIDTH.items():
         if width < needs:
-            columns.pop(name, None)
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in columns:
-        table.add_column(name, justify="right" if name in _NEEDS_WIDTH else "left", no_wrap=True)
-    table.add_column("held by, and why", overflow="fold")
-    for gpu in sight.gpus:
-        table.add_row(*(cell(gpu) for cell in columns.values()), Text(_story(gpu)))
+            shown.pop(name, None)
+    columns = [*(Column(name, right=name in _NEEDS_WIDTH) for name in shown), Column("held by, and why", folds=True)]
+    rows = [[*(cell(gpu) for cell in shown.values()), _story(gpu)] for gpu in sight.gpus]
     count = len(sight.gpus)
     simulated = f"{count} simulated GPU{'' if count == 1 else 's'}"
     what = printable(f"{sight.host}: {simulated if sight.simulated else _models(sight)}; {sight.in_words}")
-    return Group(Text(what, style="bold yellow" if sight.simulated else "bold"), table)
+    return [screen.styled(Styled(what, "bold yellow" if sight.simulated else "bold")), *screen.table(columns, rows)]
 
 
 def _models(sight: Sight) -> str:
@@ -123,9 +92,9 @@ def _memory(gpu: SeenGpu) -> str:
     return f"{bytes_for_people(memory.used_bytes)} / {bytes_for_people(memory.total_bytes)}"
 
 
-_COLUMNS: dict[str, Callable[[SeenGpu], Text | str]] = {
+_COLUMNS: dict[str, Callable[[SeenGpu], Cell]] = {
     "GPU": lambda gpu: gpu.label,
-    "activity": lambda gpu: Text(gpu.activity.value, style=_COLOUR[gpu.activity]),
+    "activity": lambda gpu: Styled(gpu.activity.value, _COLOUR[gpu.activity]),
     "for": lambda gpu: "" if gpu.for_s is None else duration_for_people(gpu.for_s),
     "util": lambda gpu: _NOT_KNOWN if isinstance(gpu.utilization, Unknown) else f"{gpu.utilization:.0%}",
     "memory": _memory,
