@@ -1,8 +1,12 @@
-"""Figures that the tests on a real card measure, printed as a table at the end."""
+"""What the tests on a real card share; the figures that they measure are printed as a table at the end."""
 
+import os
 from collections.abc import Callable
 
 import pytest
+
+from tests.conftest import Fallow
+from tests.gpu.visits import until, used_share
 
 _figures: list[tuple[str, object]] = []
 
@@ -18,3 +22,12 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.section("figures")
     for name, value in _figures:
         terminalreporter.write_line(f"{name:<50} {value}")
+
+
+@pytest.fixture
+def real(fallow: Fallow) -> Fallow:
+    """fallow on the real card, once nobody is on it."""
+    fallow.environ = {**os.environ, **fallow.environ}
+    assert fallow("pick", "--wait", "60s").returncode == 0
+    until(lambda: used_share() < 0.02)
+    return fallow

@@ -1,6 +1,5 @@
 """`fallow fill` on a real card: the newcomer never runs out of memory, and hardly waits."""
 
-import json
 import os
 import pathlib
 import re
@@ -12,71 +11,26 @@ import threading
 import time
 from collections.abc import Callable
 
-import pynvml
 import pytest
 
 from tests.conftest import REPOSITORY, Fallow
+from tests.gpu.visits import against, on_the_empty_card, start_fill, told, until, until_filled, used_share, visit
 from tests.verbs.filled import Fill
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(300)]
 
 Report = Callable[[str, object], None]
 HERE = pathlib.Path(__file__).parent
-OUT_OF_MEMORY = 2
-ROUNDS = 20
+ROUNDS = 8
 SHARE = 0.7
-SETTLED_S = 2.0
-
-
-@pytest.fixture
-def real(fallow: Fallow) -> Fallow:
-    fallow.environ = {**os.environ, **fallow.environ}
-    assert fallow("pick", "--wait", "60s").returncode == 0
-    until(lambda: used_share() < 0.02)
-    return fallow
-
-
-def used_share() -> float:
-    pynvml.nvmlInit()
-    memory = pynvml.nvmlDeviceGetMemoryInfo(pynvml.nvmlDeviceGetHandleByIndex(0))
-    return float(memory.used / memory.total)
-
-
-def until(happened: Callable[[], bool], limit_s: float = 30.0) -> float:
-    """Seconds until then."""
-    began = time.monotonic()
-    while not happened():
-        assert time.monotonic() < began + limit_s, "it never happened"
-        time.sleep(0.001)
-    return time.monotonic() - began
-
-
-def newcomer() -> tuple[bool, float]:
-    """Whether it ran out of memory, and how long after its start it had it."""
-    began_s = time.monotonic()
-    done = subprocess.run(
-        [sys.executable, str(HERE / "newcomer.py"), str(began_s), str(SHARE)],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-    )
-    told = json.loads(done.stdout)
-    return told["code"] == OUT_OF_MEMORY, told["took_s"]
-
-
-def start_fill(real: Fallow, *words: str) -> Fill:
-    return Fill(real.start("fill", "--gpus", "0", "--users", "ignore", "--idle-for", "0.5s", *words))
 
 
 def rounds(fill: Fill, count: int) -> tuple[int, list[float], list[float]]:
     """How often newcomers ran out of memory, how long they took, and how fast the card was given back."""
     failures, took, given_back = 0, [], []
     for _ in range(count):
-        fill.until("filling it")
-        until(lambda: used_share() > 0.85)
-        time.sleep(SETTLED_S)  # the driver wipes what was freed before, and a filler is rarely that new
-        failed, seconds = newcomer()
+        until_filled(fill)
+        failed, seconds = visit(SHARE)
         failures += failed
         took.append(seconds)
         line = fill.until("given back after")
@@ -84,47 +38,17 @@ def rounds(fill: Fill, count: int) -> tuple[int, list[float], list[float]]:
     return failures, took, given_back
 
 
-def median_ms(seconds: list[float]) -> float:
-    return 1000 * statistics.median(seconds)
-
-
-@pytest.fixture(scope="module")
-def empty() -> list[float]:
-    """What a newcomer takes on the empty card, before the rounds; those after them are added."""
-    newcomer()
-    return [newcomer()[1] for _ in range(ROUNDS // 2)]
-
-
-def told(empty_s: list[float], took: list[float]) -> str:
-    return f"{median_ms(took):.0f} ms, {median_ms(took) / median_ms(empty_s):.2f} x {median_ms(empty_s):.0f} ms"
-
-
-def test_a_newcomer_never_runs_out_of_memory_and_hardly_waits_when_burn_fills_the_card(
-    real: Fallow, report: Report, empty: list[float]
-) -> None:
-    fill = start_fill(real, "--", "fallow", "burn")
-    failures, took, given_back = rounds(fill, ROUNDS)
-    fill.process.terminate()
-    fill.process.communicate()
-    until(lambda: used_share() < 0.02)
-    beside = empty + [newcomer()[1] for _ in range(ROUNDS // 2)]
-    report(f"newcomers that ran out of memory, burn, of {ROUNDS}", failures)
-    report("their start to first allocation, against empty", told(beside, took))
-    report("given back after, median, worst", f"{statistics.median(given_back):.0f}, {max(given_back):.0f} ms")
-    assert failures == 0
-    assert median_ms(took) <= 1.35 * median_ms(beside)
-
-
 def test_a_newcomer_never_runs_out_of_memory_when_a_filler_that_does_not_cooperate_is_killed(
-    real: Fallow, report: Report, empty: list[float]
+    real: Fallow, report: Report
 ) -> None:
+    empty = on_the_empty_card(SHARE, 8)
     fill = start_fill(real, "--yield", "kill", "--", sys.executable, str(HERE / "deaf_filler.py"))
     failures, took, given_back = rounds(fill, ROUNDS)
     report(f"newcomers that ran out of memory, kill, of {ROUNDS}", failures)
-    report("their start to first allocation, against empty", told(empty, took))
+    report("their start to first allocation, against empty", told(took, empty))
     report("given back after, median, worst", f"{statistics.median(given_back):.0f}, {max(given_back):.0f} ms")
     assert failures == 0
-    assert median_ms(took) <= 1.9 * median_ms(empty)
+    assert against(took, empty) <= 1.9
 
 
 def test_for_comparison_a_poller_that_looks_once_a_second(real: Fallow, report: Report) -> None:
@@ -145,7 +69,7 @@ def test_for_comparison_a_poller_that_looks_once_a_second(real: Fallow, report: 
         poller = threading.Thread(target=poll)
         poller.start()
         time.sleep(0.3)
-        failures += newcomer()[0]
+        failures += visit(SHARE)[0]
         over.set()
         poller.join()
         filler.terminate()
@@ -174,7 +98,7 @@ def test_the_filler_is_back_soon_after_the_newcomer_has_left(real: Fallow, repor
     fill = start_fill(real, "--", "fallow", "burn")
     fill.until("filling it")
     until(lambda: used_share() > 0.85)
-    newcomer()
+    visit(SHARE)
     left = time.monotonic()
     fill.until("filling it")
     back_s = time.monotonic() - left

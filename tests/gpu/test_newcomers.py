@@ -1,0 +1,106 @@
+"""Newcomers against `fallow fill -- fallow burn` on a real card: none runs out of memory, none waits for the filler."""
+
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.conftest import Fallow
+from tests.gpu.visits import (
+    Visit,
+    against,
+    end,
+    on_the_empty_card,
+    start_fill,
+    told,
+    until,
+    until_filled,
+    used_share,
+    visit,
+)
+from tests.verbs.filled import Fill
+
+pytestmark = [pytest.mark.gpu, pytest.mark.timeout(300)]
+
+Report = Callable[[str, object], None]
+SMALL = 2 / 140  # 2 GiB of an H200
+BARE_LIMIT, TORCH_LIMIT = 1.1, 1.05
+RANKS = 8
+
+
+@pytest.fixture
+def fill(real: Fallow) -> Iterator[Fill]:
+    """A card that burn fills."""
+    filled = start_fill(real, "--", "fallow", "burn")
+    yield filled
+    end(filled)
+
+
+def visits(fill: Fill, share: float | str, count: int, *before: str) -> tuple[int, list[float]]:
+    """How many newcomers ran out of memory, and how long each took."""
+    failures, took = 0, []
+    for _ in range(count):
+        until_filled(fill)
+        failed, seconds = visit(share, *before)
+        failures += failed
+        took.append(seconds)
+        fill.until("given back after")
+    return failures, took
+
+
+@pytest.mark.parametrize(
+    ("name", "share", "limit"), [("70 %", 0.7, BARE_LIMIT), ("2 GiB", SMALL, BARE_LIMIT), ("95 %", 0.95, None)]
+)
+def test_a_bare_program_gets_its_memory_as_on_an_empty_card(
+    real: Fallow, report: Report, name: str, share: float, limit: float | None
+) -> None:
+    before = on_the_empty_card(share, 5)
+    filled = start_fill(real, "--", "fallow", "burn")
+    failures, took = visits(filled, share, 8)
+    end(filled)
+    empty = before + on_the_empty_card(share, 5)
+    report(f"newcomers of {name} that ran out of memory, of 8", failures)
+    report(f"newcomers of {name}, start to first allocation, against empty", told(took, empty))
+    assert failures == 0
+    assert limit is None or against(took, empty) <= limit
+
+
+def test_pytorch_has_its_first_tensor_as_soon_as_on_an_empty_card(real: Fallow, report: Report) -> None:
+    visit("torch")  # loads it from the disk
+    before = on_the_empty_card("torch", 3)
+    filled = start_fill(real, "--", "fallow", "burn")
+    failures, took = visits(filled, "torch", 5)
+    end(filled)
+    empty = before + on_the_empty_card("torch", 2)
+    report("PyTorch, 60 GiB, that ran out of memory, of 5", failures)
+    report("PyTorch, start to first tensor, against empty", told(took, empty))
+    assert failures == 0
+    assert against(took, empty) <= TORCH_LIMIT
+
+
+def test_a_newcomer_in_another_pid_namespace_never_runs_out_of_memory(fill: Fill, report: Report) -> None:
+    failures, _ = visits(fill, 0.7, 4, "unshare", "--fork", "--pid", "--mount-proc")
+    report("newcomers of 70 % in another pid namespace that ran out of memory, of 4", failures)
+    assert failures == 0
+
+
+def test_eight_ranks_at_once_never_run_out_of_memory(fill: Fill, report: Report) -> None:
+    failures = 0
+    for _ in range(3):
+        until_filled(fill)
+        ranks = [Visit(0.7 / RANKS) for _ in range(RANKS)]
+        failures += sum(rank.over()[0] for rank in ranks)
+        fill.until("given back after")
+    report(f"ranks of 70 % in all that ran out of memory, of {3 * RANKS}", failures)
+    assert failures == 0
+
+
+def test_a_newcomer_in_the_middle_of_the_fillers_start_never_runs_out_of_memory(fill: Fill, report: Report) -> None:
+    failures, delays = 0, (0.05, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8)
+    for delay_s in delays:
+        fill.until("filling it")
+        time.sleep(delay_s)  # somewhere between its start and its last chunk
+        failures += visit(0.7)[0]
+        until(lambda: used_share() < 0.5)
+    report(f"newcomers of 70 % during the filler's start that ran out of memory, of {len(delays)}", failures)
+    assert failures == 0
