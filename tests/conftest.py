@@ -48,6 +48,7 @@ class Fallow:
 
     def __init__(self, home: pathlib.Path) -> None:
         self.home = home
+        (home / "terminals" / "pts").mkdir(parents=True, exist_ok=True)  # nobody is here, whoever runs the tests
         self.environ = {
             "PATH": f"{BIN}:{os.environ['PATH']}",
             "HOME": str(home),
@@ -55,6 +56,7 @@ class Fallow:
             "FALLOW_CLAIM_DIR": str(home / "claims"),
             "FALLOW_STATE_DIR": str(home / "state"),
             "FALLOW_SOCKET": str(home / "run" / "fallow.sock"),
+            "FALLOW_TERMINALS": str(home / "terminals"),
         }
         self._started: list[subprocess.Popen[str]] = []
 

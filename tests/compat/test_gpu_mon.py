@@ -2,7 +2,6 @@
 
 import os
 import pathlib
-import pty
 import re
 import shlex
 import signal
@@ -254,10 +253,9 @@ class Person:
         if os.geteuid() != 0:
             refuse_to_skip("a /run of its own needs root")
         self.box = box
-        self._ends = pty.openpty()
-        self._terminal = os.ttyname(self._ends[1])
-        line = self._terminal.removeprefix("/dev/").encode()
-        record = struct.pack("<h2xi32s4s32s", 7, 1, line, b"x", user.encode()).ljust(384, b"\0")
+        self._terminal = box.fallow.home / "terminals" / "pts" / "0"
+        self._terminal.touch()
+        record = struct.pack("<h2xi32s4s32s", 7, 1, b"pts/0", b"x", user.encode()).ljust(384, b"\0")
         (box.fallow.home / "utmp").write_bytes(record)
 
     def was_here(self, ago_s: float) -> None:
@@ -270,22 +268,10 @@ class Person:
         script = f"mount -t tmpfs none /run && cp {utmp} /run/utmp && exec {COMMAND} -c {self.box.file}"
         return Fill(self.box.fallow.start_other("unshare", "--mount", "sh", "-c", script))
 
-    def close(self) -> None:
-        for end in self._ends:
-            os.close(end)
-
 
 @pytest.fixture
-def person(machine: Callable[[int], Machine]) -> Iterator[Callable[[str], Person]]:
-    made: list[Person] = []
-
-    def make(user: str) -> Person:
-        made.append(Person(machine(2), user))
-        return made[-1]
-
-    yield make
-    for each in made:
-        each.close()
+def person(machine: Callable[[int], Machine]) -> Callable[[str], Person]:
+    return lambda user: Person(machine(2), user)
 
 
 def test_a_user_who_was_away_for_so_long_does_not_count_until_they_are_back(

@@ -103,7 +103,7 @@ class House:
             self.noted,  # type: ignore[arg-type]
             rehearse=rehearse,
             every_s=every_s,
-            terminals=Terminals(self.clock, utmp, "/nowhere"),
+            terminals=Terminals(self.clock, utmp, "/nowhere", self.world.environ.get("FALLOW_TERMINALS", "/dev")),
         )
 
     def turn(self, gpus: list[tuple[Any, ...]], every_s: float = 1.0) -> list[str]:

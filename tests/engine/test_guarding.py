@@ -167,7 +167,7 @@ def test_somebody_at_a_terminal_keeps_the_machine_on_until_they_are_gone(machine
 
 
 def test_people_that_cannot_be_told_keep_the_machine_on(machine: Machine) -> None:
-    terminals = Terminals(machine.clock, "/nowhere/utmp", "/nowhere/sessions")
+    terminals = Terminals(machine.clock, "/nowhere/utmp", "/nowhere/sessions", "/nowhere")
     assert machine.guard(works_then_rests, [users(terminals, 300.0)], until_s=5000.0) is None
 
 

@@ -2,12 +2,16 @@
 
 import os
 import pathlib
+import pty
+import signal
 import struct
+import sys
 
 import pytest
 
 from fallow.core.unknown import Unknown
-from fallow.readers.terminals import Person, Terminals
+from fallow.readers.proc import user_name
+from fallow.readers.terminals import Person, Terminals, terminal_name
 from tests.engine.driven import DrivenClock
 
 USER_PROCESS, DEAD_PROCESS = 7, 8
@@ -79,8 +83,83 @@ def test_a_terminal_that_cannot_be_seen_is_unknown_and_not_idle(place: Place) ->
     assert isinstance(place.people()[0].idle_s, Unknown)
 
 
-def test_a_system_that_keeps_no_record_makes_people_unknown(place: Place) -> None:
+def test_a_system_without_any_source_makes_people_unknown(place: Place) -> None:
+    """F25"""
+    (place.root / "pts").rmdir()
     assert isinstance(place.terminals.people(), Unknown)
+
+
+def test_records_that_nobody_writes_to_are_no_source(place: Place) -> None:
+    """F25: an empty leftover of logind or of utmp says nothing."""
+    (place.root / "utmp").write_bytes(b"")
+    (place.root / "sessions").mkdir()
+    (place.root / "pts").rmdir()
+    assert isinstance(place.terminals.people(), Unknown)
+    assert place.terminals.sources() == []
+
+
+def test_terminals_that_nothing_records_are_people(place: Place) -> None:
+    """F25"""
+    (place.root / "sessions").mkdir()
+    assert place.people() == [], "there is a place for terminals, and none in it"
+    place.touch("pts/4", ago_s=30.0)
+    place.touch("pts/ptmx")
+    assert place.people() == [Person(user_name(os.geteuid()), "pts/4", 30.0)]
+    assert place.terminals.sources() == [f"{place.root}/pts"]
+
+
+def test_a_terminal_that_utmp_names_is_nobody_else_s(place: Place) -> None:
+    """F25"""
+    (place.root / "utmp").write_bytes(record(USER_PROCESS, "pts/0", "ada", 384))
+    place.touch("pts/0")
+    assert [person.user for person in place.people()] == ["ada"]
+
+
+SSH = "UID=5\nUSER=ada\nSERVICE=sshd\nTYPE=tty\nCLASS=user\nSTATE=active\nREMOTE=1\nLEADER={leader}\n"
+
+
+def test_a_session_of_ssh_that_names_no_terminal_counts_and_is_never_taken_for_away(place: Place) -> None:
+    """F25"""
+    (place.root / "sessions").mkdir()
+    (place.root / "sessions" / "7").write_text(SSH.format(leader=2**22 + 1))
+    (person,) = place.people()
+    assert (person.user, person.terminal) == ("ada", None)
+    assert isinstance(person.idle_s, Unknown)
+
+
+def test_a_session_that_names_no_terminal_is_at_the_one_that_its_processes_have(place: Place) -> None:
+    """F25: where there is no utmp, logind does not learn the terminal of an ssh session."""
+    script = "import os; print(os.ttyname(0), flush=True); input()"
+    leader, master = pty.fork()
+    if leader == 0:
+        os.execv("/bin/sh", ["sh", "-c", f"{sys.executable} -S -c '{script}'; true"])
+    try:
+        name = b""
+        while not name.endswith(b"\n"):
+            name += os.read(master, 100)
+        terminal = name.decode().strip().removeprefix("/dev/")
+        (place.root / "sessions").mkdir()
+        (place.root / "sessions" / "7").write_text(SSH.format(leader=leader))
+        place.touch(terminal, ago_s=60.0)
+        assert place.people() == [Person("ada", terminal, 60.0)]
+    finally:
+        os.kill(leader, signal.SIGKILL)
+        os.close(master)
+        os.waitpid(leader, 0)
+
+
+def test_a_terminal_has_the_name_of_its_number() -> None:
+    assert terminal_name(0) is None
+    main, other = pty.openpty()
+    try:
+        number, name = os.fstat(other).st_rdev, os.ttyname(other)
+        encoded = (os.minor(number) & 0xFF) | (os.major(number) << 8) | ((os.minor(number) & ~0xFF) << 12)
+        assert f"/dev/{terminal_name(encoded)}" == name
+    finally:
+        os.close(main)
+        os.close(other)
+    assert terminal_name((4 << 8) | 1) == "tty1"
+    assert terminal_name((4 << 8) | 64) == "ttyS0"
 
 
 @pytest.mark.parametrize("junk", [b"\xff" * 1000, b"x" * 384, b"\0" * 100])
@@ -92,8 +171,3 @@ def test_a_record_that_makes_no_sense_is_unknown_and_not_nobody(place: Place, ju
 def test_a_record_that_cannot_be_read_is_unknown_and_not_nobody(place: Place) -> None:
     (place.root / "utmp").mkdir()
     assert isinstance(place.terminals.people(), Unknown)
-
-
-def test_an_empty_record_means_that_nobody_is_there(place: Place) -> None:
-    (place.root / "utmp").write_bytes(b"")
-    assert place.people() == []

@@ -4,13 +4,15 @@ import os
 from collections.abc import Collection
 from contextlib import suppress
 
+from fallow.core.errors import WrongUsage
 from fallow.core.units import duration_for_people
 from fallow.core.unknown import Unknown
 from fallow.core.value import value
 from fallow.engine.clock import minute_of_day
 from fallow.engine.world import World
 from fallow.policies.signs import in_hours
-from fallow.readers.terminals import Terminals
+from fallow.readers.proc import Proc
+from fallow.readers.terminals import LEAST_IDLE_S, Terminals, terminal_name
 
 
 @value
@@ -30,19 +32,20 @@ class Courtesy:
     def __init__(self, world: World, manners: Manners, terminals: Terminals | None = None) -> None:
         self._world = world
         self._manners = manners
-        self._terminals = terminals if terminals is not None else Terminals(world.clock)
-        self._own = own_terminals()
+        self._terminals = terminals if terminals is not None else world.terminals()
+        self._own = own_terminals(world.proc)
 
-    def no_record(self) -> str | None:
-        """Why logins cannot be seen on this machine at all, if it keeps no record of them."""
-        return self._terminals.no_record() if self._manners.mind_users else None
+    def cannot_see(self) -> Unknown | None:
+        """Why people cannot be seen on this machine, where that matters."""
+        people = self._terminals.people() if self._manners.mind_users else None
+        return people if isinstance(people, Unknown) else None
 
     def against(self) -> str | Unknown | None:
         """A reason, Unknown where it cannot be told, or None."""
         hours = self._hours()
         if hours is not None:
             return hours
-        return self._people(self._own) if self._manners.mind_users and self.no_record() is None else None
+        return self._people(self._own) if self._manners.mind_users else None
 
     def _hours(self) -> str | None:
         if self._manners.between is None:
@@ -61,15 +64,26 @@ class Courtesy:
             if person.user in self._manners.ignore_users or person.terminal in own:
                 continue
             if isinstance(person.idle_s, Unknown):
-                unknown = Unknown(f"how long {person.user} has been away from {person.terminal} is {person.idle_s}")
+                unknown = Unknown(f"how long {person.user} has been away from {person.place} is {person.idle_s}")
             elif person.idle_s < self._manners.user_idle_s:
-                return f"{person.user} was at {person.terminal} {duration_for_people(person.idle_s)} ago"
+                return f"{person.user} was at {person.place} {duration_for_people(person.idle_s)} ago"
         return unknown
 
 
-def own_terminals() -> set[str]:
-    """The terminals that we read or write."""
-    found = set()
+def demand_user_idle(seconds: float) -> float:
+    """So many seconds without a touch can be seen; WrongUsage if they cannot."""
+    if seconds < LEAST_IDLE_S:
+        raise WrongUsage(
+            f"nobody can be told to be away after {duration_for_people(seconds)}: the kernel notes touches of a "
+            f"terminal in steps of 8s; write {duration_for_people(LEAST_IDLE_S)} or more"
+        )
+    return seconds
+
+
+def own_terminals(proc: Proc) -> set[str]:
+    """The terminals that we read or write, and those that whoever started us did it from, as through sudo."""
+    above = (proc.stat(pid) for pid in proc.ancestors(os.getpid()))
+    found = {name for row in above if row is not None and (name := terminal_name(row.terminal)) is not None}
     for fd in (0, 1, 2):
         with suppress(OSError):
             found.add(os.ttyname(fd).removeprefix("/dev/"))

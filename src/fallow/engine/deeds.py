@@ -11,8 +11,8 @@ from fallow.core.actions import Deed, EndGuard, Notify, PowerOff, Reboot, RunCom
 from fallow.core.errors import FallowError, NotPermitted, WrongUsage
 from fallow.core.outcome import Outcome
 from fallow.core.units import printable
+from fallow.core.unknown import Unknown
 from fallow.engine.world import World
-from fallow.readers.terminals import Terminals
 
 
 class Hands:
@@ -101,8 +101,10 @@ def touches_machine(deeds: tuple[Deed, ...]) -> bool:
 
 
 def _terminals(world: World) -> list[str]:
-    people = Terminals(world.clock).people()
-    return [f"/dev/{person.terminal}" for person in people] if isinstance(people, list) else []
+    people = world.terminals().people()
+    if isinstance(people, Unknown):
+        return []
+    return [f"/dev/{person.terminal}" for person in people if person.terminal is not None]
 
 
 _POWER: dict[type, PowerAction] = {PowerOff: PowerAction.SHUTDOWN, Reboot: PowerAction.REBOOT}

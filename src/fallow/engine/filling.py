@@ -54,7 +54,7 @@ class Filling:
         self._world = world
         self._tell = tell
         self._alert = alert
-        self._terminals = terminals if terminals is not None else Terminals(world.clock)
+        self._terminals = terminals if terminals is not None else world.terminals()
         self._fields: list[Field] = []
         self._leaving: list[Field] = []
         self._courtesies: dict[Manners, Courtesy] = {}
@@ -333,9 +333,9 @@ class Filling:
 
     def _tell_once(self) -> None:
         courtesies = self._courtesies.values()
-        no_record = next((why for why in (each.no_record() for each in courtesies) if why is not None), None)
-        if no_record is not None:
-            self._once(f"who is logged in cannot be seen ({no_record}), so nobody counts as at a terminal")
+        blind = next((why for why in (each.cannot_see() for each in courtesies) if why is not None), None)
+        if blind is not None:
+            self._once(f"{blind.why}; so nothing is filled, unless people at terminals are ignored (--users ignore)")
         if self._own_pids and self._fields:
             self._once("inside a container only newcomers in the same one are sure to be seen; on the host, all are")
 

@@ -55,7 +55,7 @@ class Patrol:
         self._notices = notices
         self._gap_s = every_s * _MISSED_LOOKS
         self._holding = Holding(world)
-        owners = terminals if terminals is not None else Terminals(world.clock)
+        owners = terminals if terminals is not None else world.terminals()
         self._hands = PatrolHands(
             world, self._holding, protections, limit, journal, tell, notices, owners, rehearse=rehearse
         )

@@ -255,9 +255,8 @@ class PatrolHands:
 
     def _terminals_of(self, user: str) -> list[str]:
         people = self._terminals.people()
-        return (
-            [] if isinstance(people, Unknown) else [f"/dev/{each.terminal}" for each in people if each.user == user]
-        )
+        theirs = [] if isinstance(people, Unknown) else [each.terminal for each in people if each.user == user]
+        return [f"/dev/{terminal}" for terminal in theirs if terminal is not None]
 
     def _say(self, case: Case, sentence: str) -> None:
         would = "in a rehearsal, " if self.rehearsed else ""

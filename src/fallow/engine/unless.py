@@ -8,6 +8,7 @@ from collections.abc import Callable
 from fallow.core.errors import WrongUsage
 from fallow.core.units import bytes_for_people, duration_for_people, ratio, size_bytes, span_s
 from fallow.core.unknown import Unknown
+from fallow.engine.courtesy import demand_user_idle
 from fallow.engine.world import World
 from fallow.readers.terminals import Terminals
 
@@ -20,7 +21,7 @@ def parse_unless(text: str, world: World) -> Blocker:
     kind, _, rest = text.partition(":")
     match kind.strip(), rest.strip():
         case "users", rest:
-            return users(Terminals(world.clock), span_s(rest) if rest else USER_IDLE_S)
+            return users(world.terminals(), demand_user_idle(span_s(rest)) if rest else USER_IDLE_S)
         case "cpu", rest if rest:
             return Cpu(world, ratio(rest))
         case "net", rest if rest:
@@ -39,9 +40,9 @@ def users(terminals: Terminals, idle_s: float) -> Blocker:
             return people
         for person in people:
             if isinstance(person.idle_s, Unknown):
-                return Unknown(f"how long {person.user} has been away from {person.terminal} is {person.idle_s}")
+                return Unknown(f"how long {person.user} has been away from {person.place} is {person.idle_s}")
             if person.idle_s < idle_s:
-                return f"{person.user} was at {person.terminal} {duration_for_people(person.idle_s)} ago"
+                return f"{person.user} was at {person.place} {duration_for_people(person.idle_s)} ago"
         return None
 
     return ask

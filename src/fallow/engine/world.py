@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from fallow.actuators.hold_folder import HoldFolder
     from fallow.core.who_sees import Viewer
     from fallow.engine.asking import Daemon
+    from fallow.readers.terminals import Terminals
 
 _DRIVER_LIMIT_S = 2.0
 _PATIENTLY_S = 1e6  # where nobody waits for it
@@ -121,6 +122,12 @@ class World:
         from fallow.readers.simulated import same_machine
 
         return same_machine(self.environ, environ)
+
+    def terminals(self) -> "Terminals":
+        """Who is here; the terminals are in FALLOW_TERMINALS, else in /dev."""
+        from fallow.readers.terminals import Terminals
+
+        return Terminals(self.clock, devices=self.environ.get("FALLOW_TERMINALS") or "/dev", proc=self.proc)
 
     @property
     def device_folder(self) -> str:

@@ -1,31 +1,51 @@
-"""Who is logged in, and for how long they have touched nothing.
+"""Who is at this machine, and for how long they have touched nothing.
 
-Sessions come from utmp and from logind's own files, whichever the system keeps. How long a terminal was not touched
-is told by its access time, which is by the clock on the wall; so what counts after the first look is when we saw it
-change, by a clock that nobody can set.
+People are found in three places, whichever the system keeps: utmp, logind's own files, and the terminals themselves,
+which are there wherever somebody types, also where nothing records a login. How long a terminal was not touched is
+told by its access time, which is by the clock on the wall; so what counts after the first look is when we saw it
+change, by a clock that nobody can set. The kernel moves that time in steps of eight seconds.
+
+A place that is empty is no record: some systems leave one behind that nobody writes to. Without any, who is here is
+Unknown.
 """
 
 import os
+import stat
 import struct
+from collections.abc import Iterable
 
 from fallow.core.ports import Clock
 from fallow.core.unknown import Unknown
 from fallow.core.value import value
+from fallow.readers.proc import Proc, user_name
+
+LEAST_IDLE_S = 10.0
+"""Below that nobody can be told to be away: the access time of a terminal moves in steps of eight seconds."""
 
 _USER_PROCESS = 7
 _KNOWN_TYPES = range(10)
 # struct utmp up to the host; the records of 64-bit ARM are longer, since their times are.
 _HEAD = struct.Struct("<h2xi32s4s32s")
 _RECORD_BYTES = (384, 400)
+_MOST_BYTES = 4 << 20
+_MOST_OF_SESSION = 8192
+_LOOK_FOR_TERMINAL_EVERY_S = 10.0
+_PTS_MAJORS = range(136, 144)
+_CONSOLE_MAJOR, _FIRST_SERIAL = 4, 64
 
 
 @value
 class Person:
-    """Somebody who is logged in."""
+    """Somebody who is here; at no terminal that is known, where they came without one."""
 
     user: str
-    terminal: str
+    terminal: str | None
     idle_s: float | Unknown
+
+    @property
+    def place(self) -> str:
+        """Where they are, for people."""
+        return self.terminal or "a session without a terminal"
 
 
 class Terminals:
@@ -37,26 +57,42 @@ class Terminals:
         utmp: str = "/run/utmp",
         sessions: str = "/run/systemd/sessions",
         devices: str = "/dev",
+        proc: Proc | None = None,
     ) -> None:
         self._clock = clock
         self._utmp = utmp
         self._sessions = sessions
         self._devices = devices
+        self._proc = Proc() if proc is None else proc
         self._touched: dict[str, tuple[float, float]] = {}
+        self._of_leader: dict[int, tuple[float, str | None]] = {}
 
     def people(self) -> list[Person] | Unknown:
-        """Everybody who is logged in; Unknown where the system keeps no record of that, or none that makes sense."""
-        in_utmp, in_logind = self._in_utmp(), self._in_logind()
-        if isinstance(in_utmp, Unknown) and isinstance(in_logind, Unknown):
+        """Everybody who is here; Unknown where nothing tells, or what does makes no sense."""
+        in_utmp, in_logind, at_terminals = self._in_utmp(), self._in_logind(), self._at_terminals()
+        if isinstance(in_utmp, Unknown) and in_logind is None:
             return in_utmp
-        records = [record for record in (in_utmp, in_logind) if not isinstance(record, Unknown)]
-        logged_in = dict.fromkeys(person for record in records for person in record)
-        return [Person(user, terminal, self._idle_s(terminal)) for user, terminal in logged_in]
+        if in_utmp is None and in_logind is None and at_terminals is None:
+            return Unknown(
+                f"nothing tells who is here: neither {self._utmp}, {self._sessions} nor {self._devices}/pts"
+            )
+        recorded = [] if in_utmp is None or isinstance(in_utmp, Unknown) else in_utmp
+        found = dict.fromkeys((*recorded, *(in_logind or ())))
+        known = {terminal for _, terminal in found}
+        found |= dict.fromkeys(each for each in at_terminals or () if each[1] not in known)
+        idle_s = {terminal: self._idle_s(terminal) for _, terminal in found if terminal is not None}
+        self._touched = {terminal: self._touched[terminal] for terminal in idle_s if terminal in self._touched}
+        nowhere = Unknown("not to be told: their session has no terminal")
+        return [Person(user, terminal, nowhere if terminal is None else idle_s[terminal]) for user, terminal in found]
 
-    def no_record(self) -> str | None:
-        """Why nobody can be seen, where the system keeps no record of logins at all, as in most containers."""
-        there = (os.path.exists(self._utmp), os.path.exists(self._sessions))
-        return None if any(there) else f"there is neither {self._utmp} nor {self._sessions}"
+    def sources(self) -> list[str]:
+        """What tells who is here."""
+        found = {
+            self._utmp: self._in_utmp(),
+            self._sessions: self._in_logind(),
+            f"{self._devices}/pts": self._at_terminals(),
+        }
+        return [place for place, told in found.items() if told is not None and not isinstance(told, Unknown)]
 
     def _idle_s(self, terminal: str) -> float | Unknown:
         try:
@@ -72,33 +108,91 @@ class Terminals:
             self._touched[terminal] = (touched_wall_s, now_s)
         return now_s - self._touched[terminal][1]
 
-    def _in_utmp(self) -> list[tuple[str, str]] | Unknown:
+    def _at_terminals(self) -> list[tuple[str, str | None]] | None:
+        """The terminals themselves, and whose they are: those of programs, and consoles that root gave away."""
+        try:
+            names = [f"pts/{name}" for name in os.listdir(f"{self._devices}/pts") if name.isdigit()]
+        except OSError:
+            return None
+        found: list[tuple[str, str | None]] = []
+        for name in (*names, *self._consoles()):
+            try:
+                owner = os.stat(f"{self._devices}/{name}").st_uid
+            except OSError:
+                continue  # closed this moment
+            if owner != 0 or name.startswith("pts/"):  # at a console of root's somebody may yet log in
+                found.append((user_name(owner), name))
+        return found
+
+    def _consoles(self) -> Iterable[str]:
+        return (f"tty{number}" for number in range(1, 13))
+
+    def _in_utmp(self) -> list[tuple[str, str | None]] | Unknown | None:
         try:
             with open(self._utmp, "rb") as file:
-                raw = file.read()
+                raw = file.read(_MOST_BYTES)
+        except FileNotFoundError:
+            return None
         except OSError as error:
             return Unknown(f"{self._utmp}: {error.strerror}")
+        if not raw:
+            return None
         for size in _RECORD_BYTES:
             records = [_HEAD.unpack_from(raw, at) for at in range(0, len(raw) - size + 1, size)]
             if len(raw) % size == 0 and all(record[0] in _KNOWN_TYPES for record in records):
                 return [(_text(user), _text(line)) for kind, _, line, _, user in records if kind == _USER_PROCESS]
         return Unknown(f"{self._utmp} makes no sense")
 
-    def _in_logind(self) -> list[tuple[str, str]] | Unknown:
+    def _in_logind(self) -> list[tuple[str, str | None]] | None:
         try:
             names = os.listdir(self._sessions)
-        except OSError as error:
-            return Unknown(f"{self._sessions}: {error.strerror}")
-        found: list[tuple[str, str]] = []
+        except OSError:
+            return None
+        if not names:
+            return None
+        found: list[tuple[str, str | None]] = []
         for name in names:
-            try:
-                with open(f"{self._sessions}/{name}", encoding="utf-8", errors="replace") as file:
-                    facts = dict(line.rstrip("\n").split("=", 1) for line in file if "=" in line)
-            except OSError:
-                continue  # ended this moment
-            if facts.get("CLASS", "user") == "user" and facts.get("STATE") != "closing" and facts.get("TTY"):
-                found.append((facts.get("USER", facts.get("UID", "somebody")), facts["TTY"].removeprefix("/dev/")))
+            facts = self._session(name)
+            if facts.get("CLASS", "user").startswith("user") and facts and facts.get("STATE") != "closing":
+                user = facts.get("USER", facts.get("UID", "somebody"))
+                terminal = facts["TTY"].removeprefix("/dev/") if facts.get("TTY") else self._terminal_of(facts)
+                found.append((user, terminal))
         return found
+
+    def _session(self, name: str) -> dict[str, str]:
+        try:
+            with open(f"{self._sessions}/{name}", encoding="utf-8", errors="replace") as file:
+                if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                    return {}
+                lines = file.read(_MOST_OF_SESSION).splitlines()
+        except OSError:
+            return {}  # ended this moment
+        return dict(line.split("=", 1) for line in lines if "=" in line)
+
+    def _terminal_of(self, facts: dict[str, str]) -> str | None:
+        """The terminal of a session that does not name one, as those of ssh do not where there is no utmp."""
+        leader = facts.get("LEADER", "")
+        if not (leader.isascii() and leader.isdigit() and len(leader) < 10):
+            return None
+        now_s = self._clock.monotonic_s()
+        looked_s, terminal = self._of_leader.get(int(leader), (float("-inf"), None))
+        if now_s - looked_s >= _LOOK_FOR_TERMINAL_EVERY_S:
+            below = (terminal_name(row.terminal) for row in self._proc.descendants(int(leader)))
+            terminal = next((name for name in below if name is not None), None)
+            if len(self._of_leader) > 1000:
+                self._of_leader.clear()
+            self._of_leader[int(leader)] = (now_s, terminal)
+        return terminal
+
+
+def terminal_name(number: int) -> str | None:
+    """The terminal of that device number below /dev; None if it is none, or of a kind that people do not type at."""
+    major, minor = (number >> 8) & 0xFFF, (number & 0xFF) | ((number >> 12) & 0xFFF00)
+    if major in _PTS_MAJORS:
+        return f"pts/{(major - _PTS_MAJORS.start) * 256 + minor}"
+    if major == _CONSOLE_MAJOR:
+        return f"tty{minor}" if minor < _FIRST_SERIAL else f"ttyS{minor - _FIRST_SERIAL}"
+    return None
 
 
 def _text(raw: bytes) -> str:

@@ -7,7 +7,6 @@ from fallow.core.examined import Examined, broken, lacking, ok
 from fallow.core.gpu import Holder
 from fallow.core.unknown import Unknown
 from fallow.engine.world import World
-from fallow.readers.terminals import Terminals
 
 _BEFORE_FALLOW_S = 1.7e9
 
@@ -52,14 +51,14 @@ def container(world: World) -> Iterator[Examined]:
 
 def terminals(world: World) -> Iterator[Examined]:
     """Whether people who are logged in can be seen."""
-    people = Terminals(world.clock)
-    no_record, there = people.no_record(), people.people()
-    if no_record is not None or isinstance(there, Unknown):
-        why = no_record or str(there)
-        means = f"who is logged in cannot be seen ({why}): `--unless users` never lets guard act, fillers see nobody"
-        yield lacking("terminals", means, "run on the host, where utmp or logind is")
+    people = world.terminals()
+    there = people.people()
+    if isinstance(there, Unknown):
+        means = f"{there.why}: `--unless users` never lets guard act, and fillers stay away"
+        yield lacking("terminals", means, "run where /dev/pts, utmp or logind is, or ignore people: --users ignore")
     else:
-        yield ok("terminals", f"logins are recorded; {len(there)} at terminals now")
+        places = ", ".join(people.sources())
+        yield ok("terminals", f"people are seen by {places}; {len(there)} are here now")
 
 
 def clock(world: World) -> Iterator[Examined]:

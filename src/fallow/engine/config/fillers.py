@@ -19,6 +19,7 @@ from fallow.engine.config.kinds import (
     Several,
     SomeTime,
     Text,
+    UserIdle,
     Variable,
 )
 from fallow.engine.config.section import Section, by_default
@@ -34,7 +35,7 @@ class Terminals(Section):
 
     users: Users = by_default("yield")
     """Whether fillers yield to people at terminals, or ignore them."""
-    user_idle: Duration = by_default("5m")
+    user_idle: UserIdle = by_default("5m")
     """Somebody who has touched nothing for so long counts as away."""
     ignore_user: Several[Text] = by_default(())
     """Users whose terminals never count."""
@@ -69,7 +70,7 @@ class Filler(Section):
     """Names of programs that never make it yield; monitors are known already."""
     users: Users | None = by_default(None)
     """As in `[terminals]`, for this filler alone."""
-    user_idle: Duration | None = by_default(None)
+    user_idle: UserIdle | None = by_default(None)
     """As in `[terminals]`, for this filler alone."""
     ignore_user: Several[Text] = by_default(())
     """More users whose terminals never count."""

@@ -13,6 +13,7 @@ from fallow.core import units
 from fallow.core.actions import Deed, EndGuard, SendSignal, parse_action, signal_name
 from fallow.core.address import Address, address
 from fallow.core.errors import WrongUsage
+from fallow.engine.courtesy import demand_user_idle
 from fallow.engine.unless import parse_unless
 from fallow.engine.world import World
 from fallow.readers.accounts import from_home
@@ -96,6 +97,14 @@ def some_time(value: object) -> float:
     if seconds <= 0:
         raise ValueError("it is no time at all; write a duration that is longer than zero")
     return seconds
+
+
+def user_idle(value: object) -> float:
+    """After how long somebody at a terminal is away."""
+    try:
+        return demand_user_idle(duration(value))
+    except WrongUsage as error:
+        raise ValueError(str(error)) from None
 
 
 def tick(value: object) -> float:

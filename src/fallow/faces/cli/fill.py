@@ -6,7 +6,7 @@ import os
 from fallow.core.errors import WrongUsage
 from fallow.core.fillers import Yield
 from fallow.core.units import count, duration_for_people, duration_s, hours, span_s
-from fallow.engine.courtesy import Manners
+from fallow.engine.courtesy import Manners, demand_user_idle
 from fallow.engine.field import Field
 from fallow.engine.fill_hands import (
     EarnestFillHands,
@@ -65,7 +65,9 @@ def parser(parents: list[argparse.ArgumentParser]) -> Parser:
     made.add_argument(
         "--users", choices=("yield", "ignore"), default="yield", help="people at terminals (default: yield to them)"
     )
-    made.add_argument("--user-idle", type=span, default=300.0, metavar="D", help="gone after (default: 5m)")
+    made.add_argument(
+        "--user-idle", type=span, default=300.0, metavar="D", help="away after (default: 5m, at least 10s)"
+    )
     made.add_argument("--ignore-user", action="append", default=[], metavar="NAME", help="a user who does not count")
     made.add_argument("--between", type=typed(hours), metavar="HH:MM-HH:MM", help="only at these hours")
     made.add_argument("--max-temp", type=typed(count), metavar="C", help="leave a card that is warmer, in °C")
@@ -113,6 +115,8 @@ def _here() -> str:
 
 def _spec(args: argparse.Namespace) -> FillerSpec:
     rules = FillRules(args.idle_for, Yield(args.manner), args.grace, args.suspend_within)
+    if args.users == "yield":
+        demand_user_idle(args.user_idle)
     manners = Manners(args.users == "yield", args.user_idle, tuple(args.ignore_user), args.between)
     return FillerSpec(
         tuple(args.command),
