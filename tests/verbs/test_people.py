@@ -36,7 +36,7 @@ def somebody(fallow: Fallow) -> Iterator[str]:
 
 
 def test_the_condition_users_sees_somebody_whom_nothing_records(simulated: Fallow, somebody: str) -> None:
-    """F25: while `--unless users` gives a reason, or Unknown, a guard does not act (tests/engine/test_guarding.py)."""
+    """F25: while a condition gives a reason, or Unknown, a guard does not act (see test_guarding)."""
     why = parse_unless("users", World(simulated.environ))()
     assert isinstance(why, str)
     assert f"was at {somebody}" in why
