@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fallow.core.activity import Activity
+from fallow.core.activity import AVAILABLE, Activity
 from fallow.core.days import day_begins_ms, day_edges_ms, day_of
 from fallow.core.errors import WrongUsage
 from fallow.core.interval import NOBODY, Card, Interval, Party
@@ -38,7 +38,7 @@ def intervals(draw: st.DrawFn) -> Interval:
     span_ms = draw(st.integers(1, 5000) | st.integers(1, 80 * HOUR))
     witnessed_ms = draw(st.just(span_ms) | st.integers(0, span_ms))
     activity = draw(st.sampled_from(list(Activity)))
-    who = (NOBODY,) if activity is Activity.FREE else draw(parties)
+    who = (NOBODY,) if activity in AVAILABLE else draw(parties)
     uuid = draw(st.sampled_from(list(CARDS)))
     return Interval(uuid, begin_ms, begin_ms + span_ms, witnessed_ms, activity, who)
 
@@ -172,3 +172,16 @@ def test_what_is_no_price_is_refused_with_an_example(text: str) -> None:
 def test_two_currencies_cannot_be_added() -> None:
     with pytest.raises(WrongUsage, match="one currency"):
         prices_from(["$2", "T4=1€"])
+
+
+def test_filled_time_is_in_the_hours_and_not_in_the_bill() -> None:
+    """F9: with its hours, out of the bill, and nobody's."""
+    history = [
+        Interval("GPU-0", 0, HOUR, HOUR, Activity.FILLED, (NOBODY,)),
+        Interval("GPU-0", HOUR, 2 * HOUR, HOUR, Activity.FALLOW, (Party("ada", "x"),)),
+    ]
+    told = bill(history, By.USER, CARDS, FLAT, UTC)
+    assert (told.total.filled_ms, told.total.fallow_ms, told.total.observed_ms) == (HOUR, HOUR, 2 * HOUR)
+    charged = {line.name[0]: line.cost for line in told.lines}
+    assert charged["-"] == 0
+    assert charged["ada"] == told.total.cost != 0

@@ -214,7 +214,7 @@ def test_status_says_that_a_card_is_filled(fill: StartFill, simulated: Fallow) -
     running.until("filling it")
     assert "a filler, which yields: sleep 1000" in simulated("status", "0").stdout
     filled, empty = json.loads(simulated("status", "0,1", "--json").stdout)["gpus"]
-    assert (filled["filler"]["command"], empty["filler"]) == ("sleep", None)
+    assert (filled["filler"]["command"], empty["filler"]) == ("sleep 1000", None)
 
 
 def test_whoever_picks_may_have_a_filled_gpu_and_the_filler_leaves(fill: StartFill, simulated: Fallow) -> None:

@@ -205,7 +205,7 @@ def test_it_tells_systemd_when_it_is_ready_reloads_lives_and_ends(
     up: StartUp, manager: Manager, config: Callable[[str], str]
 ) -> None:
     running = up("--config", config(""), WATCHDOG_USEC="400000")
-    assert manager.hear("READY")["STATUS"] == "4 GPUs: 4 free; 0 fillers at work"
+    assert manager.hear("READY")["STATUS"] == "4 GPUs: 4 available (4 free); 0 fillers at work"
     manager.hear("WATCHDOG")
     manager.hear("WATCHDOG")
     running.process.send_signal(signal.SIGHUP)
