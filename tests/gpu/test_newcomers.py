@@ -1,4 +1,4 @@
-"""Newcomers against `fallow fill -- fallow burn` on a real card: none runs out of memory, none waits for the filler."""
+"""Newcomers against `fallow fill -- fallow burn` on a real card: none is out of memory, none waits for the filler."""
 
 import time
 from collections.abc import Callable, Iterator
