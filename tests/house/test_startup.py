@@ -45,7 +45,7 @@ def test_pick_loads_nothing_heavy(world: World, fallow: Fallow, words: list[str]
     loaded = loaded_by(fallow, f"from fallow.faces.cli.main import main\nassert main({words}) == 0")
     assert loaded.isdisjoint(HEAVY), loaded & set(HEAVY)
     assert "fallow.readers.nvml_library" in loaded
-    assert loaded.isdisjoint({"pynvml", "ctypes.util"})
+    assert loaded.isdisjoint({"pynvml", "ctypes.util", "locale", "rich"})
     assert "fallow.engine.asking" not in loaded, "pick never asks the daemon"
 
 

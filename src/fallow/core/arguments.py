@@ -4,6 +4,10 @@ import argparse
 import sys
 from typing import Any, Protocol
 
+# Our own words are not translated, so neither are argparse's: looking for translations of each takes longer than
+# parsing the command line.
+argparse._ = str  # type: ignore[attr-defined]
+
 
 class _Writes(Protocol):
     def write(self, text: str, /) -> object: ...

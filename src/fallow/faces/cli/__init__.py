@@ -1,5 +1,6 @@
 """The command line."""
 
+import gc
 import signal
 import sys
 
@@ -12,6 +13,7 @@ def entry() -> None:
     """
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
+    gc.disable()  # until all is loaded: what is loaded stays, and looking through it again and again takes a tenth
     from fallow.faces.cli.main import main
 
     sys.exit(main(sys.argv[1:]))

@@ -2,6 +2,7 @@
 
 import argparse
 import errno
+import gc
 import importlib
 import os
 import re
@@ -113,6 +114,9 @@ def _main(argv: list[str], voice: Voice) -> int:
     if streams.is_closed() and verb not in _WITHOUT_RESULT:
         raise OSError(errno.EBADF, os.strerror(errno.EBADF))
     world = World(given_environ(os.environ), simulate=getattr(args, "simulate", None))
+    if not gc.isenabled():
+        gc.freeze()
+        gc.enable()
     code: int = module.run(args, world, voice)
     return code
 
