@@ -12,11 +12,17 @@ from contextlib import suppress
 
 import pytest
 
+from tests import length
 from tests.standin import World, build
 
 REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
 BIN = pathlib.Path(sys.executable).parent
-LIMIT_S = 60
+LIMIT_S = 150  # for a machine on which much else runs
+
+
+def pytest_report_header() -> str:
+    """The one line that says what is not tested in full."""
+    return f"long tests: {length.SAID}"
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from tests.conftest import Fallow
 from tests.engine.patrol_resident import Resident
+from tests.length import PLANS
 from tests.readers.test_fault_plans import CARDS, Fault, fault
 from tests.standin import Process, World
 
-PLANS = 1000
 GIB = 2**30
 RULE = {
     "name": "forgotten",

@@ -13,10 +13,10 @@ from hypothesis import HealthCheck, Phase, event, given, settings
 from hypothesis import strategies as st
 
 from tests.conftest import REPOSITORY, Fallow
+from tests.length import PLANS
 from tests.readers.test_fault_plans import Fault, fault
 from tests.standin import Process, World
 
-PLANS = 1000
 GIB = 2**30
 HOUR_S = 3600.0
 

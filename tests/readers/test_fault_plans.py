@@ -11,11 +11,11 @@ from hypothesis import HealthCheck, Phase, event, given, settings
 from hypothesis import strategies as st
 
 from tests.conftest import REPOSITORY, Fallow
+from tests.length import PLANS
 from tests.resident import Resident
 from tests.standin import Process, World
 
 CARDS = 4
-PLANS = 1000
 DRIVER_TIMEOUT = "0.5"
 LOST, RESET_REQUIRED, NOT_SUPPORTED, FUNCTION_NOT_FOUND = 15, 16, 3, 13
 ERRORS = [*range(1, 30), 999]

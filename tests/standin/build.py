@@ -1,5 +1,6 @@
 """Compiling the stand-in libraries: libnvidia-ml.so.1 and libcuda.so.1, which show the same world."""
 
+import fcntl
 import os
 import pathlib
 import shutil
@@ -31,16 +32,22 @@ def _compiler() -> str:
 def build(into: pathlib.Path) -> pathlib.Path:
     """Compile the libraries into a folder, unless they are there already, and return the folder.
 
-    Any number of processes may do so at once: a library appears whole or not at all.
+    Any number of processes may ask for it at once: the first compiles, the others wait for it.
     """
-    headers = [*_HERE.glob("*.h"), *_HERE.glob("cuda/*.h"), pathlib.Path(__file__)]
     into.mkdir(parents=True, exist_ok=True)
+    with open(into / ".lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        _compile_what_is_old(into)
+    return into
+
+
+def _compile_what_is_old(into: pathlib.Path) -> None:
+    headers = [*_HERE.glob("*.h"), *_HERE.glob("cuda/*.h"), pathlib.Path(__file__)]
     for soname, sources in _SOURCES.items():
         library = into / soname
         newest = max(path.stat().st_mtime_ns for path in (*sources, *headers))
         if not library.exists() or library.stat().st_mtime_ns <= newest:
             _compile(sources, library)
-    return into
 
 
 def _compile(sources: list[pathlib.Path], library: pathlib.Path) -> None:

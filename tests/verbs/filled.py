@@ -7,7 +7,7 @@ import subprocess
 import time
 from collections.abc import Iterable
 
-LIMIT_S = 60
+LIMIT_S = 120
 PATIENCE_S = 120
 
 

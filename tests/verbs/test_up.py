@@ -4,7 +4,6 @@ import os
 import pathlib
 import signal
 import socket
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from itertools import pairwise
@@ -133,13 +132,12 @@ def test_a_guard_of_the_config_acts_while_fillers_go_on(
         f"action = '''run:echo $FALLOW_BECAUSE >> {facts}; exec sleep 1000'''\n[machine]\nevery = '0.5s'\n"
     )
     running = up("--config", config(guard + filler("work", "exec sleep 1000")))
-    with subprocess.Popen(["sh", "-c", "while :; do :; done"], env=simulated.on("1")) as work:
-        running.until("evening: armed")
-        work.kill()
+    work = simulated.start_other("sh", "-c", "while :; do :; done", CUDA_VISIBLE_DEVICES="1")
+    running.until("evening: armed")
+    work.kill()
     assert "quiet for" in wait_for_lines(facts, 1)[0]
-    with subprocess.Popen(["sleep", "1000"], env=simulated.on("0")) as newcomer:
-        running.until("work: GPU 0: given back after")
-        newcomer.kill()
+    simulated.start_other("sleep", "1000", CUDA_VISIBLE_DEVICES="0")
+    running.until("work: GPU 0: given back after")
 
 
 @pytest.mark.parametrize(
