@@ -109,9 +109,10 @@ class Filling:
         """Until something is heard, one of the others becomes readable, or it is time to look."""
         listening = select.poll()  # select(2) knows no descriptor beyond 1023, and a daemon may have thousands
         fillers = (field.filler for field in self._everybody())
-        for fd in (*self._hearing.fds, *others, *(filler.fd for filler in fillers if filler and filler.fd)):
-            listening.register(fd, select.POLLIN)
         now_s = self._world.clock.monotonic_s()
+        heard = self._hearing.fds(now_s) if self._fields or self._leaving else ()  # else nobody would listen
+        for fd in (*heard, *others, *(filler.fd for filler in fillers if filler and filler.fd)):
+            listening.register(fd, select.POLLIN)
         listening.poll(max(0.0, min(until_s, self._due_s(now_s)) - now_s) * 1000)
 
     def tick(self, snapshot: Snapshot) -> None:
@@ -135,6 +136,7 @@ class Filling:
         snapshot = self._world.eyes.look(Depth.GLANCE)
         looked_s = self._world.clock.monotonic_s() - now_s
         self._next_often_s = now_s + max(_OFTEN_S, looked_s / _SHARE_OF_A_CORE)
+        self._hearing.rest_from_claims(now_s + looked_s / _SHARE_OF_A_CORE)
         self._decide(snapshot, opened)
 
     def end(self) -> None:

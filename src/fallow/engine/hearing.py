@@ -10,6 +10,7 @@ from fallow.engine.world import World
 from fallow.readers.ears import Ears, Heard
 
 CLAIMS = "claims"
+_CLAIMS_EVERY_S = 0.02
 Attention = tuple[bool, frozenset[str]]
 """What a filler minds of an open: whether any will do, and which programs it ignores."""
 Opened = Mapping[Attention, Mapping[str, str]]
@@ -26,21 +27,22 @@ class Hearing:
         self._is_ours = is_ours
         self._tell = tell
         self._ears = Ears()
+        self._claim_ears = Ears()
+        self._claims_due_s = 0.0
         self._nodes: dict[str, str] = {}
         self._why_deaf: dict[str, str] = {}
         self._newcomers: dict[Attention, tuple[dict[str, str], Newcomers]] = {}
         self._visited: set[str] = set()
         self._listens_for_claims = False
 
-    @property
-    def fds(self) -> tuple[int, ...]:
-        """What becomes readable when something is heard."""
-        return self._ears.fds
+    def fds(self, now_s: float) -> tuple[int, ...]:
+        """What becomes readable when something is heard that is to be heard now."""
+        return self._ears.fds if now_s < self._claims_due_s else (*self._ears.fds, *self._claim_ears.fds)
 
     def listen_for(self, fields: Sequence[Field]) -> None:
         """Hear whoever comes to the GPUs of these places. Who was heard of before is not forgotten."""
         if fields and not self._listens_for_claims:
-            self._ears.listen_for_writes(CLAIMS, self._world.folder.path)
+            self._claim_ears.listen_for_writes(CLAIMS, self._world.folder.path)
             self._listens_for_claims = True
         self._listen_to({str(gpu.uuid): gpu for field in fields for gpu in field.gpus})
         wanted: dict[Attention, dict[str, str]] = {}
@@ -59,11 +61,19 @@ class Hearing:
     def hear(self, now_s: float, occupied: set[str]) -> Heard:
         """What has happened since the last time. Only who comes to an occupied GPU is looked for at once."""
         heard = self._ears.heard()
-        self._visited |= heard.came - {CLAIMS}
+        self._visited |= heard.came
         if heard.came & occupied:
             for _, newcomers in self._newcomers.values():
                 newcomers.heard(now_s)
+        # Anybody can write to the claims, and a thousand times a second: once in a while is often enough to look.
+        if now_s >= self._claims_due_s and self._claim_ears.heard().came:
+            self._claims_due_s = now_s + _CLAIMS_EVERY_S
+            return Heard(heard.came | {CLAIMS}, heard.left)
         return heard
+
+    def rest_from_claims(self, until_s: float) -> None:
+        """Looking took long: do not look for claims again before then."""
+        self._claims_due_s = max(self._claims_due_s, until_s)
 
     def opened(self, now_s: float) -> Opened:
         """Who is about to work on which GPU, for each kind of attention that finds anybody."""
@@ -80,11 +90,13 @@ class Hearing:
     def next_look_s(self, now_s: float) -> float | None:
         """When to look again; None if there is no reason to."""
         due = [newcomers.next_look_s(now_s) for _, newcomers in self._newcomers.values()]
+        due.append(self._claims_due_s if now_s < self._claims_due_s else None)
         return min((each for each in due if each is not None), default=None)
 
     def close(self) -> None:
         """Stop listening."""
         self._ears.close()
+        self._claim_ears.close()
 
     def _listen_to(self, gpus: dict[str, Gpu]) -> None:
         news: dict[str, list[str]] = {}
