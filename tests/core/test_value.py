@@ -6,15 +6,29 @@ from fallow.core.unknown import Unknown, known
 from fallow.core.value import fields, replace, value
 
 
-@value
-class Point:
-    x: int
-    y: int = 2
+@pytest.fixture(autouse=True, params=["made for the first time", "made many times"])
+def classes(request: pytest.FixtureRequest) -> None:
+    """Each test gets classes of its own, and again once they were made so often that they have a fast `__init__`."""
+    global Point, Named, Single  # noqa: PLW0603  each test gets its own
 
+    @value
+    class Point:
+        x: int
+        y: int = 2
 
-@value
-class Named(Point):
-    name: str = "origin"
+    @value
+    class Named(Point):
+        name: str = "origin"
+
+    @value
+    class Single:
+        only: int = 1
+
+    if request.param == "made many times":
+        for number in range(200):
+            assert Point(number).x == number
+            assert Named(number, name="p") == Named(x=number, y=2, name="p")
+            assert Single() == Single(1)
 
 
 def test_fields_come_by_place_or_by_name() -> None:
@@ -55,6 +69,13 @@ def test_a_field_too_few_or_too_many_is_an_error(wrong: tuple[int, ...]) -> None
 
 def test_a_value_tells_what_it_holds() -> None:
     assert repr(Named(1)) == "Named(x=1, y=2, name='origin')"
+
+
+def test_one_field_is_enough_to_compare_by() -> None:
+    assert Single(1) == Single()
+    assert Single(1) != Single(2)
+    assert hash(Single(3)) == hash(Single(3))
+    assert repr(Single(3)) == "Single(only=3)"
 
 
 def test_unknown_is_neither_true_nor_false_nor_zero() -> None:

@@ -66,6 +66,7 @@ class Filling:
         self._next_glance_s = 0.0
         self._decided_s = 0.0
         self._lines: dict[int, tuple[int, ...]] = {}
+        self._keepers: dict[int, int | None] = {}
         self._told: set[str] = set()
         self.change(fields)
 
@@ -156,6 +157,7 @@ class Filling:
     def _hear(self, now_s: float) -> bool:
         """Take in what files and keepers tell; whether that is a reason to look at once."""
         self._lines.clear()
+        self._keepers.clear()
         occupied = self._occupied()
         heard = self._hearing.hear(now_s, occupied)
         if heard.came & occupied:
@@ -324,8 +326,11 @@ class Filling:
 
     def _keeper_of(self, pid: int) -> int | None:
         """Which of our keepers keeps a process, if one does."""
-        keepers = {field.filler.keeper for field in self._everybody() if field.filler is not None}
-        return next((each for each in self._line_of(pid) if each in keepers), None) if keepers else None
+        if pid not in self._keepers:
+            keepers = {field.filler.keeper for field in self._everybody() if field.filler is not None}
+            line = self._line_of(pid) if keepers else ()
+            self._keepers[pid] = next((each for each in line if each in keepers), None)
+        return self._keepers[pid]
 
     def _line_of(self, pid: int) -> tuple[int, ...]:
         """The process and all above it; in one turn one process is asked about for many places."""
