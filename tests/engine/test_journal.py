@@ -8,7 +8,8 @@ import sys
 import pytest
 
 from fallow.core.errors import FallowError
-from fallow.core.verdicts import Verdict
+from fallow.core.verdicts import Event, Verdict, process_key
+from fallow.engine import journal_file
 from fallow.engine.journal import Journal
 from fallow.engine.sqlite_file import clock_time
 
@@ -120,3 +121,88 @@ def test_a_journal_that_was_taken_away_begins_anew_and_says_so(tmp_path: pathlib
     assert [event.finding for event in journal.last("pid:1")] == ["insist"]
     assert told == [f"the journal was taken away: rows from before {clock_time(1.0)} are gone, and it begins anew"]
     journal.close()
+
+
+READS_FOR_EVER = """
+import sys
+from fallow.engine import journal_file
+from fallow.engine.journal import Journal
+while True:
+    journal_file.read(sys.argv[1], None, 5)
+    Journal(sys.argv[1], lambda: 1.0, print).close()
+"""
+
+
+def test_nobody_who_opens_and_closes_beside_a_writer_costs_it_a_row(tmp_path: pathlib.Path) -> None:
+    """F2: two processes open and close while a third writes, reads in a thread, and is killed at some moment."""
+    reads_too = WRITES_FOR_EVER.replace(
+        "number = 0",
+        "import threading\n"
+        "def read():\n    while True: journal.last(None, 5)\n"
+        "threading.Thread(target=read, daemon=True).start()\nnumber = 0",
+    )
+    words = [sys.executable, "-c", READS_FOR_EVER, str(tmp_path)]
+    written = 0
+    with subprocess.Popen(words) as first, subprocess.Popen(words) as second:
+        try:
+            for kill_after in (5, 40):
+                with subprocess.Popen(
+                    [sys.executable, "-c", reads_too, str(tmp_path)], stdout=subprocess.PIPE, text=True
+                ) as writer:
+                    assert writer.stdout is not None
+                    told = [writer.stdout.readline() for _ in range(kill_after)]
+                    writer.kill()
+                    told += writer.stdout.readlines()
+                assert [line for line in told if not line.strip().isdigit()] == [], "nothing was found to be wrong"
+                written += len(told)
+                found = journal_file.read(str(tmp_path), "gpu:1", 10_000)
+                assert len(found) >= written, "every row that was reported"
+                written = len(found)
+        finally:
+            first.kill()
+            second.kill()
+
+
+def test_a_process_is_its_pid_and_its_birth(tmp_path: pathlib.Path) -> None:
+    """F14: after pid reuse nobody hears another process's story."""
+    journal = Journal(str(tmp_path), lambda: 60.0, print)
+    journal.action("the first", "ask", "idle", [process_key(7, 100)])
+    journal.action("the second", "ask", "idle", [process_key(7, 200)])
+    journal.action("another", "ask", "idle", [process_key(77, 1)])
+    assert [event.subject for event in journal.last(process_key(7, 100))] == ["the first"]
+    assert [event.subject for event in journal.last(process_key(7, 300))] == []
+    assert [event.subject for event in journal.last("pid:7")] == ["the second"], "the last of that number"
+    journal.close()
+
+
+FULL_DISK = """
+import resource, sys
+from fallow.engine.journal import Journal
+journal = Journal(sys.argv[1], lambda: 1.0, lambda told: print(told, flush=True))
+def act(number): journal.action("job", "ask", f"{number} " + "x" * 3000, ["gpu:1"])
+act(0)
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY))
+for number in range(1, 600): act(number)
+resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+act(600)
+journal.close()
+"""
+
+
+def test_rows_wait_while_the_disk_is_full_and_those_that_are_lost_are_counted(tmp_path: pathlib.Path) -> None:
+    """F2: what was reported is there, or a sentence says since when it is not."""
+    done = subprocess.run(
+        [sys.executable, "-c", FULL_DISK, str(tmp_path)], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    full, again = done.stdout.splitlines()
+    assert "cannot be written now: " in full
+    assert again == f"the journal is written again; 100 rows since {clock_time(1.0)} are lost"
+    kept = [int(event.because.split()[0]) for event in journal_file.read(str(tmp_path), "gpu:1", 10_000)]
+    assert kept == [*range(600, 100, -1), 0]
+
+
+def test_an_event_does_not_say_a_word_twice() -> None:
+    """F8: `armed: armed: …`."""
+    event = Event(1, 60.0, "verdict", "evening", "armed", "armed: work was seen for 60s", ())
+    assert event.in_words(120.0) == "1m ago, verdict: evening: armed: work was seen for 60s"

@@ -20,6 +20,7 @@ CREATE TABLE IF NOT EXISTS about (key TEXT NOT NULL, event INTEGER NOT NULL, PRI
 CREATE TABLE IF NOT EXISTS rest_power (uuid TEXT PRIMARY KEY, watts REAL NOT NULL);
 """
 _COLUMNS = "id, at, kind, subject, finding, because, evidence"
+_LAST_S = 253_402_214_400  # a day before the year 10000, where calendars end
 _CACHE_KIB = 256
 _LONGEST = 4000
 
@@ -143,7 +144,7 @@ def _event(row: tuple[Any, ...]) -> Event:
         pairs = tuple((str(name), str(text)) for name, text in json.loads(evidence))
     except (ValueError, TypeError, RecursionError):
         pairs = (("evidence", "cannot be read any more"),)
-    at_s = float(wall_s) if isinstance(wall_s, int | float) else 0.0
+    at_s = float(wall_s) if isinstance(wall_s, int | float) and 0 <= wall_s < _LAST_S else 0.0
     return Event(int(number), at_s, str(kind), str(subject), str(finding), str(because), pairs)
 
 

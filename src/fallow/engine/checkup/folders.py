@@ -5,6 +5,7 @@ import stat
 from collections.abc import Iterator
 
 from fallow.actuators.claim_folder import ClaimFolder, FileRefused, folder_path
+from fallow.actuators.state_folder import prepared
 from fallow.core.errors import ConfigWrong, FallowError
 from fallow.core.examined import Examined, broken, lacking, ok
 from fallow.core.missing import remedy
@@ -68,7 +69,11 @@ def _unfit(folder: ClaimFolder, names: list[str]) -> Iterator[str]:
 
 def state(world: World) -> Iterator[Examined]:
     """Where journal and history are kept."""
-    path = world.state_folder
+    try:
+        path = world.state_folder
+    except FallowError as error:
+        yield broken("state", f"{error}: no journal and no history is kept", "set FALLOW_STATE_DIR")
+        return
     if not os.path.lexists(path):
         yield _to_be_made("state", path, path)
         return
@@ -78,7 +83,15 @@ def state(world: World) -> Iterator[Examined]:
     elif found.st_mode & _OTHERS_WRITE:
         yield broken("state", f"others may write to {path}, and change what fallow remembers", f"chmod go-w {path}")
     else:
-        yield ok("state", f"{path} can be written")
+        yield _ours(path)
+
+
+def _ours(path: str) -> Examined:
+    try:
+        prepared(path, make=False)
+    except FallowError as error:
+        return broken("state", f"{error}: no journal and no history is kept", f"ls -ld {path}")
+    return ok("state", f"{path} can be written")
 
 
 def journal(world: World) -> Iterator[Examined]:

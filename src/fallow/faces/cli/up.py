@@ -13,6 +13,7 @@ from fallow.actuators.processes import die_of
 from fallow.core.errors import FallowError, PartMissing, WrongUsage
 from fallow.core.units import span_s
 from fallow.engine.asked import Asked
+from fallow.engine.clock import demand_countable
 from fallow.engine.publishing import Publisher
 from fallow.engine.socket_place import own_socket
 from fallow.engine.sources import DaemonSources
@@ -56,6 +57,7 @@ def parser(parents: list[argparse.ArgumentParser]) -> Parser:
 
 def run(args: argparse.Namespace, world: World, voice: Voice) -> int:
     """Be up until somebody ends it."""
+    demand_countable(world.clock)
     from fallow.engine import config
 
     file = config.find(world.environ, args.config)
