@@ -3,7 +3,9 @@
 import csv
 import io
 import json
+import os
 import pathlib
+import subprocess
 import time
 from collections.abc import Iterable
 
@@ -191,3 +193,58 @@ def test_a_report_needs_no_driver_and_loads_no_more_than_it_prints(recorded: Fal
         recorded, "from fallow.faces.cli.main import main\nassert main(['report', '--format', 'csv']) == 0"
     )
     assert loaded.isdisjoint({"fallow.readers.nvml_library", "rich", "jinja2", "asyncio"})
+
+
+def limited(fallow: Fallow, *words: str) -> subprocess.CompletedProcess[str]:
+    """fallow where no file may grow, as on a full disk."""
+    return subprocess.run(
+        ["sh", "-c", 'ulimit -f 0; exec fallow "$@"', "sh", *words],
+        env=fallow.environ,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+@pytest.mark.parametrize("form", ["table", "html"])
+def test_a_report_that_cannot_be_written_leaves_the_file_as_it_was(
+    recorded: Fallow, tmp_path: pathlib.Path, form: str
+) -> None:
+    """F5: it was emptied first."""
+    folder = tmp_path / "reports"
+    folder.mkdir()
+    target = folder / "report"
+    target.write_text("the last one")
+    done = limited(recorded, "report", "--format", form, "-o", str(target))
+    assert done.returncode == 125
+    assert f"the report cannot be written to {target}: File too large" in done.stderr
+    assert target.read_text() == "the last one"
+    assert os.listdir(folder) == ["report"], "and nothing is left beside it"
+
+
+def test_a_report_takes_the_place_of_a_file_whole_and_keeps_its_mode_its_owner_and_its_links(
+    recorded: Fallow, tmp_path: pathlib.Path
+) -> None:
+    """F5"""
+    target, link = tmp_path / "report", tmp_path / "latest"
+    target.write_text("the last one")
+    target.chmod(0o640)
+    link.symlink_to("report")
+    before = target.stat()
+    with open(target) as reading:
+        assert recorded("report", "--format", "csv", "-o", str(link)).returncode == 0
+        assert reading.read() == "the last one", "who reads the old one reads all of it"
+    after = target.stat()
+    assert link.is_symlink()
+    assert target.read_text().startswith("gpu,")
+    assert (after.st_mode, after.st_uid, after.st_gid) == (before.st_mode, before.st_uid, before.st_gid)
+    assert after.st_ino != before.st_ino
+    assert not [name for name in os.listdir(tmp_path) if name.startswith(".")]
+
+
+def test_a_report_goes_to_what_is_no_file_too(recorded: Fallow) -> None:
+    """F5: a device has no place beside it."""
+    done = recorded("report", "--format", "csv", "-o", "/dev/stdout")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("gpu,")

@@ -11,15 +11,15 @@ def replace_file(path: str, text: str) -> None:
     A link stays a link, and a file keeps its mode and its owner. What is no plain file (a pipe, a device) is written
     to as it is; so is a file in a folder where we may not make another.
     """
-    place = os.path.realpath(path)
     data = text.encode("utf-8", "surrogateescape")
     try:
-        before: os.stat_result | None = os.stat(place)
+        before: os.stat_result | None = os.stat(path)
     except FileNotFoundError:
         before = None
     if before is not None and not stat.S_ISREG(before.st_mode):
-        _write(os.open(place, os.O_WRONLY | os.O_CLOEXEC), data, sync=False)
+        _write(os.open(path, os.O_WRONLY | os.O_CLOEXEC), data, sync=False)
         return
+    place = os.path.realpath(path)
     beside = os.path.join(os.path.dirname(place), f".{os.path.basename(place)[:200]}.{os.urandom(6).hex()}")
     try:
         fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)

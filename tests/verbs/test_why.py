@@ -1,0 +1,100 @@
+"""F8: `fallow why` says first what a GPU is now and why, since when, who is on it and which rule counts."""
+
+import json
+import os
+import pathlib
+import re
+import subprocess
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from fallow.core.verdicts import process_key
+from fallow.engine.journal import Journal
+from tests.conftest import LIMIT_S, Fallow
+from tests.verbs.filled import Fill
+
+RULES = """
+[machine]
+every = "0.2s"
+[[idle]]
+name = "forgotten"
+idle_for = "30m"
+warmup = 0
+act = true
+[[guard]]
+name = "evening"
+idle_for = "2h"
+action = "run:true"
+"""
+
+
+@pytest.fixture
+def sleeper(simulated: Fallow) -> Iterator[subprocess.Popen[bytes]]:
+    """Somebody who holds GPU 3 and does nothing."""
+    with subprocess.Popen(["sleep", "1000"], env=simulated.on("3")) as job:
+        yield job
+        job.kill()
+
+
+def test_with_a_daemon_it_says_which_rule_counts_and_when_it_would_act(
+    simulated: Fallow, sleeper: subprocess.Popen[bytes], tmp_path: pathlib.Path
+) -> None:
+    config = tmp_path / "fallow.toml"
+    config.write_text(RULES)
+    config.chmod(0o600)
+    Fill(simulated.start("up", "--config", str(config), "--listen", "127.0.0.1:0")).until("up, with")
+    by_s = time.monotonic() + LIMIT_S
+    while "idle for" not in (told := simulated("why", "3").stdout):
+        assert time.monotonic() < by_s, told
+    first, *rest = told.splitlines()
+    assert re.match(r"GPU 3 is \w+ for \S+ \(since \d{4}-\d\d-\d\d \d\d:\d\d:\d\d\): ", first), told
+    assert any(f"(pid {sleeper.pid}" in line for line in rest)
+    (rule,) = [line for line in rest if line.startswith("  rule forgotten: ")]
+    assert re.search(r": idle for \S+; its people are warned in (19m|20m)\S* if that goes on$", rule), rule
+    (guard,) = [line for line in rest if line.startswith("  guard evening: ")]
+    assert not re.search(r"\b(\w+): \1\b", guard), "no word twice"
+    by_pid = simulated("why", str(sleeper.pid)).stdout
+    assert by_pid.startswith("GPU 3 is ")
+    assert "  rule forgotten: " in by_pid
+    facts = json.loads(simulated("why", "3", "--json").stdout)
+    assert facts["watched"] is True
+    assert [gpu["index"] for gpu in facts["gpus"]] == [3]
+    (counting,) = facts["rules"]
+    assert (counting["rule"], counting["fault"], counting["next"]) == ("forgotten", "idle", "warn")
+    assert counting["for_s"] > 0
+    assert 1000 < counting["in_s"] < 1200
+    assert [guard["guard"] for guard in facts["guards"]] == ["evening"]
+    assert simulated("why", "0").stdout.startswith("GPU 0 is free for ")
+
+
+def test_without_a_daemon_one_look_says_what_it_can(simulated: Fallow, sleeper: subprocess.Popen[bytes]) -> None:
+    for subject in ("3", str(sleeper.pid)):
+        told = simulated("why", subject).stdout
+        assert re.match(r"GPU 3 is \w+: ", told), told
+        assert f"(pid {sleeper.pid}" in told
+        assert "nobody has watched this GPU" in told
+    facts = json.loads(simulated("why", "3", "--json").stdout)
+    assert (facts["watched"], facts["rules"], facts["events"]) == (False, [], [])
+
+
+def test_a_process_that_is_another_by_now_does_not_get_the_story_of_the_first(simulated: Fallow) -> None:
+    """F14"""
+    us, gone = os.getpid(), 2**22 - 7
+    journal = Journal(simulated.environ["FALLOW_STATE_DIR"], time.time, print)
+    journal.action("somebody's job", "ask the job to end", "it idled", [process_key(us, 1), process_key(gone, 5)])
+    journal.close()
+    ours = simulated("why", f"pid:{us}")
+    assert "somebody" not in ours.stdout
+    assert f"pid {us} is on no GPU" in ours.stdout
+    ended = simulated("why", f"pid:{gone}").stdout
+    assert ended.startswith(f"pid {gone} has ended\n")
+    assert "somebody's job: ask the job to end: it idled" in ended
+
+
+@pytest.mark.parametrize("subject", ["all", "user:root", "moon", "gpu:9", "pid:x"])
+def test_what_is_neither_a_gpu_nor_a_process_is_refused(simulated: Fallow, subject: str) -> None:
+    done = simulated("why", subject)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1
