@@ -91,7 +91,6 @@ def test_a_held_card_without_samples_is_unknown_to_everybody_who_picks(
 ) -> None:
     """F29"""
     world.fault("nvmlDeviceGetSamples", error=3)
-    world.fault("nvmlGpmQueryDeviceSupport", error=3)
     world[0].compute = [Process(os.getpid(), 2**30)]
     done = fallow(words[0], "--gpus", "0", "--max-processes", "1", *words[1:])
     assert (done.returncode, done.stdout) == (75, "")

@@ -17,6 +17,9 @@ from fallow.core.units import bytes_for_people
 from fallow.core.unknown import Unknown
 from fallow.core.value import value
 
+A_STRETCH_S = 0.9
+"""How long counters must have counted to say that nothing runs; a little less than the usual second between looks."""
+
 
 class Activity(StrEnum):
     """What a GPU did since the last look."""
@@ -73,8 +76,8 @@ def load_now(gpu: Gpu) -> float | Unknown:
     """How much ran, for a limit on it.
 
     A card that somebody holds is judged by the last seconds: one instant reads 0 for a job that works 5 % of
-    each second, so without samples or counters it is not known. Where nobody is left, old samples are only an
-    echo of who was there.
+    each second, so without samples, or counters over some time, it is not known. Where nobody is left, old
+    samples are only an echo of who was there.
     """
     if isinstance(gpu.utilization, Unknown):
         return _idle_instance_has_no_load(gpu)
@@ -82,9 +85,12 @@ def load_now(gpu: Gpu) -> float | Unknown:
         return gpu.utilization
     if not isinstance(gpu.recent, Unknown):
         return max(gpu.utilization, gpu.recent.mean)
-    if not isinstance(gpu.counters, Unknown) and not isinstance(gpu.counters.sm, Unknown):
-        return max(gpu.utilization, gpu.counters.sm)
-    return gpu.recent
+    counters = gpu.counters
+    if isinstance(counters, Unknown) or isinstance(counters.sm, Unknown):
+        return gpu.recent
+    if counters.seconds < A_STRETCH_S:
+        return Unknown(f"counted for {counters.seconds:.3f} s only")
+    return max(gpu.utilization, counters.sm)
 
 
 def _idle_instance_has_no_load(gpu: Gpu) -> float | Unknown:

@@ -54,6 +54,8 @@ class Counters:
     dram: float | Unknown
     floating: float | Unknown = NOT_ASKED
     """Of the units for floating point the one that did most, tensor cores apart."""
+    seconds: float = 1.0
+    """How long the two looks were apart: nothing in some milliseconds is not much."""
 
     def __str__(self) -> str:
         named: tuple[tuple[str, float | Unknown], ...]

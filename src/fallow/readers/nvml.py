@@ -358,10 +358,9 @@ class HardwareCounters:
             taken = ask(library.nvmlGpmSampleGet, handle, latest)
         else:
             taken = ask(library.nvmlGpmMigSampleGet, handle, gpu_instance, latest)
+        self._taken = 0 if isinstance(taken, Unknown) else self._taken + 1
         if isinstance(taken, Unknown):
-            self._taken = 0
             return taken
-        self._taken += 1
         return None if self._taken > 1 else NEEDS_TWO_LOOKS
 
     def _between(self, ask: Ask) -> dict[str, Any]:
@@ -370,8 +369,9 @@ class HardwareCounters:
         if isinstance(answer, Unknown):
             return {"counters": answer, "pcie_rx_bytes_per_s": answer, "pcie_tx_bytes_per_s": answer}
         sm, occupancy, tensor, dram, rx, tx, *units = map(_metric, answer.metrics[: len(_GPM_METRICS)])
+        of_all = [_scaled(part, 0.01) for part in (sm, occupancy, tensor, dram, _most(units))]
         return {
-            "counters": Counters(*(_scaled(part, 0.01) for part in (sm, occupancy, tensor, dram, _most(units)))),
+            "counters": Counters(of_all[0], of_all[1], of_all[2], of_all[3], of_all[4]),
             "pcie_rx_bytes_per_s": _scaled(rx, 2**20),
             "pcie_tx_bytes_per_s": _scaled(tx, 2**20),
         }

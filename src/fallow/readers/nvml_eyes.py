@@ -3,6 +3,7 @@
 from collections.abc import Hashable, Sequence
 from typing import Any
 
+from fallow.core.activity import A_STRETCH_S
 from fallow.core.errors import NoDriver
 from fallow.core.gpu import Gpu, Holder, Place, Snapshot
 from fallow.core.ports import Clock, Depth, Links
@@ -29,6 +30,8 @@ class _Device:
         self.identity: dict[str, Any] = {}
         self.history = nvml.History()
         self.counters = nvml.HardwareCounters()
+        self.counted_s: float | None = None
+        """When the counters were last looked at."""
 
 
 class _Card:
@@ -64,7 +67,8 @@ class _Row:
 class _LookAtCard:
     """The errand of reading one card with all its instances."""
 
-    def __init__(self, card: _Card, depth: Depth) -> None:
+    def __init__(self, card: _Card, depth: Depth, at_s: float) -> None:
+        self.at_s = at_s
         self.key: Hashable = card.index
         self.card = card
         self.depth = depth
@@ -150,6 +154,10 @@ class _LookAtCard:
             facts.update(counters=instance, recent=_MIG_HAS_NONE)
             return
         facts.update(device.counters.read(ask, body.handle, instance))
+        seconds = 0.0 if device.counted_s is None else self.at_s - device.counted_s
+        device.counted_s = self.at_s
+        if not isinstance(facts["counters"], Unknown):
+            facts["counters"] = replace(facts["counters"], seconds=seconds)
         if parent is not None:
             facts["recent"] = _MIG_HAS_NONE
             return
@@ -193,6 +201,8 @@ def _counters_tell(facts: dict[str, Any]) -> bool:
             or _at_least(counters.floating, 0.0001)
             or _at_least(counters.dram, 0.02)
         )
+    if counters.seconds < A_STRETCH_S:
+        return False
     rest = (counters.dram, facts["pcie_rx_bytes_per_s"], facts["pcie_tx_bytes_per_s"])
     if any(isinstance(value, Unknown) for value in rest):
         return False
@@ -300,7 +310,7 @@ class NvmlEyes:
     def look(self, depth: Depth) -> Snapshot:
         """All GPUs now."""
         at_s, wall_s = self._clock.monotonic_s(), self._clock.wall_s()
-        errands = [_LookAtCard(card, depth) for card in self._cards]
+        errands = [_LookAtCard(card, depth, at_s) for card in self._cards]
         late = self._crew.send(errands, self._limit_s)
         gpus = [gpu for errand in errands for gpu in errand.gpus(late.get(errand.key))]
         return Snapshot(self._host, simulated=False, at_s=at_s, wall_s=wall_s, gpus=tuple(gpus))
