@@ -44,7 +44,8 @@ NONSENSE = [
 
 
 def folder_of(path: pathlib.Path) -> HoldFolder:
-    return HoldFolder(ClaimFolder(str(path)), lambda uid: f"user{uid}")
+    """As somebody sees it who cannot make the folder root's."""
+    return HoldFolder(ClaimFolder(str(path), take_over=False), lambda uid: f"user{uid}")
 
 
 @pytest.fixture
@@ -408,29 +409,55 @@ def test_the_owner_of_a_hold_whose_file_was_taken_away_can_still_release_it(
 
 
 @pytest.mark.several_users
-def test_root_leaves_a_job_alone_after_a_neighbour_took_a_user_s_hold_away(simulated: Fallow) -> None:
-    """V4: end to end, in a folder that the neighbour made first."""
-    claims = pathlib.Path(simulated.environ["FALLOW_CLAIM_DIR"])
+def test_a_hold_that_only_the_policies_have_seen_is_listed_and_released_through_the_doors(
+    claims: pathlib.Path, holds: HoldFolder
+) -> None:
+    """V4: the doors of a daemon look only when somebody asks."""
+    doors = HoldFolder(ClaimFolder(str(claims), take_over=False), str, beside=holds)
+    number = holds.place(Everything(), NOW_S + 60, "")
+    os.chown(claims, BOB, BOB)
+    holds.active(NOW_S)
+    (claims / f"hold-{number}").unlink()
+    holds.active(NOW_S)
+    assert [hold.id for hold in doors.active(NOW_S)] == [number]
+    doors.release(number)
+    assert doors.active(NOW_S) == []
+    assert holds.active(NOW_S) == []
+    assert doors.active(NOW_S) == []
+
+
+@pytest.mark.several_users
+def test_a_job_is_left_alone_after_a_neighbour_took_its_hold_away(open_folder: pathlib.Path) -> None:
+    """V4: end to end, in a folder that the neighbour made first, where nobody is root."""
+    users = Users(open_folder)
+    claims = open_folder / "claims"
     claims.mkdir()
     os.chown(claims, BOB, BOB)
     claims.chmod(0o1777)
-    (placed,) = json.loads(simulated("hold", "--for", "1h", "--json").stdout)
-    file = claims / f"hold-{placed['id']}"
-    os.chown(file, ADA, ADA)
+    assert users.run(ADA, "hold", "--for", "1h")[0] == 0
+    (file,) = claims.glob("hold-*")
+    number = int(file.name.removeprefix("hold-"))
     fast = ("--every", "0.25s", "--warmup", "0.5s", "--grace", "1s")
-    watched = simulated.start("run", "--gpus", "0", "--idle-timeout", "1s", *fast, "--", "sleep", "600")
-    assert watched.stderr is not None
-    held = claims / "hold-1"  # of a look at the folder the list of what was seen is made: so it has looked
-    held.write_text("nonsense")
-    assert "makes no sense" in watched.stderr.readline()
-    held.unlink()
-    file.unlink()
-    assert f"hold {placed['id']} of {ADA} is gone from" in watched.stderr.readline()
-    assert watched.poll() is None
-    file.write_text(json.dumps({"id": placed["id"], "released": True, "until": 4e9}))
-    os.chown(file, ADA, ADA)
-    watched.communicate(timeout=60)
-    assert watched.returncode == 124, "nothing but the hold had kept it"
+    users.environ["FALLOW_STATE_DIR"] = str(open_folder / "state")
+    (open_folder / "state").mkdir(mode=0o700)
+    os.chown(open_folder / "state", ADA, ADA)
+    watched = users.start(ADA, "run", "--gpus", "0", "--idle-timeout", "1s", *fast, "--", "sleep", "600")
+    try:
+        assert watched.stderr is not None
+        (claims / "hold-1").write_text("nonsense")
+        assert any("makes no sense" in line for line in watched.stderr), "it has looked, and seen both"
+        (claims / "hold-1").unlink()
+        as_bob = ["setpriv", f"--reuid={BOB}", f"--regid={BOB}", "--clear-groups"]
+        subprocess.run([*as_bob, "rm", "-f", str(file)], check=True)
+        assert f"hold {number} of {ADA} is gone from" in watched.stderr.readline()
+        assert watched.poll() is None
+        file.write_text(json.dumps({"id": number, "released": True, "until": 4e9}))
+        os.chown(file, ADA, ADA)
+        watched.communicate(timeout=60)
+        assert watched.returncode == 124, "nothing but the hold had kept it"
+    finally:
+        watched.kill()
+        watched.communicate()
 
 
 def test_targets_as_they_are_written_are_read_back() -> None:

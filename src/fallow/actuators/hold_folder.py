@@ -11,7 +11,7 @@ written into the file, which only its owner and root can do.
 import math
 import os
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from fallow.actuators.claim_folder import ClaimFolder
@@ -38,7 +38,13 @@ Tell = Callable[[str], None]
 class HoldFolder:
     """All holds on this machine."""
 
-    def __init__(self, folder: ClaimFolder, user_name: Callable[[int], str]) -> None:
+    def __init__(
+        self, folder: ClaimFolder, user_name: Callable[[int], str], beside: "HoldFolder | None" = None
+    ) -> None:
+        """`beside`: one of the same folder that another thread looks through: what it keeps is kept here too."""
+        self.kept: Mapping[int, Seen] = {}
+        """Those that are gone from the folder and stay in force, as of the last look."""
+        self._beside = beside
         self._folder = folder
         self._user_name = user_name
         self._reading = HoldReading(folder, user_name)
@@ -76,6 +82,7 @@ class HoldFolder:
             return [Hold(0, Everything(), math.inf, f"the holds cannot be read: {error}", "somebody")]
         self._keep_vanished(before, wall_s, tell)
         self._clear_away(wall_s)
+        self.kept = dict(self._kept)
         return self._listed(wall_s, tell)
 
     def release(self, number: int) -> None:
@@ -108,6 +115,8 @@ class HoldFolder:
             who = hold.by_user
             gone = f"hold {number} of {who} is gone from {self._folder.path}, and not by {who}'s word"
             self._tell_once(tell, "gone", seen.uid, f"{gone}; it stays in force until its time ends")
+        if self._beside is not None:
+            self._kept = {**self._beside.kept, **self._kept}
         for number in self._kept.keys() & there.keys():
             if there[number].uid in (0, self._kept[number].uid):
                 del self._kept[number]  # it is back, or its owner says that it is over

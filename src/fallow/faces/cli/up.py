@@ -135,7 +135,8 @@ def _page(daemon: "Daemon", publisher: Publisher, world: World, voice: Voice, *,
 
 
 def _sources(daemon: "Daemon", publisher: Publisher, world: World) -> DaemonSources:
-    holds = HoldFolder(ClaimFolder(folder_path(world.environ)), user_name)  # of the doors' own thread
+    folder = ClaimFolder(folder_path(world.environ))
+    holds = HoldFolder(folder, user_name, beside=world.holds)  # of the doors' own thread
     return DaemonSources(lambda: publisher.board, daemon.records, holds, world.clock, world.simulated)
 
 

@@ -33,7 +33,8 @@ def open_page(
     sources = MachineSources(
         boards,
         world.clock,
-        HoldFolder(ClaimFolder(folder_path(world.environ)), user_name),  # of its own: it is used from another thread
+        # Of its own: it is used from another thread.
+        HoldFolder(ClaimFolder(folder_path(world.environ)), user_name, beside=world.holds),
         world.proc,
         records,
         world.user,
