@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import pwd
 import shutil
 import signal
 import subprocess
@@ -18,6 +19,8 @@ from tests.standin import World, build
 REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
 BIN = pathlib.Path(sys.executable).parent
 LIMIT_S = 150  # for a machine on which much else runs
+ME = pwd.getpwuid(os.geteuid()).pw_name
+"""Who runs the tests: what a config starts must say whom it runs as, if that is root."""
 
 
 def pytest_report_header() -> str:

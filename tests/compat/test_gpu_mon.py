@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.compat.documents import DATA, blocks, ours
-from tests.conftest import Fallow, refuse_to_skip
+from tests.conftest import ME, Fallow, refuse_to_skip
 from tests.standin import Process, World
 from tests.verbs.filled import Fill, wait_for_end, wait_for_lines
 
@@ -219,7 +219,7 @@ def test_the_printed_config_has_no_mistake(
     machine: Callable[[int], Machine], tmp_path: pathlib.Path, text: str
 ) -> None:
     box = machine(1)
-    box.file.write_text(text)
+    box.file.write_text(text.replace("user1,user2", ME))
     printed = tmp_path / "fallow.toml"
     printed.write_text(box.fallow(*box.words, "--print-config").stdout)
     done = box.fallow("check", str(printed))

@@ -10,6 +10,7 @@ from fallow.compat.gpu_mon import spec
 from fallow.compat.gpu_mon_file import Filler, GpuMonFile, Watched, read
 from fallow.compat.gpu_mon_toml import as_toml
 from fallow.core.errors import ConfigWrong
+from fallow.core.value import replace
 from fallow.engine.config import understand
 from fallow.policies.fill import FillRules
 from tests.compat.documents import blocks
@@ -46,12 +47,13 @@ def test_the_second_example_is_a_program_for_each_card(written: Written) -> None
 
 
 def test_the_first_example_in_a_fallow_toml(written: Written) -> None:
-    assert tomllib.loads(as_toml(written(ALL_TOGETHER))) == {
+    assert tomllib.loads(as_toml(written(ALL_TOGETHER), "ada")) == {
         "terminals": {"users": "yield", "user_idle": "300s", "ignore_user": ["user1", "user2"]},
         "filler": [
             {
                 "name": "process-all",
                 "command": ["miner-run"],
+                "user": "ada",
                 "gpus": "all",
                 "together": True,
                 "idle_for": "10s",
@@ -64,7 +66,7 @@ def test_the_first_example_in_a_fallow_toml(written: Written) -> None:
 
 
 def test_the_second_example_in_a_fallow_toml(written: Written) -> None:
-    fillers = tomllib.loads(as_toml(written(EACH_ALONE)))["filler"]
+    fillers = tomllib.loads(as_toml(written(EACH_ALONE), "ada"))["filler"]
     assert [(filler["name"], filler["gpus"], filler["together"]) for filler in fillers] == [
         ("process-0", "0", False),
         ("process-1", "1", False),
@@ -76,7 +78,7 @@ def test_what_is_left_out_has_a_default(written: Written) -> None:
     assert file == GpuMonFile(
         10, (), (Filler("process-x", ("nice", "-n", "5", "a b", "--rate", "5%"), (0, 2), None, None),), None, ()
     )
-    told = tomllib.loads(as_toml(file))
+    told = tomllib.loads(as_toml(file, "ada"))
     assert told["terminals"] == {"users": "ignore"}
     assert told["filler"][0]["together"] is True
     assert told["filler"][0]["command"] == ["nice", "-n", "5", "a b", "--rate", "5%"]
@@ -148,8 +150,10 @@ def test_a_file_that_is_not_there_is_a_mistake_in_the_config(tmp_path: pathlib.P
 )
 def test_the_fallow_toml_means_the_same(written: Written, text: str) -> None:
     file = written(text)
-    config = understand(as_toml(file), "fallow.toml")
+    config = understand(as_toml(file, "ada"), "fallow.toml")
     gap_s = FillRules().longest_gap_s
-    assert [one.spec(config.terminals, gap_s) for one in config.fillers] == [spec(file, one) for one in file.fillers]
+    said = [one.spec(config.terminals, gap_s) for one in config.fillers]
+    assert {one.user for one in said} == {"ada"}, "a config says whom it runs as; gpu_mon runs it as who calls"
+    assert [replace(one, user=None) for one in said] == [spec(file, one) for one in file.fillers]
     cards = ["all" if one.gpus is None else ",".join(map(str, one.gpus)) for one in file.fillers]
     assert [one.gpus for one in config.fillers] == cards

@@ -121,7 +121,7 @@ def test_text_that_wears_the_parser_out_is_refused_in_a_sentence(text: str) -> N
 
 def test_all_mistakes_are_told_at_once_in_the_order_of_their_lines() -> None:
     found = mistakes(FILLER + "zz = 1\nidle_for = 'x'\n" + FILLER * 2 + "[page]\nlisten = '0.0.0.0:1'\n[guard]\n")
-    assert [mistake.line for mistake in found] == [4, 5, 10, 13, 14]
+    assert [mistake.line for mistake in found] == [4, 5, 7, 10, 13, 14]
 
 
 def test_a_mistake_in_one_section_hides_no_contradiction_among_the_others() -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 from fallow.core.board import Board
 from fallow.engine import config
+from fallow.engine.config.feasible import Feasible
 from fallow.engine.daemon import Daemon
 from fallow.engine.publishing import Publisher
 from fallow.readers.lasting_eyes import LastingEyes
@@ -28,8 +29,14 @@ class DaemonResident:
         self.world, self.clock = driven_world(dict(os.environ), limit_s)
         self.world.eyes = LastingEyes(self.world.eyes, lambda: DrivenEyes(self.clock, limit_s), self.clock)
         self.publisher = Publisher()
+        feasible = Feasible(self.world, self.told.append, rehearse=rehearse)
         self.daemon = Daemon(
-            self.world, lambda: config.load(file), self.publisher, self.told.append, file=file, rehearse=rehearse
+            self.world,
+            lambda: config.load(file, feasible, lambda _: None),
+            self.publisher,
+            self.told.append,
+            file=file,
+            rehearse=rehearse,
         )
 
     def do(self, asked: dict[str, Any]) -> object:

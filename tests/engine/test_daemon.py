@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import REPOSITORY, Fallow
+from tests.conftest import ME, REPOSITORY, Fallow
 from tests.length import HOURS
 from tests.standin import Process, World
 
@@ -25,6 +25,7 @@ users = "ignore"
 
 [[filler]]
 name = "high"
+user = "{me}"
 command = {command}
 priority = 5
 gpus = "0"
@@ -32,6 +33,7 @@ idle_for = "20s"
 
 [[filler]]
 name = "low"
+user = "{me}"
 command = ["sleep", "1000"]
 gpus = "0-1"
 idle_for = "5s"
@@ -42,6 +44,7 @@ idle_for = "30m"
 
 [[guard]]
 name = "evening"
+user = "{me}"
 idle_for = "2h"
 action = "run:true"
 """
@@ -93,7 +96,7 @@ class Resident:
 @pytest.fixture
 def config(tmp_path: pathlib.Path) -> pathlib.Path:
     file = tmp_path / "fallow.toml"
-    file.write_text(FILLERS.format(every="1s", command='["sleep", "1000"]'))
+    file.write_text(FILLERS.format(me=ME, every="1s", command='["sleep", "1000"]'))
     file.chmod(0o600)
     return file
 
@@ -165,7 +168,7 @@ def test_a_job_that_pauses_is_busy_and_one_that_stops_is_idle_from_then_on(
 def test_a_reload_ends_only_what_has_changed(world: World, up: Callable[..., Resident], config: pathlib.Path) -> None:
     daemon = up()
     before = pids(daemon.until(is_settled))
-    config.write_text(FILLERS.format(every="2s", command='["sleep", "2000"]').replace('"5s"', '"6s"'))
+    config.write_text(FILLERS.format(me=ME, every="2s", command='["sleep", "2000"]').replace('"5s"', '"6s"'))
     assert daemon("reload") is True
     after = pids(daemon.until(lambda seen: is_settled(seen) and pids(seen)["high", "0"] != before["high", "0"]))
     assert after["low", "1"] == before["low", "1"], "other rules, the same process"
@@ -182,7 +185,10 @@ def test_a_reload_ends_only_what_has_changed(world: World, up: Callable[..., Res
     ("text", "says"),
     [
         ("[machine]\nevry = 1\n[page]\nlisten = 'x'", "fallow.toml:2: machine.evry"),
-        ("[[filler]]\nname = 'x'\ncommand = 'no-such-command'", "there is no command 'no-such-command'"),
+        (
+            f"[[filler]]\nname = 'x'\nuser = '{ME}'\ncommand = 'no-such-command'",
+            "there is no command 'no-such-command'",
+        ),
         (None, "there is no such file"),
     ],
 )
@@ -259,7 +265,7 @@ def test_24_hours_of_comings_and_goings_leak_no_memory_no_descriptor_and_no_proc
     world: World, up: Callable[..., Resident], config: pathlib.Path
 ) -> None:
     every_s, hours = 10, HOURS
-    config.write_text(FILLERS.format(every=f"{every_s}s", command='["sleep", "1000"]'))
+    config.write_text(FILLERS.format(me=ME, every=f"{every_s}s", command='["sleep", "1000"]'))
     daemon = up()
     with subprocess.Popen(["sleep", "1000"]) as somebody:
         costs = []

@@ -45,7 +45,12 @@ def users_of(*names: str) -> set[str]:
         (
             "loads C libraries",
             ("ctypes.CDLL",),
-            {"readers/nvml_library.py", "actuators/processes.py", "actuators/in_the_name_of.py"},
+            {
+                "readers/nvml_library.py",
+                "actuators/processes.py",
+                "actuators/in_the_name_of.py",
+                "actuators/becoming.py",
+            },
         ),
         ("speaks CUDA", ("cuda",), {"workloads/cuda.py", "actuators/checkpoint.py"}),
         # One reads it; its root is lent to the reader of the table of locks; a process writes there about itself.
@@ -63,6 +68,7 @@ def users_of(*names: str) -> set[str]:
         ("listens to files", ("inotify_simple",), {"actuators/line.py", "readers/ears.py"}),
         ("locks", ("fcntl.flock", "fcntl.lockf", "fcntl.F_OFD_SETLK"), {"actuators/locks.py"}),
         ("answers who asks", ("asyncio.start_unix_server",), {"faces/desk.py"}),
+        ("becomes another user", ("os.initgroups", "os.setresuid", "os.setuid"), {"actuators/becoming.py"}),
         ("acts in others' names", ("fallow.actuators.in_the_name_of",), {"faces/desk_answers.py"}),
         ("draws on terminals", ("fallow.faces.grid",), {"faces/table.py"}),
         ("speaks to Prometheus", ("prometheus_client",), {"faces/metrics.py"}),

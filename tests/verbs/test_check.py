@@ -132,8 +132,8 @@ def test_the_reference_page_shows_what_really_happens(fallow: Fallow, tmp_path: 
     assert shown
     file = tmp_path / "fallow.toml"
     file.write_text(
-        '[machine]\nevry = "1s"\n[[filler]]\nname = "a"\ncommand = "x"\nidle_for = "soon"\n\n'
-        '[page]\nlisten = "0.0.0.0:8990"\n'
+        '[machine]\nevry = "1s"\n[[filler]]\nname = "a"\nuser = "nobdy"\ncommand = "cd /srv && ./embed > log"\n'
+        'idle_for = "soon"\n[page]\nlisten = "0.0.0.0:8990"\nhosts = "https://gpu1:8990/"\n'
     )
     assert fallow("check", str(file)).stdout.replace(str(file), "fallow.toml") == shown[1]
 

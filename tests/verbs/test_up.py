@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import pytest
 
-from tests.conftest import LIMIT_S, Fallow
+from tests.conftest import LIMIT_S, ME, Fallow
 from tests.standin import World
 from tests.verbs.filled import Fill, pids_written, wait_for_end, wait_for_lines
 
@@ -37,7 +37,8 @@ def up(simulated: Fallow) -> StartUp:
 
 
 def filler(name: str, script: str, more: str = "") -> str:
-    return f"[[filler]]\nname = '{name}'\ncommand = ['sh', '-c', '''{script}''']\nidle_for = 0\ngpus = 0\n{more}\n"
+    command = f"command = ['sh', '-c', '''{script}''']"
+    return f"[[filler]]\nname = '{name}'\n{command}\nidle_for = 0\ngpus = 0\nuser = '{ME}'\n{more}\n"
 
 
 def test_without_a_config_it_only_watches_and_ends_by_itself_with_0(up: StartUp) -> None:
@@ -128,7 +129,7 @@ def test_a_guard_of_the_config_acts_while_fillers_go_on(
     """Its deed takes for ever; nobody waits for it."""
     facts = tmp_path / "facts"
     guard = (
-        "[[guard]]\nname = 'evening'\narm_for = '1s'\nidle_for = '1s'\ncountdown = 0\ngpus = 1\n"
+        f"[[guard]]\nname = 'evening'\nuser = '{ME}'\narm_for = '1s'\nidle_for = '1s'\ncountdown = 0\ngpus = 1\n"
         f"action = '''run:echo $FALLOW_BECAUSE >> {facts}; exec sleep 1000'''\n[machine]\nevery = '0.5s'\n"
     )
     running = up("--config", config(guard + filler("work", "exec sleep 1000")))
@@ -159,7 +160,7 @@ def test_wrong_input_is_a_sentence_and_a_code(
 
 
 def test_what_the_machine_cannot_do_is_told_at_the_start(simulated: Fallow, config: Callable[[str], str]) -> None:
-    broken = "[[filler]]\nname = '{0}'\ncommand = 'no-such-{0}'\n"
+    broken = "[[filler]]\nname = '{0}'\ncommand = 'no-such-{0}'\nuser = '" + ME + "'\n"
     done = simulated("up", "--config", config(broken.format("a") + broken.format("b")))
     assert done.returncode == 78
     assert "there is no command 'no-such-a'" in done.stderr

@@ -26,15 +26,12 @@ class Filler:
         command: Sequence[str],
         environ: Mapping[str, str],
         *,
-        gives: Mapping[str, str],
-        outputs: tuple[int, int],
-        cwd: str | None,
-        suspends: bool,
+        first: Mapping[str, object],
         table: ProcessTable,
         monotonic_s: Callable[[], float],
         others: set[int],
     ) -> None:
-        """`keeper` keeps, in `environ`; the filler finds `gives` there too.
+        """`keeper` keeps, in `environ`; `first` is its first order, which says how the filler is to be.
 
         `others` are the children and sessions of ours that are no filler's, as time goes on: all keepers among them.
         """
@@ -47,7 +44,7 @@ class Filler:
         """When it said that all its memory was given back, if it did."""
         self._line, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
-            self.keeper = launcher.start_keeper(keeper[0], [*keeper, *command], environ, outputs, its.fileno())
+            self.keeper = launcher.start_keeper(keeper[0], [*keeper, *command], environ, its.fileno())
         except OSError:
             self._line.close()
             raise
@@ -60,7 +57,7 @@ class Filler:
         self._others = others
         self._others.add(self.keeper)
         self._now = monotonic_s
-        self._order(gives=dict(gives), cwd=cwd, suspends=suspends)
+        self._order(**first)
 
     @property
     def fd(self) -> int:

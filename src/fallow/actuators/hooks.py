@@ -7,6 +7,7 @@ from fallow.actuators import postbox
 from fallow.actuators.helpers import Helpers
 from fallow.actuators.processes import signal_name
 from fallow.actuators.sending import without_secrets
+from fallow.core.account import Account
 from fallow.core.errors import CannotRun, CommandNotFound, FallowError, WrongUsage
 from fallow.core.outcome import Outcome
 from fallow.core.process import Ended
@@ -30,18 +31,36 @@ class SystemHooks:
     """Runs commands and sends notices, both bounded in time and in processes of their own."""
 
     def __init__(
-        self, helpers: Helpers, environ: Mapping[str, str], *, command_limit_s: float = _COMMAND_LIMIT_S
+        self,
+        helpers: Helpers,
+        environ: Mapping[str, str],
+        runs_as: tuple[Account | None, Mapping[str, str]] | None = None,
+        *,
+        command_limit_s: float = _COMMAND_LIMIT_S,
     ) -> None:
-        """`environ` is that of whoever sends notices; a command gets one of its own."""
+        """`environ` is that of whoever sends notices; a command gets one of its own.
+
+        `runs_as`: whom commands run as, None if that is us, and in which environment; without it, as we are.
+        """
         self._helpers = helpers
         self._environ = environ
+        self._runs_as = runs_as
         self._command_limit_s = command_limit_s
 
     def run_command(self, line: str, environ: Mapping[str, str]) -> Outcome:
         """In a shell, to its end; what runs on in the background is left alone."""
         name = program_name(line)  # what follows may hold a secret, and many read what came of it
+        shell = ["/bin/sh", "-c", line]
+        account, its_environ = (None, environ) if self._runs_as is None else self._runs_as
+        its_environ = {**its_environ, "FALLOW_BECAUSE": environ.get("FALLOW_BECAUSE", "")}
         try:
-            ran = self._helpers.run(["/bin/sh", "-c", line], environ, self._command_limit_s)
+            if account is None:
+                ran = self._helpers.run(shell, its_environ, self._command_limit_s)
+            else:
+                from fallow.actuators import becoming  # noqa: PLC0415  only those who become somebody pay for it
+
+                order = becoming.order(account, shell, its_environ)
+                ran = self._helpers.run(becoming.program(), environ, self._command_limit_s, reads=order)
         except (CommandNotFound, CannotRun) as error:
             return Outcome(False, f"{name!r} was not run: {error}")
         said = f"; it said: {ran.last_line[:200]}" if ran.last_line else ""

@@ -114,14 +114,10 @@ def start_burner(path: str, command: Sequence[str], environ: Mapping[str, str], 
         raise _failure(path, error) from None
 
 
-def start_keeper(
-    path: str, command: Sequence[str], environ: Mapping[str, str], outputs: tuple[int, int], line: int
-) -> int:
+def start_keeper(path: str, command: Sequence[str], environ: Mapping[str, str], line: int) -> int:
     """Start the process that keeps a filler, in a session of its own; its pid. It finds `line` as descriptor 3."""
     actions = [
         (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-        (os.POSIX_SPAWN_DUP2, outputs[0], 1),
-        (os.POSIX_SPAWN_DUP2, outputs[1], 2),
         *((os.POSIX_SPAWN_CLOSE, fd) for fd in _meant_for_the_job()),
         (os.POSIX_SPAWN_DUP2, line, 3),
     ]
@@ -148,14 +144,16 @@ def start_filler(path: str, command: Sequence[str], environ: Mapping[str, str], 
             os.execve(path, list(command), dict(environ))
         except OSError as error:
             os.write(its, str(error.errno or 0).encode())
+        except FallowError as error:
+            os.write(its, f"0 {error}".encode())
         finally:
             os._exit(CannotRun.exit_code)
     os.close(its)
     with os.fdopen(ours, "rb") as failures:
-        failed = failures.read()
-    if failed:
+        code, _, sentence = failures.read().decode(errors="replace").partition(" ")
+    if code:
         os.waitpid(pid, 0)
-        raise _failure(path, OSError(int(failed), os.strerror(int(failed))))
+        raise CannotRun(sentence) if sentence else _failure(path, OSError(int(code), os.strerror(int(code))))
     return pid
 
 

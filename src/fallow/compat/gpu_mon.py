@@ -25,7 +25,7 @@ def main(words: Sequence[str], world: World, tell: Callable[[str], None]) -> int
     args = _options(words)
     file = read(args.config)
     if args.print_config:
-        print(as_toml(file), end="")
+        print(as_toml(file, world.user), end="")
         return 0
     places = _places(file, fillable(world, None, tell), tell)
     specs = [(spec(file, filler), gpus) for filler, gpus in places]

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from fallow.compat.gpu_mon_file import GpuMonFile
 
 
-def as_toml(file: GpuMonFile) -> str:
-    """The fallow.toml that says the same."""
+def as_toml(file: GpuMonFile, user: str) -> str:
+    """The fallow.toml that says the same; `user` is whom gpu_mon ran its programs as: who called it."""
     users = "ignore" if file.user_idle_s is None else "yield"
     lines = ["[terminals]", f"users = {_text(users)}"]
     if file.user_idle_s is not None:
@@ -15,6 +15,7 @@ def as_toml(file: GpuMonFile) -> str:
     for number, filler in enumerate(file.fillers):
         gpus = "all" if filler.gpus is None else ",".join(map(str, filler.gpus))
         lines += ["", "[[filler]]", f"name = {_text(filler.name)}", f"command = {_texts(filler.command)}"]
+        lines.append(f"user = {_text(user)}")
         lines += [f"gpus = {_text(gpus)}", f"together = {'true' if filler.together else 'false'}"]
         if any(filler.shares_cards_with(before) for before in file.fillers[:number]):
             lines.append(f"priority = {-number}")

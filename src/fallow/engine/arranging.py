@@ -1,13 +1,11 @@
 """From a config to places for fillers and to guards; what is there already and has not changed is kept."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
-from fallow.actuators import launcher, postbox, stacks
-from fallow.actuators.helpers import Helpers
+from fallow.actuators import launcher
 from fallow.actuators.processes import reap_strangers
-from fallow.core.errors import FallowError, WrongUsage
+from fallow.core.errors import WrongUsage
 from fallow.core.gpu import Gpu
-from fallow.core.mistake import Mistake
 from fallow.core.notices import Notice
 from fallow.core.selection import select, visible
 from fallow.core.unknown import Unknown
@@ -15,11 +13,13 @@ from fallow.engine.config import Config
 from fallow.engine.config.fillers import Filler
 from fallow.engine.config.rules import Guard
 from fallow.engine.counting import Tally
-from fallow.engine.deeds import hands, nobody_to_signal, shortcomings
+from fallow.engine.deeds import hands
 from fallow.engine.doing import Beside
 from fallow.engine.field import Field
-from fallow.engine.fill_hands import EarnestFillHands, FillerSpec, FillHands, RehearsedFillHands, check_command
+from fallow.engine.fill_hands import EarnestFillHands, FillerSpec, FillHands, RehearsedFillHands
+from fallow.engine.filler_log import outputs_are_anybodys
 from fallow.engine.guarding import Guarding
+from fallow.engine.guises import guise_of
 from fallow.engine.journal import Journal
 from fallow.engine.unless import parse_unless
 from fallow.engine.watching import MISSED_LOOKS
@@ -49,7 +49,6 @@ class Arranger:
         self._rehearse = rehearse
         self._left_out: set[str] = set()
         # What was judged once is not judged at every reload: that starts programs, and a yield would wait for them.
-        self._judged: dict[object, list[FallowError]] = {}
         launcher.keep_the_ends_of_children()  # here, because a thread that does a deed may not
         self._fill_hands: FillHands
         self._children: set[int]
@@ -64,15 +63,6 @@ class Arranger:
         if not self._rehearse:
             reap_strangers(self._children | launcher.helpers)
 
-    def shortcomings(self, config: Config) -> list[Mistake]:
-        """What the config asks for and this machine cannot do; to be told now, not in the night."""
-        return [
-            *self._of_fillers(config),
-            *self._of_guards(config),
-            *self._of_rules(config),
-            *self._of_notices(config),
-        ]
-
     def fields(self, config: Config, gpus: Sequence[Gpu], before: Sequence[Field]) -> list[Field]:
         """All places, those that come first at the front. One whose process would be the same is kept as it is."""
         gap_s = config.machine.every * MISSED_LOOKS
@@ -80,6 +70,7 @@ class Arranger:
         arranged: list[Field] = []
         for filler in config.fillers:
             spec = filler.spec(config.terminals, gap_s)
+            self._tell_unheard(filler)
             for place in self._places(filler, gpus):
                 field = kept.get((spec.process, tuple(str(gpu.uuid) for gpu in place)))
                 if field is None:
@@ -113,7 +104,7 @@ class Arranger:
         guarding = Guarding(
             self._world,
             guard.rules(gap_s),
-            hands(self._world, rehearse=rehearse),
+            hands(self._world, rehearse=rehearse, user=guard.user),
             self._journal,
             tell,
             gpus=None if guard.gpus == "all" else guard.gpus,
@@ -141,44 +132,13 @@ class Arranger:
             return [known] if known and len(known) == len(named) else []
         return [(gpu,) for gpu in known]
 
+    def _tell_unheard(self, filler: Filler) -> None:
+        guise = None if filler.log is not None or self._rehearse else guise_of(filler.user, self._world.environ)
+        if guise is not None and guise.account is not None and not outputs_are_anybodys():
+            as_whom = f"since it runs as {filler.user} and has no log"
+            self._tell_left_out(f"{filler.name}: what it prints is thrown away, {as_whom}")
+
     def _tell_left_out(self, sentence: str) -> None:
         if sentence not in self._left_out:
             self._left_out.add(sentence)
             self._tell(sentence)
-
-    def _of_fillers(self, config: Config) -> Iterator[Mistake]:
-        for filler in config.fillers:
-            try:
-                check_command(filler.spec(config.terminals, 0.0), self._world.environ)
-            except FallowError as error:
-                yield Mistake(str(error), f"filler {filler.name!r}")
-
-    def _of_guards(self, config: Config) -> Iterator[Mistake]:
-        for guard in config.guards:
-            rehearse = self._rehearse or guard.rehearse
-            if guard not in self._judged:
-                own = hands(self._world, rehearse=rehearse)
-                self._judged[guard] = shortcomings(guard.action, own, self._world.environ, nobody_to_signal)
-            yield from self._mistakes(self._judged[guard], f"guard {guard.name!r}", rehearse=rehearse)
-
-    def _of_rules(self, config: Config) -> Iterator[Mistake]:
-        for rule in config.idle:
-            missing = stacks.shortcoming(self._world.environ) if rule.act and rule.dump_stacks else None
-            if missing is not None:
-                yield from self._mistakes([missing], f"idle {rule.name!r}", rehearse=self._rehearse)
-
-    def _of_notices(self, config: Config) -> Iterator[Mistake]:
-        urls = config.notices.urls
-        if urls not in self._judged:
-            helpers = Helpers(self._world.clock.monotonic_s)
-            refused = postbox.refusals(helpers, self._world.environ, urls)
-            self._judged[urls] = [error for error in refused if error is not None]
-        yield from self._mistakes(self._judged[urls], "notices.urls", rehearse=self._rehearse)
-
-    def _mistakes(self, found: Sequence[FallowError], where: str, *, rehearse: bool) -> Iterator[Mistake]:
-        """Each, unless it is a rehearsal that would do nothing of it: that only says so."""
-        for error in found:
-            if rehearse:
-                self._tell(f"{where}: {error}")
-            else:
-                yield Mistake(str(error), where)

@@ -67,7 +67,7 @@ class Daemon:
         self._uuids: frozenset[str] = frozenset()
         self._guards: list[tuple[Guard, Guarding]] = []
         self._filling = Filling(world, (), tell, alert=self._hush)
-        self.config = self._checked()
+        self.config = self._load()
         snapshot = world.eyes.look(Depth.LOOK)
         self._history = self._open_history(self.config)
         self.records = Records(self._journal, self._past)
@@ -104,7 +104,7 @@ class Daemon:
         """Put the config as it is now in force; whether it is. One with mistakes is told, and the old one stays."""
         self._manager.reloading(self._world.clock.monotonic_s())
         try:
-            config = self._checked()
+            config = self._load()
         except FallowError as error:
             self._tell(f"the config is not loaded, and the old one stays in force: {error}")
             for mistake in error.mistakes if isinstance(error, ConfigWrong) else ():
@@ -142,13 +142,6 @@ class Daemon:
     def _hush(self) -> None:
         """Somebody may have come, and the yield comes before those who watch."""
         self._publisher.hushed_until_s = self._world.clock.monotonic_s() + _HUSH_S
-
-    def _checked(self) -> Config:
-        config = self._load()
-        lacking = self._arranger.shortcomings(config)
-        if lacking:
-            raise ConfigWrong(str(self._file), lacking)
-        return config
 
     def _apply(self, config: Config, snapshot: Snapshot) -> None:
         self.config = config

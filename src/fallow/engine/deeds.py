@@ -12,6 +12,7 @@ from fallow.core.errors import FallowError, NotPermitted, WrongUsage
 from fallow.core.outcome import Outcome
 from fallow.core.units import printable
 from fallow.core.unknown import Unknown
+from fallow.engine.guises import guise_of
 from fallow.engine.world import World
 
 
@@ -24,13 +25,15 @@ class Hands:
         self.helpers = helpers
 
 
-def hands(world: World, *, rehearse: bool) -> Hands:
-    """The hands of this machine, or those of a rehearsal."""
+def hands(world: World, *, rehearse: bool, user: str | None = None) -> Hands:
+    """The hands of this machine, or those of a rehearsal. `user`: whom commands run as, where a config says so."""
     helpers = Helpers(world.clock.monotonic_s)
     power = SystemPower(helpers, world.environ, lambda: _terminals(world))
     if rehearse:
         return Hands(RehearsedPower(power), RehearsedHooks(), helpers)
-    return Hands(power, SystemHooks(helpers, world.environ), helpers)
+    guise = guise_of(user, world.environ)
+    runs_as = None if guise is None else (guise.account, guise.environ)
+    return Hands(power, SystemHooks(helpers, world.environ, runs_as), helpers)
 
 
 def shortcomings(

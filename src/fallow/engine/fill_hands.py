@@ -12,6 +12,8 @@ from fallow.core.fillers import Presence, Yield
 from fallow.core.gpu import Gpu
 from fallow.core.value import value
 from fallow.engine.courtesy import Manners
+from fallow.engine.filler_log import open_log
+from fallow.engine.guises import guise_of, refuse_doubtful
 from fallow.engine.making_way import KEEPER
 from fallow.engine.world import World
 from fallow.policies.fill import FillRules
@@ -35,11 +37,14 @@ class FillerSpec:
     cwd: str | None = None
     env: tuple[tuple[str, str], ...] = ()
     """Variables beside those of fallow."""
+    user: str | None = None
+    """Whom it runs as, where a config says so; None: whoever calls, and that is their word."""
 
     @property
     def process(self) -> tuple[object, ...]:
         """What makes its process what it is. All else are rules, which may change while it runs."""
-        return self.name, self.command, self.log, self.cwd, self.env, self.rules.manner is Yield.SUSPEND
+        suspends = self.rules.manner is Yield.SUSPEND
+        return self.name, self.command, self.log, self.cwd, self.env, self.user, suspends
 
 
 class FillerLike(Protocol):
@@ -87,25 +92,31 @@ class EarnestFillHands:
 
     def start(self, spec: FillerSpec, gpus: tuple[Gpu, ...]) -> Filler:
         """Let one in on these GPUs; FallowError if not even its keeper can be started."""
-        outputs = _outputs(spec, gpus)
+        command = [in_place(word, gpus) for word in spec.command]
+        guise = guise_of(spec.user, self._world.environ)
+        if guise is not None:
+            refuse_doubtful(command, spec.cwd, {**guise.environ, **dict(spec.env)}, guise.trusted)
+        first = {
+            "gives": {**dict(spec.env), **given(self._world, gpus)},
+            "environ": None if guise is None or guise.account is None else guise.environ,
+            "account": None if guise is None or guise.account is None else guise.account.name,
+            "trusts": None if guise is None else sorted(guise.trusted.uids),
+            "log": None if spec.log is None else in_place(spec.log, gpus),
+            "cwd": "/" if spec.cwd is None and guise is not None else spec.cwd,
+            "suspends": spec.rules.manner is Yield.SUSPEND,
+        }
         try:
             return Filler(
                 (sys.executable, "-P", "-m", KEEPER),
-                [in_place(word, gpus) for word in spec.command],
+                command,
                 keeper_environ(self._world),
-                gives={**dict(spec.env), **given(self._world, gpus)},
-                outputs=outputs,
-                cwd=spec.cwd,
-                suspends=spec.rules.manner is Yield.SUSPEND,
+                first=first,
                 table=self._world.proc,
                 monotonic_s=self._world.clock.monotonic_s,
                 others=self.others,
             )
         except OSError as error:
             raise FallowError(f"no filler can be started: {error.strerror}") from None
-        finally:
-            if spec.log is not None:
-                os.close(outputs[0])
 
 
 class RehearsedFiller:
@@ -163,9 +174,8 @@ class RehearsedFillHands:
 
 def check_log(spec: FillerSpec, gpus: tuple[Gpu, ...]) -> None:
     """Whether the log can be written; an error now, not in the night."""
-    log, _ = _outputs(spec, gpus)
     if spec.log is not None:
-        os.close(log)
+        os.close(open_log(in_place(spec.log, gpus), None))
 
 
 def check_command(spec: FillerSpec, environ: Mapping[str, str]) -> None:
@@ -201,17 +211,3 @@ def in_place(word: str, gpus: tuple[Gpu, ...]) -> str:
     """A word of the command with {gpu} and {uuid} put in."""
     labels, uuids = (",".join(parts) for parts in zip(*((gpu.label, str(gpu.uuid)) for gpu in gpus), strict=True))
     return word.replace("{gpu}", labels).replace("{uuid}", uuids)
-
-
-def _outputs(spec: FillerSpec, gpus: tuple[Gpu, ...]) -> tuple[int, int]:
-    """Where its stdout and stderr go: to the end of the log, or where ours go."""
-    if spec.log is None:
-        return (1, 2)
-    path = in_place(spec.log, gpus)
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-    try:
-        log = os.open(path, flags | os.O_NONBLOCK, 0o644)  # a pipe that nobody reads must not keep us
-    except OSError as error:
-        raise CannotRun(f"the log {path} cannot be written: {error.strerror}") from None
-    os.set_blocking(log, True)
-    return (log, log)

@@ -15,17 +15,22 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from select import POLLIN, poll
+from typing import Any
 
 from fallow.actuators import launcher, processes
+from fallow.actuators.becoming import become
 from fallow.actuators.checkpoint import Checkpoint
 from fallow.actuators.job_tree import JobTree, Orphans
 from fallow.actuators.yield_line import KeeperLine
 from fallow.core.errors import CannotRun, FallowError
 from fallow.core.process import Ended, Process
 from fallow.engine.clock import SystemClock
+from fallow.engine.filler_log import open_log, outputs_are_anybodys
 from fallow.engine.given import given_environ
 from fallow.engine.suspension import Suspension, resume_all, suspend_all
+from fallow.readers.accounts import account
 from fallow.readers.proc import Proc
+from fallow.readers.trust import Trusted
 
 _LINE = 3
 _LARGEST_ORDER = 65536
@@ -37,9 +42,14 @@ class Keeper:
     """One filler, from its start until nobody of it is left."""
 
     def __init__(
-        self, line: socket.socket, command: Sequence[str], environ: Mapping[str, str], suspends: bool
+        self,
+        line: socket.socket,
+        command: Sequence[str],
+        environ: Mapping[str, str],
+        before: Callable[[], None],
+        suspends: bool,
     ) -> None:
-        """Start it; CannotRun or CommandNotFound if that cannot be."""
+        """Start it; CannotRun or CommandNotFound if that cannot be. `before` runs in its process."""
         self._line = line
         self._clock = SystemClock()
         self._table = Proc()
@@ -50,13 +60,14 @@ class Keeper:
         orphans = Orphans(self._table, ())
         me = os.getpid()
 
-        def before() -> None:
-            processes.die_with_parent(me)
+        def first() -> None:
             processes.be_last(_NICE)
+            before()
+            processes.die_with_parent(me)  # last: whoever becomes another user is asked no more
 
         self._yield_line = KeeperLine()
         given = {**environ, **self._yield_line.gives}
-        pid = launcher.start_filler(launcher.find(command, environ), command, given, before)
+        pid = launcher.start_filler(launcher.find(command, environ), command, given, first)
         self._yield_line.started()
         stat = self._table.stat(pid)
         root = Process(pid, 0 if stat is None else stat.birth)
@@ -202,6 +213,25 @@ def _in_words(ended: Ended) -> str:
     return f"ended with exit code {ended.code}"
 
 
+def _prepare(order: Mapping[str, Any]) -> None:
+    """In the filler's own process: be whom it shall run as, where it shall run, with its output where it shall go."""
+    trusted = None if order["trusts"] is None else Trusted(frozenset(order["trusts"]), "others must not change it")
+    if order["account"] is not None:
+        found = account(order["account"])
+        if found is None:
+            raise CannotRun(f"there is no user {order['account']!r} any more")
+        become(found)
+        _go_to(order["cwd"])  # again, by their own right
+    if order["log"] is not None:
+        log = open_log(order["log"], trusted)
+    elif order["account"] is not None and not outputs_are_anybodys():
+        log = os.open(os.devnull, os.O_WRONLY)
+    else:
+        return
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+
+
 def _go_to(folder: str | None) -> None:
     try:
         if folder is not None:
@@ -221,9 +251,10 @@ def main() -> None:
     if not first:
         return  # whoever started us was gone before they said what to keep, and so there is nothing to end
     order = json.loads(first)
+    environ = (given_environ(os.environ) if order["environ"] is None else order["environ"]) | order["gives"]
     try:
         _go_to(order["cwd"])
-        keeper = Keeper(line, sys.argv[1:], {**given_environ(os.environ), **order["gives"]}, order["suspends"])
+        keeper = Keeper(line, sys.argv[1:], environ, lambda: _prepare(order), order["suspends"])
     except FallowError as error:
         tell(line, now="ended", how=f"could not be started: {error}")
         sys.exit(error.exit_code)

@@ -4,18 +4,7 @@ import os
 import pwd
 from contextlib import suppress
 
-from fallow.core.value import value
-
-
-@value
-class Account:
-    """A user whom processes can belong to."""
-
-    name: str
-    uid: int
-    gid: int
-    home: str
-    shell: str
+from fallow.core.account import Account
 
 
 def account(name: str) -> Account | None:
@@ -45,3 +34,8 @@ def from_home(path: str) -> str:
         other = account(user[1:])
         found = None if other is None else other.home
     return path if found is None else f"{found.rstrip('/')}{slash}{rest}"
+
+
+def names() -> list[str]:
+    """The users that the machine can list, as a help for those who mistype one."""
+    return [entry.pw_name for entry in pwd.getpwall()]

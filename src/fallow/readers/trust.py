@@ -54,12 +54,17 @@ class Followed:
         except (OSError, ValueError) as error:
             self._doubt(f"it cannot be read: {getattr(error, 'strerror', None) or error}")
 
+    @property
+    def can_be_made(self) -> bool:
+        """Whether its folder is there to make it in."""
+        return self._folder is not None and self._name is not None
+
     def open(self, flags: int, mode: int = 0o600) -> int:
         """Open what was judged, or make it in the folder that was judged; OSError if it is another by now.
 
         Never waits, and never goes through a link.
         """
-        if self._folder is None or self._name is None:
+        if not self.can_be_made or self._name is None:
             raise FileNotFoundError(f"there is no {self._shown}")
         if self.found is None:
             flags |= os.O_EXCL  # it was not there, so whoever has put something there since is not believed

@@ -129,7 +129,9 @@ def configuration(world: World) -> Iterator[Examined]:
         yield ok("config", "there is none: `fallow up` only watches and shows (to begin one: fallow check --example)")
         return
     try:
-        config.load(path)
+        from fallow.engine.config.feasible import Feasible
+
+        config.load(path, Feasible(world, lambda _: None), lambda _: None)
     except ConfigWrong as error:
         first = error.mistakes[0].in_file(error.file)
         yield broken("config", f"{error}: {first}: `fallow up` does not start with it", f"fallow check {path}")

@@ -31,6 +31,10 @@ class Fault:
     path: Path
     sentence: str
     suggestion: str = ""
+    rests_on: tuple[Path, ...] = ()
+    """Other keys that it is about: where one of them is wrong by itself, nothing follows from it."""
+    may_pass: bool = False
+    """It is so now and may be otherwise soon, as with a card that is not there."""
 
 
 def faults(error: ValidationError) -> Iterator[Fault]:

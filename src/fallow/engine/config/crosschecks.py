@@ -35,14 +35,14 @@ def _same_names(section: str, named: Iterable[tuple[int, Filler | Idle | Guard]]
     for number, one in named:
         before = first.setdefault(one.name, number)
         if before != number:
-            sentence = f"{section}[{before + 1}] is called {one.name!r} too"
-            yield Fault((section, number, "name"), sentence, "give each a name of its own")
+            sentence, others = f"{section}[{before + 1}] is called {one.name!r} too", ((section, before, "name"),)
+            yield Fault((section, number, "name"), sentence, "give each a name of its own", others)
 
 
 def _same_cards(fillers: Sequence[tuple[int, Filler]]) -> Iterator[Fault]:
     """One that waits for all its cards at once never gets them from another that may take each of them first."""
     for place, (number, later) in enumerate(fillers):
-        for _, earlier in fillers[:place]:
+        for before, earlier in fillers[:place]:
             together = later.together or earlier.together
             if together and later.priority == earlier.priority and may_share(later.gpus, earlier.gpus):
                 yield Fault(
@@ -50,22 +50,29 @@ def _same_cards(fillers: Sequence[tuple[int, Filler]]) -> Iterator[Fault]:
                     f"{earlier.name!r} has the same priority and shares cards with it, and one of them needs all"
                     " of its cards together",
                     "give one a higher priority, or each its own gpus",
+                    tuple(
+                        ("filler", one, key)
+                        for one in (before, number)
+                        for key in ("gpus", "priority", "together", "enabled")
+                    ),
                 )
 
 
 def _idle_rule(path: Path, rule: Idle) -> Iterator[Fault]:
+    both = ((*path, "idle_for"), (*path, "stuck_for"))
     if rule.idle_for is None and rule.stuck_for is None:
-        yield Fault(path, "it looks for nothing", 'add idle_for = "2h", or stuck_for = "1h", or both')
+        yield Fault(path, "it looks for nothing", 'add idle_for = "2h", or stuck_for = "1h", or both', both)
     times = [time_s for time_s in (rule.idle_for, rule.stuck_for) if time_s is not None]
     if rule.warn_before is not None and times and rule.warn_before >= min(times):
         sentence = "the warning would come before there is anything to warn of"
-        yield Fault((*path, "warn_before"), sentence, "make it shorter than idle_for and stuck_for")
+        yield Fault((*path, "warn_before"), sentence, "make it shorter than idle_for and stuck_for", both)
 
 
 def _guard(path: Path, guard: Guard) -> Iterator[Fault]:
     if guard.idle_below > guard.arm_above:
         sentence = "what arms the guard would also be quiet to it"
-        yield Fault((*path, "idle_below"), sentence, f"at most arm_above, which is {guard.arm_above * 100:g}")
+        most = f"at most arm_above, which is {guard.arm_above * 100:g}"
+        yield Fault((*path, "idle_below"), sentence, most, ((*path, "arm_above"),))
     for place, deed in enumerate(guard.action[:-1]):
         if isinstance(deed, PowerOff | Reboot):
             yield Fault((*path, "action", place), "nothing can follow when the machine is down", "put it last")
@@ -74,4 +81,6 @@ def _guard(path: Path, guard: Guard) -> Iterator[Fault]:
 def _page(page: Page) -> Iterator[Fault]:
     if page.enabled and page.token_file is None and not page.listen.is_loopback:
         sentence = f"{page.listen} can be reached from other machines, and there is no token_file"
-        yield Fault(("page", "listen"), sentence, 'add token_file = "/etc/fallow/token", or listen on 127.0.0.1:8990')
+        others = (("page", "token_file"), ("page", "enabled"))
+        remedy = 'add token_file = "/etc/fallow/token", or listen on 127.0.0.1:8990'
+        yield Fault(("page", "listen"), sentence, remedy, others)

@@ -12,8 +12,8 @@ from fallow.engine.config.kinds import (
     Duration,
     Flag,
     Gpus,
+    HomePlace,
     Name,
-    Place,
     Priority,
     Setting,
     Several,
@@ -23,6 +23,7 @@ from fallow.engine.config.kinds import (
     Variable,
 )
 from fallow.engine.config.section import Section, by_default
+from fallow.readers.accounts import account, from_home
 
 if TYPE_CHECKING:
     from fallow.engine.fill_hands import FillerSpec
@@ -78,10 +79,12 @@ class Filler(Section):
     """Only in these hours, by the machine's clock; past midnight too."""
     max_temp: Celsius | None = by_default(None)
     """Not on a card that is hotter, in degrees Celsius, from 30 to 120."""
-    log: Place | None = by_default(None)
+    log: HomePlace | None = by_default(None)
     """The file that its output is appended to. `{gpu}` and `{uuid}` are replaced."""
-    cwd: Place | None = by_default(None)
-    """The folder that it runs in."""
+    cwd: HomePlace | None = by_default(None)
+    """The folder that it runs in. `~` is the home of whom it runs as."""
+    user: Text | None = by_default(None)
+    """Whom it runs as. Needed where the daemon is root's; `"root"` if it shall be root."""
     env: Annotated[Mapping[Variable, Setting], FROZEN] = by_default({})
     """Variables of its environment, beside those of fallow."""
 
@@ -94,6 +97,13 @@ class Filler(Section):
                 "ignore_user": (*terminals.ignore_user, *self.ignore_user),
             }
         )
+
+    def at_home(self, place: str | None) -> str | None:
+        """A path with `~` replaced by the home of whom it runs as."""
+        found = None if self.user is None else account(self.user)
+        if place is None or found is None or not (place == "~" or place.startswith("~/")):
+            return None if place is None else from_home(place)
+        return f"{found.home.rstrip('/')}{place[1:]}"
 
     def spec(self, terminals: Terminals, longest_gap_s: float) -> "FillerSpec":
         """The same as those who run fillers know it."""
@@ -111,7 +121,8 @@ class Filler(Section):
             eager=self.eager,
             ignore=self.ignore,
             max_temp_c=self.max_temp,
-            log=self.log,
-            cwd=self.cwd,
+            log=self.at_home(self.log),
+            cwd=self.at_home(self.cwd),
+            user=self.user,
             env=tuple(sorted(self.env.items())),
         )

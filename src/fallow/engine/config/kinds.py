@@ -84,6 +84,8 @@ Command = Annotated[tuple[str, ...], *_typed(notations.command, anyOf=[_WORDS, _
 Gpus = Annotated[str, *_typed(gpu_list, anyOf=_GPUS, examples=["all", "0-3", [0, 2]])]
 Between = Annotated[tuple[int, int], *_typed(notations.between, type="string", pattern="-", examples=["22:00-06:00"])]
 Place = Annotated[str, *_typed(notations.place, type="string", pattern="^[/~]")]
+HomePlace = Annotated[str, *_typed(notations.place_at_home, type="string", pattern="^[/~]")]
+Host = Annotated[str, *_typed(notations.host, **_WORD, pattern="^[^/:]+$", examples=["gpu-server"])]
 Url = Annotated[str, *_typed(notations.url, type="string", pattern="://", examples=["ntfy://my-topic"])]
 Listen = Annotated[Address, *_typed(notations.listen, type="string", pattern=":", examples=["127.0.0.1:8990"])]
 Signal = Annotated[str, *_typed(notations.signal, **_WORD, examples=["TERM", "INT"])]

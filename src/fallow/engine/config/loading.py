@@ -1,6 +1,6 @@
 """From a file to a config, or to every mistake in it at once."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from pydantic import ValidationError
 
@@ -15,14 +15,22 @@ from fallow.engine.config.positions import Path, Positions
 from fallow.engine.config.syntax import parsed
 
 Values = dict[str, object]
+Check = Callable[[Config, Numbers], Iterable[Fault]]
+_STAND_INS: Values = {"name": "unnamed", "command": ["true"], "action": ["notify:none://"]}
 
 
-def load(path: str) -> Config:
-    """The config in a file; ConfigWrong, with all mistakes, if it has any."""
-    return understand(read(path), path)
+def load(path: str, check: Check | None = None, let_pass: Callable[[Mistake], None] | None = None) -> Config:
+    """The config in a file; ConfigWrong, with all mistakes, if it has any.
+
+    `check` looks for more than the text shows, such as what this machine cannot do. What of that may be otherwise
+    soon goes to `let_pass`, if there is one, and is no mistake then.
+    """
+    return understand(read(path), path, check, let_pass)
 
 
-def understand(text: str, path: str) -> Config:
+def understand(
+    text: str, path: str, check: Check | None = None, let_pass: Callable[[Mistake], None] | None = None
+) -> Config:
     """The config that a text is; the path is for the sentences."""
     file = printable(path)
     found = parsed(text)
@@ -37,7 +45,14 @@ def understand(text: str, path: str) -> Config:
         wrong = list(faults(error))
         sound, numbers = _sound(values, [fault.path for fault in wrong])
         config = Config.model_validate(sound)
-    wrong += contradictions(config, numbers)
+    bad = [_key(fault.path) for fault in wrong]
+    for further in (contradictions, check):
+        wrong += [] if further is None else [each for each in further(config, numbers) if not _spoilt(each, bad)]
+    if let_pass is not None:
+        for fault in wrong:
+            if fault.may_pass:
+                let_pass(_placed(fault, positions))
+        wrong = [fault for fault in wrong if not fault.may_pass]
     if wrong:
         mistakes = (_placed(fault, positions) for fault in wrong)
         raise ConfigWrong(file, sorted(mistakes, key=lambda mistake: (mistake.line or 0, mistake.column or 0)))
@@ -45,19 +60,41 @@ def understand(text: str, path: str) -> Config:
 
 
 def _sound(values: Values, wrong: Iterable[Path]) -> tuple[Values, Numbers]:
-    """The sections without a mistake in them, and their places in the file, to look for contradictions among them."""
-    bad = {path[:2] if path[0] in SEVERAL else path[:1] for path in wrong}
+    """What is left without the keys that are wrong, and where it stands, to look for further mistakes in it."""
+    bad = {_key(path) for path in wrong}
     sound: Values = {}
     numbers: dict[str, list[int]] = {name: [] for name in SEVERAL}
     for name, given in values.items():
         if name not in SECTIONS or (name,) in bad:
             continue
-        if name not in SEVERAL or not isinstance(given, list):
-            sound[name] = given
-            continue
-        numbers[name] = [number for number in range(len(given)) if (name, number) not in bad]
-        sound[name] = [given[number] for number in numbers[name]]
+        if name in SEVERAL and isinstance(given, list):
+            numbers[name] = [number for number in range(len(given)) if (name, number) not in bad]
+            sound[name] = [_without(given[number], (name, number), bad) for number in numbers[name]]
+        else:
+            sound[name] = _without(given, (name,), bad)
     return sound, numbers
+
+
+def _without(table: object, path: Path, bad: Collection[Path]) -> Values:
+    """A section without its wrong keys; something stands for those that it cannot be without."""
+    given = table if isinstance(table, dict) else {}
+    kept = {key: item for key, item in given.items() if (*path, key) not in bad}
+    needed = {key: item for key, item in _STAND_INS.items() if (*path, key) in bad}
+    return kept | {key: item for key, item in needed.items() if _is_needed(str(path[0]), key)}
+
+
+def _is_needed(section: str, key: str) -> bool:
+    field = SECTIONS[section].model_fields.get(key)
+    return field is not None and field.is_required()
+
+
+def _key(path: Path) -> Path:
+    """The path of the key that something wrong is in: `filler[2].env`, not one variable of it."""
+    return path[:3] if path[0] in SEVERAL else path[:2]
+
+
+def _spoilt(fault: Fault, bad: Collection[Path]) -> bool:
+    return any(_key(path) in bad for path in (fault.path, *fault.rests_on))
 
 
 def _count(given: object) -> int:

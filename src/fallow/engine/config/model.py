@@ -12,6 +12,7 @@ from fallow.engine.config.kinds import (
     Currency,
     Duration,
     Flag,
+    Host,
     Listen,
     Money,
     Place,
@@ -80,7 +81,7 @@ class Page(Section):
     """Where. An address that other machines can reach needs a `token_file`."""
     token_file: Place | None = by_default(None)
     """A file that only its owner reads, with the token that a browser must know."""
-    hosts: Several[Text] = by_default(())
+    hosts: Several[Host] = by_default(())
     """Names by which the page may be asked for, beside `localhost` and the address."""
 
 

@@ -13,6 +13,7 @@ from fallow.core import units
 from fallow.core.actions import Deed, EndGuard, SendSignal, parse_action, signal_name
 from fallow.core.address import Address, address
 from fallow.core.errors import WrongUsage
+from fallow.engine.config.shell import refuse_shell
 from fallow.engine.courtesy import demand_user_idle
 from fallow.engine.unless import parse_unless
 from fallow.engine.world import World
@@ -158,6 +159,7 @@ def command(value: object) -> tuple[str, ...]:
             words = shlex.split(value)
         except ValueError:
             raise ValueError("a quotation in the command does not end; write it as a list of words") from None
+        refuse_shell(value, words)
     elif isinstance(value, list) and all(isinstance(word, str) for word in value):
         words = value
     else:
@@ -169,10 +171,28 @@ def command(value: object) -> tuple[str, ...]:
 
 def place(value: object) -> str:
     """An absolute path; `~` is the home of whoever runs fallow."""
-    path = from_home(text(value))
-    if not path.startswith("/"):
+    place_at_home(value)
+    return from_home(text(value))
+
+
+def place_at_home(value: object) -> str:
+    """The same, where it is not known yet whose home `~` is."""
+    path = text(value)
+    if not from_home(path).startswith("/"):
         raise ValueError(f"{shown(value)} does not say from where; begin it with / or ~/")
     return path
+
+
+def host(value: object) -> str:
+    """A name that a browser asks for the page by; no address, and no port."""
+    word = text(value).strip()
+    if not re.fullmatch(
+        r"[A-Za-z0-9_]([A-Za-z0-9._-]*[A-Za-z0-9_])?|\[?[0-9A-Fa-f:]*:[0-9A-Fa-f:.]*\]?", word, re.ASCII
+    ):
+        bare = re.fullmatch(r"(?:[a-zA-Z]+://)?([A-Za-z0-9._-]+)(?::\d+)?(?:/.*)?", word, re.ASCII)
+        how = f"write it as {bare[1]}" if bare else "write it as gpu-server.example.org"
+        raise ValueError(f"{shown(value)} is no name of a machine; {how}")
+    return word
 
 
 def url(value: object) -> str:

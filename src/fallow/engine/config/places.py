@@ -2,6 +2,7 @@
 
 import os
 import stat
+from codecs import BOM_UTF8
 from collections.abc import Mapping
 
 from fallow.core.errors import ConfigWrong, NotPermitted
@@ -67,7 +68,7 @@ def read(path: str) -> str:
     if len(content) > _LARGEST_BYTES:
         raise ConfigWrong(file, [Mistake("it is longer than 1 MiB", suggestion="name a config")])
     try:
-        return content.decode("utf-8-sig")
+        return content.removeprefix(BOM_UTF8).decode()
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise ConfigWrong(file, [Mistake("this is no UTF-8", "", line, suggestion="save it as UTF-8")]) from None

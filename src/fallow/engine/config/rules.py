@@ -134,6 +134,8 @@ class Guard(Section):
     """Not while: `users`, `users:10m`, `cpu:P`, `net:RATE`, `process:NAME`."""
     countdown: Duration = by_default("60s")
     """Time in which people can prevent it."""
+    user: Text | None = by_default(None)
+    """Whom `run:` runs as. Needed for it where the daemon is root's; `"root"` if it shall be root."""
 
     def rules(self, longest_gap_s: float) -> GuardRules:
         """What the policy goes by."""

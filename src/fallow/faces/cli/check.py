@@ -25,8 +25,9 @@ def parser(parents: list[argparse.ArgumentParser]) -> Parser:
     """The options of check."""
     made = Parser(
         "fallow check",
-        "Check a config: print every mistake in it at once, each with its line and with what was probably meant.\n"
-        "Without FILE it is the one that `fallow up` would use.",
+        "Check a config: print every mistake in it at once, each with its line and with what was probably meant:\n"
+        "all that `fallow up` would refuse if you ran it here, and GPUs that are not there now. Run it as root for\n"
+        "the daemon of root. Without FILE it is the config that `fallow up` would use.",
         EXAMPLES,
         parents,
     )
@@ -57,7 +58,9 @@ def run(args: argparse.Namespace, world: World, voice: Voice) -> int:
         )
     voice.detail(f"checking {printable(file)}")
     try:
-        found = config.load(file)
+        from fallow.engine.config.feasible import Feasible
+
+        found = config.load(file, Feasible(world, voice.detail))
     except ConfigWrong as error:
         _print_mistakes(error, as_json=args.json)
         return error.exit_code

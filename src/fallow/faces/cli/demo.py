@@ -20,6 +20,7 @@ from fallow.engine.world import World
 from fallow.faces.cli.options import Parser, typed
 from fallow.faces.interrupt import interruptible
 from fallow.faces.voice import Voice
+from fallow.readers.proc import user_name
 
 EXAMPLES = """\
   fallow demo
@@ -39,6 +40,7 @@ users = "ignore"
 
 [[filler]]
 name = "background"
+user = {json.dumps(user_name(os.geteuid()))}
 command = {json.dumps(_BURNER)}
 gpus = "3"
 idle_for = "4s"

@@ -24,6 +24,7 @@ from fallow.faces.voice import Voice
 from fallow.readers.proc import user_name
 
 if TYPE_CHECKING:
+    from fallow.core.mistake import Mistake
     from fallow.engine.config import Config
     from fallow.engine.daemon import Daemon
     from fallow.faces.web.server import PageServer
@@ -61,7 +62,7 @@ def run(args: argparse.Namespace, world: World, voice: Voice) -> int:
     from fallow.engine import config
 
     file = config.find(world.environ, args.config)
-    load = _loader(None if file is None else _from_the_top(file), args.listen)
+    load = _loader(None if file is None else _from_the_top(file), args, world, voice)
     load()  # a mistake is told before anything is opened
     if file is None and config.may_be_there(config.MACHINE):
         voice.note(
@@ -140,13 +141,20 @@ def _sources(daemon: "Daemon", publisher: Publisher, world: World) -> DaemonSour
     return DaemonSources(lambda: publisher.board, daemon.records, holds, world.clock, world.simulated)
 
 
-def _loader(file: str | None, listen: str | None) -> "Callable[[], Config]":
+def _loader(file: str | None, args: argparse.Namespace, world: World, voice: Voice) -> "Callable[[], Config]":
     """What reads the config, with what the command line puts in its place."""
     from fallow.engine import config
+    from fallow.engine.config.feasible import Feasible
     from fallow.engine.config.model import Page
 
+    listen: str | None = args.listen
+    feasible = Feasible(world, voice.note, rehearse=args.rehearse)
+
+    def wait_for(mistake: "Mistake") -> None:
+        voice.note(f"{mistake.in_file(str(file))}; it is waited for")
+
     def load() -> "Config":
-        found = config.Config() if file is None else config.load(file)
+        found = config.Config() if file is None else config.load(file, feasible, wait_for)
         if listen is None:
             return found
         try:

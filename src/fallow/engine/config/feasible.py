@@ -1,0 +1,168 @@
+"""What a config asks for and this machine, or whoever runs fallow on it, cannot do.
+
+`fallow check` and `fallow up` ask the same questions here: to be told now, with the line, and not in the night.
+"""
+
+import os
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from difflib import get_close_matches
+
+from fallow.actuators import postbox, stacks
+from fallow.actuators.helpers import Helpers
+from fallow.core.actions import RunCommand
+from fallow.core.errors import FallowError, NoDriver, WrongUsage
+from fallow.core.gpu import Gpu
+from fallow.core.mistake import Mistake
+from fallow.core.ports import Depth
+from fallow.core.selection import select
+from fallow.engine.config.complaints import Fault, in_words
+from fallow.engine.config.crosschecks import Numbers
+from fallow.engine.config.fillers import Filler, Terminals
+from fallow.engine.config.model import Config
+from fallow.engine.config.positions import Path
+from fallow.engine.config.rules import Guard, Idle
+from fallow.engine.deeds import hands, nobody_to_signal, shortcomings
+from fallow.engine.fill_hands import check_command
+from fallow.engine.guises import Guise, doubts_of, doubts_of_log, files_of_line, guise_of
+from fallow.engine.world import World
+from fallow.readers.accounts import account, names
+from fallow.readers.trust import doubts
+
+_SAY_WHO = 'add user = "NAME", or user = "root" if it shall be root'
+
+
+class Feasible:
+    """All that is to be refused of a config on this machine, for `load`."""
+
+    def __init__(self, world: World, tell: Callable[[str], None], *, rehearse: bool = False) -> None:
+        self._world = world
+        self._tell = tell
+        self._rehearse = rehearse
+        self._judged: dict[object, list[FallowError]] = {}
+        """What takes a process to find out is found out once."""
+
+    def __call__(self, config: Config, numbers: Numbers) -> Iterator[Fault]:
+        """Every fault, each at the key that is to be changed. What is not enabled is nobody's concern yet."""
+        gpus = self._gpus()
+        for number, filler in zip(numbers["filler"], config.filler, strict=True):
+            path: Path = ("filler", number)
+            if filler.enabled:
+                yield from self._filler(path, filler)
+                yield from _lists(path, filler.gpus, gpus)
+                yield from _unknown((*path, "ignore_user"), filler.ignore_user, may_pass=True)
+        for number, rule in zip(numbers["idle"], config.idle, strict=True):
+            yield from self._idle(("idle", number), rule, gpus)
+        for number, guard in zip(numbers["guard"], config.guard, strict=True):
+            if guard.enabled:
+                yield from self._guard(("guard", number), guard)
+                yield from _lists(("guard", number), guard.gpus, gpus)
+        yield from self._notices(config.notices.urls)
+        yield from _unknown(("protect", "users"), config.protect.users)
+        yield from _unknown(("terminals", "ignore_user"), config.terminals.ignore_user, may_pass=True)
+
+    def _gpus(self) -> Sequence[Gpu] | None:
+        """The cards of this machine; None where there are none to be seen, and nothing is said of them then."""
+        try:
+            return self._world.eyes.look(Depth.LOOK).gpus or None
+        except NoDriver:
+            return None
+
+    def _idle(self, path: Path, rule: Idle, gpus: Sequence[Gpu] | None) -> Iterator[Fault]:
+        yield from _unknown((*path, "users"), rule.users)
+        missing = stacks.shortcoming(self._world.environ) if rule.act and rule.dump_stacks else None
+        if missing is not None:
+            yield from self._unless_rehearsed((*path, "dump_stacks"), [missing], rehearse=self._rehearse)
+        yield from _lists(path, rule.gpus, gpus)
+
+    def _filler(self, path: Path, filler: Filler) -> Iterator[Fault]:
+        guise = yield from self._guise(path, filler.user)
+        log, cwd = filler.at_home(filler.log), filler.at_home(filler.cwd)
+        environ = {**(self._world.environ if guise is None else guise.environ), **filler.env}
+        of_command, of_cwd = (*path, "command"), (*path, "cwd")
+        if cwd is not None and not os.path.isdir(cwd):
+            yield Fault(of_cwd, f"{cwd} is no folder to run in", "make it, or name another", (of_command,))
+        else:
+            try:
+                check_command(filler.spec(Terminals(), 0.0), environ)
+            except FallowError as error:
+                yield Fault(of_command, str(error), "", (of_cwd, (*path, "env")))
+        if log is not None and "{" not in os.path.dirname(log) and not os.path.isdir(os.path.dirname(log)):
+            yield Fault((*path, "log"), f"the folder {os.path.dirname(log)} is not there", "make it, or name another")
+        if guise is None:
+            return
+        yield from _doubtful(of_cwd, [] if cwd is None else doubts(cwd, guise.trusted))
+        yield from _doubtful(of_command, doubts_of(filler.command, cwd, environ, guise.trusted))
+        if log is not None:
+            yield from _doubtful((*path, "log"), doubts_of_log(log, guise.trusted))
+
+    def _guard(self, path: Path, guard: Guard) -> Iterator[Fault]:
+        lines = [(place, deed.line) for place, deed in enumerate(guard.action) if isinstance(deed, RunCommand)]
+        guise = (yield from self._guise(path, guard.user)) if lines else None
+        for place, line in lines if guise is not None else ():
+            assert guise is not None
+            files = dict.fromkeys(files_of_line(line, None, guise.environ["PATH"]))
+            found = [doubt for file in files for doubt in doubts(file, guise.trusted)]
+            yield from _doubtful((*path, "action", place), list(dict.fromkeys(found)))
+        rehearse = self._rehearse or guard.rehearse
+        environ = self._world.environ if guise is None else guise.environ
+        if guard not in self._judged:
+            own = hands(self._world, rehearse=rehearse)
+            self._judged[guard] = shortcomings(guard.action, own, environ, nobody_to_signal)
+        yield from self._unless_rehearsed((*path, "action"), self._judged[guard], rehearse=rehearse)
+
+    def _notices(self, urls: Sequence[str]) -> Iterator[Fault]:
+        if urls not in self._judged:
+            helpers = Helpers(self._world.clock.monotonic_s)
+            refused = postbox.refusals(helpers, self._world.environ, urls)
+            self._judged[urls] = [error for error in refused if error is not None]
+        yield from self._unless_rehearsed(("notices", "urls"), self._judged[urls], rehearse=self._rehearse)
+
+    def _unless_rehearsed(self, path: Path, found: Iterable[FallowError], *, rehearse: bool) -> Iterator[Fault]:
+        """Each, unless it is a rehearsal that would do nothing of it: that only says so."""
+        for error in found:
+            if rehearse:
+                self._tell(f"{in_words(path)}: {error}")
+            else:
+                yield Fault(path, str(error))
+
+    def _guise(self, path: Path, user: str | None) -> Generator[Fault, None, Guise | None]:
+        """Whom it runs as; a fault if that is not said where it must be, or cannot be."""
+        me = os.geteuid()
+        if user is None:
+            if me == 0:
+                yield Fault(path, "it does not say whom it runs as, and root's daemon never guesses", _SAY_WHO)
+            return None
+        found = account(user)
+        if found is None:
+            yield Fault((*path, "user"), *_no_such(user))
+            return None
+        if me not in (0, found.uid):
+            yield Fault((*path, "user"), f"only root can run it as {user}", "leave it out, or let root run fallow up")
+            return None
+        return guise_of(user, self._world.environ)
+
+
+def _doubtful(path: Path, found: Iterable[Mistake]) -> Iterator[Fault]:
+    for doubt in found:
+        yield Fault(path, doubt.sentence, doubt.suggestion, ((*path[:2], "user"), (*path[:2], "cwd")))
+
+
+def _unknown(path: Path, users: Sequence[str], *, may_pass: bool = False) -> Iterator[Fault]:
+    """Who is not there cannot be spared either, which nobody meant; that nobody ignores them may pass."""
+    for place, user in enumerate(users):
+        if account(user) is None and not (user.isascii() and user.isdigit()):
+            yield Fault((*path, place), *_no_such(user), may_pass=may_pass)
+
+
+def _no_such(user: str) -> tuple[str, str]:
+    near = get_close_matches(user, names(), n=1)
+    return f"there is no user {user!r} on this machine", f"did you mean {near[0]}?" if near else ""
+
+
+def _lists(path: Path, named: str, gpus: Sequence[Gpu] | None) -> Iterator[Fault]:
+    if gpus is None or named == "all":
+        return
+    try:
+        select(named, gpus)
+    except WrongUsage as error:
+        yield Fault((*path, "gpus"), str(error), may_pass=True)

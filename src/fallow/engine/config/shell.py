@@ -1,0 +1,51 @@
+"""Words that only a shell understands, in a command that no shell runs."""
+
+import os
+import re
+import shlex
+
+SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash", "fish"})
+_OPERATORS = frozenset("();<>|&")
+_BUILTINS = frozenset({"cd", "export", "source", ".", "set", "unset", "ulimit", "umask", "alias", "eval", "exec"})
+_HOW = """write it as ["sh", "-c", "..."]"""
+
+
+def refuse_shell(line: str, words: list[str]) -> None:
+    """ValueError if the line, which was split into these words, means something else than it says."""
+    if not words:
+        return
+    found = next((word for word in _as_written(line) if set(word) <= _OPERATORS), None)
+    if found is not None:
+        raise ValueError(f"{found!r} is for a shell, and no shell runs it; {_HOW}")
+    if words[0] in _BUILTINS:
+        raise ValueError(f"{words[0]!r} is a word of the shell, and no shell runs it; {_HOW}, or use cwd and env")
+    name, equals, _ = words[0].partition("=")
+    if equals and name.isidentifier():
+        raise ValueError(f"{name} would be set by a shell, and no shell runs it; set it in env")
+    if os.path.basename(words[0]) not in SHELLS and _expands(line):
+        raise ValueError(f"a shell would put something in the place of '$' or '`', and no shell runs it; {_HOW}")
+
+
+def _as_written(line: str) -> list[str]:
+    """The words of a line with their quotes, so that nobody takes a quoted one for an operator."""
+    apart = shlex.shlex(re.sub(r"\\.", "x", line), posix=False, punctuation_chars=True)
+    apart.whitespace_split = True
+    try:
+        return list(apart)
+    except ValueError:  # of quotes within words, which this way of reading does not know
+        return []
+
+
+def _expands(line: str) -> bool:
+    """Whether there is a `$name`, `${`, `$(` or a backtick outside single quotes."""
+    quoted, escaped = False, False
+    for letter, after in zip(line, [*line[1:], ""], strict=True):
+        if escaped:
+            escaped = False
+        elif letter == "'":
+            quoted = not quoted
+        elif letter == "\\" and not quoted:
+            escaped = True
+        elif not quoted and (letter == "`" or (letter == "$" and (after.isalpha() or after in ("_", "{", "(")))):
+            return True
+    return False
