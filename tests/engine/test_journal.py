@@ -154,9 +154,8 @@ def test_nobody_who_opens_and_closes_beside_a_writer_costs_it_a_row(tmp_path: pa
                     told = [writer.stdout.readline() for _ in range(kill_after)]
                     writer.kill()
                     told += writer.stdout.readlines()
-                written += len(
-                    list(itertools.takewhile(lambda line: line.strip().isdigit(), told))
-                )  # then it is said
+                reported = itertools.takewhile(lambda line: line.strip().isdigit(), told)  # until it says otherwise
+                written += len(list(reported))
                 found = journal_file.read(str(tmp_path), "gpu:1", 10_000)
                 assert len(found) >= written, "every row that was reported"
                 written = len(found)
