@@ -119,6 +119,13 @@ def test_text_that_wears_the_parser_out_is_refused_in_a_sentence(text: str) -> N
     assert mistake.sentence
 
 
+def test_a_semicolon_in_what_was_written_garbles_no_message() -> None:
+    """F13: what is wrong and what to write are two values, and neither is cut out of a sentence."""
+    (mistake,) = mistakes("[[idle]]\nname = 'i'\nidle_for = '1h; 2h'\n")
+    assert mistake.sentence == "'1h; 2h' is no duration"
+    assert mistake.suggestion.startswith("write it as")
+
+
 def test_all_mistakes_are_told_at_once_in_the_order_of_their_lines() -> None:
     found = mistakes(FILLER + "zz = 1\nidle_for = 'x'\n" + FILLER * 2 + "[page]\nlisten = '0.0.0.0:1'\n[guard]\n")
     assert [mistake.line for mistake in found] == [4, 5, 7, 10, 13, 14]

@@ -16,6 +16,7 @@ from fallow.core.ports import Depth
 from fallow.core.value import replace
 from fallow.engine.clock import SystemClock
 from fallow.engine.config.rules import Idle, Protect
+from fallow.engine.counting import Tally
 from fallow.engine.journal import Journal
 from fallow.engine.patrol import Patrol
 from fallow.engine.world import World
@@ -91,6 +92,7 @@ class House:
             self.world.eyes = DrivenEyes(self.driven, float(environ["FALLOW_DRIVER_TIMEOUT"]))
         self.told: list[str] = []
         self.noted = Noted()
+        self.tally = Tally()
         self.journal = Journal(self.world.state_folder, self.clock.wall_s, self.told.append)
         protected = Protect.model_validate(protect or {})
         self.patrol = Patrol(
@@ -104,6 +106,7 @@ class House:
             rehearse=rehearse,
             every_s=every_s,
             terminals=Terminals(self.clock, utmp, "/nowhere", self.world.environ.get("FALLOW_TERMINALS", "/dev")),
+            tally=self.tally,
         )
 
     def turn(self, gpus: list[tuple[Any, ...]], every_s: float = 1.0) -> list[str]:
@@ -133,6 +136,10 @@ class House:
 
     def hold(self, target: str, for_s: float) -> int:
         return self.world.holds.place(parse_target(target), self.clock.wall_s() + for_s, "mine")
+
+    def actions(self) -> dict[tuple[str, str], int]:
+        """What was counted."""
+        return dict(self.tally.counts().actions)
 
     def release(self, number: int) -> None:
         self.world.holds.release(number)

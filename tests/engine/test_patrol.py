@@ -119,6 +119,21 @@ def test_a_process_that_idles_is_warned_then_asked_then_gone(patrol: Callable[..
     assert [notice.event for notice in resident("notices")] == ["warned", "stopped"]
 
 
+def test_the_deeds_of_a_rule_are_counted_with_what_came_of_them(
+    patrol: Callable[..., Resident], start: Start
+) -> None:
+    """F7"""
+    job, resident = start(), patrol()
+    resident("turn", gpus=[(on(0, job.pid),)] * 17)
+    resident("turn", gpus=[(on(0, job.pid, load=1.0),)])
+    resident("turn", gpus=[(on(0, job.pid),)] * 25)
+    assert job.wait(10) == -signal.SIGTERM
+    assert resident("actions") == {("warn", "done"): 2, ("takeback", "done"): 1, ("ask", "done"): 1}
+    rehearsed = patrol(rehearse=True)
+    rehearsed("turn", gpus=[(on(0, start().pid),)] * 30)
+    assert rehearsed("actions") == {("warn", "rehearsed"): 1, ("ask", "rehearsed"): 1}
+
+
 def test_its_owner_is_told_on_their_terminal_and_nobody_else_on_theirs(
     patrol: Callable[..., Resident], start: Start, tmp_path: pathlib.Path
 ) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from fallow.actuators.helpers import Helpers
 from fallow.actuators.power import PowerAction, RehearsedPower, SystemPower
+from fallow.actuators.terminals import write_to
 from fallow.engine.clock import SystemClock
 
 SHUTDOWN, REBOOT = PowerAction.SHUTDOWN, PowerAction.REBOOT
@@ -24,7 +25,7 @@ class Machine:
 
     def has(self, name: str, then: str = "exit 0") -> None:
         program = self.bin / name
-        program.write_text(f'#!/bin/sh\necho "{name} $*" >> "$CALLS"\n{then}\n')
+        program.write_text(f'#!/bin/sh\necho "{name}${{*:+ }}$*$(/bin/cat)" >> "$CALLS"\n{then}\n')
         program.chmod(0o755)
 
     def called(self) -> list[str]:
@@ -122,7 +123,24 @@ def as_nobody(ask: Callable[[], str | None]) -> str | None:
 def test_an_announcement_goes_through_wall(machine: Machine) -> None:
     machine.has("wall")
     assert machine.power().announce("off in 60 s, `fallow hold` stops it").ok
-    assert machine.called() == ["wall fallow: off in 60 s, `fallow hold` stops it"]
+    assert machine.called() == ["wallfallow: off in 60 s, `fallow hold` stops it"], "on its stdin"
+
+
+def test_what_others_wrote_reaches_no_terminal_raw(machine: Machine) -> None:
+    """V13 and Weak: a reason of somebody else's is part of what is announced."""
+    bait = "held by eve: \x1b[2J\x07\u202egnihton\nfallow: all is well\r\x9b31m"
+    machine.has("wall")
+    machine.power().announce(bait)
+    (said,) = machine.called()
+    ours, terminal = os.openpty()
+    try:
+        write_to([os.ttyname(terminal)], bait)
+        shown = os.read(ours, 1000).decode().strip("\r\n")
+    finally:
+        os.close(ours)
+        os.close(terminal)
+    for line in (said, shown):
+        assert line.isprintable(), line
 
 
 def test_without_wall_an_announcement_is_written_to_the_terminals(machine: Machine) -> None:

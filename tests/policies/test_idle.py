@@ -73,6 +73,31 @@ def test_a_warning_comes_a_minute_before_or_at_half_of_a_short_timeout(timeout_s
     assert warn_after_s(timeout_s, None) == warned_s
 
 
+@modest
+@given(
+    st.lists(st.floats(0.05, 3.0), min_size=60, max_size=60),
+    st.floats(0.05, 30.0),
+    st.floats(0.0, 5.0),
+)
+def test_a_warning_always_has_time_however_tiny_the_timeout_and_odd_the_ticks(
+    ticks: list[float], timeout_s: float, warmup_s: float
+) -> None:
+    """F18: between the warning and the asking there is what the warning said, and at least a second of idleness."""
+    rules = IdleRules(timeout_s, warmup_s=warmup_s, grace_s=1.0, longest_gap_s=3.0)
+    state, at_s, warned_s, left_s = State(at_s=0.0), 0.0, None, 0.0
+    for tick_s in ticks:
+        at_s += tick_s
+        decision = step(state, at_s, IDLE, rules)
+        state = decision.state
+        for action in decision.actions:
+            if isinstance(action, Warn):
+                warned_s, left_s = at_s, action.ask_in_s
+                assert left_s >= 1.0 - 1e-9
+            elif isinstance(action, Ask):
+                assert warned_s is not None
+                assert at_s - warned_s >= left_s - 1e-6
+
+
 def test_a_decision_that_was_refused_is_made_again_a_tick_later() -> None:
     rules = IdleRules(timeout_s=4.0, warmup_s=0.0)
     before = run_idle([Stretch(Kind.IDLE, 3)], rules)[1][-1]

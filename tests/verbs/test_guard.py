@@ -22,7 +22,7 @@ def systemctl(fallow: Fallow, tmp_path: pathlib.Path) -> pathlib.Path:
     log = tmp_path / "systemctl.log"
     for name in ("systemctl", "wall", "shutdown"):
         program = folder / name
-        program.write_text(f'#!/bin/sh\necho "{name} $*" >> {log}\n')
+        program.write_text(f'#!/bin/sh\necho "{name} $*$(cat)" >> {log}\n')
         program.chmod(0o755)
     fallow.environ["PATH"] = f"{folder}:{fallow.environ['PATH']}"
     log.touch()

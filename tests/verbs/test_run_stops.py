@@ -172,6 +172,32 @@ def test_a_rehearsal_lets_the_job_live_and_says_what_would_be(simulated: Fallow)
     assert "would stop the job" in done.stderr
 
 
+def test_stacks_that_cannot_be_read_keep_no_job_from_being_stopped(simulated: Fallow, tmp_path: pathlib.Path) -> None:
+    """F3"""
+    refuses = tmp_path / "py-spy"
+    refuses.write_text("#!/bin/sh\necho Permission Denied; exit 1\n")
+    refuses.chmod(0o755)
+    path = f"{tmp_path}:{simulated.environ['PATH']}"
+    done = simulated("run", "--idle-timeout", "1s", "--dump-stacks", *FAST, "--", "sleep", "600", PATH=path)
+    assert done.returncode == 124
+    assert done.stderr.count("no stacks") == 1
+
+
+def test_what_fails_after_a_job_keeps_nothing_from_following_and_is_told_once(
+    simulated: Fallow, tmp_path: pathlib.Path
+) -> None:
+    """F3"""
+    log = tmp_path / "log"
+    log.touch()
+    failing = ("run:exit 3", "notify:http://127.0.0.1:1/")
+    for order in (failing, failing[::-1]):
+        thens = [word for deed in (*order, f"run:echo after >> {log}") for word in ("--then", f"always:{deed}")]
+        done = simulated("run", *thens, "--", "true")
+        assert done.returncode == 0
+        assert done.stderr.count("failed to run") == done.stderr.count("failed to send a notice") == 1
+    assert log.read_text() == "after\nafter\n"
+
+
 def test_what_follows_a_stop_follows_only_a_stop_unless_always_is_said(
     simulated: Fallow, tmp_path: pathlib.Path
 ) -> None:

@@ -12,6 +12,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families
 
 from fallow.faces.metrics import Metrics
+from fallow.policies.guard import Phase
 from tests.conftest import REPOSITORY
 from tests.web.boards import varied
 from tests.web.served import Site, hall, served
@@ -68,6 +69,12 @@ def test_the_numbers_are_those_of_the_board(families: dict[str, Metric]) -> None
     assert buckets == sorted(buckets)
     assert buckets[-1] == 19.0
     assert value(families, "fallow_yield_duration_seconds_sum", filler="folding") == [5.7]
+
+
+def test_a_guard_is_in_one_phase_and_in_none_of_the_others(families: dict[str, Metric]) -> None:
+    """F7"""
+    phases = {phase: value(families, "fallow_guard_phase", guard="weekend", phase=phase) for phase in Phase}
+    assert phases == {phase: [1.0 if phase is Phase.ARMED else 0.0] for phase in Phase}
 
 
 def test_what_is_not_known_is_not_told(families: dict[str, Metric]) -> None:

@@ -88,8 +88,10 @@ class SystemPower:
 
     def announce(self, text: str) -> Outcome:
         """Through wall(1), else on each terminal that we may write to."""
+        # On its stdin: a word could be the name of a file, which root's wall would show to everybody.
+        line = f"fallow: {printable(text)}\n".encode()
         try:
-            ran = self._helpers.run(["wall", f"fallow: {printable(text)}"], self._environ, _ANSWERS_WITHIN_S)
+            ran = self._helpers.run(["wall"], self._environ, _ANSWERS_WITHIN_S, reads=line)
         except (CommandNotFound, CannotRun):
             return self._write_to_terminals(text)
         return Outcome(ran.ok, "announced to all terminals" if ran.ok else f"wall failed: {ran.last_line}")

@@ -5,6 +5,7 @@ The loop of `fallow fill` does it, with stressor.py as the filler; here are the 
 
 import sys
 from collections.abc import Callable, Sequence
+from typing import assert_never
 
 from fallow.compat.stressor import say
 from fallow.core.arguments import ArgumentParser
@@ -61,6 +62,12 @@ def _in_its_words(field: Field, news: News, detail: str) -> str:
             return f"{gpu} In use by other processes. Killing stressor.\n{gpu} Because {detail}"
         case News.GIVING_BACK:
             return f"{gpu} Nobody can tell whether it is in use. Killing stressor.\n{gpu} Because {detail}"
-        case _:
-            sentence = f"{news}{detail}".replace("the filler", "the stressor", 1)
-            return f"{gpu} {sentence[:1].upper()}{sentence[1:]}"
+        case News.RESUMING:
+            return f"{gpu} Resuming the stressor: {detail}"
+        case News.ENDED:
+            return f"{gpu} The stressor {detail}"
+        case News.GIVEN_BACK:
+            return f"{gpu} Given back after {detail}"
+        case News.NOTE:
+            return f"{gpu} {detail[:1].upper()}{detail[1:]}"
+    assert_never(news)

@@ -159,20 +159,20 @@ def parse_action(text: str) -> Deed:
         case "notify", url if "://" in url:
             return Notify(url)
         case "run", _:
-            raise WrongUsage(f"{text!r} says no command; write it as run:COMMAND, as in 'run:make backup'")
+            raise WrongUsage(f"{text!r} says no command", "write it as run:COMMAND, as in 'run:make backup'")
         case "notify", _:
-            raise WrongUsage(f"{text!r} says no address; write it as notify:URL, as in notify:ntfy://my-topic")
+            raise WrongUsage(f"{text!r} says no address", "write it as notify:URL, as in notify:ntfy://my-topic")
         case "end" | "shutdown" | "reboot" as bare, _:
-            raise WrongUsage(f"{text!r} says too much; write it as {bare}")
+            raise WrongUsage(f"{text!r} says too much", f"write it as {bare}")
         case _:
-            raise WrongUsage(f"{text!r} is no action; write {_WAYS}")
+            raise WrongUsage(f"{text!r} is no action", f"write {_WAYS}")
 
 
 def signal_name(text: str) -> str:
     """The name of a signal without its SIG: `TERM` of `term`, `TERM` or `SIGTERM`."""
     name = text.strip().upper().removeprefix("SIG")
     if name not in _SIGNALS:
-        raise WrongUsage(f"{text!r} is no signal; write its name, as TERM, INT or USR1")
+        raise WrongUsage(f"{text!r} is no signal", "write its name, as TERM, INT or USR1")
     return name
 
 

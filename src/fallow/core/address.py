@@ -30,14 +30,14 @@ def address(text: str) -> Address:
     """The address of `127.0.0.1:8990`."""
     host, colon, port = text.strip().rpartition(":")
     if not colon or not is_number(port) or int(port) > _HIGHEST_PORT:
-        raise WrongUsage(f"{text[:60]!r} has no port; {_HOW}")
+        raise WrongUsage(f"{text[:60]!r} has no port", f"{_HOW}")
     bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
     if bare == "localhost":
         return Address(bare, int(port))
     try:
         found = ip_address(bare)
     except ValueError:
-        raise WrongUsage(f"{text[:60]!r} is no address of this machine; {_HOW}") from None
+        raise WrongUsage(f"{text[:60]!r} is no address of this machine", f"{_HOW}") from None
     if (found.version == 6) != host.startswith("["):
-        raise WrongUsage(f"{text[:60]!r} is ambiguous; {_HOW}")
+        raise WrongUsage(f"{text[:60]!r} is ambiguous", f"{_HOW}")
     return Address(str(found), int(port))

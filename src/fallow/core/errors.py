@@ -34,9 +34,14 @@ class CardFailed(FallowError):
 
 
 class WrongUsage(FallowError):
-    """The words on the command line do not fit."""
+    """The words on the command line do not fit; `way` says how to write it."""
 
     exit_code = 2
+
+    def __init__(self, sentence: str, way: str = "") -> None:
+        super().__init__(f"{sentence}; {way}" if way else sentence)
+        self.sentence = sentence
+        self.way = way
 
 
 class NoDriver(FallowError):

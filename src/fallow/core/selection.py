@@ -21,7 +21,7 @@ def select(text: str, gpus: Sequence[Gpu]) -> tuple[Gpu, ...]:
         word = raw.strip()
         found = _select_one(word, gpus)
         if not found:
-            raise WrongUsage(f"there is no GPU {word!r} here; there {_inventory(gpus)}")
+            raise WrongUsage(f"there is no GPU {word!r} here", f"there {_inventory(gpus)}")
         chosen.update((gpu.label, gpu) for gpu in found)
     return tuple(chosen.values())
 
@@ -60,7 +60,7 @@ def _select_one(word: str, gpus: Sequence[Gpu]) -> list[Gpu]:
         missing = next((index for index in wanted if index not in there), None)
         if missing is not None or not wanted:
             named = repr(word) if missing is None else missing
-            raise WrongUsage(f"there is no GPU {named} here; there {_inventory(gpus)}")
+            raise WrongUsage(f"there is no GPU {named} here", f"there {_inventory(gpus)}")
         return [gpu for gpu in gpus if gpu.index in wanted]
     if is_number(word):
         return [gpu for gpu in gpus if gpu.index == int(word)]
@@ -79,7 +79,7 @@ def _by_uuid_prefix(word: str, gpus: Sequence[Gpu]) -> list[Gpu]:
         and any(form.startswith(lowered) for form in (gpu.uuid.lower(), gpu.uuid.lower().split("-", 1)[-1]))
     ]
     if len(matches) > 1 and all(gpu.uuid != word for gpu in matches):
-        raise WrongUsage(f"{word!r} fits {len(matches)} GPUs; write more of the UUID")
+        raise WrongUsage(f"{word!r} fits {len(matches)} GPUs", "write more of the UUID")
     return matches
 
 

@@ -24,7 +24,7 @@ def duration_s(text: str) -> float:
     """Seconds of `90`, `90s`, `10m`, `2h`, `1h30m`, `500ms`, `7d`, `2w`."""
     word = text.strip().lower()
     if len(word) > _LONGEST_WORD or not re.fullmatch(f"{_NUMBER}|{_DURATION}", word, re.ASCII):
-        raise WrongUsage(f"{text[:_LONGEST_WORD]!r} is no duration; write it as 90, 90s, 10m, 2h, 1h30m or 7d")
+        raise WrongUsage(f"{text[:_LONGEST_WORD]!r} is no duration", "write it as 90, 90s, 10m, 2h, 1h30m or 7d")
     if re.fullmatch(_NUMBER, word, re.ASCII):
         return float(word)
     return sum(float(count) * _SECONDS[unit] for count, unit in re.findall(_DURATION_PART, word, re.ASCII))
@@ -34,7 +34,7 @@ def span_s(text: str) -> float:
     """Seconds of the same with a unit: a plain number of what people count in minutes or days could mean either."""
     seconds, word = duration_s(text), text.strip()
     if seconds and re.fullmatch(_NUMBER, word, re.ASCII):
-        raise WrongUsage(f"{word!r} has no unit; write {word}s, {word}m or {word}h")
+        raise WrongUsage(f"{word!r} has no unit", f"write {word}s, {word}m or {word}h")
     return seconds
 
 
@@ -42,9 +42,9 @@ def size_bytes(text: str) -> int:
     """Bytes of `20GiB`, `20G` (the same), `512MB` (decimal), or 0."""
     match = re.fullmatch(_SIZE, text.strip().upper()[: _LONGEST_WORD + 1], re.ASCII)
     if match is None or match[2] not in _BYTES or len(match[0]) > _LONGEST_WORD:
-        raise WrongUsage(f"{text[:_LONGEST_WORD]!r} is no size; write it as 20GiB, 20G or 512MB")
+        raise WrongUsage(f"{text[:_LONGEST_WORD]!r} is no size", "write it as 20GiB, 20G or 512MB")
     if not match[2] and float(match[1]):
-        raise WrongUsage(f"{match[1]!r} has no unit; write {match[1]}GiB, {match[1]}MiB or {match[1]}B")
+        raise WrongUsage(f"{match[1]!r} has no unit", f"write {match[1]}GiB, {match[1]}MiB or {match[1]}B")
     return int(float(match[1]) * _BYTES[match[2]])
 
 
@@ -52,7 +52,7 @@ def ratio(text: str) -> float:
     """The ratio 0..1 of `5` or `5%`."""
     word = text.strip().removesuffix("%").rstrip()
     if not re.fullmatch(_NUMBER, word, re.ASCII) or float(word) > 100:
-        raise WrongUsage(f"{text!r} is no per cent between 0 and 100; write it as 5 or 5%")
+        raise WrongUsage(f"{text!r} is no per cent between 0 and 100", "write it as 5 or 5%")
     return float(word) / 100
 
 
@@ -61,21 +61,21 @@ def hours(text: str) -> tuple[int, int]:
     match = re.fullmatch(_HOURS, text.strip(), re.ASCII)
     first, last = (int(match[at]) * 60 + int(match[at + 1]) for at in (1, 3)) if match else (0, 0)
     if first == last % (24 * 60) or last > 24 * 60:
-        raise WrongUsage(f"{text[:_LONGEST_WORD]!r} are no hours; write them as 20:00-07:00")
+        raise WrongUsage(f"{text[:_LONGEST_WORD]!r} are no hours", "write them as 20:00-07:00")
     return first, last
 
 
 def count(text: str) -> int:
     """A whole number of at least 1."""
     if not is_number(text.strip()) or int(text) < 1:
-        raise WrongUsage(f"{text[:_LONGEST_WORD]!r} is no count; write a whole number of at least 1")
+        raise WrongUsage(f"{text[:_LONGEST_WORD]!r} is no count", "write a whole number of at least 1")
     return int(text)
 
 
 def count_or_zero(text: str) -> int:
     """A whole number, 0 among them."""
     if not is_number(text.strip()):
-        raise WrongUsage(f"{text[:_LONGEST_WORD]!r} is no count; write a whole number")
+        raise WrongUsage(f"{text[:_LONGEST_WORD]!r} is no count", "write a whole number")
     return int(text)
 
 

@@ -12,6 +12,8 @@ class Unknown:
     """A fact that nobody has. It is never idle, never false and never zero, so it has no truth value."""
 
     why: str
+    asked: bool = True
+    """False where nobody wanted to know: nothing failed."""
 
     def __bool__(self) -> NoReturn:
         raise TypeError(f"unknown is neither true nor false ({self.why})")
@@ -20,7 +22,7 @@ class Unknown:
         return f"unknown: {self.why}"
 
 
-NOT_ASKED = Unknown("not asked")
+NOT_ASKED = Unknown("not asked", asked=False)
 
 
 def known(value: T | Unknown, default: T) -> T:

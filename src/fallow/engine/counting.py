@@ -68,7 +68,7 @@ class Tally:
     def _add_unknowns(self, gpu: Gpu) -> None:
         for name in _READINGS:
             reading = getattr(gpu, name)
-            if isinstance(reading, Unknown) and not reading.why.startswith("not asked"):
+            if isinstance(reading, Unknown) and reading.asked:
                 key = (name, reading.why)
                 if key not in self._unknowns and len(self._unknowns) >= _MOST_REASONS:
                     key = _OTHER_REASONS

@@ -62,7 +62,7 @@ class Daemon:
         self._journal = open_journal(world, tell)
         self._tally = Tally()
         self._settled = Settled()
-        self._rounds = Rounds(world, Config(), self._journal, tell, rehearse=rehearse)
+        self._rounds = Rounds(world, Config(), self._journal, tell, rehearse=rehearse, tally=self._tally)
         self._arranger = Arranger(world, self._journal, tell, self._tally, self._rounds.note, rehearse=rehearse)
         self._uuids: frozenset[str] = frozenset()
         self._guards: list[tuple[Guard, Guarding]] = []

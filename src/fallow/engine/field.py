@@ -306,7 +306,7 @@ class Field:
             self._journal.outcome(self._subject, "yield", told, self._keys)
             self._tell(News.GIVEN_BACK, outcome)
         elif state.phase is Phase.BACKOFF and state.failures == 1:
-            self._tell(News.ENDED, f"{decision.because.removeprefix('it ')}; further ends are not told")
+            self._tell(News.ENDED, f"{decision.ended}; further ends are not told")
         elif state.phase is Phase.BACKOFF and state.failures == _GIVEN_UP_AFTER:
             again = f"has ended soon after its start {state.failures} times in a row; {decision.because}"
             self._tell(News.ENDED, again)

@@ -32,9 +32,9 @@ def parse_then(text: str) -> Then:
     try:
         deed = parse_action(text.removeprefix(_ALWAYS))
     except WrongUsage:
-        raise WrongUsage(f"{text!r} is no action for after a job; {ways}") from None
+        raise WrongUsage(f"{text!r} is no action for after a job", f"{ways}") from None
     if isinstance(deed, EndGuard | SendSignal):
-        raise WrongUsage(f"{text!r} makes no sense after a job; {ways}")
+        raise WrongUsage(f"{text!r} makes no sense after a job", f"{ways}")
     return Then(deed, always)
 
 

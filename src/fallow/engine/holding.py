@@ -82,8 +82,13 @@ class HeldJob:
     @property
     def subject(self) -> str:
         """How people would call it."""
+        return f"{self.user}'s job {self.name}"
+
+    @property
+    def name(self) -> str:
+        """The same to its owner."""
         more = f" and {len(self.members) - 1} more" if len(self.members) > 1 else ""
-        return f"{self.user}'s job {self.first.pid} ({program_name(self.members[self.first])}){more}"
+        return f"{self.first.pid} ({program_name(self.members[self.first])}){more}"
 
     @property
     def touched(self) -> tuple[TouchedProcess, ...]:

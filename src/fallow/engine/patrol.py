@@ -17,6 +17,7 @@ from fallow.core.selection import select
 from fallow.core.verdicts import Verdict
 from fallow.engine.case import Case, Decided, Lane
 from fallow.engine.config.rules import Idle
+from fallow.engine.counting import Tally
 from fallow.engine.holding import HeldJob, Holding, JobKey, card_name
 from fallow.engine.journal import Journal
 from fallow.engine.noticing import Notices
@@ -46,6 +47,7 @@ class Patrol:
         rehearse: bool = False,
         every_s: float = 1.0,
         terminals: Terminals | None = None,
+        tally: Tally | None = None,
     ) -> None:
         self._world = world
         self._rules = rules
@@ -57,7 +59,16 @@ class Patrol:
         self._holding = Holding(world)
         owners = terminals if terminals is not None else world.terminals()
         self._hands = PatrolHands(
-            world, self._holding, protections, limit, journal, tell, notices, owners, rehearse=rehearse
+            world,
+            self._holding,
+            protections,
+            limit,
+            journal,
+            tell,
+            notices,
+            owners,
+            rehearse=rehearse,
+            tally=Tally() if tally is None else tally,
         )
         self._cases: dict[tuple[str, JobKey], Case] = {}
         self._cards: dict[str, set[str]] = {}

@@ -22,6 +22,7 @@ from fallow.core.process import Process, ProcessRow, ProcessTable
 from fallow.core.units import duration_for_people
 from fallow.core.unknown import Unknown
 from fallow.engine.case import Asked, Case
+from fallow.engine.counting import Tally
 from fallow.engine.holding import HeldJob, Holding
 from fallow.engine.journal import Journal
 from fallow.engine.noticing import Notices
@@ -74,8 +75,10 @@ class PatrolHands:
         terminals: Terminals,
         *,
         rehearse: bool,
+        tally: Tally,
     ) -> None:
         self.rehearsed = rehearse
+        self._tally = tally
         self._world = world
         self._holding = holding
         self._protections = protections
@@ -105,6 +108,7 @@ class PatrolHands:
             if why != case.refusal:
                 case.refusal = why
                 self._journal.refusal(case.subject, in_words(actions[0]), why, case.keys)
+                self._count(actions[0], "refused")
             return False
         case.refusal = ""
         return self._stacks_are_written(case, actions, [process.pid for process in processes])
@@ -116,8 +120,10 @@ class PatrolHands:
             match action:
                 case Warn(because=because, ask_in_s=ask_in_s):
                     self._warn(case, because, ask_in_s)
+                    self._count(action, "done")
                 case TakeBack(because=because):
                     self.take_back(case, because)
+                    self._count(action, "done")
                 case Ask(because=because, signal=name):
                     self._ask(case, action, gpus)
                     self._say(case, f"asked with SIG{name} to end: {because}")
@@ -172,10 +178,12 @@ class PatrolHands:
         touched = Touched(gpus, self._touched(trees))
         self._taken.append(Taken(Proposal(action, touched), self._world.clock.monotonic_s()))
         outcome = self._hands(trees).ask(action.signal)
+        self._count(action, "done" if outcome.ok else "failed")
         self._journal.outcome(case.subject, in_words(action), outcome.words, case.keys)
 
     def _insist(self, case: Case, action: Insist) -> None:
         outcome = self._hands(self._trees(case)).insist()
+        self._count(action, "done" if outcome.ok else "failed")
         self._journal.outcome(case.subject, in_words(action), outcome.words, case.keys)
         if not self.rehearsed:
             case.survivors_due_s = self._world.clock.monotonic_s() + _DIES_WITHIN_S
@@ -258,6 +266,11 @@ class PatrolHands:
         theirs = [] if isinstance(people, Unknown) else [each.terminal for each in people if each.user == user]
         return [f"/dev/{terminal}" for terminal in theirs if terminal is not None]
 
+    def _count(self, action: JobAction, result: str) -> None:
+        self._tally.action(
+            type(action).__name__.lower(), "rehearsed" if self.rehearsed and result == "done" else result
+        )
+
     def _say(self, case: Case, sentence: str) -> None:
         would = "in a rehearsal, " if self.rehearsed else ""
         self._tell(f"rule {case.rule.name}: {would}{case.subject} {sentence}")
@@ -268,4 +281,4 @@ class PatrolHands:
 
 
 def _your(job: HeldJob) -> str:
-    return f"your job {job.subject.partition(' job ')[2]}"
+    return f"your job {job.name}"

@@ -6,6 +6,7 @@ from fallow.core.board import Counting
 from fallow.core.gpu import Snapshot
 from fallow.core.notices import Notice
 from fallow.engine.config import Config
+from fallow.engine.counting import Tally
 from fallow.engine.journal import Journal
 from fallow.engine.lost_cards import LostCards
 from fallow.engine.noticing import Notices, notices
@@ -17,12 +18,20 @@ class Rounds:
     """All of that, as the config in force has it."""
 
     def __init__(
-        self, world: World, config: Config, journal: Journal, tell: Callable[[str], None], *, rehearse: bool
+        self,
+        world: World,
+        config: Config,
+        journal: Journal,
+        tell: Callable[[str], None],
+        *,
+        rehearse: bool,
+        tally: Tally,
     ) -> None:
         self._world = world
         self._journal = journal
         self._tell = tell
         self._rehearse = rehearse
+        self._tally = tally
         self._config = config
         self._notices = self._make_notices(config)
         self._patrol = self._make_patrol(config)
@@ -73,4 +82,5 @@ class Rounds:
             self._notices,
             rehearse=self._rehearse,
             every_s=config.machine.every,
+            tally=self._tally,
         )

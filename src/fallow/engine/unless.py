@@ -28,7 +28,7 @@ def parse_unless(text: str, world: World) -> Blocker:
             return Net(world, size_bytes(rest.removesuffix("/s")))
         case "process", rest if rest:
             return process(world, rest)
-    raise WrongUsage(f"{text!r} is no condition; write users, users:10m, cpu:20, net:1MB or process:NAME")
+    raise WrongUsage(f"{text!r} is no condition", "write users, users:10m, cpu:20, net:1MB or process:NAME")
 
 
 def users(terminals: Terminals, idle_s: float) -> Blocker:

@@ -19,6 +19,7 @@ from fallow.core.activity import Activity
 from fallow.core.board import Board, Histogram
 from fallow.core.seen import SeenGpu
 from fallow.core.unknown import Unknown
+from fallow.policies.guard import Phase
 
 _CARD = ("gpu", "uuid")
 _PHASES = ("quiet", "filled", "yielding", "backoff")
@@ -88,8 +89,9 @@ def _machine(board: Board) -> Iterator[Metric]:
     yield gauge("fallow_last_look_time_seconds", "When it last looked, since the epoch.", [((), sight.wall_s)])
     yield gauge("fallow_gpus_available", "GPUs that can be had now: free or filled.", [((), float(sight.available))])
     yield gauge("fallow_holds", "Holds that last.", [((), float(len(board.holds)))])
-    phases = [((guard.name, guard.phase), 1.0) for guard in board.guards]
-    yield gauge("fallow_guard_phase", "1 for the phase that a guard is in.", phases, ("guard", "phase"))
+    phases = [((guard.name, phase.value), float(guard.phase == phase)) for guard in board.guards for phase in Phase]
+    what = "1 for the phase that a guard is in, 0 for the rest."
+    yield gauge("fallow_guard_phase", what, phases, ("guard", "phase"))
 
 
 def _cards(board: Board) -> Iterator[Metric]:

@@ -86,6 +86,8 @@ class FillDecision:
     actions: tuple[FillAction, ...] = ()
     wants: bool = False
     """It would be on its GPUs now, if others made way."""
+    ended: str = ""
+    """How the filler came to its end, if it just did."""
 
 
 def step(state: FillState, look: FillLook, rules: FillRules) -> FillDecision:
@@ -194,8 +196,9 @@ def _ended(state: FillState, look: FillLook, rules: FillRules) -> FillDecision:
     failures = _forgiven(state, look, rules) + 1
     lasted = duration_for_people(max(0.0, look.at_s - state.since_s))
     pause = duration_for_people(pause_s(failures, rules))
-    because = f"it {look.ended or 'is gone'} after {lasted}; the next begins in {pause} at the earliest"
-    return FillDecision(replace(state, phase=Phase.BACKOFF, since_s=look.at_s, failures=failures), because)
+    ended = f"{look.ended or 'is gone'} after {lasted}; the next begins in {pause} at the earliest"
+    backoff = replace(state, phase=Phase.BACKOFF, since_s=look.at_s, failures=failures)
+    return FillDecision(backoff, f"it {ended}", ended=ended)
 
 
 def _backoff(state: FillState, look: FillLook, rules: FillRules) -> FillDecision:

@@ -6,7 +6,8 @@
     INSISTED  what was left of it was killed; nothing follows
 
     CALM      --the fault was witnessed for warn_after_s-->   WARNED     Warn
-    WARNED    --the fault was witnessed for ask_after_s-->    ASKED      Ask
+    WARNED    --the fault was witnessed for ask_after_s,
+                and for least_notice_s since the warning-->   ASKED      Ask
     WARNED    --it is over-->                                 CALM       TakeBack
     ASKED     --grace_s were witnessed-->                     INSISTED   Insist
     WARNED or ASKED  --somebody said to leave it alone-->     CALM       TakeBack
@@ -23,6 +24,7 @@ from fallow.core.units import duration_for_people
 from fallow.core.value import replace, value
 
 _LONGEST_NOTICE_S = 60.0
+_LEAST_NOTICE_S = 1.0
 
 
 class Rung(StrEnum):
@@ -52,6 +54,12 @@ class Times:
     grace_s: float
     signal: str = "TERM"
 
+    @property
+    def least_notice_s(self) -> float:
+        """What even a late warning leaves: half of what it should, a second at least, if it is to leave anything."""
+        notice_s = self.ask_after_s - self.warn_after_s
+        return max(_LEAST_NOTICE_S, notice_s / 2) if notice_s > 0 else 0.0
+
 
 @value
 class Ladder:
@@ -62,6 +70,8 @@ class Ladder:
     """Witnessed seconds of the fault without it being over in between."""
     asked_s: float = 0.0
     """Witnessed seconds since it was asked."""
+    ask_at_s: float = 0.0
+    """Once it was warned: the seconds of the fault at which it is asked."""
 
     def next_deed(self, times: Times) -> tuple[str, float]:
         """What comes next if the fault goes on, and in how many seconds of it: warn, ask, kill, or nothing."""
@@ -108,10 +118,10 @@ def climb(
 def _up(ladder: Ladder, because: str, times: Times) -> Climbed:
     lasted = f"{times.fault} for {duration_for_people(ladder.fault_s)}: {because}"
     if ladder.rung is Rung.CALM and ladder.fault_s >= times.warn_after_s:
-        left_s = max(0.0, times.ask_after_s - ladder.fault_s)
-        return replace(ladder, rung=Rung.WARNED), (Warn(lasted, left_s),)
+        ask_at_s = max(times.ask_after_s, ladder.fault_s + times.least_notice_s)
+        return replace(ladder, rung=Rung.WARNED, ask_at_s=ask_at_s), (Warn(lasted, ask_at_s - ladder.fault_s),)
     # A warning must come a tick before the asking, or nobody could heed it.
-    if ladder.rung is Rung.WARNED and ladder.fault_s >= times.ask_after_s:
+    if ladder.rung is Rung.WARNED and ladder.fault_s >= ladder.ask_at_s:
         return replace(ladder, rung=Rung.ASKED), (Ask(lasted, times.signal),)
     return ladder, ()
 

@@ -16,8 +16,8 @@ from fallow.readers.proc import Proc
 _ASK_FOR_MIG_EVERY = 60  # looks
 _QUIET_BUS_BYTES_PER_S = 2**20  # looking itself causes some traffic, 0.2 to 0.7 MB/s on an H200
 _QUIET_MEMORY = 0.001
-_NOBODY_THERE = Unknown("not asked: nobody holds the card")
-_COUNTERS_TELL = Unknown("not asked: the hardware counters tell")
+_NOBODY_THERE = Unknown("not asked: nobody holds the card", asked=False)
+_COUNTERS_TELL = Unknown("not asked: the hardware counters tell", asked=False)
 _MIG_HAS_NONE = Unknown("the driver does not tell it of MIG instances")
 _REQUIRED = set(fields(Gpu)) - {"index", "trouble", "mig"}
 

@@ -9,6 +9,7 @@ from pydantic_core import ErrorDetails
 
 from fallow.core.units import printable, shortened
 from fallow.core.value import value
+from fallow.engine.config.complaint import Complaint
 from fallow.engine.config.model import SECTIONS, SEVERAL
 from fallow.engine.config.notations import shown
 from fallow.engine.config.positions import Path
@@ -48,8 +49,8 @@ def _sentence(path: Path, details: ErrorDetails) -> tuple[str, str]:
     given = details["input"]
     match details["type"]:
         case "value_error":
-            sentence, _, suggestion = str(details["ctx"]["error"]).partition("; ")
-            return sentence, suggestion
+            error = details["ctx"]["error"]
+            return (error.sentence, error.way) if isinstance(error, Complaint) else (str(error), "")
         case "missing":
             return "it is missing", f"add it: {_description(path)}"
         case "extra_forbidden":

@@ -3,6 +3,7 @@
 import re
 
 from fallow.core.units import is_number, shortened
+from fallow.engine.config.complaint import Complaint
 
 _UUID = r"(?:MIG-)?(?:GPU-)?[0-9a-f][0-9a-f-]*(?:/\d+/\d+)?"
 _HIGHEST_INDEX = 9999
@@ -19,9 +20,9 @@ def gpu_list(value: object) -> str:
         elif isinstance(item, int) and not isinstance(item, bool) and 0 <= item <= _HIGHEST_INDEX:
             words.append(str(item))
         else:
-            raise ValueError(f"it is no list of GPUs; {_HOW}")
+            raise Complaint("it is no list of GPUs", f"{_HOW}")
     if not words:
-        raise ValueError(f"it names no GPU; {_HOW}")
+        raise Complaint("it names no GPU", f"{_HOW}")
     return ",".join(_checked(word) for word in words)
 
 
@@ -35,12 +36,12 @@ def _checked(word: str) -> str:
     first, dash, last = word.partition("-")
     if is_number(first) and dash and is_number(last):
         if int(first) > int(last):
-            raise ValueError(f"{word!r} runs backwards; write it as {last}-{first}")
+            raise Complaint(f"{word!r} runs backwards", f"write it as {last}-{first}")
         return word
     card, colon, slot = word.partition(":")
     known = word == "all" or is_number(word) or (colon and is_number(card) and is_number(slot))
     if not known and not re.fullmatch(_UUID, word, re.ASCII | re.IGNORECASE):
-        raise ValueError(f"{shortened(word, 30)!r} names no GPU; {_HOW}")
+        raise Complaint(f"{shortened(word, 30)!r} names no GPU", f"{_HOW}")
     return word
 
 

@@ -14,6 +14,7 @@ from pydantic_core import CoreSchema
 from fallow.core.actions import Deed
 from fallow.core.address import Address
 from fallow.engine.config import notations
+from fallow.engine.config.complaint import Complaint
 from fallow.engine.config.gpu_lists import gpu_list
 
 T = TypeVar("T")
@@ -29,7 +30,7 @@ def _several(value: Any) -> Any:  # noqa: ANN401  whatever TOML gave; the items 
 
 def _not_empty(found: tuple[T, ...]) -> tuple[T, ...]:
     if not found:
-        raise ValueError("the list is empty; name at least one")
+        raise Complaint("the list is empty", "name at least one")
     return found
 
 

@@ -1,7 +1,6 @@
 """How values are written in the config: fallow's own notations, as text or as plain numbers.
 
-Each function reads what TOML gave, and says what is wrong with it by a ValueError, which pydantic collects; what
-follows its first semicolon is the suggestion.
+Each function reads what TOML gave, and says what is wrong with it by a Complaint, which pydantic collects.
 """
 
 import re
@@ -13,6 +12,7 @@ from fallow.core import units
 from fallow.core.actions import Deed, EndGuard, SendSignal, parse_action, signal_name
 from fallow.core.address import Address, address
 from fallow.core.errors import WrongUsage
+from fallow.engine.config.complaint import Complaint
 from fallow.engine.config.shell import refuse_shell
 from fallow.engine.courtesy import demand_user_idle
 from fallow.engine.unless import parse_unless
@@ -49,18 +49,18 @@ def shown(value: object) -> str:
 def text(value: object) -> str:
     """Text that is not empty and can be handed to the system."""
     if not isinstance(value, str):
-        raise ValueError(f"{shown(value)} is no text; write it in quotes")
+        raise Complaint(f"{shown(value)} is no text", "write it in quotes")
     if not value.strip():
-        raise ValueError("the text is empty; write something, or leave the key out")
+        raise Complaint("the text is empty", "write something, or leave the key out")
     if "\0" in value:
-        raise ValueError("no text may hold a zero byte; leave it out")
+        raise Complaint("no text may hold a zero byte", "leave it out")
     return value
 
 
 def flag(value: object) -> bool:
     """true or false."""
     if not isinstance(value, bool):
-        raise ValueError(f"{shown(value)} is neither true nor false; write true or false, without quotes")
+        raise Complaint(f"{shown(value)} is neither true nor false", "write true or false, without quotes")
     return value
 
 
@@ -81,14 +81,14 @@ def _written(parse: Callable[[str], T], value: object, how: str) -> T:
     try:
         return parse(written)
     except WrongUsage as error:
-        raise ValueError(units.printable(str(error))) from None
+        raise Complaint(units.printable(error.sentence), units.printable(error.way)) from None
 
 
 def duration(value: object) -> float:
     """Seconds of `"90s"`, `"1h30m"` or 90."""
     seconds = _written(units.duration_s, value, "no duration; write it as 90, 90s, 10m, 2h or 1h30m")
     if seconds > _LONGEST_DURATION_S:
-        raise ValueError(f"{shown(value)} is too long; at most ten years")
+        raise Complaint(f"{shown(value)} is too long", "at most ten years")
     return seconds
 
 
@@ -96,7 +96,7 @@ def some_time(value: object) -> float:
     """A duration that is not zero."""
     seconds = duration(value)
     if seconds <= 0:
-        raise ValueError("it is no time at all; write a duration that is longer than zero")
+        raise Complaint("it is no time at all", "write a duration that is longer than zero")
     return seconds
 
 
@@ -112,7 +112,7 @@ def tick(value: object) -> float:
     """How often to look."""
     seconds = duration(value)
     if seconds < _SHORTEST_TICK_S:
-        raise ValueError(f"{shown(value)} is too often; at least {_SHORTEST_TICK_S:g} s")
+        raise Complaint(f"{shown(value)} is too often", f"at least {_SHORTEST_TICK_S:g} s")
     return seconds
 
 
@@ -124,7 +124,7 @@ def share(value: object) -> float:
 def whole(value: object, least: int, most: int) -> int:
     """A whole number between two others."""
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        raise ValueError(f"{shown(value)} does not fit; write a whole number from {least} to {most}")
+        raise Complaint(f"{shown(value)} does not fit", f"write a whole number from {least} to {most}")
     return value
 
 
@@ -132,7 +132,7 @@ def money(value: object) -> float:
     """A price."""
     number = _number(value, "price; write a number, as 2.50")
     if number < 0:
-        raise ValueError("a price below zero would make idle cards earn money; write a number, as 2.50")
+        raise Complaint("a price below zero would make idle cards earn money", "write a number, as 2.50")
     return number
 
 
@@ -140,7 +140,7 @@ def currency(value: object) -> str:
     """What prices are in."""
     word = text(value).strip()
     if len(word) > 8 or not word.isprintable() or any(letter.isdigit() or letter.isspace() for letter in word):
-        raise ValueError(f"{shown(value)} is no currency; write it as USD, EUR or €")
+        raise Complaint(f"{shown(value)} is no currency", "write it as USD, EUR or €")
     return word
 
 
@@ -148,7 +148,7 @@ def name(value: object) -> str:
     """A name, as it stands in notices and metrics."""
     word = text(value)
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}", word):
-        raise ValueError(f"{shown(word)} is no name; use letters, digits, '.', '_' and '-', up to 40")
+        raise Complaint(f"{shown(word)} is no name", "use letters, digits, '.', '_' and '-', up to 40")
     return word
 
 
@@ -158,14 +158,14 @@ def command(value: object) -> tuple[str, ...]:
         try:
             words = shlex.split(value)
         except ValueError:
-            raise ValueError("a quotation in the command does not end; write it as a list of words") from None
+            raise Complaint("a quotation in the command does not end", "write it as a list of words") from None
         refuse_shell(value, words)
     elif isinstance(value, list) and all(isinstance(word, str) for word in value):
         words = value
     else:
-        raise ValueError(f"{shown(value)} is no command; write text, or a list of texts")
+        raise Complaint(f"{shown(value)} is no command", "write text, or a list of texts")
     if not words or not words[0].strip() or any("\0" in word for word in words):
-        raise ValueError('the command is empty; write it as ["python", "train.py"]')
+        raise Complaint("the command is empty", 'write it as ["python", "train.py"]')
     return tuple(words)
 
 
@@ -179,7 +179,7 @@ def place_at_home(value: object) -> str:
     """The same, where it is not known yet whose home `~` is."""
     path = text(value)
     if not from_home(path).startswith("/"):
-        raise ValueError(f"{shown(value)} does not say from where; begin it with / or ~/")
+        raise Complaint(f"{shown(value)} does not say from where", "begin it with / or ~/")
     return path
 
 
@@ -191,7 +191,7 @@ def host(value: object) -> str:
     ):
         bare = re.fullmatch(r"(?:[a-zA-Z]+://)?([A-Za-z0-9._-]+)(?::\d+)?(?:/.*)?", word, re.ASCII)
         how = f"write it as {bare[1]}" if bare else "write it as gpu-server.example.org"
-        raise ValueError(f"{shown(value)} is no name of a machine; {how}")
+        raise Complaint(f"{shown(value)} is no name of a machine", f"{how}")
     return word
 
 
@@ -200,7 +200,7 @@ def url(value: object) -> str:
     # Addresses hold passwords, so no complaint repeats one.
     word = text(value)
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*://\S+", word):
-        raise ValueError("it is no address for notices; write it as ntfy://my-topic or mailto://user:password@host")
+        raise Complaint("it is no address for notices", "write it as ntfy://my-topic or mailto://user:password@host")
     return word
 
 
@@ -208,9 +208,9 @@ def variable(value: object) -> str:
     """The name of a variable of the environment."""
     word = text(value)
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", word, re.ASCII):
-        raise ValueError(f"{shown(word)} is no name of a variable; use letters, digits and '_'")
+        raise Complaint(f"{shown(word)} is no name of a variable", "use letters, digits and '_'")
     if word in ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"):
-        raise ValueError("fallow sets it itself; name the cards with gpus")
+        raise Complaint("fallow sets it itself", "name the cards with gpus")
     return word
 
 
@@ -219,7 +219,7 @@ def setting(value: object) -> str:
     if isinstance(value, str) and "\0" not in value:
         return value
     if isinstance(value, bool) or not isinstance(value, int | float) or not -_LARGEST < value < _LARGEST:
-        raise ValueError(f"{shown(value)} is no text; write it in quotes")
+        raise Complaint(f"{shown(value)} is no text", "write it in quotes")
     return str(value)
 
 
@@ -227,12 +227,12 @@ def deed(value: object) -> Deed:
     """What a guard of the daemon can do."""
     ways = "write run:COMMAND, notify:URL, shutdown or reboot"
     if not isinstance(value, str) or value.partition(":")[0].strip().lower() not in _DEEDS:
-        raise ValueError(f"{shown(value)} is no action; {ways}")
+        raise Complaint(f"{shown(value)} is no action", f"{ways}")
     found = _written(parse_action, value, "no text")
     if isinstance(found, EndGuard):
-        raise ValueError(f"'end' would do nothing here; {ways}")
+        raise Complaint("'end' would do nothing here", f"{ways}")
     if isinstance(found, SendSignal):
-        raise ValueError("no process can be named here to signal; use fallow guard --attach PID, or run:COMMAND")
+        raise Complaint("no process can be named here to signal", "use fallow guard --attach PID, or run:COMMAND")
     return found
 
 

@@ -2,8 +2,8 @@
 
 import argparse
 import os
-from collections.abc import Callable
-from typing import NoReturn, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn, TypeVar
 
 from fallow.core import units
 from fallow.core.arguments import ArgumentParser
@@ -43,9 +43,15 @@ class Parser(ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong and where to read more."""
-        stray = self.prog in _TAKE_COMMAND and message.startswith("unrecognized arguments")
-        hint = f"; a command goes behind --, as in: {self.prog} -- CMD ..." if stray else ""
-        raise WrongUsage(f"{message}{hint} (see: {self.prog} --help)")
+        raise WrongUsage(f"{message} (see: {self.prog} --help)")
+
+    def parse_args(self, args: Sequence[str], namespace: Any = None) -> Any:  # type: ignore[override]  # noqa: ANN401  as argparse has it
+        """All of them; words that are left over may be a command that was written in front of its place."""
+        parsed, left = self.parse_known_args(args, namespace)
+        if left:
+            hint = f"; a command goes behind --, as in: {self.prog} -- CMD ..." if self.prog in _TAKE_COMMAND else ""
+            self.error(f"unrecognized arguments: {' '.join(left)}{hint}")
+        return parsed
 
 
 def typed(convert: Callable[[str], T]) -> Callable[[str], T]:
