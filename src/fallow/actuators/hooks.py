@@ -77,10 +77,10 @@ def no_such_command(line: str, environ: Mapping[str, str], helpers: Helpers) -> 
     """Why a line of shell could never be run: the shell cannot read it, or knows no command of its first name."""
     read = helpers.run(["/bin/sh", "-n", "-c", line], environ, _SHELL_LIMIT_S)
     if not read.ok:
-        return WrongUsage(f"{line!r} is no line that a shell can read: {read.last_line}")
+        return WrongUsage(f"a command to run is no line that a shell can read: {read.last_line}")
     name = _first_name(line)
     if name and not helpers.run(["/bin/sh", "-c", 'command -v "$1"', "sh", name], environ, _SHELL_LIMIT_S).ok:
-        return CommandNotFound(f"{line!r} cannot be run: there is no command {name!r}")
+        return CommandNotFound(f"there is no command {name!r} to run")
     return None
 
 

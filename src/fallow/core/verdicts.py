@@ -42,5 +42,4 @@ class Event:
     def in_words(self, now_wall_s: float) -> str:
         """One line, as a person would tell it."""
         ago = duration_for_people(max(0.0, now_wall_s - self.wall_s))
-        told = self.because if self.because.startswith(self.finding) else f"{self.finding}: {self.because}"
-        return f"{ago} ago, {self.kind}: {self.subject}: {told}"
+        return f"{ago} ago, {self.kind}: {self.subject}: {self.finding}: {self.because}"

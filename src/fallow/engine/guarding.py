@@ -185,7 +185,8 @@ class Guarding:
             self._tell(decision.because)
         if decision.state.phase is not before.phase:
             if decision.state.phase is guard.Phase.ARMED:
-                self._tell(decision.because)  # the other phases are told by what is announced and done in them
+                # The other phases are told by what is announced and done in them.
+                self._tell(f"{decision.state.phase}: {decision.because}")
             evidence = tuple((f"GPU {gpu.label}", _load_in_words(stretch_load(gpu))) for gpu in watched)
             self._journal.verdict(Verdict(self.name, decision.state.phase, decision.because, evidence), keys)
         for action in decision.actions:
@@ -205,7 +206,7 @@ class Guarding:
         """A guard that cannot see says so, once, and when it can again."""
         paused = decision.standing is guard.Standing.PAUSED
         if paused is not self._paused:
-            self._tell(decision.because if paused else "the guard sees again")
+            self._tell(f"{decision.state.phase}, {decision.because}" if paused else "the guard sees again")
         self._paused = paused
 
     def _announce(self, because: str, in_s: float, keys: list[str]) -> None:

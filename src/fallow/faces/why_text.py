@@ -46,9 +46,9 @@ def ruled(each: Ruled) -> str:
         case Counting():
             return printable(f"  rule {each.rule}: {_counting(each)}")
         case GuardView():
-            return printable(f"  guard {each.name}: {_without_echo(each.phase, each.because)}")
+            return printable(f"  guard {each.name}: {each.phase}: {each.because}")
         case FillerView():
-            return printable(f"  filler {each.name}: {_without_echo(each.phase, each.because)}")
+            return printable(f"  filler {each.name}: {each.phase}: {each.because}")
     assert_never(each)
 
 
@@ -116,10 +116,6 @@ def _counting(each: Counting) -> str:
     )
     goes_on = " if that goes on" if each.for_s else ""
     return f"{each.subject}: {counted}; {_DEEDS[each.deed]} {when}{goes_on}"
-
-
-def _without_echo(word: str, because: str) -> str:
-    return because if because.startswith(word) else f"{word}: {because}"
 
 
 def _counting_facts(each: Counting) -> dict[str, Any]:

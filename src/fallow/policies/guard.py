@@ -185,22 +185,22 @@ def _wait_for_work(now: State, passed_s: float, loads: Loads, rules: GuardRules)
     if seconds < rules.arm_for_s or passed_s == 0:
         return Decision(replace(now, seconds=seconds), Standing.WAITS, f"work for {duration_for_people(seconds)}")
     armed = replace(now, phase=Phase.ARMED, seconds=0.0)
-    return Decision(armed, Standing.ARMED, f"armed: work for {duration_for_people(seconds)}")
+    return Decision(armed, Standing.ARMED, f"work for {duration_for_people(seconds)}")
 
 
 def _wait_for_quiet(now: State, passed_s: float, against: str | Unknown | None, rules: GuardRules) -> Decision:
     """What armed, counting down and waiting to try again have in common: only quiet that is known leads on."""
     if isinstance(against, Unknown):
-        return Decision(now, Standing.PAUSED, f"{now.phase}, paused: {against.why}")
+        return Decision(now, Standing.PAUSED, f"paused: {against.why}")
     if against is not None:
         called_off = () if now.phase is Phase.ARMED else (CallOff(against),)
         armed = replace(now, phase=Phase.ARMED, seconds=0.0)
-        return Decision(armed, Standing.AGAINST, f"armed: {against}", called_off)
+        return Decision(armed, Standing.AGAINST, against, called_off)
     later = replace(now, seconds=now.seconds + passed_s)
     needed_s = _needed_s(now, rules)
     if later.seconds < needed_s or passed_s == 0:
         lasted, needed = duration_for_people(later.seconds), duration_for_people(needed_s)
-        return Decision(later, Standing.WAITS, f"{now.phase}: quiet for {lasted} of {needed}")
+        return Decision(later, Standing.WAITS, f"quiet for {lasted} of {needed}")
     if now.phase is Phase.ARMED:
         because = f"the GPUs have been quiet for {duration_for_people(later.seconds)}"
         announced = replace(later, phase=Phase.COUNTDOWN, seconds=0.0, why=because)
