@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import Fallow
+from tests.conftest import ME, Fallow
 from tests.standin import Process, World
 from tests.verbs.filled import LIMIT_S, Fill
 
@@ -63,7 +63,7 @@ def test_filled_hours_are_nobodys_and_cost_nothing(simulated: Fallow, tmp_path: 
     config = tmp_path / "fallow.toml"
     config.write_text(
         "[machine]\nevery = '200ms'\n[terminals]\nusers = 'ignore'\n[page]\nenabled = false\n[[filler]]\n"
-        "name = 'background'\ncommand = ['sleep', '1000']\ngpus = '3'\nidle_for = '500ms'\n"
+        f"name = 'background'\nuser = '{ME}'\ncommand = ['sleep', '1000']\ngpus = '3'\nidle_for = '500ms'\n"
     )
     config.chmod(0o600)
     daemon = Fill(simulated.start("up", "--config", str(config)))
