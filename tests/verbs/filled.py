@@ -78,3 +78,11 @@ def wait_for_lines(path: pathlib.Path, count: int) -> list[str]:
             if len(lines) >= count:
                 return lines
             assert inotify.read(timeout=LIMIT_S * 1000), f"{path} has only {lines}"
+
+
+def until_there(pid: int, words: str) -> None:
+    """Until a process below this one has these words in its command line."""
+    proc, limit_s = Proc(), time.monotonic() + LIMIT_S
+    while not any(words in str(proc.command(below.pid)) for below in proc.descendants(pid)):
+        assert time.monotonic() < limit_s, f"nobody below pid {pid} is {words}"
+        time.sleep(0.01)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.conftest import Fallow
-from tests.verbs.filled import Fill, pids_written, wait_for_end, wait_for_lines
+from tests.verbs.filled import Fill, pids_written, until_there, wait_for_end, wait_for_lines
 
 StartFill = Callable[..., Fill]
 
@@ -212,6 +212,7 @@ def test_whoever_runs_on_a_filled_gpu_gets_it_when_the_filler_is_gone(
 def test_status_says_that_a_card_is_filled(fill: StartFill, simulated: Fallow) -> None:
     running = fill("--gpus", "0", "--idle-for", "0", "--", "sleep", "1000")
     running.until("filling it")
+    until_there(running.process.pid, "sleep 1000")
     assert "a filler, which yields: sleep 1000" in simulated("status", "0").stdout
     filled, empty = json.loads(simulated("status", "0,1", "--json").stdout)["gpus"]
     assert (filled["filler"]["command"], empty["filler"]) == ("sleep 1000", None)

@@ -12,9 +12,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from fallow.actuators.yield_line import VARIABLE, KeeperLine, YieldLine
-from fallow.readers.proc import Proc
-from tests.conftest import LIMIT_S, Fallow
-from tests.verbs.filled import Fill, wait_for_lines
+from tests.conftest import Fallow
+from tests.verbs.filled import Fill, until_there, wait_for_lines
 
 # Writes down what its keeper lets it do when it is asked to leave.
 LISTENER = """
@@ -53,15 +52,6 @@ def listening_filler(simulated: Fallow, folder: pathlib.Path, *options: str) -> 
     return fill, said
 
 
-def until_burning(pid: int) -> None:
-    """Until the process that holds the memory has been started: from then on it leaves in good order."""
-    limit_s = time.monotonic() + LIMIT_S
-    proc = Proc()
-    while not any("fallow.engine.burner" in str(proc.command(below.pid)) for below in proc.descendants(pid)):
-        assert time.monotonic() < limit_s, "burn has not begun"
-        time.sleep(0.01)
-
-
 @pytest.mark.parametrize(("grace", "seconds"), [("2s", "1"), ("0.5s", "0.25")])
 def test_for_a_newcomer_a_filler_may_stay_without_its_memory_within_its_grace(
     simulated: Fallow, newcomer: Callable[[], None], tmp_path: pathlib.Path, grace: str, seconds: str
@@ -85,7 +75,7 @@ def test_burn_stays_and_the_card_counts_as_given_back_when_its_memory_is_free(
 ) -> None:
     fill = Fill(simulated.start("fill", "--gpus", "0", "--idle-for", "0", "--grace", "20s", "--", "fallow", "burn"))
     fill.until("filling it")
-    until_burning(fill.process.pid)
+    until_there(fill.process.pid, "fallow.engine.burner")  # from then on it leaves in good order
     newcomer()
     fill.until("giving it back")
     asked_s = time.monotonic()
