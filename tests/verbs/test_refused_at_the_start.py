@@ -1,5 +1,6 @@
 """What could never work is refused when it starts, in the same words, whichever face it was asked through."""
 
+import getpass
 import pathlib
 import subprocess
 import sys
@@ -66,14 +67,19 @@ def as_then(bare: Bare, action: str, tmp_path: pathlib.Path) -> subprocess.Compl
     return bare("run", "--then", action, "--", "/bin/true")
 
 
-def as_config(bare: Bare, action: str, tmp_path: pathlib.Path) -> subprocess.CompletedProcess[str]:
+def as_config(bare: Bare, action: str, tmp_path: pathlib.Path, *verb: str) -> subprocess.CompletedProcess[str]:
     file = tmp_path / "fallow.toml"
-    file.write_text(f"[[guard]]\nname = 'g'\naction = '''{action}'''\n")
+    file.write_text(f"[[guard]]\nname = 'g'\nuser = '{getpass.getuser()}'\naction = '''{action}'''\n")
     file.chmod(0o600)
-    return bare("up", "--config", str(file), "--for", "100ms")
+    return bare(*verb, str(file))
 
 
-FACES = {"guard": as_guard, "run": as_then, "up": as_config}
+FACES: dict[str, Callable[[Bare, str, pathlib.Path], subprocess.CompletedProcess[str]]] = {
+    "guard": as_guard,
+    "run": as_then,
+    "check": lambda *given: as_config(*given, "check"),
+    "up": lambda *given: as_config(*given, "up", "--for", "100ms", "--config"),
+}
 
 
 @pytest.mark.parametrize("face", FACES)
@@ -91,8 +97,8 @@ def test_an_action_that_cannot_work_is_refused_in_the_same_words_everywhere(
 ) -> None:
     """F3"""
     done = FACES[face](bare, action, tmp_path)
-    assert says.format(python=bare.python) in done.stderr
-    assert done.returncode == (78 if face == "up" else code)
+    assert says.format(python=bare.python) in done.stderr + done.stdout
+    assert done.returncode == (78 if face in ("check", "up") else code)
 
 
 def test_an_address_that_apprise_does_not_know_is_refused_everywhere(
@@ -107,12 +113,15 @@ def test_an_address_that_apprise_does_not_know_is_refused_everywhere(
     for words in (
         ("guard", "--action", "notify:pigeon://user:secret@roof"),
         ("run", "--then", "notify:pigeon://user:secret@roof", "--", "true"),
+        ("check", str(file)),
         ("up", "--config", str(file)),
     ):
         done = simulated(*words)
-        assert done.returncode == (78 if words[0] == "up" else 2), done.stderr
-        assert done.stderr.count(UNKNOWN) == (2 if words[0] == "up" else 1)
-        assert "secret" not in done.stderr
+        config = words[0] in ("check", "up")
+        assert done.returncode == (78 if config else 2), done.stderr
+        said = done.stderr + done.stdout
+        assert said.count(UNKNOWN) == (2 if config else 1)
+        assert "secret" not in said
 
 
 def test_without_apprise_a_plain_web_address_still_works(bare: Bare, tmp_path: pathlib.Path) -> None:
@@ -126,10 +135,11 @@ def test_stacks_that_cannot_be_written_are_refused_everywhere(bare: Bare, tmp_pa
     file.write_text("[[idle]]\nname = 'r'\nidle_for = '1h'\nact = true\ndump_stacks = true\n")
     file.chmod(0o600)
     run = bare("run", "--idle-timeout", "1h", "--dump-stacks", "--", "/bin/true")
+    check = bare("check", str(file))
     up = bare("up", "--config", str(file), "--for", "100ms")
-    assert (run.returncode, up.returncode) == (69, 78)
-    for done in (run, up):
-        assert NO_STACKS.format(python=bare.python) in done.stderr
+    assert (run.returncode, check.returncode, up.returncode) == (69, 78, 78)
+    for done in (run, check, up):
+        assert NO_STACKS.format(python=bare.python) in done.stderr + done.stdout
 
 
 def test_a_rehearsal_says_what_could_not_be_done_and_goes_on(bare: Bare) -> None:
