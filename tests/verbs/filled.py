@@ -7,6 +7,8 @@ import subprocess
 import time
 from collections.abc import Iterable
 
+from fallow.readers.proc import Proc
+
 LIMIT_S = 120
 PATIENCE_S = 120
 
