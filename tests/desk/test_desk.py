@@ -233,13 +233,17 @@ def test_a_socket_that_is_closed_leaves_no_socket_behind(tmp_path: pathlib.Path)
 
 
 def test_there_is_no_socket_where_others_could_change_it(tmp_path: pathlib.Path) -> None:
-    for name, mode in (("open", 0o777), ("sticky", 0o1777), ("group", 0o770)):
+    (tmp_path / "sticky").mkdir()
+    (tmp_path / "sticky").chmod(0o1777)
+    with pytest.raises(NotPermitted, match="others may write"):
+        SocketFile(str(tmp_path / "sticky" / "fallow.sock"), 1)
+    for name, mode in (("open", 0o777), ("group", 0o770)):  # ours, so we shut them
         (tmp_path / name).mkdir()
         (tmp_path / name).chmod(mode)
-        with pytest.raises(NotPermitted, match="others may write"):
-            SocketFile(str(tmp_path / name / "fallow.sock"), 1)
+        SocketFile(str(tmp_path / name / "fallow.sock"), 1).close()
+        assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o755
     (tmp_path / "link").symlink_to(tmp_path / "open")
-    with pytest.raises(NotPermitted, match="is no folder"):
+    with pytest.raises(NotPermitted, match="Not a directory"):
         SocketFile(str(tmp_path / "link" / "fallow.sock"), 1)
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "fallow.sock").write_text("somebody's file")

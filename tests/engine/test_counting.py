@@ -52,3 +52,17 @@ def test_what_was_handed_out_does_not_change_any_more() -> None:
     before = tally.counts()
     tally.action("start", "done")
     assert (before.actions, tally.counts().actions) == ({("start", "done"): 1}, {("start", "done"): 2})
+
+
+def test_users_are_counted_by_name_up_to_a_number_and_the_rest_together() -> None:
+    """Weak: metric series per uid are never dropped"""
+    tally = Tally(longest_gap_s=3.0)
+    for number in range(1, 5_001):
+        gpu = held(0, holders=(Holder(1, 0, user=str(70_000 + number)),))
+        tally.witness(sight(gpu, Activity.BUSY), float(number))
+    tally.witness(sight(idle(0), Activity.FREE), 5_001.0)
+    counted = tally.counts().activity_s
+    assert len(counted) == 102
+    assert counted[UUID, "busy", "other"] == 4_900.0
+    assert counted[UUID, "free", "-"] == 1.0, "nobody is no user"
+    assert sum(counted.values()) == 5_000.0

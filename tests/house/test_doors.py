@@ -67,7 +67,7 @@ def users_of(*names: str) -> set[str]:
         ("signals", ("os.kill", "os.killpg", "signal.pidfd_send_signal"), {"actuators/processes.py"}),
         ("listens to files", ("inotify_simple",), {"actuators/line.py", "readers/ears.py"}),
         ("locks", ("fcntl.flock", "fcntl.lockf", "fcntl.F_OFD_SETLK"), {"actuators/locks.py"}),
-        ("answers who asks", ("asyncio.start_unix_server",), {"faces/desk.py"}),
+        ("answers who asks", ("asyncio.StreamReaderProtocol",), {"faces/desk.py"}),
         ("becomes another user", ("os.initgroups", "os.setresuid", "os.setuid"), {"actuators/becoming.py"}),
         ("acts in others' names", ("fallow.actuators.in_the_name_of",), {"faces/desk_answers.py"}),
         ("draws on terminals", ("fallow.faces.grid",), {"faces/table.py"}),

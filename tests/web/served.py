@@ -20,6 +20,7 @@ from fallow.engine.past import open_past
 from fallow.engine.publishing import Publisher
 from fallow.engine.records import Records
 from fallow.faces.web.app import make_app
+from fallow.faces.web.crowd import CrowdLimits
 from fallow.faces.web.server import PageServer, bound, listen, most_streams
 from fallow.faces.web.settings import Settings
 from fallow.faces.web.sources import Boards, MachineSources
@@ -84,6 +85,8 @@ def served(
     prices: Prices | None = None,
     hosts: tuple[str, ...] = (),
     clock: Any = None,
+    limits: CrowdLimits | None = None,
+    tell: Callable[[str], None] = lambda _: None,
 ) -> Iterator[Site]:
     """The page, on a port of loopback. `pretend` is the address that it takes itself to listen on."""
     home.mkdir(exist_ok=True)
@@ -101,8 +104,8 @@ def served(
     listening = listen(Address("127.0.0.1", 0))
     address = bound(Address("127.0.0.1", 0), listening)
     settings = Settings(pretend or address, token=token, hosts=hosts, most_streams=most_streams())
-    app = make_app(sources, settings)
-    server = PageServer(app, listening)
+    app = make_app(sources, settings, tell)
+    server = PageServer(app, listening, limits)
     ready = threading.Event()
     thread = threading.Thread(target=lambda: asyncio.run(server.run(ready.set)), name="desk")
     thread.start()

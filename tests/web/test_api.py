@@ -164,5 +164,5 @@ def test_schemathesis_finds_nothing(site: Site, tmp_path: pathlib.Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout[-5000:]
-    assert "No issues found" in done.stdout
+    assert " failed" not in done.stdout, done.stdout[-3000:]
     assert "9 passed" in done.stdout

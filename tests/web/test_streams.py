@@ -173,6 +173,7 @@ def test_a_reader_that_fell_behind_gets_everything_at_once(tmp_path: pathlib.Pat
 
     class Wire:
         is_cut = False
+        lasts = False
 
         def cut(self) -> None:
             self.is_cut = True

@@ -1,13 +1,15 @@
 """One daemon for each user scope: a lock that the kernel frees however its holder dies.
 
-Who runs is written into the file for people to read; the lock is the truth. What a crash leaves is a file that binds
-nobody.
+Who runs is written into the file; the lock is the truth. What a crash leaves is a file that binds nobody. Only its
+owner opens the file: whoever could read it could lock it, and a lock of theirs would keep the daemon from starting.
 """
 
 import json
 import os
+import stat
 
 from fallow.actuators import locks
+from fallow.actuators.own_folder import own_folder
 from fallow.core.errors import AlreadyRunning, NotPermitted
 from fallow.core.units import duration_for_people, printable
 from fallow.core.value import value
@@ -15,6 +17,9 @@ from fallow.core.value import value
 _NAME = "fallow.lock"
 _BYTE = 0
 _LARGEST_LABEL = 8192
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+_FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @value
@@ -41,8 +46,11 @@ class Instance:
 
     def __init__(self, folder: str, me: Running, wall_s: float) -> None:
         """AlreadyRunning, with who it is, if there is one."""
-        self._fd = _open(folder)
-        if not locks.take(self._fd, _BYTE):
+        self.said = own_folder(folder)
+        """What people should know of the folder; None if there is nothing."""
+        path = os.path.join(folder, _NAME)
+        self._fd = _open(path)
+        if not locks.take(self._fd, _BYTE) or not _is_at(self._fd, path):
             other = _read(self._fd)
             os.close(self._fd)
             raise AlreadyRunning(f"fallow up runs already: {other.in_words(wall_s)}")
@@ -62,25 +70,34 @@ class Instance:
         os.close(self._fd)
 
 
-def running(folder: str) -> Running | None:
-    """Who runs in this scope; None if nobody does."""
+def _open(path: str) -> int:
+    """The file of the lock, which nobody else can open."""
     try:
-        fd = os.open(os.path.join(folder, _NAME), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError:
-        return None
-    try:
-        return None if locks.other(fd, _BYTE, _BYTE) is None else _read(fd)
-    finally:
+        fd = os.open(path, _FLAGS | os.O_NONBLOCK, 0o600)
+        if _is_only_ours(fd):
+            return fd
         os.close(fd)
-
-
-def _open(folder: str) -> int:
-    try:
-        os.makedirs(folder, mode=0o755, exist_ok=True)
-        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        return os.open(os.path.join(folder, _NAME), flags, 0o644)
+        os.unlink(path)  # somebody else can lock it, so it is no lock of ours
+        return os.open(path, _FLAGS | os.O_EXCL, 0o600)
     except OSError as error:
-        raise NotPermitted(f"cannot use {folder}, where the daemon's lock is: {error.strerror}") from None
+        raise NotPermitted(f"cannot use {path}, the daemon's lock: {error.strerror}") from None
+
+
+def _is_only_ours(fd: int) -> bool:
+    """Whether nobody else can have locked it, or somebody has who must have been able to write to it: a daemon."""
+    found = os.fstat(fd)
+    if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & _OTHERS_WRITE:
+        return False
+    lock = locks.other(fd, _BYTE, _BYTE)
+    return not found.st_mode & _OTHERS or (lock is not None and not lock.shared)
+
+
+def _is_at(fd: int, path: str) -> bool:
+    """Whether the file is still there: another who starts at this moment may have put theirs in its place."""
+    try:
+        return os.fstat(fd).st_ino == os.lstat(path).st_ino
+    except OSError:
+        return False
 
 
 def _read(fd: int) -> Running:

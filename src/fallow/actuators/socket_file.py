@@ -7,15 +7,13 @@ is a dead one's.
 import os
 import socket
 import stat
-from contextlib import suppress
 
 from fallow.actuators import locks
+from fallow.actuators.own_folder import own_folder
 from fallow.core.errors import FallowError, NotPermitted
 
 _EVERYBODY_CONNECTS = 0o666
-_EVERYBODY_ENTERS = 0o755
 _LONGEST_PATH = 107
-_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 class SocketTaken(FallowError):
@@ -29,34 +27,31 @@ class SocketFile:
         self.path = path
         if len(os.fsencode(path)) > _LONGEST_PATH:
             raise FallowError(f"the path of a socket has at most {_LONGEST_PATH} bytes; {path} is longer")
-        _make_folder(os.path.dirname(path) or ".")
+        own_folder(os.path.dirname(path) or ".")
         self._lock = _locked(f"{path}.lock")
         try:
             self.socket = _bound(path, backlog)
+            found = os.lstat(path)
+            self._place = found.st_dev, found.st_ino
         except BaseException:
             os.close(self._lock)
             raise
 
+    @property
+    def is_there(self) -> bool:
+        """Whether those who connect to the path still get to us."""
+        try:
+            found = os.lstat(self.path)
+        except OSError:
+            return False
+        return (found.st_dev, found.st_ino) == self._place
+
     def close(self) -> None:
         """Listen no more, and leave no socket behind. The lock's file stays: another may wait to lock it."""
         self.socket.close()
-        with suppress(FileNotFoundError):  # asyncio of Python 3.13 and newer removes it, as anybody else may
+        if self.is_there:  # asyncio of Python 3.13 and newer removes it, as anybody else may
             os.unlink(self.path)
         os.close(self._lock)
-
-
-def _make_folder(folder: str) -> None:
-    try:
-        os.mkdir(folder, _EVERYBODY_ENTERS)
-    except FileExistsError:
-        pass
-    except OSError as error:
-        raise NotPermitted(f"cannot make {folder} for the socket: {error.strerror}") from None
-    found = os.lstat(folder)
-    if not stat.S_ISDIR(found.st_mode):
-        raise NotPermitted(f"{folder} is no folder, so there is no safe place for the socket")
-    if found.st_uid not in (0, os.geteuid()) or found.st_mode & _OTHERS_WRITE:
-        raise NotPermitted(f"others may write to {folder}, and could put a socket of theirs in the place of ours")
 
 
 def _locked(path: str) -> int:

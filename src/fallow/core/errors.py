@@ -13,12 +13,16 @@ FallowError            125  fallow itself failed
 └── CommandNotFound    127  CMD is not there
 """
 
+import errno
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from fallow.core.mistake import Mistake
+
+SHORTAGES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN})
+"""What the system says when it has no more of something. It says nothing of what we asked for."""
 
 
 class FallowError(Exception):

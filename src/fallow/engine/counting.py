@@ -5,7 +5,7 @@ from bisect import bisect_left
 from fallow.core.board import Counts, Histogram
 from fallow.core.elapsed import witnessed_s
 from fallow.core.gpu import Gpu
-from fallow.core.interval import parties_of
+from fallow.core.interval import NOBODY, SOMEBODY, parties_of
 from fallow.core.seen import SeenGpu, Sight
 from fallow.core.unknown import Unknown
 from fallow.core.value import fields
@@ -13,6 +13,10 @@ from fallow.core.value import fields
 YIELD_BOUNDS_S = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _MOST_REASONS = 500
 _OTHER_REASONS = ("any", "other reasons")
+_MOST_USERS = 100
+_NO_USERS = (NOBODY.user, SOMEBODY.user)
+OTHER_USERS = "other"
+"""All users beyond those that are counted by name."""
 _READINGS = tuple(name for name in fields(Gpu) if name not in ("index", "mig", "trouble"))
 
 
@@ -25,6 +29,7 @@ class Tally:
         self._yields: dict[str, list[float]] = {}
         self._actions: dict[tuple[str, str], int] = {}
         self._unknowns: dict[tuple[str, str], int] = {}
+        self._users: set[str] = set()
         self._before_s: float | None = None
 
     def witness(self, sight: Sight, at_s: float) -> None:
@@ -60,10 +65,17 @@ class Tally:
 
     def _add_seconds(self, uuid: str, gpu: SeenGpu, passed_s: float) -> None:
         """Users who hold a GPU together share its time, so that the seconds of a GPU add up to the time seen."""
-        users = sorted({party.user for party in parties_of(gpu)})
+        users = sorted({self._counted_as(party.user) for party in parties_of(gpu)})
         for user in users:
             key = (uuid, gpu.activity.value, user)
             self._seconds[key] = self._seconds.get(key, 0.0) + passed_s / len(users)
+
+    def _counted_as(self, user: str) -> str:
+        """The first so many users by name: whoever can become many users must not make a series for each."""
+        if user not in self._users and len(self._users) >= _MOST_USERS and user not in _NO_USERS:
+            return OTHER_USERS
+        self._users.add(user)
+        return user
 
     def _add_unknowns(self, gpu: Gpu) -> None:
         for name in _READINGS:

@@ -28,6 +28,7 @@ from fallow.engine.past import Past
 from fallow.engine.publishing import Publisher
 from fallow.engine.records import Records
 from fallow.engine.rounds import Rounds
+from fallow.engine.shortage import Shortage
 from fallow.engine.watching import MISSED_LOOKS, Watcher
 from fallow.engine.world import World
 
@@ -73,6 +74,9 @@ class Daemon:
         self.records = Records(self._journal, self._past)
         self._apply(self.config, snapshot)
         self._next_tick_s = world.clock.monotonic_s()
+        self._shortage = Shortage(tell)
+        self.when_reloaded: Callable[[bool], None] = lambda _: None
+        """Called after each reload, with whether something under [page] has changed; it must not take long."""
 
     def run(self, asked: Asked, for_s: float | None = None) -> int | None:
         """Until a signal ends it, which is the answer, or its time is over."""
@@ -95,9 +99,11 @@ class Daemon:
         now_s = self._world.clock.monotonic_s()
         if now_s >= self._next_tick_s:
             self._next_tick_s = max(self._next_tick_s + self.config.machine.every, now_s)
-            self._tick()
+            with self._shortage.survived():
+                self._tick()
         else:
-            self._filling.turn()
+            with self._shortage.survived():
+                self._filling.turn()
         self._say_alive(now_s)
 
     def reload(self) -> bool:
@@ -118,8 +124,7 @@ class Daemon:
         self._apply(config, self._world.eyes.look(Depth.LOOK))
         self._reloads += 1
         self._tell(f"the config is loaded anew (reload {self._reloads})")
-        if page_changed:
-            self._tell("what changed under [page] counts from the next start of fallow up")
+        self.when_reloaded(page_changed)
         self._manager.ready(self._status())
         return True
 

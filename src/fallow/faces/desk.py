@@ -2,20 +2,22 @@
 
 One line of JSON is asked, one or some are answered, and the connection ends. Each connection has a time for its
 question, one for its answer, and a length for both; each user has a few connections at once and some questions a
-second, so that one who floods the desk waits alone. Who asks is what the kernel says, never what the request does.
+second. Where all places are taken, who has most gives one up: whoever floods the desk waits alone. Who asks is what
+the kernel says, never what the request does.
 """
 
 import asyncio
+import errno
 import json
 import socket
 import struct
-from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
+from functools import partial
 
 from fallow.actuators.socket_file import SocketFile
-from fallow.core.errors import FallowError, NotPermitted, WrongUsage
+from fallow.core.errors import SHORTAGES, FallowError, NotPermitted, WrongUsage
 from fallow.core.value import value
 from fallow.core.wire import VERSION
 from fallow.engine.sources import Sources
@@ -24,6 +26,9 @@ from fallow.faces.desk_answers import Answers, Peer, Refused
 _CREDENTIALS = struct.Struct("3i")
 _LONGEST_LINE = 64 * 1024
 _READERS = 2
+_QUEUE = 1024
+_ACCEPTED_AT_ONCE = 64
+_SHUT_FOR_S = 1.0
 
 
 @value
@@ -32,6 +37,8 @@ class Limits:
 
     connections: int = 64
     connections_of_user: int = 16
+    look_again_s: float = 5.0
+    """How often to see whether the socket is still there."""
     asks_per_s: int = 40
     """Of one user; whoever asks more often waits."""
     question_s: float = 2.0
@@ -42,24 +49,41 @@ class Limits:
 
 
 async def serve(
-    path: str, sources: Sources, ready: Callable[[], None] = lambda: None, limits: Limits | None = None
+    path: str,
+    sources: Sources,
+    ready: Callable[[], None] = lambda: None,
+    tell: Callable[[str], None] = lambda _: None,
+    limits: Limits | None = None,
 ) -> None:
-    """Answer at this path until cancelled. Where nobody can listen there, an error says why before `ready`."""
+    """Answer at this path until cancelled. Where nobody can listen there, an error says why before `ready`.
+
+    A socket that somebody deletes is made again.
+    """
     limits = limits or Limits()
-    file = SocketFile(path, limits.connections)
     pool = ThreadPoolExecutor(_READERS, "fallow-desk")
     desk = _Desk(sources, limits, pool)
     try:
-        server = await asyncio.start_unix_server(desk.connected, sock=file.socket, limit=_LONGEST_LINE)
+        while True:
+            await _serve_until_deleted(path, desk, limits, ready)
+            tell(f"somebody has deleted {path}; it is made again")
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+async def _serve_until_deleted(path: str, desk: "_Desk", limits: Limits, ready: Callable[[], None]) -> None:
+    file = SocketFile(path, _QUEUE)
+    loop = asyncio.get_running_loop()
+    try:
+        loop.add_reader(file.socket, desk.let_in, file.socket)
         ready()
         try:
-            await asyncio.Event().wait()
+            while file.is_there:
+                await asyncio.sleep(limits.look_again_s)
         finally:
-            server.close()
+            loop.remove_reader(file.socket)
             await desk.all_gone()
     finally:
         file.close()
-        pool.shutdown(wait=False, cancel_futures=True)
 
 
 class _Desk:
@@ -68,37 +92,81 @@ class _Desk:
     def __init__(self, sources: Sources, limits: Limits, pool: ThreadPoolExecutor) -> None:
         self._limits = limits
         self._answers = Answers(sources, pool)
-        self._connected: Counter[int] = Counter()
+        self._places: dict[int, dict[asyncio.Task[None], None]] = {}
+        """The connections of each user, the oldest first."""
         self._turns: dict[int, float] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
 
-    async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection, from its first byte to its end. Whatever goes wrong in it ends it, and nothing else."""
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
-        try:
-            peer = _peer(writer)
-            if self._connected.total() >= self._limits.connections:
-                return
-            if self._connected[peer.uid] >= self._limits.connections_of_user:
-                return
-            self._connected[peer.uid] += 1
+    def let_in(self, listening: socket.socket) -> None:
+        """Whoever waits at the door, as far as there is room for their user. The others are sent away at no cost."""
+        for _ in range(_ACCEPTED_AT_ONCE):
             try:
-                await self._serve(peer, reader, writer)
-            finally:
-                self._connected -= Counter({peer.uid: 1})
+                connection, _ = listening.accept()
+            except OSError as error:
+                if error.errno in SHORTAGES - {errno.EAGAIN}:
+                    self._shut_for_a_moment(listening)
+                return
+            peer = _peer(connection)
+            if not self._has_room(peer.uid):
+                connection.close()
+                continue
+            connection.setblocking(False)
+            task = asyncio.get_running_loop().create_task(self._connected(peer, connection))
+            self._places.setdefault(peer.uid, {})[task] = None
+            task.add_done_callback(partial(self._gone, peer.uid, connection))
+
+    def _has_room(self, uid: int) -> bool:
+        """Where all places are taken, whoever has most of them gives one up to who has fewer."""
+        own = len(self._places.get(uid, ()))
+        if own >= self._limits.connections_of_user:
+            return False
+        if sum(map(len, self._places.values())) < self._limits.connections:
+            return True
+        most = max(self._places.values(), key=len)
+        if len(most) <= own + 1:
+            return False
+        oldest = next(iter(most))
+        del most[oldest]
+        oldest.cancel()
+        return True
+
+    def _gone(self, uid: int, connection: socket.socket, task: asyncio.Task[None]) -> None:
+        connection.close()  # also that of one who was sent away before anybody attended to them
+        places = self._places.get(uid, {})
+        places.pop(task, None)
+        if not places:
+            self._places.pop(uid, None)
+
+    def _shut_for_a_moment(self, listening: socket.socket) -> None:
+        """There is no descriptor for whoever waits: look again when somebody may have left."""
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(listening)
+
+        def open_again() -> None:
+            if listening.fileno() >= 0:
+                loop.add_reader(listening, self.let_in, listening)
+
+        loop.call_later(_SHUT_FOR_S, open_again)
+
+    async def _connected(self, peer: Peer, connection: socket.socket) -> None:
+        """One connection, from its first byte to its end. Whatever goes wrong in it ends it, and nothing else."""
+        reader = asyncio.StreamReader(_LONGEST_LINE)
+        protocol = asyncio.StreamReaderProtocol(reader)
+        loop = asyncio.get_running_loop()
+        transport, _ = await loop.connect_accepted_socket(lambda: protocol, connection)
+        writer = asyncio.StreamWriter(transport, protocol, reader, loop)
+        try:
+            await self._serve(peer, reader, writer)
         except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             pass  # they left, or said nothing, or too much: nobody is there who could be told
         finally:
-            self._tasks.discard(task)
-            writer.transport.abort()
+            transport.abort()
 
     async def all_gone(self) -> None:
         """End every connection."""
-        for task in self._tasks:
+        tasks = [task for places in self._places.values() for task in places]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _serve(self, peer: Peer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         async with asyncio.timeout(self._limits.question_s):
@@ -139,8 +207,7 @@ class _Desk:
             self._turns = {user: at_s for user, at_s in self._turns.items() if at_s > now_s - 1.0}
 
 
-def _peer(writer: asyncio.StreamWriter) -> Peer:
-    connection = writer.get_extra_info("socket")
+def _peer(connection: socket.socket) -> Peer:
     raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     return Peer(*_CREDENTIALS.unpack(raw))
 

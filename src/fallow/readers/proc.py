@@ -13,7 +13,7 @@ from fallow.core.gpu import Holder
 from fallow.core.units import printable
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace, value
-from fallow.readers.proc_files import MOST_OF_COMMAND, read_start, read_variables
+from fallow.readers.proc_files import MOST_OF_COMMAND, pass_on_shortage, read_start, read_variables
 from fallow.readers.proc_machine import ProcMachine
 
 # Docker, containerd, CRI-O and Podman all name the cgroup of a container by its 64 hex digits.
@@ -178,7 +178,8 @@ class Proc(ProcMachine):
         try:
             with os.scandir(folder) as entries:
                 names = [entry.name for entry in islice(entries, _MOST_DESCRIPTORS)]
-        except OSError:
+        except OSError as error:
+            pass_on_shortage(error)
             return counts
         for name in names:
             try:

@@ -5,6 +5,8 @@ A command line can be megabytes long, and so can an environment; both are read t
 
 import os
 
+from fallow.core.errors import SHORTAGES
+
 MOST_OF_COMMAND = 4096
 _ONE_READ = 4096
 _MOST = 1 << 20
@@ -13,15 +15,23 @@ _MOST_OF_ENVIRON = 8 << 20  # the kernel gives arguments and environment 6 MiB i
 _WANTED = (b"FALLOW_", b"CUDA_")
 
 
+def pass_on_shortage(error: OSError) -> None:
+    """A file that is gone, or not ours to read, is nothing; that the system has no more for us says nothing of it."""
+    if error.errno in SHORTAGES:
+        raise error
+
+
 def read_start(path: str, most: int = _ONE_READ) -> bytes | None:
     """The first bytes of a file, as one read gives them; None if it is gone or not ours to read."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
+    except OSError as error:
+        pass_on_shortage(error)
         return None
     try:
         return os.read(fd, most)
-    except OSError:
+    except OSError as error:
+        pass_on_shortage(error)
         return None
     finally:
         os.close(fd)
@@ -32,7 +42,8 @@ def read_whole(path: str) -> bytes | None:
     try:
         with open(path, "rb") as file:
             return file.read(_MOST)
-    except OSError:
+    except OSError as error:
+        pass_on_shortage(error)
         return None
 
 
@@ -48,7 +59,8 @@ def read_variables(path: str) -> dict[str, str] | None:
                     break
                 *entries, rest = (rest + chunk).split(b"\0")
                 _note(entries, found)
-    except OSError:
+    except OSError as error:
+        pass_on_shortage(error)
         return None
     _note([rest], found)
     return found

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from fallow.actuators.claim_folder import ClaimFolder, folder_path
 from fallow.actuators.hold_folder import HoldFolder
 from fallow.actuators.instance import Instance, Running
+from fallow.actuators.own_limits import raise_own_limits
 from fallow.actuators.processes import die_of
 from fallow.core.errors import FallowError, PartMissing, WrongUsage
 from fallow.core.units import span_s
@@ -73,6 +74,8 @@ def run(args: argparse.Namespace, world: World, voice: Voice) -> int:
     socket = own_socket(world.environ)
     folder = world.state_folder if socket is None else os.path.dirname(os.path.abspath(socket))
     instance = Instance(folder, me, world.clock.wall_s())
+    if instance.said is not None:
+        voice.note(instance.said)
     try:
         number = _be_up(args, world, voice, load, file, socket)
     finally:
@@ -100,6 +103,7 @@ def _be_up(
 
     own_the_folder(world, voice.note)
     sys.setswitchinterval(_SWITCH_S)
+    raise_own_limits()
     voice.never_wait()
     unstoppable()
     asked = Asked()
@@ -107,9 +111,13 @@ def _be_up(
     publisher = Publisher()
     daemon = Daemon(world, load, publisher, voice.note, file=file, rehearse=args.rehearse)
     try:
-        page = _page(daemon, publisher, world, voice, must=args.listen is not None)
-        doors = Doorway(socket, _sources(daemon, publisher, world), page, voice.note)
+
+        def page(*, must: bool = False) -> "PageServer | None":
+            return _page(daemon, publisher, world, voice, must=must)
+
+        doors = Doorway(socket, _sources(daemon, publisher, world), page(must=args.listen is not None), voice.note)
         try:
+            daemon.when_reloaded = lambda changed: doors.renew_page(page, changed=changed)
             what = "without a config: it only watches" if file is None else f"with {file}"
             rehearsal = ", in a rehearsal: nothing is done" if args.rehearse else ""
             voice.note(f"up, {what}{_simulated(world)}{rehearsal}")
@@ -131,7 +139,7 @@ def _page(daemon: "Daemon", publisher: Publisher, world: World, voice: Voice, *,
     except FallowError as error:
         if must:
             raise
-        voice.note(f"there is no page: {error}")
+        voice.error(f"there is no page: {error}")
     return None
 
 

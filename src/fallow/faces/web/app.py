@@ -18,9 +18,11 @@ from fallow.faces.web.archive import Archive
 from fallow.faces.web.doors import Doors
 from fallow.faces.web.page import Files, make_pages
 from fallow.faces.web.rendering import Renderer
+from fallow.faces.web.sessions import Sessions
 from fallow.faces.web.settings import Settings, checked
 from fallow.faces.web.sources import Sources
 from fallow.faces.web.streams import Streams
+from fallow.faces.web.wrong_tokens import WrongTokens
 
 _TICKS_TO_LIVE = 5
 _LEAST_TO_LIVE_S = 5.0
@@ -71,7 +73,7 @@ def _pids(gpu: SeenGpu) -> tuple[int, ...] | Unknown:
     return gpu.holders if isinstance(gpu.holders, Unknown) else tuple(holder.pid for holder in gpu.holders)
 
 
-def make_app(sources: Sources, settings: Settings) -> FastAPI:
+def make_app(sources: Sources, settings: Settings, tell: Callable[[str], None] = lambda _: None) -> FastAPI:
     """The app. It is told of each tick from the thread of the policy loop, and does everything in its own."""
     checked(settings)
     archive = Archive(sources)
@@ -81,6 +83,7 @@ def make_app(sources: Sources, settings: Settings) -> FastAPI:
     pulse = Pulse(sources, settings.every_s)
 
     worth = Worth(sources)
+    sessions, wrong = Sessions(sources.clock.monotonic_s), WrongTokens(tell)
 
     def tick(board: Board) -> None:
         pulse.beat()
@@ -111,11 +114,11 @@ def make_app(sources: Sources, settings: Settings) -> FastAPI:
     app.state.settings, app.state.streams = settings, streams
     api = make_api(sources, archive)
     app.include_router(api)
-    app.include_router(make_pages(sources, settings, renderer, streams, static))
+    app.include_router(make_pages(sources, settings, renderer, streams, static, sessions, wrong))
     _add_signs_of_life(app, lambda: pulse.ails or streams.ails, Metrics(sources.board, lambda: len(streams)))
     app.add_exception_handler(RequestValidationError, _does_not_fit)
     app.add_exception_handler(405, _names_the_methods(api))
-    app.add_middleware(Doors, settings=settings)
+    app.add_middleware(Doors, settings=settings, sessions=sessions, wrong=wrong)
     return app
 
 

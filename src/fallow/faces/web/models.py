@@ -226,4 +226,5 @@ TOKEN_PROBLEMS: dict[int | str, dict[str, Any]] = {
     401: {"model": Problem, "description": "It needs the token."},
     403: {"model": Problem, "description": "It is not allowed."},
     404: {"model": Problem, "description": "There is no such thing."},
+    429: {"model": Problem, "description": "Too many wrong tokens came from this address."},
 }

@@ -41,4 +41,4 @@ def open_page(
         lambda: config().machine.all_prices,
     )
     tell(said_at_start(settings))
-    return PageServer(make_app(sources, settings), listening)
+    return PageServer(make_app(sources, settings, tell), listening)

@@ -15,15 +15,16 @@ from fallow.core.errors import FallowError
 from fallow.core.units import span_s
 from fallow.faces import colours
 from fallow.faces.web.api import need_token, refused
-from fallow.faces.web.doors import COOKIE
+from fallow.faces.web.doors import COOKIE, TOO_MANY_WRONG, cookie_in
 from fallow.faces.web.rendering import Renderer
+from fallow.faces.web.sessions import LASTS_S, Sessions
 from fallow.faces.web.settings import Settings
 from fallow.faces.web.sources import Sources
 from fallow.faces.web.streams import Streams
-from fallow.faces.web.token import cookie_of, is_token
+from fallow.faces.web.token import is_token
+from fallow.faces.web.wrong_tokens import WrongTokens
 
 _KINDS = {"page.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
-_COOKIE_LASTS_S = 30 * 86400
 _LONGEST_WHY = 200
 
 
@@ -56,7 +57,13 @@ def colours_in_css() -> str:
 
 
 def make_pages(
-    sources: Sources, settings: Settings, renderer: Renderer, streams: Streams, static: Files
+    sources: Sources,
+    settings: Settings,
+    renderer: Renderer,
+    streams: Streams,
+    static: Files,
+    sessions: Sessions,
+    wrong: WrongTokens,
 ) -> APIRouter:
     """All that is not for programs."""
     pages = APIRouter(include_in_schema=False)
@@ -80,7 +87,7 @@ def make_pages(
             raise HTTPException(503, "too many are watching", {"retry-after": "30"})
         return _Watching(streams)
 
-    _add_login(pages, settings, renderer, static)
+    _add_login(pages, settings, renderer, static, sessions, wrong)
     _add_hold_forms(pages, sources)
     return pages
 
@@ -92,11 +99,16 @@ class _Watching(Response):
         self._streams = streams
         self.background = None
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002  as ASGI has it
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["state"]["head"]:
+            await Response(media_type="text/event-stream")(scope, receive, send)
+            return
         await self._streams.attend(scope["state"]["wire"], send)
 
 
-def _add_login(pages: APIRouter, settings: Settings, renderer: Renderer, static: Files) -> None:
+def _add_login(
+    pages: APIRouter, settings: Settings, renderer: Renderer, static: Files, sessions: Sessions, wrong: WrongTokens
+) -> None:
     @pages.get("/login", response_class=HTMLResponse)
     async def ask() -> str:
         _need_a_token_to_exist(settings)
@@ -106,18 +118,20 @@ def _add_login(pages: APIRouter, settings: Settings, renderer: Renderer, static:
     async def take(request: Request) -> Response:
         token = _need_a_token_to_exist(settings)
         _need_same_origin(request)
+        if wrong.too_many_from(request.state.address):
+            raise HTTPException(429, TOO_MANY_WRONG, {"retry-after": "60"})
         if not is_token((await _form(request)).get("token", "").strip(), token):
+            wrong.count(request.state.address)
             return HTMLResponse(renderer.login(edition=static.edition, wrong=True), 403)
         answer = RedirectResponse("/", 303)
         secure = request.url.scheme == "https"
-        answer.set_cookie(
-            COOKIE, cookie_of(token), max_age=_COOKIE_LASTS_S, httponly=True, samesite="strict", secure=secure
-        )
+        answer.set_cookie(COOKIE, sessions.begin(), max_age=LASTS_S, httponly=True, samesite="strict", secure=secure)
         return answer
 
     @pages.post("/logout")
     async def forget(request: Request) -> Response:
         _need_same_origin(request)
+        sessions.end(cookie_in(request.headers))
         answer = RedirectResponse("/", 303)
         answer.delete_cookie(COOKIE, httponly=True, samesite="strict")
         return answer
@@ -158,4 +172,8 @@ def _need_same_origin(request: Request) -> None:
 
 async def _form(request: Request) -> Mapping[str, str]:
     body = (await request.body()).decode(errors="replace")
-    return {name: values[0] for name, values in parse_qs(body, max_num_fields=10).items()}
+    try:
+        fields = parse_qs(body, max_num_fields=10)
+    except ValueError:
+        raise HTTPException(400, "this is no form of the page") from None
+    return {name: values[0] for name, values in fields.items()}

@@ -28,6 +28,9 @@ _RECONNECT = b"retry: 3000\n\n"
 class Wire(Protocol):
     """The connection under a stream."""
 
+    lasts: bool
+    """Whether what is sent on it has no end, and a limit of its own."""
+
     @property
     def is_cut(self) -> bool:
         """Whether the other side has gone."""
@@ -130,6 +133,7 @@ class Streams:
 
     async def attend(self, wire: Wire, send: Send) -> None:
         """Serve one watcher until it goes."""
+        wire.lasts = True
         stream = Stream(wire)
         self._streams.add(stream)
         self._wanted.set()

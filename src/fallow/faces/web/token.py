@@ -1,6 +1,5 @@
 """The token: a secret in a file that only its owner reads."""
 
-import hashlib
 import hmac
 import os
 import secrets
@@ -39,11 +38,6 @@ def token_in(path: str, tell: Callable[[str], None]) -> str:
 def is_token(given: str, token: str) -> bool:
     """Whether somebody knows it; how long the answer takes tells nothing of it."""
     return hmac.compare_digest(given.encode(), token.encode())
-
-
-def cookie_of(token: str) -> str:
-    """What a browser keeps instead of the token: it proves that the token was known, and does not tell it."""
-    return hmac.new(token.encode(), b"the page of fallow", hashlib.sha256).hexdigest()
 
 
 def _made(path: str, tell: Callable[[str], None]) -> str:

@@ -1,0 +1,40 @@
+"""A folder that everybody may enter and only its owner can change: where the daemon's lock and its socket are.
+
+One that somebody else made first is theirs, with whatever is in it: it is refused. One of our own that others could
+write to is shut, and that is said.
+"""
+
+import os
+import stat
+
+from fallow.core.errors import NotPermitted
+
+_EVERYBODY_ENTERS = 0o755
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+
+
+def own_folder(folder: str) -> str | None:
+    """Make the folder, or see that nobody else can change it; a sentence if others could until now."""
+    try:
+        os.makedirs(folder, mode=_EVERYBODY_ENTERS, exist_ok=True)
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as error:
+        raise NotPermitted(f"cannot use {folder} for the daemon's lock and socket: {error.strerror}") from None
+    try:
+        found = os.fstat(fd)
+        if found.st_uid not in (0, os.geteuid()):
+            raise NotPermitted(
+                f"{folder}, where the daemon's lock and socket are, belongs to somebody else (user {found.st_uid});"
+                " remove it, or name another place with FALLOW_SOCKET"
+            )
+        if not found.st_mode & _OTHERS_WRITE:
+            return None
+        if found.st_uid != os.geteuid() or found.st_mode & stat.S_ISVTX:
+            raise NotPermitted(
+                f"others may write to {folder}, and could put a socket of theirs in the place of the daemon's;"
+                " name a folder of your own with FALLOW_SOCKET"
+            )
+        os.fchmod(fd, _EVERYBODY_ENTERS)
+    finally:
+        os.close(fd)
+    return f"others could write to {folder}, where the daemon's lock and socket are; now only its owner can"
