@@ -16,6 +16,7 @@ from fallow.engine.clock import SystemClock
 from fallow.engine.journal import open_journal
 from fallow.engine.past import open_past
 from fallow.engine.records import Records
+from fallow.engine.reloading import Reloads
 from fallow.engine.socket_place import own_socket
 from fallow.engine.sources import DaemonSources
 from fallow.engine.watching import watch
@@ -59,6 +60,7 @@ class SmallDaemon:
             HoldFolder(folder, user_name),
             SystemClock(),
             self.world.simulated,
+            Reloads().ask,
         )
         asyncio.run(serve(path, sources, ready=lambda: print("ready", flush=True)))
 

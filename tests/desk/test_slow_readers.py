@@ -7,6 +7,7 @@ import select
 import socket
 import threading
 from collections.abc import Iterator
+from concurrent.futures import Future
 from contextlib import suppress
 
 import pytest
@@ -18,6 +19,7 @@ from fallow.core.verdicts import Event
 from fallow.core.wire import VERSION
 from fallow.engine.clock import SystemClock
 from fallow.engine.past import Past
+from fallow.engine.reloading import Reloaded
 from fallow.faces.desk import Limits, serve
 from fallow.readers.proc import user_name
 
@@ -46,6 +48,9 @@ class LongStories:
 
     def past(self) -> Past | None:
         return None
+
+    def reload(self) -> "Future[Reloaded]":
+        return Future()
 
 
 @pytest.fixture

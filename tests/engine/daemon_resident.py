@@ -44,7 +44,7 @@ class DaemonResident:
             case "tick":
                 return self._tick(asked.get("ticks", 1))
             case "reload":
-                return self.daemon.reload()
+                return self.daemon.reload().ok
             case "see":
                 assert self.publisher.board is not None
                 return _shown(self.publisher.board)

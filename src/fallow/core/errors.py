@@ -5,6 +5,7 @@ FallowError            125  fallow itself failed
 ├── WrongUsage           2  the words on the command line do not fit
 ├── NoDriver            69  no driver, or no GPU, and not simulated
 ├── PartMissing         69  a part of fallow is not installed
+├── NoDaemon            69  there is no `fallow up` to be asked
 ├── NotEnoughGpus       75  not enough GPUs now, or the wait ran out
 ├── AlreadyRunning      75  there is a `fallow up` of this user already
 ├── NotPermitted        77  the system does not let us
@@ -65,6 +66,12 @@ class PartMissing(FallowError):
         from fallow.core.missing import remedy  # noqa: PLC0415  only those who lack something pay for it
 
         return cls(f"{what} needs {package}, which is not installed; try: {remedy(package)}")
+
+
+class NoDaemon(FallowError):
+    """There is no daemon to be asked, or it does not answer."""
+
+    exit_code = 69
 
 
 class NotEnoughGpus(FallowError):

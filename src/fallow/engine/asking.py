@@ -45,9 +45,15 @@ class Daemon:
     """The daemon of this machine. What it does not answer is None, and the reason is told to who wants to know."""
 
     def __init__(
-        self, environ: Mapping[str, str], clock: Clock, simulated: str | None, tell: Callable[[str], None]
+        self,
+        environ: Mapping[str, str],
+        clock: Clock,
+        simulated: str | None,
+        tell: Callable[[str], None],
+        places: Sequence[str] | None = None,
     ) -> None:
-        self._places = sockets_to_ask(environ)
+        """`places`: the sockets to look at, if not all that there may be."""
+        self._places = sockets_to_ask(environ) if places is None else list(places)
         self._clock = clock
         self._simulated = simulated
         self._tell = tell
@@ -92,6 +98,17 @@ class Daemon:
             said = line.get("ok")
             if not isinstance(said, dict):
                 raise NoAnswer("it does not say who it is")
+            return said
+        return None
+
+    def reload(self) -> dict[str, Any] | None:
+        """Have it load its config anew: what came of it; None if there is no daemon, NoAnswer if it is mute."""
+        for line in self._lines("reload", _LONG_S, {}):
+            refusal, said = line.get("no"), line.get("ok")
+            if isinstance(refusal, dict):
+                raise _refused(str(refusal.get("kind")), printable(str(refusal.get("why"))))
+            if not isinstance(said, dict):
+                raise NoAnswer("it does not say what came of it")
             return said
         return None
 

@@ -27,6 +27,7 @@ from fallow.engine.journal import open_journal
 from fallow.engine.past import Past
 from fallow.engine.publishing import Publisher
 from fallow.engine.records import Records
+from fallow.engine.reloading import Reloaded, Reloads
 from fallow.engine.rounds import Rounds
 from fallow.engine.shortage import Shortage
 from fallow.engine.watching import MISSED_LOOKS, Watcher
@@ -58,7 +59,8 @@ class Daemon:
         self._rehearse = rehearse
         self._manager = ServiceManager(world.environ)
         self._alive_s: float | None = None
-        self._reloads = 0
+        self.reloads = Reloads()
+        self._loaded = 0
         self._started_wall_s = world.clock.wall_s()
         self._journal = open_journal(world, tell)
         self._tally = Tally()
@@ -89,9 +91,10 @@ class Daemon:
                 if number != SIGHUP:
                     return number
                 self.reload()
+            self._answer()
             self.turn()
             due = [self._next_tick_s, *(each for each in (until_s, self._alive_s) if each is not None)]
-            self._filling.wait(min(due), [asked.fd])
+            self._filling.wait(min(due), [asked.fd, self.reloads.fd])
         return None
 
     def turn(self) -> None:
@@ -106,27 +109,37 @@ class Daemon:
                 self._filling.turn()
         self._say_alive(now_s)
 
-    def reload(self) -> bool:
-        """Put the config as it is now in force; whether it is. One with mistakes is told, and the old one stays."""
+    def _answer(self) -> None:
+        """Load the config anew for those who asked for it through a door, and tell them what came of it."""
+        waiting = [each for each in self.reloads.asked() if each.set_running_or_notify_cancel()]
+        if waiting:
+            came = self.reload()
+            for each in waiting:
+                each.set_result(came)
+
+    def reload(self) -> Reloaded:
+        """Put the config as it is now in force; what came of it. One with mistakes is told, and the old one stays."""
         self._manager.reloading(self._world.clock.monotonic_s())
         try:
             config = self._load()
         except FallowError as error:
-            self._tell(f"the config is not loaded, and the old one stays in force: {error}")
-            for mistake in error.mistakes if isinstance(error, ConfigWrong) else ():
+            sentence = f"the config is not loaded, and the old one stays in force: {error}"
+            mistakes = error.mistakes if isinstance(error, ConfigWrong) else ()
+            self._tell(sentence)
+            for mistake in mistakes:
                 self._tell(mistake.in_file(str(self._file)))
             self._manager.ready(self._status())
-            return False
+            return Reloaded(False, sentence, self._file, mistakes)
         if config.history != self.config.history or config.machine.every != self.config.machine.every:
             self._history.close()
             self._history = self._open_history(config)
         page_changed = config.page != self.config.page
         self._apply(config, self._world.eyes.look(Depth.LOOK))
-        self._reloads += 1
-        self._tell(f"the config is loaded anew (reload {self._reloads})")
+        self._loaded += 1
+        self._tell(f"the config is loaded anew (reload {self._loaded})")
         self.when_reloaded(page_changed)
         self._manager.ready(self._status())
-        return True
+        return Reloaded(True, "the config is loaded anew", self._file)
 
     def end(self) -> None:
         """Ask all fillers to leave, insist where they do not, and let go of everything."""
@@ -142,6 +155,7 @@ class Daemon:
             self._rounds.close()
             self._history.close()
             self._journal.close()
+            self.reloads.close()
             self._manager.close()
 
     def _hush(self) -> None:

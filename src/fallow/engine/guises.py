@@ -128,7 +128,6 @@ def _with_interpreter(file: str, path: str) -> Iterator[str]:
 
 
 def doubts_of_log(log: str, trusted: Trusted) -> list[Mistake]:
-    """Every reason not to write to it; that it is not there yet is none, if its folder is."""
+    """Every reason not to write to it; that it is not there yet is none."""
     with Followed(log, trusted) as followed:
-        lost = followed.missing and not followed.can_be_made
-        return [*followed.doubts, *([Mistake(f"the folder of {log} is not there")] if lost else [])]
+        return followed.doubts

@@ -1,6 +1,7 @@
 """What the daemon's doors may see: the board, the journal, history and the holds, and nothing that decides."""
 
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Protocol
 
 from fallow.actuators.hold_folder import HoldFolder
@@ -9,6 +10,7 @@ from fallow.core.ports import Clock
 from fallow.core.verdicts import Event
 from fallow.engine.past import Past
 from fallow.engine.records import Records
+from fallow.engine.reloading import Reloaded
 
 
 class Sources(Protocol):
@@ -29,6 +31,9 @@ class Sources(Protocol):
     def past(self) -> Past | None:
         """History, opened for one question; whoever asked closes it."""
 
+    def reload(self) -> "Future[Reloaded]":
+        """Have the config loaded anew; what will come of it."""
+
 
 class DaemonSources:
     """Those of a running daemon."""
@@ -40,6 +45,7 @@ class DaemonSources:
         holds: HoldFolder,
         clock: Clock,
         simulated: str | None,
+        reload: Callable[[], "Future[Reloaded]"],
     ) -> None:
         self.board = board
         self.holds = holds
@@ -47,3 +53,4 @@ class DaemonSources:
         self.simulated = simulated
         self.events = records.events
         self.past = records.past
+        self.reload = reload

@@ -6,6 +6,7 @@
     cards, tallies, colours    anybody                              history, for a report
     hold                       anybody                              placed as the user who asks, by the kernel's word
     release                    who placed it, or root               by the rights that the kernel gives them
+    reload                     who runs the daemon, or root         loads the config anew, and says what came of it
 
 Nothing else is possible. A daemon on simulated GPUs answers those who simulate the same, a real one those who do not.
 """
@@ -20,7 +21,7 @@ from typing import TypeVar
 from fallow import __version__
 from fallow.actuators.in_the_name_of import in_the_name_of
 from fallow.core.board import Board
-from fallow.core.errors import FallowError, WrongUsage
+from fallow.core.errors import FallowError, NotPermitted, WrongUsage
 from fallow.core.holds import Hold, OneProcess, Target, parse_target, reason_of
 from fallow.core.value import value
 from fallow.core.who_sees import ANYBODY, Viewer
@@ -78,6 +79,9 @@ class Answers:
         if ask == "hello":
             yield _line(self._hello())
             return
+        if ask == "reload":
+            yield _line(await self._reload(peer))
+            return
         self._demand_same_language(request)
         match ask:
             case "status":
@@ -107,6 +111,13 @@ class Answers:
         if not _same_machine(ours, theirs):
             what = "real GPUs" if ours is None else f"simulated GPUs ({ours})"
             raise Refused("simulated", f"the daemon is on {what}, and others were asked for")
+
+    async def _reload(self, peer: Peer) -> dict[str, object]:
+        if peer.uid not in (0, os.geteuid()):
+            raise NotPermitted(f"only root and {user_name(os.geteuid())}, who runs the daemon, may have it reload")
+        came = await asyncio.wrap_future(self._sources.reload())
+        rows = [[each.line, each.where, each.sentence, each.suggestion] for each in came.mistakes]
+        return {"loaded": came.ok, "sentence": came.sentence, "file": came.file, "mistakes": rows}
 
     def _hello(self) -> dict[str, object]:
         board, now_s = self._sources.board(), self._sources.clock.wall_s()

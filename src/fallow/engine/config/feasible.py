@@ -90,7 +90,7 @@ class Feasible:
             yield Fault((*path, "log"), f"the folder {os.path.dirname(log)} is not there", "make it, or name another")
         if guise is None:
             return
-        yield from _doubtful(of_cwd, [] if cwd is None else doubts(cwd, guise.trusted))
+        yield from _doubtful(of_cwd, doubts(cwd, guise.trusted) if cwd is not None and os.path.isdir(cwd) else [])
         yield from _doubtful(of_command, doubts_of(filler.command, cwd, environ, guise.trusted))
         if log is not None:
             yield from _doubtful((*path, "log"), doubts_of_log(log, guise.trusted))

@@ -26,6 +26,7 @@ VERBS = {
     "burn": "a built-in load: hold memory, keep GPUs warm, or test them hard and check their sums",
     "fill": "run a command on idle GPUs; give them back at the first sign of anybody",
     "up": "all of it as one daemon, from one config; watches and shows without one",
+    "reload": "have the daemon load its config anew, and say what came of it",
     "hold": "leave this alone until then",
     "check": "a config, with every mistake in it at once",
     "report": "the hours that each GPU was free, filled, busy, fallow or stuck, and what the idle ones cost",

@@ -34,7 +34,7 @@ EXAMPLES = """\
   fallow up
   fallow up --config /etc/fallow/fallow.toml
   fallow up --simulate --rehearse --for 10m
-  kill -HUP $(pgrep -f 'fallow up')"""
+  fallow reload"""
 _SWITCH_S = 0.0001  # a thread that serves others must not keep a yield waiting
 
 
@@ -43,8 +43,8 @@ def parser(parents: list[argparse.ArgumentParser]) -> Parser:
     made = Parser(
         "fallow up",
         "Watch all GPUs, and do what a config says: fill idle ones, find processes that hold them unused, guard the\n"
-        "machine. Without a config it only watches and shows. SIGHUP loads the config anew; one with mistakes is\n"
-        "told, and the old one stays in force.",
+        "machine. Without a config it only watches and shows. `fallow reload`, or SIGHUP, loads the config anew;\n"
+        "one with mistakes is told, and the old one stays in force.",
         EXAMPLES,
         parents,
     )
@@ -146,7 +146,9 @@ def _page(daemon: "Daemon", publisher: Publisher, world: World, voice: Voice, *,
 def _sources(daemon: "Daemon", publisher: Publisher, world: World) -> DaemonSources:
     folder = ClaimFolder(folder_path(world.environ))
     holds = HoldFolder(folder, user_name, beside=world.holds)  # of the doors' own thread
-    return DaemonSources(lambda: publisher.board, daemon.records, holds, world.clock, world.simulated)
+    return DaemonSources(
+        lambda: publisher.board, daemon.records, holds, world.clock, world.simulated, daemon.reloads.ask
+    )
 
 
 def _loader(file: str | None, args: argparse.Namespace, world: World, voice: Voice) -> "Callable[[], Config]":
