@@ -2,7 +2,6 @@
 
 import argparse
 
-from fallow.actuators.instance import running
 from fallow.core.errors import ConfigWrong, FallowError, NoDaemon
 from fallow.core.mistake import Mistake
 from fallow.core.units import printable
@@ -39,7 +38,10 @@ def run(args: argparse.Namespace, world: World, voice: Voice) -> int:  # noqa: A
     except NoAnswer as error:
         raise NoDaemon(f"the daemon does not answer: {error}") from None
     if came is None:
-        raise NoDaemon(_nobody(world))
+        lost = "; one that was started without XDG_RUNTIME_DIR has no socket, and hears SIGHUP alone" * (
+            place is None
+        )
+        raise NoDaemon(f"there is no fallow up of {world.user} to reload{lost}")
     if came.get("loaded") is True:
         print(f"{printable(str(came.get('sentence')))}: {printable(str(came.get('file')))}")
         return 0
@@ -51,14 +53,3 @@ def run(args: argparse.Namespace, world: World, voice: Voice) -> int:  # noqa: A
     if not mistakes:
         raise FallowError(printable(str(came.get("sentence"))))
     raise ConfigWrong(printable(str(came.get("file"))), mistakes)
-
-
-def _nobody(world: World) -> str:
-    """There is none that could be asked; one that listens nowhere is named, and what to do about it."""
-    silent = running(world.state_folder)
-    if silent is not None and silent.pid is not None:
-        return (
-            f"fallow up runs as pid {silent.pid} and has no socket to be asked at; to have it reload:"
-            f" kill -HUP {silent.pid}, and its log says what came of it"
-        )
-    return f"there is no fallow up of {world.user} to reload"
