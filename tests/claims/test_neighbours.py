@@ -211,11 +211,16 @@ def test_a_card_in_use_is_not_picked_for_a_false_mark(street: Neighbourhood) -> 
     """V7: a neighbour's job, below a process that calls itself a keeper, on a card that she marked as filled."""
     with_files(street)
     street.eve("lock", str(street.claims / FIRST), str(FILLER_BYTE), "1", "ofd")
-    script = "sleep 600 & echo up; wait"
-    environ = {**street.environ, "CUDA_VISIBLE_DEVICES": FIRST}
+    script = f"CUDA_VISIBLE_DEVICES={FIRST} sleep 600 & echo up; wait"
     words = ["sh", "-c", script, "fallow.engine.keeping"]
     with subprocess.Popen(
-        words, user=EVE, group=EVE, extra_groups=[], env=environ, stdout=subprocess.PIPE, start_new_session=True
+        words,
+        user=EVE,
+        group=EVE,
+        extra_groups=[],
+        env=street.environ,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
     ) as keeper:
         assert keeper.stdout is not None
         keeper.stdout.readline()
