@@ -66,6 +66,7 @@ class DaemonResident:
 def _shown(board: Board) -> dict[str, Any]:
     return {
         "activities": [gpu.activity.value for gpu in board.sight.gpus],
+        "for_s": [gpu.for_s for gpu in board.sight.gpus],
         "because": [gpu.because for gpu in board.sight.gpus],
         "uuids": [str(gpu.uuid) for gpu in board.sight.gpus],
         "fillers": [[view.name, list(view.gpus), view.phase, view.pid] for view in board.fillers],

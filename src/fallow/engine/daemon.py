@@ -65,6 +65,7 @@ class Daemon:
         self._journal = open_journal(world, tell)
         self._tally = Tally()
         self._settled = Settled()
+        self._watcher = Watcher(world, self._tally.longest_gap_s)
         self._rounds = Rounds(world, Config(), self._journal, tell, rehearse=rehearse, tally=self._tally)
         self._arranger = Arranger(world, self._journal, tell, self._tally, self._rounds.note, rehearse=rehearse)
         self._uuids: frozenset[str] = frozenset()
@@ -166,7 +167,7 @@ class Daemon:
         self.config = config
         gap_s = config.machine.every * MISSED_LOOKS
         self._tally.longest_gap_s = gap_s
-        self._watcher = Watcher(self._world, gap_s)
+        self._watcher.change(gap_s)
         self._rounds.change(config)
         before, self._guards = self._guards, self._arranger.guards(config, self._guards)
         for _, guarding in before:

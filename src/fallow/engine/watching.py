@@ -55,6 +55,10 @@ class Watcher:
         self._world = world
         self._before: dict[str, Settling] = {}
         self._hangs: dict[str, stuck.State] = {}
+        self.change(longest_gap_s)
+
+    def change(self, longest_gap_s: float) -> None:
+        """From now on a longer gap in the looking counts nothing; what was seen stays seen."""
         self._gap_s = longest_gap_s
         self._rules = stuck.StuckRules(_STUCK_AFTER_S, longest_gap_s=longest_gap_s)
 
