@@ -38,6 +38,7 @@ gpus = 0
 commands = ["nobody runs {HOOK_SECRET}"]
 [[guard]]
 name = "watch"
+user = "root"
 action = ["run:true {HOOK_SECRET}"]
 gpus = 2
 arm_above = 1
@@ -47,6 +48,7 @@ idle_for = "400ms"
 countdown = 0
 [[filler]]
 name = "work"
+user = "root"
 command = ["sh", "-c", "read line", "{FILLER_SECRET}"]
 idle_for = 0
 gpus = 3
