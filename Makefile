@@ -12,7 +12,7 @@ demo: $(RUNS)  ## the whole story on simulated GPUs, with real processes
 	@$(BIN)/python -P -m fallow demo
 
 test: $(READY)  ## all tests; real processes, real locks, a stand-in only for the driver
-	@$(BIN)/python -m pytest -n auto --dist worksteal
+	@$(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal
 
 check: $(READY)  ## format, lint, types, and the rules of the house
 	$(BIN)/ruff format --check .
