@@ -194,7 +194,7 @@ def test_another_user_finds_the_secret_nowhere_and_its_owner_and_root_do(stage: 
 
 
 def test_the_owner_of_the_machine_can_show_command_lines_to_everyone(stage: Stage) -> None:
-    pid = stage.hold_a_card()
+    stage.hold_a_card()
     _, port = stage.be_up('show_commands = "everyone"')
     assert SECRET in stage.users.run(BOB, "status", "--json")[1]
     until_s = time.monotonic() + LIMIT_S
@@ -202,7 +202,6 @@ def test_the_owner_of_the_machine_can_show_command_lines_to_everyone(stage: Stag
         assert time.monotonic() < until_s
     assert all(SECRET in pages[path] for path in ("/", "/api/v1/status", "/stream"))
     assert SECRET not in pages["/api/v1/events"], "sentences never quote a command line"
-    assert not leaks({"why": stage.users.run(BOB, "why", str(pid))[1]})
 
 
 def test_who_looks_alone_reads_their_own_lines_and_the_names_of_others(
@@ -217,8 +216,10 @@ def test_who_looks_alone_reads_their_own_lines_and_the_names_of_others(
     environ = {**world.environ(stage.folder / "driver")}
     environ = {name: text.replace(str(world.path), str(stage.folder / "world")) for name, text in environ.items()}
     del stage.users.environ["FALLOW_SIMULATE"]
-    stage.users.environ.update(environ)
-    alone = {uid: stage.users.run(uid, "status", "--alone", "--json")[1] for uid in (0, ADA, BOB)}
+    stage.users.environ.update(environ, FALLOW_DRIVER_TIMEOUT="30s")
+    told = {uid: stage.users.run(uid, "status", "--alone", "--json") for uid in (0, ADA, BOB)}
+    assert [code for code, _, _ in told.values()] == [0, 0, 0], told
+    alone = {uid: out for uid, (_, out, _) in told.items()}
     commands = {uid: json.loads(out)["gpus"][0]["holders"][0]["command"] for uid, out in alone.items()}
     whole = f"sh -c echo up; read line --token={SECRET}"
     assert commands == {0: whole, ADA: whole, BOB: "sh"}
