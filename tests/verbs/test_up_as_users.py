@@ -226,6 +226,19 @@ def test_a_program_is_not_looked_for_where_others_can_put_one(
     assert wait_for_lines(box / "facts", 1) == ["ours"]
 
 
+def test_a_program_that_is_only_where_others_can_put_one_is_refused_with_the_reason(
+    simulated: Fallow, config: Write, open_folder: pathlib.Path
+) -> None:
+    theirs = open_folder / "bin"
+    theirs.mkdir()
+    theirs.chmod(0o775)
+    (theirs / "miner").write_text("#!/bin/sh\n")
+    (theirs / "miner").chmod(0o755)
+    text = f"[[filler]]\nname = 'work'\nuser = '{WORKER.pw_name}'\ncommand = 'miner'\n"
+    done = simulated("check", config(text), PATH=f"{theirs}:{simulated.environ['PATH']}")
+    assert (done.returncode, f"others may write to {theirs}" in done.stdout) == (78, True)
+
+
 def test_a_log_is_never_written_through_a_neighbours_link(
     up: Up, simulated: Fallow, open_folder: pathlib.Path, config: Write
 ) -> None:

@@ -4,6 +4,7 @@
 """
 
 import os
+import shutil
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from difflib import get_close_matches
 
@@ -85,7 +86,11 @@ class Feasible:
             try:
                 check_command(filler.spec(Terminals(), 0.0), environ)
             except FallowError as error:
-                yield Fault(of_command, str(error), "", (of_cwd, (*path, "env")))
+                passed_over = None if guise is None else shutil.which(filler.command[0], path=_path(self._world))
+                found = [] if passed_over is None or guise is None else doubts(passed_over, guise.trusted)
+                yield from _doubtful(of_command, found)
+                if not found:
+                    yield Fault(of_command, str(error), "", (of_cwd, (*path, "env")))
         if log is not None and "{" not in os.path.dirname(log) and not os.path.isdir(os.path.dirname(log)):
             yield Fault((*path, "log"), f"the folder {os.path.dirname(log)} is not there", "make it, or name another")
         if guise is None:
@@ -140,6 +145,11 @@ class Feasible:
             yield Fault((*path, "user"), f"only root can run it as {user}", "leave it out, or let root run fallow up")
             return None
         return guise_of(user, self._world.environ)
+
+
+def _path(world: World) -> str:
+    """Where programs are looked for, those folders among it that are passed over because others can write there."""
+    return world.environ.get("PATH", os.defpath)
 
 
 def _doubtful(path: Path, found: Iterable[Mistake]) -> Iterator[Fault]:
