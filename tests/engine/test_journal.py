@@ -203,7 +203,7 @@ def test_rows_wait_while_the_disk_is_full_and_those_that_are_lost_are_counted(tm
     assert kept == [*range(600, 100, -1), 0]
 
 
-def test_an_event_does_not_say_a_word_twice() -> None:
-    """F8: `armed: armed: …`."""
-    event = Event(1, 60.0, "verdict", "evening", "armed", "armed: work was seen for 60s", ())
+def test_an_event_says_what_was_found_once_and_then_why() -> None:
+    """F8: it said `armed: armed: …`; whoever writes it down keeps the finding out of the reason."""
+    event = Event(1, 60.0, "verdict", "evening", "armed", "work was seen for 60s", ())
     assert event.in_words(120.0) == "1m ago, verdict: evening: armed: work was seen for 60s"
