@@ -187,7 +187,7 @@ def test_odd_digits_and_endless_ranges_are_no_gpus(simulated: Fallow, value: str
         other.kill()
 
 
-def test_a_line_of_a_thousand_is_only_long(simulated: Fallow) -> None:
+def test_a_thousand_locks_that_are_nobodys_place_keep_nobody_waiting(simulated: Fallow) -> None:
     job = held(simulated, "--gpus", "0")
     folder = pathlib.Path(simulated.environ["FALLOW_CLAIM_DIR"])
     fd = os.open(folder / "GPU-fa110000-0000-4000-8000-000000000000", os.O_RDWR)
@@ -195,7 +195,8 @@ def test_a_line_of_a_thousand_is_only_long(simulated: Fallow) -> None:
         fcntl.fcntl(fd, fcntl.F_OFD_SETLK, struct.pack("@hhqqi4x", fcntl.F_WRLCK, 0, 2 * place, 1, 0))
     done = simulated("run", "--gpus", "0", "--wait", "200ms", "--", "true")
     assert done.returncode == 75
-    assert "999 ahead in line" in done.stderr
+    assert "after waiting 0.2s" in done.stderr
+    assert "ahead in line" not in done.stderr
     os.close(fd)
     job.communicate("\n")
 
@@ -306,9 +307,8 @@ def test_a_claim_folder_that_depends_on_where_one_stands_is_refused(simulated: F
 
 def test_too_few_descriptors_are_not_blamed_on_anybody(simulated: Fallow) -> None:
     done = in_shell(simulated, "ulimit -n 12; fallow run --simulate=32xT4 -- echo ok")
-    assert done.returncode == 77
-    assert "shut others out" not in done.stderr
-    assert "Too many open files" in done.stderr
+    assert done.returncode == 125
+    assert "no more files can be opened: the limit is 12" in done.stderr
 
 
 @pytest.mark.parametrize("columns", ["0", "20", "40", "60", "200"])

@@ -113,6 +113,10 @@ class Place:
                 opened[uuid] = CardFile(self._folder.open(uuid))
             except FileRefused as error:
                 self.shut[uuid] = error
+            except BaseException:  # such as too many open files: whoever says so needs one
+                for card in opened.values():
+                    card.close()
+                raise
         if not opened:
             return
         with gate(self._folder, self._now_s, self._sleep):
