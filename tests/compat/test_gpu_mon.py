@@ -218,7 +218,7 @@ def test_nothing_is_left_of_the_programs_when_it_is_ended(
 def test_the_printed_config_has_no_mistake(
     machine: Callable[[int], Machine], tmp_path: pathlib.Path, text: str
 ) -> None:
-    box = machine(1)
+    box = machine(2)
     box.file.write_text(text.replace("user1,user2", ME))
     printed = tmp_path / "fallow.toml"
     printed.write_text(box.fallow(*box.words, "--print-config").stdout)
