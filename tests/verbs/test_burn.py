@@ -129,6 +129,7 @@ def test_asked_twice_it_does_not_wait_for_a_driver_that_hangs(cards: World, fall
     until(lambda: cards.stuck() == 1)
     while cards.cuda_memory(0):
         os.kill(job.pid, signal.SIGINT)  # what comes within a second is the same question
+        time.sleep(0.1)  # or it would do nothing but hear us
     code, _, err = ended(job)
     assert code == 1
     assert "GPU 0: it had not left when it was asked again, and was killed" in err
