@@ -48,7 +48,7 @@ def wrong_words(load: Load) -> dict[str, int]:
     flip((chunks[0] if load is Load.MATMUL else chunks[-1]).place + 4 * 777)
     for _ in range(SOME_STEPS):
         work.step()
-    work.let_go(lambda: None)
+    work.let_go()
     return {"before": before, "after": work.tally().wrong_words, "held_bytes": work.tally().held_bytes}
 
 
@@ -64,7 +64,7 @@ def kinds() -> dict[str, tuple[int, float]]:
             done = products.go_on(done)
         card.wait()
         found[bench.product.name] = (bench.wrong_words(), done.flop / (time.perf_counter() - began))
-        held.give_back(lambda: None)
+        held.give_back()
     return found
 
 
@@ -84,7 +84,7 @@ def letting_go_s() -> float:
     began.wait()
     time.sleep(WORKS_FOR_S)
     asked_s = time.perf_counter()
-    work.let_go(lambda: None)
+    work.let_go()
     took_s = time.perf_counter() - asked_s
     leaving.set()
     worker.join()

@@ -78,7 +78,7 @@ def test_a_simulated_load_holds_a_thousandth_and_lets_go_of_it() -> None:
     work = SimulatedWork(Ask(Load.HOLD, verify=False, memory_share=0.5), 8 * GIB)
     work.begin(ignore)
     assert work.tally().held_bytes == 4 * GIB // SIMULATED_SCALE
-    work.let_go(lambda: None)
+    work.let_go()
     assert work.tally().held_bytes == 0
     work.step()  # does nothing, and does not fail
 
@@ -93,12 +93,12 @@ def test_a_simulated_load_finds_what_was_changed_behind_its_back() -> None:
     for _ in work.chunks:
         work.step()
     assert work.tally().wrong_words == 1
-    work.let_go(lambda: None)
+    work.let_go()
 
 
 def test_who_lets_go_first_lets_nothing_be_taken() -> None:
     work = SimulatedWork(Ask(Load.WARM, verify=False, memory_bytes=GIB), 80 * GIB)
-    work.let_go(lambda: None)
+    work.let_go()
     with pytest.raises(LetGo):
         work.begin(ignore)
     assert work.tally().held_bytes == 0
@@ -116,6 +116,6 @@ def test_letting_go_ends_a_rest_at_once() -> None:
     work.begin(ignore)
     rested = threading.Thread(target=lambda: [work.step() for _ in range(10_000)])
     rested.start()
-    work.let_go(lambda: None)
+    work.let_go()
     rested.join(10)
     assert not rested.is_alive()

@@ -25,8 +25,6 @@ from fallow.workloads.work import Ask, LetGo, Load, Tally, Work
 LINE = 3
 SEND_AWAY = b"!"  # on the line; any other byte asks it to leave
 _TELL_EVERY_S = 0.5
-_PAUSE_S = 0.001  # between two chunks that are freed: in it the driver serves whoever is just coming to the card
-_PAUSES_FOR_S = 0.1  # the first allocation of a newcomer comes 130 ms after its first open, and must not fail
 _STAYS_AT_MOST_S = 12.0  # without its memory, until it is sent away
 _LAST_STEP_S = 5.0  # nothing that is sent to a card takes so long, unless the card has failed
 
@@ -104,13 +102,8 @@ class Burner:
 
     def _let_go(self) -> float:
         before_s = self._clock.monotonic_s()
-
-        def pause() -> None:
-            if self._clock.monotonic_s() - before_s < _PAUSES_FOR_S:
-                self._clock.sleep(_PAUSE_S)
-
         try:
-            self._work.let_go(pause)
+            self._work.let_go()
         except FallowError as error:  # a card that has failed takes nothing back either
             self._failure = self._failure or error
         return self._clock.monotonic_s() - before_s

@@ -60,13 +60,13 @@ class CudaWork:
         if self._ask.load is Load.WARM or (self._products is None and self._patterns is None):
             self._stop.wait(_REST_S)
 
-    def let_go(self, pause: Callable[[], None]) -> None:
+    def let_go(self) -> None:
         """Free everything, now."""
         self._stop.set()
         with self._opening:
             held = self.held
         if held is not None:
-            held.give_back(pause)
+            held.give_back()
 
     def tally(self) -> Tally:
         """What was done so far."""

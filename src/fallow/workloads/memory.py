@@ -1,7 +1,6 @@
 """Memory that is held on a card: taken chunk by chunk, given back at once, whoever is using it then."""
 
 import threading
-from collections.abc import Callable
 
 from fallow.core.errors import NotEnoughGpus
 from fallow.core.units import bytes_for_people
@@ -70,14 +69,13 @@ class Held:
                 raise NotEnoughGpus(f"out of memory: {missing} of the {whole} that were asked for are missing")
         return taken
 
-    def give_back(self, pause: Callable[[], None]) -> None:
-        """All of it, from any thread, with a pause between two chunks: each is freed under the driver's lock."""
+    def give_back(self) -> None:
+        """All of it, from any thread."""
         self.gone = True
         self._card.use()
         with self.lock:
             while self.chunks:
                 self._card.give(self.chunks.pop().place)
-                pause()
 
     def _try(self, size: int) -> Chunk | None:
         with self.lock:

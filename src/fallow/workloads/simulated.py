@@ -57,13 +57,12 @@ class SimulatedWork:
         if self._ask.load is Load.WARM or not (computes or self._ask.verify):
             self._stop.wait(_REST_S)
 
-    def let_go(self, pause: Callable[[], None]) -> None:
+    def let_go(self) -> None:
         """Give the memory back."""
         self._stop.set()
         with self._lock:
             while self.chunks:
                 self.chunks.pop().close()
-                pause()
 
     def tally(self) -> Tally:
         """What was done so far; a simulated card has no rate worth telling."""

@@ -64,8 +64,8 @@ class Work(Protocol):
     def step(self) -> None:
         """Work for some milliseconds, or rest."""
 
-    def let_go(self, pause: Callable[[], None]) -> None:
-        """Give all memory back, with a pause between two pieces, and let further steps do nothing."""
+    def let_go(self) -> None:
+        """Give all memory back, as fast as can be, and let further steps do nothing."""
 
     def tally(self) -> Tally:
         """What was done so far; asked by the thread that steps, or once it has ended."""
