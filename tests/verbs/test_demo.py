@@ -30,7 +30,7 @@ def test_it_tells_the_whole_story_and_leaves_nothing_running(fallow: Fallow, tmp
     stories.mkdir()
     fallow.environ["TMPDIR"] = str(stories)
     done = subprocess.run(
-        ["fallow", "demo"], env=fallow.environ, capture_output=True, text=True, timeout=150, check=False
+        ["fallow", "demo"], env=fallow.environ, capture_output=True, text=True, timeout=280, check=False
     )
     assert done.returncode == 0, done.stderr
     for words in ("a filler, which yields", "(exit code 75)", "on two GPUs", "(exit code 7)", "my turn", "observed"):
