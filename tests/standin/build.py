@@ -35,7 +35,7 @@ def build(into: pathlib.Path) -> pathlib.Path:
     Any number of processes may ask for it at once: the first compiles, the others wait for it.
     """
     into.mkdir(parents=True, exist_ok=True)
-    with open(into / ".lock", "w") as lock:
+    with open(f"{into}.lock", "a") as lock:  # beside it: in it are the libraries alone
         fcntl.flock(lock, fcntl.LOCK_EX)
         _compile_what_is_old(into)
     return into
