@@ -2,11 +2,14 @@
 
 import os
 from collections import deque
-from concurrent.futures import Future
 from contextlib import suppress
 
 from fallow.core.mistake import Mistake
 from fallow.core.value import value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 
 @value
@@ -30,6 +33,8 @@ class Reloads:
 
     def ask(self) -> "Future[Reloaded]":
         """What will come of it, once the loop has done it."""
+        from concurrent.futures import Future  # does not load where Python cannot count the time
+
         waiting: Future[Reloaded] = Future()
         self._waiting.append(waiting)
         with suppress(BlockingIOError):  # it rings already

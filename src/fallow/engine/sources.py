@@ -1,7 +1,6 @@
 """What the daemon's doors may see: the board, the journal, history and the holds, and nothing that decides."""
 
 from collections.abc import Callable
-from concurrent.futures import Future
 from typing import Protocol
 
 from fallow.actuators.hold_folder import HoldFolder
@@ -11,6 +10,10 @@ from fallow.core.verdicts import Event
 from fallow.engine.past import Past
 from fallow.engine.records import Records
 from fallow.engine.reloading import Reloaded
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 
 class Sources(Protocol):
