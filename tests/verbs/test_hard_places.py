@@ -325,7 +325,7 @@ def test_help_and_version_are_found_wherever_they_are_asked_for(fallow: Fallow) 
 
 
 def test_one_gpu_is_one_gpu(fallow: Fallow) -> None:
-    assert "1 simulated GPU\n" in fallow("status", "--simulate=1xT4").stdout
+    assert "1 simulated GPU;" in fallow("status", "--simulate=1xT4").stdout
 
 
 def test_a_burst_of_launches_is_served_and_not_refused(fallow: Fallow) -> None:
