@@ -74,6 +74,15 @@ def take(size: int) -> int:
     return int(answer[1]) if code(answer) == 0 else -code(answer)
 
 
+def reserve(size: int) -> int:
+    """The handle of so much memory that is mapped nowhere; the negative code of a failure."""
+    kind = driver.CUmemAllocationProp()
+    kind.type = driver.CUmemAllocationType.CU_MEM_ALLOCATION_TYPE_PINNED
+    kind.location.type = driver.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
+    answer = driver.cuMemCreate(size, kind, 0)
+    return int(answer[1]) if code(answer) == 0 else -code(answer)
+
+
 def serve() -> None:
     """Answer until stdin ends."""
     for line in sys.stdin:

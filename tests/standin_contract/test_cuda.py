@@ -54,6 +54,17 @@ def test_who_has_a_context_is_listed_with_its_memory(start: Start, nvml: Reader)
     assert process(f"code(driver.cuMemFree({place}))") == 1, "twice"
 
 
+def test_memory_that_is_mapped_nowhere_counts_as_held_until_it_is_released(start: Start, nvml: Reader) -> None:
+    process = start()
+    assert process("context()") == 0
+    handle = process(f"reserve({100 * MIB})")
+    assert listed(nvml) == {process.pid: 100 * MIB}
+    assert process(f"reserve({100 * MIB + 1})") == -1, "no whole pages"
+    assert process(f"reserve({2**50})") == -OUT_OF_MEMORY
+    assert process(f"code(driver.cuMemRelease({handle}))") == 0
+    assert listed(nvml) == {process.pid: 0}
+
+
 def test_who_is_killed_holds_nothing_any_more(start: Start, nvml: Reader) -> None:
     process = start()
     process("context()")

@@ -49,6 +49,8 @@ class Card:
             int(self._attribute(about.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)),
             int(self._attribute(about.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)),
         )
+        handles = about.CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED
+        self.can_reserve = bool(self._attribute(handles))  # all can, but some virtual ones
         # Whoever waits for the card sleeps; it must not cost a core.
         blocking = self._driver.CUctx_flags.CU_CTX_SCHED_BLOCKING_SYNC
         self._ask(self._driver.cuDevicePrimaryCtxSetFlags(self._device, int(blocking)))
@@ -75,6 +77,26 @@ class Card:
     def give(self, place: int) -> None:
         """Give memory back; waits for kernels that are on their way."""
         self._ask(self._driver.cuMemFree(place))
+
+    def reserve(self, size: int) -> int | None:
+        """So many bytes that nobody will touch, by a handle; None if there are not so many. They have no address.
+
+        Memory that is mapped nowhere is given back without waiting for the card, which serves whoever has just come.
+        """
+        driver = self._driver
+        kind = driver.CUmemAllocationProp()
+        kind.type = driver.CUmemAllocationType.CU_MEM_ALLOCATION_TYPE_PINNED
+        kind.location.type = driver.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
+        kind.location.id = int(self._device)
+        code, *found = driver.cuMemCreate(size, kind, 0)
+        if code.name == _OUT_OF_MEMORY:
+            return None
+        self._demand(code)
+        return int(found[0])
+
+    def release(self, handle: int) -> None:
+        """Give such memory back."""
+        self._ask(self._driver.cuMemRelease(handle))
 
     def kernels(self, source: str, *names: str) -> list[Any]:
         """Compile a module, and find its kernels."""

@@ -45,7 +45,7 @@ class CudaWork:
             self.bench = Bench(card, held, best(card.capability))
         if self.bench is not None and self._ask.load is not Load.HOLD:
             self._products = Products(self.bench, min(wanted // 2, self._ask.chunk_bytes), verify=self._ask.verify)
-        chunks = held.take_in_chunks(wanted - held.bytes(), self._ask.chunk_bytes)
+        chunks = held.take_in_chunks(wanted - held.bytes(), self._ask.chunk_bytes, touched=self._ask.verify)
         if self.bench is not None and self._ask.verify:
             self._patterns = Patterns(self.bench, chunks)
 

@@ -17,6 +17,8 @@ class Chunk:
 
     place: int
     size: int
+    reserved: bool = False
+    """Only held, and `place` is no address."""
 
     @property
     def quads(self) -> int:
@@ -52,13 +54,14 @@ class Held:
             raise NotEnoughGpus(f"out of memory: {bytes_for_people(size)} cannot be had in one piece")
         return chunk
 
-    def take_in_chunks(self, wanted: int, chunk_bytes: int) -> list[Chunk]:
-        """So much memory, in chunks of that size, and smaller ones where none is left."""
+    def take_in_chunks(self, wanted: int, chunk_bytes: int, *, touched: bool) -> list[Chunk]:
+        """So much memory, in chunks of that size, and smaller ones where none is left; `touched`: to write to."""
+        reserved = not touched and self._card.can_reserve
         taken: list[Chunk] = []
         size, left = chunk_bytes, max(1 if wanted > 0 else 0, wanted // _GRAIN) * _GRAIN
         while left > 0:
             size = min(size, left)
-            chunk = self._try(size)
+            chunk = self._try(size, reserved)
             if chunk is not None:
                 taken.append(chunk)
                 left -= size
@@ -75,14 +78,18 @@ class Held:
         self._card.use()
         with self.lock:
             while self.chunks:
-                self._card.give(self.chunks.pop().place)
+                chunk = self.chunks.pop()
+                if chunk.reserved:
+                    self._card.release(chunk.place)
+                else:
+                    self._card.give(chunk.place)
 
-    def _try(self, size: int) -> Chunk | None:
+    def _try(self, size: int, reserved: bool = False) -> Chunk | None:
         with self.lock:
             if self.gone:
                 raise LetGo
-            place = self._card.take(size)
+            place = self._card.reserve(size) if reserved else self._card.take(size)
             if place is None:
                 return None
-            self.chunks.append(Chunk(place, size))
+            self.chunks.append(Chunk(place, size, reserved))
             return self.chunks[-1]

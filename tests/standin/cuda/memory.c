@@ -89,6 +89,36 @@ EXPORT result cuMemFree_v2(pointer at)
     return answer;
 }
 
+/* Memory that is mapped nowhere: the handle is the block's own address. The card is named in the request, whose
+ * layout is that of CUmemAllocationProp: kind, handle types, kind of place, number of the card. */
+struct wanted {
+    int kind;
+    int handles;
+    int place;
+    int device;
+};
+
+EXPORT result cuMemCreate(uint64_t *handle, size_t bytes, const struct wanted *wanted, uint64_t flags)
+{
+    int card = -1;
+    CALL(enter_card(__func__, &card));
+    NEED(handle);
+    NEED(wanted);
+    if (flags != 0 || bytes == 0 || bytes % GRAIN != 0) return INVALID_VALUE;
+    if (wanted->kind != 1 || wanted->place != 1) return INVALID_VALUE;
+    pointer at = 0;
+    pthread_mutex_lock(&lock);
+    result answer = take(card, bytes, &at);
+    pthread_mutex_unlock(&lock);
+    if (answer == OK) *handle = at;
+    return answer;
+}
+
+EXPORT result cuMemRelease(uint64_t handle)
+{
+    return handle == 0 ? INVALID_VALUE : cuMemFree_v2(handle);
+}
+
 void free_all(int card)
 {
     pthread_mutex_lock(&lock);

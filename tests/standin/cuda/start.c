@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 enum { FIRST_OPENS = 3, LATER_OPENS = 2, CONTEXT_OPENS = 12, LOST_IN_NVML = 15 };
-enum { MULTIPROCESSORS = 16, MAJOR = 75, MINOR = 76, WARP_SIZE = 10 };
+enum { MULTIPROCESSORS = 16, MAJOR = 75, MINOR = 76, WARP_SIZE = 10, MEMORY_BY_HANDLE = 102 };
 
 static struct world *world;
 static struct cuda_process *self;
@@ -221,6 +221,7 @@ EXPORT result cuDeviceGetAttribute(int *value, int attribute, int device)
     case MAJOR: *value = (int)about->capability_major; return OK;
     case MINOR: *value = (int)about->capability_minor; return OK;
     case WARP_SIZE: *value = 32; return OK;
+    case MEMORY_BY_HANDLE: *value = 1; return OK;
     default: return INVALID_VALUE;
     }
 }
