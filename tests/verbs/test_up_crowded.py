@@ -153,16 +153,18 @@ def test_the_loop_of_rules_outlives_a_time_without_descriptors_and_says_so_once(
     assert not up.told("Traceback"), up.said
 
 
+@pytest.mark.parametrize("where", ["the config", "the command line"])
 def test_a_port_that_somebody_has_is_an_error_and_a_reload_opens_the_page_when_it_is_free(
-    simulated: Fallow, ups: list[Up], tmp_path: pathlib.Path
+    simulated: Fallow, ups: list[Up], tmp_path: pathlib.Path, where: str
 ) -> None:
     """F39, and Weak: somebody else listens on the page's port first"""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         config = tmp_path / "fallow.toml"
-        config.write_text(f"[page]\nlisten = '127.0.0.1:{port}'\n")
+        config.write_text(f"[page]\nlisten = '127.0.0.1:{port}'\n" if where == "the config" else "")
         config.chmod(0o600)
-        up = start_up(simulated, ups, "--config", str(config), "--log-format", "json")
+        words = () if where == "the config" else ("--listen", f"127.0.0.1:{port}")
+        up = start_up(simulated, ups, "--config", str(config), "--log-format", "json", *words)
         said = up.until("somebody else listens on")
         assert '"level": "error"' in said
         assert "give no token" in said

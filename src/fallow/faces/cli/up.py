@@ -112,10 +112,10 @@ def _be_up(
     daemon = Daemon(world, load, publisher, voice.note, file=file, rehearse=args.rehearse)
     try:
 
-        def page(*, must: bool = False) -> "PageServer | None":
-            return _page(daemon, publisher, world, voice, must=must)
+        def page() -> "PageServer | None":
+            return _page(daemon, publisher, world, voice)
 
-        doors = Doorway(socket, _sources(daemon, publisher, world), page(must=args.listen is not None), voice.note)
+        doors = Doorway(socket, _sources(daemon, publisher, world), page(), voice.note)
         try:
             daemon.when_reloaded = lambda changed: doors.renew_page(page, changed=changed)
             what = "without a config: it only watches" if file is None else f"with {file}"
@@ -128,8 +128,8 @@ def _be_up(
         daemon.end()
 
 
-def _page(daemon: "Daemon", publisher: Publisher, world: World, voice: Voice, *, must: bool) -> "PageServer | None":
-    """The page, if the config has one; a daemon goes on without it, unless it was asked for on the command line."""
+def _page(daemon: "Daemon", publisher: Publisher, world: World, voice: Voice) -> "PageServer | None":
+    """The page, if there is to be one; a daemon goes on without it."""
     try:
         from fallow.faces.web.opening import open_page
 
@@ -137,8 +137,6 @@ def _page(daemon: "Daemon", publisher: Publisher, world: World, voice: Voice, *,
     except ModuleNotFoundError as error:
         voice.note(str(PartMissing.of("the page", error.name or "")))
     except FallowError as error:
-        if must:
-            raise
         voice.error(f"there is no page: {error}")
     return None
 
