@@ -47,7 +47,7 @@ def test_subjects_are_the_machine_a_gpu_a_process_or_a_user(simulated: Fallow) -
         (("nonsense", "--for", "1h"), "no GPU 'nonsense'"),
         (("pid:x", "--for", "1h"), "is no process"),
         (("pid:4000000", "--for", "1h"), "no process 4000000"),
-        (("--release", "7"), "there is no hold 7"),
+        (("--release", "7"), "there is no hold 7; write the first 3 digits of its id, or more"),
     ],
 )
 def test_wrong_words_are_answered(simulated: Fallow, words: tuple[str, ...], says: str) -> None:

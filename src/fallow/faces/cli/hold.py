@@ -25,7 +25,7 @@ EXAMPLES = """\
   fallow hold pid:12345 --for 1d                a process
   fallow hold user:$USER --for 1h               all that you run
   fallow hold --list
-  fallow hold --release 482913775               its first digits will do"""
+  fallow hold --release 482913775               its first three digits will do"""
 
 _LONGEST_S = 366 * 86400.0
 _SHORTEST_ID, _WHOLE_ID = 3, 9
@@ -50,7 +50,10 @@ def parser(parents: list[argparse.ArgumentParser]) -> Parser:
     made.add_argument("--why", default="", metavar="TEXT", help="the reason, for those who wonder")
     made.add_argument("--list", action="store_true", help="show the holds that last")
     made.add_argument(
-        "--release", type=typed(count), metavar="ID", help="end a hold before its time; its first digits will do"
+        "--release",
+        type=typed(count),
+        metavar="ID",
+        help="end a hold before its time; its first three digits will do",
     )
     made.add_argument("--json", action="store_true", help="print JSON")
     add_alone(made)
@@ -91,10 +94,14 @@ def _listed(world: World, daemon: "Daemon | None") -> Sequence[Hold]:
 def _meant(number: int, listed: Callable[[], Sequence[Hold]]) -> int:
     """The hold whose id begins like this, where only one does: ids are long, since none comes again."""
     digits = str(number)
-    if not _SHORTEST_ID <= len(digits) < _WHOLE_ID:
+    if len(digits) >= _WHOLE_ID:
         return number
     ids = {hold.id for hold in listed() if str(hold.id).startswith(digits)}
-    if number in ids or not ids:
+    if number in ids:
+        return number
+    if len(digits) < _SHORTEST_ID:
+        raise WrongUsage(f"there is no hold {digits}; write the first {_SHORTEST_ID} digits of its id, or more")
+    if not ids:
         return number
     if len(ids) > 1:
         raise WrongUsage(f"the ids of {len(ids)} holds begin with {digits}; write more of it")
