@@ -18,9 +18,10 @@ from fallow.engine.checkup.examining import CHECKS, examine
 from fallow.engine.journal import Journal
 from fallow.engine.world import World as OurWorld
 from tests.claims.test_users import ADA, BOB, Users
-from tests.conftest import Fallow
+from tests.conftest import LIMIT_S, Fallow
 from tests.desk.conftest import daemon, start_daemon  # noqa: F401  fixtures
 from tests.standin import World
+from tests.verbs.filled import Fill
 
 pytestmark = pytest.mark.usefixtures("calm")
 Checks = dict[str, dict[str, Any]]
@@ -168,11 +169,26 @@ def test_a_config_with_mistakes_is_broken(simulated: Fallow, open_folder: pathli
     assert examined(simulated, 0, FALLOW_CONFIG=str(file))["config"]["state"] == "ok"
 
 
+def test_the_config_of_the_daemon_that_runs_is_told(simulated: Fallow, tmp_path: pathlib.Path) -> None:
+    config = tmp_path / "its.toml"
+    config.write_text("[page]\nenabled = false\n")
+    config.chmod(0o600)
+    Fill(simulated.start("up", "--config", str(config))).until("up, ")
+    until_s = time.monotonic() + LIMIT_S
+    means = {"daemon": "has not looked yet"}
+    while "has not looked yet" in means["daemon"]:
+        means = {each["part"]: each["means"] for each in json.loads(simulated("doctor", "--json").stdout)["checks"]}
+        assert time.monotonic() < until_s
+    assert f", with {config}, up for" in means["daemon"]
+
+
 def test_a_daemon_that_lives_is_ok_and_one_that_died_is_broken(
     simulated: Fallow,
     daemon: subprocess.Popen[str],  # noqa: F811  the fixture
 ) -> None:
-    assert examined(simulated, 0)["daemon"]["state"] == "ok"
+    lives = examined(simulated, 0)["daemon"]
+    assert lives["state"] == "ok"
+    assert ", without a config, up for" in lives["means"]
     assert "is on 4xH100" in examined(simulated, 0, FALLOW_SIMULATE="2xT4")["daemon"]["means"]
     daemon.kill()
     daemon.wait()

@@ -126,7 +126,8 @@ def configuration(world: World) -> Iterator[Examined]:
         return
     path = config.find(world.environ)
     if path is None:
-        yield ok("config", "there is none: `fallow up` only watches and shows (to begin one: fallow check --example)")
+        begin = "to begin one: fallow check --example"
+        yield ok("config", f"none where `fallow up` looks: it only watches and shows unless one is named ({begin})")
         return
     try:
         from fallow.engine.config.feasible import Feasible

@@ -7,7 +7,7 @@ from fallow.actuators.helpers import Helpers
 from fallow.core.errors import CannotRun, CommandNotFound
 from fallow.core.examined import Examined, broken, lacking, ok
 from fallow.core.missing import install
-from fallow.core.units import duration_for_people
+from fallow.core.units import duration_for_people, printable
 from fallow.core.wire import VERSION
 from fallow.engine.asking import NoAnswer
 from fallow.engine.socket_place import sockets_to_ask
@@ -44,7 +44,9 @@ def daemon(world: World) -> Iterator[Examined]:
         yield lacking("daemon", f"{who} is on {on}, so it is not asked here")
     else:
         rehearsed = ", rehearsing" if said.get("rehearsed") else ""
-        yield ok("daemon", f"{who}{rehearsed}, up for {duration_for_people(float(said.get('up_s') or 0))}")
+        config = said.get("config")
+        with_it = "without a config" if config is None else f"with {printable(str(config))}"
+        yield ok("daemon", f"{who}, {with_it}{rehearsed}, up for {duration_for_people(float(said.get('up_s') or 0))}")
 
 
 def unit(world: World) -> Iterator[Examined]:
