@@ -119,6 +119,26 @@ def test_a_hold_stops_the_countdown(world: World, fallow: Fallow, systemctl: pat
     assert "called off" in systemctl.read_text(), "whoever saw the announcement is told"
 
 
+def test_a_guard_that_a_hold_keeps_from_acting_says_so_once_and_in_why(
+    world: World, fallow: Fallow, systemctl: pathlib.Path
+) -> None:
+    assert fallow("hold", "5", "--for", "1h", "--why", "not yet").returncode == 0
+    work(world, 0)
+    guard = fallow.start("guard", *FAST, "--gpus", "0-1", "--action", "shutdown")
+    until(guard, "armed: ")
+    rest(world, 0)
+    said = until(guard, "does nothing while this lasts: ")
+    assert "not yet" in said
+    assert "refusal: guard: turn the machine off: " in (told := fallow("why").stdout), told
+    assert "not yet" in told
+    looked = world.calls("nvmlDeviceGetUtilizationRates")
+    while world.calls("nvmlDeviceGetUtilizationRates") < looked + 20:
+        time.sleep(0.01)
+    guard.terminate()
+    assert "while this lasts" not in guard.communicate(timeout=60)[1]
+    assert "systemctl" not in systemctl.read_text()
+
+
 def test_deeds_are_done_in_order_and_one_that_fails_is_tried_again_and_told(
     world: World, fallow: Fallow, systemctl: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:

@@ -118,6 +118,7 @@ class Guarding:
         self._uuids: tuple[str, ...] = ()
         self._outcome: Outcome | None = None
         self._paused = False
+        self._told_of_hold = False
 
     def check(self) -> None:
         """Whether what is to be watched is there; an error now, not in the night."""
@@ -161,7 +162,9 @@ class Guarding:
             blockers.append(held)
         self._doer.collect()
         before = self._state
-        self._follow(before, guard.step(before, snapshot.at_s, loads, blockers, self._rules), watched, snapshot.at_s)
+        decision = guard.step(before, snapshot.at_s, loads, blockers, self._rules)
+        self._follow(before, decision, watched, snapshot.at_s)
+        self._tell_hold(before, decision, held, watched)
         # A deed that is done may be followed by the next at once.
         while self._state.under_way and self._outcome is not None:
             outcome, self._outcome = self._outcome, None
@@ -209,9 +212,21 @@ class Guarding:
             self._tell(f"{decision.state.phase}, {decision.because}" if paused else "the guard sees again")
         self._paused = paused
 
+    def _tell_hold(
+        self, before: guard.State, decision: guard.Decision, held: str | None, watched: Sequence[Gpu]
+    ) -> None:
+        """A guard that a hold keeps from acting says so, once a phase: nobody can fill a log by placing holds."""
+        kept = decision.standing is guard.Standing.AGAINST and decision.because == held
+        if decision.state.phase is not before.phase:
+            self._told_of_hold = kept  # what was called off was told
+        elif kept and not self._told_of_hold:
+            self._told_of_hold = True
+            keys = [f"gpu:{gpu.uuid}" for gpu in watched]
+            self._journal.refusal(self.name, _in_order(self._left), decision.because, keys)
+            self._tell(f"{decision.state.phase}, and does nothing while this lasts: {decision.because}")
+
     def _announce(self, because: str, in_s: float, keys: list[str]) -> None:
-        left = tuple(deed for place, deed in enumerate(self._rules.deeds) if place not in self._state.done)
-        deeds = ", then ".join(in_words(deed) for deed in left)
+        left, deeds = self._left, _in_order(self._left)
         when = f"in {duration_for_people(in_s)}. To prevent it: fallow hold --for 1h" if in_s else "now"
         text = f"{because}: about to {deeds} {when}"
         self._journal.action(self.name, f"announce: {deeds}", because, keys)
@@ -221,6 +236,10 @@ class Guarding:
         self._announce_to_terminals(
             text, lambda outcome: self._journal.outcome(self.name, f"announce: {deeds}", outcome.words, keys)
         )
+
+    @property
+    def _left(self) -> tuple[Deed, ...]:
+        return tuple(deed for place, deed in enumerate(self._rules.deeds) if place not in self._state.done)
 
     def _announce_to_terminals(self, text: str, then: Then = lambda _: None) -> None:
         """Only what ends the work of everybody is everybody's business."""
@@ -268,6 +287,10 @@ class Guarding:
 
     def _holds(self) -> list[Hold]:
         return self._world.holds.active(self._world.clock.wall_s(), self._tell)
+
+
+def _in_order(deeds: Sequence[Deed]) -> str:
+    return ", then ".join(in_words(deed) for deed in deeds)
 
 
 def _kind(deed: Deed) -> str:
