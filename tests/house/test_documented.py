@@ -95,7 +95,8 @@ def alike(text: str) -> list[list[str]]:
     """Lines as words; names of machine and user, pids and seconds differ from run to run."""
     for pattern, word in (
         (r"^\S+: (\d+ simulated)", r"HOST: \1"),
-        (r"^\S+ holds", "USER holds"),
+        (r"^( *)\S+ holds", r"\1USER holds"),
+        (r"for another \S+", "for another D"),
         (r"claimed by \S+", "claimed by USER"),
         (r"pid \d+", "pid N"),
         (r"hold \d+", "hold N"),

@@ -12,10 +12,10 @@ import pytest
 
 from fallow.core.verdicts import process_key
 from fallow.engine.journal import Journal
-from tests.conftest import LIMIT_S, Fallow
+from tests.conftest import LIMIT_S, ME, Fallow
 from tests.verbs.filled import Fill
 
-RULES = """
+RULES = f"""
 [machine]
 every = "0.2s"
 [[idle]]
@@ -27,6 +27,7 @@ act = true
 name = "evening"
 idle_for = "2h"
 action = "run:true"
+user = "{ME}"
 """
 
 
@@ -77,6 +78,23 @@ def test_without_a_daemon_one_look_says_what_it_can(simulated: Fallow, sleeper: 
         assert "nobody has watched this GPU" in told
     facts = json.loads(simulated("why", "3", "--json").stdout)
     assert (facts["watched"], facts["rules"], facts["events"]) == (False, [], [])
+
+
+@pytest.mark.parametrize("with_daemon", [False, True])
+def test_why_and_status_name_the_hold_on_a_gpu_and_on_no_other(simulated: Fallow, *, with_daemon: bool) -> None:
+    assert simulated("hold", "3", "--for", "2h", "--why", "debugging").returncode == 0
+    if with_daemon:
+        Fill(simulated.start("up", "--listen", "127.0.0.1:0")).until("up, ")
+    (hold,) = json.loads(simulated("hold", "--list", "--json").stdout)
+    words = f" holds {hold['subject']} (hold {hold['id']}): debugging; for another "
+    assert words in simulated("why", "3").stdout
+    assert words in simulated("status", "3").stdout
+    assert f"\nGPU 3: {hold['by']}{words}" in simulated("status").stdout
+    assert json.loads(simulated("why", "3", "--json").stdout)["holds"] == [hold]
+    for other in (("why", "2"), ("status", "2"), ("why", str(os.getpid()))):
+        assert "debugging" not in simulated(*other).stdout
+    assert simulated("hold", f"pid:{os.getpid()}", "--for", "1h", "--why", "mine").returncode == 0
+    assert ": mine; for another " in simulated("why", str(os.getpid())).stdout
 
 
 def test_a_process_that_is_another_by_now_does_not_get_the_story_of_the_first(simulated: Fallow) -> None:

@@ -5,10 +5,11 @@ covers: whose process it is may be unknown, and unknown is never a reason to go 
 """
 
 from collections.abc import Iterable
+from math import inf
 from typing import assert_never
 
 from fallow.core.errors import WrongUsage
-from fallow.core.units import is_number, printable
+from fallow.core.units import duration_for_people, is_number, printable
 from fallow.core.unknown import Unknown
 from fallow.core.value import value
 
@@ -93,6 +94,14 @@ class Touched:
     """The machine as a whole, and with it everything on it."""
 
 
+def with_its_end(hold: Hold, wall_s: float) -> str:
+    """Who holds what and why, and for how long."""
+    left_s = hold.until_wall_s - wall_s
+    return (
+        f"{hold}; {'until it is released' if left_s == inf else f'for another {duration_for_people(round(left_s))}'}"
+    )
+
+
 def parse_target(text: str) -> Target:
     """A target as `str` writes it: `all`, `gpu:UUID`, `pid:PID@BIRTH`, `user:NAME`. Others may have written it."""
     if len(text) > _LONGEST_NAME or not text.isprintable():
@@ -132,6 +141,11 @@ def covers(hold: Hold, touched: Touched) -> bool:
     assert_never(hold.target)
 
 
+def covering(holds: Iterable[Hold], touched: Touched, wall_s: float) -> list[Hold]:
+    """Those that forbid to touch this now."""
+    return [hold for hold in holds if not is_over(hold, wall_s) and covers(hold, touched)]
+
+
 def is_over(hold: Hold, wall_s: float) -> bool:
     """Whether its time has come."""
     return wall_s >= hold.until_wall_s
@@ -139,8 +153,7 @@ def is_over(hold: Hold, wall_s: float) -> bool:
 
 def hold_on(touched: Touched, holds: Iterable[Hold], wall_s: float) -> Hold | None:
     """The hold that lasts longest among those which forbid to touch this now, or None."""
-    forbidding = [hold for hold in holds if not is_over(hold, wall_s) and covers(hold, touched)]
-    return max(forbidding, key=lambda hold: hold.until_wall_s, default=None)
+    return max(covering(holds, touched, wall_s), key=lambda hold: hold.until_wall_s, default=None)
 
 
 def _may_be(fact: str | int | Unknown, named: str | int) -> bool:

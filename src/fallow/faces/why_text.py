@@ -5,13 +5,14 @@ from typing import Any, assert_never
 
 from fallow.core.board import Counting, FillerView, GuardView
 from fallow.core.gpu import Holder
+from fallow.core.holds import Hold
 from fallow.core.seen import SeenGpu
 from fallow.core.units import bytes_for_people, duration_for_people, printable, shortened
 from fallow.core.unknown import Unknown
 from fallow.core.verdicts import Event
 from fallow.engine.asking import Ruled
 from fallow.engine.sqlite_file import clock_time
-from fallow.faces.as_json import gpu_seen, iso_time
+from fallow.faces.as_json import gpu_seen, hold_facts, iso_time
 
 _DEEDS = {
     "report": "it is reported",
@@ -70,6 +71,7 @@ def as_json(
     subject: str | None,
     watched: bool | None,
     gpus: Iterable[SeenGpu],
+    holds: Iterable[Hold],
     rules: Iterable[Ruled],
     events: Iterable[Event],
 ) -> dict[str, Any]:
@@ -79,6 +81,7 @@ def as_json(
         "subject": subject,
         "watched": watched,
         "gpus": [gpu_seen(gpu) for gpu in gpus],
+        "holds": [hold_facts(hold) for hold in holds],
         "rules": [_counting_facts(each) for each in found if isinstance(each, Counting)],
         "guards": [
             {"guard": each.name, "phase": each.phase, "because": each.because}

@@ -4,20 +4,16 @@ import argparse
 import json
 import os
 from collections.abc import Callable, Sequence
-from math import inf
 
 from fallow.core.errors import WrongUsage
-from fallow.core.holds import Hold, reason_of
-from fallow.core.units import count, duration_for_people, span_s
+from fallow.core.holds import Hold, reason_of, with_its_end
+from fallow.core.units import count, span_s
+from fallow.engine.held import lasting
 from fallow.engine.subjects import target_of
 from fallow.engine.world import World
 from fallow.faces.as_json import hold_facts
 from fallow.faces.cli.options import Parser, add_alone, typed
 from fallow.faces.voice import Voice
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from fallow.engine.asking import Daemon
 
 EXAMPLES = """\
   fallow hold --for 2h --why "debugging"        the whole machine
@@ -66,13 +62,13 @@ def run(args: argparse.Namespace, world: World, voice: Voice) -> int:
         raise WrongUsage("--list and --release take no subject and no --for")
     daemon = None if args.alone else world.daemon(voice.detail)
     if args.release is not None:
-        number = _meant(args.release, lambda: _listed(world, daemon))
+        number = _meant(args.release, lambda: lasting(world, daemon))
         if daemon is None or not daemon.release_hold(number):
             world.holds.release(number)
         voice.note(f"hold {number} is released")
         return 0
     if args.list:
-        return _show(world, _listed(world, daemon), as_json=args.json)
+        return _show(world, lasting(world, daemon), as_json=args.json)
     if args.duration is None or not 0 < args.duration <= _LONGEST_S:
         raise WrongUsage("for how long? write: fallow hold [SUBJECT] --for 2h; at most a year")
     sight = None if daemon is None else daemon.sight()
@@ -84,11 +80,6 @@ def run(args: argparse.Namespace, world: World, voice: Voice) -> int:
     world.holds.demand_room(os.geteuid(), world.clock.wall_s())
     number = world.holds.place(target, until_s, args.why)
     return _show(world, [Hold(number, target, until_s, reason_of(args.why), world.user)], as_json=args.json)
-
-
-def _listed(world: World, daemon: "Daemon | None") -> Sequence[Hold]:
-    listed = None if daemon is None else daemon.holds()
-    return world.holds.active(world.clock.wall_s()) if listed is None else listed
 
 
 def _meant(number: int, listed: Callable[[], Sequence[Hold]]) -> int:
@@ -114,9 +105,7 @@ def _show(world: World, holds: Sequence[Hold], *, as_json: bool) -> int:
         print(json.dumps([hold_facts(hold) for hold in holds]))
         return 0
     for hold in holds:
-        left_s = hold.until_wall_s - now_s
-        lasts = "until it is released" if left_s == inf else f"for another {duration_for_people(round(left_s))}"
-        print(f"{hold}; {lasts}")
+        print(with_its_end(hold, now_s))
     if not holds:
         print("nothing is held")
     return 0

@@ -5,6 +5,7 @@ import json
 import sys
 from collections.abc import Iterator
 
+from fallow.core.holds import OneGpu, with_its_end
 from fallow.core.seen import Sight
 from fallow.core.selection import select
 from fallow.core.value import replace
@@ -13,6 +14,10 @@ from fallow.engine.world import World
 from fallow.faces import as_json
 from fallow.faces.cli.options import Parser, add_alone, every_s
 from fallow.faces.voice import Voice
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from fallow.engine.asking import Daemon
 
 EXAMPLES = """\
   fallow status
@@ -42,7 +47,8 @@ def run(args: argparse.Namespace, world: World, voice: Voice) -> int:
     elsewhere = world.proc.whose_pids()
     if elsewhere is not None:
         voice.note(f"the pids that are shown are not ours: {elsewhere}")
-    sights = (_only(sight, args.gpus) for sight in _sights(args, world, voice))
+    daemon = None if args.alone else world.daemon(voice.detail)
+    sights = (_only(sight, args.gpus) for sight in _sights(args, world, voice, daemon))
     if not args.watch:
         sight = next(sights)
         if args.json:
@@ -51,6 +57,7 @@ def run(args: argparse.Namespace, world: World, voice: Voice) -> int:
             from fallow.faces.table import show
 
             show(sight)
+            _show_holds(sight, world, daemon)
         return 0
     if args.json or not sys.stdout.isatty():
         return _stream(sights, as_lines=args.json)
@@ -62,10 +69,19 @@ def run(args: argparse.Namespace, world: World, voice: Voice) -> int:
     return 0
 
 
-def _sights(args: argparse.Namespace, world: World, voice: Voice) -> Iterator[Sight]:
+def _show_holds(sight: Sight, world: World, daemon: "Daemon | None") -> None:
+    """Below the table: what nobody's rule touches now, whoever holds the GPU."""
+    from fallow.engine.held import holds_on
+
+    labels = {OneGpu(str(gpu.uuid)): gpu.label for gpu in sight.gpus}
+    for hold in holds_on(sight.gpus, world, daemon):
+        label = labels.get(hold.target) if isinstance(hold.target, OneGpu) else None
+        print(f"{'' if label is None else f'GPU {label}: '}{with_its_end(hold, world.clock.wall_s())}")
+
+
+def _sights(args: argparse.Namespace, world: World, voice: Voice, daemon: "Daemon | None") -> Iterator[Sight]:
     """What the daemon sees, for as long as it answers; then what we see ourselves."""
-    if not args.alone:
-        daemon = world.daemon(voice.detail)
+    if daemon is not None:
         while (sight := daemon.sight()) is not None:
             yield sight
             world.clock.sleep(args.every)

@@ -6,12 +6,13 @@ from collections.abc import Iterator, Sequence
 
 from fallow.core.errors import FallowError, WrongUsage
 from fallow.core.gpu import Gpu
-from fallow.core.holds import OneGpu, OneProcess, parse_target
+from fallow.core.holds import OneGpu, OneProcess, TouchedProcess, parse_target, with_its_end
 from fallow.core.seen import SeenGpu, Sight
 from fallow.core.unknown import Unknown
 from fallow.core.verdicts import Event, gpu_key, process_key
 from fallow.engine import journal_file
 from fallow.engine.asking import Daemon, Ruled
+from fallow.engine.held import holds_on
 from fallow.engine.subjects import target_of
 from fallow.engine.watching import look_once
 from fallow.engine.world import World
@@ -55,15 +56,18 @@ def run(args: argparse.Namespace, world: World, voice: Voice) -> int:
     if daemon is not None and told is not None and target is not None:
         process = str(target) if isinstance(target, OneProcess) else None
         rules = daemon.rules_on([str(gpu.uuid) for gpu in gpus], process) or []
+    holds = [] if target is None else holds_on(gpus, world, daemon, _touched(target, world))
     events = _events(world, None if told is None else daemon, key, voice)
     if args.json:
         watched = None if target is None else told is not None
-        facts = why_text.as_json(None if target is None else str(target), watched, gpus, rules, events)
+        facts = why_text.as_json(None if target is None else str(target), watched, gpus, holds, rules, events)
         print(json.dumps(facts, indent=2))
         return 0
     now_s = world.clock.wall_s()
     for line in _now(target, gpus, world, now_s):
         print(line)
+    for hold in holds:
+        print(f"  {with_its_end(hold, now_s)}")
     if target is not None and told is None and sight is not None:
         print(_UNWATCHED)
     for each in rules:
@@ -99,6 +103,13 @@ def _key(target: OneGpu | OneProcess | None) -> str | None:
             return process_key(pid, birth)
         case None:
             return None
+
+
+def _touched(target: OneGpu | OneProcess, world: World) -> tuple[TouchedProcess, ...]:
+    """The process itself, for the holds on it; none if it has ended."""
+    if isinstance(target, OneGpu) or target.birth == 0:
+        return ()
+    return (TouchedProcess(target.pid, target.birth, world.proc.user(target.pid), world.proc.command(target.pid)),)
 
 
 def _look(world: World, voice: Voice) -> Sight | None:
