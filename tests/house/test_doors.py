@@ -53,11 +53,14 @@ def users_of(*names: str) -> set[str]:
             },
         ),
         ("speaks CUDA", ("cuda",), {"workloads/cuda.py", "actuators/checkpoint.py"}),
-        # One reads it; its root is lent to the reader of the table of locks; a process writes there about itself.
+        # One reads it; its root is lent to those who look for locks; a process writes there about itself.
         (
             "touches /proc",
             ("/proc", "proc.root"),
-            {"readers/proc.py", "readers/proc_machine.py", "readers/lock_table.py", "actuators/processes.py"},
+            {
+                *("readers/proc.py", "readers/proc_machine.py", "actuators/processes.py"),
+                *("readers/lock_table.py", "readers/lock_holders.py"),
+            },
         ),
         (
             "starts programs",

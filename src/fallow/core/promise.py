@@ -16,11 +16,13 @@ class Claim:
     since_wall_s: float | None = None
     birth: int | None = None
     """With the pid, who the process is; a pid alone may be somebody else by now."""
+    told: str | None = None
+    """What people are told where who it is is not proven, and so is not in the others."""
 
     def __str__(self) -> str:
         kind = "shared" if self.shared else "claimed"
         if self.pid is None:
-            return f"{kind} by a process that we may not look into (root may: sudo fallow status)"
+            return f"{kind} by {self.told or 'a process that we may not look into (root may: sudo fallow status)'}"
         who = f" by {self.user}" if self.user else ""
         what = f" for {shortened(self.command)}" if self.command else ""
         return f"{kind}{who}{what} (pid {self.pid})"

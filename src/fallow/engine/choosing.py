@@ -198,6 +198,7 @@ def _promised_to(world: World, gpu: Gpu) -> str | None:
         card = CardFile(world.folder.open(str(gpu.uuid)))
     except FallowError:
         return None
+    world.look_patiently()
     try:
         claim = claim_on(world, card)
         if claim is not None:

@@ -1,44 +1,42 @@
 """Who has claimed a GPU, and who waits for it, as the kernel has it.
 
-A label in a file that everybody may write counts only if the kernel's table of locks names its process as one that
-took the claim, and that process is still the same. All else that is told of it comes from /proc. A lock that nobody
-signed is somebody's who does not use fallow for it: root finds its process among the open files of all.
+Whoever is named may be warned, charged and ended for it. So a claim is a process's only if that very process has the
+lock's open file; neither a label, which everybody may write, nor the number of a process beside a lock, which may be
+somebody else's by now, proves that. All that is told of it comes from /proc. What cannot be shown is a claim of
+somebody who is not known: it keeps others from the card, and nobody is held to account for it.
 """
 
+import os
 from collections.abc import Callable
 
 from fallow.actuators.claims import CLAIM_BYTE, CardFile
 from fallow.core.errors import FallowError
+from fallow.core.process import Process
 from fallow.core.promise import Claim, Waiter
-from fallow.core.units import program_name
+from fallow.core.units import program_name, shortened
 from fallow.core.unknown import Unknown, known
 from fallow.engine.world import World
 from fallow.readers.proc import TICKS_PER_S, user_name
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from fallow.readers.lock_table import LockTable
-
 _TICK_S = 2 / TICKS_PER_S  # births are told in ticks
 _NS = 1e9
-_LOOKED_FOR_S = 30.0
+_NOT_FOUND = "a process that was not found yet, or that we may not look into"
+_HIDDEN = "somebody who hides it: no process has it open (docs/concepts/claims.md says how to end that)"
 
 
 def claim_on(world: World, card: CardFile) -> Claim | None:
-    """Who has claimed a GPU; without a pid where that cannot be told. None if nobody has."""
+    """Who has claimed a GPU; without a pid where that is not proven. None if nobody has."""
     held = card.held()
     if held is None:
         return None
-    from fallow.readers.lock_table import LockTable  # whoever only picks does not need it
-
     label = card.label()
-    table = LockTable(world.proc)
-    if label.pid is not None and label.pid in table.signers(card.inode):
-        stat = world.proc.stat(label.pid)
-        if stat is not None and stat.birth == label.birth:
-            return _named(world, held.shared, label.pid, label.since_wall_s)
-    pid = held.pid if held.pid is not None else _unsigned_holder(world, table, card.inode)
-    return Claim(held.shared) if pid is None else _named(world, held.shared, pid, None)
+    named = None if label.pid is None or label.birth is None else Process(label.pid, label.birth)
+    answer = world.lock_holders.holder(card.fd, CLAIM_BYTE, named)
+    if answer.holder is not None:
+        return _named(world, held.shared, answer.holder, label.since_wall_s if answer.holder == named else None)
+    if answer.nobody:
+        return Claim(held.shared, told=_HIDDEN)
+    return Claim(held.shared, told=_signed(world, card.inode, named))
 
 
 def claim_of(world: World, uuid: str) -> Claim | Unknown | None:
@@ -56,38 +54,42 @@ def claim_of(world: World, uuid: str) -> Claim | Unknown | None:
         card.close()
 
 
-def _unsigned_holder(world: World, table: "LockTable", inode: int) -> int | None:
-    """Who holds a claim without having signed it; looked for among all open files, and so not at every look."""
-    now_s = world.clock.monotonic_s()
-    found_s, pid, birth = world.unsigned_claims.get(inode, (-_LOOKED_FOR_S, None, None))
-    stat = None if pid is None else world.proc.stat(pid)
-    gone = pid is not None and (stat is None or stat.birth != birth)
-    if gone or now_s - found_s >= _LOOKED_FOR_S:
-        pid = table.holder(inode, CLAIM_BYTE)
-        stat = None if pid is None else world.proc.stat(pid)
-        world.unsigned_claims[inode] = (now_s, pid, None if stat is None else stat.birth)
-    return pid
+def _signed(world: World, inode: int, named: Process | None) -> str | None:
+    """Who says in the label to have claimed it, and signed that, where only root could prove it."""
+    if os.geteuid() == 0:
+        return _NOT_FOUND
+    stat = None if named is None else world.proc.stat(named.pid)
+    if named is None or stat is None or stat.birth != named.birth:
+        return None
+    from fallow.readers.lock_table import LockTable  # whoever only picks does not need it
+
+    if world.proc.uid(named.pid) == os.geteuid() or named.pid not in LockTable(world.proc).signers(inode):
+        return None
+    user, command = world.proc.user(named.pid), world.proc.command(named.pid)
+    if isinstance(user, Unknown) or isinstance(command, Unknown):
+        return None
+    return f"{user} for {shortened(program_name(command))} (pid {named.pid}), if its label is true"
 
 
-def _named(world: World, shared: bool, pid: int, since_wall_s: float | None) -> Claim:
-    stat, user, command = world.proc.stat(pid), world.proc.user(pid), world.proc.command(pid)
+def _named(world: World, shared: bool, process: Process, since_wall_s: float | None) -> Claim:
+    user, command = world.proc.user(process.pid), world.proc.command(process.pid)
     return Claim(
         shared,
-        pid,
+        process.pid,
         None if isinstance(user, Unknown) else user,
         None if isinstance(command, Unknown) else program_name(command),
         since_wall_s,
-        None if stat is None else stat.birth,
+        process.birth,
     )
 
 
 def holder_in_words(world: World, fd: int, byte: int) -> str:
-    """Whoever holds a lock on a byte of an open file, for people."""
-    from fallow.readers.lock_table import LockTable
-
-    pid = LockTable(world.proc).holder(CardFile(fd).inode, byte)
-    if pid is None:
-        return "a process that we may not look into"
+    """Whoever holds a lock on a byte of an open file, for people who look once."""
+    world.look_patiently()
+    answer = world.lock_holders.holder(fd, byte)
+    if answer.holder is None:
+        return _HIDDEN if answer.nobody else "a process that we may not look into"
+    pid = answer.holder.pid
     return f"pid {pid} ({known(world.proc.user(pid), '?')}: {program_name(known(world.proc.command(pid), '?'))})"
 
 

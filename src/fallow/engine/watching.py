@@ -30,6 +30,7 @@ _PEOPLES = (Activity.BUSY, Activity.FALLOW, Activity.UNKNOWN)  # whoever is not 
 
 def look_once(world: World) -> Sight:
     """All GPUs now. Nobody was watching before, so no time is witnessed."""
+    world.look_patiently()
     snapshot = _with_counters(world, world.eyes.look(Depth.LOOK))
     watcher = Watcher(world, _STUCK_AFTER_S)
     sight = watcher.sight(world.eyes.describe(snapshot))

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from fallow.actuators.hold_folder import HoldFolder
     from fallow.core.who_sees import Viewer
     from fallow.engine.asking import Daemon
+    from fallow.readers.lock_holders import LockHolders
     from fallow.readers.terminals import Terminals
 
 _DRIVER_LIMIT_S = 2.0
@@ -35,8 +36,6 @@ class World:
         self.environ = environ if simulate is None else {**environ, "FALLOW_SIMULATE": simulate}
         self.proc = Proc()
         self.clock: Clock = clock if clock is not None else SystemClock()
-        self.unsigned_claims: dict[int, tuple[float, int | None, int | None]] = {}
-        """Whom a search through all open files found to hold a claim, by the file's inode: when, pid and birth."""
         self._simulate = self.environ.get("FALLOW_SIMULATE")
 
     @cached_property
@@ -90,6 +89,19 @@ class World:
             self.eyes.close()
         if "folder" in self.__dict__:
             self.folder.close()
+
+    @cached_property
+    def lock_holders(self) -> "LockHolders":
+        """Who holds which lock."""
+        from fallow.readers.lock_holders import LockHolders
+
+        return LockHolders(self.proc, self.clock)
+
+    def look_patiently(self) -> None:
+        """Whoever looks only once is not in anybody's way, and rather waits a moment than not to know."""
+        from fallow.readers.lock_holders import PATIENTLY_S
+
+        self.lock_holders.limit_s = PATIENTLY_S
 
     @property
     def state_folder(self) -> str:

@@ -1,11 +1,10 @@
 """The kernel's table of locks: who holds what on which file, whatever any file says.
 
-/proc/locks is everybody's to read. It names the process for every kind of lock but the one that claims are made of,
-which belongs to an open file and to whoever inherited it. Those processes are found by their open files, as far as
-they are ours to look into: root finds all, others find their own.
+/proc/locks is everybody's to read. For a lock that belongs to an open file, as claims do, it names nobody; for others
+it names whoever took it, who may have died since, and whose number may be somebody else's by now. So it proves that
+there is a lock, and not whose (see lock_holders).
 """
 
-import os
 from collections.abc import Iterable, Iterator
 
 from fallow.core.value import value
@@ -56,41 +55,15 @@ class LockTable:
         wanted = words.encode()
         return _parsed(line for line in self._lines if wanted in line)
 
-    def holder(self, inode: int, byte: int) -> int | None:
-        """The pid of a process that holds a lock on this byte; None if none is found that we may look into."""
-        candidates = self._with(f":{inode} ")
-        named = next((lock.pid for lock in candidates if lock.pid > 0 and _covers(lock, inode, byte)), None)
-        return named if named is not None else next(self._by_open_files(inode, byte), None)
 
-    def _by_open_files(self, inode: int, byte: int) -> Iterator[int]:
-        for pid in self._proc.pids():
-            folder = f"{self._proc.root}/{pid}/fdinfo"
-            try:
-                names = os.listdir(folder)
-            except OSError:
-                continue
-            if any(_has_lock(f"{folder}/{name}", inode, byte) for name in names):
-                yield pid
-
-
-def _has_lock(path: str, inode: int, byte: int) -> bool:
-    try:
-        with open(path, "rb") as file:
-            raw = file.read()
-    except OSError:
-        return False
-    if b"lock:" not in raw:
-        return False
-    lines = (line.removeprefix(b"lock:") for line in raw.splitlines() if line.startswith(b"lock:"))
-    return any(_covers(lock, inode, byte) for lock in _parsed(lines))
+def covers(fdinfo: bytes, byte: int) -> bool:
+    """Whether a descriptor has a lock on a byte of its file, by what the kernel tells of it in its fdinfo."""
+    lines = (line.removeprefix(b"lock:") for line in fdinfo.splitlines() if line.startswith(b"lock:"))
+    return any(lock.kind != _BY_FLOCK and lock.start <= byte <= lock.last for lock in _parsed(lines))
 
 
 def _is(lock: HeldLock, kind: str, inode: int) -> bool:
     return lock.kind == kind and lock.inode == inode
-
-
-def _covers(lock: HeldLock, inode: int, byte: int) -> bool:
-    return lock.kind != _BY_FLOCK and lock.inode == inode and lock.start <= byte <= lock.last
 
 
 def _parsed(lines: Iterable[bytes]) -> Iterator[HeldLock]:

@@ -1,0 +1,170 @@
+"""Which process holds a lock: one that has the very open file which the lock belongs to.
+
+Every other number of a process, in a label, in the kernel's table of locks, in what a lock tells of itself, may be
+that of somebody who died, and by now that of somebody else. Root may look into all processes, others into their own.
+
+Anybody can open thousands of files and lock thousands of bytes. So a descriptor is looked into only if it is of that
+very file, of each process and each descriptor only the beginning is read, and a search that has had its time goes on
+at the next look.
+"""
+
+import os
+from collections.abc import Iterator
+from itertools import islice
+
+from fallow.core.ports import Clock
+from fallow.core.process import Process
+from fallow.core.value import value
+from fallow.readers.lock_table import covers
+from fallow.readers.proc import Proc
+
+BRIEFLY_S, PATIENTLY_S = 0.02, 1.0
+_EVERY_S = 1.0  # so much of searching is done in each such stretch, for all files together
+_STEPS_PER_S = 200_000
+_REMEMBERED_S = 30.0
+_MOST_DESCRIPTORS = 4096  # of a process; they are counted from the lowest on
+_MOST_READ = 4096  # of a descriptor: a launch has four locks
+_MOST_LOOKED_INTO = 16  # descriptors of one process that are of that file
+_MOST_SEARCHES = 1024
+
+
+@value
+class Answer:
+    """Who holds it, if that was found; or whether nobody who can be seen does."""
+
+    holder: Process | None = None
+    nobody: bool = False
+    """All processes were looked through, and none has it open."""
+
+
+@value
+class _Locked:
+    """One byte of one file."""
+
+    name: str
+    device: int
+    inode: int
+    byte: int
+
+
+class _Search:
+    """A search through the open files of all, where it stands."""
+
+    def __init__(self, named: Process | None, steps: "Iterator[tuple[Process, str] | None]") -> None:
+        self.named = named
+        self.steps = steps
+        self.found: tuple[Process, str] | None = None
+        self.ended_s: float | None = None
+
+
+class LockHolders:
+    """Remembers whom it found, which is looked at again each time, and for some seconds that it found nobody."""
+
+    def __init__(self, proc: Proc, clock: Clock) -> None:
+        self.limit_s = BRIEFLY_S
+        """How long searching may take in each second; whoever looks only once can spare more."""
+        self._proc, self._root = proc, proc.root
+        self._clock = clock
+        self._searches: dict[_Locked, _Search] = {}
+        self._since_s, self._spent_s = float("-inf"), 0.0
+        self._shut = False
+
+    def holder(self, fd: int, byte: int, named: Process | None = None) -> Answer:
+        """Who holds the lock on a byte of an open file; `named` is looked at first."""
+        locked = self._locked(fd, byte)
+        if locked is None:
+            return Answer()
+        search = self._searches.get(locked)
+        start_s = self._clock.monotonic_s()
+        if search is not None and search.found is not None:
+            if self._has(locked, *search.found):
+                return Answer(search.found[0])
+            search = None
+        old = search is not None and search.ended_s is not None and start_s - search.ended_s >= _REMEMBERED_S
+        if search is None or old or search.named != named:
+            if len(self._searches) >= _MOST_SEARCHES:
+                self._searches.clear()
+            search = self._searches[locked] = _Search(named, self._steps(locked, named))
+        self._go_on(search, start_s)
+        if search.found is not None:
+            return Answer(search.found[0])
+        return Answer(nobody=search.ended_s is not None and self._sees_all())
+
+    def _go_on(self, search: _Search, start_s: float) -> None:
+        if start_s - self._since_s >= _EVERY_S:
+            self._since_s, self._spent_s = start_s, 0.0
+        left_s = self.limit_s - self._spent_s
+        for _ in range(int(left_s * _STEPS_PER_S)):
+            if search.found is not None or search.ended_s is not None:
+                break
+            try:
+                search.found = next(search.steps)
+            except StopIteration:
+                search.ended_s = start_s
+            if self._clock.monotonic_s() - start_s >= left_s:
+                break
+        self._spent_s += self._clock.monotonic_s() - start_s
+
+    def _steps(self, locked: _Locked, named: Process | None) -> "Iterator[tuple[Process, str] | None]":
+        first = [] if named is None else [named.pid]
+        for pid in (*first, *self._proc.pids()):
+            looked_into = 0
+            for number in self._descriptors(pid):
+                yield None
+                if not self._is_of(locked, pid, number):
+                    continue
+                stat = self._proc.stat(pid)
+                looked_into += 1
+                if stat is not None and self._has(locked, Process(pid, stat.birth), number):
+                    yield Process(pid, stat.birth), number
+                if looked_into >= _MOST_LOOKED_INTO:
+                    break
+            yield None
+
+    def _descriptors(self, pid: int) -> list[str]:
+        try:
+            with os.scandir(f"{self._root}/{pid}/fd") as entries:
+                return [entry.name for entry in islice(entries, _MOST_DESCRIPTORS)]
+        except PermissionError:
+            self._shut = True
+        except OSError:
+            pass
+        return []
+
+    def _is_of(self, locked: _Locked, pid: int, number: str) -> bool:
+        """Whether a descriptor is of that file. Only one of its name is looked at: others' file systems may hang."""
+        path = f"{self._root}/{pid}/fd/{number}"
+        try:
+            if os.readlink(path).rpartition("/")[2] != locked.name:
+                return False
+            facts = os.stat(path)
+        except OSError:
+            return False
+        return (facts.st_dev, facts.st_ino) == (locked.device, locked.inode)
+
+    def _has(self, locked: _Locked, process: Process, number: str) -> bool:
+        """Whether it is this very process whose descriptor has the lock."""
+        if not self._lives(process) or not self._is_of(locked, process.pid, number):
+            return False
+        try:
+            with open(f"{self._root}/{process.pid}/fdinfo/{number}", "rb", buffering=0) as file:
+                raw = file.read(_MOST_READ) or b""
+        except OSError:
+            return False
+        return covers(raw, locked.byte) and self._lives(process)
+
+    def _lives(self, process: Process) -> bool:
+        stat = self._proc.stat(process.pid)
+        return stat is not None and stat.birth == process.birth
+
+    def _locked(self, fd: int, byte: int) -> _Locked | None:
+        try:
+            facts = os.fstat(fd)
+            path = os.readlink(f"{self._root}/self/fd/{fd}")
+        except OSError:
+            return None
+        return _Locked(path.rpartition("/")[2], facts.st_dev, facts.st_ino, byte)
+
+    def _sees_all(self) -> bool:
+        """Whether nothing is hidden from us: what nobody has open is then nobody's whom root could see."""
+        return os.geteuid() == 0 and not self._shut and not self._proc.in_pid_namespace_of_its_own()
