@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import signal
 import stat
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from fallow.actuators.claims import seal_of
 from tests.claims.test_users import ADA, BOB, Users
 from tests.conftest import REPOSITORY
 
@@ -196,6 +198,36 @@ def test_a_lock_of_the_older_kind_is_named_to_root_alone(street: Neighbourhood) 
     assert f"(pid {eve.pid})" in street.run(ROOT, "run", "--gpus", "0", "--", "true")[2]
     err = street.run(ADA, "run", "--gpus", "0", "--", "true")[2]
     assert "GPU 0: claimed by a process that we may not look into" in err
+
+
+def test_a_lock_on_a_file_of_her_own_keeps_nobody_from_a_card_whose_file_is_roots(street: Neighbourhood) -> None:
+    """It looked like a claim on a file that somebody has removed, which nobody but root can do here."""
+    with_files(street)
+    for uuid in (FIRST, SECOND):
+        private = street.claims.parent / f"private-{uuid}"
+        private.touch()
+        os.chown(private, EVE, EVE)
+        street.eve("lock", str(private), str(seal_of(str(street.claims), uuid)), "1", "ofd")
+    assert street.run(ADA, "run", "-n", "2", "--", "echo", "ran")[1] == "ran\n"
+
+
+def test_a_launch_that_is_stopped_is_passed_over_in_line(street: Neighbourhood) -> None:
+    """A neighbour who waits for both cards and stops kept everybody from the free one, for ever."""
+    with_files(street)
+    job = street.job(ADA)
+    eve = street.start(EVE, "run", "-n", "2", "--wait", "--", "true")
+    assert eve.stderr is not None
+    while "first in line" not in (said := eve.stderr.readline()):
+        assert said, eve.communicate()
+    code, _, err = street.run(BOB, "run", "--", "true")
+    assert code == 75
+    assert f"pid {eve.pid} ({EVE}: true) came earlier and waits for it" in err, "who keeps a place is named"
+    eve.send_signal(signal.SIGSTOP)
+    assert street.run(BOB, "run", "--", "echo", "ran")[1] == "ran\n"
+    eve.send_signal(signal.SIGCONT)
+    assert street.run(BOB, "run", "--", "true")[0] == 75, "it has kept its place"
+    job.communicate("\n")
+    assert eve.wait(LIMIT_S) == 0
 
 
 def test_words_in_a_neighbours_environment_do_not_shut_root_out(street: Neighbourhood) -> None:

@@ -148,6 +148,18 @@ class ClaimFolder:
         except OSError:
             return 0
 
+    def is_roots(self, name: str) -> bool:
+        """Whether nobody but root can take a file away, nor the folder, nor a folder above it."""
+        try:
+            facts = os.stat(_file_name(name), dir_fd=self._fd, follow_symlinks=False)
+            above, path = [os.fstat(self._fd)], os.path.abspath(self.path)
+            while path != "/":
+                path = os.path.dirname(path)
+                above.append(os.stat(path, follow_symlinks=False))
+        except OSError:
+            return False
+        return facts.st_uid == 0 and all(_keeps(folder) for folder in above)
+
     def names(self) -> list[str]:
         """What is in the folder."""
         return os.listdir(self._fd)
@@ -212,6 +224,12 @@ class ClaimFolder:
             return FileRefused(f"its file {path} {NOT_PLAIN}", uid)
         shut = error.errno in (errno.EACCES, errno.EPERM)
         return FileRefused(f"its file {path} {'is shut to us' if shut else f'cannot be used: {error.strerror}'}", uid)
+
+
+def _keeps(folder: os.stat_result) -> bool:
+    """Whether what is root's in a folder stays there. A link in its place may lead anywhere, and does not count."""
+    shut = not folder.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    return stat.S_ISDIR(folder.st_mode) and folder.st_uid == 0 and (shut or bool(folder.st_mode & stat.S_ISVTX))
 
 
 @lru_cache(maxsize=256)

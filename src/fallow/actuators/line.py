@@ -7,7 +7,8 @@ Whoever dies leaves the line by that, since the kernel drops the lock.
 Any user can lock any byte. So a place counts only with a label beside it, written before the lock is taken: a file,
 whose owner is who waits, and which names a process of theirs that is no younger than the place. Those who only try
 once have no label, and count for moments. What is locked there otherwise stands in nobody's way; and where somebody
-has locked the whole line, those who come go on without one. The line is a courtesy: only the claim excludes.
+has locked the whole line, those who come go on without one. Who is stopped is passed over. The line is a
+courtesy: only the claim excludes.
 """
 
 from collections.abc import Callable, Sequence
@@ -33,9 +34,11 @@ Stands = Callable[[Waiter], bool]
 class Line:
     """What is known of those who wait, asked once for each."""
 
-    def __init__(self, folder: ClaimFolder, stands: Stands) -> None:
+    def __init__(self, folder: ClaimFolder, stands: Stands, awake: Stands = lambda _: True) -> None:
+        """`awake`: whether one who stands there could take a GPU now; asked each time, and passed over if not."""
         self._folder = folder
         self._stands = stands
+        self._awake = awake
         self._known: dict[int, Waiter | None] = {}
 
     def promises(self, card: CardFile, now_s: float, ticket: int = CLAIM_BYTE, *, passing: bool = True) -> Promises:
@@ -46,8 +49,9 @@ class Line:
                 in_passing = in_passing or (passing and place.start > now_s * _NS - _PASSES_WITHIN_NS)
                 continue
             waiting = self._waiter(place.start)
-            if waiting is not None:
+            if waiting is not None and self._awake(waiting):
                 break
+            waiting = None
         return Promises(
             claim=card.claim(),
             ahead=in_passing or waiting is not None,
@@ -86,6 +90,7 @@ class Place:
         now_s: Callable[[], float],
         sleep: Callable[[float], None],
         stands: Stands,
+        awake: Stands = lambda _: True,
         *,
         in_passing: bool,
     ) -> None:
@@ -101,7 +106,7 @@ class Place:
         self._now_s = now_s
         self._sleep = sleep
         self._in_passing = in_passing
-        self._line = Line(folder, stands)
+        self._line = Line(folder, stands, awake)
 
     def join(self, uuids: Sequence[str]) -> None:
         """Stand in these lines too. Who joins a line later still came when it came."""

@@ -14,7 +14,7 @@ from fallow.core.selection import names_by_index, select, visible
 from fallow.core.units import bytes_for_people, duration_for_people, program_name
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace, value
-from fallow.engine.claimants import claim_on, holder_in_words, stands, waiter_in_words
+from fallow.engine.claimants import awake, claim_on, holder_in_words, stands, waiter_in_words
 from fallow.engine.making_way import without_fillers
 from fallow.engine.world import World
 from fallow.policies.pick import Because, Choice, Order, Refusal, Wanted, choose, depth_needed, eligible
@@ -115,7 +115,7 @@ def _choose(world: World, request: Request, allowed: Candidates, links: Links, *
     now_s = world.clock.monotonic_s()
     cards: dict[str, CardFile] = {}
     shut: dict[str, Refusal] = {}
-    line = Line(world.folder, stands(world))
+    line = Line(world.folder, stands(world), awake(world))
     try:
         for gpu in allowed.gpus:
             try:
@@ -203,7 +203,7 @@ def _promised_to(world: World, gpu: Gpu) -> str | None:
         claim = claim_on(world, card)
         if claim is not None:
             return str(claim)
-        waiting = Line(world.folder, stands(world)).promises(card, world.clock.monotonic_s()).waiting
+        waiting = Line(world.folder, stands(world), awake(world)).promises(card, world.clock.monotonic_s()).waiting
         return None if waiting is None else f"{waiter_in_words(waiting)} came earlier and waits for it"
     finally:
         card.close()

@@ -20,6 +20,7 @@ from fallow.readers.proc import TICKS_PER_S, user_name
 
 _TICK_S = 2 / TICKS_PER_S  # births are told in ticks
 _NS = 1e9
+_STOPPED = "Tt"  # by a signal, and by a debugger
 _NOT_FOUND = "a process that was not found yet, or that we may not look into"
 _HIDDEN = "somebody who hides it: no process has it open (docs/concepts/claims.md says how to end that)"
 
@@ -112,6 +113,16 @@ def stands(world: World) -> Callable[[Waiter], bool]:
         return born_s <= came_s or born_s - _asleep_s(world) <= came_s
 
     return is_true
+
+
+def awake(world: World) -> Callable[[Waiter], bool]:
+    """A test of those who stand in line: one that is stopped takes no GPU, and would keep all others from it."""
+
+    def is_awake(waiter: Waiter) -> bool:
+        stat = world.proc.stat(waiter.pid)
+        return stat is None or stat.state not in _STOPPED
+
+    return is_awake
 
 
 def _asleep_s(world: World) -> float:

@@ -19,7 +19,7 @@ from fallow.engine.choosing import (
     refused_file,
     tell_of_indices,
 )
-from fallow.engine.claimants import stands
+from fallow.engine.claimants import awake, stands
 from fallow.engine.making_way import wait_until_clear, without_fillers
 from fallow.engine.world import World
 from fallow.policies.pick import Because, Choice, Refusal, choose, eligible, refusal
@@ -55,7 +55,13 @@ class _Launch:
         in_passing = request.wait_s is None
         self._left_over: dict[str, Refusal] = {}
         self.place = Place(
-            world.folder, self.label, clock.monotonic_s, clock.sleep, stands(world), in_passing=in_passing
+            world.folder,
+            self.label,
+            clock.monotonic_s,
+            clock.sleep,
+            stands(world),
+            awake(world),
+            in_passing=in_passing,
         )
         self._look()
 
@@ -142,14 +148,17 @@ def _left_over(world: World, gpus: Sequence[Gpu], *, shared: bool) -> dict[str, 
     """Earlier launches that still have a card, though its claim file does not say so, by label.
 
     Processes of ours that closed their claim and live on; and claims on a file that somebody has removed since, which
-    the kernel's table of locks still shows.
+    the kernel's table of locks still shows. Where nobody but root can remove it, that proves nothing: anybody can
+    make such a lock on a file of their own.
     """
     found = {} if shared else world.proc.launched_on(tuple(str(gpu.uuid) for gpu in gpus), world.has_the_same_gpus)
     table = LockTable(world.proc)
     against: dict[str, Refusal] = {}
     for gpu in gpus:
         uuid = str(gpu.uuid)
-        lock = table.elsewhere(seal_of(world.folder.path, uuid), world.folder.inode(uuid))
+        lock = None
+        if not world.folder.is_roots(uuid):
+            lock = table.elsewhere(seal_of(world.folder.path, uuid), world.folder.inode(uuid))
         if uuid in found:
             why = f"pid {found[uuid]} of an earlier launch still runs"
             against[gpu.label] = Refusal(Because.LEFT_OVER, why)

@@ -17,7 +17,7 @@ from fallow.core.units import duration_for_people, program_name
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace
 from fallow.core.verdicts import Verdict
-from fallow.engine.claimants import claim_on, stands
+from fallow.engine.claimants import awake, claim_on, stands
 from fallow.engine.counting import Tally
 from fallow.engine.fill_hands import FillerLike, FillerSpec, FillHands
 from fallow.engine.journal import Journal
@@ -69,7 +69,7 @@ class Field:
         self._note = note
         self._keys = [f"gpu:{uuid}" for uuid in self.uuids]
         self._cards: dict[str, CardFile] = {}
-        self._line = Line(world.folder, stands(world))
+        self._line = Line(world.folder, stands(world), awake(world))
         self._marks: list[FillMark] = []
         self._blocked = False
         self._insisted_s: float | None = None
