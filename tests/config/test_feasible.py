@@ -81,7 +81,12 @@ def test_a_wrong_key_hides_no_other_mistake_of_its_section() -> None:
     text = FILLER + "command = 'no-such'\nidle_for = 'soon'\ngpus = 9\ncwd = '/no/such'\nzz = 1\n"
     text += FILLER.replace("'a'", "3") + "command = 'no-such'\n"
     lines = [mistake.split(":")[1] for mistake in mistakes(text)]
-    assert lines == ["5", "6", "7", "8", "10", "12"], "the program is looked for in its folder, which is not there"
+    assert lines == ["4", "5", "6", "7", "8", "10", "12"]
+
+
+def test_a_folder_that_is_not_there_hides_only_programs_that_are_named_from_it() -> None:
+    for program, count in (("no-such", 2), ("/no/such/program", 2), ("bin/no-such", 1)):
+        assert len(mistakes(FILLER + f"command = '{program}'\ncwd = '/no/such'\n")) == count, program
 
 
 def test_nothing_follows_from_a_key_that_is_wrong_itself() -> None:

@@ -16,6 +16,7 @@ from fallow.core.gpu import Gpu
 from fallow.core.mistake import Mistake
 from fallow.core.ports import Depth
 from fallow.core.selection import select
+from fallow.core.value import replace
 from fallow.engine.config.complaints import Fault, in_words
 from fallow.engine.config.crosschecks import Numbers
 from fallow.engine.config.fillers import Filler, Terminals
@@ -80,11 +81,13 @@ class Feasible:
         log, cwd = filler.at_home(filler.log), filler.at_home(filler.cwd)
         environ = {**(self._world.environ if guise is None else guise.environ), **filler.env}
         of_command, of_cwd = (*path, "command"), (*path, "cwd")
+        spec = filler.spec(Terminals(), 0.0)
         if cwd is not None and not os.path.isdir(cwd):
             yield Fault(of_cwd, f"{cwd} is no folder to run in", "make it, or name another", (of_command,))
-        else:
+            spec = replace(spec, cwd=None)  # a program that is not named from there is looked for all the same
+        if spec.cwd is not None or cwd is None or not _is_named_from_its_folder(filler.command[0]):
             try:
-                check_command(filler.spec(Terminals(), 0.0), environ)
+                check_command(spec, environ)
             except FallowError as error:
                 passed_over = None if guise is None else shutil.which(filler.command[0], path=_path(self._world))
                 found = [] if passed_over is None or guise is None else doubts(passed_over, guise.trusted)
@@ -145,6 +148,10 @@ class Feasible:
             yield Fault((*path, "user"), f"only root can run it as {user}", "leave it out, or let root run fallow up")
             return None
         return guise_of(user, self._world.environ)
+
+
+def _is_named_from_its_folder(program: str) -> bool:
+    return os.sep in program and not os.path.isabs(program)
 
 
 def _path(world: World) -> str:
