@@ -72,11 +72,11 @@ def test_what_holds_for_all_terminals_holds_for_a_filler_unless_it_says_otherwis
     found = config(
         "[terminals]\nusers = 'ignore'\nuser_idle = '10m'\nignore_user = 'ci'\n"
         "[[filler]]\nname = 'a'\ncommand = 'x'\n"
-        "[[filler]]\nname = 'b'\ncommand = 'x'\nusers = 'yield'\nuser_idle = 0\nignore_user = ['bot']\n"
+        "[[filler]]\nname = 'b'\ncommand = 'x'\nusers = 'yield'\nuser_idle = '20s'\nignore_user = ['bot']\n"
     )
     plain, own = (filler.people(found.terminals) for filler in found.fillers)
     assert plain == found.terminals
-    assert (own.users, own.user_idle, own.ignore_user) == ("yield", 0.0, ("ci", "bot"))
+    assert (own.users, own.user_idle, own.ignore_user) == ("yield", 20.0, ("ci", "bot"))
 
 
 def test_a_filler_is_what_fill_would_make_of_the_same_words() -> None:
