@@ -39,7 +39,14 @@ def hands(world: World, *, rehearse: bool, user: str | None = None) -> Hands:
 def shortcomings(
     deeds: Sequence[Deed], hands: Hands, environ: Mapping[str, str], signals: Callable[[], FallowError | None]
 ) -> list[FallowError]:
-    """What of this could never be done here: to be told at the start, not in the night.
+    """What of this could never be done here: to be told at the start, not in the night."""
+    return [error for error in each_shortcoming(deeds, hands, environ, signals) if error is not None]
+
+
+def each_shortcoming(
+    deeds: Sequence[Deed], hands: Hands, environ: Mapping[str, str], signals: Callable[[], FallowError | None]
+) -> list[FallowError | None]:
+    """Why each deed could never be done here; None for those that can.
 
     The one place that says so, for every face: `guard`, `run --then`, `check` and `up` refuse in the same words.
     `signals`: why the process that a signal is for cannot be signalled.
@@ -50,7 +57,7 @@ def shortcomings(
     for deed in deeds:
         match deed:
             case EndGuard():
-                pass
+                found.append(None)
             case SendSignal():
                 found.append(signals())
             case RunCommand(line=line):
@@ -62,7 +69,7 @@ def shortcomings(
                 found.append(None if why is None else NotPermitted(why))
             case _:
                 assert_never(deed)
-    return [error for error in found if error is not None]
+    return found
 
 
 def refuse(found: Sequence[FallowError], *, rehearse: bool, tell: Callable[[str], None]) -> None:

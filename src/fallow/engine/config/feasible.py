@@ -23,7 +23,7 @@ from fallow.engine.config.fillers import Filler, Terminals
 from fallow.engine.config.model import Config
 from fallow.engine.config.positions import Path
 from fallow.engine.config.rules import Guard, Idle
-from fallow.engine.deeds import hands, nobody_to_signal, shortcomings
+from fallow.engine.deeds import each_shortcoming, hands, nobody_to_signal
 from fallow.engine.fill_hands import check_command
 from fallow.engine.guises import Guise, doubts_of, doubts_of_log, files_of_line, guise_of
 from fallow.engine.world import World
@@ -40,7 +40,7 @@ class Feasible:
         self._world = world
         self._tell = tell
         self._rehearse = rehearse
-        self._judged: dict[object, list[FallowError]] = {}
+        self._judged: dict[object, list[FallowError | None]] = {}
         """What takes a process to find out is found out once."""
 
     def __call__(self, config: Config, numbers: Numbers) -> Iterator[Fault]:
@@ -115,15 +115,17 @@ class Feasible:
         environ = self._world.environ if guise is None else guise.environ
         if guard not in self._judged:
             own = hands(self._world, rehearse=rehearse)
-            self._judged[guard] = shortcomings(guard.action, own, environ, nobody_to_signal)
-        yield from self._unless_rehearsed((*path, "action"), self._judged[guard], rehearse=rehearse)
+            self._judged[guard] = each_shortcoming(guard.action, own, environ, nobody_to_signal)
+        for place, error in enumerate(self._judged[guard]):
+            if error is not None:
+                yield from self._unless_rehearsed((*path, "action", place), [error], rehearse=rehearse)
 
     def _notices(self, urls: Sequence[str]) -> Iterator[Fault]:
         if urls not in self._judged:
             helpers = Helpers(self._world.clock.monotonic_s)
-            refused = postbox.refusals(helpers, self._world.environ, urls)
-            self._judged[urls] = [error for error in refused if error is not None]
-        yield from self._unless_rehearsed(("notices", "urls"), self._judged[urls], rehearse=self._rehearse)
+            self._judged[urls] = list(postbox.refusals(helpers, self._world.environ, urls))
+        refused = [error for error in self._judged[urls] if error is not None]
+        yield from self._unless_rehearsed(("notices", "urls"), refused, rehearse=self._rehearse)
 
     def _unless_rehearsed(self, path: Path, found: Iterable[FallowError], *, rehearse: bool) -> Iterator[Fault]:
         """Each, unless it is a rehearsal that would do nothing of it: that only says so."""

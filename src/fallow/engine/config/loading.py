@@ -16,7 +16,9 @@ from fallow.engine.config.syntax import parsed
 
 Values = dict[str, object]
 Check = Callable[[Config, Numbers], Iterable[Fault]]
-_STAND_INS: Values = {"name": "unnamed", "command": ["true"], "action": ["notify:none://"]}
+_OF_A_DEED = 4  # names in the path of one: guard, its number, action, its place
+_NO_DEED = "notify:none://"
+_STAND_INS: Values = {"name": "unnamed", "command": ["true"], "action": [_NO_DEED]}
 
 
 def load(path: str, check: Check | None = None, let_pass: Callable[[Mistake], None] | None = None) -> Config:
@@ -43,9 +45,9 @@ def understand(
         config = Config.model_validate(values)
     except ValidationError as error:
         wrong = list(faults(error))
-        sound, numbers = _sound(values, [fault.path for fault in wrong])
+        sound, numbers = _sound(values, {_wrong_part(fault.path, values) for fault in wrong})
         config = Config.model_validate(sound)
-    bad = [_key(fault.path) for fault in wrong]
+    bad = [_wrong_part(fault.path, values) for fault in wrong]
     for further in (contradictions, check):
         wrong += [] if further is None else [each for each in further(config, numbers) if not _spoilt(each, bad)]
     if let_pass is not None:
@@ -59,9 +61,8 @@ def understand(
     return config
 
 
-def _sound(values: Values, wrong: Iterable[Path]) -> tuple[Values, Numbers]:
-    """What is left without the keys that are wrong, and where it stands, to look for further mistakes in it."""
-    bad = {_key(path) for path in wrong}
+def _sound(values: Values, bad: Collection[Path]) -> tuple[Values, Numbers]:
+    """What is left without the parts that are wrong, and where it stands, to look for further mistakes in it."""
     sound: Values = {}
     numbers: dict[str, list[int]] = {name: [] for name in SEVERAL}
     for name, given in values.items():
@@ -79,6 +80,8 @@ def _without(table: object, path: Path, bad: Collection[Path]) -> Values:
     """A section without its wrong keys; something stands for those that it cannot be without."""
     given = table if isinstance(table, dict) else {}
     kept = {key: item for key, item in given.items() if (*path, key) not in bad}
+    if isinstance(deeds := kept.get("action"), list):
+        kept["action"] = [_NO_DEED if (*path, "action", place) in bad else deed for place, deed in enumerate(deeds)]
     needed = {key: item for key, item in _STAND_INS.items() if (*path, key) in bad}
     return kept | {key: item for key, item in needed.items() if _is_needed(str(path[0]), key)}
 
@@ -93,8 +96,22 @@ def _key(path: Path) -> Path:
     return path[:3] if path[0] in SEVERAL else path[:2]
 
 
+def _wrong_part(path: Path, values: Values) -> Path:
+    """What is left out to go on: the key, or one deed of a list of them, which are each for themselves."""
+    match path:
+        case ("guard", int(number), "action", int(place), *_):
+            guards = values["guard"]
+            guard = guards[number] if isinstance(guards, list) else None
+            if isinstance(guard, dict) and isinstance(guard.get("action"), list):
+                return ("guard", number, "action", place)
+        case _:
+            pass
+    return _key(path)
+
+
 def _spoilt(fault: Fault, bad: Collection[Path]) -> bool:
-    return any(_key(path) in bad for path in (fault.path, *fault.rests_on))
+    paths = (fault.path, *fault.rests_on)
+    return any(_key(path) in bad or path[:_OF_A_DEED] in bad for path in paths)
 
 
 def _count(given: object) -> int:
