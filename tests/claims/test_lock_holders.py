@@ -45,10 +45,22 @@ class Frozen(SystemClock):
     """It stands still, so that only the count of descriptors measures."""
 
     def __init__(self) -> None:
-        self._now_s = 0.0
+        self.now_s = 0.0
 
     def monotonic_s(self) -> float:
-        return self._now_s
+        return self.now_s
+
+
+class Slow(OnTheHost):
+    """A /proc in which the way to the list of processes takes a second."""
+
+    def __init__(self, clock: Frozen) -> None:
+        super().__init__()
+        self._clock = clock
+
+    def pids(self) -> list[int]:
+        self._clock.now_s += 1.0
+        return [os.getpid()] * 100
 
 
 @contextmanager
@@ -158,3 +170,17 @@ def test_a_descriptor_is_looked_into_only_if_it_is_of_that_very_file(
         assert time.process_time() - before_s < 2
     for each in (heavy, *copies):
         os.close(each)
+
+
+def test_a_search_that_took_long_pauses_for_as_long(card: CardFile) -> None:
+    """One descriptor can take longer than all that a second has for it."""
+    clock = Frozen()
+    holders = LockHolders(Slow(clock), clock)
+    holders.holder(card.fd, CLAIM_BYTE)
+    assert clock.now_s == 1.0, "fifty times as long as it may take in a second"
+    clock.now_s = 41.0
+    holders.holder(card.fd, CLAIM_BYTE + 1)
+    assert clock.now_s == 41.0, "so nothing is searched yet"
+    clock.now_s = 51.0
+    holders.holder(card.fd, CLAIM_BYTE + 1)
+    assert clock.now_s == 52.0

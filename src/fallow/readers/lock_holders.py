@@ -91,7 +91,8 @@ class LockHolders:
         return Answer(nobody=search.ended_s is not None and self._sees_all())
 
     def _go_on(self, search: _Search, start_s: float) -> None:
-        if start_s - self._since_s >= _EVERY_S:
+        # One descriptor of a file with thousands of locks can take longer than all of it; then there is a pause.
+        if start_s - self._since_s >= max(_EVERY_S, self._spent_s / self.limit_s):
             self._since_s, self._spent_s = start_s, 0.0
         left_s = self.limit_s - self._spent_s
         for _ in range(int(left_s * _STEPS_PER_S)):
