@@ -27,6 +27,11 @@ def test_a_card_with_nothing_but_a_filler_is_filled_whatever_the_filler_does(gpu
     assert activity(gpu, FILLED) is Activity.FILLED
 
 
+@pytest.mark.parametrize(("gpu", "around"), [(idle(), Around()), (held(), FILLED)])
+def test_a_card_whose_claim_cannot_be_read_is_not_to_be_had(gpu: Gpu, around: Around) -> None:
+    assert activity(gpu, replace(around, claim=Unknown("no folder"))) is Activity.UNKNOWN
+
+
 def test_a_child_of_the_filler_that_has_ended_since_is_nobody() -> None:
     """F9, F24"""
     both = held(memory_gib=2, holders=(Holder(100, GIB, utilization=1.0), Holder(101, GIB, utilization=0.0)))

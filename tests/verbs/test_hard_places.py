@@ -297,6 +297,7 @@ def test_claims_that_cannot_be_read_show_in_the_table(simulated: Fallow, tmp_pat
     done = simulated("status")
     assert done.returncode == 0
     assert "who has claimed it is unknown" in done.stdout
+    assert "none available, " in done.stdout, "unknown is never idle"
 
 
 def test_a_claim_folder_that_depends_on_where_one_stands_is_refused(simulated: Fallow) -> None:

@@ -2,6 +2,7 @@
 
     people are on it, or it cannot be told                what it did (see activity)
     nobody of people is on it, and it is claimed          FALLOW, held by the claimer
+    the same, and whether it is claimed cannot be told    UNKNOWN
     nothing but a filler is on it                         FILLED: whoever comes can have it
     nobody is on it                                       FREE
 
@@ -46,6 +47,8 @@ def standing(gpu: Gpu, around: Around) -> Finding:
         return finding  # as much as the filler holds, and more
     if isinstance(around.claim, Claim):
         return Finding(Activity.FALLOW, f"{around.claim}, and nothing of that is on the card")
+    if isinstance(around.claim, Unknown):
+        return Finding(Activity.UNKNOWN, "whether somebody has claimed it cannot be told")
     filler = filler_of(gpu, around.fillers)
     if filler is not None:
         what = program_name(filler.command or "work")

@@ -29,11 +29,11 @@ def gpu_now(gpu: SeenGpu, wall_s: float) -> list[str]:
         since = f" for {duration_for_people(gpu.for_s)} (since {clock_time(wall_s - gpu.for_s)})"
     lines = [printable(f"GPU {gpu.label} is {gpu.activity.value}{since}: {gpu.because}")]
     if isinstance(gpu.holders, Unknown):
-        lines.append(f"  who holds it is unknown: {gpu.holders}")
+        lines.append(f"  who holds it is {gpu.holders}")
     else:
         lines.extend(f"  held by {_holder(each)}" for each in gpu.holders)
     if isinstance(gpu.claim, Unknown):
-        lines.append(f"  whether it is claimed is unknown: {gpu.claim}")
+        lines.append(f"  whether it is claimed is {gpu.claim}")
     elif gpu.claim is not None:
         lines.append(printable(f"  {gpu.claim}"))
     if gpu.filler is not None:
