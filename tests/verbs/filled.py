@@ -82,9 +82,14 @@ def wait_for_lines(path: pathlib.Path, count: int) -> list[str]:
             assert inotify.read(timeout=LIMIT_S * 1000), f"{path} has only {lines}"
 
 
+def _is(command: str, words: str) -> bool:
+    """Whether it is that program itself, and not the keeper that starts it."""
+    return words in command and "fallow.engine.keeping" not in command
+
+
 def until_there(pid: int, words: str) -> None:
     """Until a process below this one has these words in its command line."""
     proc, limit_s = Proc(), time.monotonic() + LIMIT_S
-    while not any(words in str(proc.command(below.pid)) for below in proc.descendants(pid)):
+    while not any(_is(str(proc.command(below.pid)), words) for below in proc.descendants(pid)):
         assert time.monotonic() < limit_s, f"nobody below pid {pid} is {words}"
         time.sleep(0.01)

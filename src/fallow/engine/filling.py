@@ -7,9 +7,11 @@ Several fillers may want the same card. The places are in order: the first whose
 those behind it make way for it through an ordinary yield. To each other they are nobody; no card ever has two.
 """
 
+import os
 import select
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+from fallow.actuators import launcher
 from fallow.actuators.processes import demand_own_pids
 from fallow.core.errors import FallowError
 from fallow.core.gpu import Gpu, Snapshot
@@ -322,7 +324,11 @@ class Filling:
         return self._is_ours(pid) or (bool(ignored) and not self._world.proc.trusted_names(pid).isdisjoint(ignored))
 
     def _is_ours(self, pid: int) -> bool:
-        return self._keeper_of(pid) is not None
+        """Whether it belongs to a filler of ours; one whose keeper was just killed has become our own child."""
+        if self._keeper_of(pid) is not None:
+            return True
+        line = self._line_of(pid)
+        return os.getpid() in line[1:] and launcher.helpers.isdisjoint(line)
 
     def _keeper_of(self, pid: int) -> int | None:
         """Which of our keepers keeps a process, if one does."""

@@ -51,6 +51,7 @@ _PAUSE_S = 3.0  # to read in
 _PATIENCE_S = 60.0
 _LOOK_AGAIN_S = 0.2
 _SWEEPS = 20
+_LONGEST_FOLDER = 90  # a socket's path has at most 107 bytes
 
 
 def parser(parents: list[argparse.ArgumentParser]) -> Parser:
@@ -72,7 +73,7 @@ def parser(parents: list[argparse.ArgumentParser]) -> Parser:
 def run(args: argparse.Namespace, world: World, voice: Voice) -> int:
     """Tell it."""
     began_s = world.clock.monotonic_s()
-    folder = tempfile.mkdtemp(prefix="fallow-demo-")
+    folder = _folder()
     stage = _Stage(folder, voice)
     with interruptible():
         try:
@@ -90,6 +91,15 @@ def run(args: argparse.Namespace, world: World, voice: Voice) -> int:
                     break
                 world.clock.sleep(_LOOK_AGAIN_S)
     return 0
+
+
+def _folder() -> str:
+    """A folder of our own, where the path of a socket is not too long for the kernel."""
+    folder = tempfile.mkdtemp(prefix="fallow-demo-")
+    if len(os.fsencode(folder)) <= _LONGEST_FOLDER:
+        return folder
+    os.rmdir(folder)
+    return tempfile.mkdtemp(prefix="fallow-demo-", dir="/tmp")
 
 
 class _Stage:
