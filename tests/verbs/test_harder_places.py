@@ -153,6 +153,14 @@ def test_a_rehearsal_with_a_timeout_names_what_would_follow_the_stop(simulated: 
     assert "would run 'echo'" in done.stderr
 
 
+def until_called_off(systemctl: pathlib.Path) -> None:
+    """Until terminals were told. The `wall` that told of the countdown may still be on its way, and write after it."""
+    by_s = time.monotonic() + LIMIT_S
+    while "called off" not in systemctl.read_text():
+        assert time.monotonic() < by_s, systemctl.read_text()
+        time.sleep(0.05)
+
+
 @pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_guard_that_is_ended_in_its_countdown_calls_it_off(
     world: World, fallow: Fallow, systemctl: pathlib.Path, end: signal.Signals
@@ -165,9 +173,8 @@ def test_a_guard_that_is_ended_in_its_countdown_calls_it_off(
     guard.send_signal(end)
     guard.communicate(timeout=30)
     assert guard.returncode == -end
-    told = systemctl.read_text().splitlines()
-    assert "called off" in told[-1]
-    assert not any(line.startswith("systemctl") for line in told)
+    until_called_off(systemctl)
+    assert not any(line.startswith("systemctl") for line in systemctl.read_text().splitlines())
 
 
 def test_a_shutdown_after_a_job_is_called_off_when_fallow_is_ended(
@@ -177,10 +184,7 @@ def test_a_shutdown_after_a_job_is_called_off_when_fallow_is_ended(
     until(watched, "about to turn the machine off")
     watched.terminate()
     watched.communicate(timeout=30)
-    by_s = time.monotonic() + LIMIT_S
-    while "called off" not in systemctl.read_text().splitlines()[-1]:  # `wall` is not waited for
-        assert time.monotonic() < by_s, systemctl.read_text()
-        time.sleep(0.05)
+    until_called_off(systemctl)
     assert "systemctl poweroff" not in systemctl.read_text()
 
 
