@@ -1,6 +1,8 @@
 # Everything a fresh machine needs is Python 3.11 or newer with pip and venv, make and, for the tests, a C compiler.
 PYTHON ?= python3
 VENV := .venv
+# Most tests wait for real programs more than they compute.
+WORKERS ?= $(shell expr 2 \* $$(nproc))
 BIN := $(VENV)/bin
 RUNS := $(VENV)/.runs
 READY := $(VENV)/.ready
@@ -12,7 +14,7 @@ demo: $(RUNS)  ## the whole story on simulated GPUs, with real processes
 	@$(BIN)/python -P -m fallow demo
 
 test: $(READY)  ## all tests; real processes, real locks, a stand-in only for the driver
-	@$(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal
+	@$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal
 
 check: $(READY)  ## format, lint, types, and the rules of the house
 	$(BIN)/ruff format --check .

@@ -154,7 +154,7 @@ def test_a_rehearsal_with_a_timeout_names_what_would_follow_the_stop(simulated: 
 
 
 def until_called_off(systemctl: pathlib.Path) -> None:
-    """Until terminals were told. The `wall` that told of the countdown may still be on its way, and write after it."""
+    """Until terminals were told; the `wall` that told of the countdown may still be on its way."""
     by_s = time.monotonic() + LIMIT_S
     while "called off" not in systemctl.read_text():
         assert time.monotonic() < by_s, systemctl.read_text()
