@@ -72,9 +72,9 @@ class Follower:
         if held is None:
             seconds = duration_for_people(COUNTDOWN_S)
             text = f"about to {in_words(deed)} in {seconds}: {because}. To prevent it: fallow hold --for 1h"
-            self._tell(self._hands.power.announce(text).words)
-            self._tell(text)
-            try:
+            try:  # from the first word on: whoever was told is told, too, that nothing follows
+                self._tell(self._hands.power.announce(text).words)
+                self._tell(text)
                 held = self._held_while_counting()
             except BaseException:
                 self._hands.power.announce("called off: fallow was ended")
