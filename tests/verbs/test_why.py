@@ -13,6 +13,7 @@ import pytest
 from fallow.core.verdicts import process_key
 from fallow.engine.journal import Journal
 from tests.conftest import LIMIT_S, ME, Fallow
+from tests.standin.world import World
 from tests.verbs.filled import Fill
 
 RULES = f"""
@@ -104,8 +105,8 @@ def test_a_process_that_is_another_by_now_does_not_get_the_story_of_the_first(si
     journal.action("somebody's job", "ask the job to end", "it idled", [process_key(us, 1), process_key(gone, 5)])
     journal.close()
     ours = simulated("why", f"pid:{us}")
-    assert "somebody" not in ours.stdout
-    assert f"pid {us} is on no GPU" in ours.stdout
+    assert "somebody" not in ours.stdout + ours.stderr
+    assert f"pid {us} (" in ours.stderr
     ended = simulated("why", f"pid:{gone}").stdout
     assert ended.startswith(f"pid {gone} has ended\n")
     assert "somebody's job: ask the job to end: it idled" in ended
@@ -116,3 +117,76 @@ def test_what_is_neither_a_gpu_nor_a_process_is_refused(simulated: Fallow, subje
     done = simulated("why", subject)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.count("\n") == 1
+
+
+def test_a_rule_under_a_hold_says_who_holds_until_when_and_what_it_would_do_without(
+    simulated: Fallow, sleeper: subprocess.Popen[bytes], tmp_path: pathlib.Path
+) -> None:
+    config = tmp_path / "fallow.toml"
+    config.write_text(RULES)
+    config.chmod(0o600)
+    assert simulated("hold", "3", "--for", "2h", "--why", "debugging").returncode == 0
+    Fill(simulated.start("up", "--config", str(config), "--listen", "127.0.0.1:0")).until("up, with")
+    by_s = time.monotonic() + LIMIT_S
+    while "rule forgotten" not in (told := simulated("why", "3").stdout):
+        assert time.monotonic() < by_s, told
+    (rule,) = [line for line in told.splitlines() if line.startswith("  rule forgotten: ")]
+    assert "not idle now" not in rule
+    assert re.search(
+        rf": left alone: {ME} holds gpu:GPU-\S+ \(hold \d+\): debugging; for another (2h|1h59m)"
+        r"; without that its people are warned once idle for 20m$",
+        rule,
+    ), rule
+    (counting,) = json.loads(simulated("why", "3", "--json").stdout)["rules"]
+    assert f"{ME} holds gpu:" in counting["left_alone"]
+    (hold,) = json.loads(simulated("hold", "--list", "--json").stdout)
+    assert simulated("hold", "--release", str(hold["id"])).returncode == 0
+    while "left alone" in (told := simulated("why", "3").stdout):
+        assert time.monotonic() < by_s, told
+
+
+@pytest.mark.parametrize("form", [(), ("--json",)])
+def test_a_process_on_no_gpu_and_one_that_does_not_exist_are_refused(
+    simulated: Fallow, form: tuple[str, ...]
+) -> None:
+    us, gone = os.getpid(), 2**22 - 7
+    for subject, sentence in (
+        (str(us), rf"fallow: pid {us} \(\S+\) uses no GPU; "),
+        (f"pid:{us}", rf"fallow: pid {us} \(\S+\) uses no GPU; "),
+        (str(gone), f"fallow: there is no process {gone}, "),
+    ):
+        done = simulated("why", subject, *form)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert re.match(sentence, done.stderr), done.stderr
+        assert done.stderr.count("\n") == 1
+
+
+def test_a_process_is_not_said_to_use_no_gpu_where_it_cannot_be_seen_who_uses_them(
+    fallow: Fallow, world: World
+) -> None:
+    world.fault("*", card=2, error=15)
+    done = fallow("why", f"pid:{os.getpid()}")
+    assert done.returncode == 0, done.stderr
+    assert "that can be seen" in done.stdout
+
+
+def test_a_damaged_journal_is_told_plainly_and_not_taken_for_one_that_has_nothing(simulated: Fallow) -> None:
+    state = pathlib.Path(simulated.environ["FALLOW_STATE_DIR"])
+    journal = Journal(str(state), time.time, print)
+    journal.action("a job", "ask the job to end", "it idled", ["gpu:x"])
+    journal.close()
+    file = state / "journal.db"
+    whole = file.read_bytes()
+    file.write_bytes(whole[:100] + b"\xff" * (len(whole) - 100))
+    on_a_gpu = simulated("why", "3")
+    assert on_a_gpu.returncode == 0
+    assert on_a_gpu.stdout.startswith("GPU 3 is free")
+    assert "has nothing" not in on_a_gpu.stdout
+    assert re.search(rf"the journal {file} is damaged \(.+\): it was last written at \d{{4}}-", on_a_gpu.stderr)
+    assert "Move it away, or start `fallow up`" in on_a_gpu.stderr
+    facts = json.loads(simulated("why", "3", "--json").stdout)
+    assert facts["events"] is None
+    assert "is damaged" in facts["unknown"]["events"]
+    last = simulated("why")
+    assert (last.returncode, last.stdout) == (125, "")
+    assert "is damaged" in last.stderr

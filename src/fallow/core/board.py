@@ -58,6 +58,8 @@ class Counting:
     """A job that is new is not counted for so long."""
     refused: str | None = None
     """Why what was due is not done."""
+    left_alone: str | None = None
+    """The hold or the protection that keeps the rule from counting, with its end."""
 
 
 @value

@@ -58,6 +58,8 @@ class Case:
         self.refused_until_s = 0.0
         """Until then what was refused is not asked for again."""
         self.refusal = ""
+        self.left_alone: str | None = None
+        """The hold or the protection that was on at the last look, as people read it."""
         self.hang_told = False
         self.survivors_due_s: float | None = None
         rules = rule.idle_rules(longest_gap_s)
@@ -110,6 +112,7 @@ class Case:
             in_s=in_s,
             begins_in_s=warmup_s,
             refused=self.refusal or None,
+            left_alone=self.left_alone,
         )
 
     @property

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from fallow.core.errors import FallowError, NotPermitted
 from fallow.core.verdicts import Event, Evidence
-from fallow.engine.sqlite_file import NotOurs, is_empty, open_read_only, uri
+from fallow.engine.sqlite_file import NotOurs, clock_time, is_empty, open_read_only, says_damaged, uri
 
 FILE_NAME = "journal.db"
 _SCHEMA = """
@@ -82,7 +82,17 @@ def read(folder: str, key: str | None, most: int) -> list[Event]:
         finally:
             database.close()
     except sqlite3.Error as error:
-        raise FallowError(f"the journal in {folder} cannot be read: {error}") from None
+        raise FallowError(_unreadable(path, found.st_mtime, error)) from None
+
+
+def _unreadable(path: str, written_s: float, error: sqlite3.Error) -> str:
+    """What is wrong with a journal, since when that can be, and what to do."""
+    if not says_damaged(error):
+        return f"the journal {path} cannot be read now: {error}"
+    return (
+        f"the journal {path} is damaged ({error}): it was last written at {clock_time(written_s)}; what it has from"
+        " before cannot be shown. Move it away, or start `fallow up`, which keeps it beside and begins a new one"
+    )
 
 
 def write(database: sqlite3.Connection, rows: Iterable[Row]) -> None:

@@ -11,7 +11,7 @@ from fallow.core.actions import Insist, TakeBack, Warn
 from fallow.core.board import Counting
 from fallow.core.errors import WrongUsage
 from fallow.core.gpu import Snapshot
-from fallow.core.holds import Hold, Touched
+from fallow.core.holds import Hold, Touched, hold_on, with_its_end
 from fallow.core.notices import Notice, NoticeEvent
 from fallow.core.selection import select
 from fallow.core.verdicts import Verdict
@@ -119,7 +119,10 @@ class Patrol:
         uuids = {*case.job.uuids, *case.job.doubtful}
         gpus = uuids_with_cards([gpu for gpu in snapshot.gpus if card_name(gpu) in uuids]) | uuids
         touched = Touched(gpus, case.job.touched)
-        alone = leave_alone(touched, self._world.clock.wall_s(), holds, self._protections)
+        wall_s = self._world.clock.wall_s()
+        alone = leave_alone(touched, wall_s, holds, self._protections)
+        hold = hold_on(touched, holds, wall_s)
+        case.left_alone = alone if hold is None else with_its_end(hold, wall_s)
         for lane in Lane:
             decided = case.decide(lane, snapshot, alone, self._rest_w)
             if decided is None:

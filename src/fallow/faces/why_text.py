@@ -74,9 +74,10 @@ def as_json(
     holds: Iterable[Hold],
     rules: Iterable[Ruled],
     events: Iterable[Event],
+    unreadable: str | None,
 ) -> dict[str, Any]:
-    """The same for programs."""
-    found = list(rules)
+    """The same for programs. `unreadable`: why a journal could not be read."""
+    found, told = list(rules), [_event_facts(event) for event in events]
     return {
         "subject": subject,
         "watched": watched,
@@ -93,7 +94,8 @@ def as_json(
             for each in found
             if isinstance(each, FillerView)
         ],
-        "events": [_event_facts(event) for event in events],
+        "events": None if unreadable is not None and not told else told,
+        "unknown": {} if unreadable is None else {"events": unreadable},
     }
 
 
@@ -108,6 +110,9 @@ def _counting(each: Counting) -> str:
     counted = f"{each.fault} for {duration_for_people(each.for_s)}" if each.for_s else f"not {each.fault} now"
     if each.begins_in_s:
         counted = f"new, so that nothing counts for another {duration_for_people(each.begins_in_s)}"
+    if each.left_alone is not None:
+        would = f"; without that {_DEEDS.get(each.deed)} once {each.fault} for {duration_for_people(each.in_s)}"
+        return f"{each.subject}: left alone: {each.left_alone}{would if each.deed in _DEEDS else ''}"
     if each.refused is not None:
         return f"{each.subject}: {counted}; nothing is done: {each.refused}"
     if each.deed == "nothing":
@@ -131,6 +136,7 @@ def _counting_facts(each: Counting) -> dict[str, Any]:
         "next": each.deed,
         "in_s": each.in_s,
         "refused": each.refused,
+        "left_alone": each.left_alone,
     }
 
 

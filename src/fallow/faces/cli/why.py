@@ -8,6 +8,7 @@ from fallow.core.errors import FallowError, WrongUsage
 from fallow.core.gpu import Gpu
 from fallow.core.holds import OneGpu, OneProcess, TouchedProcess, parse_target, with_its_end
 from fallow.core.seen import SeenGpu, Sight
+from fallow.core.units import program_name
 from fallow.core.unknown import Unknown
 from fallow.core.verdicts import Event, gpu_key, process_key
 from fallow.engine import journal_file
@@ -57,10 +58,19 @@ def run(args: argparse.Namespace, world: World, voice: Voice) -> int:
         process = str(target) if isinstance(target, OneProcess) else None
         rules = daemon.rules_on([str(gpu.uuid) for gpu in gpus], process) or []
     holds = [] if target is None else holds_on(gpus, world, daemon, _touched(target, world))
-    events = _events(world, None if told is None else daemon, key, voice)
+    events, unreadable = _events(world, None if told is None else daemon, key)
+    if isinstance(target, OneProcess) and sight is not None and not (gpus or holds or rules or events or unreadable):
+        _refuse_who_is_on_no_gpu(target, sight, world)
+    if unreadable is not None:
+        if target is None and not events:
+            raise unreadable  # there is nothing else to say
+        voice.note(str(unreadable))
     if args.json:
         watched = None if target is None else told is not None
-        facts = why_text.as_json(None if target is None else str(target), watched, gpus, holds, rules, events)
+        why_not = None if unreadable is None else str(unreadable)
+        facts = why_text.as_json(
+            None if target is None else str(target), watched, gpus, holds, rules, events, why_not
+        )
         print(json.dumps(facts, indent=2))
         return 0
     now_s = world.clock.wall_s()
@@ -68,13 +78,13 @@ def run(args: argparse.Namespace, world: World, voice: Voice) -> int:
         print(line)
     for hold in holds:
         print(f"  {with_its_end(hold, now_s)}")
-    if target is not None and told is None and sight is not None:
+    if gpus and told is None:
         print(_UNWATCHED)
     for each in rules:
         print(why_text.ruled(each))
     for line in why_text.story(events, now_s):
         print(line)
-    if not events:
+    if not events and unreadable is None:
         print("the journal has nothing on that")
     return 0
 
@@ -132,25 +142,42 @@ def _concerns(gpu: SeenGpu, target: OneGpu | OneProcess | None) -> bool:
 
 def _now(target: OneGpu | OneProcess | None, gpus: Sequence[SeenGpu], world: World, now_s: float) -> Iterator[str]:
     if isinstance(target, OneProcess):
-        stat = world.proc.stat(target.pid)
-        if target.birth == 0 or stat is None or stat.birth != target.birth:
+        if not _lives(target, world):
             yield f"pid {target.pid} has ended"
         elif not gpus:
-            yield f"pid {target.pid} is on no GPU that can be seen"
+            yield f"pid {target.pid} uses no GPU that can be seen"
     elif target is not None and not gpus:
         yield f"GPU {target.uuid} is not to be seen"
     for gpu in gpus:
         yield from why_text.gpu_now(gpu, now_s)
 
 
-def _events(world: World, daemon: Daemon | None, key: str | None, voice: Voice) -> list[Event]:
-    """Newest first. Where both journals are the same one, each event is told once."""
+def _lives(target: OneProcess, world: World) -> bool:
+    stat = world.proc.stat(target.pid)
+    return stat is not None and target.birth == stat.birth
+
+
+def _refuse_who_is_on_no_gpu(target: OneProcess, sight: Sight, world: World) -> None:
+    """Where all is known and nothing of it is about the process, it was not the one that was meant."""
+    if not _lives(target, world):
+        raise WrongUsage(f"there is no process {target.pid}, and the journal has nothing on one that has ended")
+    blind = next((gpu for gpu in sight.gpus if isinstance(gpu.holders, Unknown)), None)
+    if blind is None:
+        command = world.proc.command(target.pid)
+        what = "" if isinstance(command, Unknown) else f" ({program_name(command)})"
+        raise WrongUsage(f"pid {target.pid}{what} uses no GPU", "`fallow status` lists the processes that do")
+
+
+def _events(world: World, daemon: Daemon | None, key: str | None) -> tuple[list[Event], FallowError | None]:
+    """Newest first, and why our own journal has none. Where both are the same one, each event is told once."""
     found: list[Event] = []
+    unreadable: FallowError | None = None
     try:
         found += journal_file.read(world.state_folder, key, _MOST_EVENTS)
     except FallowError as error:
-        voice.note(str(error))
+        unreadable = error
     if daemon is not None:
         found += daemon.events(key, _MOST_EVENTS) or []
     events = {(event.wall_s, event.kind, event.subject, event.finding): event for event in found}
-    return sorted(events.values(), key=lambda event: (event.wall_s, event.id), reverse=True)[:_MOST_EVENTS]
+    last = sorted(events.values(), key=lambda event: (event.wall_s, event.id), reverse=True)[:_MOST_EVENTS]
+    return last, unreadable
