@@ -75,8 +75,17 @@ class Site:
         return self.ask(path, method, body, {"authorization": f"Bearer {TOKEN}"})
 
 
+class Built:
+    """A page that listens, and that nobody serves yet."""
+
+    def __init__(self, server: PageServer, address: Address, app: Any) -> None:
+        self.server = server
+        self.address = address
+        self.app = app
+
+
 @contextmanager
-def served(
+def built(
     boards: Boards,
     home: pathlib.Path,
     *,
@@ -87,7 +96,7 @@ def served(
     clock: Any = None,
     limits: CrowdLimits | None = None,
     tell: Callable[[str], None] = lambda _: None,
-) -> Iterator[Site]:
+) -> Iterator[Built]:
     """The page, on a port of loopback. `pretend` is the address that it takes itself to listen on."""
     home.mkdir(exist_ok=True)
     folder = ClaimFolder(str(home / "claims"))
@@ -105,18 +114,26 @@ def served(
     address = bound(Address("127.0.0.1", 0), listening)
     settings = Settings(pretend or address, token=token, hosts=hosts, most_streams=most_streams())
     app = make_app(sources, settings, tell)
-    server = PageServer(app, listening, limits)
-    ready = threading.Event()
-    thread = threading.Thread(target=lambda: asyncio.run(server.run(ready.set)), name="desk")
-    thread.start()
     try:
-        assert ready.wait(30)
-        yield Site(replace(address), app, home)
+        yield Built(PageServer(app, listening, limits), address, app)
     finally:
-        server.stop()
-        thread.join(30)
         folder.close()
-        assert not thread.is_alive(), "the page must end when it is told to"
+
+
+@contextmanager
+def served(boards: Boards, home: pathlib.Path, **settings: Any) -> Iterator[Site]:
+    """The same while it is served."""
+    with built(boards, home, **settings) as page:
+        ready = threading.Event()
+        thread = threading.Thread(target=lambda: asyncio.run(page.server.run(ready.set)), name="desk")
+        thread.start()
+        try:
+            assert ready.wait(30)
+            yield Site(replace(page.address), page.app, home)
+        finally:
+            page.server.stop()
+            thread.join(30)
+            assert not thread.is_alive(), "the page must end when it is told to"
 
 
 def hall(make: Callable[[float], Any] | None = None) -> Publisher:

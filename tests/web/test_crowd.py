@@ -1,5 +1,7 @@
 """Who comes to the page in numbers, says nothing, never ends, or goes away: nobody else notices, and no log grows."""
 
+import asyncio
+import gc
 import http.client
 import json
 import logging
@@ -17,7 +19,7 @@ from fallow.faces.web.crowd import Crowd, CrowdLimits, neighbourhood
 from fallow.faces.web.server import usual_limits
 from tests.conftest import LIMIT_S
 from tests.web.boards import varied
-from tests.web.served import TOKEN, Site, hall, served
+from tests.web.served import TOKEN, Site, built, hall, served
 
 QUICK = CrowdLimits(connections=40, of_address=10, silent_of_address=8, moment_s=0.05, request_s=0.3, answer_s=5.0)
 
@@ -82,6 +84,28 @@ def test_a_byte_now_and_then_does_not_buy_more_time(site: Site) -> None:
         except (ConnectionResetError, BrokenPipeError):
             pass
         assert time.monotonic() - began_s < LIMIT_S / 2
+
+
+def test_who_comes_in_the_moment_in_which_the_page_ends_is_hung_up_on(tmp_path: pathlib.Path) -> None:
+    with built(hall(varied), tmp_path) as page, socket.socket() as late, nothing_is_tidied_up():
+        late.settimeout(LIMIT_S)
+
+        def comes_and_it_ends() -> None:
+            late.connect((page.address.host, page.address.port))
+            page.server.stop()
+
+        asyncio.run(page.server.run(comes_and_it_ends))
+        assert is_ended(late)
+
+
+@contextmanager
+def nothing_is_tidied_up() -> Iterator[None]:
+    """Python's collector would hang up on whom everybody forgot, some day."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def test_ten_seconds_are_what_a_request_may_take() -> None:

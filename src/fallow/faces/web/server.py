@@ -97,7 +97,7 @@ class PageServer:
             timeout_graceful_shutdown=_WAITS_S,
         )
         self._listening = listening
-        self._server = _Server(config, app.state.streams.close)
+        self._server = _Server(config, listening, app.state.streams.close)
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def run(self, ready: Callable[[], None]) -> None:
@@ -109,7 +109,7 @@ class PageServer:
             ready()
 
         try:
-            await self._server.serve_quietly(self._listening, answers)
+            await self._server.serve_quietly(answers)
         finally:
             self._crowd.close()  # whoever came while it ended
 
@@ -126,16 +126,17 @@ class PageServer:
 class _Server(uvicorn.Server):
     """Waits to be told to end, where uvicorn looks ten times a second."""
 
-    def __init__(self, config: uvicorn.Config, before_the_end: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config, listening: socket.socket, before_the_end: Callable[[], None]) -> None:
         super().__init__(config)
+        self._listening = listening
         self._before_the_end = before_the_end
         self._ended = asyncio.Event()
         self._ready: Callable[[], None] = lambda: None
 
-    async def serve_quietly(self, listening: socket.socket, ready: Callable[[], None]) -> None:
+    async def serve_quietly(self, ready: Callable[[], None]) -> None:
         """Without touching signals, which are the policy loop's."""
         self._ready = ready
-        await self._serve([listening])
+        await self._serve([self._listening])
 
     def end(self) -> None:
         """No more."""
@@ -146,7 +147,17 @@ class _Server(uvicorn.Server):
         """Nothing to do but wait."""
         self._ready()
         await self._ended.wait()
+        await self._let_nobody_in()
         self._before_the_end()
+
+    async def _let_nobody_in(self) -> None:
+        """Accept no more, and wait until those who were just accepted are known, to be ended with all others.
+
+        asyncio drops whom it is accepting while its server closes: nobody would answer them, nor hang up.
+        """
+        asyncio.get_running_loop().remove_reader(self._listening)
+        await asyncio.sleep(0)  # they have a transport
+        await asyncio.sleep(0)  # and a protocol
 
 
 class _Wire:
