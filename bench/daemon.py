@@ -9,7 +9,15 @@ import pwd
 import subprocess
 import time
 
-from bench.machine import FALLOW, WATCHED_S, Machine, machine, promise, resident_mb, share_of_a_core
+from bench.machine import (
+    FALLOW,
+    WATCHED_S,
+    Machine,
+    machine,
+    promise,
+    resident_mb,
+    share_of_a_core,
+)
 from tests.standin import Process
 
 SETTLED_S = 65

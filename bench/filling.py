@@ -4,7 +4,14 @@ import pathlib
 import subprocess
 import time
 
-from bench.machine import CARDS, FALLOW, WATCHED_S, machine, promise, share_of_a_core
+from bench.machine import (
+    CARDS,
+    FALLOW,
+    WATCHED_S,
+    machine,
+    promise,
+    share_of_a_core,
+)
 
 CPU_LIMIT = 0.003
 

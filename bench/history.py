@@ -13,8 +13,8 @@ import time
 from itertools import islice
 
 from bench.machine import promise
-from fallow.engine.history import History
-from tests.history.life import life
+from fallow.engine.history.writer import HistoryWriter
+from tests.engine.history.life import life
 
 DAYS, SOME_DAYS = 90, 4
 CARDS = 8
@@ -65,11 +65,11 @@ def history(days: int) -> bool:
 
 def write(folder: str, days: int) -> tuple[int, float, float]:
     """All of it; the ticks, the CPU seconds of recording them, and the largest that the files were."""
-    kept = History(folder, print)
+    kept = HistoryWriter(folder, print)
     ticks, largest = 0, 0
-    sights = life(days, CARDS, restless=1, start_s=time.time() - days * 86400)
+    statuses = life(days, CARDS, restless=1, start_s=time.time() - days * 86400)
     recording_s = 0.0
-    while chunk := list(islice(sights, 900)):
+    while chunk := list(islice(statuses, 900)):
         began_s = time.process_time()
         for one in chunk:
             kept.record(one)

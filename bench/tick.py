@@ -52,7 +52,7 @@ print(statistics.median(ours), statistics.median(theirs))
 def main() -> bool:
     """Measure, print, and say whether the promise was kept."""
     with machine() as here:
-        here.hold(os.getpid())
+        here.protection(os.getpid())
         done = subprocess.run(
             [sys.executable, "-c", TICK], env=here.environ, capture_output=True, text=True, check=True, timeout=60
         )

@@ -36,7 +36,7 @@ def main() -> None:
     """Become the user, then be fallow."""
     if not sys.argv[2:] or not others_can_read(*fallow.__path__, sys.prefix, sys.base_prefix):
         load_everything()
-    from fallow.faces.cli.main import main as run
+    from fallow.interfaces.cli.main import main as run
 
     uid = int(sys.argv[1])
     os.setgroups([])

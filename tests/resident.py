@@ -11,7 +11,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 
-from fallow.faces.cli.main import main
+from fallow.interfaces.cli.main import main
 
 
 class Resident:

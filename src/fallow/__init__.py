@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from fallow.core.errors import WrongUsage as WrongUsage
     from fallow.core.gpu import Gpu as Gpu
     from fallow.core.gpu import Holder as Holder
-    from fallow.core.seen import SeenGpu as SeenGpu
-    from fallow.core.seen import Sight as Sight
+    from fallow.core.gpu_status import GpuStatus as GpuStatus
+    from fallow.core.gpu_status import Status as Status
     from fallow.core.unknown import Unknown as Unknown
-    from fallow.faces.library import claim as claim
-    from fallow.faces.library import gpus as gpus
-    from fallow.faces.library import pick as pick
-    from fallow.faces.library import watch as watch
-    from fallow.faces.naming import environment as environment
+    from fallow.interfaces.python import claim as claim
+    from fallow.interfaces.python import gpus as gpus
+    from fallow.interfaces.python import pick as pick
+    from fallow.interfaces.python import watch as watch
+    from fallow.interfaces.render.gpu_names import environment as environment
 
 _HOMES = {
     "Activity": "core.activity",
@@ -30,15 +30,15 @@ _HOMES = {
     "NoDriver": "core.errors",
     "NotEnoughGpus": "core.errors",
     "NotPermitted": "core.errors",
-    "SeenGpu": "core.seen",
-    "Sight": "core.seen",
+    "GpuStatus": "core.gpu_status",
+    "Status": "core.gpu_status",
     "Unknown": "core.unknown",
     "WrongUsage": "core.errors",
-    "claim": "faces.library",
-    "environment": "faces.naming",
-    "gpus": "faces.library",
-    "pick": "faces.library",
-    "watch": "faces.library",
+    "claim": "interfaces.python",
+    "environment": "interfaces.render.gpu_names",
+    "gpus": "interfaces.python",
+    "pick": "interfaces.python",
+    "watch": "interfaces.python",
 }
 __all__ = ["__version__", *_HOMES]  # noqa: PLE0604  names and homes are kept in one place
 

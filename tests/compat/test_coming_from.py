@@ -6,7 +6,7 @@ import shlex
 import pytest
 
 from tests.conftest import REPOSITORY, Fallow
-from tests.verbs.filled import Fill, wait_for_lines
+from tests.interfaces.cli.filled import Fill, wait_for_lines
 
 GUIDE = (REPOSITORY / "docs" / "guides" / "coming-from.md").read_text()
 LOOP = """

@@ -15,8 +15,8 @@ import pytest
 
 from tests.compat.documents import DATA, blocks, ours
 from tests.conftest import ME, Fallow, refuse_to_skip
+from tests.interfaces.cli.filled import Fill, wait_for_end, wait_for_lines
 from tests.standin import Process, World
-from tests.verbs.filled import Fill, wait_for_end, wait_for_lines
 
 ALL_TOGETHER, EACH_ALONE = blocks("gpu_mon", "ini")
 COMMAND = ours(re.findall(r"run `(.*?)`", (DATA / "gpu_mon.md").read_text())[0])

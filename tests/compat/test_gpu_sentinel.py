@@ -11,8 +11,13 @@ import pytest
 from fallow.compat import Sentinel, SentinelState
 from tests.compat.documents import blocks, commands, ours
 from tests.conftest import REPOSITORY, Fallow
+from tests.interfaces.cli.test_guard import (
+    rest,
+    systemctl,
+    until,
+    work,
+)
 from tests.standin import World
-from tests.verbs.test_guard import rest, systemctl, until, work
 
 __all__ = ["systemctl"]  # a fixture
 INSTALL, OPTIONS = blocks("gpu_sentinel", "")

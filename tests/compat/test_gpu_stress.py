@@ -13,8 +13,13 @@ import pytest
 from tests.compat.documents import blocks, commands, ours
 from tests.conftest import REPOSITORY, Fallow
 from tests.cuda_process import CudaProcess
+from tests.interfaces.cli.filled import (
+    Fill,
+    pids_written,
+    wait_for_end,
+    wait_for_lines,
+)
 from tests.standin import Process, World
-from tests.verbs.filled import Fill, pids_written, wait_for_end, wait_for_lines
 
 MIB = 2**20
 (QUICK_START,) = blocks("gpu_stress", "bash")
@@ -145,7 +150,7 @@ def test_a_card_that_cannot_be_loaded_is_told_and_costs_no_other(cards: World, s
 def test_a_hold_makes_it_leave(cards: World, fallow: Fallow, stress: Callable[..., Fill]) -> None:
     running = stress()
     running.until("[GPU 0] Allocated")
-    assert fallow("hold", "0", "--for", "1h", "--why", "a demonstration").returncode == 0
+    assert fallow("memory", "0", "--for", "1h", "--why", "a demonstration").returncode == 0
     running.until("[GPU 0] In use by other processes. Killing stressor.")
     assert "a demonstration" in running.until("[GPU 0] Because")
 

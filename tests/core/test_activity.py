@@ -2,11 +2,28 @@
 
 import pytest
 
-from fallow.core.activity import Activity, judge, load_now, unseen_memory_bytes
-from fallow.core.gpu import Counters, Gpu, Holder, Memory, Place, Recent
+from fallow.core.activity import (
+    Activity,
+    judge,
+    load_now,
+    unseen_memory_bytes,
+)
+from fallow.core.gpu import (
+    Counters,
+    Gpu,
+    Holder,
+    Memory,
+    Place,
+    Recent,
+)
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace
-from tests.core.gpus import GIB, NOT_SUPPORTED, held, idle
+from tests.core.gpus import (
+    GIB,
+    NOT_SUPPORTED,
+    held,
+    idle,
+)
 
 
 def activity(gpu: Gpu) -> Activity:
@@ -18,7 +35,7 @@ def test_a_card_that_nobody_holds_is_free() -> None:
 
 
 def test_a_card_that_is_held_and_still_is_fallow() -> None:
-    assert activity(held()) is Activity.FALLOW
+    assert activity(held()) is Activity.IDLE
 
 
 def test_a_job_that_works_five_per_cent_of_each_second_is_busy_though_the_instant_reads_zero() -> None:
@@ -56,7 +73,7 @@ def test_a_card_in_trouble_is_unknown_whatever_its_numbers_say() -> None:
 
 def test_memory_that_nobody_visible_holds_is_held() -> None:
     gpu = idle(memory=Memory(80 * GIB, 3 * GIB, 77 * GIB, 64 * 2**20))
-    assert activity(gpu) is Activity.FALLOW
+    assert activity(gpu) is Activity.IDLE
     assert unseen_memory_bytes(gpu) == 3 * GIB
 
 
@@ -83,4 +100,4 @@ def test_a_mig_instance_without_utilization_is_free_when_nobody_holds_it_and_unk
     assert activity(taken) is Activity.UNKNOWN
     assert isinstance(load_now(taken), Unknown)
     counted = replace(taken, counters=Counters(0.0, 0.0, 0.0, 0.0))
-    assert activity(counted) is Activity.FALLOW
+    assert activity(counted) is Activity.IDLE

@@ -6,12 +6,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fallow.core.activity import Activity, Finding
-from fallow.core.seen import Sight, seen
-from fallow.core.settling import SETTLING_S, Settled, Settling, settle
+from fallow.core.gpu_status import Status, seen
+from fallow.core.settling import (
+    SETTLING_S,
+    Settled,
+    Settling,
+    settle,
+)
 from tests.core.gpus import held
 
 LONGEST_GAP_S = 3.0
-RAW = (Activity.FREE, Activity.FILLED, Activity.BUSY, Activity.FALLOW, Activity.STUCK, Activity.UNKNOWN)
+RAW = (Activity.FREE, Activity.FILLED, Activity.BUSY, Activity.IDLE, Activity.STUCK, Activity.UNKNOWN)
 # Stretches of one raw activity, some whole ticks long, and the seconds from tick to tick: one is a gap.
 stretches = st.lists(
     st.tuples(st.sampled_from(RAW), st.integers(1, 30), st.sampled_from((0.5, 1.0, 9.0))), max_size=8
@@ -32,7 +37,7 @@ def words(raw: Iterable[Activity]) -> list[Activity]:
     return [activity for _, activity in lived(raw)]
 
 
-B, F, N, U = Activity.BUSY, Activity.FALLOW, Activity.FREE, Activity.UNKNOWN
+B, F, N, U = Activity.BUSY, Activity.IDLE, Activity.FREE, Activity.UNKNOWN
 
 
 def test_a_job_that_works_every_third_second_does_not_flicker() -> None:
@@ -82,41 +87,41 @@ def test_an_unknown_look_while_it_settles_begins_the_settling_anew() -> None:
 
 
 def test_a_gap_in_the_looking_counts_nothing() -> None:
-    before = Settling(Activity.FALLOW, 10.0, 5.0, 5.0)
-    assert settle(before, Finding(Activity.FALLOW, "x"), 3610.0, LONGEST_GAP_S)[0].for_s == 5.0
+    before = Settling(Activity.IDLE, 10.0, 5.0, 5.0)
+    assert settle(before, Finding(Activity.IDLE, "x"), 3610.0, LONGEST_GAP_S)[0].for_s == 5.0
     settling = Settling(Activity.BUSY, 10.0, 50.0, 9.0, idle=False, settling=True)
-    assert settle(settling, Finding(Activity.FALLOW, "x"), 3610.0, LONGEST_GAP_S)[0].quiet_s == 0.0
+    assert settle(settling, Finding(Activity.IDLE, "x"), 3610.0, LONGEST_GAP_S)[0].quiet_s == 0.0
 
 
 @given(stretches)
 def test_hours_add_up_and_are_those_that_for_s_tells(history: list[tuple[Activity, int, float]]) -> None:
     """F11: whatever happens, each witnessed second belongs to one activity, and idleness is never cut short."""
     settled, now, at_s = Settled(), None, 0.0
-    out: list[tuple[Sight, float]] = []
+    out: list[tuple[Status, float]] = []
     passed: list[tuple[float, Activity, Settling]] = []
     for activity, ticks, every_s in history:
         for _ in range(ticks):
             at_s += every_s
             now, finding = settle(now, Finding(activity, "x"), at_s, LONGEST_GAP_S)
             gpu = seen(held(), finding, now.for_s, None, settling=now.settling)
-            out += settled.take(Sight("h", False, at_s, (gpu,)), at_s)
+            out += settled.take(Status("h", False, at_s, (gpu,)), at_s)
             passed.append((at_s, activity, now))
     out += settled.rest()
     assert [its_s for _, its_s in out] == [its_s for its_s, _, _ in passed], "each sight once, in order"
     idle_s = 0.0
     before_s: float | None = None
-    for (sight, its_s), (_, raw, told) in zip(out, passed, strict=True):
-        (gpu,) = sight.gpus
+    for (status, its_s), (_, raw, told) in zip(out, passed, strict=True):
+        (gpu,) = status.gpus
         assert not gpu.settling
-        if raw is not Activity.FALLOW:
+        if raw is not Activity.IDLE:
             assert gpu.activity is raw
         else:
-            assert gpu.activity in (Activity.BUSY, Activity.FALLOW)
+            assert gpu.activity in (Activity.BUSY, Activity.IDLE)
         stretch_s = 0.0 if before_s is None or its_s - before_s > LONGEST_GAP_S else its_s - before_s
         before_s = its_s
-        if gpu.activity is Activity.FALLOW:
+        if gpu.activity is Activity.IDLE:
             idle_s += stretch_s
-            if told.activity is Activity.FALLOW:
+            if told.activity is Activity.IDLE:
                 assert abs(idle_s - told.for_s) < 1e-9
         elif gpu.activity is not Activity.UNKNOWN:
             idle_s = 0.0

@@ -4,9 +4,9 @@ import pytest
 
 from fallow.core.activity import Activity, Finding
 from fallow.core.gpu import Gpu, Holder, Memory
+from fallow.core.gpu_status import Status, seen
 from fallow.core.interval import NOBODY, Party, parties_of
-from fallow.core.promise import Claim
-from fallow.core.seen import Sight, seen
+from fallow.core.reservations import Claim
 from fallow.core.standing import Around, standing
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace
@@ -36,15 +36,15 @@ def test_a_child_of_the_filler_that_has_ended_since_is_nobody() -> None:
     """F9, F24"""
     both = held(memory_gib=2, holders=(Holder(100, GIB, utilization=1.0), Holder(101, GIB, utilization=0.0)))
     assert activity(both, replace(FILLED, gone=frozenset({101}))) is Activity.FILLED
-    assert activity(held(), Around(gone=frozenset({100}))) is Activity.FALLOW, "there is no filler"
+    assert activity(held(), Around(gone=frozenset({100}))) is Activity.IDLE, "there is no filler"
 
 
 def test_somebody_beside_a_filler_is_somebody() -> None:
     """F9"""
     both = held(utilization=1.0, holders=(Holder(100, GIB, utilization=0.5), Holder(5, GIB, utilization=0.5)))
     assert activity(both, FILLED) is Activity.BUSY
-    sight = seen(both, standing(both, FILLED), 1.0, None, filler=FILLER, filler_pids=(100,))
-    assert [party.user for party in parties_of(sight)] == ["?"], "the filler's time is nobody's"
+    status = seen(both, standing(both, FILLED), 1.0, None, filler=FILLER, filler_pids=(100,))
+    assert [party.user for party in parties_of(status)] == ["?"], "the filler's time is nobody's"
 
 
 def test_memory_that_the_filler_does_not_account_for_is_somebodys() -> None:
@@ -52,7 +52,7 @@ def test_memory_that_the_filler_does_not_account_for_is_somebodys() -> None:
     more = held(utilization=1.0, memory=Memory(80 * GIB, 9 * GIB, 71 * GIB, 64 * 2**20))
     assert activity(more, FILLED) is Activity.BUSY
     unseen = idle(memory=Memory(80 * GIB, 9 * GIB, 71 * GIB, 64 * 2**20))
-    assert activity(unseen, FILLED) is Activity.FALLOW
+    assert activity(unseen, FILLED) is Activity.IDLE
 
 
 @pytest.mark.parametrize("field", ["holders", "memory"])
@@ -65,7 +65,7 @@ def test_a_card_that_cannot_be_read_is_never_filled(field: str) -> None:
 def test_a_claim_that_nobody_uses_is_idleness_of_the_claimer() -> None:
     """V8"""
     finding = standing(idle(), Around(CLAIM))
-    assert finding.activity is Activity.FALLOW
+    assert finding.activity is Activity.IDLE
     assert "ada" in finding.because
     assert parties_of(seen(idle(), finding, 60.0, CLAIM)) == (Party("ada", "sleep"),)
 
@@ -73,7 +73,7 @@ def test_a_claim_that_nobody_uses_is_idleness_of_the_claimer() -> None:
 def test_a_claimed_card_is_not_to_be_had_while_its_filler_leaves() -> None:
     """F9, V8"""
     finding = standing(held(), replace(FILLED, claim=CLAIM))
-    assert finding.activity is Activity.FALLOW
+    assert finding.activity is Activity.IDLE
     told = seen(held(), finding, 60.0, CLAIM, filler=FILLER, filler_pids=(100,))
     assert parties_of(told) == (Party("ada", "sleep"),)
 
@@ -98,10 +98,10 @@ def test_filled_time_is_nobodys() -> None:
 def test_a_sight_says_first_how_many_can_be_had() -> None:
     """F9"""
     does = [Activity.FREE, Activity.FILLED, Activity.BUSY, Activity.FILLED, Activity.FILLED]
-    sight = Sight(
+    status = Status(
         "box", False, 0.0, tuple(seen(idle(n), Finding(each, ""), None, None) for n, each in enumerate(does))
     )
-    assert sight.in_words == "4 available (1 free, 3 filled), 1 busy"
-    assert sight.available == 4
-    busy = replace(sight, gpus=sight.gpus[2:3])
+    assert status.in_words == "4 available (1 free, 3 filled), 1 busy"
+    assert status.available == 4
+    busy = replace(status, gpus=status.gpus[2:3])
     assert busy.in_words == "none available, 1 busy"

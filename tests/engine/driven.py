@@ -3,14 +3,14 @@
 import os
 from collections.abc import Sequence
 
+from fallow.core.findings import Outcome
 from fallow.core.gpu import Gpu, Snapshot
-from fallow.core.outcome import Outcome
 from fallow.core.ports import Depth, Links
 from fallow.core.process import Ended, Process, ProcessRow
 from fallow.core.value import replace
-from fallow.engine.clock import SystemClock
-from fallow.engine.world import World
-from fallow.readers.nvml_eyes import NvmlEyes
+from fallow.engine.machine.clock import SystemClock
+from fallow.engine.machine.world import World
+from fallow.readers.nvml_reader import NvmlReader
 from fallow.readers.proc import Proc
 
 
@@ -31,12 +31,12 @@ class DrivenClock:
         self.now_s += seconds
 
 
-class DrivenEyes:
+class DrivenReader:
     """The real eyes, whose calls are bounded by real time, with the driven time on what they see."""
 
     def __init__(self, clock: DrivenClock, driver_limit_s: float) -> None:
         self._clock = clock
-        self._real = NvmlEyes("driven", SystemClock(), Proc(), driver_limit_s)
+        self._real = NvmlReader("driven", SystemClock(), Proc(), driver_limit_s)
 
     def look(self, depth: Depth) -> Snapshot:
         return replace(self._real.look(depth), at_s=self._clock.monotonic_s(), wall_s=self._clock.wall_s())
@@ -108,5 +108,5 @@ def driven_world(environ: dict[str, str], driver_limit_s: float = 2.0) -> tuple[
     """A world on the stand-in driver that the environment names, with a driven clock."""
     clock = DrivenClock()
     world = World(environ, clock=clock)
-    world.eyes = DrivenEyes(clock, driver_limit_s)
+    world.gpu_reader = DrivenReader(clock, driver_limit_s)
     return world, clock

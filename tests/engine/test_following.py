@@ -5,15 +5,15 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from fallow.actuators.helpers import Helpers
-from fallow.actuators.hooks import SystemHooks
-from fallow.actuators.power import SystemPower
+from fallow.actuators.host.hooks import SystemHooks
+from fallow.actuators.host.power import SystemPower
+from fallow.actuators.process.helpers import Helpers
 from fallow.core.actions import PowerOff
-from fallow.engine.clock import SystemClock
-from fallow.engine.deeds import Hands
-from fallow.engine.following import Follower, Then
-from fallow.engine.journal import Journal
-from fallow.engine.world import World
+from fallow.engine.history.journal import Journal
+from fallow.engine.jobs.after_exit import AfterExit, Then
+from fallow.engine.jobs.perform import HostActuators
+from fallow.engine.machine.clock import SystemClock
+from fallow.engine.machine.world import World
 from tests.conftest import Fallow
 from tests.engine.driven import DrivenClock
 
@@ -61,8 +61,8 @@ class Afterwards:
         self.world = World(environ, clock=clock)
         self.journal = Journal(str(folder / "journal"), clock.wall_s, lambda _: None)
         helpers = Helpers(SystemClock().monotonic_s)
-        hands = Hands(SystemPower(helpers, environ), SystemHooks(helpers, environ), helpers)
-        self._follower = Follower(self.world, hands, self.journal, tell, rehearsed=False)
+        hands = HostActuators(SystemPower(helpers, environ), SystemHooks(helpers, environ), helpers)
+        self._follower = AfterExit(self.world, hands, self.journal, tell, is_dry_run=False)
 
     def shut_down(self) -> list[str]:
         """What was done, in order, until fallow was ended."""

@@ -73,7 +73,7 @@ def test_it_holds_88_per_cent_of_what_is_free(real: Fallow, report: Report) -> N
     report("burn holds, of what is free", f"{held / before:.1%}")
 
 
-@pytest.mark.parametrize("load", ["hold", "matmul"])
+@pytest.mark.parametrize("load", ["memory", "matmul"])
 def test_sigterm_gives_the_memory_back_at_once(real: Fallow, report: Report, load: str) -> None:
     before = free_bytes()
     job = real.start("burn", "--gpus", "0", "--load", load)
@@ -103,7 +103,7 @@ def test_matmul_works_as_hard_as_pytorch_does_or_drives_the_card_to_its_limit(re
     assert rate >= 0.7 or power >= 0.85
 
 
-@pytest.mark.parametrize("load", ["hold", "warm", "matmul"])
+@pytest.mark.parametrize("load", ["memory", "warm", "matmul"])
 def test_a_healthy_card_verifies_clean(real: Fallow, report: Report, load: str) -> None:
     ours = burned(real, "--load", load, "--verify", "--for", "4s")
     assert ours["wrong_words"] == 0
@@ -127,7 +127,7 @@ def flipping(real: Fallow, *words: str) -> Any:
 
 
 def test_verify_finds_a_word_that_was_flipped_in_memory(real: Fallow) -> None:
-    assert flipping(real, "hold", str(8 * 2**30)) == {"before": 0, "after": 1, "held_bytes": 0}
+    assert flipping(real, "memory", str(8 * 2**30)) == {"before": 0, "after": 1, "held_bytes": 0}
 
 
 def test_verify_finds_an_operand_that_was_flipped(real: Fallow) -> None:

@@ -18,7 +18,7 @@ from tests.gpu.visits import (
     used_share,
     visit,
 )
-from tests.verbs.filled import Fill
+from tests.interfaces.cli.filled import Fill
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(300)]
 

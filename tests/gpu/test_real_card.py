@@ -13,8 +13,8 @@ import pytest
 from fallow.core.activity import judge
 from fallow.core.ports import Depth
 from fallow.core.unknown import Unknown
-from fallow.engine.clock import SystemClock
-from fallow.readers.nvml_eyes import NvmlEyes
+from fallow.engine.machine.clock import SystemClock
+from fallow.readers.nvml_reader import NvmlReader
 from fallow.readers.proc import Proc
 from tests.conftest import Fallow
 
@@ -114,16 +114,16 @@ def test_work_is_busy_even_when_it_is_five_per_cent_of_each_second(
 
 def test_counters_tell_matrix_work(start: Start, report: Callable[[str, object], None]) -> None:
     start(WORKS.format(busy=10.0, rest=0.0))
-    eyes = NvmlEyes("here", SystemClock(), Proc(), 2.0)
-    eyes.look(Depth.LOOK)
+    gpu_reader = NvmlReader("here", SystemClock(), Proc(), 2.0)
+    gpu_reader.look(Depth.LOOK)
     time.sleep(1)  # the stretch that is counted
-    gpu = eyes.look(Depth.LOOK).gpus[0]
+    gpu = gpu_reader.look(Depth.LOOK).gpus[0]
     assert not isinstance(gpu.counters, Unknown)
     assert not isinstance(gpu.counters.tensor, Unknown)
     assert gpu.counters.tensor > 0.5
     assert judge(gpu).activity == "busy"
     report("matrix work: tensor, power", f"{gpu.counters.tensor:.0%}, {gpu.power_w} W")
-    eyes.close()
+    gpu_reader.close()
 
 
 def test_cuda_sees_the_card_that_was_claimed(real: Fallow) -> None:
@@ -134,14 +134,14 @@ def test_cuda_sees_the_card_that_was_claimed(real: Fallow) -> None:
 
 
 def test_a_look_is_cheap(report: Callable[[str, object], None]) -> None:
-    eyes = NvmlEyes("here", SystemClock(), Proc(), 2.0)
+    gpu_reader = NvmlReader("here", SystemClock(), Proc(), 2.0)
     took: dict[Depth, float] = {}
     for depth in Depth:
-        eyes.look(depth)
+        gpu_reader.look(depth)
         began = time.perf_counter()
         for _ in range(200):
-            eyes.look(depth)
+            gpu_reader.look(depth)
         took[depth] = (time.perf_counter() - began) / 200
         report(f"one {depth.name.lower()} at one card", f"{took[depth] * 1000:.3f} ms")
-    eyes.close()
+    gpu_reader.close()
     assert took[Depth.GLANCE] < 0.05

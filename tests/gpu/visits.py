@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import pynvml
 
 from tests.conftest import Fallow
-from tests.verbs.filled import Fill
+from tests.interfaces.cli.filled import Fill
 
 HERE = pathlib.Path(__file__).parent
 SETTLED_S = 2.0

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from tests.conftest import REPOSITORY
-from tests.verbs.filled import Fill
+from tests.interfaces.cli.filled import Fill
 
 IGNORED_BY_NOHUP_AND_SCRIPTS = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)
 

@@ -10,8 +10,8 @@ import subprocess
 import pytest
 
 from fallow.core import errors
-from fallow.faces.cli.main import VERBS
-from fallow.faces.cli.options import common
+from fallow.interfaces.cli.main import VERBS
+from fallow.interfaces.cli.options import common
 from tests.conftest import REPOSITORY, Fallow
 
 CLI = (REPOSITORY / "docs" / "reference" / "cli.md").read_text()
@@ -26,7 +26,7 @@ def section(verb: str) -> str:
 
 
 def options(verb: str) -> list[str]:
-    parser = importlib.import_module(f"fallow.faces.cli.{verb}").parser([])
+    parser = importlib.import_module(f"fallow.interfaces.cli.{verb}").parser([])
     return [name for action in parser._actions for name in action.option_strings if name not in ("-h", "--help")]
 
 
@@ -44,7 +44,7 @@ def test_options_that_are_everywhere_are_in_the_reference() -> None:
 
 def test_every_option_has_help() -> None:
     for verb in VERBS:
-        parser = importlib.import_module(f"fallow.faces.cli.{verb}").parser([common()])
+        parser = importlib.import_module(f"fallow.interfaces.cli.{verb}").parser([common()])
         assert [action.dest for action in parser._actions if not action.help] == []
         assert parser.description
         assert argparse.ArgumentParser.format_help(parser)
@@ -72,8 +72,8 @@ def test_every_field_of_the_json_is_in_the_reference(simulated: Fallow) -> None:
     import json
 
     text = (REPOSITORY / "docs" / "reference" / "json.md").read_text()
-    sight = json.loads(simulated("status", "--json").stdout)
-    assert [name for name in (*sight, *sight["gpus"][0]) if f"`{name}`" not in text] == []
+    status = json.loads(simulated("status", "--json").stdout)
+    assert [name for name in (*status, *status["gpus"][0]) if f"`{name}`" not in text] == []
 
 
 def test_links_between_the_documents_lead_somewhere() -> None:

@@ -14,7 +14,7 @@ TAKES_APART = {"startswith", "endswith", "partition", "rpartition", "split", "rs
     "replace",
 }
 # `words` of a command line are a list of a person's words, and no sentence of ours.
-COMMAND_LINES = {"compat/selecting_command.py", "faces/cli/main.py", "readers/proc.py"}
+COMMAND_LINES = {"compat/selecting_command.py", "interfaces/cli/main.py", "readers/proc.py"}
 
 
 def name_of(node: ast.expr) -> str:

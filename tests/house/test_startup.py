@@ -42,13 +42,13 @@ def test_importing_fallow_loads_next_to_nothing(fallow: Fallow) -> None:
 
 @pytest.mark.parametrize("words", [["pick"], ["pick", "-n", "3", "--format", "env"]])
 def test_pick_loads_nothing_heavy(world: World, fallow: Fallow, words: list[str]) -> None:
-    loaded = loaded_by(fallow, f"from fallow.faces.cli.main import main\nassert main({words}) == 0")
+    loaded = loaded_by(fallow, f"from fallow.interfaces.cli.main import main\nassert main({words}) == 0")
     assert loaded.isdisjoint(HEAVY), loaded & set(HEAVY)
     assert "fallow.readers.nvml_library" in loaded
     assert loaded.isdisjoint({"pynvml", "ctypes.util", "locale", "rich"})
-    assert "fallow.engine.asking" not in loaded, "pick never asks the daemon"
+    assert "fallow.engine.machine.daemon_client" not in loaded, "pick never asks the daemon"
 
 
 def test_json_loads_no_tables(world: World, fallow: Fallow) -> None:
-    loaded = loaded_by(fallow, "from fallow.faces.cli.main import main\nassert main(['status', '--json']) == 0")
+    loaded = loaded_by(fallow, "from fallow.interfaces.cli.main import main\nassert main(['status', '--json']) == 0")
     assert "rich" not in loaded

@@ -11,14 +11,26 @@ from typing import NamedTuple
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from fallow.core.actions import Action, Deed, GuardAction, Notify, PowerOff, RunCommand
+from fallow.core.actions import (
+    Action,
+    GuardAction,
+    HostAction,
+    Notify,
+    PowerOff,
+    RunCommand,
+)
+from fallow.core.findings import Outcome
 from fallow.core.gpu import Counters, Gpu, Snapshot
 from fallow.core.job import JobActivity, JobFinding
-from fallow.core.outcome import Outcome
 from fallow.core.unknown import Unknown
 from fallow.policies import guard, idle, stuck
 from tests.core.gpus import held
-from tests.policies.loads import FLAT_OUT, HOLDS, SPINS, card
+from tests.policies.loads import (
+    FLAT_OUT,
+    HOLDS,
+    SPINS,
+    card,
+)
 
 TICK_S = 1.0
 LONGEST_GAP_S = 3 * TICK_S
@@ -105,10 +117,10 @@ stuck_rules = st.builds(
     grace_s=quarters(0, 6),
     longest_gap_s=st.just(LONGEST_GAP_S),
 )
-DEEDS: tuple[Deed, ...] = (Notify("ntfy://quiet"), RunCommand("sync"), PowerOff())
+ACTIONS: tuple[HostAction, ...] = (Notify("ntfy://quiet"), RunCommand("sync"), PowerOff())
 guard_rules = st.builds(
     guard.GuardRules,
-    deeds=st.just(DEEDS),
+    actions=st.just(ACTIONS),
     arm_for_s=quarters(1, 6),
     idle_for_s=quarters(1, 15),
     countdown_s=quarters(0, 6),
@@ -153,8 +165,8 @@ def run_idle(
     state, events, states = idle.State(at_s=0.0), [], []
     for look in looks(history, every_s):
         activity = JobActivity.IDLE if look.kind is Kind.BLOCKED else JobActivity(look.kind)
-        hold = "a hold" if look.kind is Kind.BLOCKED else None
-        decision = idle.step(state, look.at_s, JobFinding(activity, "as drawn"), rules, hold)
+        protection = "a hold" if look.kind is Kind.BLOCKED else None
+        decision = idle.step(state, look.at_s, JobFinding(activity, "as drawn"), rules, protection)
         state = decision.state
         states.append(state)
         events += [Event(look.at_s, action) for action in decision.actions]
@@ -191,7 +203,7 @@ def run_stuck(
     return events, decisions
 
 
-Hands = Callable[[Deed, int], Outcome]
+Hands = Callable[[HostAction, int], Outcome]
 """What comes of a deed that is tried for the n-th time."""
 
 _LOADS: dict[Kind, float | Unknown] = {
@@ -202,7 +214,7 @@ _LOADS: dict[Kind, float | Unknown] = {
 }
 
 
-def willing(_deed: Deed, _attempt: int) -> Outcome:
+def willing(_action: HostAction, _attempt: int) -> Outcome:
     """Hands that manage everything at once."""
     return Outcome(ok=True, words="done")
 
@@ -237,7 +249,7 @@ class GuardRun:
         while self.state.under_way:
             number = self.state.turn
             self._attempts[number] = self._attempts.get(number, 0) + 1
-            outcome = self._hands(self._rules.deeds[number], self._attempts[number])
+            outcome = self._hands(self._rules.actions[number], self._attempts[number])
             self._take(at_s, guard.came_of(self.state, outcome, self._rules))
 
     def _take(self, at_s: float, decision: guard.Decision) -> None:
@@ -248,6 +260,6 @@ class GuardRun:
         self.events += [Event(at_s, action) for action in actions]
 
 
-def deeds_of(events: Sequence[Event]) -> list[type[Action]]:
+def actions_of(events: Sequence[Event]) -> list[type[Action]]:
     """The kinds of the deeds that were begun, in order."""
-    return [type(event.action) for event in events if isinstance(event.action, Deed)]
+    return [type(event.action) for event in events if isinstance(event.action, HostAction)]

@@ -2,7 +2,12 @@
 
 from typing import Any, NamedTuple
 
-from fallow.core.gpu import Counters, Gpu, Holder, Recent
+from fallow.core.gpu import (
+    Counters,
+    Gpu,
+    Holder,
+    Recent,
+)
 from tests.core.gpus import GIB, held, idle
 
 PID = 100

@@ -3,8 +3,8 @@
 import pytest
 
 from fallow.core.actions import (
-    Deed,
     EndGuard,
+    HostAction,
     Notify,
     PowerOff,
     Reboot,
@@ -30,8 +30,8 @@ from fallow.core.errors import WrongUsage
         (" Reboot ", Reboot()),
     ],
 )
-def test_an_action_is_read_as_people_write_it(text: str, deed: Deed) -> None:
-    assert parse_action(text) == deed
+def test_an_action_is_read_as_people_write_it(text: str, action: HostAction) -> None:
+    assert parse_action(text) == action
 
 
 @pytest.mark.parametrize(

@@ -9,43 +9,49 @@ from fallow.core.actions import (
     Announce,
     Ask,
     CallOff,
+    CancelWarning,
     EndGuard,
-    Insist,
+    Kill,
     Notify,
     PowerOff,
     Reboot,
     RunCommand,
     SendSignal,
-    TakeBack,
     Warn,
 )
 from fallow.core.errors import WrongUsage
-from fallow.core.holds import (
+from fallow.core.protections import (
+    Affected,
+    AffectedProcess,
     Everything,
-    Hold,
     OneGpu,
     OneProcess,
     OneUser,
+    Protection,
     Target,
-    Touched,
-    TouchedProcess,
     covers,
-    hold_on,
     parse_target,
+    protection_on,
 )
 from fallow.core.unknown import Unknown
-from fallow.policies.arbiter import Proposal, Protections, RateLimit, Taken, arbitrate
+from fallow.policies.arbiter import (
+    Proposal,
+    ProtectRules,
+    RateLimit,
+    Taken,
+    arbitrate,
+)
 from tests.policies.histories import modest
 
 NOON, SIX = 1000.0, 2000.0
 HIDDEN = Unknown("another user's process cannot be read")
-JOB = Touched(frozenset({"GPU-a"}), (TouchedProcess(12, 500, "alice", "/usr/bin/python train.py --big"),))
-OTHER_JOB = Touched(frozenset({"GPU-b"}), (TouchedProcess(13, 501, "bob", "python other.py"),))
-MACHINE = Touched(machine=True)
+JOB = Affected(frozenset({"GPU-a"}), (AffectedProcess(12, 500, "alice", "/usr/bin/python train.py --big"),))
+OTHER_JOB = Affected(frozenset({"GPU-b"}), (AffectedProcess(13, 501, "bob", "python other.py"),))
+MACHINE = Affected(machine=True)
 ACTIONS: tuple[Action, ...] = (
     Warn("x", 1.0),
     Ask("x"),
-    Insist("x"),
+    Kill("x"),
     Announce("x", 1.0),
     EndGuard(),
     SendSignal(),
@@ -62,8 +68,8 @@ targets = st.one_of(
 )
 
 
-def hold(target: Target, until_wall_s: float = SIX) -> Hold:
-    return Hold(1, target, until_wall_s, "a demo", "carol")
+def protection(target: Target, until_wall_s: float = SIX) -> Protection:
+    return Protection(1, target, until_wall_s, "a demo", "carol")
 
 
 def allowed(*proposals: Proposal, wall_s: float = NOON, **given: object) -> list[bool]:
@@ -73,19 +79,19 @@ def allowed(*proposals: Proposal, wall_s: float = NOON, **given: object) -> list
 
 @pytest.mark.parametrize("action", ACTIONS, ids=lambda action: type(action).__name__)
 def test_under_a_hold_nothing_is_done(action: Action) -> None:
-    (ruling,) = arbitrate([Proposal(action, JOB)], at_s=100.0, wall_s=NOON, holds=[hold(OneGpu("GPU-a"))])
+    (ruling,) = arbitrate([Proposal(action, JOB)], at_s=100.0, wall_s=NOON, protections=[protection(OneGpu("GPU-a"))])
     assert ruling.refused == "carol holds gpu:GPU-a (hold 1): a demo"
 
 
-@pytest.mark.parametrize("action", [TakeBack("x"), CallOff("x")], ids=lambda action: type(action).__name__)
+@pytest.mark.parametrize("action", [CancelWarning("x"), CallOff("x")], ids=lambda action: type(action).__name__)
 def test_what_only_calms_is_always_allowed(action: Action) -> None:
-    assert allowed(Proposal(action, JOB), holds=[hold(Everything())], limit=RateLimit(0, 60.0)) == [True]
+    assert allowed(Proposal(action, JOB), protections=[protection(Everything())], limit=RateLimit(0, 60.0)) == [True]
 
 
 def test_a_hold_ends_by_itself() -> None:
-    holds = [hold(Everything())]
-    assert allowed(Proposal(Ask("x"), JOB), holds=holds, wall_s=SIX - 1) == [False]
-    assert allowed(Proposal(Ask("x"), JOB), holds=holds, wall_s=SIX) == [True]
+    protections = [protection(Everything())]
+    assert allowed(Proposal(Ask("x"), JOB), protections=protections, wall_s=SIX - 1) == [False]
+    assert allowed(Proposal(Ask("x"), JOB), protections=protections, wall_s=SIX) == [True]
 
 
 @pytest.mark.parametrize(
@@ -101,15 +107,15 @@ def test_a_hold_ends_by_itself() -> None:
     ],
 )
 def test_a_hold_covers_what_it_names(target: Target, covered: bool) -> None:
-    assert covers(hold(target), JOB) is covered
-    assert covers(hold(target), MACHINE), "whoever turns the machine off leaves nothing alone"
+    assert covers(protection(target), JOB) is covered
+    assert covers(protection(target), MACHINE), "whoever turns the machine off leaves nothing alone"
 
 
 def test_whose_identity_is_unknown_is_covered() -> None:
-    hidden = Touched(processes=(TouchedProcess(12, HIDDEN, HIDDEN, HIDDEN),))
-    assert covers(hold(OneUser("bob")), hidden)
-    assert covers(hold(OneProcess(12, 500)), hidden)
-    assert not covers(hold(OneProcess(13, 500)), hidden)
+    hidden = Affected(processes=(AffectedProcess(12, HIDDEN, HIDDEN, HIDDEN),))
+    assert covers(protection(OneUser("bob")), hidden)
+    assert covers(protection(OneProcess(12, 500)), hidden)
+    assert not covers(protection(OneProcess(13, 500)), hidden)
 
 
 @modest
@@ -127,37 +133,39 @@ def test_what_cannot_be_held_is_refused_with_the_ways_to_write_it(text: str) -> 
 @modest
 @given(
     st.lists(st.builds(Proposal, st.sampled_from(ACTIONS), st.sampled_from([JOB, OTHER_JOB, MACHINE])), max_size=6),
-    st.lists(st.builds(hold, targets, st.sampled_from([NOON - 1, NOON, SIX])), max_size=3),
+    st.lists(st.builds(protection, targets, st.sampled_from([NOON - 1, NOON, SIX])), max_size=3),
     st.none() | st.just(RateLimit(2, 60.0)),
 )
-def test_a_hold_always_wins(proposals: list[Proposal], holds: list[Hold], limit: RateLimit | None) -> None:
-    rulings = arbitrate(proposals, at_s=100.0, wall_s=NOON, holds=holds, limit=limit)
+def test_a_hold_always_wins(
+    proposals: list[Proposal], protections: list[Protection], limit: RateLimit | None
+) -> None:
+    rulings = arbitrate(proposals, at_s=100.0, wall_s=NOON, protections=protections, limit=limit)
     assert [ruling.proposal for ruling in rulings] == proposals
     for ruling in rulings:
-        if hold_on(ruling.proposal.touched, holds, NOON) is not None:
+        if protection_on(ruling.proposal.touched, protections, NOON) is not None:
             assert not ruling.allowed
 
 
 @pytest.mark.parametrize(
     ("protections", "protected"),
     [
-        (Protections(users=frozenset({"alice"})), True),
-        (Protections(users=frozenset({"bob"})), False),
-        (Protections(commands=("python",)), True),
-        (Protections(commands=("train*",)), True),
-        (Protections(commands=("*--big",)), True),
-        (Protections(commands=("jupyter*", "rain")), False),
+        (ProtectRules(users=frozenset({"alice"})), True),
+        (ProtectRules(users=frozenset({"bob"})), False),
+        (ProtectRules(commands=("python",)), True),
+        (ProtectRules(commands=("train*",)), True),
+        (ProtectRules(commands=("*--big",)), True),
+        (ProtectRules(commands=("jupyter*", "rain")), False),
     ],
 )
-def test_protected_users_and_commands_are_left_alone(protections: Protections, protected: bool) -> None:
-    assert allowed(Proposal(Ask("x"), JOB), protections=protections) == [not protected]
+def test_protected_users_and_commands_are_left_alone(protect_rules: ProtectRules, protected: bool) -> None:
+    assert allowed(Proposal(Ask("x"), JOB), protect_rules=protect_rules) == [not protected]
 
 
 def test_a_process_that_nobody_knows_is_protected_where_anyone_is() -> None:
-    hidden = Touched(processes=(TouchedProcess(12, 500, HIDDEN, HIDDEN),))
-    for protections in (Protections(users=frozenset({"bob"})), Protections(commands=("jupyter*",))):
-        assert allowed(Proposal(Ask("x"), hidden), protections=protections) == [False]
-    assert allowed(Proposal(Ask("x"), hidden), protections=Protections()) == [True]
+    hidden = Affected(processes=(AffectedProcess(12, 500, HIDDEN, HIDDEN),))
+    for protect_rules in (ProtectRules(users=frozenset({"bob"})), ProtectRules(commands=("jupyter*",))):
+        assert allowed(Proposal(Ask("x"), hidden), protect_rules=protect_rules) == [False]
+    assert allowed(Proposal(Ask("x"), hidden), protect_rules=ProtectRules()) == [True]
 
 
 def test_two_that_would_end_the_same_conflict_and_the_first_wins() -> None:
@@ -179,5 +187,5 @@ def test_no_more_are_ended_in_a_while_than_the_limit_allows() -> None:
 
 def test_the_limit_never_keeps_a_warning_or_an_insisting() -> None:
     recent = [Taken(Proposal(Ask("x"), OTHER_JOB), 99.0)]
-    proposals = (Proposal(Warn("x", 1.0), JOB), Proposal(Insist("x"), OTHER_JOB), Proposal(Ask("x"), JOB))
+    proposals = (Proposal(Warn("x", 1.0), JOB), Proposal(Kill("x"), OTHER_JOB), Proposal(Ask("x"), JOB))
     assert allowed(*proposals, recent=recent, limit=RateLimit(1, 60.0)) == [True, True, False]

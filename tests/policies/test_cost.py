@@ -11,10 +11,22 @@ from hypothesis import strategies as st
 from fallow.core.activity import AVAILABLE, Activity
 from fallow.core.days import day_begins_ms, day_edges_ms, day_of
 from fallow.core.errors import WrongUsage
-from fallow.core.interval import NOBODY, Card, Interval, Party
+from fallow.core.interval import (
+    NOBODY,
+    Card,
+    Interval,
+    Party,
+)
 from fallow.core.money import Prices, prices_from
 from fallow.core.unknown import Unknown
-from fallow.policies.cost import By, Line, bill, by_days, first_lines, shared_out
+from fallow.policies.cost import (
+    By,
+    Line,
+    bill,
+    by_days,
+    first_lines,
+    shared_out,
+)
 
 HOUR = 3_600_000
 CARDS = {
@@ -137,7 +149,7 @@ def test_only_fallow_and_stuck_hours_cost_each_at_the_price_of_its_card() -> Non
 
 
 def test_a_card_without_a_price_makes_the_cost_unknown_and_not_zero() -> None:
-    history = [Interval(uuid, 0, HOUR, HOUR, Activity.FALLOW, (Party("ada", "x"),)) for uuid in ("GPU-0", "GPU-2")]
+    history = [Interval(uuid, 0, HOUR, HOUR, Activity.IDLE, (Party("ada", "x"),)) for uuid in ("GPU-0", "GPU-2")]
     told = bill(history, By.GPU, CARDS, prices_from(["H100=3/h"]), UTC)
     assert told.lines[0].cost == 3.0
     assert told.lines[1].cost == told.total.cost == Unknown("GPU 2 (T4) has no price")
@@ -178,7 +190,7 @@ def test_filled_time_is_in_the_hours_and_not_in_the_bill() -> None:
     """F9: with its hours, out of the bill, and nobody's."""
     history = [
         Interval("GPU-0", 0, HOUR, HOUR, Activity.FILLED, (NOBODY,)),
-        Interval("GPU-0", HOUR, 2 * HOUR, HOUR, Activity.FALLOW, (Party("ada", "x"),)),
+        Interval("GPU-0", HOUR, 2 * HOUR, HOUR, Activity.IDLE, (Party("ada", "x"),)),
     ]
     told = bill(history, By.USER, CARDS, FLAT, UTC)
     assert (told.total.filled_ms, told.total.fallow_ms, told.total.observed_ms) == (HOUR, HOUR, 2 * HOUR)

@@ -7,10 +7,37 @@ import pytest
 from hypothesis import find, given
 from hypothesis import strategies as st
 
-from fallow.core.fillers import Ask, FillAction, Insist, Presence, Resume, Start, Suspend, Yield
+from fallow.core.fillers import (
+    Ask,
+    FillAction,
+    Kill,
+    Presence,
+    Resume,
+    Start,
+    Suspend,
+    Yield,
+)
 from fallow.core.unknown import Unknown
-from fallow.policies.fill import FillDecision, FillLook, FillRules, FillState, Phase, pause_s, step
-from tests.policies.histories import LONGEST_GAP_S, TICK_S, History, Kind, Stretch, histories, looks, modest, quarters
+from fallow.policies.fill import (
+    FillDecision,
+    FillLook,
+    FillRules,
+    FillState,
+    Phase,
+    pause_s,
+    step,
+)
+from tests.policies.histories import (
+    LONGEST_GAP_S,
+    TICK_S,
+    History,
+    Kind,
+    Stretch,
+    histories,
+    looks,
+    modest,
+    quarters,
+)
 
 KINDS = (Kind.BUSY, Kind.IDLE, Kind.UNKNOWN, Kind.GAP)
 AGAINST: dict[Kind, str | Unknown | None] = {
@@ -88,7 +115,7 @@ class Filler:
                     self._ends_s = at_s
                 else:
                     self._suspends_s = at_s + self.character.suspends_in_s
-            case Insist():
+            case Kill():
                 self._ends_s = at_s
 
 
@@ -134,7 +161,7 @@ def test_whoever_does_not_leave_within_the_grace_is_killed_once() -> None:
         (act.at_s, action) for act in acts for action in act.decision.actions if not isinstance(action, Start)
     ] == [
         (6.0, Ask("pid 7 of ada is on GPU 0")),
-        (8.0, Insist("it has not left within 2s")),
+        (8.0, Kill("it has not left within 2s")),
     ]
 
 
@@ -208,7 +235,7 @@ def test_whoever_does_not_leave_in_time_is_killed_at_the_next_look(
     for act in run(history, some, character, TICK_S / 4):
         state = act.decision.state
         if state.phase is Phase.YIELDING and act.at_s - state.since_s >= limit_s > 0:
-            assert state.insisted
+            assert state.killed
 
 
 @modest
@@ -231,7 +258,7 @@ def test_the_histories_reach_every_state(phase: Phase) -> None:
     find(drawn, lambda case: phase in phases(run(*case)))
 
 
-@pytest.mark.parametrize("kind", [Start, Resume, Ask, Suspend, Insist])
+@pytest.mark.parametrize("kind", [Start, Resume, Ask, Suspend, Kill])
 def test_the_histories_reach_every_action(kind: type[FillAction]) -> None:
     drawn = st.tuples(histories(KINDS), rules, characters)
     find(drawn, lambda case: any(isinstance(action, kind) for act in run(*case) for action in act.decision.actions))

@@ -9,20 +9,28 @@ from hypothesis import strategies as st
 from fallow.core.actions import (
     Announce,
     CallOff,
-    Deed,
     EndGuard,
+    HostAction,
     Notify,
     PowerOff,
     Reboot,
     RunCommand,
     SendSignal,
 )
-from fallow.core.outcome import Outcome
+from fallow.core.findings import Outcome
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace
-from fallow.policies.guard import Across, GuardRules, Phase, Standing, State, came_of, step
+from fallow.policies.guard import (
+    Across,
+    GuardRules,
+    Phase,
+    Standing,
+    State,
+    came_of,
+    step,
+)
 from tests.policies.histories import (
-    DEEDS,
+    ACTIONS,
     GUARD_KINDS,
     TICK_S,
     Event,
@@ -31,7 +39,7 @@ from tests.policies.histories import (
     History,
     Kind,
     Stretch,
-    deeds_of,
+    actions_of,
     first,
     guard_rules,
     histories,
@@ -41,10 +49,10 @@ from tests.policies.histories import (
     seen_s,
 )
 
-RULES = GuardRules(DEEDS, arm_for_s=3.0, idle_for_s=5.0, countdown_s=2.0)
+RULES = GuardRules(ACTIONS, arm_for_s=3.0, idle_for_s=5.0, countdown_s=2.0)
 WORK = Stretch(Kind.BUSY, 40)
 QUIET = Stretch(Kind.IDLE, 120)
-ALL_DEEDS = [Notify, RunCommand, PowerOff]
+ALL_ACTIONS = [Notify, RunCommand, PowerOff]
 BLIND = Unknown("the card does not answer")
 failures = st.lists(st.integers(0, 3), min_size=3, max_size=3)
 
@@ -52,14 +60,14 @@ failures = st.lists(st.integers(0, 3), min_size=3, max_size=3)
 def clumsy(script: list[int]) -> Hands:
     """Hands that fail so often at each deed before they manage it."""
 
-    def hands(deed: Deed, attempt: int) -> Outcome:
-        failed = attempt <= script[DEEDS.index(deed)]
+    def hands(action: HostAction, attempt: int) -> Outcome:
+        failed = attempt <= script[ACTIONS.index(action)]
         return Outcome(ok=not failed, words="no permission" if failed else "done")
 
     return hands
 
 
-def refuses(_deed: Deed, _attempt: int) -> Outcome:
+def refuses(_action: HostAction, _attempt: int) -> Outcome:
     return Outcome(ok=False, words="no permission")
 
 
@@ -255,7 +263,7 @@ def test_nothing_is_done_before_its_witnessed_time(history: History, rules: Guar
 def test_work_and_enough_quiet_always_get_there(history: History, rules: GuardRules) -> None:
     events, states = run_guard([*history, WORK, QUIET], rules)
     assert states[-1].phase is Phase.ACTED
-    assert deeds_of(events) == ALL_DEEDS
+    assert actions_of(events) == ALL_ACTIONS
 
 
 @modest
@@ -305,8 +313,8 @@ def test_every_deed_is_done_once_however_often_it_fails_and_none_waits_for_a_not
 ) -> None:
     """F3"""
     events, states = run_guard([*history, WORK, QUIET, QUIET, QUIET], rules, hands=clumsy(script))
-    begun = deeds_of(events)
-    assert [begun.count(kind) for kind in ALL_DEEDS] == [count + 1 for count in script]
+    begun = actions_of(events)
+    assert [begun.count(kind) for kind in ALL_ACTIONS] == [count + 1 for count in script]
     assert states[-1].phase is Phase.ACTED
     assert states[-1].given_up == ()
     first_try = [events[place].at_s for place in (index_of(events, Notify), index_of(events, RunCommand))]
@@ -315,30 +323,37 @@ def test_every_deed_is_done_once_however_often_it_fails_and_none_waits_for_a_not
         assert set(before.done) <= set(after.done)
 
 
-def index_of(events: list[Event], kind: type[Deed]) -> int:
+def index_of(events: list[Event], kind: type[HostAction]) -> int:
     return next(place for place, event in enumerate(events) if isinstance(event.action, kind))
 
 
-KINDS: tuple[Deed, ...] = (EndGuard(), SendSignal(), RunCommand("sync"), Notify("ntfy://a"), PowerOff(), Reboot())
+KINDS: tuple[HostAction, ...] = (
+    EndGuard(),
+    SendSignal(),
+    RunCommand("sync"),
+    Notify("ntfy://a"),
+    PowerOff(),
+    Reboot(),
+)
 
 
 @modest
-@given(st.permutations(KINDS), st.sets(st.sampled_from([type(deed) for deed in KINDS])))
+@given(st.permutations(KINDS), st.sets(st.sampled_from([type(action) for action in KINDS])))
 def test_whatever_fails_for_ever_all_that_follows_still_happens_in_its_order(
-    deeds: list[Deed], failing: set[type[Deed]]
+    actions: list[HostAction], failing: set[type[HostAction]]
 ) -> None:
     """F3: every order, and every choice of what fails."""
-    rules = replace(RULES, deeds=tuple(deeds), first_pause_s=1.0, longest_pause_s=2.0)
-    run = GuardRun(rules, lambda deed, _: Outcome(ok=type(deed) not in failing, words="as it is scripted"))
+    rules = replace(RULES, actions=tuple(actions), first_pause_s=1.0, longest_pause_s=2.0)
+    run = GuardRun(rules, lambda action, _: Outcome(ok=type(action) not in failing, words="as it is scripted"))
     run_on(run, [0.9], 5)
     run_on(run, [0.0], 40)
-    begun = deeds_of(run.events)
-    assert list(dict.fromkeys(begun)) == [type(deed) for deed in deeds], "each had its turn, in order"
-    for place, deed in enumerate(deeds):
-        tries = begun.count(type(deed))
-        if type(deed) not in failing:
+    begun = actions_of(run.events)
+    assert list(dict.fromkeys(begun)) == [type(action) for action in actions], "each had its turn, in order"
+    for place, action in enumerate(actions):
+        tries = begun.count(type(action))
+        if type(action) not in failing:
             assert tries == 1
-        elif isinstance(deed, PowerOff | Reboot):
+        elif isinstance(action, PowerOff | Reboot):
             assert tries > 5, "power is tried on"
         else:
             assert tries == 5, "the rest is given up"
@@ -350,7 +365,7 @@ def test_whatever_fails_for_ever_all_that_follows_still_happens_in_its_order(
 
 
 def test_a_deed_that_fails_is_tried_again_after_growing_pauses_and_told_each_time() -> None:
-    rules = replace(RULES, deeds=(PowerOff(),), first_pause_s=2.0, longest_pause_s=16.0)
+    rules = replace(RULES, actions=(PowerOff(),), first_pause_s=2.0, longest_pause_s=16.0)
     run = GuardRun(rules, refuses)
     run_on(run, [0.9], 5)
     run_on(run, [0.0], 100)
@@ -364,15 +379,15 @@ def test_a_deed_that_fails_is_tried_again_after_growing_pauses_and_told_each_tim
 
 def test_a_command_is_tried_three_times_before_the_machine_goes_down() -> None:
     """It may be what saves somebody's work."""
-    rules = replace(RULES, deeds=(RunCommand("save"), PowerOff()), first_pause_s=2.0)
+    rules = replace(RULES, actions=(RunCommand("save"), PowerOff()), first_pause_s=2.0)
     for failing, tries in ((1, 2), (2, 3), (9, 3)):
         run = GuardRun(
             rules,
-            lambda deed, attempt, failing=failing: Outcome(isinstance(deed, PowerOff) or attempt > failing, "x"),
+            lambda action, attempt, failing=failing: Outcome(isinstance(action, PowerOff) or attempt > failing, "x"),
         )  # type: ignore[misc]
         run_on(run, [0.9], 5)
         run_on(run, [0.0], 15)
-        assert deeds_of(run.events)[: tries + 1] == [RunCommand] * tries + [PowerOff]
+        assert actions_of(run.events)[: tries + 1] == [RunCommand] * tries + [PowerOff]
 
 
 def test_when_work_comes_back_a_deed_that_failed_waits_for_a_new_countdown_and_no_deed_is_repeated() -> None:
@@ -427,7 +442,7 @@ def test_nothing_can_come_of_a_deed_that_was_not_begun() -> None:
 @given(histories(GUARD_KINDS), guard_rules)
 def test_once_it_has_acted_nothing_follows_for_ever(history: History, rules: GuardRules) -> None:
     events, _ = run_guard([WORK, QUIET, *history, WORK, QUIET], rules)
-    assert deeds_of(events) == ALL_DEEDS
+    assert actions_of(events) == ALL_ACTIONS
 
 
 @modest

@@ -9,7 +9,7 @@ from fallow.policies.idle import IdleRules
 from fallow.policies.ladder import Rung
 from fallow.policies.stuck import StuckRules
 from tests.policies.histories import (
-    DEEDS,
+    ACTIONS,
     GUARD_KINDS,
     STUCK_KINDS,
     Kind,
@@ -56,7 +56,7 @@ def test_histories_reach_every_finding_on_hangs(finding: str) -> None:
 
 @pytest.mark.parametrize("phase", list(Phase))
 def test_histories_reach_every_phase_of_the_guard(phase: Phase) -> None:
-    rules = GuardRules(DEEDS, arm_for_s=3.0, idle_for_s=6.0, countdown_s=2.0)
+    rules = GuardRules(ACTIONS, arm_for_s=3.0, idle_for_s=6.0, countdown_s=2.0)
     find(
         histories(GUARD_KINDS),
         lambda history: any(state.phase is phase for state in run_guard(history, rules)[1]),

@@ -6,10 +6,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fallow.core.actions import Ask, Insist, TakeBack, Warn
+from fallow.core.actions import (
+    Ask,
+    CancelWarning,
+    Kill,
+    Warn,
+)
 from fallow.core.job import JobActivity, JobFinding
 from fallow.policies import idle
-from fallow.policies.idle import IdleRules, State, refused, step
+from fallow.policies.idle import (
+    IdleRules,
+    State,
+    refused,
+    step,
+)
 from fallow.policies.ladder import Rung, warn_after_s
 from tests.policies.histories import (
     GUARD_KINDS,
@@ -43,7 +53,7 @@ def last_busy_s(history: History, until_s: float) -> float:
 def test_a_job_that_works_and_then_sleeps_is_warned_then_asked_then_killed() -> None:
     rules = IdleRules(timeout_s=10.0, warmup_s=5.0, grace_s=3.0)
     events, _ = run_idle([Stretch(Kind.BUSY, 8), Stretch(Kind.IDLE, 30)], rules)
-    assert [(event.at_s, type(event.action)) for event in events] == [(13.0, Warn), (18.0, Ask), (21.0, Insist)]
+    assert [(event.at_s, type(event.action)) for event in events] == [(13.0, Warn), (18.0, Ask), (21.0, Kill)]
 
 
 def test_each_action_says_why() -> None:
@@ -52,13 +62,13 @@ def test_each_action_says_why() -> None:
     warn, ask, insist = (event.action for event in events)
     assert warn == Warn("idle for 1m: as drawn", ask_in_s=60.0)
     assert ask == Ask("idle for 2m: as drawn", signal="INT")
-    assert insist == Insist("it was asked with SIGINT 5s ago and is still there")
+    assert insist == Kill("it was asked with SIGINT 5s ago and is still there")
 
 
 def test_work_after_a_warning_takes_it_back_and_starts_from_zero() -> None:
     rules = IdleRules(timeout_s=10.0, warmup_s=0.0)
     events, states = run_idle([Stretch(Kind.IDLE, 7), Stretch(Kind.BUSY, 1), Stretch(Kind.IDLE, 4)], rules)
-    assert [(event.at_s, type(event.action)) for event in events] == [(5.0, Warn), (8.0, TakeBack)]
+    assert [(event.at_s, type(event.action)) for event in events] == [(5.0, Warn), (8.0, CancelWarning)]
     assert states[-1].idle_s == 4.0
 
 
@@ -112,7 +122,7 @@ def test_a_decision_that_was_refused_is_made_again_a_tick_later() -> None:
 def test_unknown_never_leads_to_a_warning_or_an_asking(history: History, rules: IdleRules) -> None:
     unknown_at = {look.at_s for look in looks(history) if look.kind is Kind.UNKNOWN}
     events, _ = run_idle(history, rules)
-    assert not [event for event in events if event.at_s in unknown_at and not isinstance(event.action, Insist)]
+    assert not [event for event in events if event.at_s in unknown_at and not isinstance(event.action, Kill)]
 
 
 @modest
@@ -149,12 +159,12 @@ def test_nothing_is_done_before_its_witnessed_time(history: History, rules: Idle
                 assert idle_s >= rules.timeout_s
                 assert seen_before_s >= rules.warmup_s + rules.timeout_s
                 asked_s = event.at_s
-            case Insist():
+            case Kill():
                 assert asked_s is not None
                 gaps_s = seen_s(history, Kind.GAP, event.at_s) - seen_s(history, Kind.GAP, asked_s)
                 assert event.at_s - asked_s - gaps_s >= rules.grace_s
             case _:
-                assert isinstance(event.action, TakeBack)
+                assert isinstance(event.action, CancelWarning)
 
 
 @modest
@@ -173,7 +183,7 @@ def test_enough_idleness_always_gets_there(history: History, rules: IdleRules) -
     asked_s = first(events, Ask)
     assert asked_s is not None
     assert asked_s <= began_s + rules.warmup_s + rules.timeout_s + 2 * TICK_S
-    assert states[-1].ladder.rung is Rung.INSISTED
+    assert states[-1].ladder.rung is Rung.KILLED
 
 
 @modest
@@ -185,7 +195,7 @@ def test_more_idleness_never_makes_an_action_later(history: History, rules: Idle
     ]
     ending = [Stretch(Kind.IDLE, ENOUGH)]
     events, sooner = run_idle(history + ending, rules)[0], run_idle(idler + ending, rules)[0]
-    for kind in (Warn, Ask, Insist):
+    for kind in (Warn, Ask, Kill):
         at_s, sooner_s = first(events, kind), first(sooner, kind)
         assert at_s is not None
         assert sooner_s is not None
@@ -227,7 +237,7 @@ def test_a_gap_counts_zero(history: History, rules: IdleRules, where: int, ticks
 def test_a_hold_always_wins(history: History, rules: IdleRules) -> None:
     held_at = {look.at_s for look in looks(history) if look.kind is Kind.BLOCKED}
     events, _ = run_idle(history, rules)
-    assert all(isinstance(event.action, TakeBack) for event in events if event.at_s in held_at)
+    assert all(isinstance(event.action, CancelWarning) for event in events if event.at_s in held_at)
     assert re.fullmatch(r"(WA?T)*(W(AI?)?)?", letters(events))
 
 

@@ -7,10 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fallow.core.gpu import Gpu, Holder, Memory
-from fallow.core.promise import Claim, Promises
+from fallow.core.reservations import Claim, Reservations
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace
-from fallow.policies.pick import Because, Choice, Order, Wanted, choose, refusal
+from fallow.policies.pick import (
+    Because,
+    Choice,
+    Order,
+    Wanted,
+    choose,
+    refusal,
+)
 from tests.core.gpus import GIB, held, idle
 
 GONE = Unknown("the driver coughed")
@@ -44,7 +51,7 @@ def cards(draw: st.DrawFn, index: int) -> Gpu:
 
 machines = st.integers(1, 8).flatmap(lambda count: st.tuples(*(cards(index) for index in range(count))))
 claims = st.sampled_from([None, None, Claim(shared=False), Claim(shared=True)])
-promised = st.builds(Promises, claim=claims, ahead=st.booleans(), reserved=st.booleans())
+promised = st.builds(Reservations, claim=claims, ahead=st.booleans(), reserved=st.booleans())
 wishes = st.builds(
     Wanted,
     count=st.integers(1, 3),
@@ -58,7 +65,7 @@ wishes = st.builds(
 
 @given(machines, wishes, st.lists(promised, min_size=8, max_size=8), st.integers(0, 2**32))
 def test_what_is_given_is_known_fit_and_nobody_elses(
-    machine: tuple[Gpu, ...], wanted: Wanted, promises: list[Promises], seed: int
+    machine: tuple[Gpu, ...], wanted: Wanted, promises: list[Reservations], seed: int
 ) -> None:
     of = {f"GPU-{index}": promise for index, promise in enumerate(promises)}
     choice = choose(machine, wanted, of, {}, lambda: seed)
@@ -70,25 +77,25 @@ def test_what_is_given_is_known_fit_and_nobody_elses(
             assert not isinstance(reading, Unknown)
         assert not promise.ahead
         assert promise.claim is None or (wanted.shared and promise.claim.shared)
-    fit = [gpu for gpu in machine if refusal(gpu, wanted, of.get(str(gpu.uuid), Promises())) is None]
+    fit = [gpu for gpu in machine if refusal(gpu, wanted, of.get(str(gpu.uuid), Reservations())) is None]
     assert bool(choice.gpus) == (len(fit) >= wanted.count), "given exactly when enough are fit"
     assert len(choice.refused) == len(machine) - len(fit), "each of the others is told why"
 
 
 @given(machines, st.lists(st.booleans(), min_size=8, max_size=8))
 def test_a_reserved_card_is_given_only_when_no_other_fits(machine: tuple[Gpu, ...], reserved: list[bool]) -> None:
-    promises = {f"GPU-{index}": Promises(reserved=soft) for index, soft in enumerate(reserved)}
+    promises = {f"GPU-{index}": Reservations(reserved=soft) for index, soft in enumerate(reserved)}
     choice = choose(machine, Wanted(), promises, {}, lambda: 0)
     if choice.gpus and promises[str(choice.gpus[0].uuid)].reserved:
-        fit = [gpu for gpu in machine if refusal(gpu, Wanted(), Promises()) is None]
+        fit = [gpu for gpu in machine if refusal(gpu, Wanted(), Reservations()) is None]
         assert all(promises[str(gpu.uuid)].reserved for gpu in fit)
 
 
 @given(machines, wishes)
 def test_asking_for_less_never_refuses_more(machine: tuple[Gpu, ...], wanted: Wanted) -> None:
-    strict = {gpu.label for gpu in machine if refusal(gpu, wanted, Promises())}
+    strict = {gpu.label for gpu in machine if refusal(gpu, wanted, Reservations())}
     lax = replace(wanted, max_utilization=1.0, max_memory_utilization=1.0, max_processes=9, min_free_bytes=0)
-    assert {gpu.label for gpu in machine if refusal(gpu, lax, Promises())} <= strict
+    assert {gpu.label for gpu in machine if refusal(gpu, lax, Reservations())} <= strict
 
 
 def test_best_prefers_free_memory_then_coolness() -> None:
@@ -140,19 +147,21 @@ def test_a_large_machine_is_searched_by_growing_groups() -> None:
     ],
 )
 def test_each_refusal_says_why(gpu: Gpu, says: str) -> None:
-    assert says in str(refusal(gpu, Wanted(), Promises()))
+    assert says in str(refusal(gpu, Wanted(), Reservations()))
 
 
 def test_those_who_share_do_not_count_each_others_processes() -> None:
-    shared = Promises(claim=Claim(shared=True))
+    shared = Reservations(claim=Claim(shared=True))
     assert refusal(held(utilization=0.9), Wanted(shared=True), shared) is None
-    assert refusal(held(), Wanted(shared=True), Promises()) is not None, "nobody there said that they would share"
+    assert refusal(held(), Wanted(shared=True), Reservations()) is not None, "nobody there said that they would share"
     assert refusal(held(), Wanted(), shared) is not None
 
 
 @pytest.mark.parametrize("reading", ["holders", "memory", "utilization", "memory_utilization"])
-@pytest.mark.parametrize("promise", [Promises(), Promises(claim=Claim(shared=True))])
-def test_what_is_not_known_is_refused_under_any_limit_and_to_those_who_share(reading: str, promise: Promises) -> None:
+@pytest.mark.parametrize("promise", [Reservations(), Reservations(claim=Claim(shared=True))])
+def test_what_is_not_known_is_refused_under_any_limit_and_to_those_who_share(
+    reading: str, promise: Reservations
+) -> None:
     """F29"""
     lax = Wanted(max_utilization=1.0, max_memory_utilization=1.0, max_processes=9, shared=True)
     refused = refusal(held(**{reading: GONE}), lax, promise)
@@ -161,8 +170,8 @@ def test_what_is_not_known_is_refused_under_any_limit_and_to_those_who_share(rea
     assert refusal(held(), lax, promise) is None
 
 
-@pytest.mark.parametrize("promise", [Promises(), Promises(claim=Claim(shared=True))])
-def test_a_held_card_of_which_only_an_instant_is_known_is_refused(promise: Promises) -> None:
+@pytest.mark.parametrize("promise", [Reservations(), Reservations(claim=Claim(shared=True))])
+def test_a_held_card_of_which_only_an_instant_is_known_is_refused(promise: Reservations) -> None:
     """F29"""
     lax = Wanted(max_utilization=1.0, max_memory_utilization=1.0, max_processes=9, shared=True)
     refused = refusal(held(recent=GONE, counters=GONE), lax, promise)
@@ -173,15 +182,15 @@ def test_a_held_card_of_which_only_an_instant_is_known_is_refused(promise: Promi
 @given(
     machines,
     wishes,
-    st.lists(st.builds(Promises, reserved=st.booleans(), in_the_way=st.integers(0, 2)), min_size=8, max_size=8),
+    st.lists(st.builds(Reservations, reserved=st.booleans(), in_the_way=st.integers(0, 2)), min_size=8, max_size=8),
 )
 def test_nobody_has_to_leave_while_an_empty_card_fits(
-    machine: tuple[Gpu, ...], wanted: Wanted, promises: list[Promises]
+    machine: tuple[Gpu, ...], wanted: Wanted, promises: list[Reservations]
 ) -> None:
     """F10"""
     of = {f"GPU-{index}": promise for index, promise in enumerate(promises)}
     given = choose(machine, wanted, of, {}, lambda: 0).gpus
-    fit = [gpu for gpu in machine if refusal(gpu, wanted, of.get(str(gpu.uuid), Promises())) is None]
+    fit = [gpu for gpu in machine if refusal(gpu, wanted, of.get(str(gpu.uuid), Reservations())) is None]
     left = [of[str(gpu.uuid)] for gpu in fit if gpu not in given]
     for promise in (of[str(gpu.uuid)] for gpu in given):
         ranks = [(other.reserved, other.in_the_way) for other in left]

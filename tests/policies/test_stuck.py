@@ -6,11 +6,26 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from fallow.core.actions import Ask, Insist, Warn
-from fallow.core.gpu import Counters, Gpu, Holder, Recent
+from fallow.core.actions import Ask, Kill, Warn
+from fallow.core.gpu import (
+    Counters,
+    Gpu,
+    Holder,
+    Recent,
+)
 from fallow.core.unknown import Unknown
-from fallow.policies.hang import HangFinding, Look, look_for_hang, rest_power_w
-from fallow.policies.stuck import Decision, State, StuckRules, step
+from fallow.policies.hang import (
+    HangFinding,
+    Look,
+    look_for_hang,
+    rest_power_w,
+)
+from fallow.policies.stuck import (
+    Decision,
+    State,
+    StuckRules,
+    step,
+)
 from tests.core.gpus import GIB, NOT_SUPPORTED
 from tests.policies.histories import (
     LONGEST_GAP_S,
@@ -193,7 +208,7 @@ def test_a_hold_stops_the_acting_and_not_the_seeing() -> None:
 def test_told_to_act_it_warns_asks_and_insists() -> None:
     rules = StuckRules(window_s=10.0, acts=True, grace_s=2.0)
     events, _ = run_stuck([Stretch(Kind.HUNG, 20)], rules)
-    assert [(event.at_s, type(event.action)) for event in events] == [(5.0, Warn), (10.0, Ask), (12.0, Insist)]
+    assert [(event.at_s, type(event.action)) for event in events] == [(5.0, Warn), (10.0, Ask), (12.0, Kill)]
 
 
 @modest
@@ -217,7 +232,7 @@ def test_only_a_hang_that_was_witnessed_for_the_whole_window_is_acted_on(history
 def test_a_hang_that_lasts_is_always_found(history: History, rules: StuckRules) -> None:
     events, decisions = run_stuck([*history, Stretch(Kind.HUNG, 60)], rules)
     assert decisions[-1].verdict.finding == "stuck"
-    assert first(events, Insist) is not None
+    assert first(events, Kill) is not None
 
 
 @modest

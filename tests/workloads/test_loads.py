@@ -13,7 +13,12 @@ from hypothesis import strategies as st
 from fallow.core.errors import NotEnoughGpus
 from fallow.workloads.products import RESULT_WORDS, THREADS, best
 from fallow.workloads.simulated import SimulatedWork
-from fallow.workloads.work import SIMULATED_SCALE, Ask, LetGo, Load
+from fallow.workloads.work import (
+    SIMULATED_SCALE,
+    Ask,
+    LetGo,
+    Load,
+)
 from tests.conftest import REPOSITORY, Fallow
 from tests.standin import World
 
@@ -38,7 +43,7 @@ def flipping(fallow: Fallow, *words: str) -> Any:
 
 
 def test_a_word_that_was_flipped_in_held_memory_is_one_wrong_word(world: World, fallow: Fallow) -> None:
-    assert flipping(fallow, "hold", str(64 * MIB)) == {"before": 0, "after": 1, "held_bytes": 0}
+    assert flipping(fallow, "memory", str(64 * MIB)) == {"before": 0, "after": 1, "held_bytes": 0}
 
 
 def test_an_operand_that_was_flipped_makes_wrong_results(world: World, fallow: Fallow) -> None:
@@ -54,7 +59,7 @@ def test_letting_go_does_not_wait_for_the_thread_that_works(world: World, fallow
 
 @given(st.integers(0, 2**40), st.floats(0.01, 1.0))
 def test_a_share_never_asks_for_more_than_is_free(free: int, share: float) -> None:
-    assert 0 <= Ask(Load.HOLD, verify=False, memory_share=share).wanted(free) <= free
+    assert 0 <= Ask(Load.MEMORY, verify=False, memory_share=share).wanted(free) <= free
 
 
 @pytest.mark.parametrize(
@@ -75,7 +80,7 @@ def test_every_card_is_given_the_product_that_its_kind_has(
 
 
 def test_a_simulated_load_holds_a_thousandth_and_lets_go_of_it() -> None:
-    work = SimulatedWork(Ask(Load.HOLD, verify=False, memory_share=0.5), 8 * GIB)
+    work = SimulatedWork(Ask(Load.MEMORY, verify=False, memory_share=0.5), 8 * GIB)
     work.begin(ignore)
     assert work.tally().held_bytes == 4 * GIB // SIMULATED_SCALE
     work.let_go()
@@ -105,14 +110,14 @@ def test_who_lets_go_first_lets_nothing_be_taken() -> None:
 
 
 def test_a_simulated_load_that_asks_for_more_than_is_free_takes_nothing() -> None:
-    work = SimulatedWork(Ask(Load.HOLD, verify=False, memory_bytes=100_000 * GIB), 80 * GIB)
+    work = SimulatedWork(Ask(Load.MEMORY, verify=False, memory_bytes=100_000 * GIB), 80 * GIB)
     with pytest.raises(NotEnoughGpus, match=r"TiB of the 97.7 TiB that were asked for are missing"):
         work.begin(ignore)
     assert work.tally().held_bytes == 0
 
 
 def test_letting_go_ends_a_rest_at_once() -> None:
-    work = SimulatedWork(Ask(Load.HOLD, verify=False, memory_bytes=GIB), 80 * GIB)
+    work = SimulatedWork(Ask(Load.MEMORY, verify=False, memory_bytes=GIB), 80 * GIB)
     work.begin(ignore)
     rested = threading.Thread(target=lambda: [work.step() for _ in range(10_000)])
     rested.start()

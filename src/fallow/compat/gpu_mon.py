@@ -4,19 +4,24 @@ import argparse
 import shlex
 from collections.abc import Callable, Sequence
 
-from fallow.compat.gpu_mon_file import PLACE, Filler, GpuMonFile, read
+from fallow.compat.gpu_mon_file import (
+    PLACE,
+    Filler,
+    GpuMonFile,
+    read,
+)
 from fallow.compat.gpu_mon_toml import as_toml
 from fallow.core.arguments import ArgumentParser
 from fallow.core.errors import WrongUsage
 from fallow.core.gpu import Gpu
 from fallow.core.units import duration_for_people, printable
-from fallow.engine.courtesy import Manners
-from fallow.engine.field import Field
-from fallow.engine.fill_hands import EarnestFillHands, FillerSpec, check_command
-from fallow.engine.fillable import fillable
-from fallow.engine.filling import Filling
-from fallow.engine.journal import open_journal
-from fallow.engine.world import World
+from fallow.engine.allocate.usable_gpus import fillable
+from fallow.engine.fill.loop import FillLoop
+from fallow.engine.fill.slot import FillerSlot
+from fallow.engine.fill.start import FillerSpec, SystemFillerStarter, check_command
+from fallow.engine.history.journal import open_journal
+from fallow.engine.machine.presence import PresenceRules
+from fallow.engine.machine.world import World
 from fallow.policies.fill import FillRules
 
 
@@ -31,10 +36,10 @@ def main(words: Sequence[str], world: World, tell: Callable[[str], None]) -> int
     specs = [(spec(file, filler), gpus) for filler, gpus in places]
     for each, _ in specs:
         check_command(each, world.environ)
-    hands = EarnestFillHands(world)
+    hands = SystemFillerStarter(world)
     journal = open_journal(world, tell)
-    fields = [Field(world, each, gpus, hands, journal, tell) for each, gpus in specs]
-    filling = Filling(world, fields, tell)
+    fields = [FillerSlot(world, each, gpus, hands, journal, tell) for each, gpus in specs]
+    filling = FillLoop(world, fields, tell)
     quiet = duration_for_people(file.interval_s)
     for field in fields:
         tell(f"{field.name}: {printable(shlex.join(field.spec.command))} after {quiet} of quiet")
@@ -48,9 +53,9 @@ def main(words: Sequence[str], world: World, tell: Callable[[str], None]) -> int
 def spec(file: GpuMonFile, filler: Filler) -> FillerSpec:
     """One program of the file, as those who run fillers know it."""
     if file.user_idle_s is None:
-        manners = Manners(mind_users=False)
+        manners = PresenceRules(mind_users=False)
     else:
-        manners = Manners(user_idle_s=float(file.user_idle_s), ignore_users=file.ignore_users)
+        manners = PresenceRules(user_idle_s=float(file.user_idle_s), ignore_users=file.ignore_users)
     return FillerSpec(
         filler.command,
         FillRules(idle_for_s=float(file.interval_s)),

@@ -11,7 +11,7 @@ from fallow.core.errors import ConfigWrong
 from fallow.core.mistake import Mistake
 from fallow.core.units import is_number, printable
 from fallow.core.value import value
-from fallow.engine.config import places
+from fallow.engine.config import location
 from fallow.readers.accounts import from_home
 
 PLACE = "~/.config/gpu_mon.conf"
@@ -80,7 +80,7 @@ class GpuMonFile:
 def read(path: str) -> GpuMonFile:
     """The file; ConfigWrong with every mistake in it. Root reads none that others could have written."""
     path = from_home(path)
-    text = places.read(path)
+    text = location.read(path)
     parser = configparser.ConfigParser(interpolation=None)
     try:
         parser.read_string(text)

@@ -9,19 +9,30 @@ import shlex
 from collections.abc import Callable, Sequence
 from typing import assert_never
 
-from fallow.actuators import launcher
-from fallow.actuators.supervision import Supervision, end_as
-from fallow.core.actions import Ask, Insist, TakeBack, Warn, signal_name
+from fallow.actuators.process import spawn
+from fallow.actuators.process.foreground_job import Supervision, end_as
+from fallow.core.actions import (
+    Ask,
+    CancelWarning,
+    Kill,
+    Warn,
+    signal_name,
+)
 from fallow.core.arguments import ArgumentParser
 from fallow.core.job import stretch_load
 from fallow.core.ports import Depth
 from fallow.core.units import duration_for_people, printable
 from fallow.core.unknown import Unknown
-from fallow.engine.deeds import hands
-from fallow.engine.journal import open_journal
-from fallow.engine.stopping import EarnestHands
-from fallow.engine.supervising import Result, Rules, Supervisor, Tick
-from fallow.engine.world import World
+from fallow.engine.history.journal import open_journal
+from fallow.engine.jobs.perform import host_actuators
+from fallow.engine.jobs.stop import SystemJobActions
+from fallow.engine.jobs.supervisor import (
+    Result,
+    Rules,
+    Supervisor,
+    Tick,
+)
+from fallow.engine.machine.world import World
 from fallow.policies.idle import IdleRules
 
 _STOPPED = 124
@@ -35,10 +46,10 @@ def main(words: Sequence[str], world: World, tell: Callable[[str], None]) -> int
     rules = _rules(args)
     log = _log(debug=args.debug)
     command: list[str] = args.exec_command_and_args
-    path = launcher.find(command, world.environ)
-    gpus = world.eyes.look(Depth.GLANCE).gpus
+    path = spawn.find(command, world.environ)
+    gpus = world.gpu_reader.look(Depth.GLANCE).gpus
     journal = open_journal(world, log.warning)
-    helpers = hands(world, rehearse=False).helpers
+    helpers = host_actuators(world, dry_run=False).helpers
     job = Supervision(
         path, command, world.environ, table=world.proc, helpers=helpers, monotonic_s=world.clock.monotonic_s
     )
@@ -47,7 +58,7 @@ def main(words: Sequence[str], world: World, tell: Callable[[str], None]) -> int
         f"sample_freq={args.sample_freq:g}, num_samples={args.num_samples}, delay_samples={args.delay_samples}, "
         f"window_size={args.sample_freq * args.num_samples:g}"
     )
-    own = EarnestHands((job.tree,), helpers, world, log.warning)
+    own = SystemJobActions((job.tree,), helpers, world, log.warning)
     line = printable(shlex.join(command))
     diary = _Diary(log, args)
     try:
@@ -85,13 +96,13 @@ class _Diary:
             match action:
                 case Warn(because=because, ask_in_s=left_s):
                     self._log.warning(f"{because}; ends in {duration_for_people(left_s)} unless it works")
-                case TakeBack(because=because):
+                case CancelWarning(because=because):
                     self._log.warning(f"the process goes on: {because}")
                 case Ask():
                     for gpu in tick.snapshot.gpus:
                         below = f"{gpu.uuid} usage below {self._below}"
                         self._log.error(f"{below} for last {self._window}. Killing process.")
-                case Insist():
+                case Kill():
                     self._log.error("process still alive, killing.")
                 case _:
                     assert_never(action)

@@ -11,8 +11,8 @@ from fallow.core.gpu import Gpu
 from fallow.core.ports import Depth
 from fallow.core.selection import visible
 from fallow.core.unknown import Unknown
-from fallow.engine.choosing import Request, pick
-from fallow.engine.world import World
+from fallow.engine.allocate.pick import Request, pick
+from fallow.engine.machine.world import World
 from fallow.policies.pick import Order, Wanted
 
 logger = logging.getLogger("gpuselect")
@@ -76,7 +76,7 @@ def gpustatus(only_cvd: bool = True) -> list[dict[str, int | str | None]]:
     """The state of each GPU, of those in CUDA_VISIBLE_DEVICES or of all; a reading that is not known is None."""
     world = World(os.environ)
     try:
-        gpus = world.eyes.look(Depth.LOOK).gpus
+        gpus = world.gpu_reader.look(Depth.LOOK).gpus
     finally:
         world.close()
     shown = visible(world.visible_devices, gpus) if only_cvd else gpus
@@ -126,7 +126,7 @@ def request_for(
     if min(util, mem_util, processes) < 0:
         raise WrongUsage("Utilization/process count thresholds must be >= 0")
     logger.debug(f"count={count},devices={devices},name={name},util={util},mem_util={mem_util},processes={processes}")
-    gpus = world.eyes.look(Depth.GLANCE).gpus
+    gpus = world.gpu_reader.look(Depth.GLANCE).gpus
     logger.debug(f"GPU count: {len(gpus)}")
     for device in listed:
         if all(gpu.index != device for gpu in gpus):

@@ -4,12 +4,18 @@ import argparse
 import os
 from collections.abc import Callable, Sequence
 
-from fallow.actuators import launcher
-from fallow.compat.selecting import CVD, by_device, pick_for, request_for, speak
+from fallow.actuators.process import spawn
+from fallow.compat.selecting import (
+    CVD,
+    by_device,
+    pick_for,
+    request_for,
+    speak,
+)
 from fallow.core.arguments import ArgumentParser
 from fallow.core.units import program_name
-from fallow.engine.claiming import claim
-from fallow.engine.world import World
+from fallow.engine.allocate.claim import claim
+from fallow.engine.machine.world import World
 
 
 def main(words: Sequence[str], world: World, tell: Callable[[str], None]) -> int:  # noqa: RET503  become() never returns
@@ -24,7 +30,7 @@ def main(words: Sequence[str], world: World, tell: Callable[[str], None]) -> int
         if not args.quiet:
             print(by_device(gpus))
         return 0
-    path = launcher.find(command, world.environ)
+    path = spawn.find(command, world.environ)
     environ = {**world.environ, "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
     if args.processes:  # who shares a card with others cannot have it claimed
         gpus = pick_for(world, request)
@@ -34,7 +40,7 @@ def main(words: Sequence[str], world: World, tell: Callable[[str], None]) -> int
         for held in claimed.claims:
             held.hand_to_job()
         environ["FALLOW_CLAIM"] = ",".join(str(gpu.uuid) for gpu in gpus)
-    launcher.become(path, command, {**environ, CVD: by_device(gpus)})
+    spawn.become(path, command, {**environ, CVD: by_device(gpus)})
 
 
 def _options(words: Sequence[str]) -> argparse.Namespace:

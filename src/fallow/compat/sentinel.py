@@ -7,22 +7,32 @@ import os
 from collections.abc import Callable, Sequence
 from enum import Enum
 
-from fallow.core.actions import Deed, EndGuard, PowerOff, Reboot
+from fallow.core.actions import (
+    EndGuard,
+    HostAction,
+    PowerOff,
+    Reboot,
+)
 from fallow.core.arguments import ArgumentParser
 from fallow.core.errors import WrongUsage
+from fallow.core.findings import Outcome
 from fallow.core.job import stretch_load
-from fallow.core.outcome import Outcome
 from fallow.core.ports import Depth
 from fallow.core.unknown import Unknown
-from fallow.engine.deeds import hands, nobody_to_signal, refuse, shortcomings
-from fallow.engine.guarding import Guarding
-from fallow.engine.journal import open_journal
-from fallow.engine.world import World
+from fallow.engine.guard.guard import GuardLoop
+from fallow.engine.history.journal import open_journal
+from fallow.engine.jobs.perform import (
+    host_actuators,
+    nobody_to_signal,
+    refuse,
+    shortcomings,
+)
+from fallow.engine.machine.world import World
 from fallow.policies import guard
 
 _TICK_S = 1.0
 _MISSED_LOOKS = 3
-_DEEDS: dict[str, Deed] = {"end_process": EndGuard(), "shutdown": PowerOff(), "reboot": Reboot()}
+_ACTIONS: dict[str, HostAction] = {"end_process": EndGuard(), "shutdown": PowerOff(), "reboot": Reboot()}
 
 
 class SentinelState(Enum):
@@ -80,7 +90,7 @@ def get_gpu_usage(device_ids: Sequence[int] | None = None) -> float:
 
     GPUs that the machine does not have are left out.
     """
-    gpus = _world(os.getpid()).eyes.look(Depth.WATCH).gpus
+    gpus = _world(os.getpid()).gpu_reader.look(Depth.WATCH).gpus
     loads = [stretch_load(gpu) for gpu in gpus if not device_ids or gpu.index in device_ids]
     known = [load for load in loads if not isinstance(load, Unknown)]
     return sum(known) / len(known) if known and len(known) == len(loads) else math.nan
@@ -95,29 +105,31 @@ def _world(pid: int) -> World:  # noqa: ARG001  the threads of the eyes do not l
 def main(words: Sequence[str], world: World, tell: Callable[[str], None]) -> int:
     """Guard until it has acted."""
     args = _options(words)
-    deed = _DEEDS[args.kill_action]
-    rules = _rules(deed, args.arm_threshold, args.arm_duration, args.kill_threshold, args.kill_duration)
-    own = hands(world, rehearse=False)
-    refuse(shortcomings((deed,), own, world.environ, nobody_to_signal), rehearse=False, tell=tell)
+    action = _ACTIONS[args.kill_action]
+    rules = _rules(action, args.arm_threshold, args.arm_duration, args.kill_threshold, args.kill_duration)
+    own = host_actuators(world, dry_run=False)
+    refuse(shortcomings((action,), own, world.environ, nobody_to_signal), dry_run=False, tell=tell)
     gpus = _those_that_are_there(args.gpu_devices, world, tell)
     journal = open_journal(world, tell)
-    guarding = Guarding(world, rules, own, journal, tell, gpus=gpus, armed=args.arm_duration <= 0)
+    guard_loop = GuardLoop(world, rules, own, journal, tell, gpus=gpus, armed=args.arm_duration <= 0)
     tell(
         f"{args.kill_action} once the mean usage of {'all GPUs' if gpus is None else f'GPU {gpus}'} was above "
         f"{args.arm_threshold:.0%} for {args.arm_duration} s and then below {args.kill_threshold:.0%} for "
         f"{args.kill_duration} s"
     )
     try:
-        guarding.run(_TICK_S)
+        guard_loop.run(_TICK_S)
     finally:
         journal.close()
     return 0
 
 
-def _rules(deed: Deed, arm_above: float, arm_for_s: float, idle_below: float, idle_for_s: float) -> guard.GuardRules:
+def _rules(
+    action: HostAction, arm_above: float, arm_for_s: float, idle_below: float, idle_for_s: float
+) -> guard.GuardRules:
     """A guard of the mean, without a countdown."""
     return guard.GuardRules(
-        deeds=(deed,),
+        actions=(action,),
         arm_above=arm_above,
         arm_for_s=arm_for_s,
         idle_below=idle_below,
@@ -131,7 +143,7 @@ def _rules(deed: Deed, arm_above: float, arm_for_s: float, idle_below: float, id
 def _those_that_are_there(named: Sequence[int] | None, world: World, tell: Callable[[str], None]) -> str | None:
     if not named:
         return None
-    there = {gpu.index for gpu in world.eyes.look(Depth.GLANCE).gpus}
+    there = {gpu.index for gpu in world.gpu_reader.look(Depth.GLANCE).gpus}
     missing = [str(index) for index in named if index not in there]
     if len(missing) == len(named):
         raise WrongUsage(f"there is no GPU {', '.join(missing)} here")
@@ -151,7 +163,7 @@ def _options(words: Sequence[str]) -> argparse.Namespace:
     add("--arm_threshold", type=float, default=0.8, help="mean usage above this is work, 0..1")
     add("--kill_duration", type=int, default=30, help="seconds without work after which it acts")
     add("--kill_threshold", type=float, default=0.7, help="mean usage below this is none, 0..1")
-    add("--kill_action", choices=list(_DEEDS), default="end_process", help="what it does then")
+    add("--kill_action", choices=list(_ACTIONS), default="end_process", help="what it does then")
     add("--gpu_devices", type=int, nargs="*", metavar="N", help="the GPUs to average (empty: all)")
     args = parser.parse_args(words)
     for name in ("arm_threshold", "kill_threshold"):

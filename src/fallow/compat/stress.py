@@ -10,13 +10,13 @@ from typing import assert_never
 from fallow.compat.stressor import say
 from fallow.core.arguments import ArgumentParser
 from fallow.core.fillers import News
-from fallow.engine.courtesy import Manners
-from fallow.engine.field import Field
-from fallow.engine.fill_hands import EarnestFillHands, FillerSpec
-from fallow.engine.fillable import fillable
-from fallow.engine.filling import Filling
-from fallow.engine.journal import open_journal
-from fallow.engine.world import World
+from fallow.engine.allocate.usable_gpus import fillable
+from fallow.engine.fill.loop import FillLoop
+from fallow.engine.fill.slot import FillerSlot
+from fallow.engine.fill.start import FillerSpec, SystemFillerStarter
+from fallow.engine.history.journal import open_journal
+from fallow.engine.machine.presence import PresenceRules
+from fallow.engine.machine.world import World
 from fallow.policies.fill import FillRules
 from fallow.workloads.work import SIMULATED_SCALE
 
@@ -24,7 +24,7 @@ _FREE_FOR_S = 1.0
 _STRESSOR = FillerSpec(
     (sys.executable, "-P", "-m", "fallow.compat.stressor"),
     FillRules(idle_for_s=_FREE_FOR_S),
-    Manners(mind_users=False),
+    PresenceRules(mind_users=False),
     name="stressor",
 )
 
@@ -36,10 +36,10 @@ def main(words: Sequence[str], world: World, tell: Callable[[str], None]) -> int
         description="Load every visible GPU that nobody uses, and leave it when somebody comes. It has no options.",
     ).parse_args(words)
     gpus = fillable(world, None, tell)
-    hands = EarnestFillHands(world)
+    hands = SystemFillerStarter(world)
     journal = open_journal(world, tell)
-    fields = [Field(world, _STRESSOR, (gpu,), hands, journal, say, _in_its_words) for gpu in gpus]
-    filling = Filling(world, fields, tell)
+    fields = [FillerSlot(world, _STRESSOR, (gpu,), hands, journal, say, _in_its_words) for gpu in gpus]
+    filling = FillLoop(world, fields, tell)
     if world.simulated:
         tell(f"the GPUs are simulated: 1/{SIMULATED_SCALE} of the memory is taken")
     say("[Supervisor] Watching GPUs...")
@@ -50,7 +50,7 @@ def main(words: Sequence[str], world: World, tell: Callable[[str], None]) -> int
     return 0
 
 
-def _in_its_words(field: Field, news: News, detail: str) -> str:
+def _in_its_words(field: FillerSlot, news: News, detail: str) -> str:
     """The old lines, and behind each that gives a GPU up, why."""
     gpu = f"[GPU {field.gpus[0].label}]"
     match news:

@@ -8,8 +8,8 @@ import sys
 from collections.abc import Sequence
 
 from fallow.core.errors import FallowError
-from fallow.engine.burning import Burned, BurnRequest, burn
-from fallow.engine.world import World
+from fallow.engine.burn.parent import Burned, BurnRequest, burn
+from fallow.engine.machine.world import World
 from fallow.workloads.work import Ask, Load
 
 _ASK = Ask(Load.WARM, verify=False, memory_share=0.88, chunk_bytes=512 * 2**20)

@@ -55,7 +55,7 @@ class Warn:
 
 
 @value
-class TakeBack:
+class CancelWarning:
     """Tell them that the warning no longer holds."""
 
     because: str
@@ -70,7 +70,7 @@ class Ask:
 
 
 @value
-class Insist:
+class Kill:
     """Kill what is left of the job."""
 
     because: str
@@ -136,13 +136,13 @@ class Reboot:
     because: str = AS_ASKED
 
 
-JobAction = Warn | TakeBack | Ask | Insist
-Deed = EndGuard | SendSignal | RunCommand | Notify | PowerOff | Reboot
-GuardAction = Announce | CallOff | Deed
+JobAction = Warn | CancelWarning | Ask | Kill
+HostAction = EndGuard | SendSignal | RunCommand | Notify | PowerOff | Reboot
+GuardAction = Announce | CallOff | HostAction
 Action = JobAction | GuardAction
 
 
-def parse_action(text: str) -> Deed:
+def parse_action(text: str) -> HostAction:
     """The deed that a person wrote: `end`, `signal[:NAME]`, `run:CMD`, `notify:URL`, `shutdown`, `reboot`."""
     word, colon, rest = text.strip().partition(":")
     match word.strip().lower(), rest.strip():
@@ -181,11 +181,11 @@ def in_words(action: Action) -> str:
     match action:
         case Warn(ask_in_s=seconds):
             return f"warn that the job will be asked to end in {duration_for_people(seconds)}"
-        case TakeBack():
+        case CancelWarning():
             return "take the warning back"
         case Ask(signal=name):
             return f"ask the job to end with SIG{name}"
-        case Insist():
+        case Kill():
             return "kill what is left of the job"
         case Announce(in_s=seconds):
             return f"announce that it will act in {duration_for_people(seconds)}"

@@ -27,7 +27,7 @@ class Activity(StrEnum):
     FREE = "free"
     FILLED = "filled"
     BUSY = "busy"
-    FALLOW = "fallow"
+    IDLE = "fallow"
     STUCK = "stuck"
     UNKNOWN = "unknown"
 
@@ -111,7 +111,7 @@ def _held_by_nobody_visible(gpu: Gpu, memory: Memory) -> Finding:
     if isinstance(unseen, Unknown):
         return Finding(Activity.UNKNOWN, f"its memory is {unseen}")
     if unseen:
-        return Finding(Activity.FALLOW, f"{bytes_for_people(memory.used_bytes)} held by nobody visible, nothing runs")
+        return Finding(Activity.IDLE, f"{bytes_for_people(memory.used_bytes)} held by nobody visible, nothing runs")
     return Finding(Activity.FREE, "nobody holds it")
 
 
@@ -122,11 +122,11 @@ def _held(gpu: Gpu, holders: tuple[Holder, ...]) -> Finding:
     # Quiet must be known over a stretch of time: one instant of 0 % says nothing about the last seconds.
     who = "1 process" if len(holders) == 1 else f"{len(holders)} processes"
     if not isinstance(gpu.recent, Unknown):
-        return Finding(Activity.FALLOW, f"held by {who}, nothing ran in the last {gpu.recent.seconds:.0f} s")
+        return Finding(Activity.IDLE, f"held by {who}, nothing ran in the last {gpu.recent.seconds:.0f} s")
     if all(not isinstance(holder.utilization, Unknown) for holder in holders):
-        return Finding(Activity.FALLOW, f"held by {who}, none of which ran anything")
+        return Finding(Activity.IDLE, f"held by {who}, none of which ran anything")
     if not isinstance(gpu.counters, Unknown) and not isinstance(gpu.counters.sm, Unknown):
-        return Finding(Activity.FALLOW, f"held by {who}, no multiprocessor was active")
+        return Finding(Activity.IDLE, f"held by {who}, no multiprocessor was active")
     return Finding(Activity.UNKNOWN, f"held by {who}; whether anything ran is {gpu.recent}")
 
 

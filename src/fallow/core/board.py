@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 
-from fallow.core.holds import Hold
-from fallow.core.seen import Sight
+from fallow.core.gpu_status import Status
+from fallow.core.protections import Protection
 from fallow.core.value import value
-from fallow.core.who_sees import EVERYTHING, Viewer, seen_by
+from fallow.core.visibility import EVERYTHING, Viewer, seen_by
 
 
 @value
@@ -50,7 +50,7 @@ class Counting:
     """idle or stuck."""
     for_s: float
     """For how long the fault has been witnessed; 0 while there is none."""
-    deed: str
+    action: str
     """What follows if it goes on: report, warn, ask, kill or nothing."""
     in_s: float
     """In how many seconds of it."""
@@ -90,26 +90,26 @@ class Counts:
 class Board:
     """The machine as the daemon sees it now."""
 
-    sight: Sight
+    status: Status
     """As anybody may see it."""
     fillers: tuple[FillerView, ...]
     guards: tuple[GuardView, ...]
-    holds: tuple[Hold, ...]
+    protections: tuple[Protection, ...]
     counts: Counts
     started_wall_s: float
     config: str | None
     """The config that is in force."""
-    rehearsed: bool
-    full_sight: Sight | None = None
+    is_dry_run: bool
+    full_status: Status | None = None
     """With whole command lines, for those who may read them; None where `sight` is all that there is."""
     commands_shown: bool = False
     """Whether the owner of the machine shows command lines to everybody."""
     counting: tuple[Counting, ...] = ()
     """What the idle rules count."""
 
-    def as_seen_by(self, viewer: Viewer) -> Sight:
+    def as_seen_by(self, viewer: Viewer) -> Status:
         """The machine, with as much of each command line as the viewer may read."""
-        return self.sight if self.full_sight is None else seen_by(self.full_sight, self.rights_of(viewer))
+        return self.status if self.full_status is None else seen_by(self.full_status, self.rights_of(viewer))
 
     def rights_of(self, viewer: Viewer) -> Viewer:
         """The viewer, who may read everything where the owner of the machine says so."""

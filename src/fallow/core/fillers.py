@@ -63,10 +63,10 @@ class Suspend:
 
 
 @value
-class Insist:
+class Kill:
     """Kill it."""
 
     because: str
 
 
-FillAction = Start | Resume | Ask | Suspend | Insist
+FillAction = Start | Resume | Ask | Suspend | Kill

@@ -13,8 +13,8 @@ from collections.abc import Iterable
 
 from fallow.core.activity import AVAILABLE, Activity
 from fallow.core.gpu import Holder
-from fallow.core.promise import Claim
-from fallow.core.seen import SeenGpu, people_on
+from fallow.core.gpu_status import GpuStatus, people_on
+from fallow.core.reservations import Claim
 from fallow.core.units import printable, shortened
 from fallow.core.unknown import Unknown
 from fallow.core.value import value
@@ -82,7 +82,7 @@ def party_of(holder: Holder) -> Party:
     return Party(SOMEBODY.user if isinstance(holder.user, Unknown) else printable(holder.user), job_of(holder))
 
 
-def parties_of(gpu: SeenGpu) -> tuple[Party, ...]:
+def parties_of(gpu: GpuStatus) -> tuple[Party, ...]:
     """Whose the GPU is: its holders', but for fillers; else whose claim it is; else somebody's whom nobody knows."""
     if gpu.activity in AVAILABLE:
         return (NOBODY,)

@@ -13,10 +13,10 @@ from collections.abc import Iterable
 from enum import StrEnum
 
 from fallow.core.activity import Activity, judge
+from fallow.core.findings import Evidence, Verdict
 from fallow.core.gpu import Gpu, Holder, Snapshot
 from fallow.core.unknown import Unknown, known
 from fallow.core.value import value
-from fallow.core.verdicts import Evidence, Verdict
 
 IDLE_BELOW = 0.01
 

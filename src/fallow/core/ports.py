@@ -32,7 +32,7 @@ Links = Mapping[frozenset[str], int]
 """How well two GPUs are connected, by their UUIDs: more is nearer. A pair that is missing is not known."""
 
 
-class Eyes(Protocol):
+class GpuReader(Protocol):
     """Whatever sees GPUs."""
 
     def look(self, depth: Depth) -> Snapshot:

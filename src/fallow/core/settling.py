@@ -19,10 +19,10 @@ of each activity are those that `for_s` told.
 from collections.abc import Iterator
 
 from fallow.core.activity import Activity, Finding
-from fallow.core.elapsed import witnessed_s
-from fallow.core.seen import SeenGpu, Sight
+from fallow.core.gpu_status import GpuStatus, Status
 from fallow.core.units import duration_for_people
 from fallow.core.value import replace, value
+from fallow.core.witnessed_time import witnessed_s
 
 # More than the pauses of a job that works every ten seconds, less than the 14 s of which the driver keeps samples.
 SETTLING_S = 12.0
@@ -54,11 +54,11 @@ def settle(before: Settling | None, finding: Finding, at_s: float, longest_gap_s
         quiet_s = before.quiet_s if before.idle else 0.0
         now = Settling(finding.activity, at_s, quiet_s=quiet_s, idle=before.idle)
         return _lasting(before, now, passed_s), finding
-    if finding.activity is not Activity.FALLOW:
+    if finding.activity is not Activity.IDLE:
         return _lasting(before, Settling(finding.activity, at_s, idle=False), passed_s), finding
     quiet_s = before.quiet_s + passed_s if before.idle or seen_on else 0.0
     if before.idle or quiet_s >= SETTLING_S:
-        return Settling(Activity.FALLOW, at_s, quiet_s, quiet_s), finding
+        return Settling(Activity.IDLE, at_s, quiet_s, quiet_s), finding
     now = Settling(Activity.BUSY, at_s, quiet_s=quiet_s, idle=False, settling=True)
     left = duration_for_people(SETTLING_S)
     return _lasting(before, now, passed_s), Finding(
@@ -74,31 +74,31 @@ class Settled:
     """Sights that wait until it is known of each GPU whether what was quiet was idle: SETTLING_S at most."""
 
     def __init__(self) -> None:
-        self._waiting: list[tuple[Sight, float]] = []
+        self._waiting: list[tuple[Status, float]] = []
 
-    def take(self, sight: Sight, at_s: float) -> Iterator[tuple[Sight, float]]:
+    def take(self, status: Status, at_s: float) -> Iterator[tuple[Status, float]]:
         """One more; those of which all is known now come out, in their order, each with its time."""
-        self._waiting.append((sight, at_s))
-        now = {gpu.label: gpu for gpu in sight.gpus}
+        self._waiting.append((status, at_s))
+        now = {gpu.label: gpu for gpu in status.gpus}
         self._waiting = [(_resolved(each, now), its_s) for each, its_s in self._waiting]
         while self._waiting and not any(gpu.settling for gpu in self._waiting[0][0].gpus):
             yield self._waiting.pop(0)
 
-    def rest(self) -> Iterator[tuple[Sight, float]]:
+    def rest(self) -> Iterator[tuple[Status, float]]:
         """Nothing more comes: those that wait were what they seemed."""
-        for sight, at_s in self._waiting:
-            yield _resolved(sight, {}), at_s
+        for status, at_s in self._waiting:
+            yield _resolved(status, {}), at_s
         self._waiting = []
 
 
-def _resolved(sight: Sight, now: dict[str, SeenGpu]) -> Sight:
-    if not any(gpu.settling for gpu in sight.gpus):
-        return sight
-    return replace(sight, gpus=tuple(_what_it_was(gpu, now.get(gpu.label)) for gpu in sight.gpus))
+def _resolved(status: Status, now: dict[str, GpuStatus]) -> Status:
+    if not any(gpu.settling for gpu in status.gpus):
+        return status
+    return replace(status, gpus=tuple(_what_it_was(gpu, now.get(gpu.label)) for gpu in status.gpus))
 
 
-def _what_it_was(gpu: SeenGpu, now: SeenGpu | None) -> SeenGpu:
+def _what_it_was(gpu: GpuStatus, now: GpuStatus | None) -> GpuStatus:
     if not gpu.settling or (now is not None and now.settling):
         return gpu
-    was_idle = now is not None and now.activity is Activity.FALLOW
-    return replace(gpu, activity=Activity.FALLOW if was_idle else gpu.activity, settling=False)
+    was_idle = now is not None and now.activity is Activity.IDLE
+    return replace(gpu, activity=Activity.IDLE if was_idle else gpu.activity, settling=False)

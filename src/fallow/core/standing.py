@@ -10,9 +10,14 @@ A claim keeps others out as a process does, so one that nobody uses is idleness 
 not yet come, or is about to go, leaves the card as free as it was.
 """
 
-from fallow.core.activity import Activity, Finding, judge, unseen_memory_bytes
+from fallow.core.activity import (
+    Activity,
+    Finding,
+    judge,
+    unseen_memory_bytes,
+)
 from fallow.core.gpu import Gpu
-from fallow.core.promise import Claim
+from fallow.core.reservations import Claim
 from fallow.core.units import program_name
 from fallow.core.unknown import Unknown
 from fallow.core.value import value
@@ -46,7 +51,7 @@ def standing(gpu: Gpu, around: Around) -> Finding:
     if gpu.holders and unseen_memory_bytes(gpu) != 0:
         return finding  # as much as the filler holds, and more
     if isinstance(around.claim, Claim):
-        return Finding(Activity.FALLOW, f"{around.claim}, and nothing of that is on the card")
+        return Finding(Activity.IDLE, f"{around.claim}, and nothing of that is on the card")
     if isinstance(around.claim, Unknown):
         return Finding(Activity.UNKNOWN, "whether somebody has claimed it cannot be told")
     filler = filler_of(gpu, around.fillers)

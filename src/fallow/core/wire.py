@@ -11,21 +11,33 @@ from zlib import crc32
 
 from fallow.core.activity import Activity
 from fallow.core.board import Counting, FillerView, GuardView
-from fallow.core.gpu import Counters, Holder, Memory, Place, Recent
-from fallow.core.holds import Everything, Hold, OneGpu, OneProcess, OneUser
+from fallow.core.findings import Event
+from fallow.core.gpu import (
+    Counters,
+    Holder,
+    Memory,
+    Place,
+    Recent,
+)
+from fallow.core.gpu_status import GpuStatus, Status
 from fallow.core.interval import Card, Interval, Party
-from fallow.core.promise import Claim
-from fallow.core.seen import SeenGpu, Sight
+from fallow.core.protections import (
+    Everything,
+    OneGpu,
+    OneProcess,
+    OneUser,
+    Protection,
+)
+from fallow.core.reservations import Claim
 from fallow.core.unknown import Unknown
 from fallow.core.value import fields
-from fallow.core.verdicts import Event
 
 _KINDS: dict[str, type] = {
     kind.__name__: kind
     for kind in (
-        *(Unknown, Holder, Memory, Recent, Counters, Place, Claim, SeenGpu, Sight),
+        *(Unknown, Holder, Memory, Recent, Counters, Place, Claim, GpuStatus, Status),
         *(Counting, FillerView, GuardView),
-        *(Event, Hold, Everything, OneGpu, OneProcess, OneUser, Card, Interval, Party),
+        *(Event, Protection, Everything, OneGpu, OneProcess, OneUser, Card, Interval, Party),
     )
 }
 

@@ -17,25 +17,30 @@ from fallow.core.actions import (
     Announce,
     Ask,
     CallOff,
+    CancelWarning,
     EndGuard,
-    Insist,
+    Kill,
     Notify,
     PowerOff,
     Reboot,
     RunCommand,
     SendSignal,
-    TakeBack,
     Warn,
     in_words,
 )
-from fallow.core.holds import Hold, Touched, TouchedProcess, hold_on
+from fallow.core.protections import (
+    Affected,
+    AffectedProcess,
+    Protection,
+    protection_on,
+)
 from fallow.core.units import duration_for_people, program_name
 from fallow.core.unknown import Unknown
 from fallow.core.value import value
 
 
 @value
-class Protections:
+class ProtectRules:
     """Whom an administrator has exempted for good."""
 
     users: frozenset[str] = frozenset()
@@ -56,7 +61,7 @@ class Proposal:
     """An action, and what it would touch."""
 
     action: Action
-    touched: Touched
+    touched: Affected
 
 
 @value
@@ -85,8 +90,8 @@ def arbitrate(
     *,
     at_s: float,
     wall_s: float,
-    holds: Sequence[Hold] = (),
-    protections: Protections | None = None,
+    protections: Sequence[Protection] = (),
+    protect_rules: ProtectRules | None = None,
     recent: Sequence[Taken] = (),
     limit: RateLimit | None = None,
 ) -> tuple[Ruling, ...]:
@@ -97,7 +102,7 @@ def arbitrate(
         why = None
         if not _only_calms(proposal.action):
             why = (
-                leave_alone(proposal.touched, wall_s, holds, protections)
+                leave_alone(proposal.touched, wall_s, protections, protect_rules)
                 or _conflict(proposal, [before for before in taken if before.at_s == at_s])
                 or _too_many(proposal, taken, limit, at_s)
             )
@@ -108,36 +113,36 @@ def arbitrate(
 
 
 def leave_alone(
-    touched: Touched, wall_s: float, holds: Iterable[Hold], protections: Protections | None = None
+    touched: Affected, wall_s: float, protections: Iterable[Protection], protect_rules: ProtectRules | None = None
 ) -> str | None:
     """Why this is to be left alone now, or None: what a policy is told before it decides."""
-    hold = hold_on(touched, holds, wall_s)
-    if hold is not None:
-        return str(hold)
-    if protections is None:
+    protection = protection_on(touched, protections, wall_s)
+    if protection is not None:
+        return str(protection)
+    if protect_rules is None:
         return None
     for process in touched.processes:
-        why = _protected(process, protections)
+        why = _protected(process, protect_rules)
         if why is not None:
             return why
     return None
 
 
 def _only_calms(action: Action) -> bool:
-    return isinstance(action, TakeBack | CallOff)
+    return isinstance(action, CancelWarning | CallOff)
 
 
-def _protected(process: TouchedProcess, protections: Protections) -> str | None:
+def _protected(process: AffectedProcess, protect_rules: ProtectRules) -> str | None:
     """In doubt it is protected: whose process it is may be unknown."""
-    if protections.users:
+    if protect_rules.users:
         if isinstance(process.user, Unknown):
             return f"whose pid {process.pid} is, is {process.user}, and some users are protected"
-        if process.user in protections.users:
+        if process.user in protect_rules.users:
             return f"pid {process.pid} is {process.user}'s, who is protected"
-    if protections.commands:
+    if protect_rules.commands:
         if isinstance(process.command, Unknown):
             return f"what pid {process.pid} runs is {process.command}, and some commands are protected"
-        for pattern in protections.commands:
+        for pattern in protect_rules.commands:
             if command_fits(process.command, pattern):
                 return f"pid {process.pid} runs {program_name(process.command)!r}, which is protected"
     return None
@@ -159,7 +164,7 @@ def _conflict(proposal: Proposal, this_tick: Iterable[Taken]) -> str | None:
     return None
 
 
-def _overlap(one: Touched, other: Touched) -> bool:
+def _overlap(one: Affected, other: Affected) -> bool:
     if one.machine or other.machine:
         return True
     pids = {process.pid for process in one.processes}
@@ -168,14 +173,14 @@ def _overlap(one: Touched, other: Touched) -> bool:
 
 def _too_many(proposal: Proposal, taken: Iterable[Taken], limit: RateLimit | None, at_s: float) -> str | None:
     # Insisting ends nothing new: it completes an asking, which was counted.
-    if limit is None or not _ends_work(proposal.action) or isinstance(proposal.action, Insist):
+    if limit is None or not _ends_work(proposal.action) or isinstance(proposal.action, Kill):
         return None
     lately = [
         before
         for before in taken
         if at_s - before.at_s < limit.per_s
         and _ends_work(before.proposal.action)
-        and not isinstance(before.proposal.action, Insist)
+        and not isinstance(before.proposal.action, Kill)
     ]
     if len(lately) < limit.most:
         return None
@@ -184,8 +189,8 @@ def _too_many(proposal: Proposal, taken: Iterable[Taken], limit: RateLimit | Non
 
 def _ends_work(action: Action) -> bool:
     match action:
-        case Ask() | Insist() | SendSignal() | PowerOff() | Reboot():
+        case Ask() | Kill() | SendSignal() | PowerOff() | Reboot():
             return True
-        case Warn() | TakeBack() | Announce() | CallOff() | EndGuard() | RunCommand() | Notify():
+        case Warn() | CancelWarning() | Announce() | CallOff() | EndGuard() | RunCommand() | Notify():
             return False
     assert_never(action)

@@ -26,7 +26,7 @@ from fallow.core.unknown import Unknown
 from fallow.core.value import value
 
 _HOUR_MS = 3_600_000
-_WASTED = (Activity.FALLOW, Activity.STUCK)
+_WASTED = (Activity.IDLE, Activity.STUCK)
 
 
 class By(StrEnum):

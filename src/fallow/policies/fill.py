@@ -18,11 +18,20 @@ ends soon after its start doubles the pause before the next; one that lasted is 
 from enum import StrEnum
 from typing import assert_never
 
-from fallow.core.elapsed import witnessed_s
-from fallow.core.fillers import Ask, FillAction, Insist, Presence, Resume, Start, Suspend, Yield
+from fallow.core.fillers import (
+    Ask,
+    FillAction,
+    Kill,
+    Presence,
+    Resume,
+    Start,
+    Suspend,
+    Yield,
+)
 from fallow.core.units import duration_for_people
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace, value
+from fallow.core.witnessed_time import witnessed_s
 
 
 class Phase(StrEnum):
@@ -61,7 +70,7 @@ class FillState:
     since_s: float = 0.0
     """When the filler was let in, asked to leave, or ended, by phase."""
     blind_since_s: float | None = None
-    insisted: bool = False
+    killed: bool = False
     failures: int = 0
 
 
@@ -107,7 +116,7 @@ def step(state: FillState, look: FillLook, rules: FillRules) -> FillDecision:
 
 def due_s(state: FillState, rules: FillRules) -> float | None:
     """When the next look is due, if nothing happens before; None if nothing is waited for."""
-    if state.phase is Phase.YIELDING and not state.insisted:
+    if state.phase is Phase.YIELDING and not state.killed:
         return state.since_s + _leaves_within_s(rules)
     if state.phase is Phase.QUIET and state.clear and state.at_s is not None:
         return state.at_s + max(0.0, rules.idle_for_s - state.quiet_s)
@@ -161,7 +170,7 @@ def _leave(state: FillState, look: FillLook, rules: FillRules, because: str) -> 
         case Yield.TERM:
             action = Ask(because)
         case Yield.KILL:
-            action = Insist(because)
+            action = Kill(because)
         case Yield.SUSPEND:
             action = Suspend(because, rules.suspend_within_s)
         case _:
@@ -171,7 +180,7 @@ def _leave(state: FillState, look: FillLook, rules: FillRules, because: str) -> 
         phase=Phase.YIELDING,
         since_s=look.at_s,
         quiet_s=0.0,
-        insisted=rules.manner is Yield.KILL,
+        killed=rules.manner is Yield.KILL,
         failures=_forgiven(state, look, rules),
     )
     return FillDecision(leaving, because, (action,))
@@ -180,11 +189,11 @@ def _leave(state: FillState, look: FillLook, rules: FillRules, because: str) -> 
 def _yielding(state: FillState, look: FillLook, rules: FillRules) -> FillDecision:
     if look.presence is not Presence.RUNNING:
         how = "suspended" if look.presence is Presence.SUSPENDED else "gone"
-        return FillDecision(replace(state, phase=Phase.QUIET, insisted=False), f"it is {how}")
+        return FillDecision(replace(state, phase=Phase.QUIET, killed=False), f"it is {how}")
     limit_s = _leaves_within_s(rules)
-    if not state.insisted and look.at_s - state.since_s >= limit_s:
+    if not state.killed and look.at_s - state.since_s >= limit_s:
         because = f"it has not left within {duration_for_people(limit_s)}"
-        return FillDecision(replace(state, insisted=True), because, (Insist(because),))
+        return FillDecision(replace(state, killed=True), because, (Kill(because),))
     return FillDecision(state, "it is leaving")
 
 

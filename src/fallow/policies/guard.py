@@ -29,12 +29,21 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import assert_never
 
-from fallow.core.actions import Announce, CallOff, Deed, GuardAction, PowerOff, Reboot, RunCommand, in_words
-from fallow.core.elapsed import witnessed_s
-from fallow.core.outcome import Outcome
+from fallow.core.actions import (
+    Announce,
+    CallOff,
+    GuardAction,
+    HostAction,
+    PowerOff,
+    Reboot,
+    RunCommand,
+    in_words,
+)
+from fallow.core.findings import Outcome
 from fallow.core.units import duration_for_people
 from fallow.core.unknown import Unknown, known
 from fallow.core.value import replace, value
+from fallow.core.witnessed_time import witnessed_s
 
 _TRIES_BEFORE_THE_NEXT = 3  # of a command; everything else has one
 _MOST_TRIES = 5
@@ -80,7 +89,7 @@ class Standing(StrEnum):
 class GuardRules:
     """When to arm, when to act, and what to do. Ratios are 0..1."""
 
-    deeds: tuple[Deed, ...]
+    actions: tuple[HostAction, ...]
     arm_above: float = 0.10
     arm_for_s: float = 60.0
     idle_below: float = 0.05
@@ -145,7 +154,7 @@ def step(state: State, at_s: float, loads: Loads, blockers: Sequence[str | Unkno
             return Decision(now, Standing.ACTS, "all is done")
         case Phase.ARMED | Phase.COUNTDOWN | Phase.ACTING:
             if state.under_way:
-                return Decision(now, Standing.ACTS, f"{in_words(rules.deeds[state.turn])}: under way")
+                return Decision(now, Standing.ACTS, f"{in_words(rules.actions[state.turn])}: under way")
             return _wait_for_quiet(now, passed_s, _against(loads, blockers, rules), rules)
     assert_never(state.phase)
 
@@ -155,22 +164,22 @@ def came_of(state: State, outcome: Outcome, rules: GuardRules) -> Decision:
     if not state.under_way:
         raise ValueError("no deed is under way")
     place = state.turn
-    deed = rules.deeds[place]
+    action = rules.actions[place]
     over = replace(state, under_way=False, seconds=0.0)
     if outcome.ok:
         done = replace(over, done=(*state.done, place), turn=place + 1)
-        return _next_deed(done, Standing.ACTS, f"{in_words(deed)}: {outcome.words}", rules)
+        return _next_action(done, Standing.ACTS, f"{in_words(action)}: {outcome.words}", rules)
     times = _failed(state, place) + 1
     failed = replace(over, failures=_counted(state, place, times, rules))
-    because = f"failed to {in_words(deed)}: {outcome.words}{f' ({times} times now)' if times > 1 else ''}"
-    if isinstance(deed, RunCommand) and times < _TRIES_BEFORE_THE_NEXT:
+    because = f"failed to {in_words(action)}: {outcome.words}{f' ({times} times now)' if times > 1 else ''}"
+    if isinstance(action, RunCommand) and times < _TRIES_BEFORE_THE_NEXT:
         pause = duration_for_people(_pause_s(times, rules))
         return Decision(failed, Standing.FAILED, f"{because}; again in {pause}")
     failed = replace(failed, turn=place + 1)
-    if times < _MOST_TRIES or isinstance(deed, PowerOff | Reboot):
-        return _next_deed(failed, Standing.FAILED, because, rules)
+    if times < _MOST_TRIES or isinstance(action, PowerOff | Reboot):
+        return _next_action(failed, Standing.FAILED, because, rules)
     given_up = replace(failed, done=(*state.done, place), given_up=(*state.given_up, place))
-    return _next_deed(given_up, Standing.GIVEN_UP, f"{because}; given up", rules)
+    return _next_action(given_up, Standing.GIVEN_UP, f"{because}; given up", rules)
 
 
 def _wait_for_work(now: State, passed_s: float, loads: Loads, rules: GuardRules) -> Decision:
@@ -207,12 +216,12 @@ def _wait_for_quiet(now: State, passed_s: float, against: str | Unknown | None, 
         announce = Announce(because, rules.countdown_s)
         if rules.countdown_s > 0:
             return Decision(announced, Standing.ACTS, because, (announce,))
-        at_once = _next_deed(replace(announced, phase=Phase.ACTING, turn=0), Standing.ACTS, because, rules)
+        at_once = _next_action(replace(announced, phase=Phase.ACTING, turn=0), Standing.ACTS, because, rules)
         return replace(at_once, actions=(announce, *at_once.actions))
     # A round that was over begins anew with the first that is left; a command that failed has its turn again.
-    again = now.phase is Phase.COUNTDOWN or now.turn >= len(rules.deeds)
+    again = now.phase is Phase.COUNTDOWN or now.turn >= len(rules.actions)
     acting = replace(later, phase=Phase.ACTING, seconds=0.0, turn=0 if again else now.turn)
-    return _next_deed(acting, Standing.ACTS, "the GPUs stayed quiet", rules)
+    return _next_action(acting, Standing.ACTS, "the GPUs stayed quiet", rules)
 
 
 def _needed_s(now: State, rules: GuardRules) -> float:
@@ -221,13 +230,13 @@ def _needed_s(now: State, rules: GuardRules) -> float:
     if now.phase is Phase.COUNTDOWN:
         return rules.countdown_s
     left = _left(now, rules)
-    place = now.turn if now.turn < len(rules.deeds) else left[0]
+    place = now.turn if now.turn < len(rules.actions) else left[0]
     return _pause_s(_failed(now, place), rules)
 
 
 def _left(state: State, rules: GuardRules) -> list[int]:
     """The deeds that are neither done nor given up."""
-    return [place for place in range(len(rules.deeds)) if place not in state.done]
+    return [place for place in range(len(rules.actions)) if place not in state.done]
 
 
 def _failed(state: State, place: int) -> int:
@@ -235,10 +244,10 @@ def _failed(state: State, place: int) -> int:
 
 
 def _counted(state: State, place: int, times: int, rules: GuardRules) -> tuple[int, ...]:
-    return tuple(times if each == place else _failed(state, each) for each in range(len(rules.deeds)))
+    return tuple(times if each == place else _failed(state, each) for each in range(len(rules.actions)))
 
 
-def _next_deed(state: State, standing: Standing, because: str, rules: GuardRules) -> Decision:
+def _next_action(state: State, standing: Standing, because: str, rules: GuardRules) -> Decision:
     """The next of this round; when it is over, a pause before the next one, or the end."""
     left = _left(state, rules)
     if not left:
@@ -246,12 +255,12 @@ def _next_deed(state: State, standing: Standing, because: str, rules: GuardRules
     place = next((each for each in left if each >= state.turn), None)
     if place is None:
         pause = duration_for_people(_pause_s(_failed(state, left[0]), rules))
-        names = ", ".join(in_words(rules.deeds[each]) for each in left)
-        return Decision(replace(state, turn=len(rules.deeds)), standing, f"{because}; in {pause} again: {names}")
+        names = ", ".join(in_words(rules.actions[each]) for each in left)
+        return Decision(replace(state, turn=len(rules.actions)), standing, f"{because}; in {pause} again: {names}")
     failures = _failed(state, place)
     tried = f"; failed {_times(failures)} before" if failures else ""
-    deed = replace(rules.deeds[place], because=f"{state.why}{tried}")
-    return Decision(replace(state, turn=place, under_way=True), standing, because, (deed,))
+    action = replace(rules.actions[place], because=f"{state.why}{tried}")
+    return Decision(replace(state, turn=place, under_way=True), standing, because, (action,))
 
 
 def _pause_s(failures: int, rules: GuardRules) -> float:

@@ -28,11 +28,11 @@ A card that draws far less at rest than in a hang is missed, not accused.
 from enum import StrEnum
 
 from fallow.core.activity import Activity, judge
+from fallow.core.findings import Evidence
 from fallow.core.gpu import NEEDS_TWO_LOOKS, Counters, Gpu
 from fallow.core.job import own_holders, own_load
 from fallow.core.unknown import Unknown
 from fallow.core.value import value
-from fallow.core.verdicts import Evidence
 
 _FULL_FROM = 0.95
 _POWER_MARGIN = 0.05  # of the way from rest to the limit
@@ -111,7 +111,7 @@ def counters_would_tell(gpu: Gpu) -> bool:
 def rest_power_w(gpu: Gpu, before_w: float | None) -> float | None:
     """What the card draws with a context and no work: the lowest power ever seen while held and quiet."""
     held = not isinstance(gpu.holders, Unknown) and len(gpu.holders) > 0
-    at_rest = held and judge(gpu).activity is Activity.FALLOW
+    at_rest = held and judge(gpu).activity is Activity.IDLE
     if not at_rest or isinstance(gpu.power_w, Unknown):
         return before_w
     return gpu.power_w if before_w is None else min(before_w, gpu.power_w)

@@ -17,10 +17,16 @@ time alike, and sets nothing back. A gap in the looking counts zero everywhere, 
 from typing import assert_never
 
 from fallow.core.actions import JobAction
-from fallow.core.elapsed import witnessed_s
 from fallow.core.job import JobActivity, JobFinding
 from fallow.core.value import replace, value
-from fallow.policies.ladder import Ladder, Sign, Times, climb, warn_after_s
+from fallow.core.witnessed_time import witnessed_s
+from fallow.policies.ladder import (
+    Ladder,
+    Sign,
+    Times,
+    climb,
+    warn_after_s,
+)
 
 
 @value

@@ -19,7 +19,13 @@ job is asked only time matters: what it does on the GPU then may be its way of s
 from enum import StrEnum
 from typing import assert_never
 
-from fallow.core.actions import Ask, Insist, JobAction, TakeBack, Warn
+from fallow.core.actions import (
+    Ask,
+    CancelWarning,
+    JobAction,
+    Kill,
+    Warn,
+)
 from fallow.core.units import duration_for_people
 from fallow.core.value import replace, value
 
@@ -33,7 +39,7 @@ class Rung(StrEnum):
     CALM = "calm"
     WARNED = "warned"
     ASKED = "asked"
-    INSISTED = "insisted"
+    KILLED = "killed"
 
 
 class Sign(StrEnum):
@@ -73,7 +79,7 @@ class Ladder:
     ask_at_s: float = 0.0
     """Once it was warned: the seconds of the fault at which it is asked."""
 
-    def next_deed(self, times: Times) -> tuple[str, float]:
+    def next_action(self, times: Times) -> tuple[str, float]:
         """What comes next if the fault goes on, and in how many seconds of it: warn, ask, kill, or nothing."""
         match self.rung:
             case Rung.CALM:
@@ -82,7 +88,7 @@ class Ladder:
                 return "ask", max(0.0, times.ask_after_s - self.fault_s)
             case Rung.ASKED:
                 return "kill", max(0.0, times.grace_s - self.asked_s)
-            case Rung.INSISTED:
+            case Rung.KILLED:
                 return "nothing", 0.0
         assert_never(self.rung)
 
@@ -100,7 +106,7 @@ def climb(
     ladder: Ladder, passed_s: float, sign: Sign, because: str, times: Times, leave_alone: str | None = None
 ) -> Climbed:
     """One tick, in which `passed_s` were witnessed. `leave_alone` is the hold or the protection that is on."""
-    if ladder.rung is Rung.INSISTED:
+    if ladder.rung is Rung.KILLED:
         return ladder, ()
     if leave_alone is not None:
         return _down(ladder, leave_alone)
@@ -127,7 +133,7 @@ def _up(ladder: Ladder, because: str, times: Times) -> Climbed:
 
 
 def _down(ladder: Ladder, because: str) -> Climbed:
-    return Ladder(), () if ladder.rung is Rung.CALM else (TakeBack(because),)
+    return Ladder(), () if ladder.rung is Rung.CALM else (CancelWarning(because),)
 
 
 def _wait(ladder: Ladder, passed_s: float, times: Times) -> Climbed:
@@ -135,4 +141,4 @@ def _wait(ladder: Ladder, passed_s: float, times: Times) -> Climbed:
     if waited.asked_s < times.grace_s:
         return waited, ()
     because = f"it was asked with SIG{times.signal} {duration_for_people(waited.asked_s)} ago and is still there"
-    return replace(waited, rung=Rung.INSISTED), (Insist(because),)
+    return replace(waited, rung=Rung.KILLED), (Kill(because),)

@@ -18,7 +18,7 @@ from math import comb
 from fallow.core.activity import load_now, unseen_memory_bytes
 from fallow.core.gpu import Gpu, Holder
 from fallow.core.ports import Depth, Links
-from fallow.core.promise import NOTHING_PROMISED, Promises
+from fallow.core.reservations import NOTHING_RESERVED, Reservations
 from fallow.core.units import bytes_for_people
 from fallow.core.unknown import Unknown, known
 from fallow.core.value import value
@@ -103,7 +103,7 @@ def depth_needed(wanted: Wanted) -> Depth:
 def choose(
     candidates: Sequence[Gpu],
     wanted: Wanted,
-    promises: Mapping[str, Promises],
+    promises: Mapping[str, Reservations],
     links: Links,
     chance: Callable[[], int],
 ) -> Choice:
@@ -111,7 +111,7 @@ def choose(
     refused: dict[str, Refusal] = {}
     fitting: list[Gpu] = []
     for gpu in candidates:
-        promised = promises.get(gpu.uuid, NOTHING_PROMISED) if isinstance(gpu.uuid, str) else NOTHING_PROMISED
+        promised = promises.get(gpu.uuid, NOTHING_RESERVED) if isinstance(gpu.uuid, str) else NOTHING_RESERVED
         why = refusal(gpu, wanted, promised)
         if why is None:
             fitting.append(gpu)
@@ -126,7 +126,7 @@ def choose(
     return Choice(tuple(given), refused)
 
 
-def refusal(gpu: Gpu, wanted: Wanted, promised: Promises) -> Refusal | None:
+def refusal(gpu: Gpu, wanted: Wanted, promised: Reservations) -> Refusal | None:
     """The first reason not to give this GPU, or None."""
     wrong_name = _wrong_name(gpu, wanted)
     if wrong_name is not None:
@@ -208,7 +208,7 @@ def _too_little(gpu: Gpu, wanted: Wanted) -> Refusal | None:
 
 
 def _ranked(
-    gpus: Sequence[Gpu], order: Order, promises: Mapping[str, Promises], chance: Callable[[], int]
+    gpus: Sequence[Gpu], order: Order, promises: Mapping[str, Reservations], chance: Callable[[], int]
 ) -> list[Gpu]:
     def merit(gpu: Gpu) -> tuple[int, ...]:
         first = _promised(gpu, promises)
@@ -223,7 +223,9 @@ def _ranked(
     return sorted(gpus, key=merit)
 
 
-def _best_connected(ranked: Sequence[Gpu], count: int, promises: Mapping[str, Promises], links: Links) -> list[Gpu]:
+def _best_connected(
+    ranked: Sequence[Gpu], count: int, promises: Mapping[str, Reservations], links: Links
+) -> list[Gpu]:
     """The best connected group; of several such, the one whose members rank first."""
 
     def nearness(group: Iterable[Gpu]) -> tuple[int, int]:
@@ -252,9 +254,9 @@ def _grown(
     return group
 
 
-def _promised(gpu: Gpu, promises: Mapping[str, Promises]) -> tuple[int, int]:
+def _promised(gpu: Gpu, promises: Mapping[str, Reservations]) -> tuple[int, int]:
     """What speaks against a GPU that fits: somebody picked it moments ago; somebody has to leave it first."""
-    promised = promises.get(gpu.uuid, NOTHING_PROMISED) if isinstance(gpu.uuid, str) else NOTHING_PROMISED
+    promised = promises.get(gpu.uuid, NOTHING_RESERVED) if isinstance(gpu.uuid, str) else NOTHING_RESERVED
     return int(promised.reserved), promised.in_the_way
 
 

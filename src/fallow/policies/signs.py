@@ -13,7 +13,7 @@ The filler's own processes, and programs that the person named to be ignored, ar
 
 from fallow.core.activity import Activity, judge
 from fallow.core.gpu import Gpu, Holder
-from fallow.core.promise import Promises
+from fallow.core.reservations import Reservations
 from fallow.core.units import program_name
 from fallow.core.unknown import Unknown
 from fallow.core.value import value
@@ -30,8 +30,8 @@ class Scene:
     """Processes that do not count: the filler's own, and those to be ignored."""
     opened_by: str | None = None
     """Who has it open as only work does, in words."""
-    promised: Promises = Promises()
-    hold: str | None = None
+    promised: Reservations = Reservations()
+    protection: str | None = None
     filled: bool = False
     max_temp_c: int | None = None
 
@@ -49,7 +49,7 @@ def sign(scene: Scene) -> str | Unknown | None:
     found = (
         scene.opened_by,
         _promised(gpu, scene.promised, scene.filled),
-        scene.hold,
+        scene.protection,
         _warmth(scene),
         None if scene.filled else _use(gpu),
     )
@@ -67,7 +67,7 @@ def _who(holder: Holder) -> str:
     return f"pid {holder.pid}{user}{command}"
 
 
-def _promised(gpu: Gpu, promised: Promises, filled: bool) -> str | None:
+def _promised(gpu: Gpu, promised: Reservations, filled: bool) -> str | None:
     if promised.filler is not None and not filled:
         return f"another filler is on GPU {gpu.label}: {promised.filler}"
     if promised.claim is not None:

@@ -20,15 +20,27 @@ from types import MappingProxyType
 from typing import assert_never
 
 from fallow.core.actions import JobAction
-from fallow.core.elapsed import witnessed_s
+from fallow.core.findings import Verdict
 from fallow.core.gpu import Gpu, Snapshot
 from fallow.core.job import find_gpu
 from fallow.core.units import duration_for_people
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace, value
-from fallow.core.verdicts import Verdict
-from fallow.policies.hang import HangFinding, Look, look_for_hang, rest_power_w
-from fallow.policies.ladder import Climbed, Ladder, Sign, Times, climb, warn_after_s
+from fallow.core.witnessed_time import witnessed_s
+from fallow.policies.hang import (
+    HangFinding,
+    Look,
+    look_for_hang,
+    rest_power_w,
+)
+from fallow.policies.ladder import (
+    Climbed,
+    Ladder,
+    Sign,
+    Times,
+    climb,
+    warn_after_s,
+)
 
 _NOT_LEARNED: Mapping[str, float] = MappingProxyType({})
 _WHOEVER = Unknown("nobody said whose processes")

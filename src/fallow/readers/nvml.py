@@ -15,10 +15,16 @@ from math import isnan
 from typing import Any
 
 from fallow.core.errors import NoDriver
-from fallow.core.gpu import NEEDS_TWO_LOOKS, Counters, Holder, Memory, Recent
+from fallow.core.gpu import (
+    NEEDS_TWO_LOOKS,
+    Counters,
+    Holder,
+    Memory,
+    Recent,
+)
 from fallow.core.unknown import Unknown
 from fallow.readers import nvml_library as library
-from fallow.readers.crew import AboutTo
+from fallow.readers.call_pool import AboutTo
 
 OPENING_TAKES = 10.0  # times the limit of a plain call: a card without persistence mode wakes up for seconds
 Handle = Any

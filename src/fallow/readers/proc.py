@@ -13,7 +13,12 @@ from fallow.core.gpu import Holder
 from fallow.core.units import printable
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace, value
-from fallow.readers.proc_files import MOST_OF_COMMAND, pass_on_shortage, read_start, read_variables
+from fallow.readers.proc_files import (
+    MOST_OF_COMMAND,
+    pass_on_shortage,
+    read_start,
+    read_variables,
+)
 from fallow.readers.proc_machine import ProcMachine
 
 # Docker, containerd, CRI-O and Podman all name the cgroup of a container by its 64 hex digits.

@@ -6,7 +6,12 @@ The vendor's codes end here. Which card it is, CUDA_VISIBLE_DEVICES says: it is 
 import ctypes
 from typing import Any, NoReturn
 
-from fallow.core.errors import CardFailed, NoDriver, NotEnoughGpus, PartMissing
+from fallow.core.errors import (
+    CardFailed,
+    NoDriver,
+    NotEnoughGpus,
+    PartMissing,
+)
 
 Argument = ctypes.c_uint32 | ctypes.c_uint64
 _NEEDS = 12000  # CUDA 12.0: the oldest whose compiler knows all of our kernels

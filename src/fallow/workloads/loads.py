@@ -7,7 +7,12 @@ from fallow.workloads.bench import Bench
 from fallow.workloads.cuda import Card
 from fallow.workloads.memory import Chunk, Held
 from fallow.workloads.products import RESULT_WORDS, THREADS, best
-from fallow.workloads.work import Ask, LetGo, Load, Tally
+from fallow.workloads.work import (
+    Ask,
+    LetGo,
+    Load,
+    Tally,
+)
 
 _OPERAND_BYTES = 2**30  # far more than the caches hold
 _FIRST_STEPS = 16
@@ -41,9 +46,9 @@ class CudaWork:
             held = self.held = Held(card)
         wanted = self._wanted = self._ask.wanted(card.free_bytes())
         about_to_take(wanted)
-        if self._ask.verify or self._ask.load is not Load.HOLD:
+        if self._ask.verify or self._ask.load is not Load.MEMORY:
             self.bench = Bench(card, held, best(card.capability))
-        if self.bench is not None and self._ask.load is not Load.HOLD:
+        if self.bench is not None and self._ask.load is not Load.MEMORY:
             self._products = Products(self.bench, min(wanted // 2, self._ask.chunk_bytes), verify=self._ask.verify)
         chunks = held.take_in_chunks(wanted - held.bytes(), self._ask.chunk_bytes, touched=self._ask.verify)
         if self.bench is not None and self._ask.verify:

@@ -10,7 +10,13 @@ from collections.abc import Callable
 
 from fallow.core.errors import NotEnoughGpus
 from fallow.core.units import bytes_for_people
-from fallow.workloads.work import SIMULATED_SCALE, Ask, LetGo, Load, Tally
+from fallow.workloads.work import (
+    SIMULATED_SCALE,
+    Ask,
+    LetGo,
+    Load,
+    Tally,
+)
 
 _REST_S = 0.1
 
@@ -51,7 +57,7 @@ class SimulatedWork:
 
     def step(self) -> None:
         """Some milliseconds of work, or rest."""
-        computes = self._ask.load is not Load.HOLD
+        computes = self._ask.load is not Load.MEMORY
         if computes or self._ask.verify:
             self._work()
         if self._ask.load is Load.WARM or not (computes or self._ask.verify):

@@ -13,7 +13,7 @@ SIMULATED_SCALE = 1024
 class Load(StrEnum):
     """What the card is made to do."""
 
-    HOLD = "hold"
+    MEMORY = "memory"
     WARM = "warm"
     MATMUL = "matmul"
 

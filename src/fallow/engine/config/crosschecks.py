@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from fallow.core.actions import PowerOff, Reboot
-from fallow.engine.config.complaints import Fault
 from fallow.engine.config.fillers import Filler
 from fallow.engine.config.gpu_lists import may_share
+from fallow.engine.config.messages import Fault
 from fallow.engine.config.model import Config, Page
-from fallow.engine.config.positions import Path
 from fallow.engine.config.rules import Guard, Idle
+from fallow.engine.config.toml_positions import Path
 
 Numbers = Mapping[str, Sequence[int]]
 """For each section that may be there several times: the place in the file of each one that could be read."""
@@ -73,8 +73,8 @@ def _guard(path: Path, guard: Guard) -> Iterator[Fault]:
         sentence = "what arms the guard would also be quiet to it"
         most = f"at most arm_above, which is {guard.arm_above * 100:g}"
         yield Fault((*path, "idle_below"), sentence, most, ((*path, "arm_above"),))
-    for place, deed in enumerate(guard.action[:-1]):
-        if isinstance(deed, PowerOff | Reboot):
+    for place, action in enumerate(guard.action[:-1]):
+        if isinstance(action, PowerOff | Reboot):
             yield Fault((*path, "action", place), "nothing can follow when the machine is down", "put it last")
 
 

@@ -8,8 +8,9 @@ import shutil
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from difflib import get_close_matches
 
-from fallow.actuators import postbox, stacks
-from fallow.actuators.helpers import Helpers
+from fallow.actuators.host import notice_process
+from fallow.actuators.process import py_spy
+from fallow.actuators.process.helpers import Helpers
 from fallow.core.actions import RunCommand
 from fallow.core.errors import FallowError, NoDriver, WrongUsage
 from fallow.core.gpu import Gpu
@@ -17,18 +18,24 @@ from fallow.core.mistake import Mistake
 from fallow.core.ports import Depth
 from fallow.core.selection import select
 from fallow.core.value import replace
-from fallow.engine.config.complaints import Fault, in_words
 from fallow.engine.config.crosschecks import Numbers
 from fallow.engine.config.fillers import Filler, Terminals
+from fallow.engine.config.messages import Fault, in_words
 from fallow.engine.config.model import Config
-from fallow.engine.config.positions import Path
 from fallow.engine.config.rules import Guard, Idle
-from fallow.engine.deeds import each_shortcoming, hands, nobody_to_signal
-from fallow.engine.fill_hands import check_command
-from fallow.engine.guises import Guise, doubts_of, doubts_of_log, files_of_line, guise_of
-from fallow.engine.world import World
+from fallow.engine.config.toml_positions import Path
+from fallow.engine.fill.start import check_command
+from fallow.engine.jobs.perform import each_shortcoming, host_actuators, nobody_to_signal
+from fallow.engine.machine.run_as import (
+    RunAs,
+    doubts_of,
+    doubts_of_log,
+    files_of_line,
+    run_as,
+)
+from fallow.engine.machine.world import World
 from fallow.readers.accounts import account, names
-from fallow.readers.trust import doubts
+from fallow.readers.file_trust import doubts
 
 _SAY_WHO = 'add user = "NAME", or user = "root" if it shall be root'
 
@@ -36,10 +43,10 @@ _SAY_WHO = 'add user = "NAME", or user = "root" if it shall be root'
 class Feasible:
     """All that is to be refused of a config on this machine, for `load`."""
 
-    def __init__(self, world: World, tell: Callable[[str], None], *, rehearse: bool = False) -> None:
+    def __init__(self, world: World, tell: Callable[[str], None], *, dry_run: bool = False) -> None:
         self._world = world
         self._tell = tell
-        self._rehearse = rehearse
+        self._dry_run = dry_run
         self._judged: dict[object, list[FallowError | None]] = {}
         """What takes a process to find out is found out once."""
 
@@ -65,15 +72,15 @@ class Feasible:
     def _gpus(self) -> Sequence[Gpu] | None:
         """The cards of this machine; None where there are none to be seen, and nothing is said of them then."""
         try:
-            return self._world.eyes.look(Depth.LOOK).gpus or None
+            return self._world.gpu_reader.look(Depth.LOOK).gpus or None
         except NoDriver:
             return None
 
     def _idle(self, path: Path, rule: Idle, gpus: Sequence[Gpu] | None) -> Iterator[Fault]:
         yield from _unknown((*path, "users"), rule.users)
-        missing = stacks.shortcoming(self._world.environ) if rule.act and rule.dump_stacks else None
+        missing = py_spy.shortcoming(self._world.environ) if rule.act and rule.dump_stacks else None
         if missing is not None:
-            yield from self._unless_rehearsed((*path, "dump_stacks"), [missing], rehearse=self._rehearse)
+            yield from self._unless_dry_run((*path, "dump_stacks"), [missing], dry_run=self._dry_run)
         yield from _lists(path, rule.gpus, gpus)
 
     def _filler(self, path: Path, filler: Filler) -> Iterator[Fault]:
@@ -104,38 +111,38 @@ class Feasible:
             yield from _doubtful((*path, "log"), doubts_of_log(log, guise.trusted))
 
     def _guard(self, path: Path, guard: Guard) -> Iterator[Fault]:
-        lines = [(place, deed.line) for place, deed in enumerate(guard.action) if isinstance(deed, RunCommand)]
+        lines = [(place, action.line) for place, action in enumerate(guard.action) if isinstance(action, RunCommand)]
         guise = (yield from self._guise(path, guard.user)) if lines else None
         for place, line in lines if guise is not None else ():
             assert guise is not None
             files = dict.fromkeys(files_of_line(line, None, guise.environ["PATH"]))
             found = [doubt for file in files for doubt in doubts(file, guise.trusted)]
             yield from _doubtful((*path, "action", place), list(dict.fromkeys(found)))
-        rehearse = self._rehearse or guard.rehearse
+        dry_run = self._dry_run or guard.dry_run
         environ = self._world.environ if guise is None else guise.environ
         if guard not in self._judged:
-            own = hands(self._world, rehearse=rehearse)
+            own = host_actuators(self._world, dry_run=dry_run)
             self._judged[guard] = each_shortcoming(guard.action, own, environ, nobody_to_signal)
         for place, error in enumerate(self._judged[guard]):
             if error is not None:
-                yield from self._unless_rehearsed((*path, "action", place), [error], rehearse=rehearse)
+                yield from self._unless_dry_run((*path, "action", place), [error], dry_run=dry_run)
 
     def _notices(self, urls: Sequence[str]) -> Iterator[Fault]:
         if urls not in self._judged:
             helpers = Helpers(self._world.clock.monotonic_s)
-            self._judged[urls] = list(postbox.refusals(helpers, self._world.environ, urls))
+            self._judged[urls] = list(notice_process.refusals(helpers, self._world.environ, urls))
         refused = [error for error in self._judged[urls] if error is not None]
-        yield from self._unless_rehearsed(("notices", "urls"), refused, rehearse=self._rehearse)
+        yield from self._unless_dry_run(("notices", "urls"), refused, dry_run=self._dry_run)
 
-    def _unless_rehearsed(self, path: Path, found: Iterable[FallowError], *, rehearse: bool) -> Iterator[Fault]:
+    def _unless_dry_run(self, path: Path, found: Iterable[FallowError], *, dry_run: bool) -> Iterator[Fault]:
         """Each, unless it is a rehearsal that would do nothing of it: that only says so."""
         for error in found:
-            if rehearse:
+            if dry_run:
                 self._tell(f"{in_words(path)}: {error}")
             else:
                 yield Fault(path, str(error))
 
-    def _guise(self, path: Path, user: str | None) -> Generator[Fault, None, Guise | None]:
+    def _guise(self, path: Path, user: str | None) -> Generator[Fault, None, RunAs | None]:
         """Whom it runs as; a fault if that is not said where it must be, or cannot be."""
         me = os.geteuid()
         if user is None:
@@ -149,7 +156,7 @@ class Feasible:
         if me not in (0, found.uid):
             yield Fault((*path, "user"), f"only root can run it as {user}", "leave it out, or let root run fallow up")
             return None
-        return guise_of(user, self._world.environ)
+        return run_as(user, self._world.environ)
 
 
 def _is_named_from_its_folder(program: str) -> bool:

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from fallow.core.fillers import Yield
-from fallow.engine.config.kinds import (
+from fallow.engine.config.base import Section, by_default
+from fallow.engine.config.types import (
     FROZEN,
     Between,
     Celsius,
@@ -22,11 +23,10 @@ from fallow.engine.config.kinds import (
     UserIdle,
     Variable,
 )
-from fallow.engine.config.section import Section, by_default
 from fallow.readers.accounts import account, from_home
 
 if TYPE_CHECKING:
-    from fallow.engine.fill_hands import FillerSpec
+    from fallow.engine.fill.start import FillerSpec
 
 Users = Literal["yield", "ignore"]
 
@@ -107,15 +107,15 @@ class Filler(Section):
 
     def spec(self, terminals: Terminals, longest_gap_s: float) -> "FillerSpec":
         """The same as those who run fillers know it."""
-        from fallow.engine.courtesy import Manners
-        from fallow.engine.fill_hands import FillerSpec
+        from fallow.engine.fill.start import FillerSpec
+        from fallow.engine.machine.presence import PresenceRules
         from fallow.policies.fill import FillRules
 
         people = self.people(terminals)
         return FillerSpec(
             self.command,
             FillRules(self.idle_for, self.yields, self.grace, self.suspend_within, longest_gap_s),
-            Manners(people.users == "yield", people.user_idle, people.ignore_user, self.between),
+            PresenceRules(people.users == "yield", people.user_idle, people.ignore_user, self.between),
             name=self.name,
             together=self.together,
             eager=self.eager,

@@ -5,8 +5,10 @@ from typing import Annotated, Literal
 
 from fallow.core.money import Prices
 from fallow.core.notices import NOTICE_EVENTS, NoticeEvent
+from fallow.engine.config.base import Section, by_default
 from fallow.engine.config.fillers import Filler, Terminals
-from fallow.engine.config.kinds import (
+from fallow.engine.config.rules import Guard, Idle, Protect
+from fallow.engine.config.types import (
     FROZEN,
     Count,
     Currency,
@@ -22,8 +24,6 @@ from fallow.engine.config.kinds import (
     Tick,
     Url,
 )
-from fallow.engine.config.rules import Guard, Idle, Protect
-from fallow.engine.config.section import Section, by_default
 from fallow.policies.grouping import GroupingRules
 
 

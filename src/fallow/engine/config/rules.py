@@ -1,6 +1,7 @@
 """`[[idle]]`, `[protect]` and `[[guard]]`: what may be done to processes and to the machine, and to whom never."""
 
-from fallow.engine.config.kinds import (
+from fallow.engine.config.base import Section, by_default
+from fallow.engine.config.types import (
     Action,
     Condition,
     Count,
@@ -15,8 +16,7 @@ from fallow.engine.config.kinds import (
     SomeTime,
     Text,
 )
-from fallow.engine.config.section import Section, by_default
-from fallow.policies.arbiter import Protections, RateLimit
+from fallow.policies.arbiter import ProtectRules, RateLimit
 from fallow.policies.guard import Across, GuardRules
 from fallow.policies.idle import IdleRules
 from fallow.policies.stuck import StuckRules
@@ -97,9 +97,9 @@ class Protect(Section):
     """… in so long a time; what would be more has to wait."""
 
     @property
-    def protections(self) -> Protections:
+    def protect_rules(self) -> ProtectRules:
         """The same as the arbiter knows it."""
-        return Protections(frozenset(self.users), self.commands)
+        return ProtectRules(frozenset(self.users), self.commands)
 
     @property
     def limit(self) -> RateLimit:
@@ -116,7 +116,7 @@ class Guard(Section):
     """What to do, in order: `run:CMD`, `notify:URL`, `shutdown`, `reboot`."""
     enabled: Flag = by_default(True)
     """Whether it guards at all."""
-    rehearse: Flag = by_default(False)
+    dry_run: Flag = by_default(False)
     """Do everything but the deed, and say what it would be."""
     gpus: Gpus = by_default("all")
     """The cards it looks at."""
@@ -140,7 +140,7 @@ class Guard(Section):
     def rules(self, longest_gap_s: float) -> GuardRules:
         """What the policy goes by."""
         return GuardRules(
-            deeds=self.action,
+            actions=self.action,
             arm_above=self.arm_above,
             arm_for_s=self.arm_for,
             idle_below=self.idle_below,

@@ -1,0 +1,218 @@
+"""Claims: a GPU promised to one launch, for exactly as long as any process of its job lives.
+
+Each GPU has one file. A claim is a lock on one byte of it, held by an open file that the job inherits; so the
+kernel ends the claim with the job's last process, however it dies, and nothing is left to clean up. What the
+file says (who claims it, who picked it moments ago) are labels: any user can write them, so they are read with
+doubt, and only the lock decides.
+
+Two more locks go with a claim. A flock, by which the kernel's table names whoever took it. And one on a byte whose
+number stands for this GPU in this folder, so that the table shows a claim even after somebody removed its file.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from fcntl import F_DUPFD
+from fcntl import fcntl as fcntl_call
+from functools import lru_cache
+
+from fallow.actuators.claims.folder import ClaimFolder, FileRefused
+from fallow.actuators.files import ofd_locks
+from fallow.core.reservations import Claim
+from fallow.core.units import printable
+
+CLAIM_BYTE = 2**62  # the bytes before it are places in line, numbered by the time of arrival
+_LABEL_BYTES = 4096
+_RESERVATION_AT = _LABEL_BYTES
+_OLDEST_TICKET = 10**9  # nobody stands in line in the first second after boot
+_MOST_LOOKED_AT = 256  # locks in a line: somebody may have placed thousands
+GATE, GATE_BYTE = "gate", 0
+_GATE_PATIENCE_S = 2.0
+_LONGEST_COMMAND = 200
+_TRIES = 50  # against somebody who removes a file as often as it is made
+_SEAL_FROM = 2**62 + 2**40
+_SEALS = 2**40 - 87  # a prime
+_END_OF_TIME_S = 4e9
+_MOST_PIDS = 2**22
+_OUT_OF_THE_WAY = 400  # shells and scripts use low descriptors of their own, and would close the claim
+
+RESERVED_FOR_S = 10.0
+
+
+class CardFile:
+    """The claim file of one GPU, open."""
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+
+    def close(self) -> None:
+        """Let go; a claim or ticket taken through this file ends, unless somebody inherited it."""
+        os.close(self.fd)
+
+    @property
+    def inode(self) -> int:
+        """By which the kernel's table of locks names the file."""
+        return os.fstat(self.fd).st_ino
+
+    def held(self) -> ofd_locks.Lock | None:
+        """The lock that claims the GPU, looked at without getting in anybody's way."""
+        return ofd_locks.other(self.fd, CLAIM_BYTE, CLAIM_BYTE)
+
+    def claim(self) -> Claim | None:
+        """That somebody has claimed the GPU, and whether it is shared."""
+        held = self.held()
+        return None if held is None else Claim(held.shared)
+
+    def label(self) -> Claim:
+        """What the label says of who claims it. Anybody could have written it."""
+        return read_label(False, os.pread(self.fd, _LABEL_BYTES, 0))
+
+    def places(self, now_s: float, before: int = CLAIM_BYTE) -> Iterator[ofd_locks.Lock]:
+        """The places in line before a ticket; as many as can be looked at in bounded time.
+
+        A place is one byte, between boot and now. What else is locked there is nobody's place.
+        """
+        ranges = [(_OLDEST_TICKET, min(before - 1, int(now_s * 1e9)))]
+        for _ in range(_MOST_LOOKED_AT):
+            if not ranges:
+                return
+            first, last = ranges.pop()
+            found = ofd_locks.other(self.fd, first, last)
+            if found is None:
+                continue
+            ranges += [(found.last + 1, last), (first, found.start - 1)]
+            if found.start == found.last:
+                yield found
+
+    def count_in_line(self, now_s: float, ticket: int = CLAIM_BYTE) -> int:
+        """How many wait and came before this ticket."""
+        return sum(1 for _ in self.places(now_s, ticket))
+
+    def reserved(self, now_s: float) -> bool:
+        """Whether somebody picked it in the last seconds. A time from before a reboot is not believed."""
+        raw = os.pread(self.fd, 8, _RESERVATION_AT)
+        left_s = int.from_bytes(raw, "little") / 1e9 - now_s
+        return len(raw) == 8 and 0 < left_s <= RESERVED_FOR_S
+
+    def reserve(self, now_s: float) -> None:
+        """Ask others to avoid it for some seconds."""
+        until_ns = int((now_s + RESERVED_FOR_S) * 1e9)
+        with suppress(OSError):  # a full disk takes the courtesy, not the pick
+            os.pwrite(self.fd, until_ns.to_bytes(8, "little"), _RESERVATION_AT)
+
+
+class HeldClaim:
+    """A claim that we hold."""
+
+    def __init__(self, uuid: str, card: CardFile, seal: int) -> None:
+        self.uuid = uuid
+        self._card = card
+        self._seal = seal
+        self._pid = os.getpid()
+
+    def hand_to_job(self) -> None:
+        """Let the next program that this process becomes or starts inherit the claim."""
+        try:
+            moved = fcntl_call(self._card.fd, F_DUPFD, _OUT_OF_THE_WAY)
+        except OSError:  # fewer descriptors allowed than that
+            moved = os.dup(self._card.fd)
+        os.close(self._card.fd)
+        self._card.fd = moved
+        os.set_inheritable(moved, True)
+
+    def end(self) -> None:
+        """End it now, for every process that inherited it too; a forked child only lets go of its own copy."""
+        if os.getpid() == self._pid:
+            ofd_locks.release(self._card.fd, CLAIM_BYTE)
+            ofd_locks.release(self._card.fd, self._seal)
+            ofd_locks.unsign(self._card.fd)
+        self._card.close()
+
+
+def take(folder: ClaimFolder, uuid: str, claim: Claim) -> HeldClaim | None:
+    """Claim a GPU; None if somebody else has it."""
+    for _ in range(_TRIES):
+        card = CardFile(folder.open(uuid))
+        if not ofd_locks.take(card.fd, CLAIM_BYTE, shared=claim.shared):
+            card.close()
+            return None
+        seal = seal_of(folder.path, uuid)
+        ofd_locks.take(card.fd, seal, shared=claim.shared)
+        ofd_locks.sign(card.fd)
+        if folder.still_there(uuid, card.fd):
+            _write_label(card.fd, claim)
+            return HeldClaim(uuid, card, seal)
+        card.close()  # somebody removed the file under us: a lock on it binds nobody
+        folder.refresh()
+    raise FileRefused(f"its file {folder.path}/{uuid} is removed as often as it is made", None)
+
+
+def seal_of(path: str, uuid: str) -> int:
+    """The byte that stands for a GPU in the kernel's table of locks, among those who use the folder of that path."""
+    return _SEAL_FROM + int.from_bytes(f"{path}\0{uuid}".encode(), "little") % _SEALS
+
+
+@contextmanager
+def gate(
+    folder: ClaimFolder,
+    now_s: Callable[[], float],
+    sleep: Callable[[float], None],
+    patience_s: float = _GATE_PATIENCE_S,
+) -> Iterator[int | None]:
+    """One at a time, for moments. Who cannot get in within seconds goes on without: nobody may block all.
+
+    Gives the open file where somebody keeps us out, for whoever wants to know who that is; else None.
+    """
+    try:
+        fd = folder.open(GATE)
+    except FileRefused:  # somebody put something else in its place
+        yield None
+        return
+    try:
+        until_s = now_s() + patience_s
+        got = ofd_locks.take(fd, GATE_BYTE)
+        while not got and now_s() < until_s:
+            sleep(0.001)
+            got = ofd_locks.take(fd, GATE_BYTE)
+        yield None if got else fd
+    finally:
+        os.close(fd)
+
+
+def _write_label(fd: int, claim: Claim) -> None:
+    with suppress(OSError):  # a full disk takes the label, not the claim
+        os.pwrite(fd, label_of(claim).ljust(_LABEL_BYTES)[:_LABEL_BYTES], 0)
+
+
+def label_of(claim: Claim) -> bytes:
+    """What a launch writes of itself."""
+    import json  # noqa: PLC0415  only those who claim pay for it
+
+    command = printable(claim.command or "")[:_LONGEST_COMMAND]
+    label = {"pid": claim.pid, "birth": claim.birth, "since": claim.since_wall_s, "command": command}
+    return json.dumps(label).encode()
+
+
+def read_label(shared: bool, raw: bytes) -> Claim:
+    """What somebody wrote of themselves, as far as it makes sense."""
+    return _understood(shared, raw.rstrip())
+
+
+@lru_cache(maxsize=256)  # who watches reads the same ones every second
+def _understood(shared: bool, raw: bytes) -> Claim:
+    import json  # noqa: PLC0415  only those who meet a claim pay for it
+
+    try:
+        label = json.loads(raw[: raw.find(b"\0")] if b"\0" in raw else raw)
+    except (ValueError, RecursionError):
+        return Claim(shared)
+    if not isinstance(label, dict):
+        return Claim(shared)
+    pid, birth, command, since = (label.get(name) for name in ("pid", "birth", "command", "since"))
+    return Claim(
+        shared,
+        pid=pid if type(pid) is int and 0 < pid < _MOST_PIDS else None,
+        birth=birth if type(birth) is int else None,
+        command=printable(command)[:_LONGEST_COMMAND] if isinstance(command, str) and command else None,
+        since_wall_s=since if isinstance(since, int | float) and 0 <= since < _END_OF_TIME_S else None,
+    )

@@ -1,0 +1,52 @@
+"""Marks on GPUs that are filled: the work there yields, so whoever picks may have the card.
+
+A mark is a lock in the GPU's claim file, held by who fills it, for exactly as long as the filler is on the card. Any
+user can lock that byte and write that label; who is asked to believe the mark looks at the processes themselves.
+"""
+
+import os
+from contextlib import suppress
+
+from fallow.actuators.claims.claims import CardFile, label_of, read_label
+from fallow.actuators.claims.folder import ClaimFolder
+from fallow.actuators.files import ofd_locks
+from fallow.core.reservations import Claim
+
+_FILLER_BYTE = 2**62 + 1
+_LABEL_AT = 8192
+_LABEL_BYTES = 4096
+_TRIES = 50
+
+
+class FillMark:
+    """A mark that we hold."""
+
+    def __init__(self, card: CardFile) -> None:
+        self._card = card
+
+    def end(self) -> None:
+        """The card is nobody's again."""
+        self._card.close()
+
+
+def mark_filled(folder: ClaimFolder, uuid: str, label: Claim) -> FillMark | None:
+    """Mark a GPU as filled; None if another filler has it. So there are never two on a card."""
+    for _ in range(_TRIES):
+        card = CardFile(folder.open(uuid))
+        if not ofd_locks.take(card.fd, _FILLER_BYTE):
+            card.close()
+            return None
+        if folder.still_there(uuid, card.fd):
+            with suppress(OSError):  # a full disk takes the label, not the mark
+                os.pwrite(card.fd, label_of(label).ljust(_LABEL_BYTES)[:_LABEL_BYTES], _LABEL_AT)
+            return FillMark(card)
+        card.close()  # somebody removed the file under us: a lock on it binds nobody
+        folder.refresh()
+    return None
+
+
+def filler_on(card: CardFile) -> Claim | None:
+    """What fills the GPU, in the words of who started it; None if nothing does."""
+    if ofd_locks.other(card.fd, _FILLER_BYTE, _FILLER_BYTE) is None:
+        return None
+    return read_label(False, os.pread(card.fd, _LABEL_BYTES, _LABEL_AT))

@@ -1,0 +1,114 @@
+"""Putting the claim folder right, as root: what `fallow doctor --fix` does there, and says that it did.
+
+Nothing that holds a claim is replaced: a plain file keeps its locks while it changes hands. What is no plain file can
+hold none, so it is taken away. Everything is done through the open folder and without following links; whoever puts
+things back in between is met again the next time.
+"""
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+
+from fallow.actuators.claims.folder_care import FILE_MODE, FOLDER_MODE, take_over_folder
+
+_DRAFT, _ASIDE = ".draft-", ".aside-"
+_SHARED = ("GPU-", "MIG-", "gate")
+_OURS = (*_SHARED, _DRAFT, _ASIDE, "hold-", "waiting-")
+_OLD_S = 60.0
+
+
+def repair(path: str, wall_s: float, *, dry_run: bool) -> Iterator[str]:
+    """What is done, or would be, each as a sentence; OSError if something cannot be done."""
+    say = "would " if dry_run else ""
+    try:
+        facts = os.stat(path, follow_symlinks=False)
+    except FileNotFoundError:
+        yield f"{say}make {path}, root's, sticky and open to all"
+        if not dry_run:
+            _make(path)
+        return
+    if not stat.S_ISDIR(facts.st_mode):
+        yield f"{say}move {path} aside, which is no folder, and make it anew"
+        if not dry_run:
+            os.rename(path, f"{path}{_ASIDE}{os.urandom(4).hex()}")
+            _make(path)
+        return
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        facts = os.fstat(fd)
+        if facts.st_uid != 0 or stat.S_IMODE(facts.st_mode) != FOLDER_MODE:
+            before = f"it was uid {facts.st_uid}'s with the mode {stat.S_IMODE(facts.st_mode):04o}"
+            yield f"{say}make {path} root's, sticky and open to all ({before})"
+            if not dry_run and not take_over_folder(path, fd):
+                raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+        for name in sorted(os.listdir(fd)):
+            yield from (f"{say}{action}" for action in _mend(path, fd, name, wall_s, dry_run=dry_run))
+    finally:
+        os.close(fd)
+
+
+def looks_like_ours(path: str) -> bool:
+    """Whether there is nothing in a folder that fallow would not put there: else it is somebody's by mistake."""
+    try:
+        return all(name.startswith(_OURS) for name in os.listdir(path))
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+
+
+def _is_shared(name: str) -> bool:
+    return name.startswith(_SHARED)
+
+
+def _make(path: str) -> None:
+    os.mkdir(path, 0o700)
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        os.fchmod(fd, FOLDER_MODE)
+    finally:
+        os.close(fd)
+
+
+def _mend(path: str, folder: int, name: str, wall_s: float, *, dry_run: bool) -> Iterator[str]:
+    try:
+        facts = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return
+    whose = f"uid {facts.st_uid}'s"
+    if name.startswith(_DRAFT):
+        if wall_s - facts.st_mtime > _OLD_S and not stat.S_ISDIR(facts.st_mode):
+            yield f"remove {path}/{name}, {whose}, left by a launch that was killed"
+            _unless(dry_run, folder, name)
+    elif not _is_shared(name):
+        return  # a hold is its owner's, whatever it is: what makes no sense protects
+    elif not stat.S_ISREG(facts.st_mode):
+        yield f"take {path}/{name} away, which is {whose} and no plain file"
+        if not dry_run and stat.S_ISDIR(facts.st_mode):
+            os.rename(name, f"{_ASIDE}{os.urandom(4).hex()}", src_dir_fd=folder, dst_dir_fd=folder)
+        else:
+            _unless(dry_run, folder, name)
+    elif facts.st_uid != 0 or stat.S_IMODE(facts.st_mode) != FILE_MODE:
+        yield from _take_over_file(path, folder, name, whose, dry_run=dry_run)
+
+
+def _take_over_file(path: str, folder: int, name: str, whose: str, *, dry_run: bool) -> Iterator[str]:
+    fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=folder)
+    try:
+        facts = os.fstat(fd)
+        if not stat.S_ISREG(facts.st_mode):
+            return  # changed under us; seen the next time
+        if facts.st_nlink > 1:
+            yield f"take {path}/{name} away, which is {whose} and has a second name"
+            _unless(dry_run, folder, name)
+            return
+        yield f"make {path}/{name} root's and open to all, which was {whose}"
+        if not dry_run:
+            os.fchown(fd, 0, 0)
+            os.fchmod(fd, FILE_MODE)
+    finally:
+        os.close(fd)
+
+
+def _unless(dry_run: bool, folder: int, name: str) -> None:
+    if not dry_run:
+        os.unlink(name, dir_fd=folder)

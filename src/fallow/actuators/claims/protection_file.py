@@ -1,0 +1,88 @@
+"""What the file of one hold says.
+
+Anybody can write such a file, so all of it is doubted: its size, its types, its numbers, its letters. What makes no
+sense protects everything. Nothing in here raises, whatever was written.
+"""
+
+import json
+import math
+from enum import StrEnum
+
+from fallow.core.errors import WrongUsage
+from fallow.core.protections import (
+    Everything,
+    Protection,
+    Target,
+    parse_target,
+    reason_of,
+)
+from fallow.core.value import value
+
+MOST_BYTES = 8192
+_END_OF_TIME_S = 4e9
+
+
+class Says(StrEnum):
+    """What a file is."""
+
+    HOLD = "protect"
+    RELEASED = "released"
+    """Its owner has ended the hold before its time, where taking the file away would not have shown who did."""
+    OF_ANOTHER_NAME = "of another name"
+    """A link to, or a copy of, the file of another hold."""
+    NONSENSE = "nonsense"
+
+
+@value
+class Word:
+    """What a file says, and the hold that follows from it."""
+
+    says: Says
+    protection: Protection
+
+
+def written(number: int, target: Target, until_wall_s: float, why: str) -> bytes:
+    """The content of a new file."""
+    fields = {"id": number, "target": str(target), "until": until_wall_s, "why": reason_of(why)}
+    return json.dumps(fields).encode()
+
+
+def written_released(number: int, until_wall_s: float) -> bytes:
+    """The owner's word that it is over. It stays for as long as the hold would have lasted."""
+    until = None if until_wall_s == math.inf else until_wall_s
+    return json.dumps({"id": number, "released": True, "until": until}).encode()
+
+
+def nonsense(number: int, owner: str, why: str = "its file makes no sense, so it protects everything") -> Word:
+    """In doubt it holds, and everything."""
+    return Word(Says.NONSENSE, Protection(number, Everything(), math.inf, why, owner))
+
+
+def understood(number: int, raw: bytes, owner: str) -> Word:
+    """What the file of that number says."""
+    try:
+        fields = json.loads(raw) if len(raw) <= MOST_BYTES else None
+        if not isinstance(fields, dict):
+            return nonsense(number, owner)
+        own_number = fields.get("id", number)
+        until_s = _until_s(fields.get("until"))
+        if fields.get("released") is True:
+            says = Says.RELEASED if own_number == number else Says.OF_ANOTHER_NAME
+            return Word(says, Protection(number, Everything(), until_s, "", owner))
+        target, why = fields.get("target"), fields.get("why")
+        if not isinstance(target, str) or not isinstance(why, str) or "until" not in fields:
+            return nonsense(number, owner)
+        protection = Protection(number, parse_target(target), until_s, reason_of(why), owner)
+    except (ValueError, TypeError, ArithmeticError, RecursionError, WrongUsage):
+        return nonsense(number, owner)
+    return Word(Says.HOLD if own_number == number else Says.OF_ANOTHER_NAME, protection)
+
+
+def _until_s(until: object) -> float:
+    """A time that makes no sense is no end."""
+    if until is None:
+        return math.inf
+    if isinstance(until, bool) or not isinstance(until, int | float):
+        raise TypeError("no time")
+    until_s = float(until)
+    return until_s if until_s < _END_OF_TIME_S else math.inf

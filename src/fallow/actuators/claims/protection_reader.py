@@ -1,0 +1,161 @@
+"""Reading the files of holds, however many there are and whatever they are.
+
+A look costs little: the folder is listed again only after it has changed, a file is read again only after it has, and
+of each user so many are read and no more. What is left out is counted, and whoever decides takes it for a reason to
+leave everything alone.
+"""
+
+import os
+import stat
+from collections import Counter
+from collections.abc import Callable
+from itertools import islice
+
+from fallow.actuators.claims.folder import ClaimFolder
+from fallow.actuators.claims.protection_file import (
+    MOST_BYTES,
+    Says,
+    Word,
+    nonsense,
+    understood,
+)
+from fallow.core.value import value
+
+MOST_OF_USER = 50
+FIRST_NUMBER, LAST_NUMBER = 100_000_000, 999_999_999
+_PREFIX = "hold-"
+_LONGEST_NUMBER = 9
+_MOST_ENTRIES = 25_000  # of the folder; with more than that everything is left alone
+_MOST_NEW = 2_000
+_SETTLED_S = 0.1  # a folder that changed later than that may change again within the same tick of its clock
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+
+
+@value
+class Seen:
+    """A file as it was last read."""
+
+    word: Word
+    uid: int
+    facts: tuple[int, ...]
+    """Others, as soon as the file is another or was written to."""
+
+
+class ProtectionReader:
+    """Remembers what it has read."""
+
+    def __init__(self, folder: ClaimFolder, user_name: Callable[[int], str]) -> None:
+        self.seen: dict[int, Seen] = {}
+        """What is there, by number."""
+        self.unread: dict[int, int] = {}
+        """Files of users who have more than are read, and whose they are."""
+        self.surplus: Counter[int] = Counter()
+        """How many of those each user has."""
+        self.left_out = False
+        """Whether there are files of which not even the owner was looked at yet."""
+        self._folder = folder
+        self._user_name = user_name
+        self._listed: tuple[int, ...] | None = None
+        self._numbers: list[int] = []
+        self._too_many = False
+
+    def look(self, wall_s: float) -> None:
+        """Read what has changed; OSError if the folder cannot be read."""
+        recount = self._list(wall_s)
+        before, self.seen = self.seen, {}
+        of_user: Counter[int] = Counter()
+        new, unread = 0, len(self.unread)
+        self.left_out = self._too_many
+        # Those that were read before come first, so that nobody's are crowded out by what came later.
+        for number in sorted(self._numbers, key=lambda number: number not in before):
+            new += number not in before
+            if new > _MOST_NEW:
+                self.left_out = True
+                break
+            seen = self._read(number, before.get(number), of_user)
+            if seen is not None:
+                self.seen[number] = seen
+                of_user[seen.uid] += seen.word.says is not Says.RELEASED
+        if len(self._numbers) != len(self.seen):
+            self._listed = None  # what was not read is tried again at the next look, unless it is too much
+        if recount or len(self.unread) != unread:
+            self.surplus = Counter(self.unread.values())
+        room = {uid for uid in self.surplus if of_user[uid] < MOST_OF_USER}
+        if room:
+            self._listed = None
+            self.unread = {number: uid for number, uid in self.unread.items() if uid not in room}
+
+    def read(self, number: int) -> Seen | None:
+        """What is there under this number; None if nothing is."""
+        return self._read(number, None, Counter())
+
+    def _list(self, wall_s: float) -> bool:
+        """List the folder, if it may have changed; whether it was listed."""
+        facts = os.fstat(self._folder.fd)
+        mark = (facts.st_dev, facts.st_ino, facts.st_mtime_ns, facts.st_ctime_ns)
+        if mark == self._listed:
+            return False
+        with os.scandir(self._folder.fd) as entries:
+            names = [entry.name for entry in islice(entries, _MOST_ENTRIES + 1)]
+        self._too_many = len(names) > _MOST_ENTRIES
+        numbers = {number for number in map(number_of, names) if number is not None}
+        self.unread = {number: uid for number, uid in self.unread.items() if number in numbers}
+        self._numbers = sorted(numbers.difference(self.unread))
+        settled = facts.st_mtime + _SETTLED_S < wall_s and not self._too_many
+        self._listed = mark if settled else None
+        return True
+
+    def _read(self, number: int, known: Seen | None, of_user: Counter[int]) -> Seen | None:
+        """What is there under this number; None if nothing is, or more of this user's than are read."""
+        name = file_name(number)
+        try:
+            found = os.stat(name, dir_fd=self._folder.fd, follow_symlinks=False)
+        except OSError:
+            return None  # released this moment
+        if known is not None and known.facts == facts_of(found):
+            return known
+        uid, owner = found.st_uid, self._user_name(found.st_uid)
+        if uid != 0 and of_user[uid] >= MOST_OF_USER:
+            self.unread[number] = uid
+            return None
+        try:
+            content, found = self._content(name)
+            word = understood(number, content, owner)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            word = nonsense(number, owner, f"its file cannot be read ({error.strerror}), so it protects everything")
+        if found.st_nlink != 1 and word.says is Says.NONSENSE:
+            word = nonsense(number, "somebody")  # whose file it is does not tell who put it here
+        # A hold is what it said at first: whoever changes the reason again and again tells nobody anything.
+        if known is not None and known.uid == uid and Says.HOLD is known.word.says and word.says is not Says.RELEASED:
+            word = known.word
+        return Seen(word, uid, facts_of(found))
+
+    def _content(self, name: str) -> tuple[bytes, os.stat_result]:
+        fd = os.open(name, _READ, dir_fd=self._folder.fd)
+        try:
+            found = os.fstat(fd)
+            if not stat.S_ISREG(found.st_mode):
+                raise OSError(0, "it is no plain file")
+            return os.read(fd, MOST_BYTES + 1), found
+        finally:
+            os.close(fd)
+
+
+def file_name(number: int) -> str:
+    """The name of the file of a hold."""
+    return f"{_PREFIX}{number}"
+
+
+def number_of(name: str) -> int | None:
+    """The number of a hold by the name of its file; None for any other file."""
+    digits = name.removeprefix(_PREFIX)
+    if digits == name or len(digits) > _LONGEST_NUMBER or not (digits.isascii() and digits.isdigit()):
+        return None
+    return None if digits.startswith("0") else int(digits)
+
+
+def facts_of(found: os.stat_result) -> tuple[int, ...]:
+    """What is another as soon as a file is another or was written to."""
+    return found.st_dev, found.st_ino, found.st_uid, found.st_size, found.st_mtime_ns, found.st_ctime_ns

@@ -1,0 +1,217 @@
+"""Holds, kept where every user's fallow looks: a file each, in the folder of claims.
+
+Whose hold it is, is whose file it is, which nobody can forge. In doubt a hold holds: one that cannot be read covers
+everything, and so do those of a user who has placed more than anybody needs.
+
+One that was seen stays in force until its time ends, unless its owner or root took it away. In a sticky folder of
+root's nobody else can. In a folder of somebody else's a file that is gone proves nothing; so there a release is
+written into the file, which only its owner and root can do.
+"""
+
+import math
+import os
+from collections import Counter
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+
+from fallow.actuators.claims.folder import ClaimFolder
+from fallow.actuators.claims.protection_file import Says, written, written_released
+from fallow.actuators.claims.protection_reader import (
+    FIRST_NUMBER,
+    LAST_NUMBER,
+    MOST_OF_USER,
+    ProtectionReader,
+    Seen,
+    facts_of,
+    file_name,
+)
+from fallow.core.errors import NotPermitted, WrongUsage
+from fallow.core.protections import (
+    Everything,
+    Protection,
+    Target,
+    is_over,
+)
+
+_MOST_TRIES = 100
+_MOST_TOLD_OF_USER = 20
+_STICKY, _WRITTEN_BY_OTHERS = 0o1000, 0o022
+_WRITE = os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+Tell = Callable[[str], None]
+
+
+class ProtectionFolder:
+    """All holds on this machine."""
+
+    def __init__(
+        self, folder: ClaimFolder, user_name: Callable[[int], str], beside: "ProtectionFolder | None" = None
+    ) -> None:
+        """`beside`: one of the same folder that another thread looks through: what it keeps is kept here too."""
+        self.kept: Mapping[int, Seen] = {}
+        """Those that are gone from the folder and stay in force, as of the last look."""
+        self._beside = beside
+        self._folder = folder
+        self._user_name = user_name
+        self._reading = ProtectionReader(folder, user_name)
+        self._kept: dict[int, Seen] = {}
+        self._kept_by: tuple[tuple[int, int], set[int]] = _who_can_remove(folder)
+        self._told: Counter[tuple[str, int]] = Counter()
+
+    def place(self, target: Target, until_wall_s: float, why: str) -> int:
+        """Place a hold; its number is by chance, so that nobody can be there before it, and none comes again."""
+        for _ in range(_MOST_TRIES):
+            number = FIRST_NUMBER + int.from_bytes(os.urandom(8), "little") % (LAST_NUMBER - FIRST_NUMBER + 1)
+            if number in self._kept:
+                continue
+            try:
+                if self._folder.add(file_name(number), written(number, target, until_wall_s, why)):
+                    return number
+            except OSError as error:
+                raise NotPermitted(f"cannot place a hold in {self._folder.path}: {error.strerror}") from None
+        raise NotPermitted(f"cannot place a hold in {self._folder.path}: every name that was tried is taken")
+
+    def demand_room(self, uid: int, wall_s: float) -> None:
+        """A user may have so many holds at a time, root any number."""
+        self.active(wall_s)
+        if uid != 0 and sum(seen.uid == uid for seen in self._in_force(wall_s)) >= MOST_OF_USER:
+            who = self._user_name(uid)
+            raise WrongUsage(f"{who} has {MOST_OF_USER} holds; release one first (fallow protect --list)")
+
+    def active(self, wall_s: float, tell: Tell | None = None) -> list[Protection]:
+        """Those that last; what is over is cleared away where we may. What people should know is told, once."""
+        before = self._reading.seen
+        try:
+            self._folder.refresh()
+            self._reading.look(wall_s)
+        except (NotPermitted, OSError) as error:
+            return [Protection(0, Everything(), math.inf, f"the holds cannot be read: {error}", "somebody")]
+        self._keep_vanished(before, wall_s, tell)
+        self._clear_away(wall_s)
+        self.kept = dict(self._kept)
+        return self._listed(wall_s, tell)
+
+    def release(self, number: int) -> None:
+        """End a hold before its time."""
+        name = file_name(number)
+        try:
+            uid = os.stat(name, dir_fd=self._folder.fd, follow_symlinks=False).st_uid
+            if _who_can_remove(self._folder)[1] <= {0, uid}:
+                self._folder.remove(name)
+            else:
+                self._write_released(number)
+        except FileNotFoundError:
+            self._release_kept(number)
+        except PermissionError:
+            raise self._not_theirs(number, uid) from None
+        except OSError as error:
+            raise NotPermitted(f"cannot release hold {number}: {error.strerror}") from None
+
+    def _keep_vanished(self, before: dict[int, Seen], wall_s: float, tell: Tell | None) -> None:
+        """Holds that are gone without a word of their owner's stay in force."""
+        identity, removers = self._kept_by
+        self._kept_by = _who_can_remove(self._folder)
+        removers = removers | self._kept_by[1] | ({-1} if identity != self._kept_by[0] else set())
+        there = self._reading.seen
+        for number in before.keys() - there.keys() - self._reading.unread.keys():
+            seen, protection = before[number], before[number].word.protection
+            if (
+                seen.word.says is not Says.HOLD
+                or is_over(protection, wall_s)
+                or removers <= {0, os.geteuid(), seen.uid}
+            ):
+                continue
+            self._keep(number, seen)
+            who = protection.by_user
+            gone = f"hold {number} of {who} is gone from {self._folder.path}, and not by {who}'s word"
+            self._tell_once(tell, "gone", seen.uid, f"{gone}; it stays in force until its time ends")
+        if self._beside is not None:
+            self._kept = {**self._beside.kept, **self._kept}
+        for number in self._kept.keys() & there.keys():
+            if there[number].uid in (0, self._kept[number].uid):
+                del self._kept[number]  # it is back, or its owner says that it is over
+        self._kept = {
+            number: seen for number, seen in self._kept.items() if not is_over(seen.word.protection, wall_s)
+        }
+
+    def _keep(self, number: int, seen: Seen) -> None:
+        """So many of each user: of more than that, those that last longest."""
+        self._kept[number] = seen
+        theirs = [each for each, kept in self._kept.items() if kept.uid == seen.uid]
+        if len(theirs) > MOST_OF_USER:
+            del self._kept[min(theirs, key=lambda each: self._kept[each].word.protection.until_wall_s)]
+
+    def _clear_away(self, wall_s: float) -> None:
+        for number, seen in list(self._reading.seen.items()):
+            if seen.word.says is not Says.NONSENSE and is_over(seen.word.protection, wall_s):
+                with suppress(OSError):
+                    found = os.stat(file_name(number), dir_fd=self._folder.fd, follow_symlinks=False)
+                    if facts_of(found) == seen.facts:  # and not what somebody has put there since
+                        self._folder.remove(file_name(number))
+
+    def _in_force(self, wall_s: float) -> list[Seen]:
+        kinds = (Says.HOLD, Says.NONSENSE)
+        found = (*sorted(self._reading.seen.items()), *sorted(self._kept.items()))
+        return [seen for _, seen in found if seen.word.says in kinds and not is_over(seen.word.protection, wall_s)]
+
+    def _listed(self, wall_s: float, tell: Tell | None) -> list[Protection]:
+        protections: list[Protection] = []
+        for seen in self._in_force(wall_s):
+            protections.append(seen.word.protection)
+            if seen.word.says is Says.NONSENSE:
+                self._tell_once(tell, "nonsense", seen.uid, str(seen.word.protection))
+        for uid, count in sorted(self._reading.surplus.items()):
+            who = self._user_name(uid)
+            why = f"{count} more than the {MOST_OF_USER} that a user may have; they count as one, of everything"
+            protections.append(Protection(0, Everything(), math.inf, why, who))
+            self._tell_once(tell, "surplus", uid, f"{who} has {why}")
+        if self._reading.left_out:
+            why = "there are more holds than can be read at once, so everything is protected"
+            protections.append(Protection(0, Everything(), math.inf, why, "somebody"))
+            self._tell_once(tell, "left out", 0, why)
+        return protections
+
+    def _tell_once(self, tell: Tell | None, kind: str, uid: int, sentence: str) -> None:
+        """Nobody can fill a log by placing holds."""
+        if tell is not None and self._told[kind, uid] < (_MOST_TOLD_OF_USER if kind == "gone" else 1):
+            self._told[kind, uid] += 1
+            tell(sentence)
+
+    def _write_released(self, number: int) -> None:
+        """Who sees this knows whose word it is: nobody but the owner and root can write to the file."""
+        seen = self._reading.read(number)
+        until_s = math.inf if seen is None else seen.word.protection.until_wall_s
+        fd = os.open(file_name(number), _WRITE, dir_fd=self._folder.fd)
+        try:
+            content = written_released(number, until_s)
+            os.pwrite(fd, content, 0)
+            os.ftruncate(fd, len(content))
+        finally:
+            os.close(fd)
+
+    def _release_kept(self, number: int) -> None:
+        """The file is gone, and the hold is not: its owner says so in a new one."""
+        kept = self._kept.get(number)
+        if kept is None:
+            raise WrongUsage(f"there is no hold {number}; see: fallow protect --list")
+        name = file_name(number)
+        try:
+            self._folder.add(name, written_released(number, kept.word.protection.until_wall_s))
+            uid = os.stat(name, dir_fd=self._folder.fd, follow_symlinks=False).st_uid
+        except OSError as error:
+            raise NotPermitted(f"cannot release hold {number}: {error.strerror}") from None
+        if uid not in (0, kept.uid):
+            with suppress(OSError):
+                self._folder.remove(name)
+            raise self._not_theirs(number, kept.uid)
+
+    def _not_theirs(self, number: int, uid: int) -> NotPermitted:
+        owner = self._user_name(uid)
+        who = owner if owner == "root" else f"{owner} or root"
+        return NotPermitted(f"hold {number} is {owner}'s; only {who} can release it")
+
+
+def _who_can_remove(folder: ClaimFolder) -> tuple[tuple[int, int], set[int]]:
+    """Which folder it is, and who can take away files of others in it; -1 stands for anybody."""
+    facts = os.fstat(folder.fd)
+    anybody = facts.st_mode & _WRITTEN_BY_OTHERS and not facts.st_mode & _STICKY
+    return (facts.st_dev, facts.st_ino), {facts.st_uid} | ({-1} if anybody else set())

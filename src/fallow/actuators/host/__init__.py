@@ -1,0 +1,1 @@
+"""What is done to the machine: power, terminals, files, sockets, users, notices."""

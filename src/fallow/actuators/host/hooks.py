@@ -1,0 +1,115 @@
+"""What people asked to be done when something happens: run a command, send a notice."""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from fallow.actuators.host import notice_process
+from fallow.actuators.host.send_notice import without_secrets
+from fallow.actuators.process.helpers import Helpers
+from fallow.actuators.process.signals import signal_name
+from fallow.core.account import Account
+from fallow.core.errors import (
+    CannotRun,
+    CommandNotFound,
+    FallowError,
+    WrongUsage,
+)
+from fallow.core.findings import Outcome
+from fallow.core.process import Ended
+from fallow.core.units import program_name
+
+_SHELL_LIMIT_S = 10.0
+_COMMAND_LIMIT_S = 86400.0  # an upload may take long; one that never ends must not keep the machine on for ever
+
+
+class Hooks(Protocol):
+    """Hands for what people asked for."""
+
+    def run_command(self, line: str, environ: Mapping[str, str]) -> Outcome:
+        """Run a line of shell."""
+
+    def notify(self, url: str, title: str, text: str) -> Outcome:
+        """Send a notice."""
+
+
+class SystemHooks:
+    """Runs commands and sends notices, both bounded in time and in processes of their own."""
+
+    def __init__(
+        self,
+        helpers: Helpers,
+        environ: Mapping[str, str],
+        runs_as: tuple[Account | None, Mapping[str, str]] | None = None,
+        *,
+        command_limit_s: float = _COMMAND_LIMIT_S,
+    ) -> None:
+        """`environ` is that of whoever sends notices; a command gets one of its own.
+
+        `runs_as`: whom commands run as, None if that is us, and in which environment; without it, as we are.
+        """
+        self._helpers = helpers
+        self._environ = environ
+        self._runs_as = runs_as
+        self._command_limit_s = command_limit_s
+
+    def run_command(self, line: str, environ: Mapping[str, str]) -> Outcome:
+        """In a shell, to its end; what runs on in the background is left alone."""
+        name = program_name(line)  # what follows may hold a secret, and many read what came of it
+        shell = ["/bin/sh", "-c", line]
+        account, its_environ = (None, environ) if self._runs_as is None else self._runs_as
+        its_environ = {**its_environ, "FALLOW_BECAUSE": environ.get("FALLOW_BECAUSE", "")}
+        try:
+            if account is None:
+                ran = self._helpers.run(shell, its_environ, self._command_limit_s)
+            else:
+                from fallow.actuators.host import become_user  # noqa: PLC0415  only those who become somebody pay for it
+
+                order = become_user.order(account, shell, its_environ)
+                ran = self._helpers.run(become_user.program(), environ, self._command_limit_s, reads=order)
+        except (CommandNotFound, CannotRun) as error:
+            return Outcome(False, f"{name!r} was not run: {error}")
+        said = f"; it said: {ran.last_line[:200]}" if ran.last_line else ""
+        if ran.ended is None:
+            return Outcome(False, f"{name!r} was killed after {self._command_limit_s:g} s{said}")
+        return Outcome(ran.ok, f"{name!r} {_in_words(ran.ended)}{said}")
+
+    def notify(self, url: str, title: str, text: str) -> Outcome:
+        """Through the postbox: a service that does not answer costs a process, and no more than its time."""
+        return notice_process.send(self._helpers, self._environ, [url], title, text)[0]
+
+
+def no_such_command(line: str, environ: Mapping[str, str], helpers: Helpers) -> FallowError | None:
+    """Why a line of shell could never be run: the shell cannot read it, or knows no command of its first name."""
+    read = helpers.run(["/bin/sh", "-n", "-c", line], environ, _SHELL_LIMIT_S)
+    if not read.ok:
+        return WrongUsage(f"a command to run is no line that a shell can read: {read.last_line}")
+    name = _first_name(line)
+    if name and not helpers.run(["/bin/sh", "-c", 'command -v "$1"', "sh", name], environ, _SHELL_LIMIT_S).ok:
+        return CommandNotFound(f"there is no command {name!r} to run")
+    return None
+
+
+class DryRunHooks:
+    """Says what would be done, and does nothing."""
+
+    def run_command(self, line: str, environ: Mapping[str, str]) -> Outcome:  # noqa: ARG002  the interface's
+        """Only say it."""
+        return Outcome(True, f"would run {program_name(line)!r}")
+
+    def notify(self, url: str, title: str, text: str) -> Outcome:
+        """Only say it."""
+        return Outcome(True, f"would tell {without_secrets(url)}: {title}: {text}")
+
+
+def _in_words(ended: Ended) -> str:
+    if ended.by_signal is None:
+        return "ended well" if ended.code == 0 else f"ended with exit code {ended.code}"
+    return f"died of {signal_name(ended.by_signal)}"
+
+
+def _first_name(line: str) -> str:
+    """The name of the first command; nothing if only a shell could say what that is."""
+    import re  # noqa: PLC0415  only those who have such a line pay for it
+
+    word = re.match(r"\s*([\w./][\w./+-]*)(?=\s|;|$)", line)
+    return word[1] if word else ""

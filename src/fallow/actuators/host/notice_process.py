@@ -1,0 +1,104 @@
+"""A process that sends one message to several addresses, and says what came of each; or whether it ever could.
+
+The libraries for it take much memory, and a service may keep a line open for ever; both end with this process. What
+to send comes on stdin: addresses hold passwords, and a command line is everybody's to read. It ends with its parent.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from threading import Thread
+
+from fallow.actuators.host import send_notice
+from fallow.actuators.process.helpers import Helpers
+from fallow.actuators.process.signals import die_with_parent
+from fallow.core.errors import (
+    CannotRun,
+    CommandNotFound,
+    FallowError,
+    PartMissing,
+    WrongUsage,
+)
+from fallow.core.findings import Outcome
+
+_LIMIT_S = 30.0
+"""Longer than a service may take, and an interpreter to start."""
+_KINDS: dict[str, type[FallowError]] = {"missing": PartMissing, "wrong": WrongUsage}
+_Answer = list[tuple[str, str]]
+
+
+def send(helpers: Helpers, environ: Mapping[str, str], urls: Sequence[str], title: str, text: str) -> list[Outcome]:
+    """Send it from a process of its own; what came of each address, with none of its secrets."""
+    try:
+        answers = _ask(helpers, environ, {"urls": list(urls), "title": title, "text": text})
+    except FallowError as error:
+        return [Outcome(False, str(error))] * len(urls)
+    return [Outcome(kind == "ok", words) for kind, words in answers]
+
+
+def refusals(helpers: Helpers, environ: Mapping[str, str], urls: Sequence[str]) -> list[FallowError | None]:
+    """Why nothing could ever be sent to each of them; None for one that may work. Nothing is sent."""
+    if not urls:
+        return []
+    try:
+        answers = _ask(helpers, environ, {"urls": list(urls)})
+    except FallowError as error:
+        return [error] * len(urls)
+    return [None if kind == "ok" else _KINDS[kind](words) for kind, words in answers]
+
+
+def _ask(helpers: Helpers, environ: Mapping[str, str], order: Mapping[str, object]) -> _Answer:
+    urls = order["urls"]
+    given = json.dumps({**order, "parent": os.getpid()}).encode()
+    try:
+        ran = helpers.run([sys.executable, "-P", "-m", __name__], environ, _LIMIT_S, reads=given)
+    except (CommandNotFound, CannotRun) as error:
+        raise FallowError(f"no notice could be sent: {error}") from None
+    try:
+        answers: _Answer = [(str(kind), str(words)) for kind, words in json.loads(ran.last_line)]
+    except (ValueError, TypeError):
+        answers = []
+    if not isinstance(urls, list) or len(answers) != len(urls):
+        # What else it said may repeat an address, and is not passed on.
+        raise FallowError("the sending of a notice failed")
+    return answers
+
+
+def main() -> None:
+    """Send what stdin says, to all at the same time; without a text, only say what would be refused."""
+    order = json.load(sys.stdin)
+    die_with_parent(order["parent"])
+    if "text" in order:
+
+        def work(url: str) -> tuple[str, str]:
+            outcome = send_notice.deliver(url, order["title"], order["text"])
+            return "ok" if outcome.ok else "failed", outcome.words
+    else:
+        work = _judged
+    print(json.dumps(_for_all(order["urls"], work)))  # noqa: T201
+
+
+def _judged(url: str) -> tuple[str, str]:
+    why = send_notice.refusal(url)
+    if why is None:
+        return "ok", ""
+    return next(kind for kind, error in _KINDS.items() if isinstance(why, error)), str(why)
+
+
+def _for_all(urls: Sequence[str], work: Callable[[str], tuple[str, str]]) -> _Answer:
+    answers: dict[int, tuple[str, str]] = {}
+
+    def one(number: int, url: str) -> None:
+        answers[number] = work(url)
+
+    threads = [Thread(target=one, args=pair) for pair in enumerate(urls)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return [answers[number] for number in sorted(answers)]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,127 @@
+"""The only file that turns the machine off, and has everybody told so before."""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from enum import Enum
+from typing import Protocol
+
+from fallow.actuators.host.write_terminals import write_to
+from fallow.actuators.process.helpers import Helpers
+from fallow.actuators.process.spawn import find
+from fallow.core.errors import CannotRun, CommandNotFound
+from fallow.core.findings import Outcome
+from fallow.core.units import printable
+
+_ANSWERS_WITHIN_S = 30.0
+_LOGIND = ("org.freedesktop.login1", "/org/freedesktop/login1", "org.freedesktop.login1.Manager")
+
+
+class PowerAction(Enum):
+    """What can be done to the power, in the words of the command line."""
+
+    SHUTDOWN = "shutdown"
+    REBOOT = "reboot"
+
+
+# For each: the verb of systemctl, the option of shutdown(8), the question to logind, and the deed in words.
+_SYSTEMCTL = {PowerAction.SHUTDOWN: "poweroff", PowerAction.REBOOT: "reboot"}
+_SHUTDOWN = {PowerAction.SHUTDOWN: "-h", PowerAction.REBOOT: "-r"}
+_QUESTION = {PowerAction.SHUTDOWN: "CanPowerOff", PowerAction.REBOOT: "CanReboot"}
+_ACTION = {PowerAction.SHUTDOWN: "turn the machine off", PowerAction.REBOOT: "restart the machine"}
+
+
+class Power(Protocol):
+    """Hands on the power of this machine."""
+
+    def can(self, action: PowerAction) -> str | None:
+        """Why it could not be done; None if it can. To be asked at the start, not when it is needed."""
+
+    def do(self, action: PowerAction, reason: str) -> Outcome:
+        """Do it, now."""
+
+    def announce(self, text: str) -> Outcome:
+        """Tell everybody who is logged in."""
+
+
+class SystemPower:
+    """The machine's own: systemctl, where it is on the PATH, else shutdown(8)."""
+
+    def __init__(
+        self, helpers: Helpers, environ: Mapping[str, str], terminals: Callable[[], Sequence[str]] = lambda: ()
+    ) -> None:
+        """`terminals` names the terminals of those who are logged in, for machines without wall(1)."""
+        self._helpers = helpers
+        self._environ = environ
+        self._terminals = terminals
+
+    def can(self, action: PowerAction) -> str | None:
+        """Root can; others if logind lets them without a password."""
+        if self._command(action, "") is None:
+            return f"cannot {_ACTION[action]}: there is neither systemctl nor shutdown on the PATH"
+        if os.geteuid() == 0:
+            return None
+        try:
+            answer = self._helpers.run(
+                ["busctl", "call", *_LOGIND, _QUESTION[action]], self._environ, _ANSWERS_WITHIN_S
+            )
+        except (CommandNotFound, CannotRun):
+            return f"not permitted to {_ACTION[action]}: not root, and without busctl logind cannot be asked"
+        if answer.ok and '"yes"' in answer.output:
+            return None
+        said = answer.last_line or "nothing"
+        return f"not permitted to {_ACTION[action]}: not root, and logind, asked {_QUESTION[action]}, answers {said}"
+
+    def do(self, action: PowerAction, reason: str) -> Outcome:
+        """Ask the system to do it. Returning well, it has begun."""
+        command = self._command(action, reason)
+        if command is None:
+            return Outcome(False, f"could not {_ACTION[action]}: there is neither systemctl nor shutdown on the PATH")
+        try:
+            ran = self._helpers.run(command, self._environ, _ANSWERS_WITHIN_S)
+        except (CommandNotFound, CannotRun) as error:
+            return Outcome(False, f"could not {_ACTION[action]}: {error}")
+        if ran.ok:
+            return Outcome(True, f"{' '.join(command[:2])}: {reason}")
+        said = ran.last_line or ("no answer" if ran.ended is None else f"exit code {ran.ended.exit_code}")
+        return Outcome(False, f"could not {_ACTION[action]}: {command[0]} says: {said}")
+
+    def announce(self, text: str) -> Outcome:
+        """Through wall(1), else on each terminal that we may write to."""
+        # On its stdin: a word could be the name of a file, which root's wall would show to everybody.
+        line = f"fallow: {printable(text)}\n".encode()
+        try:
+            ran = self._helpers.run(["wall"], self._environ, _ANSWERS_WITHIN_S, reads=line)
+        except (CommandNotFound, CannotRun):
+            return self._write_to_terminals(text)
+        return Outcome(ran.ok, "announced to all terminals" if ran.ok else f"wall failed: {ran.last_line}")
+
+    def _command(self, action: PowerAction, reason: str) -> list[str] | None:
+        for command in (["systemctl", _SYSTEMCTL[action]], ["shutdown", _SHUTDOWN[action], "now", printable(reason)]):
+            with suppress(CommandNotFound, CannotRun):
+                find(command, self._environ)
+                return command
+        return None
+
+    def _write_to_terminals(self, text: str) -> Outcome:
+        told = write_to(self._terminals(), text)
+        return Outcome(bool(told), f"announced on {', '.join(told)}" if told else "no terminal could be told")
+
+
+class DryRunPower:
+    """Says what would be done, and does nothing."""
+
+    def __init__(self, real: Power) -> None:
+        self._real = real
+
+    def can(self, action: PowerAction) -> str | None:
+        """As in earnest: a rehearsal is there to find that out."""
+        return self._real.can(action)
+
+    def do(self, action: PowerAction, reason: str) -> Outcome:
+        """Only say it."""
+        return Outcome(True, f"would {_ACTION[action]}: {reason}")
+
+    def announce(self, text: str) -> Outcome:
+        """Only say it."""
+        return Outcome(True, f"would announce to all terminals: {text}")

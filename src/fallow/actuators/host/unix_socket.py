@@ -1,0 +1,83 @@
+"""The file of a listening unix socket: in a folder that only its owner can change, and never instead of a living one.
+
+A lock beside it lives exactly as long as who listens. Whoever gets the lock knows that a socket which is still there
+is a dead one's.
+"""
+
+import os
+import socket
+import stat
+
+from fallow.actuators.files import ofd_locks
+from fallow.actuators.files.own_folder import own_folder
+from fallow.core.errors import FallowError, NotPermitted
+
+_EVERYBODY_CONNECTS = 0o666
+_LONGEST_PATH = 107
+
+
+class SocketTaken(FallowError):
+    """Somebody who lives listens there."""
+
+
+class SocketFile:
+    """A socket that everybody on this machine may connect to, for as long as it is open."""
+
+    def __init__(self, path: str, backlog: int) -> None:
+        self.path = path
+        if len(os.fsencode(path)) > _LONGEST_PATH:
+            raise FallowError(f"the path of a socket has at most {_LONGEST_PATH} bytes; {path} is longer")
+        own_folder(os.path.dirname(path) or ".")
+        self._lock = _locked(f"{path}.lock")
+        try:
+            self.socket = _bound(path, backlog)
+            found = os.lstat(path)
+            self._place = found.st_dev, found.st_ino
+        except BaseException:
+            os.close(self._lock)
+            raise
+
+    @property
+    def is_there(self) -> bool:
+        """Whether those who connect to the path still get to us."""
+        try:
+            found = os.lstat(self.path)
+        except OSError:
+            return False
+        return (found.st_dev, found.st_ino) == self._place
+
+    def close(self) -> None:
+        """Listen no more, and leave no socket behind. The lock's file stays: another may wait to lock it."""
+        self.socket.close()
+        if self.is_there:  # asyncio of Python 3.13 and newer removes it, as anybody else may
+            os.unlink(self.path)
+        os.close(self._lock)
+
+
+def _locked(path: str) -> int:
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise NotPermitted(f"cannot listen beside {path}: {error.strerror}") from None
+    if not ofd_locks.take(fd, 0):
+        os.close(fd)
+        raise SocketTaken(f"another fallow listens at {path.removesuffix('.lock')}")
+    return fd
+
+
+def _bound(path: str, backlog: int) -> socket.socket:
+    try:
+        if not stat.S_ISSOCK(os.lstat(path).st_mode):
+            raise NotPermitted(f"{path} is there and no socket; fallow does not remove it")
+        os.unlink(path)
+    except FileNotFoundError:
+        pass
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+    try:
+        listening.bind(path)
+        os.chmod(path, _EVERYBODY_CONNECTS)  # before it listens, so that nobody ever connects under other rights
+        listening.listen(backlog)
+    except OSError as error:
+        listening.close()
+        raise NotPermitted(f"cannot listen at {path}: {error.strerror}") from None
+    return listening

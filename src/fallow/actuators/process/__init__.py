@@ -1,0 +1,1 @@
+"""What is done to processes: start, signal, stop, suspend, look into."""

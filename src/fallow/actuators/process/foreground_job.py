@@ -1,0 +1,174 @@
+"""A job that runs under our eyes, as if nobody stood between it and whoever started it.
+
+The job is in our process group, so what a terminal sends (Ctrl-C, Ctrl-Z, a new window size) reaches it without
+us; what a process sends to us alone is passed on. We stop when the job stops and end as it ends. If we are
+killed, it goes on.
+"""
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import NoReturn
+
+from fallow.actuators.process import signals, spawn
+from fallow.actuators.process.helpers import Helpers
+from fallow.actuators.process.signals import Handle
+from fallow.actuators.process.tree import JobTree, Orphans
+from fallow.core.errors import FallowError
+from fallow.core.process import Ended, Process, ProcessTable
+
+# Not passed on: what tells of a fault of our own, what nobody can catch, and what a terminal sends to who reads
+# or writes it in the background, which must stop us as it stops everybody.
+_OUR_OWN = {
+    *(signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGABRT, signal.SIGTRAP, signal.SIGSYS),
+    *(signal.SIGKILL, signal.SIGSTOP, signal.SIGTTIN, signal.SIGTTOU, signal.SIGPIPE, signal.SIGXFSZ),
+}
+_HELD = frozenset(signal.valid_signals() - _OUR_OWN)
+
+
+class HeldSignals:
+    """Signals to us wait until we fetch them, together with who sent them.
+
+    Threads that were there before and do not block signals themselves would still get them.
+    """
+
+    def __init__(self) -> None:
+        self.before = signal.pthread_sigmask(signal.SIG_BLOCK, _HELD)
+
+    def fetch(self, timeout_s: float) -> signal.struct_siginfo | None:
+        """The next one; None if none comes in time."""
+        return signal.sigtimedwait(_HELD, max(0.0, timeout_s))
+
+    def release(self) -> None:
+        """Signals act on us again. Those that still wait were meant for the job, and are dropped."""
+        while self.fetch(0.0) is not None:
+            pass
+        signal.pthread_sigmask(signal.SIG_SETMASK, self.before)
+
+
+class Supervision:
+    """One job, from its start to its end."""
+
+    def __init__(
+        self,
+        path: str,
+        command: Sequence[str],
+        environ: Mapping[str, str],
+        *,
+        table: ProcessTable,
+        helpers: Helpers,
+        monotonic_s: Callable[[], float],
+    ) -> None:
+        """Start it; CannotRun or CommandNotFound if that cannot be."""
+        signals.demand_own_pids(table)
+        self._table = table
+        self._now = monotonic_s
+        self._signals = HeldSignals()
+        try:
+            orphans = Orphans(table, helpers.sessions)
+            pid = spawn.start(path, command, environ, self._signals.before)
+        except BaseException:
+            self._signals.release()
+            raise
+        self._job = _handle_of_child(table, pid)
+        self.tree = JobTree(table, self._job.process, monotonic_s, orphans)
+
+    def wait_for_job(self, timeout_s: float) -> Ended | None:
+        """Until the job's first process has ended; None if it has not in time. Signals are passed on meanwhile."""
+        self._attend_until(lambda: self.tree.ended is not None, timeout_s)
+        return self.tree.ended
+
+    def wait_for_tree(self, timeout_s: float) -> bool:
+        """Until nobody of the job is left; whether that came in time."""
+        return self._attend_until(lambda: self.tree.ended is not None and not self.tree.living(), timeout_s)
+
+    def close(self) -> None:
+        """Stop watching; what is left of the job goes on."""
+        self._job.close()
+        self._signals.release()
+
+    def _attend_until(self, done: Callable[[], bool], timeout_s: float) -> bool:
+        until_s = self._now() + timeout_s
+        while True:
+            # The last of a tree to end is always a child of ours: SIGCHLD comes, and it is time to look.
+            self.tree.reap()
+            if done():
+                return True
+            self._stop_if_job_did()
+            left_s = until_s - self._now()
+            if left_s <= 0:
+                return False
+            arrived = self._signals.fetch(left_s)
+            if arrived is not None and arrived.si_signo != signal.SIGCHLD:
+                self._pass_on(arrived)
+
+    def _pass_on(self, arrived: signal.struct_siginfo) -> None:
+        number = arrived.si_signo
+        if number == signal.SIGCONT and not self._is_stopped():
+            return  # whoever continued our group has continued the job
+        if _from_a_process(arrived):
+            if not self.tree.has(arrived.si_pid):  # a job that signals its group or its parent gets no echo
+                self._tell_job(number)
+        elif number in (signal.SIGHUP, signal.SIGCONT) and os.getsid(0) == os.getpid():
+            # A terminal that hangs up tells the leader of the session alone. Without us that were the job.
+            self._tell_job(number)
+
+    def _tell_job(self, number: int) -> None:
+        with suppress(PermissionError):  # a setuid program, such as sudo: its user cannot signal it without us either
+            self._job.send(number)
+
+    def _stop_if_job_did(self) -> None:
+        """Stop as the job has stopped, so that the shell takes the terminal back, until somebody continues us."""
+        if self.tree.ended is not None:
+            return
+        try:
+            stopped = os.waitid(os.P_PID, self.tree.root.pid, os.WSTOPPED | os.WNOHANG)
+        except ChildProcessError:
+            return  # it has ended this moment: one that has cannot stop, and the next reap takes its end
+        if stopped is None or not self._is_stopped():
+            return
+        # SIGSTOP may come from somebody who will continue the job and not us. Only where a shell waits for us in
+        # the foreground must we stop all the same; it can continue us.
+        if stopped.si_status != signal.SIGSTOP or _in_foreground():
+            signals.stop_self(stopped.si_status)
+
+    def _is_stopped(self) -> bool:
+        stat = self._table.stat(self.tree.root.pid)
+        return stat is not None and stat.state == "T"
+
+
+def end_as(ended: Ended) -> NoReturn:
+    """End as the job ended, of the same signal if it was one: a shell that runs a script goes on after exit code
+    130, and stops after a death by SIGINT.
+    """
+    if ended.by_signal is not None:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        signals.die_of(ended.by_signal)
+    sys.exit(ended.exit_code)
+
+
+def _handle_of_child(table: ProcessTable, pid: int) -> Handle:
+    """Nobody but us can reap it, so it is there to be looked at even if it has ended already."""
+    stat = table.stat(pid)
+    handle = None if stat is None else Handle.open(table, Process(pid, stat.birth), signals.untouchable(table))
+    if handle is None:
+        raise FallowError(f"the job runs as pid {pid}, but /proc does not show it, so it cannot be watched")
+    return handle
+
+
+def _from_a_process(arrived: signal.struct_siginfo) -> bool:
+    return arrived.si_code <= 0  # as the kernel's own SI_FROMUSER has it; a terminal's signals have SI_KERNEL
+
+
+def _in_foreground() -> bool:
+    try:
+        terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        return os.tcgetpgrp(terminal) == os.getpgrp()
+    finally:
+        os.close(terminal)

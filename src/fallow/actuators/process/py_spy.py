@@ -1,0 +1,87 @@
+"""The Python stacks of a job, through py-spy, for those who will ask later what it hung on."""
+
+import os
+import sys
+from collections.abc import Iterable, Mapping
+
+from fallow.actuators.files.state_folder import write_new
+from fallow.actuators.process.helpers import Helpers, Ran
+from fallow.actuators.process.spawn import find
+from fallow.core.errors import (
+    CannotRun,
+    CommandNotFound,
+    FallowError,
+    PartMissing,
+)
+from fallow.core.units import printable
+
+_BESIDE_US = os.path.dirname(sys.executable)  # where pip puts py-spy, which need not be on the PATH
+_LIMIT_S = 10.0  # for one process; py-spy waits for ever for one that the kernel holds
+
+
+def shortcoming(environ: Mapping[str, str]) -> PartMissing | None:
+    """Why no stacks could be written; None if they can."""
+    try:
+        find(["py-spy"], _with_ours(environ, _BESIDE_US))
+    except (CommandNotFound, CannotRun):
+        return PartMissing.of("writing a job's stacks", "py-spy")
+    return None
+
+
+def dump(
+    pids: Iterable[int],
+    folder: str,
+    name: str,
+    helpers: Helpers,
+    environ: Mapping[str, str],
+    *,
+    limit_s: float = _LIMIT_S,
+    beside: str = _BESIDE_US,
+) -> str:
+    """Write the stacks of every Python process among them to a new file there; a sentence says where, or why not."""
+    beside_us = _with_ours(environ, beside)
+    stacks: list[str] = []
+    refusals: list[str] = []
+    for pid in pids:
+        try:
+            ran = helpers.run(["py-spy", "dump", "--pid", str(pid)], beside_us, limit_s)
+        except (CommandNotFound, CannotRun):
+            return f"no stacks: {PartMissing.of('that', 'py-spy')}"
+        if ran.ok:
+            stacks.append(_plain(ran.output.strip()))
+        elif not _is_no_python(ran):
+            refusals.append(f"pid {pid}: {_refusal(ran, limit_s)}")
+    left_out = f"; left out: {', '.join(refusals)}" if refusals else ""
+    if not stacks:
+        return f"no stacks{left_out}" if refusals else "no stacks: the job has no Python process that could be read"
+    try:
+        into = write_new(folder, name, "\n\n".join(stacks) + "\n")
+    except FallowError as error:
+        return f"no stacks: {error}"
+    except OSError as error:
+        return f"no stacks: {folder} cannot be written: {error.strerror}"
+    many = "1 process" if len(stacks) == 1 else f"{len(stacks)} processes"
+    return f"the Python stacks of {many} are in {into}{left_out}"
+
+
+def _with_ours(environ: Mapping[str, str], beside: str) -> dict[str, str]:
+    return {**environ, "PATH": f"{environ.get('PATH', os.defpath)}:{beside}"}
+
+
+def _is_no_python(ran: Ran) -> bool:
+    """As py-spy says it of a shell or a C program, and of a process that has ended meanwhile."""
+    return "Failed to find python version" in ran.output or "Check that the process is running" in ran.output
+
+
+def _refusal(ran: Ran, limit_s: float) -> str:
+    if ran.ended is None:
+        return f"py-spy did not answer in {limit_s:g} s"
+    if "Permission Denied" in ran.output:
+        return "py-spy may not look into it; that needs root, or the capability SYS_PTRACE"
+    said = ran.output.strip().splitlines()
+    return printable(said[0]) if said else f"py-spy ended with exit code {ran.ended.exit_code}"
+
+
+def _plain(text: str) -> str:
+    """Names in a stack are whatever the job calls them, and whoever reads the file does so on a terminal."""
+    return "\n".join(printable(line.replace("\t", "    ")) for line in text.splitlines())

@@ -1,0 +1,88 @@
+"""A GPU together with what was found of it."""
+
+from fallow.core.activity import AVAILABLE, Activity, Finding
+from fallow.core.gpu import Gpu, Holder
+from fallow.core.reservations import Claim
+from fallow.core.unknown import NOT_ASKED, Unknown
+from fallow.core.value import fields, value
+
+
+@value
+class GpuStatus(Gpu):
+    """A GPU, what it did, since when, and who has claimed it."""
+
+    activity: Activity = Activity.UNKNOWN
+    because: str = "not judged"
+    for_s: float | None = None
+    """Witnessed seconds of this activity; None if nobody was watching."""
+    claim: Claim | Unknown | None = NOT_ASKED
+    waiting: int = 0
+    """Launches that wait in line for it."""
+    filler: Claim | None = None
+    """Work that yields is on it, in the words of who started it."""
+    filler_pids: tuple[int, ...] = ()
+    """Those of its holders that are the filler's."""
+    settling: bool = False
+    """Nothing runs on it, and it is busy only until that has lasted."""
+
+
+def people_on(gpu: GpuStatus) -> tuple[Holder, ...]:
+    """Its holders without those that make way; nobody where it is not known who they are."""
+    if isinstance(gpu.holders, Unknown):
+        return ()
+    return tuple(holder for holder in gpu.holders if holder.pid not in gpu.filler_pids)
+
+
+@value
+class Status:
+    """All GPUs of one tick, judged."""
+
+    host: str
+    simulated: bool
+    wall_s: float
+    gpus: tuple[GpuStatus, ...]
+
+    @property
+    def counted(self) -> dict[Activity, int]:
+        """How many GPUs do what, for those activities that there are, in their order."""
+        does = [gpu.activity for gpu in self.gpus]
+        return {activity: does.count(activity) for activity in Activity if activity in does}
+
+    @property
+    def available(self) -> int:
+        """How many can be had now."""
+        return sum(self.counted.get(activity, 0) for activity in AVAILABLE)
+
+    @property
+    def in_words(self) -> str:
+        """`4 available (1 free, 3 filled), 3 busy, 1 fallow`: first what can be had now."""
+        told = {activity: f"{number} {activity.value}" for activity, number in self.counted.items()}
+        within = ", ".join(told[activity] for activity in AVAILABLE if activity in told)
+        others = [words for activity, words in told.items() if activity not in AVAILABLE]
+        return ", ".join([f"{self.available} available ({within})" if within else "none available", *others])
+
+
+def seen(
+    gpu: Gpu,
+    finding: Finding,
+    for_s: float | None,
+    claim: Claim | Unknown | None,
+    waiting: int = 0,
+    filler: Claim | None = None,
+    filler_pids: tuple[int, ...] = (),
+    *,
+    settling: bool = False,
+) -> GpuStatus:
+    """The GPU with its finding."""
+    facts = {name: getattr(gpu, name) for name in fields(Gpu)}
+    return GpuStatus(
+        **facts,
+        activity=finding.activity,
+        because=finding.because,
+        for_s=for_s,
+        claim=claim,
+        waiting=waiting,
+        filler=filler,
+        filler_pids=filler_pids,
+        settling=settling,
+    )

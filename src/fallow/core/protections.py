@@ -1,0 +1,161 @@
+"""Holds: a person's "leave this alone until…", and what one covers.
+
+A hold ends by itself, by the clock on the wall, because that is the clock that its owner meant. In doubt it
+covers: whose process it is may be unknown, and unknown is never a reason to go ahead.
+"""
+
+from collections.abc import Iterable
+from math import inf
+from typing import assert_never
+
+from fallow.core.errors import WrongUsage
+from fallow.core.units import duration_for_people, is_number, printable
+from fallow.core.unknown import Unknown
+from fallow.core.value import value
+
+_LONGEST_WHY = 200
+_LONGEST_NAME = 200
+
+
+@value
+class Everything:
+    """The whole machine."""
+
+    def __str__(self) -> str:
+        return "all"
+
+
+@value
+class OneGpu:
+    """A GPU, by its UUID."""
+
+    uuid: str
+
+    def __str__(self) -> str:
+        return f"gpu:{self.uuid}"
+
+
+@value
+class OneProcess:
+    """A process: its pid, and its birth, because pids come again."""
+
+    pid: int
+    birth: int
+
+    def __str__(self) -> str:
+        return f"pid:{self.pid}@{self.birth}"
+
+
+@value
+class OneUser:
+    """All that a user runs."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f"user:{self.name}"
+
+
+Target = Everything | OneGpu | OneProcess | OneUser
+
+
+@value
+class Protection:
+    """Leave the target alone until then."""
+
+    id: int
+    target: Target
+    until_wall_s: float
+    why: str
+    by_user: str
+
+    def __str__(self) -> str:
+        reason = f": {self.why}" if self.why else ""
+        return printable(f"{self.by_user} holds {self.target} (hold {self.id}){reason}")
+
+
+@value
+class AffectedProcess:
+    """A process that an action would touch."""
+
+    pid: int
+    birth: int | Unknown
+    user: str | Unknown
+    command: str | Unknown
+
+
+@value
+class Affected:
+    """All that an action would touch. For a MIG instance name its card too: a hold on the card covers it."""
+
+    gpus: frozenset[str] = frozenset()
+    processes: tuple[AffectedProcess, ...] = ()
+    machine: bool = False
+    """The machine as a whole, and with it everything on it."""
+
+
+def with_its_end(protection: Protection, wall_s: float) -> str:
+    """Who holds what and why, and for how long."""
+    left_s = protection.until_wall_s - wall_s
+    end = "until it is released" if left_s == inf else f"for another {duration_for_people(round(left_s))}"
+    return f"{protection}; {end}"
+
+
+def parse_target(text: str) -> Target:
+    """A target as `str` writes it: `all`, `gpu:UUID`, `pid:PID@BIRTH`, `user:NAME`. Others may have written it."""
+    if len(text) > _LONGEST_NAME or not text.isprintable():
+        raise WrongUsage(f"{printable(text[:_LONGEST_NAME])!r} is no name of anything that can be held")
+    kind, _, rest = text.partition(":")
+    pid, _, birth = rest.partition("@")
+    if text == "all":
+        return Everything()
+    if kind == "gpu" and rest:
+        return OneGpu(rest)
+    if kind == "user" and rest:
+        return OneUser(rest)
+    if kind == "pid" and is_number(pid) and is_number(birth):
+        return OneProcess(int(pid), int(birth))
+    raise WrongUsage(f"{text!r} cannot be held; write all, gpu:UUID, pid:PID@BIRTH or user:NAME")
+
+
+def reason_of(text: str) -> str:
+    """A reason as people wrote it, in one line that is not too long."""
+    line = printable(text)
+    return line if len(line) <= _LONGEST_WHY else f"{line[: _LONGEST_WHY - 1]}…"
+
+
+def covers(protection: Protection, touched: Affected) -> bool:
+    """Whether an action that touches this would break the hold, were it not over."""
+    if touched.machine:
+        return True  # whoever turns the machine off leaves nothing on it alone
+    match protection.target:
+        case Everything():
+            return True
+        case OneGpu(uuid):
+            return uuid in touched.gpus
+        case OneProcess(pid, birth):
+            return any(process.pid == pid and _may_be(process.birth, birth) for process in touched.processes)
+        case OneUser(name):
+            return any(_may_be(process.user, name) for process in touched.processes)
+    assert_never(protection.target)
+
+
+def covering(protections: Iterable[Protection], touched: Affected, wall_s: float) -> list[Protection]:
+    """Those that forbid to touch this now."""
+    return [
+        protection for protection in protections if not is_over(protection, wall_s) and covers(protection, touched)
+    ]
+
+
+def is_over(protection: Protection, wall_s: float) -> bool:
+    """Whether its time has come."""
+    return wall_s >= protection.until_wall_s
+
+
+def protection_on(touched: Affected, protections: Iterable[Protection], wall_s: float) -> Protection | None:
+    """The hold that lasts longest among those which forbid to touch this now, or None."""
+    return max(covering(protections, touched, wall_s), key=lambda protection: protection.until_wall_s, default=None)
+
+
+def _may_be(fact: str | int | Unknown, named: str | int) -> bool:
+    return isinstance(fact, Unknown) or fact == named

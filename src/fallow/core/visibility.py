@@ -1,0 +1,76 @@
+"""Who may read a command line: its owner and root. Everybody else reads the name of the program.
+
+Command lines hold passwords, paths and plans, and a machine may hide them from other users (hidepid). fallow often
+looks as root, so it must not tell what the kernel would not have told. Sentences (the journal, the log, notices,
+refusals) are read by many people: they name a process by its user, pid and program, and never quote its command.
+"""
+
+from fallow.core.gpu import Holder
+from fallow.core.gpu_status import GpuStatus, Status
+from fallow.core.interval import (
+    MANY_JOBS,
+    Interval,
+    Party,
+    in_order,
+)
+from fallow.core.reservations import Claim
+from fallow.core.units import program_name
+from fallow.core.unknown import Unknown
+from fallow.core.value import replace, value
+
+_NO_COMMAND = ("slurm:", "pod:", "container:")
+
+
+@value
+class Viewer:
+    """Somebody who looks; without a name it may be anybody."""
+
+    user: str | None = None
+    everything: bool = False
+    """Root, or anybody where the owner of the machine shows command lines to all."""
+
+    def may_read(self, owner: str | Unknown | None) -> bool:
+        """Whether the words of this owner are for them. What nobody knows the owner of is for nobody."""
+        return self.everything or (self.user is not None and owner == self.user)
+
+
+ANYBODY = Viewer()
+EVERYTHING = Viewer(everything=True)
+
+
+def seen_by(status: Status, viewer: Viewer) -> Status:
+    """The same, with as much of each command line as the viewer may read."""
+    if viewer.everything:
+        return status
+    return replace(status, gpus=tuple(_gpu_seen_by(gpu, viewer) for gpu in status.gpus))
+
+
+def interval_seen_by(interval: Interval, viewer: Viewer) -> Interval:
+    """The same for what was written down: history may be older than the rule."""
+    if viewer.everything:
+        return interval
+    return replace(interval, parties=in_order(_party_seen_by(party, viewer) for party in interval.parties))
+
+
+def _gpu_seen_by(gpu: GpuStatus, viewer: Viewer) -> GpuStatus:
+    changes: dict[str, object] = {}
+    if not isinstance(gpu.holders, Unknown) and gpu.holders:
+        changes["holders"] = tuple(_holder_seen_by(holder, viewer) for holder in gpu.holders)
+    for name in ("claim", "filler"):
+        promise = getattr(gpu, name)
+        if isinstance(promise, Claim) and promise.command and not viewer.may_read(promise.user):
+            changes[name] = replace(promise, command=program_name(promise.command))
+    return replace(gpu, **changes) if changes else gpu
+
+
+def _holder_seen_by(holder: Holder, viewer: Viewer) -> Holder:
+    if isinstance(holder.command, Unknown) or not holder.command or viewer.may_read(holder.user):
+        return holder
+    return replace(holder, command=program_name(holder.command))
+
+
+def _party_seen_by(party: Party, viewer: Viewer) -> Party:
+    is_command = " " in party.job or not party.job.startswith(_NO_COMMAND)
+    if viewer.may_read(party.user) or party.job == MANY_JOBS or not is_command:
+        return party
+    return replace(party, job=program_name(party.job))

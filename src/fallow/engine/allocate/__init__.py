@@ -1,0 +1,1 @@
+"""Choosing GPUs for a job and claiming them."""

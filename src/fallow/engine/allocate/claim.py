@@ -1,0 +1,263 @@
+"""From a request to claimed GPUs: stand in line, look, claim, look again."""
+
+import os
+from collections.abc import Callable, Sequence
+
+from fallow.actuators.claims.claims import HeldClaim, seal_of, take
+from fallow.actuators.claims.folder import FileRefused
+from fallow.actuators.claims.queue import FolderWatch, QueueEntry, sweep
+from fallow.core.errors import NotEnoughGpus
+from fallow.core.gpu import Gpu
+from fallow.core.reservations import Claim, Reservations
+from fallow.core.value import replace, value
+from fallow.engine.allocate.pick import (
+    Request,
+    candidates,
+    counted,
+    links_that_matter,
+    not_enough,
+    refused_file,
+    tell_of_indices,
+)
+from fallow.engine.machine.claim_holders import awake, stands
+from fallow.engine.machine.world import World
+from fallow.engine.machine.yielding_gpus import wait_until_clear, without_fillers
+from fallow.policies.pick import (
+    Because,
+    Choice,
+    Refusal,
+    choose,
+    eligible,
+    refusal,
+)
+from fallow.readers.lock_table import LockTable
+from fallow.readers.proc import user_name
+
+_QUIET_S = 1.0  # how long a missed ring could go unnoticed
+_BUSY_S = 0.25  # how often to look at a card that nobody claims and somebody uses
+_POLL_S = 0.05  # without inotify
+_IN_PASSING_S = 10.0  # how long a crowd of others who only try once may stand before us
+_SHORTEST_NAP_S, _LONGEST_NAP_S = 0.002, 0.05
+_AFTER_A_RING_S = (0.0, 0.001, 0.002, 0.005, 0.01, 0.02)  # it rings a moment before the lock is really free
+
+
+@value
+class Claimed:
+    """GPUs that are ours until the claims end."""
+
+    gpus: tuple[Gpu, ...]
+    claims: tuple[HeldClaim, ...]
+
+
+class _Launch:
+    """One launch on its way to its GPUs."""
+
+    def __init__(self, world: World, request: Request, program: str, pid: int) -> None:
+        self.world = world
+        self.request = request
+        stat = world.proc.stat(pid)
+        birth = None if stat is None else stat.birth
+        clock = world.clock
+        self.label = Claim(request.wanted.shared, pid, world.user, program, clock.wall_s(), birth)
+        in_passing = request.wait_s is None
+        self._left_over: dict[str, Refusal] = {}
+        self.place = QueueEntry(
+            world.folder,
+            self.label,
+            clock.monotonic_s,
+            clock.sleep,
+            stands(world),
+            awake(world),
+            in_passing=in_passing,
+        )
+        self._look()
+
+    def _look(self) -> None:
+        """Look, and stand in the line of every GPU that could do; new ones may have come."""
+        self.snapshot = self.world.gpu_reader.look(self.request.depth)
+        self.request = counted(self.snapshot, self.request, self.world.visible_devices)
+        wanted = self.request.wanted
+        self.allowed = candidates(self.snapshot, self.request, self.world.visible_devices)
+        could = [gpu for gpu in self.allowed.gpus if eligible(gpu, wanted) and gpu.trouble is None]
+        self.place.join([gpu.uuid for gpu in could if isinstance(gpu.uuid, str)])
+
+    def hopeless(self) -> bool:
+        """Whether too few GPUs are well: then waiting would only shut the others out."""
+        return len(self.place.cards) < self.request.wanted.count
+
+    def could_be_our_turn(self, promises: dict[str, Reservations]) -> bool:
+        """Whether enough GPUs are not promised to others: only then is it worth asking the driver."""
+        shared = self.request.wanted.shared
+        ours = [
+            not promised.ahead and (promised.claim is None or (shared and promised.claim.shared))
+            for promised in promises.values()
+        ]
+        return sum(ours) >= self.request.wanted.count
+
+    def attempt(self) -> Claimed | Choice:
+        """Look, choose, claim, and look again at what was claimed. A choice with GPUs in it was lost to others."""
+        self._look()
+        if self._left_over:
+            self._left_over = _left_over(self.world, self.allowed.gpus, shared=self.request.wanted.shared)
+        promises = self.place.promises()
+        choice = self.choice(promises)
+        claims: list[HeldClaim] = []
+        try:
+            for gpu in choice.gpus:
+                held = self._take(gpu)
+                if held is None:
+                    break
+                claims.append(held)
+            if choice.gpus and len(claims) == len(choice.gpus) and self._still_good(choice.gpus, promises):
+                return Claimed(choice.gpus, tuple(claims))
+        except BaseException:
+            _end(claims)
+            raise
+        _end(claims)
+        return choice
+
+    def _take(self, gpu: Gpu) -> HeldClaim | None:
+        try:
+            return take(self.world.folder, str(gpu.uuid), self.label)
+        except FileRefused as error:
+            self.place.shut[str(gpu.uuid)] = error
+            return None
+
+    def choice(self, promises: dict[str, Reservations]) -> Choice:
+        """What the last look and the promises leave to us."""
+        wanted = self.request.wanted
+        links = links_that_matter(self.world, self.allowed.gpus, wanted)
+        shut = self.place.shut
+        against = {gpu.label: refused_file(shut[str(gpu.uuid)]) for gpu in self.allowed.gpus if str(gpu.uuid) in shut}
+        against |= self._left_over
+        there = [gpu for gpu in self.allowed.gpus if gpu.label not in against]
+        free, told = without_fillers(self.world, there, promises, anybodys=True)
+        choice = choose(free, wanted, told, links, self.world.chance)
+        return replace(choice, refused={**choice.refused, **against})
+
+    def refused(self, choice: Choice) -> NotEnoughGpus:
+        """The error that says why."""
+        return not_enough(self.world, self.snapshot, self.request, self.allowed, choice)
+
+    def _still_good(self, gpus: tuple[Gpu, ...], promises: dict[str, Reservations]) -> bool:
+        """Between the look and the claim somebody may have come who does not use fallow."""
+        wanted = self.request.wanted
+        seen = self.world.gpu_reader.look(self.request.depth).gpus
+        now = {gpu.uuid: gpu for gpu in without_fillers(self.world, seen, promises, anybodys=True)[0]}
+        self._left_over = _left_over(self.world, gpus, shared=wanted.shared)
+        return not self._left_over and all(
+            gpu.uuid in now and refusal(now[gpu.uuid], wanted, replace(promises[str(gpu.uuid)], ahead=False)) is None
+            for gpu in gpus
+        )
+
+
+def _left_over(world: World, gpus: Sequence[Gpu], *, shared: bool) -> dict[str, Refusal]:
+    """Earlier launches that still have a card, though its claim file does not say so, by label.
+
+    Processes of ours that closed their claim and live on; and claims on a file that somebody has removed since, which
+    the kernel's table of locks still shows. Where nobody but root can remove it, that proves nothing: anybody can
+    make such a lock on a file of their own.
+    """
+    found = {} if shared else world.proc.launched_on(tuple(str(gpu.uuid) for gpu in gpus), world.has_the_same_gpus)
+    table = LockTable(world.proc)
+    against: dict[str, Refusal] = {}
+    for gpu in gpus:
+        uuid = str(gpu.uuid)
+        lock = None
+        if not world.folder.is_roots(uuid):
+            lock = table.elsewhere(seal_of(world.folder.path, uuid), world.folder.inode(uuid))
+        if uuid in found:
+            why = f"pid {found[uuid]} of an earlier launch still runs"
+            against[gpu.label] = Refusal(Because.LEFT_OVER, why)
+        elif lock is not None and not (shared and lock.shared):
+            why = "claimed by a launch whose claim file somebody has removed"
+            against[gpu.label] = Refusal(Because.LEFT_OVER, why)
+    return against
+
+
+def _end(claims: list[HeldClaim]) -> None:
+    for held in claims:
+        held.end()
+
+
+def claim(world: World, request: Request, *, pid: int, program: str, tell: Callable[[str], None]) -> Claimed:
+    """The GPUs, claimed; waits in line if the request says so, in order of arrival.
+
+    `program` is what others are told that the GPUs are claimed for: a name, not a command line.
+    """
+    tell_of_the_owner(world, tell)
+    launch = _Launch(world, request, program, pid)
+    tell_of_indices(world, launch.snapshot, tell)
+    try:
+        claimed = _at_once(launch) if request.wait_s is None else _in_line(launch, tell)
+    finally:
+        launch.place.leave()
+    try:
+        if not request.wanted.shared:
+            wait_until_clear(world, claimed.gpus, request.wanted.max_processes, tell)
+    except BaseException:
+        _end(list(claimed.claims))
+        raise
+    return claimed
+
+
+def tell_of_the_owner(world: World, tell: Callable[[str], None]) -> None:
+    """Whoever owns the folder can take a claim away; that is told to whoever relies on one."""
+    uid = world.folder.owner_uid
+    if uid not in (0, os.geteuid()):
+        can = f"{world.folder.path} is {user_name(uid)}'s, who can take claims away"
+        tell(f"the claim folder {can}; root puts that right: fallow doctor --fix")
+
+
+def _at_once(launch: _Launch) -> Claimed:
+    clock = launch.world.clock
+    until_s = clock.monotonic_s() + _IN_PASSING_S
+    nap_s = _SHORTEST_NAP_S
+    while True:
+        late = clock.monotonic_s() > until_s
+        launch.place.minds_passers = not late
+        promises = launch.place.promises()
+        crowded = any(promised.in_passing for promised in promises.values())
+        worth_a_look = launch.could_be_our_turn(promises) or not crowded
+        answer = launch.attempt() if worth_a_look else launch.choice(promises)
+        if isinstance(answer, Claimed):
+            return answer
+        if late or not (answer.gpus or crowded):
+            raise launch.refused(answer)
+        clock.sleep(nap_s)
+        nap_s = min(2 * nap_s, _LONGEST_NAP_S)
+
+
+def _in_line(launch: _Launch, tell: Callable[[str], None]) -> Claimed:
+    clock = launch.world.clock
+    start_s = clock.monotonic_s()
+    until_s = start_s + (launch.request.wait_s or 0.0)
+    if launch.hopeless():
+        launch.request = replace(launch.request, wait_s=None)  # nobody waited
+        raise launch.refused(launch.choice(launch.place.promises()))
+    sweep(launch.world.folder, lambda pid: launch.world.proc.stat(pid) is not None)
+    bell = FolderWatch(launch.world.folder, clock.sleep)
+    try:
+        rang = True
+        while True:
+            for nap_s in _AFTER_A_RING_S if rang else (0.0,):
+                clock.sleep(nap_s)
+                launch.place.minds_passers = clock.monotonic_s() - start_s < _IN_PASSING_S
+                promises = launch.place.promises()
+                our_turn = launch.could_be_our_turn(promises)
+                answer = launch.attempt() if our_turn else None
+                if isinstance(answer, Claimed):
+                    return answer
+            left_s = until_s - clock.monotonic_s()
+            if left_s <= 0:
+                raise launch.refused(launch.choice(promises))
+            tell(_waiting(launch))
+            rang = bell.wait(min(left_s, _BUSY_S if our_turn else _QUIET_S), _POLL_S)
+    finally:
+        bell.close()
+
+
+def _waiting(launch: _Launch) -> str:
+    count, ahead = launch.request.wanted.count, launch.place.length_ahead()
+    gpus = "1 GPU" if count == 1 else f"{count} GPUs"
+    return f"waiting for {gpus}, {ahead} ahead in line" if ahead else f"waiting for {gpus}, first in line"

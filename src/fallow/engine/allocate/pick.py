@@ -1,0 +1,243 @@
+"""From a request to GPUs: who may be asked at all, what is promised, and a pick that leaves a reservation."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+from fallow.actuators.claims.claims import GATE_BYTE, CardFile, gate
+from fallow.actuators.claims.folder import FileRefused
+from fallow.actuators.claims.queue import Queue
+from fallow.core.errors import FallowError, NotEnoughGpus, WrongUsage
+from fallow.core.gpu import Gpu, Snapshot
+from fallow.core.ports import Depth, Links
+from fallow.core.reservations import Reservations
+from fallow.core.selection import names_by_index, select, visible
+from fallow.core.units import bytes_for_people, duration_for_people, program_name
+from fallow.core.unknown import Unknown
+from fallow.core.value import replace, value
+from fallow.engine.machine.claim_holders import (
+    awake,
+    claim_on,
+    holder_in_words,
+    stands,
+    waiter_in_words,
+)
+from fallow.engine.machine.world import World
+from fallow.engine.machine.yielding_gpus import without_fillers
+from fallow.policies.pick import (
+    Because,
+    Choice,
+    Order,
+    Refusal,
+    Wanted,
+    choose,
+    depth_needed,
+    eligible,
+)
+from fallow.readers.proc import user_name
+
+FOREVER = math.inf
+_LOOK_AGAIN_S = 0.25
+_PATIENCE_S = 2.0
+
+
+@value
+class Request:
+    """What a person asked for, and how long they would wait for it (None: not at all)."""
+
+    wanted: Wanted
+    gpus: str | None = None
+    all_named: bool = False
+    """All that `gpus` names, however many these are; the count of `wanted` says nothing then."""
+    wait_s: float | None = None
+    suits: Callable[[Gpu], bool] | None = None
+    """A test of one's own, beside what is wanted."""
+
+    @property
+    def depth(self) -> Depth:
+        """How closely to look: whoever brings a test may ask for any reading."""
+        return depth_needed(self.wanted) if self.suits is None else Depth.LOOK
+
+
+@value
+class Candidates:
+    """The GPUs that may be given, and why the others may not."""
+
+    gpus: tuple[Gpu, ...]
+    refused: Mapping[str, Refusal]
+
+
+def counted(snapshot: Snapshot, request: Request, visible_devices: str | None) -> Request:
+    """The request with its count: a list means all that it names, and `all` those that we may see."""
+    if not request.all_named or request.gpus is None:
+        return request
+    named = select(request.gpus, snapshot.gpus)
+    if request.gpus.strip() == "all":
+        named = visible(visible_devices, snapshot.gpus)
+    return replace(request, wanted=replace(request.wanted, count=max(1, len(named))), all_named=False)
+
+
+def candidates(snapshot: Snapshot, request: Request, visible_devices: str | None) -> Candidates:
+    """Those that the person's list and an outer CUDA_VISIBLE_DEVICES leave; more than there are is an error."""
+    listed = snapshot.gpus if request.gpus is None else select(request.gpus, snapshot.gpus)
+    could = [gpu for gpu in listed if eligible(gpu, request.wanted)]
+    if request.wanted.count > len(could):
+        raise WrongUsage(_too_many(request, len(could)))
+    seen = {gpu.label for gpu in visible(visible_devices, snapshot.gpus)}
+    named = {gpu.label for gpu in listed}
+    not_listed = Refusal(Because.NOT_LISTED, "not among --gpus")
+    hidden = Refusal(Because.HIDDEN, "hidden by CUDA_VISIBLE_DEVICES")
+    refused = {gpu.label: not_listed for gpu in snapshot.gpus if gpu.label not in named}
+    refused |= {gpu.label: hidden for gpu in listed if gpu.label not in seen}
+    allowed = tuple(gpu for gpu in listed if gpu.label in seen)
+    if request.wanted.count > len(allowed):
+        given = f"CUDA_VISIBLE_DEVICES={visible_devices} leaves {len(allowed)}"
+        raise NotEnoughGpus(f"{_gpus(request.wanted.count)} wanted, and {given}", _in_words(refused))
+    if request.suits is not None:
+        not_suited = Refusal(Because.NOT_SUITED, "the selector does not take it")
+        refused |= {gpu.label: not_suited for gpu in allowed if not request.suits(gpu)}
+        allowed = tuple(gpu for gpu in allowed if gpu.label not in refused)
+    return Candidates(allowed, refused)
+
+
+def pick(
+    world: World, request: Request, tell: Callable[[str], None] = lambda _: None, *, reserve: bool = True
+) -> tuple[Gpu, ...]:
+    """Idle GPUs, softly reserved so that others who pick now get others, unless that is not wanted."""
+    deadline_s = world.clock.monotonic_s() + (request.wait_s or 0.0)
+    patience = {} if request.wait_s is None else {"patience_s": min(_PATIENCE_S, request.wait_s)}
+    while True:
+        snapshot = world.gpu_reader.look(request.depth)
+        tell_of_indices(world, snapshot, tell)
+        request = counted(snapshot, request, world.visible_devices)
+        allowed = candidates(snapshot, request, world.visible_devices)
+        links = links_that_matter(world, allowed.gpus, request.wanted)
+        with gate(world.folder, world.clock.monotonic_s, world.clock.sleep, **patience) as kept_out:
+            if kept_out is not None:
+                patience = {"patience_s": 0.0}  # once is enough
+                tell(f"{holder_in_words(world, kept_out, GATE_BYTE)} keeps the gate of {world.folder.path} shut")
+            choice = _choose(world, request, allowed, links, reserve=reserve)
+        if choice.gpus:
+            return choice.gpus
+        left_s = deadline_s - world.clock.monotonic_s()
+        if left_s <= 0:
+            raise not_enough(world, snapshot, request, allowed, choice)
+        tell(f"waiting for {_gpus(request.wanted.count)}")
+        world.clock.sleep(min(_LOOK_AGAIN_S, left_s))
+
+
+def _choose(world: World, request: Request, allowed: Candidates, links: Links, *, reserve: bool) -> Choice:
+    """Choose among the candidates by what is promised of each, and reserve what is chosen."""
+    now_s = world.clock.monotonic_s()
+    cards: dict[str, CardFile] = {}
+    shut: dict[str, Refusal] = {}
+    line = Queue(world.folder, stands(world), awake(world))
+    try:
+        for gpu in allowed.gpus:
+            try:
+                if isinstance(gpu.uuid, str):
+                    cards[gpu.uuid] = CardFile(world.folder.open(gpu.uuid))
+            except FileRefused as error:
+                shut[gpu.label] = refused_file(error)
+        promised = {uuid: _soft(line.promises(card, now_s)) for uuid, card in cards.items()}
+        fit = [gpu for gpu in allowed.gpus if gpu.label not in shut]
+        free, promised = without_fillers(world, fit, promised, anybodys=False)
+        choice = choose(free, request.wanted, promised, links, world.chance)
+        for gpu in choice.gpus if reserve else ():
+            cards[str(gpu.uuid)].reserve(now_s)
+    finally:
+        for card in cards.values():
+            card.close()
+    return replace(choice, refused={**choice.refused, **shut})
+
+
+def _soft(promised: Reservations) -> Reservations:
+    """Those who only try once are gone in a moment: a card that they might take is avoided, not refused."""
+    return replace(promised, ahead=False, reserved=True) if promised.in_passing else promised
+
+
+def refused_file(error: FileRefused) -> Refusal:
+    """Why a GPU whose claim file is not fit is refused, and who is to blame."""
+    whose = "" if error.uid is None else f"; it is {user_name(error.uid)}'s"
+    return Refusal(Because.FILE, f"{error}{whose} (root puts that right: fallow doctor --fix)")
+
+
+def tell_of_indices(world: World, snapshot: Snapshot, tell: Callable[[str], None]) -> None:
+    """On a machine with several models CUDA counts its cards fastest first, unless it is told otherwise."""
+    models = {gpu.name for gpu in snapshot.gpus if isinstance(gpu.name, str)}
+    in_pci_order = world.environ.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID"
+    if len(models) > 1 and not in_pci_order and names_by_index(world.visible_devices or ""):
+        tell("CUDA_VISIBLE_DEVICES has indices, which are read in PCI order here; CUDA_DEVICE_ORDER says otherwise")
+
+
+def links_that_matter(world: World, gpus: Sequence[Gpu], wanted: Wanted) -> Links:
+    """How the GPUs are connected, asked only where several are to be chosen well."""
+    if wanted.order is Order.BEST and 1 < wanted.count < len(gpus):
+        return world.gpu_reader.links(gpus)
+    return {}
+
+
+def not_enough(
+    world: World, snapshot: Snapshot, request: Request, allowed: Candidates, choice: Choice
+) -> NotEnoughGpus:
+    """The error that says why each GPU was refused."""
+    free = len(allowed.gpus) - len(choice.refused)
+    waited = f" after waiting {duration_for_people(request.wait_s)}" if request.wait_s else ""
+    refused = _with_names(world, snapshot, {**allowed.refused, **choice.refused})
+    in_order = {gpu.label: refused[gpu.label] for gpu in snapshot.gpus if gpu.label in refused}
+    return NotEnoughGpus(f"{_gpus(request.wanted.count)} wanted, {free} to be had{waited}", in_order)
+
+
+def _with_names(world: World, snapshot: Snapshot, refused: Mapping[str, Refusal]) -> dict[str, str]:
+    """In words, and with the user and the program where somebody is to blame: that is whom to talk to."""
+    told = _in_words(refused)
+    for gpu in world.gpu_reader.describe(snapshot).gpus:
+        why = refused.get(gpu.label)
+        if why is not None:
+            told[gpu.label] = _with_name(world, gpu, why)
+    return told
+
+
+def _with_name(world: World, gpu: Gpu, why: Refusal) -> str:
+    if why.because is Because.HELD and not isinstance(gpu.holders, Unknown) and gpu.holders:
+        first = gpu.holders[0]
+        if isinstance(first.user, str) and isinstance(first.command, str):
+            return f"{why} ({first.user}: {program_name(first.command)})"
+    if why.because in (Because.CLAIMED, Because.LINE):
+        return _promised_to(world, gpu) or str(why)
+    return str(why)
+
+
+def _promised_to(world: World, gpu: Gpu) -> str | None:
+    """Who has claimed a GPU, or stands first in its line; None if that is over by now."""
+    try:
+        card = CardFile(world.folder.open(str(gpu.uuid)))
+    except FallowError:
+        return None
+    world.look_patiently()
+    try:
+        claim = claim_on(world, card)
+        if claim is not None:
+            return str(claim)
+        waiting = Queue(world.folder, stands(world), awake(world)).promises(card, world.clock.monotonic_s()).waiting
+        return None if waiting is None else f"{waiter_in_words(waiting)} came earlier and waits for it"
+    finally:
+        card.close()
+
+
+def _in_words(refused: Mapping[str, Refusal]) -> dict[str, str]:
+    return {label: str(why) for label, why in refused.items()}
+
+
+def _too_many(request: Request, there: int) -> str:
+    wanted = request.wanted
+    among = "" if request.gpus is None else f" among --gpus {request.gpus}"
+    kind = "" if wanted.name is None else f" named {wanted.name!r}"
+    if wanted.min_free_bytes:
+        kind += f" with {bytes_for_people(wanted.min_free_bytes)} of memory"
+    if not there and kind:
+        return f"this machine has no GPU{kind}{among}"
+    return f"{_gpus(wanted.count)} wanted, and this machine has {there}{kind}{among}"
+
+
+def _gpus(count: int) -> str:
+    return "1 GPU" if count == 1 else f"{count} GPUs"

@@ -1,0 +1,85 @@
+"""What a person means by a subject: the machine, a GPU, a process, a user."""
+
+from collections.abc import Callable, Sequence
+
+from fallow.core.errors import WrongUsage
+from fallow.core.gpu import Gpu
+from fallow.core.ports import Depth
+from fallow.core.process import ProcessTable
+from fallow.core.protections import (
+    Everything,
+    OneGpu,
+    OneProcess,
+    OneUser,
+    Target,
+)
+from fallow.core.selection import select
+from fallow.core.units import is_number
+from fallow.engine.machine.world import World
+from fallow.readers.proc import user_name
+from fallow.readers.users import is_user, user_names
+
+
+def target_of(text: str, world: World, *, gone_is_fine: bool = False, among: Sequence[Gpu] | None = None) -> Target:
+    """`all`, a GPU (`3`, `gpu:3`, a UUID), `pid:123`, `user:ada`; a number that is no GPU is a process.
+
+    The GPUs are those that somebody has seen already, or those that one look finds.
+    """
+
+    def gpus() -> Sequence[Gpu]:
+        return world.gpu_reader.look(Depth.GLANCE).gpus if among is None else among
+
+    return target_among(text, gpus, world.proc, gone_is_fine=gone_is_fine)
+
+
+def target_among(
+    text: str, gpus: Callable[[], Sequence[Gpu]], table: ProcessTable, *, gone_is_fine: bool = False
+) -> Target:
+    """The same for whoever has seen the GPUs already; they are asked for only where one is meant."""
+    kind, colon, rest = text.partition(":")
+    if text == "all":
+        return Everything()
+    if kind == "user" and rest:
+        return _user(rest, gone_is_fine=gone_is_fine)
+    if kind == "pid" and rest:
+        return _process(rest, table, gone_is_fine=gone_is_fine)
+    word = rest if kind == "gpu" and colon else text
+    there = gpus()
+    cards = {gpu.mig.parent_uuid for gpu in there if gpu.mig is not None}
+    if word in cards:
+        return OneGpu(word)
+    try:
+        meant = select(word, there)
+    except WrongUsage:
+        if not is_number(text):
+            raise
+        return _process(text, table, gone_is_fine=gone_is_fine)
+    parents = {None if gpu.mig is None else gpu.mig.parent_uuid for gpu in meant}
+    parent = next(iter(parents))
+    if len(meant) > 1 and len(parents) == 1 and isinstance(parent, str):
+        return OneGpu(parent)  # a card that is split: all its instances
+    if len(meant) != 1 or not isinstance(meant[0].uuid, str):
+        raise WrongUsage(f"{text!r} is not one GPU that can be named")
+    return OneGpu(meant[0].uuid)
+
+
+def _user(text: str, *, gone_is_fine: bool) -> OneUser:
+    """By the name that their processes go by; a number is a user too, also where it has no name."""
+    if is_number(text):
+        return OneUser(user_name(int(text)))
+    if not gone_is_fine and not is_user(text):
+        from difflib import get_close_matches  # only a mistake pays for it
+
+        alike = get_close_matches(text, user_names(), n=1)
+        hint = f"; did you mean {alike[0]}?" if alike else ""
+        raise WrongUsage(f"there is no user {text!r} on this machine{hint}")
+    return OneUser(text)
+
+
+def _process(text: str, table: ProcessTable, *, gone_is_fine: bool) -> OneProcess:
+    if not is_number(text):
+        raise WrongUsage(f"{text!r} is no process; write pid:12345")
+    stat = table.stat(int(text))
+    if stat is None and not gone_is_fine:
+        raise WrongUsage(f"there is no process {text} and no GPU of that number")
+    return OneProcess(int(text), 0 if stat is None else stat.birth)

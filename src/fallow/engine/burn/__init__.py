@@ -1,0 +1,1 @@
+"""`fallow burn`: one worker process for each GPU."""

@@ -1,0 +1,129 @@
+"""From a file to a config, or to every mistake in it at once."""
+
+from collections.abc import Callable, Collection, Iterable
+
+from pydantic import ValidationError
+
+from fallow.core.errors import ConfigWrong
+from fallow.core.mistake import Mistake
+from fallow.core.units import printable
+from fallow.engine.config.crosschecks import Numbers, contradictions
+from fallow.engine.config.location import read
+from fallow.engine.config.messages import Fault, faults, in_words
+from fallow.engine.config.model import SECTIONS, SEVERAL, Config
+from fallow.engine.config.parse_toml import parsed
+from fallow.engine.config.toml_positions import Path, Positions
+
+Values = dict[str, object]
+Check = Callable[[Config, Numbers], Iterable[Fault]]
+_OF_AN_ACTION = 4  # names in the path of one: guard, its number, action, its place
+_NO_ACTION = "notify:none://"
+_STAND_INS: Values = {"name": "unnamed", "command": ["true"], "action": [_NO_ACTION]}
+
+
+def load(path: str, check: Check | None = None, let_pass: Callable[[Mistake], None] | None = None) -> Config:
+    """The config in a file; ConfigWrong, with all mistakes, if it has any.
+
+    `check` looks for more than the text shows, such as what this machine cannot do. What of that may be otherwise
+    soon goes to `let_pass`, if there is one, and is no mistake then.
+    """
+    return understand(read(path), path, check, let_pass)
+
+
+def understand(
+    text: str, path: str, check: Check | None = None, let_pass: Callable[[Mistake], None] | None = None
+) -> Config:
+    """The config that a text is; the path is for the sentences."""
+    file = printable(path)
+    found = parsed(text)
+    if isinstance(found, Mistake):
+        raise ConfigWrong(file, [found])
+    values, positions = found
+    wrong: list[Fault] = []
+    numbers: Numbers = {name: range(_count(values.get(name))) for name in SEVERAL}
+    try:
+        config = Config.model_validate(values)
+    except ValidationError as error:
+        wrong = list(faults(error))
+        sound, numbers = _sound(values, {_wrong_part(fault.path, values) for fault in wrong})
+        config = Config.model_validate(sound)
+    bad = [_wrong_part(fault.path, values) for fault in wrong]
+    for further in (contradictions, check):
+        wrong += [] if further is None else [each for each in further(config, numbers) if not _spoilt(each, bad)]
+    if let_pass is not None:
+        for fault in wrong:
+            if fault.may_pass:
+                let_pass(_placed(fault, positions))
+        wrong = [fault for fault in wrong if not fault.may_pass]
+    if wrong:
+        mistakes = (_placed(fault, positions) for fault in wrong)
+        raise ConfigWrong(file, sorted(mistakes, key=lambda mistake: (mistake.line or 0, mistake.column or 0)))
+    return config
+
+
+def _sound(values: Values, bad: Collection[Path]) -> tuple[Values, Numbers]:
+    """What is left without the parts that are wrong, and where it stands, to look for further mistakes in it."""
+    sound: Values = {}
+    numbers: dict[str, list[int]] = {name: [] for name in SEVERAL}
+    for name, given in values.items():
+        if name not in SECTIONS or (name,) in bad:
+            continue
+        if name in SEVERAL and isinstance(given, list):
+            numbers[name] = [number for number in range(len(given)) if (name, number) not in bad]
+            sound[name] = [_without(given[number], (name, number), bad) for number in numbers[name]]
+        else:
+            sound[name] = _without(given, (name,), bad)
+    return sound, numbers
+
+
+def _without(table: object, path: Path, bad: Collection[Path]) -> Values:
+    """A section without its wrong keys; something stands for those that it cannot be without."""
+    given = table if isinstance(table, dict) else {}
+    kept = {key: item for key, item in given.items() if (*path, key) not in bad}
+    if isinstance(actions := kept.get("action"), list):
+        kept["action"] = [
+            _NO_ACTION if (*path, "action", place) in bad else action for place, action in enumerate(actions)
+        ]
+    needed = {key: item for key, item in _STAND_INS.items() if (*path, key) in bad}
+    return kept | {key: item for key, item in needed.items() if _is_needed(str(path[0]), key)}
+
+
+def _is_needed(section: str, key: str) -> bool:
+    field = SECTIONS[section].model_fields.get(key)
+    return field is not None and field.is_required()
+
+
+def _key(path: Path) -> Path:
+    """The path of the key that something wrong is in: `filler[2].env`, not one variable of it."""
+    return path[:3] if path[0] in SEVERAL else path[:2]
+
+
+def _wrong_part(path: Path, values: Values) -> Path:
+    """What is left out to go on: the key, or one deed of a list of them, which are each for themselves."""
+    match path:
+        case ("guard", int(number), "action", int(place), *_):
+            guards = values["guard"]
+            guard = guards[number] if isinstance(guards, list) else None
+            if isinstance(guard, dict) and isinstance(guard.get("action"), list):
+                return ("guard", number, "action", place)
+        case _:
+            pass
+    return _key(path)
+
+
+def _spoilt(fault: Fault, bad: Collection[Path]) -> bool:
+    paths = (fault.path, *fault.rests_on)
+    return any(_key(path) in bad or path[:_OF_AN_ACTION] in bad for path in paths)
+
+
+def _count(given: object) -> int:
+    return len(given) if isinstance(given, list) else 0
+
+
+def _placed(fault: Fault, positions: Positions) -> Mistake:
+    path = fault.path
+    # An item that stands without the brackets of its list has no place of its own.
+    while path and isinstance(path[-1], int) and path not in positions:
+        path = path[:-1]
+    place = positions.nearest(path)
+    return Mistake(fault.sentence, in_words(path), place.line, place.column, fault.suggestion)

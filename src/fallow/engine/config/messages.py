@@ -1,0 +1,128 @@
+"""What pydantic found, in sentences that help: what is wrong, and what was probably meant."""
+
+import re
+from collections.abc import Iterable, Iterator
+from difflib import get_close_matches
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from fallow.core.units import printable, shortened
+from fallow.core.value import value
+from fallow.engine.config.base import Section
+from fallow.engine.config.complaint import Complaint
+from fallow.engine.config.model import SECTIONS, SEVERAL
+from fallow.engine.config.parse_values import shown
+from fallow.engine.config.toml_positions import Path
+
+_OF_A_KEY = "[key]"  # how pydantic marks that the key of a pair is wrong, and not its value
+_NEARLY_THE_SAME, _ALIKE = 0.85, 0.6
+_ELSEWHERE = {
+    "each": "leave it out: without together = true there is one process on each card",
+    "attach": "no process can be named in a file; use fallow guard --attach PID",
+    "idle_timeout": "did you mean idle_for?",
+    "stuck_timeout": "did you mean stuck_for?",
+}
+
+
+@value
+class Fault:
+    """Something wrong at a path of the file."""
+
+    path: Path
+    sentence: str
+    suggestion: str = ""
+    rests_on: tuple[Path, ...] = ()
+    """Other keys that it is about: where one of them is wrong by itself, nothing follows from it."""
+    may_pass: bool = False
+    """It is so now and may be otherwise soon, as with a card that is not there."""
+
+
+def faults(error: ValidationError) -> Iterator[Fault]:
+    """Everything that is wrong with the shape of the config and with single values."""
+    for details in error.errors(include_url=False):
+        path: Path = tuple(part for part in details["loc"] if part != _OF_A_KEY)
+        yield Fault(path, *_sentence(path, details))
+
+
+def _sentence(path: Path, details: ErrorDetails) -> tuple[str, str]:
+    given = details["input"]
+    match details["type"]:
+        case "value_error":
+            error = details["ctx"]["error"]
+            return (error.sentence, error.way) if isinstance(error, Complaint) else (str(error), "")
+        case "missing":
+            return "it is missing", f"add it: {_description(path)}"
+        case "extra_forbidden":
+            return _unknown_key(path)
+        case "literal_error" | "enum":
+            choices = re.findall(r"'([^']*)'", details["ctx"]["expected"])
+            return f"{shown(given)} is not known here", _did_you_mean(given, choices) or f"write {_either(choices)}"
+        case "tuple_type" | "model_type" if path[0] in SECTIONS:
+            return _wrong_shape(str(path[0]), given)
+        case _:
+            return f"{shown(given)} is no table", f'write it as {path[-1]} = {{ NAME = "value" }}'
+
+
+def _wrong_shape(section: str, given: object) -> tuple[str, str]:
+    """`[filler]` for `[[filler]]`, the other way round, or no table at all."""
+    if section in SEVERAL:
+        return "there may be several of it", f"write it as [[{section}]]"
+    what = "it can be there only once" if isinstance(given, list) else f"{shown(given)} is no table"
+    return what, f"write it as [{section}]"
+
+
+def _unknown_key(path: Path) -> tuple[str, str]:
+    word = str(path[-1])
+    if len(path) == 1:
+        owners = [_heading(name) for name, section in SECTIONS.items() if word in _keys(section)]
+        belongs = f"it belongs under {_either(owners)}" if owners else f"there are {', '.join(SECTIONS)}"
+        return "there is no such section", _did_you_mean(word, SECTIONS) or belongs
+    section = SECTIONS[str(path[0])]
+    here = f"there is no such key in {_heading(str(path[0]))}"
+    owners = [_heading(name) for name, other in SECTIONS.items() if word in _keys(other)]
+    return here, (
+        _ELSEWHERE.get(word)
+        or _did_you_mean(word, _keys(section), _NEARLY_THE_SAME)
+        or (owners and f"it belongs under {_either(owners)}")
+        or _did_you_mean(word, _keys(section))
+        or f"there are {', '.join(_keys(section))}"
+    )
+
+
+def _did_you_mean(given: object, known: Iterable[str], likeness: float = _ALIKE) -> str:
+    if not isinstance(given, str):
+        return ""
+    found = get_close_matches(given.strip().lower().replace("-", "_"), list(known), n=1, cutoff=likeness)
+    return f"did you mean {found[0]}?" if found else ""
+
+
+def _keys(section: type[Section]) -> list[str]:
+    return [field.alias or name for name, field in section.model_fields.items()]
+
+
+def _description(path: Path) -> str:
+    fields = SECTIONS[str(path[0])].model_fields
+    said = fields[str(path[-1])].description or ""
+    return f"{said[:1].lower()}{said[1:].rstrip('.')}"
+
+
+def _heading(section: str) -> str:
+    return f"[[{section}]]" if section in SEVERAL else f"[{section}]"
+
+
+def _either(words: list[str]) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
+
+
+def in_words(path: Path) -> str:
+    """`filler[2].idle_for`: counted from 1, odd keys in quotes."""
+    text = ""
+    for part in path:
+        if isinstance(part, int):
+            text += f"[{part + 1}]"
+            continue
+        bare = re.fullmatch(r"[A-Za-z0-9_-]+", part, re.ASCII)
+        word = shortened(part, 40) if bare else f'"{shortened(printable(part), 40)}"'
+        text += f".{word}" if text else word
+    return text

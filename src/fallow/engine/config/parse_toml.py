@@ -1,0 +1,49 @@
+"""From the text of a config to its values, with the line where it is no TOML."""
+
+import re
+import tomllib
+
+from fallow.core.mistake import Mistake
+from fallow.engine.config.toml_positions import Positions
+
+_PLACE = r"\s*\(at (?:line (\d+), column (\d+)|end of document)\)$"
+_BARE_VALUE = r"""\s*[\w."'-]+\s*=\s*([^\s"'\[{#][^#]*?)\s*(?:#.*)?"""
+
+
+def parsed(text: str) -> tuple[dict[str, object], Positions] | Mistake:
+    """The values and where they stand; or where the text stops being TOML, beyond which nothing can be said."""
+    try:
+        return tomllib.loads(text), Positions(text)
+    except tomllib.TOMLDecodeError as error:
+        return _mistake(text, str(error))
+    except RecursionError:
+        return Mistake("it is nested too deeply", suggestion="no key needs more than three levels")
+    except ValueError:
+        # Python refuses to read numbers with thousands of digits, and does not say where.
+        return Mistake("it holds a number that is far too long")
+
+
+def _mistake(text: str, message: str) -> Mistake:
+    lines = text.replace("\r\n", "\n").split("\n")
+    found = re.search(_PLACE, message)
+    what = message[: found.start()] if found else message
+    if found and found[1]:
+        line, column = int(found[1]), int(found[2])
+    else:
+        line = max((number for number, words in enumerate(lines, start=1) if words.strip()), default=1)
+        column = len(lines[line - 1]) + 1
+    sentence, suggestion = _in_words(what, lines[line - 1])
+    return Mistake(sentence, "", line, column, suggestion)
+
+
+def _in_words(what: str, line: str) -> tuple[str, str]:
+    if what.startswith("Cannot declare"):
+        return "this table is there already", "write it once; those that may be there several times have [[…]]"
+    if what.startswith(("Cannot overwrite", "Duplicate")):
+        return "this key is there already", "write it once"
+    bare = re.fullmatch(_BARE_VALUE, line)
+    if bare and bare[1].lower() in ("true", "false"):
+        return "this is no TOML", f"write {bare[1].lower()}, in small letters"
+    if bare:
+        return "this is no TOML", "text stands in quotes"
+    return f"this is no TOML: {what[:1].lower()}{what[1:]}", ""

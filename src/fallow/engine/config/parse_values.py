@@ -1,0 +1,265 @@
+"""How values are written in the config: fallow's own notations, as text or as plain numbers.
+
+Each function reads what TOML gave, and says what is wrong with it by a Complaint, which pydantic collects.
+"""
+
+import re
+import shlex
+from collections.abc import Callable
+from typing import TypeVar
+
+from fallow.core import units
+from fallow.core.actions import (
+    EndGuard,
+    HostAction,
+    SendSignal,
+    parse_action,
+    signal_name,
+)
+from fallow.core.errors import WrongUsage
+from fallow.engine.config.complaint import Complaint
+from fallow.engine.config.listen_address import Address, address
+from fallow.engine.config.shell import refuse_shell
+from fallow.engine.guard.conditions import parse_unless
+from fallow.engine.machine.presence import demand_user_idle
+from fallow.engine.machine.world import World
+from fallow.readers.accounts import from_home
+
+T = TypeVar("T")
+_LONGEST_DURATION_S = 10 * 366 * 86400.0
+_SHORTEST_TICK_S = 0.05
+_SHOWN = 30
+_ACTIONS = ("end", "signal", "run", "notify", "shutdown", "reboot")
+_LARGEST = 10**18
+
+
+def shown(value: object) -> str:
+    """What was written, for a sentence: short, on one line, whatever it is."""
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return repr(units.shortened(value, _SHOWN))
+        case int() if abs(value) >= _LARGEST:
+            return "so large a number"
+        case int() | float():
+            return str(value)
+        case list():
+            return "a list"
+        case dict():
+            return "a table"
+        case _:
+            return "a date or a time"
+
+
+def text(value: object) -> str:
+    """Text that is not empty and can be handed to the system."""
+    if not isinstance(value, str):
+        raise Complaint(f"{shown(value)} is no text", "write it in quotes")
+    if not value.strip():
+        raise Complaint("the text is empty", "write something, or leave the key out")
+    if "\0" in value:
+        raise Complaint("no text may hold a zero byte", "leave it out")
+    return value
+
+
+def flag(value: object) -> bool:
+    """true or false."""
+    if not isinstance(value, bool):
+        raise Complaint(f"{shown(value)} is neither true nor false", "write true or false, without quotes")
+    return value
+
+
+def _number(value: object, what: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not -_LARGEST < value < _LARGEST:
+        raise ValueError(f"{shown(value)} is no {what}")
+    return float(value)
+
+
+def _written(parse: Callable[[str], T], value: object, how: str) -> T:
+    """What a parser of the command line makes of a text or of a plain number."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        written = shown(value)
+    elif isinstance(value, str):
+        written = value
+    else:
+        raise ValueError(f"{shown(value)} is {how}")
+    try:
+        return parse(written)
+    except WrongUsage as error:
+        raise Complaint(units.printable(error.sentence), units.printable(error.way)) from None
+
+
+def duration(value: object) -> float:
+    """Seconds of `"90s"`, `"1h30m"` or 90."""
+    seconds = _written(units.duration_s, value, "no duration; write it as 90, 90s, 10m, 2h or 1h30m")
+    if seconds > _LONGEST_DURATION_S:
+        raise Complaint(f"{shown(value)} is too long", "at most ten years")
+    return seconds
+
+
+def some_time(value: object) -> float:
+    """A duration that is not zero."""
+    seconds = duration(value)
+    if seconds <= 0:
+        raise Complaint("it is no time at all", "write a duration that is longer than zero")
+    return seconds
+
+
+def user_idle(value: object) -> float:
+    """After how long somebody at a terminal is away."""
+    try:
+        return demand_user_idle(duration(value))
+    except WrongUsage as error:
+        raise ValueError(str(error)) from None
+
+
+def tick(value: object) -> float:
+    """How often to look."""
+    seconds = duration(value)
+    if seconds < _SHORTEST_TICK_S:
+        raise Complaint(f"{shown(value)} is too often", f"at least {_SHORTEST_TICK_S:g} s")
+    return seconds
+
+
+def share(value: object) -> float:
+    """The ratio 0..1 of `"5%"` or 5."""
+    return _written(units.ratio, value, "no per cent; write it as 5 or 5%")
+
+
+def whole(value: object, least: int, most: int) -> int:
+    """A whole number between two others."""
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise Complaint(f"{shown(value)} does not fit", f"write a whole number from {least} to {most}")
+    return value
+
+
+def money(value: object) -> float:
+    """A price."""
+    number = _number(value, "price; write a number, as 2.50")
+    if number < 0:
+        raise Complaint("a price below zero would make idle cards earn money", "write a number, as 2.50")
+    return number
+
+
+def currency(value: object) -> str:
+    """What prices are in."""
+    word = text(value).strip()
+    if len(word) > 8 or not word.isprintable() or any(letter.isdigit() or letter.isspace() for letter in word):
+        raise Complaint(f"{shown(value)} is no currency", "write it as USD, EUR or €")
+    return word
+
+
+def name(value: object) -> str:
+    """A name, as it stands in notices and metrics."""
+    word = text(value)
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}", word):
+        raise Complaint(f"{shown(word)} is no name", "use letters, digits, '.', '_' and '-', up to 40")
+    return word
+
+
+def command(value: object) -> tuple[str, ...]:
+    """The words of a command, of a list or of a line that is taken apart as a shell would; no shell is run."""
+    if isinstance(value, str):
+        try:
+            words = shlex.split(value)
+        except ValueError:
+            raise Complaint("a quotation in the command does not end", "write it as a list of words") from None
+        refuse_shell(value, words)
+    elif isinstance(value, list) and all(isinstance(word, str) for word in value):
+        words = value
+    else:
+        raise Complaint(f"{shown(value)} is no command", "write text, or a list of texts")
+    if not words or not words[0].strip() or any("\0" in word for word in words):
+        raise Complaint("the command is empty", 'write it as ["python", "train.py"]')
+    return tuple(words)
+
+
+def place(value: object) -> str:
+    """An absolute path; `~` is the home of whoever runs fallow."""
+    place_at_home(value)
+    return from_home(text(value))
+
+
+def place_at_home(value: object) -> str:
+    """The same, where it is not known yet whose home `~` is."""
+    path = text(value)
+    if not from_home(path).startswith("/"):
+        raise Complaint(f"{shown(value)} does not say from where", "begin it with / or ~/")
+    return path
+
+
+def host(value: object) -> str:
+    """A name that a browser asks for the page by; no address, and no port."""
+    word = text(value).strip()
+    if not re.fullmatch(
+        r"[A-Za-z0-9_]([A-Za-z0-9._-]*[A-Za-z0-9_])?|\[?[0-9A-Fa-f:]*:[0-9A-Fa-f:.]*\]?", word, re.ASCII
+    ):
+        bare = re.fullmatch(r"(?:[a-zA-Z]+://)?([A-Za-z0-9._-]+)(?::\d+)?(?:/.*)?", word, re.ASCII)
+        how = f"write it as {bare[1]}" if bare else "write it as gpu-server.example.org"
+        raise Complaint(f"{shown(value)} is no name of a machine", f"{how}")
+    return word
+
+
+def url(value: object) -> str:
+    """An address that notices go to."""
+    # Addresses hold passwords, so no complaint repeats one.
+    word = text(value)
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*://\S+", word):
+        raise Complaint("it is no address for notices", "write it as ntfy://my-topic or mailto://user:password@host")
+    return word
+
+
+def variable(value: object) -> str:
+    """The name of a variable of the environment."""
+    word = text(value)
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", word, re.ASCII):
+        raise Complaint(f"{shown(word)} is no name of a variable", "use letters, digits and '_'")
+    if word in ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"):
+        raise Complaint("fallow sets it itself", "name the cards with gpus")
+    return word
+
+
+def setting(value: object) -> str:
+    """The value of a variable of the environment."""
+    if isinstance(value, str) and "\0" not in value:
+        return value
+    if isinstance(value, bool) or not isinstance(value, int | float) or not -_LARGEST < value < _LARGEST:
+        raise Complaint(f"{shown(value)} is no text", "write it in quotes")
+    return str(value)
+
+
+def action(value: object) -> HostAction:
+    """What a guard of the daemon can do."""
+    ways = "write run:COMMAND, notify:URL, shutdown or reboot"
+    if not isinstance(value, str) or value.partition(":")[0].strip().lower() not in _ACTIONS:
+        raise Complaint(f"{shown(value)} is no action", f"{ways}")
+    found = _written(parse_action, value, "no text")
+    if isinstance(found, EndGuard):
+        raise Complaint("'end' would do nothing here", f"{ways}")
+    if isinstance(found, SendSignal):
+        raise Complaint("no process can be named here to signal", "use fallow guard --attach PID, or run:COMMAND")
+    return found
+
+
+def condition(value: object) -> str:
+    """What speaks against acting."""
+    written = text(value)
+    # It is built only to be sure that it can be; the world is looked at by none of them until it is asked.
+    _written(lambda word: parse_unless(word, World({})), written, "no condition")
+    return written
+
+
+def between(value: object) -> tuple[int, int]:
+    """The minutes of the day of `"22:00-06:00"`."""
+    return _written(units.hours, text(value), "no text")
+
+
+def listen(value: object) -> Address:
+    """The address of `"127.0.0.1:8990"`."""
+    return _written(address, text(value), "no text")
+
+
+def signal(value: object) -> str:
+    """The name of a signal."""
+    return _written(signal_name, text(value), "no text")

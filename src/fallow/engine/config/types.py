@@ -1,0 +1,109 @@
+"""The types of the config's keys: how each is read, and what its JSON Schema is.
+
+The schema is for editors, and lets through all that the reading does; the reading has the last word.
+"""
+
+from collections.abc import Callable
+from types import MappingProxyType
+from typing import Annotated, Any, TypeVar
+
+from pydantic import AfterValidator, BeforeValidator, GetJsonSchemaHandler, PlainValidator, WithJsonSchema
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
+
+from fallow.core.actions import HostAction
+from fallow.engine.config import parse_values
+from fallow.engine.config.complaint import Complaint
+from fallow.engine.config.gpu_lists import gpu_list
+from fallow.engine.config.listen_address import Address
+
+T = TypeVar("T")
+
+
+def _typed(read: Callable[[object], object], **schema: object) -> tuple[PlainValidator, WithJsonSchema]:
+    return PlainValidator(read), WithJsonSchema(dict(schema))
+
+
+def _several(value: Any) -> Any:  # noqa: ANN401  whatever TOML gave; the items are read by their own types
+    return value if isinstance(value, list | tuple) else [value]
+
+
+def _not_empty(found: tuple[T, ...]) -> tuple[T, ...]:
+    if not found:
+        raise Complaint("the list is empty", "name at least one")
+    return found
+
+
+class _Alone:
+    """Tells the JSON Schema of a list that an item may stand alone."""
+
+    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        schema = handler(core)
+        return {"anyOf": [schema, schema["items"]]}
+
+
+def _priority(value: object) -> int:
+    return parse_values.whole(value, -100, 100)
+
+
+def _celsius(value: object) -> int:
+    return parse_values.whole(value, 30, 120)
+
+
+def _count(value: object) -> int:
+    return parse_values.whole(value, 1, 10000)
+
+
+_TIME = [
+    {"type": "number", "minimum": 0},
+    {"type": "string", "pattern": r"^\s*[0-9][0-9.msdhMSDH]*\s*$"},
+]
+_PERCENT = [
+    {"type": "number", "minimum": 0, "maximum": 100},
+    {"type": "string", "pattern": r"^\s*[0-9.]+\s*%?\s*$"},
+]
+_WORD = {"type": "string", "minLength": 1}
+_WORDS = {"type": "array", "items": {"type": "string"}, "minItems": 1}
+_GPU = {"type": ["string", "integer"], "minLength": 1, "minimum": 0}
+_GPUS = [_GPU, {"type": "array", "items": _GPU, "minItems": 1}]
+_ACTION = r"^\s*([Rr][Uu][Nn]|[Nn][Oo][Tt][Ii][Ff][Yy]|[Ss][Hh][Uu][Tt]|[Rr][Ee][Bb])"
+
+Flag = Annotated[bool, *_typed(parse_values.flag, type="boolean")]
+Text = Annotated[str, *_typed(parse_values.text, **_WORD)]
+Name = Annotated[str, *_typed(parse_values.name, type="string", pattern="^[A-Za-z0-9][A-Za-z0-9._-]{0,39}$")]
+Duration = Annotated[float, *_typed(parse_values.duration, anyOf=_TIME, examples=["30s", "1h30m"])]
+SomeTime = Annotated[float, *_typed(parse_values.some_time, anyOf=_TIME, examples=["30s", "1h30m"])]
+UserIdle = Annotated[float, *_typed(parse_values.user_idle, anyOf=_TIME, examples=["30s", "1h30m"])]
+Tick = Annotated[float, *_typed(parse_values.tick, anyOf=_TIME, examples=["1s", "500ms"])]
+Share = Annotated[float, *_typed(parse_values.share, anyOf=_PERCENT, examples=[5, "5%"])]
+Priority = Annotated[int, *_typed(_priority, type="integer", minimum=-100, maximum=100)]
+Count = Annotated[int, *_typed(_count, type="integer", minimum=1, maximum=10000)]
+Celsius = Annotated[int, *_typed(_celsius, type="integer", minimum=30, maximum=120)]
+Money = Annotated[float, *_typed(parse_values.money, type="number", minimum=0)]
+Currency = Annotated[str, *_typed(parse_values.currency, **_WORD, examples=["USD", "EUR"])]
+Command = Annotated[tuple[str, ...], *_typed(parse_values.command, anyOf=[_WORDS, _WORD])]
+Gpus = Annotated[str, *_typed(gpu_list, anyOf=_GPUS, examples=["all", "0-3", [0, 2]])]
+Between = Annotated[
+    tuple[int, int], *_typed(parse_values.between, type="string", pattern="-", examples=["22:00-06:00"])
+]
+Place = Annotated[str, *_typed(parse_values.place, type="string", pattern="^[/~]")]
+HomePlace = Annotated[str, *_typed(parse_values.place_at_home, type="string", pattern="^[/~]")]
+Host = Annotated[str, *_typed(parse_values.host, **_WORD, pattern="^[^/:]+$", examples=["gpu-server"])]
+Url = Annotated[str, *_typed(parse_values.url, type="string", pattern="://", examples=["ntfy://my-topic"])]
+Listen = Annotated[Address, *_typed(parse_values.listen, type="string", pattern=":", examples=["127.0.0.1:8990"])]
+Signal = Annotated[str, *_typed(parse_values.signal, **_WORD, examples=["TERM", "INT"])]
+Action = Annotated[
+    HostAction, *_typed(parse_values.action, type="string", pattern=_ACTION, examples=["run:make", "shutdown"])
+]
+Condition = Annotated[str, *_typed(parse_values.condition, type="string", examples=["users", "cpu:20"])]
+Variable = Annotated[str, *_typed(parse_values.variable, type="string")]
+Setting = Annotated[str, *_typed(parse_values.setting, type=["string", "number"])]
+
+Several = Annotated[tuple[T, ...], BeforeValidator(_several), _Alone()]
+"""A list; a single item may stand without its brackets."""
+
+OneOrMore = Annotated[Several[T], AfterValidator(_not_empty)]
+"""The same, and not empty."""
+
+FROZEN = AfterValidator(lambda found: MappingProxyType(dict(found)))
+"""For a table of pairs: nobody changes it later."""

@@ -1,0 +1,1 @@
+"""`fallow up`: everything above in one loop."""

@@ -1,0 +1,250 @@
+"""`fallow up` at work: one look a tick serves everybody who decides, counts, remembers or shows.
+
+The order of a tick: first whoever must make way, then guards and patrol, then history, counts and the board. Between
+ticks only fillers are woken. Everything here runs in the main thread; what others may read is on the board.
+"""
+
+from collections.abc import Callable
+from signal import SIGHUP
+
+from fallow.actuators.host.sd_notify import ServiceManager
+from fallow.core.board import Board
+from fallow.core.errors import ConfigWrong, FallowError
+from fallow.core.gpu import Snapshot
+from fallow.core.gpu_status import Status
+from fallow.core.ports import Depth
+from fallow.core.settling import Settled
+from fallow.core.visibility import ANYBODY, EVERYTHING, seen_by
+from fallow.engine.config import Config
+from fallow.engine.config.rules import Guard
+from fallow.engine.daemon.build import DaemonBuilder
+from fallow.engine.daemon.publisher import Publisher
+from fallow.engine.daemon.reload import Reloaded, Reloads
+from fallow.engine.daemon.rounds import Rounds
+from fallow.engine.fill.loop import FillLoop
+from fallow.engine.guard.guard import GuardLoop
+from fallow.engine.history.counters import Tally
+from fallow.engine.history.journal import open_journal
+from fallow.engine.history.reader import HistoryReader
+from fallow.engine.history.records import Records
+from fallow.engine.history.writer import HistoryWriter
+from fallow.engine.machine.observe import MISSED_LOOKS, Watcher
+from fallow.engine.machine.shortage import Shortage
+from fallow.engine.machine.signal_pipe import SignalPipe
+from fallow.engine.machine.world import World
+
+_DAY_S = 86_400.0
+_HUSH_S = 0.03  # longer than it takes to tell a newcomer from a monitor, and to ask a filler to leave
+
+
+class Daemon:
+    """Everything that `fallow up` does, from its start to its end."""
+
+    def __init__(
+        self,
+        world: World,
+        load: Callable[[], Config],
+        publisher: Publisher,
+        tell: Callable[[str], None],
+        *,
+        file: str | None = None,
+        dry_run: bool = False,
+    ) -> None:
+        """`load` reads the config, now and at every reload; `file` is where it is, for people."""
+        self._world = world
+        self._load = load
+        self._publisher = publisher
+        self._tell = tell
+        self._file = file
+        self._dry_run = dry_run
+        self._manager = ServiceManager(world.environ)
+        self._alive_s: float | None = None
+        self.reloads = Reloads()
+        self._loaded = 0
+        self._started_wall_s = world.clock.wall_s()
+        self._journal = open_journal(world, tell)
+        self._tally = Tally()
+        self._settled = Settled()
+        self._watcher = Watcher(world, self._tally.longest_gap_s)
+        self._rounds = Rounds(world, Config(), self._journal, tell, dry_run=dry_run, tally=self._tally)
+        self._arranger = DaemonBuilder(world, self._journal, tell, self._tally, self._rounds.note, dry_run=dry_run)
+        self._uuids: frozenset[str] = frozenset()
+        self._guards: list[tuple[Guard, GuardLoop]] = []
+        self._filling = FillLoop(world, (), tell, alert=self._hush)
+        self.config = self._load()
+        snapshot = world.gpu_reader.look(Depth.LOOK)
+        self._history = self._open_history(self.config)
+        self.records = Records(self._journal, self._past)
+        self._apply(self.config, snapshot)
+        self._next_tick_s = world.clock.monotonic_s()
+        self._shortage = Shortage(tell)
+        self.when_reloaded: Callable[[bool], None] = lambda _: None
+        """Called after each reload, with whether something under [page] has changed; it must not take long."""
+
+    def run(self, asked: SignalPipe, for_s: float | None = None) -> int | None:
+        """Until a signal ends it, which is the answer, or its time is over."""
+        clock = self._world.clock
+        until_s = None if for_s is None else clock.monotonic_s() + for_s
+        self.turn()
+        self._manager.ready(self._status())
+        while until_s is None or clock.monotonic_s() < until_s:
+            for number in asked.numbers():
+                if number != SIGHUP:
+                    return number
+                self.reload()
+            self._answer()
+            self.turn()
+            due = [self._next_tick_s, *(each for each in (until_s, self._alive_s) if each is not None)]
+            self._filling.wait(min(due), [asked.fd, self.reloads.fd])
+        return None
+
+    def turn(self) -> None:
+        """A tick if it is time for one; else whatever woke us."""
+        now_s = self._world.clock.monotonic_s()
+        if now_s >= self._next_tick_s:
+            self._next_tick_s = max(self._next_tick_s + self.config.machine.every, now_s)
+            with self._shortage.survived():
+                self._tick()
+        else:
+            with self._shortage.survived():
+                self._filling.turn()
+        self._say_alive(now_s)
+
+    def _answer(self) -> None:
+        """Load the config anew for those who asked for it through a door, and tell them what came of it."""
+        waiting = [each for each in self.reloads.asked() if each.set_running_or_notify_cancel()]
+        if waiting:
+            came = self.reload()
+            for each in waiting:
+                each.set_result(came)
+
+    def reload(self) -> Reloaded:
+        """Put the config as it is now in force; what came of it. One with mistakes is told, and the old one stays."""
+        self._manager.reloading(self._world.clock.monotonic_s())
+        try:
+            config = self._load()
+        except FallowError as error:
+            sentence = f"the config is not loaded, and the old one stays in force: {error}"
+            mistakes = error.mistakes if isinstance(error, ConfigWrong) else ()
+            self._tell(sentence)
+            for mistake in mistakes:
+                self._tell(mistake.in_file(str(self._file)))
+            self._manager.ready(self._status())
+            return Reloaded(False, sentence, self._file, mistakes)
+        if config.history != self.config.history or config.machine.every != self.config.machine.every:
+            self._history.close()
+            self._history = self._open_history(config)
+        page_changed = config.page != self.config.page
+        self._apply(config, self._world.gpu_reader.look(Depth.LOOK))
+        self._loaded += 1
+        self._tell(f"the config is loaded anew (reload {self._loaded})")
+        self.when_reloaded(page_changed)
+        self._manager.ready(self._status())
+        return Reloaded(True, "the config is loaded anew", self._file)
+
+    def end(self) -> None:
+        """Ask all fillers to leave, insist where they do not, and let go of everything."""
+        self._manager.stopping()
+        try:
+            self._filling.end()
+            for _, guard_loop in self._guards:
+                guard_loop.call_off("fallow up was ended")
+        finally:
+            for status, at_s in self._settled.rest():
+                self._add_up(status, at_s)
+            self._filling.close()
+            self._rounds.close()
+            self._history.close()
+            self._journal.close()
+            self.reloads.close()
+            self._manager.close()
+
+    def _hush(self) -> None:
+        """Somebody may have come, and the yield comes before those who watch."""
+        self._publisher.hushed_until_s = self._world.clock.monotonic_s() + _HUSH_S
+
+    def _apply(self, config: Config, snapshot: Snapshot) -> None:
+        self.config = config
+        gap_s = config.machine.every * MISSED_LOOKS
+        self._tally.longest_gap_s = gap_s
+        self._watcher.change(gap_s)
+        self._rounds.change(config)
+        before, self._guards = self._guards, self._arranger.guards(config, self._guards)
+        for _, guard_loop in before:
+            if all(guard_loop is not kept for _, kept in self._guards):
+                guard_loop.call_off("it is not in the config any more")
+        self._arrange(snapshot)
+
+    def _arrange(self, snapshot: Snapshot) -> None:
+        self._uuids = _uuids(snapshot)
+        self._filling.change(self._arranger.fields(self.config, snapshot.gpus, self._filling.fields))
+
+    def _open_history(self, config: Config) -> HistoryWriter:
+        return HistoryWriter(
+            self._world.state_folder,
+            self._tell,
+            keep_days=config.history.keep_for / _DAY_S,
+            longest_gap_s=config.machine.every * MISSED_LOOKS,
+        )
+
+    def _past(self) -> HistoryReader:
+        return self._history.past()  # which may be another one after a reload
+
+    def _tick(self) -> None:
+        gpu_reader = self._world.gpu_reader
+        snapshot = gpu_reader.describe(gpu_reader.look(Depth.LOOK))
+        if not _uuids(snapshot) <= self._uuids:
+            self._arrange(snapshot)  # a card that was not there before, or not known
+        self._filling.tick(snapshot)
+        for _, guard_loop in self._guards:
+            guard_loop.turn(snapshot)
+        self._rounds.turn(snapshot)
+        status = self._watcher.status(snapshot)
+        shown = seen_by(status, EVERYTHING if self.config.machine.commands_shown else ANYBODY)
+        for settled, at_s in self._settled.take(shown, snapshot.at_s):
+            self._add_up(settled, at_s)
+        self._publisher.publish(self._board(shown, status, snapshot.at_s))
+        self._manager.status(self._status())
+        self._arranger.reap()
+
+    def _add_up(self, status: Status, at_s: float) -> None:
+        """What history and the counters get: sights of which it is known what each GPU did."""
+        self._history.record(status)
+        self._tally.witness(status, at_s)
+
+    def _board(self, shown: Status, status: Status, at_s: float) -> Board:
+        return Board(
+            shown,
+            tuple(field.view(at_s) for field in self._filling.fields),
+            tuple(guard_loop.view for _, guard_loop in self._guards),
+            tuple(self._filling.protections),
+            self._tally.counts(),
+            self._started_wall_s,
+            self._file,
+            self._dry_run,
+            status,
+            self.config.machine.commands_shown,
+            counting=self._rounds.counting,
+        )
+
+    def _say_alive(self, now_s: float) -> None:
+        """Half the time that the watchdog gives us is when to be heard of next; only a loop that turns gets here."""
+        if self._manager.watchdog_s is None or (self._alive_s is not None and now_s < self._alive_s):
+            return
+        self._manager.alive()
+        self._alive_s = now_s + self._manager.watchdog_s / 2
+
+    def _status(self) -> str:
+        """`8 GPUs: 6 available (4 free, 2 filled), 2 busy; 2 fillers at work`."""
+        board = self._publisher.board
+        if board is None:
+            return "looking for the first time"
+        number = len(board.status.gpus)
+        many = "1 GPU" if number == 1 else f"{number} GPUs"
+        at_work = sum(field.filled for field in self._filling.fields)
+        fillers = "1 filler at work" if at_work == 1 else f"{at_work} fillers at work"
+        return f"{many}: {board.status.in_words}; {fillers}"
+
+
+def _uuids(snapshot: Snapshot) -> frozenset[str]:
+    return frozenset(gpu.uuid for gpu in snapshot.gpus if isinstance(gpu.uuid, str))

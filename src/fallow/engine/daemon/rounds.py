@@ -1,0 +1,86 @@
+"""What goes round the machine beside fillers and guards: the patrol, who looks for lost cards, and the notices."""
+
+from collections.abc import Callable
+
+from fallow.core.board import Counting
+from fallow.core.gpu import Snapshot
+from fallow.core.notices import Notice
+from fallow.engine.config import Config
+from fallow.engine.history.counters import Tally
+from fallow.engine.history.journal import Journal
+from fallow.engine.idle_rules.enforcer import RuleEnforcer
+from fallow.engine.machine.world import World
+from fallow.engine.notify.lost_gpus import LostGpus
+from fallow.engine.notify.notifier import Notifier, notifier_for
+
+
+class Rounds:
+    """All of that, as the config in force has it."""
+
+    def __init__(
+        self,
+        world: World,
+        config: Config,
+        journal: Journal,
+        tell: Callable[[str], None],
+        *,
+        dry_run: bool,
+        tally: Tally,
+    ) -> None:
+        self._world = world
+        self._journal = journal
+        self._tell = tell
+        self._dry_run = dry_run
+        self._tally = tally
+        self._config = config
+        self._notices = self._make_notices(config)
+        self._patrol = self._make_patrol(config)
+        self._lost_cards = LostGpus(journal, tell, self._notices)
+
+    def change(self, config: Config) -> None:
+        """Go by this config from now on. What is not changed goes on where it stands."""
+        before, self._config = self._config, config
+        if config.notices != before.notices:
+            self._notices.close()
+            self._notices = self._make_notices(config)
+            self._lost_cards = LostGpus(self._journal, self._tell, self._notices)
+        rules, rules_before = ((each.idle, each.protect, each.notices, each.machine) for each in (config, before))
+        if rules != rules_before:
+            self._patrol = self._make_patrol(config)
+
+    def note(self, notice: Notice) -> None:
+        """Something that people asked to be told of."""
+        self._notices.note(notice)
+
+    @property
+    def counting(self) -> tuple[Counting, ...]:
+        """What the idle rules count."""
+        return self._patrol.counting
+
+    def turn(self, snapshot: Snapshot) -> None:
+        """One tick, with holders that are described."""
+        self._patrol.turn(snapshot)
+        self._lost_cards.turn(snapshot)
+        self._notices.turn()
+
+    def close(self) -> None:
+        """Send what waits, in a little time."""
+        self._notices.close()
+
+    def _make_notices(self, config: Config) -> Notifier:
+        section = config.notices
+        return notifier_for(self._world, section.urls, section.rules, self._tell, dry_run=self._dry_run)
+
+    def _make_patrol(self, config: Config) -> RuleEnforcer:
+        return RuleEnforcer(
+            self._world,
+            config.idle,
+            config.protect.protect_rules,
+            config.protect.limit,
+            self._journal,
+            self._tell,
+            self._notices,
+            dry_run=self._dry_run,
+            every_s=config.machine.every,
+            tally=self._tally,
+        )

@@ -1,0 +1,184 @@
+"""The folders: whether they can be used, whose they are, and whether what is in them is whole."""
+
+import os
+import stat
+from collections.abc import Iterator
+
+from fallow.actuators.claims.folder import ClaimFolder, FileRefused, folder_path
+from fallow.actuators.files.state_folder import prepared
+from fallow.core.errors import ConfigWrong, FallowError
+from fallow.core.missing import remedy
+from fallow.engine.doctor.finding import (
+    CheckFinding,
+    broken,
+    lacking,
+    ok,
+)
+from fallow.engine.machine.world import World
+from fallow.readers.proc import user_name
+
+_OPEN_TO_ALL = 0o1777
+_FIX = "fallow doctor --fix"
+_OF_PEOPLE = ("hold-", "waiting-", ".")
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+
+
+def claims(world: World) -> Iterator[CheckFinding]:
+    """The folder that all users share."""
+    path = folder_path(world.environ)
+    shared = f"{path} (named by FALLOW_CLAIM_DIR: binds only who names the same)"
+    what = shared if world.environ.get("FALLOW_CLAIM_DIR") else path
+    if not os.path.lexists(path):
+        yield _to_be_made("claims", what, path)
+        return
+    try:
+        folder = ClaimFolder(path, take_over=False)
+    except FallowError as error:
+        instead = "see what is there, or name another place in FALLOW_CLAIM_DIR"
+        yield broken("claims", f"{error}: nothing can be claimed or held", instead)
+        return
+    found = os.stat(path)
+    mode, owner = stat.S_IMODE(found.st_mode), user_name(found.st_uid)
+    names = folder.names()
+    unfit = sorted(_unfit(folder, names))
+    folder.close()
+    if mode & _OPEN_TO_ALL != _OPEN_TO_ALL:
+        means = f"{what} has the mode {mode:04o}: some users cannot claim, or can take away the claims of others"
+        yield broken("claims", means, f"chmod 1777 {path}, or as root: {_FIX}")
+    elif unfit:
+        yield broken("claims", f"in {what}: {'; '.join(unfit[:3])}: these GPUs are not given", f"as root: {_FIX}")
+    elif found.st_uid != 0:
+        means = f"{what} is {owner}'s, who could take away the claims and holds of others"
+        yield lacking("claims", means, f"as root: {_FIX}")
+    else:
+        protections = sum(name.startswith("hold-") for name in names)
+        yield ok("claims", f"{what} is open to all users; {protections} hold{'' if protections == 1 else 's'}")
+
+
+def _unfit(folder: ClaimFolder, names: list[str]) -> Iterator[str]:
+    """The files of GPUs, and the gate, that cannot be used, each with why and whose it is."""
+    for name in names:
+        if name.startswith(_OF_PEOPLE):
+            continue
+        try:
+            fd = folder.peek(name)
+        except FileRefused as error:
+            yield f"{error}; it is {'?' if error.uid is None else user_name(error.uid)}'s"
+            continue
+        if fd is not None:
+            facts = os.fstat(fd)
+            os.close(fd)
+            if stat.S_IMODE(facts.st_mode) & 0o666 != 0o666:
+                yield f"its file {folder.path}/{name} is shut to others; it is {user_name(facts.st_uid)}'s"
+
+
+def state(world: World) -> Iterator[CheckFinding]:
+    """Where journal and history are kept."""
+    try:
+        path = world.state_folder
+    except FallowError as error:
+        yield broken("state", f"{error}: no journal and no history is kept", "set FALLOW_STATE_DIR")
+        return
+    if not os.path.lexists(path):
+        yield _to_be_made("state", path, path)
+        return
+    found = os.stat(path)
+    if not stat.S_ISDIR(found.st_mode) or not os.access(path, os.W_OK | os.X_OK):
+        yield broken("state", f"{path} cannot be written: no journal and no history is kept", f"ls -ld {path}")
+    elif found.st_mode & _OTHERS_WRITE:
+        yield broken("state", f"others may write to {path}, and change what fallow remembers", f"chmod go-w {path}")
+    else:
+        yield _ours(path)
+
+
+def _ours(path: str) -> CheckFinding:
+    try:
+        prepared(path, make=False)
+    except FallowError as error:
+        return broken("state", f"{error}: no journal and no history is kept", f"ls -ld {path}")
+    return ok("state", f"{path} can be written")
+
+
+def journal(world: World) -> Iterator[CheckFinding]:
+    """What was found and done."""
+    yield _database("journal", os.path.join(world.state_folder, "journal.db"), "nothing was judged yet")
+
+
+def history(world: World) -> Iterator[CheckFinding]:
+    """What report adds up."""
+    from fallow.engine.history.reader import open_history
+    from fallow.engine.history.store import FILE_NAME
+
+    path = os.path.join(world.state_folder, FILE_NAME)
+    found = _database("history", path, "`fallow up` has recorded nothing yet")
+    if found.health == "ok" and os.path.exists(path):
+        try:
+            past = open_history(world.state_folder)
+        except FallowError as error:
+            yield broken("history", str(error))
+            return
+        if past is not None:
+            past.close()
+    yield found
+
+
+def configuration(world: World) -> Iterator[CheckFinding]:
+    """The config that `fallow up` would use."""
+    try:
+        from fallow.engine import config
+    except ModuleNotFoundError as error:
+        yield lacking("config", f"no config can be read without {error.name}", remedy(error.name or ""))
+        return
+    path = config.find(world.environ)
+    if path is None:
+        begin = "to begin one: fallow check --example"
+        yield ok("config", f"none where `fallow up` looks: it only watches and shows unless one is named ({begin})")
+        return
+    try:
+        from fallow.engine.config.feasible import Feasible
+
+        config.load(path, Feasible(world, lambda _: None), lambda _: None)
+    except ConfigWrong as error:
+        first = error.mistakes[0].in_file(error.file)
+        yield broken("config", f"{error}: {first}: `fallow up` does not start with it", f"fallow check {path}")
+    except FallowError as error:
+        yield broken("config", f"{error}: `fallow up` does not start with it", f"fallow check {path}")
+    else:
+        yield ok("config", f"{path} has no mistakes")
+
+
+def _to_be_made(part: str, what: str, path: str) -> CheckFinding:
+    parent = os.path.dirname(os.path.abspath(path))
+    while not os.path.lexists(parent):
+        parent = os.path.dirname(parent)
+    if os.access(parent, os.W_OK | os.X_OK):
+        return ok(part, f"{what} is not there yet; it is made when it is first needed")
+    return broken(part, f"{what} is not there, and {parent} is not ours to make it in", f"as root: mkdir -p {path}")
+
+
+def _database(part: str, path: str, empty: str) -> CheckFinding:
+    import sqlite3
+
+    from fallow.engine.history.sqlite_file import open_read_only
+
+    try:
+        os.stat(path)
+    except FileNotFoundError:
+        return ok(part, f"{empty} ({path})")
+    except OSError as error:
+        return broken(part, f"{path}: {error.strerror}", f"ls -l {path}")
+    if not os.access(path, os.R_OK):
+        return broken(part, f"{path} is not ours to read", f"ls -l {path}")
+    try:
+        database = open_read_only(path)
+        try:
+            answer = str(database.execute("PRAGMA quick_check(1)").fetchone()[0])
+        finally:
+            database.close()
+    except sqlite3.Error as error:
+        answer = str(error)
+    if answer != "ok":
+        return broken(
+            part, f"{path} is damaged: {answer}", f"move it away; a new one is begun: mv {path} {path}.damaged"
+        )
+    return ok(part, f"{path} is whole")

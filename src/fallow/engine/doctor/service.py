@@ -1,0 +1,112 @@
+"""The daemon, the unit that starts it, and the packages that belong to fallow."""
+
+import re
+from collections.abc import Iterator
+
+from fallow.actuators.process.helpers import Helpers
+from fallow.core.errors import CannotRun, CommandNotFound
+from fallow.core.missing import install
+from fallow.core.units import duration_for_people, printable
+from fallow.core.wire import VERSION
+from fallow.engine.doctor.finding import (
+    CheckFinding,
+    broken,
+    lacking,
+    ok,
+)
+from fallow.engine.machine.daemon_client import NoAnswer
+from fallow.engine.machine.socket_path import sockets_to_ask
+from fallow.engine.machine.world import World
+
+_ANSWERS_WITHIN_S = 5.0
+_TOO_LONG_AGO_S = 60.0
+_REQUIREMENT = r"([\w.-]+)\s*>=\s*([\d.]+)\s*(?:;\s*extra\s*==\s*['\"](\w+)['\"])?$"
+_WITHOUT = {"burn": "fallow burn and suspending fillers do not work"}
+
+
+def daemon(world: World) -> Iterator[CheckFinding]:
+    """Whether it lives, looks, and speaks as we do."""
+    try:
+        said = world.daemon(lambda _: None).hello()
+    except NoAnswer as error:
+        yield broken("daemon", f"its socket is there, and {error}", "systemctl restart fallow")
+        return
+    if said is None:
+        places = " or ".join(sockets_to_ask(world.environ))
+        means = f"none at {places}: no history, no page, no rules; the verbs work alone"
+        yield lacking("daemon", means, "fallow up, or the unit of `fallow doctor --unit`")
+        return
+    who = f"fallow {said.get('fallow')}, pid {said.get('pid')}, as {said.get('user')}"
+    looked_s = said.get("looked_s_ago")
+    if said.get("speaks") != VERSION:
+        means = f"{who} is of another version: status, why, hold and report go on without it"
+        yield broken("daemon", means, "systemctl restart fallow")
+    elif not isinstance(looked_s, int | float) or looked_s > _TOO_LONG_AGO_S:
+        ago = "has not looked yet" if looked_s is None else f"has not looked for {duration_for_people(looked_s)}"
+        yield broken("daemon", f"{who} answers and {ago}", "journalctl -u fallow")
+    elif said.get("simulated") != world.simulated:
+        on = said.get("simulated") or "real GPUs"
+        yield lacking("daemon", f"{who} is on {on}, so it is not asked here")
+    else:
+        is_dry_run = ", rehearsing" if said.get("dry_run") else ""
+        config = said.get("config")
+        with_it = "without a config" if config is None else f"with {printable(str(config))}"
+        yield ok(
+            "daemon", f"{who}, {with_it}{is_dry_run}, up for {duration_for_people(float(said.get('up_s') or 0))}"
+        )
+
+
+def unit(world: World) -> Iterator[CheckFinding]:
+    """Whether systemd starts it."""
+    try:
+        ran = Helpers(world.clock.monotonic_s).run(
+            ["systemctl", "is-enabled", "fallow.service"], world.environ, _ANSWERS_WITHIN_S
+        )
+    except (CommandNotFound, CannotRun):
+        yield lacking("service", "there is no systemd here: something else must start `fallow up`")
+        return
+    said = ran.last_line or "nothing"
+    if ran.ok:
+        yield ok("service", f"systemd starts it ({said})")
+    elif said == "disabled":
+        yield lacking("service", "its unit is installed and not enabled", "systemctl enable --now fallow")
+    else:
+        write = "fallow doctor --unit > /etc/systemd/system/fallow.service, then systemctl enable --now fallow"
+        yield lacking("service", f"no unit starts it (systemctl says: {said})", write)
+
+
+def parts(world: World) -> Iterator[CheckFinding]:  # noqa: ARG001  as every check has it
+    """The packages that belong to fallow, and those of its extras, as the package itself names them."""
+    from importlib.metadata import PackageNotFoundError, requires, version
+
+    try:
+        needed = requires("fallow") or []
+    except PackageNotFoundError:
+        yield lacking("packages", "how fallow was installed cannot be told, so neither what belongs to it")
+        return
+    wrong: dict[str, dict[str, str]] = {"": {}}
+    for name, least, extra in (match.groups("") for line in needed if (match := re.match(_REQUIREMENT, line))):
+        of_part = wrong.setdefault(extra, {})
+        try:
+            found = version(name)
+        except PackageNotFoundError:
+            of_part[name] = f"{name} is not installed"
+            continue
+        if _numbers(found) < _numbers(least):
+            of_part[f"'{name}>={least}'"] = f"{name} {found} is older than {least}"
+    belongs = wrong.pop("")
+    if belongs:
+        means = f"{', '.join(belongs.values())}: a part of fallow does not work"
+        yield broken("packages", means, install(" ".join(belongs)))
+    else:
+        yield ok("packages", "all that belong to fallow are installed")
+    for extra, of_part in sorted(wrong.items()):
+        if of_part:
+            means = f"{', '.join(of_part.values())}: {_WITHOUT.get(extra, 'a part of fallow does not work')}"
+            yield lacking(f"fallow[{extra}]", means, install(" ".join(of_part)))
+        else:
+            yield ok(f"fallow[{extra}]", "installed")
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(map(int, re.findall(r"\d+", text)[:3]))

@@ -1,0 +1,1 @@
+"""`fallow fill`: run background work on idle GPUs and remove it as soon as somebody needs them."""

@@ -1,0 +1,1 @@
+"""`fallow guard`: wait for work to begin and to end, then act once."""

@@ -1,0 +1,300 @@
+"""A guard at work: look at the GPUs and at what speaks against acting, decide, act once, record."""
+
+import signal
+from collections.abc import Callable, Sequence
+from typing import assert_never
+
+from fallow.actuators.process.signals import Handle, demand_own_pids, untouchable
+from fallow.actuators.process.tree import JobTree
+from fallow.core.actions import (
+    Announce,
+    CallOff,
+    EndGuard,
+    HostAction,
+    Notify,
+    PowerOff,
+    Reboot,
+    RunCommand,
+    SendSignal,
+    in_words,
+)
+from fallow.core.board import GuardView
+from fallow.core.errors import FallowError, NotPermitted, WrongUsage
+from fallow.core.findings import Outcome, Verdict
+from fallow.core.gpu import Gpu, Snapshot
+from fallow.core.job import stretch_load
+from fallow.core.notices import Notice
+from fallow.core.ports import Depth
+from fallow.core.process import Process
+from fallow.core.protections import Affected, Protection
+from fallow.core.selection import select
+from fallow.core.units import duration_for_people
+from fallow.core.unknown import Unknown
+from fallow.engine.guard.conditions import Blocker
+from fallow.engine.history.counters import Tally
+from fallow.engine.history.journal import Journal
+from fallow.engine.jobs.executor import Executor, Inline, Then
+from fallow.engine.jobs.perform import HostActuators, perform, touches_machine
+from fallow.engine.jobs.protection_scope import affected_processes, uuids_with_cards
+from fallow.engine.machine.world import World
+from fallow.policies import guard
+from fallow.policies.arbiter import Proposal, arbitrate, leave_alone
+
+
+class Attached:
+    """A process that a person named for the guard to signal, with all below it."""
+
+    def __init__(self, world: World, pid: int) -> None:
+        demand_own_pids(world.proc)
+        stat = world.proc.stat(pid)
+        if stat is None:
+            raise WrongUsage(f"there is no process {pid} to attach to")
+        if pid in untouchable(world.proc):
+            raise NotPermitted(f"fallow never signals pid {pid}: it is fallow's own, or one that it lives by")
+        self._proc = world.proc
+        self.tree = JobTree(world.proc, Process(pid, stat.birth), world.clock.monotonic_s)
+
+    def shortcoming(self) -> FallowError | None:
+        """Why it could not be signalled; None if it can."""
+        proc = self._proc
+        never = untouchable(proc)
+        for row in self.tree.living():
+            handle = Handle.open(proc, Process(row.pid, row.birth), never)
+            if handle is not None:
+                with handle:
+                    if not handle.may_signal():
+                        return NotPermitted(f"pid {row.pid} is {proc.user(row.pid)}'s, and signalling it needs root")
+        return None
+
+    def send(self, name: str) -> Outcome:
+        """To every process of it, children first."""
+        if not self.tree.living():
+            return Outcome(True, f"pid {self.tree.root.pid} has ended by itself")
+        sent = self.tree.ask(signal.Signals[f"SIG{name}"])
+        return Outcome(
+            sent > 0, f"SIG{name} to {sent} processes" if sent else "none of its processes may be signalled"
+        )
+
+
+class GuardLoop:
+    """One guard, from its start until it has acted."""
+
+    def __init__(
+        self,
+        world: World,
+        rules: guard.GuardRules,
+        hands: HostActuators,
+        journal: Journal,
+        tell: Callable[[str], None],
+        *,
+        gpus: str | None = None,
+        attached: Attached | None = None,
+        blockers: Sequence[Blocker] = (),
+        is_dry_run: bool = False,
+        name: str = "guard",
+        doer: Executor | None = None,
+        tally: Tally | None = None,
+        note: Callable[[Notice], None] = lambda _: None,
+        armed: bool = False,
+    ) -> None:
+        """`armed`: work need not be seen first."""
+        demand_own_pids(world.proc)
+        self.name = name
+        self._world = world
+        self._rules = rules
+        self._hands = hands
+        self._journal = journal
+        self._tell = tell
+        self._gpus = gpus
+        self._attached = attached
+        self._blockers = blockers
+        self._is_dry_run = is_dry_run
+        self._doer = Inline() if doer is None else doer
+        self._tally = Tally() if tally is None else tally
+        self._note = note
+        self._state = guard.State(guard.Phase.ARMED) if armed else guard.State()
+        self._because = "nobody has looked yet"
+        self._uuids: tuple[str, ...] = ()
+        self._outcome: Outcome | None = None
+        self._paused = False
+        self._reported_protection = False
+
+    def check(self) -> None:
+        """Whether what is to be watched is there; an error now, not in the night."""
+        self._watched(self._world.gpu_reader.look(Depth.GLANCE))
+
+    def run(self, every_s: float) -> None:
+        """Until all is done. Interrupted in a countdown, it tells everyone that nothing follows."""
+        try:
+            while not self.turn(self._world.gpu_reader.look(Depth.WATCH)):
+                self._world.clock.sleep(every_s)
+        finally:
+            self.call_off("the guard was ended")
+
+    def call_off(self, because: str) -> None:
+        """Whoever was told that something will follow is told that nothing does."""
+        if self._state.phase in (guard.Phase.COUNTDOWN, guard.Phase.ACTING):
+            self._announce_to_terminals(f"called off: {because}")
+
+    @property
+    def given_up(self) -> list[str]:
+        """What it could not do, in words."""
+        return [in_words(self._rules.actions[place]) for place in self._state.given_up]
+
+    @property
+    def view(self) -> GuardView:
+        """Where it stands, for whoever looks."""
+        return GuardView(self.name, self._state.phase.value, self._because, self._uuids)
+
+    def turn(self, snapshot: Snapshot) -> bool:
+        """One tick; whether all is done."""
+        watched, loads = self._loads(snapshot)
+        self._uuids = tuple(str(gpu.uuid) for gpu in watched)
+        blockers: list[str | Unknown] = []
+        for blocker in self._blockers:
+            why = blocker()
+            if why is not None:
+                blockers.append(why)
+        protections = self._protections()
+        held = leave_alone(self._touched(watched), self._world.clock.wall_s(), protections) if protections else None
+        if held is not None:
+            blockers.append(held)
+        self._doer.collect()
+        before = self._state
+        decision = guard.step(before, snapshot.at_s, loads, blockers, self._rules)
+        self._follow(before, decision, watched, snapshot.at_s)
+        self._report_protection(before, decision, held, watched)
+        # A deed that is done may be followed by the next at once.
+        while self._state.under_way and self._outcome is not None:
+            outcome, self._outcome = self._outcome, None
+            before = self._state
+            self._follow(before, guard.came_of(before, outcome, self._rules), watched, snapshot.at_s)
+        return self._state.phase is guard.Phase.ACTED
+
+    def _loads(self, snapshot: Snapshot) -> tuple[tuple[Gpu, ...], guard.Loads]:
+        """What is watched, and how much ran on it. A GPU that was there and is not any more is unknown, not quiet."""
+        try:
+            watched = self._watched(snapshot)
+        except WrongUsage as error:
+            return (), {str(self._gpus): Unknown(str(error))}
+        return watched, {gpu.label: stretch_load(gpu) for gpu in watched}
+
+    def _follow(self, before: guard.State, decision: guard.Decision, watched: Sequence[Gpu], at_s: float) -> None:
+        self._state, self._because = decision.state, decision.because
+        self._tell_pause(decision)
+        keys = [f"gpu:{gpu.uuid}" for gpu in watched]
+        if decision.standing in (guard.Standing.FAILED, guard.Standing.GIVEN_UP):
+            self._tell(decision.because)
+        if decision.state.phase is not before.phase:
+            if decision.state.phase is guard.Phase.ARMED:
+                # The other phases are told by what is announced and done in them.
+                self._tell(f"{decision.state.phase}: {decision.because}")
+            evidence = tuple((f"GPU {gpu.label}", _load_in_words(stretch_load(gpu))) for gpu in watched)
+            self._journal.verdict(Verdict(self.name, decision.state.phase, decision.because, evidence), keys)
+        for action in decision.actions:
+            match action:
+                case Announce(because=because, in_s=in_s):
+                    self._announce(because, in_s, keys)
+                case CallOff(because=because):
+                    self._journal.action(self.name, in_words(action), because, keys)
+                    self._announce_to_terminals(f"called off: {because}")
+                    self._tell(f"called off: {because}")
+                case EndGuard() | SendSignal() | RunCommand() | Notify() | PowerOff() | Reboot():
+                    self._begin(action, self._touched(watched), at_s, keys)
+                case _:
+                    assert_never(action)
+
+    def _tell_pause(self, decision: guard.Decision) -> None:
+        """A guard that cannot see says so, once, and when it can again."""
+        paused = decision.standing is guard.Standing.PAUSED
+        if paused is not self._paused:
+            self._tell(f"{decision.state.phase}, {decision.because}" if paused else "the guard sees again")
+        self._paused = paused
+
+    def _report_protection(
+        self, before: guard.State, decision: guard.Decision, held: str | None, watched: Sequence[Gpu]
+    ) -> None:
+        """A guard that a hold keeps from acting says so, once a phase: nobody can fill a log by placing holds."""
+        kept = decision.standing is guard.Standing.AGAINST and decision.because == held
+        if decision.state.phase is not before.phase:
+            self._reported_protection = kept  # what was called off was told
+        elif kept and not self._reported_protection:
+            self._reported_protection = True
+            keys = [f"gpu:{gpu.uuid}" for gpu in watched]
+            self._journal.refusal(self.name, _in_order(self._left), decision.because, keys)
+            self._tell(f"{decision.state.phase}, and does nothing while this lasts: {decision.because}")
+
+    def _announce(self, because: str, in_s: float, keys: list[str]) -> None:
+        left, actions = self._left, _in_order(self._left)
+        when = f"in {duration_for_people(in_s)}. To prevent it: fallow protect --for 1h" if in_s else "now"
+        text = f"{because}: about to {actions} {when}"
+        self._journal.action(self.name, f"announce: {actions}", because, keys)
+        self._tell(text)
+        if touches_machine(left):
+            self._note(Notice("going_down", "machine", text))
+        self._announce_to_terminals(
+            text, lambda outcome: self._journal.outcome(self.name, f"announce: {actions}", outcome.words, keys)
+        )
+
+    @property
+    def _left(self) -> tuple[HostAction, ...]:
+        return tuple(action for place, action in enumerate(self._rules.actions) if place not in self._state.done)
+
+    def _announce_to_terminals(self, text: str, then: Then = lambda _: None) -> None:
+        """Only what ends the work of everybody is everybody's business."""
+        if touches_machine(self._rules.actions):
+            self._doer.begin(lambda: self._hands.power.announce(text), then)
+        else:
+            then(Outcome(True, text))
+
+    def _begin(self, action: HostAction, touched: Affected, at_s: float, keys: list[str]) -> None:
+        words = in_words(action)
+        wall_s = self._world.clock.wall_s()
+        (ruling,) = arbitrate([Proposal(action, touched)], at_s=at_s, wall_s=wall_s, protections=self._protections())
+        if ruling.refused is not None:
+            self._journal.refusal(self.name, words, ruling.refused, keys)
+            self._tally.action(_kind(action), "refused")
+            self._outcome = Outcome(False, f"refused: {ruling.refused}")
+            return
+        self._journal.action(self.name, words, action.because, keys)
+
+        def tell(outcome: Outcome) -> None:
+            self._outcome = outcome
+            result = "dry_run" if self._is_dry_run else "done"
+            self._tally.action(_kind(action), result if outcome.ok else "failed")
+            self._journal.outcome(self.name, words, outcome.words, keys)
+            if outcome.ok:
+                self._tell(outcome.words)  # a failure is told with what follows from it
+
+        title = f"fallow: {'the guard' if self.name == 'guard' else self.name} acts"
+        self._doer.begin(lambda: perform(action, self._hands, self._world.environ, self._send, title), tell)
+
+    def _send(self, name: str) -> Outcome:
+        if self._attached is None:
+            return Outcome(False, "no process was named with --attach")
+        if self._is_dry_run:
+            return Outcome(True, f"would send SIG{name} to pid {self._attached.tree.root.pid} and all below it")
+        return self._attached.send(name)
+
+    def _watched(self, snapshot: Snapshot) -> tuple[Gpu, ...]:
+        return snapshot.gpus if self._gpus is None else select(self._gpus, snapshot.gpus)
+
+    def _touched(self, watched: Sequence[Gpu]) -> Affected:
+        attached = self._attached
+        processes = () if attached is None else affected_processes(self._world, attached.tree, watcher=False)
+        return Affected(uuids_with_cards(watched), processes, machine=touches_machine(self._rules.actions))
+
+    def _protections(self) -> list[Protection]:
+        return self._world.protections.active(self._world.clock.wall_s(), self._tell)
+
+
+def _in_order(actions: Sequence[HostAction]) -> str:
+    return ", then ".join(in_words(action) for action in actions)
+
+
+def _kind(action: HostAction) -> str:
+    return type(action).__name__.lower()
+
+
+def _load_in_words(load: float | Unknown) -> str:
+    return str(load) if isinstance(load, Unknown) else f"ran {load:.1%} of the time"

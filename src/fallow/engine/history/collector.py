@@ -1,0 +1,227 @@
+"""From sights to intervals and samples, in memory, without a disk.
+
+A tick speaks for the time since the one before it, as everywhere in fallow. An interval goes on while the activity
+and the holders stay the same; it ends when they change, when a gap is too long to be witnessed, and at each quarter
+of an hour, so that every interval lies in one quarter and thereby on one local day in any time zone.
+"""
+
+import json
+from collections import deque
+from typing import NamedTuple
+
+from fallow.core.activity import AVAILABLE, Activity, load_now
+from fallow.core.gpu import Holder
+from fallow.core.gpu_status import GpuStatus, Status, people_on
+from fallow.core.interval import (
+    MANY_JOBS,
+    NOBODY,
+    SOMEBODY,
+    Card,
+    Party,
+    in_order,
+    parties_of,
+    party_of,
+)
+from fallow.core.units import printable
+from fallow.core.unknown import Unknown
+
+QUARTER_MS = 900_000
+SAMPLE_S = 10
+
+_MOST_WAITING = 20_000
+_MOST_HOLDERS = 16
+_MIB = 2**20
+
+
+class Piece(NamedTuple):
+    """An interval on its way to the disk; a later one with the same number is the same interval, grown."""
+
+    number: int
+    uuid: str
+    begin_ms: int
+    end_ms: int
+    activity: Activity
+    crew: str
+
+
+class Batch(NamedTuple):
+    """What has been seen since the last batch."""
+
+    now_ms: int
+    cards: dict[str, Card]
+    pieces: list[Piece]
+    samples: dict[tuple[str, int], list[int]]
+    """By UUID and time: sum and count of utilization (1/1000), memory (MiB), power (W) and temperature (°C)."""
+
+
+class Collector:
+    """What a watcher has seen and nobody has written down yet. It forgets the oldest before it grows too large."""
+
+    def __init__(self, longest_gap_s: float, most_waiting: int = _MOST_WAITING) -> None:
+        self._gap_ms = round(longest_gap_s * 1000)
+        self._tracks: dict[str, _Track] = {}
+        self._cards: dict[str, Card] = {}
+        self._uuids: dict[str, str] = {}
+        self._ended: deque[Piece] = deque(maxlen=most_waiting)
+        self._samples: dict[tuple[str, int], list[int]] = {}
+        self._most_waiting = most_waiting
+        self._numbers = 0
+        self._now_ms = 0
+
+    def take(self, status: Status) -> None:
+        """One more tick."""
+        now_ms = self._now_ms = round(status.wall_s * 1000)
+        sample_at_s = now_ms // 1000 // SAMPLE_S * SAMPLE_S
+        for gpu in status.gpus:
+            track = self._track(gpu, status)
+            self._grow(track, gpu, now_ms)
+            key = (track.uuid, sample_at_s)
+            sums = self._samples.get(key)
+            if sums is None:
+                sums = self._samples[key] = [0] * 8
+            _add_readings(sums, gpu)
+        while len(self._samples) > self._most_waiting:
+            del self._samples[next(iter(self._samples))]
+
+    def batch(self) -> Batch:
+        """Hand over what there is. Intervals that still go on are handed over each time they have grown."""
+        pieces = list(self._ended)
+        self._ended.clear()
+        for track in self._tracks.values():
+            if track.grown:
+                pieces.append(track.piece())
+                track.grown = False
+        batch = Batch(self._now_ms, self._cards, pieces, self._samples)
+        self._cards, self._samples = {}, {}
+        return batch
+
+    def _track(self, gpu: GpuStatus, status: Status) -> "_Track":
+        """A card that cannot tell its UUID any more is still the one that was seen in its place."""
+        label, uuid, name = gpu.label, gpu.uuid, gpu.name
+        if isinstance(uuid, Unknown):
+            uuid = self._uuids.get(label, f"GPU {label}")
+        else:
+            self._uuids[label] = uuid
+        track = self._tracks.get(uuid)
+        if track is not None and track.label == label and (track.name == name or isinstance(name, Unknown)):
+            return track
+        card = Card(uuid, label, printable(name) if isinstance(name, str) else "?", status.host, status.simulated)
+        self._cards[uuid] = card
+        if track is None:
+            track = self._tracks[uuid] = _Track(uuid)
+        track.label, track.name = label, name
+        return track
+
+    def _grow(self, track: "_Track", gpu: GpuStatus, now_ms: int) -> None:
+        crew = track.crew_of(gpu)
+        before_ms, track.at_ms = track.at_ms, now_ms
+        if before_ms is None or not 0 <= now_ms - before_ms <= self._gap_ms:
+            self._end(track)
+            return
+        if track.activity is not gpu.activity or track.crew != crew:
+            self._end(track)
+        if track.number and now_ms <= track.quarter_ends_ms:
+            track.end_ms, track.grown = now_ms, now_ms > before_ms or track.grown
+            return
+        at_ms = before_ms
+        while at_ms < now_ms:
+            if track.number and at_ms >= track.quarter_ends_ms:
+                self._end(track)
+            if not track.number:
+                self._numbers += 1
+                track.begin(self._numbers, at_ms, gpu.activity, crew)
+            at_ms = track.end_ms = min(now_ms, track.quarter_ends_ms)
+            track.grown = True
+
+    def _end(self, track: "_Track") -> None:
+        if track.grown:
+            self._ended.append(track.piece())
+        track.number, track.grown = 0, False
+
+
+class _Track:
+    """What is remembered of one GPU from tick to tick: the interval that goes on (number 0: none), and its crew."""
+
+    def __init__(self, uuid: str) -> None:
+        self.uuid = uuid
+        self.label = ""
+        self.name: str | Unknown = ""
+        self.at_ms: int | None = None
+        self.number = 0
+        self.begin_ms = self.end_ms = self.quarter_ends_ms = 0
+        self.activity = Activity.UNKNOWN
+        self.crew = ""
+        self.grown = False
+        self._holders: object = None
+        self._crew = ""
+
+    def begin(self, number: int, at_ms: int, activity: Activity, crew: str) -> None:
+        """A new interval, still without length."""
+        self.number, self.begin_ms, self.activity, self.crew = number, at_ms, activity, crew
+        self.quarter_ends_ms = (at_ms // QUARTER_MS + 1) * QUARTER_MS
+
+    def piece(self) -> Piece:
+        """The interval as it is now."""
+        return Piece(self.number, self.uuid, self.begin_ms, self.end_ms, self.activity, self.crew)
+
+    def crew_of(self, gpu: GpuStatus) -> str:
+        """The crew of this tick; written anew only when somebody has come or gone."""
+        people = people_on(gpu)
+        key = (
+            gpu.activity in AVAILABLE,
+            gpu.claim,
+            [(one.pid, one.user, one.command, one.slurm_job, one.kubernetes_pod, one.container) for one in people],
+        )
+        if key != self._holders:
+            self._holders, self._crew = key, crew_text(gpu)
+        return self._crew
+
+
+def crew_text(gpu: GpuStatus) -> str:
+    """Who holds it, as it is written down: each user, job and pid; without pids where there are too many."""
+    people = people_on(gpu)
+    if gpu.activity in AVAILABLE or not people or len(people) > _MOST_HOLDERS:
+        return text_of_parties(_few(parties_of(gpu)))
+    return json.dumps(sorted(_row(holder) for holder in people), ensure_ascii=False, separators=(",", ":"))
+
+
+def text_of_parties(parties: tuple[Party, ...]) -> str:
+    """Parties as they are written down; nobody is an empty list."""
+    rows = [[party.user, party.job] for party in parties if party != NOBODY]
+    return json.dumps(rows, ensure_ascii=False, separators=(",", ":"))
+
+
+def parties_of_text(text: str) -> tuple[Party, ...]:
+    """The parties of a crew that was written down. One that cannot be read is somebody's."""
+    try:
+        parties = in_order(Party(str(row[0]), str(row[1])) for row in json.loads(text))
+    except (ValueError, TypeError, IndexError, KeyError):
+        return (SOMEBODY,)
+    return parties or (NOBODY,)
+
+
+def _row(holder: Holder) -> list[str | int]:
+    party = party_of(holder)
+    return [party.user, party.job, holder.pid]
+
+
+def _few(parties: tuple[Party, ...]) -> tuple[Party, ...]:
+    if len(parties) <= _MOST_HOLDERS:
+        return parties
+    return in_order(Party(party.user, MANY_JOBS) for party in parties)
+
+
+def _add_readings(sums: list[int], gpu: GpuStatus) -> None:
+    load = load_now(gpu)
+    if not isinstance(load, Unknown):
+        sums[0] += round(load * 1000)
+        sums[1] += 1
+    if not isinstance(gpu.memory, Unknown):
+        sums[2] += gpu.memory.used_bytes // _MIB
+        sums[3] += 1
+    if not isinstance(gpu.power_w, Unknown):
+        sums[4] += round(gpu.power_w)
+        sums[5] += 1
+    if not isinstance(gpu.temperature_c, Unknown):
+        sums[6] += gpu.temperature_c
+        sums[7] += 1

@@ -1,0 +1,87 @@
+"""What is counted from the start of the daemon on: seconds by activity and user, yields, deeds, unknowns."""
+
+from bisect import bisect_left
+
+from fallow.core.board import Counts, Histogram
+from fallow.core.gpu import Gpu
+from fallow.core.gpu_status import GpuStatus, Status
+from fallow.core.interval import NOBODY, SOMEBODY, parties_of
+from fallow.core.unknown import Unknown
+from fallow.core.value import fields
+from fallow.core.witnessed_time import witnessed_s
+
+YIELD_BOUNDS_S = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+_MOST_REASONS = 500
+_OTHER_REASONS = ("any", "other reasons")
+_MOST_USERS = 100
+_NO_USERS = (NOBODY.user, SOMEBODY.user)
+OTHER_USERS = "other"
+"""All users beyond those that are counted by name."""
+_READINGS = tuple(name for name in fields(Gpu) if name not in ("index", "mig", "trouble"))
+
+
+class Tally:
+    """The one who counts. Only the main thread asks it to; what it hands out does not change any more."""
+
+    def __init__(self, longest_gap_s: float = 3.0) -> None:
+        self.longest_gap_s = longest_gap_s
+        self._seconds: dict[tuple[str, str, str], float] = {}
+        self._yields: dict[str, list[float]] = {}
+        self._actions: dict[tuple[str, str], int] = {}
+        self._unknowns: dict[tuple[str, str], int] = {}
+        self._users: set[str] = set()
+        self._before_s: float | None = None
+
+    def witness(self, status: Status, at_s: float) -> None:
+        """One more tick. A gap counts zero."""
+        passed_s = witnessed_s(self._before_s, at_s, self.longest_gap_s)
+        self._before_s = at_s
+        for gpu in status.gpus:
+            if isinstance(gpu.uuid, str):
+                self._add_seconds(gpu.uuid, gpu, passed_s)
+            self._add_unknowns(gpu)
+
+    def action(self, kind: str, result: str) -> None:
+        """A deed, and what came of it: done, failed, refused or rehearsed."""
+        key = (kind, result)
+        self._actions[key] = self._actions.get(key, 0) + 1
+
+    def yielded(self, filler: str, seconds: float) -> None:
+        """A filler has given its GPUs back, so long after it was asked to."""
+        # Of each bound how many took no longer, of all how many there were, and their sum.
+        row = self._yields.setdefault(filler, [0.0] * (len(YIELD_BOUNDS_S) + 2))
+        for place in range(bisect_left(YIELD_BOUNDS_S, seconds), len(YIELD_BOUNDS_S)):
+            row[place] += 1
+        row[-2] += 1
+        row[-1] += seconds
+
+    def counts(self) -> Counts:
+        """All of it, as it is now."""
+        yields = {
+            name: Histogram(YIELD_BOUNDS_S, tuple(int(count) for count in row[:-2]), int(row[-2]), row[-1])
+            for name, row in self._yields.items()
+        }
+        return Counts(dict(self._seconds), yields, dict(self._actions), dict(self._unknowns))
+
+    def _add_seconds(self, uuid: str, gpu: GpuStatus, passed_s: float) -> None:
+        """Users who hold a GPU together share its time, so that the seconds of a GPU add up to the time seen."""
+        users = sorted({self._counted_as(party.user) for party in parties_of(gpu)})
+        for user in users:
+            key = (uuid, gpu.activity.value, user)
+            self._seconds[key] = self._seconds.get(key, 0.0) + passed_s / len(users)
+
+    def _counted_as(self, user: str) -> str:
+        """The first so many users by name: whoever can become many users must not make a series for each."""
+        if user not in self._users and len(self._users) >= _MOST_USERS and user not in _NO_USERS:
+            return OTHER_USERS
+        self._users.add(user)
+        return user
+
+    def _add_unknowns(self, gpu: Gpu) -> None:
+        for name in _READINGS:
+            reading = getattr(gpu, name)
+            if isinstance(reading, Unknown) and reading.asked:
+                key = (name, reading.why)
+                if key not in self._unknowns and len(self._unknowns) >= _MOST_REASONS:
+                    key = _OTHER_REASONS
+                self._unknowns[key] = self._unknowns.get(key, 0) + 1

@@ -1,0 +1,101 @@
+"""The one connection of this process to history.db, for whoever writes history and whoever reads it here.
+
+What others do to the file is noticed before each use, and after each write. Taken away or emptied, it begins anew;
+damaged, it is set aside. Each is told, with the time before which something is missing.
+"""
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import suppress
+from threading import RLock
+
+from fallow.actuators.files import state_folder
+from fallow.core.interval import Card
+from fallow.engine.history.collector import Batch
+from fallow.engine.history.reader import HistoryReader
+from fallow.engine.history.sqlite_file import clock_time, says_damaged, set_aside
+from fallow.engine.history.store import FILE_NAME, LastWritten, Store
+
+
+class HistoryFile:
+    """May be used by any thread; whoever uses the store has the lock."""
+
+    def __init__(self, folder: str, tell: Callable[[str], None], wall_s: Callable[[], float]) -> None:
+        self.lock = RLock()
+        self._folder = folder
+        self._tell = tell
+        self._wall_s = wall_s
+        self._path = ""
+        self._store: Store | None = None
+        self._file: tuple[int, int] | None = None
+        """The file that was written last, whether it is open or not."""
+        self._written: LastWritten = {}
+        self._cards: dict[str, Card] = {}
+
+    def write(self, batch: Batch) -> Store:
+        """All of it or nothing; in a new file, with all cards that were ever seen."""
+        with self.lock:
+            self._cards.update(batch.cards)
+            try:
+                return self._write(batch)
+            except sqlite3.Error as error:
+                if not self.failed(error):
+                    raise
+                return self._write(batch)
+
+    def past(self) -> HistoryReader:
+        """To be read in this process, as it is at each question."""
+        with self.lock:
+            return HistoryReader(lambda: self.store().database, self.lock)
+
+    def store(self) -> Store:
+        """The file as others find it, opened if it is not."""
+        with self.lock:
+            return self._opened()
+
+    def failed(self, error: Exception) -> bool:
+        """Begin with a new connection, and where the file is damaged with a new file, which is the answer."""
+        with self.lock:
+            replaced = self._store is not None and self._store.is_taken_away
+            self.close()
+            if not says_damaged(error) or replaced:
+                return replaced
+            try:
+                kept = set_aside(self._path)
+            except OSError:
+                return False  # it stays, and with it the reason why nothing is kept
+            when = clock_time(self._wall_s())
+            self._tell(f"history was damaged ({error}): what was before {when} is in {kept}, and it begins anew")
+            self._file = None
+            self._written.clear()
+            return True
+
+    def close(self) -> None:
+        """Let go of the file."""
+        with self.lock:
+            if self._store is not None:
+                with suppress(sqlite3.Error):
+                    self._store.close()
+                self._store = None
+
+    def _write(self, batch: Batch) -> Store:
+        while True:
+            store = self.store()
+            store.write(batch if self._file == store.file else batch._replace(cards=self._cards))
+            if not store.is_taken_away:  # else it was written where nobody will find it
+                self._file = store.file
+                return store
+
+    def _opened(self) -> Store:
+        if self._store is not None and self._store.is_taken_away:
+            self.close()
+        if self._store is None:
+            folder = state_folder.prepared(self._folder)
+            self._path = state_folder.private_file(folder, FILE_NAME)
+            self._store = Store(self._path, self._written)
+            if self._file is not None and (self._store.was_empty or self._file != self._store.file):
+                when = clock_time(self._wall_s())
+                self._tell(f"history was taken away: what was before {when} is gone, and it begins anew")
+                self._file = None
+                self._written.clear()
+        return self._store

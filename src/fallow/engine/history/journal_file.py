@@ -1,0 +1,169 @@
+"""The file that the journal is kept in: its tables, and how rows get into it and out again."""
+
+import json
+import os
+import sqlite3
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from fallow.core.errors import FallowError, NotPermitted
+from fallow.core.findings import Event, Evidence
+from fallow.engine.history.sqlite_file import (
+    NotOurs,
+    clock_time,
+    is_empty,
+    open_read_only,
+    says_damaged,
+    uri,
+)
+
+FILE_NAME = "journal.db"
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS event (
+    id INTEGER PRIMARY KEY, at REAL NOT NULL, kind TEXT NOT NULL, subject TEXT NOT NULL,
+    finding TEXT NOT NULL, because TEXT NOT NULL, evidence TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS about (key TEXT NOT NULL, event INTEGER NOT NULL, PRIMARY KEY (key, event)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS rest_power (uuid TEXT PRIMARY KEY, watts REAL NOT NULL);
+"""
+_COLUMNS = "id, at, kind, subject, finding, because, evidence"
+_LAST_S = 253_402_214_400  # a day before the year 10000, where calendars end
+_CACHE_KIB = 256
+_LONGEST = 4000
+
+
+class Row(NamedTuple):
+    """What is to be written."""
+
+    wall_s: float
+    kind: str
+    subject: str
+    finding: str
+    because: str
+    evidence: Evidence
+    keys: tuple[str, ...]
+
+
+def connected(path: str, patience_s: float) -> tuple[sqlite3.Connection, bool]:
+    """The database at that path, which is there, with its tables; and whether it had none before."""
+    database = sqlite3.connect(
+        uri(path, "mode=rw"), uri=True, timeout=patience_s, isolation_level=None, check_same_thread=False
+    )
+    try:
+        with suppress(sqlite3.OperationalError):  # an older fallow has it open with a log: then so do we
+            database.execute("PRAGMA journal_mode = TRUNCATE")
+        database.execute("PRAGMA synchronous = FULL")
+        database.execute(f"PRAGMA cache_size = -{_CACHE_KIB:d}")
+        new = is_empty(database)
+        database.executescript(_SCHEMA)
+        _demand_ours(database)
+    except BaseException:
+        database.close()
+        raise
+    return database, new
+
+
+def _demand_ours(database: sqlite3.Connection) -> None:
+    try:
+        for table, columns in (("event", _COLUMNS), ("about", "key, event"), ("rest_power", "uuid, watts")):
+            database.execute(f"SELECT {columns} FROM {table} LIMIT 0")  # noqa: S608  no part from outside
+    except sqlite3.OperationalError as error:
+        raise NotOurs(f"its tables are not fallow's: {error}") from None
+
+
+def read(folder: str, key: str | None, most: int) -> list[Event]:
+    """The last events of the journal in that folder, beside whoever writes it; none if there is no journal."""
+    path = os.path.join(folder, FILE_NAME)
+    try:
+        found = os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        raise NotPermitted(f"the journal in {folder} cannot be read: {error.strerror}") from None
+    if not found.st_size:
+        return []
+    try:
+        database = open_read_only(path)
+        try:
+            return last(database, key, most)
+        finally:
+            database.close()
+    except sqlite3.Error as error:
+        raise FallowError(_unreadable(path, found.st_mtime, error)) from None
+
+
+def _unreadable(path: str, written_s: float, error: sqlite3.Error) -> str:
+    """What is wrong with a journal, since when that can be, and what to do."""
+    if not says_damaged(error):
+        return f"the journal {path} cannot be read now: {error}"
+    return (
+        f"the journal {path} is damaged ({error}): it was last written at {clock_time(written_s)}; what it has from"
+        " before cannot be shown. Move it away, or start `fallow up`, which keeps it beside and begins a new one"
+    )
+
+
+def write(database: sqlite3.Connection, rows: Iterable[Row]) -> None:
+    """All of them, or none."""
+    database.execute("BEGIN IMMEDIATE")
+    try:
+        for row in rows:
+            texts = [_clean(text) for text in (row.kind, row.subject, row.finding, row.because)]
+            evidence = json.dumps([(_clean(name), _clean(text)) for name, text in row.evidence])
+            cursor = database.execute(
+                "INSERT INTO event (at, kind, subject, finding, because, evidence) VALUES (?, ?, ?, ?, ?, ?)",
+                (row.wall_s, *texts, evidence),
+            )
+            about = [(_clean(key), cursor.lastrowid) for key in row.keys]
+            database.executemany("INSERT OR IGNORE INTO about VALUES (?, ?)", about)
+        database.execute("COMMIT")
+    except BaseException:
+        if database.in_transaction:
+            database.execute("ROLLBACK")
+        raise
+
+
+def last(database: sqlite3.Connection, key: str | None, most: int) -> list[Event]:
+    """The last events, newest first."""
+    if key is not None and key.startswith("pid:") and "@" not in key:
+        key = _last_of_that_number(database, key)
+    which = "" if key is None else "WHERE id IN (SELECT event FROM about WHERE key = ?)"
+    question = f"SELECT {_COLUMNS} FROM event {which} ORDER BY id DESC LIMIT {most:d}"  # noqa: S608  no part from outside
+    return [_event(row) for row in database.execute(question, () if key is None else (key,)).fetchall()]
+
+
+def trim(database: sqlite3.Connection, most_rows: int) -> None:
+    """Keep the newest."""
+    oldest = "(SELECT max(id) FROM event) - ?"
+    database.execute(f"DELETE FROM about WHERE event < {oldest}", (most_rows,))  # noqa: S608  no part from outside
+    database.execute(f"DELETE FROM event WHERE id < {oldest}", (most_rows,))  # noqa: S608  the same
+
+
+def rest_power_w(database: sqlite3.Connection) -> dict[str, float]:
+    """What each card is known to draw at rest."""
+    rows = database.execute("SELECT uuid, watts FROM rest_power").fetchall()
+    return {str(uuid): float(watts) for uuid, watts in rows if isinstance(watts, int | float)}
+
+
+def remember_rest_power(database: sqlite3.Connection, uuid: str, watts: float) -> None:
+    """Keep what was learned of a card."""
+    database.execute("INSERT OR REPLACE INTO rest_power VALUES (?, ?)", (uuid, watts))
+
+
+def _last_of_that_number(database: sqlite3.Connection, key: str) -> str:
+    question = "SELECT key FROM about WHERE key > ? AND key < ? ORDER BY event DESC LIMIT 1"
+    found = database.execute(question, (f"{key}@", f"{key}A")).fetchone()  # A follows @
+    return key if found is None else str(found[0])
+
+
+def _event(row: tuple[Any, ...]) -> Event:
+    number, wall_s, kind, subject, finding, because, evidence = row
+    try:
+        pairs = tuple((str(name), str(text)) for name, text in json.loads(evidence))
+    except (ValueError, TypeError, RecursionError):
+        pairs = (("evidence", "cannot be read any more"),)
+    at_s = float(wall_s) if isinstance(wall_s, int | float) and 0 <= wall_s < _LAST_S else 0.0
+    return Event(int(number), at_s, str(kind), str(subject), str(finding), str(because), pairs)
+
+
+def _clean(text: str) -> str:
+    return text[:_LONGEST].encode(errors="replace").decode()

@@ -1,0 +1,239 @@
+"""Reading history, beside whoever writes it: the file is opened read-only, and every answer is of one moment."""
+
+import os
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from itertools import pairwise
+from threading import RLock
+from typing import Any
+
+from fallow.core.activity import Activity
+from fallow.core.errors import FallowError, NotPermitted
+from fallow.core.interval import Card, Interval, Party
+from fallow.core.units import is_number
+from fallow.core.value import value
+from fallow.engine.history.collector import QUARTER_MS, SAMPLE_S, parties_of_text
+from fallow.engine.history.retention import COARSER
+from fallow.engine.history.sqlite_file import open_read_only
+from fallow.engine.history.store import FILE_NAME, MIGRATIONS, version_of
+
+_MIB = 2**20
+# An interval lies in one quarter of an hour, so that those which reach into a span begin at most a quarter before it.
+_REACHING_IN = "card = ? AND begin >= ? AND begin < ? AND begin + span > ?"
+# Of an interval that the span cuts, the part inside: exact where all of it was witnessed, else in proportion.
+_INSIDE = (
+    "CASE WHEN begin >= ? AND begin + span <= ? THEN witnessed "
+    "ELSE witnessed * (min(begin + span, ?) - max(begin, ?)) / span END"
+)
+
+
+@value
+class Sample:
+    """The means of one GPU's readings over some seconds; None where there was no reading."""
+
+    at_s: int
+    span_s: int
+    utilization: float | None
+    memory_bytes: float | None
+    power_w: float | None
+    temperature_c: float | None
+
+
+def _leave() -> None:
+    """Whoever opened it closes it."""
+
+
+class HistoryReader:
+    """What history has. Its methods may be called by any thread."""
+
+    def __init__(
+        self, database: Callable[[], sqlite3.Connection], lock: RLock, close: Callable[[], None] = _leave
+    ) -> None:
+        """`database` is asked for at each question: where it is shared, it may be another one by then."""
+        self._database = database
+        self._lock = lock
+        self._crews: dict[int, tuple[Party, ...]] = {}
+        self.close = close
+        """Done."""
+
+    def cards(self) -> dict[str, Card]:
+        """Every GPU that was ever seen and not forgotten, by UUID, in the order of their indices."""
+        rows = self._ask("SELECT uuid, label, name, host, simulated FROM card ORDER BY id")
+        cards = [
+            Card(str(uuid), str(label), str(name), str(host), bool(simulated))
+            for uuid, label, name, host, simulated in rows
+        ]
+        cards.sort(
+            key=lambda card: (card.host, [int(part) if is_number(part) else 0 for part in card.label.split(":")])
+        )
+        return {card.uuid: card for card in cards}
+
+    def tallies(self, edges_ms: Sequence[int]) -> list[Interval]:
+        """All that was witnessed between each two edges, summed up by GPU, activity and holders.
+
+        The hours of any report come from these: a few rows for each day, whatever the length of history.
+        """
+        question = (
+            f"SELECT activity, crew, sum({_INSIDE}) FROM interval WHERE {_REACHING_IN} "  # noqa: S608  no part from outside
+            "GROUP BY activity, crew"
+        )
+        found: list[Interval] = []
+        with self._one_moment():
+            for uuid, card in self._numbers().items():
+                for begin_ms, end_ms in pairwise(edges_ms):
+                    inside = (begin_ms, end_ms, end_ms, begin_ms)
+                    reach = (card, begin_ms // QUARTER_MS * QUARTER_MS, end_ms, begin_ms)
+                    sums: dict[tuple[str, tuple[Party, ...]], int] = {}
+                    for activity, crew, witnessed_ms in self._ask(question, (*inside, *reach)):
+                        key = (activity, self._parties(crew))
+                        sums[key] = sums.get(key, 0) + witnessed_ms
+                    for (activity, parties), ms in sums.items():
+                        found.append(Interval(uuid, begin_ms, end_ms, ms, Activity(activity), parties))
+        return found
+
+    def strip(self, uuid: str, since_ms: int, until_ms: int) -> list[Interval]:
+        """What one GPU did and whose it was, in order: neighbours that are alike are joined, gaps are left out.
+
+        What is too old to be kept in order is laid out one after the other inside its quarter of an hour.
+        """
+        question = (
+            f"SELECT begin, witnessed, activity, crew FROM interval WHERE {_REACHING_IN} "  # noqa: S608  the same
+            "ORDER BY begin, turn"
+        )
+        strip: list[Interval] = []
+        with self._one_moment():
+            rows = self._ask(question, self._reach(uuid, since_ms, until_ms))
+            for begin_ms, end_ms, activity, crew in _laid_out(rows, since_ms, until_ms):
+                ms, parties = end_ms - begin_ms, self._parties(crew)
+                _join(strip, Interval(uuid, begin_ms, end_ms, ms, Activity(activity), parties))
+        return strip
+
+    def colours(self, uuid: str, since_ms: int, until_ms: int, finest_ms: int) -> list[tuple[int, int, Activity]]:
+        """The same for a picture: from when, until when, what; what is shorter than the finest is put together."""
+        question = (
+            f"SELECT min(begin), sum(witnessed), activity, 0 FROM interval WHERE {_REACHING_IN} "  # noqa: S608  the same
+            "GROUP BY span >= ?, iif(span >= ?, begin, begin / ?), activity ORDER BY 1"
+        )
+        with self._one_moment():
+            rows = self._ask(question, (*self._reach(uuid, since_ms, until_ms), *[max(1, finest_ms)] * 3))
+        joined: list[tuple[int, int, Activity]] = []
+        for begin_ms, end_ms, word, _ in _laid_out(rows, since_ms, until_ms):
+            activity = Activity(word)
+            if joined and joined[-1][1:] == (begin_ms, activity):
+                joined[-1] = (joined[-1][0], end_ms, activity)
+            else:
+                joined.append((begin_ms, end_ms, activity))
+        return joined
+
+    def _reach(self, uuid: str, since_ms: int, until_ms: int) -> tuple[object, ...]:
+        return self._numbers().get(uuid), since_ms // QUARTER_MS * QUARTER_MS, until_ms, since_ms
+
+    def samples(self, uuid: str, since_s: float, until_s: float) -> list[Sample]:
+        """The readings of one GPU, in order; the older, the coarser."""
+        question = "SELECT * FROM sample WHERE span = ? AND card = ? AND at > ? AND at < ?"
+        found: list[Sample] = []
+        with self._one_moment():
+            card = self._numbers().get(uuid)
+            for span in (SAMPLE_S, *(coarser for _, coarser, _ in COARSER)):
+                rows = self._ask(question, (span, card, since_s - span, until_s))
+                found.extend(_sample(row) for row in rows)
+        return sorted(found, key=lambda sample: sample.at_s)
+
+    def _numbers(self) -> dict[str, int]:
+        return {str(uuid): int(number) for uuid, number in self._ask("SELECT uuid, id FROM card ORDER BY id")}
+
+    def _parties(self, crew: int) -> tuple[Party, ...]:
+        known = self._crews.get(crew)
+        if known is None:
+            rows = self._ask("SELECT holders FROM crew WHERE id = ?", (crew,))
+            known = self._crews[crew] = parties_of_text(str(rows[0][0]) if rows else "?")
+        return known
+
+    @contextmanager
+    def _one_moment(self) -> Iterator[None]:
+        """Several questions about the same state of the file, which nobody else here uses meanwhile."""
+        with self._lock:
+            self._ask("BEGIN")
+            self._crews.clear()
+            try:
+                yield
+            finally:
+                with suppress(FallowError):  # a connection that broke has no transaction any more
+                    self._ask("COMMIT")
+
+    def _ask(self, question: str, values: tuple[object, ...] = ()) -> list[tuple[Any, ...]]:
+        try:
+            with self._lock:
+                return self._database().execute(question, values).fetchall()
+        except (OSError, sqlite3.Error) as error:
+            raise FallowError(f"history cannot be read: {error}") from None
+
+
+def open_history(folder: str) -> HistoryReader | None:
+    """History as it was kept in this folder, for another process than the one that writes it; None if none was."""
+    path = os.path.join(folder, FILE_NAME)
+    try:
+        os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise NotPermitted(f"history in {folder} cannot be read: {error.strerror}") from None
+    if not os.access(path, os.R_OK):
+        raise NotPermitted(f"history in {folder} is not yours to read")
+    try:
+        database = open_read_only(path)
+        version = _version(database)
+    except sqlite3.Error as error:
+        what = "it is a folder" if os.path.isdir(path) else str(error)
+        raise FallowError(f"history in {folder} cannot be read: {what}") from None
+    if version == 0:  # made, and nothing written yet
+        database.close()
+        return None
+    if version != len(MIGRATIONS):
+        database.close()
+        which = "a newer" if version > len(MIGRATIONS) else "an older"
+        raise FallowError(
+            f"history in {folder} was written by {which} fallow; `fallow up` of the same version reads it"
+        )
+    return HistoryReader(lambda: database, RLock(), database.close)
+
+
+def _version(database: sqlite3.Connection) -> int:
+    try:
+        return version_of(database)
+    except sqlite3.Error:
+        database.close()
+        raise
+
+
+def _laid_out(rows: Iterable[tuple[Any, ...]], since_ms: int, until_ms: int) -> Iterator[tuple[int, int, str, int]]:
+    """Each where it began, or behind the one before; as far as it lies inside the span."""
+    laid_ms = 0
+    for begin, witnessed, activity, crew in rows:
+        begin_ms = max(begin, laid_ms)
+        laid_ms = begin_ms + witnessed
+        if laid_ms > since_ms and begin_ms < until_ms and witnessed:
+            yield max(begin_ms, since_ms), min(laid_ms, until_ms), activity, crew
+
+
+def _join(strip: list[Interval], following: Interval) -> None:
+    if strip:
+        last = strip[-1]
+        if (last.end_ms, last.activity, last.parties) == (following.begin_ms, following.activity, following.parties):
+            ms = last.witnessed_ms + following.witnessed_ms
+            strip[-1] = Interval(last.uuid, last.begin_ms, following.end_ms, ms, last.activity, last.parties)
+            return
+    strip.append(following)
+
+
+def _sample(row: tuple[int, ...]) -> Sample:
+    span, _, at, load, loads, memory, memories, power, powers, heat, heats = row
+    return Sample(
+        at_s=at,
+        span_s=span,
+        utilization=load / loads / 1000 if loads else None,
+        memory_bytes=memory / memories * _MIB if memories else None,
+        power_w=power / powers if powers else None,
+        temperature_c=heat / heats if heats else None,
+    )

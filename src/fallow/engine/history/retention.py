@@ -1,0 +1,181 @@
+"""What becomes of history as it ages, so that 90 days of it stay small.
+
+    samples      every 10 s for a day, then every minute for a week, then every hour
+    intervals    as they were for a day, or the last 200,000 of them where they are more; then, of each GPU and
+                 quarter of an hour, one for each activity and set of parties, with the time witnessed of it
+    everything   gone after the days to keep, by a clock that has not just leapt ahead
+
+No time is lost or made in this: the hours of each GPU and each day are the same before and after, and so are the
+shares of users, to a millisecond. What is given up is the pids, the order inside a quarter of an hour, and the
+names of jobs of less than a minute where there are many.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from fallow.core.interval import (
+    MANY_JOBS,
+    NOBODY,
+    SOMEBODY,
+    Party,
+    in_order,
+)
+from fallow.engine.history.collector import (
+    QUARTER_MS,
+    SAMPLE_S,
+    parties_of_text,
+    text_of_parties,
+)
+from fallow.engine.history.store import ADD_SAMPLE, Store, transaction
+
+DAY_S = 86_400
+HOUR_MS = 3_600_000
+COARSER = ((SAMPLE_S, 60, DAY_S), (60, 3600, 7 * DAY_S))
+"""Samples of so many seconds become samples of so many, after so many."""
+
+_MOST_EXACT = 200_000
+_QUARTERS_AT_ONCE = 16
+_MANY_CREWS = 8
+_SMALL_MS = 60_000
+_COUNT_EXACT = "SELECT count(*) FROM interval WHERE begin >= ?"
+_MARK = "INSERT INTO mark VALUES (?, ?) ON CONFLICT DO UPDATE SET at = excluded.at"
+
+
+def age(store: Store, now_ms: int, keep_ms: int, most_exact: int = _MOST_EXACT) -> None:
+    """Make what has grown old coarser, and clear away what is too old. In steps, each a transaction of its own."""
+    cards = [int(number) for (number,) in store.database.execute("SELECT id FROM card").fetchall()]
+    for finer, coarser, after_s in COARSER:
+        _coarsen_samples(store, cards, finer, coarser, now_ms // 1000 - after_s)
+    _coarsen_intervals(store, cards, now_ms, most_exact)
+    if _clock_is_trusted(store, now_ms):
+        _clear(store, cards, now_ms - keep_ms)
+    if not 0 <= now_ms - _mark(store, "crews_cleared") < DAY_S * 1000:
+        _clear_crews(store, now_ms)
+
+
+def _coarsen_samples(store: Store, cards: Iterable[int], finer: int, coarser: int, before_s: int) -> None:
+    before_s = before_s // coarser * coarser
+    for card in cards:
+        with transaction(store.database):
+            rows = store.database.execute(
+                "SELECT ?, card, at / ? * ?, sum(load), sum(loads), sum(memory), sum(memories), sum(power), "
+                "sum(powers), sum(heat), sum(heats) FROM sample WHERE span = ? AND card = ? AND at < ? GROUP BY 3",
+                (coarser, coarser, coarser, finer, card, before_s),
+            ).fetchall()
+            store.database.executemany(ADD_SAMPLE, rows)
+            store.database.execute(
+                "DELETE FROM sample WHERE span = ? AND card = ? AND at < ?", (finer, card, before_s)
+            )
+
+
+def _coarsen_intervals(store: Store, cards: list[int], now_ms: int, most_exact: int) -> None:
+    at_ms = _next_quarter_ms(store, cards, _mark(store, "coarse_until"), now_ms)
+    exact = int(store.database.execute(_COUNT_EXACT, (at_ms,)).fetchone()[0])
+    while at_ms < now_ms - QUARTER_MS and (at_ms < now_ms - DAY_S * 1000 or exact > most_exact):
+        until_ms = min(at_ms + _QUARTERS_AT_ONCE * QUARTER_MS, (now_ms - QUARTER_MS) // QUARTER_MS * QUARTER_MS)
+        if exact <= most_exact:
+            until_ms = min(until_ms, (now_ms - DAY_S * 1000) // QUARTER_MS * QUARTER_MS)
+        if until_ms <= at_ms:
+            return
+        with transaction(store.database):
+            for card in cards:
+                exact -= _merge_span(store, card, at_ms, until_ms)
+            store.database.execute(_MARK, ("coarse_until", until_ms))
+        at_ms = _next_quarter_ms(store, cards, until_ms, now_ms)
+
+
+def _next_quarter_ms(store: Store, cards: Iterable[int], at_ms: int, now_ms: int) -> int:
+    """The next quarter of an hour, from this on, of which there is anything; now, if there is none."""
+    question = "SELECT min(begin) FROM interval WHERE card = ? AND begin >= ?"
+    found = [store.database.execute(question, (card, at_ms)).fetchone()[0] for card in cards]
+    return min((int(begin) // QUARTER_MS * QUARTER_MS for begin in found if begin is not None), default=now_ms)
+
+
+def _mark(store: Store, name: str) -> int:
+    found = store.database.execute("SELECT at FROM mark WHERE name = ?", (name,)).fetchone()
+    return 0 if found is None else int(found[0])
+
+
+class _Row(NamedTuple):
+    """An interval as it lies in the file, with who it was."""
+
+    begin: int
+    span: int
+    witnessed: int
+    activity: str
+    parties: tuple[Party, ...]
+
+
+def _merge_span(store: Store, card: int, begin_ms: int, until_ms: int) -> int:
+    """Merge the intervals of these quarters; how many there were."""
+    found = store.database.execute(
+        "SELECT begin, span, witnessed, activity, holders FROM interval JOIN crew ON crew.id = crew "
+        "WHERE card = ? AND begin >= ? AND begin < ? ORDER BY begin, turn",
+        (card, begin_ms, until_ms),
+    ).fetchall()
+    if not found:
+        return 0
+    quarters: dict[int, list[_Row]] = {}
+    for begin, span, witnessed, activity, text in found:
+        row = _Row(begin, span, witnessed, activity, parties_of_text(text))
+        quarters.setdefault(begin // QUARTER_MS, []).append(row)
+    store.database.execute(
+        "DELETE FROM interval WHERE card = ? AND begin >= ? AND begin < ?", (card, begin_ms, until_ms)
+    )
+    for rows in quarters.values():
+        turns: dict[int, int] = {}
+        for row in _merged(rows):
+            turn = turns[row.begin] = turns.get(row.begin, -1) + 1
+            crew = store.crew(text_of_parties(row.parties))
+            values = (card, row.begin, turn, row.span, row.witnessed, row.activity, crew)
+            store.database.execute("INSERT INTO interval VALUES (?, ?, ?, ?, ?, ?, ?)", values)
+    return len(found)
+
+
+def _merged(rows: list[_Row]) -> list[_Row]:
+    """One row for each activity and set of parties of a quarter."""
+    by_crew: dict[tuple[Party, ...], int] = {}
+    for row in rows:
+        by_crew[row.parties] = by_crew.get(row.parties, 0) + row.witnessed
+    small = {parties for parties, ms in by_crew.items() if ms < _SMALL_MS} if len(by_crew) > _MANY_CREWS else set()
+    merged: dict[tuple[str, tuple[Party, ...]], _Row] = {}
+    for row in rows:
+        parties = row.parties
+        if parties in small:
+            parties = in_order(
+                Party(one.user, one.job if one in (NOBODY, SOMEBODY) else MANY_JOBS) for one in parties
+            )
+        key = (row.activity, parties)
+        first = merged.get(key, row)
+        before = first.witnessed if key in merged else 0
+        begin, end = min(first.begin, row.begin), max(first.begin + first.span, row.begin + row.span)
+        merged[key] = _Row(begin, end - begin, before + row.witnessed, row.activity, parties)
+    return sorted(merged.values(), key=lambda row: row.begin)
+
+
+def _clock_is_trusted(store: Store, now_ms: int) -> bool:
+    """A clock that has leapt ahead by days may be wrong: nothing is cleared by it until it has stood for a day."""
+    before_ms, leapt_ms = _mark(store, "clock"), _mark(store, "leapt")
+    if before_ms and now_ms - before_ms > 2 * DAY_S * 1000:
+        leapt_ms = now_ms
+    with transaction(store.database):
+        store.database.executemany(_MARK, [("clock", now_ms), ("leapt", leapt_ms)])
+    return not 0 <= now_ms - leapt_ms < DAY_S * 1000
+
+
+def _clear(store: Store, cards: Iterable[int], before_ms: int) -> None:
+    with transaction(store.database):
+        for card in cards:
+            store.database.execute("DELETE FROM interval WHERE card = ? AND begin < ?", (card, before_ms))
+            for span in (SAMPLE_S, *(coarser for _, coarser, _ in COARSER)):
+                store.database.execute(
+                    "DELETE FROM sample WHERE span = ? AND card = ? AND at < ?", (span, card, before_ms // 1000)
+                )
+
+
+def _clear_crews(store: Store, now_ms: int) -> None:
+    """Those of whom no interval speaks any more."""
+    with transaction(store.database):
+        store.database.execute("DELETE FROM crew WHERE id NOT IN (SELECT crew FROM interval)")
+        store.database.execute(_MARK, ("crews_cleared", now_ms))
+    store.forget()

@@ -1,0 +1,194 @@
+"""The file that history is kept in: its tables, how older ones become today's, and how a batch is written.
+
+SQLite, without a write-ahead log: what is reported as written is in the one file, and no second one can be taken away
+or emptied under it. A batch is one transaction: whoever is killed at any moment, and whenever the disk is full,
+either all of it is there or none, and what was there before stays. The number of the tables' version is
+SQLite's own `user_version`; each script below leads from one version to the next.
+"""
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from zlib import crc32
+
+from fallow.core.errors import FallowError
+from fallow.core.interval import Card
+from fallow.engine.history.collector import SAMPLE_S, Batch, Piece
+from fallow.engine.history.sqlite_file import identity, is_empty, uri
+
+FILE_NAME = "history.db"
+MIGRATIONS = (
+    """
+    CREATE TABLE card (
+        id INTEGER PRIMARY KEY, uuid TEXT NOT NULL UNIQUE, label TEXT NOT NULL, name TEXT NOT NULL,
+        host TEXT NOT NULL, simulated INTEGER NOT NULL);
+    CREATE TABLE crew (id INTEGER PRIMARY KEY, digest INTEGER NOT NULL, holders TEXT NOT NULL);
+    CREATE INDEX crew_by_digest ON crew (digest);
+    CREATE TABLE interval (
+        card INTEGER NOT NULL, begin INTEGER NOT NULL, turn INTEGER NOT NULL, span INTEGER NOT NULL,
+        witnessed INTEGER NOT NULL, activity TEXT NOT NULL, crew INTEGER NOT NULL,
+        PRIMARY KEY (card, begin, turn)) WITHOUT ROWID;
+    CREATE TABLE sample (
+        span INTEGER NOT NULL, card INTEGER NOT NULL, at INTEGER NOT NULL,
+        load INTEGER NOT NULL, loads INTEGER NOT NULL, memory INTEGER NOT NULL, memories INTEGER NOT NULL,
+        power INTEGER NOT NULL, powers INTEGER NOT NULL, heat INTEGER NOT NULL, heats INTEGER NOT NULL,
+        PRIMARY KEY (span, card, at)) WITHOUT ROWID;
+    CREATE TABLE mark (name TEXT PRIMARY KEY, at INTEGER NOT NULL) WITHOUT ROWID
+    """,
+)
+ADD_SAMPLE = """
+    INSERT INTO sample VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    ON CONFLICT DO UPDATE SET
+        load = load + excluded.load, loads = loads + excluded.loads,
+        memory = memory + excluded.memory, memories = memories + excluded.memories,
+        power = power + excluded.power, powers = powers + excluded.powers,
+        heat = heat + excluded.heat, heats = heats + excluded.heats
+"""
+_BUSY_S = 2.0
+_CREWS_REMEMBERED = 5_000
+_CACHE_KIB = 512  # what is written is small, and a daemon's memory is not for pages that nobody reads
+
+
+class NewerHistory(FallowError):
+    """The file was written by a fallow that knows more than this one."""
+
+
+def migrate(database: sqlite3.Connection, scripts: Sequence[str] = MIGRATIONS) -> None:
+    """Make the tables what this fallow expects, in one transaction."""
+    with transaction(database):
+        version = version_of(database)
+        if version > len(scripts):
+            raise NewerHistory(f"a newer fallow wrote it (tables {version}, known here {len(scripts)})")
+        for script in scripts[version:]:
+            for statement in script.split(";"):
+                database.execute(statement)
+        database.execute(f"PRAGMA user_version = {len(scripts):d}")
+
+
+def version_of(database: sqlite3.Connection) -> int:
+    """Which version of the tables the file has; 0 for a new one."""
+    return int(database.execute("PRAGMA user_version").fetchone()[0])
+
+
+@contextmanager
+def transaction(database: sqlite3.Connection) -> Iterator[None]:
+    """All of it or nothing."""
+    database.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        database.execute("COMMIT")
+    except BaseException:
+        if database.in_transaction:
+            database.execute("ROLLBACK")
+        raise
+
+
+LastWritten = dict[str, tuple[int, tuple[int, int, int]]]
+"""Of each GPU, the number of the piece that was written last, and where it lies: it may still grow."""
+
+
+class Store:
+    """The one who writes. Every failure is an OSError, a sqlite3.Error or a FallowError, and changes nothing."""
+
+    def __init__(self, path: str, last: LastWritten) -> None:
+        """The file is there. `last` outlives the store: one that is opened anew goes on with unfinished pieces."""
+        self._path = path
+        self.database = sqlite3.connect(
+            uri(path, "mode=rw"), uri=True, timeout=_BUSY_S, isolation_level=None, check_same_thread=False
+        )
+        try:
+            with suppress(sqlite3.OperationalError):  # an older fallow has it open with a log: then so do we
+                self.database.execute("PRAGMA journal_mode = TRUNCATE")
+            self.database.execute("PRAGMA synchronous = FULL")
+            self.database.execute(f"PRAGMA cache_size = -{_CACHE_KIB:d}")
+            self.was_empty = is_empty(self.database)
+            migrate(self.database)
+            self.file = identity(path)
+        except BaseException:
+            self.database.close()
+            raise
+        self._cards: dict[str, int] = {}
+        self._crews: dict[str, int] = {}
+        self._last = last
+
+    def close(self) -> None:
+        """Done."""
+        self.database.close()
+
+    @property
+    def is_taken_away(self) -> bool:
+        """Whether what we have open is no longer what others find: what is written now, nobody would ever read."""
+        return identity(self._path) != self.file
+
+    def write(self, batch: Batch) -> None:
+        """Write it all down, or nothing of it."""
+        last = dict(self._last)
+        try:
+            with transaction(self.database):
+                for card in batch.cards.values():
+                    self._write_card(card)
+                for piece in batch.pieces:
+                    self._write_piece(piece, last)
+                rows = [(SAMPLE_S, self._card(uuid), at, *sums) for (uuid, at), sums in batch.samples.items()]
+                self.database.executemany(ADD_SAMPLE, rows)
+        except BaseException:
+            self.forget()
+            raise
+        self._last.update(last)
+
+    def forget(self) -> None:
+        """Numbers of cards and crews are looked up anew: some may have gone, or never have been written."""
+        self._cards.clear()
+        self._crews.clear()
+
+    def crew(self, text: str) -> int:
+        """The number of a crew, a new one where it was never seen."""
+        number = self._crews.get(text)
+        if number is None:
+            if len(self._crews) >= _CREWS_REMEMBERED:
+                self._crews.clear()
+            number = self._crews[text] = self._find_crew(text)
+        return number
+
+    def _find_crew(self, text: str) -> int:
+        digest = crc32(text.encode())
+        question = "SELECT id FROM crew WHERE digest = ? AND holders = ?"
+        found = self.database.execute(question, (digest, text)).fetchone()
+        if found is not None:
+            return int(found[0])
+        made = self.database.execute("INSERT INTO crew (digest, holders) VALUES (?, ?)", (digest, text))
+        return made.lastrowid or 0
+
+    def _write_card(self, card: Card) -> None:
+        self.database.execute(
+            "INSERT INTO card (uuid, label, name, host, simulated) VALUES (?, ?, ?, ?, ?) "
+            "ON CONFLICT (uuid) DO UPDATE SET label = excluded.label, name = excluded.name, "
+            "host = excluded.host, simulated = excluded.simulated",
+            (card.uuid, card.label, card.name, card.host, card.simulated),
+        )
+
+    def _card(self, uuid: str) -> int:
+        number = self._cards.get(uuid)
+        if number is None:
+            (found,) = self.database.execute("SELECT id FROM card WHERE uuid = ?", (uuid,)).fetchone()
+            number = self._cards[uuid] = int(found)
+        return number
+
+    def _write_piece(self, piece: Piece, last: LastWritten) -> None:
+        """A piece that is there already has grown; else it is new, also where the clock has gone back."""
+        span = piece.end_ms - piece.begin_ms
+        number, where = last.get(piece.uuid, (None, None))
+        if number == piece.number and where is not None:
+            grown = self.database.execute(
+                "UPDATE interval SET span = ?, witnessed = ? WHERE card = ? AND begin = ? AND turn = ?",
+                (span, span, *where),
+            )
+            if grown.rowcount:
+                return
+        card = self._card(piece.uuid)
+        question = "SELECT coalesce(max(turn) + 1, 0) FROM interval WHERE card = ? AND begin = ?"
+        (turn,) = self.database.execute(question, (card, piece.begin_ms)).fetchone()
+        where = (card, piece.begin_ms, int(turn))
+        row = (*where, span, span, piece.activity.value, self.crew(piece.crew))
+        self.database.execute("INSERT INTO interval VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+        last[piece.uuid] = (piece.number, where)

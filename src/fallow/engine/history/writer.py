@@ -1,0 +1,181 @@
+"""History: what each GPU did and whose it was, written down as it is seen.
+
+`record` is called once a tick and only adds to what is in memory. Every 4 seconds a thread writes that down, so
+that a disk that is slow, hangs or is full holds up nobody who watches: a kill at any moment loses what was seen
+since, 5 seconds at most where a write takes less than one. While nothing can be written, what is seen waits in
+memory as far as there is room for it (20,000 intervals), and is written when there is room on the disk again.
+"""
+
+import sqlite3
+from collections import deque
+from collections.abc import Callable
+from threading import Condition
+
+from fallow.core.errors import FallowError
+from fallow.core.gpu_status import Status
+from fallow.engine.history.collector import Batch, Collector
+from fallow.engine.history.file import HistoryFile
+from fallow.engine.history.reader import HistoryReader
+from fallow.engine.history.retention import HOUR_MS, age
+from fallow.engine.history.store import Store
+from fallow.engine.machine.lasting_thread import steady
+
+KEEP_DAYS = 90.0
+_DAY_MS = 86_400_000
+_FLUSH_S = 4.0
+_LONGEST_GAP_S = 3.0
+_LAST_WRITE_S = 5.0
+_WELL_AFTER = 15  # so many writes that went well: on a disk that is nearly full, some do and some do not
+
+
+class HistoryWriter:
+    """The one who writes history down. Only one may do so in a folder at a time."""
+
+    def __init__(
+        self,
+        folder: str,
+        tell: Callable[[str], None],
+        *,
+        keep_days: float = KEEP_DAYS,
+        longest_gap_s: float = _LONGEST_GAP_S,
+    ) -> None:
+        """`tell` gets a sentence when history cannot be kept, and one when it can again."""
+        self._tell = tell
+        self._gatherer = Collector(longest_gap_s)
+        self._wall_s = 0.0
+        self._writer = _Writer(folder, round(keep_days * _DAY_MS), lambda: self._wall_s)
+        self._flushed_s: float | None = None
+
+    def record(self, status: Status) -> None:
+        """One more tick. Never waits for the disk and never fails because of it."""
+        self._wall_s = status.wall_s
+        self._gatherer.take(status)
+        if self._flushed_s is None or not 0 <= status.wall_s - self._flushed_s < _FLUSH_S:
+            self._flushed_s = status.wall_s
+            self._hand_over()
+        self._pass_on()
+
+    def past(self) -> HistoryReader:
+        """What was written, for whoever asks in this process; for any thread."""
+        return self._writer.file.past()
+
+    def settle(self, timeout_s: float = _LAST_WRITE_S) -> bool:
+        """Wait until what was handed over is written; whether it is."""
+        settled = self._writer.wait(timeout_s)
+        self._pass_on()
+        return settled
+
+    def close(self) -> None:
+        """Write the rest, if the disk lets us, and end."""
+        if self._writer.wait(_LAST_WRITE_S):
+            self._hand_over()
+        self._writer.end(_LAST_WRITE_S)
+        self._pass_on()
+
+    def _hand_over(self) -> None:
+        if self._writer.idle:
+            self._writer.give(self._gatherer.batch())
+        else:
+            self._writer.try_again()
+
+    def _pass_on(self) -> None:
+        while self._writer.sentences:
+            self._tell(self._writer.sentences.popleft())
+
+
+class _Writer:
+    """A thread with one batch in its hands at most. One that could not be written stays there until it can."""
+
+    def __init__(self, folder: str, keep_ms: int, wall_s: Callable[[], float]) -> None:
+        self.sentences: deque[str] = deque()
+        self.file = HistoryFile(folder, self.sentences.append, wall_s)
+        self._folder = folder
+        self._keep_ms = keep_ms
+        self._aged_ms: int | None = None
+        self._trouble = 0
+        self._changed = Condition()
+        self._batch: Batch | None = None
+        self._wanted = False
+        self._ending = False
+        self._thread = steady("history", self._work, self.sentences.append)
+
+    @property
+    def idle(self) -> bool:
+        """Whether a new batch can be given."""
+        return self._batch is None
+
+    def give(self, batch: Batch) -> None:
+        """Write this. Only when idle."""
+        with self._changed:
+            self._batch, self._wanted = batch, True
+            self._changed.notify_all()
+
+    def try_again(self) -> None:
+        """Try what could not be written once more; while it is being written, or if there is nothing, do nothing."""
+        with self._changed:
+            self._wanted = self._batch is not None
+            self._changed.notify_all()
+
+    def wait(self, timeout_s: float) -> bool:
+        """Until the batch is written or has failed; whether nothing is left."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._batch is None or not self._wanted, timeout_s)
+            return self._batch is None
+
+    def end(self, timeout_s: float) -> None:
+        """Finish what was given, and stop."""
+        with self._changed:
+            self._ending = True
+            self._changed.notify_all()
+        self._thread.join(timeout_s)
+
+    def _work(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._wanted or self._ending)
+                batch = self._batch
+                if not self._wanted or batch is None:
+                    break
+            written = self._write(batch)
+            with self._changed:
+                self._wanted = False
+                if written:
+                    self._batch = None
+                self._changed.notify_all()
+        self.file.close()
+
+    def _write(self, batch: Batch) -> bool:
+        """Whether nothing is left to write of it."""
+        try:
+            store = self.file.write(batch)
+            self._age(store, batch.now_ms)
+        except (OSError, sqlite3.Error, FallowError) as error:
+            self._failed(error)
+            return False
+        except Exception as error:  # noqa: BLE001  what cannot be written by a mistake of ours never can be
+            self._failed(error)
+            self.sentences.append(f"some seconds of history are lost ({type(error).__name__}: {error}); it goes on")
+            return True
+        self._trouble = max(0, self._trouble - 1)
+        if self._trouble == 1:
+            self._trouble = 0
+            self.sentences.append("history is kept again")
+        return True
+
+    def _age(self, store: Store, now_ms: int) -> None:
+        """Once an hour. Where there is no room for it, later: what has just been written is safe."""
+        if self._aged_ms is not None and 0 <= now_ms - self._aged_ms < HOUR_MS:
+            return
+        self._aged_ms = now_ms
+        try:
+            with self.file.lock:
+                age(store, now_ms, self._keep_ms)
+        except sqlite3.Error as error:
+            self._failed(error)
+
+    def _failed(self, error: Exception) -> None:
+        """Told once. The file is opened anew the next time: whatever was wrong with it may have passed."""
+        if not self._trouble:
+            self.sentences.append(f"history is not kept in {self._folder} for now: {error}; all else goes on")
+        self._trouble = _WELL_AFTER
+        self.file.failed(error)

@@ -1,0 +1,235 @@
+"""Which jobs of people hold which cards: from the holders that the driver lists to those who belong together.
+
+A job is judged as a whole and touched as little as can be. To it belong all holders of one user that were started
+together: in one session of the kernel (a terminal, a service, one command through ssh), and in sessions that were
+begun from there, as launchers do for each of their workers. The way up ends at a terminal, at another user, and at
+programs that start things which have nothing to do with each other, such as the server of notebooks.
+
+A card that nobody is on is held by whoever has claimed it: the process that the kernel names for the claim.
+
+What cannot be named is nobody's job and is never touched: a process that /proc does not show, or whose owner or
+command it does not tell; one that fallow started or lives by; one that our own or root's fallow watches or fills
+with; and what serves everybody on the machine, as a display server, a monitor or the server of MPS does. No process
+gets there by calling itself so: its program must be root's.
+"""
+
+import os
+from collections.abc import Iterable, Mapping
+
+from fallow.actuators.process.signals import untouchable
+from fallow.core.gpu import Gpu, Snapshot
+from fallow.core.process import Process
+from fallow.core.protections import AffectedProcess
+from fallow.core.reservations import Claim
+from fallow.core.units import program_name
+from fallow.core.unknown import Unknown
+from fallow.core.value import value
+from fallow.engine.machine.claim_holders import claim_of
+from fallow.engine.machine.newcomers import MONITORS
+from fallow.engine.machine.world import World
+from fallow.readers.proc import Stat
+
+_STARTS_FOR_OTHERS = frozenset(
+    (
+        *("systemd", "init", "cron", "crond", "atd", "sshd", "sshd-session", "login", "slurmstepd"),
+        *("containerd-shim-runc-v2", "conmon", "tmux: server", "screen", "SCREEN"),
+        *("jupyter", "jupyter-lab", "jupyterlab", "jupyter-notebook", "jupyter-server", "jupyterhub-singleuser"),
+    )
+)
+_MPS = "nvidia-cuda-mps-server"
+_SERVES_EVERYBODY = MONITORS | {
+    *(_MPS, "nvidia-cuda-mps-control", "Xorg", "X", "Xwayland", "gnome-shell", "gdm", "sddm", "lightdm"),
+    *("kwin_x11", "kwin_wayland", "plasmashell", "weston", "sway", "mutter"),
+}
+JobKey = tuple[str, int]
+"""The user, and the session at which the way up ends."""
+
+
+@value
+class GpuJob:
+    """What one user started together, as far as it holds cards."""
+
+    key: JobKey
+    members: Mapping[Process, str]
+    """The processes that hold cards, with their commands."""
+    uuids: tuple[str, ...]
+    """The cards that they hold."""
+    doubtful: tuple[str, ...]
+    """Further cards of which it is not known who holds them: the job may work there."""
+    mixed: bool = False
+    """Whether MPS runs its work together with that of others: what each of them ran is not told apart."""
+
+    @property
+    def user(self) -> str:
+        """Whose it is."""
+        return self.key[0]
+
+    @property
+    def pids(self) -> frozenset[int]:
+        """The processes that hold cards."""
+        return frozenset(process.pid for process in self.members)
+
+    @property
+    def told_apart(self) -> frozenset[int] | Unknown:
+        """The processes whose work is known from that of others, where it is."""
+        return Unknown("they share a card through MPS") if self.mixed else self.pids
+
+    @property
+    def first(self) -> Process:
+        """The one that it is called by: the oldest."""
+        return min(self.members, key=lambda process: (process.birth, process.pid))
+
+    @property
+    def subject(self) -> str:
+        """How people would call it."""
+        return f"{self.user}'s job {self.name}"
+
+    @property
+    def name(self) -> str:
+        """The same to its owner."""
+        more = f" and {len(self.members) - 1} more" if len(self.members) > 1 else ""
+        return f"{self.first.pid} ({program_name(self.members[self.first])}){more}"
+
+    @property
+    def touched(self) -> tuple[AffectedProcess, ...]:
+        """Its holders, as holds and protections see them."""
+        return tuple(
+            AffectedProcess(process.pid, process.birth, self.user, command)
+            for process, command in self.members.items()
+        )
+
+
+@value
+class _Known:
+    """What was learned of a process when it was first seen; None if it is nobody's job."""
+
+    key: JobKey
+    command: str
+
+
+class JobFinder:
+    """Remembers who was seen on which card: one that cannot be read now has not been left."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._on: dict[Process, set[str]] = {}
+        self._known: dict[Process, _Known | None] = {}
+        self._servers: set[Process] = set()
+        self._claiming: set[Process] = set()
+
+    def jobs(self, snapshot: Snapshot) -> list[GpuJob]:
+        """All jobs of people that hold a card now."""
+        doubtful: list[str] = []
+        alive = {process for process in self._on if self.is_alive(process)}
+        self._on = {process: cards for process, cards in self._on.items() if process in alive}
+        for gpu in snapshot.gpus:
+            uuid, sure = card_name(gpu), _is_sure(gpu)
+            if sure:
+                for cards in self._on.values():
+                    cards.discard(uuid)
+            else:
+                doubtful.append(uuid)
+            for process in (*self._holders(gpu), *self._claimers(gpu)):
+                self._on.setdefault(process, set()).add(uuid)
+        self._on = {process: cards for process, cards in self._on.items() if cards}
+        self._known = {process: known for process, known in self._known.items() if process in self._on}
+        self._servers.intersection_update(self._on)
+        self._claiming.intersection_update(self._on)
+        return self._grouped([card_name(gpu) for gpu in snapshot.gpus], doubtful)
+
+    def is_fallows(self, pid: int) -> bool:
+        """Whether a process is fallow itself, was started by a fallow, or is one that ours lives by."""
+        line = (pid, *self._world.proc.ancestors(pid))
+        if os.getpid() in line or pid in untouchable(self._world.proc):
+            return True
+        return any(self.is_a_fallow(each) for each in line)
+
+    def is_a_fallow(self, pid: int) -> bool:
+        """Whether a process is one: ours, root's, or a program of root's. Anybody else can call theirs so."""
+        names = self._world.proc.trusted_names(pid)
+        return any(name == "fallow" or name.startswith("fallow.") for name in names)
+
+    def is_alive(self, process: Process) -> bool:
+        """Whether it still is itself, and has not ended."""
+        stat = self._world.proc.stat(process.pid)
+        return stat is not None and stat.birth == process.birth and stat.state not in "ZX"
+
+    def _grouped(self, order: list[str], doubtful: list[str]) -> list[GpuJob]:
+        members: dict[JobKey, dict[Process, str]] = {}
+        for process in self._on:
+            known = self._learn(process)
+            if known is not None:
+                members.setdefault(known.key, {})[process] = known.command
+        jobs: list[GpuJob] = []
+        for key, processes in members.items():
+            held = {uuid for process in processes for uuid in self._on[process]}
+            uuids = tuple(uuid for uuid in order if uuid in held) + tuple(sorted(held.difference(order)))
+            elsewhere = tuple(uuid for uuid in doubtful if uuid not in held)
+            mixed = any(not held.isdisjoint(self._on[server]) for server in self._servers if server in self._on)
+            jobs.append(GpuJob(key, processes, uuids, elsewhere, mixed))
+        return jobs
+
+    def _holders(self, gpu: Gpu) -> Iterable[Process]:
+        if isinstance(gpu.holders, Unknown):
+            return
+        for holder in gpu.holders:
+            stat = self._world.proc.stat(holder.pid)
+            if stat is not None and stat.state not in "ZX":
+                yield Process(holder.pid, stat.birth)
+
+    def _claimers(self, gpu: Gpu) -> Iterable[Process]:
+        """Who keeps others from a card that nobody is on."""
+        if gpu.holders != () or isinstance(gpu.uuid, Unknown):
+            return
+        claim = claim_of(self._world, gpu.uuid)
+        if isinstance(claim, Claim) and claim.pid is not None and claim.birth is not None:
+            process = Process(claim.pid, claim.birth)
+            if self.is_alive(process):
+                self._claiming.add(process)
+                yield process
+
+    def _learn(self, process: Process) -> _Known | None:
+        if process not in self._known:
+            known = self._look_at(process)
+            if known is None and process in self._claiming:
+                return None  # a launch that is still fallow's; the same process becomes somebody's job
+            self._known[process] = known
+        return self._known[process]
+
+    def _look_at(self, process: Process) -> _Known | None:
+        proc = self._world.proc
+        user, command = proc.user(process.pid), proc.command(process.pid)
+        stat = proc.stat(process.pid)
+        if isinstance(user, Unknown) or isinstance(command, Unknown) or stat is None or stat.birth != process.birth:
+            return None
+        names = proc.trusted_names(process.pid)
+        if _MPS in names:
+            self._servers.add(process)
+        if not _SERVES_EVERYBODY.isdisjoint(names):
+            return None
+        if stat.of_kernel or self.is_fallows(process.pid):
+            return None
+        return _Known((user, self._top_session(stat, user)), command)
+
+    def _top_session(self, stat: Stat, user: str) -> int:
+        proc = self._world.proc
+        session, passed = stat.session, set[int]()
+        while session not in passed:
+            passed.add(session)
+            leader = proc.stat(session)
+            parent = None if leader is None or leader.has_terminal else proc.stat(leader.parent)
+            if parent is None or parent.pid == 1 or proc.user(parent.pid) != user:
+                break
+            if not _STARTS_FOR_OTHERS.isdisjoint(proc.called(parent.pid)):
+                break
+            session = parent.session
+        return session
+
+
+def card_name(gpu: Gpu) -> str:
+    """The UUID. A card whose is not known gets a name that no look finds, so that what it does stays unknown."""
+    return f"number {gpu.label}" if isinstance(gpu.uuid, Unknown) else gpu.uuid
+
+
+def _is_sure(gpu: Gpu) -> bool:
+    return gpu.trouble is None and not isinstance(gpu.holders, Unknown) and not isinstance(gpu.uuid, Unknown)

@@ -1,0 +1,1 @@
+"""Watching a job, stopping it, and what follows after it has ended."""

@@ -1,0 +1,148 @@
+"""Doing what was decided: one door from a deed to the hands, in earnest or rehearsed."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import assert_never
+
+from fallow.actuators.host import notice_process
+from fallow.actuators.host.hooks import (
+    DryRunHooks,
+    Hooks,
+    SystemHooks,
+    no_such_command,
+)
+from fallow.actuators.host.power import (
+    DryRunPower,
+    Power,
+    PowerAction,
+    SystemPower,
+)
+from fallow.actuators.process.helpers import Helpers
+from fallow.core.actions import (
+    EndGuard,
+    HostAction,
+    Notify,
+    PowerOff,
+    Reboot,
+    RunCommand,
+    SendSignal,
+)
+from fallow.core.errors import FallowError, NotPermitted, WrongUsage
+from fallow.core.findings import Outcome
+from fallow.core.units import printable
+from fallow.core.unknown import Unknown
+from fallow.engine.machine.run_as import run_as
+from fallow.engine.machine.world import World
+
+
+class HostActuators:
+    """Power, commands and notices; a rehearsal has another pair, which only say what they would do."""
+
+    def __init__(self, power: Power, hooks: Hooks, helpers: Helpers) -> None:
+        self.power = power
+        self.hooks = hooks
+        self.helpers = helpers
+
+
+def host_actuators(world: World, *, dry_run: bool, user: str | None = None) -> HostActuators:
+    """The hands of this machine, or those of a rehearsal. `user`: whom commands run as, where a config says so."""
+    helpers = Helpers(world.clock.monotonic_s)
+    power = SystemPower(helpers, world.environ, lambda: _terminals(world))
+    if dry_run:
+        return HostActuators(DryRunPower(power), DryRunHooks(), helpers)
+    guise = run_as(user, world.environ)
+    runs_as = None if guise is None else (guise.account, guise.environ)
+    return HostActuators(power, SystemHooks(helpers, world.environ, runs_as), helpers)
+
+
+def shortcomings(
+    actions: Sequence[HostAction],
+    host_actuators: HostActuators,
+    environ: Mapping[str, str],
+    signals: Callable[[], FallowError | None],
+) -> list[FallowError]:
+    """What of this could never be done here: to be told at the start, not in the night."""
+    return [error for error in each_shortcoming(actions, host_actuators, environ, signals) if error is not None]
+
+
+def each_shortcoming(
+    actions: Sequence[HostAction],
+    host_actuators: HostActuators,
+    environ: Mapping[str, str],
+    signals: Callable[[], FallowError | None],
+) -> list[FallowError | None]:
+    """Why each deed could never be done here; None for those that can.
+
+    The one place that says so, for every face: `guard`, `run --then`, `check` and `up` refuse in the same words.
+    `signals`: why the process that a signal is for cannot be signalled.
+    """
+    addresses = [action.url for action in actions if isinstance(action, Notify)]
+    to_send = iter(notice_process.refusals(host_actuators.helpers, environ, addresses))
+    found: list[FallowError | None] = []
+    for action in actions:
+        match action:
+            case EndGuard():
+                found.append(None)
+            case SendSignal():
+                found.append(signals())
+            case RunCommand(line=line):
+                found.append(no_such_command(line, environ, host_actuators.helpers))
+            case Notify():
+                found.append(next(to_send))
+            case PowerOff() | Reboot():
+                why = host_actuators.power.can(_POWER[type(action)])
+                found.append(None if why is None else NotPermitted(why))
+            case _:
+                assert_never(action)
+    return found
+
+
+def refuse(found: Sequence[FallowError], *, dry_run: bool, tell: Callable[[str], None]) -> None:
+    """Do not even begin with what cannot be done. Only a rehearsal goes on all the same, and says it."""
+    for error in found:
+        if not dry_run:
+            raise error
+        tell(str(error))
+
+
+def perform(
+    action: HostAction,
+    host_actuators: HostActuators,
+    environ: Mapping[str, str],
+    send_signal: Callable[[str], Outcome],
+    title: str,
+) -> Outcome:
+    """Do it; what came of it."""
+    match action:
+        case EndGuard():
+            return Outcome(True, "the guard ends")
+        case SendSignal(name=name):
+            return send_signal(name)
+        case RunCommand(line=line, because=because):
+            return host_actuators.hooks.run_command(line, {**environ, "FALLOW_BECAUSE": printable(because)})
+        case Notify(url=url, because=because):
+            return host_actuators.hooks.notify(url, title, because)
+        case PowerOff(because=because):
+            return host_actuators.power.do(PowerAction.SHUTDOWN, because)
+        case Reboot(because=because):
+            return host_actuators.power.do(PowerAction.REBOOT, because)
+    assert_never(action)
+
+
+def nobody_to_signal() -> FallowError | None:
+    """Where no process can be named: in a config, and after a job."""
+    return WrongUsage("there is no process that a signal could go to; name it with fallow guard --attach PID")
+
+
+def touches_machine(actions: tuple[HostAction, ...]) -> bool:
+    """Whether one of them ends everything on the machine, so that every hold forbids it."""
+    return any(type(action) in _POWER for action in actions)
+
+
+def _terminals(world: World) -> list[str]:
+    people = world.terminals().people()
+    if isinstance(people, Unknown):
+        return []
+    return [f"/dev/{person.terminal}" for person in people if person.terminal is not None]
+
+
+_POWER: dict[type, PowerAction] = {PowerOff: PowerAction.SHUTDOWN, Reboot: PowerAction.REBOOT}

@@ -1,0 +1,43 @@
+"""The Python stacks of a job, written in a thread: py-spy may take seconds, and whoever asked must stay awake."""
+
+import threading
+from collections.abc import Sequence
+
+from fallow.actuators.process import py_spy
+from fallow.actuators.process.helpers import Helpers
+from fallow.engine.machine.world import World
+
+_LIMIT_S = 30.0
+
+
+def write_stacks(world: World, pids: Sequence[int], name: str, helpers: Helpers) -> str:
+    """Write the stacks of these processes to a new file in the state folder; a sentence says what came of it."""
+    try:
+        return py_spy.dump(pids, world.state_folder, f"stacks-{name}.txt", helpers, world.environ)
+    except Exception as error:  # noqa: BLE001  whatever breaks here, the job is asked all the same
+        return f"no stacks: {error}"
+
+
+class StackWriting:
+    """One file of stacks that is being written."""
+
+    def __init__(self, world: World, pids: Sequence[int], name: str) -> None:
+        self.sentence = "no stacks: py-spy takes too long"
+        self._world = world
+        self._pids = pids
+        self._name = name
+        self._until_s = world.clock.monotonic_s() + _LIMIT_S
+        self._thread = threading.Thread(target=self._write, name="fallow-stacks", daemon=True)
+        self._thread.start()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether there is nothing more to wait for; then `sentence` says what came of it."""
+        return not self._thread.is_alive() or self._world.clock.monotonic_s() >= self._until_s
+
+    def join(self) -> None:
+        """Wait until it is over."""
+        self._thread.join(_LIMIT_S)
+
+    def _write(self) -> None:
+        self.sentence = write_stacks(self._world, self._pids, self._name, Helpers(self._world.clock.monotonic_s))

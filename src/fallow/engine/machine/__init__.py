@@ -1,0 +1,1 @@
+"""This machine as the engine sees it: GPUs, processes, people, claims, the clock and the daemon."""

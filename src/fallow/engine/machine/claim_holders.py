@@ -1,0 +1,131 @@
+"""Who has claimed a GPU, and who waits for it, as the kernel has it.
+
+Whoever is named may be warned, charged and ended for it. So a claim is a process's only if that very process has the
+lock's open file; neither a label, which everybody may write, nor the number of a process beside a lock, which may be
+somebody else's by now, proves that. All that is told of it comes from /proc. What cannot be shown is a claim of
+somebody who is not known: it keeps others from the card, and nobody is held to account for it.
+"""
+
+import os
+from collections.abc import Callable
+
+from fallow.actuators.claims.claims import CLAIM_BYTE, CardFile
+from fallow.core.errors import FallowError
+from fallow.core.process import Process
+from fallow.core.reservations import Claim, Waiter
+from fallow.core.units import program_name, shortened
+from fallow.core.unknown import Unknown, known
+from fallow.engine.machine.world import World
+from fallow.readers.proc import TICKS_PER_S, user_name
+
+_TICK_S = 2 / TICKS_PER_S  # births are told in ticks
+_NS = 1e9
+_STOPPED = "Tt"  # by a signal, and by a debugger
+_NOT_FOUND = "a process that was not found yet, or that we may not look into"
+_HIDDEN = "somebody who hides it: no process has it open (docs/concepts/claims.md says how to end that)"
+
+
+def claim_on(world: World, card: CardFile) -> Claim | None:
+    """Who has claimed a GPU; without a pid where that is not proven. None if nobody has."""
+    held = card.held()
+    if held is None:
+        return None
+    label = card.label()
+    named = None if label.pid is None or label.birth is None else Process(label.pid, label.birth)
+    answer = world.lock_holders.holder(card.fd, CLAIM_BYTE, named)
+    if answer.holder is not None:
+        return _named(world, held.shared, answer.holder, label.since_wall_s if answer.holder == named else None)
+    if answer.nobody:
+        return Claim(held.shared, told=_HIDDEN)
+    return Claim(held.shared, told=_signed(world, card.inode, named))
+
+
+def claim_of(world: World, uuid: str) -> Claim | Unknown | None:
+    """The same by the UUID. A folder that cannot be read leaves it unknown."""
+    try:
+        fd = world.folder.peek(uuid)
+    except FallowError as error:
+        return Unknown(str(error))
+    if fd is None:
+        return None
+    card = CardFile(fd)
+    try:
+        return claim_on(world, card)
+    finally:
+        card.close()
+
+
+def _signed(world: World, inode: int, named: Process | None) -> str | None:
+    """Who says in the label to have claimed it, and signed that, where only root could prove it."""
+    if os.geteuid() == 0:
+        return _NOT_FOUND
+    stat = None if named is None else world.proc.stat(named.pid)
+    if named is None or stat is None or stat.birth != named.birth:
+        return None
+    from fallow.readers.lock_table import LockTable  # whoever only picks does not need it
+
+    if world.proc.uid(named.pid) == os.geteuid() or named.pid not in LockTable(world.proc).signers(inode):
+        return None
+    user, command = world.proc.user(named.pid), world.proc.command(named.pid)
+    if isinstance(user, Unknown) or isinstance(command, Unknown):
+        return None
+    return f"{user} for {shortened(program_name(command))} (pid {named.pid}), if its label is true"
+
+
+def _named(world: World, shared: bool, process: Process, since_wall_s: float | None) -> Claim:
+    user, command = world.proc.user(process.pid), world.proc.command(process.pid)
+    return Claim(
+        shared,
+        process.pid,
+        None if isinstance(user, Unknown) else user,
+        None if isinstance(command, Unknown) else program_name(command),
+        since_wall_s,
+        process.birth,
+    )
+
+
+def holder_in_words(world: World, fd: int, byte: int) -> str:
+    """Whoever holds a lock on a byte of an open file, for people who look once."""
+    world.look_patiently()
+    answer = world.lock_holders.holder(fd, byte)
+    if answer.holder is None:
+        return _HIDDEN if answer.nobody else "a process that we may not look into"
+    pid = answer.holder.pid
+    return f"pid {pid} ({known(world.proc.user(pid), '?')}: {program_name(known(world.proc.command(pid), '?'))})"
+
+
+def waiter_in_words(waiter: Waiter) -> str:
+    """A launch that stands in line, for people."""
+    return f"pid {waiter.pid} ({user_name(waiter.uid)}: {program_name(waiter.command)})"
+
+
+def stands(world: World) -> Callable[[Waiter], bool]:
+    """A test of those who stand in line: a process of the label's owner that lives, and was born before it came."""
+    proc = world.proc
+
+    def is_true(waiter: Waiter) -> bool:
+        stat = proc.stat(waiter.pid)
+        if stat is None:
+            return proc.stat(1) is None  # where others' processes are hidden, whose label it is has to do
+        if stat.birth != waiter.birth or proc.uid(waiter.pid) != waiter.uid:
+            return False
+        born_s, came_s = waiter.birth / TICKS_PER_S - _TICK_S, waiter.ticket / _NS
+        return born_s <= came_s or born_s - _asleep_s(world) <= came_s
+
+    return is_true
+
+
+def awake(world: World) -> Callable[[Waiter], bool]:
+    """A test of those who stand in line: one that is stopped takes no GPU, and would keep all others from it."""
+
+    def is_awake(waiter: Waiter) -> bool:
+        stat = world.proc.stat(waiter.pid)
+        return stat is None or stat.state not in _STOPPED
+
+    return is_awake
+
+
+def _asleep_s(world: World) -> float:
+    """How long the machine was suspended since boot: births count that time, places in line do not."""
+    uptime_s = world.proc.uptime_s()
+    return 0.0 if uptime_s is None else max(0.0, uptime_s - world.clock.monotonic_s())

@@ -1,0 +1,133 @@
+"""Whom the daemon runs things as, and whose files it then obeys.
+
+A config of root's says for each thing that is run whom it runs as. What that user runs may be changed by nobody but
+root and that user: not the program, not the script that it reads, not the folder that it runs in.
+"""
+
+import os
+import shlex
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+
+from fallow.core.account import Account
+from fallow.core.errors import CannotRun, NotPermitted
+from fallow.core.mistake import Mistake
+from fallow.core.value import value
+from fallow.readers.accounts import account
+from fallow.readers.file_trust import Followed, Trusted, doubts
+
+_SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash", "fish"})
+_READ_SCRIPTS = ("python", "perl", "ruby", "node", "julia", "Rscript", "php", "lua", "pypy")
+_SCRIPTS = (".py", ".pyz", ".sh", ".bash", ".pl", ".rb", ".js", ".jl", ".R", ".r", ".lua", ".php", ".jar", ".ipynb")
+_USUAL = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+@value
+class RunAs:
+    """Whom something runs as, where a config says so and we could be anybody."""
+
+    account: Account | None
+    """Whom to become; None if we are that user already."""
+    environ: dict[str, str]
+    trusted: Trusted
+
+
+def run_as(user: str | None, environ: Mapping[str, str]) -> RunAs | None:
+    """The guise of a user; None where nobody is named, or we are no root: then it runs as we are, by our own word."""
+    if user is None or os.geteuid() != 0:
+        return None
+    found = account(user)
+    if found is None:
+        raise NotPermitted(f"there is no user {user!r} to run it as")
+    trusted = trusted_by(found)
+    path = safe_path(environ.get("PATH", _USUAL), trusted)
+    if found.uid == 0:
+        return RunAs(None, {**environ, "PATH": path}, trusted)
+    return RunAs(found, found.environ(environ, path), trusted)
+
+
+def trusted_by(user: Account) -> Trusted:
+    """Whose files this user obeys."""
+    who = "root" if user.uid == 0 else f"root and {user.name}"
+    return Trusted(frozenset({0, user.uid}), f"what runs as {user.name} may be changed by {who} alone", user.name)
+
+
+def safe_path(path: str, trusted: Trusted) -> str:
+    """The folders of a PATH in which nobody else can put a program; the usual ones if none is left."""
+    kept = [folder for folder in path.split(":") if folder.startswith("/") and not doubts(folder, trusted)]
+    return ":".join(kept) or _USUAL
+
+
+def refuse_doubtful(command: Sequence[str], cwd: str | None, environ: Mapping[str, str], trusted: Trusted) -> None:
+    """CannotRun if somebody else can change what would be run."""
+    found = [*doubts_of(command, cwd, environ, trusted), *([] if cwd is None else doubts(cwd, trusted))]
+    if found:
+        raise CannotRun(f"{found[0].sentence} ({found[0].suggestion})" if found[0].suggestion else found[0].sentence)
+
+
+def doubts_of(command: Sequence[str], cwd: str | None, environ: Mapping[str, str], trusted: Trusted) -> list[Mistake]:
+    """Every reason not to run it: somebody else can change the program, or a script that it reads."""
+    found: list[Mistake] = []
+    for file in dict.fromkeys(files_of(command, cwd, environ.get("PATH", _USUAL))):
+        found += [doubt for doubt in doubts(file, trusted) if doubt not in found]
+    return found
+
+
+def files_of(command: Sequence[str], cwd: str | None, path: str) -> Iterator[str]:
+    """The files that are obeyed: the program, its interpreter, and every file among its words that can be run."""
+    program = _found(command[0], cwd, path)
+    if program is None:
+        return
+    yield from _with_interpreter(program, path)
+    name = os.path.basename(command[0])
+    first = next((word for word in command[1:] if not word.startswith("-")), None)
+    for before, word in pairwise(command):
+        if name in _SHELLS and before.startswith("-") and before.endswith("c"):
+            yield from files_of_line(word, cwd, path)
+            continue
+        file = os.path.join(cwd or "/", word)
+        is_script = word is first and (name in _SHELLS or name.startswith(_READ_SCRIPTS))
+        if os.path.isfile(file) and (is_script or file.endswith(_SCRIPTS) or os.access(file, os.X_OK)):
+            yield from _with_interpreter(file, path)
+
+
+def files_of_line(line: str, cwd: str | None, path: str) -> Iterator[str]:
+    """The same for a line of shell, as far as its words can be told apart."""
+    words = shlex.shlex(line, posix=True, punctuation_chars=True)
+    words.whitespace_split = True
+    try:
+        for word in list(words):
+            file = _found(word, cwd, path)
+            if file is None and os.path.isfile(os.path.join(cwd or "/", word)) and word.endswith(_SCRIPTS):
+                file = os.path.join(cwd or "/", word)
+            if file is not None:
+                yield from _with_interpreter(file, path)
+    except ValueError:  # a quotation that does not end: the shell will say so
+        return
+
+
+def _found(word: str, cwd: str | None, path: str) -> str | None:
+    return shutil.which(os.path.join(cwd or "/", word) if os.sep in word else word, path=path)
+
+
+def _with_interpreter(file: str, path: str) -> Iterator[str]:
+    yield file
+    try:
+        with open(file, "rb") as script:
+            head = script.readline(256)
+    except OSError:
+        return
+    words = os.fsdecode(head[2:]).split() if head.startswith(b"#!") else []
+    yield from words[:1]
+    if words and os.path.basename(words[0]) == "env":
+        plain = next((word for word in words[1:] if not word.startswith("-") and "=" not in word), None)
+        interpreter = None if plain is None else shutil.which(plain, path=path)
+        if interpreter is not None:
+            yield interpreter
+
+
+def doubts_of_log(log: str, trusted: Trusted) -> list[Mistake]:
+    """Every reason not to write to it; that it is not there yet is none."""
+    with Followed(log, trusted) as followed:
+        return followed.doubts

@@ -1,0 +1,165 @@
+"""The world that a verb works in: a clock, an environment, eyes, the folder of claims."""
+
+import os
+from collections.abc import Mapping
+from functools import cached_property
+
+from fallow.actuators.claims.folder import ClaimFolder, folder_path
+from fallow.core.errors import NoDriver, WrongUsage
+from fallow.core.ports import Clock, GpuReader
+from fallow.core.units import duration_s
+from fallow.engine.machine.clock import SystemClock
+from fallow.readers.proc import Proc, user_name
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from fallow.actuators.claims.protections import ProtectionFolder
+    from fallow.core.visibility import Viewer
+    from fallow.engine.machine.daemon_client import DaemonClient
+    from fallow.readers.lock_holders import LockHolders
+    from fallow.readers.terminals import Terminals
+
+_DRIVER_LIMIT_S = 2.0
+_PATIENTLY_S = 1e6  # where nobody waits for it
+
+
+class World:
+    """This machine; eyes and claims are opened when they are first needed."""
+
+    def __init__(
+        self, environ: Mapping[str, str], *, simulate: str | None = None, clock: Clock | None = None
+    ) -> None:
+        """`simulate` names a machine such as `8xH100`; None leaves it to FALLOW_SIMULATE."""
+        # What is started from here must be on the same machine, so the choice is in its environment too.
+        self.environ = environ if simulate is None else {**environ, "FALLOW_SIMULATE": simulate}
+        self.proc = Proc()
+        self.clock: Clock = clock if clock is not None else SystemClock()
+        self._simulate = self.environ.get("FALLOW_SIMULATE")
+
+    @cached_property
+    def gpu_reader(self) -> GpuReader:
+        """The driver's, or simulated ones where somebody asked for them."""
+        proc, host = self.proc, os.uname().nodename
+        if self._simulate:
+            from fallow.readers.simulated_reader import SimulatedReader
+
+            return SimulatedReader(host, self.clock, proc, self.environ)
+        from fallow.readers.nvml_reader import NvmlReader
+
+        try:
+            return NvmlReader(host, self.clock, proc, self._driver_limit_s())
+        except NoDriver as error:
+            raise NoDriver(f"{error}; to try fallow without a GPU, add --simulate") from None
+
+    def reopen_driver_when_lost(self) -> None:
+        """From now on eyes that outlive the driver: while it is away all is unknown, and it is opened again."""
+        if self._simulate:
+            return
+        from fallow.readers.nvml_reader import NvmlReader
+        from fallow.readers.reopening_reader import ReopeningReader
+
+        def open_again() -> GpuReader:
+            return NvmlReader(os.uname().nodename, self.clock, self.proc, self._driver_limit_s(), _PATIENTLY_S)
+
+        self.gpu_reader = ReopeningReader(self.gpu_reader, open_again, self.clock)
+
+    @cached_property
+    def folder(self) -> ClaimFolder:
+        """Where all users' claims are."""
+        return ClaimFolder(folder_path(self.environ))
+
+    @cached_property
+    def protections(self) -> "ProtectionFolder":
+        """What people have asked to be left alone; in the same place, since it is everybody's too."""
+        from fallow.actuators.claims.protections import ProtectionFolder
+
+        return ProtectionFolder(self.folder, user_name)
+
+    def daemon(self, tell: "Callable[[str], None]") -> "DaemonClient":
+        """Who may be asked instead of looking ourselves; `tell` gets the reason when there is no answer."""
+        from fallow.engine.machine.daemon_client import DaemonClient
+
+        return DaemonClient(self.environ, self.clock, self.simulated, tell)
+
+    def close(self) -> None:
+        """Let go of whatever was opened."""
+        if "gpu_reader" in self.__dict__:
+            self.gpu_reader.close()
+        if "folder" in self.__dict__:
+            self.folder.close()
+
+    @cached_property
+    def lock_holders(self) -> "LockHolders":
+        """Who holds which lock."""
+        from fallow.readers.lock_holders import LockHolders
+
+        return LockHolders(self.proc, self.clock)
+
+    def look_patiently(self) -> None:
+        """Whoever looks only once is not in anybody's way, and rather waits a moment than not to know."""
+        from fallow.readers.lock_holders import PATIENTLY_S
+
+        self.lock_holders.limit_s = PATIENTLY_S
+
+    @property
+    def state_folder(self) -> str:
+        """Where journal, history and stacks are (see actuators/state_folder); FallowError if there is no place."""
+        from fallow.actuators.files.state_folder import path_of
+
+        return path_of(self.environ)
+
+    @property
+    def user(self) -> str:
+        """Who we are."""
+        return user_name(os.geteuid())
+
+    @property
+    def viewer(self) -> "Viewer":
+        """What we may read of others' command lines: as root all, else nothing but names."""
+        from fallow.core.visibility import Viewer
+
+        return Viewer(self.user, everything=os.geteuid() == 0)
+
+    @property
+    def simulated(self) -> str | None:
+        """The simulated machine that somebody asked for, as they wrote it."""
+        return self._simulate or None
+
+    def has_the_same_gpus(self, environ: Mapping[str, str]) -> bool:
+        """Whether a process with this environment is on our GPUs: anybody is on real ones, only some on simulated."""
+        if not self._simulate:
+            return True
+        from fallow.readers.simulated_reader import same_machine
+
+        return same_machine(self.environ, environ)
+
+    def terminals(self) -> "Terminals":
+        """Who is here; the terminals are in FALLOW_TERMINALS, else in /dev."""
+        from fallow.readers.terminals import Terminals
+
+        return Terminals(self.clock, devices=self.environ.get("FALLOW_TERMINALS") or "/dev", proc=self.proc)
+
+    @property
+    def device_folder(self) -> str:
+        """Where the nodes of the cards are: FALLOW_DEVICES, else /dev."""
+        return self.environ.get("FALLOW_DEVICES") or "/dev"
+
+    @property
+    def visible_devices(self) -> str | None:
+        """The outer CUDA_VISIBLE_DEVICES, which binds us."""
+        return self.environ.get("CUDA_VISIBLE_DEVICES")
+
+    def chance(self) -> int:
+        """A number by chance."""
+        return int.from_bytes(os.urandom(4), "little")
+
+    def _driver_limit_s(self) -> float:
+        text = self.environ.get("FALLOW_DRIVER_TIMEOUT")
+        if not text:
+            return _DRIVER_LIMIT_S
+        limit = duration_s(text)
+        if limit <= 0:
+            raise WrongUsage(f"FALLOW_DRIVER_TIMEOUT={text} leaves the driver no time")
+        return limit

@@ -1,0 +1,1 @@
+"""Notices to people: what is sent, when, and to whom."""

@@ -1,0 +1,65 @@
+"""Cards that are lost, and cards that are back: told once each, when it has lasted."""
+
+from collections.abc import Callable
+
+from fallow.core.findings import Verdict
+from fallow.core.gpu import Snapshot
+from fallow.core.notices import Notice
+from fallow.engine.history.journal import Journal
+from fallow.engine.notify.notifier import Notifier
+
+_LASTS_S = 10.0  # a driver that is busy for a moment has lost nothing
+
+
+class LostGpus:
+    """Looks at every snapshot. A card is known by its place: what is lost may not even tell its UUID."""
+
+    def __init__(self, journal: Journal, tell: Callable[[str], None], notices: Notifier) -> None:
+        self._journal = journal
+        self._tell = tell
+        self._notices = notices
+        self._keys: dict[str, str] = {}
+        self._since_s: dict[str, float] = {}
+        self._lost: set[str] = set()
+
+    def turn(self, snapshot: Snapshot) -> None:
+        """One tick."""
+        troubles = {gpu.label: gpu.trouble for gpu in snapshot.gpus}
+        for gpu in snapshot.gpus:
+            if isinstance(gpu.uuid, str):
+                self._keys[gpu.label] = f"gpu:{gpu.uuid}"
+            if gpu.mig is None:
+                self._keys.setdefault(gpu.label, f"gpu:{gpu.label}")
+        for label in list(self._keys):
+            if label not in troubles and ":" in label:
+                self._forget(label)  # a MIG instance that was taken apart is not lost
+                continue
+            trouble = troubles.get(label, "the driver does not list it any more")
+            if trouble is None:
+                self._is_fine(label)
+            else:
+                self._is_in_trouble(label, trouble, snapshot.at_s)
+
+    def _is_in_trouble(self, label: str, trouble: str, at_s: float) -> None:
+        since_s = self._since_s.setdefault(label, at_s)
+        if label in self._lost or at_s - since_s < _LASTS_S:
+            return
+        self._lost.add(label)
+        self._say(label, "lost", f"GPU {label} cannot be used or judged: {trouble}")
+
+    def _is_fine(self, label: str) -> None:
+        self._since_s.pop(label, None)
+        if label in self._lost:
+            self._lost.discard(label)
+            self._say(label, "back", f"GPU {label} is back")
+
+    def _forget(self, label: str) -> None:
+        self._lost.discard(label)
+        self._since_s.pop(label, None)
+        del self._keys[label]
+
+    def _say(self, label: str, finding: str, sentence: str) -> None:
+        key = self._keys[label]
+        self._journal.verdict(Verdict(f"GPU {label}", finding, sentence), [key])
+        self._tell(sentence)
+        self._notices.note(Notice("card_lost" if finding == "lost" else "card_back", key, sentence))

@@ -1,0 +1,204 @@
+"""`fallow burn`: a built-in load that holds memory, keeps a card warm, or tests it hard and checks its sums."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from fallow.core.errors import CardFailed, NoDriver
+from fallow.core.units import (
+    bytes_for_people,
+    duration_for_people,
+    ratio,
+    size_bytes,
+    span_s,
+)
+from fallow.core.unknown import Unknown
+from fallow.engine.burn.parent import (
+    Burned,
+    Burning,
+    BurnRequest,
+    burn,
+)
+from fallow.engine.machine.world import World
+from fallow.interfaces.cli.options import Parser, typed
+from fallow.interfaces.stderr import Stderr
+from fallow.workloads.work import SIMULATED_SCALE, Ask, Load
+
+EXAMPLES = """\
+  fallow burn --gpus 0 --load matmul --verify --for 10m
+  fallow burn --load matmul --for 1h --json > burn-in.json
+  fallow burn --memory 20GiB
+  fallow fill -- fallow burn"""
+_CLEAR_LINE = "\r\x1b[K"
+
+
+def parser(parents: list[argparse.ArgumentParser]) -> Parser:
+    """The options of burn."""
+    made = Parser(
+        "fallow burn",
+        "Load GPUs, one process each, until Ctrl-C or for some time: hold memory, keep them warm, or drive their\n"
+        "tensor cores to the power limit. SIGTERM frees the memory first. Alone it does not yield to anybody.",
+        EXAMPLES,
+        parents,
+    )
+    made.add_argument(
+        "--gpus", metavar="LIST", help="only these: 0,2 or 0-3, UUIDs or their beginnings (default: all)"
+    )
+    made.add_argument(
+        "--memory",
+        type=_memory,
+        default=(0.88, None),
+        metavar="P|SIZE",
+        help="memory to hold: per cent of what is free, or a size such as 20GiB (default: 88%%)",
+    )
+    made.add_argument(
+        "--load",
+        choices=[load.value for load in Load],
+        default=Load.MEMORY.value,
+        metavar="hold|warm|matmul",
+        help="hold memory and do nothing (default), work a little ten times a second, or multiply matrices flat out",
+    )
+    made.add_argument(
+        "--verify",
+        action="store_true",
+        help="read memory back and compute again; wrong words are counted, exit code 1",
+    )
+    made.add_argument(
+        "--for", dest="for_s", type=typed(span_s), metavar="D", help="for how long (default: until Ctrl-C)"
+    )
+    made.add_argument("--json", action="store_true", help="print the closing table as JSON")
+    return made
+
+
+def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
+    """Load the cards, and tell what came of it."""
+    share, size = args.memory
+    request = BurnRequest(Ask(Load(args.load), args.verify, share, size), args.gpus, args.for_s)
+    progress = _Progress(shown=sys.stderr is not None and sys.stderr.isatty() and not voice.as_json)
+    try:
+        burning = burn(world, request, progress.show)
+    finally:
+        progress.clear()
+    _tell_failures(burning.cards, voice)
+    if args.json:
+        import json
+
+        from fallow.interfaces.render.burn_json import as_json
+
+        print(json.dumps(as_json(request, burning), indent=2))
+    else:
+        _table(burning)
+    return _code(burning.cards)
+
+
+def _tell_failures(cards: Sequence[Burned], voice: Stderr) -> None:
+    if all(card.failed is not None and card.code == NoDriver.exit_code for card in cards):
+        raise NoDriver(str(cards[0].failed))  # the same for all of them
+    for card in cards:
+        if card.failed is not None:
+            voice.error(f"GPU {card.gpu.label}: {card.failed}")
+        elif card.tally.wrong_words:
+            voice.error(f"GPU {card.gpu.label}: {card.tally.wrong_words} wrong words: this card is not to be trusted")
+
+
+def _code(burned: Sequence[Burned]) -> int:
+    """1 if a card is not to be trusted; else why one could not be loaded; else 0."""
+    codes = [CardFailed.exit_code if card.tally.wrong_words else card.code for card in burned]
+    return CardFailed.exit_code if CardFailed.exit_code in codes else next((code for code in codes if code), 0)
+
+
+def _memory(text: str) -> tuple[float | None, int | None]:
+    """A share of what is free, or so many bytes."""
+    if text.strip().endswith("%") or text.strip().replace(".", "", 1).isdigit():
+        share = typed(ratio)(text)
+        if share == 0:
+            raise argparse.ArgumentTypeError("0 per cent of the memory is nothing to hold")
+        return share, None
+    return None, typed(size_bytes)(text)
+
+
+def _rate(card: Burned) -> str:
+    return f"{card.tally.flop / card.seconds / 1e12:.1f} TFLOP/s" if card.tally.flop and card.seconds else "-"
+
+
+def _traffic(card: Burned) -> str:
+    moved = card.tally.moved_bytes
+    return f"{moved / card.seconds / 1e9:.0f} GB/s" if moved and card.seconds else "-"
+
+
+def _power(card: Burned) -> str:
+    seen = card.seen
+    if isinstance(seen.power_w, Unknown):
+        return "?"
+    return (
+        f"{seen.power_w:.0f} W"
+        if isinstance(seen.power_limit_w, Unknown)
+        else (f"{seen.power_w:.0f} of {seen.power_limit_w:.0f} W")
+    )
+
+
+def _heat(card: Burned) -> str:
+    hottest = card.seen.temperature_max_c
+    return "?" if isinstance(hottest, Unknown) else f"{hottest} °C"
+
+
+def _throttling(card: Burned) -> str:
+    reasons = card.seen.throttled_by
+    return "?" if isinstance(reasons, Unknown) else ", ".join(reasons) or "none"
+
+
+def _errors(card: Burned) -> str:
+    if card.failed is not None:
+        return "failed"
+    return str(card.tally.wrong_words) if card.tally.checked_bytes else "not checked"
+
+
+def _table(burning: Burning) -> None:
+    from fallow.interfaces.render.table import show_rows
+
+    title = f"simulated GPUs: 1/{SIMULATED_SCALE} of the memory, and no rates" if burning.simulated else None
+    columns = ("GPU", "for", "memory", "rate", "traffic", "power", "hottest", "throttled by", "errors")
+    show_rows(
+        title,
+        columns,
+        [
+            (
+                card.gpu.label,
+                duration_for_people(card.seconds),
+                bytes_for_people(card.tally.held_bytes),
+                *(cell(card) for cell in (_rate, _traffic, _power, _heat, _throttling, _errors)),
+            )
+            for card in burning.cards
+        ],
+    )
+
+
+class _Progress:
+    """One line on the terminal that is written anew."""
+
+    def __init__(self, *, shown: bool) -> None:
+        self._shown = shown
+        self._written = False
+
+    def show(self, burned: Sequence[Burned]) -> None:
+        """How it stands."""
+        if not self._shown:
+            return
+        parts = [f"GPU {card.gpu.label}: {self._part(card)}" for card in burned]
+        print(_CLEAR_LINE + "  ".join(parts), end="", file=sys.stderr, flush=True)
+        self._written = True
+
+    def clear(self) -> None:
+        """Leave nothing of it."""
+        if self._written:
+            print(_CLEAR_LINE, end="", file=sys.stderr, flush=True)
+
+    @staticmethod
+    def _part(card: Burned) -> str:
+        if card.failed is not None:
+            return "failed"
+        if not card.tally.held_bytes:
+            return "starting"
+        facts = [bytes_for_people(card.tally.held_bytes), _rate(card), _power(card), _heat(card)]
+        wrong = f" {card.tally.wrong_words} errors" if card.tally.wrong_words else ""
+        return " ".join(fact for fact in facts if fact not in "-?") + wrong

@@ -1,0 +1,142 @@
+"""`fallow check`: every mistake in a config at once, each with its line."""
+
+import argparse
+import json
+from typing import TYPE_CHECKING
+
+from fallow.core.errors import ConfigWrong, WrongUsage
+from fallow.core.mistake import Mistake
+from fallow.core.units import duration_for_people, printable
+from fallow.engine.machine.world import World
+from fallow.interfaces.cli.options import Parser
+from fallow.interfaces.stderr import Stderr
+
+if TYPE_CHECKING:
+    from fallow.engine.config import Config
+
+EXAMPLES = """\
+  fallow check
+  fallow check fallow.toml && systemctl reload fallow
+  fallow check --example > ~/.config/fallow/fallow.toml
+  fallow check --schema > fallow.schema.json"""
+
+
+def parser(parents: list[argparse.ArgumentParser]) -> Parser:
+    """The options of check."""
+    made = Parser(
+        "fallow check",
+        "Check a config: print every mistake in it at once, each with its line and with what was probably meant:\n"
+        "all that `fallow up` would refuse if you ran it here, and GPUs that are not there now. Run it as root for\n"
+        "the daemon of root. Without FILE it is the config that `fallow up` would use.",
+        EXAMPLES,
+        parents,
+    )
+    made.add_argument("file", nargs="?", metavar="FILE", help="the config to check")
+    made.add_argument("--json", action="store_true", help="print JSON")
+    other = made.add_mutually_exclusive_group()
+    other.add_argument("--example", action="store_true", help="print a commented example, and check nothing")
+    other.add_argument("--schema", action="store_true", help="print the JSON Schema for editors, and check nothing")
+    return made
+
+
+def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
+    """Print the mistakes, or what was found."""
+    if (args.example or args.schema) and args.file is not None:
+        raise WrongUsage("--example and --schema take no file")
+    if args.example:
+        return _print_example()
+    from fallow.engine import config
+
+    if args.schema:
+        return _print_schema()
+    file = config.find(world.environ, args.file)
+    if file is None:
+        places = " nor ".join(config.searched(world.environ)) or "at home"
+        machine = f"; the machine's is root's: fallow check {config.MACHINE}" * config.may_be_there(config.MACHINE)
+        raise WrongUsage(
+            f"there is no config to check, neither {places}{machine}; to begin one: fallow check --example"
+        )
+    voice.detail(f"checking {printable(file)}")
+    try:
+        from fallow.engine.config.feasible import Feasible
+
+        found = config.load(file, Feasible(world, voice.detail))
+    except ConfigWrong as error:
+        _print_mistakes(error, as_json=args.json)
+        return error.exit_code
+    if args.json:
+        print(json.dumps({"file": file, "mistakes": [], "found": _counts(found)}))
+    else:
+        print(f"{printable(file)}: no mistakes; {_summary(found)}")
+    return 0
+
+
+def _print_example() -> int:
+    from importlib.resources import files
+
+    print((files("fallow") / "examples" / "fallow.toml").read_text("utf-8"), end="")
+    return 0
+
+
+def _print_schema() -> int:
+    from fallow.engine.config.schema import json_schema
+
+    print(json.dumps(json_schema(), indent=2, ensure_ascii=False))
+    return 0
+
+
+def _print_mistakes(error: ConfigWrong, *, as_json: bool) -> None:
+    if as_json:
+        print(
+            json.dumps({"file": error.file, "mistakes": [_row(mistake) for mistake in error.mistakes], "found": None})
+        )
+        return
+    for mistake in error.mistakes:
+        print(mistake.in_file(error.file))
+    print("1 mistake" if len(error.mistakes) == 1 else f"{len(error.mistakes)} mistakes")
+
+
+def _row(mistake: Mistake) -> dict[str, object]:
+    return {
+        "line": mistake.line,
+        "column": mistake.column,
+        "path": mistake.where,
+        "sentence": mistake.sentence,
+        "suggestion": mistake.suggestion,
+    }
+
+
+def _counts(found: "Config") -> dict[str, object]:
+    return {
+        "fillers": len(found.fillers),
+        "idle_rules": len(found.idle),
+        "idle_rules_that_act": sum(rule.act for rule in found.idle),
+        "guards": len(found.guards),
+        "notice_urls": len(found.notices.urls),
+        "page": str(found.page.listen) if found.page.enabled else None,
+        "history_s": found.history.keep_for,
+    }
+
+
+def _summary(found: "Config") -> str:
+    """`2 fillers (1 not enabled), 1 idle rule (only reports), no guard, page on 127.0.0.1:8990, …`."""
+    acting = sum(rule.act for rule in found.idle)
+    does = "only reports" if len(found.idle) == 1 else "only report"
+    parts = [
+        _some(len(found.filler), "filler") + _off(len(found.filler) - len(found.fillers)),
+        _some(len(found.idle), "idle rule")
+        + (f" ({f'{acting} of them may act' if acting else does})" * bool(found.idle)),
+        _some(len(found.guard), "guard") + _off(len(found.guard) - len(found.guards)),
+        f"page on {found.page.listen}" if found.page.enabled else "no page",
+        f"notices to {_some(len(found.notices.urls), 'address', 'addresses')}",
+        f"history kept for {duration_for_people(found.history.keep_for)}",
+    ]
+    return ", ".join(parts)
+
+
+def _some(count: int, one: str, many: str = "") -> str:
+    return f"no {one}" if count == 0 else f"1 {one}" if count == 1 else f"{count} {many or f'{one}s'}"
+
+
+def _off(count: int) -> str:
+    return f" ({count} not enabled)" if count else ""

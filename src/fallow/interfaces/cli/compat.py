@@ -1,0 +1,49 @@
+"""`fallow compat NAME …`: an older tool's command line, on fallow's machinery."""
+
+import argparse
+import importlib
+
+from fallow.core.errors import WrongUsage
+from fallow.engine.machine.world import World
+from fallow.interfaces.cli.options import Parser
+from fallow.interfaces.signals import interruptible
+from fallow.interfaces.stderr import Stderr
+
+_HOMES = {
+    "gpu_idle_timeout": "idle_timeout",
+    "gpu_mon": "gpu_mon",
+    "gpu_sentinel": "sentinel",
+    "gpu_stress": "stress",
+    "gpuselect": "selecting_command",
+}
+EXAMPLES = """\
+  fallow compat gpu_idle_timeout -t 10 -s 10 -n 5 -d 3 python train.py
+  fallow compat gpu_sentinel --arm_duration 60 --kill_action shutdown
+  fallow compat gpu_mon --print-config > fallow.toml
+  fallow compat gpu_stress
+  fallow compat gpuselect --count 2 -- python train.py
+  fallow compat gpuselect --help"""
+
+
+def parser(parents: list[argparse.ArgumentParser]) -> Parser:
+    """Only the name: all words behind it are the tool's."""
+    made = Parser(
+        "fallow compat",
+        "Run an older tool's command line as it is written, on fallow's machinery.",
+        EXAMPLES,
+        parents,
+    )
+    made.usage = "fallow compat NAME [WORDS OF THE TOOL]"
+    made.add_argument("name", metavar="NAME", help=f"one of {', '.join(_HOMES)}")
+    return made
+
+
+def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
+    """Hand the words over."""
+    home = _HOMES.get(args.name)
+    if home is None:
+        raise WrongUsage(f"there is no tool {args.name!r} to stand in for; there are {', '.join(_HOMES)}")
+    tool = importlib.import_module(f"fallow.compat.{home}")
+    with interruptible():
+        code: int = tool.main(args.command or [], world, voice.note)
+    return code

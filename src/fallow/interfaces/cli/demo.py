@@ -1,0 +1,201 @@
+"""`fallow demo`: the whole story on simulated GPUs, with real processes, in the terminal and on a page."""
+
+import argparse
+import json
+import os
+import shlex
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+
+from fallow.actuators.process import signals, spawn
+from fallow.actuators.process.signals import Handle
+from fallow.core.activity import Activity
+from fallow.core.errors import FallowError
+from fallow.core.process import Process
+from fallow.core.units import span_s
+from fallow.engine.machine.world import World
+from fallow.interfaces.cli.options import Parser, typed
+from fallow.interfaces.signals import interruptible
+from fallow.interfaces.stderr import Stderr
+from fallow.readers.proc import user_name
+
+EXAMPLES = """\
+  fallow demo
+  fallow demo --for 10m     # and look at the page meanwhile"""
+_MACHINE = "4xH100"
+_BURNER = (*spawn.OURSELVES, "burn", "--load", "warm")
+_CONFIG = f"""\
+[machine]
+price = 2.5
+currency = "USD"
+
+[page]
+listen = "127.0.0.1:0"
+
+[terminals]
+users = "ignore"
+
+[[filler]]
+name = "background"
+user = {json.dumps(user_name(os.geteuid()))}
+command = {json.dumps(_BURNER)}
+gpus = "3"
+idle_for = "4s"
+log = "/dev/null"
+"""
+_PROGRAMS = {"train.py": "while True:\n    pass\n", "forgotten.py": "import signal\nsignal.pause()\n"}
+_PAUSE_S = 3.0  # to read in
+_PATIENCE_S = 60.0
+_LOOK_AGAIN_S = 0.2
+_SWEEPS = 20
+_LONGEST_FOLDER = 90  # a socket's path has at most 107 bytes
+
+
+def parser(parents: list[argparse.ArgumentParser]) -> Parser:
+    """The options of demo."""
+    made = Parser(
+        "fallow demo",
+        "Tell the story of fallow on four simulated GPUs, with real processes, in about a minute: in the\n"
+        "terminal, and on a page whose address it prints. It touches nothing of yours, ends by itself and leaves\n"
+        "nothing running.",
+        EXAMPLES,
+        parents,
+    )
+    made.add_argument(
+        "--for", dest="for_s", type=typed(span_s), metavar="D", help="stay so long in all, for the page"
+    )
+    return made
+
+
+def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
+    """Tell it."""
+    began_s = world.clock.monotonic_s()
+    folder = _folder()
+    stage = _Stage(folder, voice)
+    with interruptible():
+        try:
+            _tell(stage)
+            left_s = 0.0 if args.for_s is None else args.for_s - (world.clock.monotonic_s() - began_s)
+            if left_s > 0:
+                stage.say(f"The page stays for another {left_s:.0f} s. Ctrl-C ends it.")
+                world.clock.sleep(left_s)
+            stage.say("That was it. Nothing is left running.")
+        finally:
+            stage.clear()
+            for _ in range(_SWEEPS):  # what was just ended may still write its last line
+                shutil.rmtree(folder, ignore_errors=True)
+                if not os.path.exists(folder):
+                    break
+                world.clock.sleep(_LOOK_AGAIN_S)
+    return 0
+
+
+def _folder() -> str:
+    """A folder of our own, where the path of a socket is not too long for the kernel."""
+    folder = tempfile.mkdtemp(prefix="fallow-demo-")
+    if len(os.fsencode(folder)) <= _LONGEST_FOLDER:
+        return folder
+    os.rmdir(folder)
+    return tempfile.mkdtemp(prefix="fallow-demo-", dir="/tmp")
+
+
+class _Stage:
+    """A machine of its own: simulated GPUs, claims, state and a socket that nobody else uses."""
+
+    def __init__(self, folder: str, voice: Stderr) -> None:
+        self._voice = voice
+        self._chapters = 0
+        self._handles: list[Handle] = []
+        modules = os.pathsep.join(map(os.path.abspath, os.environ.get("PYTHONPATH", "").split(os.pathsep)))
+        os.chdir(folder)
+        for name, text in {"fallow.toml": _CONFIG, **_PROGRAMS}.items():
+            with open(name, "w", encoding="utf-8") as file:
+                file.write(text)
+        os.mkdir("bin")
+        os.symlink(sys.executable, "bin/python3")
+        own = {
+            "FALLOW_SIMULATE": _MACHINE,
+            "FALLOW_CLAIM_DIR": f"{folder}/claims",
+            "FALLOW_STATE_DIR": f"{folder}/state",
+            "FALLOW_SOCKET": f"{folder}/fallow.sock",
+            "PATH": f"{folder}/bin:{os.environ.get('PATH', os.defpath)}",
+            **({"PYTHONPATH": modules} if "PYTHONPATH" in os.environ else {}),
+        }
+        without = ("CUDA_VISIBLE_DEVICES", "FALLOW_CONFIG", "FALLOW_CLAIM")
+        self.environ = {name: text for name, text in os.environ.items() if name not in without} | own
+        self.world = World(self.environ)
+
+    def say(self, sentence: str) -> None:
+        """A line of the story."""
+        bold, plain = ("\033[1m", "\033[0m") if sys.stdout.isatty() and "NO_COLOR" not in os.environ else ("", "")
+        if self._chapters:
+            self.world.clock.sleep(_PAUSE_S)
+        self._chapters += 1
+        print(f"\n{bold}# {sentence}{plain}", flush=True)
+
+    def show(self, *words: str) -> None:
+        """Run fallow as a person would, with what it prints and its exit code."""
+        print(f"$ fallow {shlex.join(words)}", flush=True)
+        pid = self._start(words)
+        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        if code:
+            print(f"(exit code {code})", flush=True)
+
+    def start(self, *words: str) -> None:
+        """Start a fallow that stays; it ends with the story."""
+        print(f"$ fallow {shlex.join(words)} &", flush=True)
+        pid = self._start(words)
+        stat = self.world.proc.stat(pid)
+        handle = None if stat is None else Handle.open(self.world.proc, Process(pid, stat.birth), ())
+        if handle is not None:
+            self._handles.append(handle)
+
+    def wait_until(self, activities: Callable[[dict[str, Activity]], bool]) -> None:
+        """Until the daemon sees the GPUs do that."""
+        until_s = self.world.clock.monotonic_s() + _PATIENCE_S
+        while not activities(self._seen()):
+            if self.world.clock.monotonic_s() > until_s:
+                raise FallowError("the story does not go on as it should; is this machine very busy?")
+            self.world.clock.sleep(_LOOK_AGAIN_S)
+
+    def _seen(self) -> dict[str, Activity]:
+        status = self.world.daemon(self._voice.detail).status()
+        return {} if status is None else {gpu.label: gpu.activity for gpu in status.gpus}
+
+    def clear(self) -> None:
+        """End everything that was started, the last first."""
+        for handle in reversed(self._handles):
+            handle.send(signal.SIGTERM)
+            signals.wait_for_any([handle], _PATIENCE_S)
+            handle.close()
+        self.world.close()
+
+    def _start(self, words: Sequence[str]) -> int:
+        """Start this fallow, whatever others are on the PATH."""
+        command = [*spawn.OURSELVES, *words]
+        return spawn.start(command[0], command, self.environ, ())
+
+
+def _tell(stage: _Stage) -> None:
+    stage.say("Four simulated GPUs. One daemon watches them, and lets background work in where nobody is.")
+    stage.start("up", "--config", "fallow.toml")
+    stage.wait_until(lambda seen: seen.get("3") is Activity.FILLED)
+    stage.show("status")
+    stage.say("One job works. Another has forgotten to end: it holds its GPU and does nothing.")
+    stage.start("run", "--gpus", "0", "--", "python3", "train.py")
+    patience = ("--idle-timeout", "30s", "--warmup", "2s")
+    stage.start("run", "--gpus", "1", *patience, "--", "python3", "forgotten.py")
+    stage.wait_until(lambda seen: seen.get("0") is Activity.BUSY and seen.get("1") is Activity.IDLE)
+    stage.show("status")
+    stage.say("Idle GPUs for a script. The one with background work is as good as free, the claimed ones are not.")
+    stage.show("pick", "-n", "3")
+    stage.say("Somebody runs there: the background work is gone before they begin. Their exit code is their own.")
+    stage.show("run", "--gpus", "2,3", "-n", "2", "--", "sh", "-c", "echo on two GPUs; exit 7")
+    stage.say("Wait in line for the forgotten job's GPU. It is warned and stopped, and the line moves.")
+    stage.show("run", "--gpus", "1", "--wait", "60s", "--", "echo", "my turn")
+    stage.say("Why was it stopped? And what did the idle hours cost?")
+    stage.show("why", "1")
+    stage.show("report", "--since", "1h", "--price", "2.50")

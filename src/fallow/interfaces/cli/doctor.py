@@ -1,0 +1,128 @@
+"""`fallow doctor`: what is there, what it may do, and what each lack means."""
+
+import argparse
+import json
+import os
+import sys
+
+from fallow.actuators.process import spawn
+from fallow.core.errors import WrongUsage
+from fallow.engine.doctor.finding import CheckFinding, Health, ok
+from fallow.engine.machine.world import World
+from fallow.interfaces.cli.options import Parser
+from fallow.interfaces.stderr import Stderr
+
+EXAMPLES = """\
+  fallow doctor
+  sudo fallow doctor                 as the daemon would find it
+  fallow doctor --json | jq '.checks[] | select(.state != "ok")'
+  sudo fallow doctor --fix           make the claim folder safe from neighbours
+  fallow doctor --unit | sudo tee /etc/systemd/system/fallow.service
+  fallow doctor --tmpfiles | sudo tee /etc/tmpfiles.d/fallow.conf"""
+
+_UNHEALTHY = 1
+
+
+def parser(parents: list[argparse.ArgumentParser]) -> Parser:
+    """The options of doctor."""
+    made = Parser(
+        "fallow doctor",
+        "Examine the installation: driver, cards, folders, daemon, and every right that fallow can use. Each part\n"
+        "is ok, lacking (something is not to be had, the rest works) or broken; and what to do about it is said.\n"
+        "Exit code 1 if anything is broken. Nothing is changed, but by --fix, which says what it does.",
+        EXAMPLES,
+        parents,
+    )
+    made.add_argument("--json", action="store_true", help="print JSON")
+    made.add_argument("--unit", action="store_true", help="print a unit for systemd, and examine nothing")
+    made.add_argument(
+        "--tmpfiles",
+        action="store_true",
+        help="print a line for systemd-tmpfiles, by which the claim folder is root's",
+    )
+    made.add_argument(
+        "--fix", action="store_true", help="as root: make the claim folder and its files root's, open to all"
+    )
+    made.add_argument("--dry-run", action="store_true", help="with --fix: change nothing, and say what would be done")
+    return made
+
+
+def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
+    """Examine and tell."""
+    if args.unit:
+        print(_unit(), end="")
+        return 0
+    if args.tmpfiles:
+        print(_shipped("fallow.tmpfiles.conf"), end="")
+        return 0
+    if args.fix:
+        return _fix(world, dry_run=args.dry_run)
+    if args.dry_run:
+        raise WrongUsage("--dry-run goes with --fix: without it nothing is changed")
+    from fallow.engine.doctor import examine
+
+    voice.detail("examining; this takes a few seconds")
+    found = [_program(), *examine(world)]
+    if args.json:
+        print(json.dumps(_as_json(found, world), indent=2))
+    else:
+        _show(found)
+    return _UNHEALTHY if any(each.health is Health.BROKEN for each in found) else 0
+
+
+def _fix(world: World, *, dry_run: bool) -> int:
+    from fallow.engine.doctor.fix import fix
+
+    actions = 0
+    for action in fix(world, dry_run=dry_run):
+        print(action)
+        actions += 1
+    if not actions:
+        print("nothing is to be done: the claim folder is as it should be")
+    return 0
+
+
+def _shipped(name: str) -> str:
+    from importlib.resources import files
+
+    return (files("fallow") / "examples" / name).read_text("utf-8")
+
+
+def _program() -> CheckFinding:
+    from fallow import __version__
+
+    python = ".".join(map(str, sys.version_info[:3]))
+    return ok("fallow", f"{__version__} with Python {python}, in {os.path.dirname(sys.executable)}")
+
+
+def _show(found: list[CheckFinding]) -> None:
+    from fallow.interfaces.render.table import show_rows
+
+    rows = [(each.part, each.health.value, _sentence(each)) for each in found]
+    show_rows(None, ("part", "state", "what that means"), rows)
+    counts = [sum(each.health is health for each in found) for health in Health]
+    print(", ".join(f"{count} {health.value}" for count, health in zip(counts, Health, strict=True)))
+
+
+def _sentence(each: CheckFinding) -> str:
+    return f"{each.means}. What to do: {each.remedy}" if each.remedy else each.means
+
+
+def _as_json(found: list[CheckFinding], world: World) -> dict[str, object]:
+    return {
+        "host": os.uname().nodename,
+        "simulated": world.simulated is not None,
+        "user": world.user,
+        "checks": [
+            {"part": each.part, "state": each.health.value, "means": each.means, "remedy": each.remedy or None}
+            for each in found
+        ],
+    }
+
+
+def _unit() -> str:
+    """The unit that ships, with this very fallow in it."""
+    text = _shipped("fallow.service")
+    called = os.path.abspath(sys.argv[0])
+    ours = called if os.path.basename(called) == "fallow" else " ".join(spawn.OURSELVES)
+    return text.replace("/usr/local/bin/fallow", ours)

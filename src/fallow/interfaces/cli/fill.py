@@ -1,0 +1,138 @@
+"""`fallow fill`: run a command on idle GPUs, and get out of everyone's way."""
+
+import argparse
+import os
+
+from fallow.core.errors import WrongUsage
+from fallow.core.fillers import Yield
+from fallow.core.units import (
+    count,
+    duration_for_people,
+    duration_s,
+    hours,
+    span_s,
+)
+from fallow.engine.allocate.usable_gpus import fillable
+from fallow.engine.fill.loop import FillLoop
+from fallow.engine.fill.slot import FillerSlot
+from fallow.engine.fill.start import (
+    DryRunFillerStarter,
+    FillerSpec,
+    FillerStarter,
+    SystemFillerStarter,
+    check_command,
+    check_log,
+)
+from fallow.engine.history.journal import open_journal
+from fallow.engine.machine.presence import PresenceRules, demand_user_idle
+from fallow.engine.machine.world import World
+from fallow.interfaces.cli.options import Parser, typed
+from fallow.interfaces.signals import interruptible, unstoppable
+from fallow.interfaces.stderr import Stderr
+from fallow.policies.fill import FillRules
+
+EXAMPLES = """\
+  fallow fill -- ./background.sh
+  fallow fill --yield kill -- python sweep.py --gpu {gpu}
+  fallow fill --yield suspend -- python long_run.py
+  fallow fill --between 20:00-07:00 --max-temp 80 --log fill-{gpu}.log -- ./miner
+  fallow fill -- fallow burn"""
+
+
+def parser(parents: list[argparse.ArgumentParser]) -> Parser:
+    """The options of fill."""
+    made = Parser(
+        "fallow fill",
+        "Run CMD on GPUs that nobody uses, and give them back at the first sign of anybody: a process on the card,\n"
+        "a claim, a person at a terminal, a hold. The filler is niced, and ends when fallow does, however it ends.\n"
+        "{gpu} and {uuid} in CMD and FILE are replaced.",
+        EXAMPLES,
+        parents,
+    )
+    duration, span = typed(duration_s), typed(span_s)
+    made.add_argument("--gpus", metavar="LIST", help="only these (default: all)")
+    how = made.add_mutually_exclusive_group()
+    how.add_argument("--each", action="store_true", help="one CMD on each GPU (default)")
+    how.add_argument("--together", action="store_true", help="one CMD over all of them, while all are idle")
+    made.add_argument("--idle-for", type=span, default=30.0, metavar="D", help="quiet before (default: 30s)")
+    made.add_argument(
+        "--yield",
+        dest="manner",
+        choices=[manner.value for manner in Yield],
+        default="term",
+        help="how it leaves: term asks, and insists after the grace (default); kill; suspend keeps what it knows",
+    )
+    made.add_argument("--grace", type=duration, default=2.0, metavar="D", help="time to leave (default: 2s)")
+    made.add_argument(
+        "--suspend-within", type=duration, default=5.0, metavar="D", help="else it is killed (default: 5s)"
+    )
+    made.add_argument("--eager", action="store_true", help="leave for any process that opens the device")
+    made.add_argument("--ignore", action="append", default=[], metavar="NAME", help="a program that does not count")
+    made.add_argument(
+        "--users", choices=("yield", "ignore"), default="yield", help="people at terminals (default: yield to them)"
+    )
+    made.add_argument(
+        "--user-idle", type=span, default=300.0, metavar="D", help="away after (default: 5m, at least 10s)"
+    )
+    made.add_argument("--ignore-user", action="append", default=[], metavar="NAME", help="a user who does not count")
+    made.add_argument("--between", type=typed(hours), metavar="HH:MM-HH:MM", help="only at these hours")
+    made.add_argument("--max-temp", type=typed(count), metavar="C", help="leave a card that is warmer, in °C")
+    made.add_argument("--log", metavar="FILE", help="where CMD's output is appended (default: here)")
+    made.add_argument("--cwd", metavar="DIR", help="the folder to run CMD in")
+    made.add_argument("--dry-run", action="store_true", help="start nothing, and say what would be done")
+    return made
+
+
+def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
+    """Fill until somebody ends it."""
+    if not args.command:
+        raise WrongUsage("fill needs a command; write it behind --, as in: fallow fill -- CMD ...")
+    spec = _spec(args)
+    check_command(spec, world.environ)
+    gpus = fillable(world, args.gpus, voice.note)
+    hands: FillerStarter = DryRunFillerStarter() if args.dry_run else SystemFillerStarter(world)
+    journal = open_journal(world, voice.note)
+    places = [gpus] if spec.together else [(gpu,) for gpu in gpus]
+    for place in () if args.dry_run else places:
+        check_log(spec, place)
+    voice.never_wait()
+    unstoppable()
+    tell = (lambda sentence: voice.note(f"rehearsed: {sentence}")) if args.dry_run else voice.note
+    fields = [FillerSlot(world, spec, place, hands, journal, tell) for place in places]
+    filling = FillLoop(world, fields, voice.note)
+    would = "would fill" if args.dry_run else "filling"
+    many = "1 GPU" if len(gpus) == 1 else f"{len(gpus)} GPUs"
+    voice.note(f"{would} {many} with work after {duration_for_people(args.idle_for)} of quiet")
+    with interruptible():
+        try:
+            filling.run()
+        finally:
+            journal.close()
+            voice.finish()
+    return 0
+
+
+def _here() -> str:
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        raise WrongUsage("this folder is not there any more; name the log from /") from None
+
+
+def _spec(args: argparse.Namespace) -> FillerSpec:
+    rules = FillRules(args.idle_for, Yield(args.manner), args.grace, args.suspend_within)
+    if args.users == "yield":
+        demand_user_idle(args.user_idle)
+    manners = PresenceRules(args.users == "yield", args.user_idle, tuple(args.ignore_user), args.between)
+    return FillerSpec(
+        tuple(args.command),
+        rules,
+        manners,
+        name="rehearsed filler" if args.dry_run else "filler",
+        together=args.together,
+        eager=args.eager,
+        ignore=tuple(args.ignore),
+        max_temp_c=args.max_temp,
+        log=args.log if args.log is None or os.path.isabs(args.log) else os.path.join(_here(), args.log),
+        cwd=args.cwd,
+    )

@@ -1,0 +1,127 @@
+"""`fallow guard`: arm once work has begun, act when it has ended."""
+
+import argparse
+
+from fallow.core.actions import EndGuard, parse_action
+from fallow.core.errors import FallowError
+from fallow.core.units import (
+    count,
+    duration_for_people,
+    duration_s,
+    ratio,
+    span_s,
+)
+from fallow.engine.guard.conditions import parse_unless
+from fallow.engine.guard.guard import Attached, GuardLoop
+from fallow.engine.history.journal import open_journal
+from fallow.engine.jobs.perform import (
+    host_actuators,
+    nobody_to_signal,
+    refuse,
+    shortcomings,
+)
+from fallow.engine.machine.world import World
+from fallow.interfaces.cli.options import Parser, every_s, typed
+from fallow.interfaces.signals import interruptible
+from fallow.interfaces.stderr import Stderr
+from fallow.policies.guard import Across, GuardRules
+
+EXAMPLES = """\
+  fallow guard --idle-for 30m --action shutdown
+  fallow guard --idle-for 1h --unless users --unless cpu:20 --action notify:ntfy://my-topic --action shutdown
+  fallow guard --gpus 0-3 --attach 12345 --action signal:INT
+  fallow guard && ./upload-results.sh
+  fallow guard --dry-run --idle-for 10m --action shutdown"""
+_MISSED_LOOKS = 3
+
+
+def parser(parents: list[argparse.ArgumentParser]) -> Parser:
+    """The options of guard."""
+    made = Parser(
+        "fallow guard",
+        "Wait for work on the GPUs, then for its end, then act: once, in the order given. Everyone who is logged in\n"
+        "is told before the machine goes down, and can prevent it with `fallow protect`.",
+        EXAMPLES,
+        parents,
+    )
+    duration, span, share = typed(duration_s), typed(span_s), typed(ratio)
+    made.add_argument("--gpus", metavar="LIST", help="watch only these (default: all)")
+    made.add_argument(
+        "--arm-above", type=share, default=0.1, metavar="P", help="utilization that is work (default: 10)"
+    )
+    made.add_argument("--arm-for", type=span, default=60.0, metavar="D", help="for how long (default: 60s)")
+    made.add_argument(
+        "--idle-below", type=share, default=0.05, metavar="P", help="utilization that is quiet (default: 5)"
+    )
+    made.add_argument("--idle-for", type=span, default=1800.0, metavar="D", help="for how long (default: 30m)")
+    made.add_argument(
+        "--across",
+        choices=[across.value for across in Across],
+        default="all",
+        help="all GPUs must be quiet (default), any of them, or their mean",
+    )
+    made.add_argument(
+        "--unless",
+        action="append",
+        default=[],
+        metavar="COND",
+        help="not while: users (at a terminal in the last 5m; users:10m), cpu:P, net:RATE, process:NAME",
+    )
+    made.add_argument("--attach", type=typed(count), metavar="PID", help="the process that --action signal goes to")
+    made.add_argument(
+        "--action",
+        action="append",
+        default=[],
+        metavar="ACTION",
+        help="end (default), signal[:NAME], run:CMD, notify:URL, shutdown, reboot; several are done in order",
+    )
+    made.add_argument(
+        "--countdown", type=duration, default=60.0, metavar="D", help="time to prevent it (default: 60s)"
+    )
+    made.add_argument("--every", type=every_s, default=1.0, metavar="D", help="how often to look (default: 1s)")
+    made.add_argument("--dry-run", action="store_true", help="do everything but the deed, and say what it would be")
+    return made
+
+
+def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
+    """Guard until it has acted."""
+    actions = tuple(parse_action(text) for text in args.action) or (EndGuard(),)
+    rules = GuardRules(
+        actions=actions,
+        arm_above=args.arm_above,
+        arm_for_s=args.arm_for,
+        idle_below=args.idle_below,
+        idle_for_s=args.idle_for,
+        across=Across(args.across),
+        countdown_s=args.countdown,
+        longest_gap_s=args.every * _MISSED_LOOKS,
+    )
+    blockers = [parse_unless(text, world) for text in args.unless]
+    attached = None if args.attach is None else Attached(world, args.attach)
+    own = host_actuators(world, dry_run=args.dry_run)
+    signals = nobody_to_signal if attached is None else attached.shortcoming
+    refuse(shortcomings(actions, own, world.environ, signals), dry_run=args.dry_run, tell=voice.note)
+    journal = open_journal(world, voice.note)
+    guard_loop = GuardLoop(
+        world,
+        rules,
+        own,
+        journal,
+        voice.note,
+        gpus=args.gpus,
+        attached=attached,
+        blockers=blockers,
+        is_dry_run=args.dry_run,
+    )
+    guard_loop.check()
+    voice.note(f"guarding; arms after {duration_for_people(args.arm_for)} of work above {args.arm_above:.0%}")
+    voice.never_wait()
+    with interruptible():
+        try:
+            guard_loop.run(args.every)
+        finally:
+            journal.close()
+            voice.finish()
+    if guard_loop.given_up:
+        raise FallowError(f"it has acted, but could not {', nor '.join(guard_loop.given_up)}")
+    return 0

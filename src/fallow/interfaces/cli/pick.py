@@ -1,0 +1,56 @@
+"""`fallow pick`: idle GPUs, printed for a shell."""
+
+import argparse
+
+from fallow.engine.allocate.pick import pick
+from fallow.engine.machine.world import World
+from fallow.interfaces.cli.options import Parser, add_choice, request
+from fallow.interfaces.render import gpu_names
+from fallow.interfaces.stderr import Stderr
+
+EXAMPLES = """\
+  CUDA_VISIBLE_DEVICES=$(fallow pick --format uuid) python train.py
+  eval "$(fallow pick -n 2 --name H100 --format env)"
+  docker run --gpus "$(fallow pick --format docker)" IMAGE
+  fallow pick -n 4 --min-free 40GiB --wait 10m"""
+
+
+def parser(parents: list[argparse.ArgumentParser]) -> Parser:
+    """The options of pick."""
+    made = Parser(
+        "fallow pick",
+        "Print idle GPUs: nobody holds them, nothing runs on them, nobody has claimed them.\n"
+        "Those picked are softly reserved for some seconds; `fallow run` claims them for good.",
+        EXAMPLES,
+        parents,
+    )
+    add_choice(made)
+    made.add_argument(
+        "--format",
+        choices=("index", "uuid", "env", "docker", "json"),
+        default="index",
+        help="how to print them (default: index, as in 0,3)",
+    )
+    return made
+
+
+def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
+    """Pick and print."""
+    gpus = pick(world, request(args), voice.note)
+    match args.format:
+        case "index":
+            print(gpu_names.by_index(gpus))
+        case "uuid":
+            print(gpu_names.by_uuid(gpus))
+        case "docker":
+            print(gpu_names.for_docker(gpus))
+        case "env":
+            pairs = " ".join(f"{name}={value}" for name, value in gpu_names.environment(gpus, indices=True).items())
+            print(f"export {pairs}")
+        case _:
+            import json
+
+            from fallow.interfaces.render.as_json import gpu_facts
+
+            print(json.dumps([gpu_facts(gpu) for gpu in gpus]))
+    return 0

@@ -1,0 +1,111 @@
+"""`fallow protect`: leave this alone until then."""
+
+import argparse
+import json
+import os
+from collections.abc import Callable, Sequence
+
+from fallow.core.errors import WrongUsage
+from fallow.core.protections import Protection, reason_of, with_its_end
+from fallow.core.units import count, span_s
+from fallow.engine.allocate.protection_target import target_of
+from fallow.engine.jobs.protections import active_protections
+from fallow.engine.machine.world import World
+from fallow.interfaces.cli.options import Parser, add_alone, typed
+from fallow.interfaces.render.as_json import protection_facts
+from fallow.interfaces.stderr import Stderr
+
+EXAMPLES = """\
+  fallow protect --for 2h --why "debugging"        the whole machine
+  fallow protect 3 --for 30m                       GPU 3
+  fallow protect pid:12345 --for 1d                a process
+  fallow protect user:$USER --for 1h               all that you run
+  fallow protect --list
+  fallow protect --release 482913775               its first three digits will do"""
+
+_LONGEST_S = 366 * 86400.0
+_SHORTEST_ID, _WHOLE_ID = 3, 9
+
+
+def parser(parents: list[argparse.ArgumentParser]) -> Parser:
+    """The options of hold."""
+    made = Parser(
+        "fallow hold",
+        "Place a hold: whatever would stop, signal or turn off what it covers leaves it alone until then. A hold\n"
+        "always wins, ends by itself, and can be released by whoever placed it, or root.",
+        EXAMPLES,
+        parents,
+    )
+    made.add_argument(
+        "subject",
+        nargs="?",
+        metavar="SUBJECT",
+        help="all (default), a GPU, pid:PID, user:NAME; a bare number is a GPU",
+    )
+    made.add_argument("--for", dest="duration", type=typed(span_s), metavar="D", help="for how long")
+    made.add_argument("--why", default="", metavar="TEXT", help="the reason, for those who wonder")
+    made.add_argument("--list", action="store_true", help="show the holds that last")
+    made.add_argument(
+        "--release",
+        type=typed(count),
+        metavar="ID",
+        help="end a hold before its time; its first three digits will do",
+    )
+    made.add_argument("--json", action="store_true", help="print JSON")
+    add_alone(made)
+    return made
+
+
+def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
+    """Place, list or release."""
+    if (args.release is not None or args.list) and (args.subject is not None or args.duration is not None):
+        raise WrongUsage("--list and --release take no subject and no --for")
+    daemon = None if args.alone else world.daemon(voice.detail)
+    if args.release is not None:
+        number = _meant(args.release, lambda: active_protections(world, daemon))
+        if daemon is None or not daemon.release_protection(number):
+            world.protections.release(number)
+        voice.note(f"hold {number} is released")
+        return 0
+    if args.list:
+        return _show(world, active_protections(world, daemon), as_json=args.json)
+    if args.duration is None or not 0 < args.duration <= _LONGEST_S:
+        raise WrongUsage("for how long? write: fallow protect [SUBJECT] --for 2h; at most a year")
+    status = None if daemon is None else daemon.status()
+    target = target_of(args.subject or "all", world, among=None if status is None else status.gpus)
+    until_s = world.clock.wall_s() + args.duration
+    placed = None if daemon is None or status is None else daemon.protect(target, until_s, args.why)
+    if placed is not None:
+        return _show(world, [placed], as_json=args.json)
+    world.protections.demand_room(os.geteuid(), world.clock.wall_s())
+    number = world.protections.place(target, until_s, args.why)
+    return _show(world, [Protection(number, target, until_s, reason_of(args.why), world.user)], as_json=args.json)
+
+
+def _meant(number: int, listed: Callable[[], Sequence[Protection]]) -> int:
+    """The hold whose id begins like this, where only one does: ids are long, since none comes again."""
+    digits = str(number)
+    if len(digits) >= _WHOLE_ID:
+        return number
+    ids = {protection.id for protection in listed() if str(protection.id).startswith(digits)}
+    if number in ids:
+        return number
+    if len(digits) < _SHORTEST_ID:
+        raise WrongUsage(f"there is no hold {digits}; write the first {_SHORTEST_ID} digits of its id, or more")
+    if not ids:
+        return number
+    if len(ids) > 1:
+        raise WrongUsage(f"the ids of {len(ids)} holds begin with {digits}; write more of it")
+    return ids.pop()
+
+
+def _show(world: World, protections: Sequence[Protection], *, as_json: bool) -> int:
+    now_s = world.clock.wall_s()
+    if as_json:
+        print(json.dumps([protection_facts(protection) for protection in protections]))
+        return 0
+    for protection in protections:
+        print(with_its_end(protection, now_s))
+    if not protections:
+        print("nothing is held")
+    return 0

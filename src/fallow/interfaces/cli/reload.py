@@ -1,0 +1,55 @@
+"""`fallow reload`: have the daemon load its config anew, and say what came of it."""
+
+import argparse
+
+from fallow.core.errors import ConfigWrong, FallowError, NoDaemon
+from fallow.core.mistake import Mistake
+from fallow.core.units import printable
+from fallow.engine.machine.daemon_client import DaemonClient, NoAnswer
+from fallow.engine.machine.socket_path import own_socket
+from fallow.engine.machine.world import World
+from fallow.interfaces.cli.options import Parser
+from fallow.interfaces.stderr import Stderr
+
+EXAMPLES = """\
+  fallow check && fallow reload
+  sudo fallow reload          # the daemon of root
+  systemctl reload fallow     # the same, where systemd runs it"""
+
+
+def parser(parents: list[argparse.ArgumentParser]) -> Parser:
+    """The options of reload."""
+    return Parser(
+        "fallow reload",
+        "Have your `fallow up` load its config anew, and say what came of it: loaded, or every mistake with its\n"
+        "line; then the old config stays in force. Only who runs the daemon may, and root. Exit codes: 0 loaded,\n"
+        "78 the config has mistakes, 77 the daemon is somebody else's, 69 there is none.",
+        EXAMPLES,
+        parents,
+    )
+
+
+def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:  # noqa: ARG001  as every verb
+    """Ask, and say what the daemon says."""
+    place = own_socket(world.environ)
+    daemon = DaemonClient(world.environ, world.clock, world.simulated, voice.detail, [] if place is None else [place])
+    try:
+        came = daemon.reload()
+    except NoAnswer as error:
+        raise NoDaemon(f"the daemon does not answer: {error}") from None
+    if came is None:
+        lost = "; one that was started without XDG_RUNTIME_DIR has no socket, and hears SIGHUP alone" * (
+            place is None
+        )
+        raise NoDaemon(f"there is no fallow up of {world.user} to reload{lost}")
+    if came.get("loaded") is True:
+        print(f"{printable(str(came.get('sentence')))}: {printable(str(came.get('file')))}")
+        return 0
+    rows = came.get("mistakes") or ()
+    mistakes = [
+        Mistake(printable(str(sentence)), printable(str(where)), line, None, printable(str(suggestion)))
+        for line, where, sentence, suggestion in rows
+    ]
+    if not mistakes:
+        raise FallowError(printable(str(came.get("sentence"))))
+    raise ConfigWrong(printable(str(came.get("file"))), mistakes)

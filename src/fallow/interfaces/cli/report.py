@@ -1,0 +1,136 @@
+"""`fallow report`: the hours of each activity, and what the idle ones cost."""
+
+import argparse
+import io
+import os
+import sys
+from typing import TextIO
+
+from fallow.actuators.files.atomic_file import replace_file
+from fallow.core.errors import FallowError, NotPermitted, WrongUsage
+from fallow.core.money import Prices, prices_from
+from fallow.core.units import span_s
+from fallow.engine.history.reader import open_history
+from fallow.engine.history.report import Report, Witnessed
+from fallow.engine.machine.timezone import LocalZone
+from fallow.engine.machine.world import World
+from fallow.interfaces.cli.options import Parser, add_alone, typed
+from fallow.interfaces.render import report_text
+from fallow.interfaces.stderr import Stderr
+from fallow.policies.cost import By
+
+EXAMPLES = """\
+  fallow report                                    the last 7 days, by GPU
+  fallow report --by user --price 2.50/h           who let how much lie fallow
+  fallow report --since 30d --by job --format csv -o jobs.csv
+  fallow report --since 12w --price H100=2.50/h --price T4=0.40/h --format html -o report.html"""
+
+_FORMATS = ("table", "json", "csv", "html")
+_LONGEST_S = 3660 * 86400.0
+
+
+def parser(parents: list[argparse.ArgumentParser]) -> Parser:
+    """The options of report."""
+    made = Parser(
+        "fallow report",
+        "Add up the hours in which each GPU was free, busy, fallow (held, nothing ran), stuck or unknown, and what\n"
+        "the fallow and stuck ones cost. Only time that `fallow up` watched is counted.",
+        EXAMPLES,
+        parents,
+    )
+    made.add_argument(
+        "--since",
+        type=typed(span_s),
+        default=7 * 86400.0,
+        metavar="D",
+        help="how far back: 12h, 7d, 2w (default: 7d)",
+    )
+    made.add_argument(
+        "--by", choices=[by.value for by in By], default=By.GPU.value, help="what to add up by (default: gpu)"
+    )
+    made.add_argument(
+        "--price",
+        action="append",
+        default=[],
+        metavar="MONEY/h",
+        help="what an hour of a card costs: 2.50/h, $2.50/h; H100=2.50/h for some, by name or UUID; repeatable",
+    )
+    made.add_argument("--format", choices=_FORMATS, default="table", help="how to print it (default: table)")
+    made.add_argument("-o", "--output", metavar="FILE", help="write it there")
+    add_alone(made)
+    return made
+
+
+def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
+    """Read history, add up, print."""
+    prices = prices_from(args.price) if args.price else _prices_of_config(world, voice)
+    if not 0 < args.since <= _LONGEST_S:
+        raise WrongUsage("--since is a time between now and ten years ago; write it as 12h, 7d or 2w")
+    folder = world.state_folder
+    past: Witnessed | None = None if args.alone else world.daemon(voice.detail).past()
+    where = "the daemon's folder"
+    if past is None:
+        past, where = open_history(folder), folder
+    try:
+        now_s = world.clock.wall_s()
+        report = Report(past, now_s - args.since, now_s, prices, LocalZone())
+        if not report.intervals:
+            what = "no history" if past is None else "nothing of that time"
+            voice.note(f"there is {what} in {where}; `fallow up` records it while it runs")
+            if args.format == "table":
+                return 0
+        if args.output is None:
+            _print(report, By(args.by), args.format, None)
+        else:
+            _write(report, By(args.by), args.format, args.output)
+    finally:
+        if past is not None:
+            past.close()
+    return 0
+
+
+def _prices_of_config(world: World, voice: Stderr) -> Prices:
+    """What the config says that cards cost; nothing, where there is none or it cannot be used."""
+    try:
+        from fallow.engine import config
+
+        file = config.find(world.environ, others=True)
+        return Prices() if file is None else config.load(file).machine.all_prices
+    except (ModuleNotFoundError, FallowError) as error:
+        voice.detail(f"without the prices of a config: {error}")
+        return Prices()
+
+
+def _print(report: Report, by: By, form: str, file: TextIO | None) -> None:
+    match form:
+        case "json":
+            text = report_text.as_json(report, by)
+        case "csv":
+            text = report_text.as_csv(report, by)
+        case "html":
+            from fallow.interfaces.render.report_html import as_html
+
+            text = as_html(report, by)
+        case _:
+            report_text.show_table(report, by, file)
+            return
+    (file or sys.stdout).write(text)
+
+
+def _write(report: Report, by: By, form: str, path: str) -> None:
+    """Made whole before the file is touched, so that whatever fails leaves it as it was."""
+    text = io.StringIO(newline="")
+    _print(report, by, form, text)
+    try:
+        replace_file(path, text.getvalue())
+    except PermissionError:
+        raise NotPermitted(f"{path} is not yours to write") from None
+    except OSError as error:
+        kind = (
+            WrongUsage
+            if isinstance(error, FileNotFoundError | IsADirectoryError | NotADirectoryError)
+            else FallowError
+        )
+        raise kind(
+            f"the report cannot be written to {path}: {error.strerror or os.strerror(error.errno or 0)}"
+        ) from None

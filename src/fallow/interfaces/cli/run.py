@@ -1,0 +1,145 @@
+"""`fallow run`: claim GPUs and become the command, or stay beside it to stop it if it idles or hangs."""
+
+import argparse
+import os
+import shlex
+
+from fallow.actuators.process import spawn
+from fallow.core.actions import signal_name
+from fallow.core.errors import WrongUsage
+from fallow.core.gpu import Gpu
+from fallow.core.units import (
+    duration_s,
+    printable,
+    program_name,
+    ratio,
+    span_s,
+)
+from fallow.engine.allocate.claim import Claimed, claim
+from fallow.engine.allocate.pick import pick
+from fallow.engine.machine.world import World
+from fallow.interfaces.cli.options import (
+    Parser,
+    add_choice,
+    every_s,
+    request,
+    typed,
+)
+from fallow.interfaces.render import gpu_names
+from fallow.interfaces.stderr import Stderr
+
+EXAMPLES = """\
+  fallow run -- python train.py
+  fallow run -n 4 --name H100 --wait -- torchrun --nproc-per-node 4 train.py
+  fallow run --idle-timeout 30m --dump-stacks -- python train.py
+  fallow run --stuck-timeout 1h --then notify:ntfy://my-topic -- ./job.sh
+  fallow run --dry-run -n 2 -- python train.py"""
+
+
+def parser(parents: list[argparse.ArgumentParser]) -> Parser:
+    """The options of run."""
+    made = Parser(
+        "fallow run",
+        "Claim idle GPUs and run CMD on them. The kernel ends the claim with the last process of the job that\n"
+        "kept it, however it dies.\n"
+        "CMD keeps this terminal, environment, signals and exit code. With a timeout or --then fallow stays beside\n"
+        "it; without, it becomes CMD, so that nothing stands between.",
+        EXAMPLES,
+        parents,
+    )
+    made.usage = "fallow run [OPTIONS] -- CMD ..."
+    add_choice(made)
+    made.add_argument("--shared", action="store_true", help="share the GPUs with others who say --shared too")
+    made.add_argument(
+        "--format",
+        choices=("uuid", "index"),
+        default="uuid",
+        help="how CUDA_VISIBLE_DEVICES names them (default: uuid)",
+    )
+    made.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="without a timeout: say what would be run and where, and run nothing; "
+        "with one: run it, and only say when it would be warned and stopped, and what would follow",
+    )
+    _add_stopping(made)
+    return made
+
+
+def _add_stopping(made: Parser) -> None:
+    group = made.add_argument_group("stopping a job that does not use its GPUs")
+    duration, span = typed(duration_s), typed(span_s)
+    group.add_argument("--idle-timeout", type=span, metavar="D", help="stop it when it has idled for so long")
+    group.add_argument(
+        "--warmup",
+        type=span,
+        default=60.0,
+        metavar="D",
+        help="time to start in that does not count (default: 60s)",
+    )
+    group.add_argument(
+        "--idle-below", type=typed(ratio), default=0.01, metavar="P", help="utilization that is idle (default: 1)"
+    )
+    group.add_argument("--every", type=every_s, default=1.0, metavar="D", help="how often to look (default: 1s)")
+    group.add_argument(
+        "--stuck-timeout", type=span, metavar="D", help="stop it when it has hung at 100 %% for so long"
+    )
+    group.add_argument(
+        "--signal", type=typed(signal_name), default="TERM", metavar="NAME", help="how to ask (default: TERM)"
+    )
+    group.add_argument(
+        "--grace", type=duration, default=10.0, metavar="D", help="time between asking and SIGKILL (default: 10s)"
+    )
+    group.add_argument(
+        "--dump-stacks", action="store_true", help="before asking, write its Python stacks to a file (needs py-spy)"
+    )
+    group.add_argument(
+        "--then",
+        action="append",
+        default=[],
+        metavar="ACTION",
+        help="after it was stopped (always:ACTION: however it ended): shutdown, reboot, run:CMD, notify:URL",
+    )
+
+
+def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:  # noqa: RET503  become() never returns
+    """Claim, then become the command, or supervise it."""
+    command: list[str] = args.command
+    if not command:
+        raise WrongUsage("no command given; write: fallow run [OPTIONS] -- CMD ...")
+    path = spawn.find(command, world.environ)
+    line = printable(shlex.join(command))
+    stoppable = args.idle_timeout is not None or args.stuck_timeout is not None
+    watched = stoppable or args.then
+    if watched:
+        from fallow.interfaces.cli.supervised import prepare
+
+        supervised = prepare(args, world, voice)
+    wanted = request(args, shared=args.shared)
+    if args.dry_run and not stoppable:
+        return _dry_run(args, pick(world, wanted, voice.note, reserve=False), line, voice)
+    claimed = claim(world, wanted, pid=os.getpid(), program=program_name(command[0]), tell=voice.note)
+    variables = gpu_names.environment(claimed.gpus, indices=args.format == "index")
+    if voice.on_a_terminal:
+        voice.note(f"on {gpu_names.for_people(claimed.gpus)}")
+    voice.detail(f"running on GPU {', '.join(gpu.label for gpu in claimed.gpus)}: {line}")
+    _hand_over(claimed)
+    environ = {**world.environ, **variables, "FALLOW_CLAIM": gpu_names.by_uuid(claimed.gpus)}
+    if watched:
+        return supervised.run(path, command, environ, claimed.gpus)
+    spawn.become(path, command, environ)
+
+
+def _dry_run(args: argparse.Namespace, gpus: tuple[Gpu, ...], line: str, voice: Stderr) -> int:
+    """Say what would be done, and leave no trace: a filler on the card stays there."""
+    variables = gpu_names.environment(gpus, indices=args.format == "index")
+    assignments = " ".join(f"{name}={value}" for name, value in variables.items())
+    voice.note(f"would run on GPU {', '.join(gpu.label for gpu in gpus)}: {assignments} {line}")
+    for then in args.then:
+        voice.note(f"would do after it: {then}")
+    return 0
+
+
+def _hand_over(claimed: Claimed) -> None:
+    for held in claimed.claims:
+        held.hand_to_job()

@@ -1,0 +1,188 @@
+"""`fallow up`: everything as one daemon, from one file."""
+
+import argparse
+import os
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from fallow.actuators.claims.folder import ClaimFolder, folder_path
+from fallow.actuators.claims.protections import ProtectionFolder
+from fallow.actuators.host.resource_limits import raise_own_limits
+from fallow.actuators.host.single_instance import Instance, Running
+from fallow.actuators.process.signals import die_of
+from fallow.core.errors import FallowError, PartMissing, WrongUsage
+from fallow.core.units import span_s
+from fallow.engine.daemon.publisher import Publisher
+from fallow.engine.daemon.sources import DaemonSources
+from fallow.engine.machine.clock import demand_countable
+from fallow.engine.machine.signal_pipe import SignalPipe
+from fallow.engine.machine.socket_path import own_socket
+from fallow.engine.machine.world import World
+from fallow.interfaces.cli.options import Parser, typed
+from fallow.interfaces.signals import unstoppable
+from fallow.interfaces.stderr import Stderr
+from fallow.readers.proc import user_name
+
+if TYPE_CHECKING:
+    from fallow.core.mistake import Mistake
+    from fallow.engine.config import Config
+    from fallow.engine.daemon.loop import Daemon
+    from fallow.interfaces.web.server import PageServer
+
+EXAMPLES = """\
+  fallow up
+  fallow up --config /etc/fallow/fallow.toml
+  fallow up --simulate --dry-run --for 10m
+  fallow reload"""
+_SWITCH_S = 0.0001  # a thread that serves others must not keep a yield waiting
+
+
+def parser(parents: list[argparse.ArgumentParser]) -> Parser:
+    """The options of up."""
+    made = Parser(
+        "fallow up",
+        "Watch all GPUs, and do what a config says: fill idle ones, find processes that hold them unused, guard the\n"
+        "machine. Without a config it only watches and shows. `fallow reload`, or SIGHUP, loads the config anew;\n"
+        "one with mistakes is told, and the old one stays in force.",
+        EXAMPLES,
+        parents,
+    )
+    made.add_argument("--config", metavar="FILE", help="the config (default: the one that `fallow check` finds)")
+    made.add_argument("--listen", metavar="ADDR", help="where the page is, whatever the config says")
+    made.add_argument(
+        "--dry-run", action="store_true", help="do everything but the deeds, and say what they would be"
+    )
+    made.add_argument("--for", dest="for_s", type=typed(span_s), metavar="D", help="end by itself after so long")
+    return made
+
+
+def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
+    """Be up until somebody ends it."""
+    demand_countable(world.clock)
+    from fallow.engine import config
+
+    file = config.find(world.environ, args.config)
+    load = _loader(None if file is None else _from_the_top(file), args, world, voice)
+    load()  # a mistake is told before anything is opened
+    if file is None and config.may_be_there(config.MACHINE):
+        voice.note(
+            f"{config.MACHINE} is for the daemon of root, and is not used; to use a config of your own:"
+            " fallow up --config FILE"
+        )
+    me = Running(os.getpid(), world.user, world.clock.wall_s(), file)
+    socket = own_socket(world.environ)
+    folder = world.state_folder if socket is None else os.path.dirname(os.path.abspath(socket))
+    instance = Instance(folder, me, world.clock.wall_s())
+    if instance.said is not None:
+        voice.note(instance.said)
+    try:
+        number = _be_up(args, world, voice, load, file, socket)
+    finally:
+        world.close()
+        instance.close()
+    if number is not None:
+        voice.finish()
+        die_of(number)
+        return 128 + number  # where one cannot die of it, as pid 1 of a container
+    return 0
+
+
+def _be_up(
+    args: argparse.Namespace,
+    world: World,
+    voice: Stderr,
+    load: "Callable[[], Config]",
+    file: str | None,
+    socket: str | None,
+) -> int | None:
+    """The signal that ended it; None if its time was over."""
+    from fallow.engine.daemon.loop import Daemon
+    from fallow.engine.doctor.fix import own_the_folder
+    from fallow.interfaces.server_thread import ServerThread
+
+    own_the_folder(world, voice.note)
+    sys.setswitchinterval(_SWITCH_S)
+    raise_own_limits()
+    voice.never_wait()
+    unstoppable()
+    asked = SignalPipe()
+    world.reopen_driver_when_lost()
+    publisher = Publisher()
+    daemon = Daemon(world, load, publisher, voice.note, file=file, dry_run=args.dry_run)
+    try:
+
+        def page() -> "PageServer | None":
+            return _page(daemon, publisher, world, voice)
+
+        doors = ServerThread(socket, _sources(daemon, publisher, world), page(), voice.note)
+        try:
+            daemon.when_reloaded = lambda changed: doors.renew_page(page, changed=changed)
+            what = "without a config: it only watches" if file is None else f"with {file}"
+            rehearsal = ", in a rehearsal: nothing is done" if args.dry_run else ""
+            voice.note(f"up, {what}{_simulated(world)}{rehearsal}")
+            return daemon.run(asked, args.for_s)
+        finally:
+            doors.close()
+    finally:
+        daemon.end()
+
+
+def _page(daemon: "Daemon", publisher: Publisher, world: World, voice: Stderr) -> "PageServer | None":
+    """The page, if there is to be one; a daemon goes on without it."""
+    try:
+        from fallow.interfaces.web.compose import open_page
+
+        return open_page(lambda: daemon.config, publisher, daemon.records, world, voice.note)
+    except ModuleNotFoundError as error:
+        voice.note(str(PartMissing.of("the page", error.name or "")))
+    except FallowError as error:
+        voice.error(f"there is no page: {error}")
+    return None
+
+
+def _sources(daemon: "Daemon", publisher: Publisher, world: World) -> DaemonSources:
+    folder = ClaimFolder(folder_path(world.environ))
+    protections = ProtectionFolder(folder, user_name, beside=world.protections)  # of the doors' own thread
+    return DaemonSources(
+        lambda: publisher.board, daemon.records, protections, world.clock, world.simulated, daemon.reloads.ask
+    )
+
+
+def _loader(file: str | None, args: argparse.Namespace, world: World, voice: Stderr) -> "Callable[[], Config]":
+    """What reads the config, with what the command line puts in its place."""
+    from fallow.engine import config
+    from fallow.engine.config.feasible import Feasible
+    from fallow.engine.config.model import Page
+
+    listen: str | None = args.listen
+    feasible = Feasible(world, voice.note, dry_run=args.dry_run)
+
+    def wait_for(mistake: "Mistake") -> None:
+        voice.note(f"{mistake.in_file(str(file))}; it is waited for")
+
+    def load() -> "Config":
+        found = config.Config() if file is None else config.load(file, feasible, wait_for)
+        if listen is None:
+            return found
+        try:
+            page = Page.model_validate({**found.page.model_dump(), "listen": listen})
+        except ValueError:
+            raise WrongUsage(f"{listen!r} is no address to listen on; write it as 127.0.0.1:8990") from None
+        if page.token_file is None and not page.listen.is_loopback:
+            raise WrongUsage(f"{listen} can be reached from other machines, and the config has no token_file")
+        return found.model_copy(update={"page": page})
+
+    return load
+
+
+def _from_the_top(file: str) -> str:
+    """The file, wherever we go later. Where the working folder is gone, whoever reads it says so."""
+    try:
+        return os.path.abspath(file)
+    except FileNotFoundError:
+        return file
+
+
+def _simulated(world: World) -> str:
+    return "" if world.simulated is None else f", on simulated GPUs ({world.simulated})"

@@ -1,0 +1,193 @@
+"""`fallow why`: why a GPU or a process is judged as it is, which rule counts, and what was done."""
+
+import argparse
+import json
+from collections.abc import Iterator, Sequence
+
+from fallow.core.errors import FallowError, WrongUsage
+from fallow.core.findings import Event, gpu_key, process_key
+from fallow.core.gpu import Gpu
+from fallow.core.gpu_status import GpuStatus, Status
+from fallow.core.protections import (
+    AffectedProcess,
+    OneGpu,
+    OneProcess,
+    parse_target,
+    with_its_end,
+)
+from fallow.core.units import program_name
+from fallow.core.unknown import Unknown
+from fallow.engine.allocate.protection_target import target_of
+from fallow.engine.history import journal_file
+from fallow.engine.jobs.protections import protections_on
+from fallow.engine.machine.daemon_client import DaemonClient, Ruled
+from fallow.engine.machine.observe import look_once
+from fallow.engine.machine.world import World
+from fallow.interfaces.cli.options import Parser, add_alone
+from fallow.interfaces.render import why_text
+from fallow.interfaces.stderr import Stderr
+
+_MOST_EVENTS = 30
+_UNWATCHED = "  nobody has watched this GPU, as `fallow up` would: since when is not known, and no rule counts"
+EXAMPLES = """\
+  fallow why            the last verdict, and what was done
+  fallow why 3          on GPU 3
+  fallow why 12345      on a process
+  fallow why --json"""
+
+
+def parser(parents: list[argparse.ArgumentParser]) -> Parser:
+    """The options of why."""
+    made = Parser(
+        "fallow why",
+        "Explain a GPU or a process: what it is now and why, since when, who is on it, which rule counts and when\n"
+        "it would act; then the last verdict with its readings, and what was done.",
+        EXAMPLES,
+        parents,
+    )
+    made.add_argument("subject", nargs="?", metavar="GPU|PID", help="a GPU or a process (default: whatever was last)")
+    made.add_argument("--json", action="store_true", help="print JSON")
+    add_alone(made)
+    return made
+
+
+def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
+    """What it is now, by the daemon's eyes or by one look, then what our journal and the daemon's have."""
+    daemon = None if args.alone else world.daemon(voice.detail)
+    told = None if daemon is None else daemon.status()
+    target = _target(args.subject, world, None if told is None else told.gpus)
+    key = _key(target)
+    status = told if told is not None or target is None else _look(world, voice)
+    gpus = () if status is None else tuple(gpu for gpu in status.gpus if _concerns(gpu, target))
+    rules: list[Ruled] = []
+    if daemon is not None and told is not None and target is not None:
+        process = str(target) if isinstance(target, OneProcess) else None
+        rules = daemon.rules_on([str(gpu.uuid) for gpu in gpus], process) or []
+    protections = [] if target is None else protections_on(gpus, world, daemon, _touched(target, world))
+    events, unreadable = _events(world, None if told is None else daemon, key)
+    if (
+        isinstance(target, OneProcess)
+        and status is not None
+        and not (gpus or protections or rules or events or unreadable)
+    ):
+        _refuse_who_is_on_no_gpu(target, status, world)
+    if unreadable is not None:
+        if target is None and not events:
+            raise unreadable  # there is nothing else to say
+        voice.note(str(unreadable))
+    if args.json:
+        watched = None if target is None else told is not None
+        why_not = None if unreadable is None else str(unreadable)
+        facts = why_text.as_json(
+            None if target is None else str(target), watched, gpus, protections, rules, events, why_not
+        )
+        print(json.dumps(facts, indent=2))
+        return 0
+    now_s = world.clock.wall_s()
+    for line in _now(target, gpus, world, now_s):
+        print(line)
+    for protection in protections:
+        print(f"  {with_its_end(protection, now_s)}")
+    if gpus and told is None:
+        print(_UNWATCHED)
+    for each in rules:
+        print(why_text.ruled(each))
+    for line in why_text.story(events, now_s):
+        print(line)
+    if not events and unreadable is None:
+        print("the journal has nothing on that")
+    return 0
+
+
+def _target(subject: str | None, world: World, seen: Sequence[Gpu] | None) -> OneGpu | OneProcess | None:
+    if subject is None:
+        return None
+    kind, _, rest = subject.partition(":")
+    if kind == "pid" and "@" in rest:
+        found = parse_target(subject)
+    else:
+        found = target_of(subject, world, gone_is_fine=True, among=seen)
+    if not isinstance(found, OneGpu | OneProcess):
+        raise WrongUsage(f"{subject!r} is neither a GPU nor a process; write: fallow why [GPU|PID]")
+    return found
+
+
+def _key(target: OneGpu | OneProcess | None) -> str | None:
+    """A process that has ended is the last one of its number that the journal knows."""
+    match target:
+        case OneGpu(uuid=uuid):
+            return gpu_key(uuid)
+        case OneProcess(pid=pid, birth=0):
+            return f"pid:{pid}"
+        case OneProcess(pid=pid, birth=birth):
+            return process_key(pid, birth)
+        case None:
+            return None
+
+
+def _touched(target: OneGpu | OneProcess, world: World) -> tuple[AffectedProcess, ...]:
+    """The process itself, for the holds on it; none if it has ended."""
+    if isinstance(target, OneGpu) or target.birth == 0:
+        return ()
+    return (AffectedProcess(target.pid, target.birth, world.proc.user(target.pid), world.proc.command(target.pid)),)
+
+
+def _look(world: World, voice: Stderr) -> Status | None:
+    try:
+        return look_once(world)
+    except FallowError as error:
+        voice.note(f"what is on the GPUs now cannot be seen: {error}")
+        return None
+
+
+def _concerns(gpu: GpuStatus, target: OneGpu | OneProcess | None) -> bool:
+    match target:
+        case OneGpu(uuid=uuid):
+            return gpu.uuid == uuid or (gpu.mig is not None and gpu.mig.parent_uuid == uuid)
+        case OneProcess(pid=pid, birth=birth):
+            return birth != 0 and not isinstance(gpu.holders, Unknown) and pid in {each.pid for each in gpu.holders}
+        case None:
+            return False
+
+
+def _now(target: OneGpu | OneProcess | None, gpus: Sequence[GpuStatus], world: World, now_s: float) -> Iterator[str]:
+    if isinstance(target, OneProcess):
+        if not _lives(target, world):
+            yield f"pid {target.pid} has ended"
+        elif not gpus:
+            yield f"pid {target.pid} uses no GPU that can be seen"
+    elif target is not None and not gpus:
+        yield f"GPU {target.uuid} is not to be seen"
+    for gpu in gpus:
+        yield from why_text.gpu_now(gpu, now_s)
+
+
+def _lives(target: OneProcess, world: World) -> bool:
+    stat = world.proc.stat(target.pid)
+    return stat is not None and target.birth == stat.birth
+
+
+def _refuse_who_is_on_no_gpu(target: OneProcess, status: Status, world: World) -> None:
+    """Where all is known and nothing of it is about the process, it was not the one that was meant."""
+    if not _lives(target, world):
+        raise WrongUsage(f"there is no process {target.pid}, and the journal has nothing on one that has ended")
+    blind = next((gpu for gpu in status.gpus if isinstance(gpu.holders, Unknown)), None)
+    if blind is None:
+        command = world.proc.command(target.pid)
+        what = "" if isinstance(command, Unknown) else f" ({program_name(command)})"
+        raise WrongUsage(f"pid {target.pid}{what} uses no GPU", "`fallow status` lists the processes that do")
+
+
+def _events(world: World, daemon: DaemonClient | None, key: str | None) -> tuple[list[Event], FallowError | None]:
+    """Newest first, and why our own journal has none. Where both are the same one, each event is told once."""
+    found: list[Event] = []
+    unreadable: FallowError | None = None
+    try:
+        found += journal_file.read(world.state_folder, key, _MOST_EVENTS)
+    except FallowError as error:
+        unreadable = error
+    if daemon is not None:
+        found += daemon.events(key, _MOST_EVENTS) or []
+    events = {(event.wall_s, event.kind, event.subject, event.finding): event for event in found}
+    last = sorted(events.values(), key=lambda event: (event.wall_s, event.id), reverse=True)[:_MOST_EVENTS]
+    return last, unreadable

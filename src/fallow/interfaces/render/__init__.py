@@ -1,0 +1,1 @@
+"""Values as text, tables, JSON, HTML and metrics."""

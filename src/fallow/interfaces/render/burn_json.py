@@ -1,0 +1,49 @@
+"""What `fallow burn --json` prints: the closing table, with everything that is not known as null and its reason."""
+
+from typing import Any
+
+from fallow.core.unknown import Unknown
+from fallow.engine.burn.parent import Burned, Burning, BurnRequest
+
+
+def as_json(request: BurnRequest, burning: Burning) -> dict[str, Any]:
+    """The whole run."""
+    return {
+        "simulated": burning.simulated,
+        "load": request.ask.load.value,
+        "verify": request.ask.verify,
+        "errors": sum(card.tally.wrong_words for card in burning.cards),
+        "gpus": [_card(card, simulated=burning.simulated) for card in burning.cards],
+    }
+
+
+def _card(card: Burned, *, simulated: bool) -> dict[str, Any]:
+    tally, seen = card.tally, card.seen
+    none = Unknown("a simulated card has none" if simulated else "this load does none")
+    facts: dict[str, Any] = {
+        "index": card.gpu.index,
+        "mig_slot": card.gpu.mig.slot if card.gpu.mig is not None else None,
+        "uuid": card.gpu.uuid,
+        "name": card.gpu.name,
+        "seconds": round(card.seconds, 3),
+        "held_bytes": tally.held_bytes,
+        "flop_per_s": _rate(tally.flop, card.seconds, none),
+        "memory_bytes_per_s": _rate(tally.moved_bytes, card.seconds, none),
+        "power_w": seen.power_w if isinstance(seen.power_w, Unknown) else round(seen.power_w, 1),
+        "power_max_w": seen.power_max_w,
+        "power_limit_w": seen.power_limit_w,
+        "temperature_max_c": seen.temperature_max_c,
+        "throttled_by": seen.throttled_by if isinstance(seen.throttled_by, Unknown) else list(seen.throttled_by),
+        "checked_bytes": int(tally.checked_bytes),
+        "wrong_words": tally.wrong_words,
+        "freed_in_s": card.freed_in_s,
+        "failed": card.failed,
+    }
+    unknown = {name: fact.why for name, fact in facts.items() if isinstance(fact, Unknown)}
+    return facts | dict.fromkeys(unknown) | {"unknown": unknown}
+
+
+def _rate(amount: float, seconds: float, none: Unknown) -> float | Unknown:
+    if not amount:
+        return none
+    return amount / seconds if seconds else Unknown("it was loaded for no time")

@@ -1,0 +1,73 @@
+"""Pictures of a report as plain rectangles: where each lies and what it is. The template draws them.
+
+Every picture is 1000 wide, and stretched to the width that there is; words stand beside it, not in it, so that they
+stay readable at any width.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from fallow.core.activity import Activity
+from fallow.core.value import value
+from fallow.policies.cost import Line
+
+WIDTH = 1000.0
+HEIGHT = 100.0
+_THINNEST = 0.5  # what is there is seen
+_STACKED = (Activity.BUSY, Activity.FILLED, Activity.FREE, Activity.UNKNOWN, Activity.IDLE, Activity.STUCK)
+"""What is wanted first, what costs last, so that what costs ends at one edge."""
+
+
+Stretch = tuple[int, int, Activity]
+"""From when until when, in milliseconds, and what."""
+
+
+@value
+class Box:
+    """A rectangle of one activity."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    activity: Activity
+
+
+def strip(stretches: Iterable[Stretch], begin_ms: int, end_ms: int) -> list[Box]:
+    """What one GPU did, from left to right; where nobody watched, nothing."""
+    scale = WIDTH / max(1, end_ms - begin_ms)
+    boxes: list[Box] = []
+    for stretch_begin_ms, stretch_end_ms, activity in stretches:
+        x = (stretch_begin_ms - begin_ms) * scale
+        width = max(_THINNEST, (stretch_end_ms - stretch_begin_ms) * scale)
+        boxes.append(_box(x, 0.0, width, HEIGHT, activity))
+    return boxes
+
+
+def bar(line: Line, most_ms: int, only: Sequence[Activity] = _STACKED) -> list[Box]:
+    """The time of one line, from left to right, against the longest."""
+    boxes: list[Box] = []
+    x = 0.0
+    for activity in only:
+        width = WIDTH * line.ms(activity) / max(1, most_ms)
+        if width > 0:
+            boxes.append(_box(x, 0.0, width, HEIGHT, activity))
+        x += width
+    return boxes
+
+
+def columns(lines: Sequence[Line], most_ms: int) -> list[Box]:
+    """A column for each line, what costs on top."""
+    boxes: list[Box] = []
+    step = WIDTH / max(1, len(lines))
+    for number, line in enumerate(lines):
+        y = HEIGHT
+        for activity in _STACKED:
+            height = HEIGHT * line.ms(activity) / max(1, most_ms)
+            y -= height
+            if height > 0:
+                boxes.append(_box((number + 0.1) * step, y, 0.8 * step, height, activity))
+    return boxes
+
+
+def _box(x: float, y: float, width: float, height: float, activity: Activity) -> Box:
+    return Box(round(x, 2), round(y, 2), round(width, 2), round(height, 2), activity)

@@ -1,0 +1,176 @@
+"""The board as Prometheus reads it: base units, names of our own, and nothing where a reading is not known."""
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    InfoMetricFamily,
+    Metric,
+)
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector
+
+import fallow
+from fallow.core.activity import Activity
+from fallow.core.board import Board, Histogram
+from fallow.core.gpu_status import GpuStatus
+from fallow.core.unknown import Unknown
+from fallow.policies.guard import Phase
+
+_CARD = ("gpu", "uuid")
+_PHASES = ("quiet", "filled", "yielding", "backoff")
+_NUMBER = re.compile(r"\d+")
+
+
+class Metrics:
+    """What `/metrics` says. Everything is read from the board when it is asked for; nothing is kept."""
+
+    def __init__(self, board: Callable[[], Board | None], streams: Callable[[], int]) -> None:
+        self._registry = CollectorRegistry(auto_describe=False)
+        self._registry.register(_Collector(board, streams))
+
+    def exposed(self, accept: str) -> tuple[bytes, str]:
+        """The text, and its type: OpenMetrics for those who ask for it."""
+        encode, kind = choose_encoder(accept)
+        return encode(self._registry), kind
+
+
+class _Collector(Collector):
+    def __init__(self, board: Callable[[], Board | None], streams: Callable[[], int]) -> None:
+        self._board = board
+        self._streams = streams
+
+    def collect(self) -> Iterable[Metric]:
+        """All families; those of the board only once there is one."""
+        board = self._board()
+        yield gauge("fallow_up", "Whether the GPUs have been looked at.", [((), float(board is not None))])
+        yield gauge("fallow_event_streams", "Pages that are open and watch.", [((), float(self._streams()))])
+        if board is not None:
+            yield from _machine(board)
+            yield from _cards(board)
+            yield from _counts(board)
+            yield from _fillers(board)
+
+
+def gauge(
+    name: str, help_text: str, samples: Iterable[tuple[tuple[str, ...], float | None]], labels: tuple[str, ...] = ()
+) -> GaugeMetricFamily:
+    """A family of gauges; a value of None is not told."""
+    family = GaugeMetricFamily(name, help_text, labels=labels)
+    for words, number in samples:
+        if number is not None:
+            family.add_metric(words, number)
+    return family
+
+
+def _counter(
+    name: str, help_text: str, labels: tuple[str, ...], samples: Iterable[tuple[tuple[str, ...], float]]
+) -> CounterMetricFamily:
+    family = CounterMetricFamily(name, help_text, labels=labels)
+    for words, number in samples:
+        family.add_metric(words, number)
+    return family
+
+
+def _machine(board: Board) -> Iterator[Metric]:
+    status = board.status
+    about = {
+        "version": fallow.__version__,
+        "host": status.host,
+        "simulated": str(status.simulated).lower(),
+        "dry_run": str(board.is_dry_run).lower(),
+    }
+    yield InfoMetricFamily("fallow", "Which fallow this is, and of which machine.", value=about)
+    yield gauge("fallow_start_time_seconds", "When it began, since the epoch.", [((), board.started_wall_s)])
+    yield gauge("fallow_last_look_time_seconds", "When it last looked, since the epoch.", [((), status.wall_s)])
+    yield gauge("fallow_gpus_available", "GPUs that can be had now: free or filled.", [((), float(status.available))])
+    yield gauge("fallow_protections", "Holds that last.", [((), float(len(board.protections)))])
+    phases = [((guard.name, phase.value), float(guard.phase == phase)) for guard in board.guards for phase in Phase]
+    what = "1 for the phase that a guard is in, 0 for the rest."
+    yield gauge("fallow_guard_phase", what, phases, ("guard", "phase"))
+
+
+def _cards(board: Board) -> Iterator[Metric]:
+    gpus = [(_names(gpu), gpu) for gpu in board.status.gpus]
+
+    def of_each(name: str, help_text: str, read: Callable[[GpuStatus], float | Unknown | None]) -> Metric:
+        values = ((names, _known(read(gpu))) for names, gpu in gpus)
+        return gauge(name, help_text, values, _CARD)
+
+    models = [((*names, str(gpu.name)), 1.0) for names, gpu in gpus if not isinstance(gpu.name, Unknown)]
+    yield gauge("fallow_gpu_info", "1 for each GPU, with its name.", models, (*_CARD, "name"))
+    does = [
+        ((*names, activity.value), float(gpu.activity is activity)) for names, gpu in gpus for activity in Activity
+    ]
+    yield gauge("fallow_gpu_activity", "1 for what the GPU does, 0 for the rest.", does, (*_CARD, "activity"))
+    yield of_each("fallow_gpu_activity_duration_seconds", "For how long it has been seen so.", lambda gpu: gpu.for_s)
+    yield of_each("fallow_gpu_utilization_ratio", "Share of the time in which something ran.", _load)
+    yield of_each("fallow_gpu_memory_used_bytes", "Memory in use.", lambda gpu: _memory(gpu, "used_bytes"))
+    yield of_each("fallow_gpu_memory_total_bytes", "Memory that it has.", lambda gpu: _memory(gpu, "total_bytes"))
+    yield of_each("fallow_gpu_power_watts", "Power that it draws.", lambda gpu: gpu.power_w)
+    yield of_each("fallow_gpu_power_limit_watts", "Power that it may draw.", lambda gpu: gpu.power_limit_w)
+    yield of_each("fallow_gpu_temperature_celsius", "Its temperature.", lambda gpu: gpu.temperature_c)
+    yield of_each("fallow_gpu_holders", "Processes that hold it.", _holders)
+    yield of_each("fallow_gpu_waiting_launches", "Launches that wait in line for it.", lambda gpu: gpu.waiting)
+
+
+def _counts(board: Board) -> Iterator[Metric]:
+    labels = {gpu.uuid: gpu.label for gpu in board.status.gpus}
+    spent = [
+        ((labels.get(uuid, ""), uuid, activity, user), seconds)
+        for (uuid, activity, user), seconds in board.counts.activity_s.items()
+    ]
+    what = "Witnessed seconds of each activity, by the user who held the GPU."
+    yield _counter("fallow_activity_seconds", what, (*_CARD, "activity", "user"), spent)
+    actions = board.counts.actions.items()
+    yield _counter("fallow_actions", "What was done, and what came of it.", ("action", "outcome"), actions)
+    reasons: dict[tuple[str, ...], float] = {}
+    for (reading, why), ticks in board.counts.unknowns.items():
+        # Numbers in a reason, such as pids, would make a new series each.
+        words = (reading, _NUMBER.sub("N", why))
+        reasons[words] = reasons.get(words, 0.0) + ticks
+    what = "Ticks at which a reading was not known, by why."
+    yield _counter("fallow_unknown_readings", what, ("reading", "reason"), reasons.items())
+
+
+def _fillers(board: Board) -> Iterator[Metric]:
+    phases: dict[tuple[str, ...], float] = {}
+    for view in board.fillers:
+        for phase in _PHASES:
+            words = (view.name, phase)
+            phases[words] = phases.get(words, 0.0) + float(view.phase == phase)
+    what = "Places of a filler that are in this phase."
+    yield gauge("fallow_filler_places", what, phases.items(), ("filler", "phase"))
+    family = HistogramMetricFamily("fallow_yield_duration_seconds", "How long yields took.", labels=("filler",))
+    for name, histogram in board.counts.yields.items():
+        family.add_metric((name,), _buckets(histogram), histogram.sum_s)
+    yield family
+
+
+def _buckets(histogram: Histogram) -> list[tuple[str, float]]:
+    bounds = zip(histogram.bounds_s, histogram.counts, strict=True)
+    return [*((str(bound), float(count)) for bound, count in bounds), ("+Inf", float(histogram.total))]
+
+
+def _names(gpu: GpuStatus) -> tuple[str, str]:
+    return gpu.label, "" if isinstance(gpu.uuid, Unknown) else gpu.uuid
+
+
+def _known(number: float | Unknown | None) -> float | None:
+    return None if number is None or isinstance(number, Unknown) else float(number)
+
+
+def _load(gpu: GpuStatus) -> float | Unknown:
+    return gpu.utilization if isinstance(gpu.recent, Unknown) else gpu.recent.mean
+
+
+def _memory(gpu: GpuStatus, field: str) -> float | Unknown:
+    return gpu.memory if isinstance(gpu.memory, Unknown) else float(getattr(gpu.memory, field))
+
+
+def _holders(gpu: GpuStatus) -> float | Unknown:
+    return gpu.holders if isinstance(gpu.holders, Unknown) else float(len(gpu.holders))

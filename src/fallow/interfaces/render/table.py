@@ -1,0 +1,143 @@
+"""The table that people look at."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TextIO
+
+from fallow.core.activity import AVAILABLE, Activity
+from fallow.core.gpu import Holder
+from fallow.core.gpu_status import GpuStatus, Status, people_on
+from fallow.core.units import (
+    bytes_for_people,
+    duration_for_people,
+    printable,
+    shortened,
+)
+from fallow.core.unknown import Unknown
+from fallow.interfaces.render.grid import (
+    Cell,
+    Column,
+    Screen,
+    Styled,
+)
+
+_COLOUR = {
+    Activity.FREE: "green",
+    Activity.FILLED: "cyan",
+    Activity.BUSY: "blue",
+    Activity.IDLE: "yellow",
+    Activity.STUCK: "red",
+    Activity.UNKNOWN: "magenta",
+}
+_HOLDERS_SHOWN = 4
+_NOT_KNOWN = "?"
+
+
+def show(status: Status) -> None:
+    """Print it once."""
+    screen = Screen()
+    screen.write(_lines(screen, status))
+
+
+def show_live(statuses: Iterator[Status]) -> None:
+    """Keep one table up to date, until Ctrl-C; one below the other where nothing can be overwritten."""
+    screen = Screen()
+    screen.redraw(_lines(screen, status) for status in statuses)
+
+
+def show_rows(title: str | None, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a plain table: the first column to the left, the others to the right, the last as wide as it needs."""
+    screen = Screen()
+    heads = [Column(name, right=0 < at < len(columns) - 1, folds=True) for at, name in enumerate(columns)]
+    above = [] if title is None else [screen.styled(Styled(title, "bold yellow"))]
+    screen.write([*above, *screen.table(heads, _printable(rows))])
+
+
+def show_hours(
+    title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], words: int, file: TextIO | None
+) -> None:
+    """Print a report: the first so many columns are words, the others numbers, under the colour of their activity."""
+    screen = Screen(file)
+    columns = [
+        Column(
+            Styled(head, _COLOUR[Activity(head)]) if head in list(Activity) else head, right=at >= words, folds=True
+        )
+        for at, head in enumerate(heads)
+    ]
+    screen.write([screen.styled(Styled(title, "bold")), *screen.table(columns, _printable(rows))])
+
+
+def _printable(rows: Sequence[Sequence[str]]) -> list[list[Cell]]:
+    return [[printable(cell) for cell in row] for row in rows]
+
+
+def _lines(screen: Screen, status: Status) -> list[str]:
+    """What does not fit goes, least needed first: the story of who and why must stay readable."""
+    width = screen.width
+    shown = dict(_COLUMNS)
+    if all(gpu.for_s is None for gpu in status.gpus):
+        del shown["for"]
+    for name, needs in _NEEDS_WIDTH.items():
+        if width < needs:
+            shown.pop(name, None)
+    columns = [*(Column(name, right=name in _NEEDS_WIDTH) for name in shown), Column("held by, and why", folds=True)]
+    rows = [[*(cell(gpu) for cell in shown.values()), _story(gpu)] for gpu in status.gpus]
+    count = len(status.gpus)
+    simulated = f"{count} simulated GPU{'' if count == 1 else 's'}"
+    what = printable(f"{status.host}: {simulated if status.simulated else _models(status)}; {status.in_words}")
+    return [screen.styled(Styled(what, "bold yellow" if status.simulated else "bold")), *screen.table(columns, rows)]
+
+
+def _models(status: Status) -> str:
+    counts: dict[str, int] = {}
+    for gpu in status.gpus:
+        name = "unknown" if isinstance(gpu.name, Unknown) else gpu.name
+        counts[name] = counts.get(name, 0) + 1
+    return ", ".join(f"{count} x {name}" for name, count in counts.items())
+
+
+def _memory(gpu: GpuStatus) -> str:
+    memory = gpu.memory
+    if isinstance(memory, Unknown):
+        return _NOT_KNOWN
+    return f"{bytes_for_people(memory.used_bytes)} / {bytes_for_people(memory.total_bytes)}"
+
+
+_COLUMNS: dict[str, Callable[[GpuStatus], Cell]] = {
+    "GPU": lambda gpu: gpu.label,
+    "activity": lambda gpu: Styled(gpu.activity.value, _COLOUR[gpu.activity]),
+    "for": lambda gpu: "" if gpu.for_s is None else duration_for_people(gpu.for_s),
+    "util": lambda gpu: _NOT_KNOWN if isinstance(gpu.utilization, Unknown) else f"{gpu.utilization:.0%}",
+    "memory": _memory,
+    "power": lambda gpu: _NOT_KNOWN if isinstance(gpu.power_w, Unknown) else f"{gpu.power_w:.0f} W",
+    "temp": lambda gpu: _NOT_KNOWN if isinstance(gpu.temperature_c, Unknown) else f"{gpu.temperature_c} °C",
+}
+_NEEDS_WIDTH = {"temp": 90, "power": 80, "memory": 70, "util": 50}
+
+
+def _story(gpu: GpuStatus) -> str:
+    lines: list[str] = []
+    people = people_on(gpu)
+    lines.extend(_holder(holder) for holder in people[:_HOLDERS_SHOWN])
+    if len(people) > _HOLDERS_SHOWN:
+        lines.append(f"and {len(people) - _HOLDERS_SHOWN} more")
+    if isinstance(gpu.claim, Unknown):
+        lines.append(f"who has claimed it is {gpu.claim}")
+    elif gpu.claim is not None and people:  # else it is the reason itself
+        lines.append(str(gpu.claim))
+    if gpu.filler is not None:
+        lines.append(f"a filler, which yields: {shortened(gpu.filler.command or 'unnamed', 80)}")
+    if gpu.waiting:
+        lines.append(f"{gpu.waiting} waiting in line for it")
+    if gpu.activity not in AVAILABLE:
+        lines.append(gpu.because)
+    return "\n".join(printable(line) for line in lines)  # others wrote some of that
+
+
+def _holder(holder: Holder) -> str:
+    memory = "" if isinstance(holder.memory_bytes, Unknown) else f" {bytes_for_people(holder.memory_bytes)}"
+    who = "somebody" if isinstance(holder.user, Unknown) else holder.user
+    command = "" if isinstance(holder.command, Unknown) else f" {shortened(holder.command, 80)}"
+    job = f" [Slurm job {holder.slurm_job}]" if isinstance(holder.slurm_job, str) else ""
+    pod = f" [pod {holder.kubernetes_pod}]" if isinstance(holder.kubernetes_pod, str) else ""
+    container = f" [container {holder.container[:12]}]" if isinstance(holder.container, str) and not pod else ""
+    return f"{who} {holder.pid}{memory}{command}{job}{pod}{container}"

@@ -1,0 +1,156 @@
+"""Why a GPU is what it is, for people and for programs: now, then what was found and done before."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, assert_never
+
+from fallow.core.board import Counting, FillerView, GuardView
+from fallow.core.findings import Event
+from fallow.core.gpu import Holder
+from fallow.core.gpu_status import GpuStatus
+from fallow.core.protections import Protection
+from fallow.core.units import (
+    bytes_for_people,
+    duration_for_people,
+    printable,
+    shortened,
+)
+from fallow.core.unknown import Unknown
+from fallow.engine.history.sqlite_file import clock_time
+from fallow.engine.machine.daemon_client import Ruled
+from fallow.interfaces.render.as_json import gpu_seen, iso_time, protection_facts
+
+_ACTIONS = {
+    "report": "it is reported",
+    "warn": "its people are warned",
+    "ask": "it is asked to end",
+    "kill": "what is left of it is killed",
+}
+
+
+def gpu_now(gpu: GpuStatus, wall_s: float) -> list[str]:
+    """What it is and why, since when, and who is on it."""
+    since = ""
+    if gpu.for_s is not None:
+        since = f" for {duration_for_people(gpu.for_s)} (since {clock_time(wall_s - gpu.for_s)})"
+    lines = [printable(f"GPU {gpu.label} is {gpu.activity.value}{since}: {gpu.because}")]
+    if isinstance(gpu.holders, Unknown):
+        lines.append(f"  who holds it is {gpu.holders}")
+    else:
+        lines.extend(f"  held by {_holder(each)}" for each in gpu.holders)
+    if isinstance(gpu.claim, Unknown):
+        lines.append(f"  whether it is claimed is {gpu.claim}")
+    elif gpu.claim is not None:
+        lines.append(printable(f"  {gpu.claim}"))
+    if gpu.filler is not None:
+        lines.append(printable(f"  filled by {gpu.filler.user or 'somebody'}"))
+    return lines
+
+
+def ruled(each: Ruled) -> str:
+    """One rule, guard or filler, and what it would do when."""
+    match each:
+        case Counting():
+            return printable(f"  rule {each.rule}: {_counting(each)}")
+        case GuardView():
+            return printable(f"  guard {each.name}: {each.phase}: {each.because}")
+        case FillerView():
+            return printable(f"  filler {each.name}: {each.phase}: {each.because}")
+    assert_never(each)
+
+
+def story(events: Sequence[Event], now_wall_s: float) -> list[str]:
+    """The last verdict with its readings, then what was done since."""
+    lines: list[str] = []
+    later: list[Event] = []
+    for event in events:
+        if event.kind == "verdict":
+            lines.append(printable(event.in_words(now_wall_s)))
+            lines.extend(printable(f"  {name}: {text}") for name, text in event.evidence)
+            break
+        later.append(event)
+    lines.extend(printable(event.in_words(now_wall_s)) for event in reversed(later))
+    return lines
+
+
+def as_json(
+    subject: str | None,
+    watched: bool | None,
+    gpus: Iterable[GpuStatus],
+    protections: Iterable[Protection],
+    rules: Iterable[Ruled],
+    events: Iterable[Event],
+    unreadable: str | None,
+) -> dict[str, Any]:
+    """The same for programs. `unreadable`: why a journal could not be read."""
+    found, told = list(rules), [_event_facts(event) for event in events]
+    return {
+        "subject": subject,
+        "watched": watched,
+        "gpus": [gpu_seen(gpu) for gpu in gpus],
+        "protections": [protection_facts(protection) for protection in protections],
+        "rules": [_counting_facts(each) for each in found if isinstance(each, Counting)],
+        "guards": [
+            {"guard": each.name, "phase": each.phase, "because": each.because}
+            for each in found
+            if isinstance(each, GuardView)
+        ],
+        "fillers": [
+            {"filler": each.name, "phase": each.phase, "because": each.because, "for_s": each.for_s}
+            for each in found
+            if isinstance(each, FillerView)
+        ],
+        "events": None if unreadable is not None and not told else told,
+        "unknown": {} if unreadable is None else {"events": unreadable},
+    }
+
+
+def _holder(holder: Holder) -> str:
+    user = "somebody" if isinstance(holder.user, Unknown) else printable(holder.user)
+    command = "an unknown command" if isinstance(holder.command, Unknown) else shortened(holder.command)
+    memory = "" if isinstance(holder.memory_bytes, Unknown) else f", {bytes_for_people(holder.memory_bytes)}"
+    return f"{user}: {command} (pid {holder.pid}{memory})"
+
+
+def _counting(each: Counting) -> str:
+    counted = f"{each.fault} for {duration_for_people(each.for_s)}" if each.for_s else f"not {each.fault} now"
+    if each.begins_in_s:
+        counted = f"new, so that nothing counts for another {duration_for_people(each.begins_in_s)}"
+    if each.left_alone is not None:
+        would = f"; without that {_ACTIONS.get(each.action)} once {each.fault} for {duration_for_people(each.in_s)}"
+        return f"{each.subject}: left alone: {each.left_alone}{would if each.action in _ACTIONS else ''}"
+    if each.refused is not None:
+        return f"{each.subject}: {counted}; nothing is done: {each.refused}"
+    if each.action == "nothing":
+        return f"{each.subject}: {counted}; nothing more follows"
+    when = (
+        f"in {duration_for_people(each.in_s)}"
+        if each.for_s
+        else f"once {each.fault} for {duration_for_people(each.in_s)}"
+    )
+    goes_on = " if that goes on" if each.for_s else ""
+    return f"{each.subject}: {counted}; {_ACTIONS[each.action]} {when}{goes_on}"
+
+
+def _counting_facts(each: Counting) -> dict[str, Any]:
+    return {
+        "rule": each.rule,
+        "job": each.subject,
+        "fault": each.fault,
+        "for_s": each.for_s,
+        "begins_in_s": each.begins_in_s,
+        "next": each.action,
+        "in_s": each.in_s,
+        "refused": each.refused,
+        "left_alone": each.left_alone,
+    }
+
+
+def _event_facts(event: Event) -> dict[str, Any]:
+    return {
+        "at": iso_time(event.wall_s),
+        "kind": event.kind,
+        "subject": event.subject,
+        "finding": event.finding,
+        "because": event.because,
+        "evidence": dict(event.evidence),
+    }

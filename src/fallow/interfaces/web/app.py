@@ -1,0 +1,155 @@
+"""The app: pages, API and metrics behind one set of doors."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from fastapi import APIRouter, FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
+from starlette.responses import JSONResponse, Response
+
+import fallow
+from fallow.core.board import Board
+from fallow.core.gpu_status import GpuStatus
+from fallow.core.unknown import Unknown
+from fallow.interfaces.render.metrics import Metrics
+from fallow.interfaces.web.access import AccessMiddleware
+from fallow.interfaces.web.api import make_api
+from fallow.interfaces.web.cached_reads import CachedReads
+from fallow.interfaces.web.event_streams import Streams
+from fallow.interfaces.web.page import Files, make_pages
+from fallow.interfaces.web.page_parts import Renderer
+from fallow.interfaces.web.sessions import Sessions
+from fallow.interfaces.web.settings import Settings, checked
+from fallow.interfaces.web.sources import Sources
+from fallow.interfaces.web.wrong_tokens import WrongTokens
+
+_TICKS_TO_LIVE = 5
+_LEAST_TO_LIVE_S = 5.0
+_FIGURES_EVERY_S = 3.0
+
+
+class Pulse:
+    """When the policy loop last showed a sign of life, by a clock that nobody sets."""
+
+    def __init__(self, sources: Sources, every_s: float) -> None:
+        self._clock = sources.clock
+        self._patience_s = max(_LEAST_TO_LIVE_S, _TICKS_TO_LIVE * every_s)
+        self._beat_s: float | None = None
+
+    def beat(self) -> None:
+        """Now."""
+        self._beat_s = self._clock.monotonic_s()
+
+    @property
+    def ails(self) -> str | None:
+        """What is wrong; None if nothing is."""
+        if self._beat_s is None:
+            return "no GPU has been looked at yet"
+        silent_s = self._clock.monotonic_s() - self._beat_s
+        return f"nobody has looked at the GPUs for {silent_s:.0f} s" if silent_s > self._patience_s else None
+
+
+class ChangeFilter:
+    """What is worth telling at once: who is where, and what they do. Mere figures are told every few seconds."""
+
+    def __init__(self, sources: Sources) -> None:
+        self._clock = sources.clock
+        self._last: object = None
+        self._told_s = 0.0
+
+    def should_push(self, board: Board) -> bool:
+        """Whether those who watch should hear of this board now."""
+        cards = tuple((gpu.activity, _pids(gpu), gpu.claim, gpu.filler) for gpu in board.status.gpus)
+        story = (cards, tuple((view.phase, view.yields) for view in board.fillers), board.guards, board.protections)
+        now_s = self._clock.monotonic_s()
+        if story == self._last and now_s - self._told_s < _FIGURES_EVERY_S:
+            return False
+        self._last, self._told_s = story, now_s
+        return True
+
+
+def _pids(gpu: GpuStatus) -> tuple[int, ...] | Unknown:
+    return gpu.holders if isinstance(gpu.holders, Unknown) else tuple(holder.pid for holder in gpu.holders)
+
+
+def make_app(sources: Sources, settings: Settings, tell: Callable[[str], None] = lambda _: None) -> FastAPI:
+    """The app. It is told of each tick from the thread of the policy loop, and does everything in its own."""
+    checked(settings)
+    archive = CachedReads(sources)
+    renderer = Renderer(sources, archive)
+    static = Files()
+    streams = Streams(renderer.parts, static.edition, settings.most_streams, sources.hush_s)
+    pulse = Pulse(sources, settings.every_s)
+
+    worth = ChangeFilter(sources)
+    sessions, wrong = Sessions(sources.clock.monotonic_s), WrongTokens(tell)
+
+    def tick(board: Board) -> None:
+        pulse.beat()
+        if len(streams) and worth.should_push(board):
+            streams.nudge()
+
+    @asynccontextmanager
+    async def life(_: FastAPI) -> AsyncIterator[None]:
+        streams.open()
+        if sources.board() is not None:
+            pulse.beat()
+        end = sources.subscribe(tick)
+        yield
+        end()
+        streams.close()
+        archive.close()
+
+    app = FastAPI(
+        title="fallow",
+        version=fallow.__version__,
+        description="One machine's GPUs: what each does, since when, who holds it, and why.",
+        openapi_url="/api/v1/openapi.json",
+        docs_url=None,  # both would load a page's worth of script from elsewhere
+        redoc_url=None,
+        telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
+        lifespan=life,
+    )
+    app.state.settings, app.state.streams = settings, streams
+    api = make_api(sources, archive)
+    app.include_router(api)
+    app.include_router(make_pages(sources, settings, renderer, streams, static, sessions, wrong))
+    _add_signs_of_life(app, lambda: pulse.ails or streams.ails, Metrics(sources.board, lambda: len(streams)))
+    app.add_exception_handler(RequestValidationError, _does_not_fit)
+    app.add_exception_handler(405, _names_the_methods(api))
+    app.add_middleware(AccessMiddleware, settings=settings, sessions=sessions, wrong=wrong)
+    return app
+
+
+def _add_signs_of_life(app: FastAPI, ails: Callable[[], str | None], metrics: Metrics) -> None:
+    @app.get("/healthz", include_in_schema=False)
+    async def health() -> Response:
+        because = ails()
+        return JSONResponse({"ok": because is None, "because": because}, 200 if because is None else 503)
+
+    @app.get("/metrics", include_in_schema=False)
+    async def measured(request: Request) -> Response:
+        body, kind = metrics.exposed(request.headers.get("accept", ""))
+        return Response(body, media_type=kind)
+
+
+async def _does_not_fit(_: Request, error: Exception) -> Response:
+    """In a sentence, and without what was sent: it may be anything."""
+    assert isinstance(error, RequestValidationError)
+    faults = [f"{'.'.join(str(word) for word in one['loc'])}: {one['msg']}" for one in error.errors()[:5]]
+    sentence = "; ".join(faults).encode(errors="replace").decode()
+    return JSONResponse({"detail": sentence}, 422)
+
+
+def _names_the_methods(api: APIRouter) -> Callable[[Request, Exception], Response]:
+    """The answer to a method that is not there: all that are, where the framework names those of one route."""
+
+    def answer(request: Request, _: Exception) -> Response:
+        routes = [route for route in api.routes if isinstance(route, APIRoute)]
+        fitting = {
+            method for route in routes if route.path_regex.match(request.url.path) for method in route.methods or ()
+        }
+        return JSONResponse({"detail": "that cannot be done here"}, 405, {"allow": ", ".join(sorted(fitting))})
+
+    return answer

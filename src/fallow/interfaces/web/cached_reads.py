@@ -1,0 +1,146 @@
+"""What the page takes from the disk: asked for in one thread beside the loop, and kept for a while.
+
+A page that is looked at asks at every tick; a day drawn a thousand points wide moves once in a minute and a half.
+"""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from typing import TypeVar
+
+from fallow.core.activity import Activity
+from fallow.core.errors import FallowError
+from fallow.core.units import shortened
+from fallow.core.unknown import Unknown
+from fallow.core.value import value
+from fallow.engine.history.journal import Event
+from fallow.engine.history.report import Report
+from fallow.interfaces.render import charts
+from fallow.interfaces.render.report_text import cost_for_people, hours
+from fallow.interfaces.web.sources import Sources
+from fallow.policies.cost import By, Line
+
+DAY_S = 86_400.0
+_EVENTS_LAST_S = 2.0
+_STRIPS_LAST_S = 90.0
+_COSTS_LAST_S = 300.0
+_USERS_SHOWN = 5
+_EVENTS_SHOWN = 20
+
+T = TypeVar("T")
+
+
+@value
+class Strip:
+    """The last day of one card: a picture, and the same in words."""
+
+    boxes: tuple[charts.Box, ...]
+    told: str
+
+
+@value
+class Strips:
+    """The last day of all cards, by UUID, and the hours under the pictures."""
+
+    by_uuid: dict[str, Strip]
+    ticks: tuple[str, ...]
+
+
+@value
+class Cost:
+    """What idleness cost: of the last day and the last week, and whose most of it was."""
+
+    spans: tuple[tuple[str, str, str, str], ...]
+    """The span, its fallow and stuck hours, their share of what was watched, their price."""
+    users: tuple[tuple[str, str, str], ...]
+    """A user, the fallow and stuck hours of the week, their price."""
+    priced: bool
+    nothing: bool
+
+
+class CachedReads:
+    """History and journal, as the page shows them. All methods are for the loop that the page runs in."""
+
+    def __init__(self, sources: Sources) -> None:
+        self._sources = sources
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="archive")
+        self._kept: dict[str, tuple[float, object]] = {}
+
+    async def ask(self, question: Callable[[], T]) -> T:
+        """Anything that reads the disk; one after the other."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, question)
+
+    async def events(self) -> list[Event] | str:
+        """The last events; a sentence if they cannot be read."""
+        return await self._keep("events", _EVENTS_LAST_S, lambda: self._sources.events(_EVENTS_SHOWN))
+
+    async def strips(self, uuids: tuple[str, ...]) -> Strips | str:
+        """The last day of these cards; a sentence if it cannot be read."""
+        return await self._keep(f"strips {' '.join(uuids)}", _STRIPS_LAST_S, lambda: self._draw(uuids))
+
+    async def cost(self) -> Cost | str:
+        """What idleness cost; a sentence if it cannot be read."""
+        return await self._keep("cost", _COSTS_LAST_S, self._add_up)
+
+    def close(self) -> None:
+        """No more questions."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    async def _keep(self, name: str, lasts_s: float, question: Callable[[], T]) -> T | str:
+        now_s = self._sources.clock.monotonic_s()
+        made_s, kept = self._kept.get(name, (-lasts_s, None))
+        if now_s - made_s >= lasts_s:
+            self._kept = {key: entry for key, entry in self._kept.items() if now_s - entry[0] < _COSTS_LAST_S}
+            kept = await self._or_why(question)
+            self._kept[name] = now_s, kept
+        return kept  # type: ignore[return-value]  # under this name only this question's answers are kept
+
+    async def _or_why(self, question: Callable[[], T]) -> T | str:
+        try:
+            return await self.ask(question)
+        except FallowError as error:
+            return str(error)
+
+    def _draw(self, uuids: tuple[str, ...]) -> Strips:
+        until_ms = round(self._sources.clock.wall_s() * 1000)
+        since_ms = until_ms - round(DAY_S * 1000)
+        strips: dict[str, Strip] = {}
+        for uuid in uuids:
+            intervals = self._sources.strip(uuid, DAY_S)
+            spent = dict.fromkeys(Activity, 0)
+            for interval in intervals:
+                spent[interval.activity] += interval.witnessed_ms
+            told = ", ".join(f"{activity} {hours(ms)} h" for activity, ms in spent.items() if ms)
+            stretches = [(one.begin_ms, one.end_ms, one.activity) for one in intervals]
+            boxes = tuple(charts.strip(stretches, since_ms, until_ms))
+            strips[uuid] = Strip(boxes, told or "nobody has watched it yet")
+        zone = self._sources.report(DAY_S).zone
+        moments = [since_ms + (until_ms - since_ms) * part // 4 for part in range(4)]
+        ticks = [f"{datetime.fromtimestamp(at / 1000, UTC).astimezone(zone):%H:%M}" for at in moments]
+        return Strips(strips, (*ticks, "now"))
+
+    def _add_up(self) -> Cost:
+        day, week = self._sources.report(DAY_S), self._sources.report(7 * DAY_S)
+        spans = tuple(
+            _span(name, report.bill(By.GPU).total, report) for name, report in (("24 hours", day), ("7 days", week))
+        )
+        wasting = [line for line in week.bill(By.USER).lines if _wasted_ms(line)][:_USERS_SHOWN]
+        users = tuple(
+            (_whose(line.name[0]), hours(_wasted_ms(line)), cost_for_people(line, week)) for line in wasting
+        )
+        return Cost(spans, users, priced=week.prices.given, nothing=not week.intervals)
+
+
+def _whose(user: str) -> str:
+    return {"?": "not known", "-": "nobody"}.get(user, shortened(user, 40))
+
+
+def _wasted_ms(line: Line) -> int:
+    return line.fallow_ms + line.stuck_ms
+
+
+def _span(name: str, total: Line, report: Report) -> tuple[str, str, str, str]:
+    share = f"{_wasted_ms(total) / total.observed_ms:.0%}" if total.observed_ms else "none"
+    price = cost_for_people(total, report) if not isinstance(total.cost, Unknown) else "?"
+    return name, hours(_wasted_ms(total)), share, price

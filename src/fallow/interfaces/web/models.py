@@ -1,0 +1,230 @@
+"""The shapes of the API's answers, as OpenAPI tells them; the values are those of the command line's JSON."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Activity = Literal["free", "filled", "busy", "fallow", "stuck", "unknown"]
+Why = Annotated[dict[str, str], Field(description="The reason of each null above.")]
+Time = Annotated[str, Field(description="As 2026-11-15T09:30:00.000+00:00, in UTC.")]
+
+SUBJECT = r"^(all|gpu:[A-Za-z0-9:.\-]{1,64}|pid:[0-9]{1,9}|user:[A-Za-z0-9_][A-Za-z0-9_.@\-]{0,62})$"
+_LONGEST_PROTECTION_S = 366 * 86400
+
+
+class Problem(BaseModel):
+    """Why there is no other answer."""
+
+    detail: str
+
+
+class Holder(BaseModel):
+    """A process that has a context or memory on a GPU."""
+
+    pid: int
+    user: str | None
+    command: str | None
+    memory_bytes: int | None
+    utilization: float | None
+    container: str | None
+    slurm_job: str | None
+    kubernetes_pod: str | None
+    unknown: Why
+
+
+class Claim(BaseModel):
+    """A GPU promised to one launch."""
+
+    shared: bool
+    pid: int | None
+    user: str | None
+    command: str | None
+    since: Time | None
+
+
+class GpuFiller(BaseModel):
+    """Work on a GPU that yields to whoever comes."""
+
+    user: str | None
+    command: str | None
+    pids: list[int]
+
+
+class Gpu(BaseModel):
+    """One GPU: what it does, and its readings. A ratio is 0..1."""
+
+    index: int
+    mig_slot: int | None
+    uuid: str | None
+    name: str | None
+    activity: Activity
+    for_s: float | None
+    because: str
+    settling: bool
+    utilization: float | None
+    memory_utilization: float | None
+    memory_used_bytes: int | None
+    memory_total_bytes: int | None
+    power_w: float | None
+    power_limit_w: float | None
+    temperature_c: float | None
+    sm_clock_mhz: int | None
+    memory_clock_mhz: int | None
+    throttled_by: list[str] | None
+    pcie_rx_bytes_per_s: float | None
+    pcie_tx_bytes_per_s: float | None
+    utilization_mean: float | None
+    utilization_peak: float | None
+    counter_sm: float | None
+    counter_occupancy: float | None
+    counter_tensor: float | None
+    counter_dram: float | None
+    counter_floating: float | None
+    holders: list[Holder] | None
+    unknown: Why
+    claim: Claim | None
+    waiting: int
+    filler: GpuFiller | None
+
+
+class Status(BaseModel):
+    """All GPUs at the last tick: what `fallow status --json` prints."""
+
+    host: str
+    simulated: bool
+    at: Time
+    available: Annotated[int, Field(description="GPUs that can be had now: free or filled.")]
+    counts: Annotated[dict[Activity, int], Field(description="How many GPUs do what.")]
+    gpus: list[Gpu]
+
+
+class Interval(BaseModel):
+    """One activity of one GPU, with the same holders throughout."""
+
+    begin: Time
+    end: Time
+    activity: Activity
+    users: list[str]
+
+
+class GpuHistory(BaseModel):
+    """What one GPU did, in order; where nobody watched, there is nothing."""
+
+    uuid: str
+    gpu: str
+    intervals: list[Interval]
+
+
+class History(BaseModel):
+    """What each GPU did over a span of time."""
+
+    since: Time
+    until: Time
+    gpus: list[GpuHistory]
+
+
+class ReportedGpu(BaseModel):
+    """A GPU of which something was witnessed."""
+
+    gpu: str
+    uuid: str
+    name: str
+    host: str
+    simulated: bool
+    price_per_hour: float | None
+
+
+class ReportLine(BaseModel):
+    """The hours of one GPU, user, job or day, in seconds."""
+
+    model_config = ConfigDict(extra="allow")
+
+    observed_s: float
+    free_s: float
+    filled_s: float
+    busy_s: float
+    fallow_s: float
+    stuck_s: float
+    unknown_s: float
+    cost: float | None
+    unknown: Why
+
+
+class Report(BaseModel):
+    """What `fallow report --format json` prints."""
+
+    since: Time
+    until: Time
+    by: Literal["gpu", "user", "job", "day"]
+    currency: str | None
+    gpus: list[ReportedGpu]
+    lines: list[ReportLine]
+    total: ReportLine
+
+
+class Filler(BaseModel):
+    """One filler's place."""
+
+    name: str
+    gpus: list[str]
+    uuids: list[str]
+    phase: str
+    because: str
+    for_s: float
+    pid: int | None
+    yields: int
+    last_yield_s: float | None
+
+
+class Guard(BaseModel):
+    """One guard."""
+
+    name: str
+    phase: str
+    because: str
+
+
+class Protection(BaseModel):
+    """Leave the subject alone until then; without an end, until it is released."""
+
+    id: int
+    subject: str
+    until: Time | None
+    why: str
+    by: str
+
+
+class NewProtection(BaseModel):
+    """What to leave alone, and for how long."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+    subject: Annotated[str, Field(pattern=SUBJECT, examples=["all", "gpu:3", "user:ada"])]
+    for_s: Annotated[float, Field(gt=0, le=_LONGEST_PROTECTION_S, allow_inf_nan=False, examples=[1800])]
+    why: Annotated[str, Field(max_length=200, examples=["debugging"])] = ""
+
+
+class Event(BaseModel):
+    """One line of the journal: a verdict, an action, its outcome, or a refusal."""
+
+    id: int
+    at: Time
+    kind: str
+    subject: str
+    finding: str
+    because: str
+    evidence: list[tuple[str, str]]
+
+
+PROBLEMS: dict[int | str, dict[str, Any]] = {
+    422: {"model": Problem, "description": "It does not fit."},
+    503: {"model": Problem, "description": "Nothing has been seen yet, or history cannot be read."},
+}
+TOKEN_PROBLEMS: dict[int | str, dict[str, Any]] = {
+    **PROBLEMS,
+    400: {"model": Problem, "description": "It is no JSON."},
+    401: {"model": Problem, "description": "It needs the token."},
+    403: {"model": Problem, "description": "It is not allowed."},
+    404: {"model": Problem, "description": "There is no such thing."},
+    429: {"model": Problem, "description": "Too many wrong tokens came from this address."},
+}

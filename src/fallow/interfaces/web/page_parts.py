@@ -1,0 +1,169 @@
+"""The page in parts: each is rendered once a tick for everybody, and sent only when it has changed.
+
+Times that go on stand in the parts too, but a part that differs in nothing else is not sent again: their texts go
+alone, by name.
+"""
+
+import json
+import re
+from datetime import UTC, datetime
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from fallow.core.activity import Activity
+from fallow.core.board import Board
+from fallow.core.value import value
+from fallow.engine.machine.timezone import LocalZone
+from fallow.interfaces.render import charts, colours
+from fallow.interfaces.web import view_models
+from fallow.interfaces.web.cached_reads import CachedReads, Strips
+from fallow.interfaces.web.sources import Sources
+
+_TIMER = re.compile(r'data-timer="([^"]*)">([^<]*)<')
+_MOST_SAID = 4
+
+
+@value
+class Parts:
+    """All parts of the page at one moment, as HTML, by their ids."""
+
+    at: str
+    html: dict[str, str]
+    layout: str
+    """Which cards there are: where that changes, the page is laid out anew."""
+    activities: dict[str, tuple[Activity, str]]
+
+    def whole(self, edition: str) -> bytes:
+        """Everything, for whoever has just come, or has missed something."""
+        return _event({"edition": edition, "layout": self.layout, "at": self.at, "parts": self.html})
+
+    def since(self, before: "Parts") -> bytes:
+        """What has changed since then."""
+        parts: dict[str, str] = {}
+        timers: dict[str, str] = {}
+        for name, html in self.html.items():
+            old = before.html.get(name)
+            if old == html:
+                continue
+            if old is None or _still(old) != _still(html):
+                parts[name] = html
+            else:
+                was = dict(_TIMER.findall(old))
+                timers.update((key, text) for key, text in _TIMER.findall(html) if was.get(key) != text)
+        news: dict[str, Any] = {"layout": self.layout, "at": self.at, "parts": parts, "timers": timers}
+        return _event(news | {"said": self._said(before)})
+
+    def _said(self, before: "Parts") -> list[str]:
+        """What has become of which card, in a sentence, for those who listen."""
+        changed = [
+            f"GPU {label} is {activity} now: {because}"
+            for label, (activity, because) in self.activities.items()
+            if label in before.activities and before.activities[label][0] is not activity
+        ]
+        more = len(changed) - _MOST_SAID
+        return [*changed[:_MOST_SAID], f"and {more} more GPUs changed"] if more > 0 else changed
+
+
+class Renderer:
+    """Makes pages and their parts from what there is to show."""
+
+    def __init__(self, sources: Sources, archive: CachedReads) -> None:
+        self._sources = sources
+        self._archive = archive
+        self._zone = LocalZone()
+        self._made: dict[str, tuple[dict[str, object], str]] = {}
+        self._templates = Environment(
+            loader=PackageLoader("fallow.interfaces.web"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self._templates.globals.update(
+            activities=list(Activity), colours=colours, width=charts.WIDTH, height=charts.HEIGHT
+        )
+
+    async def parts(self) -> Parts:
+        """All parts as they are now."""
+        board = self._sources.board()
+        if board is None:
+            return Parts("", {}, "", {})
+        uuids = tuple(gpu.uuid for gpu in board.status.gpus if isinstance(gpu.uuid, str))
+        strips = await self._archive.strips(uuids)
+        html = {
+            "summary": self._part("summary", "summary", machine=self._machine(board)),
+            **self._cards(board, strips),
+            "cost": self._part("cost", "cost", cost=await self._archive.cost()),
+            "fillers": self._part("fillers", "fillers", fillers=view_models.fillers(board.fillers)),
+            "guards": self._part("guards", "guards", guards=view_models.guards(board.guards)),
+            "protections": self._part("protections", "protections", protections=self._protections(board)),
+            "actions": self._part("actions", "actions", events=await self._events()),
+        }
+        activities = {gpu.label: (gpu.activity, gpu.because) for gpu in board.status.gpus}
+        return Parts(self._clock(board), html, " ".join(activities), activities)
+
+    async def page(self, **about_the_visitor: object) -> str:
+        """The whole page."""
+        board = self._sources.board()
+        template = self._templates.get_template("page.html")
+        parts = await self.parts()
+        return template.render(
+            machine=None if board is None else self._machine(board),
+            parts=parts,
+            cards=() if board is None else view_models.cards(board),
+            durations=[
+                ("30m", "30 minutes"),
+                ("1h", "1 hour"),
+                ("2h", "2 hours"),
+                ("8h", "8 hours"),
+                ("1d", "1 day"),
+            ],
+            **about_the_visitor,
+        )
+
+    def login(self, **about_the_visitor: object) -> str:
+        """The form that asks for the token."""
+        return self._templates.get_template("login.html").render(**about_the_visitor)
+
+    def _cards(self, board: Board, strips: Strips | str) -> dict[str, str]:
+        html: dict[str, str] = {}
+        for gpu, card in zip(board.status.gpus, view_models.cards(board), strict=True):
+            html[card.id] = self._part(card.id, "card", card=card)
+            strip = strips if isinstance(strips, str) else strips.by_uuid.get(str(gpu.uuid))
+            ticks = () if isinstance(strips, str) else strips.ticks
+            html[f"{card.id}-day"] = self._part(f"{card.id}-day", "strip", label=card.label, strip=strip, ticks=ticks)
+        return html
+
+    def _protections(self, board: Board) -> list[view_models.ProtectionView]:
+        return view_models.protections(board.protections, board, self._sources.clock.wall_s(), self._sources.user)
+
+    async def _events(self) -> list[view_models.EventView] | str:
+        found = await self._archive.events()
+        return (
+            found if isinstance(found, str) else view_models.events(found, self._sources.clock.wall_s(), self._zone)
+        )
+
+    def _part(self, name: str, template: str, **values: object) -> str:
+        """Rendered anew only where the words have changed: on a quiet machine, hardly ever."""
+        words_before, html = self._made.get(name, ({}, ""))
+        if words_before != values:
+            html = self._templates.get_template(f"parts/{template}.html").render(**values)
+            self._made[name] = values, html
+        return html
+
+    def _clock(self, board: Board) -> str:
+        return f"{datetime.fromtimestamp(board.status.wall_s, UTC).astimezone(self._zone):%H:%M:%S}"
+
+    def _machine(self, board: Board) -> view_models.MachineView:
+        return view_models.machine(board, self._sources.clock.wall_s())
+
+
+def _still(html: str) -> str:
+    """The part without the texts of what goes on."""
+    return _TIMER.sub(r'data-timer="\1"><', html)
+
+
+def _event(news: dict[str, Any]) -> bytes:
+    sent = {name: value for name, value in news.items() if value not in ({}, [])}
+    return b"data: " + json.dumps(sent, separators=(",", ":")).encode() + b"\n\n"

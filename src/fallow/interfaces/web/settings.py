@@ -1,0 +1,42 @@
+"""Where the page listens, by which names it may be asked for, and what a visitor must know."""
+
+from fallow.core.errors import WrongUsage
+from fallow.core.value import value
+from fallow.engine.config.listen_address import Address
+
+
+@value
+class Settings:
+    """How the page is set up; one that others can reach and that has no token is refused."""
+
+    address: Address
+    token: str | None = None
+    hosts: tuple[str, ...] = ()
+    every_s: float = 1.0
+    """How often the policy loop looks."""
+    most_streams: int = 500
+    """So many may watch at once."""
+
+    @property
+    def open_to_read(self) -> bool:
+        """Whether everybody who can reach the page may read it."""
+        return self.address.is_loopback
+
+
+def checked(settings: Settings) -> Settings:
+    """The same, unless its doors are open."""
+    if not settings.address.is_loopback and not settings.token:
+        raise WrongUsage(
+            f"{settings.address} can be reached from other machines, and there is no token; set token_file in [page]"
+        )
+    return settings
+
+
+def said_at_start(settings: Settings) -> str:
+    """What whoever starts it should know."""
+    if settings.open_to_read:
+        return f"the page is at http://{settings.address}/, for this machine only"
+    return (
+        f"the page is at http://{settings.address}/ and can be reached from other machines; "
+        "whoever wants to see it needs the token"
+    )

@@ -1,0 +1,322 @@
+"""What the page says, as plain words: the templates only lay it out.
+
+Whatever others wrote (names, commands, reasons) is cut to a length and freed of what would not print; that it is
+no markup is the templates' part, which escape everything.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, tzinfo
+from math import inf
+
+from fallow.core.activity import Activity
+from fallow.core.board import Board, FillerView, GuardView
+from fallow.core.gpu import Holder
+from fallow.core.gpu_status import GpuStatus, people_on
+from fallow.core.protections import (
+    Everything,
+    OneGpu,
+    OneProcess,
+    OneUser,
+    Protection,
+    is_over,
+)
+from fallow.core.reservations import Claim
+from fallow.core.units import bytes_for_people, duration_for_people, shortened
+from fallow.core.unknown import Unknown
+from fallow.core.value import value
+from fallow.engine.history.journal import Event
+
+_LONGEST_REASON = 240
+_LONGEST_COMMAND = 96
+_LONGEST_NAME = 48
+_HOLDERS_SHOWN = 6
+_NOT_KNOWN = "?"
+_PERCENT = 100
+
+
+@value
+class Timer:
+    """A time that goes on: the page updates its text alone, wherever it stands under this name."""
+
+    key: str
+    text: str
+
+
+@value
+class MachineView:
+    """The machine as a whole."""
+
+    host: str
+    gpus: str
+    available: str
+    """`4 available`: what can be had now comes first."""
+    counted: tuple[tuple[Activity, int], ...]
+    """How many cards do what, for those activities that there are."""
+    is_dry_run: bool
+    watched_for: str
+    config: str
+
+
+@value
+class Reading:
+    """One reading: what of, as words, and how full a bar for it is, 0..100; None for no bar."""
+
+    name: str
+    text: str
+    filled: int | None = None
+    why_unknown: str = ""
+
+
+@value
+class HolderView:
+    """One holder."""
+
+    user: str
+    command: str
+    pid: int
+    memory: str
+    place: str
+    """The container, Slurm job or pod that it is in."""
+
+
+@value
+class GpuView:
+    """One card."""
+
+    id: str
+    label: str
+    name: str
+    activity: Activity
+    lasted: Timer | None
+    because: str
+    readings: tuple[Reading, ...]
+    holders: tuple[HolderView, ...]
+    more_holders: int
+    claim: str
+    filler: str
+    """Work that is on it and yields."""
+    waiting: int
+    held: tuple[str, ...]
+    """The holds that cover it."""
+
+
+@value
+class FillerLine:
+    """One filler's place."""
+
+    name: str
+    gpus: str
+    phase: str
+    lasted: Timer
+    because: str
+    yields: str
+
+
+@value
+class ProtectionView:
+    """One hold."""
+
+    id: int
+    what: str
+    by: str
+    why: str
+    left: Timer
+    may_be_released: bool
+
+
+@value
+class EventView:
+    """One line of the journal."""
+
+    ago: Timer
+    at: str
+    kind: str
+    subject: str
+    finding: str
+    because: str
+
+
+def cards(board: Board) -> tuple[GpuView, ...]:
+    """All cards, in their order."""
+    return tuple(_card(gpu, board) for gpu in board.status.gpus)
+
+
+def fillers(views: Sequence[FillerView]) -> list[FillerLine]:
+    """The fillers' places."""
+    return [
+        FillerLine(
+            name=shortened(view.name, _LONGEST_NAME),
+            gpus=", ".join(view.gpus) or "none",
+            phase=view.phase,
+            lasted=Timer(f"filler-{number}", _coarsely(view.for_s)),
+            because=shortened(view.because, _LONGEST_REASON),
+            yields=_yields(view),
+        )
+        for number, view in enumerate(views)
+    ]
+
+
+def guards(views: Sequence[GuardView]) -> list[tuple[str, str, str]]:
+    """Name, phase and reason of each guard."""
+    return [(shortened(one.name, _LONGEST_NAME), one.phase, shortened(one.because, _LONGEST_REASON)) for one in views]
+
+
+def protections(found: Iterable[Protection], board: Board, now_s: float, own: str) -> list[ProtectionView]:
+    """The holds that last; `own` is whose can be released through the page."""
+    return [
+        ProtectionView(
+            id=protection.id,
+            what=_what_is_held(protection, board),
+            by=shortened(protection.by_user, _LONGEST_NAME),
+            why=shortened(protection.why, _LONGEST_REASON),
+            left=Timer(f"hold-{protection.id}", _left(protection, now_s)),
+            may_be_released=protection.by_user == own and protection.id > 0,
+        )
+        for protection in found
+        if not is_over(protection, now_s)
+    ]
+
+
+def events(found: Iterable[Event], now_s: float, zone: tzinfo) -> list[EventView]:
+    """The last lines of the journal."""
+    return [
+        EventView(
+            ago=Timer(f"event-{event.id}", f"{_coarsely(max(0.0, now_s - event.wall_s))} ago"),
+            at=f"{datetime.fromtimestamp(event.wall_s, UTC).astimezone(zone):%Y-%m-%d %H:%M:%S}",
+            kind=event.kind,
+            subject=shortened(event.subject, _LONGEST_COMMAND),
+            finding=shortened(event.finding, _LONGEST_REASON),
+            because=shortened(event.because, _LONGEST_REASON),
+        )
+        for event in found
+    ]
+
+
+def machine(board: Board, now_s: float) -> MachineView:
+    """`8 GPUs`, `4 simulated GPUs`, and who watches them."""
+    number = len(board.status.gpus)
+    return MachineView(
+        host=shortened(board.status.host, _LONGEST_NAME),
+        gpus=f"{number} {'simulated ' if board.status.simulated else ''}GPU{'' if number == 1 else 's'}",
+        available=f"{board.status.available or 'none'} available",
+        counted=tuple(board.status.counted.items()),
+        is_dry_run=board.is_dry_run,
+        watched_for=_coarsely(max(0.0, now_s - board.started_wall_s)),
+        config="" if board.config is None else shortened(board.config, _LONGEST_COMMAND),
+    )
+
+
+def card_id(label: str) -> str:
+    """What a card is called inside the page."""
+    return f"card-{label.replace(':', '-')}"
+
+
+def _card(gpu: GpuStatus, board: Board) -> GpuView:
+    known = people_on(gpu)
+    lasted = None if gpu.for_s is None else Timer(f"for-{gpu.label}", _coarsely(gpu.for_s))
+    covering = [
+        protection
+        for protection in board.protections
+        if _is_on(protection, gpu) and not is_over(protection, board.status.wall_s)
+    ]
+    return GpuView(
+        id=card_id(gpu.label),
+        label=gpu.label,
+        name=_NOT_KNOWN if isinstance(gpu.name, Unknown) else shortened(gpu.name, _LONGEST_NAME),
+        activity=gpu.activity,
+        lasted=lasted,
+        because=shortened(gpu.because, _LONGEST_REASON),
+        readings=_readings(gpu),
+        holders=tuple(_holder(holder) for holder in known[:_HOLDERS_SHOWN]),
+        more_holders=max(0, len(known) - _HOLDERS_SHOWN),
+        # Where nobody else is there, the claim or the filler is the reason itself.
+        claim=shortened(str(gpu.claim), _LONGEST_REASON) if isinstance(gpu.claim, Claim) and known else "",
+        filler=shortened(gpu.filler.command or "?", _LONGEST_COMMAND) if gpu.filler is not None and known else "",
+        waiting=gpu.waiting,
+        held=tuple(
+            shortened(f"{protection.by_user}: {protection.why}" if protection.why else protection.by_user)
+            for protection in covering
+        ),
+    )
+
+
+def _readings(gpu: GpuStatus) -> tuple[Reading, ...]:
+    if isinstance(gpu.memory, Unknown):
+        memory = Reading("memory", _NOT_KNOWN, None, gpu.memory.why)
+    else:
+        used, total = gpu.memory.used_bytes, gpu.memory.total_bytes
+        text = f"{bytes_for_people(used)} of {bytes_for_people(total)}"
+        memory = Reading("memory", text, round(_PERCENT * used / total) if total else 0)
+    load: float | Unknown = gpu.utilization
+    if not isinstance(gpu.recent, Unknown):
+        load = gpu.recent.mean
+    return (
+        Reading("utilization", _NOT_KNOWN, None, load.why)
+        if isinstance(load, Unknown)
+        else Reading("utilization", f"{load:.0%}", round(_PERCENT * load)),
+        memory,
+        _power(gpu),
+        Reading("temperature", _NOT_KNOWN, None, gpu.temperature_c.why)
+        if isinstance(gpu.temperature_c, Unknown)
+        else Reading("temperature", f"{gpu.temperature_c} °C"),
+    )
+
+
+def _power(gpu: GpuStatus) -> Reading:
+    if isinstance(gpu.power_w, Unknown):
+        return Reading("power", _NOT_KNOWN, None, gpu.power_w.why)
+    if isinstance(gpu.power_limit_w, Unknown) or not gpu.power_limit_w:
+        return Reading("power", f"{gpu.power_w:.0f} W")
+    filled = min(_PERCENT, round(_PERCENT * gpu.power_w / gpu.power_limit_w))
+    return Reading("power", f"{gpu.power_w:.0f} of {gpu.power_limit_w:.0f} W", filled)
+
+
+def _holder(holder: Holder) -> HolderView:
+    inside = (("Slurm job", holder.slurm_job), ("pod", holder.kubernetes_pod), ("container", holder.container))
+    places = [f"{kind} {shortened(name, 20)}" for kind, name in inside if isinstance(name, str)]
+    return HolderView(
+        user=_NOT_KNOWN if isinstance(holder.user, Unknown) else shortened(holder.user, _LONGEST_NAME),
+        command=_NOT_KNOWN if isinstance(holder.command, Unknown) else shortened(holder.command, _LONGEST_COMMAND),
+        pid=holder.pid,
+        memory=_NOT_KNOWN if isinstance(holder.memory_bytes, Unknown) else bytes_for_people(holder.memory_bytes),
+        place=places[0] if places else "",
+    )
+
+
+def _is_on(protection: Protection, gpu: GpuStatus) -> bool:
+    match protection.target:
+        case Everything():
+            return True
+        case OneGpu(uuid):
+            return uuid == gpu.uuid or (gpu.mig is not None and uuid == gpu.mig.parent_uuid)
+        case _:
+            return False
+
+
+def _what_is_held(protection: Protection, board: Board) -> str:
+    match protection.target:
+        case Everything():
+            return "the whole machine"
+        case OneGpu(uuid):
+            labels = [gpu.label for gpu in board.status.gpus if gpu.uuid == uuid]
+            return f"GPU {labels[0]}" if labels else shortened(uuid, _LONGEST_NAME)
+        case OneProcess(pid):
+            return f"process {pid}"
+        case OneUser(name):
+            return f"all of {shortened(name, _LONGEST_NAME)}"
+
+
+def _left(protection: Protection, now_s: float) -> str:
+    return "no end" if protection.until_wall_s == inf else _coarsely(max(0.0, protection.until_wall_s - now_s))
+
+
+def _coarsely(seconds: float) -> str:
+    """To the minute once there is one: what has lasted need not move at every tick."""
+    return duration_for_people(int(seconds) if seconds < 60 else seconds // 60 * 60)
+
+
+def _yields(view: FillerView) -> str:
+    if not view.yields:
+        return "none yet"
+    last = "" if view.last_yield_s is None else f", the last within {view.last_yield_s:.2f} s"
+    return f"{view.yields}{last}"

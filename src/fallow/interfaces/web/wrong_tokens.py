@@ -1,0 +1,46 @@
+"""Wrong tokens: how many came from where. They are told in one line a minute; who gave some waits for its end."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+
+from fallow.interfaces.web.connection_limit import neighbourhood
+
+_MOST = 60
+_MOST_ADDRESSES = 256
+_ELSEWHERE = "elsewhere"
+
+
+class WrongTokens:
+    """Counts them by address, in the loop that runs. After some of them in a minute no more are looked at."""
+
+    def __init__(self, tell: Callable[[str], None], minute_s: float = 60.0) -> None:
+        self._tell = tell
+        self._minute_s = minute_s
+        self._counts: Counter[str] = Counter()
+
+    def too_many_from(self, address: str) -> bool:
+        """Whether this address has to wait, whatever it says."""
+        return self._counts[self._place(address)] >= _MOST
+
+    def count(self, address: str) -> None:
+        """One more. The first of a minute is told at once, the others together at its end."""
+        place = self._place(address)
+        if not self._counts:
+            self._tell(f"the page was given a wrong token from {place}; more within a minute are told together")
+            asyncio.get_running_loop().call_later(self._minute_s, self._end_minute)
+        self._counts[place] += 1
+
+    def _place(self, address: str) -> str:
+        place = neighbourhood(address)
+        return place if place in self._counts or len(self._counts) < _MOST_ADDRESSES else _ELSEWHERE
+
+    def _end_minute(self) -> None:
+        total = self._counts.total()
+        if total > 1:
+            (most, of_most), *others = self._counts.most_common()
+            also = "" if not others else f", the others from {len(others)} more"
+            self._tell(
+                f"the page was given {total} wrong tokens within a minute, {of_most} of them from {most}{also}"
+            )
+        self._counts.clear()

@@ -1,0 +1,356 @@
+"""Eyes on NVIDIA cards: one errand for each card, so that one that hangs or is lost costs only itself."""
+
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+from fallow.core.activity import A_STRETCH_S
+from fallow.core.errors import NoDriver
+from fallow.core.gpu import (
+    Gpu,
+    Holder,
+    Place,
+    Snapshot,
+)
+from fallow.core.ports import Clock, Depth, Links
+from fallow.core.unknown import NOT_ASKED, Unknown
+from fallow.core.value import fields, replace
+from fallow.readers import nvml
+from fallow.readers.call_pool import AboutTo, CallPool
+from fallow.readers.proc import Proc
+
+_ASK_FOR_MIG_EVERY = 60  # looks
+_QUIET_BUS_BYTES_PER_S = 2**20  # looking itself causes some traffic, 0.2 to 0.7 MB/s on an H200
+_QUIET_MEMORY = 0.001
+_NOBODY_THERE = Unknown("not asked: nobody holds the card", asked=False)
+_COUNTERS_TELL = Unknown("not asked: the hardware counters tell", asked=False)
+_MIG_HAS_NONE = Unknown("the driver does not tell it of MIG instances")
+_REQUIRED = set(fields(Gpu)) - {"index", "trouble", "mig"}
+
+
+class _Device:
+    """A card or a MIG instance, and what is kept of it between two looks."""
+
+    def __init__(self, handle: nvml.Handle) -> None:
+        self.handle = handle
+        self.identity: dict[str, Any] = {}
+        self.history = nvml.History()
+        self.counters = nvml.HardwareCounters()
+        self.counted_s: float | None = None
+        """When the counters were last looked at."""
+
+
+class _Card:
+    """One physical card, kept between looks."""
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+        self.device: _Device | None = None
+        self.instances: dict[str, _Device] = {}
+        self.split: bool | None = None
+        self._looks = 0
+
+    def surely_not_split(self) -> bool:
+        """Whether MIG mode was found off lately. It changes with a reset of the card, and asking costs 0.6 ms."""
+        self._looks += 1
+        return self.split is False and self._looks % _ASK_FOR_MIG_EVERY != 0
+
+
+class _Row:
+    """The facts of one GPU as they come in; those that never came are told why."""
+
+    def __init__(self, index: int, mig: Place | None = None, **facts: object) -> None:
+        self.index = index
+        self.mig = mig
+        self.facts: dict[str, Any] = facts
+
+    def gpu(self, trouble: str | None, missing: Unknown) -> Gpu:
+        facts = dict(self.facts)  # a thread that comes back late may still be adding to them
+        rest = {name: missing for name in _REQUIRED if name not in facts}
+        return Gpu(index=self.index, mig=self.mig, trouble=trouble, **facts, **rest)
+
+
+class _LookAtCard:
+    """The errand of reading one card with all its instances."""
+
+    def __init__(self, card: _Card, depth: Depth, at_s: float) -> None:
+        self.at_s = at_s
+        self.key: Hashable = card.index
+        self.card = card
+        self.depth = depth
+        self.rows: list[_Row] = []
+        self.trouble: str | None = None
+
+    def run(self, about_to: AboutTo) -> None:
+        """Read everything; what was read before something broke is kept."""
+        try:
+            self._read(nvml.Ask(about_to))
+        except nvml.CardInTrouble as trouble:
+            self.trouble = str(trouble)
+        except Exception as error:  # noqa: BLE001  what one card answers must not cost the others
+            self.trouble = f"what the driver says of it makes no sense ({type(error).__name__}: {error})"
+
+    def gpus(self, late: str | None) -> list[Gpu]:
+        """What is known, given the call that did not come back, if one did not."""
+        trouble, missing = self.trouble, Unknown(self.trouble) if self.trouble else NOT_ASKED
+        if late is not None:
+            trouble = f"the driver does not answer {late}"
+            missing = Unknown(trouble)
+        rows = self.rows or [_Row(self.card.index, **(self.card.device.identity if self.card.device else {}))]
+        return [row.gpu(trouble, missing) for row in list(rows)]
+
+    def _read(self, ask: nvml.Ask) -> None:
+        card = self.card
+        if card.device is None:
+            handle = nvml.handle_of_card(ask, card.index)
+            if isinstance(handle, Unknown):
+                raise nvml.CardInTrouble(handle.why)
+            card.device = _Device(handle)
+        device = card.device
+        if "uuid" not in device.identity or isinstance(device.identity["uuid"], Unknown):
+            device.identity = nvml.identity(ask, device.handle)
+        instances = None if card.surely_not_split() else nvml.mig_handles(ask, device.handle)
+        card.split = instances is not None
+        if instances is None:
+            row = _Row(card.index, **device.identity)
+            self.rows = [row]
+            self._read_device(ask, device, row, None)
+        elif not instances:
+            raise nvml.CardInTrouble("MIG mode is on and it has no instance")
+        else:
+            self._read_instances(ask, device, instances)
+
+    def _read_instances(self, ask: nvml.Ask, parent: _Device, handles: dict[int, nvml.Handle]) -> None:
+        for slot, handle in handles.items():
+            if isinstance(handle, Unknown):
+                self.rows.append(_Row(self.card.index, Place(slot, parent.identity["uuid"], handle), uuid=handle))
+                continue
+            identity = nvml.identity(ask, handle)
+            device = self.card.instances.setdefault(str(identity["uuid"]), _Device(handle))
+            device.handle, device.identity = handle, identity
+            place = Place(slot, parent.identity["uuid"], nvml.instance_id(ask, handle))
+            row = _Row(self.card.index, place, **identity)
+            self.rows.append(row)
+            self._read_device(ask, device, row, parent)
+
+    def _read_device(self, ask: nvml.Ask, device: _Device, row: _Row, parent: _Device | None) -> None:
+        facts, handle = row.facts, device.handle
+        if parent is None:
+            facts.update(nvml.utilization(ask, handle))
+        else:
+            facts.update(utilization=_MIG_HAS_NONE, memory_utilization=_MIG_HAS_NONE)
+        facts["memory"] = nvml.memory(ask, handle)
+        facts["holders"] = nvml.holders(ask, handle)
+        body = device if parent is None else parent
+        if self.depth is not Depth.WATCH:
+            facts["temperature_c"] = nvml.temperature_c(ask, body.handle)
+        if self.depth >= Depth.WATCH:
+            facts.update(nvml.power(ask, body.handle))
+            self._read_load(ask, device, row, parent)
+        if self.depth >= Depth.LOOK:
+            facts["minor"] = nvml.minor(ask, body.handle)
+            facts.update(nvml.clocks(ask, body.handle))
+
+    def _read_load(self, ask: nvml.Ask, device: _Device, row: _Row, parent: _Device | None) -> None:
+        """What ran since the last look, by counters and samples."""
+        facts = row.facts
+        body = device if parent is None else parent
+        instance = row.mig.gpu_instance if row.mig is not None else None
+        if isinstance(instance, Unknown):
+            facts.update(counters=instance, recent=_MIG_HAS_NONE)
+            return
+        facts.update(device.counters.read(ask, body.handle, instance))
+        seconds = 0.0 if device.counted_s is None else self.at_s - device.counted_s
+        device.counted_s = self.at_s
+        if not isinstance(facts["counters"], Unknown):
+            facts["counters"] = replace(facts["counters"], seconds=seconds)
+        if parent is not None:
+            facts["recent"] = _MIG_HAS_NONE
+            return
+        if isinstance(facts["pcie_rx_bytes_per_s"], Unknown) and _looks_hung(facts["utilization"]):
+            facts.update(nvml.pcie(ask, device.handle))
+        self._read_history(ask, device, facts)
+
+    def _read_history(self, ask: nvml.Ask, device: _Device, facts: dict[str, Any]) -> None:
+        """The driver's samples, 3 ms a call on an H200: only where somebody is there and counters leave doubt."""
+        holders = facts["holders"]
+        if not isinstance(holders, Unknown) and not holders:
+            facts["recent"] = _NOBODY_THERE
+        elif _counters_tell(facts):
+            facts["recent"] = _COUNTERS_TELL
+            if not isinstance(holders, Unknown) and len(holders) > 1:
+                facts["holders"] = _with_load(holders, ask, device, sampled=False)
+        else:
+            recent = facts["recent"] = device.history.recent(ask, device.handle)
+            facts["holders"] = _with_load(holders, ask, device, sampled=not isinstance(recent, Unknown))
+
+
+def _looks_hung(load: float | Unknown) -> bool:
+    """Whether bus traffic matters, which tells copies from a hang."""
+    return not isinstance(load, Unknown) and load >= 0.9
+
+
+def _at_least(share: float | Unknown, least: float) -> bool:
+    return not isinstance(share, Unknown) and share >= least
+
+
+def _counters_tell(facts: dict[str, Any]) -> bool:
+    """Whether hardware counters, which miss nothing, say for sure that something ran or that nothing did."""
+    counters = facts["counters"]
+    if isinstance(counters, Unknown) or isinstance(counters.sm, Unknown):
+        return False
+    if counters.sm > 0:
+        # Full, and yet no work shows: whether it hangs is for the samples to say.
+        return (
+            not _looks_hung(facts["utilization"])
+            or _at_least(counters.tensor, 0.001)
+            or _at_least(counters.floating, 0.0001)
+            or _at_least(counters.dram, 0.02)
+        )
+    if counters.seconds < A_STRETCH_S:
+        return False
+    rest = (counters.dram, facts["pcie_rx_bytes_per_s"], facts["pcie_tx_bytes_per_s"])
+    if any(isinstance(value, Unknown) for value in rest):
+        return False
+    dram, rx, tx = rest
+    return bool(dram < _QUIET_MEMORY and max(rx, tx) < _QUIET_BUS_BYTES_PER_S)
+
+
+def _with_load(
+    holders: tuple[Holder, ...] | Unknown, ask: nvml.Ask, device: _Device, *, sampled: bool
+) -> tuple[Holder, ...] | Unknown:
+    if isinstance(holders, Unknown):
+        return holders
+    ran = device.history.by_process(ask, device.handle, holders, sampled=sampled)
+    return tuple(replace(holder, utilization=ran[holder.pid]) for holder in holders)
+
+
+class _Connect:
+    """The errand of starting NVML."""
+
+    key: Hashable = "nvml"
+
+    def __init__(self) -> None:
+        self.cards = 0
+
+    def run(self, about_to: AboutTo) -> None:
+        """Start it and count the cards."""
+        self.cards = nvml.connect(about_to)
+
+
+class _Versions:
+    """The errand of asking for versions."""
+
+    key: Hashable = "versions"
+
+    def __init__(self) -> None:
+        self.driver: str | Unknown = NOT_ASKED
+        self.cuda: int | Unknown = NOT_ASKED
+
+    def run(self, about_to: AboutTo) -> None:
+        """Ask for both."""
+        ask = nvml.Ask(about_to)
+        self.driver, self.cuda = nvml.version(ask, of_cuda=False), nvml.version(ask, of_cuda=True)
+
+
+class _Disconnect:
+    """The errand of letting go of NVML."""
+
+    key: Hashable = "nvml"
+
+    def run(self, about_to: AboutTo) -> None:
+        """Let go."""
+        nvml.disconnect(about_to)
+
+
+class _Compare:
+    """The errand of asking how cards are connected."""
+
+    key: Hashable = "links"
+
+    def __init__(self, devices: dict[str, _Device]) -> None:
+        self._devices = devices
+        self.found: dict[frozenset[str], int] = {}
+
+    def run(self, about_to: AboutTo) -> None:
+        """Ask for each pair; a card that fails now is connected to nobody."""
+        ask = nvml.Ask(about_to)
+        names = list(self._devices)
+        for at, one in enumerate(names):
+            for other in names[at + 1 :]:
+                try:
+                    near = nvml.nearness(ask, self._devices[one].handle, self._devices[other].handle)
+                except nvml.CardInTrouble:
+                    continue
+                if near is not None:
+                    self.found[frozenset((one, other))] = near
+
+
+class NvmlReader:
+    """All NVIDIA cards of this machine through one NVML handle, kept."""
+
+    def __init__(self, host: str, clock: Clock, proc: Proc, limit_s: float, opening_s: float | None = None) -> None:
+        """A call may take `limit_s`; starting the driver `opening_s`, or some times that where nothing is said."""
+        self._host = host
+        self._clock = clock
+        self._proc = proc
+        self._limit_s = limit_s
+        self._crew = CallPool(clock.monotonic_s)
+        try:
+            cards = self._connect(limit_s * nvml.OPENING_TAKES if opening_s is None else opening_s)
+        except BaseException:
+            self._crew.dismiss()
+            raise
+        self._cards = [_Card(index) for index in range(cards)]
+
+    def _connect(self, opening_s: float) -> int:
+        start = _Connect()
+        late = self._crew.send([start], opening_s / nvml.OPENING_TAKES)
+        if late:
+            raise NoDriver(f"the NVIDIA driver has not answered {late['nvml']} for {opening_s:g} s")
+        if not start.cards:
+            self._crew.send([_Disconnect()], self._limit_s)
+            raise NoDriver("the NVIDIA driver is here and has no GPU")
+        return start.cards
+
+    def look(self, depth: Depth) -> Snapshot:
+        """All GPUs now."""
+        at_s, wall_s = self._clock.monotonic_s(), self._clock.wall_s()
+        errands = [_LookAtCard(card, depth, at_s) for card in self._cards]
+        late = self._crew.send(errands, self._limit_s)
+        gpus = [gpu for errand in errands for gpu in errand.gpus(late.get(errand.key))]
+        return Snapshot(self._host, simulated=False, at_s=at_s, wall_s=wall_s, gpus=tuple(gpus))
+
+    def versions(self) -> tuple[str | Unknown, int | Unknown]:
+        """Of the driver, and of the newest CUDA that it speaks: 12080 is 12.8."""
+        errand = _Versions()
+        self._crew.send([errand], self._limit_s)
+        return errand.driver, errand.cuda
+
+    def links(self, gpus: Sequence[Gpu]) -> Links:
+        """How the given cards are connected; instances of one card are as near as can be."""
+        by_uuid = {card.device.identity.get("uuid"): card.device for card in self._cards if card.device is not None}
+        wanted = {gpu.uuid: by_uuid[gpu.uuid] for gpu in gpus if isinstance(gpu.uuid, str) and gpu.uuid in by_uuid}
+        errand = _Compare(wanted)
+        late = self._crew.send([errand], self._limit_s)
+        return {} if late else dict(errand.found)
+
+    def describe(self, snapshot: Snapshot) -> Snapshot:
+        """The same, with what /proc knows of each holder."""
+        return replace(snapshot, gpus=tuple(_described(gpu, self._proc) for gpu in snapshot.gpus))
+
+    @property
+    def is_free(self) -> bool:
+        """Whether no call hangs in the driver."""
+        return self._crew.all_back()
+
+    def close(self) -> None:
+        """Let go of NVML, unless a call is still inside it: then nothing would come back."""
+        if self._crew.all_back():
+            self._crew.send([_Disconnect()], self._limit_s)
+        self._crew.dismiss()
+
+
+def _described(gpu: Gpu, proc: Proc) -> Gpu:
+    if isinstance(gpu.holders, Unknown):
+        return gpu
+    return replace(gpu, holders=tuple(proc.describe(holder) for holder in gpu.holders))

@@ -1,0 +1,112 @@
+"""Eyes that outlive the driver: it may be unloaded, replaced or reset while somebody looks, and come back.
+
+While no card at all answers, every look shows the cards that were there, each with why nothing is known of it. When
+that has lasted a while, and nobody is still inside the driver, it is let go of and opened again, in a thread: opening
+may take long, and whoever looks must go on looking. A driver that hangs is not opened again over the heads of those
+who hang in it: they come back, or the program ends.
+"""
+
+from collections.abc import Callable, Sequence
+from threading import Thread
+
+from fallow.core.errors import NoDriver
+from fallow.core.gpu import Gpu, Snapshot
+from fallow.core.ports import (
+    Clock,
+    Depth,
+    GpuReader,
+    Links,
+)
+from fallow.core.unknown import Unknown
+from fallow.core.value import fields, replace
+
+_BLIND_FOR_S = 5.0
+"""How long nothing is known before the driver is opened again, and how long after a try the next may follow."""
+_IDENTITY = {"index", "uuid", "name", "mig", "minor", "trouble"}
+_READINGS = tuple(name for name in fields(Gpu) if name not in _IDENTITY)
+
+
+class _Opening:
+    """Letting go of the driver and opening it again, beside whoever looks."""
+
+    def __init__(self, old: GpuReader | None, open_driver: Callable[[], GpuReader]) -> None:
+        self.gpu_reader: GpuReader | None = None
+        self.why = "the NVIDIA driver is being opened again"
+        self._old = old
+        self._open_driver = open_driver
+        self._thread = Thread(target=self._work, name="fallow-driver-opens", daemon=True)
+        self._thread.start()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether there are eyes, or a reason why there are none."""
+        return not self._thread.is_alive()
+
+    def _work(self) -> None:
+        try:
+            if self._old is not None:
+                self._old.close()
+            self.gpu_reader = self._open_driver()
+        except NoDriver as error:
+            self.why = str(error)
+        except Exception as error:  # noqa: BLE001  it is tried again, and until then this is the reason
+            self.why = f"the NVIDIA driver cannot be opened: {type(error).__name__}: {error}"
+
+
+class ReopeningReader:
+    """Eyes that are opened again when they have gone blind."""
+
+    def __init__(self, gpu_reader: GpuReader, open_again: Callable[[], GpuReader], clock: Clock) -> None:
+        """`open_again` may take as long as it likes, and answers with NoDriver where there is none."""
+        self._gpu_reader: GpuReader | None = gpu_reader
+        self._open_again = open_again
+        self._clock = clock
+        self._last = gpu_reader.look(Depth.LOOK)
+        self._since_s: float | None = None
+        self._opening: _Opening | None = None
+        self._why = ""
+
+    def look(self, depth: Depth) -> Snapshot:
+        """All GPUs now; those that were there last, all unknown, while there is no driver."""
+        now_s = self._clock.monotonic_s()
+        if self._opening is not None and self._opening.is_over:
+            self._gpu_reader, self._why = self._opening.gpu_reader, self._opening.why
+            self._opening, self._since_s = None, now_s
+        if self._opening is None and self._is_time_to_open(now_s):
+            self._opening, self._gpu_reader = _Opening(self._gpu_reader, self._open_again), None
+            self._why = self._opening.why
+        if self._gpu_reader is None:
+            return self._nothing_known(now_s)
+        snapshot = self._gpu_reader.look(depth)
+        if any(gpu.trouble is None and not isinstance(gpu.holders, Unknown) for gpu in snapshot.gpus):
+            self._last, self._since_s = snapshot, None
+        elif self._since_s is None:
+            self._since_s = now_s
+        return snapshot
+
+    def links(self, gpus: Sequence[Gpu]) -> Links:
+        """How the given GPUs are connected; nobody knows while there is no driver."""
+        return {} if self._gpu_reader is None else self._gpu_reader.links(gpus)
+
+    def describe(self, snapshot: Snapshot) -> Snapshot:
+        """The same, with what /proc knows of each holder."""
+        return snapshot if self._gpu_reader is None else self._gpu_reader.describe(snapshot)
+
+    @property
+    def is_free(self) -> bool:
+        """Whether nobody is inside the driver."""
+        return self._opening is None and (self._gpu_reader is None or self._gpu_reader.is_free)
+
+    def close(self) -> None:
+        """Let go of the driver, unless somebody is inside it: then nothing would come back."""
+        if self._gpu_reader is not None:
+            self._gpu_reader.close()
+            self._gpu_reader = None
+
+    def _is_time_to_open(self, now_s: float) -> bool:
+        return self.is_free and self._since_s is not None and now_s - self._since_s >= _BLIND_FOR_S
+
+    def _nothing_known(self, now_s: float) -> Snapshot:
+        unknown = dict.fromkeys(_READINGS, Unknown(self._why))
+        gpus = tuple(replace(gpu, trouble=self._why, **unknown) for gpu in self._last.gpus)
+        return replace(self._last, at_s=now_s, wall_s=self._clock.wall_s(), gpus=gpus)

@@ -1,0 +1,220 @@
+"""Eyes on GPUs that are not there, and on processes that are.
+
+The holders of a simulated GPU are the real processes that were given it in CUDA_VISIBLE_DEVICES; its
+utilization is their CPU use, its memory their resident memory. So everything works end to end anywhere, on
+real processes and real signals. Whoever looks, and the shells above it, do not hold what they look at.
+
+Which simulated machine a process is on, its environment says: FALLOW_SIMULATE names the cards, FALLOW_CLAIM_DIR
+the folder where they are claimed. A process that names others, or none, such as a training on the real GPUs or
+the tests of another checkout, is on another machine and holds nothing here.
+"""
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+
+from fallow.core.errors import WrongUsage
+from fallow.core.gpu import (
+    Gpu,
+    Holder,
+    Memory,
+    Recent,
+    Snapshot,
+)
+from fallow.core.ports import Clock, Depth, Links
+from fallow.core.selection import visible
+from fallow.core.unknown import NOT_ASKED, Unknown
+from fallow.core.value import replace, value
+from fallow.readers.proc import TICKS_PER_S, Proc, Stat
+
+_GIB = 2**30
+_MODELS = {
+    "H200": ("NVIDIA H200", 141),
+    "H100": ("NVIDIA H100 80GB HBM3", 80),
+    "A100": ("NVIDIA A100-SXM4-80GB", 80),
+    "V100": ("Tesla V100-SXM2-32GB", 32),
+    "L40S": ("NVIDIA L40S", 48),
+    "A6000": ("NVIDIA RTX A6000", 48),
+    "4090": ("NVIDIA GeForce RTX 4090", 24),
+    "3090": ("NVIDIA GeForce RTX 3090", 24),
+    "T4": ("Tesla T4", 16),
+}
+_PART = r"(?i:(?:(\d{1,2})x)?([A-Z0-9]+))"
+_MOST_CARDS = 64
+_NO_PROC = Unknown("there is no /proc here, in which the holders of a simulated card are")
+_NOT_REAL = Unknown("a simulated card has none")
+_SHORTEST_WINDOW_S = 1.05  # a job that works once a second must show in the first look
+
+
+@value
+class Model:
+    """One card of the simulated machine."""
+
+    name: str
+    memory_bytes: int
+
+
+def machine(spec: str) -> list[Model]:
+    """The cards of `8xH100`, `4xA100,2xT4`, or `4` of the usual kind."""
+    cards: list[Model] = []
+    for part in spec.split(","):
+        word = part.strip()
+        match = re.fullmatch(_PART, f"{word}xH100" if word.isdigit() and word not in _MODELS else word)
+        kind = match[2].upper() if match else ""
+        if match is None or kind not in _MODELS or (match[1] is not None and int(match[1]) == 0):
+            raise WrongUsage(f"{spec!r} is no simulated machine; write 8xH100, with one of {', '.join(_MODELS)}")
+        name, gib = _MODELS[kind]
+        cards.extend([Model(name, gib * _GIB)] * int(match[1] or 1))
+        if len(cards) > _MOST_CARDS:
+            raise WrongUsage(f"{spec!r} has too many cards; at most {_MOST_CARDS} are simulated")
+    return cards
+
+
+def same_machine(ours: Mapping[str, str], theirs: Mapping[str, str]) -> bool:
+    """Whether a process with their environment is on the simulated machine of ours: same cards, same claims."""
+    if (ours.get("FALLOW_CLAIM_DIR") or "") != (theirs.get("FALLOW_CLAIM_DIR") or ""):
+        return False
+    spec, other = ours.get("FALLOW_SIMULATE"), theirs.get("FALLOW_SIMULATE")
+    if not spec or not other:
+        return False
+    try:
+        return spec == other or machine(spec) == machine(other)
+    except WrongUsage:
+        return False
+
+
+class SimulatedReader:
+    """A machine of simulated GPUs."""
+
+    def __init__(self, host: str, clock: Clock, proc: Proc, environ: Mapping[str, str]) -> None:
+        """The machine that `environ` names in FALLOW_SIMULATE; WrongUsage if there can be no such one."""
+        self._host = host
+        self._clock = clock
+        self._proc = proc
+        self._environ = environ
+        self._blank = tuple(_blank(index, model) for index, model in enumerate(machine(environ["FALLOW_SIMULATE"])))
+        self._before: dict[tuple[int, int], int] = {}
+        self._before_s: float | None = None
+
+    def look(self, depth: Depth) -> Snapshot:
+        """All GPUs now. The first close look at a held card takes a second: CPU use needs a stretch of time."""
+        held = self._held()
+        if depth >= Depth.WATCH and self._before_s is None and held:
+            self._remember(held)
+            self._clock.sleep(_SHORTEST_WINDOW_S)
+            held = self._held()
+        now_s = self._clock.monotonic_s()
+        if held is None:
+            blind = tuple(
+                replace(blank, utilization=_NO_PROC, memory=_NO_PROC, holders=_NO_PROC) for blank in self._blank
+            )
+            return Snapshot(self._host, simulated=True, at_s=now_s, wall_s=self._clock.wall_s(), gpus=blind)
+        gpus = [self._gpu(blank, held.get(blank.index, []), now_s) for blank in self._blank]
+        if depth >= Depth.WATCH:
+            self._remember(held)
+        return Snapshot(self._host, simulated=True, at_s=now_s, wall_s=self._clock.wall_s(), gpus=tuple(gpus))
+
+    def links(self, gpus: Sequence[Gpu]) -> Links:  # noqa: ARG002  as the port has it
+        """Simulated GPUs are connected in no particular way."""
+        return {}
+
+    def describe(self, snapshot: Snapshot) -> Snapshot:
+        """The same, with what /proc knows of each holder."""
+        return replace(
+            snapshot,
+            gpus=tuple(
+                gpu
+                if isinstance(gpu.holders, Unknown)
+                else replace(gpu, holders=tuple(self._proc.describe(holder) for holder in gpu.holders))
+                for gpu in snapshot.gpus
+            ),
+        )
+
+    @property
+    def is_free(self) -> bool:
+        """There is no driver to be in."""
+        return True
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+    def _held(self) -> dict[int, list[Stat]] | None:
+        """The real processes on each card, by index; None where /proc does not even have us."""
+        myself = os.getpid()
+        if self._proc.stat(myself) is None:
+            return None
+        lookers = {myself, *self._proc.ancestors(myself)}
+        held: dict[int, list[Stat]] = {}
+        for pid in self._proc.pids():
+            if pid in lookers:
+                continue
+            environ = self._proc.environ(pid) or {}
+            given = environ.get("CUDA_VISIBLE_DEVICES")
+            stat = self._proc.stat(pid) if given and same_machine(self._environ, environ) else None
+            if stat is None or given is None or stat.state in "ZX":
+                continue
+            for gpu in visible(given, self._blank):
+                held.setdefault(gpu.index, []).append(stat)
+        return held
+
+    def _remember(self, held: Mapping[int, Sequence[Stat]]) -> None:
+        self._before = {(stat.pid, stat.birth): stat.cpu_ticks for stats in held.values() for stat in stats}
+        self._before_s = self._clock.monotonic_s()
+
+    def _gpu(self, blank: Gpu, stats: Sequence[Stat], now_s: float) -> Gpu:
+        elapsed_s = 0.0 if self._before_s is None else now_s - self._before_s
+        loads = {stat.pid: self._load(stat, elapsed_s) for stat in stats}
+        # The driver counts in whole per cent; so a process that only wakes up now and then does nothing.
+        total = min(1.0, int(100 * sum(loads.values()) + 1e-9) / 100)
+        holders = tuple(
+            Holder(
+                stat.pid,
+                memory_bytes=stat.resident_bytes,
+                utilization=min(1.0, int(100 * loads[stat.pid]) / 100),
+            )
+            for stat in stats
+        )
+        used = sum(stat.resident_bytes for stat in stats)
+        return replace(
+            blank,
+            utilization=total,
+            memory=_memory(blank, used),
+            holders=holders,
+            recent=Recent(elapsed_s, total, total) if elapsed_s else NOT_ASKED,
+        )
+
+    def _load(self, stat: Stat, elapsed_s: float) -> float:
+        before = self._before.get((stat.pid, stat.birth))
+        if before is None or not elapsed_s:
+            return 0.0
+        return (stat.cpu_ticks - before) / TICKS_PER_S / elapsed_s
+
+
+def _blank(index: int, model: Model) -> Gpu:
+    return Gpu(
+        index=index,
+        uuid=f"GPU-fa110000-0000-4000-8000-{index:012x}",
+        name=model.name,
+        utilization=0.0,
+        memory_utilization=0.0,
+        memory=Memory(model.memory_bytes, 0, model.memory_bytes, 0),
+        holders=(),
+        temperature_c=_NOT_REAL,
+        minor=index,
+        power_w=_NOT_REAL,
+        power_limit_w=_NOT_REAL,
+        sm_clock_mhz=_NOT_REAL,
+        memory_clock_mhz=_NOT_REAL,
+        throttled_by=_NOT_REAL,
+        performance_state=_NOT_REAL,
+        counters=_NOT_REAL,
+        pcie_rx_bytes_per_s=_NOT_REAL,
+        pcie_tx_bytes_per_s=_NOT_REAL,
+    )
+
+
+def _memory(blank: Gpu, used: int) -> Memory | Unknown:
+    if isinstance(blank.memory, Unknown):
+        return blank.memory
+    total = blank.memory.total_bytes
+    return Memory(total, min(used, total), max(0, total - used), 0)

@@ -1,0 +1,200 @@
+"""A claim lives exactly as long as its job, whoever is killed in whatever order."""
+
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+from typing import Any
+
+import pytest
+
+from fallow.actuators.claims.claims import (
+    RESERVED_FOR_S,
+    CardFile,
+    gate,
+    take,
+)
+from fallow.actuators.claims.folder import ClaimFolder
+from fallow.core.reservations import Claim
+from fallow.engine.machine.claim_holders import claim_on
+from fallow.engine.machine.world import World
+from fallow.readers.proc import Proc, user_name
+from tests.conftest import Fallow
+
+FIRST = "GPU-fa110000-0000-4000-8000-000000000000"
+
+
+@pytest.fixture
+def folder(tmp_path: pathlib.Path) -> ClaimFolder:
+    return ClaimFolder(str(tmp_path / "claims"))
+
+
+def claimed(folder: ClaimFolder, uuid: str = FIRST) -> Claim | None:
+    fd = folder.peek(uuid)
+    if fd is None:
+        return None
+    card = CardFile(fd)
+    try:
+        return card.claim()
+    finally:
+        card.close()
+
+
+def who_claimed(folder: ClaimFolder, uuid: str = FIRST) -> Claim | None:
+    """As fallow tells it to people."""
+    world = World({"FALLOW_CLAIM_DIR": folder.path})
+    fd = world.folder.peek(uuid)
+    assert fd is not None
+    card = CardFile(fd)
+    try:
+        return claim_on(world, card)
+    finally:
+        card.close()
+        world.close()
+
+
+def our_claim(**what: Any) -> Claim:
+    stat = Proc().stat(os.getpid())
+    assert stat is not None
+    return Claim(**{"shared": False, "pid": os.getpid(), "birth": stat.birth, "since_wall_s": 1.5, **what})
+
+
+def test_a_claim_says_whose_it_is(folder: ClaimFolder) -> None:
+    held = take(folder, "GPU-1", our_claim(command="train"))
+    assert held is not None
+    claim = who_claimed(folder, "GPU-1")
+    assert claim is not None
+    assert (claim.pid, claim.user, claim.since_wall_s) == (os.getpid(), user_name(os.getuid()), 1.5)
+    assert re.fullmatch(rf"claimed by {claim.user} for python[\d.]* \(pid {os.getpid()}\)", str(claim))
+    held.end()
+    assert who_claimed(folder, "GPU-1") is None
+    assert claimed(folder, "GPU-1") is None
+
+
+@pytest.mark.parametrize("false", [{"pid": 1}, {"birth": 1}, {"pid": 4_000_000}])
+def test_a_label_counts_only_if_the_lock_is_its_processs(folder: ClaimFolder, false: dict[str, int]) -> None:
+    """V7: "claimed by root (pid 1)"."""
+    held = take(folder, "GPU-1", our_claim(**false))
+    assert held is not None
+    claim = who_claimed(folder, "GPU-1")
+    assert claim is not None
+    assert claim.pid == os.getpid(), "found by its open files, which are ours to look into"
+    assert claim.since_wall_s is None, "nothing that the label says is believed"
+    held.end()
+
+
+def test_a_label_has_the_name_of_the_program_and_no_argument(simulated: Fallow, folder: ClaimFolder) -> None:
+    """V14"""
+    job, _ = run_and_read(simulated, "run", "--gpus", "0", "--", "sh", "-c", "echo up; read secret")
+    raw = (pathlib.Path(folder.path) / FIRST).read_bytes()[:4096]
+    assert json.loads(raw.strip(b" \0"))["command"] == "sh"
+    assert b"secret" not in raw
+    job.communicate("\n")
+
+
+@pytest.mark.parametrize(
+    "rubbish", [b"", b"\xff\xfe", b"[1,2]", b'{"pid": "x", "command": 7}', b"null" + b" " * 5000]
+)
+def test_a_label_that_somebody_spoiled_changes_nothing_about_the_claim(folder: ClaimFolder, rubbish: bytes) -> None:
+    held = take(folder, "GPU-1", Claim(shared=False, pid=5))
+    assert held is not None
+    path = pathlib.Path(folder.path) / "GPU-1"
+    path.write_bytes(rubbish)
+    assert claimed(folder, "GPU-1") == Claim(shared=False)
+    assert take(folder, "GPU-1", Claim(shared=False)) is None
+    held.end()
+
+
+def test_a_file_removed_under_us_is_made_anew_so_that_both_lock_the_same_one(folder: ClaimFolder) -> None:
+    fd = folder.open("GPU-1")
+    os.unlink(pathlib.Path(folder.path) / "GPU-1")
+    assert not folder.still_there("GPU-1", fd)
+    os.close(fd)
+    held = take(folder, "GPU-1", Claim(shared=False))
+    assert held is not None
+    assert claimed(folder, "GPU-1") is not None
+    held.end()
+
+
+def test_a_reservation_lasts_some_seconds_and_one_from_before_a_reboot_is_not_believed(folder: ClaimFolder) -> None:
+    card = CardFile(folder.open("GPU-1"))
+    assert not card.reserved(1000.0)
+    card.reserve(1000.0)
+    assert card.reserved(1000.1)
+    assert not card.reserved(1000.0 + RESERVED_FOR_S)
+    assert not card.reserved(3.0), "the clock began anew: what is an hour ahead was written before that"
+    card.close()
+
+
+def test_nobody_can_block_the_gate_for_ever(folder: ClaimFolder) -> None:
+    now = iter(range(0, 1000, 2))
+    naps: list[float] = []
+    with (
+        gate(folder, lambda: next(now), naps.append) as first,
+        gate(folder, lambda: next(now), naps.append) as second,
+    ):
+        assert len(naps) < 5, "some seconds of the clock, and then it goes on without"
+        assert first is None
+        assert second is not None, "whoever keeps us out can be looked for"
+
+
+def run_and_read(simulated: Fallow, *words: str) -> tuple[subprocess.Popen[str], str]:
+    process = simulated.start(*words)
+    assert process.stdout is not None
+    return process, process.stdout.readline().strip()
+
+
+def test_the_claim_ends_with_the_job(simulated: Fallow, folder: ClaimFolder) -> None:
+    job, _ = run_and_read(simulated, "run", "--gpus", "0", "--", "sh", "-c", "echo up; read line")
+    claim = who_claimed(folder)
+    assert claim is not None
+    assert claim.pid == job.pid, "nothing stands between: the job is the process that was started"
+    job.communicate("\n")
+    assert job.returncode == 0
+    assert claimed(folder) is None
+
+
+def test_the_claim_ends_with_a_job_that_is_killed(simulated: Fallow, folder: ClaimFolder) -> None:
+    job, _ = run_and_read(simulated, "run", "--gpus", "0", "--", "sh", "-c", "echo up; read line")
+    job.kill()
+    job.communicate()
+    assert job.returncode == -signal.SIGKILL
+    assert claimed(folder) is None
+
+
+def test_the_claim_lives_on_with_children_when_the_first_process_is_killed(
+    simulated: Fallow, folder: ClaimFolder
+) -> None:
+    # The child waits for its stdin, a pipe whose other end the test holds.
+    script = "sh -c 'echo $$; exec sleep 1000' & wait"
+    job, child = run_and_read(simulated, "run", "--gpus", "0", "--", "sh", "-c", script)
+    job.kill()
+    job.wait()
+    assert claimed(folder) is not None, "its child still runs"
+    pidfd = os.pidfd_open(int(child))
+    signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+    job.communicate()
+    os.close(pidfd)
+    assert claimed(folder) is None
+
+
+def test_a_claim_is_out_of_the_way_of_descriptors_that_scripts_use(simulated: Fallow, folder: ClaimFolder) -> None:
+    script = "exec 3>/dev/null 4>/dev/null 9>/dev/null; exec 3>&- 4>&- 9>&-; echo up; read line"
+    job, _ = run_and_read(simulated, "run", "--gpus", "0", "--", "bash", "-c", script)
+    assert claimed(folder) is not None
+    job.communicate("\n")
+
+
+def test_those_who_share_get_the_same_card_and_others_do_not(simulated: Fallow) -> None:
+    words = ("--gpus", "0", "--shared", "--", "sh", "-c", "echo up; read line")
+    first, _ = run_and_read(simulated, "run", *words)
+    second, up = run_and_read(simulated, "run", *words)
+    assert up == "up"
+    alone = simulated("run", "--gpus", "0", "--", "true")
+    assert alone.returncode == 75
+    assert "shared by" in alone.stderr
+    for job in (first, second):
+        job.communicate("\n")
+    assert simulated("run", "--gpus", "0", "--", "true").returncode == 0

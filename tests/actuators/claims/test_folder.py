@@ -1,0 +1,113 @@
+"""The claim folder is everybody's, and follows nobody's links."""
+
+import os
+import pathlib
+import stat
+import threading
+
+import pytest
+
+from fallow.actuators.claims.folder import ClaimFolder, folder_path
+from fallow.core.errors import NotPermitted
+
+
+def test_the_folder_and_its_files_are_open_to_all_whatever_the_umask(tmp_path: pathlib.Path) -> None:
+    before = os.umask(0o077)
+    try:
+        folder = ClaimFolder(str(tmp_path / "claims"))
+        os.close(folder.open("GPU-1"))
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "claims").stat().st_mode) == 0o1777
+    assert stat.S_IMODE((tmp_path / "claims" / "GPU-1").stat().st_mode) == 0o666
+
+
+def test_a_name_cannot_leave_the_folder(tmp_path: pathlib.Path) -> None:
+    folder = ClaimFolder(str(tmp_path / "claims"))
+    os.close(folder.open("../MIG-GPU-1/2/0"))
+    assert os.listdir(tmp_path) == ["claims"]
+    assert os.listdir(tmp_path / "claims") == ["___MIG-GPU-1_2_0"]
+
+
+def test_a_folder_that_is_a_link_is_refused(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "claims").symlink_to("real")
+    with pytest.raises(NotPermitted, match="symbolic link"):
+        ClaimFolder(str(tmp_path / "claims"))
+
+
+def test_a_file_that_is_a_link_is_refused(tmp_path: pathlib.Path) -> None:
+    folder = ClaimFolder(str(tmp_path / "claims"))
+    (tmp_path / "claims" / "GPU-1").symlink_to(tmp_path / "victim")
+    with pytest.raises(NotPermitted, match="symbolic link"):
+        folder.open("GPU-1")
+    assert not (tmp_path / "victim").exists()
+
+
+def test_a_file_that_is_a_pipe_is_refused_and_does_not_block(tmp_path: pathlib.Path) -> None:
+    folder = ClaimFolder(str(tmp_path / "claims"))
+    os.mkfifo(tmp_path / "claims" / "GPU-1")
+    with pytest.raises(NotPermitted, match="plain file"):
+        folder.open("GPU-1")
+
+
+def test_a_path_that_is_a_file_is_refused(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "claims").touch()
+    with pytest.raises(NotPermitted, match="cannot open"):
+        ClaimFolder(str(tmp_path / "claims"))
+
+
+def test_looking_at_a_file_that_nobody_made_makes_none(tmp_path: pathlib.Path) -> None:
+    folder = ClaimFolder(str(tmp_path / "claims"))
+    assert folder.peek("GPU-1") is None
+    assert os.listdir(tmp_path / "claims") == []
+
+
+def test_the_folder_hangs_on_the_machine_and_not_on_who_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert folder_path({"FALLOW_CLAIM_DIR": "/somewhere"}) == "/somewhere"
+    there = os.path.isdir("/run/lock")
+    everybodys = there and stat.S_IMODE(os.stat("/run/lock").st_mode) & 0o1777 == 0o1777
+    expected = "/run/lock/fallow" if everybodys or os.path.isdir("/run/lock/fallow") else "/tmp/fallow-claims"
+    assert folder_path({}) == expected
+
+
+def test_a_second_name_of_a_file_that_is_not_everybodys_is_refused_and_left_as_it_is(tmp_path: pathlib.Path) -> None:
+    """V6, st_nlink: a neighbour's hard link must not let fallow write to, or open to all, what is not hers."""
+    folder = ClaimFolder(str(tmp_path / "claims"))
+    secret = tmp_path / "secret"
+    secret.write_text("mine")
+    secret.chmod(0o600)
+    os.link(secret, tmp_path / "claims" / "GPU-1")
+    with pytest.raises(NotPermitted, match="second name"):
+        folder.open("GPU-1")
+    assert (secret.read_text(), stat.S_IMODE(secret.stat().st_mode)) == ("mine", 0o600)
+
+
+def test_making_the_folder_does_not_open_what_other_threads_make(tmp_path: pathlib.Path) -> None:
+    """umask(0) is of the whole process."""
+    done = threading.Event()
+    before = os.umask(0o077)
+
+    def make_folders() -> None:
+        for number in range(300):
+            ClaimFolder(str(tmp_path / f"claims-{number}")).close()
+        done.set()
+
+    try:
+        maker = threading.Thread(target=make_folders)
+        maker.start()
+        number = 0
+        while not done.is_set():
+            number += 1
+            os.close(os.open(tmp_path / f"file-{number}", os.O_CREAT | os.O_WRONLY, 0o666))
+        maker.join()
+    finally:
+        os.umask(before)
+    assert {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.glob("file-*")} == {0o600}
+
+
+def test_adding_a_file_leaves_no_draft_behind(tmp_path: pathlib.Path) -> None:
+    folder = ClaimFolder(str(tmp_path / "claims"))
+    assert folder.add("hold-1", b"x")
+    assert not folder.add("hold-1", b"y"), "there is one of that name"
+    assert os.listdir(tmp_path / "claims") == ["hold-1"]

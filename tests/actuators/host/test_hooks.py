@@ -1,0 +1,141 @@
+"""Commands and notices that people asked for: done in time, and what came of it in words."""
+
+import http.server
+import json
+import os
+import queue
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fallow.actuators.host.hooks import DryRunHooks, SystemHooks
+from fallow.actuators.host.send_notice import deliver
+from fallow.actuators.process.helpers import Helpers
+from fallow.core.findings import Outcome
+from fallow.core.plain_text import as_plain
+from fallow.engine.machine.clock import SystemClock
+from tests.policies.histories import modest
+
+# Apprise, where it is installed, imports modules that some Pythons are about to drop.
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+
+
+def hooks(**limits: float) -> SystemHooks:
+    return SystemHooks(Helpers(SystemClock().monotonic_s), os.environ, **limits)
+
+
+@pytest.mark.parametrize(
+    ("line", "outcome"),
+    [
+        ("true", Outcome(True, "'true' ended well")),
+        ("echo $WHAT", Outcome(True, "'echo' ended well; it said: gpu 3")),
+        ("echo no disk; exit 3", Outcome(False, "'echo' ended with exit code 3; it said: no disk")),
+        ("kill -KILL $$", Outcome(False, "'kill' died of SIGKILL")),
+    ],
+)
+def test_what_came_of_a_command_is_said(line: str, outcome: Outcome) -> None:
+    assert hooks().run_command(line, {**os.environ, "WHAT": "gpu 3"}) == outcome
+
+
+def test_a_command_that_hangs_is_killed() -> None:
+    outcome = hooks(command_limit_s=0.2).run_command("echo begun; sleep 60", os.environ)
+    assert outcome == Outcome(False, "'echo' was killed after 0.2 s; it said: begun")
+
+
+class Server(http.server.BaseHTTPRequestHandler):
+    """Answers 200, or 500 under /broken, and keeps what it was sent."""
+
+    def do_POST(self) -> None:
+        got: queue.SimpleQueue[object] = self.server.got  # type: ignore[attr-defined]
+        got.put(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+        self.send_response(500 if self.path == "/broken" else 200)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Nothing on the test's terminal."""
+
+
+@contextmanager
+def serving() -> Iterator[tuple[str, "queue.SimpleQueue[object]"]]:
+    with http.server.HTTPServer(("127.0.0.1", 0), Server) as server:
+        got: queue.SimpleQueue[object] = queue.SimpleQueue()
+        server.got = got  # type: ignore[attr-defined]
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}", got
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_a_plain_web_address_gets_json_with_a_text_that_chats_show() -> None:
+    with serving() as (address, got):
+        outcome = hooks().notify(f"{address}/hook?token=secret", "GPU 3 lies fallow", "for 30 min")
+        assert outcome == Outcome(True, "told http://127.0.0.1/…")
+        assert got.get() == {"title": "GPU 3 lies fallow", "text": "GPU 3 lies fallow: for 30 min"}
+
+
+def test_a_server_that_fails_is_told_without_the_secrets_of_its_address() -> None:
+    with serving() as (address, _):
+        outcome = hooks().notify(f"{address}/broken", "title", "text")
+    assert outcome == Outcome(False, "could not tell http://127.0.0.1/…: HTTP Error 500: Internal Server Error")
+
+
+def test_a_server_that_never_answers_is_not_waited_for() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"http://127.0.0.1:{silent.getsockname()[1]}/"
+        outcome = deliver(address, "title", "text", 0.2)
+    assert outcome == Outcome(False, "could not tell http://127.0.0.1/…: no answer in 0.2 s")
+
+
+@pytest.mark.parametrize("url", ["pigeon://token/of/somebody", "nonsense", "http://[broken"])
+def test_an_address_that_nobody_knows_is_told_without_its_secrets(url: str) -> None:
+    outcome = hooks().notify(url, "title", "text")
+    assert not outcome.ok
+    assert "somebody" not in outcome.words
+
+
+def test_what_apprise_knows_goes_through_apprise() -> None:
+    with serving() as (address, got):
+        outcome = hooks().notify(address.replace("http://", "json://"), "GPU 3 lies fallow", "for 30 min")
+        assert outcome == Outcome(True, "told json://…")
+        message = got.get()
+    assert isinstance(message, dict)
+    assert (message["title"], message["message"]) == ("GPU 3 lies fallow", "for 30 min")
+
+
+def test_what_others_wrote_is_plain_text_to_every_service() -> None:
+    """V13: no mention, no tag, no link, no second line of somebody else's, nothing that turns the text around."""
+    bait = "@everyone <a href='http://evil'>x</a> [y](http://evil) `z` \u202e\x1b[31m\nfallow: all is well"
+    with serving() as (address, got):
+        assert hooks().notify(address.replace("http://", "json://"), bait, f"pid 7 ({bait})").ok
+        message = got.get()
+    assert isinstance(message, dict)
+    for part in (message["title"], message["message"]):
+        assert not set("@<>[]`*\u202e\x1b") & set(part)
+        assert "://" not in part
+        assert "everyone" in part, "it can still be read"
+
+
+@modest
+@given(st.text())
+def test_nothing_that_is_defused_means_anything_to_a_program(text: str) -> None:
+    """V13"""
+    plain = as_plain(text)
+    assert plain.isprintable()
+    assert not set("@<>[]`*") & set(plain)
+    assert "://" not in plain
+    assert len(plain) <= 2000
+    assert as_plain(plain) == plain
+
+
+def test_a_rehearsal_only_says_what_it_would_do() -> None:
+    assert DryRunHooks().run_command("rm -r /", {}).words == "would run 'rm'"
+    said = DryRunHooks().notify("mailto://user:secret@example.org", "title", "text").words
+    assert said == "would tell mailto://…: title: text"

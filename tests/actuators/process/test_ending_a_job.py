@@ -1,0 +1,129 @@
+"""The whole tree of a job ends, and nothing else."""
+
+import os
+import select
+import shlex
+import signal
+
+import pytest
+
+from fallow.actuators.process.tree import JobTree
+from fallow.core.process import Process
+from fallow.engine.machine.clock import SystemClock
+from fallow.readers.proc import Proc
+from tests.actuators.process.stage import (
+    LIMIT_S,
+    job,
+    play,
+    wrapped,
+)
+
+HARD_TO_END = ["ignores_term", "five_deep", "double_fork", "storm", "starts_anew", "hops"]
+
+
+@pytest.mark.parametrize("name", HARD_TO_END)
+def test_a_job_that_is_hard_to_end_leaves_nothing_behind(name: str) -> None:
+    with play(wrapped("end", job(name))) as scene:
+        assert scene.line() == "ready"
+        scene.tell("end")
+        said = scene.rest()  # comes back only when no process of the job is left
+        assert "wrapper: survivors []" in said
+        assert scene.code() == 124
+
+
+def test_a_job_that_listens_is_only_asked() -> None:
+    with play(wrapped("end", job("ends_on_term"))) as scene:
+        assert scene.line() == "ready"
+        scene.tell("end")
+        assert scene.rest() == [
+            "wrapper: asked 1",
+            "wrapper: gone True",
+            "wrapper: survivors []",
+            "wrapper: ended Ended(code=3, by_signal=None)",
+        ]
+
+
+def test_a_stopped_process_is_continued_so_that_it_hears_the_question() -> None:
+    with play(wrapped("end", job("stopped_child"))) as scene:
+        assert scene.line() == "ready"
+        scene.tell("end")
+        assert scene.rest()[:2] == ["wrapper: asked 2", "wrapper: gone True"]
+
+
+def test_a_job_that_has_ended_and_left_a_daemon_leaves_nothing_behind() -> None:
+    with play(wrapped("end", job("orphan_of_an_ended_job"))) as scene:
+        assert scene.line() == "ready"
+        scene.tell("end")
+        said = scene.rest()
+        assert "wrapper: survivors []" in said
+        assert said[-1] == "wrapper: ended Ended(code=0, by_signal=None)"
+
+
+def test_children_that_the_wrapper_had_before_are_not_the_jobs() -> None:
+    before = "sleep 60 & echo stranger $! > /dev/fd/$REPORT_FD; exec " + shlex.join(
+        wrapped("end", job("double_fork"))
+    )
+    with play(["sh", "-c", before]) as scene:
+        stranger = int(str(scene.line()).split()[1])
+        assert scene.line() == "ready"
+        scene.tell("end")
+        while not str(scene.line()).startswith("wrapper: ended"):
+            pass
+        assert is_alive(stranger)
+
+
+def test_what_a_hook_left_running_is_not_the_jobs() -> None:
+    with play(wrapped("hook", job("double_fork"))) as scene:
+        assert scene.line() == "ready"
+        scene.tell("end")
+        hook = int(str(scene.line()).split()[-1])
+        assert "wrapper: survivors []" in scene.rest()
+        assert is_alive(hook)
+
+
+def test_a_tree_that_we_did_not_start_ends_from_a_process_that_was_named() -> None:
+    with play(job("five_deep")) as scene:
+        assert scene.line() == "ready"
+        tree = named_tree(scene.wrapper.pid)
+        assert len(tree.living()) == 6
+        assert tree.has(tree.living()[-1].pid)
+        assert not tree.has(os.getpid())
+        assert tree.insist() == ()
+        assert scene.rest() == []
+
+
+def test_who_left_a_named_tree_after_it_was_seen_is_still_found() -> None:
+    with play(job("five_deep")) as scene:
+        assert scene.line() == "ready"
+        tree = named_tree(scene.wrapper.pid)
+        third = tree.living()[2].pid
+        os.kill(third, signal.SIGKILL)
+        wait_until_dead(third)
+        assert tree.insist() == ()
+        assert scene.rest() == []
+
+
+def test_a_process_that_only_looks_like_a_zombie_is_ended() -> None:
+    with play(wrapped("end", job("first_thread_ended"))) as scene:
+        assert scene.line() == "ready"
+        scene.tell("end")
+        assert "wrapper: survivors []" in scene.rest()
+
+
+def named_tree(pid: int) -> JobTree:
+    stat = Proc().stat(pid)
+    assert stat is not None
+    return JobTree(Proc(), Process(pid, stat.birth), SystemClock().monotonic_s)
+
+
+def is_alive(pid: int) -> bool:
+    stat = Proc().stat(pid)
+    return stat is not None and stat.state != "Z"
+
+
+def wait_until_dead(pid: int) -> None:
+    pidfd = os.pidfd_open(pid)
+    try:
+        assert select.select([pidfd], [], [], LIMIT_S)[0]
+    finally:
+        os.close(pidfd)

@@ -1,0 +1,119 @@
+"""F6: check says all that up would refuse on this machine, at once."""
+
+import pathlib
+
+import pytest
+
+from fallow.core.errors import ConfigWrong
+from fallow.core.mistake import Mistake
+from fallow.engine.config import understand
+from fallow.engine.config.feasible import Feasible
+from fallow.engine.machine.world import World
+from tests.conftest import ME
+
+FILLER = f"[[filler]]\nname = 'a'\nuser = '{ME}'\n"
+PATH = "/usr/bin:/bin"
+
+
+def mistakes(text: str, let_pass: list[Mistake] | None = None) -> list[str]:
+    world = World({"PATH": PATH}, simulate="8xH100")
+    told: list[str] = []
+    try:
+        understand(text, "f", Feasible(world, told.append), None if let_pass is None else let_pass.append)
+    except ConfigWrong as error:
+        return [mistake.in_file("f") for mistake in error.mistakes]
+    finally:
+        world.close()
+    return []
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (
+            FILLER + "command = 'cd /srv && x > log'\n",
+            "f:4: filler[1].command: '&&' is for a shell, and no shell runs",
+        ),
+        (FILLER + "command = 'python x.py > log'\n", "f:4: filler[1].command: '>' is for a shell"),
+        (FILLER + "command = 'cd /srv'\n", "f:4: filler[1].command: 'cd' is a word of the shell"),
+        (FILLER + "command = 'A=1 python'\n", "f:4: filler[1].command: A would be set by a shell"),
+        (
+            FILLER + "command = 'ls $HOME'\n",
+            "f:4: filler[1].command: a shell would put something in the place of '$'",
+        ),
+        (FILLER + "command = 'no-such-program --now'\n", "f:4: filler[1].command: there is no command"),
+        (FILLER + "command = '/no/such/program'\n", "f:4: filler[1].command: there is no command"),
+        (FILLER + "command = 'true'\ncwd = '/no/such'\n", "f:5: filler[1].cwd: /no/such is no folder to run in"),
+        (FILLER + "command = 'true'\nlog = '/no/such/log'\n", "f:5: filler[1].log: the folder /no/such is not there"),
+        (FILLER + "command = 'true'\ngpus = '0-15'\n", "f:5: filler[1].gpus: there is no GPU 8 here"),
+        (
+            FILLER + "command = 'true'\nignore_user = 'nobdy'\n",
+            "f:5: filler[1].ignore_user: there is no user 'nobdy'",
+        ),
+        ("[[idle]]\nname = 'i'\nidle_for = '1h'\ngpus = 9\n", "f:4: idle[1].gpus: there is no GPU '9' here"),
+        ("[[idle]]\nname = 'i'\nidle_for = '1h'\nusers = ['nobdy']\n", "f:4: idle[1].users[1]: there is no user"),
+        ("[protect]\nusers = ['root', 'nobdy']\n", "f:2: protect.users[2]: there is no user 'nobdy' on this machine"),
+        ("[page]\nhosts = 'https://gpu1:8990/x'\n", "f:2: page.hosts: 'https://gpu1:8990/x' is no name of a machine"),
+        ("[page]\nhosts = ['a', 'gpu1:8990']\n", "(write it as gpu1)"),
+    ],
+)
+def test_what_up_would_refuse_is_a_mistake_with_its_line(text: str, says: str) -> None:
+    (mistake,) = mistakes(text)
+    assert says in mistake
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        FILLER + "command = \"sh -c 'cd /srv && x > log; echo $HOME'\"\n",
+        FILLER + "command = ['sh', '-c', 'a | b']\n",
+        FILLER + "command = \"echo 'a && b' '$HOME' \\\\; 5$\"\n",
+        FILLER + "command = 'true'\ngpus = '0-7'\nlog = '/tmp/{gpu}.log'\nignore_user = ['root', '4711']\n",
+        FILLER + "command = 'no-such'\nenabled = false\n",
+        "[page]\nhosts = ['gpu1', 'gpu1.example.org', '10.0.0.1', '::1']\n",
+    ],
+)
+def test_what_works_is_no_mistake(text: str) -> None:
+    assert mistakes(text) == []
+
+
+def test_a_wrong_key_hides_no_other_mistake_of_its_section() -> None:
+    text = FILLER + "command = 'no-such'\nidle_for = 'soon'\ngpus = 9\ncwd = '/no/such'\nzz = 1\n"
+    text += FILLER.replace("'a'", "3") + "command = 'no-such'\n"
+    lines = [mistake.split(":")[1] for mistake in mistakes(text)]
+    assert lines == ["4", "5", "6", "7", "8", "10", "12"]
+
+
+def test_a_folder_that_is_not_there_hides_only_programs_that_are_named_from_it() -> None:
+    for program, count in (("no-such", 2), ("/no/such/program", 2), ("bin/no-such", 1)):
+        assert len(mistakes(FILLER + f"command = '{program}'\ncwd = '/no/such'\n")) == count, program
+
+
+def test_an_impossible_action_hides_nothing_of_the_others_of_its_guard() -> None:
+    actions = "action = [\n 'signal:TERM',\n 'run:no-such-command',\n 'reboot',\n 'run:true']\n"
+    found = mistakes("[[guard]]\nname = 'g'\nuser = 'no-such-user'\n" + actions)
+    assert [mistake.split(":")[1] for mistake in found][:3] == ["3", "5", "6"], found
+    assert "there is no user" in found[0]
+    assert "no process can be named here" in found[1]
+    assert "there is no command 'no-such-command'" in found[2]
+    assert any("f:7: guard[1].action[3]: nothing can follow" in mistake for mistake in found)
+
+
+def test_nothing_follows_from_a_key_that_is_wrong_itself() -> None:
+    (mistake,) = mistakes("[[idle]]\nname = 'i'\nidle_for = 'soon'\n")
+    assert "'soon' is no duration" in mistake
+    (mistake,) = mistakes("[page]\nlisten = '0.0.0.0:80'\ntoken_file = 3\n")
+    assert "page.token_file" in mistake
+
+
+def test_a_gpu_that_is_not_there_is_waited_for_by_up() -> None:
+    """A card that fell off the bus must not take the whole daemon down at the next boot."""
+    passed: list[Mistake] = []
+    assert mistakes(FILLER + "command = 'true'\ngpus = '0-15'\n", passed) == []
+    assert [mistake.where for mistake in passed] == ["filler[1].gpus"]
+
+
+def test_without_a_driver_nothing_is_said_of_gpus(tmp_path: pathlib.Path) -> None:
+    world = World({"PATH": PATH, "LD_LIBRARY_PATH": str(tmp_path)})
+    text = FILLER + "command = 'true'\ngpus = '0-15'\n"
+    assert understand(text, "f", Feasible(world, lambda _: None)).filler[0].gpus == "0-15"

@@ -1,0 +1,171 @@
+"""What a config says is what the policies are given."""
+
+import pytest
+from pydantic import ValidationError
+
+from fallow.core.actions import PowerOff, RunCommand
+from fallow.core.fillers import Yield
+from fallow.core.interval import Card
+from fallow.engine.config import Config, understand
+from fallow.engine.config.listen_address import Address
+from fallow.engine.fill.start import FillerSpec
+from fallow.engine.machine.presence import PresenceRules
+from fallow.policies.arbiter import ProtectRules, RateLimit
+from fallow.policies.fill import FillRules
+from fallow.policies.guard import Across, GuardRules
+from fallow.policies.idle import IdleRules
+from fallow.policies.stuck import StuckRules
+from tests.engine.config.example import EXAMPLE
+
+
+def config(text: str) -> Config:
+    return understand(text, "fallow.toml")
+
+
+def test_an_empty_file_only_watches_and_shows() -> None:
+    empty = config("")
+    assert (empty.fillers, empty.idle, empty.guards, empty.notices.urls) == ((), (), (), ())
+    assert (empty.page.enabled, empty.page.listen) == (True, Address("127.0.0.1", 8990))
+    assert (empty.machine.every, empty.history.keep_for) == (1.0, 90 * 86400)
+
+
+def test_the_example_is_valid_and_does_nothing_until_it_is_changed() -> None:
+    example = config(EXAMPLE)
+    assert (example.fillers, example.guards) == ((), ())
+    assert not any(rule.act for rule in example.idle)
+    assert example.notices.urls == ()
+
+
+def test_a_filler_has_the_words_and_defaults_of_fill() -> None:
+    (filler,) = config("[[filler]]\nname = 'a'\ncommand = 'python x.py \"a b\" {gpu}'\n").fillers
+    assert filler.command == ("python", "x.py", "a b", "{gpu}")
+    assert (filler.gpus, filler.together, filler.idle_for, filler.yields) == ("all", False, 30.0, "term")
+    assert (filler.grace, filler.suspend_within, filler.eager) == (2.0, 5.0, False)
+    assert (filler.between, filler.max_temp, filler.log, filler.cwd, dict(filler.env)) == (None, None, None, None, {})
+
+
+@pytest.mark.parametrize(
+    ("written", "means"),
+    [
+        ("'0,2'", "0,2"),
+        ("0", "0"),
+        ("[0, 2]", "0,2"),
+        ("['0-1', 3]", "0-1,3"),
+        ("'1:0'", "1:0"),
+        ("'GPU-8c'", "GPU-8c"),
+    ],
+)
+def test_lists_of_gpus_are_text_numbers_or_lists(written: str, means: str) -> None:
+    (filler,) = config(f"[[filler]]\nname = 'a'\ncommand = 'x'\ngpus = {written}\n").fillers
+    assert filler.gpus == means
+
+
+def test_fillers_stand_in_the_order_in_which_they_get_cards() -> None:
+    text = "".join(
+        f"[[filler]]\nname = '{name}'\ncommand = 'x'\npriority = {priority}\nenabled = {enabled}\n"
+        for name, priority, enabled in (("a", 0, "true"), ("b", 5, "true"), ("c", 5, "true"), ("d", 9, "false"))
+    )
+    assert [filler.name for filler in config(text).fillers] == ["b", "c", "a"]
+
+
+def test_what_holds_for_all_terminals_holds_for_a_filler_unless_it_says_otherwise() -> None:
+    found = config(
+        "[terminals]\nusers = 'ignore'\nuser_idle = '10m'\nignore_user = 'ci'\n"
+        "[[filler]]\nname = 'a'\ncommand = 'x'\n"
+        "[[filler]]\nname = 'b'\ncommand = 'x'\nusers = 'yield'\nuser_idle = '20s'\nignore_user = ['bot']\n"
+    )
+    plain, own = (filler.people(found.terminals) for filler in found.fillers)
+    assert plain == found.terminals
+    assert (own.users, own.user_idle, own.ignore_user) == ("yield", 20.0, ("ci", "bot"))
+
+
+def test_a_filler_is_what_fill_would_make_of_the_same_words() -> None:
+    found = config(
+        "[terminals]\nuser_idle = '1m'\n[[filler]]\nname = 'a'\ncommand = 'x {gpu}'\nyield = 'suspend'\ngpus = 0\n"
+        "together = true\neager = true\nignore = 'mon'\nmax_temp = 80\nlog = '/l'\ncwd = '/c'\n"
+        "between = '1:00-2:00'\n"
+    )
+    (filler,) = found.fillers
+    assert filler.spec(found.terminals, 3.0) == FillerSpec(
+        ("x", "{gpu}"),
+        FillRules(30.0, Yield.SUSPEND, 2.0, 5.0, 3.0),
+        PresenceRules(True, 60.0, (), (60, 120)),
+        name="a",
+        together=True,
+        eager=True,
+        ignore=("mon",),
+        max_temp_c=80,
+        log="/l",
+        cwd="/c",
+    )
+    plain = config("[[filler]]\nname = 'a'\ncommand = 'x'\n")
+    assert plain.fillers[0].spec(plain.terminals, 3.0) == FillerSpec(("x",), name="a")
+
+
+def test_hours_and_variables_are_read() -> None:
+    (filler,) = config(
+        "[[filler]]\nname = 'a'\ncommand = ['x']\nbetween = '22:00-06:00'\nenv = { N = 4, S = '' }\n"
+    ).fillers
+    assert filler.between == (22 * 60, 6 * 60)
+    assert dict(filler.env) == {"N": "4", "S": ""}
+
+
+def test_an_idle_rule_becomes_the_rules_of_its_policies() -> None:
+    (rule,) = config("[[idle]]\nname = 'i'\nidle_for = '2h'\nstuck_for = '10m'\nact = true\nsignal = 'int'\n").idle
+    assert rule.idle_rules(3.0) == IdleRules(7200.0, 60.0, 60.0, 3.0, warn_before_s=600.0, signal="INT")
+    assert rule.stuck_rules(3.0) == StuckRules(600.0, True, 60.0, 3.0, warn_before_s=300.0, signal="INT")
+    assert rule.idle_below == 0.01
+
+
+def test_an_idle_rule_only_reports_unless_it_says_act() -> None:
+    (rule,) = config("[[idle]]\nname = 'i'\nstuck_for = '1h'\n").idle
+    stuck = rule.stuck_rules(3.0)
+    assert not rule.act
+    assert stuck is not None
+    assert not stuck.acts
+    assert rule.idle_rules(3.0) is None
+
+
+def test_protection_is_what_the_arbiter_knows() -> None:
+    protect = config("[protect]\nusers = 'ada'\ncommands = ['jupyter*']\nat_most = 2\nper = '1h'\n").protect
+    assert protect.protect_rules == ProtectRules(frozenset({"ada"}), ("jupyter*",))
+    assert protect.limit == RateLimit(2, 3600.0)
+
+
+def test_a_guard_has_the_defaults_of_its_policy() -> None:
+    (guard,) = config("[[guard]]\nname = 'g'\naction = ['run:make backup', 'shutdown']\n").guards
+    assert guard.rules(3.0) == GuardRules((RunCommand("make backup"), PowerOff()))
+    (guard,) = config("[[guard]]\nname = 'g'\naction = 'shutdown'\nacross = 'any'\narm_above = '50%'\n").guards
+    assert (guard.rules(3.0).across, guard.rules(3.0).arm_above) == (Across.ANY, 0.5)
+
+
+def card(name: str, uuid: str) -> Card:
+    return Card(uuid, "0", name)
+
+
+def test_a_card_costs_what_fits_it_best() -> None:
+    machine = config("[machine]\nprice = 2\n[machine.prices]\nh100 = 4\n'H100 NVL' = 5\nGPU-1 = 1\n").machine
+    assert machine.all_prices.of(card("NVIDIA H100 80GB", "GPU-2")) == 4
+    assert machine.all_prices.of(card("NVIDIA H100 NVL", "GPU-2")) == 5
+    assert machine.all_prices.of(card("NVIDIA H100 NVL", "GPU-1")) == 1
+    assert machine.all_prices.of(card("NVIDIA T4", "GPU-2")) == 2
+    assert config("").machine.all_prices.default is None
+
+
+def test_other_machines_may_reach_the_page_only_with_a_token() -> None:
+    found = config("[page]\nlisten = '0.0.0.0:80'\ntoken_file = '/etc/fallow/token'\n")
+    assert not found.page.listen.is_loopback
+    assert config("[page]\nenabled = false\nlisten = '0.0.0.0:80'\n").page.enabled is False
+
+
+def test_a_config_cannot_be_changed() -> None:
+    found = config("[[filler]]\nname = 'a'\ncommand = 'x'\n")
+    with pytest.raises(ValidationError):
+        found.filler = ()  # type: ignore[misc]
+    with pytest.raises(TypeError):
+        found.filler[0].env["A"] = "b"  # type: ignore[index]
+
+
+def test_the_same_text_makes_equal_configs() -> None:
+    assert config(EXAMPLE) == config(EXAMPLE)
+    assert config(EXAMPLE) != config("")

@@ -1,0 +1,154 @@
+"""Each kind of mistake is told in a sentence with its line, its path and what was probably meant."""
+
+import pytest
+
+from fallow.core.errors import ConfigWrong
+from fallow.engine.config import understand
+from tests.engine.config.example import mistakes
+
+FILLER = '[[filler]]\nname = "a"\ncommand = "x"\n'
+GUARD = '[[guard]]\nname = "g"\naction = "shutdown"\n'
+IDLE = '[[idle]]\nname = "i"\nidle_for = "2h"\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "where", "says"),
+    [
+        # Shapes and keys.
+        ("[filler]\n", 1, "filler", "there may be several of it (write it as [[filler]])"),
+        ("[[page]]\n", 1, "page", "it can be there only once (write it as [page])"),
+        ("page = 3\n", 1, "page", "3 is no table (write it as [page])"),
+        ("filler = [1]\n", 1, "filler[1]", "there may be several of it"),
+        ("\nfillers = 1\n", 2, "fillers", "there is no such section (did you mean filler?)"),
+        ("every = 1\n", 1, "every", "there is no such section (it belongs under [machine])"),
+        ("zzz = 1\n", 1, "zzz", "there are machine, filler, idle"),
+        (FILLER + "each = true\n", 4, "filler[1].each", "one process on each card"),
+        (FILLER + "idle_timeout = 3\n", 4, "filler[1].idle_timeout", "did you mean idle_for?"),
+        (FILLER + "arm_above = 3\n", 4, "filler[1].arm_above", "(it belongs under [[guard]])"),
+        (FILLER + "zzz = 3\n", 4, "filler[1].zzz", "there are name, command, enabled"),
+        ("[[filler]]\ncommand = 'x'\n", 1, "filler[1].name", "it is missing (add it: what it is called"),
+        # Values.
+        (FILLER + "idle_for = '3x'\n", 4, "filler[1].idle_for", "'3x' is no duration (write it as 90, 90s"),
+        (FILLER + "idle_for = -3\n", 4, "filler[1].idle_for", "'-3' is no duration"),
+        (FILLER + "idle_for = true\n", 4, "filler[1].idle_for", "true is no duration"),
+        (FILLER + "idle_for = '9999d'\n", 4, "filler[1].idle_for", "too long (at most ten years)"),
+        (FILLER + "suspend_within = 0\n", 4, "filler[1].suspend_within", "no time at all"),
+        (FILLER + "yield = 'kil'\n", 4, "filler[1].yield", "'kil' is not known here (did you mean kill?)"),
+        (FILLER + "yield = 7\n", 4, "filler[1].yield", "7 is not known here (write term, kill or suspend)"),
+        (FILLER + "together = 'yes'\n", 4, "filler[1].together", "neither true nor false"),
+        (FILLER + "priority = 1000\n", 4, "filler[1].priority", "write a whole number from -100 to 100"),
+        (FILLER + "gpus = '3-1'\n", 4, "filler[1].gpus", "'3-1' runs backwards (write it as 1-3)"),
+        (FILLER + "gpus = 'first'\n", 4, "filler[1].gpus", "'first' names no GPU"),
+        (FILLER + "gpus = []\n", 4, "filler[1].gpus", "it names no GPU"),
+        (FILLER + "gpus = -1\n", 4, "filler[1].gpus", "no list of GPUs"),
+        (FILLER + "between = '25:00-06:00'\n", 4, "filler[1].between", "are no hours (write them as 20:00-07:00)"),
+        (FILLER + "between = '06:00-06:00'\n", 4, "filler[1].between", "are no hours"),
+        (
+            FILLER + "max_temp = 900\n",
+            4,
+            "filler[1].max_temp",
+            "900 does not fit (write a whole number from 30 to 120)",
+        ),
+        (FILLER + "cwd = 'here'\n", 4, "filler[1].cwd", "begin it with / or ~/"),
+        (FILLER + "env = { 'A B' = 'c' }\n", 4, 'filler[1].env."A B"', "no name of a variable"),
+        (
+            FILLER + "[filler.env]\nOK = 1\nCUDA_VISIBLE_DEVICES = '0'\n",
+            6,
+            "filler[1].env.CUDA_VISIBLE_DEVICES",
+            "gpus",
+        ),
+        (FILLER + "env = 3\n", 4, "filler[1].env", "3 is no table"),
+        (FILLER + "ignore = [\n  'a',\n  3,\n]\n", 6, "filler[1].ignore[2]", "3 is no text (write it in quotes)"),
+        (FILLER + "ignore = 3\n", 4, "filler[1].ignore", "3 is no text"),
+        ("[[filler]]\nname = 'a b'\ncommand = 'x'\n", 2, "filler[1].name", "'a b' is no name"),
+        ("[[filler]]\nname = 'a'\ncommand = \"x 'y\"\n", 3, "filler[1].command", "a quotation in the command"),
+        ("[[filler]]\nname = 'a'\ncommand = []\n", 3, "filler[1].command", "the command is empty"),
+        ("[machine]\nprice = '2 EUR'\n", 2, "machine.price", "'2 EUR' is no price"),
+        ("[machine]\nprice = -1\n", 2, "machine.price", "below zero"),
+        ("[machine]\nevery = '1ms'\n", 2, "machine.every", "too often (at least 0.05 s)"),
+        ("[machine.prices]\nH100 = 3\nA100 = 'x'\n", 3, "machine.prices.A100", "'x' is no price"),
+        ("[[idle]]\nname = 'i'\nidle_for = 1\nidle_below = 200\n", 4, "idle[1].idle_below", "no per cent"),
+        (IDLE + "signal = 'TREM'\n", 4, "idle[1].signal", "'TREM' is no signal"),
+        ("[[guard]]\nname = 'g'\naction = 'end'\n", 3, "guard[1].action", "'end' would do nothing here"),
+        ("[[guard]]\nname = 'g'\naction = ['signal']\n", 3, "guard[1].action[1]", "no process can be named"),
+        ("[[guard]]\nname = 'g'\naction = ['notify:x']\n", 3, "guard[1].action[1]", "says no address"),
+        ("[[guard]]\nname = 'g'\naction = []\n", 3, "guard[1].action", "the list is empty"),
+        (GUARD + "unless = ['cpu']\n", 4, "guard[1].unless[1]", "'cpu' is no condition"),
+        (GUARD + "across = 'al'\n", 4, "guard[1].across", "did you mean all?"),
+        ("[notices]\nevents = ['warnd']\n", 2, "notices.events[1]", "did you mean warned?"),
+        ("[page]\nlisten = '8990'\n", 2, "page.listen", "'8990' has no port"),
+        ("[page]\nlisten = 'example:1'\n", 2, "page.listen", "no address of this machine"),
+        ("[history]\nkeep_for = 0\n", 2, "history.keep_for", "no time at all"),
+        # Contradictions.
+        (FILLER * 2, 5, "filler[2].name", "filler[1] is called 'a' too (give each a name of its own)"),
+        (IDLE * 2, 5, "idle[2].name", "idle[1] is called 'i' too"),
+        (GUARD * 2, 5, "guard[2].name", "guard[1] is called 'g' too"),
+        (
+            FILLER + "gpus = '0-3'\n" + FILLER.replace('"a"', '"b"') + "gpus = [3]\ntogether = true\npriority = 0\n",
+            10,
+            "filler[2].priority",
+            "'a' has the same priority and shares cards",
+        ),
+        ("[[idle]]\nname = 'i'\n", 1, "idle[1]", "it looks for nothing"),
+        (IDLE + "warn_before = '2h'\n", 4, "idle[1].warn_before", "before there is anything to warn of"),
+        (GUARD + "idle_below = 11\n", 4, "guard[1].idle_below", "(at most arm_above, which is 10)"),
+        ("[[guard]]\nname = 'g'\naction = [\n 'reboot',\n 'run:x']\n", 4, "guard[1].action[1]", "put it last"),
+        ("[page]\nlisten = '0.0.0.0:80'\n", 2, "page.listen", "there is no token_file"),
+        ("[page]\nlisten = '[::]:80'\n", 2, "page.listen", "can be reached from other machines"),
+        # No TOML.
+        ("[page]\nlisten = localhost\n", 2, "", "this is no TOML (text stands in quotes)"),
+        (FILLER + "idle_for = 30s\n", 4, "", "text stands in quotes"),
+        (FILLER + "together = True  # both\n", 4, "", "write true, in small letters"),
+        ("[page]\n[page]\n", 2, "", "this table is there already"),
+        ("[page]\nhosts = []\nhosts = []\n", 3, "", "this key is there already"),
+        ("[page\n", 1, "", "this is no TOML: expected"),
+        ("x = [\n\n\n", 1, "", "this is no TOML"),
+        ("x = 1\0\n", 1, "", "this is no TOML"),
+    ],
+)
+def test_a_mistake_is_told_with_its_line(text: str, line: int, where: str, says: str) -> None:
+    (mistake,) = mistakes(text)
+    assert (mistake.line, mistake.where) == (line, where)
+    assert says in mistake.in_file("fallow.toml")
+    assert mistake.in_file("fallow.toml").startswith(f"fallow.toml:{line}: ")
+
+
+@pytest.mark.parametrize("text", [f"x = {'[' * 3000}", f"x = {'[' * 200}{']' * 200}", f"x = {'9' * 5000}"])
+def test_text_that_wears_the_parser_out_is_refused_in_a_sentence(text: str) -> None:
+    (mistake,) = mistakes(text)
+    assert mistake.sentence
+
+
+def test_a_semicolon_in_what_was_written_garbles_no_message() -> None:
+    """F13: what is wrong and what to write are two values, and neither is cut out of a sentence."""
+    (mistake,) = mistakes("[[idle]]\nname = 'i'\nidle_for = '1h; 2h'\n")
+    assert mistake.sentence == "'1h; 2h' is no duration"
+    assert mistake.suggestion.startswith("write it as")
+
+
+def test_all_mistakes_are_told_at_once_in_the_order_of_their_lines() -> None:
+    found = mistakes(FILLER + "zz = 1\nidle_for = 'x'\n" + FILLER * 2 + "[page]\nlisten = '0.0.0.0:1'\n[guard]\n")
+    assert [mistake.line for mistake in found] == [4, 5, 7, 10, 13, 14]
+
+
+def test_a_mistake_in_one_section_hides_no_contradiction_among_the_others() -> None:
+    found = mistakes(FILLER + "zz = 1\n" + FILLER.replace('"a"', '"b"') + FILLER.replace('"a"', '"b"'))
+    assert [(mistake.line, mistake.where) for mistake in found] == [(4, "filler[1].zz"), (9, "filler[3].name")]
+    assert "filler[2] is called 'b' too" in found[1].sentence
+
+
+def test_no_complaint_repeats_an_address_that_may_hold_a_password() -> None:
+    for url in ("mailto:/ada:secret@host", "slack//secret", "secret"):
+        (mistake,) = mistakes(f"[notices]\nurls = ['{url}']\n")
+        assert "secret" not in mistake.in_file("fallow.toml")
+
+
+def test_nothing_in_a_config_can_move_a_cursor() -> None:
+    for mistake in mistakes('"\\u001b[2J" = 1\n[page]\n"a\\nb" = 1\nlisten = "\\u001b]0;x"\n'):
+        assert mistake.in_file("fallow.toml").isprintable()
+
+
+def test_the_error_says_how_many_there_are_and_carries_its_exit_code() -> None:
+    with pytest.raises(ConfigWrong, match=r"^here\.toml has 2 mistakes$") as caught:
+        understand("a = 1\nb = 2\n", "here.toml")
+    assert caught.value.exit_code == 78

@@ -1,0 +1,166 @@
+"""Whatever is done to a config, its check does not crash, and names the lines that were changed and no others."""
+
+import pathlib
+import tempfile
+import tomllib
+from contextlib import suppress
+
+from hypothesis import given
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+
+from fallow.core.errors import ConfigWrong
+from fallow.engine.config import load
+from fallow.engine.config.model import SECTIONS
+from fallow.engine.config.schema import json_schema
+from tests.engine.config.example import (
+    EXAMPLE,
+    LINES,
+    KeyLine,
+    key_lines,
+    mistakes,
+    modest,
+)
+
+NEEDED = {"name", "command", "action"}
+PRICED = "machine.prices"  # its keys are names of cards, so any name will do
+NEVER_RIGHT = ["1979-05-27", "07:32:00", "nan", "[[1]]", "{ a = {} }", '"\\u0000"', "-1e300", f"0x{'f' * 400}"]
+ANY_VALUE = st.one_of(
+    st.integers(-3, 200).map(str),
+    st.floats(0, 1e4, allow_nan=False).map(repr),
+    st.sampled_from(["true", "false", "[]", "{}", '["a"]', "[0, 1]", '["0", 1]', *NEVER_RIGHT]),
+    st.sampled_from(
+        ["5%", "10M", "1h30m", " 2h ", "all", "0-3", "1:0", "~/x", "/x", "a b", "TERM", "Run:x", "cpu:5"]
+    ).map(lambda word: f'"{word}"'),
+)
+EACH_KEY = st.sampled_from(key_lines())
+CONTRADICTING = ("enabled", "stuck_for")  # without these, keys that stay may contradict each other
+INDEPENDENT = st.sampled_from([line for line in key_lines() if line.key not in CONTRADICTING])
+VALIDATOR = Draft202012Validator(json_schema())
+
+
+@st.composite
+def changed(draw: st.DrawFn) -> tuple[str, dict[str, int]]:
+    """The example with some keys deleted, renamed or given what they cannot be; and what is wrong on which line."""
+    lines: list[str | None] = list(LINES)
+    wrong: list[tuple[str, int]] = []
+    for line in draw(st.lists(INDEPENDENT, min_size=1, max_size=5, unique_by=lambda line: line.at)):
+        how = draw(st.sampled_from(["delete", "rename", "retype"]))
+        was = LINES[line.at]
+        if how == "delete":
+            lines[line.at] = None
+            wrong += [(line.key, line.header)] * (line.key in NEEDED)
+        elif how == "rename" and line.section != PRICED:
+            lines[line.at] = f"{line.key}_zz{was[len(line.key) :]}"
+            wrong += [(line.key, line.header)] * (line.key in NEEDED)
+            wrong.append((f"{line.key}_zz", line.at))
+        else:
+            lines[line.at] = f"{line.key} = {draw(st.sampled_from(NEVER_RIGHT))}"
+            wrong.append((line.key, line.at))
+    left = [at for at, line in enumerate(lines) if line is not None]
+    numbers = {(key, at): left.index(at) + 1 for key, at in wrong}
+    text = "\n".join(line for line in lines if line is not None)
+    return text, {f"{key} at {at}": number for (key, at), number in numbers.items()}
+
+
+@given(changed())
+@modest
+def test_each_change_is_named_at_its_line_and_nothing_else_is(change: tuple[str, dict[str, int]]) -> None:
+    text, wrong = change
+    found = mistakes(text)
+    assert {mistake.line for mistake in found} == set(wrong.values())
+    for name, line in wrong.items():
+        key = name.partition(" at ")[0].strip('"')
+        assert any(key in mistake.where for mistake in found if mistake.line == line), (name, found)
+
+
+@given(EACH_KEY, st.sampled_from(["-", "swap", "drop", "upper"]))
+@modest
+def test_a_key_that_is_nearly_right_is_answered_with_the_right_one(line: KeyLine, how: str) -> None:
+    if line.section == PRICED or len(line.key) < 4:
+        return
+    key = line.key
+    typo = {
+        "-": key.replace("_", "-"),
+        "swap": key[:1] + key[2] + key[1] + key[3:],
+        "drop": key[:-1],
+        "upper": key.upper(),
+    }[how]
+    if typo == key or typo in SECTIONS[line.section].model_fields:
+        return  # `users` without its end is a key itself
+    text = "\n".join([*LINES[: line.at], typo + LINES[line.at][len(key) :], *LINES[line.at + 1 :]])
+    (found,) = [mistake for mistake in mistakes(text) if mistake.line == line.at + 1]
+    assert found.suggestion == f"did you mean {key}?"
+
+
+@given(EACH_KEY, ANY_VALUE)
+@modest
+def test_the_schema_for_editors_refuses_nothing_that_the_check_accepts(line: KeyLine, value: str) -> None:
+    text = "\n".join([*LINES[: line.at], f"{line.key} = {value}", *LINES[line.at + 1 :]])
+    if not mistakes(text):
+        assert [error.message for error in VALIDATOR.iter_errors(tomllib.loads(text))] == []
+
+
+@given(EACH_KEY)
+@modest
+def test_the_schema_refuses_keys_that_do_not_exist(line: KeyLine) -> None:
+    if line.section == PRICED:
+        return
+    text = "\n".join([*LINES[: line.at], f"{line.key}_zz = 1", *LINES[line.at :]])
+    assert not VALIDATOR.is_valid(tomllib.loads(text))
+
+
+@given(st.text())
+@modest
+def test_no_text_crashes_the_check(text: str) -> None:
+    count = text.count("\n") + 1
+    assert all(mistake.line is None or 1 <= mistake.line <= count for mistake in mistakes(text))
+
+
+@given(st.integers(0, len(EXAMPLE)), st.integers(0, 20), st.text(max_size=8))
+@modest
+def test_no_damage_to_a_config_crashes_the_check(start: int, length: int, inserted: str) -> None:
+    text = EXAMPLE[:start] + inserted + EXAMPLE[start + length :]
+    count = text.count("\n") + 1
+    assert all(mistake.line is None or 1 <= mistake.line <= count for mistake in mistakes(text))
+
+
+@given(st.binary(max_size=200))
+@modest
+def test_no_bytes_crash_the_check(content: bytes) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "fallow.toml"
+        path.write_bytes(content)
+        with suppress(ConfigWrong):
+            load(str(path))
+
+
+TABLES = st.recursive(
+    st.one_of(st.booleans(), st.integers(), st.floats(), st.text(max_size=5)),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(st.sampled_from(["machine", "filler", "idle", "protect", "guard", "terminals", "page", "x"]), TABLES)
+@modest
+def test_no_shape_of_a_section_crashes_the_check(section: str, shape: object) -> None:
+    text = f"{section} = {as_toml(shape)}"
+    tomllib.loads(text)
+    assert all(mistake.line == 1 for mistake in mistakes(text))
+
+
+def as_toml(shape: object) -> str:
+    match shape:
+        case bool():
+            return str(shape).lower()
+        case str():
+            escaped = "".join(f"\\U{ord(letter):08x}" for letter in shape if not 0xD800 <= ord(letter) < 0xE000)
+            return f'"{escaped}"'
+        case list():
+            return f"[{', '.join(as_toml(item) for item in shape)}]"
+        case dict():
+            unique = {as_toml(key): as_toml(item) for key, item in shape.items()}
+            return f"{{{', '.join(f'{key} = {item}' for key, item in unique.items())}}}"
+        case _:
+            return repr(shape)

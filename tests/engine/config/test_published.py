@@ -1,0 +1,75 @@
+"""What is published about the config is current: the JSON Schema, the reference page, the example."""
+
+import json
+import re
+import tomllib
+
+import pytest
+from jsonschema import Draft202012Validator
+from pydantic.fields import FieldInfo
+
+from fallow.engine.config.model import SECTIONS, SEVERAL, Config
+from fallow.engine.config.schema import json_schema
+from tests.conftest import REPOSITORY
+from tests.engine.config.example import EXAMPLE, key_lines
+
+REFERENCE = REPOSITORY / "docs" / "reference"
+PAGE = (REFERENCE / "config.md").read_text()
+
+
+def test_the_published_schema_is_current() -> None:
+    published = json.loads((REFERENCE / "fallow.schema.json").read_text())
+    assert published == json_schema(), "write it anew: fallow check --schema > docs/reference/fallow.schema.json"
+
+
+def test_the_schema_is_one_and_the_example_fits_it() -> None:
+    schema = json_schema()
+    Draft202012Validator.check_schema(schema)
+    assert [error.message for error in Draft202012Validator(schema).iter_errors(tomllib.loads(EXAMPLE))] == []
+    assert '"null"' not in json.dumps(schema)
+
+
+def test_the_schema_accepts_a_single_item_where_there_may_be_several() -> None:
+    validator = Draft202012Validator(json_schema())
+    assert validator.is_valid({"protect": {"users": "ada"}, "notices": {"events": "warned"}})
+    assert not validator.is_valid({"protect": {"users": 3}})
+    assert not validator.is_valid({"filler": [{"name": "a"}]})
+
+
+def test_every_key_has_a_description() -> None:
+    for model in (Config, *SECTIONS.values()):
+        assert model.__doc__
+        assert [name for name, field in model.model_fields.items() if not field.description] == []
+
+
+def test_every_section_is_known_by_its_name() -> None:
+    assert list(Config.model_fields) == list(SECTIONS)
+    assert {name for name, field in Config.model_fields.items() if field.default == ()} == SEVERAL
+
+
+def test_the_example_shows_every_section_and_nearly_every_key() -> None:
+    shown = {(line.section.partition(".")[0], line.key) for line in key_lines()}
+    wanted = {
+        (name, field.alias or key) for name, model in SECTIONS.items() for key, field in model.model_fields.items()
+    }
+    assert wanted - shown == {("machine", "prices"), ("page", "token_file")}  # a table of its own; a file to be made
+
+
+def default_of(field: FieldInfo) -> str:
+    """What the page says holds if the key is left out."""
+    if field.is_required():
+        return "needed"
+    if field.default is None:
+        return "none"
+    words = json.dumps(list(field.default) if isinstance(field.default, tuple) else field.default)
+    return f"`{words}`"
+
+
+@pytest.mark.parametrize("name", SECTIONS)
+def test_the_reference_page_has_every_key_with_its_default_and_no_other(name: str) -> None:
+    heading = f"[[{name}]]" if name in SEVERAL else f"[{name}]"
+    found = re.search(rf"^## `{re.escape(heading)}`\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL)
+    assert found, f"docs/reference/config.md has no section on {heading}"
+    rows = dict(re.findall(r"^\| `(\w+)` \| (.*?) \| .+ \|$", found[1], re.MULTILINE))
+    fields = SECTIONS[name].model_fields
+    assert rows == {field.alias or key: default_of(field) for key, field in fields.items()}

@@ -1,0 +1,237 @@
+"""Several fillers on the same cards: never two on one, and the first that may be there always ends up there."""
+
+import os
+import pathlib
+import resource
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple
+
+import pytest
+from hypothesis import event, given, settings
+from hypothesis import strategies as st
+
+from fallow.core.fillers import Yield
+from fallow.core.gpu import Gpu, Snapshot
+from fallow.core.unknown import Unknown
+from fallow.core.value import replace
+from fallow.engine.fill.loop import FillLoop
+from fallow.engine.fill.slot import FillerSlot
+from fallow.engine.fill.start import FillerSpec
+from fallow.engine.history.journal import Journal
+from fallow.engine.machine.presence import PresenceRules
+from fallow.engine.machine.world import World
+from fallow.policies.fill import FillRules, Phase
+from tests.core.gpus import held, idle
+from tests.engine.driven import DrivenClock
+from tests.engine.fill.driven_fillers import DrivenFillHands
+
+CARDS = 3
+CALM_S = 60
+STATES = ("idle", "held", "hot", "unknown")
+
+
+class Wish(NamedTuple):
+    """One filler of the config: which cards, and how it is."""
+
+    cards: tuple[int, ...]
+    idle_for_s: float = 2.0
+    leaves_in_s: float = 0.0
+    manner: Yield = Yield.TERM
+    minds_heat: bool = False
+
+
+def gpu(index: int, state: str) -> Gpu:
+    match state:
+        case "held":
+            return held(index, pid=os.getpid())  # somebody who is there, and no filler
+        case "hot":
+            return idle(index, temperature_c=90)
+        case "unknown":
+            return idle(index, holders=Unknown("as drawn"))
+    return idle(index)
+
+
+class Machine:
+    """Places on scripted cards, in driven time."""
+
+    def __init__(self, folder: str, wishes: Sequence[Wish]) -> None:
+        self.clock = DrivenClock()
+        self.world = World({"FALLOW_CLAIM_DIR": folder}, clock=self.clock)
+        self.journal = Journal("/dev/null/nowhere", self.clock.wall_s, lambda _: None)
+        self.told: list[str] = []
+        self.hands = [DrivenFillHands(self.clock, wish.leaves_in_s) for wish in wishes]
+        self.fields = [self.field(number, wish) for number, wish in enumerate(wishes)]
+        self.filling = FillLoop(self.world, self.fields, self.told.append)
+
+    def field(self, number: int, wish: Wish) -> FillerSlot:
+        spec = FillerSpec(
+            ("true",),
+            FillRules(wish.idle_for_s, wish.manner, grace_s=60.0),
+            PresenceRules(mind_users=False),
+            name=f"filler-{number}",
+            together=True,
+            max_temp_c=60 if wish.minds_heat else None,
+        )
+        gpus = tuple(idle(index) for index in wish.cards)
+        return FillerSlot(self.world, spec, gpus, self.hands[number], self.journal, self.told.append)
+
+    def tick(self, states: Sequence[str]) -> None:
+        gpus = tuple(gpu(index, state) for index, state in enumerate(states))
+        self.clock.sleep(1.0)
+        at_s, wall_s = self.clock.now_s, self.clock.wall_s()
+        self.filling.tick(Snapshot("scripted", simulated=False, at_s=at_s, wall_s=wall_s, gpus=gpus))
+
+    def on(self, card: int) -> list[str]:
+        """The fillers that are on a card now."""
+        uuid = str(idle(card).uuid)
+        return [field.spec.name for field in self.fields if field.filled and uuid in field.uuids]
+
+    def close(self) -> None:
+        self.filling.close()
+        self.world.close()
+
+
+@contextmanager
+def machine(*wishes: Wish) -> Iterator[Machine]:
+    with tempfile.TemporaryDirectory() as folder:
+        made = Machine(str(pathlib.Path(folder) / "claims"), wishes)
+        try:
+            yield made
+        finally:
+            made.close()
+
+
+wish = st.builds(
+    Wish,
+    cards=st.sets(st.integers(0, CARDS - 1), min_size=1).map(lambda cards: tuple(sorted(cards))),
+    idle_for_s=st.sampled_from((0.0, 2.0, 7.0)),
+    leaves_in_s=st.sampled_from((0.0, 1.5, 4.0)),
+    manner=st.sampled_from(Yield),
+    minds_heat=st.booleans(),
+)
+stretch = st.tuples(st.lists(st.sampled_from(STATES), min_size=CARDS, max_size=CARDS), st.integers(1, 15))
+
+
+def deserving(wishes: Sequence[Wish]) -> dict[int, str]:
+    """Who is on which card in the end where nothing speaks against anybody: each takes what those before it left."""
+    taken: dict[int, str] = {}
+    for number, each in enumerate(wishes):
+        if taken.keys().isdisjoint(each.cards):
+            taken.update(dict.fromkeys(each.cards, f"filler-{number}"))
+    return taken
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(wish, min_size=1, max_size=4), st.lists(stretch, max_size=6))
+def test_no_card_ever_has_two_fillers_and_in_the_end_the_first_has_it(
+    wishes: list[Wish], history: list[tuple[list[str], int]]
+) -> None:
+    with machine(*wishes) as made:
+        for states, ticks in history:
+            for _ in range(ticks):
+                made.tick(states)
+                crowded = {card: made.on(card) for card in range(CARDS) if len(made.on(card)) > 1}
+                assert not crowded
+        for _ in range(CALM_S):
+            made.tick(["idle"] * CARDS)
+            assert all(len(made.on(card)) <= 1 for card in range(CARDS))
+        expected = deserving(wishes)
+        assert {card: made.on(card) for card in range(CARDS)} == {
+            card: [expected[card]] if card in expected else [] for card in range(CARDS)
+        }
+        event(f"made way for each other: {any('comes first' in sentence for sentence in made.told)}")
+
+
+def test_one_that_has_to_make_way_does_so_through_an_ordinary_yield() -> None:
+    with machine(Wish((0,), idle_for_s=5.0), Wish((0,), idle_for_s=0.0, leaves_in_s=2.0)) as made:
+        first, second = made.fields
+        for _ in range(3):
+            made.tick(["idle"] * CARDS)
+        assert made.on(0) == ["filler-1"]
+        while second.state.phase is not Phase.YIELDING:
+            made.tick(["idle"] * CARDS)
+        assert first.wants
+        assert made.on(0) == ["filler-1"], "it is still there: it has its grace"
+        made.tick(["idle"] * CARDS)
+        made.tick(["idle"] * CARDS)
+        assert made.on(0) == ["filler-0"], "the moment there is room"
+        assert "giving it back: filler-0 comes first on GPU 0" in " ".join(made.told)
+
+
+def test_the_first_gives_its_place_to_the_second_while_its_own_rules_forbid_it() -> None:
+    with machine(Wish((0,), minds_heat=True), Wish((0,))) as made:
+        for state, expected in (("idle", "filler-0"), ("hot", "filler-1"), ("idle", "filler-0")):
+            for _ in range(12):
+                made.tick([state] * CARDS)
+            assert made.on(0) == [expected]
+
+
+def test_one_that_always_dies_does_not_keep_the_other_out() -> None:
+    with machine(Wish((0,), idle_for_s=0.0), Wish((0,), idle_for_s=0.0)) as made:
+        seconds_of_the_other = 0
+        for _ in range(600):
+            made.tick(["idle"] * CARDS)
+            for _, _, filler in made.hands[0].started[-1:]:
+                filler.die()
+            seconds_of_the_other += made.on(0) == ["filler-1"]
+        assert len(made.hands[0].started) < 15
+        assert seconds_of_the_other > 400
+
+
+@pytest.mark.parametrize("way", ["gone", "reordered"])
+def test_a_change_lets_those_go_that_are_not_wanted_any_more(way: str) -> None:
+    with machine(Wish((0,)), Wish((0,)), Wish((1,))) as made:
+        first, second, third = made.fields
+        for _ in range(5):
+            made.tick(["idle"] * CARDS)
+        stays = made.hands[2].started[0][2]
+        made.filling.change([second, third] if way == "gone" else [second, first, third])
+        for _ in range(10):
+            made.tick(["idle"] * CARDS)
+        assert (first.filled, second.filled) == (False, True)
+        assert third.filler is stays, "nobody touched it"
+
+
+def test_what_is_suspended_ends_when_its_place_is_given_up() -> None:
+    with machine(Wish((0,), manner=Yield.SUSPEND)) as made:
+        (field,) = made.fields
+        for states in (["idle"] * CARDS,) * 5 + (["held"] * CARDS,) * 2:
+            made.tick(states)
+        assert field.filler is not None
+        made.filling.change([])
+        made.tick(["idle"] * CARDS)
+        assert field.filler is None
+        assert "its suspended filler is ended: the config has changed" in " ".join(made.told)
+
+
+def test_rules_change_without_ending_what_runs() -> None:
+    with machine(Wish((0,))) as made:
+        (field,) = made.fields
+        for _ in range(5):
+            made.tick(["idle"] * CARDS)
+        running = field.filler
+        field.spec = replace(field.spec, max_temp_c=60)
+        made.filling.change([field])
+        made.tick(["idle"] * CARDS)
+        assert field.filler is running
+        made.tick(["hot"] * CARDS)
+        made.tick(["hot"] * CARDS)
+        assert not field.filled
+
+
+def test_many_descriptors_do_not_keep_it_from_hearing(tmp_path: pathlib.Path) -> None:
+    """A daemon with a thousand streams has descriptors that select(2) does not know."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 2048), hard))
+    taken = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
+    ours, its = os.pipe()
+    try:
+        with machine(Wish((0,))) as made:
+            os.write(its, b"x")
+            made.filling.wait(made.clock.now_s + 3600.0, [ours])
+    finally:
+        for fd in (*taken, ours, its):
+            os.close(fd)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

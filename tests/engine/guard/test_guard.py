@@ -1,0 +1,211 @@
+"""A guard in driven time: people at terminals, clocks that are set, and a machine that works, told by a script."""
+
+import os
+import pathlib
+from collections.abc import Callable, Iterator, Sequence
+
+import pytest
+
+from fallow.actuators.process.helpers import Helpers
+from fallow.core.actions import PowerOff
+from fallow.core.findings import Outcome
+from fallow.core.gpu import Gpu, Snapshot
+from fallow.core.ports import Depth, Links
+from fallow.core.unknown import Unknown
+from fallow.engine.guard.conditions import (
+    Blocker,
+    Cpu,
+    Net,
+    users,
+)
+from fallow.engine.guard.guard import GuardLoop
+from fallow.engine.history.journal import Journal
+from fallow.engine.jobs.perform import HostActuators
+from fallow.engine.machine.world import World
+from fallow.policies.guard import GuardRules
+from fallow.readers.proc import Proc
+from fallow.readers.terminals import Terminals
+from tests.core.gpus import held, idle
+from tests.engine.driven import DrivenClock
+from tests.readers.test_terminals import USER_PROCESS, record
+
+WORK_S = 100.0
+EXPECTED_S = WORK_S + 300.0 + 60.0  # quiet, then the countdown; a tick speaks for the second before it
+Script = Callable[[float], Sequence[Gpu]]
+
+
+class TimeIsUp(Exception):
+    """The guard has not acted in the time that the test gives it."""
+
+
+class ScriptedReader:
+    """Sees what a script says for each moment."""
+
+    def __init__(self, clock: DrivenClock, script: Script, until_s: float) -> None:
+        self._clock = clock
+        self._began_s = clock.now_s
+        self._script = script
+        self._until_s = until_s
+
+    def look(self, depth: Depth) -> Snapshot:
+        passed_s = self._clock.now_s - self._began_s
+        if passed_s > self._until_s:
+            raise TimeIsUp
+        gpus = tuple(self._script(passed_s))
+        return Snapshot("scripted", simulated=False, at_s=self._clock.now_s, wall_s=self._clock.wall_s(), gpus=gpus)
+
+    def links(self, gpus: Sequence[Gpu]) -> Links:
+        return {}
+
+    def describe(self, snapshot: Snapshot) -> Snapshot:
+        return snapshot
+
+    @property
+    def is_free(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        return
+
+
+class RecordingPower:
+    """Remembers when it was told to act."""
+
+    def __init__(self, clock: DrivenClock) -> None:
+        self.done_at_s: list[float] = []
+        self._clock = clock
+
+    def can(self, action: object) -> str | None:
+        return None
+
+    def do(self, action: object, reason: str) -> Outcome:
+        self.done_at_s.append(self._clock.now_s)
+        return Outcome(True, reason)
+
+    def announce(self, text: str) -> Outcome:
+        return Outcome(True, text)
+
+
+class Machine:
+    """A guarded machine whose time the test drives."""
+
+    def __init__(self, folder: pathlib.Path) -> None:
+        self.clock = DrivenClock()
+        self.folder = folder
+        self.world = World({"FALLOW_CLAIM_DIR": str(folder / "claims")}, clock=self.clock)
+        self.power = RecordingPower(self.clock)
+
+    def guard(
+        self, script: Script, blockers: Sequence[Blocker] = (), until_s: float = 2000.0, gpus: str | None = None
+    ) -> float | None:
+        """When it acts, in seconds after its start; None if it does not."""
+        began_s = self.clock.now_s
+        self.world.gpu_reader = ScriptedReader(self.clock, script, until_s)
+        hands = HostActuators(self.power, None, Helpers(self.clock.monotonic_s))  # type: ignore[arg-type]
+        rules = GuardRules((PowerOff(),), arm_for_s=10.0, idle_for_s=300.0, countdown_s=60.0)
+        journal = Journal(str(self.folder), self.clock.wall_s, lambda _: None)
+        guard_loop = GuardLoop(self.world, rules, hands, journal, lambda _: None, gpus=gpus, blockers=blockers)
+        try:
+            guard_loop.run(every_s=1.0)
+        except TimeIsUp:
+            pass
+        finally:
+            journal.close()
+        assert len(self.power.done_at_s) <= 1
+        return self.power.done_at_s[0] - began_s if self.power.done_at_s else None
+
+
+@pytest.fixture
+def machine(tmp_path: pathlib.Path) -> Iterator[Machine]:
+    made = Machine(tmp_path)
+    yield made
+    made.world.close()
+
+
+def works_then_rests(passed_s: float) -> list[Gpu]:
+    if passed_s < WORK_S:
+        return [held(0, utilization=0.9), *(idle(index) for index in range(1, 8))]
+    return [idle(index) for index in range(8)]
+
+
+def test_it_acts_when_work_has_ended_and_the_time_has_passed(machine: Machine) -> None:
+    acted_s = machine.guard(works_then_rests)
+    assert acted_s is not None
+    assert acted_s == pytest.approx(EXPECTED_S, abs=2.0)
+
+
+def test_one_of_eight_at_work_is_work_for_ever(machine: Machine) -> None:
+    busy = [held(0, utilization=1.0), *(idle(index) for index in range(1, 8))]
+    assert machine.guard(lambda _: busy, until_s=20_000.0) is None
+
+
+@pytest.mark.parametrize("hour_s", [3600.0, -3600.0])
+def test_setting_the_clock_changes_nothing(machine: Machine, hour_s: float) -> None:
+    def script(passed_s: float) -> list[Gpu]:
+        if passed_s == WORK_S + 150.0:
+            machine.clock.wall_offset_s += hour_s
+        return works_then_rests(passed_s)
+
+    acted_s = machine.guard(script)
+    assert acted_s is not None
+    assert acted_s == pytest.approx(EXPECTED_S, abs=2.0)
+
+
+def test_somebody_at_a_terminal_keeps_the_machine_on_until_they_are_gone(machine: Machine) -> None:
+    utmp, pts = machine.folder / "utmp", machine.folder / "pts"
+    pts.mkdir()
+    (pts / "0").touch()
+    utmp.write_bytes(record(USER_PROCESS, "pts/0", "ada", 384))
+    terminals = Terminals(machine.clock, str(utmp), str(machine.folder / "none"), str(machine.folder))
+
+    def script(passed_s: float) -> list[Gpu]:
+        if passed_s < 5000.0 and passed_s % 60 == 0:
+            at = machine.clock.wall_s()
+            os.utime(pts / "0", (at, at))  # she types
+        return works_then_rests(passed_s)
+
+    acted_s = machine.guard(script, [users(terminals, 300.0)], until_s=20_000.0)
+    assert acted_s is not None
+    last_touch_s = 4980.0
+    expected_s = last_touch_s + 300.0 + 300.0 + 60.0  # she is away, it is quiet, the countdown
+    assert acted_s == pytest.approx(expected_s, abs=2.0)
+
+
+def test_people_that_cannot_be_told_keep_the_machine_on(machine: Machine) -> None:
+    terminals = Terminals(machine.clock, "/nowhere/utmp", "/nowhere/sessions", "/nowhere")
+    assert machine.guard(works_then_rests, [users(terminals, 300.0)], until_s=5000.0) is None
+
+
+def test_a_cpu_and_a_network_at_work_speak_against_it(machine: Machine) -> None:
+    root = machine.folder / "proc"
+    (root / "net").mkdir(parents=True)
+    machine.world.proc = Proc(str(root))
+    cpu, net = Cpu(machine.world, 0.2), Net(machine.world, 1e6)
+
+    def at(busy: int, total: int, moved: int) -> tuple[str | Unknown | None, str | Unknown | None]:
+        (root / "stat").write_text(f"cpu  {busy} 0 0 {total - busy} 0 0 0 0 0 0\n")
+        (root / "net" / "dev").write_text(
+            "head\nhead\n" + f"    lo: 9{moved} 0 0 0 0 0 0 0 9{moved} 0\n" + f"  eth0: {moved} 0 0 0 0 0 0 0 0 0\n"
+        )
+        machine.clock.sleep(1.0)
+        return cpu(), net()
+
+    assert all(isinstance(answer, Unknown) for answer in at(0, 100, 0)), "one look is nothing to compare with"
+    assert at(10, 200, 500_000) == (None, None)
+    assert at(60, 300, 3_000_000) == ("the CPU is at 50%", "the network moves 2.4 MiB/s")
+
+
+def test_a_card_that_is_not_there_any_more_keeps_the_machine_on(machine: Machine) -> None:
+    def script(passed_s: float) -> list[Gpu]:
+        cards = works_then_rests(passed_s)
+        return cards if passed_s < WORK_S else cards[:7]
+
+    assert machine.guard(script, until_s=10_000.0, gpus="0,7") is None
+
+
+def test_a_card_that_cannot_be_read_keeps_the_machine_on(machine: Machine) -> None:
+    def script(passed_s: float) -> list[Gpu]:
+        cards = works_then_rests(passed_s)
+        return cards if passed_s < WORK_S else [*cards[:7], idle(7, trouble="the card is lost")]
+
+    assert machine.guard(script, until_s=10_000.0) is None

@@ -1,0 +1,265 @@
+"""History is kept as it is seen, read while it is written, and outlives whoever wrote it."""
+
+import os
+import pathlib
+import shutil
+import sqlite3
+
+import pytest
+
+from fallow.core.activity import Activity
+from fallow.core.errors import FallowError, NotPermitted
+from fallow.core.gpu_status import Status
+from fallow.core.interval import Card, Interval, Party
+from fallow.core.unknown import Unknown
+from fallow.core.value import replace
+from fallow.engine.history.reader import HistoryReader, open_history
+from fallow.engine.history.store import (
+    MIGRATIONS,
+    NewerHistory,
+    Store,
+    migrate,
+    version_of,
+)
+from fallow.engine.history.writer import HistoryWriter
+from tests.engine.history.life import (
+    START_S,
+    gpu_status,
+    holder,
+    life,
+    status,
+)
+
+START_MS = round(START_S * 1000)
+ADA = (Party("ada", "python train.py"),)
+UUID = str(gpu_status(0, Activity.FREE).uuid)
+
+
+def record(folder: pathlib.Path, *statuses: Status) -> None:
+    """One life of the one who writes, to its orderly end."""
+    told: list[str] = []
+    history = HistoryWriter(str(folder), told.append)
+    for number, one in enumerate(statuses):
+        history.record(one)
+        if number % 1000 == 0:  # time passes faster here than a disk can follow
+            assert history.settle(60.0)
+    history.close()
+    assert told == []
+
+
+def past(folder: pathlib.Path) -> HistoryReader:
+    opened = open_history(str(folder))
+    assert opened is not None
+    return opened
+
+
+def ticks(activity: Activity, begin: int, end: int) -> list[Status]:
+    holders = () if activity is Activity.FREE else (holder(),)
+    return [status(START_S + second, gpu_status(0, activity, *holders)) for second in range(begin, end)]
+
+
+def strip(folder: pathlib.Path, until_s: int = 100_000) -> list[tuple[float, float, Activity]]:
+    opened = past(folder)
+    found = opened.strip(UUID, START_MS, START_MS + until_s * 1000)
+    opened.close()
+    return [((one.begin_ms - START_MS) / 1000, (one.end_ms - START_MS) / 1000, one.activity) for one in found]
+
+
+def test_what_was_seen_is_there_in_order(tmp_path: pathlib.Path) -> None:
+    record(tmp_path, *ticks(Activity.BUSY, 0, 1000), *ticks(Activity.IDLE, 1000, 3000))
+    assert strip(tmp_path) == [(0, 999, Activity.BUSY), (999, 2999, Activity.IDLE)]
+    opened = past(tmp_path)
+    assert opened.cards() == {UUID: Card(UUID, "0", "NVIDIA H100 80GB HBM3", "box")}
+    assert opened.tallies([START_MS, START_MS + 10**7]) == [
+        Interval(UUID, START_MS, START_MS + 10**7, 999_000, Activity.BUSY, ADA),
+        Interval(UUID, START_MS, START_MS + 10**7, 2_000_000, Activity.IDLE, ADA),
+    ]
+    opened.close()
+
+
+def test_a_span_gets_exactly_the_part_inside_it(tmp_path: pathlib.Path) -> None:
+    record(tmp_path, *ticks(Activity.BUSY, 0, 2000))
+    opened = past(tmp_path)
+    for begin, end in ((0, 1), (100, 101), (899, 901), (5, 1995), (1990, 5000), (-50, 3)):
+        tallies = opened.tallies([START_MS + begin * 1000, START_MS + end * 1000])
+        assert sum(one.witnessed_ms for one in tallies) == (min(end, 1999) - max(begin, 0)) * 1000
+        strips = opened.strip(UUID, START_MS + begin * 1000, START_MS + end * 1000)
+        assert sum(one.witnessed_ms for one in strips) == (min(end, 1999) - max(begin, 0)) * 1000
+    assert opened.tallies([START_MS + 3_000_000, START_MS + 4_000_000]) == []
+    opened.close()
+
+
+def test_a_restart_never_bridges(tmp_path: pathlib.Path) -> None:
+    record(tmp_path, *ticks(Activity.BUSY, 0, 11))
+    record(tmp_path, *ticks(Activity.BUSY, 11, 21))
+    assert strip(tmp_path) == [(0, 10, Activity.BUSY), (11, 20, Activity.BUSY)]
+
+
+def test_a_clock_that_goes_back_loses_nothing_that_was_written(tmp_path: pathlib.Path) -> None:
+    there_and_back = [*ticks(Activity.BUSY, 0, 100), *ticks(Activity.FREE, 0, 50)]
+    record(tmp_path, *there_and_back)
+    opened = past(tmp_path)
+    found = {one.activity: one.witnessed_ms for one in opened.tallies([START_MS, START_MS + 10**6])}
+    opened.close()
+    assert found == {Activity.BUSY: 99_000, Activity.FREE: 49_000}
+
+
+def test_samples_are_the_means_of_ten_seconds_and_what_was_unknown_is_none(tmp_path: pathlib.Path) -> None:
+    def at(second: int) -> Status:
+        gpu = gpu_status(0, Activity.BUSY, holder(), load=(second % 10) / 10, power_w=300.0)
+        return status(START_S + second, gpu if second < 10 else replace(gpu, power_w=Unknown("no sensor")))
+
+    record(tmp_path, *map(at, range(20)))
+    opened = past(tmp_path)
+    first, second = opened.samples(UUID, START_S, START_S + 60)
+    opened.close()
+    assert (first.at_s, first.span_s, first.power_w, first.temperature_c) == (START_S, 10, 300.0, 30.0)
+    assert first.utilization == second.utilization == pytest.approx(0.45)
+    assert second.power_w is None
+
+
+def test_it_is_read_while_it_is_written(tmp_path: pathlib.Path) -> None:
+    told: list[str] = []
+    history = HistoryWriter(str(tmp_path), told.append)
+    for one in ticks(Activity.BUSY, 0, 10):
+        history.record(one)
+        assert history.settle()
+    reader = past(tmp_path)
+    seen = [sum(one.witnessed_ms for one in reader.tallies([START_MS, START_MS + 10**6]))]
+    for one in ticks(Activity.BUSY, 10, 20):
+        history.record(one)
+        assert history.settle()
+        seen.append(sum(one.witnessed_ms for one in reader.tallies([START_MS, START_MS + 10**6])))
+    history.close()
+    reader.close()
+    assert seen == [8000, 8000, 8000, 12000, 12000, 12000, 12000, 16000, 16000, 16000, 16000]
+    assert told == []
+
+
+def test_a_reader_writes_nothing(tmp_path: pathlib.Path) -> None:
+    record(tmp_path, *ticks(Activity.BUSY, 0, 10))
+    reader = past(tmp_path)
+    with pytest.raises(FallowError, match="readonly"):
+        reader._ask("DELETE FROM interval")
+    reader.close()
+
+
+def test_where_nobody_wrote_there_is_no_past(tmp_path: pathlib.Path) -> None:
+    assert open_history(str(tmp_path / "nowhere")) is None
+    sqlite3.connect(tmp_path / "history.db").close()
+    assert open_history(str(tmp_path)) is None
+
+
+def test_the_file_is_its_owners_alone(tmp_path: pathlib.Path) -> None:
+    record(tmp_path / "state", *ticks(Activity.BUSY, 0, 10))
+    assert (tmp_path / "state").stat().st_mode & 0o777 == 0o700
+    assert (tmp_path / "state" / "history.db").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.several_users
+def test_others_are_told_that_it_is_not_theirs_and_may_read_a_copy_that_they_cannot_write(
+    open_folder: pathlib.Path,
+) -> None:
+    record(open_folder / "state", *ticks(Activity.BUSY, 0, 10))
+    shutil.copytree(open_folder / "state", open_folder / "copy")
+    (open_folder / "copy").chmod(0o755)
+    (open_folder / "copy" / "history.db").chmod(0o644)
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            os.setresuid(12345, 12345, 12345)
+            with pytest.raises(NotPermitted):
+                open_history(str(open_folder / "state"))
+            assert strip(open_folder / "copy") == [(0, 9, Activity.BUSY)]
+            code = 0
+        finally:
+            os._exit(code)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_rubbish_instead_of_a_file_is_told_once_by_the_writer_and_by_the_reader(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "history.db").write_bytes(b"not a database" * 1000)
+    told: list[str] = []
+    history = HistoryWriter(str(tmp_path), told.append)
+    for one in ticks(Activity.BUSY, 0, 30):
+        history.record(one)
+        history.settle()
+    history.close()
+    assert len(told) == 1
+    assert "history was damaged (file is not a database)" in told[0]
+    assert "history.db.damaged-1, and it begins anew" in told[0]
+    assert (tmp_path / "history.db.damaged-1").read_bytes() == b"not a database" * 1000
+    past = open_history(str(tmp_path))
+    assert past is not None
+    past.close()
+
+
+def test_a_folder_that_cannot_be_made_is_told_once_and_stops_nothing(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "file").touch()
+    told: list[str] = []
+    history = HistoryWriter(str(tmp_path / "file"), told.append)
+    for one in ticks(Activity.BUSY, 0, 30):
+        history.record(one)
+        history.settle()
+    (tmp_path / "file").unlink()
+    for one in ticks(Activity.BUSY, 30, 130):
+        history.record(one)
+        history.settle()
+    history.close()
+    assert len(told) == 2
+    assert "history is not kept" in told[0]
+    assert told[1] == "history is kept again"
+    assert strip(tmp_path / "file") == [(0, 129, Activity.BUSY)], "what waited in memory is written as well"
+
+
+def test_older_tables_become_todays_in_one_step_and_keep_their_rows(tmp_path: pathlib.Path) -> None:
+    record(tmp_path, *ticks(Activity.BUSY, 0, 10))
+    database = sqlite3.connect(tmp_path / "history.db", isolation_level=None)
+    with pytest.raises(sqlite3.Error):
+        migrate(database, (*MIGRATIONS, "ALTER TABLE card ADD COLUMN rack TEXT; SELECT nonsense FROM nowhere"))
+    assert version_of(database) == len(MIGRATIONS), "a step that fails changes nothing"
+    migrate(database, (*MIGRATIONS, "ALTER TABLE card ADD COLUMN rack TEXT NOT NULL DEFAULT 'A'"))
+    assert version_of(database) == len(MIGRATIONS) + 1
+    assert database.execute("SELECT label, rack FROM card").fetchall() == [("0", "A")]
+    assert database.execute("SELECT sum(witnessed) FROM interval").fetchone() == (9000,)
+    database.close()
+
+
+def test_tables_of_a_newer_fallow_are_left_alone(tmp_path: pathlib.Path) -> None:
+    record(tmp_path, *ticks(Activity.BUSY, 0, 10))
+    database = sqlite3.connect(tmp_path / "history.db")
+    database.execute("PRAGMA user_version = 99")
+    database.close()
+    before = (tmp_path / "history.db").read_bytes()
+    with pytest.raises(NewerHistory):
+        Store(str(tmp_path / "history.db"), {})
+    with pytest.raises(FallowError, match="newer"):
+        open_history(str(tmp_path))
+    told: list[str] = []
+    history = HistoryWriter(str(tmp_path), told.append)
+    for one in ticks(Activity.BUSY, 20, 40):
+        history.record(one)
+    history.close()
+    assert len(told) == 1
+    assert (tmp_path / "history.db").read_bytes() == before
+
+
+def test_the_hours_of_a_day_are_those_that_a_plain_count_finds(tmp_path: pathlib.Path) -> None:
+    counted: dict[tuple[str, Activity], int] = {}
+
+    def counting() -> list[Status]:
+        statuses = list(life(0.5))
+        for one in statuses[1:]:
+            for gpu in one.gpus:
+                key = (str(gpu.uuid), gpu.activity)
+                counted[key] = counted.get(key, 0) + 1000
+        return statuses
+
+    record(tmp_path, *counting())
+    opened = past(tmp_path)
+    found: dict[tuple[str, Activity], int] = {}
+    for one in opened.tallies([START_MS, START_MS + 43_200_000]):
+        found[one.uuid, one.activity] = found.get((one.uuid, one.activity), 0) + one.witnessed_ms
+    opened.close()
+    assert found == counted

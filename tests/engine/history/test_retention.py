@@ -1,0 +1,235 @@
+"""History grows old: it gets coarser and smaller, and its hours stay what they were."""
+
+import itertools
+import pathlib
+import sqlite3
+from collections.abc import Iterable
+from datetime import UTC
+from itertools import islice
+
+import pytest
+
+from fallow.actuators.files.state_folder import private_file
+from fallow.core.activity import Activity
+from fallow.core.days import day_edges_ms
+from fallow.core.gpu_status import Status
+from fallow.core.interval import MANY_JOBS
+from fallow.core.money import Prices
+from fallow.engine.history.collector import QUARTER_MS
+from fallow.engine.history.reader import HistoryReader, Sample, open_history
+from fallow.engine.history.retention import age
+from fallow.engine.history.store import FILE_NAME, Store
+from fallow.engine.history.writer import HistoryWriter
+from fallow.policies.cost import Bill, By, bill
+from tests.engine.history.life import (
+    START_S,
+    gpu_status,
+    holder,
+    life,
+    status,
+)
+
+START_MS = round(START_S * 1000)
+DAY_MS = 86_400_000
+FOR_EVER_MS = 10**15
+
+
+def record(folder: pathlib.Path, statuses: Iterable[Status], keep_days: float = 90.0) -> None:
+    told: list[str] = []
+    history = HistoryWriter(str(folder), told.append, keep_days=keep_days)
+    for number, one in enumerate(statuses):
+        history.record(one)
+        if number % 1000 == 0:  # time passes faster here than a disk can follow
+            assert history.settle(120.0)
+    assert history.settle(120.0)
+    history.close()
+    assert told == []
+
+
+def grow_old(folder: pathlib.Path, days: float, keep_ms: int = FOR_EVER_MS, **limits: int) -> None:
+    folder.mkdir(exist_ok=True)
+    store = Store(private_file(str(folder), FILE_NAME), {})
+    age(store, START_MS + round(days * DAY_MS), keep_ms, **limits)
+    store.close()
+
+
+def past(folder: pathlib.Path) -> HistoryReader:
+    opened = open_history(str(folder))
+    assert opened is not None
+    return opened
+
+
+def bills(folder: pathlib.Path) -> dict[By, Bill]:
+    opened = past(folder)
+    intervals = opened.tallies(day_edges_ms(START_MS, START_MS + 4 * DAY_MS, UTC))
+    cards = opened.cards()
+    opened.close()
+    return {by: bill(intervals, by, cards, Prices(1.0), UTC) for by in By}
+
+
+def rows(folder: pathlib.Path, table: str) -> int:
+    database = sqlite3.connect(folder / "history.db")
+    (count,) = database.execute(f"SELECT count(*) FROM {table}").fetchone()
+    database.close()
+    return int(count)
+
+
+@pytest.fixture(scope="module")
+def half_a_day(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """8 cards, one of which changes at every tick."""
+    folder = tmp_path_factory.mktemp("half-a-day")
+    record(folder, life(0.5, restless=1))
+    return folder
+
+
+def test_hours_are_the_same_before_and_after(half_a_day: pathlib.Path) -> None:
+    before, many = bills(half_a_day), rows(half_a_day, "interval")
+    grow_old(half_a_day, 3.0)
+    after, few = bills(half_a_day), rows(half_a_day, "interval")
+    assert few < many / 10
+    for by in (By.GPU, By.DAY):
+        assert after[by].lines == before[by].lines
+    for by in (By.USER, By.JOB):
+        told = {line.name: line for line in after[by].lines}
+        assert told.keys() == {line.name for line in before[by].lines}
+        for line in before[by].lines:
+            for activity in Activity:
+                assert told[line.name].ms(activity) == pytest.approx(line.ms(activity), abs=5)
+    assert after[By.GPU].total == before[By.GPU].total
+
+
+def test_growing_old_twice_changes_nothing_more(half_a_day: pathlib.Path) -> None:
+    grow_old(half_a_day, 3.0)
+    before, many = bills(half_a_day), rows(half_a_day, "interval")
+    grow_old(half_a_day, 3.5)
+    assert bills(half_a_day) == before
+    assert rows(half_a_day, "interval") == many
+
+
+def test_a_cut_through_what_is_coarse_takes_its_part_and_both_parts_are_the_whole(half_a_day: pathlib.Path) -> None:
+    grow_old(half_a_day, 3.0)
+    opened = past(half_a_day)
+    cut_ms = START_MS + 20 * QUARTER_MS + 333_333
+    whole = sum(one.witnessed_ms for one in opened.tallies([START_MS, START_MS + DAY_MS]))
+    parts = sum(one.witnessed_ms for one in opened.tallies([START_MS, cut_ms, START_MS + DAY_MS]))
+    first = sum(one.witnessed_ms for one in opened.tallies([START_MS, cut_ms]))
+    opened.close()
+    assert whole - 100 <= parts <= whole
+    assert first == pytest.approx(8 * (cut_ms - START_MS), rel=0.001)
+
+
+def test_a_coarse_strip_still_fills_the_time(half_a_day: pathlib.Path) -> None:
+    grow_old(half_a_day, 3.0)
+    opened = past(half_a_day)
+    for uuid in opened.cards():
+        strip = opened.strip(uuid, START_MS, START_MS + DAY_MS)
+        assert all(one.end_ms <= other.begin_ms for one, other in itertools.pairwise(strip))
+        assert sum(one.witnessed_ms for one in strip) == pytest.approx(DAY_MS / 2, rel=0.01)
+        colours = opened.colours(uuid, START_MS, START_MS + DAY_MS, finest_ms=86_400)
+        assert all(one[1] <= other[0] for one, other in itertools.pairwise(colours))
+        assert sum(end_ms - begin_ms for begin_ms, end_ms, _ in colours) == sum(one.witnessed_ms for one in strip)
+    opened.close()
+
+
+def test_a_picture_of_a_restless_card_has_no_more_parts_than_a_screen_shows(tmp_path: pathlib.Path) -> None:
+    record(tmp_path, life(0.1, cards=1, restless=1))
+    opened = past(tmp_path)
+    (uuid,) = opened.cards()
+    colours = opened.colours(uuid, START_MS, START_MS + DAY_MS, finest_ms=86_400)
+    opened.close()
+    assert len(colours) <= 2 * (8640 // 86 + 1)
+    spent = {kind: sum(end - begin for begin, end, what in colours if what is kind) for kind in Activity}
+    assert spent[Activity.BUSY] == pytest.approx(4_320_000, abs=1000)
+    assert spent[Activity.IDLE] == pytest.approx(4_320_000, abs=1000)
+
+
+def test_a_restless_machine_is_made_coarse_before_its_day_is_over(tmp_path: pathlib.Path) -> None:
+    record(tmp_path, life(0.2, cards=2, restless=2))
+    before, many = bills(tmp_path), rows(tmp_path, "interval")
+    grow_old(tmp_path, 0.2, most_exact=10_000)
+    assert many > 30_000
+    assert rows(tmp_path, "interval") < 10_500
+    assert bills(tmp_path)[By.GPU] == before[By.GPU]
+
+
+def test_jobs_of_seconds_are_put_together_where_there_are_many_and_stay_their_users(tmp_path: pathlib.Path) -> None:
+    def at(second: int) -> Status:
+        user = "ada" if second % 2 else "bob"
+        return status(START_S + second, gpu_status(0, Activity.BUSY, holder(second, user, f"trial {second // 3}")))
+
+    record(tmp_path, map(at, range(3600)))
+    before = bills(tmp_path)
+    grow_old(tmp_path, 2.0)
+    after = bills(tmp_path)
+    assert {line.name[0] for line in after[By.JOB].lines} == {MANY_JOBS}
+    assert after[By.USER] == before[By.USER]
+    assert rows(tmp_path, "crew") < 20
+
+
+def test_samples_get_coarser_with_age_and_their_means_stay(tmp_path: pathlib.Path) -> None:
+    loads = [0.2, 0.4, 0.9]
+    record(
+        tmp_path,
+        (
+            status(
+                START_S + at, gpu_status(0, Activity.BUSY, holder(), load=loads[at % 3], power_w=100.0 + at // 1800)
+            )
+            for at in range(7200)
+        ),
+    )
+    uuid = str(gpu_status(0, Activity.BUSY).uuid)
+
+    def samples() -> list[Sample]:
+        opened = past(tmp_path)
+        found = opened.samples(uuid, START_S, START_S + 7200)
+        opened.close()
+        return found
+
+    for days, span_s, least in ((0.1, 10, 720), (2.0, 60, 120), (9.0, 3600, 2)):
+        grow_old(tmp_path, days)
+        found = samples()
+        assert {one.span_s for one in found} == {span_s}
+        assert least <= len(found) <= least + 1
+        power = sum((one.power_w or 0) for one in found) / len(found)
+        assert power == pytest.approx(101.5, abs=0.6)
+        assert all(one.utilization == pytest.approx(0.5, abs=0.05) for one in found)
+
+
+def test_what_is_too_old_goes_and_the_rest_stays(tmp_path: pathlib.Path) -> None:
+    free = gpu_status(0, Activity.FREE)
+    hours = [status(START_S + hour * 3600 + second, free) for hour in range(0, 96, 6) for second in range(120)]
+    record(tmp_path, hours, keep_days=2.0)
+    opened = past(tmp_path)
+    strip = opened.strip(str(free.uuid), START_MS, START_MS + 5 * DAY_MS)
+    samples = opened.samples(str(free.uuid), START_S, START_S + 5 * 86400)
+    opened.close()
+    oldest_h = 90 - 48  # and of that one, the beginning is too old
+    assert [(one.begin_ms - START_MS) // 3_600_000 for one in strip] == [h for h in range(0, 96, 6) if h > oldest_h]
+    assert samples[0].at_s >= START_S + oldest_h * 3600
+    assert rows(tmp_path, "crew") == 1
+
+
+def test_a_clock_that_is_wrong_for_some_hours_clears_nothing_away(tmp_path: pathlib.Path) -> None:
+    free = gpu_status(0, Activity.FREE)
+    hours = [status(START_S + second, free) for second in range(7200)]
+    record(tmp_path, hours)
+    for days in (1.0, 30_000.0, 30_000.5, 2.0, 2.1):
+        grow_old(tmp_path, days, keep_ms=90 * DAY_MS)
+        assert bills(tmp_path)[By.GPU].total.observed_ms == 7_199_000
+    grow_old(tmp_path, 100.0, keep_ms=90 * DAY_MS)
+    grow_old(tmp_path, 101.1, keep_ms=90 * DAY_MS)
+    assert bills(tmp_path)[By.GPU].total.observed_ms == 0, (
+        "after a machine was off for long, what is too old goes a day later"
+    )
+
+
+def test_90_days_of_8_cards_stay_far_below_100_megabytes(tmp_path: pathlib.Path) -> None:
+    """A day here, and 89 more that take twice what its second half did; `make bench` writes all 90."""
+    statuses = life(1.0, seed=3)
+    sizes: list[int] = []
+    for half in (1, 2):
+        record(tmp_path, islice(statuses, 43200))
+        grow_old(tmp_path, half / 2 + 1.0)  # a day later: all of it is as coarse as it gets for a week
+        sizes.append((tmp_path / "history.db").stat().st_size)
+    a_day_exact = 12_000_000  # of samples and intervals that are not coarse yet, twice what a day needs
+    assert sizes[1] + 89 * 2 * (sizes[1] - sizes[0]) + a_day_exact < 100_000_000

@@ -1,0 +1,182 @@
+"""Patrols in a process of its own, beside the processes that it looks at: what descends from fallow is never touched.
+
+Orders and answers are pickled. Time is driven, and the cards are as each order says; or they are those of the
+stand-in driver, or simulated ones, where an order says so.
+"""
+
+import pickle
+import subprocess
+import sys
+from typing import Any
+
+from fallow.core.gpu import Snapshot
+from fallow.core.notices import Notice
+from fallow.core.ports import Depth
+from fallow.core.protections import parse_target
+from fallow.core.value import replace
+from fallow.engine.config.rules import Idle, Protect
+from fallow.engine.history.counters import Tally
+from fallow.engine.history.journal import Journal
+from fallow.engine.idle_rules.enforcer import RuleEnforcer
+from fallow.engine.machine.clock import SystemClock
+from fallow.engine.machine.world import World
+from fallow.readers.proc import Proc
+from fallow.readers.terminals import Terminals
+from tests.conftest import REPOSITORY
+from tests.engine.driven import DrivenClock, DrivenReader
+
+
+class Resident:
+    """The process, seen from the test."""
+
+    def __init__(self, environ: dict[str, str]) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.engine.idle_rules.enforcer_resident"],
+            env={**environ, "PYTHONPATH": str(REPOSITORY)},
+            cwd=REPOSITORY,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+
+    def __call__(self, order: str, **what: Any) -> Any:
+        """Have it do something; what it answers."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        pickle.dump((order, what), self._process.stdin)
+        self._process.stdin.flush()
+        return pickle.load(self._process.stdout)
+
+    def leave(self) -> None:
+        with self._process:
+            self._process.kill()
+
+
+class OnTheHost(Proc):
+    """The /proc of a machine whose pids are the driver's, in whatever namespace the tests run."""
+
+    def in_pid_namespace_of_its_own(self) -> bool:
+        return False
+
+
+class Noted:
+    """Keeps notices instead of sending them."""
+
+    def __init__(self) -> None:
+        self.all: list[Notice] = []
+
+    def note(self, notice: Notice) -> None:
+        self.all.append(notice)
+
+
+class House:
+    """A machine with its patrol."""
+
+    def begin(
+        self,
+        environ: dict[str, str],
+        rules: list[dict[str, Any]],
+        protect: dict[str, Any] | None = None,
+        dry_run: bool = False,
+        every_s: float = 1.0,
+        gpu_reader: str = "given",
+        utmp: str = "/nowhere",
+    ) -> None:
+        """`eyes`: given with each turn, the stand-in `driver`'s in driven time, or `simulated` in real time."""
+        self.driven = DrivenClock()
+        real = gpu_reader == "simulated"
+        self.clock = SystemClock() if real else self.driven
+        simulate = None if gpu_reader == "driver" else "4xH100"
+        self.world = World(environ, simulate=simulate, clock=self.clock)
+        if gpu_reader == "driver":
+            self.world.proc = OnTheHost()
+            self.world.gpu_reader = DrivenReader(self.driven, float(environ["FALLOW_DRIVER_TIMEOUT"]))
+        self.told: list[str] = []
+        self.noted = Noted()
+        self.tally = Tally()
+        self.journal = Journal(self.world.state_folder, self.clock.wall_s, self.told.append)
+        protected = Protect.model_validate(protect or {})
+        self.patrol = RuleEnforcer(
+            self.world,
+            [Idle.model_validate(rule) for rule in rules],
+            protected.protect_rules,
+            protected.limit,
+            self.journal,
+            self.told.append,
+            self.noted,  # type: ignore[arg-type]
+            dry_run=dry_run,
+            every_s=every_s,
+            terminals=Terminals(self.clock, utmp, "/nowhere", self.world.environ.get("FALLOW_TERMINALS", "/dev")),
+            tally=self.tally,
+        )
+
+    def turn(self, gpus: list[tuple[Any, ...]], every_s: float = 1.0) -> list[str]:
+        """One tick for each tuple of cards; what was told."""
+        before = len(self.told)
+        for cards in gpus:
+            self.driven.sleep(every_s)
+            at_s, wall_s = self.driven.monotonic_s(), self.driven.wall_s()
+            self.patrol.turn(Snapshot("host", simulated=True, at_s=at_s, wall_s=wall_s, gpus=cards))
+        return self.told[before:]
+
+    def look(self, ticks: int) -> list[str]:
+        """As many ticks on the cards of the stand-in driver."""
+        before = len(self.told)
+        for _ in range(ticks):
+            self.driven.sleep(1.0)
+            self.patrol.turn(self.world.gpu_reader.look(Depth.WATCH))
+        return self.told[before:]
+
+    def watch(self, until: str, limit_s: float) -> list[str]:
+        """Real ticks on simulated cards, until something is told."""
+        until_s = self.clock.monotonic_s() + limit_s
+        while not any(until in line for line in self.told) and self.clock.monotonic_s() < until_s:
+            self.patrol.turn(self.world.gpu_reader.look(Depth.WATCH))
+            self.clock.sleep(0.2)
+        return self.told
+
+    def protection(self, target: str, for_s: float) -> int:
+        return self.world.protections.place(parse_target(target), self.clock.wall_s() + for_s, "mine")
+
+    def actions(self) -> dict[tuple[str, str], int]:
+        """What was counted."""
+        return dict(self.tally.counts().actions)
+
+    def release(self, number: int) -> None:
+        self.world.protections.release(number)
+
+    def set_wall_clock(self, by_s: float) -> None:
+        self.driven.wall_offset_s += by_s
+
+    def events(self, key: str | None = None) -> list[tuple[str, str, str]]:
+        return [(event.kind, event.finding, event.because) for event in reversed(self.journal.last(key, 1000))]
+
+    def notices(self) -> list[Notice]:
+        return [replace(notice) for notice in self.noted.all]
+
+    def jobs(self, gpus: tuple[Any, ...]) -> list[tuple[str, list[int], tuple[str, ...]]]:
+        """The jobs on these cards: whose, the pids, the cards."""
+        from fallow.engine.idle_rules.gpu_jobs import JobFinder
+
+        found = JobFinder(self.world).jobs(Snapshot("host", simulated=True, at_s=0.0, wall_s=0.0, gpus=gpus))
+        return [(job.user, sorted(job.pids), job.uuids) for job in found]
+
+    def end(self) -> None:
+        self.journal.close()
+        self.world.close()
+
+
+def serve() -> None:
+    """Obey until stdin ends."""
+    house = House()
+    while True:
+        try:
+            order, what = pickle.load(sys.stdin.buffer)
+        except EOFError:
+            return
+        answer = getattr(house, order)(**what)
+        pickle.dump(answer, sys.stdout.buffer)
+        sys.stdout.buffer.flush()
+
+
+if __name__ == "__main__":
+    serve()

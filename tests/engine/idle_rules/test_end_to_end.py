@@ -1,0 +1,101 @@
+"""The patrol in real time: real processes on simulated GPUs, of several users."""
+
+import os
+import pathlib
+import pwd
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.conftest import Fallow
+from tests.engine.idle_rules.enforcer_resident import Resident
+
+RULE = {
+    "name": "forgotten",
+    "act": True,
+    "idle_for": "3s",
+    "warmup": "0s",
+    "warn_before": "1500ms",
+    "grace": "2s",
+    "idle_below": "10%",
+}
+ADA = 61001
+WORKS = "import time\nend = time.monotonic() + 60\nwhile time.monotonic() < end: pass"
+RESTS = "import time; time.sleep(60)"
+Start = Callable[..., "subprocess.Popen[bytes]"]
+
+
+@pytest.fixture
+def start(simulated: Fallow) -> Iterator[Start]:
+    started: list[subprocess.Popen[bytes]] = []
+
+    def make(program: str, gpu: int, uid: int = os.geteuid()) -> "subprocess.Popen[bytes]":
+        environ = simulated.on(str(gpu))
+        python = "/usr/bin/python3" if uid != os.geteuid() else sys.executable
+        started.append(
+            subprocess.Popen([python, "-S", "-c", program], env=environ, start_new_session=True, user=uid, cwd="/")
+        )
+        return started[-1]
+
+    yield make
+    for process in started:
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture
+def patrol(tmp_path: pathlib.Path) -> Iterator[Resident]:
+    environ = Fallow(tmp_path).environ
+    resident = Resident(environ)
+    yield resident
+    resident("end")
+    resident.leave()
+
+
+def test_a_real_process_that_rests_is_stopped_in_its_time(
+    patrol: Resident, start: Start, tmp_path: pathlib.Path
+) -> None:
+    rests = start(RESTS, gpu=0)
+    began = time.monotonic()
+    patrol("begin", environ=Fallow(tmp_path).environ, rules=[RULE], gpu_reader="simulated")
+    told = patrol("watch", until="stopped: idle", limit_s=60.0)
+    assert rests.wait(10) == -signal.SIGTERM
+    assert time.monotonic() - began >= 3.0
+    steps = (") warned: ", ") asked with ", ") stopped: ")
+    assert len(told) == len(steps)
+    assert all(step in line for step, line in zip(steps, told, strict=True))
+
+
+def test_a_real_process_that_works_is_left_alone(patrol: Resident, start: Start, tmp_path: pathlib.Path) -> None:
+    works = start(WORKS, gpu=0)
+    patrol("begin", environ=Fallow(tmp_path).environ, rules=[RULE], gpu_reader="simulated")
+    assert patrol("watch", until="warned", limit_s=6.0) == []
+    assert works.poll() is None
+
+
+@pytest.mark.several_users
+def test_of_several_users_only_the_one_who_idles_is_stopped(
+    patrol: Resident, start: Start, tmp_path: pathlib.Path
+) -> None:
+    theirs, ours = start(RESTS, gpu=0, uid=ADA), start(WORKS, gpu=1)
+    patrol("begin", environ=Fallow(tmp_path).environ, rules=[RULE], gpu_reader="simulated")
+    told = patrol("watch", until="stopped: idle", limit_s=60.0)
+    assert theirs.wait(10) == -signal.SIGTERM
+    assert ours.poll() is None
+    assert all(f"{ADA}'s job {theirs.pid}" in line for line in told)
+
+
+@pytest.mark.several_users
+def test_a_protected_user_is_left_alone_beside_another(
+    patrol: Resident, start: Start, tmp_path: pathlib.Path
+) -> None:
+    theirs, ours = start(RESTS, gpu=0, uid=ADA), start(RESTS, gpu=1)
+    protect = {"users": [pwd.getpwuid(os.geteuid()).pw_name]}
+    patrol("begin", environ=Fallow(tmp_path).environ, rules=[RULE], protect=protect, gpu_reader="simulated")
+    patrol("watch", until="stopped: idle", limit_s=60.0)
+    assert theirs.wait(10) == -signal.SIGTERM
+    assert ours.poll() is None

@@ -1,0 +1,464 @@
+"""Idle rules for people's processes: real processes and real signals, on cards that the test describes."""
+
+import getpass
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import textwrap
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from fallow.core.gpu import Gpu, Holder
+from fallow.core.unknown import Unknown
+from fallow.core.value import replace
+from tests.actuators.process.stage import sweep
+from tests.conftest import Fallow
+from tests.core.gpus import GIB, held, idle
+from tests.engine.idle_rules.enforcer_resident import Resident
+from tests.policies.loads import HOLDS, SPINS, card
+from tests.readers.test_terminals import USER_PROCESS, record
+
+RULE: dict[str, Any] = {
+    "name": "forgotten",
+    "act": True,
+    "idle_for": "20s",
+    "warmup": "5s",
+    "warn_before": "10s",
+    "grace": "5s",
+}
+WAITS = "signal.pause()"
+DEAF = "signal.signal(signal.SIGTERM, signal.SIG_IGN); print('ready', flush=True); signal.pause()"
+Cards = tuple[Gpu, ...]
+Start = Callable[..., "subprocess.Popen[str]"]
+
+
+@pytest.fixture
+def start(tmp_path: pathlib.Path) -> Iterator[Start]:
+    """People's processes: each leads a session of its own, and has said that it is ready."""
+    started: list[subprocess.Popen[str]] = []
+    mark = f"FALLOW_TEST={uuid.uuid4()}"
+    environ = {**os.environ, "FALLOW_TEST": mark.partition("=")[2]}
+
+    def make(program: str = WAITS, *, named: str | None = None, **how: Any) -> "subprocess.Popen[str]":
+        text = "import os, signal, subprocess, sys, time\nsignal.alarm(120)\n" + textwrap.dedent(program)
+        if "ready" not in program:
+            text = text.replace("signal.alarm(120)\n", "signal.alarm(120)\nprint('ready', flush=True)\n")
+        script = tmp_path / (named or f"job-{len(started)}.py")
+        script.write_text(text)
+        words = [sys.executable, "-S", "-E", str(script)]
+        process = subprocess.Popen(
+            words, stdout=subprocess.PIPE, text=True, start_new_session=True, env=environ, **how
+        )
+        started.append(process)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        return process
+
+    yield make
+    sweep(mark)
+    for process in started:
+        process.communicate()
+
+
+@pytest.fixture
+def patrol(tmp_path: pathlib.Path) -> Iterator[Callable[..., Resident]]:
+    """A patrol with rules, beside the processes."""
+    made: list[Resident] = []
+    environ = Fallow(tmp_path).environ
+
+    def make(*rules: dict[str, Any], **how: Any) -> Resident:
+        resident = Resident(environ)
+        made.append(resident)
+        resident("begin", environ=environ, rules=list(rules) or [RULE], **how)
+        return resident
+
+    yield make
+    for resident in made:
+        resident("end")
+        resident.leave()
+
+
+def lives(process: "subprocess.Popen[str]") -> bool:
+    return process.poll() is None
+
+
+def on(index: int, *pids: int, load: float = 0.0, **changes: Any) -> Gpu:
+    """A card that these hold, each of which ran for so much of the time."""
+    holders = tuple(Holder(pid, GIB, utilization=load) for pid in pids)
+    quiet = held(index)
+    assert not isinstance(quiet.recent, Unknown)
+    return replace(
+        quiet, holders=holders, utilization=load, recent=replace(quiet.recent, mean=load, peak=load), **changes
+    )
+
+
+def test_a_process_that_idles_is_warned_then_asked_then_gone(patrol: Callable[..., Resident], start: Start) -> None:
+    job, resident = start(), patrol()
+    told = resident("turn", gpus=[(on(0, job.pid),)] * 17)
+    assert [line.partition(" warned: ")[1] for line in told] == [" warned: "]
+    assert lives(job)
+    told = resident("turn", gpus=[(on(0, job.pid),)] * 9)
+    assert "asked with SIGTERM to end: idle for 20s" in told[0]
+    assert job.wait(10) == -signal.SIGTERM
+    assert "nobody of it is left" in resident("turn", gpus=[(idle(),)] * 2)[-1]
+    kinds = [(kind, finding) for kind, finding, _ in resident("events", key=f"pid:{job.pid}")]
+    assert kinds == [
+        ("verdict", "idle"),
+        ("action", "warn that the job will be asked to end in 10s"),
+        ("outcome", "warn"),
+        ("verdict", "idle"),
+        ("action", "ask the job to end with SIGTERM"),
+        ("outcome", "ask the job to end with SIGTERM"),
+        ("outcome", "stopped"),
+    ]
+    assert [notice.event for notice in resident("notices")] == ["warned", "stopped"]
+
+
+def test_the_deeds_of_a_rule_are_counted_with_what_came_of_them(
+    patrol: Callable[..., Resident], start: Start
+) -> None:
+    """F7"""
+    job, resident = start(), patrol()
+    resident("turn", gpus=[(on(0, job.pid),)] * 17)
+    resident("turn", gpus=[(on(0, job.pid, load=1.0),)])
+    resident("turn", gpus=[(on(0, job.pid),)] * 25)
+    assert job.wait(10) == -signal.SIGTERM
+    assert resident("actions") == {("warn", "done"): 2, ("takeback", "done"): 1, ("ask", "done"): 1}
+    is_dry_run = patrol(dry_run=True)
+    is_dry_run("turn", gpus=[(on(0, start().pid),)] * 30)
+    assert is_dry_run("actions") == {("warn", "dry_run"): 1, ("ask", "dry_run"): 1}
+
+
+def test_its_owner_is_told_on_their_terminal_and_nobody_else_on_theirs(
+    patrol: Callable[..., Resident], start: Start, tmp_path: pathlib.Path
+) -> None:
+    (mine, my_terminal), (others, other_terminal) = os.openpty(), os.openpty()
+    lines = [(getpass.getuser(), my_terminal), ("somebody", other_terminal)]
+    logged_in = [record(USER_PROCESS, os.ttyname(fd).removeprefix("/dev/"), user, 384) for user, fd in lines]
+    (tmp_path / "utmp").write_bytes(b"".join(logged_in))
+    job, resident = start(), patrol(utmp=str(tmp_path / "utmp"))
+    resident("turn", gpus=[(on(0, job.pid),)] * 17)
+    said = os.read(mine, 4096).decode()
+    assert f"fallow: your job {job.pid} " in said
+    assert f"To keep it: fallow protect pid:{job.pid} --for 2h" in said
+    os.set_blocking(others, False)
+    with pytest.raises(BlockingIOError):
+        os.read(others, 1)
+    assert ("outcome", "warn", f"told on {os.ttyname(my_terminal)}") in resident("events")
+    for fd in (mine, my_terminal, others, other_terminal):
+        os.close(fd)
+
+
+def test_a_rule_that_only_reports_never_signals_and_reports_once(
+    patrol: Callable[..., Resident], start: Start
+) -> None:
+    job, resident = start(), patrol({**RULE, "act": False})
+    told = resident("turn", gpus=[(on(0, job.pid),)] * 300)
+    assert len(told) == 1
+    assert "is idle for 20s" in told[0]
+    assert lives(job)
+    assert [kind for kind, _, _ in resident("events")] == ["verdict"]
+    assert [notice.event for notice in resident("notices")] == ["idle"]
+    resident("turn", gpus=[(on(0, job.pid, load=0.5),)])
+    assert resident("events")[-1][:2] == ("verdict", "goes on")
+
+
+def test_a_rehearsal_says_it_and_signals_nobody(patrol: Callable[..., Resident], start: Start) -> None:
+    job, resident = start(), patrol(dry_run=True)
+    told = resident("turn", gpus=[(on(0, job.pid),)] * 100)
+    assert len(told) == 3
+    assert all("in a rehearsal" in line for line in told)
+    assert lives(job)
+
+
+def test_who_does_not_listen_is_killed_after_the_grace(patrol: Callable[..., Resident], start: Start) -> None:
+    job, resident = start(DEAF), patrol()
+    resident("turn", gpus=[(on(0, job.pid),)] * 30)
+    assert lives(job), "the grace is not over"
+    resident("turn", gpus=[(on(0, job.pid),)] * 4)
+    assert job.wait(10) == -signal.SIGKILL
+
+
+def test_work_takes_the_warning_back_and_time_begins_anew(patrol: Callable[..., Resident], start: Start) -> None:
+    job, resident = start(), patrol()
+    resident("turn", gpus=[(on(0, job.pid),)] * 20)
+    told = resident("turn", gpus=[(on(0, job.pid, load=0.05),)])
+    assert "goes on" in told[0]
+    resident("turn", gpus=[(on(0, job.pid),)] * 19)
+    assert lives(job)
+
+
+def test_work_on_any_of_its_cards_is_work(patrol: Callable[..., Resident], start: Start) -> None:
+    job, resident = start(), patrol()
+    cards = (on(0, job.pid), on(1, job.pid, load=0.3))
+    assert resident("turn", gpus=[cards] * 200) == []
+    assert lives(job)
+
+
+@pytest.mark.parametrize(
+    "missing",
+    [
+        {"holders": Unknown("the driver does not say")},
+        {"trouble": "the card is lost"},
+        {"uuid": Unknown("no answer")},
+        {"holders": Unknown("no answer"), "uuid": Unknown("no answer"), "trouble": "it does not answer"},
+    ],
+)
+def test_a_card_of_which_nobody_knows_who_works_there_stops_every_clock(
+    patrol: Callable[..., Resident], start: Start, missing: dict[str, Any]
+) -> None:
+    job, resident = start(), patrol()
+    dark = replace(
+        on(1, job.pid, load=0.9), utilization=Unknown("no"), recent=Unknown("no"), memory=Unknown("no"), **missing
+    )
+    assert resident("turn", gpus=[(on(0, job.pid), dark)] * 200) == []
+    assert lives(job)
+
+
+def test_a_card_that_falls_off_the_bus_takes_no_work_with_it(patrol: Callable[..., Resident], start: Start) -> None:
+    job, resident = start(), patrol()
+    resident("turn", gpus=[(on(0, job.pid), on(1, job.pid, load=0.9))] * 5)
+    assert resident("turn", gpus=[(on(0, job.pid),)] * 200) == [], "it was on the card that cannot be seen now"
+    assert lives(job)
+
+
+def test_time_that_was_not_witnessed_counts_nothing(patrol: Callable[..., Resident], start: Start) -> None:
+    job, resident = start(), patrol()
+    assert resident("turn", gpus=[(on(0, job.pid),)] * 50, every_s=3600.0) == []
+    assert lives(job)
+
+
+@pytest.mark.parametrize("by_s", [86400.0, -86400.0])
+def test_setting_the_clock_hastens_nothing(patrol: Callable[..., Resident], start: Start, by_s: float) -> None:
+    job, resident = start(), patrol()
+    resident("turn", gpus=[(on(0, job.pid),)] * 10)
+    resident("set_wall_clock", by_s=by_s)
+    assert resident("turn", gpus=[(on(0, job.pid),)] * 5) == []
+    resident("turn", gpus=[(on(0, job.pid),)] * 13)
+    assert job.wait(10) == -signal.SIGTERM
+
+
+@pytest.mark.parametrize("protect", [{"users": ["root"]}, {"commands": ["job-0.py"]}, {"commands": ["*job-*"]}])
+def test_who_is_protected_is_never_even_warned(
+    patrol: Callable[..., Resident], start: Start, protect: dict[str, Any]
+) -> None:
+    if "users" in protect:
+        protect = {"users": [getpass.getuser()]}
+    job, resident = start(), patrol(protect=protect)
+    assert resident("turn", gpus=[(on(0, job.pid),)] * 200) == []
+    assert lives(job)
+
+
+def test_a_protected_command_below_the_holder_protects_it(patrol: Callable[..., Resident], start: Start) -> None:
+    below = "child = subprocess.Popen(['sleep', '100']); print('ready', flush=True); child.wait()"
+    job, resident = start(below), patrol(protect={"commands": ["sleep"]})
+    assert resident("turn", gpus=[(on(0, job.pid),)] * 200) == []
+    assert lives(job)
+    refusals = [because for kind, _, because in resident("events") if kind == "refusal"]
+    assert len(refusals) == 1, "a refusal is written down once"
+    assert "runs 'sleep', which is protected" in refusals[0]
+
+
+@pytest.mark.several_users
+def test_a_process_of_another_user_below_the_holder_protects_it(
+    patrol: Callable[..., Resident], start: Start
+) -> None:
+    below = """
+    child = subprocess.Popen(["sleep", "100"], user=61001)
+    print("ready", flush=True)
+    child.wait()
+    """
+    job, resident = start(below), patrol()
+    assert resident("turn", gpus=[(on(0, job.pid),)] * 100) == []
+    assert lives(job)
+    assert "is 61001's, not root's" in resident("events")[-1][2]
+
+
+def test_a_hold_is_respected_for_as_long_as_it_lasts(patrol: Callable[..., Resident], start: Start) -> None:
+    job, resident = start(), patrol()
+    resident("turn", gpus=[(on(0, job.pid),)] * 20)
+    number = resident("protect", target=f"gpu:{held(0).uuid}", for_s=3600.0)
+    assert "goes on: " in resident("turn", gpus=[(on(0, job.pid),)])[0]
+    assert resident("turn", gpus=[(on(0, job.pid),)] * 100) == []
+    assert lives(job)
+    resident("release", number=number)
+    resident("turn", gpus=[(on(0, job.pid),)] * 22)
+    assert job.wait(10) == -signal.SIGTERM
+
+
+def test_a_hold_after_the_asking_spares_who_is_left(patrol: Callable[..., Resident], start: Start) -> None:
+    job, resident = start(DEAF), patrol()
+    resident("turn", gpus=[(on(0, job.pid),)] * 27)
+    stat = pathlib.Path(f"/proc/{job.pid}/stat").read_text().rpartition(")")[2].split()
+    resident("protect", target=f"pid:{job.pid}@{stat[19]}", for_s=3600.0)
+    resident("turn", gpus=[(on(0, job.pid),)] * 100)
+    assert lives(job)
+
+
+def test_no_more_are_ended_than_the_limit_allows(
+    patrol: Callable[..., Resident], start: Start, tmp_path: pathlib.Path
+) -> None:
+    server = start(NOTEBOOKS.format(kernel=WAITS, count=4), named="jupyter-lab")
+    pids = kernels(server, 4)
+    resident = patrol(protect={"at_most": 2, "per": "10m"})
+    resident("turn", gpus=[tuple(on(index, pid) for index, pid in enumerate(pids))] * 200)
+    assert [is_alive(pid) for pid in pids].count(False) == 2
+    assert len([kind for kind, _, _ in resident("events") if kind == "refusal"]) == 2
+
+
+NOTEBOOKS = """
+kernel = [sys.executable, "-S", "-c", "import signal; signal.alarm(120); {kernel}"]
+kernels = [subprocess.Popen(kernel, start_new_session=True) for _ in range({count})]
+print("ready", flush=True)
+print(*(kernel.pid for kernel in kernels), flush=True)
+for kernel in kernels:
+    kernel.wait()
+signal.pause()
+"""
+
+
+def kernels(server: "subprocess.Popen[str]", count: int) -> list[int]:
+    assert server.stdout is not None
+    pids = [int(word) for word in server.stdout.readline().split()]
+    assert len(pids) == count
+    return pids
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def test_of_two_notebooks_only_the_idle_one_is_stopped_and_the_server_lives(
+    patrol: Callable[..., Resident], start: Start
+) -> None:
+    server = start(NOTEBOOKS.format(kernel=WAITS, count=2), named="jupyter-lab")
+    idler, worker = kernels(server, 2)
+    resident = patrol()
+    resident("turn", gpus=[(on(0, idler), on(1, worker, load=0.4))] * 27)
+    while is_alive(idler):
+        os.sched_yield()
+    assert is_alive(worker)
+    assert lives(server)
+
+
+def test_workers_of_one_launcher_are_one_job(patrol: Callable[..., Resident], start: Start) -> None:
+    launcher = start(NOTEBOOKS.format(kernel=WAITS, count=3), named="launch.py")
+    pids = kernels(launcher, 3)
+    resident = patrol()
+    cards = (on(0, pids[0]), on(1, pids[1], load=1.0), on(2, pids[2]))
+    assert resident("turn", gpus=[cards] * 200) == [], "those who wait for the one that works"
+    ((_, found, _),) = resident("jobs", gpus=cards)
+    assert found == sorted(pids)
+
+
+def test_somebody_new_in_a_job_is_never_asked_before_being_warned(
+    patrol: Callable[..., Resident], start: Start
+) -> None:
+    launcher = start(NOTEBOOKS.format(kernel=WAITS, count=2), named="launch.py")
+    first, second = kernels(launcher, 2)
+    resident = patrol()
+    resident("turn", gpus=[(on(0, first), idle(1))] * 24)
+    told = resident("turn", gpus=[(on(0, first), on(1, second))] * 15)
+    assert "somebody has joined it" in told[0]
+    assert is_alive(first)
+    assert is_alive(second)
+
+
+def test_a_child_of_a_holder_gets_the_signal_once(patrol: Callable[..., Resident], start: Start) -> None:
+    program = """
+    got = []
+    child = os.fork()
+    signal.signal(signal.SIGTERM, lambda *_: got.append(1))
+    if child:
+        print("ready", flush=True)
+        print(child, flush=True)
+    while True:
+        time.sleep(0.05)
+        if got:
+            time.sleep(0.3)
+            os._exit(len(got))
+    """
+    job, resident = start(program), patrol()
+    assert job.stdout is not None
+    child = int(job.stdout.readline())
+    resident("turn", gpus=[(on(0, job.pid, child),)] * 26)
+    assert job.wait(10) == 1, "a second SIGTERM is taken by many for the last"
+
+
+def test_who_lets_go_of_its_card_when_asked_may_live_on(patrol: Callable[..., Resident], start: Start) -> None:
+    job, resident = start(DEAF), patrol()
+    resident("turn", gpus=[(on(0, job.pid),)] * 26)
+    told = resident("turn", gpus=[(idle(0),)] * 100)
+    assert "it gave its cards back" in told[-1]
+    assert lives(job)
+
+
+def test_fallow_itself_and_what_it_lives_by_is_never_looked_at(patrol: Callable[..., Resident], start: Start) -> None:
+    program = """
+    child = subprocess.Popen(['sleep', '100'])
+    print('ready', flush=True)
+    print(child.pid, flush=True)
+    child.wait()
+    """
+    other = start(program, named="fallow")
+    assert other.stdout is not None
+    below = int(other.stdout.readline())
+    resident = patrol()
+    display = start(WAITS, named="Xorg")
+    assert resident("jobs", gpus=(on(0, os.getpid(), other.pid, below, display.pid, 1, 2**22 + 1),)) == []
+
+
+def test_a_rule_looks_only_at_its_cards_users_and_commands(patrol: Callable[..., Resident], start: Start) -> None:
+    job = start()
+    for narrow in ({"gpus": "1"}, {"users": ["somebody"]}, {"commands": ["jupyter*"]}):
+        resident = patrol({**RULE, **narrow})
+        assert resident("turn", gpus=[(on(0, job.pid), idle(1))] * 100) == []
+    resident = patrol({**RULE, "gpus": "0", "commands": ["job-*.py"]})
+    assert resident("turn", gpus=[(on(0, job.pid), idle(1))] * 17) != []
+
+
+def test_a_card_that_is_not_there_is_told_and_the_rule_rests(patrol: Callable[..., Resident], start: Start) -> None:
+    job, resident = start(), patrol({**RULE, "gpus": "7"})
+    told = resident("turn", gpus=[(on(0, job.pid),)] * 50)
+    assert told == ["rule forgotten: there is no GPU '7' here; there is only 0"]
+
+
+def test_a_process_that_hangs_is_reported_or_stopped_as_the_rule_says(
+    patrol: Callable[..., Resident], start: Start
+) -> None:
+    job = start()
+    hung, rest = ({"holders": (Holder(job.pid, GIB, utilization=load),)} for load in (0.99, 0.0))
+    spins, protections = replace(card(SPINS), **hung), replace(card(HOLDS), **rest)
+    rule = {"name": "hangs", "stuck_for": "30s"}
+    resident = patrol(rule)
+    told = resident("turn", gpus=[(protections,)] * 3 + [(spins,)] * 100)
+    assert len(told) == 1
+    assert "rule hangs" in told[0]
+    assert [notice.event for notice in resident("notices")] == ["stuck"]
+    assert lives(job)
+    resident = patrol({**rule, "act": True})
+    resident("turn", gpus=[(protections,)] * 3 + [(spins,)] * 33)
+    assert job.wait(10) == -signal.SIGTERM
+    assert [notice.event for notice in resident("notices")][:2] == ["warned", "stuck"]
+
+
+def test_stacks_are_written_before_it_is_asked(
+    patrol: Callable[..., Resident], start: Start, tmp_path: pathlib.Path
+) -> None:
+    job, resident = start("def forgotten():\n    signal.pause()\nforgotten()"), patrol({**RULE, "dump_stacks": True})
+    told: list[str] = resident("turn", gpus=[(on(0, job.pid),)] * 26)
+    while not any("stacks" in line for line in told):
+        assert lives(job), "it is not asked before"
+        told += resident("turn", gpus=[(on(0, job.pid),)], every_s=0.01)
+    resident("turn", gpus=[(on(0, job.pid),)])
+    assert job.wait(10) == -signal.SIGTERM
+    (written,) = (tmp_path / "state").glob("stacks-*.txt")
+    assert "forgotten" in written.read_text()

@@ -1,0 +1,77 @@
+"""Supervises a job in driven time, again and again, in a process that has the stand-in driver loaded.
+
+Each line on stdin: {"seconds", "timeout_s", "warmup_s", "every_s", "stuck_s", "cards", "pauses"}. Each answer: when
+the job was asked to end, in seconds after its start, and what was told. At each of the `pauses`, in driven time, it
+prints "paused" and waits for a line, so that the test can change the world. With `real_pause_s` each tick takes so
+long in earnest too, for the driver to take its samples in.
+"""
+
+import json
+import os
+import sys
+import tempfile
+import time
+from typing import Any
+
+from fallow.core.ports import Depth
+from fallow.engine.history.journal import Journal
+from fallow.engine.jobs.supervisor import Rules, Supervisor
+from fallow.policies.idle import IdleRules
+from fallow.policies.stuck import StuckRules
+from tests.engine.driven import (
+    DrivenClock,
+    DrivenJob,
+    RecordingHands,
+    driven_world,
+)
+
+
+class PausingJob(DrivenJob):
+    """Lets the test in at certain moments."""
+
+    def __init__(self, clock: DrivenClock, seconds: float, pauses: list[float], real_pause_s: float) -> None:
+        super().__init__(clock, seconds)
+        self._real_pause_s = real_pause_s
+        self._began_s = clock.now_s
+        self._driven = clock
+        self._pauses = pauses
+
+    def wait_for_job(self, timeout_s: float) -> Any:
+        time.sleep(self._real_pause_s)
+        ended = super().wait_for_job(timeout_s)
+        while self._pauses and self._driven.now_s - self._began_s >= self._pauses[0]:
+            self._pauses.pop(0)
+            print(json.dumps("paused"), flush=True)
+            sys.stdin.readline()
+        return ended
+
+
+def supervise(asked: dict[str, Any], folder: str) -> dict[str, Any]:
+    """One job from its start to its end."""
+    limit_s = float(os.environ.get("FALLOW_DRIVER_TIMEOUT", "2"))
+    world, clock = driven_world(dict(os.environ), limit_s)
+    began_s = clock.now_s
+    told: list[str] = []
+    journal = Journal(folder, clock.wall_s, told.append)
+    job = PausingJob(clock, asked["seconds"], list(asked.get("pauses", [])), asked.get("real_pause_s", 0.0))
+    hands = RecordingHands(clock, job)
+    gap_s = 3 * asked["every_s"]
+    idle = IdleRules(asked["timeout_s"], asked["warmup_s"], longest_gap_s=gap_s)
+    stuck = StuckRules(asked["stuck_s"], acts=True, longest_gap_s=gap_s) if "stuck_s" in asked else None
+    rules = Rules(idle, stuck, every_s=asked["every_s"])
+    gpus = tuple(gpu for gpu in world.gpu_reader.look(Depth.GLANCE).gpus if gpu.index in asked.get("cards", [0]))
+    supervisor = Supervisor(world, job, hands, gpus, "job", rules, journal, told.append)  # type: ignore[arg-type]
+    supervisor.run()
+    journal.close()
+    return {"asked_at_s": [at_s - began_s for at_s in hands.asked], "told": told}
+
+
+def serve() -> None:
+    """Answer until stdin ends."""
+    with tempfile.TemporaryDirectory() as folder:
+        while line := sys.stdin.readline():
+            print(json.dumps(supervise(json.loads(line), folder)), flush=True)
+
+
+if __name__ == "__main__":
+    serve()

@@ -1,0 +1,183 @@
+"""Rules and guards do what they say when a part of it fails: with real programs, addresses and signals."""
+
+import pathlib
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+
+import pytest
+
+from fallow.actuators.host.hooks import SystemHooks
+from fallow.actuators.host.power import SystemPower
+from fallow.actuators.process.helpers import Helpers
+from fallow.core.actions import (
+    HostAction,
+    Notify,
+    PowerOff,
+    Reboot,
+    RunCommand,
+    SendSignal,
+)
+from fallow.core.gpu import Gpu
+from fallow.engine.guard.guard import Attached, GuardLoop
+from fallow.engine.history.counters import Tally
+from fallow.engine.history.journal import Journal
+from fallow.engine.jobs.perform import HostActuators
+from fallow.engine.machine.clock import SystemClock
+from fallow.engine.machine.world import World
+from fallow.policies.guard import GuardRules
+from tests.actuators.host.test_hooks import serving
+from tests.conftest import Fallow
+from tests.core.gpus import idle
+from tests.engine.driven import DrivenClock
+from tests.engine.guard.test_guard import ScriptedReader, TimeIsUp, works_then_rests
+
+NOBODY_LISTENS = "http://127.0.0.1:1/"
+
+
+class Guarded:
+    """A machine in driven time with real hands; its systemctl is a stand-in that fails at what it is told to."""
+
+    def __init__(self, folder: pathlib.Path) -> None:
+        self.folder = folder
+        self.clock = DrivenClock()
+        self.log = folder / "log"
+        self.log.touch()
+        (folder / "bin").mkdir()
+        systemctl = folder / "bin" / "systemctl"
+        systemctl.write_text(f'#!/bin/sh\n[ -e {folder}/no-$1 ] && exit 4\necho "$1" >> {self.log}\n')
+        systemctl.chmod(0o755)
+        self.environ = {**Fallow(folder).environ, "PATH": f"{folder / 'bin'}:/usr/bin:/bin"}
+        self.world = World(self.environ, clock=self.clock)
+        self.told: list[str] = []
+        self.tally = Tally()
+        self.journal = Journal(str(folder / "journal"), self.clock.wall_s, self.told.append)
+
+    def guard(
+        self, actions: Sequence[HostAction], attached: Attached | None = None, until_s: float = 3000.0
+    ) -> GuardLoop:
+        """Run it until it has acted, or its time is up."""
+        helpers = Helpers(SystemClock().monotonic_s)
+        hands = HostActuators(SystemPower(helpers, self.environ), SystemHooks(helpers, self.environ), helpers)
+        rules = GuardRules(tuple(actions), arm_for_s=10.0, idle_for_s=60.0, countdown_s=10.0)
+        self.world.gpu_reader = ScriptedReader(self.clock, works_then_rests, until_s)
+        guard_loop = GuardLoop(
+            self.world, rules, hands, self.journal, self.told.append, attached=attached, tally=self.tally
+        )
+        with suppress(TimeIsUp):
+            guard_loop.run(every_s=1.0)
+        return guard_loop
+
+
+@pytest.fixture
+def guarded(tmp_path: pathlib.Path) -> Iterator[Guarded]:
+    made = Guarded(tmp_path)
+    yield made
+    made.journal.close()
+    made.world.close()
+
+
+@pytest.fixture
+def sleeper() -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen(["sleep", "600"]) as process:
+        yield process
+        process.kill()
+
+
+FAILING: dict[str, tuple[HostAction, str]] = {
+    "signal": (SendSignal("TERM"), "failed to send SIGTERM: no process was named"),
+    "run": (RunCommand("exit 3"), "failed to run 'exit': 'exit' ended with exit code 3"),
+    "notify": (Notify(NOBODY_LISTENS), "failed to send a notice to http: could not tell http://127.0.0.1/…: "),
+    "shutdown": (PowerOff(), "failed to turn the machine off: could not turn the machine off: systemctl says: "),
+    "reboot": (Reboot(), "failed to start the machine anew: could not restart the machine: systemctl says: "),
+}
+
+
+@pytest.mark.parametrize("failing", FAILING)
+def test_what_follows_a_deed_that_fails_still_happens_and_each_failure_is_told_and_kept_once(
+    guarded: Guarded, failing: str
+) -> None:
+    """F3"""
+    action, says = FAILING[failing]
+    if failing in ("shutdown", "reboot"):
+        (guarded.folder / f"no-{'poweroff' if failing == 'shutdown' else 'reboot'}").touch()
+    with serving() as (address, got):
+        others = [
+            RunCommand(f"echo run >> {guarded.log}"),
+            Notify(f"{address}/hook"),
+            Reboot() if failing == "shutdown" else PowerOff(),
+        ]
+        guard_loop = guarded.guard([action, *others], until_s=1000.0)
+        assert got.qsize() == 1
+    assert guarded.log.read_text().split() == ["run", "reboot" if failing == "shutdown" else "poweroff"]
+    failures = [line for line in guarded.told if line.startswith(says)]
+    power = failing in ("shutdown", "reboot")
+    assert len(failures) >= 5, guarded.told
+    assert len(failures) == 5 or power, "power is tried on; anything else is given up"
+    assert bool(guard_loop.given_up) is not power
+    rows = guarded.journal.last(None, most=1000)
+    kept = [row for row in rows if row.kind == "outcome" and any(row.because in line for line in failures)]
+    assert len(kept) == len(failures), "once each"
+    kinds = {kind: count for (kind, outcome), count in guarded.tally.counts().actions.items() if outcome == "failed"}
+    assert kinds == {type(action).__name__.lower(): len(failures)}
+
+
+def test_a_signal_goes_out_although_what_came_before_it_failed(
+    guarded: Guarded, sleeper: subprocess.Popen[bytes]
+) -> None:
+    """F3"""
+    guarded.guard([RunCommand("exit 3"), SendSignal("INT")], Attached(guarded.world, sleeper.pid))
+    assert sleeper.wait(30) == -2
+
+
+def gone(cards: list[Gpu]) -> list[Gpu]:
+    return cards[:7]
+
+
+def lost(cards: list[Gpu]) -> list[Gpu]:
+    return [*cards[:7], idle(7, trouble="the card is lost")]
+
+
+def no_cards(_cards: list[Gpu]) -> list[Gpu]:
+    return []
+
+
+@pytest.mark.parametrize("missing", [gone, lost, no_cards])
+@pytest.mark.parametrize("deed", [PowerOff(), Reboot(), SendSignal("KILL")])
+def test_nothing_is_killed_or_turned_off_on_missing_data(
+    guarded: Guarded, sleeper: subprocess.Popen[bytes], action: HostAction, missing: object
+) -> None:
+    """Danger: every deed of a guard, with every way of not seeing a card."""
+
+    def script(passed_s: float) -> Sequence[Gpu]:
+        cards = works_then_rests(passed_s)
+        return cards if passed_s < 100.0 else missing(cards)  # type: ignore[operator]
+
+    attached = Attached(guarded.world, sleeper.pid) if isinstance(action, SendSignal) else None
+    helpers = Helpers(SystemClock().monotonic_s)
+    hands = HostActuators(SystemPower(helpers, guarded.environ), SystemHooks(helpers, guarded.environ), helpers)
+    guarded.world.gpu_reader = ScriptedReader(guarded.clock, script, 2000.0)
+    rules = GuardRules((action,), arm_for_s=10.0, idle_for_s=60.0, countdown_s=10.0)
+    guard_loop = GuardLoop(
+        guarded.world, rules, hands, guarded.journal, guarded.told.append, attached=attached, gpus="0-7"
+    )
+    with pytest.raises(TimeIsUp):
+        guard_loop.run(every_s=1.0)
+    assert guarded.log.read_text() == ""
+    assert sleeper.poll() is None
+    paused = [line for line in guarded.told if "paused" in line]
+    assert len(paused) == 1, "said once, and not at every tick"
+
+
+def test_a_reason_that_says_paused_is_no_pause(guarded: Guarded) -> None:
+    """F13"""
+    helpers = Helpers(SystemClock().monotonic_s)
+    hands = HostActuators(SystemPower(helpers, guarded.environ), SystemHooks(helpers, guarded.environ), helpers)
+    guarded.world.gpu_reader = ScriptedReader(guarded.clock, works_then_rests, 300.0)
+    rules = GuardRules((PowerOff(),), arm_for_s=10.0, idle_for_s=60.0)
+    blocker = lambda: "eve holds all (hold 1): paused for maintenance"  # noqa: E731
+    guard_loop = GuardLoop(guarded.world, rules, hands, guarded.journal, guarded.told.append, blockers=[blocker])
+    with pytest.raises(TimeIsUp):
+        guard_loop.run(every_s=1.0)
+    assert guarded.told
+    assert not any("sees again" in line for line in guarded.told)

@@ -1,0 +1,180 @@
+"""A job that works is never stopped, whatever the driver answers; one that idles is, when its time has come."""
+
+import json
+import pathlib
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, event, given, settings
+from hypothesis import strategies as st
+
+from tests.conftest import REPOSITORY, Fallow
+from tests.length import PLANS
+from tests.readers.test_fault_plans import Fault, fault
+from tests.standin import Process, World
+
+GIB = 2**30
+HOUR_S = 3600.0
+
+
+class Resident:
+    """Supervises in driven time, in a process of its own."""
+
+    def __init__(self, environ: dict[str, str]) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.engine.jobs.supervised_resident"],
+            env={**environ, "PYTHONPATH": str(REPOSITORY)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.pid = self._process.pid
+
+    def __call__(self, changes: list[Callable[[], None]] | None = None, **asked: Any) -> dict[str, Any]:
+        """Supervise one job; `changes` are made at its pauses, in order."""
+        todo = list(changes or [])
+        self._say(json.dumps({"timeout_s": 5.0, "warmup_s": 2.0, "every_s": 1.0, **asked}))
+        assert self._process.stdout is not None
+        while (answer := json.loads(self._process.stdout.readline())) == "paused":
+            todo.pop(0)()
+            self._say("go on")
+        found: dict[str, Any] = answer
+        return found
+
+    def _say(self, line: str) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{line}\n")
+        self._process.stdin.flush()
+
+    def leave(self) -> None:
+        with self._process:
+            self._process.kill()
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory, library: pathlib.Path) -> Iterator[tuple[World, Resident]]:
+    home = tmp_path_factory.mktemp("supervised")
+    world = World.create(home / "world", cards=4)
+    environ = {**Fallow(home).environ, **world.environ(library), "FALLOW_DRIVER_TIMEOUT": "0.3"}
+    resident = Resident(environ)
+    yield world, resident
+    world.heal()
+    resident.leave()
+    world.close()
+
+
+@pytest.fixture
+def quiet(house: tuple[World, Resident]) -> tuple[World, Resident]:
+    """A job that holds card 0 and does nothing yet."""
+    world, resident = house
+    protection(world, resident.pid)
+    return world, resident
+
+
+def protection(world: World, pid: int, load: int = 0) -> None:
+    card = world[0]
+    card.compute, card.memory_used = [Process(pid, 2 * GIB)], 2 * GIB
+    card.utilization = load
+    card.gpm = {2: float(load), 3: load / 10, 5: load / 2, 10: load / 5, 20: 0.0, 21: 0.0}
+    card.power_mw = 128_000 + load * 5000
+
+
+def let_threads_out(world: World) -> None:
+    world.heal()
+    while world.stuck():
+        time.sleep(0.001)
+
+
+@settings(
+    max_examples=PLANS,
+    deadline=None,
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(plan=st.lists(fault, min_size=1, max_size=4), load=st.integers(5, 100), onset=st.integers(0, 6))
+def test_a_job_that_works_is_never_stopped_whatever_the_driver_answers(
+    house: tuple[World, Resident], plan: list[Fault], load: int, onset: int
+) -> None:
+    world, resident = house
+    protection(world, resident.pid, load)
+
+    def break_things() -> None:
+        for function, card, what in plan:
+            world.fault(function, card=min(card, 0), **what)  # type: ignore[arg-type]
+
+    try:
+        answer = resident([break_things], seconds=16.0, stuck_s=5.0, pauses=[float(onset)])
+    finally:
+        let_threads_out(world)
+    event("a fault that hangs" if any(what.get("never") for _, _, what in plan) else "a fault that answers")
+    assert answer["asked_at_s"] == [], answer["told"]
+
+
+def test_a_job_that_idles_is_asked_after_warm_up_and_timeout(quiet: tuple[World, Resident]) -> None:
+    _, resident = quiet
+    answer = resident(seconds=60.0)
+    assert len(answer["asked_at_s"]) == 1
+    assert 7.0 <= answer["asked_at_s"][0] <= 9.0
+    assert "will be stopped" in answer["told"][0], "warned before asked"
+
+
+def test_a_driver_that_does_not_answer_for_an_hour_counts_nothing_of_it(quiet: tuple[World, Resident]) -> None:
+    world, resident = quiet
+    hang = lambda: world.fault("*", card=0, never=True)  # noqa: E731
+    answer = resident(
+        [lambda: void(hang()), lambda: let_threads_out(world)],
+        seconds=2 * HOUR_S,
+        timeout_s=100.0,
+        warmup_s=10.0,
+        every_s=5.0,
+        pauses=[60.0, 60.0 + HOUR_S],
+    )
+    (asked_s,) = answer["asked_at_s"]
+    assert asked_s >= 110.0 + HOUR_S - 15.0, "the hour without an answer is not idleness"
+    assert asked_s <= 110.0 + HOUR_S + 30.0, "and what was counted before it is not lost"
+
+
+def void(_: object) -> None:
+    """For the sake of its effect."""
+
+
+def test_work_after_a_warning_takes_it_back(quiet: tuple[World, Resident]) -> None:
+    world, resident = quiet
+    answer = resident([lambda: protection(world, resident.pid, 60)], seconds=30.0, timeout_s=10.0, pauses=[8.0])
+    assert answer["asked_at_s"] == []
+    assert any("will be stopped" in line for line in answer["told"])
+    assert any("the job goes on" in line for line in answer["told"])
+
+
+def test_a_hang_at_full_utilization_is_stopped_and_told_by_its_signals(quiet: tuple[World, Resident]) -> None:
+    world, resident = quiet
+
+    def hang() -> None:
+        card = world[0]
+        card.utilization, card.power_mw = 100, 140_000
+        card.gpm = {2: 99.9, 3: 1.6, 5: 0.0, 10: 0.0, 20: 0.0, 21: 0.0}
+
+    answer = resident(
+        [hang], seconds=90.0, timeout_s=80.0, stuck_s=20.0, every_s=4.0, pauses=[8.0], real_pause_s=0.25
+    )
+    assert len(answer["asked_at_s"]) == 1
+    assert 24.0 <= answer["asked_at_s"][0] <= 40.0
+    assert any("stuck" in line for line in answer["told"])
+
+
+def test_copies_at_full_utilization_are_no_hang(quiet: tuple[World, Resident]) -> None:
+    world, resident = quiet
+
+    def copy() -> None:
+        card = world[0]
+        card.utilization, card.power_mw = 99, 135_000
+        card.gpm = {2: 0.0, 3: 0.0, 5: 0.0, 10: 1.1, 20: 1.0, 21: 56_000.0}
+
+    answer = resident(
+        [copy], seconds=60.0, timeout_s=50.0, stuck_s=12.0, every_s=4.0, pauses=[8.0], real_pause_s=0.25
+    )
+    assert answer["asked_at_s"] == []

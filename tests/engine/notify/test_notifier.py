@@ -1,0 +1,217 @@
+"""Notices on their way: to a real web server and a real mail server, and past one that never answers."""
+
+import email
+import queue
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from aiosmtpd.controller import Controller
+
+from fallow.core.findings import Outcome
+from fallow.core.notices import Notice
+from fallow.engine.machine.world import World
+from fallow.engine.notify.notifier import Notifier, notifier_for
+from fallow.policies.grouping import MOST_WAITING, GroupingRules, Message
+from tests.actuators.host.test_hooks import serving
+from tests.conftest import Fallow
+
+SECRET = "hunter2"
+AT_ONCE = GroupingRules(group_for_s=0.0)
+
+
+@pytest.fixture
+def told() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def make(fallow: Fallow, told: list[str]) -> Iterator[Callable[..., Notifier]]:
+    made: list[Notifier] = []
+
+    def build(*urls: str, rules: GroupingRules = AT_ONCE, dry_run: bool = False) -> Notifier:
+        made.append(notifier_for(World(fallow.environ), urls, rules, told.append, dry_run=dry_run))
+        return made[-1]
+
+    yield build
+    for each in made:
+        each.close(0.0)
+
+
+def lost(number: int = 3) -> Notice:
+    return Notice("card_lost", f"gpu:{number}", f"GPU {number} cannot be used")
+
+
+def test_a_web_server_gets_it_through_apprise(make: Callable[..., Notifier], told: list[str]) -> None:
+    with serving() as (address, got):
+        sender = make(address.replace("http://", f"json://user:{SECRET}@"))
+        sender.note(lost())
+        message = got.get(timeout=30)
+        sender.close(30)
+    assert isinstance(message, dict)
+    assert message["title"].endswith(": GPU 3 cannot be used")
+    assert message["message"] == "GPU 3 cannot be used"
+    assert told == []
+
+
+class Inbox:
+    """Keeps what is mailed to it."""
+
+    def __init__(self) -> None:
+        self.got: queue.SimpleQueue[email.message.Message] = queue.SimpleQueue()
+
+    async def handle_DATA(self, _server: Any, _session: Any, envelope: Any) -> str:  # noqa: N802  aiosmtpd's name
+        self.got.put(email.message_from_bytes(envelope.content))
+        return "250 OK"
+
+
+class AnyPort(Controller):
+    """Listens on a port that the kernel chooses."""
+
+    def _trigger_server(self) -> None:
+        self.port = self.server.sockets[0].getsockname()[1]
+        super()._trigger_server()
+
+
+@pytest.fixture
+def mail() -> Iterator[tuple[str, Inbox]]:
+    inbox = Inbox()
+    server = AnyPort(inbox, hostname="127.0.0.1", port=0)
+    server.start()
+    yield f"mailto://127.0.0.1:{server.port}?from=fallow@localhost.local&to=ada@localhost.local&mode=insecure", inbox
+    server.stop()
+
+
+def test_a_mail_server_gets_several_as_one(
+    make: Callable[..., Notifier], mail: tuple[str, Inbox], told: list[str]
+) -> None:
+    url, inbox = mail
+    sender = make(url, rules=GroupingRules(group_for_s=60.0))
+    sender.note(lost(3))
+    sender.note(lost(4))
+    sender.close(30)
+    message = inbox.got.get(timeout=30)
+    assert "2 notices" in str(message["Subject"])
+    text = "".join(str(part.get_payload(decode=True)) for part in message.walk() if not part.is_multipart())
+    assert "GPU 3 cannot be used" in text
+    assert "GPU 4 cannot be used" in text
+    assert told == []
+
+
+def test_a_service_that_never_answers_delays_nobody_and_is_told_once(
+    make: Callable[..., Notifier], told: list[str]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent, serving() as (address, got):
+        port = silent.getsockname()[1]
+        sender = make(f"json://user:{SECRET}@127.0.0.1:{port}/{SECRET}", address.replace("http://", "json://"))
+        began = time.monotonic()
+        sender.note(lost(1))
+        assert time.monotonic() - began < 0.5, "the loop goes on"
+        assert got.get(timeout=30), "the other service has it"
+        began = time.monotonic()
+        sender.close(0.2)
+        assert time.monotonic() - began < 5.0, "leaving does not wait for it either"
+    assert told == ["notices: the last could not be sent in time"]
+
+
+def test_a_failure_is_told_without_secrets(make: Callable[..., Notifier], told: list[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as nobody:
+        port = nobody.getsockname()[1]
+    sender = make(f"json://user:{SECRET}@127.0.0.1:{port}/{SECRET}")
+    sender.note(lost())
+    sender.close(60)
+    assert told == ["notices: could not tell json://…: Apprise could not deliver it; told once, until it works again"]
+
+
+class FailingPost:
+    """Hands that fail as the test says, and ring when they have."""
+
+    speaks = False
+
+    def __init__(self, *ok: bool) -> None:
+        self._ok = list(ok)
+        self.sent = threading.Semaphore(0)
+
+    def send(self, urls: Any, message: Message) -> list[Outcome]:
+        self.sent.release()
+        return [Outcome(self._ok.pop(0), "no answer")] * len(urls)
+
+
+def test_that_a_service_fails_is_told_once_until_it_works_again(told: list[str]) -> None:
+    post = FailingPost(False, False, True, False)
+    sender = Notifier(("json://x",), AT_ONCE, post, time.monotonic, told.append, "host")
+    for number in range(4):
+        sender.note(lost(number))
+        assert post.sent.acquire(timeout=30)
+    sender.close(30)
+    assert told == ["notices: no answer; told once, until it works again"] * 2
+
+
+class SlowPost:
+    """Hands that take as long as the test wants."""
+
+    speaks = False
+
+    def __init__(self) -> None:
+        self.begun, self.go_on = threading.Event(), threading.Event()
+        self.messages: list[Message] = []
+
+    def send(self, urls: Any, message: Message) -> list[Outcome]:
+        self.begun.set()
+        self.go_on.wait(30)
+        self.messages.append(message)
+        return [Outcome(True, "sent")] * len(urls)
+
+
+def test_a_storm_while_a_service_is_slow_is_bounded_and_comes_back_at_once(told: list[str]) -> None:
+    post = SlowPost()
+    sender = Notifier(("json://x",), AT_ONCE, post, time.monotonic, told.append, "host")
+    sender.note(lost(0))
+    assert post.begun.wait(30)
+    began = time.monotonic()
+    for number in range(1, 3001):
+        sender.note(Notice("warned", f"pid:{number}", "a job"))
+    assert time.monotonic() - began < 10.0
+    assert len(sender._box.waiting) == MOST_WAITING
+    post.go_on.set()
+    sender.close(30)
+    assert len(post.messages) == 2
+    assert f"{3000 - MOST_WAITING} of warned" in post.messages[1].text
+
+
+def test_a_rehearsal_says_what_would_be_sent(make: Callable[..., Notifier], told: list[str]) -> None:
+    sender = make(f"json://user:{SECRET}@127.0.0.1/", dry_run=True)
+    sender.note(lost())
+    sender.close(30)
+    assert len(told) == 1
+    assert told[0].startswith("notices: would tell json://…: ")
+    assert SECRET not in told[0]
+
+
+def test_without_addresses_there_is_no_thread(make: Callable[..., Notifier]) -> None:
+    before = threading.active_count()
+    make().note(lost())
+    assert threading.active_count() == before
+
+
+def test_the_libraries_for_it_stay_out_of_the_process_that_watches(fallow: Fallow) -> None:
+    program = f"""
+import sys
+from fallow.engine.noticing import Notices, notices
+from fallow.engine.world import World
+from fallow.policies.grouping import GroupingRules
+from fallow.core.notices import Notice
+sender = notices(World({fallow.environ!r}), sys.argv[1:], GroupingRules(group_for_s=0.0), print, rehearse=False)
+sender.note(Notice("stuck", "gpu:0", "it hangs"))
+sender.close(30)
+assert "apprise" not in sys.modules
+"""
+    with serving() as (address, got):
+        url = address.replace("http://", "json://")
+        subprocess.run([sys.executable, "-c", program, url], env=fallow.environ, check=True, timeout=60)
+        assert got.get(timeout=30)

@@ -1,0 +1,158 @@
+"""`fallow check` as a person uses it."""
+
+import json
+import os
+import pathlib
+import pwd
+import re
+import subprocess
+import sys
+
+from tests.conftest import REPOSITORY, Fallow, refuse_to_skip
+from tests.engine.config.example import EXAMPLE
+
+
+def written(fallow: Fallow, text: str) -> pathlib.Path:
+    """A config that fallow uses if nobody names another."""
+    file = fallow.home / "fallow.toml"
+    file.write_text(text)
+    fallow.environ["FALLOW_CONFIG"] = str(file)
+    return file
+
+
+def test_every_mistake_is_printed_with_its_line_and_then_their_number(fallow: Fallow) -> None:
+    file = written(fallow, '[machine]\nevry = "1s"\n\n[page]\nlisten = "0.0.0.0:80"\n')
+    done = fallow("check")
+    assert (done.returncode, done.stderr) == (78, "")
+    first, second, last = done.stdout.splitlines()
+    assert first == f"{file}:2: machine.evry: there is no such key in [machine] (did you mean every?)"
+    assert second.startswith(f"{file}:5: page.listen: 0.0.0.0:80 can be reached")
+    assert last == "2 mistakes"
+
+
+def test_a_config_without_a_mistake_is_summed_up(fallow: Fallow) -> None:
+    file = written(fallow, EXAMPLE)
+    done = fallow("check")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == (
+        f"{file}: no mistakes; 2 fillers (2 not enabled), 1 idle rule (only reports), 1 guard (1 not enabled), "
+        "page on 127.0.0.1:8990, notices to no address, history kept for 90d\n"
+    )
+
+
+def test_the_json_has_the_mistakes_and_what_was_found(fallow: Fallow) -> None:
+    file = written(fallow, "[page]\nlisten = 3\n")
+    done = fallow("check", "--json")
+    assert done.returncode == 78
+    assert json.loads(done.stdout) == {
+        "file": str(file),
+        "mistakes": [
+            {
+                "line": 2,
+                "column": 1,
+                "path": "page.listen",
+                "sentence": "3 is no text",
+                "suggestion": "write it in quotes",
+            }
+        ],
+        "found": None,
+    }
+    file.write_text(EXAMPLE)
+    done = fallow("check", "--json", str(file))
+    assert done.returncode == 0
+    found = json.loads(done.stdout)
+    assert found["mistakes"] == []
+    assert found["found"] == {
+        "fillers": 0,
+        "idle_rules": 1,
+        "idle_rules_that_act": 0,
+        "guards": 0,
+        "notice_urls": 0,
+        "page": "127.0.0.1:8990",
+        "history_s": 7776000.0,
+    }
+
+
+def test_every_field_of_the_json_is_in_the_reference(fallow: Fallow) -> None:
+    text = (REPOSITORY / "docs" / "reference" / "json.md").read_text()
+    file = written(fallow, "x = 1\n")
+    wrong = json.loads(fallow("check", "--json").stdout)
+    file.write_text("")
+    right = json.loads(fallow("check", "--json").stdout)
+    names = [*right, *right["found"], *wrong["mistakes"][0]]
+    assert [name for name in names if f"`{name}`" not in text] == []
+
+
+def test_a_named_file_comes_before_the_variable(fallow: Fallow, tmp_path: pathlib.Path) -> None:
+    written(fallow, "")
+    other = tmp_path / "other.toml"
+    other.write_text("x = 1\n")
+    assert fallow("check", str(other)).returncode == 78
+    assert fallow("check").returncode == 0
+    assert fallow("check", FALLOW_CONFIG=str(other)).returncode == 78
+
+
+def test_without_any_config_it_says_where_it_looked(fallow: Fallow) -> None:
+    if pathlib.Path("/etc/fallow/fallow.toml").exists():
+        refuse_to_skip("this machine has a config of its own")
+    done = fallow("check")
+    assert (done.returncode, done.stdout) == (2, "")
+    home = pwd.getpwuid(0).pw_dir if os.geteuid() == 0 else fallow.home
+    assert f"{home}/.config/fallow/fallow.toml" in done.stderr
+    assert "to begin one: fallow check --example" in done.stderr
+
+
+def test_a_file_that_is_not_there_is_a_mistake(fallow: Fallow) -> None:
+    done = fallow("check", "/no/such/file.toml")
+    assert (done.returncode, done.stdout) == (78, "/no/such/file.toml: there is no such file\n1 mistake\n")
+
+
+def test_the_example_is_printed_as_it_ships_and_passes_its_own_check(fallow: Fallow, tmp_path: pathlib.Path) -> None:
+    done = fallow("check", "--example")
+    assert (done.returncode, done.stdout) == (0, EXAMPLE)
+    file = tmp_path / "printed.toml"
+    file.write_text(done.stdout)
+    assert fallow("check", str(file)).returncode == 0
+
+
+def test_the_schema_is_printed_as_it_is_published(fallow: Fallow) -> None:
+    done = fallow("check", "--schema")
+    assert done.returncode == 0
+    assert done.stdout == (REPOSITORY / "docs" / "reference" / "fallow.schema.json").read_text()
+
+
+def test_only_one_thing_is_printed_at_a_time(fallow: Fallow) -> None:
+    assert fallow("check", "--example", "--schema").returncode == 2
+    assert fallow("check", "--example", "file.toml").returncode == 2
+
+
+def test_the_reference_page_shows_what_really_happens(fallow: Fallow, tmp_path: pathlib.Path) -> None:
+    page = (REPOSITORY / "docs" / "reference" / "config.md").read_text()
+    shown = re.search(r"\$ fallow check fallow.toml\n(.*?)```", page, re.DOTALL)
+    assert shown
+    file = tmp_path / "fallow.toml"
+    file.write_text(
+        '[machine]\nevry = "1s"\n[[filler]]\nname = "a"\nuser = "nobdy"\ncommand = "cd /srv && ./embed > log"\n'
+        'idle_for = "soon"\n[page]\nlisten = "0.0.0.0:8990"\nhosts = "https://gpu1:8990/"\n'
+    )
+    assert fallow("check", str(file)).stdout.replace(str(file), "fallow.toml") == shown[1]
+
+
+def test_without_pydantic_it_says_what_to_install_and_still_prints_the_example(fallow: Fallow) -> None:
+    """F4: a remedy that works wherever fallow came from."""
+
+    def without_pydantic(*words: str) -> subprocess.CompletedProcess[str]:
+        program = (
+            "import sys; sys.modules['pydantic'] = None\n"
+            f"from fallow.interfaces.cli.main import main; sys.exit(main({words}))"
+        )
+        return subprocess.run(
+            [sys.executable, "-c", program], env=fallow.environ, capture_output=True, text=True, check=False
+        )
+
+    done = without_pydantic("check")
+    assert (done.returncode, done.stdout) == (69, "")
+    assert done.stderr == (
+        f"fallow: this needs pydantic, which is not installed; try: {sys.executable} -m pip install pydantic\n"
+    )
+    assert without_pydantic("check", "--example").stdout == EXAMPLE

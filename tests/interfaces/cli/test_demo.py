@@ -1,0 +1,98 @@
+"""`fallow demo` tells the whole story, and leaves nothing behind."""
+
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import urllib.request
+
+import pytest
+
+from tests.conftest import BIN, Fallow
+from tests.interfaces.cli.filled import Fill
+
+
+def leftovers(folder: str) -> list[str]:
+    """Processes that still have the story's folder in their environment."""
+    found = []
+    for process in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            if folder.encode() in (process / "environ").read_bytes():
+                found.append((process / "cmdline").read_text())
+        except OSError:
+            continue
+    return found
+
+
+def test_it_tells_the_whole_story_and_leaves_nothing_running(fallow: Fallow, tmp_path: pathlib.Path) -> None:
+    stories = tmp_path / "stories"
+    stories.mkdir()
+    fallow.environ["TMPDIR"] = str(stories)
+    done = subprocess.run(
+        ["fallow", "demo"], env=fallow.environ, capture_output=True, text=True, timeout=280, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    for words in ("a filler, which yields", "(exit code 75)", "on two GPUs", "(exit code 7)", "my turn", "observed"):
+        assert words in done.stdout
+    for words in ("the page is at http://127.0.0.1:", "given back after", "stopped: idle for 30s"):
+        assert words in done.stderr
+    assert list(stories.iterdir()) == []
+    assert leftovers(str(stories)) == []
+
+
+def test_ctrl_c_ends_it_cleanly_and_the_page_was_there(fallow: Fallow, tmp_path: pathlib.Path) -> None:
+    stories = tmp_path / "stories"
+    stories.mkdir()
+    story = Fill(fallow.start("demo", TMPDIR=str(stories)))
+    address = re.findall(r"http://[0-9.:]+/", story.until("the page is at"))[0]
+    with urllib.request.urlopen(address, timeout=30) as page:
+        assert b"4 simulated GPUs" in page.read()
+    story.process.send_signal(signal.SIGINT)
+    _, said = story.process.communicate(timeout=60)
+    assert story.process.returncode == -signal.SIGINT
+    assert "Traceback" not in said
+    assert list(stories.iterdir()) == []
+    assert leftovers(str(stories)) == []
+
+
+@pytest.fixture
+def bare(tmp_path: pathlib.Path) -> dict[str, str]:
+    """An environment in which `fallow` is somebody else's, and so is Python."""
+    others = tmp_path / "others"
+    others.mkdir()
+    for name in ("fallow", "python3", "python"):
+        (others / name).write_text("#!/bin/sh\necho somebody else >&2; exit 97\n")
+        (others / name).chmod(0o755)
+    return {"PATH": f"{others}:/usr/bin:/bin", "HOME": str(tmp_path), "TMPDIR": str(tmp_path), "LANG": "C.UTF-8"}
+
+
+@pytest.mark.parametrize("way", ["relative", "module"])
+def test_it_tells_its_own_story_whatever_is_on_the_path(
+    way: str, fallow: Fallow, bare: dict[str, str], tmp_path: pathlib.Path
+) -> None:
+    """F1"""
+    here = tmp_path / "here"
+    here.mkdir()
+    (here / "venv").symlink_to(BIN.parent)
+    (here / "fallow.py").write_text("raise SystemExit('somebody else')\n")
+    start = (
+        ["venv/bin/fallow"]
+        if way == "relative"
+        else [f"venv/bin/{pathlib.Path(sys.executable).name}", "-P", "-m", "fallow"]
+    )
+    fallow.environ = bare
+    story = Fill(fallow.start_other("env", "-C", str(here), *start, "demo"))
+    story.until("background: GPU 3: filling it")
+    story.process.send_signal(signal.SIGINT)
+    _, said = story.process.communicate(timeout=60)
+    assert "somebody else" not in said
+    assert "Traceback" not in said
+
+
+def test_a_filler_that_is_called_fallow_is_this_one(simulated: Fallow, bare: dict[str, str]) -> None:
+    """F1: a service has no PATH to find itself by, and another fallow may be on it."""
+    simulated.environ["PATH"] = bare["PATH"]
+    words = ["fill", "--gpus", "0", "--idle-for", "0.2s", "--", "fallow", "--version"]
+    running = Fill(simulated.start_other(str(BIN / "fallow"), *words))
+    assert "somebody else" not in running.until("the filler ended with exit code 0")

@@ -1,0 +1,426 @@
+"""`fallow fill` on simulated GPUs, with real processes: all states and their arrows, and nothing left over."""
+
+import contextlib
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.conftest import Fallow
+from tests.interfaces.cli.filled import (
+    Fill,
+    pids_written,
+    until_there,
+    wait_for_end,
+    wait_for_lines,
+)
+
+StartFill = Callable[..., Fill]
+
+
+@pytest.fixture
+def fill(simulated: Fallow) -> StartFill:
+    """Start `fallow fill` with options and a command."""
+    return lambda *words, **variables: Fill(simulated.start("fill", *words, **variables))
+
+
+@pytest.fixture
+def newcomer(simulated: Fallow) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
+    """Somebody who comes to a simulated GPU."""
+    came: list[subprocess.Popen[bytes]] = []
+
+    def come(gpu: str, *command: str) -> subprocess.Popen[bytes]:
+        came.append(subprocess.Popen(command or ["sleep", "1000"], env=simulated.on(gpu)))
+        return came[-1]
+
+    yield come
+    for process in came:
+        process.kill()
+        process.wait()
+
+
+def test_a_filler_comes_leaves_for_a_newcomer_and_comes_back(fill: StartFill, newcomer: Callable) -> None:
+    running = fill("--gpus", "0", "--idle-for", "0.5s", "--", "sleep", "1000")
+    running.until("GPU 0: filling it: nobody there for")
+    somebody = newcomer("0")
+    assert f"GPU 0: giving it back: pid {somebody.pid} of " in running.until("giving it back")
+    running.until("GPU 0: given back after")
+    somebody.kill()
+    somebody.wait()
+    running.until("GPU 0: filling it")
+
+
+def test_a_filler_started_through_a_shell_is_known_as_its_own_and_goes_whole(
+    fill: StartFill, newcomer: Callable, tmp_path: pathlib.Path
+) -> None:
+    pids = tmp_path / "pids"
+    script = (
+        f"sleep 1000 & echo $! >> {pids}; setsid sleep 1000 & echo $! >> {pids}; "
+        f"(setsid sh -c 'echo $$ >> {pids}; sleep 1000' &) ; echo $$ >> {pids}; wait"
+    )
+    running = fill("--gpus", "0", "--idle-for", "0", "--", "sh", "-c", script)
+    running.until("filling it")
+    wait_for_lines(pids, 4)
+    newcomer("0")
+    running.until("given back after")
+    wait_for_end(pids_written(pids))
+    assert len(running.told("giving it back")) == 1
+
+
+def test_a_sweep_of_short_trials_keeps_its_card(fill: StartFill, tmp_path: pathlib.Path) -> None:
+    """F24: a child that has ended since the look is nobody; one whose parent has just ended is the filler's."""
+    done = tmp_path / "done"
+    trials = "i=0; while [ $i -lt 150 ]; do sh -c 'sleep 0.01 & sleep 0.02'; i=$((i+1)); done"
+    script = f"for worker in 1 2 3; do ({trials}) & done; wait; echo done > {done}; exec sleep 1000"
+    running = fill("--gpus", "0", "--idle-for", "0", "--", "sh", "-c", script)
+    running.until("filling it")
+    wait_for_lines(done, 1)
+    running.process.terminate()
+    _, rest = running.process.communicate()
+    assert "giving it back" not in "\n".join([*running.said, rest])
+
+
+def test_whoever_does_not_listen_is_killed_after_the_grace(
+    fill: StartFill, newcomer: Callable, tmp_path: pathlib.Path
+) -> None:
+    pids = tmp_path / "pids"
+    deaf = f"trap '' TERM; echo $$ >> {pids}; while :; do sleep 1000; done"
+    running = fill("--gpus", "0", "--idle-for", "0", "--grace", "0.3s", "--", "sh", "-c", deaf)
+    wait_for_lines(pids, 1)
+    newcomer("0")
+    running.until("given back after")
+    wait_for_end(pids_written(pids))
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_fillers_die_with_fallow_however_it_dies(
+    fill: StartFill, tmp_path: pathlib.Path, number: signal.Signals
+) -> None:
+    pids = tmp_path / "pids"
+    script = f"sleep 1000 & echo $! >> {pids}; (setsid sleep 1000 & echo $! >> {pids}); echo $$ >> {pids}; wait"
+    running = fill("--gpus", "0", "--idle-for", "0", "--", "sh", "-c", script)
+    wait_for_lines(pids, 3)
+    os.kill(running.process.pid, number)
+    wait_for_end(pids_written(pids))
+    assert running.process.wait(60) == -number
+
+
+def test_the_filler_goes_with_its_keeper_and_a_new_one_comes(fill: StartFill, tmp_path: pathlib.Path) -> None:
+    pids = tmp_path / "pids"
+    script = f"setsid sleep 1000 & echo $! >> {pids}; echo $$ >> {pids}; echo $PPID >> {pids}; wait"
+    running = fill("--gpus", "0", "--idle-for", "0", "--", "sh", "-c", script)
+    wait_for_lines(pids, 3)
+    left, first, keeper = pids_written(pids)
+    os.kill(keeper, signal.SIGKILL)
+    wait_for_end([first, left])
+    running.until("the filler was killed together with its keeper")
+    wait_for_lines(pids, 6)
+
+
+def test_a_filler_is_niced_in_a_session_of_its_own_and_first_when_memory_runs_out(
+    fill: StartFill, tmp_path: pathlib.Path
+) -> None:
+    facts = tmp_path / "facts"
+    script = f'echo "$(nice) $(cat /proc/self/oom_score_adj) $(ps -o sid= -p $$) $$" >> {facts}; sleep 1000'
+    fill("--gpus", "0", "--idle-for", "0", "--", "sh", "-c", script)
+    nice, oom, session, pid = wait_for_lines(facts, 1)[0].split()
+    assert (nice, oom) == ("19", "1000")
+    assert session == pid
+
+
+def test_each_filler_gets_its_own_gpu(fill: StartFill, tmp_path: pathlib.Path) -> None:
+    facts = tmp_path / "facts"
+    script = f"echo {{gpu}} {{uuid}} $CUDA_VISIBLE_DEVICES $CUDA_DEVICE_ORDER >> {facts}; sleep 1000"
+    fill("--gpus", "1,2", "--idle-for", "0", "--", "sh", "-c", script)
+    lines = sorted(wait_for_lines(facts, 2))
+    for index, line in zip((1, 2), lines, strict=True):
+        label, uuid, visible, order = line.split()
+        assert (label, visible, order) == (str(index), uuid, "PCI_BUS_ID")
+        assert uuid.endswith(str(index))
+
+
+def test_one_filler_over_all_waits_until_all_are_quiet(
+    fill: StartFill, newcomer: Callable, tmp_path: pathlib.Path
+) -> None:
+    facts = tmp_path / "facts"
+    somebody = newcomer("2")
+    running = fill("--together", "--idle-for", "0", "--", "sh", "-c", f"echo {{gpu}} >> {facts}; sleep 1000")
+    running.until("GPUs 0,1,2,3: left alone: pid")
+    somebody.kill()
+    somebody.wait()
+    assert wait_for_lines(facts, 1) == ["0,1,2,3"]
+    newcomer("3")
+    running.until("GPUs 0,1,2,3: given back")
+
+
+def test_one_busy_card_of_several_is_left_alone_and_the_others_are_filled(
+    fill: StartFill, newcomer: Callable, tmp_path: pathlib.Path
+) -> None:
+    facts = tmp_path / "facts"
+    newcomer("1")
+    running = fill("--each", "--idle-for", "0", "--", "sh", "-c", f"echo {{gpu}} >> {facts}; sleep 1000")
+    running.until("GPU 1: left alone")
+    assert sorted(wait_for_lines(facts, 3)) == ["0", "2", "3"]
+    assert not running.told("giving it back")
+
+
+def test_an_ignored_program_may_stay(fill: StartFill, newcomer: Callable) -> None:
+    """F22: it keeps no filler out and drives none away, and another beside it does."""
+    ignored = newcomer("0")
+    running = fill("--gpus", "0", "--idle-for", "0", "--ignore", "sleep", "--", "cat", "/dev/zero")
+    running.until("filling it")
+    other = newcomer("0", "tail", "-f", "/dev/null")
+    gave_way = running.until("giving it back")
+    assert f"pid {other.pid} " in gave_way
+    assert running.told("giving it back") == [gave_way]
+    running.until("given back after")
+    other.kill()
+    other.wait()
+    running.until("filling it")
+    assert ignored.poll() is None
+
+
+def test_a_filler_that_dies_at_once_is_told_once(fill: StartFill, tmp_path: pathlib.Path) -> None:
+    tries = tmp_path / "tries"
+    running = fill("--gpus", "0", "--idle-for", "0", "--", "sh", "-c", f"echo x >> {tries}; exit 3")
+    wait_for_lines(tries, 3)
+    running.process.terminate()
+    _, rest = running.process.communicate()
+    assert rest.count("the filler ended with exit code 3") == 1
+    assert rest.count("filling it") == 1
+
+
+def test_a_hold_makes_it_leave(fill: StartFill, simulated: Fallow) -> None:
+    running = fill("--gpus", "0", "--idle-for", "0", "--", "sleep", "1000")
+    running.until("filling it")
+    assert simulated("protect", "0", "--for", "1h", "--why", "a demonstration").returncode == 0
+    assert "a demonstration" in running.until("giving it back")
+
+
+def test_whoever_runs_on_a_filled_gpu_gets_it_when_the_filler_is_gone(
+    fill: StartFill, simulated: Fallow, tmp_path: pathlib.Path
+) -> None:
+    pids = tmp_path / "pids"
+    slow = f"trap 'sleep 0.4; exit' TERM; echo $$ >> {pids}; while :; do sleep 0.05; done"
+    running = fill("--gpus", "0", "--idle-for", "0", "--", "sh", "-c", slow)
+    wait_for_lines(pids, 1)
+    (filler,) = pids_written(pids)
+    done = simulated("run", "--gpus", "0", "--", "sh", "-c", f"test -e /proc/{filler} && echo there || echo gone")
+    assert done.stdout == "gone\n", done.stderr
+    assert "GPU 0: giving it back: GPU 0 is claimed by" in running.until("giving it back")
+
+
+def test_status_says_that_a_card_is_filled(fill: StartFill, simulated: Fallow) -> None:
+    running = fill("--gpus", "0", "--idle-for", "0", "--", "sleep", "1000")
+    running.until("filling it")
+    until_there(running.process.pid, "sleep 1000")
+    assert "a filler, which yields: sleep 1000" in simulated("status", "0").stdout
+    filled, empty = json.loads(simulated("status", "0,1", "--json").stdout)["gpus"]
+    assert (filled["filler"]["command"], empty["filler"]) == ("sleep 1000", None)
+
+
+def test_whoever_picks_may_have_a_filled_gpu_and_the_filler_leaves(fill: StartFill, simulated: Fallow) -> None:
+    running = fill("--gpus", "0", "--idle-for", "0", "--", "sleep", "1000")
+    running.until("filling it")
+    assert simulated("pick", "--gpus", "0").stdout == "0\n"
+    running.until("giving it back: somebody picked GPU 0 moments ago")
+
+
+def test_two_who_fill_never_fill_the_same_card(fill: StartFill, tmp_path: pathlib.Path) -> None:
+    facts = tmp_path / "facts"
+    command = ("--gpus", "0", "--idle-for", "0", "--", "sh", "-c", f"echo x >> {facts}; sleep 1000")
+    fill(*command).until("filling it")
+    wait_for_lines(facts, 1)
+    second = fill(*command)
+    second.until("GPU 0: left alone")
+    assert facts.read_text() == "x\n"
+
+
+def test_a_claimed_gpu_is_not_filled(fill: StartFill, simulated: Fallow) -> None:
+    job = simulated.start("run", "--gpus", "0", "--", "sh", "-c", "echo started; exec sleep 1000")
+    assert job.stdout is not None
+    job.stdout.readline()
+    fill("--gpus", "0", "--idle-for", "0", "--", "true").until("GPU 0: left alone")
+
+
+def test_output_is_appended_to_the_log(fill: StartFill, tmp_path: pathlib.Path) -> None:
+    log = tmp_path / "fill-0.log"
+    log.write_text("before\n")
+    (tmp_path / "elsewhere").mkdir()
+    words = ("--gpus", "0", "--idle-for", "0", "--cwd", str(tmp_path / "elsewhere"), "--log")
+    fill(*words, str(tmp_path / "fill-{gpu}.log"), "--", "sh", "-c", "pwd; echo oops >&2; sleep 1000")
+    assert wait_for_lines(log, 3) == ["before", str(tmp_path / "elsewhere"), "oops"]
+
+
+def test_a_rehearsal_starts_nothing_and_says_what_it_would(
+    fill: StartFill, newcomer: Callable, tmp_path: pathlib.Path
+) -> None:
+    facts = tmp_path / "facts"
+    running = fill("--dry-run", "--gpus", "0", "--idle-for", "0", "--", "touch", str(facts))
+    running.until("would fill 1 GPU")
+    running.until("GPU 0: filling it")
+    newcomer("0")
+    running.until("GPU 0: given back")
+    assert not facts.exists()
+
+
+def test_why_tells_the_story_of_a_filler(fill: StartFill, newcomer: Callable, simulated: Fallow) -> None:
+    running = fill("--gpus", "0", "--idle-for", "0", "--", "sleep", "1000")
+    running.until("filling it")
+    somebody = newcomer("0")
+    running.until("given back")
+    story = simulated("why", "0").stdout
+    assert "filler on GPU 0: yield: given back after" in story
+    assert f"it is gone; because pid {somebody.pid} of " in story
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        ((), 2, "fill needs a command"),
+        (("sleep", "1"), 2, "a command goes behind --, as in: fallow fill -- CMD"),
+        (("--", "no-such-command"), 127, "there is no command 'no-such-command'"),
+        (("--cwd", "/no/such", "--", "true"), 126, "/no/such is no folder"),
+        (("--between", "25:00-26:00", "--", "true"), 2, "are no hours"),
+        (("--between", "10:00-10:00", "--", "true"), 2, "are no hours"),
+        (("--max-temp", "warm", "--", "true"), 2, "is no count"),
+        (("--gpus", "9", "--", "true"), 2, "9"),
+        (("--each", "--together", "--", "true"), 2, "not allowed with"),
+        (("--yield", "maybe", "--", "true"), 2, "invalid choice"),
+    ],
+)
+def test_wrong_input_is_a_sentence_and_a_code(
+    simulated: Fallow, words: tuple[str, ...], code: int, says: str
+) -> None:
+    done = simulated("fill", *words)
+    assert done.returncode == code
+    assert says in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_outside_its_hours_nothing_is_filled(fill: StartFill) -> None:
+    running = fill("--between", "00:00-00:01", "--gpus", "0", "--idle-for", "0", "--", "true", TZ="UTC-12:30")
+    second = fill("--between", "00:01-00:00", "--gpus", "1", "--idle-for", "0", "--", "sleep", "1000", TZ="UTC-12:30")
+    said = running.until("GPU 0: ") + second.until("GPU 1: ")
+    assert "left alone: it is not between" in said
+    assert "filling it" in said
+
+
+def test_a_reader_who_stops_reading_stops_no_yield(
+    simulated: Fallow, newcomer: Callable, tmp_path: pathlib.Path
+) -> None:
+    pids = tmp_path / "pids"
+    ours, its = os.pipe()
+    os.set_blocking(its, False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(its, b"x" * 4096)  # as a terminal after Ctrl-S: whoever writes more, waits
+    os.set_blocking(its, True)
+    words = ["fallow", "fill", "--gpus", "0", "--idle-for", "0", "--log", "/dev/null", "--", "sh", "-c"]
+    script = f"echo $$ >> {pids}; exec sleep 1000"
+    with subprocess.Popen([*words, script], env=simulated.environ, stderr=its) as filling:
+        os.close(its)
+        wait_for_lines(pids, 1)
+        newcomer("0")
+        wait_for_end(pids_written(pids))
+        filling.kill()
+    os.close(ours)
+
+
+def test_a_keeper_that_does_not_answer_is_killed_with_its_filler(
+    fill: StartFill, newcomer: Callable, tmp_path: pathlib.Path
+) -> None:
+    pids = tmp_path / "pids"
+    script = f"kill -STOP $PPID; echo $$ $PPID >> {pids}; exec sleep 1000"
+    running = fill("--gpus", "0", "--idle-for", "0", "--grace", "0", "--", "sh", "-c", script)
+    wait_for_lines(pids, 1)
+    newcomer("0")
+    running.until("the filler's keeper does not answer, so both are killed")
+    running.until("given back after")
+    wait_for_end(pids_written(pids))
+
+
+def test_whoever_left_the_tree_goes_too_when_the_keeper_is_killed(fill: StartFill, tmp_path: pathlib.Path) -> None:
+    pids = tmp_path / "pids"
+    inner = f"echo $$ >> {pids}; exec sleep 1000"
+    script = f"setsid -f sh -c '{inner}'; while ! test -s {pids}; do :; done; kill -9 $PPID; sleep 1000"
+    fill("--gpus", "0", "--idle-for", "0", "--", "sh", "-c", script).until("was killed together with its keeper")
+    wait_for_end(pids_written(pids)[:1])
+
+
+def test_two_signals_at_once_end_it_without_a_traceback(fill: StartFill) -> None:
+    running = fill("--gpus", "0", "--idle-for", "0", "--", "sleep", "1000")
+    running.until("filling it")
+    running.process.send_signal(signal.SIGTERM)
+    running.process.send_signal(signal.SIGHUP)
+    _, said = running.process.communicate(timeout=60)
+    assert "Traceback" not in said
+    assert running.process.returncode in (-signal.SIGTERM, -signal.SIGHUP)
+
+
+def test_a_command_may_be_as_long_as_the_kernel_allows(fill: StartFill, tmp_path: pathlib.Path) -> None:
+    facts = tmp_path / "facts"
+    long = ["x" * 120_000] * 3
+    fill("--gpus", "0", "--idle-for", "0", "--", "sh", "-c", f"echo $# >> {facts}; sleep 1000", "sh", *long)
+    assert wait_for_lines(facts, 1) == ["3"]
+
+
+def test_a_cleaned_claim_folder_is_made_anew_and_the_card_is_marked_again(
+    fill: StartFill, simulated: Fallow, tmp_path: pathlib.Path
+) -> None:
+    running = fill("--gpus", "0", "--idle-for", "0", "--", "sleep", "1000")
+    running.until("filling it")
+    shutil.rmtree(simulated.environ["FALLOW_CLAIM_DIR"])
+    done = simulated("run", "--gpus", "0", "--wait", "30s", "--", "echo", "mine")
+    assert done.stdout == "mine\n", done.stderr
+    running.until("giving it back")
+
+
+@pytest.mark.parametrize("log", ["missing/fill.log", "pipe"])
+def test_a_log_that_cannot_be_written_is_told_at_the_start(
+    simulated: Fallow, tmp_path: pathlib.Path, log: str
+) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    done = simulated("fill", "--log", str(tmp_path / log), "--", "true")
+    assert done.returncode == 126
+    assert "cannot be written" in done.stderr
+
+
+def test_what_is_not_known_is_told_too(fill: StartFill) -> None:
+    said = fill("--max-temp", "50", "--gpus", "0", "--idle-for", "0", "--", "true").until("GPU 0: left alone")
+    assert "temperature of GPU 0 is unknown" in said
+
+
+def test_a_filler_that_strays_to_another_card_leaves_for_whoever_wants_that(
+    fill: StartFill, simulated: Fallow, tmp_path: pathlib.Path
+) -> None:
+    facts = tmp_path / "facts"
+    script = f"export CUDA_VISIBLE_DEVICES=1; echo x >> {facts}; exec sleep 1000"
+    running = fill("--gpus", "0,1", "--idle-for", "0", "--", "sh", "-c", script)
+    wait_for_lines(facts, 2)
+    running.until("the filler of GPU 0 is on GPU 1; does it set CUDA_VISIBLE_DEVICES itself?")
+    assert simulated("run", "--gpus", "1", "--", "true").returncode == 0
+    running.until("GPU 0: given back")
+
+
+def test_a_rehearsed_run_leaves_the_filler_where_it_is(
+    fill: StartFill, simulated: Fallow, newcomer: Callable
+) -> None:
+    running = fill("--gpus", "0", "--idle-for", "0", "--", "sleep", "1000")
+    running.until("filling it")
+    assert "would run on GPU 0" in simulated("run", "--dry-run", "--gpus", "0", "--", "true").stderr
+    somebody = newcomer("0")
+    assert f"pid {somebody.pid} of" in running.until("giving it back"), "the first who made it leave"
+
+
+def test_ctrl_z_does_not_stop_it(fill: StartFill, newcomer: Callable) -> None:
+    running = fill("--gpus", "0", "--idle-for", "0", "--", "sleep", "1000")
+    running.until("filling it")
+    running.process.send_signal(signal.SIGTSTP)
+    newcomer("0")
+    running.until("given back after")

@@ -1,0 +1,262 @@
+"""Situations in which a watched job, a hold or a guard once went wrong."""
+
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+
+import pytest
+
+from tests.conftest import LIMIT_S, Fallow
+from tests.interfaces.cli.test_guard import FAST as GUARD_FAST
+from tests.interfaces.cli.test_guard import (
+    rest,
+    systemctl,
+    until,
+    work,
+)
+from tests.interfaces.cli.test_run_stops import FAST, job
+from tests.standin import MigInstance, World
+
+__all__ = ["systemctl"]
+
+
+def warned(fallow: Fallow, *command: str) -> subprocess.Popen[str]:
+    """A watched job that idles and has been warned."""
+    watched = fallow.start("run", "--gpus", "0", "--idle-timeout", "2s", *FAST, "--", *command)
+    assert watched.stderr is not None
+    assert "will be stopped" in watched.stderr.readline()
+    return watched
+
+
+def goes_on(watched: subprocess.Popen[str]) -> bool:
+    assert watched.stderr is not None
+    for line in watched.stderr:
+        if "the job goes on" in line:
+            return True
+        if "makes no sense, so it protects everything" not in line:
+            return False
+    return False
+
+
+def test_a_hold_on_a_child_of_the_job_holds_the_job(simulated: Fallow) -> None:
+    watched = warned(simulated, "sh", "-c", "sleep 600 & echo $!; wait")
+    assert watched.stdout is not None
+    child = watched.stdout.readline().strip()
+    assert simulated("protect", f"pid:{child}", "--for", "1h").returncode == 0
+    assert goes_on(watched)
+
+
+def test_a_hold_on_the_watcher_holds_the_job(simulated: Fallow) -> None:
+    watched = warned(simulated, "sleep", "600")
+    assert simulated("protect", f"pid:{watched.pid}", "--for", "1h").returncode == 0
+    assert goes_on(watched)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b'{"target": "all", "until": 99999999999, "why": "a\\u0000b"}',
+        b'{"target": "all", "until": 3e9, "why": "\\ud800 \\u001b[31m\\nfallow: stopped"}',
+        b'{"target": "all", "until": NaN, "why": ""}',
+        b"[" * 60000,
+        b"garbage",
+    ],
+    ids=["nul", "escapes", "nan", "deep", "garbage"],
+)
+def test_nothing_that_a_hold_says_can_end_the_watching(simulated: Fallow, content: bytes) -> None:
+    watched = warned(simulated, "sleep", "600")
+    protection = pathlib.Path(simulated.environ["FALLOW_CLAIM_DIR"]) / "hold-7"
+    protection.write_bytes(content)
+    assert goes_on(watched)
+    for words in (("--list",), ("--list", "--json")):
+        listed = simulated("protect", *words)
+        assert listed.returncode == 0, listed.stderr
+        assert "7" in listed.stdout
+        assert "\x1b" not in listed.stdout
+    assert simulated("protect", "--release", "7").returncode == 0
+    watched.communicate(timeout=60)
+    assert watched.returncode == 124
+
+
+def test_a_reason_that_is_no_text_is_taken_as_far_as_it_goes(simulated: Fallow) -> None:
+    assert simulated("protect", "--for", "1h", "--why", os.fsdecode(b"\xff\x1b")).returncode == 0
+    assert simulated("protect", "--list").returncode == 0
+    assert simulated("protect", "--for", "99999999999999999").returncode == 2
+
+
+def test_a_hold_in_a_folder_that_was_made_anew_binds(simulated: Fallow, tmp_path: pathlib.Path) -> None:
+    watched = warned(simulated, "sleep", "600")
+    os.rename(tmp_path / "claims", tmp_path / "moved")
+    assert simulated("protect", "--for", "1h").returncode == 0
+    assert goes_on(watched)
+
+
+def test_holds_that_cannot_be_read_hold(simulated: Fallow, tmp_path: pathlib.Path) -> None:
+    watched = warned(simulated, "sleep", "600")
+    os.rename(tmp_path / "claims", tmp_path / "moved")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "claims").symlink_to("other")  # which fallow does not follow
+    assert goes_on(watched)
+    assert watched.poll() is None
+
+
+def test_a_card_that_is_split_can_be_held_as_a_whole(make_world: Callable[..., World], fallow: Fallow) -> None:
+    world = make_world(cards=2)
+    world[1].mig = [MigInstance(), MigInstance()]
+    for subject in ("1", world[1].uuid):
+        rows = json.loads(fallow("protect", subject, "--for", "1h", "--json").stdout)
+        assert rows[0]["subject"] == f"gpu:{world[1].uuid}"
+
+
+def test_why_tells_the_reason_of_a_stop_and_not_what_the_job_did_in_its_grace(simulated: Fallow) -> None:
+    program = """
+    def save(*_):
+        began = time.monotonic()
+        while time.monotonic() < began + 1: pass
+        raise SystemExit
+    signal.signal(signal.SIGTERM, save)
+    time.sleep(600)
+    """
+    words = ("--gpus", "1", "--idle-timeout", "1s", "--warmup", "0.5s", "--every", "0.25s", "--grace", "20s")
+    assert simulated("run", *words, "--", *job(program)).returncode == 124
+    told = simulated("why", "1").stdout
+    assert re.search(r"verdict: job \d+ .*: idle: ", told)
+    assert "ask the job to end" in told
+    assert ": busy:" not in told
+
+
+def test_a_deed_after_the_job_waits_for_all_of_the_job(simulated: Fallow, tmp_path: pathlib.Path) -> None:
+    log = tmp_path / "log"
+    script = f"(sleep 1; echo job >> {log}) & exit 6"
+    done = simulated("run", "--then", f"always:run:echo then >> {log}", "--", "sh", "-c", script)
+    assert done.returncode == 6
+    assert log.read_text() == "job\nthen\n"
+
+
+def test_processes_that_go_on_unwatched_are_told(simulated: Fallow) -> None:
+    watched = simulated.start("run", "--idle-timeout", "1h", "--", "sh", "-c", "sleep 600 >/dev/null 2>&1 & exit 6")
+    assert watched.stderr is not None
+    assert "1 more of the job go on, unwatched" in watched.stderr.readline()
+    assert watched.wait(30) == 6
+
+
+def test_a_rehearsal_without_a_timeout_runs_nothing_and_names_what_would_follow(simulated: Fallow) -> None:
+    done = simulated("run", "--dry-run", "--then", "run:echo X", "--", "echo", "I RAN")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "would do after it: run:echo X" in done.stderr
+
+
+def test_a_rehearsal_with_a_timeout_names_what_would_follow_the_stop(simulated: Fallow) -> None:
+    words = ("--dry-run", "--idle-timeout", "1s", *FAST, "--then", "run:echo X")
+    done = simulated("run", *words, "--", "sleep", "4")
+    assert done.returncode == 0
+    assert "would run 'echo'" in done.stderr
+
+
+def until_called_off(systemctl: pathlib.Path) -> None:
+    """Until terminals were told; the `wall` that told of the countdown may still be on its way."""
+    by_s = time.monotonic() + LIMIT_S
+    while "called off" not in systemctl.read_text():
+        assert time.monotonic() < by_s, systemctl.read_text()
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_guard_that_is_ended_in_its_countdown_calls_it_off(
+    world: World, fallow: Fallow, systemctl: pathlib.Path, end: signal.Signals
+) -> None:
+    work(world, 0)
+    guard = fallow.start("guard", *GUARD_FAST, "--countdown", "1h", "--action", "shutdown")
+    until(guard, "armed")
+    rest(world, 0)
+    until(guard, "about to turn the machine off")
+    guard.send_signal(end)
+    guard.communicate(timeout=30)
+    assert guard.returncode == -end
+    until_called_off(systemctl)
+    assert not any(line.startswith("systemctl") for line in systemctl.read_text().splitlines())
+
+
+def test_a_shutdown_after_a_job_is_called_off_when_fallow_is_ended(
+    simulated: Fallow, systemctl: pathlib.Path
+) -> None:
+    watched = simulated.start("run", "--then", "always:shutdown", "--", "true")
+    until(watched, "about to turn the machine off")
+    watched.terminate()
+    watched.communicate(timeout=30)
+    until_called_off(systemctl)
+    assert "systemctl poweroff" not in systemctl.read_text()
+
+
+def test_a_hold_calls_off_the_shutdown_after_a_job(simulated: Fallow, systemctl: pathlib.Path) -> None:
+    watched = simulated.start("run", "--then", "always:shutdown", "--", "true")
+    until(watched, "about to turn the machine off")
+    assert simulated("protect", "--for", "1h", "--why", "wait").returncode == 0
+    until(watched, "called off")
+    watched.communicate(timeout=30)
+    assert watched.returncode == 0
+    assert "systemctl poweroff" not in systemctl.read_text()
+
+
+def test_a_program_is_found_behind_the_options_of_its_interpreter(
+    world: World, fallow: Fallow, systemctl: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    script = tmp_path / f"train-{os.getpid()}.py"
+    script.write_text("import time; print('up', flush=True); time.sleep(600)")
+    with subprocess.Popen(["python3", "-u", str(script)], stdout=subprocess.PIPE) as training:
+        assert training.stdout is not None
+        training.stdout.readline()
+        work(world, 0)
+        guard = fallow.start("guard", *GUARD_FAST, "--unless", f"process:{script.name}", "--action", "shutdown")
+        until(guard, "armed")
+        rest(world, 0)
+        looked = world.calls("nvmlDeviceGetUtilizationRates")
+        while world.calls("nvmlDeviceGetUtilizationRates") < looked + 15 * len(world):
+            time.sleep(0.01)
+        training.kill()
+    assert "systemctl" not in systemctl.read_text()
+
+
+def test_a_guard_that_cannot_see_says_so(world: World, fallow: Fallow) -> None:
+    work(world, 0)
+    guard = fallow.start("guard", *GUARD_FAST)
+    until(guard, "armed")
+    rest(world, 0)
+    world.fault("*", card=3, error=15)
+    assert "lost" in until(guard, "paused")
+    world.heal()
+    until(guard, "sees again")
+
+
+def test_an_argument_that_is_no_text_changes_no_exit_code(simulated: Fallow) -> None:
+    odd = os.fsdecode(b"\xff")
+    done = simulated("run", "--then", "always:run:true", "--", "sh", "-c", "exit 7", odd)
+    assert done.returncode == 7, done.stderr
+
+
+def test_a_command_runs_with_its_output_closed(simulated: Fallow) -> None:
+    for options in ("", "--idle-timeout 1h"):
+        done = subprocess.run(
+            ["bash", "-c", f"fallow run {options} -- sh -c 'exit 5' >&-"], env=simulated.environ, check=False
+        )
+        assert done.returncode == 5
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("why", "all"), "neither a GPU nor a process"),
+        (("why", "user:root"), "neither a GPU nor a process"),
+        (("protect", "--list", "--for", "1h"), "no subject"),
+        (("run", "--then", "foo", "--", "true"), "is no action for after a job"),
+    ],
+)
+def test_words_that_do_not_go_together_are_told(simulated: Fallow, words: tuple[str, ...], says: str) -> None:
+    done = simulated(*words)
+    assert done.returncode == 2
+    assert says in done.stderr

@@ -1,0 +1,85 @@
+"""fallow in Python programs."""
+
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+import fallow as library
+from tests.conftest import Fallow
+
+
+@pytest.fixture
+def claim_dir(fallow: Fallow, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FALLOW_CLAIM_DIR", fallow.environ["FALLOW_CLAIM_DIR"])
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+
+
+def test_gpus_are_frozen_values_with_their_activity(claim_dir: None) -> None:
+    gpus = library.gpus(simulate="3xA100")
+    assert [gpu.activity for gpu in gpus] == [library.Activity.FREE] * 3
+    with pytest.raises(AttributeError, match="frozen"):
+        gpus[0].index = 5  # type: ignore[misc]
+    assert isinstance(gpus[0].power_w, library.Unknown)
+
+
+def test_pick_gives_gpus_and_raises_with_reasons(claim_dir: None) -> None:
+    (gpu,) = library.pick(name="a100", simulate="2xA100")
+    assert gpu.index in (0, 1)
+    with pytest.raises(library.WrongUsage):
+        library.pick(5, simulate="2xA100")
+    with library.claim(gpus=0, simulate="2xA100"), pytest.raises(library.NotEnoughGpus) as caught:
+        library.pick(gpus=[0], simulate="2xA100")
+    assert set(caught.value.refused) == {"0", "1"}
+
+
+def test_a_claim_holds_inside_the_block_and_not_after_it(claim_dir: None, fallow: Fallow) -> None:
+    with library.claim(2, simulate="2xH100") as gpus:
+        assert [gpu.index for gpu in gpus] == [0, 1]
+        assert fallow("pick", "--simulate=2xH100").returncode == 75
+        assert library.environment(gpus)["CUDA_VISIBLE_DEVICES"] == f"{gpus[0].uuid},{gpus[1].uuid}"
+    assert fallow("pick", "--simulate=2xH100").returncode == 0
+
+
+def test_a_claim_ends_with_an_exception_too(claim_dir: None, fallow: Fallow) -> None:
+    with pytest.raises(RuntimeError), library.claim(simulate="1xH100"):
+        raise RuntimeError
+    assert fallow("pick", "--simulate=1xH100").returncode == 0
+
+
+def test_the_claim_of_a_program_that_is_killed_ends(fallow: Fallow) -> None:
+    program = textwrap.dedent("""
+        import fallow, sys
+        with fallow.claim(simulate="1xH100"):
+            print("up", flush=True)
+            sys.stdin.read()
+    """)
+    with subprocess.Popen(
+        [sys.executable, "-c", program],
+        env=fallow.environ,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        assert fallow("pick", "--simulate=1xH100").returncode == 75
+        process.kill()
+    assert fallow("pick", "--simulate=1xH100").returncode == 0
+
+
+def test_watching_yields_sights(claim_dir: None) -> None:
+    statuses = library.watch(every=0.01, simulate="1xH100")
+    first, second = next(statuses), next(statuses)
+    statuses.close()
+    assert first.gpus[0].for_s == 0
+    assert second.gpus[0].for_s is not None
+    assert second.gpus[0].for_s > 0
+
+
+def test_without_a_driver_the_error_says_so(claim_dir: None) -> None:
+    assert "FALLOW_STANDIN_WORLD" not in os.environ
+    with pytest.raises(library.NoDriver, match="no NVIDIA driver"):
+        library.gpus()

@@ -1,0 +1,89 @@
+"""Somebody who types keeps guard and fillers away, also where nothing records that they are here."""
+
+import os
+import pathlib
+import pty
+import signal
+from collections.abc import Iterator
+
+import pytest
+
+from fallow.core.unknown import Unknown
+from fallow.engine.guard.conditions import parse_unless
+from fallow.engine.machine.world import World
+from tests.conftest import Fallow
+
+
+@pytest.fixture
+def somebody(fallow: Fallow) -> Iterator[str]:
+    """A shell on a real terminal, which somebody has just typed into."""
+    pid, master = pty.fork()
+    if pid == 0:
+        os.execv("/bin/sh", ["sh", "-c", "tty; read line; echo got; read line"])
+    said = b""
+    while b"\n" not in said:
+        said += os.read(master, 100)
+    terminal = said.decode().split()[0].removeprefix("/dev/")
+    os.write(master, b"typed\n")
+    while b"got" not in said:
+        said += os.read(master, 100)
+    place = fallow.home / "terminals" / terminal
+    place.symlink_to(f"/dev/{terminal}")  # of all terminals of this machine only this one
+    yield terminal
+    os.kill(pid, signal.SIGKILL)
+    os.close(master)
+    os.waitpid(pid, 0)
+
+
+def test_the_condition_users_sees_somebody_whom_nothing_records(simulated: Fallow, somebody: str) -> None:
+    """F25: while a condition gives a reason, or Unknown, a guard does not act (see test_guarding)."""
+    why = parse_unless("users", World(simulated.environ))()
+    assert isinstance(why, str)
+    assert f"was at {somebody}" in why
+    nowhere = World({**simulated.environ, "FALLOW_TERMINALS": str(simulated.home / "nowhere")})
+    assert isinstance(parse_unless("users", nowhere)(), Unknown)
+
+
+def test_a_filler_stays_away_from_somebody_whom_nothing_records(simulated: Fallow, somebody: str) -> None:
+    """F25"""
+    filling = simulated.start("fill", "--gpus", "0", "--idle-for", "0.5s", "--", "sleep", "600")
+    assert filling.stderr is not None
+    assert f"was at {somebody}" in next(line for line in filling.stderr if "left alone" in line)
+
+
+def test_without_any_source_fillers_stay_away_and_say_why(simulated: Fallow) -> None:
+    """F25"""
+    nowhere = {"FALLOW_TERMINALS": str(simulated.home / "nowhere")}
+    filling = simulated.start("fill", "--gpus", "0", "--idle-for", "0.5s", "--", "sleep", "600", **nowhere)
+    assert filling.stderr is not None
+    assert "so nothing is filled" in next(line for line in filling.stderr if "nothing tells who is here" in line)
+    found = simulated("doctor", **nowhere).stdout
+    assert "fillers stay away" in found
+    assert "logins are recorded" not in found
+
+
+def test_doctor_says_by_what_people_are_seen(simulated: Fallow) -> None:
+    """F25"""
+    found = simulated("doctor").stdout
+    assert f"people are seen by {simulated.home}/terminals/pts; 0 are here now" in found
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("fill", "--user-idle", "5s", "--", "true"), ("guard", "--unless", "users:5s")],
+    ids=lambda words: words[0],
+)
+def test_away_after_less_than_the_kernel_can_tell_is_refused(simulated: Fallow, words: tuple[str, ...]) -> None:
+    """F33: the access time of a terminal moves in steps of 8 s."""
+    done = simulated(*words)
+    assert done.returncode == 2
+    assert "in steps of 8s; write 10s or more" in done.stderr
+
+
+def test_check_refuses_it_too(simulated: Fallow, tmp_path: pathlib.Path) -> None:
+    """F33"""
+    config = tmp_path / "fallow.toml"
+    config.write_text('[terminals]\nuser_idle = "5s"\n')
+    done = simulated("check", str(config))
+    assert done.returncode != 0
+    assert "in steps of 8s" in done.stdout + done.stderr

@@ -1,0 +1,102 @@
+"""`fallow protect` places, lists and releases; it ends by itself; it is its owner's."""
+
+import json
+import pathlib
+
+import pytest
+
+from fallow.actuators.claims.folder import ClaimFolder
+from fallow.actuators.claims.protections import ProtectionFolder
+from fallow.core.protections import Everything
+from tests.actuators.claims.test_users import ADA, BOB, Users
+from tests.conftest import Fallow
+
+
+@pytest.fixture
+def protections(tmp_path: pathlib.Path) -> ProtectionFolder:
+    return ProtectionFolder(ClaimFolder(str(tmp_path / "claims")), lambda uid: f"user{uid}")
+
+
+def test_a_hold_is_placed_listed_and_released(simulated: Fallow) -> None:
+    placed = simulated("protect", "--for", "2h", "--why", "debugging")
+    (listed,) = json.loads(simulated("protect", "--list", "--json").stdout)
+    assert f"holds all (hold {listed['id']}): debugging; for another 2h" in placed.stdout
+    assert listed["subject"] == "all"
+    assert simulated("protect", "--release", str(listed["id"])).returncode == 0
+    assert simulated("protect", "--list").stdout == "nothing is held\n"
+
+
+def test_subjects_are_the_machine_a_gpu_a_process_or_a_user(simulated: Fallow) -> None:
+    for subject, kept in [
+        ("all", "all"),
+        ("2", "gpu:GPU-fa11"),
+        ("gpu:3", "gpu:GPU-fa11"),
+        ("pid:1", "pid:1@"),
+        ("user:root", "user:root"),
+    ]:
+        rows = json.loads(simulated("protect", subject, "--for", "1h", "--json").stdout)
+        assert rows[0]["subject"].startswith(kept)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ((), "for how long"),
+        (("--for", "0"), "for how long"),
+        (("--for", "soon"), "is no duration"),
+        (("nonsense", "--for", "1h"), "no GPU 'nonsense'"),
+        (("pid:x", "--for", "1h"), "is no process"),
+        (("pid:4000000", "--for", "1h"), "no process 4000000"),
+        (("--release", "7"), "there is no hold 7; write the first 3 digits of its id, or more"),
+    ],
+)
+def test_wrong_words_are_answered(simulated: Fallow, words: tuple[str, ...], says: str) -> None:
+    done = simulated("protect", *words)
+    assert done.returncode == 2
+    assert says in done.stderr
+
+
+def test_a_hold_ends_by_itself(protections: ProtectionFolder) -> None:
+    number = protections.place(Everything(), 1000.0, "")
+    assert [protection.id for protection in protections.active(999.0)] == [number]
+    assert protections.active(1000.0) == []
+
+
+@pytest.mark.parametrize("rubbish", [b"", b"[]", b'{"target": "moon", "until": 5, "why": ""}', b"\xff"])
+def test_a_hold_that_makes_no_sense_covers_everything(
+    protections: ProtectionFolder, tmp_path: pathlib.Path, rubbish: bytes
+) -> None:
+    (tmp_path / "claims" / "hold-1").write_bytes(rubbish)
+    (protection,) = protections.active(1e12)
+    assert protection.target == Everything()
+
+
+@pytest.mark.several_users
+def test_only_its_owner_or_root_can_release_a_hold_and_everybody_sees_it(open_folder: pathlib.Path) -> None:
+    open_folder.chmod(0o1777)
+    users = Users(open_folder)
+    assert users.run(ADA, "protect", "--for", "1h", "--why", "mine")[0] == 0
+    (number,) = (path.name.removeprefix("hold-") for path in (open_folder / "claims").glob("hold-*"))
+    assert f"{ADA} holds all (hold {number}): mine" in users.run(BOB, "protect", "--list")[1]
+    code, _, err = users.run(BOB, "protect", "--release", number)
+    assert code == 77
+    assert f"hold {number} is {ADA}'s" in err
+    assert users.run(ADA, "protect", "--release", number)[0] == 0
+
+
+def test_a_hold_outlives_the_folder_that_somebody_cleaned_away(tmp_path: pathlib.Path) -> None:
+    from fallow.actuators.claims.folder import ClaimFolder
+    from fallow.actuators.claims.protections import ProtectionFolder
+    from fallow.core.protections import Everything
+    from fallow.readers.proc import user_name
+
+    path = tmp_path / "claims"
+    protections = ProtectionFolder(ClaimFolder(str(path)), user_name)
+    protections.place(Everything(), 1000.0, "a long experiment")
+    assert [protection.why for protection in protections.active(0.0)] == ["a long experiment"]
+    path.rename(tmp_path / "elsewhere")
+    assert [protection.why for protection in protections.active(1.0)] == ["a long experiment"], (
+        "nobody has released it"
+    )
+    assert [protection.why for protection in protections.active(2.0)] == ["a long experiment"]
+    assert protections.active(1000.0) == [], "its time is over"

@@ -1,0 +1,67 @@
+"""F19: `fallow reload` asks the daemon, and says what came of it."""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from tests.conftest import ME, REPOSITORY, Fallow
+from tests.interfaces.cli.filled import Fill
+
+
+@pytest.fixture
+def file(tmp_path: pathlib.Path) -> pathlib.Path:
+    made = tmp_path / "fallow.toml"
+    made.write_text("[page]\nenabled = false\n")
+    return made
+
+
+@pytest.fixture
+def up(simulated: Fallow, file: pathlib.Path) -> Fill:
+    """A daemon that can be asked."""
+    running = Fill(simulated.start("up", "--config", str(file)))
+    running.until("up, with")
+    return running
+
+
+def test_a_config_without_a_mistake_is_loaded(simulated: Fallow, file: pathlib.Path, up: Fill) -> None:
+    file.write_text("[page]\nenabled = false\n[machine]\nprice = 3\n")
+    done = simulated("reload")
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"the config is loaded anew: {file}\n", "")
+    up.until("the config is loaded anew (reload 1)")
+
+
+def test_every_mistake_is_told_with_its_line_and_the_old_one_stays(
+    simulated: Fallow, file: pathlib.Path, up: Fill
+) -> None:
+    file.write_text(f"[machine]\nevry = 1\n[[filler]]\nname = 'a'\nuser = '{ME}'\ncommand = 'no-such-command'\n")
+    done = simulated("reload")
+    assert (done.returncode, done.stdout) == (78, "")
+    assert f"{file}:2: machine.evry: there is no such key in [machine] (did you mean every?)" in done.stderr
+    assert f"{file}:6: filler[1].command: there is no command 'no-such-command'" in done.stderr
+    up.until("the old one stays in force")
+    file.write_text("")
+    assert simulated("reload", FALLOW_SIMULATE="").returncode == 0, "whatever the machine, it is the same daemon"
+
+
+def test_without_a_daemon_it_says_so(simulated: Fallow) -> None:
+    done = simulated("reload")
+    assert (done.returncode, done.stdout) == (69, "")
+    assert f"there is no fallow up of {ME} to reload" in done.stderr
+
+
+@pytest.mark.several_users
+def test_nobody_else_may_have_it_reload(simulated: Fallow, open_folder: pathlib.Path) -> None:
+    """They may ask it much else."""
+    config, socket = open_folder / "fallow.toml", open_folder / "run" / "fallow.sock"
+    config.write_text("[page]\nenabled = false\n")
+    running = Fill(simulated.start("up", "--config", str(config), FALLOW_SOCKET=str(socket)))
+    running.until("up, with")
+    line = [sys.executable, "-m", "tests.as_user", "61001", "reload"]
+    environ = {"PATH": os.environ["PATH"], "PYTHONPATH": str(REPOSITORY), "FALLOW_SOCKET": str(socket)}
+    done = subprocess.run(line, env=environ, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (77, "")
+    assert f"only root and {ME}, who runs the daemon, may have it reload" in done.stderr
+    assert not running.told("loaded anew")

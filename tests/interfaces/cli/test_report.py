@@ -1,0 +1,250 @@
+"""`fallow report`: the hours of history, for people, programs and spreadsheets; sentences where there are none."""
+
+import csv
+import io
+import json
+import os
+import pathlib
+import subprocess
+import time
+from collections.abc import Iterable
+
+import pytest
+
+from fallow.core.activity import Activity
+from fallow.core.gpu_status import Status
+from fallow.engine.history.writer import HistoryWriter
+from tests.conftest import Fallow
+from tests.engine.history.life import gpu_status, holder
+
+HOUR_S = 3600
+
+
+def record(fallow: Fallow, statuses: Iterable[Status]) -> None:
+    history = HistoryWriter(fallow.environ["FALLOW_STATE_DIR"], print)
+    for number, one in enumerate(statuses):
+        history.record(one)
+        if number % 1000 == 0:
+            assert history.settle(60.0)
+    history.close()
+
+
+def two_cards(begin_s: float, seconds: int, simulated: bool = False) -> Iterable[Status]:
+    """Card 0 is shared by two people and fallow, card 1 is busy and then free."""
+    shared = gpu_status(0, Activity.IDLE, holder(1, "ada", "jupyter-lab"), holder(2, "bob", slurm_job="42"))
+    busy, free = gpu_status(1, Activity.BUSY, holder(3, "ada", "=1+1")), gpu_status(1, Activity.FREE)
+    for second in range(seconds + 1):
+        yield Status("box", simulated, begin_s + second, (shared, busy if second <= seconds / 2 else free))
+
+
+@pytest.fixture
+def recorded(fallow: Fallow) -> Fallow:
+    """Two hours of two cards, the last of them now."""
+    fallow.environ["TZ"] = "UTC"
+    record(fallow, two_cards(time.time() - 2 * HOUR_S, 2 * HOUR_S))
+    return fallow
+
+
+def test_a_table_by_gpu_adds_up(recorded: Fallow) -> None:
+    done = recorded("report", "--price", "$2/h")
+    assert done.returncode == 0, done.stderr
+    head, *rows = [line.split() for line in done.stdout.splitlines()[1:]]
+    assert done.stdout.startswith("box: 2 GPUs, hours from ")
+    assert head == ["GPU", "name", "free", "filled", "busy", "fallow", "stuck", "unknown", "observed", "cost"]
+    assert rows[0][-8:] == ["0.0", "0.0", "0.0", "2.0", "0.0", "0.0", "2.0", "$4.00"]
+    assert rows[1][-8:] == ["1.0", "0.0", "1.0", "0.0", "0.0", "0.0", "2.0", "$0.00"]
+    assert rows[2] == ["all", "1.0", "0.0", "1.0", "2.0", "0.0", "0.0", "4.0", "$4.00"]
+
+
+def test_without_a_price_there_is_no_cost(recorded: Fallow) -> None:
+    assert "cost" not in recorded("report").stdout
+    told = json.loads(recorded("report", "--format", "json").stdout)
+    assert told["total"]["cost"] is None
+    assert "no price" in told["total"]["unknown"]["cost"]
+
+
+def test_time_on_a_shared_card_is_shared_out(recorded: Fallow) -> None:
+    told = json.loads(recorded("report", "--by", "user", "--format", "json", "--price", "1").stdout)
+    users = {line["user"]: line for line in told["lines"]}
+    assert users["ada"]["fallow_s"] == users["bob"]["fallow_s"] == HOUR_S
+    assert users["ada"]["busy_s"] == pytest.approx(HOUR_S, abs=1)
+    assert users["-"]["free_s"] == pytest.approx(HOUR_S, abs=1)
+    assert users["bob"]["cost"] == 1.0
+    assert sum(line["observed_s"] for line in told["lines"]) == told["total"]["observed_s"] == 4 * HOUR_S
+
+
+def test_jobs_are_told_with_their_user(recorded: Fallow) -> None:
+    told = json.loads(recorded("report", "--by", "job", "--format", "json").stdout)
+    assert {(line["job"], line["user"]) for line in told["lines"]} == {
+        ("jupyter-lab", "ada"),
+        ("slurm:42", "bob"),
+        ("=1+1", "ada"),
+        ("-", "-"),
+    }
+
+
+def test_every_field_is_in_the_reference_and_hours_of_each_card_sum_to_the_time_observed(recorded: Fallow) -> None:
+    from tests.conftest import REPOSITORY
+
+    text = (REPOSITORY / "docs" / "reference" / "json.md").read_text()
+    for by in ("gpu", "user", "job", "day"):
+        told = json.loads(recorded("report", "--by", by, "--format", "json").stdout)
+        names = [*told, *told["gpus"][0], *told["lines"][0]]
+        assert [name for name in names if f"`{name}`" not in text] == []
+        for line in told["lines"]:
+            parts = [line[f"{activity.value}_s"] for activity in Activity]
+            assert round(sum(parts) * 1000) == round(line["observed_s"] * 1000)
+
+
+def test_csv_has_the_fields_of_the_json_and_no_formula(recorded: Fallow) -> None:
+    for by in ("gpu", "user", "job", "day"):
+        rows = list(csv.DictReader(io.StringIO(recorded("report", "--by", by, "--format", "csv").stdout)))
+        lines = json.loads(recorded("report", "--by", by, "--format", "json").stdout)["lines"]
+        assert [set(row) | {"unknown"} for row in rows] == [set(line) for line in lines]
+        assert sum(float(row["observed_s"]) for row in rows) == pytest.approx(4 * HOUR_S)
+        assert not [cell for row in rows for cell in row.values() if cell.startswith("=")]
+
+
+def test_days_are_local_days(fallow: Fallow) -> None:
+    now_s = time.time()
+    midnight_s = now_s // 86400 * 86400
+    record(fallow, two_cards(midnight_s - 2 * HOUR_S, 2 * HOUR_S))
+    since = f"{int(now_s - midnight_s) + 3 * HOUR_S}s"
+    for zone, days in (("UTC", 1), ("UTC-1", 2), ("Asia/Kolkata", 1)):
+        told = json.loads(fallow("report", "--since", since, "--by", "day", "--format", "json", TZ=zone).stdout)
+        assert len(told["lines"]) == days, zone
+        assert told["total"]["observed_s"] == 4 * HOUR_S
+
+
+def test_only_what_is_asked_for_is_counted(recorded: Fallow) -> None:
+    told = json.loads(recorded("report", "--since", "30m", "--format", "json").stdout)
+    assert told["total"]["observed_s"] == pytest.approx(2 * 1800, abs=120)
+
+
+def test_simulated_gpus_are_said_to_be(fallow: Fallow) -> None:
+    record(fallow, two_cards(time.time() - 60, 60, simulated=True))
+    assert fallow("report").stdout.startswith("box: 2 simulated GPUs")
+    assert json.loads(fallow("report", "--format", "json").stdout)["gpus"][0]["simulated"] is True
+    assert "2 simulated GPUs" in fallow("report", "--format", "html").stdout
+
+
+@pytest.mark.parametrize("form", ["table", "json", "csv", "html"])
+def test_it_is_written_to_a_file(recorded: Fallow, tmp_path: pathlib.Path, form: str) -> None:
+    target = tmp_path / "out"
+    done = recorded("report", "--format", form, "-o", str(target))
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert "NVIDIA H100 80GB HBM3" in target.read_text()
+    assert "\x1b" not in target.read_text()
+
+
+def test_without_history_a_sentence_says_who_records_it(fallow: Fallow) -> None:
+    done = fallow("report")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "there is no history in" in done.stderr
+    assert "`fallow up` records it" in done.stderr
+    empty = fallow("report", "--format", "json")
+    assert json.loads(empty.stdout)["lines"] == []
+    assert "No GPU was watched" in fallow("report", "--format", "html").stdout
+    assert fallow("report", "--format", "csv").stdout.count("\n") == 1
+
+
+def test_history_of_another_time_is_told_apart_from_none(fallow: Fallow) -> None:
+    record(fallow, two_cards(time.time() - 9 * 86400, 60))
+    assert "there is nothing of that time" in fallow("report").stderr
+    assert fallow("report", "--since", "2w").stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (("--since", "soon"), 2, "'soon' is no duration"),
+        (("--since", "0"), 2, "ten years"),
+        (("--since", "999w9d"), 2, "ten years"),
+        (("--by", "moon"), 2, "moon"),
+        (("--price", "cheap"), 2, "is no price"),
+        (("--price", "$1", "--price", "T4=1€"), 2, "one currency"),
+        (("--format", "pdf"), 2, "pdf"),
+        (("-o", "/no/such/folder/x"), 2, "cannot be written"),
+        (("-o", "/"), 2, "cannot be written"),
+        (("extra",), 2, "extra"),
+    ],
+)
+def test_wrong_words_are_answered_in_one_sentence(
+    recorded: Fallow, words: tuple[str, ...], code: int, says: str
+) -> None:
+    done = recorded("report", *words)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert says in done.stderr
+    assert done.stderr.count("\n") == 1, done.stderr
+
+
+def test_history_that_is_rubbish_is_told(fallow: Fallow, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state" / "history.db").write_bytes(b"not a database" * 1000)
+    done = fallow("report")
+    assert done.returncode == 125
+    assert "cannot be read" in done.stderr
+
+
+def test_a_report_needs_no_driver_and_loads_no_more_than_it_prints(recorded: Fallow) -> None:
+    from tests.house.test_startup import loaded_by
+
+    loaded = loaded_by(
+        recorded, "from fallow.interfaces.cli.main import main\nassert main(['report', '--format', 'csv']) == 0"
+    )
+    assert loaded.isdisjoint({"fallow.readers.nvml_library", "rich", "jinja2", "asyncio"})
+
+
+def limited(fallow: Fallow, *words: str) -> subprocess.CompletedProcess[str]:
+    """fallow where no file may grow, as on a full disk."""
+    return subprocess.run(
+        ["sh", "-c", 'ulimit -f 0; exec fallow "$@"', "sh", *words],
+        env=fallow.environ,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+@pytest.mark.parametrize("form", ["table", "html"])
+def test_a_report_that_cannot_be_written_leaves_the_file_as_it_was(
+    recorded: Fallow, tmp_path: pathlib.Path, form: str
+) -> None:
+    """F5: it was emptied first."""
+    folder = tmp_path / "reports"
+    folder.mkdir()
+    target = folder / "report"
+    target.write_text("the last one")
+    done = limited(recorded, "report", "--format", form, "-o", str(target))
+    assert done.returncode == 125
+    assert f"the report cannot be written to {target}: File too large" in done.stderr
+    assert target.read_text() == "the last one"
+    assert os.listdir(folder) == ["report"], "and nothing is left beside it"
+
+
+def test_a_report_takes_the_place_of_a_file_whole_and_keeps_its_mode_its_owner_and_its_links(
+    recorded: Fallow, tmp_path: pathlib.Path
+) -> None:
+    """F5"""
+    target, link = tmp_path / "report", tmp_path / "latest"
+    target.write_text("the last one")
+    target.chmod(0o640)
+    link.symlink_to("report")
+    before = target.stat()
+    with open(target) as reading:
+        assert recorded("report", "--format", "csv", "-o", str(link)).returncode == 0
+        assert reading.read() == "the last one", "who reads the old one reads all of it"
+    after = target.stat()
+    assert link.is_symlink()
+    assert target.read_text().startswith("gpu,")
+    assert (after.st_mode, after.st_uid, after.st_gid) == (before.st_mode, before.st_uid, before.st_gid)
+    assert after.st_ino != before.st_ino
+    assert not [name for name in os.listdir(tmp_path) if name.startswith(".")]
+
+
+def test_a_report_goes_to_what_is_no_file_too(recorded: Fallow) -> None:
+    """F5: a device has no place beside it."""
+    done = recorded("report", "--format", "csv", "-o", "/dev/stdout")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("gpu,")

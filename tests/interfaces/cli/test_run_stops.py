@@ -1,0 +1,274 @@
+"""`fallow run` with a timeout: real jobs on simulated GPUs, really stopped, with nothing left behind."""
+
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import textwrap
+import time
+
+import pytest
+
+from tests.conftest import Fallow
+
+FAST = ("--warmup", "0.5s", "--every", "0.25s", "--grace", "1s")
+WORKS = "began = time.monotonic()\nwhile time.monotonic() < began + {seconds}: pass\n"
+
+
+def job(text: str) -> list[str]:
+    program = "import os, signal, subprocess, sys, time\n" + textwrap.dedent(text)
+    return ["python", "-c", program]
+
+
+def left_over(fallow: Fallow, mark: str) -> list[int]:
+    """Living processes that carry a mark in their environment."""
+    found = []
+    for name in os.listdir("/proc"):
+        try:
+            if name.isdigit() and mark.encode() in pathlib.Path(f"/proc/{name}/environ").read_bytes():
+                found.append(int(name))
+        except OSError:
+            continue
+    return found
+
+
+def test_a_job_that_works_and_then_sleeps_ends_with_124_in_its_time_and_is_told_why(simulated: Fallow) -> None:
+    began = time.monotonic()
+    done = simulated("run", "--idle-timeout", "2s", *FAST, "--", *job(WORKS.format(seconds=1.5) + "time.sleep(600)"))
+    assert done.returncode == 124
+    assert "will be stopped" in done.stderr
+    assert re.search(r"stopped: idle for 2(\.\d)?s: GPU \d: its processes ran 0\.0% of the time", done.stderr)
+    assert 3.5 <= time.monotonic() - began < 30
+
+
+def test_a_job_that_works_five_per_cent_of_each_second_lives(simulated: Fallow) -> None:
+    program = """
+    for _ in range(5):
+        began = time.monotonic()
+        while time.monotonic() < began + 0.06: pass
+        time.sleep(0.94)
+    """
+    done = simulated("run", "--idle-timeout", "2s", "--warmup", "0s", "--every", "1s", "--", *job(program))
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN)\ntime.sleep(600)",
+        """
+        for _ in range(5):
+            if os.fork() == 0:
+                os.setsid()
+            else:
+                break
+        time.sleep(600)
+        """,
+        """
+        if os.fork() == 0:
+            os.setsid()
+            if os.fork() == 0:
+                signal.signal(signal.SIGTERM, signal.SIG_IGN)
+                time.sleep(600)
+            os._exit(0)
+        time.sleep(600)
+        """,
+        """
+        def again(*_):
+            if os.fork() == 0:
+                time.sleep(600)
+        signal.signal(signal.SIGTERM, again)
+        while True:
+            time.sleep(600)
+        """,
+    ],
+    ids=["ignores SIGTERM", "five deep with setsid", "double fork", "forks while being killed"],
+)
+def test_whoever_does_not_want_to_go_is_gone_with_all_below(simulated: Fallow, program: str) -> None:
+    mark = f"FALLOW_TEST_MARK={os.getpid()}-{time.monotonic_ns()}"
+    name, value = mark.split("=")
+    done = simulated("run", "--idle-timeout", "1s", *FAST, "--", *job(program), **{name: value})
+    assert done.returncode == 124, done.stderr
+    assert left_over(simulated, mark) == []
+    assert simulated("run", "-n", "4", "--", "true").returncode == 0, "and so are their claims"
+
+
+@pytest.mark.parametrize("code", [0, 7, 130])
+def test_the_exit_code_of_a_watched_job_is_its_own(simulated: Fallow, code: int) -> None:
+    assert simulated("run", "--idle-timeout", "1h", "--", "sh", "-c", f"exit {code}").returncode == code
+
+
+def test_the_death_of_a_watched_job_is_its_own(simulated: Fallow) -> None:
+    assert simulated("run", "--idle-timeout", "1h", "--", "sh", "-c", "kill -SEGV $$").returncode == -signal.SIGSEGV
+
+
+def test_a_watched_command_that_is_not_there_or_cannot_run_is_told(simulated: Fallow, tmp_path: pathlib.Path) -> None:
+    assert simulated("run", "--idle-timeout", "1h", "--", "no-such-thing").returncode == 127
+    script = tmp_path / "script"
+    script.write_text("no interpreter line\n")
+    script.chmod(0o755)
+    assert simulated("run", "--idle-timeout", "1h", "--", str(script)).returncode == 126
+
+
+def test_a_signal_to_the_wrapper_reaches_the_job_as_without_it(simulated: Fallow) -> None:
+    program = "trap 'echo got TERM; exit 9' TERM; echo up; while :; do sleep 0.1; done"
+    watched = simulated.start("run", "--idle-timeout", "1h", "--", "sh", "-c", program)
+    assert watched.stdout is not None
+    assert watched.stdout.readline() == "up\n"
+    watched.terminate()
+    out, _ = watched.communicate(timeout=30)
+    assert out == "got TERM\n"
+    assert watched.returncode == 9
+
+
+def test_when_the_wrapper_is_killed_the_job_goes_on_and_keeps_its_claim(simulated: Fallow) -> None:
+    watched = simulated.start(
+        "run", "--gpus", "0", "--idle-timeout", "1h", "--", "sh", "-c", "echo $$; read line; echo $line"
+    )
+    assert watched.stdout is not None
+    assert watched.stdin is not None
+    child = int(watched.stdout.readline())
+    assert child != watched.pid
+    watched.kill()
+    watched.wait()
+    assert simulated("pick", "--gpus", "0").returncode == 75
+    watched.stdin.write("still here\n")
+    watched.stdin.flush()
+    assert watched.stdout.readline() == "still here\n"
+    watched.communicate()
+    assert simulated("pick", "--gpus", "0").returncode == 0
+
+
+def test_a_hold_keeps_a_job_alive_and_its_end_does_not(simulated: Fallow) -> None:
+    watched = simulated.start("run", "--gpus", "0", "--idle-timeout", "1s", *FAST, "--", "sleep", "600")
+    assert watched.stderr is not None
+    assert "will be stopped" in watched.stderr.readline()
+    (placed,) = json.loads(simulated("protect", "--for", "1h", "--why", "debugging", "--json").stdout)
+    line = watched.stderr.readline()
+    assert "the job goes on" in line
+    assert "debugging" in line
+    assert watched.poll() is None
+    assert simulated("protect", "--release", str(placed["id"])).returncode == 0
+    watched.communicate(timeout=60)
+    assert watched.returncode == 124
+
+
+def test_stacks_are_in_a_file_that_the_message_names(simulated: Fallow, tmp_path: pathlib.Path) -> None:
+    program = "def waits_for_ever():\n    time.sleep(600)\nwaits_for_ever()\n"
+    words = ("run", "--idle-timeout", "1s", "--dump-stacks", *FAST, "--", *job(program))
+    done = simulated(*words, TMPDIR=str(tmp_path))
+    assert done.returncode == 124
+    found = re.search(r"the Python stacks of 1 process are in (\S+)", done.stderr)
+    assert found, done.stderr
+    assert "waits_for_ever" in pathlib.Path(found[1]).read_text()
+
+
+def test_a_rehearsal_lets_the_job_live_and_says_what_would_be(simulated: Fallow) -> None:
+    words = ("run", "--dry-run", "--idle-timeout", "1s", *FAST, "--", "sleep", "4")
+    done = simulated(*words)
+    assert done.returncode == 0
+    assert "would stop the job" in done.stderr
+
+
+def test_stacks_that_cannot_be_read_keep_no_job_from_being_stopped(simulated: Fallow, tmp_path: pathlib.Path) -> None:
+    """F3"""
+    refuses = tmp_path / "py-spy"
+    refuses.write_text("#!/bin/sh\necho Permission Denied; exit 1\n")
+    refuses.chmod(0o755)
+    path = f"{tmp_path}:{simulated.environ['PATH']}"
+    done = simulated("run", "--idle-timeout", "1s", "--dump-stacks", *FAST, "--", "sleep", "600", PATH=path)
+    assert done.returncode == 124
+    assert done.stderr.count("no stacks") == 1
+
+
+def test_what_fails_after_a_job_keeps_nothing_from_following_and_is_told_once(
+    simulated: Fallow, tmp_path: pathlib.Path
+) -> None:
+    """F3"""
+    log = tmp_path / "log"
+    log.touch()
+    failing = ("run:exit 3", "notify:http://127.0.0.1:1/")
+    for order in (failing, failing[::-1]):
+        thens = [word for action in (*order, f"run:echo after >> {log}") for word in ("--then", f"always:{action}")]
+        done = simulated("run", *thens, "--", "true")
+        assert done.returncode == 0
+        assert done.stderr.count("failed to run") == done.stderr.count("failed to send a notice") == 1
+    assert log.read_text() == "after\nafter\n"
+
+
+def test_what_follows_a_stop_follows_only_a_stop_unless_always_is_said(
+    simulated: Fallow, tmp_path: pathlib.Path
+) -> None:
+    log = tmp_path / "log"
+    thens = ("--then", f"run:echo stopped >> {log}", "--then", f"always:run:echo ended >> {log}")
+    assert simulated("run", *thens, "--", "true").returncode == 0
+    assert log.read_text() == "ended\n"
+    assert simulated("run", "--idle-timeout", "1s", *FAST, *thens, "--", "sleep", "600").returncode == 124
+    assert log.read_text() == "ended\nstopped\nended\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--then", "signal:TERM"), "makes no sense after a job"),
+        (("--then", "explode"), "is no action"),
+        (("--idle-timeout", "soon"), "is no duration"),
+        (("--idle-timeout", "1s", "--signal", "FOO"), "is no signal"),
+        (("--idle-timeout", "1s", "--every", "0"), "too often"),
+    ],
+)
+def test_wrong_words_are_answered_before_anything_runs(simulated: Fallow, words: tuple[str, ...], says: str) -> None:
+    done = simulated("run", *words, "--", "echo", "ran")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert says in done.stderr
+
+
+def test_why_explains_a_stop_with_its_readings(simulated: Fallow) -> None:
+    simulated("run", "--gpus", "2", "--idle-timeout", "1s", *FAST, "--", "sleep", "600")
+    told = simulated("why", "2").stdout
+    assert "verdict: job" in told
+    assert "GPU 2 utilization: 0.0% on average" in told
+    assert "ask the job to end with SIGTERM" in told
+    assert "the memory of its GPUs is back" in told
+    rows = json.loads(simulated("why", "--json", "2").stdout)["events"]
+    assert {"verdict", "action", "outcome"} <= {row["kind"] for row in rows}
+    pid = re.search(r"job (\d+)", told)
+    assert pid
+    assert "SIGTERM" in simulated("why", pid[1]).stdout
+    assert "nobody has watched this GPU" in simulated("why", "3").stdout
+    assert "GPU 3 is free" in simulated("why", "3").stdout
+
+
+def test_whoever_still_holds_a_card_after_the_stop_is_named(make_world, fallow: Fallow) -> None:  # noqa: ANN001
+    from tests.standin import Process
+
+    world = make_world(cards=1)
+    watched = fallow.start("run", "--idle-timeout", "1s", *FAST, "--", "sleep", "600")
+    assert watched.stderr is not None
+    assert "will be stopped" in watched.stderr.readline()
+    world[0].compute, world[0].memory_used = [Process(os.getpid(), 2**30)], 2**30
+    _, err = watched.communicate(timeout=60)
+    assert watched.returncode == 124
+    assert f"GPU 0 is still held by pid {os.getpid()}" in err
+
+
+def test_a_journal_that_cannot_be_kept_is_told_and_stops_nothing(simulated: Fallow, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "file").touch()
+    done = simulated(
+        "run", "--idle-timeout", "1h", "--", "echo", "ran", FALLOW_STATE_DIR=str(tmp_path / "file" / "x")
+    )
+    assert (done.returncode, done.stdout) == (0, "ran\n")
+    assert "no journal is kept" in done.stderr
+
+
+def test_nothing_of_fallow_is_left_after_a_stop(simulated: Fallow) -> None:
+    done = subprocess.run(
+        ["fallow", "run", "--idle-timeout", "1s", *FAST, "--", "sleep", "600"],
+        env={**simulated.environ, "FALLOW_TEST_LEFT": "over"},
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 124
+    assert left_over(simulated, "FALLOW_TEST_LEFT=over") == []

@@ -1,0 +1,236 @@
+"""`fallow status` tells the truth about each card."""
+
+import json
+import os
+import time
+from collections.abc import Callable
+from pwd import getpwuid
+from typing import Any
+
+import pytest
+
+from tests.conftest import Fallow
+from tests.standin import MigInstance, Process, World
+
+GIB = 2**30
+DEAD_PID = 4_000_000
+
+
+def gpus(fallow: Fallow, *words: str) -> list[dict[str, Any]]:
+    done = fallow("status", "--json", *words)
+    assert done.returncode == 0, done.stderr
+    found: list[dict[str, Any]] = json.loads(done.stdout)["gpus"]
+    return found
+
+
+def protection(world: World, card: int, *, pid: int | None = None, used: int = 2 * GIB) -> None:
+    world[card].compute = [Process(pid or os.getpid(), used)]
+    world[card].memory_used = used + 4 * 2**20
+
+
+def test_the_json_has_every_field_of_the_contract(world: World, fallow: Fallow) -> None:
+    protection(world, 0)
+    status = json.loads(fallow("status", "--json").stdout)
+    assert status.keys() == {"host", "simulated", "at", "available", "counts", "gpus"}
+    assert status["simulated"] is False
+    gpu = status["gpus"][0]
+    contract = {"index", "uuid", "name", "activity", "for_s", "because", "utilization", "memory_used_bytes"}
+    contract |= {"memory_total_bytes", "power_w", "temperature_c", "holders", "claim", "unknown"}
+    assert contract <= gpu.keys()
+    assert {"pid", "user", "command", "memory_bytes", "container", "slurm_job"} <= gpu["holders"][0].keys()
+    assert gpu["for_s"] is None, "nobody was watching"
+
+
+def test_the_readings_are_those_of_the_driver(world: World, fallow: Fallow) -> None:
+    card = world[3]
+    card.utilization, card.memory_utilization, card.power_mw, card.temperature_c = 42, 17, 345_600, 61
+    card.throttle_reasons = 0x04 | 0x20
+    protection(world, 3)
+    gpu = gpus(fallow, "3")[0]
+    assert gpu["utilization"] == 0.42
+    assert gpu["memory_utilization"] == 0.17
+    assert gpu["power_w"] == 345.6
+    assert gpu["temperature_c"] == 61
+    assert gpu["throttled_by"] == ["power cap", "software thermal"]
+    assert gpu["holders"][0]["memory_bytes"] == 2 * GIB
+    assert gpu["holders"][0]["user"] == getpwuid(os.getuid()).pw_name
+
+
+def test_held_and_still_is_fallow_and_not_free(world: World, fallow: Fallow) -> None:
+    protection(world, 1)
+    found = gpus(fallow)
+    assert [gpu["activity"] for gpu in found] == ["free", "fallow", *["free"] * 6]
+    assert "nothing ran in the last" in found[1]["because"]
+
+
+def test_a_job_that_works_five_per_cent_of_each_second_is_busy(world: World, fallow: Fallow) -> None:
+    protection(world, 0)
+    now_us = int(time.time() * 1e6)
+    world[0].utilization = 0
+    world[0].samples = [(now_us - 200_000 * age, 25 if age % 5 == 0 else 0) for age in range(1, 60)][::-1]
+    gpu = gpus(fallow)[0]
+    assert gpu["utilization"] == 0, "the instant that others show"
+    assert gpu["activity"] == "busy"
+    assert 0.03 < gpu["utilization_mean"] < 0.08
+
+
+def test_a_pid_that_proc_does_not_have_is_still_a_holder(world: World, fallow: Fallow) -> None:
+    protection(world, 2, pid=DEAD_PID)
+    gpu = gpus(fallow)[2]
+    assert gpu["activity"] == "fallow"
+    holder = gpu["holders"][0]
+    assert holder["pid"] == DEAD_PID
+    assert holder["user"] is None
+    assert "pid namespace" in holder["unknown"]["user"]
+
+
+def test_graphics_and_mps_processes_are_holders_too(world: World, fallow: Fallow) -> None:
+    world[0].graphics = [Process(DEAD_PID, GIB)]
+    world[1].mps = [Process(DEAD_PID + 1, GIB)]
+    world[0].memory_used = world[1].memory_used = GIB
+    found = gpus(fallow)
+    assert [gpu["holders"][0]["pid"] for gpu in found[:2]] == [DEAD_PID, DEAD_PID + 1]
+
+
+def test_a_lost_card_is_a_row_and_the_others_are_well(world: World, fallow: Fallow) -> None:
+    world.fault("*", card=2, error=15)
+    found = gpus(fallow)
+    assert len(found) == 8
+    assert found[2]["activity"] == "unknown"
+    assert "lost" in found[2]["because"]
+    assert {gpu["activity"] for gpu in found if gpu["index"] != 2} == {"free"}
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [(3, "does not support"), (4, "does not permit"), (13, "too old"), (999, "Unknown Error")],
+)
+def test_each_error_means_what_it_means(world: World, fallow: Fallow, error: int, words: str) -> None:
+    world.fault("nvmlDeviceGetPowerUsage", card=0, error=error)
+    gpu = gpus(fallow)[0]
+    assert gpu["power_w"] is None
+    assert words in gpu["unknown"]["power_w"]
+    assert gpu["activity"] == "free", "a card is not bad because one figure is missing"
+
+
+def test_not_found_means_that_nobody_ran_and_is_no_error(world: World, fallow: Fallow) -> None:
+    protection(world, 0)
+    world[0].process_samples = []
+    assert gpus(fallow)[0]["holders"][0]["utilization"] == 0
+
+
+def test_work_is_told_by_process(world: World, fallow: Fallow) -> None:
+    protection(world, 0)
+    world[0].process_samples = [(os.getpid(), int(time.time() * 1e6), 60, 10)]
+    world[0].utilization = 60
+    assert gpus(fallow)[0]["holders"][0]["utilization"] == 0.6
+
+
+def test_mig_instances_are_gpus_of_their_own(world: World, fallow: Fallow) -> None:
+    world[1].mig = [
+        MigInstance(memory_total=10 * GIB),
+        None,
+        MigInstance(memory_total=20 * GIB, memory_used=3 * GIB, processes=[Process(os.getpid(), 3 * GIB)]),
+    ]
+    found = gpus(fallow, "0-2")
+    assert [(gpu["index"], gpu["mig_slot"]) for gpu in found] == [(0, None), (1, 0), (1, 2), (2, None)]
+    empty, taken = found[1], found[2]
+    assert empty["uuid"].startswith("MIG-")
+    assert (empty["activity"], empty["memory_total_bytes"]) == ("free", 10 * GIB)
+    assert taken["holders"][0]["pid"] == os.getpid()
+    assert taken["activity"] == "unknown", "one look at an instance that somebody holds cannot tell whether it works"
+
+
+def test_a_card_in_mig_mode_without_instances_is_of_no_use_and_says_so(world: World, fallow: Fallow) -> None:
+    world[0].mig = []
+    gpu = gpus(fallow)[0]
+    assert gpu["activity"] == "unknown"
+    assert "no instance" in gpu["because"]
+
+
+def watched(fallow: Fallow, looks: int, change: Callable[[int], None] = lambda _: None) -> list[dict[str, Any]]:
+    """So many sights of `status --watch`, with something done after each."""
+    process = fallow.start("status", "--watch", "--json", "--every", "0.25")
+    assert process.stdout is not None
+    statuses = []
+    for number in range(looks):
+        statuses.append(json.loads(process.stdout.readline()))
+        change(number)
+    process.send_signal(2)
+    process.communicate()
+    assert process.returncode == -2, "Ctrl-C"
+    return statuses
+
+
+def test_watching_witnesses_time_and_sees_what_a_test_changes_live(world: World, fallow: Fallow) -> None:
+    protection(world, 0)
+
+    def begin_work(number: int) -> None:
+        if number == 2:
+            world[0].utilization = 80
+
+    statuses = watched(fallow, 6, begin_work)
+    seen = [status["gpus"][0] for status in statuses]
+    assert [gpu["activity"] for gpu in seen[:3]] == ["fallow"] * 3
+    assert seen[0]["for_s"] == 0
+    assert 0.2 < seen[2]["for_s"] < 30
+    assert seen[-1]["activity"] == "busy"
+    assert statuses[-1]["gpus"][1]["for_s"] > seen[2]["for_s"], "the others were free all the time"
+
+
+def test_counters_and_bus_traffic_are_there_from_the_second_look_on(world: World, fallow: Fallow) -> None:
+    protection(world, 0)
+    world[0].gpm = {2: 96.0, 3: 14.0, 5: 94.0, 10: 16.0, 20: 1.0, 21: 56_000.0}
+    first, second = (status["gpus"][0] for status in watched(fallow, 2))
+    assert first["counter_tensor"] is None
+    assert "two looks" in first["unknown"]["counter_tensor"]
+    tensor, occupancy = second["counter_tensor"], second["counter_occupancy"]
+    assert (round(tensor, 3), round(occupancy, 3)) == (0.94, 0.14)
+    assert second["pcie_rx_bytes_per_s"] == 56_000 * 2**20
+
+
+def test_a_card_without_counters_is_asked_for_bus_traffic_only_when_it_looks_hung(
+    world: World, fallow: Fallow
+) -> None:
+    for card in (0, 1):
+        protection(world, card)
+        world[card].gpm = None
+        world[card].pcie_rx_kbps = 5000
+    world[0].utilization = 100
+    found = gpus(fallow)
+    assert found[0]["pcie_rx_bytes_per_s"] == 5000 * 1024
+    assert found[1]["pcie_rx_bytes_per_s"] is None
+    assert world.calls("nvmlDeviceGetPcieThroughput") == 2
+
+
+def test_64_cards_are_read(make_world: Callable[..., World], fallow: Fallow) -> None:
+    make_world(cards=64)
+    assert len(gpus(fallow)) == 64
+
+
+def test_the_table_says_who_holds_what_and_why(world: World, fallow: Fallow) -> None:
+    protection(world, 1)
+    world.fault("*", card=2, error=15)
+    done = fallow("status")
+    lines = done.stdout.splitlines()
+    assert "x NVIDIA H100 80GB HBM3" in lines[0]
+    assert any("fallow" in line and str(os.getpid()) in line for line in lines)
+    assert any("unknown" in line and "lost" in line for line in lines)
+    assert "\x1b" not in done.stdout, "colour only on a terminal"
+
+
+def test_simulated_gpus_say_so_on_every_face(simulated: Fallow) -> None:
+    assert json.loads(simulated("status", "--json").stdout)["simulated"] is True
+    assert "simulated" in simulated("status").stdout
+
+
+def test_a_claim_shows(simulated: Fallow) -> None:
+    job = simulated.start("run", "--gpus", "2", "--", "sh", "-c", "echo up; read line")
+    assert job.stdout is not None
+    job.stdout.readline()
+    gpu = gpus(simulated)[2]
+    assert gpu["claim"]["pid"] == job.pid
+    assert gpu["claim"]["shared"] is False
+    assert gpu["activity"] == "fallow"
+    assert "claimed by" in simulated("status").stdout
+    job.communicate("\n")

@@ -1,0 +1,202 @@
+"""What `fallow status` calls things: filled, claimed, simulated, and names that make no sense."""
+
+import json
+import os
+import pathlib
+import pty
+import select
+import subprocess
+import time
+from typing import Any
+
+import pytest
+
+from tests.conftest import ME, Fallow
+from tests.interfaces.cli.filled import LIMIT_S, Fill
+from tests.standin import Process, World
+
+GIB = 2**30
+
+
+def told(fallow: Fallow, *words: str) -> dict[str, Any]:
+    done = fallow("status", "--json", *words)
+    assert done.returncode == 0, done.stderr
+    status: dict[str, Any] = json.loads(done.stdout)
+    return status
+
+
+def wait_for_exec(process: "subprocess.Popen[str]", name: str) -> None:
+    """Until a launch has become its command."""
+    by_s = time.monotonic() + LIMIT_S
+    while pathlib.Path(f"/proc/{process.pid}/comm").read_text() != f"{name}\n":
+        assert process.poll() is None
+        assert time.monotonic() < by_s
+        time.sleep(0.02)
+
+
+def test_a_card_with_only_a_filler_on_it_is_filled_and_can_be_had(simulated: Fallow) -> None:
+    """F9"""
+    running = Fill(simulated.start("fill", "--gpus", "0", "--idle-for", "0", "--", "sleep", "1000"))
+    running.until("filling it")
+    by_s = time.monotonic() + LIMIT_S
+    while (status := told(simulated))["gpus"][0]["activity"] == "free":  # until the filler has come
+        assert time.monotonic() < by_s
+    assert [gpu["activity"] for gpu in status["gpus"]] == ["filled", "free", "free", "free"]
+    assert status["available"] == 4
+    assert (status["counts"]["free"], status["counts"]["filled"]) == (3, 1)
+    table = simulated("status").stdout
+    assert "4 available (3 free, 1 filled)" in table.splitlines()[0]
+    assert "a filler, which yields: sleep 1000" in table
+
+
+def test_the_mark_of_a_filler_on_somebodys_card_makes_it_nobodys_filler(world: World, fallow: Fallow) -> None:
+    """F9, V7: a lock that anybody can take."""
+    running = Fill(fallow.start("fill", "--gpus", "0", "--idle-for", "0", "--", "sleep", "1000"))
+    running.until("filling it")
+    world[0].compute = [Process(os.getpid(), 2 * GIB)]
+    world[0].memory_used = 2 * GIB
+    (gpu,) = told(fallow, "0")["gpus"]
+    assert gpu["activity"] != "filled"
+    assert gpu["filler"] is None
+
+
+def test_filled_hours_are_nobodys_and_cost_nothing(simulated: Fallow, tmp_path: pathlib.Path) -> None:
+    """F9: root, who runs the filler, is not charged for it."""
+    config = tmp_path / "fallow.toml"
+    config.write_text(
+        "[machine]\nevery = '200ms'\n[terminals]\nusers = 'ignore'\n[page]\nenabled = false\n[[filler]]\n"
+        f"name = 'background'\nuser = '{ME}'\ncommand = ['sleep', '1000']\ngpus = '3'\nidle_for = '500ms'\n"
+    )
+    config.chmod(0o600)
+    daemon = Fill(simulated.start("up", "--config", str(config)))
+    daemon.until("filling it")
+    by_s = time.monotonic() + LIMIT_S
+    while told(simulated, "3")["gpus"][0]["for_s"] is None or told(simulated, "3")["gpus"][0]["activity"] != "filled":
+        assert time.monotonic() < by_s
+    by_s = time.monotonic() + LIMIT_S
+    while True:
+        done = simulated("report", "--format", "json", "--by", "user", "--price", "100")
+        report = json.loads(done.stdout)
+        if report["total"]["filled_s"] > 0:
+            break
+        assert time.monotonic() < by_s, report
+        time.sleep(0.2)
+    assert [line["user"] for line in report["lines"]] == ["-"]
+    assert report["total"]["cost"] == 0
+    total = report["total"]
+    parts = ("free_s", "filled_s", "busy_s", "fallow_s", "stuck_s", "unknown_s")
+    assert sum(total[part] for part in parts) == pytest.approx(total["observed_s"])
+
+
+def test_a_claim_that_nobody_uses_is_the_claimers_and_not_free(world: World, fallow: Fallow) -> None:
+    """V8"""
+    launch = fallow.start("run", "--gpus", "2", "--", "sleep", "1000")
+    wait_for_exec(launch, "sleep")
+    status = told(fallow)
+    assert [gpu["activity"] for gpu in status["gpus"]].count("free") == 7
+    assert status["available"] == 7
+    fresh = status["gpus"][2]
+    assert (fresh["activity"], fresh["settling"]) == ("busy", True), "a launch is given the time to start"
+    watching = fallow.start("status", "2", "--watch", "--json", "--every", "1s")
+    assert watching.stdout is not None
+    by_s = time.monotonic() + LIMIT_S
+    while (gpu := json.loads(watching.stdout.readline())["gpus"][0])["for_s"] == 0:
+        assert time.monotonic() < by_s
+    assert gpu["activity"] == "fallow", "at the first look it is what it is"
+    assert "sleep" in gpu["because"]
+    assert f"pid {launch.pid}" in gpu["because"]
+    assert gpu["claim"]["pid"] == launch.pid
+
+
+def test_a_card_whose_name_is_no_text_costs_nobody_anything(world: World, fallow: Fallow) -> None:
+    """F30"""
+    world[1].name = "NVIDIA \udcff\udcfe"
+    status = told(fallow)
+    assert [gpu["activity"] for gpu in status["gpus"]] == ["free"] * 8
+    assert status["gpus"][1]["name"] is None
+    assert "makes no sense" in status["gpus"][1]["unknown"]["name"]
+    assert fallow("run", "--gpus", "0", "--", "true").returncode == 0
+    assert fallow("pick", "--gpus", "1").returncode == 0
+    daemon = fallow.start("up", "--for", "2s")
+    assert daemon.wait(LIMIT_S) == 0
+
+
+def test_a_card_whose_uuid_is_no_text_is_unknown_and_the_others_are_well(world: World, fallow: Fallow) -> None:
+    """F30"""
+    world[1].uuid = "GPU-\udcff"
+    found = told(fallow)["gpus"]
+    assert [gpu["activity"] for gpu in found if gpu["index"] != 1] == ["free"] * 7
+    assert found[1]["uuid"] is None
+
+
+def test_the_name_of_a_card_cannot_move_the_cursor(world: World, fallow: Fallow) -> None:
+    """Weak: GPU names printed raw."""
+    world[0].name = "NVIDIA\x1b[2J\x1b]0;mine\x07\r\n\u202egnp"
+    table = fallow("status", PYTHONUTF8="1").stdout
+    assert "\x1b" not in table
+    assert "\u202e" not in table
+    assert "NVIDIA?[2J?]0;mine" in table.splitlines()[0]
+
+
+def test_the_name_of_a_process_cannot_move_the_cursor(world: World, fallow: Fallow) -> None:
+    """Weak: [comm] printed raw."""
+    name = "ctypes.CDLL(None).prctl(15, b'\\x1b[31m\\xe2\\x80\\xaex')"
+    odd = fallow.start_other("python3", "-c", f"import ctypes, sys; {name}; print('r', flush=True); sys.stdin.read()")
+    assert odd.stdout is not None
+    assert odd.stdout.readline() == "r\n"
+    world[0].compute = [Process(odd.pid, GIB)]
+    world[0].memory_used = GIB
+    table = fallow("status", "0").stdout
+    assert "\x1b" not in table
+    assert "\u202e" not in table
+
+
+def test_a_dumb_terminal_gets_table_after_table(simulated: Fallow) -> None:
+    """F19"""
+    ours, theirs = pty.openpty()
+    watching = subprocess.Popen(
+        ["fallow", "status", "--watch", "--every", "200ms"],
+        env={**simulated.environ, "TERM": "dumb"},
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+    )
+    os.close(theirs)
+    said = b""
+    by_s = time.monotonic() + LIMIT_S
+    try:
+        while said.count(b"4 available") < 2:
+            ready, _, _ = select.select([ours], [], [], max(0.0, by_s - time.monotonic()))
+            assert ready, said
+            said += os.read(ours, 4096)
+    finally:
+        watching.kill()
+        watching.wait()
+        os.close(ours)
+    assert b"\x1b" not in said
+
+
+@pytest.mark.parametrize(
+    ("words", "cards"),
+    [
+        (("--simulate", "2xH100", "status"), 2),
+        (("status", "--simulate", "2xH100,1xT4"), 3),
+        (("status", "0", "--simulate", "2xH100"), 1),
+        (("status", "--simulate", "0"), 1),
+        (("--simulate", "status"), 8),
+        (("status", "--simulate=3"), 3),
+        (("status", "--simulate"), 8),
+    ],
+)
+def test_a_simulated_machine_may_stand_behind_its_option(fallow: Fallow, words: tuple[str, ...], cards: int) -> None:
+    """F19: and a bare --simulate swallows neither a verb nor a GPU."""
+    done = fallow(*words, "--json")
+    assert done.returncode == 0, done.stderr
+    assert len(json.loads(done.stdout)["gpus"]) == cards
+
+
+def test_the_machine_behind_the_option_is_no_word_of_the_command(fallow: Fallow) -> None:
+    """F19"""
+    done = fallow("run", "--simulate", "2xH100", "--", "echo", "--simulate", "2xH100")
+    assert done.stdout == "--simulate 2xH100\n"
+    assert fallow("--simulate", "2xNOSUCH", "status").returncode == 2

@@ -1,0 +1,286 @@
+"""V5: what root's daemon runs, it runs as the user that the config names, and only what nobody else can change."""
+
+import os
+import pathlib
+import pwd
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from tests.conftest import LIMIT_S, REPOSITORY, Fallow
+from tests.interfaces.cli.filled import (
+    Fill,
+    pids_written,
+    wait_for_end,
+    wait_for_lines,
+)
+
+pytestmark = pytest.mark.several_users
+
+WORKER, NEIGHBOUR = pwd.getpwnam("daemon"), pwd.getpwnam("games")
+FACTS = """
+id -u; id -g; id -G; umask; pwd
+echo "$HOME $USER $LOGNAME $SHELL"
+grep -E '^Cap(Inh|Prm|Eff|Amb)' /proc/self/status | cut -f2 | sort -u
+echo "$SECRET$SUDO_USER"
+ls -l /proc/$$/fd | grep -c /secret
+echo "$CUDA_VISIBLE_DEVICES"
+"""
+Write = Callable[[str], str]
+Up = Callable[..., Fill]
+
+
+@pytest.fixture
+def config(simulated: Fallow, tmp_path: pathlib.Path) -> Write:
+    """Write a config of root's; its path."""
+
+    def write(text: str) -> str:
+        file = tmp_path / "fallow.toml"
+        file.write_text(f"[terminals]\nusers = 'ignore'\n[page]\nenabled = false\n{text}")
+        return str(file)
+
+    return write
+
+
+@pytest.fixture
+def up(simulated: Fallow, config: Write) -> Up:
+    """Start `fallow up` with a config."""
+    return lambda text, **variables: Fill(simulated.start("up", "--config", config(text), **variables))
+
+
+@pytest.fixture
+def box(open_folder: pathlib.Path) -> pathlib.Path:
+    """A folder of the worker's that everybody may enter."""
+    folder = open_folder / "box"
+    folder.mkdir(mode=0o755)
+    os.chown(folder, WORKER.pw_uid, WORKER.pw_gid)
+    return folder
+
+
+def filler(script: str, more: str = "", user: str | None = WORKER.pw_name) -> str:
+    said = "" if user is None else f"user = '{user}'\n"
+    return (
+        f"[[filler]]\nname = 'work'\n{said}command = ['sh', '-c', '''{script}''']\nidle_for = 0\ngpus = 0\n{more}\n"
+    )
+
+
+def as_neighbour(line: str) -> None:
+    """What the neighbour does with a right of her own."""
+    ids = [f"--reuid={NEIGHBOUR.pw_uid}", f"--regid={NEIGHBOUR.pw_gid}", "--clear-groups"]
+    subprocess.run(["setpriv", *ids, "sh", "-c", line], check=True)
+
+
+def test_a_filler_runs_as_the_user_with_nothing_of_root(up: Up, box: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("")
+    with secret.open() as held:
+        os.set_inheritable(held.fileno(), True)
+        running = up(filler(f"({FACTS}); exec sleep 1000", f"log = '{box}/log'"), SECRET="told", SUDO_USER="x")
+        facts = wait_for_lines(box / "log", 10)
+    uid, gid, groups, umask, folder, who, capabilities, passed_on, inherited, card = facts
+    assert (uid, gid, groups) == (str(WORKER.pw_uid), str(WORKER.pw_gid), str(WORKER.pw_gid))
+    assert (umask, folder) == ("0022", "/")
+    assert who == f"{WORKER.pw_dir} {WORKER.pw_name} {WORKER.pw_name} {WORKER.pw_shell}"
+    assert set(capabilities) == {"0"}
+    assert (passed_on, inherited) == ("", "0")
+    assert card.startswith("GPU-")
+    assert os.stat(box / "log").st_uid == WORKER.pw_uid, "the log is made by whom it is"
+    running.process.terminate()
+
+
+def test_its_keeper_can_signal_it_and_it_leaves_at_once(up: Up, box: pathlib.Path, simulated: Fallow) -> None:
+    pids = box / "pids"
+    script = f"trap '' TERM; sleep 1000 & echo $! >> {pids}; echo $$ >> {pids}; wait; wait"
+    running = up(filler(script, "grace = '0.2s'"))
+    wait_for_lines(pids, 2)
+    with subprocess.Popen(["sleep", "1000"], env=simulated.on("0")) as newcomer:
+        running.until("work: GPU 0: given back after")
+        wait_for_end(pids_written(pids))
+        newcomer.kill()
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_it_ends_with_the_daemon_however_that_ends(up: Up, box: pathlib.Path, number: signal.Signals) -> None:
+    """Whoever becomes another user loses the word to die with its parent, unless it is given after that."""
+    pids = box / "pids"
+    running = up(filler(f"(setsid sleep 1000 & echo $! >> {pids}); echo $$ >> {pids}; exec sleep 1000"))
+    wait_for_lines(pids, 2)
+    running.process.send_signal(number)
+    wait_for_end(pids_written(pids))
+    running.process.wait(LIMIT_S)
+
+
+def test_a_guards_command_runs_as_the_user(up: Up, box: pathlib.Path, simulated: Fallow) -> None:
+    facts = box / "facts"
+    line = f"run:id -u > {facts}; pwd >> {facts}; echo $HOME >> {facts}; echo $FALLOW_BECAUSE >> {facts}"
+    guard = "arm_for = '1s'\nidle_for = '1s'\ncountdown = 0\ngpus = 1"
+    text = f"[machine]\nevery = '0.5s'\n[[guard]]\nname = 'evening'\nuser = '{WORKER.pw_name}'\n{guard}\n"
+    running = up(text + f"action = '''{line}'''\n")
+    with subprocess.Popen(["sh", "-c", "while :; do :; done"], env=simulated.on("1")) as work:
+        running.until("evening: armed")
+        work.kill()
+    uid, folder, home, because = wait_for_lines(facts, 4)
+    assert (uid, folder, home) == (str(WORKER.pw_uid), "/", WORKER.pw_dir)
+    assert because
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[[filler]]\nname = 'work'\ncommand = 'sleep 1'\n",
+        "[[guard]]\nname = 'evening'\naction = 'run:true'\n",
+    ],
+    ids=["filler", "guard"],
+)
+def test_root_runs_nothing_as_root_unless_it_is_said_aloud(simulated: Fallow, config: Write, text: str) -> None:
+    for words in (("check",), ("up", "--for", "1s", "--config")):
+        done = simulated(*words, config(text))
+        assert done.returncode == 78
+        assert "it does not say whom it runs as" in done.stdout + done.stderr
+        assert 'add user = "NAME", or user = "root" if it shall be root' in done.stdout + done.stderr
+    assert simulated("check", config(f"{text}user = 'root'\n")).returncode == 0
+
+
+def test_a_user_who_cannot_be_had_is_refused(simulated: Fallow, config: Write) -> None:
+    done = simulated("check", config(filler("true", user="nobdy")))
+    assert (done.returncode, "there is no user 'nobdy' on this machine (did you mean nobody?)" in done.stdout) == (
+        78,
+        True,
+    )
+
+
+def test_an_ordinary_daemon_becomes_nobody_else(open_folder: pathlib.Path) -> None:
+    file = open_folder / "fallow.toml"
+    file.write_text(filler("true", user="root"))
+    line = [sys.executable, "-m", "tests.as_user", str(NEIGHBOUR.pw_uid), "check", str(file)]
+    environ = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(REPOSITORY), "FALLOW_SIMULATE": "4xH100"}
+    done = subprocess.run(line, env=environ, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    assert (done.returncode, "only root can run it as root" in done.stdout) == (78, True)
+
+
+def refused(simulated: Fallow, file: str) -> str:
+    """What check says; up says the same."""
+    checked, started = simulated("check", file), simulated("up", "--for", "1s", "--config", file)
+    assert (checked.returncode, started.returncode) == (78, 78), checked.stdout + started.stderr
+    said = [line for line in checked.stdout.splitlines() if line.startswith(file)]
+    assert all(line in started.stderr for line in said)
+    return checked.stdout
+
+
+@pytest.mark.parametrize(
+    ("mode", "owner", "says"),
+    [
+        (0o777, WORKER.pw_uid, "others may write to {}"),
+        (0o775, WORKER.pw_uid, "others may write to {}"),
+        (0o755, NEIGHBOUR.pw_uid, "{} belongs to another user"),
+    ],
+)
+@pytest.mark.parametrize("how", ["['{}']", "['sh', '{}']", "['nice', '{}']", "['sh', '-c', 'x=1; {} && true']"])
+def test_a_script_that_others_can_change_is_refused(
+    simulated: Fallow, config: Write, box: pathlib.Path, how: str, mode: int, owner: int, says: str
+) -> None:
+    script = box / "work.sh"
+    script.write_text("#!/bin/sh\n")
+    script.chmod(mode)
+    os.chown(script, owner, owner)
+    text = f"[[filler]]\nname = 'work'\nuser = '{WORKER.pw_name}'\ncommand = {how.format(script)}\n"
+    assert says.format(script) in refused(simulated, config(text))
+    script.chmod(0o755)
+    os.chown(script, WORKER.pw_uid, 0)
+    assert simulated("check", config(text)).returncode == 0
+
+
+def test_a_hook_that_others_can_change_is_refused(simulated: Fallow, config: Write, box: pathlib.Path) -> None:
+    script = box / "hook"
+    script.write_text("#!/bin/sh\n")
+    script.chmod(0o777)
+    text = f"[[guard]]\nname = 'g'\nuser = 'root'\naction = 'run:sync; {script} --now'\n"
+    assert f"others may write to {script}; what runs as root may be changed by root alone" in refused(
+        simulated, config(text)
+    )
+
+
+def test_an_interpreter_and_a_folder_that_others_can_change_are_refused(
+    simulated: Fallow, config: Write, box: pathlib.Path, open_folder: pathlib.Path
+) -> None:
+    theirs = open_folder / "theirs"
+    theirs.mkdir()
+    os.chown(theirs, NEIGHBOUR.pw_uid, NEIGHBOUR.pw_gid)
+    script = box / "work"
+    script.write_text(f"#!{theirs}/sh\n")
+    script.chmod(0o755)
+    text = f"[[filler]]\nname = 'work'\nuser = '{WORKER.pw_name}'\ncommand = '{script}'\n"
+    assert f"{theirs} belongs to another user" in refused(simulated, config(text))
+    assert f"{theirs} belongs to another user" in refused(simulated, config(filler("true", f"cwd = '{theirs}'")))
+    assert f"{theirs} belongs to another user" in refused(simulated, config(filler("true", f"log = '{theirs}/x'")))
+
+
+def test_a_program_is_not_looked_for_where_others_can_put_one(
+    simulated: Fallow, up: Up, box: pathlib.Path, open_folder: pathlib.Path
+) -> None:
+    theirs = open_folder / "bin"
+    theirs.mkdir(mode=0o777)
+    theirs.chmod(0o777)
+    as_neighbour(
+        f"printf '#!/bin/sh\\necho hers >> {box}/facts; exec sleep 1000' > {theirs}/sh; chmod 755 {theirs}/sh"
+    )
+    up(filler(f"echo ours >> {box}/facts; exec sleep 1000"), PATH=f"{theirs}:{simulated.environ['PATH']}")
+    assert wait_for_lines(box / "facts", 1) == ["ours"]
+
+
+def test_a_program_that_is_only_where_others_can_put_one_is_refused_with_the_reason(
+    simulated: Fallow, config: Write, open_folder: pathlib.Path
+) -> None:
+    theirs = open_folder / "bin"
+    theirs.mkdir()
+    theirs.chmod(0o775)
+    (theirs / "miner").write_text("#!/bin/sh\n")
+    (theirs / "miner").chmod(0o755)
+    text = f"[[filler]]\nname = 'work'\nuser = '{WORKER.pw_name}'\ncommand = 'miner'\n"
+    done = simulated("check", config(text), PATH=f"{theirs}:{simulated.environ['PATH']}")
+    assert (done.returncode, f"others may write to {theirs}" in done.stdout) == (78, True)
+
+
+def test_a_log_is_never_written_through_a_neighbours_link(
+    up: Up, simulated: Fallow, open_folder: pathlib.Path, config: Write
+) -> None:
+    """Before the start it is refused; after the start the filler is not let in."""
+    shared, target = open_folder / "shared", open_folder / "target"
+    shared.mkdir()
+    shared.chmod(0o1777)
+    target.write_text("root's\n")
+    text = filler("echo overwritten; exec sleep 1000", f"log = '{shared}/log'", user="root")
+    with subprocess.Popen(["sleep", "1000"], env=simulated.on("0")) as somebody:
+        running = up(text)
+        running.until("work: GPU 0: left alone")
+        as_neighbour(f"ln -s {target} {shared}/log")
+        somebody.kill()
+    running.until("is not to be trusted: ")
+    running.process.kill()
+    running.process.communicate()
+    assert target.read_text() == "root's\n"
+    assert f"{shared}/log belongs to another user" in refused(simulated, config(text))
+
+
+def test_a_terminal_of_root_is_not_given_to_a_filler_of_another(
+    up: Up, simulated: Fallow, box: pathlib.Path, config: Write
+) -> None:
+    """Who has it open could read what root types."""
+    ours, its = os.openpty()
+    file = config(filler(f"ls -l /proc/$$/fd | grep -c pts >> {box}/facts; exec sleep 1000"))
+    environ = simulated.environ
+    with subprocess.Popen(["fallow", "up", "--config", file], env=environ, stdout=its, stderr=its) as daemon:
+        try:
+            assert wait_for_lines(box / "facts", 1) == ["0"]
+        finally:
+            daemon.terminate()
+    os.close(its)
+    assert b"what it prints is thrown away" in os.read(ours, 65536)
+    os.close(ours)
+
+
+def test_a_log_may_be_a_device_that_everybody_may_write_to(simulated: Fallow, config: Write) -> None:
+    assert simulated("check", config(filler("true", "log = '/dev/null'"))).returncode == 0

@@ -1,0 +1,192 @@
+"""F8: `fallow why` says first what a GPU is now and why, since when, who is on it and which rule counts."""
+
+import json
+import os
+import pathlib
+import re
+import subprocess
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from fallow.core.findings import process_key
+from fallow.engine.history.journal import Journal
+from tests.conftest import LIMIT_S, ME, Fallow
+from tests.interfaces.cli.filled import Fill
+from tests.standin.world import World
+
+RULES = f"""
+[machine]
+every = "0.2s"
+[[idle]]
+name = "forgotten"
+idle_for = "30m"
+warmup = 0
+act = true
+[[guard]]
+name = "evening"
+idle_for = "2h"
+action = "run:true"
+user = "{ME}"
+"""
+
+
+@pytest.fixture
+def sleeper(simulated: Fallow) -> Iterator[subprocess.Popen[bytes]]:
+    """Somebody who holds GPU 3 and does nothing."""
+    with subprocess.Popen(["sleep", "1000"], env=simulated.on("3")) as job:
+        yield job
+        job.kill()
+
+
+def test_with_a_daemon_it_says_which_rule_counts_and_when_it_would_act(
+    simulated: Fallow, sleeper: subprocess.Popen[bytes], tmp_path: pathlib.Path
+) -> None:
+    config = tmp_path / "fallow.toml"
+    config.write_text(RULES)
+    config.chmod(0o600)
+    Fill(simulated.start("up", "--config", str(config), "--listen", "127.0.0.1:0")).until("up, with")
+    by_s = time.monotonic() + LIMIT_S
+    while "idle for" not in (told := simulated("why", "3").stdout):
+        assert time.monotonic() < by_s, told
+    first, *rest = told.splitlines()
+    assert re.match(r"GPU 3 is \w+ for \S+ \(since \d{4}-\d\d-\d\d \d\d:\d\d:\d\d\): ", first), told
+    assert any(f"(pid {sleeper.pid}" in line for line in rest)
+    (rule,) = [line for line in rest if line.startswith("  rule forgotten: ")]
+    assert re.search(r": idle for \S+; its people are warned in (19m|20m)\S* if that goes on$", rule), rule
+    (guard,) = [line for line in rest if line.startswith("  guard evening: ")]
+    assert not re.search(r"\b(\w+): \1\b", guard), "no word twice"
+    by_pid = simulated("why", str(sleeper.pid)).stdout
+    assert by_pid.startswith("GPU 3 is ")
+    assert "  rule forgotten: " in by_pid
+    facts = json.loads(simulated("why", "3", "--json").stdout)
+    assert facts["watched"] is True
+    assert [gpu["index"] for gpu in facts["gpus"]] == [3]
+    (counting,) = facts["rules"]
+    assert (counting["rule"], counting["fault"], counting["next"]) == ("forgotten", "idle", "warn")
+    assert counting["for_s"] > 0
+    assert 1000 < counting["in_s"] < 1200
+    assert [guard["guard"] for guard in facts["guards"]] == ["evening"]
+    assert simulated("why", "0").stdout.startswith("GPU 0 is free for ")
+
+
+def test_without_a_daemon_one_look_says_what_it_can(simulated: Fallow, sleeper: subprocess.Popen[bytes]) -> None:
+    for subject in ("3", str(sleeper.pid)):
+        told = simulated("why", subject).stdout
+        assert re.match(r"GPU 3 is \w+: ", told), told
+        assert f"(pid {sleeper.pid}" in told
+        assert "nobody has watched this GPU" in told
+    facts = json.loads(simulated("why", "3", "--json").stdout)
+    assert (facts["watched"], facts["rules"], facts["events"]) == (False, [], [])
+
+
+@pytest.mark.parametrize("with_daemon", [False, True])
+def test_why_and_status_name_the_hold_on_a_gpu_and_on_no_other(simulated: Fallow, *, with_daemon: bool) -> None:
+    assert simulated("protect", "3", "--for", "2h", "--why", "debugging").returncode == 0
+    if with_daemon:
+        Fill(simulated.start("up", "--listen", "127.0.0.1:0")).until("up, ")
+    (protection,) = json.loads(simulated("protect", "--list", "--json").stdout)
+    words = f" holds {protection['subject']} (hold {protection['id']}): debugging; for another "
+    assert words in simulated("why", "3").stdout
+    assert words in simulated("status", "3").stdout
+    assert f"\nGPU 3: {protection['by']}{words}" in simulated("status").stdout
+    assert json.loads(simulated("why", "3", "--json").stdout)["protections"] == [protection]
+    for other in (("why", "2"), ("status", "2"), ("why", str(os.getpid()))):
+        assert "debugging" not in simulated(*other).stdout
+    assert simulated("protect", f"pid:{os.getpid()}", "--for", "1h", "--why", "mine").returncode == 0
+    assert ": mine; for another " in simulated("why", str(os.getpid())).stdout
+
+
+def test_a_process_that_is_another_by_now_does_not_get_the_story_of_the_first(simulated: Fallow) -> None:
+    """F14"""
+    us, gone = os.getpid(), 2**22 - 7
+    journal = Journal(simulated.environ["FALLOW_STATE_DIR"], time.time, print)
+    journal.action("somebody's job", "ask the job to end", "it idled", [process_key(us, 1), process_key(gone, 5)])
+    journal.close()
+    ours = simulated("why", f"pid:{us}")
+    assert "somebody" not in ours.stdout + ours.stderr
+    assert f"pid {us} (" in ours.stderr
+    ended = simulated("why", f"pid:{gone}").stdout
+    assert ended.startswith(f"pid {gone} has ended\n")
+    assert "somebody's job: ask the job to end: it idled" in ended
+
+
+@pytest.mark.parametrize("subject", ["all", "user:root", "moon", "gpu:9", "pid:x"])
+def test_what_is_neither_a_gpu_nor_a_process_is_refused(simulated: Fallow, subject: str) -> None:
+    done = simulated("why", subject)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_rule_under_a_hold_says_who_holds_until_when_and_what_it_would_do_without(
+    simulated: Fallow, sleeper: subprocess.Popen[bytes], tmp_path: pathlib.Path
+) -> None:
+    config = tmp_path / "fallow.toml"
+    config.write_text(RULES)
+    config.chmod(0o600)
+    assert simulated("protect", "3", "--for", "2h", "--why", "debugging").returncode == 0
+    Fill(simulated.start("up", "--config", str(config), "--listen", "127.0.0.1:0")).until("up, with")
+    by_s = time.monotonic() + LIMIT_S
+    while "rule forgotten" not in (told := simulated("why", "3").stdout):
+        assert time.monotonic() < by_s, told
+    (rule,) = [line for line in told.splitlines() if line.startswith("  rule forgotten: ")]
+    assert "not idle now" not in rule
+    assert re.search(
+        rf": left alone: {ME} holds gpu:GPU-\S+ \(hold \d+\): debugging; for another (2h|1h59m)"
+        r"; without that its people are warned once idle for 20m$",
+        rule,
+    ), rule
+    (counting,) = json.loads(simulated("why", "3", "--json").stdout)["rules"]
+    assert f"{ME} holds gpu:" in counting["left_alone"]
+    (protection,) = json.loads(simulated("protect", "--list", "--json").stdout)
+    assert simulated("protect", "--release", str(protection["id"])).returncode == 0
+    while "left alone" in (told := simulated("why", "3").stdout):
+        assert time.monotonic() < by_s, told
+
+
+@pytest.mark.parametrize("form", [(), ("--json",)])
+def test_a_process_on_no_gpu_and_one_that_does_not_exist_are_refused(
+    simulated: Fallow, form: tuple[str, ...]
+) -> None:
+    us, gone = os.getpid(), 2**22 - 7
+    for subject, sentence in (
+        (str(us), rf"fallow: pid {us} \(\S+\) uses no GPU; "),
+        (f"pid:{us}", rf"fallow: pid {us} \(\S+\) uses no GPU; "),
+        (str(gone), f"fallow: there is no process {gone}, "),
+    ):
+        done = simulated("why", subject, *form)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert re.match(sentence, done.stderr), done.stderr
+        assert done.stderr.count("\n") == 1
+
+
+def test_a_process_is_not_said_to_use_no_gpu_where_it_cannot_be_seen_who_uses_them(
+    fallow: Fallow, world: World
+) -> None:
+    world.fault("*", card=2, error=15)
+    done = fallow("why", f"pid:{os.getpid()}")
+    assert done.returncode == 0, done.stderr
+    assert "that can be seen" in done.stdout
+
+
+def test_a_damaged_journal_is_told_plainly_and_not_taken_for_one_that_has_nothing(simulated: Fallow) -> None:
+    state = pathlib.Path(simulated.environ["FALLOW_STATE_DIR"])
+    journal = Journal(str(state), time.time, print)
+    journal.action("a job", "ask the job to end", "it idled", ["gpu:x"])
+    journal.close()
+    file = state / "journal.db"
+    whole = file.read_bytes()
+    file.write_bytes(whole[:100] + b"\xff" * (len(whole) - 100))
+    on_a_gpu = simulated("why", "3")
+    assert on_a_gpu.returncode == 0
+    assert on_a_gpu.stdout.startswith("GPU 3 is free")
+    assert "has nothing" not in on_a_gpu.stdout
+    assert re.search(rf"the journal {file} is damaged \(.+\): it was last written at \d{{4}}-", on_a_gpu.stderr)
+    assert "Move it away, or start `fallow up`" in on_a_gpu.stderr
+    facts = json.loads(simulated("why", "3", "--json").stdout)
+    assert facts["events"] is None
+    assert "is damaged" in facts["unknown"]["events"]
+    last = simulated("why")
+    assert (last.returncode, last.stdout) == (125, "")
+    assert "is damaged" in last.stderr

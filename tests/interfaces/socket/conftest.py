@@ -1,0 +1,45 @@
+"""A small daemon with a desk, as a process."""
+
+import pathlib
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+
+import pytest
+
+from tests.conftest import REPOSITORY, Fallow
+
+Start = Callable[[Mapping[str, str]], subprocess.Popen[str]]
+
+
+@pytest.fixture
+def start_daemon() -> Iterator[Start]:
+    """Starts small daemons; whoever still lives when the test ends is killed."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(environ: Mapping[str, str]) -> subprocess.Popen[str]:
+        daemon = subprocess.Popen(
+            [sys.executable, "-m", "tests.interfaces.socket.small_daemon"],
+            cwd=REPOSITORY,
+            env=dict(environ),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        started.append(daemon)
+        assert daemon.stdout is not None
+        assert daemon.stdout.readline() == "ready\n", daemon.stderr and daemon.stderr.read()
+        return daemon
+
+    yield start
+    for daemon in started:
+        daemon.kill()
+        daemon.communicate()
+
+
+@pytest.fixture
+def daemon(simulated: Fallow, start_daemon: Start, tmp_path: pathlib.Path) -> subprocess.Popen[str]:
+    """A daemon on the simulated GPUs, with a state folder of its own."""
+    (tmp_path / "daemon").mkdir()
+    return start_daemon({**simulated.environ, "FALLOW_STATE_DIR": str(tmp_path / "daemon")})

@@ -1,0 +1,85 @@
+"""The daemon's socket in a process of its own: `python -m tests.interfaces.socket.small_daemon`.
+
+It watches as the daemon does, keeps a journal, and says `ready` once somebody may ask. A line on stdin ends it.
+"""
+
+import asyncio
+import os
+import sys
+import threading
+
+from fallow.actuators.claims.folder import ClaimFolder, folder_path
+from fallow.actuators.claims.protections import ProtectionFolder
+from fallow.core.board import Board, Counts
+from fallow.core.findings import Verdict
+from fallow.engine.daemon.reload import Reloads
+from fallow.engine.daemon.sources import DaemonSources
+from fallow.engine.history.journal import open_journal
+from fallow.engine.history.reader import open_history
+from fallow.engine.history.records import Records
+from fallow.engine.machine.clock import SystemClock
+from fallow.engine.machine.observe import watch
+from fallow.engine.machine.socket_path import own_socket
+from fallow.engine.machine.world import World
+from fallow.interfaces.socket.server import serve
+from fallow.readers.proc import user_name
+
+EVERY_S = 0.1
+NOTHING_COUNTED = Counts(activity_s={}, yields={}, actions={}, unknowns={})
+
+
+def complain(sentence: str) -> None:
+    print(f"small daemon: {sentence}", file=sys.stderr, flush=True)
+
+
+class SmallDaemon:
+    """Looks in one thread, answers in another."""
+
+    def __init__(self) -> None:
+        self.world = World(os.environ)
+        self.board: Board | None = None
+        self.seen = threading.Event()
+        self.going = True
+        self.journal = open_journal(self.world, complain)
+
+    def look(self) -> None:
+        started_s = SystemClock().wall_s()
+        for status in watch(self.world, EVERY_S):
+            self.board = Board(status, (), (), (), NOTHING_COUNTED, started_s, None, False)
+            self.seen.set()
+            if not self.going:
+                break
+
+    def answer(self) -> None:
+        path = own_socket(os.environ)
+        assert path is not None
+        folder = ClaimFolder(folder_path(os.environ))
+        sources = DaemonSources(
+            lambda: self.board,
+            Records(self.journal, lambda: open_history(self.world.state_folder)),
+            ProtectionFolder(folder, user_name),
+            SystemClock(),
+            self.world.simulated,
+            Reloads().ask,
+        )
+        asyncio.run(serve(path, sources, ready=lambda: print("ready", flush=True)))
+
+
+def main() -> None:
+    daemon = SmallDaemon()
+    looking = threading.Thread(target=daemon.look)
+    looking.start()
+    daemon.seen.wait()
+    board = daemon.board
+    assert board is not None
+    uuid = str(board.status.gpus[0].uuid)
+    verdict = Verdict("GPU 0", "fallow", "the small daemon says so", (("utilization", "0%"),))
+    daemon.journal.verdict(verdict, [f"gpu:{uuid}"])
+    threading.Thread(target=daemon.answer, daemon=True).start()
+    sys.stdin.readline()
+    daemon.going = False
+    looking.join()
+
+
+if __name__ == "__main__":
+    main()

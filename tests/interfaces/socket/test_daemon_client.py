@@ -1,0 +1,246 @@
+"""status, why, hold and report ask the daemon where there is one, and answer as they would without it."""
+
+import json
+import os
+import pathlib
+import socket
+import subprocess
+import threading
+from typing import Any
+
+import pytest
+
+from fallow.core.wire import VERSION
+from tests.actuators.claims.test_users import ADA, BOB, Users
+from tests.conftest import Fallow
+from tests.engine.history.life import life
+from tests.engine.history.test_history import record
+from tests.interfaces.socket.conftest import Start
+from tests.standin import World
+
+LONG_AGO_S = 1_700_000_100.0
+
+
+def told(fallow: Fallow, *words: str, **variables: str) -> Any:
+    done = fallow(*words, **variables)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def shape(what: object) -> object:
+    """The same fields and kinds, whatever the values are."""
+    if isinstance(what, dict):
+        return {name: shape(value) for name, value in what.items() if name != "unknown"}
+    if isinstance(what, list):
+        return [shape(each) for each in what[:1]]
+    return "a value"
+
+
+def test_status_tells_the_time_that_the_daemon_has_witnessed(
+    simulated: Fallow, daemon: subprocess.Popen[str]
+) -> None:
+    asked, alone = told(simulated, "status", "--json"), told(simulated, "status", "--json", "--alone")
+    assert shape(asked) == shape(alone)
+    assert all(gpu["for_s"] is not None for gpu in asked["gpus"])
+    assert all(gpu["for_s"] is None for gpu in alone["gpus"])
+    assert [gpu["uuid"] for gpu in told(simulated, "status", "--json", "2")["gpus"]] == [alone["gpus"][2]["uuid"]]
+
+
+def test_the_table_has_the_witnessed_time_too(simulated: Fallow, daemon: subprocess.Popen[str]) -> None:
+    assert "for" in simulated("status").stdout.splitlines()[1].split()
+    assert "for" not in simulated("status", "--alone").stdout.splitlines()[1].split()
+
+
+def test_watch_goes_on_alone_when_the_daemon_ends(simulated: Fallow, daemon: subprocess.Popen[str]) -> None:
+    watching = simulated.start("status", "--watch", "--json", "--every", "100ms", "-v")
+    assert watching.stdout is not None
+    assert json.loads(watching.stdout.readline())["gpus"][0]["for_s"] is not None
+    daemon.kill()
+    daemon.wait()
+    assert watching.stderr is not None
+    assert "the daemon is left out" in watching.stderr.readline()
+    later = [json.loads(watching.stdout.readline())["gpus"][0]["for_s"] for _ in range(40)]
+    assert 0 in later, "witnessed anew, by ourselves"
+
+
+def test_why_has_what_both_journals_have(simulated: Fallow, daemon: subprocess.Popen[str]) -> None:
+    (event,) = told(simulated, "why", "0", "--json")["events"]
+    assert event["because"] == "the small daemon says so"
+    assert event["evidence"] == {"utilization": "0%"}
+    assert told(simulated, "why", "0", "--json", "--alone")["events"] == []
+    own = ("run", "--gpus", "0", "--warmup", "0", "--idle-timeout", "1s", "--every", "100ms", "--", "sleep", "60")
+    assert simulated(*own).returncode == 124
+    events = told(simulated, "why", "--json")["events"]
+    assert {"the small daemon says so"} < {event["because"] for event in events}
+    assert [event["at"] for event in events] == sorted((event["at"] for event in events), reverse=True)
+
+
+def test_where_both_journals_are_one_each_event_is_told_once(simulated: Fallow, start_daemon: Start) -> None:
+    start_daemon(simulated.environ)
+    assert len(told(simulated, "why", "0", "--json")["events"]) == 1
+
+
+def test_holds_are_placed_listed_and_released_through_the_daemon(
+    simulated: Fallow, daemon: subprocess.Popen[str], tmp_path: pathlib.Path
+) -> None:
+    elsewhere = {"FALLOW_CLAIM_DIR": str(tmp_path / "nowhere")}
+    (placed,) = told(simulated, "protect", "gpu:1", "--for", "1h", "--why", "mine", "--json", **elsewhere)
+    assert placed["why"] == "mine"
+    assert told(simulated, "protect", "--list", "--json", **elsewhere) == [placed]
+    assert told(simulated, "protect", "--list", "--json", "--alone") == [placed], "it lies where everybody looks"
+    (ours,) = told(simulated, "protect", f"pid:{os.getpid()}", "--for", "1h", "--json")
+    assert ours["subject"].startswith(f"pid:{os.getpid()}@")
+    assert simulated("protect", "--release", str(placed["id"]), **elsewhere).returncode == 0
+    assert told(simulated, "protect", "--list", "--json") == [ours]
+    assert "there is no hold 9" in simulated("protect", "--release", "9").stderr
+
+
+@pytest.mark.parametrize("by", ["gpu", "user", "job", "day"])
+def test_a_report_from_the_daemon_is_the_same_as_from_its_file(
+    simulated: Fallow, start_daemon: Start, tmp_path: pathlib.Path, by: str
+) -> None:
+    folder = {"FALLOW_STATE_DIR": str(tmp_path / "daemon")}
+    record(tmp_path / "daemon", *life(0.05, cards=3, start_s=LONG_AGO_S))
+    start_daemon({**simulated.environ, **folder})
+    words = ("report", "--since", "520w", "--price", "2/h", "--by", by, "--format", "json")
+    asked, alone = told(simulated, *words), told(simulated, *words, "--alone", **folder)
+    assert [len(asked["gpus"]), asked["total"]["observed_s"] > 0] == [3, True]
+    assert {**asked, "since": 0, "until": 0} == {**alone, "since": 0, "until": 0}
+    assert "there is no history" in simulated(*words, "--alone").stderr
+    page = simulated("report", "--since", "520w", "--format", "html")
+    assert (page.returncode, page.stdout.count("<svg") > 3) == (0, True)
+
+
+@pytest.mark.parametrize("other", ["", "2xH100", "4xT4"])
+def test_a_daemon_on_simulated_gpus_answers_only_who_simulates_the_same(
+    simulated: Fallow, daemon: subprocess.Popen[str], world: World, other: str
+) -> None:
+    done = simulated("status", "--json", "-v", FALLOW_SIMULATE=other)
+    assert json.loads(done.stdout)["simulated"] is bool(other)
+    assert all(gpu["for_s"] is None for gpu in json.loads(done.stdout)["gpus"])
+    assert "the daemon is on simulated GPUs (4xH100), and others were asked for" in done.stderr
+    same = told(simulated, "status", "--json", FALLOW_SIMULATE="4")
+    assert same["gpus"][0]["for_s"] is not None, "another word for the same machine"
+
+
+def test_a_real_daemon_answers_only_who_does_not_simulate(world: World, fallow: Fallow, start_daemon: Start) -> None:
+    start_daemon(fallow.environ)
+    assert told(fallow, "status", "--json")["gpus"][7]["for_s"] is not None
+    simulated = fallow("status", "--json", "-v", FALLOW_SIMULATE="8xH100")
+    assert json.loads(simulated.stdout)["gpus"][7]["for_s"] is None
+    assert "the daemon is on real GPUs" in simulated.stderr
+
+
+def answer_with(path: pathlib.Path, *lines: bytes) -> socket.socket:
+    """Something at the daemon's place that reads a request, says this, and then nothing more."""
+    path.parent.mkdir(mode=0o755, exist_ok=True)
+    listening = socket.socket(socket.AF_UNIX)
+    listening.bind(str(path))
+    listening.listen()
+
+    def answer() -> None:
+        try:
+            connection, _ = listening.accept()
+        except OSError:
+            return
+        with connection:
+            connection.recv(65536)
+            for line in lines:
+                connection.sendall(line)
+            connection.recv(1)  # until they have had enough of it
+
+    threading.Thread(target=answer, daemon=True).start()
+    return listening
+
+
+GOOD = json.dumps({"v": VERSION, "ok": None, "more": True}).encode() + b"\n"
+
+
+@pytest.mark.parametrize(
+    ("lines", "says"),
+    [
+        ((), "did not answer within 2 s"),
+        ((b'{"v": "9-00000000", "ok": [], "more": false}\n',), "another version"),
+        ((b'{"v": "9", "no": {"kind": "version", "why": "the daemon is fallow 9"}}\n',), "the daemon is fallow 9"),
+        ((b"rubbish\n",), "cannot be asked"),
+        ((b"[]\n",), "makes no sense"),
+        ((b'{"v": "%s", "ok": {"is": "Sight"}}\n' % VERSION.encode(),), "makes no sense"),
+        ((GOOD,), "did not answer within 2 s"),
+    ],
+)
+def test_a_daemon_that_makes_no_sense_is_left_out(simulated: Fallow, lines: tuple[bytes, ...], says: str) -> None:
+    with answer_with(pathlib.Path(simulated.environ["FALLOW_SOCKET"]), *lines):
+        done = simulated("status", "--json", "-v")
+    assert done.returncode == 0
+    assert len(json.loads(done.stdout)["gpus"]) == 4
+    assert says in done.stderr
+
+
+def test_a_dead_daemon_is_left_out_and_without_v_nothing_is_said(simulated: Fallow) -> None:
+    answer_with(pathlib.Path(simulated.environ["FALLOW_SOCKET"])).close()
+    done = simulated("status", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "nobody listens at" in simulated("status", "--json", "-v").stderr
+
+
+@pytest.mark.several_users
+def test_an_impostor_is_not_believed(open_folder: pathlib.Path) -> None:
+    users = Users(open_folder)
+    path = pathlib.Path(users.environ["FALLOW_SOCKET"])
+    program = (
+        "import os, socket, sys\n"
+        f"os.setresgid({BOB}, {BOB}, {BOB}); os.setresuid({BOB}, {BOB}, {BOB})\n"
+        f"s = socket.socket(socket.AF_UNIX); s.bind({str(path)!r}); os.chmod({str(path)!r}, 0o666); s.listen()\n"
+        "print('ready', flush=True); sys.stdin.read()\n"
+    )
+    path.parent.mkdir()
+    path.parent.chmod(0o1777)
+    with subprocess.Popen(
+        ["python3", "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as bob:
+        assert bob.stdout is not None
+        assert bob.stdout.readline() == "ready\n"
+        code, out, err = users.run(ADA, "status", "--json", "-v")
+        bob.communicate("")
+    assert code == 0
+    assert f"is user {BOB}, whom nobody has to believe" in err
+    assert len(json.loads(out)["gpus"]) == 2
+
+
+@pytest.mark.several_users
+def test_a_hold_is_in_the_name_of_who_asks_and_only_they_or_root_release_it(
+    open_folder: pathlib.Path, start_daemon: Start
+) -> None:
+    users = Users(open_folder)
+    state = open_folder / "state"
+    start_daemon({**users.environ, "FALLOW_STATE_DIR": str(state)})
+    environ = {**users.environ, "FALLOW_STATE_DIR": str(open_folder)}
+    users.environ = {**environ, "FALLOW_CLAIM_DIR": "/nonexistent/claims"}
+    assert users.run(ADA, "protect", "--for", "1h", "--why", "mine")[0] == 0, "though ada cannot reach the folder"
+    (file,) = (open_folder / "claims").glob("hold-*")
+    assert file.stat().st_uid == ADA
+    number = file.name.removeprefix("hold-")
+    assert f"{ADA} holds all (hold {number}): mine" in users.run(BOB, "protect", "--list")[1]
+    code, _, err = users.run(BOB, "protect", "--release", number)
+    assert code == 77
+    assert f"hold {number} is {ADA}'s; only {ADA} or root can release it" in err
+    assert users.run(ADA, "protect", "--release", number)[0] == 0
+    assert users.run(ADA, "protect", "--for", "1h")[0] == 0
+    (file,) = (open_folder / "claims").glob("hold-*")
+    assert users.run(0, "protect", "--release", file.name.removeprefix("hold-"))[0] == 0
+
+
+@pytest.mark.several_users
+def test_anybody_may_ask_for_a_report_though_the_folder_is_root_s(
+    open_folder: pathlib.Path, start_daemon: Start
+) -> None:
+    users = Users(open_folder)
+    users.environ["FALLOW_STATE_DIR"] = str(open_folder / "state")
+    record(open_folder / "state", *life(0.01, cards=2, start_s=LONG_AGO_S))
+    (open_folder / "state").chmod(0o700)
+    start_daemon(users.environ)
+    code, out, _ = users.run(ADA, "report", "--since", "520w", "--format", "json")
+    assert (code, len(json.loads(out)["gpus"])) == (0, 2)
+    code, _, err = users.run(ADA, "report", "--alone")
+    assert code == 77
+    assert "cannot be read" in err

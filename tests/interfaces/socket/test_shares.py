@@ -1,0 +1,125 @@
+"""The places at the desk are shared by user, and a socket that somebody deletes comes back."""
+
+import asyncio
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from fallow.interfaces.socket.server import Limits, serve
+from tests.actuators.claims.test_users import ADA, BOB
+from tests.conftest import LIMIT_S
+
+FLOOD = """
+import os, socket, sys
+os.setgroups([])
+os.setresgid(*3 * [int(sys.argv[3])])
+os.setresuid(*3 * [int(sys.argv[3])])
+kept = []
+for _ in range(int(sys.argv[2])):
+    connection = socket.socket(socket.AF_UNIX)
+    connection.settimeout(5)
+    try:
+        connection.connect(sys.argv[1])
+    except OSError:
+        pass
+    kept.append(connection)
+print("flooded", flush=True)
+sys.stdin.read()
+"""
+
+
+@contextmanager
+def desk(path: pathlib.Path, limits: Limits, told: Callable[[str], None] = lambda _: None) -> Iterator[None]:
+    """A desk that answers nobody but does let people in: what it would show is not asked for."""
+    ready, loop = threading.Event(), asyncio.new_event_loop()
+    sources: Any = None
+    task = loop.create_task(serve(str(path), sources, ready.set, told, limits))
+
+    def run() -> None:
+        try:
+            loop.run_until_complete(task)
+        except asyncio.CancelledError:
+            loop.close()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        assert ready.wait(LIMIT_S)
+        yield
+    finally:
+        loop.call_soon_threadsafe(task.cancel)
+        thread.join(LIMIT_S)
+
+
+@contextmanager
+def flood(path: pathlib.Path, uid: int, count: int) -> Iterator[None]:
+    """So many connections of a user that say nothing."""
+    with subprocess.Popen(
+        [sys.executable, "-c", FLOOD, str(path), str(count), str(uid)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "flooded\n"
+            yield
+        finally:
+            process.kill()
+
+
+def is_answered(path: pathlib.Path) -> bool:
+    """Whether a question of ours gets any answer."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(LIMIT_S)
+        connection.connect(str(path))
+        try:
+            connection.sendall(b"nonsense\n")
+            return b"no line of JSON" in connection.recv(4096)
+        except (BrokenPipeError, ConnectionResetError):
+            return False
+
+
+@pytest.mark.several_users
+def test_a_flood_of_some_users_leaves_a_place_for_another(open_folder: pathlib.Path) -> None:
+    """Weak: a flood of connections to the socket shuts other users out."""
+    path = open_folder / "run" / "fallow.sock"
+    patient = Limits(connections=16, connections_of_user=10, question_s=LIMIT_S)
+    with desk(path, patient), flood(path, ADA, 300), flood(path, BOB, 300):
+        assert all(is_answered(path) for _ in range(20)), "all places were theirs, and some are given up"
+
+
+@pytest.mark.several_users
+def test_who_has_as_many_as_anybody_gets_no_more(open_folder: pathlib.Path) -> None:
+    path = open_folder / "run" / "fallow.sock"
+    patient = Limits(connections=2, connections_of_user=2, question_s=LIMIT_S)
+    with desk(path, patient), flood(path, ADA, 1), flood(path, BOB, 1):
+        assert not is_answered(path), "one each is a fair share of two"
+
+
+def test_a_socket_that_somebody_deletes_is_made_again_and_that_is_said(tmp_path: pathlib.Path) -> None:
+    path, told = tmp_path / "run" / "fallow.sock", []
+    said = threading.Event()
+
+    def tell(sentence: str) -> None:
+        told.append(sentence)
+        said.set()
+
+    with desk(path, Limits(look_again_s=0.02), tell):
+        assert is_answered(path)
+        os.unlink(path)
+        assert said.wait(LIMIT_S)
+        until = threading.Event()
+        while not path.exists():
+            assert not until.wait(0.005)
+        assert is_answered(path)
+    assert told == [f"somebody has deleted {path}; it is made again"]
+    assert not path.exists()

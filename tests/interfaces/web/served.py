@@ -1,0 +1,149 @@
+"""The page on a real socket, in a thread as in the daemon, with whatever board a test hangs up."""
+
+import asyncio
+import http.client
+import json
+import pathlib
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from fallow.actuators.claims.folder import ClaimFolder
+from fallow.actuators.claims.protections import ProtectionFolder
+from fallow.core.money import Prices
+from fallow.core.value import replace
+from fallow.engine.config.listen_address import Address
+from fallow.engine.daemon.publisher import Publisher
+from fallow.engine.history.journal import Journal
+from fallow.engine.history.reader import open_history
+from fallow.engine.history.records import Records
+from fallow.engine.machine.clock import SystemClock
+from fallow.interfaces.web.app import make_app
+from fallow.interfaces.web.connection_limit import CrowdLimits
+from fallow.interfaces.web.server import (
+    PageServer,
+    bound,
+    listen,
+    most_streams,
+)
+from fallow.interfaces.web.settings import Settings
+from fallow.interfaces.web.sources import Boards, MachineSources
+from fallow.readers.proc import Proc, user_name
+
+TOKEN = "a-token-that-nobody-guesses"
+
+
+class Answer:
+    """What came back."""
+
+    def __init__(self, response: http.client.HTTPResponse) -> None:
+        self.status = response.status
+        self.headers = response.headers
+        self.body = response.read()
+
+    @property
+    def text(self) -> str:
+        return self.body.decode()
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+class Site:
+    """A page that is served."""
+
+    def __init__(self, address: Address, app: Any, home: pathlib.Path) -> None:
+        self.address = address
+        self.app = app
+        self.home = home
+        self.url = f"http://{address}"
+
+    def ask(
+        self, path: str, method: str = "GET", body: Any = None, headers: Mapping[str, str] | None = None
+    ) -> Answer:
+        """One request, with exactly these headers."""
+        connection = http.client.HTTPConnection(self.address.host, self.address.port, timeout=30)
+        try:
+            sent = dict(headers or {})
+            if isinstance(body, dict):
+                body = json.dumps(body)
+                sent.setdefault("content-type", "application/json")
+            connection.request(method, path, body, sent)
+            return Answer(connection.getresponse())
+        finally:
+            connection.close()
+
+    def with_token(self, path: str, method: str = "GET", body: Any = None) -> Answer:
+        """The same from somebody who knows the token."""
+        return self.ask(path, method, body, {"authorization": f"Bearer {TOKEN}"})
+
+
+class Built:
+    """A page that listens, and that nobody serves yet."""
+
+    def __init__(self, server: PageServer, address: Address, app: Any) -> None:
+        self.server = server
+        self.address = address
+        self.app = app
+
+
+@contextmanager
+def built(
+    boards: Boards,
+    home: pathlib.Path,
+    *,
+    token: str | None = None,
+    pretend: Address | None = None,
+    prices: Prices | None = None,
+    hosts: tuple[str, ...] = (),
+    clock: Any = None,
+    limits: CrowdLimits | None = None,
+    tell: Callable[[str], None] = lambda _: None,
+) -> Iterator[Built]:
+    """The page, on a port of loopback. `pretend` is the address that it takes itself to listen on."""
+    home.mkdir(exist_ok=True)
+    folder = ClaimFolder(str(home / "claims"))
+    state, made_clock = str(home / "state"), clock or SystemClock()
+    sources = MachineSources(
+        boards,
+        made_clock,
+        ProtectionFolder(folder, user_name),
+        Proc(),
+        Records(Journal(state, made_clock.wall_s, print), lambda: open_history(state)),
+        "root",
+        lambda: prices or Prices(),
+    )
+    listening = listen(Address("127.0.0.1", 0))
+    address = bound(Address("127.0.0.1", 0), listening)
+    settings = Settings(pretend or address, token=token, hosts=hosts, most_streams=most_streams())
+    app = make_app(sources, settings, tell)
+    try:
+        yield Built(PageServer(app, listening, limits), address, app)
+    finally:
+        folder.close()
+
+
+@contextmanager
+def served(boards: Boards, home: pathlib.Path, **settings: Any) -> Iterator[Site]:
+    """The same while it is served."""
+    with built(boards, home, **settings) as page:
+        ready = threading.Event()
+        thread = threading.Thread(target=lambda: asyncio.run(page.server.run(ready.set)), name="desk")
+        thread.start()
+        try:
+            assert ready.wait(30)
+            yield Site(replace(page.address), page.app, home)
+        finally:
+            page.server.stop()
+            thread.join(30)
+            assert not thread.is_alive(), "the page must end when it is told to"
+
+
+def hall(make: Callable[[float], Any] | None = None) -> Publisher:
+    """A hall with a board in it."""
+    made = Publisher()
+    if make is not None:
+        made.publish(make(SystemClock().wall_s()))
+    return made

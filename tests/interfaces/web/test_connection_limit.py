@@ -1,0 +1,344 @@
+"""Who comes to the page in numbers, says nothing, never ends, or goes away: nobody else notices, and no log grows."""
+
+import asyncio
+import gc
+import http.client
+import json
+import logging
+import pathlib
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fallow.interfaces.web.connection_limit import Crowd, CrowdLimits, neighbourhood
+from fallow.interfaces.web.server import usual_limits
+from tests.conftest import LIMIT_S
+from tests.interfaces.web.boards import varied
+from tests.interfaces.web.served import (
+    TOKEN,
+    Site,
+    built,
+    hall,
+    served,
+)
+
+QUICK = CrowdLimits(connections=40, of_address=10, silent_of_address=8, moment_s=0.05, request_s=0.3, answer_s=5.0)
+
+
+@pytest.fixture
+def site(tmp_path: pathlib.Path) -> Iterator[Site]:
+    with served(hall(varied), tmp_path, token=TOKEN, limits=QUICK) as made:
+        yield made
+
+
+@contextmanager
+def connected(site: Site, source: str = "127.0.0.1") -> Iterator[socket.socket]:
+    address = (site.address.host, site.address.port)
+    with socket.create_connection(address, LIMIT_S, (source, 0)) as made:
+        yield made
+
+
+def is_ended(connection: socket.socket) -> bool:
+    """Whether the page hangs up, within the time of a test."""
+    try:
+        while connection.recv(65536):
+            pass
+    except ConnectionResetError:
+        return True
+    return True
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"",
+        b"GET / HT",
+        b"GET / HTTP/1.1\r\nhost: localhost\r\n",
+        b"POST /login HTTP/1.1\r\nhost: localhost\r\norigin: http://localhost\r\ncontent-length: 50\r\n\r\ntoken=x",
+    ],
+    ids=["nothing", "half a line", "half a head", "half a body"],
+)
+def test_who_owes_a_request_is_cut_off_in_time_and_no_line_is_logged(
+    site: Site, caplog: pytest.LogCaptureFixture, said: bytes
+) -> None:
+    """V12"""
+    with connected(site) as connection:
+        connection.sendall(said)
+        assert is_ended(connection)
+    assert site.ask("/healthz").status == 200
+    assert caplog.records == []
+
+
+def test_a_byte_now_and_then_does_not_buy_more_time(site: Site) -> None:
+    """V12"""
+    with connected(site) as connection:
+        began_s = time.monotonic()
+        try:
+            for letter in b"GET / HTTP/1.1\r\nx-slow: " + b"a" * 10_000:
+                connection.sendall(bytes([letter]))
+                connection.settimeout(0.02)
+                try:
+                    if connection.recv(1) == b"":
+                        break
+                except TimeoutError:
+                    continue
+        except (ConnectionResetError, BrokenPipeError):
+            pass
+        assert time.monotonic() - began_s < LIMIT_S / 2
+
+
+def test_who_comes_in_the_moment_in_which_the_page_ends_is_hung_up_on(tmp_path: pathlib.Path) -> None:
+    with built(hall(varied), tmp_path) as page, socket.socket() as late, nothing_is_tidied_up():
+        late.settimeout(LIMIT_S)
+
+        def comes_and_it_ends() -> None:
+            late.connect((page.address.host, page.address.port))
+            page.server.stop()
+
+        asyncio.run(page.server.run(comes_and_it_ends))
+        assert is_ended(late)
+
+
+@contextmanager
+def nothing_is_tidied_up() -> Iterator[None]:
+    """Python's collector would hang up on whom everybody forgot, some day."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def test_ten_seconds_are_what_a_request_may_take() -> None:
+    """V12"""
+    assert usual_limits().request_s == 10.0
+
+
+def test_who_goes_away_in_the_middle_of_a_body_leaves_no_traceback(
+    site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    """V12"""
+    head = f"POST /protections HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {TOKEN}\r\n"
+    head += "content-length: 90\r\n\r\n"
+    for _ in range(5):
+        with connected(site) as connection:
+            connection.sendall(head.encode() + b"subject=all")
+    assert site.ask("/healthz").status == 200
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
+
+
+def test_a_crowd_that_says_nothing_shuts_nobody_out(site: Site) -> None:
+    """V12: 512 silent connections"""
+    with ExitStack() as stack:
+        for number in range(512):
+            stack.enter_context(connected(site, f"127.0.{number % 7}.{1 + number % 200}"))
+            if number % 64 == 0:
+                assert site.ask("/healthz").status == 200
+        for path in ("/", "/metrics", "/healthz", "/api/v1/status"):
+            assert site.ask(path).status == 200
+
+
+def test_those_who_watch_are_not_cut_off_by_the_limit_on_answers(tmp_path: pathlib.Path) -> None:
+    short = CrowdLimits(connections=40, of_address=10, request_s=0.2, answer_s=0.2)
+    halls = hall(varied)
+    with served(halls, tmp_path, limits=short) as made, connected(made) as watching:
+        watching.sendall(b"GET /stream HTTP/1.1\r\nhost: localhost\r\n\r\n")
+        stream = watching.makefile("rb")
+        lines = [stream.readline() for _ in range(3)]
+        assert b"200" in lines[0]
+        with connected(made) as other:
+            assert is_ended(other), "by now the limit has passed twice"
+        assert made.ask("/healthz").status == 200
+        watching.settimeout(0.1)
+        with suppress(TimeoutError):
+            assert watching.recv(1, socket.MSG_PEEK) != b"", "it is still there"
+
+
+class Visitor:
+    """One in the crowd."""
+
+    def __init__(self, place: str) -> None:
+        self.place = place
+        self.is_cut = False
+
+    def cut(self) -> None:
+        self.is_cut = True
+
+
+STEPS = st.lists(
+    st.tuples(st.sampled_from(["enter", "asks", "silent", "leave", "wait"]), st.integers(0, 30), st.integers(0, 3)),
+    max_size=80,
+)
+
+
+@given(STEPS)
+def test_there_are_never_more_than_there_may_be_and_only_the_silent_make_way(
+    steps: list[tuple[str, int, int]],
+) -> None:
+    """F35, V12"""
+    limits = CrowdLimits(connections=6, of_address=3, silent_of_address=2, moment_s=1.0)
+    now_s, asked = 0.0, set[Visitor]()
+    crowd, inside = Crowd(limits, lambda: now_s), list[Visitor]()
+    for what, which, where in steps:
+        one = inside[which % len(inside)] if inside else None
+        if what == "wait":
+            now_s += 0.7
+        elif what == "enter":
+            new = Visitor(["127.0.0.1", "192.0.2.1", "192.0.2.2", "192.0.2.3"][where])
+            crowd.enter(new)
+            inside.append(new)
+        elif one is not None:
+            {"asks": crowd.has_asked, "silent": crowd.fall_silent, "leave": crowd.leave}[what](one)
+            (asked.add if what == "asks" else asked.discard)(one)
+            if what == "leave":
+                inside.remove(one)
+        assert not any(gone.is_cut for gone in asked), "who has asked is never sent away for another"
+        inside = [visitor for visitor in inside if not visitor.is_cut]
+        assert len(crowd) == len(inside) <= limits.connections
+        for place in ("192.0.2.1", "192.0.2.2", "192.0.2.3"):
+            assert sum(visitor.place == place for visitor in inside) <= limits.of_address
+
+
+def test_all_addresses_of_a_host_are_one() -> None:
+    assert neighbourhood("127.0.0.1") == neighbourhood("127.8.9.1") == neighbourhood("::1")
+    assert neighbourhood("2001:db8::1") == neighbourhood("2001:db8::ffff:2") != neighbourhood("2001:db8:0:1::1")
+    assert neighbourhood("192.0.2.1") != neighbourhood("192.0.2.2")
+
+
+MALFORMED = [
+    {"origin": "http://["},
+    {"origin": "http://[::1"},
+    {"origin": "http://[v1.x]:y"},
+    {"origin": "http://\u2100.example".encode().decode("latin-1")},
+]
+
+
+@pytest.mark.parametrize("headers", MALFORMED, ids=repr)
+@pytest.mark.parametrize(
+    "path", ["/", "/login", "/metrics", "/healthz", "/api/v1/status", "/static/page.css", "/none"]
+)
+def test_an_origin_that_makes_no_sense_is_a_bad_request_and_no_line(
+    site: Site, caplog: pytest.LogCaptureFixture, headers: dict[str, str], path: str
+) -> None:
+    """F36"""
+    for method in ("GET", "POST"):
+        assert site.ask(path, method, headers=headers).status in (400, 403, 404, 405, 200)
+    assert site.ask(path, headers={"origin": "http://["}).status == 400
+    assert caplog.records == []
+
+
+HEADERS = st.sampled_from(["origin", "cookie", "authorization", "accept", "content-type", "range", "x-forwarded-for"])
+WORDS = st.text(st.characters(min_codepoint=32, max_codepoint=255, exclude_characters="\x7f"), max_size=60)
+
+
+@settings(deadline=None)
+@given(
+    headers=st.dictionaries(HEADERS, WORDS, max_size=4), path=st.sampled_from(["/", "/login", "/api/v1/protections"])
+)
+def test_no_header_makes_the_page_fail(one_site: Site, headers: dict[str, str], path: str) -> None:
+    """F36"""
+    for method in ("GET", "POST", "HEAD"):
+        assert one_site.ask(path, method, headers=headers).status < 500
+
+
+@pytest.fixture(scope="module")
+def one_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    with served(hall(varied), tmp_path_factory.mktemp("crowd"), token=TOKEN) as made:
+        yield made
+
+
+def test_a_form_of_too_many_fields_is_a_bad_request(site: Site) -> None:
+    body = "&".join(f"f{number}=1" for number in range(50))
+    headers = {"origin": site.url, "content-type": "application/x-www-form-urlencoded"}
+    assert site.ask("/login", "POST", body, headers).status == 400
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/metrics", "/healthz", "/api/v1/status", "/static/page.css", "/stream", "/no"]
+)
+def test_head_says_what_get_would_without_its_body(site: Site, path: str) -> None:
+    """F36: HEAD is answered"""
+    connection = http.client.HTTPConnection(site.address.host, site.address.port, timeout=LIMIT_S)
+    connection.request("HEAD", path)
+    answer = connection.getresponse()
+    assert answer.status == (404 if path == "/no" else 200)
+    assert answer.read() == b""
+    connection.close()
+
+
+def test_a_wrong_name_is_told_to_programs_as_json(site: Site) -> None:
+    """F36"""
+    answer = site.ask("/api/v1/status", headers={"host": "evil.example"})
+    assert answer.status == 421
+    assert "not known by that name" in json.loads(answer.text)["detail"]
+    assert "not known by that name" in site.ask("/", headers={"host": "evil.example"}).text
+
+
+def login(site: Site, token: str) -> tuple[int, str]:
+    """The status, and the cookie."""
+    headers = {"origin": site.url, "content-type": "application/x-www-form-urlencoded"}
+    answer = site.ask("/login", "POST", f"token={token}", headers)
+    return answer.status, (answer.headers.get("set-cookie") or "").partition(";")[0]
+
+
+def test_a_cookie_means_nothing_after_logging_out_whoever_has_a_copy(site: Site) -> None:
+    """Weak: the cookie outlives logout"""
+    (_, mine), (_, other) = login(site, TOKEN), login(site, TOKEN)
+    assert mine != other
+    assert "Place a hold" in site.ask("/", headers={"cookie": mine}).text
+    site.ask("/logout", "POST", headers={"origin": site.url, "cookie": mine})
+    assert "Place a hold" not in site.ask("/", headers={"cookie": mine}).text
+    assert "Place a hold" in site.ask("/", headers={"cookie": other}).text, "another browser stays logged in"
+
+
+def test_wrong_tokens_are_limited_and_told_in_one_line(tmp_path: pathlib.Path) -> None:
+    """Weak: no limit and no log of wrong tokens"""
+    told: list[str] = []
+    with served(hall(varied), tmp_path, token=TOKEN, tell=told.append) as site:
+        _, cookie = login(site, TOKEN)
+        answers = [
+            site.ask("/api/v1/protections", headers={"authorization": f"Bearer wrong-{number}"}).status
+            for number in range(50)
+        ]
+        answers += [login(site, f"wrong-{number}")[0] for number in range(20)]
+        assert set(answers[:50]) == {401}
+        assert set(answers[50:60]) == {403}
+        assert set(answers[60:]) == {429}
+        assert site.with_token("/api/v1/protections").status == 429, "the right one is not looked at either"
+        assert "Place a hold" in site.ask("/", headers={"cookie": cookie}).text, "who is in stays in"
+        assert site.ask("/healthz").status == 200
+    assert told == ["the page was given a wrong token from 127.0.0.1; more within a minute are told together"]
+    assert TOKEN not in "".join(told)
+    assert "wrong-" not in "".join(told)
+
+
+def test_the_wrong_tokens_of_a_minute_are_told_together_and_then_forgotten() -> None:
+    import asyncio
+
+    from fallow.interfaces.web.wrong_tokens import WrongTokens
+
+    async def minute() -> list[str]:
+        told: list[str] = []
+        ended = asyncio.Event()
+
+        def tell(sentence: str) -> None:
+            told.append(sentence)
+            if "within a minute," in sentence:
+                ended.set()
+
+        wrong = WrongTokens(tell, minute_s=0.05)
+        for number in range(1000):
+            wrong.count(f"192.0.2.{number % 3}" if number < 900 else f"198.51.{number % 200}.{number % 250}")
+        assert wrong.too_many_from("192.0.2.1")
+        await asyncio.wait_for(ended.wait(), LIMIT_S)
+        assert not wrong.too_many_from("192.0.2.1")
+        return told
+
+    told = asyncio.run(minute())
+    assert told[1].startswith("the page was given 1000 wrong tokens within a minute, 300 of them from 192.0.2.0, ")
+    assert len(told) == 2

@@ -1,0 +1,125 @@
+"""Metrics: each is documented, in base units, and silent where nothing is known; the dashboard asks for no other."""
+
+import json
+import pathlib
+import re
+import time
+from collections.abc import Iterator
+
+import pytest
+from prometheus_client.metrics_core import Metric
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
+from prometheus_client.parser import text_string_to_metric_families
+
+from fallow.interfaces.render.metrics import Metrics
+from fallow.policies.guard import Phase
+from tests.conftest import REPOSITORY
+from tests.interfaces.web.boards import varied
+from tests.interfaces.web.served import Site, hall, served
+
+REFERENCE = (REPOSITORY / "docs" / "reference" / "metrics.md").read_text()
+DASHBOARD = REPOSITORY / "docs" / "grafana" / "fallow.json"
+
+
+@pytest.fixture(scope="module")
+def families(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Metric]]:
+    with served(hall(varied), tmp_path_factory.mktemp("metrics")) as site:
+        yield {family.name: family for family in text_string_to_metric_families(site.ask("/metrics").text)}
+
+
+def value(families: dict[str, Metric], name: str, **labels: str) -> list[float]:
+    found = [sample for family in families.values() for sample in family.samples if sample.name == name]
+    return [one.value for one in found if labels.items() <= one.labels.items()]
+
+
+def documented() -> dict[str, tuple[str, set[str]]]:
+    """Name, type and labels of each row of the reference."""
+    rows = re.findall(r"^\| `(fallow\w+)` \| (\w+) \|([^|]*)\|", REFERENCE, re.MULTILINE)
+    return {name: (kind, set(re.findall(r"`(\w+)`", labels))) for name, kind, labels in rows}
+
+
+def test_every_metric_is_in_the_reference_with_its_type_and_labels(families: dict[str, Metric]) -> None:
+    shown = {}
+    for family in families.values():
+        name = f"{family.name}_total" if family.type == "counter" else family.name
+        labels = {label for sample in family.samples for label in sample.labels} - {"le"}
+        shown[name] = (family.type, labels)
+        assert family.documentation
+    assert shown == documented()
+
+
+def test_names_are_our_own_and_in_base_units(families: dict[str, Metric]) -> None:
+    for name in documented():
+        assert name.startswith("fallow_")
+        assert not re.search(r"_(ms|mhz|mib|gib|percent|minutes|hours|kb|mb)(_|$)", name)
+
+
+def test_the_numbers_are_those_of_the_board(families: dict[str, Metric]) -> None:
+    assert value(families, "fallow_gpu_activity", gpu="1", activity="fallow") == [1.0]
+    assert value(families, "fallow_gpu_activity", gpu="1", activity="busy") == [0.0]
+    assert value(families, "fallow_gpu_activity", gpu="3", activity="filled") == [1.0]  # F9
+    assert value(families, "fallow_gpus_available") == [3.0]
+    assert value(families, "fallow_gpu_utilization_ratio", gpu="0") == [0.94]
+    assert value(families, "fallow_gpu_power_watts", gpu="0") == [611.0]
+    assert value(families, "fallow_gpu_memory_total_bytes", gpu="0") == [80 * 2**30]
+    assert value(families, "fallow_activity_seconds_total", user="bob", activity="fallow") == [9240.5]
+    assert value(families, "fallow_actions_total", action="ask", outcome="refused") == [2.0]
+    assert value(families, "fallow_filler_places", filler="folding", phase="yielding") == [1.0]
+    buckets = value(families, "fallow_yield_duration_seconds_bucket", filler="folding")
+    assert buckets == sorted(buckets)
+    assert buckets[-1] == 19.0
+    assert value(families, "fallow_yield_duration_seconds_sum", filler="folding") == [5.7]
+
+
+def test_a_guard_is_in_one_phase_and_in_none_of_the_others(families: dict[str, Metric]) -> None:
+    """F7"""
+    phases = {phase: value(families, "fallow_guard_phase", guard="weekend", phase=phase) for phase in Phase}
+    assert phases == {phase: [1.0 if phase is Phase.ARMED else 0.0] for phase in Phase}
+
+
+def test_what_is_not_known_is_not_told(families: dict[str, Metric]) -> None:
+    for name in ("power_watts", "temperature_celsius", "utilization_ratio", "memory_used_bytes", "holders"):
+        assert value(families, f"fallow_gpu_{name}", gpu="5") == [], "a lost card has no reading, not a zero"
+    assert value(families, "fallow_gpu_activity", gpu="5", activity="unknown") == [1.0]
+
+
+def test_reasons_with_numbers_are_one_series(families: dict[str, Metric]) -> None:
+    assert value(families, "fallow_unknown_readings_total", reading="holders", reason="pid N is gone") == [3.0]
+
+
+def test_those_who_ask_for_openmetrics_get_it() -> None:
+    board = varied(time.time())
+    body, kind = Metrics(lambda: board, lambda: 3).exposed("application/openmetrics-text; version=1.0.0")
+    assert "openmetrics" in kind
+    assert {family.name for family in openmetrics(body.decode())} >= {"fallow_gpu_activity", "fallow_actions"}
+
+
+def test_metrics_are_served_as_what_they_are(tmp_path: pathlib.Path) -> None:
+    with served(hall(varied), tmp_path) as site:
+        answer = site.ask("/metrics")
+        assert answer.headers["content-type"].startswith("text/plain; version=")
+        assert isinstance(site, Site)
+
+
+def test_the_dashboard_asks_for_nothing_that_is_not_there() -> None:
+    dashboard = json.loads(DASHBOARD.read_text())
+    asked = [target["expr"] for panel in dashboard["panels"] for target in panel.get("targets", [])]
+    asked += [
+        variable["query"]["query"] for variable in dashboard["templating"]["list"] if variable["type"] == "query"
+    ]
+    assert len(asked) > 10
+    known = documented()
+    used = set()
+    for query in asked:
+        for name in re.findall(r"\bfallow_\w+", query):
+            base = re.sub(r"_(bucket|sum|count)$", "", name)
+            family = base if known.get(base, ("",))[0] == "histogram" else name
+            assert family in known, query
+            used.add(family)
+        for name, labels in re.findall(r"\b(fallow_\w+)\{([^}]*)\}", query):
+            wanted = set(re.findall(r"(\w+)\s*=~?", labels)) - {"instance", "job"}
+            base = re.sub(r"_(bucket|sum|count)$", "", name)
+            assert wanted <= (known.get(name) or known[base])[1] | {"le"}, query
+    assert used >= {"fallow_gpu_activity", "fallow_activity_seconds_total", "fallow_yield_duration_seconds"}
+    ids = [panel["id"] for panel in dashboard["panels"]]
+    assert len(ids) == len(set(ids))

@@ -1,0 +1,105 @@
+"""A call that never returns costs its own errand and nothing else."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from fallow.readers.call_pool import CallPool
+
+PATIENT_S = 30.0
+SHORT_S = 0.2
+
+
+class Quick:
+    def __init__(self, key: int, log: list[int]) -> None:
+        self.key = key
+        self.log = log
+
+    def run(self, about_to: Callable[[str], None]) -> None:
+        about_to("quick")
+        self.log.append(self.key)
+
+
+class Hung:
+    def __init__(self, key: int, released: threading.Event) -> None:
+        self.key = key
+        self.entered = 0
+        self._released = released
+
+    def run(self, about_to: Callable[[str], None]) -> None:
+        about_to("before")
+        about_to("the call that hangs")
+        self.entered += 1
+        self._released.wait(PATIENT_S)
+
+
+class Broken:
+    key = 7
+
+    def run(self, about_to: Callable[[str], None]) -> None:
+        raise RuntimeError("a mistake of ours")
+
+
+@pytest.fixture
+def released() -> Iterator[threading.Event]:
+    event = threading.Event()
+    yield event
+    event.set()
+
+
+@pytest.fixture
+def crew() -> CallPool:
+    return CallPool(time.monotonic, stall_s=0.02)
+
+
+def test_all_errands_run_and_none_is_late(crew: CallPool) -> None:
+    log: list[int] = []
+    assert crew.send([Quick(key, log) for key in range(20)], PATIENT_S) == {}
+    assert sorted(log) == list(range(20))
+
+
+def test_an_errand_that_hangs_is_named_with_its_call_while_the_others_finish(
+    crew: CallPool, released: threading.Event
+) -> None:
+    log: list[int] = []
+    late = crew.send([Quick(0, log), Hung(1, released), Quick(2, log), Hung(3, released), Quick(4, log)], SHORT_S)
+    assert late == {1: "the call that hangs", 3: "the call that hangs"}
+    assert sorted(log) == [0, 2, 4]
+    assert not crew.all_back()
+
+
+def test_while_a_thread_is_inside_no_other_errand_with_its_key_sets_out(
+    crew: CallPool, released: threading.Event
+) -> None:
+    hung = Hung(1, released)
+    crew.send([hung], SHORT_S)
+    log: list[int] = []
+    late = crew.send([Quick(1, log), Quick(2, log)], PATIENT_S)
+    assert late == {1: "the call that hangs"}
+    assert log == [2]
+    assert hung.entered == 1
+
+
+def test_once_the_call_came_back_its_key_is_served_again(crew: CallPool, released: threading.Event) -> None:
+    crew.send([Hung(1, released)], SHORT_S)
+    released.set()
+    while not crew.all_back():
+        time.sleep(0.001)
+    log: list[int] = []
+    assert crew.send([Quick(1, log)], PATIENT_S) == {}
+    assert log == [1]
+
+
+def test_many_that_hang_are_waited_for_together_not_one_after_the_other(released: threading.Event) -> None:
+    crew = CallPool(time.monotonic, stall_s=0.01)
+    began = time.monotonic()
+    late = crew.send([Hung(key, released) for key in range(16)], 1.0)
+    assert len(late) == 16
+    assert time.monotonic() - began < 8.0, "16 limits of a second, one after the other, would take 16 s"
+
+
+def test_a_mistake_in_an_errand_is_raised_where_it_was_sent_from(crew: CallPool) -> None:
+    with pytest.raises(RuntimeError, match="a mistake of ours"):
+        crew.send([Broken()], PATIENT_S)

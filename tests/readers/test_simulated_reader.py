@@ -1,0 +1,181 @@
+"""Simulated GPUs are held by real processes."""
+
+import pathlib
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from fallow.core.activity import Activity, judge
+from fallow.core.errors import WrongUsage
+from fallow.core.ports import Depth
+from fallow.core.reservations import Reservations
+from fallow.core.unknown import Unknown
+from fallow.engine.machine.clock import SystemClock
+from fallow.policies.pick import Wanted, refusal
+from fallow.readers.proc import Proc
+from fallow.readers.simulated_reader import SimulatedReader, machine
+from tests.conftest import Fallow
+
+WORKS = "import sys; print('up', flush=True)\nwhile True: pass"
+SLEEPS = "import sys; print('up', flush=True); sys.stdin.read()"
+WORKS_A_LITTLE = """
+import time
+print('up', flush=True)
+while True:
+    began = time.monotonic()
+    while time.monotonic() < began + 0.06: pass
+    time.sleep(0.94)
+"""
+
+
+Start = Callable[..., int]
+
+
+@pytest.fixture
+def gpu_reader(simulated: Fallow) -> SimulatedReader:
+    return SimulatedReader("here", SystemClock(), Proc(), simulated.environ)
+
+
+@pytest.fixture
+def start(simulated: Fallow) -> Iterator[Start]:
+    started: list[subprocess.Popen[str]] = []
+
+    def begin(program: str, devices: str, **variables: str) -> int:
+        process = subprocess.Popen(
+            [sys.executable, "-c", program],
+            env={**simulated.on(devices), **variables},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        started.append(process)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "up\n"
+        return process.pid
+
+    yield begin
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def test_a_machine_is_named_by_counts_and_models() -> None:
+    assert [card.name for card in machine("1xA100,2xT4")] == ["NVIDIA A100-SXM4-80GB", "Tesla T4", "Tesla T4"]
+    assert len(machine("4")) == 4
+    assert len(machine("h200")) == 1
+
+
+@pytest.mark.parametrize("spec", ["", "8xBANANA", "0xH100", "00xH100", "99xH100", "x", "4x"])
+def test_a_machine_that_cannot_be_is_refused_with_those_that_can(spec: str) -> None:
+    with pytest.raises(WrongUsage, match=r"H100|at most"):
+        machine(spec)
+
+
+def test_cards_that_nobody_was_given_are_free(gpu_reader: SimulatedReader) -> None:
+    snapshot = gpu_reader.look(Depth.LOOK)
+    assert snapshot.simulated
+    assert {judge(gpu).activity for gpu in snapshot.gpus} == {Activity.FREE}
+
+
+def test_a_process_that_was_given_a_card_holds_it_and_its_cpu_is_the_cards_load(
+    gpu_reader: SimulatedReader, start: Start
+) -> None:
+    busy, quiet, little = start(WORKS, "0"), start(SLEEPS, "1"), start(WORKS_A_LITTLE, "2")
+    snapshot = gpu_reader.look(Depth.LOOK)
+    pids = [[holder.pid for holder in gpu.holders] for gpu in snapshot.gpus if not isinstance(gpu.holders, Unknown)]
+    assert pids == [[busy], [quiet], [little], []]
+    activities = [judge(gpu).activity for gpu in snapshot.gpus]
+    assert activities == [Activity.BUSY, Activity.IDLE, Activity.BUSY, Activity.FREE]
+
+
+def test_a_card_is_held_by_uuid_too_and_several_by_one(gpu_reader: SimulatedReader, start: Start) -> None:
+    uuids = [gpu.uuid for gpu in gpu_reader.look(Depth.GLANCE).gpus]
+    pid = start(SLEEPS, f"{uuids[2]},{uuids[3]}")
+    held = [gpu.index for gpu in gpu_reader.look(Depth.GLANCE).gpus if gpu.holders]
+    assert held == [2, 3]
+    described = gpu_reader.describe(gpu_reader.look(Depth.GLANCE)).gpus[2].holders
+    assert not isinstance(described, Unknown)
+    assert described[0].pid == pid
+    assert "sys.stdin.read" in str(described[0].command)
+
+
+def test_its_memory_is_their_resident_memory(gpu_reader: SimulatedReader, start: Start) -> None:
+    start("x = b'x' * 80_000_000; print('up', flush=True); input()", "3")
+    memory = gpu_reader.look(Depth.GLANCE).gpus[3].memory
+    assert not isinstance(memory, Unknown)
+    assert 80_000_000 <= memory.used_bytes <= 200_000_000
+    assert memory.free_bytes == memory.total_bytes - memory.used_bytes
+
+
+def test_whoever_looks_does_not_hold_what_it_looks_at(simulated: Fallow) -> None:
+    mine = subprocess.run(
+        ["sh", "-c", "fallow pick; exit $?"],
+        env={**simulated.environ, "CUDA_VISIBLE_DEVICES": "0"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert mine.stdout == "0\n", mine.stderr
+
+
+@pytest.mark.parametrize(
+    "elsewhere",
+    [{"FALLOW_SIMULATE": ""}, {"FALLOW_SIMULATE": "2xT4"}, {"FALLOW_SIMULATE": "?"}, {"FALLOW_CLAIM_DIR": "/other"}],
+    ids=["on real GPUs", "on another machine", "on no machine", "with other claims"],
+)
+def test_a_process_that_is_not_on_this_simulated_machine_holds_nothing_of_it(
+    gpu_reader: SimulatedReader, start: Start, elsewhere: dict[str, str]
+) -> None:
+    """F17"""
+    start(SLEEPS, "0", **elsewhere)
+    here = start(SLEEPS, "1", FALLOW_SIMULATE="4")  # the same cards in other words
+    holders = [gpu.holders for gpu in gpu_reader.look(Depth.GLANCE).gpus]
+    assert [[holder.pid for holder in seen] for seen in holders if not isinstance(seen, Unknown)] == [
+        [],
+        [here],
+        [],
+        [],
+    ]
+
+
+def test_a_launch_on_another_simulated_machine_is_no_earlier_launch_on_this_one(
+    simulated: Fallow, start: Start
+) -> None:
+    """F17"""
+    cards = ",".join(f"GPU-fa110000-0000-4000-8000-{index:012x}" for index in range(4))
+    start(SLEEPS, "", FALLOW_CLAIM=cards, FALLOW_CLAIM_DIR="/other")
+    assert simulated("run", "-n", "4", "--", "true").returncode == 0
+    pid = start(SLEEPS, "", FALLOW_CLAIM=cards)
+    refused = simulated("run", "-n", "4", "--", "true")
+    assert refused.returncode == 75
+    assert f"GPU 0: pid {pid} of an earlier launch still runs" in refused.stderr
+
+
+@pytest.mark.parametrize("simulate", ["environment", "option"])
+def test_what_fallow_starts_on_a_simulated_machine_is_on_it(fallow: Fallow, simulate: str) -> None:
+    """F17"""
+    words = ["--simulate=2xT4"] if simulate == "option" else []
+    if not words:
+        fallow.environ["FALLOW_SIMULATE"] = "2xT4"
+    for verb, there in (
+        ("run", ["run", *words, "--gpus", "0", "--", "sh", "-c", "echo up; read x"]),
+        ("burn", ["burn", *words, "--gpus", "1"]),
+    ):
+        fallow.start(*there)
+        gpu = "0" if verb == "run" else "1"
+        until_s = time.monotonic() + 30
+        while "free" in fallow("status", *words, gpu).stdout:
+            assert time.monotonic() < until_s, f"{verb} is not seen on its card"
+
+
+def test_without_proc_simulated_cards_are_unknown_and_never_free(tmp_path: pathlib.Path) -> None:
+    """F33, F29"""
+    empty = tmp_path / "proc"
+    empty.mkdir()
+    gpu_reader = SimulatedReader("here", SystemClock(), Proc(str(empty)), {"FALLOW_SIMULATE": "2xH100"})
+    snapshot = gpu_reader.describe(gpu_reader.look(Depth.LOOK))
+    assert [judge(gpu).activity for gpu in snapshot.gpus] == [Activity.UNKNOWN, Activity.UNKNOWN]
+    assert all("no /proc" in str(refusal(gpu, Wanted(max_processes=9), Reservations())) for gpu in snapshot.gpus)
