@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from fallow.core.gpu_status import Status
+from fallow.core.money import Prices
 from fallow.core.protections import Protection
 from fallow.core.value import value
 from fallow.core.visibility import EVERYTHING, Viewer, seen_by
@@ -106,6 +107,8 @@ class Board:
     """Whether the owner of the machine shows command lines to everybody."""
     counting: tuple[Counting, ...] = ()
     """What the idle rules count."""
+    prices: Prices = Prices()
+    """What an hour of a card costs, by the config that is in force."""
 
     def as_seen_by(self, viewer: Viewer) -> Status:
         """The machine, with as much of each command line as the viewer may read."""

@@ -2,7 +2,7 @@
 
 FallowError            125  fallow itself failed
 ├── CardFailed           1  a GPU failed under a load, or computed or kept something wrong
-├── WrongUsage           2  the words on the command line do not fit
+├── WrongUsage           2  the words on the command line do not fit; a ValueError too, for Python programs
 ├── NoDriver            69  no driver, or no GPU, and not simulated
 ├── PartMissing         69  a part of fallow is not installed
 ├── NoDaemon            69  there is no `fallow up` to be asked
@@ -38,8 +38,8 @@ class CardFailed(FallowError):
     exit_code = 1
 
 
-class WrongUsage(FallowError):
-    """The words on the command line do not fit; `way` says how to write it."""
+class WrongUsage(FallowError, ValueError):
+    """The words on the command line, or the values of a call, do not fit; `way` says how to write it."""
 
     exit_code = 2
 

@@ -4,7 +4,7 @@ from fallow.core.activity import AVAILABLE, Activity, Finding
 from fallow.core.gpu import Gpu, Holder
 from fallow.core.reservations import Claim
 from fallow.core.unknown import NOT_ASKED, Unknown
-from fallow.core.value import fields, value
+from fallow.core.value import replace, value
 
 
 @value
@@ -53,13 +53,32 @@ class Status:
         """How many can be had now."""
         return sum(self.counted.get(activity, 0) for activity in AVAILABLE)
 
+    def among(self, labels: frozenset[str]) -> "Status":
+        """The same with these GPUs alone."""
+        return replace(self, gpus=tuple(gpu for gpu in self.gpus if gpu.label in labels))
+
     @property
     def in_words(self) -> str:
         """`4 available (1 free, 3 filled), 3 busy, 1 fallow`: first what can be had now."""
+        return self.summed_up("available")
+
+    def summed_up(self, available: str) -> str:
+        """The same, with these words for what can be had."""
         told = {activity: f"{number} {activity.value}" for activity, number in self.counted.items()}
         within = ", ".join(told[activity] for activity in AVAILABLE if activity in told)
         others = [words for activity, words in told.items() if activity not in AVAILABLE]
-        return ", ".join([f"{self.available} available ({within})" if within else "none available", *others])
+        return ", ".join([f"{self.available} {available} ({within})" if within else f"none {available}", *others])
+
+
+@value
+class Shown:
+    """A sight, and how many of its GPUs are available to who looks."""
+
+    status: Status
+    visible_devices: str | None
+    """The outer CUDA_VISIBLE_DEVICES, where there is one."""
+    to_you: int
+    """How many of the available ones that leaves."""
 
 
 def seen(
@@ -74,9 +93,8 @@ def seen(
     settling: bool = False,
 ) -> GpuStatus:
     """The GPU with its finding."""
-    facts = {name: getattr(gpu, name) for name in fields(Gpu)}
     return GpuStatus(
-        **facts,
+        **vars(gpu),
         activity=finding.activity,
         because=finding.because,
         for_s=for_s,

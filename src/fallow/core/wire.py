@@ -21,6 +21,7 @@ from fallow.core.gpu import (
 )
 from fallow.core.gpu_status import GpuStatus, Status
 from fallow.core.interval import Card, Interval, Party
+from fallow.core.money import Prices
 from fallow.core.protections import (
     Everything,
     OneGpu,
@@ -37,7 +38,7 @@ _KINDS: dict[str, type] = {
     for kind in (
         *(Unknown, Holder, Memory, Recent, Counters, Place, Claim, GpuStatus, Status),
         *(Counting, FillerView, GuardView),
-        *(Event, Protection, Everything, OneGpu, OneProcess, OneUser, Card, Interval, Party),
+        *(Event, Protection, Everything, OneGpu, OneProcess, OneUser, Card, Interval, Party, Prices),
     )
 }
 

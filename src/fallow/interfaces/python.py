@@ -3,7 +3,8 @@
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from math import inf
 
 from fallow.core.errors import WrongUsage
 from fallow.core.gpu import Gpu
@@ -18,6 +19,7 @@ from fallow.policies.pick import Order, Wanted
 
 def gpus(*, simulate: str | None = None) -> list[GpuStatus]:
     """All GPUs of this machine now, each with what it does and who holds it."""
+    _demand("simulate", simulate, str, "a text such as '4xH100'")
     world = World(os.environ, simulate=simulate)
     try:
         return list(observe.look_once(world).gpus)
@@ -42,15 +44,15 @@ def pick(
 
     Without `n` it is one GPU, or all of `gpus` where these are named.
     """
-    world = World(os.environ, simulate=simulate)
     wanted = _wanted(n, name, max_util, max_mem_util, max_processes, min_free, order, shared=False)
+    request = _request(wanted, gpus, n, wait_s, simulate)
+    world = World(os.environ, simulate=simulate)
     try:
-        return choosing.pick(world, choosing.Request(wanted, _listed(gpus), n is None, wait_s))
+        return choosing.pick(world, request)
     finally:
         world.close()
 
 
-@contextmanager
 def claim(
     n: int | None = None,
     *,
@@ -64,14 +66,19 @@ def claim(
     wait_s: float | None = None,
     shared: bool = False,
     simulate: str | None = None,
-) -> Iterator[tuple[Gpu, ...]]:
+) -> AbstractContextManager[tuple[Gpu, ...]]:
     """GPUs that nobody else is given inside the `with` block, nor after it while a process that inherited them lives.
 
     Forked processes inherit the claim; those that `subprocess` starts do so with close_fds=False.
     """
-    world = World(os.environ, simulate=simulate)
+    _demand("shared", shared, bool, "True or False")
     wanted = _wanted(n, name, max_util, max_mem_util, max_processes, min_free, order, shared=shared)
-    request = choosing.Request(wanted, _listed(gpus), n is None, wait_s)
+    return _claimed(_request(wanted, gpus, n, wait_s, simulate), simulate)
+
+
+@contextmanager
+def _claimed(request: choosing.Request, simulate: str | None) -> Iterator[tuple[Gpu, ...]]:
+    world = World(os.environ, simulate=simulate)
     try:
         program = program_name(sys.argv[0] or "python")
         claimed = claiming.claim(world, request, pid=os.getpid(), program=program, tell=lambda _: None)
@@ -88,6 +95,14 @@ def claim(
 
 def watch(every: float = 1.0, *, simulate: str | None = None) -> Iterator[Status]:
     """A sight of all GPUs every so many seconds, for ever, with the witnessed time of each activity."""
+    _demand("simulate", simulate, str, "a text such as '4xH100'")
+    _demand("every", every, (int, float), "a number of seconds", optional=False)
+    if not 0 < every < inf:
+        raise WrongUsage(f"every is {every!r}; give a number of seconds above 0")
+    return _watched(every, simulate)
+
+
+def _watched(every: float, simulate: str | None) -> Iterator[Status]:
     world = World(os.environ, simulate=simulate)
     try:
         yield from observe.watch(world, every)
@@ -106,13 +121,22 @@ def _wanted(
     *,
     shared: bool,
 ) -> Wanted:
-    if n is not None and (type(n) is not int or n < 1):
-        raise WrongUsage(f"{n!r} is no count of GPUs; give a whole number of at least 1")
+    _demand("n", n, int, "a whole number, or None")
+    _demand("name", name, str, "a text")
+    _demand("max_processes", max_processes, int, "a whole number", optional=False)
+    _demand("min_free", min_free, (int, str), "a number of bytes, or a text such as '20GiB'", optional=False)
+    _demand("order", order, str, "a text", optional=False)
+    if n is not None and n < 1:
+        raise WrongUsage(f"n is {n}; give a whole number of at least 1")
     if order not in set(Order):
-        raise WrongUsage(f"{order!r} is no order; give one of {', '.join(Order)}")
-    for share in (max_util, max_mem_util):
+        raise WrongUsage(f"order is {order!r}; give one of {', '.join(Order)}")
+    for what, share in (("max_util", max_util), ("max_mem_util", max_mem_util)):
+        _demand(what, share, (int, float), "a number from 0 to 1", optional=False)
         if not 0 <= share <= 1:
-            raise WrongUsage(f"{share!r} is no ratio; utilization is 0..1 here, not per cent")
+            raise WrongUsage(f"{what} is {share!r}; give a ratio from 0 to 1, not per cent")
+    for what, number in (("max_processes", max_processes), ("min_free", min_free)):
+        if not isinstance(number, str) and number < 0:
+            raise WrongUsage(f"{what} is {number}; give a number that is not negative")
     return Wanted(
         count=1 if n is None else n,
         name=name,
@@ -125,8 +149,35 @@ def _wanted(
     )
 
 
-def _listed(gpus: str | int | Sequence[int | str] | None) -> str | None:
+def _request(
+    wanted: Wanted,
+    gpus: str | int | Sequence[int | str] | None,
+    n: int | None,
+    wait_s: float | None,
+    simulate: str | None,
+) -> choosing.Request:
+    _demand("simulate", simulate, str, "a text such as '4xH100'")
+    _demand("wait_s", wait_s, (int, float), "a number of seconds, or None")
+    if wait_s is not None and not wait_s >= 0:
+        raise WrongUsage(f"wait_s is {wait_s!r}; give a number of seconds that is not negative")
+    return choosing.Request(wanted, _listed(gpus), n is None, wait_s)
+
+
+def _listed(gpus: object) -> str | None:
     """A list of GPUs in each form that Python people write it in."""
     if gpus is None or isinstance(gpus, str):
         return gpus
-    return str(gpus) if isinstance(gpus, int) else ",".join(str(gpu) for gpu in gpus)
+    words = [gpus] if isinstance(gpus, int) else gpus
+    if not isinstance(words, Sequence) or not all(type(word) in (int, str) for word in words):
+        raise TypeError(f"gpus is {gpus!r}; give indices or UUIDs: 0, '0,2', [0, 2]")
+    if not words:
+        raise WrongUsage("gpus is empty; name at least one GPU, or leave it out")
+    return ",".join(map(str, words))
+
+
+def _demand(name: str, given: object, kinds: type | tuple[type, ...], what: str, *, optional: bool = True) -> None:
+    """TypeError, unless it is one of these. True and False are no numbers here."""
+    if given is None and optional:
+        return
+    if not isinstance(given, kinds) or (isinstance(given, bool) and kinds is not bool):
+        raise TypeError(f"{name} is {given!r}, of type {type(given).__name__}; give {what}")

@@ -21,6 +21,12 @@ def unstoppable() -> None:
         signal.signal(number, signal.SIG_IGN)
 
 
+def uninterrupted() -> None:
+    """From now on such signals change nothing, until all is put back: a terminal that closes sends two."""
+    for number in _ENDING:
+        signal.signal(number, signal.SIG_IGN)
+
+
 @contextmanager
 def interruptible() -> Iterator[None]:
     """Inside, such a signal unwinds; behind it, the process ends of it all the same, so that scripts stop too."""

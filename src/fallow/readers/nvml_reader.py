@@ -336,7 +336,7 @@ class NvmlReader:
 
     def describe(self, snapshot: Snapshot) -> Snapshot:
         """The same, with what /proc knows of each holder."""
-        return replace(snapshot, gpus=tuple(_described(gpu, self._proc) for gpu in snapshot.gpus))
+        return replace(snapshot, gpus=self._proc.describe_all(snapshot.gpus))
 
     @property
     def is_free(self) -> bool:
@@ -348,9 +348,3 @@ class NvmlReader:
         if self._crew.all_back():
             self._crew.send([_Disconnect()], self._limit_s)
         self._crew.dismiss()
-
-
-def _described(gpu: Gpu, proc: Proc) -> Gpu:
-    if isinstance(gpu.holders, Unknown):
-        return gpu
-    return replace(gpu, holders=tuple(proc.describe(holder) for holder in gpu.holders))

@@ -5,11 +5,12 @@ A process is its pid and its birth, in clock ticks since boot: a pid alone may b
 
 import os
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from functools import cache
 from itertools import islice
 from pwd import getpwuid
 
-from fallow.core.gpu import Holder
+from fallow.core.gpu import Gpu, Holder
 from fallow.core.units import printable
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace, value
@@ -26,6 +27,9 @@ _CONTAINER = r"([0-9a-f]{64})"
 _SLURM_JOB = r"slurm.*?/job_(\d+)"
 _POD = r"pod([0-9a-f]{8}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{12}|[0-9a-f]{32})"
 _ELSEWHERE = Unknown("not in this machine's /proc: another pid namespace, or it has just ended")
+_NOT_THERE: dict[str, object] = dict.fromkeys(
+    ("birth", "user", "command", "container", "slurm_job", "kubernetes_pod"), _ELSEWHERE
+)
 
 _ASK_ANEW_AFTER = 5  # looks
 _MOST_DESCRIBED = 1000
@@ -101,6 +105,18 @@ class Proc(ProcMachine):
             resident_bytes=int(rest[21]) * PAGE_BYTES,
         )
 
+    def has_ended(self, pid: int, birth: int) -> bool:
+        """Whether that very process is gone, for certain; one whose first thread alone has ended is not."""
+        try:
+            stat = self.stat(pid)
+            if stat is None:
+                return not _exists(pid)
+            if stat.birth != birth:
+                return True
+            return stat.state in "ZX" and len(os.listdir(f"{self._root}/{pid}/task")) < 2
+        except OSError:
+            return False
+
     def environ(self, pid: int) -> dict[str, str] | None:
         """What the process was started with that concerns fallow or CUDA; None if it is gone or not ours to read."""
         return read_variables(f"{self._root}/{pid}/environ")
@@ -142,26 +158,29 @@ class Proc(ProcMachine):
     def ancestors(self, pid: int) -> Iterator[int]:
         """The parent of the process, its parent, and so on."""
         seen = {pid}
-        stat = self.stat(pid)
-        while stat is not None and stat.parent > 0 and stat.parent not in seen:
-            seen.add(stat.parent)
-            yield stat.parent
-            stat = self.stat(stat.parent)
+        parent = self._parent(pid)
+        while parent is not None and parent > 0 and parent not in seen:
+            seen.add(parent)
+            yield parent
+            parent = self._parent(parent)
 
     def lineage(self, pid: int) -> tuple[int, ...]:
         """The process and all above it; nothing if there is no such process any more.
 
         Whoever ends while we walk up breaks the chain, and its children get another parent: so we walk again.
         """
-        line = [pid]
         for _ in range(_WALKS):
-            line = [pid, *self.ancestors(pid)]
-            last = self.stat(line[-1])
-            if last is not None and (last.parent == 0 or last.parent in line):
-                break
-        if len(line) == 1 and self.stat(pid) is None and not _exists(pid):
-            return ()
-        return tuple(line)
+            line = [pid]
+            while (parent := self._parent(line[-1])) is not None:
+                if parent == 0 or parent in line:
+                    return tuple(line)
+                line.append(parent)
+        return () if line == [pid] and not _exists(pid) else tuple(line)
+
+    def _parent(self, pid: int) -> int | None:
+        """The parent alone, for those who walk up."""
+        raw = self._read(pid, "stat")
+        return None if raw is None else int(raw[raw.rindex(b")") + 2 :].split(None, 2)[1])
 
     def descendants(self, pid: int) -> list[Stat]:
         """All processes below this one, parents before their children."""
@@ -249,18 +268,21 @@ class Proc(ProcMachine):
 
     def describe(self, holder: Holder) -> Holder:
         """The same holder with what /proc knows of it. One that /proc does not have is still a holder."""
-        stat = self.stat(holder.pid)
-        if stat is None:
-            return replace(
-                holder,
-                birth=_ELSEWHERE,
-                user=_ELSEWHERE,
-                command=_ELSEWHERE,
-                container=_ELSEWHERE,
-                slurm_job=_ELSEWHERE,
-                kubernetes_pod=_ELSEWHERE,
-            )
-        return replace(holder, birth=stat.birth, **self._belongings(holder.pid, stat.birth))
+        return replace(holder, **self._facts(holder.pid))
+
+    def describe_all(self, gpus: Iterable[Gpu]) -> tuple[Gpu, ...]:
+        """The same GPUs with what /proc knows of their holders, each of whom is looked at once."""
+        facts = cache(self._facts)
+        return tuple(
+            gpu
+            if isinstance(gpu.holders, Unknown) or not gpu.holders
+            else replace(gpu, holders=tuple(replace(holder, **facts(holder.pid)) for holder in gpu.holders))
+            for gpu in gpus
+        )
+
+    def _facts(self, pid: int) -> dict[str, object]:
+        stat = self.stat(pid)
+        return _NOT_THERE if stat is None else {"birth": stat.birth, **self._belongings(pid, stat.birth)}
 
     def _belongings(self, pid: int, birth: int) -> dict[str, str | Unknown | None]:
         """Whose a process is and what it belongs to; asked anew now and then, since it may become another program."""

@@ -30,6 +30,15 @@ class ProcMachine:
             f"Mount one of our own (unshare --pid --fork --mount-proc), or run fallow outside"
         )
 
+    def pid_namespace(self) -> int | None:
+        """The number of the pid namespace whose pids are shown; None where they are not those that we signal by."""
+        if self.whose_pids() is not None:
+            return None
+        try:
+            return os.stat(f"{self._root}/self/ns/pid").st_ino
+        except OSError:
+            return None
+
     def in_pid_namespace_of_its_own(self) -> bool:
         """Whether the pids that we see are not those that the driver speaks of, as in most containers."""
         try:

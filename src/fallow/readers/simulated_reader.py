@@ -120,15 +120,7 @@ class SimulatedReader:
 
     def describe(self, snapshot: Snapshot) -> Snapshot:
         """The same, with what /proc knows of each holder."""
-        return replace(
-            snapshot,
-            gpus=tuple(
-                gpu
-                if isinstance(gpu.holders, Unknown)
-                else replace(gpu, holders=tuple(self._proc.describe(holder) for holder in gpu.holders))
-                for gpu in snapshot.gpus
-            ),
-        )
+        return replace(snapshot, gpus=self._proc.describe_all(snapshot.gpus))
 
     @property
     def is_free(self) -> bool:

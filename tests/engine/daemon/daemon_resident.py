@@ -10,6 +10,7 @@ import json
 import os
 import sys
 import threading
+from contextlib import suppress
 from typing import Any
 
 from fallow.core.board import Board
@@ -18,6 +19,7 @@ from fallow.engine.config.feasible import Feasible
 from fallow.engine.daemon.loop import Daemon
 from fallow.engine.daemon.publisher import Publisher
 from fallow.readers.reopening_reader import ReopeningReader
+from tests.conftest import LIMIT_S
 from tests.engine.driven import DrivenReader, driven_world
 
 
@@ -51,11 +53,11 @@ class DaemonResident:
                 assert self.publisher.board is not None
                 return _shown(self.publisher.board)
             case "cost":
-                return _cost()
+                return self._cost()
             case "end":
                 self.daemon.end()
                 self.world.close()
-                return _cost()
+                return self._cost()
         raise ValueError(asked)
 
     def _tick(self, ticks: int) -> float:
@@ -63,6 +65,31 @@ class DaemonResident:
             self.clock.sleep(self.daemon.config.machine.every)
             self.daemon.turn()
         return self.clock.now_s
+
+    def _cost(self) -> dict[str, Any]:
+        """While nobody writes: the thread that writes history down has a journal of its own open meanwhile."""
+        assert self.daemon._history.settle(LIMIT_S)
+        gc.collect()
+        with open("/proc/self/statm", encoding="ascii") as file:
+            pages = int(file.read().split()[1])
+        with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as file:
+            children = file.read().split()
+        return {
+            "memory_mb": pages * os.sysconf("SC_PAGE_SIZE") / 1e6,
+            "objects": len(gc.get_objects()),
+            "open": _open_files(),
+            "threads": threading.active_count(),
+            "children": len(children),
+        }
+
+
+def _open_files() -> list[str]:
+    """What each descriptor is; the one that lists them is gone again."""
+    found = []
+    for name in os.listdir("/proc/self/fd"):
+        with suppress(FileNotFoundError):
+            found.append(os.readlink(f"/proc/self/fd/{name}"))
+    return sorted(found)
 
 
 def _shown(board: Board) -> dict[str, Any]:
@@ -87,21 +114,6 @@ def _spent(board: Board) -> dict[str, float]:
         if uuid == board.status.gpus[0].uuid:
             spent[f"{activity} {user}"] = spent.get(f"{activity} {user}", 0.0) + seconds
     return spent
-
-
-def _cost() -> dict[str, Any]:
-    gc.collect()
-    with open("/proc/self/statm", encoding="ascii") as file:
-        pages = int(file.read().split()[1])
-    with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as file:
-        children = file.read().split()
-    return {
-        "memory_mb": pages * os.sysconf("SC_PAGE_SIZE") / 1e6,
-        "objects": len(gc.get_objects()),
-        "fds": len(os.listdir("/proc/self/fd")),
-        "threads": threading.active_count(),
-        "children": len(children),
-    }
 
 
 def serve() -> None:

@@ -43,7 +43,8 @@ def start() -> Iterator[Start]:
 
     yield make
     for process in started:
-        process.kill()
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)  # each began a session of its own: its children go with it
         process.communicate()
 
 

@@ -55,6 +55,7 @@ def test_the_json_has_the_mistakes_and_what_was_found(fallow: Fallow) -> None:
                 "suggestion": "write it in quotes",
             }
         ],
+        "remarks": [],
         "found": None,
     }
     file.write_text(EXAMPLE)
@@ -156,3 +157,37 @@ def test_without_pydantic_it_says_what_to_install_and_still_prints_the_example(f
         f"fallow: this needs pydantic, which is not installed; try: {sys.executable} -m pip install pydantic\n"
     )
     assert without_pydantic("check", "--example").stdout == EXAMPLE
+
+
+UNITLESS = """\
+[[idle]]
+name = "forgotten"
+idle_for = 30
+stuck_for = "2.5"
+warmup = 0
+grace = 20
+[[idle]]
+name = "plain"
+idle_for = "30m"
+[history]
+keep_for = 86400
+"""
+
+
+def test_a_time_without_a_unit_is_remarked_as_seconds_and_no_mistake(fallow: Fallow, tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "fallow.toml"
+    file.write_text(UNITLESS)
+    file.chmod(0o600)
+    done = fallow("check", str(file))
+    assert done.returncode == 0, done.stdout
+    assert done.stderr.splitlines() == [
+        f'fallow: {file}:3: idle[1].idle_for: 30 without a unit means 30 seconds (write "30s", or "30m" for minutes)',
+        f"fallow: {file}:4: idle[1].stuck_for: 2.5 without a unit means 2.5 seconds"
+        ' (write "2.5s", or "2.5m" for minutes)',
+        f"fallow: {file}:11: history.keep_for: 86400 without a unit means 86400 seconds"
+        ' (write "86400s", or "86400m" for minutes)',
+    ]
+    assert [each["line"] for each in json.loads(fallow("check", "--json", str(file)).stdout)["remarks"]] == [3, 4, 11]
+    file.write_text(f"{UNITLESS}moon = 1\n")
+    wrong = fallow("check", str(file))
+    assert (wrong.returncode, wrong.stderr.count("without a unit")) == (78, 3)

@@ -41,17 +41,32 @@ def test_it_tells_the_whole_story_and_leaves_nothing_running(fallow: Fallow, tmp
     assert leftovers(str(stories)) == []
 
 
-def test_ctrl_c_ends_it_cleanly_and_the_page_was_there(fallow: Fallow, tmp_path: pathlib.Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+def test_ctrl_c_and_a_hang_up_end_it_cleanly_and_the_page_was_there(
+    fallow: Fallow, tmp_path: pathlib.Path, number: signal.Signals
+) -> None:
     stories = tmp_path / "stories"
     stories.mkdir()
     story = Fill(fallow.start("demo", TMPDIR=str(stories)))
     address = re.findall(r"http://[0-9.:]+/", story.until("the page is at"))[0]
     with urllib.request.urlopen(address, timeout=30) as page:
         assert b"4 simulated GPUs" in page.read()
-    story.process.send_signal(signal.SIGINT)
+    story.process.send_signal(number)
     _, said = story.process.communicate(timeout=60)
-    assert story.process.returncode == -signal.SIGINT
+    assert story.process.returncode == -number
     assert "Traceback" not in said
+    assert list(stories.iterdir()) == []
+    assert leftovers(str(stories)) == []
+
+
+def test_hang_ups_that_reach_it_alone_end_what_waits_in_line_too(fallow: Fallow, tmp_path: pathlib.Path) -> None:
+    stories = tmp_path / "stories"
+    stories.mkdir()
+    story = Fill(fallow.start("demo", TMPDIR=str(stories)), on_stdout=True)
+    story.until("$ fallow run --gpus 1 --wait 60s")
+    while story.process.poll() is None:  # the kernel sends one when a terminal closes, and the shell another
+        story.process.send_signal(signal.SIGHUP)
+    assert story.process.returncode == -signal.SIGHUP
     assert list(stories.iterdir()) == []
     assert leftovers(str(stories)) == []
 

@@ -51,7 +51,8 @@ class Watched:
         while "NVIDIA" not in self._fallow("report", "--alone", "--format", "csv").stdout:
             assert time.monotonic() < by_s, self.up.said
 
-    def end(self) -> None:
+    def end_jobs(self) -> None:
+        """What each card did is known as soon as it is free; of one that idles only once that has lasted."""
         for job in self._jobs:
             job.kill()
             job.wait()
@@ -61,7 +62,7 @@ class Watched:
 def watched(simulated: Fallow, tmp_path: pathlib.Path) -> Iterator[Watched]:
     made = Watched(simulated, tmp_path)
     yield made
-    made.end()
+    made.end_jobs()
 
 
 def test_readers_beside_the_daemon_and_inside_it_cost_no_row(watched: Watched, simulated: Fallow) -> None:
@@ -78,8 +79,8 @@ def test_readers_beside_the_daemon_and_inside_it_cost_no_row(watched: Watched, s
 
 def test_each_database_has_one_descriptor_in_the_daemon(watched: Watched, simulated: Fallow) -> None:
     """F2: whoever closes another one drops all locks of the process."""
-    watched.report(0)
     watched.until_there_is_history()
+    watched.report(0)
     for words in (("why", "0"), ("report",), ("why", "0")):
         assert simulated(*words).returncode == 0
     folder = pathlib.Path("/proc", str(watched.up.process.pid), "fd")
@@ -124,11 +125,12 @@ def test_what_follows_the_loss_of_the_files_is_kept_and_the_loss_is_said(
     watched: Watched, simulated: Fallow, harm: Callable[[pathlib.Path], None]
 ) -> None:
     """F2, F34: it begins anew in truth."""
-    watched.report(0)
     watched.until_there_is_history()
+    watched.report(0)
     harm(watched.state)
     watched.report(1)
     assert "and 1 more" in watched.rows()[0]["subject"]
+    watched.end_jobs()
     watched.up.until("history was ", limit_s=LIMIT_S)
     said = " ".join(watched.up.said)
     year = time.strftime("%Y-")

@@ -4,6 +4,9 @@ import os
 import subprocess
 import sys
 import textwrap
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any
 
 import pytest
 
@@ -83,3 +86,69 @@ def test_without_a_driver_the_error_says_so(claim_dir: None) -> None:
     assert "FALLOW_STANDIN_WORLD" not in os.environ
     with pytest.raises(library.NoDriver, match="no NVIDIA driver"):
         library.gpus()
+
+
+@pytest.mark.parametrize("call", [library.pick, library.claim])
+@pytest.mark.parametrize(
+    ("given", "kind"),
+    [
+        ({"n": "2"}, TypeError),
+        ({"n": 1.0}, TypeError),
+        ({"n": True}, TypeError),
+        ({"n": 0}, ValueError),
+        ({"n": -1}, ValueError),
+        ({"n": 10**30}, ValueError),
+        ({"gpus": 1.5}, TypeError),
+        ({"gpus": True}, TypeError),
+        ({"gpus": [0, None]}, TypeError),
+        ({"gpus": {0, 1}}, TypeError),
+        ({"gpus": []}, ValueError),
+        ({"gpus": 9}, ValueError),
+        ({"gpus": "moon"}, ValueError),
+        ({"gpus": ""}, ValueError),
+        ({"name": 3}, TypeError),
+        ({"max_util": "5%"}, TypeError),
+        ({"max_util": 5}, ValueError),
+        ({"max_util": float("nan")}, ValueError),
+        ({"max_mem_util": -0.1}, ValueError),
+        ({"max_processes": 0.5}, TypeError),
+        ({"max_processes": -1}, ValueError),
+        ({"min_free": 2.5}, TypeError),
+        ({"min_free": -1}, ValueError),
+        ({"min_free": "40"}, ValueError),
+        ({"order": None}, TypeError),
+        ({"order": "worst"}, ValueError),
+        ({"wait_s": "1m"}, TypeError),
+        ({"wait_s": -1}, ValueError),
+        ({"simulate": 4}, TypeError),
+        ({"simulate": "moon"}, ValueError),
+        ({"moon": 1}, TypeError),
+    ],
+)
+def test_wrong_arguments_raise_what_python_has_for_them_with_a_sentence(
+    claim_dir: None, call: Callable[..., Any], given: dict[str, Any], kind: type[Exception]
+) -> None:
+    with pytest.raises((TypeError, ValueError)) as caught, ExitStack() as stack:
+        stack.enter_context(call(**{"simulate": "2xH100", **given}))
+    assert isinstance(caught.value, kind), caught.value
+    sentence = str(caught.value)
+    assert sentence.isprintable()
+    name, value = next(iter(given.items()))
+    assert name in sentence or repr(value) in sentence or str(value) in sentence, sentence
+
+
+def test_wrong_arguments_are_refused_at_the_call_and_not_when_the_block_is_entered() -> None:
+    with pytest.raises(ValueError, match="n is 0; give a whole number of at least 1"):
+        library.claim(0)
+    with pytest.raises(TypeError, match="shared is 'no', of type str; give True or False"):
+        library.claim(shared="no")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="every is '1', of type str; give a number of seconds"):
+        library.watch("1")  # type: ignore[arg-type]
+    for every in (0, -1, float("nan"), float("inf")):
+        with pytest.raises(ValueError, match="give a number of seconds above 0"):
+            library.watch(every)
+    with pytest.raises(TypeError, match="simulate is 4, of type int"):
+        library.gpus(simulate=4)  # type: ignore[arg-type]
+    for gpus in (3, "0", [0]):
+        with pytest.raises(TypeError, match="give GPUs, as `pick` and `claim` do"):
+            library.environment(gpus)  # type: ignore[arg-type]

@@ -1,15 +1,27 @@
 """`fallow protect` places, lists and releases; it ends by itself; it is its owner's."""
 
 import json
+import os
 import pathlib
+import select
+import subprocess
+import sys
 
 import pytest
 
 from fallow.actuators.claims.folder import ClaimFolder
 from fallow.actuators.claims.protections import ProtectionFolder
-from fallow.core.protections import Everything
+from fallow.core.protections import (
+    Affected,
+    Everything,
+    OneProcess,
+    covering,
+)
+from fallow.readers.proc import Proc
 from tests.actuators.claims.test_users import ADA, BOB, Users
 from tests.conftest import Fallow
+
+_EXIT_OF_ONE_THREAD = {"x86_64": 60, "aarch64": 93}
 
 
 @pytest.fixture
@@ -47,6 +59,9 @@ def test_subjects_are_the_machine_a_gpu_a_process_or_a_user(simulated: Fallow) -
         (("nonsense", "--for", "1h"), "no GPU 'nonsense'"),
         (("pid:x", "--for", "1h"), "is no process"),
         (("pid:4000000", "--for", "1h"), "no process 4000000"),
+        (("--release", "abc"), "'abc' is no id of a hold; fallow protect --list shows them"),
+        (("--release", ""), "'' is no id of a hold"),
+        (("--release", "-7"), "'-7' is no id of a hold"),
         (("--release", "7"), "there is no hold 7; write the first 3 digits of its id, or more"),
     ],
 )
@@ -54,6 +69,53 @@ def test_wrong_words_are_answered(simulated: Fallow, words: tuple[str, ...], say
     done = simulated("protect", *words)
     assert done.returncode == 2
     assert says in done.stderr
+
+
+def test_a_hold_on_a_process_ends_with_it(tmp_path: pathlib.Path) -> None:
+    """Else the hold on a job would keep the machine on long after the job."""
+    protections = ProtectionFolder(ClaimFolder(str(tmp_path / "claims")), str, Proc())
+    job = subprocess.Popen(["sleep", "100"])
+    stat = Proc().stat(job.pid)
+    assert stat is not None
+    number = protections.place(OneProcess(job.pid, stat.birth), 1000.0, "")
+    machine = Affected(machine=True)
+    assert [protection.id for protection in covering(protections.active(999.0), machine, 999.0)] == [number]
+    job.kill()
+    job.wait()
+    assert protections.active(999.0) == []
+    assert list((tmp_path / "claims").glob("hold-*")) == []
+
+
+def test_a_process_that_cannot_be_told_from_here_is_held_until_the_time_ends(tmp_path: pathlib.Path) -> None:
+    """In another pid namespace the same pid is somebody else: that it is not here says nothing."""
+    elsewhere = ProtectionFolder(ClaimFolder(str(tmp_path / "claims")), str)
+    number = elsewhere.place(OneProcess(4_000_000, 5), 1000.0, "")
+    protections = ProtectionFolder(ClaimFolder(str(tmp_path / "claims")), str, Proc())
+    assert [protection.id for protection in protections.active(999.0)] == [number]
+    assert protections.active(1000.0) == []
+
+
+def test_a_process_whose_first_thread_has_ended_is_still_held(tmp_path: pathlib.Path) -> None:
+    """The kernel shows it as a zombie, and it works."""
+    leave = "import ctypes, threading; threading.Thread(target=input).start(); print(flush=True)"
+    job = subprocess.Popen(
+        [sys.executable, "-c", f"{leave}; ctypes.CDLL(None).syscall({_EXIT_OF_ONE_THREAD[os.uname().machine]}, 0)"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert job.stdout is not None
+    job.stdout.readline()
+    stat = Proc().stat(job.pid)
+    while stat is not None and stat.state != "Z":
+        stat = Proc().stat(job.pid)
+    assert stat is not None
+    assert not Proc().has_ended(job.pid, stat.birth)
+    pidfd = os.pidfd_open(job.pid)
+    job.kill()
+    assert select.select([pidfd], [], [], 30)[0]
+    os.close(pidfd)
+    assert Proc().has_ended(job.pid, stat.birth), "nobody has reaped it, and it has ended"
+    job.communicate()
 
 
 def test_a_hold_ends_by_itself(protections: ProtectionFolder) -> None:

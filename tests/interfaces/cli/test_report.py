@@ -16,6 +16,7 @@ from fallow.core.gpu_status import Status
 from fallow.engine.history.writer import HistoryWriter
 from tests.conftest import Fallow
 from tests.engine.history.life import gpu_status, holder
+from tests.interfaces.cli.filled import Fill
 
 HOUR_S = 3600
 
@@ -248,3 +249,25 @@ def test_a_report_goes_to_what_is_no_file_too(recorded: Fallow) -> None:
     done = recorded("report", "--format", "csv", "-o", "/dev/stdout")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("gpu,")
+
+
+def test_the_price_is_that_of_the_config_which_the_daemon_runs_with(
+    simulated: Fallow, tmp_path: pathlib.Path
+) -> None:
+    simulated.environ["TZ"] = "UTC"
+    record(simulated, two_cards(time.time() - 2 * HOUR_S, 2 * HOUR_S, simulated=True))
+    config = tmp_path / "elsewhere.toml"
+    config.write_text('[machine]\nprice = 3.0\ncurrency = "EUR"\n')
+    config.chmod(0o600)
+    ours = tmp_path / "ours.toml"
+    simulated.environ["FALLOW_CONFIG"] = str(ours)
+    ours.write_text("[machine]\nprice = 5.0\n")
+    ours.chmod(0o600)
+    Fill(simulated.start("up", "--config", str(config), "--listen", "127.0.0.1:0")).until("up, ")
+    assert "6.00 EUR" in simulated("report").stdout
+    assert "2.00" in simulated("report", "--price", "1/h").stdout
+    assert "10.00 USD" in simulated("report", "--alone").stdout
+    ours.write_text("[machine]\nprice = -5.0\n")
+    without = simulated("report", "--alone")
+    assert "cost" not in without.stdout
+    assert f"without the prices of a config: {ours} has a mistake" in without.stderr

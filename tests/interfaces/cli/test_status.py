@@ -31,7 +31,7 @@ def protection(world: World, card: int, *, pid: int | None = None, used: int = 2
 def test_the_json_has_every_field_of_the_contract(world: World, fallow: Fallow) -> None:
     protection(world, 0)
     status = json.loads(fallow("status", "--json").stdout)
-    assert status.keys() == {"host", "simulated", "at", "available", "counts", "gpus"}
+    assert status.keys() == {"host", "simulated", "at", "available", "available_to_you", "counts", "gpus"}
     assert status["simulated"] is False
     gpu = status["gpus"][0]
     contract = {"index", "uuid", "name", "activity", "for_s", "because", "utilization", "memory_used_bytes"}
@@ -234,3 +234,27 @@ def test_a_claim_shows(simulated: Fallow) -> None:
     assert gpu["activity"] == "fallow"
     assert "claimed by" in simulated("status").stdout
     job.communicate("\n")
+
+
+@pytest.mark.parametrize(
+    ("devices", "words", "to_you"),
+    [
+        ("3", (), 1),
+        ("0,3", (), 1),
+        ("", (), 0),
+        ("9,3", (), 0),
+        ("3,1", ("0-1",), 1),
+    ],
+)
+def test_the_summary_says_how_many_are_available_to_you_under_an_outer_allocation(
+    world: World, fallow: Fallow, devices: str, words: tuple[str, ...], to_you: int
+) -> None:
+    protection(world, 0)
+    shown = fallow("status", *words, CUDA_VISIBLE_DEVICES=devices)
+    in_all = 1 if words else 7
+    summary = shown.stdout.splitlines()[0]
+    assert f"; {to_you or 'none'} available to you (CUDA_VISIBLE_DEVICES={devices or chr(39) * 2})" in summary
+    assert f", {in_all} available in all ({in_all} free)" in summary
+    facts = json.loads(fallow("status", *words, "--json", CUDA_VISIBLE_DEVICES=devices).stdout)
+    assert (facts["available"], facts["available_to_you"]) == (in_all, to_you)
+    assert "to you" not in fallow("status").stdout

@@ -6,6 +6,8 @@ import pathlib
 import socket
 import subprocess
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 
 import pytest
@@ -181,6 +183,51 @@ def test_a_dead_daemon_is_left_out_and_without_v_nothing_is_said(simulated: Fall
     done = simulated("status", "--json")
     assert (done.returncode, done.stderr) == (0, "")
     assert "nobody listens at" in simulated("status", "--json", "-v").stderr
+
+
+@contextmanager
+def crowded(path: pathlib.Path) -> Iterator[None]:
+    """A daemon that lets nobody in any more: the queue before its door is full."""
+    path.parent.mkdir(mode=0o755, exist_ok=True)
+    with socket.socket(socket.AF_UNIX) as listening, socket.socket(socket.AF_UNIX) as first:
+        listening.bind(str(path))
+        listening.listen(0)
+        first.connect(str(path))
+        yield
+
+
+@contextmanager
+def sending_away(path: pathlib.Path) -> Iterator[None]:
+    """A daemon that has no place for us."""
+    path.parent.mkdir(mode=0o755, exist_ok=True)
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(path))
+        listening.listen()
+
+        def send_away() -> None:
+            with suppress(OSError):
+                while True:
+                    listening.accept()[0].close()
+
+        threading.Thread(target=send_away, daemon=True).start()
+        yield
+        listening.shutdown(socket.SHUT_RDWR)
+
+
+@pytest.mark.parametrize("daemon", [crowded, sending_away])
+def test_of_a_daemon_that_is_busy_nobody_says_that_it_has_no_history_and_watches_nothing(
+    simulated: Fallow, daemon: Callable[[pathlib.Path], AbstractContextManager[None]]
+) -> None:
+    with daemon(pathlib.Path(simulated.environ["FALLOW_SOCKET"])):
+        report = simulated("report")
+        why = simulated("why", "0")
+    assert "there is no history" not in report.stderr
+    assert "the daemon could not be asked for its history: it is busy with others" in report.stderr
+    assert report.returncode == 125
+    assert "nobody has watched" not in why.stdout
+    assert "the journal has nothing" not in why.stdout
+    assert "the daemon could not be asked" in why.stderr
+    assert "it is busy with others" in why.stderr
 
 
 @pytest.mark.several_users

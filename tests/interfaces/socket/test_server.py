@@ -90,6 +90,9 @@ def test_nonsense_is_answered_with_a_sentence(path: str, line: bytes) -> None:
         {"ask": "why", "key": 5, "most": 1},
         {"ask": "why", "key": None, "most": 10**9},
         {"ask": "why", "key": None, "most": True},
+        {"ask": "why", "key": "\ud800", "most": 1},
+        {"ask": "protect", "target": "gpu:\ud800", "until": 2e9, "why": ""},
+        {"ask": "protect", "target": "all", "until": 2e9, "why": "\udfff"},
         {"ask": "protect", "target": "all", "until": 1e18, "why": ""},
         {"ask": "protect", "target": "all", "until": float("nan"), "why": ""},
         {"ask": "protect", "target": "all", "until": "soon", "why": ""},
@@ -106,6 +109,7 @@ def test_nonsense_is_answered_with_a_sentence(path: str, line: bytes) -> None:
 def test_what_is_not_possible_is_refused(path: str, words: dict[str, object]) -> None:
     refusal = ask(path, **words)
     assert refusal["no"]["why"], refusal
+    assert "mistake" not in refusal["no"]["why"]
     assert ask(path, ask="protections")["ok"] == []
 
 

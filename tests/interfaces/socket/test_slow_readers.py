@@ -62,7 +62,7 @@ def sources(tmp_path: pathlib.Path) -> LongStories:
 def path(tmp_path: pathlib.Path, sources: LongStories) -> Iterator[str]:
     """A desk that gives an answer four seconds, on a machine that may be busy."""
     place, ready, loop = str(tmp_path / "run" / "fallow.sock"), threading.Event(), asyncio.new_event_loop()
-    task = loop.create_task(serve(place, sources, ready.set, Limits(answer_s=4.0)))
+    task = loop.create_task(serve(place, sources, ready.set, limits=Limits(answer_s=4.0)))
 
     def answer() -> None:
         try:

@@ -39,11 +39,15 @@ class Word:
 
     says: Says
     protection: Protection
+    pid_namespace: int | None = None
+    """Where the pid of its target was read, if the file says so."""
 
 
-def written(number: int, target: Target, until_wall_s: float, why: str) -> bytes:
+def written(number: int, target: Target, until_wall_s: float, why: str, pid_namespace: int | None = None) -> bytes:
     """The content of a new file."""
-    fields = {"id": number, "target": str(target), "until": until_wall_s, "why": reason_of(why)}
+    fields: dict[str, object] = {"id": number, "target": str(target), "until": until_wall_s, "why": reason_of(why)}
+    if pid_namespace is not None:
+        fields["pid_namespace"] = pid_namespace
     return json.dumps(fields).encode()
 
 
@@ -73,9 +77,11 @@ def understood(number: int, raw: bytes, owner: str) -> Word:
         if not isinstance(target, str) or not isinstance(why, str) or "until" not in fields:
             return nonsense(number, owner)
         protection = Protection(number, parse_target(target), until_s, reason_of(why), owner)
+        namespace = fields.get("pid_namespace")
     except (ValueError, TypeError, ArithmeticError, RecursionError, WrongUsage):
         return nonsense(number, owner)
-    return Word(Says.HOLD if own_number == number else Says.OF_ANOTHER_NAME, protection)
+    says = Says.HOLD if own_number == number else Says.OF_ANOTHER_NAME
+    return Word(says, protection, namespace if isinstance(namespace, int) else None)
 
 
 def _until_s(until: object) -> float:

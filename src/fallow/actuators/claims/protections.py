@@ -6,6 +6,8 @@ everything, and so do those of a user who has placed more than anybody needs.
 One that was seen stays in force until its time ends, unless its owner or root took it away. In a sticky folder of
 root's nobody else can. In a folder of somebody else's a file that is gone proves nothing; so there a release is
 written into the file, which only its owner and root can do.
+
+One on a process ends with the process, as far as that is certain: its pid must be of our own pid namespace.
 """
 
 import math
@@ -13,6 +15,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from typing import Protocol
 
 from fallow.actuators.claims.folder import ClaimFolder
 from fallow.actuators.claims.protection_file import Says, written, written_released
@@ -28,6 +31,7 @@ from fallow.actuators.claims.protection_reader import (
 from fallow.core.errors import NotPermitted, WrongUsage
 from fallow.core.protections import (
     Everything,
+    OneProcess,
     Protection,
     Target,
     is_over,
@@ -40,13 +44,30 @@ _WRITE = os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 Tell = Callable[[str], None]
 
 
+class Lives(Protocol):
+    """Whatever knows which processes have ended."""
+
+    def pid_namespace(self) -> int | None:
+        """Where its pids are from; None if they are not those of this process."""
+
+    def has_ended(self, pid: int, birth: int) -> bool:
+        """Whether that very process is gone, for certain."""
+
+
 class ProtectionFolder:
     """All holds on this machine."""
 
     def __init__(
-        self, folder: ClaimFolder, user_name: Callable[[int], str], beside: "ProtectionFolder | None" = None
+        self,
+        folder: ClaimFolder,
+        user_name: Callable[[int], str],
+        lives: Lives | None = None,
+        *,
+        beside: "ProtectionFolder | None" = None,
     ) -> None:
         """`beside`: one of the same folder that another thread looks through: what it keeps is kept here too."""
+        self._lives = lives
+        self._pid_namespace = None if lives is None else lives.pid_namespace()
         self.kept: Mapping[int, Seen] = {}
         """Those that are gone from the folder and stay in force, as of the last look."""
         self._beside = beside
@@ -59,12 +80,13 @@ class ProtectionFolder:
 
     def place(self, target: Target, until_wall_s: float, why: str) -> int:
         """Place a hold; its number is by chance, so that nobody can be there before it, and none comes again."""
+        namespace = self._pid_namespace if isinstance(target, OneProcess) else None
         for _ in range(_MOST_TRIES):
             number = FIRST_NUMBER + int.from_bytes(os.urandom(8), "little") % (LAST_NUMBER - FIRST_NUMBER + 1)
             if number in self._kept:
                 continue
             try:
-                if self._folder.add(file_name(number), written(number, target, until_wall_s, why)):
+                if self._folder.add(file_name(number), written(number, target, until_wall_s, why, namespace)):
                     return number
             except OSError as error:
                 raise NotPermitted(f"cannot place a hold in {self._folder.path}: {error.strerror}") from None
@@ -116,7 +138,7 @@ class ProtectionFolder:
             seen, protection = before[number], before[number].word.protection
             if (
                 seen.word.says is not Says.HOLD
-                or is_over(protection, wall_s)
+                or self._is_over(seen, wall_s)
                 or removers <= {0, os.geteuid(), seen.uid}
             ):
                 continue
@@ -129,9 +151,7 @@ class ProtectionFolder:
         for number in self._kept.keys() & there.keys():
             if there[number].uid in (0, self._kept[number].uid):
                 del self._kept[number]  # it is back, or its owner says that it is over
-        self._kept = {
-            number: seen for number, seen in self._kept.items() if not is_over(seen.word.protection, wall_s)
-        }
+        self._kept = {number: seen for number, seen in self._kept.items() if not self._is_over(seen, wall_s)}
 
     def _keep(self, number: int, seen: Seen) -> None:
         """So many of each user: of more than that, those that last longest."""
@@ -142,7 +162,7 @@ class ProtectionFolder:
 
     def _clear_away(self, wall_s: float) -> None:
         for number, seen in list(self._reading.seen.items()):
-            if seen.word.says is not Says.NONSENSE and is_over(seen.word.protection, wall_s):
+            if seen.word.says is not Says.NONSENSE and self._is_over(seen, wall_s):
                 with suppress(OSError):
                     found = os.stat(file_name(number), dir_fd=self._folder.fd, follow_symlinks=False)
                     if facts_of(found) == seen.facts:  # and not what somebody has put there since
@@ -151,7 +171,16 @@ class ProtectionFolder:
     def _in_force(self, wall_s: float) -> list[Seen]:
         kinds = (Says.HOLD, Says.NONSENSE)
         found = (*sorted(self._reading.seen.items()), *sorted(self._kept.items()))
-        return [seen for _, seen in found if seen.word.says in kinds and not is_over(seen.word.protection, wall_s)]
+        return [seen for _, seen in found if seen.word.says in kinds and not self._is_over(seen, wall_s)]
+
+    def _is_over(self, seen: Seen, wall_s: float) -> bool:
+        """Whether its time has come, or its process has ended."""
+        target, namespace = seen.word.protection.target, seen.word.pid_namespace
+        if is_over(seen.word.protection, wall_s):
+            return True
+        if self._lives is None or namespace is None or namespace != self._pid_namespace:
+            return False
+        return isinstance(target, OneProcess) and self._lives.has_ended(target.pid, target.birth)
 
     def _listed(self, wall_s: float, tell: Tell | None) -> list[Protection]:
         protections: list[Protection] = []

@@ -1,6 +1,6 @@
 """From a file to a config, or to every mistake in it at once."""
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 from pydantic import ValidationError
 
@@ -13,25 +13,34 @@ from fallow.engine.config.messages import Fault, faults, in_words
 from fallow.engine.config.model import SECTIONS, SEVERAL, Config
 from fallow.engine.config.parse_toml import parsed
 from fallow.engine.config.toml_positions import Path, Positions
+from fallow.engine.config.types import is_time
 
 Values = dict[str, object]
+Tell = Callable[[Mistake], None]
 Check = Callable[[Config, Numbers], Iterable[Fault]]
 _OF_AN_ACTION = 4  # names in the path of one: guard, its number, action, its place
+_SECONDS = frozenset({"grace", "countdown", "suspend_within"})
+"""Times that nobody counts in minutes, as on the command line."""
 _NO_ACTION = "notify:none://"
 _STAND_INS: Values = {"name": "unnamed", "command": ["true"], "action": [_NO_ACTION]}
 
 
-def load(path: str, check: Check | None = None, let_pass: Callable[[Mistake], None] | None = None) -> Config:
+def load(path: str, check: Check | None = None, let_pass: Tell | None = None, remark: Tell | None = None) -> Config:
     """The config in a file; ConfigWrong, with all mistakes, if it has any.
 
     `check` looks for more than the text shows, such as what this machine cannot do. What of that may be otherwise
-    soon goes to `let_pass`, if there is one, and is no mistake then.
+    soon goes to `let_pass`, if there is one, and is no mistake then. `remark` is told what is no mistake and may
+    mean something else than it seems to.
     """
-    return understand(read(path), path, check, let_pass)
+    return understand(read(path), path, check, let_pass, remark)
 
 
 def understand(
-    text: str, path: str, check: Check | None = None, let_pass: Callable[[Mistake], None] | None = None
+    text: str,
+    path: str,
+    check: Check | None = None,
+    let_pass: Tell | None = None,
+    remark: Tell | None = None,
 ) -> Config:
     """The config that a text is; the path is for the sentences."""
     file = printable(path)
@@ -39,6 +48,9 @@ def understand(
     if isinstance(found, Mistake):
         raise ConfigWrong(file, [found])
     values, positions = found
+    if remark is not None:
+        for each in _plain_times(values):
+            remark(_placed(each, positions))
     wrong: list[Fault] = []
     numbers: Numbers = {name: range(_count(values.get(name))) for name in SEVERAL}
     try:
@@ -86,6 +98,28 @@ def _without(table: object, path: Path, bad: Collection[Path]) -> Values:
         ]
     needed = {key: item for key, item in _STAND_INS.items() if (*path, key) in bad}
     return kept | {key: item for key, item in needed.items() if _is_needed(str(path[0]), key)}
+
+
+def _plain_times(values: Values) -> Iterator[Fault]:
+    """Times without a unit, of those that people count in minutes too: they are seconds."""
+    for section, given in values.items():
+        tables = enumerate(given) if section in SEVERAL and isinstance(given, list) else [(None, given)]
+        for number, table in tables:
+            start = (section,) if number is None else (section, number)
+            if section not in SECTIONS or not isinstance(table, dict):
+                continue
+            for name, field in SECTIONS[section].model_fields.items():
+                written = _plain_number(table.get(name))
+                if written and name not in _SECONDS and is_time(field.annotation, field.metadata):
+                    sentence = f"{written} without a unit means {written} seconds"
+                    yield Fault((*start, name), sentence, f'write "{written}s", or "{written}m" for minutes')
+
+
+def _plain_number(given: object) -> str:
+    """A number as it was written, in quotes or not; nothing for all else, and for zero, which needs no unit."""
+    text = "" if isinstance(given, bool) or not isinstance(given, int | float | str) else str(given).strip()
+    digits = text.replace(".", "", 1)
+    return text if digits.isascii() and digits.isdigit() and digits.strip("0") else ""
 
 
 def _is_needed(section: str, key: str) -> bool:

@@ -3,9 +3,9 @@
 The schema is for editors, and lets through all that the reading does; the reading has the last word.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import MappingProxyType
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, get_args
 
 from pydantic import AfterValidator, BeforeValidator, GetJsonSchemaHandler, PlainValidator, WithJsonSchema
 from pydantic.json_schema import JsonSchemaValue
@@ -98,6 +98,16 @@ Action = Annotated[
 Condition = Annotated[str, *_typed(parse_values.condition, type="string", examples=["users", "cpu:20"])]
 Variable = Annotated[str, *_typed(parse_values.variable, type="string")]
 Setting = Annotated[str, *_typed(parse_values.setting, type=["string", "number"])]
+
+_TIMES = (parse_values.duration, parse_values.some_time, parse_values.user_idle)
+
+
+def is_time(annotation: object, metadata: Iterable[object] = ()) -> bool:
+    """Whether a key of this type is a time that people count in minutes or more as well as in seconds."""
+    if any(isinstance(each, PlainValidator) and each.func in _TIMES for each in metadata):
+        return True
+    return any(is_time(each, getattr(each, "__metadata__", ())) for each in get_args(annotation))
+
 
 Several = Annotated[tuple[T, ...], BeforeValidator(_several), _Alone()]
 """A list; a single item may stand without its brackets."""

@@ -225,6 +225,7 @@ class Daemon:
             status,
             self.config.machine.commands_shown,
             counting=self._rounds.counting,
+            prices=self.config.machine.all_prices,
         )
 
     def _say_alive(self, now_s: float) -> None:

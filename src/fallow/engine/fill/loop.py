@@ -179,7 +179,7 @@ class FillLoop:
         self._next_glance_s, self._decided_s = now_s + _GLANCE_S, now_s
         for place, field in enumerate(self._fields):
             against = self._against(field, snapshot, opened.get(attention(field), {}), self._fields[:place])
-            field.turn(snapshot.at_s, against, room=not any(other.marked for other in self._behind(field, place)))
+            field.turn(snapshot.at_s, against, room=not self._is_taken_behind(field, place))
         for field in self._leaving:
             field.turn(snapshot.at_s, field.retired)
         self._let_go()
@@ -210,9 +210,9 @@ class FillLoop:
         yield from self._fields
         yield from self._leaving
 
-    def _behind(self, field: FillerSlot, place: int) -> Iterator[FillerSlot]:
-        """Those who make way for this place: the later ones on its GPUs, and whoever is leaving them for ever."""
-        return (each for each in (*self._fields[place + 1 :], *self._leaving) if _share(each, field))
+    def _is_taken_behind(self, field: FillerSlot, place: int) -> bool:
+        """Whether one who makes way for this place is still there: a later one, or whoever leaves for ever."""
+        return any(each.marked and _share(each, field) for each in (*self._fields[place + 1 :], *self._leaving))
 
     def _due_s(self, now_s: float) -> float:
         due = [now_s + TICK_S * 3600]
@@ -287,7 +287,7 @@ class FillLoop:
         if ours:
             promised = replace(promised, filler=None)
         gpu, nobody = self._told_apart(field, gpu, ours=ours)
-        protection = protection_on(Affected(uuids_with_cards([gpu])), self.protections, self._world.clock.wall_s())
+        protection = self._hold_on(gpu)
         return sign(
             Scene(
                 gpu,
@@ -299,6 +299,11 @@ class FillLoop:
                 field.spec.max_temp_c,
             )
         )
+
+    def _hold_on(self, gpu: Gpu) -> Protection | None:
+        if not self.protections:
+            return None
+        return protection_on(Affected(uuids_with_cards([gpu])), self.protections, self._world.clock.wall_s())
 
     def _is_anothers(self, field: FillerSlot, uuid: str) -> bool:
         """Whether another filler of ours is on the GPU, or was until a moment ago."""

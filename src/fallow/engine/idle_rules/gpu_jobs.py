@@ -14,7 +14,8 @@ gets there by calling itself so: its program must be root's.
 """
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 
 from fallow.actuators.process.signals import untouchable
 from fallow.core.gpu import Gpu, Snapshot
@@ -120,8 +121,8 @@ class JobFinder:
     def jobs(self, snapshot: Snapshot) -> list[GpuJob]:
         """All jobs of people that hold a card now."""
         doubtful: list[str] = []
-        alive = {process for process in self._on if self.is_alive(process)}
-        self._on = {process: cards for process, cards in self._on.items() if process in alive}
+        stat = cache(self._world.proc.stat)  # whoever is on many cards is looked at once
+        self._on = {process: cards for process, cards in self._on.items() if _is(process, stat(process.pid))}
         for gpu in snapshot.gpus:
             uuid, sure = card_name(gpu), _is_sure(gpu)
             if sure:
@@ -129,7 +130,7 @@ class JobFinder:
                     cards.discard(uuid)
             else:
                 doubtful.append(uuid)
-            for process in (*self._holders(gpu), *self._claimers(gpu)):
+            for process in (*_holders(gpu, stat), *self._claimers(gpu)):
                 self._on.setdefault(process, set()).add(uuid)
         self._on = {process: cards for process, cards in self._on.items() if cards}
         self._known = {process: known for process, known in self._known.items() if process in self._on}
@@ -151,8 +152,7 @@ class JobFinder:
 
     def is_alive(self, process: Process) -> bool:
         """Whether it still is itself, and has not ended."""
-        stat = self._world.proc.stat(process.pid)
-        return stat is not None and stat.birth == process.birth and stat.state not in "ZX"
+        return _is(process, self._world.proc.stat(process.pid))
 
     def _grouped(self, order: list[str], doubtful: list[str]) -> list[GpuJob]:
         members: dict[JobKey, dict[Process, str]] = {}
@@ -168,14 +168,6 @@ class JobFinder:
             mixed = any(not held.isdisjoint(self._on[server]) for server in self._servers if server in self._on)
             jobs.append(GpuJob(key, processes, uuids, elsewhere, mixed))
         return jobs
-
-    def _holders(self, gpu: Gpu) -> Iterable[Process]:
-        if isinstance(gpu.holders, Unknown):
-            return
-        for holder in gpu.holders:
-            stat = self._world.proc.stat(holder.pid)
-            if stat is not None and stat.state not in "ZX":
-                yield Process(holder.pid, stat.birth)
 
     def _claimers(self, gpu: Gpu) -> Iterable[Process]:
         """Who keeps others from a card that nobody is on."""
@@ -229,6 +221,20 @@ class JobFinder:
 def card_name(gpu: Gpu) -> str:
     """The UUID. A card whose is not known gets a name that no look finds, so that what it does stays unknown."""
     return f"number {gpu.label}" if isinstance(gpu.uuid, Unknown) else gpu.uuid
+
+
+def _is(process: Process, stat: Stat | None) -> bool:
+    """Whether that is the same process, and it has not ended."""
+    return stat is not None and stat.birth == process.birth and stat.state not in "ZX"
+
+
+def _holders(gpu: Gpu, stat_of: Callable[[int], Stat | None]) -> Iterable[Process]:
+    if isinstance(gpu.holders, Unknown):
+        return
+    for holder in gpu.holders:
+        stat = stat_of(holder.pid)
+        if stat is not None and stat.state not in "ZX":
+            yield Process(holder.pid, stat.birth)
 
 
 def _is_sure(gpu: Gpu) -> bool:

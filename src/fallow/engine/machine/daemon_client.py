@@ -17,6 +17,7 @@ from fallow.core.errors import FallowError, NotPermitted, WrongUsage
 from fallow.core.findings import Event
 from fallow.core.gpu_status import Status
 from fallow.core.interval import Card, Interval
+from fallow.core.money import Prices
 from fallow.core.ports import Clock
 from fallow.core.protections import Protection, Target
 from fallow.core.units import printable
@@ -32,6 +33,8 @@ _LONG_S = 30.0
 _MOST_BYTES = 64 * 2**20
 _CHUNK_BYTES = 256 * 1024
 _CREDENTIALS = struct.Struct("3i")
+_TIMEVAL = struct.Struct("ll")
+_BUSY = "it is busy with others"
 
 
 Ruled = Counting | GuardView | FillerView
@@ -57,6 +60,8 @@ class DaemonClient:
         self._clock = clock
         self._simulated = simulated
         self._tell = tell
+        self.trouble: str | None = None
+        """Why a daemon that is there has not answered; None if it did, or there is none."""
 
     def status(self) -> Status | None:
         """What the daemon saw at its last tick, with the time that it has witnessed."""
@@ -91,6 +96,11 @@ class DaemonClient:
         """Its history; None if it keeps none or does not answer."""
         cards = _all_of(Card, self._asked("cards", _LONG_S))
         return RemoteHistory(self, cards) if cards else None
+
+    def prices(self) -> Prices | None:
+        """What cards cost, by the config that it runs with."""
+        answer = self._asked("prices")
+        return answer if isinstance(answer, Prices) else None
 
     def hello(self) -> dict[str, Any] | None:
         """What the daemon says of itself, whatever it speaks; None if there is none, NoAnswer if it is mute."""
@@ -130,6 +140,7 @@ class DaemonClient:
         try:
             parts = list(self.parts(ask, limit_s, **words))
         except NoAnswer as error:
+            self.trouble = str(error)
             self._tell(f"the daemon is left out: {error}")
             return None
         if not parts:
@@ -141,20 +152,23 @@ class DaemonClient:
     def _lines(self, ask: str, limit_s: float, words: Mapping[str, object]) -> Iterator[dict[str, Any]]:
         request = {"v": VERSION, "ask": ask, "simulate": self._simulated, **words}
         until_s = self._clock.monotonic_s() + limit_s
-        connection = self._connect(until_s)
+        connection = self._connect(min(limit_s, _SHORT_S))
         if connection is None:
             return
+        ended, begun = False, False
         try:
             connection.sendall(json.dumps(request).encode() + b"\n")
-            ended = False
             for raw in self._received(connection, until_s):
                 line = json.loads(raw)
                 if not isinstance(line, dict):
                     raise NoAnswer("its answer makes no sense")
+                begun = True
                 yield line
                 ended = not line.get("more")
             if not ended:
-                raise NoAnswer("it broke off in the middle of its answer")
+                raise NoAnswer("it broke off in the middle of its answer" if begun else _BUSY)
+        except ConnectionError as error:
+            raise NoAnswer(f"it broke off: {error}" if begun else _BUSY) from None
         except TimeoutError:
             raise NoAnswer(f"it did not answer within {limit_s:g} s") from None
         except (OSError, ValueError, RecursionError) as error:
@@ -175,22 +189,28 @@ class DaemonClient:
             *lines, rest = (rest + chunk).split(b"\n")
             yield from lines
 
-    def _connect(self, until_s: float) -> "socket | None":
-        """The first daemon that is there; None if there is none at all."""
+    def _connect(self, limit_s: float) -> "socket | None":
+        """The first daemon that is there; None if there is none at all.
+
+        Where many wait to be let in we wait with them: with a time limit of Python's the kernel would say no at once.
+        """
         trouble: NoAnswer | None = None
         for path in self._places:
             if not os.path.exists(path):
                 continue
-            from socket import AF_UNIX, SO_PEERCRED, SOCK_STREAM, SOL_SOCKET, socket
+            from socket import AF_UNIX, SO_PEERCRED, SO_SNDTIMEO, SOCK_STREAM, SOL_SOCKET, socket
 
             connection = socket(AF_UNIX, SOCK_STREAM)
             try:
-                connection.settimeout(max(0.001, until_s - self._clock.monotonic_s()))
+                connection.setsockopt(SOL_SOCKET, SO_SNDTIMEO, _TIMEVAL.pack(*divmod(int(limit_s * 1e6), 10**6)))
                 connection.connect(path)
+                connection.settimeout(limit_s)
                 _, uid, _ = _CREDENTIALS.unpack(connection.getsockopt(SOL_SOCKET, SO_PEERCRED, _CREDENTIALS.size))
                 if uid in (0, os.geteuid(), os.stat(os.path.dirname(path)).st_uid):
                     return connection
                 trouble = NoAnswer(f"whoever listens at {path} is user {uid}, whom nobody has to believe")
+            except BlockingIOError:
+                trouble = NoAnswer(_BUSY)
             except OSError as error:
                 dead = isinstance(error, ConnectionRefusedError)
                 trouble = NoAnswer(f"nobody listens at {path} any more" if dead else f"{path}: {error}")

@@ -75,7 +75,7 @@ class World:
         """What people have asked to be left alone; in the same place, since it is everybody's too."""
         from fallow.actuators.claims.protections import ProtectionFolder
 
-        return ProtectionFolder(self.folder, user_name)
+        return ProtectionFolder(self.folder, user_name, self.proc)
 
     def daemon(self, tell: "Callable[[str], None]") -> "DaemonClient":
         """Who may be asked instead of looking ourselves; `tell` gets the reason when there is no answer."""

@@ -57,15 +57,20 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
             f"there is no config to check, neither {places}{machine}; to begin one: fallow check --example"
         )
     voice.detail(f"checking {printable(file)}")
+    remarks: list[Mistake] = []
     try:
         from fallow.engine.config.feasible import Feasible
 
-        found = config.load(file, Feasible(world, voice.detail))
+        found = config.load(file, Feasible(world, voice.detail), remark=remarks.append)
     except ConfigWrong as error:
-        _print_mistakes(error, as_json=args.json)
+        _print_mistakes(error, remarks, as_json=args.json)
         return error.exit_code
+    finally:
+        for remark in remarks:
+            voice.note(remark.in_file(printable(file)))
     if args.json:
-        print(json.dumps({"file": file, "mistakes": [], "found": _counts(found)}))
+        rows = [_row(remark) for remark in remarks]
+        print(json.dumps({"file": file, "mistakes": [], "remarks": rows, "found": _counts(found)}))
     else:
         print(f"{printable(file)}: no mistakes; {_summary(found)}")
     return 0
@@ -85,11 +90,10 @@ def _print_schema() -> int:
     return 0
 
 
-def _print_mistakes(error: ConfigWrong, *, as_json: bool) -> None:
+def _print_mistakes(error: ConfigWrong, remarks: list[Mistake], *, as_json: bool) -> None:
     if as_json:
-        print(
-            json.dumps({"file": error.file, "mistakes": [_row(mistake) for mistake in error.mistakes], "found": None})
-        )
+        mistakes, rows = ([_row(each) for each in some] for some in (error.mistakes, remarks))
+        print(json.dumps({"file": error.file, "mistakes": mistakes, "remarks": rows, "found": None}))
         return
     for mistake in error.mistakes:
         print(mistake.in_file(error.file))

@@ -18,7 +18,7 @@ from fallow.core.process import Process
 from fallow.core.units import span_s
 from fallow.engine.machine.world import World
 from fallow.interfaces.cli.options import Parser, typed
-from fallow.interfaces.signals import interruptible
+from fallow.interfaces.signals import interruptible, uninterrupted
 from fallow.interfaces.stderr import Stderr
 from fallow.readers.proc import user_name
 
@@ -73,10 +73,11 @@ def parser(parents: list[argparse.ArgumentParser]) -> Parser:
 def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     """Tell it."""
     began_s = world.clock.monotonic_s()
-    folder = _folder()
-    stage = _Stage(folder, voice)
     with interruptible():
+        folder = _folder()
+        stage = None
         try:
+            stage = _Stage(folder, voice)
             _tell(stage)
             left_s = 0.0 if args.for_s is None else args.for_s - (world.clock.monotonic_s() - began_s)
             if left_s > 0:
@@ -84,7 +85,9 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
                 world.clock.sleep(left_s)
             stage.say("That was it. Nothing is left running.")
         finally:
-            stage.clear()
+            uninterrupted()
+            if stage is not None:
+                stage.clear()
             for _ in range(_SWEEPS):  # what was just ended may still write its last line
                 shutil.rmtree(folder, ignore_errors=True)
                 if not os.path.exists(folder):
@@ -141,17 +144,14 @@ class _Stage:
         print(f"$ fallow {shlex.join(words)}", flush=True)
         pid = self._start(words)
         code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        self._handles.pop().close()
         if code:
             print(f"(exit code {code})", flush=True)
 
     def start(self, *words: str) -> None:
         """Start a fallow that stays; it ends with the story."""
         print(f"$ fallow {shlex.join(words)} &", flush=True)
-        pid = self._start(words)
-        stat = self.world.proc.stat(pid)
-        handle = None if stat is None else Handle.open(self.world.proc, Process(pid, stat.birth), ())
-        if handle is not None:
-            self._handles.append(handle)
+        self._start(words)
 
     def wait_until(self, activities: Callable[[dict[str, Activity]], bool]) -> None:
         """Until the daemon sees the GPUs do that."""
@@ -169,14 +169,21 @@ class _Stage:
         """End everything that was started, the last first."""
         for handle in reversed(self._handles):
             handle.send(signal.SIGTERM)
-            signals.wait_for_any([handle], _PATIENCE_S)
+            if not signals.wait_for_any([handle], _PATIENCE_S):
+                handle.send(signal.SIGKILL)
             handle.close()
         self.world.close()
 
     def _start(self, words: Sequence[str]) -> int:
         """Start this fallow, whatever others are on the PATH."""
         command = [*spawn.OURSELVES, *words]
-        return spawn.start(command[0], command, self.environ, ())
+        pid = spawn.start(command[0], command, self.environ, ())
+        stat = self.world.proc.stat(pid)  # a child that has ended is there until it is waited for
+        handle = None if stat is None else Handle.open(self.world.proc, Process(pid, stat.birth), ())
+        if handle is None:
+            raise FallowError("a process that was just started cannot be seen; is /proc there?")
+        self._handles.append(handle)
+        return pid
 
 
 def _tell(stage: _Stage) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from fallow.core.errors import WrongUsage
 from fallow.core.protections import Protection, reason_of, with_its_end
-from fallow.core.units import count, span_s
+from fallow.core.units import is_number, span_s
 from fallow.engine.allocate.protection_target import target_of
 from fallow.engine.jobs.protections import active_protections
 from fallow.engine.machine.world import World
@@ -47,7 +47,7 @@ def parser(parents: list[argparse.ArgumentParser]) -> Parser:
     made.add_argument("--list", action="store_true", help="show the holds that last")
     made.add_argument(
         "--release",
-        type=typed(count),
+        type=typed(_id),
         metavar="ID",
         help="end a hold before its time; its first three digits will do",
     )
@@ -74,12 +74,19 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     status = None if daemon is None else daemon.status()
     target = target_of(args.subject or "all", world, among=None if status is None else status.gpus)
     until_s = world.clock.wall_s() + args.duration
-    placed = None if daemon is None or status is None else daemon.protect(target, until_s, args.why)
+    placed = None if daemon is None or status is None else daemon.protect(target, until_s, reason_of(args.why))
     if placed is not None:
         return _show(world, [placed], as_json=args.json)
     world.protections.demand_room(os.geteuid(), world.clock.wall_s())
     number = world.protections.place(target, until_s, args.why)
     return _show(world, [Protection(number, target, until_s, reason_of(args.why), world.user)], as_json=args.json)
+
+
+def _id(text: str) -> int:
+    """The id of a hold, or how it begins."""
+    if not is_number(text.strip()) or int(text) < 1:
+        raise WrongUsage(f"{text!r} is no id of a hold", "fallow protect --list shows them")
+    return int(text)
 
 
 def _meant(number: int, listed: Callable[[], Sequence[Protection]]) -> int:

@@ -19,6 +19,10 @@ from fallow.interfaces.render import report_text
 from fallow.interfaces.stderr import Stderr
 from fallow.policies.cost import By
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from fallow.engine.machine.daemon_client import DaemonClient
+
 EXAMPLES = """\
   fallow report                                    the last 7 days, by GPU
   fallow report --by user --price 2.50/h           who let how much lie fallow
@@ -63,14 +67,18 @@ def parser(parents: list[argparse.ArgumentParser]) -> Parser:
 
 def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     """Read history, add up, print."""
-    prices = prices_from(args.price) if args.price else _prices_of_config(world, voice)
+    given = prices_from(args.price)
     if not 0 < args.since <= _LONGEST_S:
         raise WrongUsage("--since is a time between now and ten years ago; write it as 12h, 7d or 2w")
     folder = world.state_folder
-    past: Witnessed | None = None if args.alone else world.daemon(voice.detail).past()
+    daemon = None if args.alone else world.daemon(voice.detail)
+    prices = given if given.given else _prices_in_force(world, daemon, voice)
+    past: Witnessed | None = None if daemon is None else daemon.past()
     where = "the daemon's folder"
     if past is None:
         past, where = open_history(folder), folder
+        if daemon is not None and daemon.trouble is not None:
+            _tell_trouble(daemon.trouble, folder, voice, found=past is not None)
     try:
         now_s = world.clock.wall_s()
         report = Report(past, now_s - args.since, now_s, prices, LocalZone())
@@ -89,15 +97,26 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     return 0
 
 
-def _prices_of_config(world: World, voice: Stderr) -> Prices:
-    """What the config says that cards cost; nothing, where there is none or it cannot be used."""
+def _tell_trouble(trouble: str, folder: str, voice: Stderr, *, found: bool) -> None:
+    """A daemon that does not answer may have all the history there is: nobody says that there is none."""
+    sentence = f"the daemon could not be asked for its history: {trouble}"
+    if not found:
+        raise FallowError(f"{sentence}; try again later")
+    voice.note(f"{sentence}; this is what {folder} has")
+
+
+def _prices_in_force(world: World, daemon: "DaemonClient | None", voice: Stderr) -> Prices:
+    """What cards cost by the config that the daemon runs with, else by ours; nothing, where none says so."""
+    told = None if daemon is None else daemon.prices()
+    if told is not None and told.given:
+        return told
     try:
         from fallow.engine import config
 
         file = config.find(world.environ, others=True)
         return Prices() if file is None else config.load(file).machine.all_prices
     except (ModuleNotFoundError, FallowError) as error:
-        voice.detail(f"without the prices of a config: {error}")
+        voice.note(f"without the prices of a config: {error}")
         return Prices()
 
 

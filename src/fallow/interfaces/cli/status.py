@@ -5,10 +5,9 @@ import json
 import sys
 from collections.abc import Iterator
 
-from fallow.core.gpu_status import Status
+from fallow.core.gpu_status import Shown, Status
 from fallow.core.protections import OneGpu, with_its_end
-from fallow.core.selection import select
-from fallow.core.value import replace
+from fallow.core.selection import select, visible
 from fallow.engine.machine.observe import look_once, watch
 from fallow.engine.machine.world import World
 from fallow.interfaces.cli.options import Parser, add_alone, every_s
@@ -48,24 +47,24 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     if elsewhere is not None:
         voice.note(f"the pids that are shown are not ours: {elsewhere}")
     daemon = None if args.alone else world.daemon(voice.detail)
-    statuses = (_only(status, args.gpus) for status in _statuses(args, world, voice, daemon))
+    looks = (_shown(status, args.gpus, world.visible_devices) for status in _statuses(args, world, voice, daemon))
     if not args.watch:
-        status = next(statuses)
+        shown = next(looks)
         if args.json:
-            print(json.dumps(as_json.status(status), indent=2))
+            print(json.dumps(_facts(shown), indent=2))
         else:
             from fallow.interfaces.render.table import show
 
-            show(status)
-            _show_protections(status, world, daemon)
+            show(shown)
+            _show_protections(shown.status, world, daemon)
         return 0
     if args.json or not sys.stdout.isatty():
-        return _stream(statuses, as_lines=args.json)
+        return _stream(looks, as_lines=args.json)
     from fallow.interfaces.render.table import show_live
     from fallow.interfaces.signals import interruptible
 
     with interruptible():
-        show_live(statuses)
+        show_live(looks)
     return 0
 
 
@@ -94,19 +93,23 @@ def _statuses(
     yield look_once(world)
 
 
-def _only(status: Status, gpus: str | None) -> Status:
-    if gpus is None:
-        return status
-    labels = {gpu.label for gpu in select(gpus, status.gpus)}
-    return replace(status, gpus=tuple(gpu for gpu in status.gpus if gpu.label in labels))
+def _shown(status: Status, gpus: str | None, visible_devices: str | None) -> Shown:
+    """The GPUs that were asked for, and how many of them are available under an outer CUDA_VISIBLE_DEVICES."""
+    named = status if gpus is None else status.among(frozenset(gpu.label for gpu in select(gpus, status.gpus)))
+    allowed = frozenset(gpu.label for gpu in visible(visible_devices, status.gpus))
+    return Shown(named, visible_devices, named.among(allowed).available)
 
 
-def _stream(statuses: Iterator[Status], *, as_lines: bool) -> int:
-    for status in statuses:
+def _facts(shown: Shown) -> dict[str, object]:
+    return {**as_json.status(shown.status), "available_to_you": shown.to_you}
+
+
+def _stream(looks: Iterator[Shown], *, as_lines: bool) -> int:
+    for shown in looks:
         if as_lines:
-            print(json.dumps(as_json.status(status)), flush=True)
+            print(json.dumps(_facts(shown)), flush=True)
         else:
             from fallow.interfaces.render.table import show
 
-            show(status)
+            show(shown)
     return 0

@@ -143,7 +143,9 @@ def _page(daemon: "Daemon", publisher: Publisher, world: World, voice: Stderr) -
 
 def _sources(daemon: "Daemon", publisher: Publisher, world: World) -> DaemonSources:
     folder = ClaimFolder(folder_path(world.environ))
-    protections = ProtectionFolder(folder, user_name, beside=world.protections)  # of the doors' own thread
+    protections = ProtectionFolder(
+        folder, user_name, world.proc, beside=world.protections
+    )  # of the doors' own thread
     return DaemonSources(
         lambda: publisher.board, daemon.records, protections, world.clock, world.simulated, daemon.reloads.ask
     )

@@ -88,13 +88,16 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
         print(line)
     for protection in protections:
         print(f"  {with_its_end(protection, now_s)}")
-    if gpus and told is None:
+    trouble = None if daemon is None else daemon.trouble
+    if trouble is not None:
+        voice.note(f"the daemon could not be asked, so what it has watched and done is not here: {trouble}")
+    elif gpus and told is None:
         print(_UNWATCHED)
     for each in rules:
         print(why_text.ruled(each))
     for line in why_text.story(events, now_s):
         print(line)
-    if not events and unreadable is None:
+    if not events and unreadable is None and trouble is None:
         print("the journal has nothing on that")
     return 0
 

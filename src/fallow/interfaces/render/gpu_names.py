@@ -18,6 +18,9 @@ def by_uuid(gpus: Sequence[Gpu]) -> str:
 
 def environment(gpus: Sequence[Gpu], *, indices: bool = False) -> dict[str, str]:
     """The variables under which CUDA sees these GPUs and no others."""
+    given: object = gpus
+    if not isinstance(given, Sequence) or not all(isinstance(gpu, Gpu) for gpu in given):
+        raise TypeError(f"gpus is {gpus!r}; give GPUs, as `pick` and `claim` do")
     value = by_index(gpus) if indices else by_uuid(gpus)
     return {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": value}
 

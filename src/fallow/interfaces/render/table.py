@@ -5,7 +5,12 @@ from typing import TextIO
 
 from fallow.core.activity import AVAILABLE, Activity
 from fallow.core.gpu import Holder
-from fallow.core.gpu_status import GpuStatus, Status, people_on
+from fallow.core.gpu_status import (
+    GpuStatus,
+    Shown,
+    Status,
+    people_on,
+)
 from fallow.core.units import (
     bytes_for_people,
     duration_for_people,
@@ -30,18 +35,19 @@ _COLOUR = {
 }
 _HOLDERS_SHOWN = 4
 _NOT_KNOWN = "?"
+_LONGEST_LIST = 40
 
 
-def show(status: Status) -> None:
+def show(shown: Shown) -> None:
     """Print it once."""
     screen = Screen()
-    screen.write(_lines(screen, status))
+    screen.write(_lines(screen, shown))
 
 
-def show_live(statuses: Iterator[Status]) -> None:
+def show_live(looks: Iterator[Shown]) -> None:
     """Keep one table up to date, until Ctrl-C; one below the other where nothing can be overwritten."""
     screen = Screen()
-    screen.redraw(_lines(screen, status) for status in statuses)
+    screen.redraw(_lines(screen, shown) for shown in looks)
 
 
 def show_rows(title: str | None, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -70,9 +76,9 @@ def _printable(rows: Sequence[Sequence[str]]) -> list[list[Cell]]:
     return [[printable(cell) for cell in row] for row in rows]
 
 
-def _lines(screen: Screen, status: Status) -> list[str]:
+def _lines(screen: Screen, shown_now: Shown) -> list[str]:
     """What does not fit goes, least needed first: the story of who and why must stay readable."""
-    width = screen.width
+    width, status = screen.width, shown_now.status
     shown = dict(_COLUMNS)
     if all(gpu.for_s is None for gpu in status.gpus):
         del shown["for"]
@@ -83,8 +89,17 @@ def _lines(screen: Screen, status: Status) -> list[str]:
     rows = [[*(cell(gpu) for cell in shown.values()), _story(gpu)] for gpu in status.gpus]
     count = len(status.gpus)
     simulated = f"{count} simulated GPU{'' if count == 1 else 's'}"
-    what = printable(f"{status.host}: {simulated if status.simulated else _models(status)}; {status.in_words}")
+    what = printable(f"{status.host}: {simulated if status.simulated else _models(status)}; {_summary(shown_now)}")
     return [screen.styled(Styled(what, "bold yellow" if status.simulated else "bold")), *screen.table(columns, rows)]
+
+
+def _summary(shown: Shown) -> str:
+    """First what can be had by who looks: an outer CUDA_VISIBLE_DEVICES leaves them less than there is."""
+    if shown.visible_devices is None:
+        return shown.status.in_words
+    allowed = shortened(shown.visible_devices, _LONGEST_LIST) or "''"
+    to_you = f"{shown.to_you or 'none'} available to you (CUDA_VISIBLE_DEVICES={allowed})"
+    return f"{to_you}, {shown.status.summed_up('available in all')}"
 
 
 def _models(status: Status) -> str:

@@ -4,6 +4,7 @@
     status                     anybody, others' commands as names   the board
     why, rules, holds          anybody                              the journal, the board, the holds
     cards, tallies, colours    anybody                              history, for a report
+    prices                     anybody                              what cards cost, by the config in force
     hold                       anybody                              placed as the user who asks, by the kernel's word
     release                    who placed it, or root               by the rights that the kernel gives them
     reload                     who runs the daemon, or root         loads the config anew, and says what came of it
@@ -22,6 +23,7 @@ from fallow import __version__
 from fallow.actuators.host.as_user import in_the_name_of
 from fallow.core.board import Board
 from fallow.core.errors import FallowError, NotPermitted, WrongUsage
+from fallow.core.money import Prices
 from fallow.core.protections import (
     OneProcess,
     Protection,
@@ -47,6 +49,7 @@ _MOST_EDGES = 4000
 _EDGES_AT_ONCE = 8
 _AT_ONCE = 1000
 _LONGEST_TEXT = 1000
+_FIRST_SURROGATE, _LAST_SURROGATE = "\ud800", "\udfff"
 _LONGEST_PICTURE_MS = 32 * 86_400_000
 _LONGEST_PROTECTION_S = 366 * 86400.0
 _UNMAPPED = 65534  # what the kernel shows of a user who has no number here
@@ -97,6 +100,9 @@ class Answers:
                 yield _line(await self._read(peer, lambda: packed(self._sources.events(key, most))))
             case "rules":
                 yield _line(packed(self._rules(request)))
+            case "prices":
+                board = self._sources.board()
+                yield _line(packed(Prices() if board is None else board.prices))
             case "protections":
                 yield _line(packed(self._sources.protections.active(self._sources.clock.wall_s())))
             case "protect":
@@ -268,6 +274,8 @@ def _text(request: Request, name: str, *, optional: bool = False) -> str | None:
         return None
     if not isinstance(text, str) or len(text) > _LONGEST_TEXT:
         raise WrongUsage(f"{name} is a text of at most {_LONGEST_TEXT} letters")
+    if any(_FIRST_SURROGATE <= letter <= _LAST_SURROGATE for letter in text):
+        raise WrongUsage(f"{name} has a letter that is half of one")  # nobody could write it down or send it on
     return text
 
 

@@ -39,7 +39,7 @@ def open_page(
         boards,
         world.clock,
         # Of its own: it is used from another thread.
-        ProtectionFolder(ClaimFolder(folder_path(world.environ)), user_name, beside=world.protections),
+        ProtectionFolder(ClaimFolder(folder_path(world.environ)), user_name, world.proc, beside=world.protections),
         world.proc,
         records,
         world.user,
