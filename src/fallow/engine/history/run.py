@@ -1,0 +1,42 @@
+"""The context that every capability runs in: this machine, the journal, who reads along, and whether it is a dry run."""
+
+from collections.abc import Callable
+
+from fallow.core.notices import Notice
+from fallow.core.value import value
+from fallow.engine.history.counters import Tally
+from fallow.engine.history.journal import Journal
+from fallow.engine.machine.world import World
+
+
+class Report:
+    """What a capability tells people while it runs: sentences, counts for the metrics, and notices."""
+
+    def __init__(
+        self,
+        say: Callable[[str], None],
+        tally: Tally | None = None,
+        notify: Callable[[Notice], None] = lambda _: None,
+    ) -> None:
+        self.say = say
+        self.tally = Tally() if tally is None else tally
+        self.notify = notify
+
+    def prefixed(self, prefix: str) -> "Report":
+        """Return the same report, with these words before each sentence."""
+        return Report(lambda sentence: self.say(f"{prefix}{sentence}"), self.tally, self.notify)
+
+
+@value
+class Run:
+    """One run of a capability. In a dry run nothing is done; actuators that only say what they would do take part."""
+
+    world: World
+    journal: Journal
+    report: Report
+    dry_run: bool = False
+
+    @property
+    def say(self) -> Callable[[str], None]:
+        """Return what tells the user one sentence."""
+        return self.report.say
