@@ -37,7 +37,7 @@ class Machine:
         """Let the cards have device nodes, whose opens can be heard."""
         self.environ.update(self.world.nodes(self.folder / "devices"))
 
-    def protection(self, pid: int) -> None:
+    def occupy(self, pid: int) -> None:
         """Let all cards be held by a process, half busy."""
         for card in self.world:
             card.compute, card.utilization = [Process(pid, 2**30)], 50

@@ -13,10 +13,10 @@ import time, statistics, sys
 import pynvml as n
 n.nvmlInit()
 from fallow.core.ports import Depth
-from fallow.engine.clock import SystemClock
-from fallow.readers.nvml_eyes import NvmlEyes
+from fallow.engine.machine.clock import SystemClock
+from fallow.readers.nvml_reader import NvmlReader
 from fallow.readers.proc import Proc
-eyes = NvmlEyes("bench", SystemClock(), Proc(), 2.0)
+reader = NvmlReader("bench", SystemClock(), Proc(), 2.0)
 handles = [n.nvmlDeviceGetHandleByIndex(i) for i in range(n.nvmlDeviceGetCount())]
 def quietly(call, *args):
     try: call(*args)
@@ -40,7 +40,7 @@ def bare():
         quietly(n.nvmlGpmMetricsGet, request)
 def timed(what):
     began = time.perf_counter(); what(); return time.perf_counter() - began
-look = lambda: eyes.look(Depth.LOOK)
+look = lambda: reader.look(Depth.LOOK)
 look(); bare(); look(); bare()
 ours, theirs = [], []
 for _ in range({TICKS}):
@@ -52,7 +52,7 @@ print(statistics.median(ours), statistics.median(theirs))
 def main() -> bool:
     """Measure, print, and say whether the promise was kept."""
     with machine() as here:
-        here.protection(os.getpid())
+        here.occupy(os.getpid())
         done = subprocess.run(
             [sys.executable, "-c", TICK], env=here.environ, capture_output=True, text=True, check=True, timeout=60
         )

@@ -21,7 +21,7 @@ def main() -> bool:
     words = [FALLOW, "run", "-n", "8", "--idle-timeout", "1h", "--", *job]
     with machine() as here, subprocess.Popen(words, env=here.environ, stdout=subprocess.PIPE) as watcher:
         assert watcher.stdout is not None
-        here.protection(int(watcher.stdout.readline()))
+        here.occupy(int(watcher.stdout.readline()))
         time.sleep(3)  # starting up is not what is measured
         share, memory_mb = share_of_a_core([watcher.pid]), resident_mb(watcher.pid)
         watcher.terminate()

@@ -30,9 +30,9 @@ def test_it_installs_and_runs(installer: list[str], wheel: pathlib.Path, tmp_pat
     assert (target / "fallow" / "py.typed").exists()
     assert (target / "fallow" / "examples" / "fallow.toml").exists()
     assert (target / "fallow" / "examples" / "fallow.service").exists()
-    assert (target / "fallow" / "faces" / "templates" / "report.html").exists()
+    assert (target / "fallow" / "interfaces" / "render" / "templates" / "report.html").exists()
     for name in ("templates/page.html", "templates/parts/card.html", "static/page.css", "static/page.js"):
-        assert (target / "fallow" / "faces" / "web" / name).exists()
+        assert (target / "fallow" / "interfaces" / "web" / name).exists()
     command = [sys.executable, str(target / "bin" / "fallow"), "--version"]
     environ = {**os.environ, "PYTHONPATH": str(target)}
     done = subprocess.run(command, env=environ, capture_output=True, text=True, check=True)

@@ -15,13 +15,7 @@ from math import isnan
 from typing import Any
 
 from fallow.core.errors import NoDriver
-from fallow.core.gpu import (
-    NEEDS_TWO_LOOKS,
-    Counters,
-    Holder,
-    Memory,
-    Recent,
-)
+from fallow.core.gpu import NEEDS_TWO_LOOKS, Counters, Holder, Memory, Recent
 from fallow.core.unknown import Unknown
 from fallow.readers import nvml_library as library
 from fallow.readers.call_pool import AboutTo
