@@ -34,7 +34,7 @@ def test_a_card_that_nobody_holds_is_free() -> None:
     assert activity(idle()) is Activity.FREE
 
 
-def test_a_card_that_is_held_and_still_is_fallow() -> None:
+def test_a_card_that_is_held_and_still_is_idle() -> None:
     assert activity(held()) is Activity.IDLE
 
 

@@ -90,12 +90,12 @@ def test_an_empty_card_is_free_and_agrees_with_nvidia_smi(
     report("readings unknown on an empty card", ", ".join(sorted(gpu["unknown"])) or "none")
 
 
-def test_a_holder_that_does_nothing_makes_it_fallow_and_not_picked(real: Fallow, start: Start) -> None:
+def test_a_holder_that_does_nothing_makes_it_idle_and_not_picked(real: Fallow, start: Start) -> None:
     until_free(real)
     pid = start(HOLDS)
     time.sleep(15)  # the driver's samples must have forgotten how it started
     gpu = card(real)
-    assert gpu["activity"] == "fallow", gpu
+    assert gpu["activity"] == "idle", gpu
     assert [holder["pid"] for holder in gpu["holders"]] == [pid]
     assert gpu["holders"][0]["memory_bytes"] > 8 * 2**30
     refused = real("pick")

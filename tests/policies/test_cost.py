@@ -79,7 +79,7 @@ def test_however_it_is_told_nothing_is_lost_or_made(history: list[Interval], by:
         assert summed(told.lines, activity) == told.total.ms(activity) == witnessed_ms
     costs = [line.cost for line in told.lines]
     assert sum(cost for cost in costs if not isinstance(cost, Unknown)) == pytest.approx(told.total.cost)
-    assert told.total.cost == pytest.approx(2.0 * (told.total.fallow_ms + told.total.stuck_ms) / HOUR)
+    assert told.total.cost == pytest.approx(2.0 * (told.total.idle_ms + told.total.stuck_ms) / HOUR)
 
 
 @settings(deadline=None)
@@ -140,7 +140,7 @@ def test_midnights_of_every_zone_lie_on_a_quarter_of_an_hour(zone: tzinfo) -> No
     assert all(edge % 900_000 == 0 for edge in edges[1:-1])
 
 
-def test_only_fallow_and_stuck_hours_cost_each_at_the_price_of_its_card() -> None:
+def test_only_idle_and_stuck_hours_cost_each_at_the_price_of_its_card() -> None:
     who = (Party("ada", "x"),)
     history = [Interval(uuid, 0, HOUR, HOUR, activity, who) for uuid in ("GPU-0", "GPU-2") for activity in Activity]
     told = bill(history, By.GPU, CARDS, prices_from(["3/h", "T4=0.5/h"]), UTC)
@@ -193,7 +193,7 @@ def test_filled_time_is_in_the_hours_and_not_in_the_bill() -> None:
         Interval("GPU-0", HOUR, 2 * HOUR, HOUR, Activity.IDLE, (Party("ada", "x"),)),
     ]
     told = bill(history, By.USER, CARDS, FLAT, UTC)
-    assert (told.total.filled_ms, told.total.fallow_ms, told.total.observed_ms) == (HOUR, HOUR, 2 * HOUR)
+    assert (told.total.filled_ms, told.total.idle_ms, told.total.observed_ms) == (HOUR, HOUR, 2 * HOUR)
     charged = {line.name[0]: line.cost for line in told.lines}
     assert charged["-"] == 0
     assert charged["ada"] == told.total.cost != 0

@@ -4,7 +4,7 @@
     FREE      no holder, no memory beyond the floor, nothing runs now
     FILLED    only fillers are on it, which make way; no single reading tells them, so `standing` answers it
     BUSY      something ran: a sample, a process or a counter since the last look says so
-    FALLOW    held, and every witness that was asked says that nothing ran
+    IDLE      held, and everything that was read says that nothing ran
     STUCK     looks busy, does nothing; takes a window of time to tell, so no single look answers it
 
 The order matters: trouble first, then evidence of work, and only what is known to be quiet is quiet.
@@ -27,7 +27,7 @@ class Activity(StrEnum):
     FREE = "free"
     FILLED = "filled"
     BUSY = "busy"
-    IDLE = "fallow"
+    IDLE = "idle"
     STUCK = "stuck"
     UNKNOWN = "unknown"
 

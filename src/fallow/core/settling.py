@@ -1,13 +1,13 @@
 """When a GPU on which nothing runs is idle: once that has lasted, and then from its beginning.
 
     FREE, FILLED, BUSY, STUCK, UNKNOWN   are told at once
-    FALLOW                               is told once nothing ran for SETTLING_S; until then the GPU is BUSY, settling
+    IDLE                                 is told once nothing ran for SETTLING_S; until then the GPU is BUSY, settling
 
     FREE, FILLED, BUSY or STUCK --nothing runs-->            BUSY, settling
     BUSY, settling --something runs-->                       BUSY
-    BUSY, settling --nothing ran for SETTLING_S-->           FALLOW, for as long as nothing ran
-    BUSY, settling --not known, or a gap in the looking-->   settles anew
-    FALLOW --not known, or a gap in the looking-->           FALLOW at the next quiet look, for as long as before
+    BUSY, settling --nothing ran for SETTLING_S-->           IDLE, for as long as nothing ran
+    BUSY, settling --not known, or a gap in the looking-->   settles again
+    IDLE --not known, or a gap in the looking-->             IDLE at the next quiet look, for as long as before
 
 Else a job that works every third second would be called idle again and again, and one that only starts at once. At
 the first look nobody has seen anything run, so what is quiet then is idle: one look says what it saw.
@@ -62,7 +62,7 @@ def settle(before: Settling | None, finding: Finding, at_s: float, longest_gap_s
     now = Settling(Activity.BUSY, at_s, quiet_s=quiet_s, idle=False, settling=True)
     left = duration_for_people(SETTLING_S)
     return _lasting(before, now, passed_s), Finding(
-        Activity.BUSY, f"{finding.because}; fallow once that holds for {left}"
+        Activity.BUSY, f"{finding.because}; idle once that lasts for {left}"
     )
 
 

@@ -1,7 +1,7 @@
 """What idle GPUs cost: the hours of each activity, by GPU, user, job or day, and the price of those that did nothing.
 
-    observed = free + filled + busy + fallow + stuck + unknown      of each GPU, to the millisecond
-    cost     = (fallow + stuck) * price of that GPU                 somebody held it, and nothing was done
+    observed = free + filled + busy + idle + stuck + unknown      of each GPU, to the millisecond
+    cost     = (idle + stuck) * price of that GPU                 somebody held it, and nothing was done
 
 Free time costs nobody: nobody kept the others out. Nor did a filler, which makes way: filled time is nobody's.
 Unknown time is never called idle, so it costs nothing either.
@@ -47,16 +47,16 @@ class Line:
     free_ms: int
     filled_ms: int
     busy_ms: int
-    fallow_ms: int
+    idle_ms: int
     stuck_ms: int
     unknown_ms: int
     cost: float | Unknown
-    """Of the fallow and the stuck time; Unknown where a card of it has no price."""
+    """Of the idle and the stuck time; Unknown where a card of it has no price."""
 
     @property
     def observed_ms(self) -> int:
         """All of it."""
-        return self.free_ms + self.filled_ms + self.busy_ms + self.fallow_ms + self.stuck_ms + self.unknown_ms
+        return self.free_ms + self.filled_ms + self.busy_ms + self.idle_ms + self.stuck_ms + self.unknown_ms
 
     def ms(self, activity: Activity) -> int:
         """The time of one activity."""
@@ -94,7 +94,7 @@ def bill(intervals: Iterable[Interval], by: By, cards: Mapping[str, Card], price
         case By.DAY:
             lines.sort(key=lambda line: line.name)
         case By.USER | By.JOB:
-            lines.sort(key=lambda line: (-line.fallow_ms - line.stuck_ms, -line.observed_ms, line.name))
+            lines.sort(key=lambda line: (-line.idle_ms - line.stuck_ms, -line.observed_ms, line.name))
     return Bill(by, tuple(lines), total.line(()))
 
 

@@ -161,7 +161,7 @@ def test_a_job_that_pauses_is_busy_and_one_that_stops_is_idle_from_then_on(
     world[0].utilization = 0
     daemon("tick", ticks=30)
     seen = daemon("see")
-    assert seen["activities"][0] == "fallow"
+    assert seen["activities"][0] == "idle"
     assert daemon("reload") is True
     daemon("tick")
     assert daemon("see")["for_s"][0] == pytest.approx(33.0), "a reload forgets nothing"

@@ -226,6 +226,18 @@ def test_older_tables_become_todays_in_one_step_and_keep_their_rows(tmp_path: pa
     database.close()
 
 
+def test_hours_that_an_older_file_calls_fallow_are_idle_once_it_is_opened_for_writing(tmp_path: pathlib.Path) -> None:
+    record(tmp_path, *ticks(Activity.IDLE, 0, 10))
+    database = sqlite3.connect(tmp_path / "history.db", isolation_level=None)
+    database.execute("UPDATE interval SET activity = 'fallow'")
+    database.execute("PRAGMA user_version = 1")
+    database.close()
+    with pytest.raises(FallowError, match="an older fallow"):
+        open_history(str(tmp_path))
+    Store(str(tmp_path / "history.db"), {}).close()
+    assert strip(tmp_path) == [(0, 9, Activity.IDLE)]
+
+
 def test_tables_of_a_newer_fallow_are_left_alone(tmp_path: pathlib.Path) -> None:
     record(tmp_path, *ticks(Activity.BUSY, 0, 10))
     database = sqlite3.connect(tmp_path / "history.db")

@@ -51,7 +51,7 @@ def test_a_table_by_gpu_adds_up(recorded: Fallow) -> None:
     assert done.returncode == 0, done.stderr
     head, *rows = [line.split() for line in done.stdout.splitlines()[1:]]
     assert done.stdout.startswith("box: 2 GPUs, hours from ")
-    assert head == ["GPU", "name", "free", "filled", "busy", "fallow", "stuck", "unknown", "observed", "cost"]
+    assert head == ["GPU", "name", "free", "filled", "busy", "idle", "stuck", "unknown", "observed", "cost"]
     assert rows[0][-8:] == ["0.0", "0.0", "0.0", "2.0", "0.0", "0.0", "2.0", "$4.00"]
     assert rows[1][-8:] == ["1.0", "0.0", "1.0", "0.0", "0.0", "0.0", "2.0", "$0.00"]
     assert rows[2] == ["all", "1.0", "0.0", "1.0", "2.0", "0.0", "0.0", "4.0", "$4.00"]
@@ -67,7 +67,7 @@ def test_without_a_price_there_is_no_cost(recorded: Fallow) -> None:
 def test_time_on_a_shared_card_is_shared_out(recorded: Fallow) -> None:
     told = json.loads(recorded("report", "--by", "user", "--format", "json", "--price", "1").stdout)
     users = {line["user"]: line for line in told["lines"]}
-    assert users["ada"]["fallow_s"] == users["bob"]["fallow_s"] == HOUR_S
+    assert users["ada"]["idle_s"] == users["bob"]["idle_s"] == HOUR_S
     assert users["ada"]["busy_s"] == pytest.approx(HOUR_S, abs=1)
     assert users["-"]["free_s"] == pytest.approx(HOUR_S, abs=1)
     assert users["bob"]["cost"] == 1.0

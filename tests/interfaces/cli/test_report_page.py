@@ -90,7 +90,7 @@ def test_it_is_readable_in_light_and_dark_and_on_a_phone(page_file: pathlib.Path
         assert box["width"] <= width, "nothing sticks out; wide tables scroll by themselves"
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         grounds.add(page.evaluate("getComputedStyle(document.body).backgroundColor"))
-        fill = page.evaluate("getComputedStyle(document.querySelector('rect.fallow')).fill")
+        fill = page.evaluate("getComputedStyle(document.querySelector('rect.idle')).fill")
         wanted = (colours.LIGHT if scheme == "light" else colours.DARK)[Activity.IDLE]
         assert fill == f"rgb{tuple(bytes.fromhex(wanted[1:]))}"
         assert asked == [page_file.as_uri()]

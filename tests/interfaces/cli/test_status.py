@@ -56,10 +56,10 @@ def test_the_readings_are_those_of_the_driver(world: World, fallow: Fallow) -> N
     assert gpu["holders"][0]["user"] == getpwuid(os.getuid()).pw_name
 
 
-def test_held_and_still_is_fallow_and_not_free(world: World, fallow: Fallow) -> None:
+def test_held_and_still_is_idle_and_not_free(world: World, fallow: Fallow) -> None:
     protection(world, 1)
     found = gpus(fallow)
-    assert [gpu["activity"] for gpu in found] == ["free", "fallow", *["free"] * 6]
+    assert [gpu["activity"] for gpu in found] == ["free", "idle", *["free"] * 6]
     assert "nothing ran in the last" in found[1]["because"]
 
 
@@ -77,7 +77,7 @@ def test_a_job_that_works_five_per_cent_of_each_second_is_busy(world: World, fal
 def test_a_pid_that_proc_does_not_have_is_still_a_holder(world: World, fallow: Fallow) -> None:
     protection(world, 2, pid=DEAD_PID)
     gpu = gpus(fallow)[2]
-    assert gpu["activity"] == "fallow"
+    assert gpu["activity"] == "idle"
     holder = gpu["holders"][0]
     assert holder["pid"] == DEAD_PID
     assert holder["user"] is None
@@ -171,7 +171,7 @@ def test_watching_witnesses_time_and_sees_what_a_test_changes_live(world: World,
 
     statuses = watched(fallow, 6, begin_work)
     seen = [status["gpus"][0] for status in statuses]
-    assert [gpu["activity"] for gpu in seen[:3]] == ["fallow"] * 3
+    assert [gpu["activity"] for gpu in seen[:3]] == ["idle"] * 3
     assert seen[0]["for_s"] == 0
     assert 0.2 < seen[2]["for_s"] < 30
     assert seen[-1]["activity"] == "busy"
@@ -214,7 +214,7 @@ def test_the_table_says_who_holds_what_and_why(world: World, fallow: Fallow) -> 
     done = fallow("status")
     lines = done.stdout.splitlines()
     assert "x NVIDIA H100 80GB HBM3" in lines[0]
-    assert any("fallow" in line and str(os.getpid()) in line for line in lines)
+    assert any("idle" in line and str(os.getpid()) in line for line in lines)
     assert any("unknown" in line and "lost" in line for line in lines)
     assert "\x1b" not in done.stdout, "colour only on a terminal"
 
@@ -231,7 +231,7 @@ def test_a_claim_shows(simulated: Fallow) -> None:
     gpu = gpus(simulated)[2]
     assert gpu["claim"]["pid"] == job.pid
     assert gpu["claim"]["shared"] is False
-    assert gpu["activity"] == "fallow"
+    assert gpu["activity"] == "idle"
     assert "claimed by" in simulated("status").stdout
     job.communicate("\n")
 

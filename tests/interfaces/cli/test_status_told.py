@@ -84,7 +84,7 @@ def test_filled_hours_are_nobodys_and_cost_nothing(simulated: Fallow, tmp_path: 
     assert [line["user"] for line in report["lines"]] == ["-"]
     assert report["total"]["cost"] == 0
     total = report["total"]
-    parts = ("free_s", "filled_s", "busy_s", "fallow_s", "stuck_s", "unknown_s")
+    parts = ("free_s", "filled_s", "busy_s", "idle_s", "stuck_s", "unknown_s")
     assert sum(total[part] for part in parts) == pytest.approx(total["observed_s"])
 
 
@@ -102,7 +102,7 @@ def test_a_claim_that_nobody_uses_is_the_claimers_and_not_free(world: World, fal
     by_s = time.monotonic() + LIMIT_S
     while (gpu := json.loads(watching.stdout.readline())["gpus"][0])["for_s"] == 0:
         assert time.monotonic() < by_s
-    assert gpu["activity"] == "fallow", "at the first look it is what it is"
+    assert gpu["activity"] == "idle", "at the first look it is what it is"
     assert "sleep" in gpu["because"]
     assert f"pid {launch.pid}" in gpu["because"]
     assert gpu["claim"]["pid"] == launch.pid

@@ -73,7 +73,7 @@ def main() -> None:
     board = daemon.board
     assert board is not None
     uuid = str(board.status.gpus[0].uuid)
-    verdict = Verdict("GPU 0", "fallow", "the small daemon says so", (("utilization", "0%"),))
+    verdict = Verdict("GPU 0", "idle", "the small daemon says so", (("utilization", "0%"),))
     daemon.journal.verdict(verdict, [f"gpu:{uuid}"])
     threading.Thread(target=daemon.answer, daemon=True).start()
     sys.stdin.readline()

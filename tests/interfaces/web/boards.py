@@ -123,7 +123,7 @@ def varied(wall_s: float) -> Board:
     counts = Counts(
         activity_s={
             (uuids[0], "busy", "ada"): 15_120.0,
-            (uuids[1], "fallow", "bob"): 9_240.5,
+            (uuids[1], "idle", "bob"): 9_240.5,
             (uuids[2], "stuck", "carol"): 720.0,
             (uuids[3], "free", "-"): 64.0,
         },

@@ -55,7 +55,7 @@ def test_status_is_what_the_command_prints(site: Site, simulated: Fallow) -> Non
     printed = json.loads(simulated("status", "--json").stdout)
     assert answer.keys() == printed.keys()
     assert answer["gpus"][0].keys() == printed["gpus"][0].keys()
-    assert [gpu["activity"] for gpu in answer["gpus"]][:3] == ["busy", "fallow", "stuck"]
+    assert [gpu["activity"] for gpu in answer["gpus"]][:3] == ["busy", "idle", "stuck"]
     lost = answer["gpus"][5]
     assert lost["power_w"] is None
     assert lost["unknown"]["power_w"] == "the card is lost"

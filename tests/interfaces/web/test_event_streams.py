@@ -212,11 +212,11 @@ def test_only_what_changed_is_sent(tmp_path: pathlib.Path) -> None:
         assert news["timers"]["for-0"] == "4h13m"
         quiet = replace(older[0], activity=Activity.IDLE, because="nothing ran", for_s=0.0)
         made.publish(replace(first, status=replace(first.status, gpus=(quiet, *older[1:]))))
-        until([watcher], "GPU 0 is fallow now")
+        until([watcher], "GPU 0 is idle now")
         news = watcher.events[-1]
         assert {"card-0", "summary"} <= news["parts"].keys()
         assert "card-1" not in news["parts"]
-        assert news["said"] == ["GPU 0 is fallow now: nothing ran"]
+        assert news["said"] == ["GPU 0 is idle now: nothing ran"]
         watcher.close()
 
 

@@ -55,14 +55,14 @@ def test_names_are_our_own_and_in_base_units(families: dict[str, Metric]) -> Non
 
 
 def test_the_numbers_are_those_of_the_board(families: dict[str, Metric]) -> None:
-    assert value(families, "fallow_gpu_activity", gpu="1", activity="fallow") == [1.0]
+    assert value(families, "fallow_gpu_activity", gpu="1", activity="idle") == [1.0]
     assert value(families, "fallow_gpu_activity", gpu="1", activity="busy") == [0.0]
     assert value(families, "fallow_gpu_activity", gpu="3", activity="filled") == [1.0]  # F9
     assert value(families, "fallow_gpus_available") == [3.0]
     assert value(families, "fallow_gpu_utilization_ratio", gpu="0") == [0.94]
     assert value(families, "fallow_gpu_power_watts", gpu="0") == [611.0]
     assert value(families, "fallow_gpu_memory_total_bytes", gpu="0") == [80 * 2**30]
-    assert value(families, "fallow_activity_seconds_total", user="bob", activity="fallow") == [9240.5]
+    assert value(families, "fallow_activity_seconds_total", user="bob", activity="idle") == [9240.5]
     assert value(families, "fallow_actions_total", action="ask", outcome="refused") == [2.0]
     assert value(families, "fallow_filler_places", filler="folding", phase="yielding") == [1.0]
     buckets = value(families, "fallow_yield_duration_seconds_bucket", filler="folding")

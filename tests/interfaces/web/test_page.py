@@ -102,7 +102,7 @@ def live(browser: Any, site: Site, **how: Any) -> Any:
     return page
 
 
-def test_a_job_arrives_goes_fallow_and_is_stopped_before_our_eyes(
+def test_a_job_arrives_goes_idle_and_is_stopped_before_our_eyes(
     browser: Any, simulated: Fallow, tmp_path: pathlib.Path
 ) -> None:
     expect.set_options(timeout=WAIT_MS)
@@ -127,8 +127,8 @@ def test_a_job_arrives_goes_fallow_and_is_stopped_before_our_eyes(
     assert job.stdin is not None
     job.stdin.write("rest\n")
     job.stdin.flush()
-    expect(card.locator(".state")).to_contain_text("fallow")
-    expect(page.locator("#said")).to_contain_text("GPU 1 is fallow now")
+    expect(card.locator(".state")).to_contain_text("idle")
+    expect(page.locator("#said")).to_contain_text("GPU 1 is idle now")
 
     assert job.wait(60) == 124
     expect(card.locator(".state")).to_contain_text("free")
@@ -149,7 +149,7 @@ def test_it_says_what_there_is_to_say(browser: Any, site: Site) -> None:
     for name in ("GPUs", "What it cost", "Last actions", "Fillers", "Guards", "Holds"):
         assert page.get_by_role("heading", name=name, exact=True, level=2).count() == 1
     card = page.get_by_role("article", name="GPU 1")
-    for word in ("fallow", "2h34m", "nothing ran in the last 14 s", "bob", "ipykernel_launcher", "122 of 700 W"):
+    for word in ("idle", "2h34m", "nothing ran in the last 14 s", "bob", "ipykernel_launcher", "122 of 700 W"):
         assert word in card.inner_text()
     assert "filled with fah-client" in page.get_by_role("article", name="GPU 3").inner_text()
     lost = page.get_by_role("article", name="GPU 5").inner_text()

@@ -192,10 +192,9 @@ def open_history(folder: str) -> HistoryReader | None:
         return None
     if version != len(MIGRATIONS):
         database.close()
-        which = "a newer" if version > len(MIGRATIONS) else "an older"
-        raise FallowError(
-            f"history in {folder} was written by {which} fallow; `fallow up` of the same version reads it"
-        )
+        newer = version > len(MIGRATIONS)
+        remedy = "update fallow to read it" if newer else "`fallow up` of this version converts it when it starts"
+        raise FallowError(f"history in {folder} was written by {'a newer' if newer else 'an older'} fallow; {remedy}")
     return HistoryReader(lambda: database, RLock(), database.close)
 
 

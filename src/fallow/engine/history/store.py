@@ -35,6 +35,7 @@ MIGRATIONS = (
         PRIMARY KEY (span, card, at)) WITHOUT ROWID;
     CREATE TABLE mark (name TEXT PRIMARY KEY, at INTEGER NOT NULL) WITHOUT ROWID
     """,
+    "UPDATE interval SET activity = 'idle' WHERE activity = 'fallow'",
 )
 ADD_SAMPLE = """
     INSERT INTO sample VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)

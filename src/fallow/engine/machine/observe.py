@@ -163,6 +163,6 @@ def _unwatched(gpu: GpuStatus, wall_s: float) -> GpuStatus:
     """As one look saw it: no time was witnessed, and whoever claimed it moments ago is still starting."""
     since_s = gpu.claim.since_wall_s if isinstance(gpu.claim, Claim) and not gpu.holders else None
     if gpu.activity is Activity.IDLE and since_s is not None and 0 <= wall_s - since_s < SETTLING_S:
-        because = f"{gpu.because} yet; fallow once that holds for {duration_for_people(SETTLING_S)}"
+        because = f"{gpu.because} yet; idle once that lasts for {duration_for_people(SETTLING_S)}"
         return replace(gpu, activity=Activity.BUSY, because=because, for_s=None, settling=True)
     return replace(gpu, for_s=None)

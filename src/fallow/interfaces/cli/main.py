@@ -25,7 +25,7 @@ from fallow.interfaces.cli.options import SIMULATE_DEFAULT, Parser, common
 from fallow.interfaces.stderr import Stderr
 
 VERBS = {
-    "status": "each GPU: free, filled, busy, fallow, stuck or unknown; for how long; who holds it",
+    "status": "each GPU: free, filled, busy, idle, stuck or unknown; for how long; who holds it",
     "pick": "idle GPUs, printed for a shell",
     "run": "claim idle GPUs and run a command on them; stop it if it idles or hangs",
     "guard": "wait for work, then for its end, then act: end, signal, command, shutdown, reboot",
@@ -35,7 +35,7 @@ VERBS = {
     "reload": "have the daemon load its config anew, and say what came of it",
     "protect": "leave this alone until then",
     "check": "a config, with every mistake in it at once",
-    "report": "the hours that each GPU was free, filled, busy, fallow or stuck, and what the idle ones cost",
+    "report": "the hours that each GPU was free, filled, busy, idle or stuck, and what the idle ones cost",
     "doctor": "the installation and every right that it needs: ok, lacking or broken",
     "why": "the evidence for the last verdict on a GPU or a process",
     "demo": "the whole story on simulated GPUs, with real processes, in about a minute",

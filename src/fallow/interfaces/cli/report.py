@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = """\
   fallow report                                    the last 7 days, by GPU
-  fallow report --by user --price 2.50/h           who let how much lie fallow
+  fallow report --by user --price 2.50/h           who left how much unused
   fallow report --since 30d --by job --format csv -o jobs.csv
   fallow report --since 12w --price H100=2.50/h --price T4=0.40/h --format html -o report.html"""
 
@@ -37,8 +37,8 @@ def parser(parents: list[argparse.ArgumentParser]) -> Parser:
     """The options of report."""
     made = Parser(
         "fallow report",
-        "Add up the hours in which each GPU was free, busy, fallow (held, nothing ran), stuck or unknown, and what\n"
-        "the fallow and stuck ones cost. Only time that `fallow up` watched is counted.",
+        "Add up the hours in which each GPU was free, busy, idle (held, nothing ran), stuck or unknown, and what\n"
+        "the idle and stuck ones cost. Only time that `fallow up` watched is counted.",
         EXAMPLES,
         parents,
     )

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 EXAMPLES = """\
   fallow status
   fallow status --watch 0-3
-  fallow status --json | jq '.gpus[] | select(.activity == "fallow")'"""
+  fallow status --json | jq '.gpus[] | select(.activity == "idle")'"""
 
 
 def parser(parents: list[argparse.ArgumentParser]) -> Parser:
@@ -29,7 +29,7 @@ def parser(parents: list[argparse.ArgumentParser]) -> Parser:
     made = Parser(
         "fallow status",
         "Show how many GPUs can be had, and each GPU: free, filled (only work that makes way), busy,\n"
-        "fallow (held, nothing runs), stuck or unknown, and who holds it.",
+        "idle (held, nothing runs), stuck or unknown, and who holds it.",
         EXAMPLES,
         parents,
     )

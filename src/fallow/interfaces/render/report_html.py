@@ -51,16 +51,16 @@ def as_html(report: Report, first: By) -> str:
 
 
 def _tiles(report: Report, total: Line) -> list[tuple[str, str]]:
-    wasted_ms = total.fallow_ms + total.stuck_ms
+    wasted_ms = total.idle_ms + total.stuck_ms
     tiles = [
         ("GPU hours observed", hours(total.observed_ms)),
         ("busy", _share(total.busy_ms, total.observed_ms)),
         ("free", _share(total.free_ms, total.observed_ms)),
         ("filled", _share(total.filled_ms, total.observed_ms)),
-        (f"fallow or stuck, {hours(wasted_ms)} h", _share(wasted_ms, total.observed_ms)),
+        (f"idle or stuck, {hours(wasted_ms)} h", _share(wasted_ms, total.observed_ms)),
     ]
     if report.prices.given:
-        tiles.append(("cost of fallow and stuck hours", cost_for_people(total, report)))
+        tiles.append(("cost of idle and stuck hours", cost_for_people(total, report)))
     return tiles
 
 
@@ -110,10 +110,10 @@ def _section(report: Report, by: By) -> dict[str, Any]:
             section["bars"] = [(row, charts.bar(line, most_ms)) for row, line in zip(rows, lines, strict=True)]
             section["what"] = "Hours of each GPU; what costs is at the end."
         case By.USER | By.JOB:
-            shown = [line for line in bill.lines[:_MOST_BARS] if line.fallow_ms + line.stuck_ms]
-            most_ms = max((line.fallow_ms + line.stuck_ms for line in shown), default=0)
+            shown = [line for line in bill.lines[:_MOST_BARS] if line.idle_ms + line.stuck_ms]
+            most_ms = max((line.idle_ms + line.stuck_ms for line in shown), default=0)
             section["bars"] = [(_row(report, by, line), charts.bar(line, most_ms, _WASTED)) for line in shown]
-            section["what"] = f"Fallow and stuck hours by {by}, {hours(most_ms)} at most; the most of them first."
+            section["what"] = f"Idle and stuck hours by {by}, {hours(most_ms)} at most; the most of them first."
     return section
 
 

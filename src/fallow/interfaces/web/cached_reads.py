@@ -52,9 +52,9 @@ class Cost:
     """What idleness cost: of the last day and the last week, and whose most of it was."""
 
     spans: tuple[tuple[str, str, str, str], ...]
-    """The span, its fallow and stuck hours, their share of what was watched, their price."""
+    """The span, its idle and stuck hours, their share of what was watched, their price."""
     users: tuple[tuple[str, str, str], ...]
-    """A user, the fallow and stuck hours of the week, their price."""
+    """A user, the idle and stuck hours of the week, their price."""
     priced: bool
     nothing: bool
 
@@ -137,7 +137,7 @@ def _whose(user: str) -> str:
 
 
 def _wasted_ms(line: Line) -> int:
-    return line.fallow_ms + line.stuck_ms
+    return line.idle_ms + line.stuck_ms
 
 
 def _span(name: str, total: Line, report: Report) -> tuple[str, str, str, str]:

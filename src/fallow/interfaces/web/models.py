@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-Activity = Literal["free", "filled", "busy", "fallow", "stuck", "unknown"]
+Activity = Literal["free", "filled", "busy", "idle", "stuck", "unknown"]
 Why = Annotated[dict[str, str], Field(description="The reason of each null above.")]
 Time = Annotated[str, Field(description="As 2026-11-15T09:30:00.000+00:00, in UTC.")]
 
@@ -143,7 +143,7 @@ class ReportLine(BaseModel):
     free_s: float
     filled_s: float
     busy_s: float
-    fallow_s: float
+    idle_s: float
     stuck_s: float
     unknown_s: float
     cost: float | None
