@@ -1,18 +1,19 @@
-"""When work that yields may be on its GPUs, and when it must be gone.
+"""Decide when a filler may use its GPUs, and when it must leave them.
 
-    QUIET      nobody there for `idle_for`, and room  -> FILLED     Start, or Resume what is suspended
-    QUIET      the same, and no room yet              -> QUIET      it wants the GPUs: others make way
-    FILLED     a sign of anybody                      -> YIELDING   Ask, Suspend or Insist
-    FILLED     nobody can tell for `blind_for`        -> YIELDING   the same
-    FILLED     it ended by itself                     -> BACKOFF
-    YIELDING   the grace is over                      -> YIELDING   Insist
-    YIELDING   it is off the GPU                      -> QUIET
-    BACKOFF    the pause is over                      -> QUIET
+    QUIET     nobody was there for `idle_for`, and the GPUs are empty  -> FILLED    Start or Resume
+    FILLED    a sign of anybody                                        -> YIELDING  Ask or Suspend or Kill
+    FILLED    for `blind_for` nobody could tell who is there           -> YIELDING  Ask or Suspend or Kill
+    FILLED    the filler ended by itself                               -> BACKOFF
+    YIELDING  the grace is over                                        -> YIELDING  Kill
+    YIELDING  the filler is off the GPU                                -> QUIET
+    BACKOFF   the pause is over                                        -> QUIET
+    BACKOFF   the pause is over, and it was quiet for `idle_for`       -> FILLED    Start or Resume
 
-Only witnessed quiet counts, and every sign of anybody sets it back to zero: so a filler that left comes back after
-`idle_for` of quiet and never sooner. There is no room while a filler is still there that makes way for this one: it
-is nobody, and sets nothing back. What is not known neither counts as quiet nor sets the count back. Each filler that
-ends soon after its start doubles the pause before the next; one that lasted is forgiven.
+Only witnessed quiet counts, and every sign of anybody resets it to zero. So a filler that left comes back after
+`idle_for` of quiet and never sooner. While another filler is still leaving to make room, this one stays QUIET and
+says that it wants the GPUs; the other filler's activity resets nothing. An unknown reading neither counts as quiet
+nor resets the count. Each filler that ends soon after its start doubles the pause before the next start; one that ran
+for `lasted` resets the pause.
 """
 
 from enum import StrEnum

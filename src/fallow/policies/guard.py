@@ -1,28 +1,24 @@
 """Wait for work, then for its end, then act: once, in the order given.
 
-    IDLE       nothing has run for long enough yet
-    ARMED      work was seen; now its end is awaited
-    COUNTDOWN  it is quiet, and everyone has been told
-    ACTING     the deeds are being done, in rounds; one that fails does not keep the next waiting
-    ACTED      all are done or given up; nothing follows, for ever
+    IDLE       work for arm_for_s                                            -> ARMED
+    ARMED      quiet for idle_for_s                                          -> COUNTDOWN  Announce
+    ARMED      quiet for idle_for_s, and countdown_s is 0                    -> ACTING     Announce and HostAction
+    COUNTDOWN  quiet for countdown_s                                         -> ACTING     HostAction
+    COUNTDOWN  work, or a blocker                                            -> ARMED      CallOff
+    ACTING     an action succeeded or failed, and another is left            -> ACTING     HostAction
+    ACTING     a command failed once or twice, and the pause is over         -> ACTING     HostAction
+    ACTING     the round is over, some failed, and the pause is over         -> ACTING     HostAction
+    ACTING     every action is done or given up                              -> ACTED
+    ACTING     work, or a blocker, in a pause; what is done stays done       -> ARMED      CallOff
 
-    IDLE      --work for arm_for_s-->                         ARMED
-    ARMED     --quiet for idle_for_s-->                       COUNTDOWN  Announce
-    ARMED     --the same, with no time to count down-->       ACTING     Announce, and the first deed
-    COUNTDOWN --quiet for countdown_s-->                      ACTING     the first deed
-    COUNTDOWN --work, or a blocker-->                         ARMED      CallOff
-    ACTING    --a deed is done, or failed-->                  ACTING     the next deed of this round
-    ACTING    --a command failed once or twice; a pause-->    ACTING     the same command
-    ACTING    --the round is over, some failed; a pause-->    ACTING     the first of those, in a new round
-    ACTING    --none is left to try-->                        ACTED
-    ACTING    --in a pause; work, or a blocker-->             ARMED      CallOff; deeds that are done stay done
+Nothing follows ACTED. A round is every action that is not done, in the order given. So a notice that cannot be sent,
+or a process that cannot be signalled, never keeps a machine on. A command may be what saves people's work, so it is
+tried three times before the next action. Pauses double. Turning the machine off is tried without limit; any other
+action is given up after five failures.
 
-A round is every deed that is not done, in the order given. So a notice that cannot be sent, or a process that cannot
-be signalled, never keeps a machine on. A command may be what saves people's work, so it is tried three times before
-what follows it. Pauses double. Turning the machine off is tried for ever, anything else is given up after five times.
-
-Quiet is judged across the cards: `all` goes by the busiest card, `any` by the least busy one, `mean` by their mean.
-So with `all` every card must be quiet and one that works arms; with `any` all must have worked, and one may rest.
+Quiet is judged across the GPUs: `all` uses the busiest GPU, `any` the least busy one, `mean` their mean. So
+with `all` every GPU must be quiet and one that works arms the guard; with `any` all must have worked, and one may
+rest.
 """
 
 from collections.abc import Mapping, Sequence

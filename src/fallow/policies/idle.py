@@ -1,17 +1,19 @@
 """Stop a job that holds GPUs without using them.
 
-    WARMING   the job has not been seen for warmup_s; what it does is its own affair
-    then the ladder, with idleness as the fault: CALM, WARNED, ASKED, INSISTED
+A job begins WARMING, in which nothing counts. Then it is on the ladder of `policies/ladder.py`, with idleness as the
+fault.
 
-    WARMING --warmup_s were witnessed--> CALM
-    CALM    --idle for most of timeout_s-->  WARNED  Warn      a minute before the end, or half of a shorter timeout
-    WARNED  --idle for timeout_s-->          ASKED   Ask
-    WARNED  --busy-->                        CALM    TakeBack
-    ASKED   --grace_s-->                     INSISTED  Insist
-    WARNED or ASKED --a hold-->              CALM    TakeBack
+    WARMING  warmup_s were witnessed                                  -> CALM
+    CALM     idle for timeout_s less the notice                       -> WARNED  Warn
+    WARNED   idle for timeout_s                                       -> ASKED   Ask
+    WARNED   busy                                                     -> CALM    CancelWarning
+    WARNED   a protection applies                                     -> CALM    CancelWarning
+    ASKED    a protection applies                                     -> CALM    CancelWarning
+    ASKED    grace_s were witnessed                                   -> KILLED  Kill
 
-Every second is a witnessed one. Busy sets the idle time back to zero. Unknown counts zero for warm-up and idle
-time alike, and sets nothing back. A gap in the looking counts zero everywhere, the grace included.
+The notice is a minute, or half of a timeout below two minutes. Every second is a witnessed one. Work resets the idle
+time to zero. An unknown reading counts zero for warm-up and idle time and resets neither. A gap between two looks
+counts zero everywhere, in the grace too.
 """
 
 from typing import assert_never

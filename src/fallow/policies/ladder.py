@@ -1,19 +1,14 @@
-"""Warn, ask, insist: the ladder that every policy against a job climbs, one rung a tick.
+"""Warn, ask, kill: the steps that every policy against a job takes, at most one in a tick.
 
-    CALM      the fault has not lasted
-    WARNED    the people of the job were told
-    ASKED     the job got its polite signal
-    INSISTED  what was left of it was killed; nothing follows
+    CALM    the fault was witnessed for warn_after_s                         -> WARNED  Warn
+    WARNED  it was witnessed for ask_after_s, least_notice_s of it warned    -> ASKED   Ask
+    WARNED  the fault is over                                                -> CALM    CancelWarning
+    WARNED  a protection applies                                             -> CALM    CancelWarning
+    ASKED   a protection applies                                             -> CALM    CancelWarning
+    ASKED   grace_s were witnessed                                           -> KILLED  Kill
 
-    CALM      --the fault was witnessed for warn_after_s-->   WARNED     Warn
-    WARNED    --the fault was witnessed for ask_after_s,
-                and for least_notice_s since the warning-->   ASKED      Ask
-    WARNED    --it is over-->                                 CALM       TakeBack
-    ASKED     --grace_s were witnessed-->                     INSISTED   Insist
-    WARNED or ASKED  --somebody said to leave it alone-->     CALM       TakeBack
-
-A fault that is over starts again from zero. A tick that does not know counts zero and changes nothing. Once a
-job is asked only time matters: what it does on the GPU then may be its way of saving its work.
+A fault that is over starts again from zero. A tick with an unknown reading counts zero and changes nothing. After a
+job was asked, only time and protections count: what it does on the GPU then may be saving its work.
 """
 
 from enum import StrEnum

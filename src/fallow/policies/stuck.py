@@ -1,18 +1,15 @@
-"""Find a job that hangs at 100 %: its GPUs look used, and nothing comes of it.
+"""Find a job that hangs at 100 %: its GPUs look used, and no work is done on them.
 
-    CLEAR     no hang is seen, or not known to be one
-    SUSPECT   every tick looks hung, not yet for the whole window
-    STUCK     every tick has looked hung for window_s
+    CLEAR    a tick looks hung                     -> SUSPECT
+    SUSPECT  every tick looked hung for window_s   -> STUCK
+    SUSPECT  a tick shows work, or nothing ran     -> CLEAR
+    STUCK    a tick shows work, or nothing ran     -> CLEAR
 
-    CLEAR   --a hung tick-->              SUSPECT
-    SUSPECT --hung for window_s-->        STUCK
-    SUSPECT or STUCK --work, or rest-->   CLEAR
+This only reports, unless the rules say `acts`. Then the job is also on the ladder of `policies/ladder.py`, with the
+hang as the fault: it is warned before the window is full, and asked when it is.
 
-It only reports, unless the rules say that it acts; then it climbs the ladder (CALM, WARNED, ASKED, INSISTED) with
-the hang as the fault, warns before the window is full and asks when it is.
-
-A job on several GPUs is hung where one GPU is and no other works: in a collective that waits for ever some spin,
-and the one who never came is quiet. A tick that does not know counts zero and sets nothing back; so does a gap.
+A job on several GPUs is hung if one GPU is hung and none works: in a collective that never ends, some ranks spin and
+the one that is missing is quiet. An unknown reading counts zero and resets nothing; so does a gap between two looks.
 """
 
 from collections.abc import Iterable, Mapping
