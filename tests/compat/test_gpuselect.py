@@ -121,7 +121,7 @@ def test_devices_are_given_if_they_pass_the_filters(lab: World, run_block: Any, 
         ("gpuselect(devices=[0, 1])", "0,1"),
     ]
     lab[1].utilization = 50
-    with pytest.raises(AssertionError, match="2 GPUs wanted, 1 to be had"):
+    with pytest.raises(AssertionError, match="need 2 GPUs, 1 available"):
         run_block(python_block("devices=[0, 1]"))
 
 
@@ -153,7 +153,7 @@ def test_too_few_are_an_exception_or_an_empty_value(lab: World, run_block: Any) 
     for card in (3, 4, 5):
         lab[card].utilization = 90
     out = run_block(block, import_it).out.splitlines()
-    assert out == ["Failed to select GPUs: 4 GPUs wanted, 2 to be had", "Failed to select GPUs"]
+    assert out == ["Failed to select GPUs: need 4 GPUs, 2 available", "Failed to select GPUs"]
 
 
 def test_too_few_are_too_few_even_where_the_machine_has_no_more(make_world: Any, run_block: Any) -> None:

@@ -95,11 +95,11 @@ def alike(text: str) -> list[list[str]]:
     """Lines as words; names of machine and user, pids and seconds differ from run to run."""
     for pattern, word in (
         (r"^\S+: (\d+ simulated)", r"HOST: \1"),
-        (r"^( *)\S+ holds", r"\1USER holds"),
+        (r"^( *)\S+ protects", r"\1USER protects"),
         (r"for another \S+", "for another D"),
         (r"claimed by \S+", "claimed by USER"),
         (r"pid \d+", "pid N"),
-        (r"hold \d+", "hold N"),
+        (r"protection \d+", "protection N"),
         (r"\b\d+(\.\d)?s\b", "Ns"),
     ):
         text = re.sub(pattern, word, text, flags=re.MULTILINE)

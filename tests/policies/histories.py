@@ -46,7 +46,7 @@ class Kind(StrEnum):
     GAP = "gap"
     """Nobody looks; the first look after it is idle, which tempts most."""
     BLOCKED = "blocked"
-    """Idle, and somebody speaks against acting: for the guard, and for holds."""
+    """Idle, and somebody speaks against acting: for the guard, and for protections."""
     HUNG = "hung"
 
 
@@ -165,7 +165,7 @@ def run_idle(
     state, events, states = idle.State(at_s=0.0), [], []
     for look in looks(history, every_s):
         activity = JobActivity.IDLE if look.kind is Kind.BLOCKED else JobActivity(look.kind)
-        protection = "a hold" if look.kind is Kind.BLOCKED else None
+        protection = "a protection" if look.kind is Kind.BLOCKED else None
         decision = idle.step(state, look.at_s, JobFinding(activity, "as drawn"), rules, protection)
         state = decision.state
         states.append(state)

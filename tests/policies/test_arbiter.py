@@ -1,4 +1,4 @@
-"""The arbiter: a hold always wins, the protected are left alone, and in doubt the answer is no."""
+"""The arbiter: a protection always wins, the protected are left alone, and in doubt the answer is no."""
 
 import pytest
 from hypothesis import given
@@ -80,7 +80,7 @@ def allowed(*proposals: Proposal, wall_s: float = NOON, **given: object) -> list
 @pytest.mark.parametrize("action", ACTIONS, ids=lambda action: type(action).__name__)
 def test_under_a_hold_nothing_is_done(action: Action) -> None:
     (ruling,) = arbitrate([Proposal(action, JOB)], at_s=100.0, wall_s=NOON, protections=[protection(OneGpu("GPU-a"))])
-    assert ruling.refused == "carol holds gpu:GPU-a (hold 1): a demo"
+    assert ruling.refused == "carol protects gpu:GPU-a (protection 1): a demo"
 
 
 @pytest.mark.parametrize("action", [CancelWarning("x"), CallOff("x")], ids=lambda action: type(action).__name__)

@@ -200,7 +200,7 @@ def test_a_hold_stops_the_acting_and_not_the_seeing() -> None:
     gpu = card(SPINS)
     decision = watched(gpu, rules=rules, ticks=3)
     for at_s in (4.0, 5.0, 6.0):
-        decision = step(decision.state, snapshot(at_s, gpu), [str(gpu.uuid)], rules, MINE, leave_alone="a hold")
+        decision = step(decision.state, snapshot(at_s, gpu), [str(gpu.uuid)], rules, MINE, leave_alone="a protection")
     assert decision.verdict.finding == "stuck"
     assert not decision.actions
 

@@ -60,7 +60,7 @@ class Counting:
     refused: str | None = None
     """Why what was due is not done."""
     left_alone: str | None = None
-    """The hold or the protection that keeps the rule from counting, with its end."""
+    """The protection that keeps the rule from counting, with its end."""
 
 
 @value
@@ -82,7 +82,7 @@ class Counts:
     yields: Mapping[str, Histogram]
     """How long yields took, by filler."""
     actions: Mapping[tuple[str, str], int]
-    """Deeds by their kind and what came of them: done, failed, refused, rehearsed."""
+    """Deeds by their kind and what came of them: done, failed, refused, dry_run."""
     unknowns: Mapping[tuple[str, str], int]
     """Ticks at which a reading was not known, by its name and why."""
 

@@ -75,7 +75,7 @@ class NoDaemon(FallowError):
 
 
 class NotEnoughGpus(FallowError):
-    """Fewer GPUs are to be had than were asked for; `refused` says why each was refused."""
+    """Fewer GPUs are available than were asked for; `refused` says why each was refused."""
 
     exit_code = 75
 

@@ -50,7 +50,7 @@ class Status:
 
     @property
     def available(self) -> int:
-        """How many can be had now."""
+        """How many are available now."""
         return sum(self.counted.get(activity, 0) for activity in AVAILABLE)
 
     def among(self, labels: frozenset[str]) -> "Status":
@@ -59,11 +59,11 @@ class Status:
 
     @property
     def in_words(self) -> str:
-        """`4 available (1 free, 3 filled), 3 busy, 1 fallow`: first what can be had now."""
+        """`4 available (1 free, 3 filled), 3 busy, 1 idle`: first what is available."""
         return self.summed_up("available")
 
     def summed_up(self, available: str) -> str:
-        """The same, with these words for what can be had."""
+        """The same, with this word for what is available."""
         told = {activity: f"{number} {activity.value}" for activity, number in self.counted.items()}
         within = ", ".join(told[activity] for activity in AVAILABLE if activity in told)
         others = [words for activity, words in told.items() if activity not in AVAILABLE]

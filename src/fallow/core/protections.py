@@ -1,6 +1,6 @@
-"""Holds: a person's "leave this alone until…", and what one covers.
+"""Protections: a person's "leave this alone until…", and what one covers.
 
-A hold ends by itself, by the clock on the wall, because that is the clock that its owner meant. In doubt it
+A protection ends by itself, by the clock on the wall, because that is the clock that its owner meant. In doubt it
 covers: whose process it is may be unknown, and unknown is never a reason to go ahead.
 """
 
@@ -71,7 +71,7 @@ class Protection:
 
     def __str__(self) -> str:
         reason = f": {self.why}" if self.why else ""
-        return printable(f"{self.by_user} holds {self.target} (hold {self.id}){reason}")
+        return printable(f"{self.by_user} protects {self.target} (protection {self.id}){reason}")
 
 
 @value
@@ -86,7 +86,7 @@ class AffectedProcess:
 
 @value
 class Affected:
-    """All that an action would touch. For a MIG instance name its card too: a hold on the card covers it."""
+    """All that an action would touch. For a MIG instance name its card too: a protection on the card covers it."""
 
     gpus: frozenset[str] = frozenset()
     processes: tuple[AffectedProcess, ...] = ()
@@ -95,7 +95,7 @@ class Affected:
 
 
 def with_its_end(protection: Protection, wall_s: float) -> str:
-    """Who holds what and why, and for how long."""
+    """Who protects what and why, and for how long."""
     left_s = protection.until_wall_s - wall_s
     end = "until it is released" if left_s == inf else f"for another {duration_for_people(round(left_s))}"
     return f"{protection}; {end}"
@@ -125,7 +125,7 @@ def reason_of(text: str) -> str:
 
 
 def covers(protection: Protection, touched: Affected) -> bool:
-    """Whether an action that touches this would break the hold, were it not over."""
+    """Whether an action that touches this would break the protection, were it not over."""
     if touched.machine:
         return True  # whoever turns the machine off leaves nothing on it alone
     match protection.target:
@@ -153,7 +153,7 @@ def is_over(protection: Protection, wall_s: float) -> bool:
 
 
 def protection_on(touched: Affected, protections: Iterable[Protection], wall_s: float) -> Protection | None:
-    """The hold that lasts longest among those which forbid to touch this now, or None."""
+    """The protection that lasts longest among those which forbid to touch this now, or None."""
     return max(covering(protections, touched, wall_s), key=lambda protection: protection.until_wall_s, default=None)
 
 

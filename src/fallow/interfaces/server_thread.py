@@ -135,6 +135,6 @@ class ServerThread:
         except (FallowError, OSError) as error:
             self._tell(f"{without}: {error}")
         except Exception as error:  # noqa: BLE001  a door that broke must not stay shut in silence
-            self._tell(f"{without} for a moment, by a mistake of fallow's own ({type(error).__name__}: {error})")
+            self._tell(f"{without} for a moment: internal error ({type(error).__name__}: {error})")
             return True
         return False

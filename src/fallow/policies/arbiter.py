@@ -2,10 +2,10 @@
 
 It has no states. An action is refused for the first of these that holds, and the reason is kept:
 
-    a hold covers what it touches -> it touches a protected user or command -> it conflicts with an earlier one
+    a protection covers what it touches -> it touches a protected user or command -> it conflicts with an earlier one
     -> too much was ended lately
 
-Words that take something back (TakeBack, CallOff) are always allowed: they only ever calm. A hold always wins.
+Words that take something back (TakeBack, CallOff) are always allowed: they only ever calm. A protection always wins.
 """
 
 from collections.abc import Iterable, Sequence

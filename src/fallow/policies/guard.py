@@ -131,7 +131,7 @@ class Decision:
 
 
 def step(state: State, at_s: float, loads: Loads, blockers: Sequence[str | Unknown], rules: GuardRules) -> Decision:
-    """One tick. A blocker is a reason not to act: a hold, a person at a terminal, a CPU that works.
+    """One tick. A blocker is a reason not to act: a protection, a person at a terminal, a CPU that works.
 
     The idle time goes back to zero, and a countdown is called off, by
       - a load of idle_below or more, judged across the cards;

@@ -100,7 +100,7 @@ def warn_after_s(timeout_s: float, warn_before_s: float | None) -> float:
 def climb(
     ladder: Ladder, passed_s: float, sign: Sign, because: str, times: Times, leave_alone: str | None = None
 ) -> Climbed:
-    """One tick, in which `passed_s` were witnessed. `leave_alone` is the hold or the protection that is on."""
+    """One tick, in which `passed_s` were witnessed. `leave_alone` is the protection that is on."""
     if ladder.rung is Rung.KILLED:
         return ladder, ()
     if leave_alone is not None:

@@ -69,7 +69,7 @@ class State:
     at_s: float | None = None
     rest_w: Mapping[str, float] = _NOT_LEARNED
     hung_s: float = 0.0
-    """Witnessed seconds for which it has looked hung: counted under a hold too, which forbids acts, not sight."""
+    """Witnessed seconds for which it has looked hung: counted under a protection too, which only forbids actions."""
     ladder: Ladder = Ladder()
 
 

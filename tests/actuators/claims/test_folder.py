@@ -108,6 +108,6 @@ def test_making_the_folder_does_not_open_what_other_threads_make(tmp_path: pathl
 
 def test_adding_a_file_leaves_no_draft_behind(tmp_path: pathlib.Path) -> None:
     folder = ClaimFolder(str(tmp_path / "claims"))
-    assert folder.add("hold-1", b"x")
-    assert not folder.add("hold-1", b"y"), "there is one of that name"
-    assert os.listdir(tmp_path / "claims") == ["hold-1"]
+    assert folder.add("protection-1", b"x")
+    assert not folder.add("protection-1", b"y"), "there is one of that name"
+    assert os.listdir(tmp_path / "claims") == ["protection-1"]

@@ -135,7 +135,7 @@ def test_nothing_that_is_defused_means_anything_to_a_program(text: str) -> None:
     assert as_plain(plain) == plain
 
 
-def test_a_rehearsal_only_says_what_it_would_do() -> None:
+def test_a_dry_run_only_says_what_it_would_do() -> None:
     assert DryRunHooks().run_command("rm -r /", {}).words == "would run 'rm'"
     said = DryRunHooks().notify("mailto://user:secret@example.org", "title", "text").words
     assert said == "would tell mailto://…: title: text"

@@ -66,7 +66,7 @@ def test_a_failure_is_told_and_nothing_else_is_tried(machine: Machine) -> None:
     assert machine.called() == ["systemctl poweroff"]
 
 
-def test_a_rehearsal_calls_nothing(machine: Machine) -> None:
+def test_a_dry_run_calls_nothing(machine: Machine) -> None:
     machine.has("systemctl")
     machine.has("wall")
     power = DryRunPower(machine.power())

@@ -213,7 +213,7 @@ def test_a_wrong_config_is_told_and_the_old_one_stays(
     assert pids(daemon("see")) == pids(before)
 
 
-def test_a_rehearsal_starts_nobody_and_shows_everything(world: World, up: Callable[..., Resident]) -> None:
+def test_a_dry_run_starts_nobody_and_shows_everything(world: World, up: Callable[..., Resident]) -> None:
     daemon = up("dry_run")
     seen = daemon.until(lambda seen: phases(seen) == SETTLED)
     assert set(pids(seen).values()) == {None}

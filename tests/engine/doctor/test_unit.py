@@ -129,9 +129,9 @@ def test_its_capabilities_are_enough_to_hold_in_the_name_of_others(open_folder: 
         users.environ["FALLOW_STATE_DIR"] = str(open_folder)
         users.environ["FALLOW_CLAIM_DIR"] = "/nonexistent/claims"
         assert users.run(ADA, "protect", "--for", "1h")[0] == 0
-        (protection,) = (open_folder / "claims").glob("hold-*")
+        (protection,) = (open_folder / "claims").glob("protection-*")
         assert protection.stat().st_uid == ADA
         protection.write_text(json.dumps({"target": "all", "until": 5.0, "why": "long over"}))
-        assert users.run(ADA, "protect", "--list")[1] == "nothing is held\n"
+        assert users.run(ADA, "protect", "--list")[1] == "nothing is protected\n"
         assert not protection.exists(), "what is over is cleared away, whosever the folder is"
         daemon.communicate("\n")

@@ -168,11 +168,11 @@ def test_a_rule_that_only_reports_never_signals_and_reports_once(
     assert resident("events")[-1][:2] == ("verdict", "goes on")
 
 
-def test_a_rehearsal_says_it_and_signals_nobody(patrol: Callable[..., Resident], start: Start) -> None:
+def test_a_dry_run_says_it_and_signals_nobody(patrol: Callable[..., Resident], start: Start) -> None:
     job, resident = start(), patrol(dry_run=True)
     told = resident("turn", gpus=[(on(0, job.pid),)] * 100)
     assert len(told) == 3
-    assert all("in a rehearsal" in line for line in told)
+    assert all("dry run: " in line for line in told)
     assert lives(job)
 
 

@@ -175,7 +175,7 @@ def test_a_reason_that_says_paused_is_no_pause(guarded: Guarded) -> None:
     hands = HostActuators(SystemPower(helpers, guarded.environ), SystemHooks(helpers, guarded.environ), helpers)
     guarded.world.gpu_reader = ScriptedReader(guarded.clock, works_then_rests, 300.0)
     rules = GuardRules((PowerOff(),), arm_for_s=10.0, idle_for_s=60.0)
-    blocker = lambda: "eve holds all (hold 1): paused for maintenance"  # noqa: E731
+    blocker = lambda: "eve protects all (protection 1): paused for maintenance"  # noqa: E731
     guard_loop = GuardLoop(guarded.world, rules, hands, guarded.journal, guarded.told.append, blockers=[blocker])
     with pytest.raises(TimeIsUp):
         guard_loop.run(every_s=1.0)

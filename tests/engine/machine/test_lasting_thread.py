@@ -26,8 +26,8 @@ def test_work_that_fails_is_told_once_and_done_again() -> None:
     thread.join(LIMIT_S)
     assert not thread.is_alive()
     assert told == [
-        "history failed by a mistake of fallow's own (KeyError: 'x'); it goes on",
-        "history failed by a mistake of fallow's own (SystemExit: 3); it goes on",
+        "history: internal error (KeyError: 'x'); it goes on",
+        "history: internal error (SystemExit: 3); it goes on",
     ]
 
 
@@ -73,4 +73,4 @@ def test_notices_go_on_after_one_that_broke() -> None:
         notices.note(Notice("idle", f"pid:{number}@1", "another"))
     assert post.sent.is_set()
     notices.close()
-    assert any("failed by a mistake of fallow's own (ZeroDivisionError: by chance)" in line for line in told), told
+    assert any("internal error (ZeroDivisionError: by chance)" in line for line in told), told

@@ -184,7 +184,7 @@ def test_a_storm_while_a_service_is_slow_is_bounded_and_comes_back_at_once(told:
     assert f"{3000 - MOST_WAITING} of warned" in post.messages[1].text
 
 
-def test_a_rehearsal_says_what_would_be_sent(make: Callable[..., Notifier], told: list[str]) -> None:
+def test_a_dry_run_says_what_would_be_sent(make: Callable[..., Notifier], told: list[str]) -> None:
     sender = make(f"json://user:{SECRET}@127.0.0.1/", dry_run=True)
     sender.note(lost())
     sender.close(30)
@@ -206,7 +206,7 @@ from fallow.engine.noticing import Notices, notices
 from fallow.engine.world import World
 from fallow.policies.grouping import GroupingRules
 from fallow.core.notices import Notice
-sender = notices(World({fallow.environ!r}), sys.argv[1:], GroupingRules(group_for_s=0.0), print, rehearse=False)
+sender = notices(World({fallow.environ!r}), sys.argv[1:], GroupingRules(group_for_s=0.0), print, dry_run=False)
 sender.note(Notice("stuck", "gpu:0", "it hangs"))
 sender.close(30)
 assert "apprise" not in sys.modules

@@ -158,7 +158,7 @@ def test_a_journal_that_is_locked_by_somebody_gets_its_rows_later(watched: Watch
 
 
 def test_databases_that_are_folders_are_a_sentence_on_every_face(simulated: Fallow, tmp_path: pathlib.Path) -> None:
-    """F38: history.db a folder was a 500 of the page and a mistake of its own of `report`."""
+    """F38: history.db a folder was a 500 of the page and an internal error of `report`."""
     state = pathlib.Path(simulated.environ["FALLOW_STATE_DIR"])
     for name in ("history.db", "journal.db"):
         (state / name).mkdir(parents=True)

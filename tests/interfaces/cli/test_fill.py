@@ -257,7 +257,7 @@ def test_output_is_appended_to_the_log(fill: StartFill, tmp_path: pathlib.Path) 
     assert wait_for_lines(log, 3) == ["before", str(tmp_path / "elsewhere"), "oops"]
 
 
-def test_a_rehearsal_starts_nothing_and_says_what_it_would(
+def test_a_dry_run_starts_nothing_and_says_what_it_would(
     fill: StartFill, newcomer: Callable, tmp_path: pathlib.Path
 ) -> None:
     facts = tmp_path / "facts"
@@ -408,9 +408,7 @@ def test_a_filler_that_strays_to_another_card_leaves_for_whoever_wants_that(
     running.until("GPU 0: given back")
 
 
-def test_a_rehearsed_run_leaves_the_filler_where_it_is(
-    fill: StartFill, simulated: Fallow, newcomer: Callable
-) -> None:
+def test_a_dry_run_leaves_the_filler_where_it_is(fill: StartFill, simulated: Fallow, newcomer: Callable) -> None:
     running = fill("--gpus", "0", "--idle-for", "0", "--", "sleep", "1000")
     running.until("filling it")
     assert "would run on GPU 0" in simulated("run", "--dry-run", "--gpus", "0", "--", "true").stderr

@@ -58,7 +58,7 @@ def test_it_arms_on_work_and_turns_the_machine_off_once_when_it_ends(
     guard = fallow.start("guard", *FAST, "--action", "shutdown")
     until(guard, "armed")
     rest(world, 3)
-    until(guard, "about to turn the machine off in 0.3s. To prevent it: fallow hold")
+    until(guard, "about to turn the machine off in 0.3s. To prevent it: fallow protect")
     guard.communicate(timeout=60)
     assert guard.returncode == 0
     told = systemctl.read_text().splitlines()
@@ -164,7 +164,7 @@ def test_the_default_is_to_end_so_that_a_script_goes_on(world: World, fallow: Fa
     assert guard.returncode == 0
 
 
-def test_a_rehearsal_does_everything_but_the_deed(world: World, fallow: Fallow, systemctl: pathlib.Path) -> None:
+def test_a_dry_run_does_everything_but_the_deed(world: World, fallow: Fallow, systemctl: pathlib.Path) -> None:
     work(world, 0)
     guard = fallow.start("guard", *FAST, "--dry-run", "--action", "shutdown")
     until(guard, "armed")

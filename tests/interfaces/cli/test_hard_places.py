@@ -224,7 +224,7 @@ def test_streams_that_are_closed_or_full_change_no_exit_code(
     assert done.returncode == code, done.stderr
     assert out is None or done.stdout == out
     assert "Traceback" not in done.stderr
-    assert "mistake of its own" not in done.stderr
+    assert "internal error" not in done.stderr
 
 
 def test_ctrl_c_stops_the_script_around_us_too(simulated: Fallow) -> None:

@@ -1,4 +1,4 @@
-"""Situations in which a watched job, a hold or a guard once went wrong."""
+"""Situations in which a watched job, a protection or a guard once went wrong."""
 
 import json
 import os
@@ -70,7 +70,7 @@ def test_a_hold_on_the_watcher_holds_the_job(simulated: Fallow) -> None:
 )
 def test_nothing_that_a_hold_says_can_end_the_watching(simulated: Fallow, content: bytes) -> None:
     watched = warned(simulated, "sleep", "600")
-    protection = pathlib.Path(simulated.environ["FALLOW_CLAIM_DIR"]) / "hold-7"
+    protection = pathlib.Path(simulated.environ["FALLOW_CLAIM_DIR"]) / "protection-7"
     protection.write_bytes(content)
     assert goes_on(watched)
     for words in (("--list",), ("--list", "--json")):
@@ -145,13 +145,13 @@ def test_processes_that_go_on_unwatched_are_told(simulated: Fallow) -> None:
     assert watched.wait(30) == 6
 
 
-def test_a_rehearsal_without_a_timeout_runs_nothing_and_names_what_would_follow(simulated: Fallow) -> None:
+def test_a_dry_run_without_a_timeout_runs_nothing_and_names_what_would_follow(simulated: Fallow) -> None:
     done = simulated("run", "--dry-run", "--then", "run:echo X", "--", "echo", "I RAN")
     assert (done.returncode, done.stdout) == (0, "")
     assert "would do after it: run:echo X" in done.stderr
 
 
-def test_a_rehearsal_with_a_timeout_names_what_would_follow_the_stop(simulated: Fallow) -> None:
+def test_a_dry_run_with_a_timeout_names_what_would_follow_the_stop(simulated: Fallow) -> None:
     words = ("--dry-run", "--idle-timeout", "1s", *FAST, "--then", "run:echo X")
     done = simulated("run", *words, "--", "sleep", "4")
     assert done.returncode == 0

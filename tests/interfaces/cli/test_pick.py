@@ -34,7 +34,7 @@ def test_a_card_that_anybody_uses_or_holds_is_not_given_and_each_is_told_why(wor
     done = fallow("pick", "-n", "3")
     assert done.returncode == 75
     assert done.stdout == ""
-    assert done.stderr.splitlines()[0] == "fallow: 3 GPUs wanted, 2 to be had"
+    assert done.stderr.splitlines()[0] == "fallow: need 3 GPUs, 2 available"
     for card, why in enumerate(
         ["utilization 1%", "memory traffic 2%", "held by pid", "nobody visible", "lost", "Unknown"]
     ):

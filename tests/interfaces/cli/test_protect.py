@@ -32,10 +32,10 @@ def protections(tmp_path: pathlib.Path) -> ProtectionFolder:
 def test_a_hold_is_placed_listed_and_released(simulated: Fallow) -> None:
     placed = simulated("protect", "--for", "2h", "--why", "debugging")
     (listed,) = json.loads(simulated("protect", "--list", "--json").stdout)
-    assert f"holds all (hold {listed['id']}): debugging; for another 2h" in placed.stdout
+    assert f"protects all (protection {listed['id']}): debugging; for another 2h" in placed.stdout
     assert listed["subject"] == "all"
     assert simulated("protect", "--release", str(listed["id"])).returncode == 0
-    assert simulated("protect", "--list").stdout == "nothing is held\n"
+    assert simulated("protect", "--list").stdout == "nothing is protected\n"
 
 
 def test_subjects_are_the_machine_a_gpu_a_process_or_a_user(simulated: Fallow) -> None:
@@ -59,10 +59,10 @@ def test_subjects_are_the_machine_a_gpu_a_process_or_a_user(simulated: Fallow) -
         (("nonsense", "--for", "1h"), "no GPU 'nonsense'"),
         (("pid:x", "--for", "1h"), "is no process"),
         (("pid:4000000", "--for", "1h"), "no process 4000000"),
-        (("--release", "abc"), "'abc' is no id of a hold; fallow protect --list shows them"),
-        (("--release", ""), "'' is no id of a hold"),
-        (("--release", "-7"), "'-7' is no id of a hold"),
-        (("--release", "7"), "there is no hold 7; write the first 3 digits of its id, or more"),
+        (("--release", "abc"), "'abc' is no id of a protection; fallow protect --list shows them"),
+        (("--release", ""), "'' is no id of a protection"),
+        (("--release", "-7"), "'-7' is no id of a protection"),
+        (("--release", "7"), "there is no protection 7; write the first 3 digits of its id, or more"),
     ],
 )
 def test_wrong_words_are_answered(simulated: Fallow, words: tuple[str, ...], says: str) -> None:
@@ -72,7 +72,7 @@ def test_wrong_words_are_answered(simulated: Fallow, words: tuple[str, ...], say
 
 
 def test_a_hold_on_a_process_ends_with_it(tmp_path: pathlib.Path) -> None:
-    """Else the hold on a job would keep the machine on long after the job."""
+    """Else the protection on a job would keep the machine on long after the job."""
     protections = ProtectionFolder(ClaimFolder(str(tmp_path / "claims")), str, Proc())
     job = subprocess.Popen(["sleep", "100"])
     stat = Proc().stat(job.pid)
@@ -83,7 +83,7 @@ def test_a_hold_on_a_process_ends_with_it(tmp_path: pathlib.Path) -> None:
     job.kill()
     job.wait()
     assert protections.active(999.0) == []
-    assert list((tmp_path / "claims").glob("hold-*")) == []
+    assert list((tmp_path / "claims").glob("protection-*")) == []
 
 
 def test_a_process_that_cannot_be_told_from_here_is_held_until_the_time_ends(tmp_path: pathlib.Path) -> None:
@@ -128,7 +128,7 @@ def test_a_hold_ends_by_itself(protections: ProtectionFolder) -> None:
 def test_a_hold_that_makes_no_sense_covers_everything(
     protections: ProtectionFolder, tmp_path: pathlib.Path, rubbish: bytes
 ) -> None:
-    (tmp_path / "claims" / "hold-1").write_bytes(rubbish)
+    (tmp_path / "claims" / "protection-1").write_bytes(rubbish)
     (protection,) = protections.active(1e12)
     assert protection.target == Everything()
 
@@ -138,11 +138,11 @@ def test_only_its_owner_or_root_can_release_a_hold_and_everybody_sees_it(open_fo
     open_folder.chmod(0o1777)
     users = Users(open_folder)
     assert users.run(ADA, "protect", "--for", "1h", "--why", "mine")[0] == 0
-    (number,) = (path.name.removeprefix("hold-") for path in (open_folder / "claims").glob("hold-*"))
-    assert f"{ADA} holds all (hold {number}): mine" in users.run(BOB, "protect", "--list")[1]
+    (number,) = (path.name.removeprefix("protection-") for path in (open_folder / "claims").glob("protection-*"))
+    assert f"{ADA} protects all (protection {number}): mine" in users.run(BOB, "protect", "--list")[1]
     code, _, err = users.run(BOB, "protect", "--release", number)
     assert code == 77
-    assert f"hold {number} is {ADA}'s" in err
+    assert f"protection {number} is {ADA}'s" in err
     assert users.run(ADA, "protect", "--release", number)[0] == 0
 
 

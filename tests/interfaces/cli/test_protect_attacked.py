@@ -1,4 +1,4 @@
-"""Holds that a neighbour writes into the shared folder: nothing raises, nothing grows, and no promise is lost."""
+"""Protections that a neighbour writes into the shared folder: nothing raises, nothing grows, no promise is lost."""
 
 import json
 import math
@@ -68,7 +68,7 @@ def descriptors() -> int:
 
 
 def said(protection: Protection) -> None:
-    """Everything that faces do with a hold."""
+    """Everything that faces do with a protection."""
     json.dumps(protection_facts(protection), ensure_ascii=False).encode()
     json.dumps(packed(protection), ensure_ascii=False).encode()
     str(protection).encode()
@@ -79,7 +79,7 @@ def test_a_hold_that_makes_no_sense_protects_everything_and_is_told_once(
     protections: ProtectionFolder, claims: pathlib.Path, content: bytes
 ) -> None:
     """V2"""
-    (claims / "hold-1").write_bytes(content)
+    (claims / "protection-1").write_bytes(content)
     told: list[str] = []
     for _ in range(3):
         (protection,) = protections.active(NOW_S, told.append)
@@ -102,7 +102,7 @@ def test_an_end_of_400_digits_ends_nobodys_command(simulated: Fallow, words: tup
     """V2"""
     simulated("pick")
     folder = pathlib.Path(simulated.environ["FALLOW_CLAIM_DIR"])
-    (folder / "hold-1").write_bytes(NONSENSE[2])
+    (folder / "protection-1").write_bytes(NONSENSE[2])
     done = simulated(*words)
     assert done.returncode == 0, done.stderr
 
@@ -112,12 +112,12 @@ def test_an_end_of_400_digits_ends_no_watcher(simulated: Fallow, words: tuple[st
     """V2"""
     simulated("pick")
     folder = pathlib.Path(simulated.environ["FALLOW_CLAIM_DIR"])
-    (folder / "hold-1").write_bytes(NONSENSE[2])
+    (folder / "protection-1").write_bytes(NONSENSE[2])
     watcher = simulated.start(*words)
     assert watcher.stderr is not None
     line = next((line for line in watcher.stderr if "makes no sense" in line), None)
     assert line is not None, "it has ended"
-    assert "root holds all (hold 1)" in line
+    assert "root protects all (protection 1)" in line
     assert watcher.poll() is None
 
 
@@ -156,7 +156,7 @@ def test_what_is_no_plain_file_costs_no_descriptor_and_protects(claims: pathlib.
     """V3"""
     folder = ClaimFolder(str(claims))
     for number in range(1, 41):
-        path = claims / f"hold-{number}"
+        path = claims / f"protection-{number}"
         if make == "folder":
             path.mkdir()
         elif make == "pipe":
@@ -188,7 +188,14 @@ def test_a_name_of_240_digits_keeps_nobody_from_placing_a_hold(
     protections: ProtectionFolder, claims: pathlib.Path
 ) -> None:
     """V10"""
-    for name in (f"hold-{'9' * 240}", "hold-", "hold-007", "hold-٣", "hold-1x", "hold--1"):
+    for name in (
+        f"protection-{'9' * 240}",
+        "protection-",
+        "protection-007",
+        "protection-٣",
+        "protection-1x",
+        "protection--1",
+    ):
         (claims / name).touch()
     number = protections.place(Everything(), NOW_S + 60, "")
     assert 100_000_000 <= number <= 999_999_999
@@ -215,10 +222,10 @@ def test_the_first_digits_of_an_id_will_do_where_only_one_hold_has_them(simulate
     assert str(placed["id"]) in done.stderr
     folder = pathlib.Path(simulated.environ["FALLOW_CLAIM_DIR"])
     for number in ("123456781", "123456782"):
-        (folder / f"hold-{number}").write_text('{"target": "all", "until": 4e9, "why": ""}')
+        (folder / f"protection-{number}").write_text('{"target": "all", "until": 4e9, "why": ""}')
     ambiguous = simulated("protect", "--release", "12345")
     assert ambiguous.returncode == 2
-    assert "2 holds begin with 12345" in ambiguous.stderr
+    assert "2 protections begin with 12345" in ambiguous.stderr
 
 
 def test_a_user_who_is_not_there_cannot_be_held(simulated: Fallow) -> None:
@@ -234,7 +241,7 @@ def test_a_user_who_is_not_there_cannot_be_held(simulated: Fallow) -> None:
 
 def write_many(claims: pathlib.Path, uid: int, count: int) -> None:
     for number in range(1, count + 1):
-        path = claims / f"hold-{number}"
+        path = claims / f"protection-{number}"
         path.write_text('{"target": "gpu:x", "until": 2e9, "why": "%s"}' % ("x" * 5000))
         os.chown(path, uid, uid)
 
@@ -243,7 +250,7 @@ def write_many(claims: pathlib.Path, uid: int, count: int) -> None:
 def test_20_000_files_of_one_user_count_as_one_and_cost_little(
     protections: ProtectionFolder, claims: pathlib.Path
 ) -> None:
-    """Weak: 20,000 hold files straight into the folder."""
+    """Weak: 20,000 protection files straight into the folder."""
     ours = protections.place(OneGpu("GPU-a"), NOW_S + 3600, "ours")
     assert [protection.id for protection in protections.active(NOW_S)] == [ours]
     write_many(claims, BOB, 20_000)
@@ -275,7 +282,7 @@ def test_room_that_others_leave_is_used_at_the_next_look(protections: Protection
     write_many(claims, BOB, 60)
     protections.active(NOW_S)
     for number in range(1, 31):
-        (claims / f"hold-{number}").unlink()
+        (claims / f"protection-{number}").unlink()
     protections.active(NOW_S)
     assert [protection.id for protection in protections.active(NOW_S)] == list(range(31, 61))
 
@@ -289,7 +296,7 @@ def test_a_user_cannot_place_more_than_50_by_hand_either(open_folder: pathlib.Pa
     write_many(open_folder / "claims", ADA, 50)
     code, _, err = users.run(ADA, "protect", "--for", "1h")
     assert code == 2
-    assert "has 50 holds; release one first" in err
+    assert "has 50 protections; release one first" in err
     assert users.run(BOB, "protect", "--for", "1h")[0] == 0
 
 
@@ -298,13 +305,13 @@ def test_a_reason_is_cut_when_it_is_read_and_when_it_is_written(
 ) -> None:
     """Weak: a reason is cut at 200 characters."""
     protections.place(Everything(), NOW_S + 60, "y" * 3000)
-    (claims / "hold-5").write_text(json.dumps({"target": "all", "until": 2e9, "why": "x" * 3000}))
+    (claims / "protection-5").write_text(json.dumps({"target": "all", "until": 2e9, "why": "x" * 3000}))
     assert [len(protection.why) for protection in protections.active(NOW_S)] == [200, 200]
 
 
 def test_a_reason_that_is_toggled_stays_what_it_was(protections: ProtectionFolder, claims: pathlib.Path) -> None:
     """Weak: a reason toggled again and again grows neither journal nor log: each is written only when it changes."""
-    path = claims / "hold-5"
+    path = claims / "protection-5"
     reasons = set()
     for turn in range(20):
         path.write_text(json.dumps({"target": "all", "until": 2e9, "why": f"reason {turn}"}))
@@ -316,15 +323,15 @@ def test_a_reason_that_is_toggled_stays_what_it_was(protections: ProtectionFolde
 
 def test_a_target_that_is_no_text_is_defused(protections: ProtectionFolder, claims: pathlib.Path) -> None:
     r"""Weak: `gpu:\ud800` as a target."""
-    (claims / "hold-5").write_text('{"target": "gpu:\\ud800", "until": 2e9, "why": "\\ud800"}')
+    (claims / "protection-5").write_text('{"target": "gpu:\\ud800", "until": 2e9, "why": "\\ud800"}')
     (protection,) = protections.active(NOW_S)
     said(protection)
     assert protection.target == Everything()
 
 
 def test_what_was_put_in_the_place_of_an_expired_hold_is_not_removed(claims: pathlib.Path) -> None:
-    """Weak: expired holds are removed by name after they were read."""
-    path = claims / "hold-5"
+    """Weak: expired protections are removed by name after they were read."""
+    path = claims / "protection-5"
 
     def swap(uid: int) -> str:  # called once the file was found, before it is removed
         path.unlink()
@@ -344,15 +351,15 @@ def test_what_was_put_in_the_place_of_an_expired_hold_is_not_removed(claims: pat
 def test_a_second_name_of_a_file_is_no_second_hold(protections: ProtectionFolder, claims: pathlib.Path) -> None:
     """Weak: st_nlink. A neighbour's link must not outlive the release, nor put words into another's mouth."""
     number = protections.place(Everything(), NOW_S + 60, "ours")
-    os.link(claims / f"hold-{number}", claims / "hold-77")
+    os.link(claims / f"protection-{number}", claims / "protection-77")
     assert [protection.id for protection in protections.active(NOW_S)] == [number], (
         "and the link takes nothing away from it"
     )
     protections.release(number)
     assert protections.active(NOW_S) == []
     other = claims.parent / "somebodys"
-    other.write_text("no hold at all")
-    os.link(other, claims / "hold-78")
+    other.write_text("no protection at all")
+    os.link(other, claims / "protection-78")
     (protection,) = protections.active(NOW_S)
     assert protection.by_user == "somebody"
 
@@ -368,7 +375,7 @@ def test_a_hold_that_vanishes_stays_in_force_where_others_can_take_it_away(
 ) -> None:
     """V4"""
     number = protections.place(Everything(), NOW_S + 60, "a long experiment")
-    path = claims / f"hold-{number}"
+    path = claims / f"protection-{number}"
     os.chown(path, ADA, ADA)
     os.chown(claims, owner, owner)
     claims.chmod(mode)
@@ -380,7 +387,7 @@ def test_a_hold_that_vanishes_stays_in_force_where_others_can_take_it_away(
             "a long experiment"
         ] * stays
     assert len(told) == stays
-    assert not stays or f"hold {number} of user{ADA} is gone from" in told[0]
+    assert not stays or f"protection {number} of user{ADA} is gone from" in told[0]
     assert protections.active(NOW_S + 60) == [], "its time is over"
 
 
@@ -399,13 +406,13 @@ def test_in_a_folder_of_a_neighbour_s_the_owner_can_release_and_the_neighbour_ca
         assert users.run(ADA, "protect", "--for", "1h")[0] == 0
     kept, released = (protection.id for protection in watcher.active(NOW_S - 1e8))
     as_bob = ["setpriv", f"--reuid={BOB}", f"--regid={BOB}", "--clear-groups"]
-    subprocess.run([*as_bob, "rm", "-f", str(claims / f"hold-{kept}")], check=True)
+    subprocess.run([*as_bob, "rm", "-f", str(claims / f"protection-{kept}")], check=True)
     assert {protection.id for protection in watcher.active(NOW_S - 1e8)} == {kept, released}
     code, _, err = users.run(BOB, "protect", "--release", str(released))
     assert (code, "only" in err) == (77, True)
     assert users.run(ADA, "protect", "--release", str(released))[0] == 0
     assert [protection.id for protection in watcher.active(NOW_S - 1e8)] == [kept]
-    assert users.run(BOB, "protect", "--list")[1] == "nothing is held\n"
+    assert users.run(BOB, "protect", "--list")[1] == "nothing is protected\n"
 
 
 @pytest.mark.several_users
@@ -420,7 +427,7 @@ def test_the_owner_of_a_hold_whose_file_was_taken_away_can_still_release_it(
         [number],
         [number],
     ]
-    (claims / f"hold-{number}").unlink()
+    (claims / f"protection-{number}").unlink()
     assert [[protection.id for protection in each.active(NOW_S)] for each in (protections, other)] == [
         [number],
         [number],
@@ -438,7 +445,7 @@ def test_a_hold_that_only_the_policies_have_seen_is_listed_and_released_through_
     number = protections.place(Everything(), NOW_S + 60, "")
     os.chown(claims, BOB, BOB)
     protections.active(NOW_S)
-    (claims / f"hold-{number}").unlink()
+    (claims / f"protection-{number}").unlink()
     protections.active(NOW_S)
     assert [protection.id for protection in doors.active(NOW_S)] == [number]
     doors.release(number)
@@ -456,8 +463,8 @@ def test_a_job_is_left_alone_after_a_neighbour_took_its_hold_away(open_folder: p
     os.chown(claims, BOB, BOB)
     claims.chmod(0o1777)
     assert users.run(ADA, "protect", "--for", "1h")[0] == 0
-    (file,) = claims.glob("hold-*")
-    number = int(file.name.removeprefix("hold-"))
+    (file,) = claims.glob("protection-*")
+    number = int(file.name.removeprefix("protection-"))
     fast = ("--every", "0.25s", "--warmup", "0.5s", "--grace", "1s")
     users.environ["FALLOW_STATE_DIR"] = str(open_folder / "state")
     (open_folder / "state").mkdir(mode=0o700)
@@ -465,17 +472,17 @@ def test_a_job_is_left_alone_after_a_neighbour_took_its_hold_away(open_folder: p
     watched = users.start(ADA, "run", "--gpus", "0", "--idle-timeout", "1s", *fast, "--", "sleep", "600")
     try:
         assert watched.stderr is not None
-        (claims / "hold-1").write_text("nonsense")
+        (claims / "protection-1").write_text("nonsense")
         assert any("makes no sense" in line for line in watched.stderr), "it has looked, and seen both"
-        (claims / "hold-1").unlink()
+        (claims / "protection-1").unlink()
         as_bob = ["setpriv", f"--reuid={BOB}", f"--regid={BOB}", "--clear-groups"]
         subprocess.run([*as_bob, "rm", "-f", str(file)], check=True)
-        assert f"hold {number} of {ADA} is gone from" in watched.stderr.readline()
+        assert f"protection {number} of {ADA} is gone from" in watched.stderr.readline()
         assert watched.poll() is None
         file.write_text(json.dumps({"id": number, "released": True, "until": 4e9}))
         os.chown(file, ADA, ADA)
         watched.communicate(timeout=60)
-        assert watched.returncode == 124, "nothing but the hold had kept it"
+        assert watched.returncode == 124, "nothing but the protection had kept it"
     finally:
         watched.kill()
         watched.communicate()

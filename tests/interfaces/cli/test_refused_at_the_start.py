@@ -142,7 +142,7 @@ def test_stacks_that_cannot_be_written_are_refused_everywhere(bare: Bare, tmp_pa
         assert NO_STACKS.format(python=bare.python) in done.stderr + done.stdout
 
 
-def test_a_rehearsal_says_what_could_not_be_done_and_goes_on(bare: Bare) -> None:
+def test_a_dry_run_says_what_could_not_be_done_and_goes_on(bare: Bare) -> None:
     done = bare("run", "--dry-run", "--then", "run:no-such-thing --now", "--then", "shutdown", "--", "/bin/true")
     assert done.returncode == 0
     assert NO_COMMAND in done.stderr

@@ -71,7 +71,7 @@ def test_no_descriptor_but_the_claim_is_left_open(simulated: Fallow) -> None:
     assert others == inherited
 
 
-def test_a_rehearsal_says_what_would_be_run_and_runs_nothing(simulated: Fallow) -> None:
+def test_a_dry_run_says_what_would_be_run_and_runs_nothing(simulated: Fallow) -> None:
     done = simulated("run", "--dry-run", "--gpus", "3", "--", "echo", "two words")
     assert (done.returncode, done.stdout) == (0, "")
     assert "would run on GPU 3" in done.stderr

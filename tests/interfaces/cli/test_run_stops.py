@@ -165,7 +165,7 @@ def test_stacks_are_in_a_file_that_the_message_names(simulated: Fallow, tmp_path
     assert "waits_for_ever" in pathlib.Path(found[1]).read_text()
 
 
-def test_a_rehearsal_lets_the_job_live_and_says_what_would_be(simulated: Fallow) -> None:
+def test_a_dry_run_lets_the_job_live_and_says_what_would_be(simulated: Fallow) -> None:
     words = ("run", "--dry-run", "--idle-timeout", "1s", *FAST, "--", "sleep", "4")
     done = simulated(*words)
     assert done.returncode == 0

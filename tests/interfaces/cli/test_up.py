@@ -117,7 +117,7 @@ def test_a_hang_up_loads_the_config_anew_and_a_wrong_one_changes_nothing(
     wait_for_end(pids_written(pids))
 
 
-def test_a_rehearsal_does_nothing_and_says_what_it_would(
+def test_a_dry_run_does_nothing_and_says_what_it_would(
     up: StartUp, config: Callable[[str], str], tmp_path: pathlib.Path
 ) -> None:
     facts = tmp_path / "facts"

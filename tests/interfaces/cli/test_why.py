@@ -87,7 +87,7 @@ def test_why_and_status_name_the_hold_on_a_gpu_and_on_no_other(simulated: Fallow
     if with_daemon:
         Fill(simulated.start("up", "--listen", "127.0.0.1:0")).until("up, ")
     (protection,) = json.loads(simulated("protect", "--list", "--json").stdout)
-    words = f" holds {protection['subject']} (hold {protection['id']}): debugging; for another "
+    words = f" protects {protection['subject']} (protection {protection['id']}): debugging; for another "
     assert words in simulated("why", "3").stdout
     assert words in simulated("status", "3").stdout
     assert f"\nGPU 3: {protection['by']}{words}" in simulated("status").stdout
@@ -133,12 +133,12 @@ def test_a_rule_under_a_hold_says_who_holds_until_when_and_what_it_would_do_with
     (rule,) = [line for line in told.splitlines() if line.startswith("  rule forgotten: ")]
     assert "not idle now" not in rule
     assert re.search(
-        rf": left alone: {ME} holds gpu:GPU-\S+ \(hold \d+\): debugging; for another (2h|1h59m)"
+        rf": left alone: {ME} protects gpu:GPU-\S+ \(protection \d+\): debugging; for another (2h|1h59m)"
         r"; without that its people are warned once idle for 20m$",
         rule,
     ), rule
     (counting,) = json.loads(simulated("why", "3", "--json").stdout)["rules"]
-    assert f"{ME} holds gpu:" in counting["left_alone"]
+    assert f"{ME} protects gpu:" in counting["left_alone"]
     (protection,) = json.loads(simulated("protect", "--list", "--json").stdout)
     assert simulated("protect", "--release", str(protection["id"])).returncode == 0
     while "left alone" in (told := simulated("why", "3").stdout):

@@ -1,4 +1,4 @@
-"""status, why, hold and report ask the daemon where there is one, and answer as they would without it."""
+"""status, why, protect and report ask the daemon where there is one, and answer as they would without it."""
 
 import json
 import os
@@ -94,7 +94,7 @@ def test_holds_are_placed_listed_and_released_through_the_daemon(
     assert ours["subject"].startswith(f"pid:{os.getpid()}@")
     assert simulated("protect", "--release", str(placed["id"]), **elsewhere).returncode == 0
     assert told(simulated, "protect", "--list", "--json") == [ours]
-    assert "there is no hold 9" in simulated("protect", "--release", "9").stderr
+    assert "there is no protection 9" in simulated("protect", "--release", "9").stderr
 
 
 @pytest.mark.parametrize("by", ["gpu", "user", "job", "day"])
@@ -264,17 +264,17 @@ def test_a_hold_is_in_the_name_of_who_asks_and_only_they_or_root_release_it(
     environ = {**users.environ, "FALLOW_STATE_DIR": str(open_folder)}
     users.environ = {**environ, "FALLOW_CLAIM_DIR": "/nonexistent/claims"}
     assert users.run(ADA, "protect", "--for", "1h", "--why", "mine")[0] == 0, "though ada cannot reach the folder"
-    (file,) = (open_folder / "claims").glob("hold-*")
+    (file,) = (open_folder / "claims").glob("protection-*")
     assert file.stat().st_uid == ADA
-    number = file.name.removeprefix("hold-")
-    assert f"{ADA} holds all (hold {number}): mine" in users.run(BOB, "protect", "--list")[1]
+    number = file.name.removeprefix("protection-")
+    assert f"{ADA} protects all (protection {number}): mine" in users.run(BOB, "protect", "--list")[1]
     code, _, err = users.run(BOB, "protect", "--release", number)
     assert code == 77
-    assert f"hold {number} is {ADA}'s; only {ADA} or root can release it" in err
+    assert f"protection {number} is {ADA}'s; only {ADA} or root can release it" in err
     assert users.run(ADA, "protect", "--release", number)[0] == 0
     assert users.run(ADA, "protect", "--for", "1h")[0] == 0
-    (file,) = (open_folder / "claims").glob("hold-*")
-    assert users.run(0, "protect", "--release", file.name.removeprefix("hold-"))[0] == 0
+    (file,) = (open_folder / "claims").glob("protection-*")
+    assert users.run(0, "protect", "--release", file.name.removeprefix("protection-"))[0] == 0
 
 
 @pytest.mark.several_users

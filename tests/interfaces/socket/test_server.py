@@ -265,10 +265,10 @@ def test_the_holds_of_one_user_through_the_desk_are_counted(open_folder: pathlib
     start_daemon(environ)
     claims = open_folder / "claims"
     for number in range(1, 51):
-        file = claims / f"hold-{number}"
+        file = claims / f"protection-{number}"
         file.write_text(json.dumps({"target": "all", "until": 3e9, "why": ""}))
         os.chown(file, ADA, ADA)
     users.environ["FALLOW_STATE_DIR"] = str(open_folder)
     code, _, err = users.run(ADA, "protect", "--for", "1h")
     assert code == 2
-    assert "has 50 holds" in err
+    assert "has 50 protections" in err

@@ -169,7 +169,7 @@ def test_a_hold_of_somebody_else_stays_theirs(site: Site) -> None:
 
     folder = ClaimFolder(str(site.home / "claims"))
     number = ProtectionFolder(folder, str).place(Everything(), 4e9, "theirs")
-    os.chown(site.home / "claims" / f"hold-{number}", 12345, 12345)
+    os.chown(site.home / "claims" / f"protection-{number}", 12345, 12345)
     try:
         answer = site.with_token(f"/api/v1/protections/{number}", "DELETE")
         assert answer.status == 403
@@ -184,7 +184,7 @@ def test_without_a_token_in_the_config_nobody_can_do_anything(tmp_path: pathlib.
         assert site.ask("/api/v1/protections", "POST", {"subject": "all", "for_s": 60}).status == 403
         assert site.with_token("/api/v1/protections", "POST", {"subject": "all", "for_s": 60}).status == 403
         assert site.ask("/login").status == 404
-        assert "Place a hold" not in site.ask("/").text
+        assert "Place a protection" not in site.ask("/").text
 
 
 def test_nothing_takes_a_command_and_no_answer_is_a_lever(site: Site) -> None:

@@ -290,10 +290,10 @@ def test_a_cookie_means_nothing_after_logging_out_whoever_has_a_copy(site: Site)
     """Weak: the cookie outlives logout"""
     (_, mine), (_, other) = login(site, TOKEN), login(site, TOKEN)
     assert mine != other
-    assert "Place a hold" in site.ask("/", headers={"cookie": mine}).text
+    assert "Place a protection" in site.ask("/", headers={"cookie": mine}).text
     site.ask("/logout", "POST", headers={"origin": site.url, "cookie": mine})
-    assert "Place a hold" not in site.ask("/", headers={"cookie": mine}).text
-    assert "Place a hold" in site.ask("/", headers={"cookie": other}).text, "another browser stays logged in"
+    assert "Place a protection" not in site.ask("/", headers={"cookie": mine}).text
+    assert "Place a protection" in site.ask("/", headers={"cookie": other}).text, "another browser stays logged in"
 
 
 def test_wrong_tokens_are_limited_and_told_in_one_line(tmp_path: pathlib.Path) -> None:
@@ -310,7 +310,7 @@ def test_wrong_tokens_are_limited_and_told_in_one_line(tmp_path: pathlib.Path) -
         assert set(answers[50:60]) == {403}
         assert set(answers[60:]) == {429}
         assert site.with_token("/api/v1/protections").status == 429, "the right one is not looked at either"
-        assert "Place a hold" in site.ask("/", headers={"cookie": cookie}).text, "who is in stays in"
+        assert "Place a protection" in site.ask("/", headers={"cookie": cookie}).text, "who is in stays in"
         assert site.ask("/healthz").status == 200
     assert told == ["the page was given a wrong token from 127.0.0.1; more within a minute are told together"]
     assert TOKEN not in "".join(told)

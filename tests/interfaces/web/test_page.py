@@ -146,7 +146,7 @@ def test_a_job_arrives_goes_idle_and_is_stopped_before_our_eyes(
 def test_it_says_what_there_is_to_say(browser: Any, site: Site) -> None:
     page = live(browser, site)
     assert page.locator("h1").inner_text() == "box"
-    for name in ("GPUs", "What it cost", "Last actions", "Fillers", "Guards", "Holds"):
+    for name in ("GPUs", "What it cost", "Last actions", "Fillers", "Guards", "Protections"):
         assert page.get_by_role("heading", name=name, exact=True, level=2).count() == 1
     card = page.get_by_role("article", name="GPU 1")
     for word in ("idle", "2h34m", "nothing ran in the last 14 s", "bob", "ipykernel_launcher", "122 of 700 W"):
@@ -223,15 +223,17 @@ def test_the_keyboard_reaches_everything_and_shows_where_it_is(browser: Any, sit
         assert here[1] != "none", f"{here[0]} does not show that it is chosen"
         visited.append(here[0])
     assert visited[0] == "skip"
-    assert {"cost-panel", "actions-panel", "fillers-panel", "holds-panel", "subject", "for", "why"} <= set(visited)
-    assert "release-4" in visited, "a hold of one's own can be released"
+    assert {"cost-panel", "actions-panel", "fillers-panel", "protections-panel", "subject", "for", "why"} <= set(
+        visited
+    )
+    assert "release-4" in visited, "a protection of one's own can be released"
     assert "release-3" not in visited, "one of somebody else cannot"
 
     page.locator("#why").focus()
     page.keyboard.type("by hand")
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
-    page.wait_for_url("**/#holds-title")
+    page.wait_for_url("**/#protections-title")
     (protection,) = site.ask("/api/v1/protections").json
     assert (protection["subject"], protection["why"]) == ("all", "by hand")
     assert site.with_token(f"/api/v1/protections/{protection['id']}", "DELETE").status == 204

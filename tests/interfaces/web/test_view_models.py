@@ -13,7 +13,7 @@ def board() -> Board:
 
 
 def test_the_page_says_first_how_many_can_be_had() -> None:
-    """F9: two are free and one is filled; the one that is claimed is not to be had."""
+    """F9: two are free and one is filled; the one that is claimed is not available."""
     machine = view_models.machine(board(), NOW_S)
     assert machine.available == "3 available"
     assert dict(machine.counted)[Activity.FILLED] == 1

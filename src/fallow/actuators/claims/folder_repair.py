@@ -14,7 +14,7 @@ from fallow.actuators.claims.folder_care import FILE_MODE, FOLDER_MODE, take_ove
 
 _DRAFT, _ASIDE = ".draft-", ".aside-"
 _SHARED = ("GPU-", "MIG-", "gate")
-_OURS = (*_SHARED, _DRAFT, _ASIDE, "hold-", "waiting-")
+_OURS = (*_SHARED, _DRAFT, _ASIDE, "protection-", "waiting-")
 _OLD_S = 60.0
 
 
@@ -80,7 +80,7 @@ def _mend(path: str, folder: int, name: str, wall_s: float, *, dry_run: bool) ->
             yield f"remove {path}/{name}, {whose}, left by a launch that was killed"
             _unless(dry_run, folder, name)
     elif not _is_shared(name):
-        return  # a hold is its owner's, whatever it is: what makes no sense protects
+        return  # a protection is its owner's, whatever it is: what makes no sense protects
     elif not stat.S_ISREG(facts.st_mode):
         yield f"take {path}/{name} away, which is {whose} and no plain file"
         if not dry_run and stat.S_ISDIR(facts.st_mode):

@@ -1,4 +1,4 @@
-"""What the file of one hold says.
+"""What the file of one protection says.
 
 Anybody can write such a file, so all of it is doubted: its size, its types, its numbers, its letters. What makes no
 sense protects everything. Nothing in here raises, whatever was written.
@@ -27,15 +27,15 @@ class Says(StrEnum):
 
     HOLD = "protect"
     RELEASED = "released"
-    """Its owner has ended the hold before its time, where taking the file away would not have shown who did."""
+    """Its owner has ended the protection before its time, where taking the file away would not have shown who did."""
     OF_ANOTHER_NAME = "of another name"
-    """A link to, or a copy of, the file of another hold."""
+    """A link to, or a copy of, the file of another protection."""
     NONSENSE = "nonsense"
 
 
 @value
 class Word:
-    """What a file says, and the hold that follows from it."""
+    """What a file says, and the protection that follows from it."""
 
     says: Says
     protection: Protection
@@ -52,13 +52,13 @@ def written(number: int, target: Target, until_wall_s: float, why: str, pid_name
 
 
 def written_released(number: int, until_wall_s: float) -> bytes:
-    """The owner's word that it is over. It stays for as long as the hold would have lasted."""
+    """The owner's word that it is over. It stays for as long as the protection would have lasted."""
     until = None if until_wall_s == math.inf else until_wall_s
     return json.dumps({"id": number, "released": True, "until": until}).encode()
 
 
 def nonsense(number: int, owner: str, why: str = "its file makes no sense, so it protects everything") -> Word:
-    """In doubt it holds, and everything."""
+    """In doubt it counts, and covers everything."""
     return Word(Says.NONSENSE, Protection(number, Everything(), math.inf, why, owner))
 
 

@@ -1,4 +1,4 @@
-"""Reading the files of holds, however many there are and whatever they are.
+"""Reading the files of protections, however many there are and whatever they are.
 
 A look costs little: the folder is listed again only after it has changed, a file is read again only after it has, and
 of each user so many are read and no more. What is left out is counted, and whoever decides takes it for a reason to
@@ -23,7 +23,7 @@ from fallow.core.value import value
 
 MOST_OF_USER = 50
 FIRST_NUMBER, LAST_NUMBER = 100_000_000, 999_999_999
-_PREFIX = "hold-"
+_PREFIX = "protection-"
 _LONGEST_NUMBER = 9
 _MOST_ENTRIES = 25_000  # of the folder; with more than that everything is left alone
 _MOST_NEW = 2_000
@@ -127,7 +127,7 @@ class ProtectionReader:
             word = nonsense(number, owner, f"its file cannot be read ({error.strerror}), so it protects everything")
         if found.st_nlink != 1 and word.says is Says.NONSENSE:
             word = nonsense(number, "somebody")  # whose file it is does not tell who put it here
-        # A hold is what it said at first: whoever changes the reason again and again tells nobody anything.
+        # A protection is what it said at first: whoever changes the reason again and again tells nobody anything.
         if known is not None and known.uid == uid and Says.HOLD is known.word.says and word.says is not Says.RELEASED:
             word = known.word
         return Seen(word, uid, facts_of(found))
@@ -144,12 +144,12 @@ class ProtectionReader:
 
 
 def file_name(number: int) -> str:
-    """The name of the file of a hold."""
+    """The name of the file of a protection."""
     return f"{_PREFIX}{number}"
 
 
 def number_of(name: str) -> int | None:
-    """The number of a hold by the name of its file; None for any other file."""
+    """The number of a protection by the name of its file; None for any other file."""
     digits = name.removeprefix(_PREFIX)
     if digits == name or len(digits) > _LONGEST_NUMBER or not (digits.isascii() and digits.isdigit()):
         return None

@@ -1,7 +1,7 @@
-"""Holds, kept where every user's fallow looks: a file each, in the folder of claims.
+"""Protections, kept where every user's fallow looks: a file each, in the folder of claims.
 
-Whose hold it is, is whose file it is, which nobody can forge. In doubt a hold holds: one that cannot be read covers
-everything, and so do those of a user who has placed more than anybody needs.
+The owner of the file is the owner of the protection; nobody can forge that. In doubt it counts: one that
+cannot be read covers everything, and so do those of a user who has placed more than anybody needs.
 
 One that was seen stays in force until its time ends, unless its owner or root took it away. In a sticky folder of
 root's nobody else can. In a folder of somebody else's a file that is gone proves nothing; so there a release is
@@ -55,7 +55,7 @@ class Lives(Protocol):
 
 
 class ProtectionFolder:
-    """All holds on this machine."""
+    """All protections on this machine."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class ProtectionFolder:
         self._told: Counter[tuple[str, int]] = Counter()
 
     def place(self, target: Target, until_wall_s: float, why: str) -> int:
-        """Place a hold; its number is by chance, so that nobody can be there before it, and none comes again."""
+        """Place a protection; its number is random, so that nobody can take it first, and none comes again."""
         namespace = self._pid_namespace if isinstance(target, OneProcess) else None
         for _ in range(_MOST_TRIES):
             number = FIRST_NUMBER + int.from_bytes(os.urandom(8), "little") % (LAST_NUMBER - FIRST_NUMBER + 1)
@@ -89,15 +89,15 @@ class ProtectionFolder:
                 if self._folder.add(file_name(number), written(number, target, until_wall_s, why, namespace)):
                     return number
             except OSError as error:
-                raise NotPermitted(f"cannot place a hold in {self._folder.path}: {error.strerror}") from None
-        raise NotPermitted(f"cannot place a hold in {self._folder.path}: every name that was tried is taken")
+                raise NotPermitted(f"cannot place a protection in {self._folder.path}: {error.strerror}") from None
+        raise NotPermitted(f"cannot place a protection in {self._folder.path}: every name that was tried is taken")
 
     def demand_room(self, uid: int, wall_s: float) -> None:
-        """A user may have so many holds at a time, root any number."""
+        """A user may have so many protections at a time, root any number."""
         self.active(wall_s)
         if uid != 0 and sum(seen.uid == uid for seen in self._in_force(wall_s)) >= MOST_OF_USER:
             who = self._user_name(uid)
-            raise WrongUsage(f"{who} has {MOST_OF_USER} holds; release one first (fallow protect --list)")
+            raise WrongUsage(f"{who} has {MOST_OF_USER} protections; release one first (fallow protect --list)")
 
     def active(self, wall_s: float, tell: Tell | None = None) -> list[Protection]:
         """Those that last; what is over is cleared away where we may. What people should know is told, once."""
@@ -106,14 +106,14 @@ class ProtectionFolder:
             self._folder.refresh()
             self._reading.look(wall_s)
         except (NotPermitted, OSError) as error:
-            return [Protection(0, Everything(), math.inf, f"the holds cannot be read: {error}", "somebody")]
+            return [Protection(0, Everything(), math.inf, f"the protections cannot be read: {error}", "somebody")]
         self._keep_vanished(before, wall_s, tell)
         self._clear_away(wall_s)
         self.kept = dict(self._kept)
         return self._listed(wall_s, tell)
 
     def release(self, number: int) -> None:
-        """End a hold before its time."""
+        """End a protection before its time."""
         name = file_name(number)
         try:
             uid = os.stat(name, dir_fd=self._folder.fd, follow_symlinks=False).st_uid
@@ -126,10 +126,10 @@ class ProtectionFolder:
         except PermissionError:
             raise self._not_theirs(number, uid) from None
         except OSError as error:
-            raise NotPermitted(f"cannot release hold {number}: {error.strerror}") from None
+            raise NotPermitted(f"cannot release protection {number}: {error.strerror}") from None
 
     def _keep_vanished(self, before: dict[int, Seen], wall_s: float, tell: Tell | None) -> None:
-        """Holds that are gone without a word of their owner's stay in force."""
+        """Protections that are gone without a word of their owner's stay in force."""
         identity, removers = self._kept_by
         self._kept_by = _who_can_remove(self._folder)
         removers = removers | self._kept_by[1] | ({-1} if identity != self._kept_by[0] else set())
@@ -144,7 +144,7 @@ class ProtectionFolder:
                 continue
             self._keep(number, seen)
             who = protection.by_user
-            gone = f"hold {number} of {who} is gone from {self._folder.path}, and not by {who}'s word"
+            gone = f"protection {number} of {who} is gone from {self._folder.path}, and not by {who}'s word"
             self._tell_once(tell, "gone", seen.uid, f"{gone}; it stays in force until its time ends")
         if self._beside is not None:
             self._kept = {**self._beside.kept, **self._kept}
@@ -194,13 +194,13 @@ class ProtectionFolder:
             protections.append(Protection(0, Everything(), math.inf, why, who))
             self._tell_once(tell, "surplus", uid, f"{who} has {why}")
         if self._reading.left_out:
-            why = "there are more holds than can be read at once, so everything is protected"
+            why = "there are more protections than can be read at once, so everything is protected"
             protections.append(Protection(0, Everything(), math.inf, why, "somebody"))
             self._tell_once(tell, "left out", 0, why)
         return protections
 
     def _tell_once(self, tell: Tell | None, kind: str, uid: int, sentence: str) -> None:
-        """Nobody can fill a log by placing holds."""
+        """Nobody can fill a log by placing protections."""
         if tell is not None and self._told[kind, uid] < (_MOST_TOLD_OF_USER if kind == "gone" else 1):
             self._told[kind, uid] += 1
             tell(sentence)
@@ -218,16 +218,16 @@ class ProtectionFolder:
             os.close(fd)
 
     def _release_kept(self, number: int) -> None:
-        """The file is gone, and the hold is not: its owner says so in a new one."""
+        """The file is gone, and the protection is not: its owner says so in a new one."""
         kept = self._kept.get(number)
         if kept is None:
-            raise WrongUsage(f"there is no hold {number}; see: fallow protect --list")
+            raise WrongUsage(f"there is no protection {number}; see: fallow protect --list")
         name = file_name(number)
         try:
             self._folder.add(name, written_released(number, kept.word.protection.until_wall_s))
             uid = os.stat(name, dir_fd=self._folder.fd, follow_symlinks=False).st_uid
         except OSError as error:
-            raise NotPermitted(f"cannot release hold {number}: {error.strerror}") from None
+            raise NotPermitted(f"cannot release protection {number}: {error.strerror}") from None
         if uid not in (0, kept.uid):
             with suppress(OSError):
                 self._folder.remove(name)
@@ -236,7 +236,7 @@ class ProtectionFolder:
     def _not_theirs(self, number: int, uid: int) -> NotPermitted:
         owner = self._user_name(uid)
         who = owner if owner == "root" else f"{owner} or root"
-        return NotPermitted(f"hold {number} is {owner}'s; only {who} can release it")
+        return NotPermitted(f"protection {number} is {owner}'s; only {who} can release it")
 
 
 def _who_can_remove(folder: ClaimFolder) -> tuple[tuple[int, int], set[int]]:

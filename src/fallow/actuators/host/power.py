@@ -115,7 +115,7 @@ class DryRunPower:
         self._real = real
 
     def can(self, action: PowerAction) -> str | None:
-        """As in earnest: a rehearsal is there to find that out."""
+        """As in earnest: a dry run is there to find that out."""
         return self._real.can(action)
 
     def do(self, action: PowerAction, reason: str) -> Outcome:

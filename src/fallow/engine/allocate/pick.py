@@ -184,7 +184,7 @@ def not_enough(
     waited = f" after waiting {duration_for_people(request.wait_s)}" if request.wait_s else ""
     refused = _with_names(world, snapshot, {**allowed.refused, **choice.refused})
     in_order = {gpu.label: refused[gpu.label] for gpu in snapshot.gpus if gpu.label in refused}
-    return NotEnoughGpus(f"{_gpus(request.wanted.count)} wanted, {free} to be had{waited}", in_order)
+    return NotEnoughGpus(f"need {_gpus(request.wanted.count)}, {free} available{waited}", in_order)
 
 
 def _with_names(world: World, snapshot: Snapshot, refused: Mapping[str, Refusal]) -> dict[str, str]:

@@ -98,7 +98,7 @@ class Burner:
         except FallowError as error:
             self._failure = error
         except Exception as error:  # noqa: BLE001  whatever it is, somebody waits for the sentence
-            self._failure = FallowError(f"failed by a mistake of its own: {type(error).__name__}: {error}")
+            self._failure = FallowError(f"internal error: {type(error).__name__}: {error}")
         finally:
             os.close(self._end)
 

@@ -135,7 +135,7 @@ class Feasible:
         yield from self._unless_dry_run(("notices", "urls"), refused, dry_run=self._dry_run)
 
     def _unless_dry_run(self, path: Path, found: Iterable[FallowError], *, dry_run: bool) -> Iterator[Fault]:
-        """Each, unless it is a rehearsal that would do nothing of it: that only says so."""
+        """Each, unless it is a dry run, which does nothing of it: that only says so."""
         for error in found:
             if dry_run:
                 self._tell(f"{in_words(path)}: {error}")

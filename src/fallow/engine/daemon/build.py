@@ -64,7 +64,7 @@ class DaemonBuilder:
             self._fill_hands, self._children = earnest, earnest.others
 
     def reap(self) -> None:
-        """Take the ends of orphans that became ours and that nobody waits for; in a rehearsal none do."""
+        """Take the ends of orphans that became ours and that nobody waits for; in a dry run none do."""
         if not self._dry_run:
             reap_strangers(self._children | spawn.helpers)
 
@@ -95,7 +95,7 @@ class DaemonBuilder:
 
     def _field(self, spec: FillerSpec, place: tuple[Gpu, ...]) -> FillerSlot:
         def tell(sentence: str) -> None:
-            self._tell(f"{'rehearsed: ' if self._dry_run else ''}{spec.name}: {sentence}")
+            self._tell(f"{'dry run: ' if self._dry_run else ''}{spec.name}: {sentence}")
 
         return FillerSlot(
             self._world, spec, place, self._fill_hands, self._journal, tell, tally=self._tally, note=self._note

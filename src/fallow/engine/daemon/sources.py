@@ -1,4 +1,4 @@
-"""What the daemon's doors may see: the board, the journal, history and the holds, and nothing that decides."""
+"""What the daemon's doors may see: the board, the journal, history and the protections, and nothing that decides."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Sources(Protocol):
-    """What is shown. Everything but the board and the holds may take a while, and is asked for in threads."""
+    """What is shown. Everything but the board and the protections may take a while, and is asked for in threads."""
 
     simulated: str | None
     """The simulated machine, as `--simulate` names it; None for a real one."""

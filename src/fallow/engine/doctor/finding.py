@@ -10,7 +10,7 @@ class Health(StrEnum):
 
     OK = "ok"
     LACKING = "lacking"
-    """Something that fallow can do is not to be had here; the rest works."""
+    """Something that fallow can do does not work here; the rest does."""
     BROKEN = "broken"
     """What is there does not work, or must not be trusted."""
 
@@ -31,7 +31,7 @@ def ok(part: str, means: str) -> CheckFinding:
 
 
 def lacking(part: str, means: str, remedy: str = "") -> CheckFinding:
-    """It is not to be had, and that is all."""
+    """Return a finding that a part does not work here."""
     return CheckFinding(part, Health.LACKING, means, remedy)
 
 

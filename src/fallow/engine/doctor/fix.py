@@ -34,7 +34,7 @@ def own_the_folder(world: World, tell: Callable[[str], None]) -> None:
         return
     uid = world.folder.owner_uid
     if uid != 0:
-        can = f"{world.folder.path} is {user_name(uid)}'s, who can take away the claims and holds of others"
+        can = f"{world.folder.path} is {user_name(uid)}'s, who can take away the claims and protections of others"
         raise NotPermitted(f"the claim folder {can}; put that right first: fallow doctor --fix")
     for gpu in world.gpu_reader.look(Depth.GLANCE).gpus:
         try:

@@ -19,7 +19,7 @@ from fallow.readers.proc import user_name
 
 _OPEN_TO_ALL = 0o1777
 _FIX = "fallow doctor --fix"
-_OF_PEOPLE = ("hold-", "waiting-", ".")
+_OF_PEOPLE = ("protection-", "waiting-", ".")
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
@@ -48,11 +48,11 @@ def claims(world: World) -> Iterator[CheckFinding]:
     elif unfit:
         yield broken("claims", f"in {what}: {'; '.join(unfit[:3])}: these GPUs are not given", f"as root: {_FIX}")
     elif found.st_uid != 0:
-        means = f"{what} is {owner}'s, who could take away the claims and holds of others"
+        means = f"{what} is {owner}'s, who could take away the claims and protections of others"
         yield lacking("claims", means, f"as root: {_FIX}")
     else:
-        protections = sum(name.startswith("hold-") for name in names)
-        yield ok("claims", f"{what} is open to all users; {protections} hold{'' if protections == 1 else 's'}")
+        protections = sum(name.startswith("protection-") for name in names)
+        yield ok("claims", f"{what} is open to all users; {protections} protection{'' if protections == 1 else 's'}")
 
 
 def _unfit(folder: ClaimFolder, names: list[str]) -> Iterator[str]:

@@ -67,9 +67,11 @@ def terminals(world: World) -> Iterator[CheckFinding]:
 
 
 def clock(world: World) -> Iterator[CheckFinding]:
-    """Whether the wall clock can be right: holds end by it, and history is dated by it."""
+    """Whether the wall clock can be right: protections end by it, and history is dated by it."""
     now_s = world.clock.wall_s()
     if now_s < _BEFORE_FALLOW_S:
-        yield broken("clock", "it shows a time before fallow was made: holds and reports go by it", "set the clock")
+        yield broken(
+            "clock", "it shows a time before fallow was made: protections and reports go by it", "set the clock"
+        )
     else:
         yield ok("clock", "it shows a time that can be; durations are counted by one that nobody can set")

@@ -39,7 +39,7 @@ def daemon(world: World) -> Iterator[CheckFinding]:
     who = f"fallow {said.get('fallow')}, pid {said.get('pid')}, as {said.get('user')}"
     looked_s = said.get("looked_s_ago")
     if said.get("speaks") != VERSION:
-        means = f"{who} is of another version: status, why, hold and report go on without it"
+        means = f"{who} is of another version: status, why, protect and report work without it"
         yield broken("daemon", means, "systemctl restart fallow")
     elif not isinstance(looked_s, int | float) or looked_s > _TOO_LONG_AGO_S:
         ago = "has not looked yet" if looked_s is None else f"has not looked for {duration_for_people(looked_s)}"
@@ -48,7 +48,7 @@ def daemon(world: World) -> Iterator[CheckFinding]:
         on = said.get("simulated") or "real GPUs"
         yield lacking("daemon", f"{who} is on {on}, so it is not asked here")
     else:
-        is_dry_run = ", rehearsing" if said.get("dry_run") else ""
+        is_dry_run = ", in a dry run" if said.get("dry_run") else ""
         config = said.get("config")
         with_it = "without a config" if config is None else f"with {printable(str(config))}"
         yield ok(

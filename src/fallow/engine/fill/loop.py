@@ -244,7 +244,7 @@ class FillLoop:
         return Depth.LOOK if minds_warmth else Depth.WATCH
 
     def _ask_around(self) -> None:
-        """What changes slowly: people, hours, holds."""
+        """What changes slowly: people, hours, protections."""
         self.protections = self._world.protections.active(self._world.clock.wall_s(), self._tell)
         self._manners = {manners: courtesy.against() for manners, courtesy in self._courtesies.items()}
 

@@ -214,7 +214,7 @@ class GuardLoop:
     def _report_protection(
         self, before: guard.State, decision: guard.Decision, held: str | None, watched: Sequence[Gpu]
     ) -> None:
-        """A guard that a hold keeps from acting says so, once a phase: nobody can fill a log by placing holds."""
+        """Report once a phase that a protection keeps the guard from acting: nobody can fill a log that way."""
         kept = decision.standing is guard.Standing.AGAINST and decision.because == held
         if decision.state.phase is not before.phase:
             self._reported_protection = kept  # what was called off was told

@@ -42,7 +42,7 @@ class Tally:
             self._add_unknowns(gpu)
 
     def action(self, kind: str, result: str) -> None:
-        """A deed, and what came of it: done, failed, refused or rehearsed."""
+        """A deed, and what came of it: done, failed, refused or dry_run."""
         key = (kind, result)
         self._actions[key] = self._actions.get(key, 0) + 1
 

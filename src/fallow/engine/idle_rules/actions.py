@@ -1,8 +1,8 @@
 """What may be done to people's jobs, and doing it: warn, ask, insist, take back.
 
-Nothing goes ahead unless all of this is true at that moment: no hold and no protection covers the job, its cards or
-any process below its holders; none of those processes is fallow's, and each is ours to signal; and not too many were
-ended lately. What is refused is written down once, and tried again after a while.
+Nothing is done unless all of this is true at that moment: no protection, placed or configured, covers the job, its
+cards or any process below its holders; none of those processes is fallow's, and each is ours to signal; and not too
+many were ended lately. What is refused is written down once, and tried again after a while.
 
 Processes of other users below a job of root's protect it: root starts the work of others. Below anybody else's they
 come from setuid programs; they are left alone, and protect nobody, or everybody could be safe by starting one.
@@ -74,7 +74,7 @@ class _ReadOnce:
 
 
 class RuleActions:
-    """Hands on people's jobs; in a rehearsal they only say what they would do."""
+    """Hands on people's jobs; in a dry run they only say what they would do."""
 
     def __init__(
         self,
@@ -287,7 +287,7 @@ class RuleActions:
         )
 
     def _say(self, case: RuleState, sentence: str) -> None:
-        would = "in a rehearsal, " if self.is_dry_run else ""
+        would = "dry run: " if self.is_dry_run else ""
         self._tell(f"rule {case.rule.name}: {would}{case.subject} {sentence}")
 
     def _note(self, event: NoticeEvent, case: RuleState, sentence: str) -> None:

@@ -194,7 +194,7 @@ class RuleEnforcer:
                 self._journal.remember_rest_power(uuid, watts)
 
     def _is_over(self, case: RuleState, snapshot: Snapshot) -> bool:
-        """Whether a job that was asked needs no more: it is gone; or in a rehearsal it works again."""
+        """Whether a job that was asked needs no more: it is gone; or in a dry run it works again."""
         over = case.asked is not None and self._hands.follow_up(case, case.asked, case.job.members)
         if over or (self._hands.is_dry_run and case.works(snapshot)):
             del self._cases[case.rule.name, case.job.key]

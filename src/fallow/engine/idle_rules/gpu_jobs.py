@@ -93,7 +93,7 @@ class GpuJob:
 
     @property
     def touched(self) -> tuple[AffectedProcess, ...]:
-        """Its holders, as holds and protections see them."""
+        """Its holders, as protections see them."""
         return tuple(
             AffectedProcess(process.pid, process.birth, self.user, command)
             for process, command in self.members.items()

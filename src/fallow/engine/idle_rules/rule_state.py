@@ -59,7 +59,7 @@ class RuleState:
         """Until then what was refused is not asked for again."""
         self.refusal = ""
         self.left_alone: str | None = None
-        """The hold or the protection that was on at the last look, as people read it."""
+        """The protection that was on at the last look, as people read it."""
         self.hang_told = False
         self.survivors_due_s: float | None = None
         rules = rule.idle_rules(longest_gap_s)

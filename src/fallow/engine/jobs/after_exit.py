@@ -71,7 +71,7 @@ class AfterExit:
             self._tell(outcome.words if outcome.ok else f"failed to {words}: {outcome.words}")
 
     def _called_off(self, action: HostAction, because: str) -> Outcome | None:
-        """Count down before the machine goes; a hold, before or during that, calls it off."""
+        """Count down before the machine goes; a protection, before or during that, calls it off."""
         if not touches_machine((action,)):
             return None
         held = self._held()

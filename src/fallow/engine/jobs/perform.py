@@ -1,4 +1,4 @@
-"""Doing what was decided: one door from a deed to the hands, in earnest or rehearsed."""
+"""Doing what was decided: one door from a deed to the hands, for real or as a dry run."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import assert_never
@@ -35,7 +35,7 @@ from fallow.engine.machine.world import World
 
 
 class HostActuators:
-    """Power, commands and notices; a rehearsal has another pair, which only say what they would do."""
+    """Power, commands and notices; a dry run has another pair, which only say what they would do."""
 
     def __init__(self, power: Power, hooks: Hooks, helpers: Helpers) -> None:
         self.power = power
@@ -44,7 +44,7 @@ class HostActuators:
 
 
 def host_actuators(world: World, *, dry_run: bool, user: str | None = None) -> HostActuators:
-    """The hands of this machine, or those of a rehearsal. `user`: whom commands run as, where a config says so."""
+    """The hands of this machine, or those of a dry run. `user`: whom commands run as, where a config says so."""
     helpers = Helpers(world.clock.monotonic_s)
     power = SystemPower(helpers, world.environ, lambda: _terminals(world))
     if dry_run:
@@ -97,7 +97,7 @@ def each_shortcoming(
 
 
 def refuse(found: Sequence[FallowError], *, dry_run: bool, tell: Callable[[str], None]) -> None:
-    """Do not even begin with what cannot be done. Only a rehearsal goes on all the same, and says it."""
+    """Do not even begin with what cannot be done. Only a dry run goes on all the same, and says it."""
     for error in found:
         if not dry_run:
             raise error
@@ -134,7 +134,7 @@ def nobody_to_signal() -> FallowError | None:
 
 
 def touches_machine(actions: tuple[HostAction, ...]) -> bool:
-    """Whether one of them ends everything on the machine, so that every hold forbids it."""
+    """Whether one of them ends everything on the machine, so that every protection forbids it."""
     return any(type(action) in _POWER for action in actions)
 
 

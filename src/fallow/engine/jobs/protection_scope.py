@@ -17,7 +17,7 @@ def affected_processes(world: World, tree: JobTree, *, watcher: bool) -> tuple[A
 
 
 def uuids_with_cards(gpus: Iterable[Gpu]) -> frozenset[str]:
-    """The UUIDs of the GPUs; a hold on a card covers its MIG instances."""
+    """The UUIDs of the GPUs; a protection on a card covers its MIG instances."""
     own = {gpu.uuid for gpu in gpus}
     cards = {gpu.mig.parent_uuid for gpu in gpus if gpu.mig is not None}
     return frozenset(uuid for uuid in own | cards if isinstance(uuid, str))

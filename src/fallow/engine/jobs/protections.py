@@ -1,4 +1,4 @@
-"""The holds that last, as the daemon knows them or as the folder has them, and those on something."""
+"""The protections that last, as the daemon knows them or as the folder has them, and those on something."""
 
 from collections.abc import Iterable, Sequence
 

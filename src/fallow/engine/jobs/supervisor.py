@@ -54,7 +54,7 @@ class Result:
     stopped_because: str | None
     still_held: tuple[str, ...] = ()
     would_be_stopped_because: str | None = None
-    """In a rehearsal: why it would have been stopped."""
+    """In a dry run: why it would have been stopped."""
     going_on: int = 0
     """How many processes of the job live on, unwatched."""
 

@@ -80,16 +80,16 @@ class DaemonClient:
         return [each for each in answer if isinstance(each, Counting | GuardView | FillerView)]
 
     def protections(self) -> list[Protection] | None:
-        """The holds that it respects."""
+        """The protections that it respects."""
         return _all_of(Protection, self._asked("protections"))
 
     def protect(self, target: Target, until_wall_s: float, why: str) -> Protection | None:
-        """Place a hold in our name."""
+        """Place a protection in our name."""
         answer = self._asked("protect", target=str(target), until=until_wall_s, why=why)
         return answer if isinstance(answer, Protection) else None
 
     def release_protection(self, number: int) -> bool:
-        """End a hold of ours, or as root any; False if the daemon does not answer."""
+        """End a protection of ours, or as root any; False if the daemon does not answer."""
         return self._asked("release", id=number) is True
 
     def past(self) -> "RemoteHistory | None":

@@ -22,7 +22,7 @@ def steady(name: str, work: Callable[[], None], tell: Callable[[str], None], pau
             try:
                 work()
             except BaseException as error:  # noqa: BLE001  that is what it is for
-                sentence = f"{name} failed by a mistake of fallow's own ({type(error).__name__}: {error}); it goes on"
+                sentence = f"{name}: internal error ({type(error).__name__}: {error}); it goes on"
                 if sentence != told:
                     told = sentence
                     tell(sentence)

@@ -106,7 +106,7 @@ def wait_until_clear(world: World, gpus: Iterable[Gpu], most_holders: int, tell:
             world.clock.sleep(nap_s)
         else:
             why = f"what is on it has not left within {_LEAVES_WITHIN_S:.0f} s, though it is marked as a filler"
-            raise NotEnoughGpus(f"GPU {gpu.label} is not to be had", {gpu.label: why})
+            raise NotEnoughGpus(f"GPU {gpu.label} is not available", {gpu.label: why})
 
 
 def _is_marked(world: World, gpu: Gpu) -> bool:

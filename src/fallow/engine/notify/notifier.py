@@ -156,6 +156,6 @@ def notifier_for(
     *,
     dry_run: bool,
 ) -> Notifier:
-    """The notices of this machine, or those of a rehearsal."""
+    """The notices of this machine, or those of a dry run."""
     post: NoticeSender = DryRunNoticeSender() if dry_run else SystemNoticeSender(world)
     return Notifier(urls, rules, post, world.clock.monotonic_s, tell, os.uname().nodename)

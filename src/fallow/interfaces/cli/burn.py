@@ -55,7 +55,7 @@ def parser(parents: list[argparse.ArgumentParser]) -> Parser:
         "--load",
         choices=[load.value for load in Load],
         default=Load.MEMORY.value,
-        metavar="hold|warm|matmul",
+        metavar="memory|warm|matmul",
         help="hold memory and do nothing (default), work a little ten times a second, or multiply matrices flat out",
     )
     made.add_argument(

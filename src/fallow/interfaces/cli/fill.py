@@ -44,7 +44,7 @@ def parser(parents: list[argparse.ArgumentParser]) -> Parser:
     made = Parser(
         "fallow fill",
         "Run CMD on GPUs that nobody uses, and give them back at the first sign of anybody: a process on the card,\n"
-        "a claim, a person at a terminal, a hold. The filler is niced, and ends when fallow does, however it ends.\n"
+        "a claim, a person at a terminal, a protection. The filler is niced, and ends when fallow does.\n"
         "{gpu} and {uuid} in CMD and FILE are replaced.",
         EXAMPLES,
         parents,
@@ -97,7 +97,7 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
         check_log(spec, place)
     voice.never_wait()
     unstoppable()
-    tell = (lambda sentence: voice.note(f"rehearsed: {sentence}")) if args.dry_run else voice.note
+    tell = (lambda sentence: voice.note(f"dry run: {sentence}")) if args.dry_run else voice.note
     fields = [FillerSlot(world, spec, place, hands, journal, tell) for place in places]
     filling = FillLoop(world, fields, voice.note)
     would = "would fill" if args.dry_run else "filling"
@@ -128,7 +128,7 @@ def _spec(args: argparse.Namespace) -> FillerSpec:
         tuple(args.command),
         rules,
         manners,
-        name="rehearsed filler" if args.dry_run else "filler",
+        name="filler, dry run" if args.dry_run else "filler",
         together=args.together,
         eager=args.eager,
         ignore=tuple(args.ignore),

@@ -95,7 +95,7 @@ def _own_mistake(error: Exception, voice: Stderr) -> int:
     if limit is not None:
         voice.error(limit)
         return FallowError.exit_code
-    voice.error(f"failed by a mistake of its own: {type(error).__name__}: {error} (-v shows where)")
+    voice.error(f"internal error: {type(error).__name__}: {error} (-v shows where)")
     return FallowError.exit_code
 
 

@@ -28,11 +28,12 @@ _SHORTEST_ID, _WHOLE_ID = 3, 9
 
 
 def parser(parents: list[argparse.ArgumentParser]) -> Parser:
-    """The options of hold."""
+    """Return the options of protect."""
     made = Parser(
-        "fallow hold",
-        "Place a hold: whatever would stop, signal or turn off what it covers leaves it alone until then. A hold\n"
-        "always wins, ends by itself, and can be released by whoever placed it, or root.",
+        "fallow protect",
+        "Protect a GPU, a process, a user or the machine for some time: no rule, guard\n"
+        "or filler of fallow stops, signals or powers off what is protected. It reserves\n"
+        "nothing. It ends by itself, or when its owner or root releases it.",
         EXAMPLES,
         parents,
     )
@@ -44,12 +45,12 @@ def parser(parents: list[argparse.ArgumentParser]) -> Parser:
     )
     made.add_argument("--for", dest="duration", type=typed(span_s), metavar="D", help="for how long")
     made.add_argument("--why", default="", metavar="TEXT", help="the reason, for those who wonder")
-    made.add_argument("--list", action="store_true", help="show the holds that last")
+    made.add_argument("--list", action="store_true", help="show the protections that last")
     made.add_argument(
         "--release",
         type=typed(_id),
         metavar="ID",
-        help="end a hold before its time; its first three digits will do",
+        help="end a protection before its time; its first three digits will do",
     )
     made.add_argument("--json", action="store_true", help="print JSON")
     add_alone(made)
@@ -65,7 +66,7 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
         number = _meant(args.release, lambda: active_protections(world, daemon))
         if daemon is None or not daemon.release_protection(number):
             world.protections.release(number)
-        voice.note(f"hold {number} is released")
+        voice.note(f"protection {number} is released")
         return 0
     if args.list:
         return _show(world, active_protections(world, daemon), as_json=args.json)
@@ -83,14 +84,14 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
 
 
 def _id(text: str) -> int:
-    """The id of a hold, or how it begins."""
+    """The id of a protection, or how it begins."""
     if not is_number(text.strip()) or int(text) < 1:
-        raise WrongUsage(f"{text!r} is no id of a hold", "fallow protect --list shows them")
+        raise WrongUsage(f"{text!r} is no id of a protection", "fallow protect --list shows them")
     return int(text)
 
 
 def _meant(number: int, listed: Callable[[], Sequence[Protection]]) -> int:
-    """The hold whose id begins like this, where only one does: ids are long, since none comes again."""
+    """The protection whose id begins like this, where only one does: ids are long, since none comes again."""
     digits = str(number)
     if len(digits) >= _WHOLE_ID:
         return number
@@ -98,11 +99,11 @@ def _meant(number: int, listed: Callable[[], Sequence[Protection]]) -> int:
     if number in ids:
         return number
     if len(digits) < _SHORTEST_ID:
-        raise WrongUsage(f"there is no hold {digits}; write the first {_SHORTEST_ID} digits of its id, or more")
+        raise WrongUsage(f"there is no protection {digits}; write the first {_SHORTEST_ID} digits of its id, or more")
     if not ids:
         return number
     if len(ids) > 1:
-        raise WrongUsage(f"the ids of {len(ids)} holds begin with {digits}; write more of it")
+        raise WrongUsage(f"the ids of {len(ids)} protections begin with {digits}; write more of it")
     return ids.pop()
 
 
@@ -114,5 +115,5 @@ def _show(world: World, protections: Sequence[Protection], *, as_json: bool) -> 
     for protection in protections:
         print(with_its_end(protection, now_s))
     if not protections:
-        print("nothing is held")
+        print("nothing is protected")
     return 0

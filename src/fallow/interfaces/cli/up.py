@@ -119,8 +119,8 @@ def _be_up(
         try:
             daemon.when_reloaded = lambda changed: doors.renew_page(page, changed=changed)
             what = "without a config: it only watches" if file is None else f"with {file}"
-            rehearsal = ", in a rehearsal: nothing is done" if args.dry_run else ""
-            voice.note(f"up, {what}{_simulated(world)}{rehearsal}")
+            dry_run = ", dry run: nothing is done" if args.dry_run else ""
+            voice.note(f"up, {what}{_simulated(world)}{dry_run}")
             return daemon.run(asked, args.for_s)
         finally:
             doors.close()

@@ -129,7 +129,7 @@ def _key(target: OneGpu | OneProcess | None) -> str | None:
 
 
 def _touched(target: OneGpu | OneProcess, world: World) -> tuple[AffectedProcess, ...]:
-    """The process itself, for the holds on it; none if it has ended."""
+    """The process itself, for the protections on it; none if it has ended."""
     if isinstance(target, OneGpu) or target.birth == 0:
         return ()
     return (AffectedProcess(target.pid, target.birth, world.proc.user(target.pid), world.proc.command(target.pid)),)

@@ -62,7 +62,7 @@ def gpu_facts(gpu: Gpu) -> dict[str, Any]:
 
 
 def protection_facts(protection: Protection) -> dict[str, Any]:
-    """One hold; one without an end lasts until it is released."""
+    """One protection; one without an end lasts until it is released."""
     return {
         "id": protection.id,
         "subject": str(protection.target),

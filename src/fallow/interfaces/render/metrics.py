@@ -87,8 +87,10 @@ def _machine(board: Board) -> Iterator[Metric]:
     yield InfoMetricFamily("fallow", "Which fallow this is, and of which machine.", value=about)
     yield gauge("fallow_start_time_seconds", "When it began, since the epoch.", [((), board.started_wall_s)])
     yield gauge("fallow_last_look_time_seconds", "When it last looked, since the epoch.", [((), status.wall_s)])
-    yield gauge("fallow_gpus_available", "GPUs that can be had now: free or filled.", [((), float(status.available))])
-    yield gauge("fallow_protections", "Holds that last.", [((), float(len(board.protections)))])
+    yield gauge(
+        "fallow_gpus_available", "GPUs that are available now: free or filled.", [((), float(status.available))]
+    )
+    yield gauge("fallow_protections", "Protections that last.", [((), float(len(board.protections)))])
     phases = [((guard.name, phase.value), float(guard.phase == phase)) for guard in board.guards for phase in Phase]
     what = "1 for the phase that a guard is in, 0 for the rest."
     yield gauge("fallow_guard_phase", what, phases, ("guard", "phase"))

@@ -94,7 +94,7 @@ def _lines(screen: Screen, shown_now: Shown) -> list[str]:
 
 
 def _summary(shown: Shown) -> str:
-    """First what can be had by who looks: an outer CUDA_VISIBLE_DEVICES leaves them less than there is."""
+    """First what is available to this user: an outer CUDA_VISIBLE_DEVICES leaves them less than there is."""
     if shown.visible_devices is None:
         return shown.status.in_words
     allowed = shortened(shown.visible_devices, _LONGEST_LIST) or "''"

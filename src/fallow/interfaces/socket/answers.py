@@ -2,10 +2,10 @@
 
     hello                      anybody, whatever they speak         the daemon itself
     status                     anybody, others' commands as names   the board
-    why, rules, holds          anybody                              the journal, the board, the holds
+    why, rules, protections    anybody                              the journal, the board, the protections
     cards, tallies, colours    anybody                              history, for a report
     prices                     anybody                              what cards cost, by the config in force
-    hold                       anybody                              placed as the user who asks, by the kernel's word
+    protect                    anybody                              placed as the user who asks, by the kernel's word
     release                    who placed it, or root               by the rights that the kernel gives them
     reload                     who runs the daemon, or root         loads the config anew, and says what came of it
 
@@ -177,7 +177,7 @@ class Answers:
         self._demand_same_process(target)
         until, now_s = request.get("until"), self._sources.clock.wall_s()
         if not isinstance(until, int | float) or not now_s < until <= now_s + _LONGEST_PROTECTION_S:
-            raise WrongUsage("a hold ends between now and a year from now")
+            raise WrongUsage("a protection ends between now and a year from now")
         protections, why = self._sources.protections, _text(request, "why") or ""
         protections.demand_room(peer.uid, now_s)
         number = self._as(peer, lambda: protections.place(target, float(until), why))

@@ -198,7 +198,7 @@ class _SocketServer:
         except FallowError as error:
             writer.write(_refusal("failed", str(error)))
         except Exception as error:  # noqa: BLE001  a mistake of ours costs one answer, and nobody else's
-            writer.write(_refusal("failed", f"the daemon failed by a mistake of its own: {type(error).__name__}"))
+            writer.write(_refusal("failed", f"the daemon: internal error: {type(error).__name__}"))
         await writer.drain()
 
     async def _wait_for_turn(self, uid: int) -> None:

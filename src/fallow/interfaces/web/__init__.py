@@ -6,5 +6,5 @@ words      what the page says, as plain values        rendering those words as p
 streams    parts that changed, to whoever watches     server    uvicorn in a thread that is not ours
 page, api, models                                     app       all of it together
 
-Nothing here decides anything. It reads the board, which the policy loop replaces at each tick, and holds.
+Nothing here decides anything. It reads the board, which the policy loop replaces at each tick, and protections.
 """

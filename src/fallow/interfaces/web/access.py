@@ -68,7 +68,7 @@ class AccessMiddleware:
         state = scope["state"]
         state["address"] = scope["client"][0] if scope["client"] else ""
         state["known"] = self._knows_the_token(headers, scope["method"], shown, state["address"])
-        # The token lets one hold GPUs; it does not make one the owner of what others run.
+        # The token lets one protect GPUs; it does not make one the owner of what others run.
         state["viewer"] = ANYBODY
         state["same_origin"] = same_origin(headers)
         state["head"] = scope["method"] == "HEAD"

@@ -138,7 +138,7 @@ def _add_past(api: APIRouter, sources: Sources, archive: CachedReads) -> None:
 
 
 def _add_protections(api: APIRouter, sources: Sources) -> None:
-    @api.get("/protections", response_model=list[models.Protection], summary="The holds that last")
+    @api.get("/protections", response_model=list[models.Protection], summary="The protections that last")
     async def protections() -> Any:  # noqa: ANN401
         return [as_json.protection_facts(protection) for protection in sources.protections()]
 
@@ -156,7 +156,7 @@ def _add_protections(api: APIRouter, sources: Sources) -> None:
         except FallowError as error:
             raise refused(error) from None
 
-    @api.delete("/protections/{number}", status_code=204, summary="End a hold before its time", **guarded)
+    @api.delete("/protections/{number}", status_code=204, summary="End a protection before its time", **guarded)
     async def release(number: Annotated[int, Path(ge=1, le=_LARGEST_ID)]) -> None:
         try:
             sources.release_protection(number)

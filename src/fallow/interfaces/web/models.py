@@ -93,7 +93,7 @@ class Status(BaseModel):
     host: str
     simulated: bool
     at: Time
-    available: Annotated[int, Field(description="GPUs that can be had now: free or filled.")]
+    available: Annotated[int, Field(description="GPUs that are available now: free or filled.")]
     counts: Annotated[dict[Activity, int], Field(description="How many GPUs do what.")]
     gpus: list[Gpu]
 

@@ -1,4 +1,4 @@
-"""What a browser asks for: the page, its files, its stream, the form for the token, and the forms for holds."""
+"""What a browser asks for: the page, its files, its stream, the form for the token, and the forms for protections."""
 
 import hashlib
 from collections.abc import Mapping
@@ -147,7 +147,7 @@ def _add_protection_forms(pages: APIRouter, sources: Sources) -> None:
             sources.protect(form.get("subject", ""), for_s, form.get("why", "")[:_LONGEST_WHY])
         except FallowError as error:
             raise refused(error) from None
-        return RedirectResponse("/#holds-title", 303)
+        return RedirectResponse("/#protections-title", 303)
 
     @pages.post("/protections/{number}/release")
     async def release(request: Request, number: int) -> Response:
@@ -156,7 +156,7 @@ def _add_protection_forms(pages: APIRouter, sources: Sources) -> None:
             sources.release_protection(number)
         except FallowError as error:
             raise refused(error) from None
-        return RedirectResponse("/#holds-title", 303)
+        return RedirectResponse("/#protections-title", 303)
 
 
 def _need_a_token_to_exist(settings: Settings) -> str:

@@ -49,7 +49,7 @@ class Sources(Protocol):
 
     @property
     def user(self) -> str:
-        """Whose the holds are that are placed through the page."""
+        """Whose the protections are that are placed through the page."""
 
     def board(self) -> Board | None:
         """The machine now; None before the first tick."""
@@ -61,13 +61,13 @@ class Sources(Protocol):
         """Call this at each tick, in the thread of the policy loop; it must only schedule. The answer ends that."""
 
     def protections(self) -> Sequence[Protection]:
-        """The holds that last."""
+        """The protections that last."""
 
     def protect(self, subject: str, for_s: float, why: str) -> Protection:
         """Leave this alone for so long."""
 
     def release_protection(self, number: int) -> None:
-        """End a hold that was placed by us before its time."""
+        """End a protection that was placed by us before its time."""
 
     def strip(self, uuid: str, since_s: float) -> list[Interval]:
         """What one GPU did in the last so many seconds, in order. From the disk."""
@@ -80,7 +80,7 @@ class Sources(Protocol):
 
 
 class NoSuchSubject(WrongUsage):
-    """There is nothing of that name to hold, or no such hold."""
+    """There is nothing of that name to protect, or no such protection."""
 
 
 class MachineSources:
@@ -112,7 +112,7 @@ class MachineSources:
 
     @property
     def user(self) -> str:
-        """Whose the holds are that are placed through the page."""
+        """Whose the protections are that are placed through the page."""
         return self._user
 
     def board(self) -> Board | None:
@@ -128,13 +128,13 @@ class MachineSources:
         return self._boards.subscribe(callback)
 
     def protections(self) -> Sequence[Protection]:
-        """The holds that last."""
+        """The protections that last."""
         return self._protection_folder.active(self._clock.wall_s())
 
     def protect(self, subject: str, for_s: float, why: str) -> Protection:
         """Leave this alone for so long."""
         if not 0 < for_s <= _LONGEST_PROTECTION_S:
-            raise WrongUsage("a hold lasts for some time, and at most a year")
+            raise WrongUsage("a protection lasts for some time, and at most a year")
         board = self.board()
         try:
             target = target_among(subject, lambda: () if board is None else board.status.gpus, self._table)
@@ -146,12 +146,12 @@ class MachineSources:
         )
 
     def release_protection(self, number: int) -> None:
-        """End a hold that was placed by us before its time. Those of others stay theirs, also where we are root."""
+        """End a protection of ours before its time. Those of others stay theirs, also where we are root."""
         found = next((protection for protection in self.protections() if protection.id == number), None)
         if found is None:
-            raise NoSuchSubject(f"there is no hold {number}")
+            raise NoSuchSubject(f"there is no protection {number}")
         if found.by_user != self._user:
-            raise NotPermitted(f"hold {number} is {found.by_user}'s; only they can release it")
+            raise NotPermitted(f"protection {number} is {found.by_user}'s; only they can release it")
         self._protection_folder.release(number)
 
     def strip(self, uuid: str, since_s: float) -> list[Interval]:

@@ -49,7 +49,7 @@ class MachineView:
     host: str
     gpus: str
     available: str
-    """`4 available`: what can be had now comes first."""
+    """`4 available`: how many are available comes first."""
     counted: tuple[tuple[Activity, int], ...]
     """How many cards do what, for those activities that there are."""
     is_dry_run: bool
@@ -97,7 +97,7 @@ class GpuView:
     """Work that is on it and yields."""
     waiting: int
     held: tuple[str, ...]
-    """The holds that cover it."""
+    """The protections that cover it."""
 
 
 @value
@@ -114,7 +114,7 @@ class FillerLine:
 
 @value
 class ProtectionView:
-    """One hold."""
+    """One protection."""
 
     id: int
     what: str
@@ -162,14 +162,14 @@ def guards(views: Sequence[GuardView]) -> list[tuple[str, str, str]]:
 
 
 def protections(found: Iterable[Protection], board: Board, now_s: float, own: str) -> list[ProtectionView]:
-    """The holds that last; `own` is whose can be released through the page."""
+    """The protections that last; `own` is whose can be released through the page."""
     return [
         ProtectionView(
             id=protection.id,
             what=_what_is_held(protection, board),
             by=shortened(protection.by_user, _LONGEST_NAME),
             why=shortened(protection.why, _LONGEST_REASON),
-            left=Timer(f"hold-{protection.id}", _left(protection, now_s)),
+            left=Timer(f"protection-{protection.id}", _left(protection, now_s)),
             may_be_released=protection.by_user == own and protection.id > 0,
         )
         for protection in found
