@@ -26,7 +26,7 @@ INSTALL, OPTIONS = blocks("gpu_sentinel", "")
 TIME = """
 import atexit, os
 from tests.standin import World
-from tests.verbs.test_guard import rest
+from tests.interfaces.cli.test_guard import rest
 
 class time:
     ticks = 0

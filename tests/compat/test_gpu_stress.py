@@ -150,7 +150,7 @@ def test_a_card_that_cannot_be_loaded_is_told_and_costs_no_other(cards: World, s
 def test_a_hold_makes_it_leave(cards: World, fallow: Fallow, stress: Callable[..., Fill]) -> None:
     running = stress()
     running.until("[GPU 0] Allocated")
-    assert fallow("memory", "0", "--for", "1h", "--why", "a demonstration").returncode == 0
+    assert fallow("protect", "0", "--for", "1h", "--why", "a demonstration").returncode == 0
     running.until("[GPU 0] In use by other processes. Killing stressor.")
     assert "a demonstration" in running.until("[GPU 0] Because")
 

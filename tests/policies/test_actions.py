@@ -18,7 +18,7 @@ from fallow.core.errors import WrongUsage
 
 
 @pytest.mark.parametrize(
-    ("text", "deed"),
+    ("text", "action"),
     [
         ("end", EndGuard()),
         ("signal", SendSignal("TERM")),

@@ -16,10 +16,9 @@ from fallow.core.errors import WrongUsage
 from fallow.core.gpu import Gpu
 from fallow.core.units import duration_for_people, printable
 from fallow.engine.allocate.usable_gpus import fillable
-from fallow.engine.fill.loop import FillLoop
-from fallow.engine.fill.slot import FillerSlot
-from fallow.engine.fill.start import FillerSpec, SystemFillerStarter, check_command
-from fallow.engine.history.journal import open_journal
+from fallow.engine.fill.compose import fill_loop
+from fallow.engine.fill.start import FillerSpec
+from fallow.engine.history.run import open_run
 from fallow.engine.machine.presence import PresenceRules
 from fallow.engine.machine.world import World
 from fallow.policies.fill import FillRules
@@ -33,33 +32,25 @@ def main(words: Sequence[str], world: World, tell: Callable[[str], None]) -> int
         print(as_toml(file, world.user), end="")
         return 0
     places = _places(file, fillable(world, None, tell), tell)
-    specs = [(spec(file, filler), gpus) for filler, gpus in places]
-    for each, _ in specs:
-        check_command(each, world.environ)
-    hands = SystemFillerStarter(world)
-    journal = open_journal(world, tell)
-    fields = [FillerSlot(world, each, gpus, hands, journal, tell) for each, gpus in specs]
-    filling = FillLoop(world, fields, tell)
-    quiet = duration_for_people(file.interval_s)
-    for field in fields:
-        tell(f"{field.name}: {printable(shlex.join(field.spec.command))} after {quiet} of quiet")
-    try:
-        filling.run()
-    finally:
-        journal.close()
+    with open_run(world, tell) as run:
+        loop = fill_loop(run, [(spec(file, filler), gpus) for filler, gpus in places])
+        quiet = duration_for_people(file.interval_s)
+        for slot in loop.slots:
+            tell(f"{slot.name}: {printable(shlex.join(slot.spec.command))} after {quiet} of quiet")
+        loop.run()
     return 0
 
 
 def spec(file: GpuMonFile, filler: Filler) -> FillerSpec:
     """One program of the file, as those who run fillers know it."""
     if file.user_idle_s is None:
-        manners = PresenceRules(mind_users=False)
+        presence = PresenceRules(mind_users=False)
     else:
-        manners = PresenceRules(user_idle_s=float(file.user_idle_s), ignore_users=file.ignore_users)
+        presence = PresenceRules(user_idle_s=float(file.user_idle_s), ignore_users=file.ignore_users)
     return FillerSpec(
         filler.command,
         FillRules(idle_for_s=float(file.interval_s)),
-        manners,
+        presence,
         name=filler.name,
         together=filler.together,
         ignore=file.ignored_by(filler),

@@ -19,14 +19,8 @@ from fallow.core.findings import Outcome
 from fallow.core.job import stretch_load
 from fallow.core.ports import Depth
 from fallow.core.unknown import Unknown
-from fallow.engine.guard.guard import GuardLoop
-from fallow.engine.history.journal import open_journal
-from fallow.engine.jobs.perform import (
-    host_actuators,
-    nobody_to_signal,
-    refuse,
-    shortcomings,
-)
+from fallow.engine.guard.compose import guard_loop
+from fallow.engine.history.run import open_run
 from fallow.engine.machine.world import World
 from fallow.policies import guard
 
@@ -107,20 +101,15 @@ def main(words: Sequence[str], world: World, tell: Callable[[str], None]) -> int
     args = _options(words)
     action = _ACTIONS[args.kill_action]
     rules = _rules(action, args.arm_threshold, args.arm_duration, args.kill_threshold, args.kill_duration)
-    own = host_actuators(world, dry_run=False)
-    refuse(shortcomings((action,), own, world.environ, nobody_to_signal), dry_run=False, tell=tell)
     gpus = _those_that_are_there(args.gpu_devices, world, tell)
-    journal = open_journal(world, tell)
-    guard_loop = GuardLoop(world, rules, own, journal, tell, gpus=gpus, armed=args.arm_duration <= 0)
-    tell(
-        f"{args.kill_action} once the mean usage of {'all GPUs' if gpus is None else f'GPU {gpus}'} was above "
-        f"{args.arm_threshold:.0%} for {args.arm_duration} s and then below {args.kill_threshold:.0%} for "
-        f"{args.kill_duration} s"
-    )
-    try:
-        guard_loop.run(_TICK_S)
-    finally:
-        journal.close()
+    with open_run(world, tell) as run:
+        loop = guard_loop(run, rules, gpus=gpus, armed=args.arm_duration <= 0)
+        tell(
+            f"{args.kill_action} once the mean usage of {'all GPUs' if gpus is None else f'GPU {gpus}'} was above "
+            f"{args.arm_threshold:.0%} for {args.arm_duration} s and then below {args.kill_threshold:.0%} for "
+            f"{args.kill_duration} s"
+        )
+        loop.run(_TICK_S)
     return 0
 
 

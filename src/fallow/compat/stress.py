@@ -11,10 +11,10 @@ from fallow.compat.stressor import say
 from fallow.core.arguments import ArgumentParser
 from fallow.core.fillers import News
 from fallow.engine.allocate.usable_gpus import fillable
-from fallow.engine.fill.loop import FillLoop
+from fallow.engine.fill.compose import fill_loop
 from fallow.engine.fill.slot import FillerSlot
-from fallow.engine.fill.start import FillerSpec, SystemFillerStarter
-from fallow.engine.history.journal import open_journal
+from fallow.engine.fill.start import FillerSpec
+from fallow.engine.history.run import open_run
 from fallow.engine.machine.presence import PresenceRules
 from fallow.engine.machine.world import World
 from fallow.policies.fill import FillRules
@@ -36,29 +36,24 @@ def main(words: Sequence[str], world: World, tell: Callable[[str], None]) -> int
         description="Load every visible GPU that nobody uses, and leave it when somebody comes. It has no options.",
     ).parse_args(words)
     gpus = fillable(world, None, tell)
-    hands = SystemFillerStarter(world)
-    journal = open_journal(world, tell)
-    fields = [FillerSlot(world, _STRESSOR, (gpu,), hands, journal, say, _in_its_words) for gpu in gpus]
-    filling = FillLoop(world, fields, tell)
-    if world.simulated:
-        tell(f"the GPUs are simulated: 1/{SIMULATED_SCALE} of the memory is taken")
-    say("[Supervisor] Watching GPUs...")
-    try:
-        filling.run()
-    finally:
-        journal.close()
+    with open_run(world, tell) as run:
+        loop = fill_loop(run, [(_STRESSOR, (gpu,)) for gpu in gpus], _in_its_words, say)
+        if world.simulated:
+            tell(f"the GPUs are simulated: 1/{SIMULATED_SCALE} of the memory is taken")
+        say("[Supervisor] Watching GPUs...")
+        loop.run()
     return 0
 
 
-def _in_its_words(field: FillerSlot, news: News, detail: str) -> str:
+def _in_its_words(slot: FillerSlot, news: News, detail: str) -> str:
     """The old lines, and behind each that gives a GPU up, why."""
-    gpu = f"[GPU {field.gpus[0].label}]"
+    gpu = f"[GPU {slot.gpus[0].label}]"
     match news:
         case News.FILLING:
             return f"{gpu} Free. Launching stressor."
         case News.LEFT_ALONE:
             return f"{gpu} In use. No stressor running.\n{gpu} Because {detail}"
-        case News.GIVING_BACK if field.state.blind_since_s is None:
+        case News.GIVING_BACK if slot.state.blind_since_s is None:
             return f"{gpu} In use by other processes. Killing stressor.\n{gpu} Because {detail}"
         case News.GIVING_BACK:
             return f"{gpu} Nobody can tell whether it is in use. Killing stressor.\n{gpu} Because {detail}"

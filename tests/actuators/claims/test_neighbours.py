@@ -82,7 +82,7 @@ def test_root_takes_over_a_folder_and_files_that_a_neighbour_made_first(street: 
     job.communicate("\n")
 
 
-@pytest.mark.parametrize("deed", ["remove the file", "move the folder"])
+@pytest.mark.parametrize("action", ["remove the file", "move the folder"])
 def test_a_card_is_not_claimed_twice_though_a_neighbour_takes_its_file_away(
     street: Neighbourhood, action: str
 ) -> None:

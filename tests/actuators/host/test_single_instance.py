@@ -14,7 +14,7 @@ from fallow.core.errors import AlreadyRunning, NotPermitted
 ME = Running(os.getpid(), "ada", 1000.0, "/etc/fallow/fallow.toml")
 HOLDER = """
 import sys, os
-from fallow.actuators.instance import Instance, Running
+from fallow.actuators.host.single_instance import Instance, Running
 held = Instance(sys.argv[1], Running(os.getpid(), "ada", 1000.0, None), 1000.0)
 print("held", flush=True)
 sys.stdin.read()

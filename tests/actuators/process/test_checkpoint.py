@@ -17,7 +17,7 @@ from tests.standin import SONAME, World
 MIB = 2**20
 SUSPENDER = """
 import json, sys
-from fallow.actuators.checkpoint import Checkpoint, CheckpointFailed
+from fallow.actuators.process.checkpoint import Checkpoint, CheckpointFailed
 checkpoint = Checkpoint()
 for line in sys.stdin:
     name, *given = json.loads(line)

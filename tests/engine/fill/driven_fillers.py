@@ -32,8 +32,6 @@ class DrivenFiller(DryRunFiller):
 class DrivenFillHands:
     """Starts such fillers, and keeps them all."""
 
-    is_dry_run = False
-
     def __init__(self, clock: DrivenClock, leaves_in_s: float = 0.0) -> None:
         self.leaves_in_s = leaves_in_s
         self.started: list[tuple[FillerSpec, tuple[Gpu, ...], DrivenFiller]] = []

@@ -20,6 +20,7 @@ from fallow.engine.fill.loop import FillLoop
 from fallow.engine.fill.slot import FillerSlot
 from fallow.engine.fill.start import FillerSpec
 from fallow.engine.history.journal import Journal
+from fallow.engine.history.run import Report, Run
 from fallow.engine.machine.presence import PresenceRules
 from fallow.engine.machine.world import World
 from fallow.policies.fill import FillRules, Phase
@@ -61,11 +62,12 @@ class Machine:
         self.world = World({"FALLOW_CLAIM_DIR": folder}, clock=self.clock)
         self.journal = Journal("/dev/null/nowhere", self.clock.wall_s, lambda _: None)
         self.told: list[str] = []
-        self.hands = [DrivenFillHands(self.clock, wish.leaves_in_s) for wish in wishes]
-        self.fields = [self.field(number, wish) for number, wish in enumerate(wishes)]
-        self.filling = FillLoop(self.world, self.fields, self.told.append)
+        self.run = Run(self.world, self.journal, Report(self.told.append))
+        self.starter = [DrivenFillHands(self.clock, wish.leaves_in_s) for wish in wishes]
+        self.slots = [self.slot(number, wish) for number, wish in enumerate(wishes)]
+        self.fill_loop = FillLoop(self.run, self.slots)
 
-    def field(self, number: int, wish: Wish) -> FillerSlot:
+    def slot(self, number: int, wish: Wish) -> FillerSlot:
         spec = FillerSpec(
             ("true",),
             FillRules(wish.idle_for_s, wish.manner, grace_s=60.0),
@@ -75,21 +77,21 @@ class Machine:
             max_temp_c=60 if wish.minds_heat else None,
         )
         gpus = tuple(idle(index) for index in wish.cards)
-        return FillerSlot(self.world, spec, gpus, self.hands[number], self.journal, self.told.append)
+        return FillerSlot(self.run, spec, gpus, self.starter[number])
 
     def tick(self, states: Sequence[str]) -> None:
         gpus = tuple(gpu(index, state) for index, state in enumerate(states))
         self.clock.sleep(1.0)
         at_s, wall_s = self.clock.now_s, self.clock.wall_s()
-        self.filling.tick(Snapshot("scripted", simulated=False, at_s=at_s, wall_s=wall_s, gpus=gpus))
+        self.fill_loop.tick(Snapshot("scripted", simulated=False, at_s=at_s, wall_s=wall_s, gpus=gpus))
 
     def on(self, card: int) -> list[str]:
         """The fillers that are on a card now."""
         uuid = str(idle(card).uuid)
-        return [field.spec.name for field in self.fields if field.filled and uuid in field.uuids]
+        return [slot.spec.name for slot in self.slots if slot.filled and uuid in slot.uuids]
 
     def close(self) -> None:
-        self.filling.close()
+        self.fill_loop.close()
         self.world.close()
 
 
@@ -146,7 +148,7 @@ def test_no_card_ever_has_two_fillers_and_in_the_end_the_first_has_it(
 
 def test_one_that_has_to_make_way_does_so_through_an_ordinary_yield() -> None:
     with machine(Wish((0,), idle_for_s=5.0), Wish((0,), idle_for_s=0.0, leaves_in_s=2.0)) as made:
-        first, second = made.fields
+        first, second = made.slots
         for _ in range(3):
             made.tick(["idle"] * CARDS)
         assert made.on(0) == ["filler-1"]
@@ -173,21 +175,21 @@ def test_one_that_always_dies_does_not_keep_the_other_out() -> None:
         seconds_of_the_other = 0
         for _ in range(600):
             made.tick(["idle"] * CARDS)
-            for _, _, filler in made.hands[0].started[-1:]:
+            for _, _, filler in made.starter[0].started[-1:]:
                 filler.die()
             seconds_of_the_other += made.on(0) == ["filler-1"]
-        assert len(made.hands[0].started) < 15
+        assert len(made.starter[0].started) < 15
         assert seconds_of_the_other > 400
 
 
 @pytest.mark.parametrize("way", ["gone", "reordered"])
 def test_a_change_lets_those_go_that_are_not_wanted_any_more(way: str) -> None:
     with machine(Wish((0,)), Wish((0,)), Wish((1,))) as made:
-        first, second, third = made.fields
+        first, second, third = made.slots
         for _ in range(5):
             made.tick(["idle"] * CARDS)
-        stays = made.hands[2].started[0][2]
-        made.filling.change([second, third] if way == "gone" else [second, first, third])
+        stays = made.starter[2].started[0][2]
+        made.fill_loop.change([second, third] if way == "gone" else [second, first, third])
         for _ in range(10):
             made.tick(["idle"] * CARDS)
         assert (first.filled, second.filled) == (False, True)
@@ -196,29 +198,29 @@ def test_a_change_lets_those_go_that_are_not_wanted_any_more(way: str) -> None:
 
 def test_what_is_suspended_ends_when_its_place_is_given_up() -> None:
     with machine(Wish((0,), manner=Yield.SUSPEND)) as made:
-        (field,) = made.fields
+        (slot,) = made.slots
         for states in (["idle"] * CARDS,) * 5 + (["held"] * CARDS,) * 2:
             made.tick(states)
-        assert field.filler is not None
-        made.filling.change([])
+        assert slot.filler is not None
+        made.fill_loop.change([])
         made.tick(["idle"] * CARDS)
-        assert field.filler is None
+        assert slot.filler is None
         assert "its suspended filler is ended: the config has changed" in " ".join(made.told)
 
 
 def test_rules_change_without_ending_what_runs() -> None:
     with machine(Wish((0,))) as made:
-        (field,) = made.fields
+        (slot,) = made.slots
         for _ in range(5):
             made.tick(["idle"] * CARDS)
-        running = field.filler
-        field.spec = replace(field.spec, max_temp_c=60)
-        made.filling.change([field])
+        running = slot.filler
+        slot.spec = replace(slot.spec, max_temp_c=60)
+        made.fill_loop.change([slot])
         made.tick(["idle"] * CARDS)
-        assert field.filler is running
+        assert slot.filler is running
         made.tick(["hot"] * CARDS)
         made.tick(["hot"] * CARDS)
-        assert not field.filled
+        assert not slot.filled
 
 
 def test_many_descriptors_do_not_keep_it_from_hearing(tmp_path: pathlib.Path) -> None:
@@ -230,7 +232,7 @@ def test_many_descriptors_do_not_keep_it_from_hearing(tmp_path: pathlib.Path) ->
     try:
         with machine(Wish((0,))) as made:
             os.write(its, b"x")
-            made.filling.wait(made.clock.now_s + 3600.0, [ours])
+            made.fill_loop.wait(made.clock.now_s + 3600.0, [ours])
     finally:
         for fd in (*taken, ours, its):
             os.close(fd)

@@ -13,13 +13,15 @@ from fallow.core.gpu import Gpu, Snapshot
 from fallow.core.ports import Depth, Links
 from fallow.core.unknown import Unknown
 from fallow.engine.guard.conditions import (
-    Blocker,
+    Condition,
     Cpu,
     Net,
     users,
 )
 from fallow.engine.guard.guard import GuardLoop
 from fallow.engine.history.journal import Journal
+from fallow.engine.history.run import Report, Run
+from fallow.engine.jobs.executor import Inline
 from fallow.engine.jobs.perform import HostActuators
 from fallow.engine.machine.world import World
 from fallow.policies.guard import GuardRules
@@ -96,7 +98,7 @@ class Machine:
         self.power = RecordingPower(self.clock)
 
     def guard(
-        self, script: Script, blockers: Sequence[Blocker] = (), until_s: float = 2000.0, gpus: str | None = None
+        self, script: Script, blockers: Sequence[Condition] = (), until_s: float = 2000.0, gpus: str | None = None
     ) -> float | None:
         """When it acts, in seconds after its start; None if it does not."""
         began_s = self.clock.now_s
@@ -104,7 +106,9 @@ class Machine:
         hands = HostActuators(self.power, None, Helpers(self.clock.monotonic_s))  # type: ignore[arg-type]
         rules = GuardRules((PowerOff(),), arm_for_s=10.0, idle_for_s=300.0, countdown_s=60.0)
         journal = Journal(str(self.folder), self.clock.wall_s, lambda _: None)
-        guard_loop = GuardLoop(self.world, rules, hands, journal, lambda _: None, gpus=gpus, blockers=blockers)
+        guard_loop = GuardLoop(
+            Run(self.world, journal, Report(lambda _: None)), rules, hands, Inline(), gpus=gpus, conditions=blockers
+        )
         try:
             guard_loop.run(every_s=1.0)
         except TimeIsUp:

@@ -19,8 +19,8 @@ import sys
 import pytest
 
 from fallow.core.errors import FallowError
-from fallow.core.verdicts import Verdict
-from fallow.engine.journal import Journal
+from fallow.core.findings import Verdict
+from fallow.engine.history.journal import Journal
 journal = Journal(sys.argv[1], lambda: 1.0, print)
 number = 0
 while True:
@@ -127,7 +127,7 @@ def test_a_journal_that_was_taken_away_begins_anew_and_says_so(tmp_path: pathlib
 READS_FOR_EVER = """
 import sys
 from fallow.engine import journal_file
-from fallow.engine.journal import Journal
+from fallow.engine.history.journal import Journal
 while True:
     journal_file.read(sys.argv[1], None, 5)
     Journal(sys.argv[1], lambda: 1.0, print).close()
@@ -178,7 +178,7 @@ def test_a_process_is_its_pid_and_its_birth(tmp_path: pathlib.Path) -> None:
 
 FULL_DISK = """
 import resource, sys
-from fallow.engine.journal import Journal
+from fallow.engine.history.journal import Journal
 journal = Journal(sys.argv[1], lambda: 1.0, lambda told: print(told, flush=True))
 def act(number): journal.action("job", "ask", f"{number} " + "x" * 3000, ["gpu:1"])
 act(0)

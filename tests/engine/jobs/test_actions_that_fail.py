@@ -19,9 +19,12 @@ from fallow.core.actions import (
     SendSignal,
 )
 from fallow.core.gpu import Gpu
-from fallow.engine.guard.guard import Attached, GuardLoop
+from fallow.engine.guard.attached import Attached
+from fallow.engine.guard.guard import GuardLoop
 from fallow.engine.history.counters import Tally
 from fallow.engine.history.journal import Journal
+from fallow.engine.history.run import Report, Run
+from fallow.engine.jobs.executor import Inline
 from fallow.engine.jobs.perform import HostActuators
 from fallow.engine.machine.clock import SystemClock
 from fallow.engine.machine.world import World
@@ -52,6 +55,7 @@ class Guarded:
         self.told: list[str] = []
         self.tally = Tally()
         self.journal = Journal(str(folder / "journal"), self.clock.wall_s, self.told.append)
+        self.run = Run(self.world, self.journal, Report(self.told.append, self.tally))
 
     def guard(
         self, actions: Sequence[HostAction], attached: Attached | None = None, until_s: float = 3000.0
@@ -61,9 +65,7 @@ class Guarded:
         hands = HostActuators(SystemPower(helpers, self.environ), SystemHooks(helpers, self.environ), helpers)
         rules = GuardRules(tuple(actions), arm_for_s=10.0, idle_for_s=60.0, countdown_s=10.0)
         self.world.gpu_reader = ScriptedReader(self.clock, works_then_rests, until_s)
-        guard_loop = GuardLoop(
-            self.world, rules, hands, self.journal, self.told.append, attached=attached, tally=self.tally
-        )
+        guard_loop = GuardLoop(self.run, rules, hands, Inline(), attached=attached)
         with suppress(TimeIsUp):
             guard_loop.run(every_s=1.0)
         return guard_loop
@@ -143,7 +145,7 @@ def no_cards(_cards: list[Gpu]) -> list[Gpu]:
 
 
 @pytest.mark.parametrize("missing", [gone, lost, no_cards])
-@pytest.mark.parametrize("deed", [PowerOff(), Reboot(), SendSignal("KILL")])
+@pytest.mark.parametrize("action", [PowerOff(), Reboot(), SendSignal("KILL")])
 def test_nothing_is_killed_or_turned_off_on_missing_data(
     guarded: Guarded, sleeper: subprocess.Popen[bytes], action: HostAction, missing: object
 ) -> None:
@@ -158,9 +160,7 @@ def test_nothing_is_killed_or_turned_off_on_missing_data(
     hands = HostActuators(SystemPower(helpers, guarded.environ), SystemHooks(helpers, guarded.environ), helpers)
     guarded.world.gpu_reader = ScriptedReader(guarded.clock, script, 2000.0)
     rules = GuardRules((action,), arm_for_s=10.0, idle_for_s=60.0, countdown_s=10.0)
-    guard_loop = GuardLoop(
-        guarded.world, rules, hands, guarded.journal, guarded.told.append, attached=attached, gpus="0-7"
-    )
+    guard_loop = GuardLoop(guarded.run, rules, hands, Inline(), attached=attached, gpus="0-7")
     with pytest.raises(TimeIsUp):
         guard_loop.run(every_s=1.0)
     assert guarded.log.read_text() == ""
@@ -175,8 +175,8 @@ def test_a_reason_that_says_paused_is_no_pause(guarded: Guarded) -> None:
     hands = HostActuators(SystemPower(helpers, guarded.environ), SystemHooks(helpers, guarded.environ), helpers)
     guarded.world.gpu_reader = ScriptedReader(guarded.clock, works_then_rests, 300.0)
     rules = GuardRules((PowerOff(),), arm_for_s=10.0, idle_for_s=60.0)
-    blocker = lambda: "eve protects all (protection 1): paused for maintenance"  # noqa: E731
-    guard_loop = GuardLoop(guarded.world, rules, hands, guarded.journal, guarded.told.append, blockers=[blocker])
+    blocker = lambda: "eve holds all (hold 1): paused for maintenance"  # noqa: E731
+    guard_loop = GuardLoop(guarded.run, rules, hands, Inline(), conditions=[blocker])
     with pytest.raises(TimeIsUp):
         guard_loop.run(every_s=1.0)
     assert guarded.told

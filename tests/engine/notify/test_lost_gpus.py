@@ -8,31 +8,23 @@ from fallow.core.notices import Notice
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace
 from fallow.engine.history.journal import Journal
+from fallow.engine.history.run import Report, Run
+from fallow.engine.machine.world import World
 from fallow.engine.notify.lost_gpus import LostGpus
 from tests.core.gpus import idle
 
 LOST = replace(idle(1), trouble="the card is lost", uuid=Unknown("no answer"))
 
 
-class Noted:
-    """Keeps notices."""
-
-    def __init__(self) -> None:
-        self.all: list[Notice] = []
-
-    def note(self, notice: Notice) -> None:
-        self.all.append(notice)
-
-
 def told(folder: pathlib.Path, looks: Sequence[tuple[Gpu, ...]]) -> list[Notice]:
-    noted, sentences = Noted(), list[str]()
+    noted, sentences = list[Notice](), list[str]()
     journal = Journal(str(folder), lambda: 1.0, sentences.append)
-    cards = LostGpus(journal, sentences.append, noted)  # type: ignore[arg-type]
+    cards = LostGpus(Run(World({}), journal, Report(sentences.append, notify=noted.append)))
     for at_s, gpus in enumerate(looks):
         cards.turn(Snapshot("host", simulated=False, at_s=float(at_s), wall_s=0.0, gpus=gpus))
-    assert len(journal.last(f"gpu:{idle(1).uuid}")) == len(noted.all) == len(sentences)
+    assert len(journal.last(f"gpu:{idle(1).uuid}")) == len(noted) == len(sentences)
     journal.close()
-    return noted.all
+    return noted
 
 
 def test_a_card_is_lost_when_it_lasts_and_back_when_it_answers(tmp_path: pathlib.Path) -> None:

@@ -15,6 +15,8 @@ from aiosmtpd.controller import Controller
 
 from fallow.core.findings import Outcome
 from fallow.core.notices import Notice
+from fallow.engine.history.journal import Journal
+from fallow.engine.history.run import Report, Run
 from fallow.engine.machine.world import World
 from fallow.engine.notify.notifier import Notifier, notifier_for
 from fallow.policies.grouping import MOST_WAITING, GroupingRules, Message
@@ -35,7 +37,9 @@ def make(fallow: Fallow, told: list[str]) -> Iterator[Callable[..., Notifier]]:
     made: list[Notifier] = []
 
     def build(*urls: str, rules: GroupingRules = AT_ONCE, dry_run: bool = False) -> Notifier:
-        made.append(notifier_for(World(fallow.environ), urls, rules, told.append, dry_run=dry_run))
+        journal = Journal("/dev/null/nowhere", time.time, lambda _: None)
+        run = Run(World(fallow.environ), journal, Report(told.append), dry_run)
+        made.append(notifier_for(run, urls, rules))
         return made[-1]
 
     yield build
@@ -202,13 +206,15 @@ def test_without_addresses_there_is_no_thread(make: Callable[..., Notifier]) -> 
 def test_the_libraries_for_it_stay_out_of_the_process_that_watches(fallow: Fallow) -> None:
     program = f"""
 import sys
-from fallow.engine.noticing import Notices, notices
-from fallow.engine.world import World
+from fallow.engine.history.run import open_run
+from fallow.engine.machine.world import World
+from fallow.engine.notify.notifier import notifier_for
 from fallow.policies.grouping import GroupingRules
 from fallow.core.notices import Notice
-sender = notices(World({fallow.environ!r}), sys.argv[1:], GroupingRules(group_for_s=0.0), print, dry_run=False)
-sender.note(Notice("stuck", "gpu:0", "it hangs"))
-sender.close(30)
+with open_run(World({fallow.environ!r}), print) as run:
+    sender = notifier_for(run, sys.argv[1:], GroupingRules(group_for_s=0.0))
+    sender.note(Notice("stuck", "gpu:0", "it hangs"))
+    sender.close(30)
 assert "apprise" not in sys.modules
 """
     with serving() as (address, got):

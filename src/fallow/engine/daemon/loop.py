@@ -12,6 +12,7 @@ from fallow.core.board import Board
 from fallow.core.errors import ConfigWrong, FallowError
 from fallow.core.gpu import Snapshot
 from fallow.core.gpu_status import Status
+from fallow.core.notices import Notice
 from fallow.core.ports import Depth
 from fallow.core.settling import Settled
 from fallow.core.visibility import ANYBODY, EVERYTHING, seen_by
@@ -27,6 +28,7 @@ from fallow.engine.history.counters import Tally
 from fallow.engine.history.journal import open_journal
 from fallow.engine.history.reader import HistoryReader
 from fallow.engine.history.records import Records
+from fallow.engine.history.run import Report, Run
 from fallow.engine.history.writer import HistoryWriter
 from fallow.engine.machine.observe import MISSED_LOOKS, Watcher
 from fallow.engine.machine.shortage import Shortage
@@ -66,11 +68,13 @@ class Daemon:
         self._tally = Tally()
         self._settled = Settled()
         self._watcher = Watcher(world, self._tally.longest_gap_s)
-        self._rounds = Rounds(world, Config(), self._journal, tell, dry_run=dry_run, tally=self._tally)
-        self._arranger = DaemonBuilder(world, self._journal, tell, self._tally, self._rounds.note, dry_run=dry_run)
+        report = Report(tell, self._tally, self._notify)
+        run = Run(world, self._journal, report, dry_run)
+        self._rounds = Rounds(run, Config())
+        self._builder = DaemonBuilder(run)
         self._uuids: frozenset[str] = frozenset()
         self._guards: list[tuple[Guard, GuardLoop]] = []
-        self._filling = FillLoop(world, (), tell, alert=self._hush)
+        self._fill_loop = FillLoop(run, (), alert=self._hush)
         self.config = self._load()
         snapshot = world.gpu_reader.look(Depth.LOOK)
         self._history = self._open_history(self.config)
@@ -95,7 +99,7 @@ class Daemon:
             self._answer()
             self.turn()
             due = [self._next_tick_s, *(each for each in (until_s, self._alive_s) if each is not None)]
-            self._filling.wait(min(due), [asked.fd, self.reloads.fd])
+            self._fill_loop.wait(min(due), [asked.fd, self.reloads.fd])
         return None
 
     def turn(self) -> None:
@@ -107,7 +111,7 @@ class Daemon:
                 self._tick()
         else:
             with self._shortage.survived():
-                self._filling.turn()
+                self._fill_loop.turn()
         self._say_alive(now_s)
 
     def _answer(self) -> None:
@@ -146,18 +150,21 @@ class Daemon:
         """Ask all fillers to leave, insist where they do not, and let go of everything."""
         self._manager.stopping()
         try:
-            self._filling.end()
+            self._fill_loop.end()
             for _, guard_loop in self._guards:
                 guard_loop.call_off("fallow up was ended")
         finally:
             for status, at_s in self._settled.rest():
                 self._add_up(status, at_s)
-            self._filling.close()
+            self._fill_loop.close()
             self._rounds.close()
             self._history.close()
             self._journal.close()
             self.reloads.close()
             self._manager.close()
+
+    def _notify(self, notice: Notice) -> None:
+        self._rounds.note(notice)
 
     def _hush(self) -> None:
         """Somebody may have come, and the yield comes before those who watch."""
@@ -169,7 +176,7 @@ class Daemon:
         self._tally.longest_gap_s = gap_s
         self._watcher.change(gap_s)
         self._rounds.change(config)
-        before, self._guards = self._guards, self._arranger.guards(config, self._guards)
+        before, self._guards = self._guards, self._builder.guards(config, self._guards)
         for _, guard_loop in before:
             if all(guard_loop is not kept for _, kept in self._guards):
                 guard_loop.call_off("it is not in the config any more")
@@ -177,7 +184,7 @@ class Daemon:
 
     def _arrange(self, snapshot: Snapshot) -> None:
         self._uuids = _uuids(snapshot)
-        self._filling.change(self._arranger.fields(self.config, snapshot.gpus, self._filling.fields))
+        self._fill_loop.change(self._builder.slots(self.config, snapshot.gpus, self._fill_loop.slots))
 
     def _open_history(self, config: Config) -> HistoryWriter:
         return HistoryWriter(
@@ -195,7 +202,7 @@ class Daemon:
         snapshot = gpu_reader.describe(gpu_reader.look(Depth.LOOK))
         if not _uuids(snapshot) <= self._uuids:
             self._arrange(snapshot)  # a card that was not there before, or not known
-        self._filling.tick(snapshot)
+        self._fill_loop.tick(snapshot)
         for _, guard_loop in self._guards:
             guard_loop.turn(snapshot)
         self._rounds.turn(snapshot)
@@ -205,7 +212,7 @@ class Daemon:
             self._add_up(settled, at_s)
         self._publisher.publish(self._board(shown, status, snapshot.at_s))
         self._manager.status(self._status())
-        self._arranger.reap()
+        self._builder.reap()
 
     def _add_up(self, status: Status, at_s: float) -> None:
         """What history and the counters get: sights of which it is known what each GPU did."""
@@ -215,9 +222,9 @@ class Daemon:
     def _board(self, shown: Status, status: Status, at_s: float) -> Board:
         return Board(
             shown,
-            tuple(field.view(at_s) for field in self._filling.fields),
+            tuple(slot.view(at_s) for slot in self._fill_loop.slots),
             tuple(guard_loop.view for _, guard_loop in self._guards),
-            tuple(self._filling.protections),
+            tuple(self._fill_loop.protections),
             self._tally.counts(),
             self._started_wall_s,
             self._file,
@@ -242,7 +249,7 @@ class Daemon:
             return "looking for the first time"
         number = len(board.status.gpus)
         many = "1 GPU" if number == 1 else f"{number} GPUs"
-        at_work = sum(field.filled for field in self._filling.fields)
+        at_work = sum(slot.filled for slot in self._fill_loop.slots)
         fillers = "1 filler at work" if at_work == 1 else f"{at_work} fillers at work"
         return f"{many}: {board.status.in_words}; {fillers}"
 

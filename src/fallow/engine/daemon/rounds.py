@@ -1,15 +1,11 @@
 """What goes round the machine beside fillers and guards: the patrol, who looks for lost cards, and the notices."""
 
-from collections.abc import Callable
-
 from fallow.core.board import Counting
 from fallow.core.gpu import Snapshot
 from fallow.core.notices import Notice
 from fallow.engine.config import Config
-from fallow.engine.history.counters import Tally
-from fallow.engine.history.journal import Journal
+from fallow.engine.history.run import Run
 from fallow.engine.idle_rules.enforcer import RuleEnforcer
-from fallow.engine.machine.world import World
 from fallow.engine.notify.lost_gpus import LostGpus
 from fallow.engine.notify.notifier import Notifier, notifier_for
 
@@ -17,25 +13,12 @@ from fallow.engine.notify.notifier import Notifier, notifier_for
 class Rounds:
     """All of that, as the config in force has it."""
 
-    def __init__(
-        self,
-        world: World,
-        config: Config,
-        journal: Journal,
-        tell: Callable[[str], None],
-        *,
-        dry_run: bool,
-        tally: Tally,
-    ) -> None:
-        self._world = world
-        self._journal = journal
-        self._tell = tell
-        self._dry_run = dry_run
-        self._tally = tally
+    def __init__(self, run: Run, config: Config) -> None:
+        self._run = run
         self._config = config
         self._notices = self._make_notices(config)
         self._patrol = self._make_patrol(config)
-        self._lost_cards = LostGpus(journal, tell, self._notices)
+        self._lost_cards = LostGpus(run)
 
     def change(self, config: Config) -> None:
         """Go by this config from now on. What is not changed goes on where it stands."""
@@ -43,7 +26,6 @@ class Rounds:
         if config.notices != before.notices:
             self._notices.close()
             self._notices = self._make_notices(config)
-            self._lost_cards = LostGpus(self._journal, self._tell, self._notices)
         rules, rules_before = ((each.idle, each.protect, each.notices, each.machine) for each in (config, before))
         if rules != rules_before:
             self._patrol = self._make_patrol(config)
@@ -69,18 +51,18 @@ class Rounds:
 
     def _make_notices(self, config: Config) -> Notifier:
         section = config.notices
-        return notifier_for(self._world, section.urls, section.rules, self._tell, dry_run=self._dry_run)
+        return notifier_for(self._run, section.urls, section.rules)
 
     def _make_patrol(self, config: Config) -> RuleEnforcer:
         return RuleEnforcer(
-            self._world,
+            self._run.world,
             config.idle,
             config.protect.protect_rules,
             config.protect.limit,
-            self._journal,
-            self._tell,
+            self._run.journal,
+            self._run.say,
             self._notices,
-            dry_run=self._dry_run,
+            dry_run=self._run.dry_run,
             every_s=config.machine.every,
-            tally=self._tally,
+            tally=self._run.report.tally,
         )

@@ -26,8 +26,8 @@ class DeviceEvents:
         self._world = world
         self._is_ours = is_ours
         self._tell = tell
-        self._ears = FileEvents()
-        self._claim_ears = FileEvents()
+        self._opens = FileEvents()
+        self._claim_writes = FileEvents()
         self._claims_due_s = 0.0
         self._nodes: dict[str, str] = {}
         self._why_deaf: dict[str, str] = {}
@@ -37,18 +37,18 @@ class DeviceEvents:
 
     def fds(self, now_s: float) -> tuple[int, ...]:
         """What becomes readable when something is heard that is to be heard now."""
-        return self._ears.fds if now_s < self._claims_due_s else (*self._ears.fds, *self._claim_ears.fds)
+        return self._opens.fds if now_s < self._claims_due_s else (*self._opens.fds, *self._claim_writes.fds)
 
-    def listen_for(self, fields: Sequence[FillerSlot]) -> None:
+    def listen_for(self, slots: Sequence[FillerSlot]) -> None:
         """Hear whoever comes to the GPUs of these places. Who was heard of before is not forgotten."""
-        if fields and not self._listens_for_claims:
-            self._claim_ears.listen_for_writes(CLAIMS, self._world.folder.path)
+        if slots and not self._listens_for_claims:
+            self._claim_writes.listen_for_writes(CLAIMS, self._world.folder.path)
             self._listens_for_claims = True
-        self._listen_to({str(gpu.uuid): gpu for field in fields for gpu in field.gpus})
+        self._listen_to({str(gpu.uuid): gpu for slot in slots for gpu in slot.gpus})
         wanted: dict[Attention, dict[str, str]] = {}
-        for field in fields:
-            heard = {uuid: self._nodes[uuid] for uuid in field.uuids if uuid in self._nodes}
-            wanted.setdefault(attention(field), {}).update(heard)
+        for slot in slots:
+            heard = {uuid: self._nodes[uuid] for uuid in slot.uuids if uuid in self._nodes}
+            wanted.setdefault(attention(slot), {}).update(heard)
         before, self._newcomers = self._newcomers, {}
         for kind, nodes in wanted.items():
             known = before.get(kind)
@@ -60,13 +60,13 @@ class DeviceEvents:
 
     def hear(self, now_s: float, occupied: set[str]) -> FileEvent:
         """What has happened since the last time. Only who comes to an occupied GPU is looked for at once."""
-        heard = self._ears.heard()
+        heard = self._opens.heard()
         self._visited |= heard.came
         if heard.came & occupied:
             for _, newcomers in self._newcomers.values():
                 newcomers.heard(now_s)
         # Anybody can write to the claims, and a thousand times a second: once in a while is often enough to look.
-        if now_s >= self._claims_due_s and self._claim_ears.heard().came:
+        if now_s >= self._claims_due_s and self._claim_writes.heard().came:
             self._claims_due_s = now_s + _CLAIMS_EVERY_S
             return FileEvent(heard.came | {CLAIMS}, heard.left)
         return heard
@@ -95,8 +95,8 @@ class DeviceEvents:
 
     def close(self) -> None:
         """Stop listening."""
-        self._ears.close()
-        self._claim_ears.close()
+        self._opens.close()
+        self._claim_writes.close()
 
     def _listen_to(self, gpus: dict[str, Gpu]) -> None:
         news: dict[str, list[str]] = {}
@@ -104,7 +104,7 @@ class DeviceEvents:
             if uuid in self._nodes or uuid in self._why_deaf:
                 continue
             path = f"{self._world.device_folder}/nvidia{gpu.minor}"
-            why = self._why_not(gpu) or self._ears.listen_for_visits(uuid, path)
+            why = self._why_not(gpu) or self._opens.listen_for_visits(uuid, path)
             if why is None:
                 self._nodes[uuid] = path
             else:
@@ -122,6 +122,6 @@ class DeviceEvents:
         return f"its device node is {gpu.minor}" if isinstance(gpu.minor, Unknown) else None
 
 
-def attention(field: FillerSlot) -> Attention:
+def attention(slot: FillerSlot) -> Attention:
     """What this place minds of an open."""
-    return field.spec.eager, frozenset(field.spec.ignore)
+    return slot.spec.eager, frozenset(slot.spec.ignore)

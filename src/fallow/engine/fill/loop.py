@@ -27,9 +27,9 @@ from fallow.engine.fill.device_events import (
     attention,
 )
 from fallow.engine.fill.slot import FillerSlot
+from fallow.engine.history.run import Run
 from fallow.engine.jobs.protection_scope import uuids_with_cards
-from fallow.engine.machine.presence import Presence, PresenceRules
-from fallow.engine.machine.world import World
+from fallow.engine.machine.presence import PresenceCheck, PresenceRules
 from fallow.policies.fill import Phase
 from fallow.policies.signs import Scene, sign
 from fallow.readers.terminals import Terminals
@@ -47,26 +47,26 @@ class FillLoop:
 
     def __init__(
         self,
-        world: World,
-        fields: Sequence[FillerSlot],
-        tell: Callable[[str], None],
+        run: Run,
+        slots: Sequence[FillerSlot],
         terminals: Terminals | None = None,
         *,
         alert: Callable[[], None] = lambda: None,
     ) -> None:
         """`alert` is called the moment that somebody opens a card with a filler on it."""
+        world = run.world
         demand_own_pids(world.proc)
         self.protections: list[Protection] = []
         """What people have asked to be left alone, as of the last tick."""
         self._world = world
-        self._tell = tell
+        self._say = run.say
         self._alert = alert
         self._terminals = terminals if terminals is not None else world.terminals()
-        self._fields: list[FillerSlot] = []
+        self._slots: list[FillerSlot] = []
         self._leaving: list[FillerSlot] = []
-        self._courtesies: dict[PresenceRules, Presence] = {}
-        self._manners: dict[PresenceRules, str | Unknown | None] = {}
-        self._hearing = DeviceEvents(world, self._is_ours, tell)
+        self._presence_checks: dict[PresenceRules, PresenceCheck] = {}
+        self._presence: dict[PresenceRules, str | Unknown | None] = {}
+        self._events = DeviceEvents(world, self._is_ours, run.say)
         self._own_pids = world.proc.in_pid_namespace_of_its_own()
         self._next_often_s = 0.0
         self._restless_until_s = 0.0
@@ -75,25 +75,25 @@ class FillLoop:
         self._lines: dict[int, tuple[int, ...]] = {}
         self._keepers: dict[int, int | None] = {}
         self._told: set[str] = set()
-        self.change(fields)
+        self.change(slots)
 
     @property
-    def fields(self) -> Sequence[FillerSlot]:
+    def slots(self) -> Sequence[FillerSlot]:
         """The places, those that come first at the front."""
-        return self._fields
+        return self._slots
 
-    def change(self, fields: Sequence[FillerSlot]) -> None:
+    def change(self, slots: Sequence[FillerSlot]) -> None:
         """Fill these from now on. Places that are not among them any more are given up in the ordinary way."""
-        gone = [field for field in self._fields if field not in fields]
-        for field in gone:
-            field.retire("the config has changed")
+        gone = [slot for slot in self._slots if slot not in slots]
+        for slot in gone:
+            slot.retire("the config has changed")
         self._leaving += gone
-        self._fields = list(fields)
-        self._courtesies = {
-            manners: self._courtesies.get(manners) or Presence(self._world, manners, self._terminals)
-            for manners in (field.spec.manners for field in fields)
+        self._slots = list(slots)
+        self._presence_checks = {
+            presence: self._presence_checks.get(presence) or PresenceCheck(self._world, presence, self._terminals)
+            for presence in (slot.spec.presence_rules for slot in slots)
         }
-        self._hearing.listen_for(fields)
+        self._events.listen_for(slots)
         self._tell_once()
 
     def run(self) -> None:
@@ -116,9 +116,9 @@ class FillLoop:
     def wait(self, until_s: float, others: Iterable[int] = ()) -> None:
         """Until something is heard, one of the others becomes readable, or it is time to look."""
         listening = select.poll()  # select(2) knows no descriptor beyond 1023, and a daemon may have thousands
-        fillers = (field.filler for field in self._everybody())
+        fillers = (slot.filler for slot in self._everybody())
         now_s = self._world.clock.monotonic_s()
-        heard = self._hearing.fds(now_s) if self._fields or self._leaving else ()  # else nobody would listen
+        heard = self._events.fds(now_s) if self._slots or self._leaving else ()  # else nobody would listen
         for fd in (*heard, *others, *(filler.fd for filler in fillers if filler and filler.fd)):
             listening.register(fd, select.POLLIN)
         listening.poll(max(0.0, min(until_s, self._due_s(now_s)) - now_s) * 1000)
@@ -128,15 +128,15 @@ class FillLoop:
         self._ask_around()
         now_s = self._world.clock.monotonic_s()
         self._hear(now_s)
-        self._decide(snapshot, self._hearing.opened(now_s))
+        self._decide(snapshot, self._events.opened(now_s))
 
     def turn(self) -> None:
         """Hear, glance, decide, act. Where there is nothing to fill, there is nothing to look at."""
-        if not self._fields and not self._leaving:
+        if not self._slots and not self._leaving:
             return
         now_s = self._world.clock.monotonic_s()
         urgent = self._hear(now_s)
-        opened = self._hearing.opened(now_s)
+        opened = self._events.opened(now_s)
         if self._make_way(now_s, opened):
             return
         if not (urgent or opened or self._is_due(now_s)):
@@ -144,46 +144,46 @@ class FillLoop:
         snapshot = self._world.gpu_reader.look(Depth.GLANCE)
         looked_s = self._world.clock.monotonic_s() - now_s
         self._next_often_s = now_s + max(_OFTEN_S, looked_s / _SHARE_OF_A_CORE)
-        self._hearing.rest_from_claims(now_s + looked_s / _SHARE_OF_A_CORE)
+        self._events.rest_from_claims(now_s + looked_s / _SHARE_OF_A_CORE)
         self._decide(snapshot, opened)
 
     def end(self) -> None:
         """Ask all fillers to leave, at the same time; insist where they do not."""
-        for field in self._everybody():
-            field.ask_to_end()
+        for slot in self._everybody():
+            slot.ask_to_end()
         asked_s = self._world.clock.monotonic_s()
-        for field in self._everybody():
-            field.end(asked_s + field.spec.rules.grace_s)
+        for slot in self._everybody():
+            slot.end(asked_s + slot.spec.rules.grace_s)
 
     def close(self) -> None:
         """Let go of everything."""
-        self._hearing.close()
-        for field in self._everybody():
-            field.close()
+        self._events.close()
+        for slot in self._everybody():
+            slot.close()
 
     def _hear(self, now_s: float) -> bool:
         """Take in what files and keepers tell; whether that is a reason to look at once."""
         self._lines.clear()
         self._keepers.clear()
         occupied = self._occupied()
-        heard = self._hearing.hear(now_s, occupied)
+        heard = self._events.hear(now_s, occupied)
         if heard.came & occupied:
             self._alert()
         if heard.left - occupied:  # the driver shows traces of whoever has just left for a moment longer
             self._restless_until_s = now_s + _RESTLESS_S
-        reported = {field.listen() for field in self._everybody()}
+        reported = {slot.listen() for slot in self._everybody()}
         return True in reported or CLAIMS in heard.came
 
     def _decide(self, snapshot: Snapshot, opened: Opened) -> None:
         now_s = self._world.clock.monotonic_s()
         self._next_glance_s, self._decided_s = now_s + _GLANCE_S, now_s
-        for place, field in enumerate(self._fields):
-            against = self._against(field, snapshot, opened.get(attention(field), {}), self._fields[:place])
-            field.turn(snapshot.at_s, against, room=not self._is_taken_behind(field, place))
-        for field in self._leaving:
-            field.turn(snapshot.at_s, field.retired)
+        for place, slot in enumerate(self._slots):
+            against = self._against(slot, snapshot, opened.get(attention(slot), {}), self._slots[:place])
+            slot.turn(snapshot.at_s, against, room=not self._is_taken_behind(slot, place))
+        for slot in self._leaving:
+            slot.turn(snapshot.at_s, slot.retired)
         self._let_go()
-        self._hearing.rest_unless(self._occupied())
+        self._events.rest_unless(self._occupied())
 
     def _make_way(self, now_s: float, opened: Opened) -> bool:
         """Have fillers leave whose card somebody has opened as only work does; whether there were any.
@@ -191,102 +191,102 @@ class FillLoop:
         The driver is not asked first: it is busy with the newcomer just then, and would answer later.
         """
         leaving = False
-        for field in self._fields:
-            who = opened.get(attention(field), {})
-            opened_by = next((who[uuid] for uuid in field.uuids if uuid in who), None)
-            if field.state.phase is Phase.FILLED and opened_by is not None:
-                field.turn(now_s, opened_by)
+        for slot in self._slots:
+            who = opened.get(attention(slot), {})
+            opened_by = next((who[uuid] for uuid in slot.uuids if uuid in who), None)
+            if slot.state.phase is Phase.FILLED and opened_by is not None:
+                slot.turn(now_s, opened_by)
                 leaving = True
         if leaving:
-            self._hearing.rest_unless(self._occupied())
+            self._events.rest_unless(self._occupied())
         return leaving
 
     def _let_go(self) -> None:
-        for field in [field for field in self._leaving if field.filler is None]:
-            field.close()
-            self._leaving.remove(field)
+        for slot in [slot for slot in self._leaving if slot.filler is None]:
+            slot.close()
+            self._leaving.remove(slot)
 
     def _everybody(self) -> Iterator[FillerSlot]:
-        yield from self._fields
+        yield from self._slots
         yield from self._leaving
 
-    def _is_taken_behind(self, field: FillerSlot, place: int) -> bool:
+    def _is_taken_behind(self, slot: FillerSlot, place: int) -> bool:
         """Whether one who makes way for this place is still there: a later one, or whoever leaves for ever."""
-        return any(each.marked and _share(each, field) for each in (*self._fields[place + 1 :], *self._leaving))
+        return any(each.marked and _share(each, slot) for each in (*self._slots[place + 1 :], *self._leaving))
 
     def _due_s(self, now_s: float) -> float:
         due = [now_s + TICK_S * 3600]
-        closely = self._hearing.next_look_s(now_s)
+        closely = self._events.next_look_s(now_s)
         if closely is not None:
             due.append(closely)
-        due.extend(field.deadline_s for field in self._everybody() if field.deadline_s is not None)
+        due.extend(slot.deadline_s for slot in self._everybody() if slot.deadline_s is not None)
         if now_s < self._restless_until_s:
             due.append(self._decided_s + _RESTLESS_TICK_S)
-        if any(field.filled and not self._hearing.deaf.isdisjoint(field.uuids) for field in self._everybody()):
+        if any(slot.filled and not self._events.deaf.isdisjoint(slot.uuids) for slot in self._everybody()):
             due.append(self._next_often_s)
         return min(due)
 
     def _is_due(self, now_s: float) -> bool:
         """Whether it is time to ask the driver: a newcomer is looked for, or something is to be decided."""
-        if self._hearing.next_look_s(now_s) is not None and now_s >= self._next_glance_s:
+        if self._events.next_look_s(now_s) is not None and now_s >= self._next_glance_s:
             return True
         return now_s >= self._due_s(now_s)
 
     def _occupied(self) -> set[str]:
         """The GPUs that are filled, and not about to be given back."""
-        return {uuid for field in self._fields if field.state.phase is Phase.FILLED for uuid in field.uuids}
+        return {uuid for slot in self._slots if slot.state.phase is Phase.FILLED for uuid in slot.uuids}
 
     def _depth(self) -> Depth:
         """How closely to look at a tick: what ran since the last matters only where nobody should have been."""
-        if all(field.filled for field in self._fields):
+        if all(slot.filled for slot in self._slots):
             return Depth.GLANCE
-        minds_warmth = any(field.spec.max_temp_c is not None for field in self._fields)
+        minds_warmth = any(slot.spec.max_temp_c is not None for slot in self._slots)
         return Depth.LOOK if minds_warmth else Depth.WATCH
 
     def _ask_around(self) -> None:
         """What changes slowly: people, hours, protections."""
-        self.protections = self._world.protections.active(self._world.clock.wall_s(), self._tell)
-        self._manners = {manners: courtesy.against() for manners, courtesy in self._courtesies.items()}
+        self.protections = self._world.protections.active(self._world.clock.wall_s(), self._say)
+        self._presence = {presence: check.against() for presence, check in self._presence_checks.items()}
 
     def _against(
-        self, field: FillerSlot, snapshot: Snapshot, opened: Mapping[str, str], ahead: Sequence[FillerSlot]
+        self, slot: FillerSlot, snapshot: Snapshot, opened: Mapping[str, str], ahead: Sequence[FillerSlot]
     ) -> str | Unknown | None:
         """The first sign on any of the GPUs; a sign outweighs what is not known."""
-        found = [self._sign(field, find_gpu(snapshot, uuid), uuid, opened.get(uuid)) for uuid in field.uuids]
-        found += [self._sign(field, gpu, str(gpu.uuid), None) for gpu in self._strays(field, snapshot)]
-        found.append(self._manners.get(field.spec.manners, Unknown("nobody has asked yet")))
-        first = next((each for each in ahead if (each.marked or each.wants) and _share(each, field)), None)
+        found = [self._sign(slot, find_gpu(snapshot, uuid), uuid, opened.get(uuid)) for uuid in slot.uuids]
+        found += [self._sign(slot, gpu, str(gpu.uuid), None) for gpu in self._strays(slot, snapshot)]
+        found.append(self._presence.get(slot.spec.presence_rules, Unknown("nobody has asked yet")))
+        first = next((each for each in ahead if (each.marked or each.wants) and _share(each, slot)), None)
         if first is not None:
             found.append(f"{first.spec.name} comes first on {first.name}")
         signs = [each for each in found if isinstance(each, str)]
         return signs[0] if signs else next((each for each in found if each is not None), None)
 
-    def _strays(self, field: FillerSlot, snapshot: Snapshot) -> list[Gpu]:
+    def _strays(self, slot: FillerSlot, snapshot: Snapshot) -> list[Gpu]:
         """GPUs that the filler is on, though they were not given to it: whoever wants those has it leave as well."""
-        keeper = None if field.filler is None else field.filler.keeper
+        keeper = None if slot.filler is None else slot.filler.keeper
         if keeper is None:
             return []
         found = [
             gpu
             for gpu in snapshot.gpus
-            if isinstance(gpu.uuid, str) and gpu.uuid not in field.uuids and not isinstance(gpu.holders, Unknown)
+            if isinstance(gpu.uuid, str) and gpu.uuid not in slot.uuids and not isinstance(gpu.holders, Unknown)
             if any(self._keeper_of(holder.pid) == keeper for holder in gpu.holders)
         ]
         for gpu in found:
-            self._once(f"the filler of {field.name} is on GPU {gpu.label}; does it set CUDA_VISIBLE_DEVICES itself?")
+            self._once(f"the filler of {slot.name} is on GPU {gpu.label}; does it set CUDA_VISIBLE_DEVICES itself?")
         return found
 
-    def _sign(self, field: FillerSlot, gpu: Gpu | Unknown, uuid: str, opened_by: str | None) -> str | Unknown | None:
+    def _sign(self, slot: FillerSlot, gpu: Gpu | Unknown, uuid: str, opened_by: str | None) -> str | Unknown | None:
         if isinstance(gpu, Unknown):
             return gpu
         try:
-            promised = field.promised(uuid)
+            promised = slot.promised(uuid)
         except FallowError as error:
             return Unknown(str(error))
-        ours = field.filled or self._is_anothers(field, uuid)
+        ours = slot.filled or self._is_anothers(slot, uuid)
         if ours:
             promised = replace(promised, filler=None)
-        gpu, nobody = self._told_apart(field, gpu, ours=ours)
+        gpu, nobody = self._told_apart(slot, gpu, ours=ours)
         protection = self._hold_on(gpu)
         return sign(
             Scene(
@@ -296,7 +296,7 @@ class FillLoop:
                 promised,
                 None if protection is None else str(protection),
                 ours,
-                field.spec.max_temp_c,
+                slot.spec.max_temp_c,
             )
         )
 
@@ -305,32 +305,32 @@ class FillLoop:
             return None
         return protection_on(Affected(uuids_with_cards([gpu])), self.protections, self._world.clock.wall_s())
 
-    def _is_anothers(self, field: FillerSlot, uuid: str) -> bool:
+    def _is_anothers(self, slot: FillerSlot, uuid: str) -> bool:
         """Whether another filler of ours is on the GPU, or was until a moment ago."""
         now_s = self._world.clock.monotonic_s()
         return any(
             other.marked or (other.left_s is not None and now_s - other.left_s < _ECHO_S)
             for other in self._everybody()
-            if other is not field and uuid in other.uuids
+            if other is not slot and uuid in other.uuids
         )
 
-    def _told_apart(self, field: FillerSlot, gpu: Gpu, *, ours: bool) -> tuple[Gpu, frozenset[int]]:
+    def _told_apart(self, slot: FillerSlot, gpu: Gpu, *, ours: bool) -> tuple[Gpu, frozenset[int]]:
         """Which holders are nobody: ours, those to be ignored; the first of the others with its name."""
         if isinstance(gpu.holders, Unknown) or not gpu.holders:
             return gpu, frozenset()
-        nobody = frozenset(holder.pid for holder in gpu.holders if self._is_nobody(field, holder.pid, ours=ours))
+        nobody = frozenset(holder.pid for holder in gpu.holders if self._is_nobody(slot, holder.pid, ours=ours))
         described = tuple(
             holder if holder.pid in nobody or holder.user is not NOT_ASKED else self._world.proc.describe(holder)
             for holder in gpu.holders
         )
         return replace(gpu, holders=described), nobody
 
-    def _is_nobody(self, field: FillerSlot, pid: int, *, ours: bool) -> bool:
+    def _is_nobody(self, slot: FillerSlot, pid: int, *, ours: bool) -> bool:
         if not self._line_of(pid):
             # It has ended since the look, as the children of a sweep do all the time. Or it is a number of another
             # namespace, which cannot be told from the filler's own.
             return ours or not self._own_pids
-        ignored = field.spec.ignore
+        ignored = slot.spec.ignore
         return self._is_ours(pid) or (bool(ignored) and not self._world.proc.trusted_names(pid).isdisjoint(ignored))
 
     def _is_ours(self, pid: int) -> bool:
@@ -343,7 +343,7 @@ class FillLoop:
     def _keeper_of(self, pid: int) -> int | None:
         """Which of our keepers keeps a process, if one does."""
         if pid not in self._keepers:
-            keepers = {field.filler.keeper for field in self._everybody() if field.filler is not None}
+            keepers = {slot.filler.keeper for slot in self._everybody() if slot.filler is not None}
             line = self._line_of(pid) if keepers else ()
             self._keepers[pid] = next((each for each in line if each in keepers), None)
         return self._keepers[pid]
@@ -355,17 +355,17 @@ class FillLoop:
         return self._lines[pid]
 
     def _tell_once(self) -> None:
-        courtesies = self._courtesies.values()
+        courtesies = self._presence_checks.values()
         blind = next((why for why in (each.cannot_see() for each in courtesies) if why is not None), None)
         if blind is not None:
             self._once(f"{blind.why}; so nothing is filled, unless people at terminals are ignored (--users ignore)")
-        if self._own_pids and self._fields:
+        if self._own_pids and self._slots:
             self._once("inside a container only newcomers in the same one are sure to be seen; on the host, all are")
 
     def _once(self, sentence: str) -> None:
         if sentence not in self._told:
             self._told.add(sentence)
-            self._tell(sentence)
+            self._say(sentence)
 
 
 def _share(one: FillerSlot, other: FillerSlot) -> bool:

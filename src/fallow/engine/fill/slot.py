@@ -1,4 +1,4 @@
-"""One place for a filler: its GPUs, where it stands with them, and what is done there."""
+"""One slot for a filler: its GPUs, its state, its marks on them, and the filler itself."""
 
 import os
 from collections.abc import Callable
@@ -20,23 +20,18 @@ from fallow.core.fillers import (
     Suspend,
     Yield,
 )
-from fallow.core.findings import Verdict
 from fallow.core.gpu import Gpu
-from fallow.core.notices import Notice
 from fallow.core.reservations import Claim, Reservations
-from fallow.core.units import duration_for_people, program_name
+from fallow.core.units import program_name
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace
+from fallow.engine.fill.slot_report import SlotReport, Words, words_of_fill
 from fallow.engine.fill.start import FillerLike, FillerSpec, FillerStarter
-from fallow.engine.history.counters import Tally
-from fallow.engine.history.journal import Journal
+from fallow.engine.history.run import Run
 from fallow.engine.machine.claim_holders import awake, claim_on, stands
-from fallow.engine.machine.world import World
 from fallow.policies.fill import (
-    FillDecision,
     FillLook,
     FillState,
-    Phase,
     due_s,
     step,
 )
@@ -44,7 +39,6 @@ from fallow.policies.fill import (
 _RESUME_WITHIN_S = 60.0
 _KEEPER_ANSWERS_WITHIN_S = 8.0  # it gives up on those that cannot be killed after 5 s, and says so
 _STAY_S = 1.0  # so long after a newcomer's first open its context is made, and memory has been given to it
-_GIVEN_UP_AFTER = 5  # failures in a row: then people elsewhere are told
 
 
 class FillerSlot:
@@ -52,18 +46,13 @@ class FillerSlot:
 
     def __init__(
         self,
-        world: World,
+        run: Run,
         spec: FillerSpec,
         gpus: tuple[Gpu, ...],
-        hands: FillerStarter,
-        journal: Journal,
-        tell: Callable[[str], None],
-        words: "Words | None" = None,
-        *,
-        tally: Tally | None = None,
-        note: Callable[[Notice], None] = lambda _: None,
+        starter: FillerStarter,
+        words: Words = words_of_fill,
     ) -> None:
-        """`words` puts news for `tell` into other words than those of `fallow fill`."""
+        """`words` puts its news into other words than those of `fallow fill`."""
         self.spec = spec
         self.gpus = gpus
         self.uuids = tuple(str(gpu.uuid) for gpu in gpus)
@@ -77,23 +66,14 @@ class FillerSlot:
         """Why it is given up, once it is."""
         labels = ",".join(gpu.label for gpu in gpus)
         self.name = f"GPU {labels}" if len(gpus) == 1 else f"GPUs {labels}"
-        self._world = world
-        self._hands = hands
-        self._journal = journal
-        self._tell_person = tell
-        self._words = words or _words_of_fill
-        self._tally = Tally() if tally is None else tally
-        self._note = note
-        self._keys = [f"gpu:{uuid}" for uuid in self.uuids]
+        self._world = run.world
+        self._starter = starter
+        self._report = SlotReport(self, run, words)
         self._cards: dict[str, CardFile] = {}
-        self._line = Queue(world.folder, stands(world), awake(world))
+        self._line = Queue(run.world.folder, stands(run.world), awake(run.world))
         self._marks: list[FillMark] = []
-        self._blocked = False
         self._killed_s: float | None = None
-        self._because, self._since_s = "nobody has looked yet", world.clock.monotonic_s()
-        self._leaving_since_s, self._left_because = 0.0, ""
         self._freed_s: float | None = None
-        self._yields, self._last_yield_s = 0, None  # type: int, float | None
 
     @property
     def filled(self) -> bool:
@@ -117,11 +97,11 @@ class FillerSlot:
             tuple(gpu.label for gpu in self.gpus),
             self.uuids,
             self.state.phase.value,
-            self._because,
-            max(0.0, now_s - self._since_s),
+            self._report.because,
+            max(0.0, now_s - self._report.since_s),
             None if self.filler is None else self.filler.pid,
-            self._yields,
-            self._last_yield_s,
+            self._report.yields,
+            self._report.last_yield_s,
         )
 
     def promised(self, uuid: str) -> Reservations:
@@ -156,7 +136,7 @@ class FillerSlot:
         self._freed_s = self.filler.freed_s
         if self.filler.presence is not Presence.RUNNING:
             self._unmark()
-        self._pass_on_notes(self.filler)
+        self._report.notes_of(self.filler)
         return self.filler.presence is not before
 
     def turn(self, at_s: float, against: str | Unknown | None, *, room: bool = True) -> None:
@@ -165,15 +145,15 @@ class FillerSlot:
         ended = None if self.filler is None else self.filler.ended
         before = self.state
         decision = step(before, FillLook(at_s, against, presence, ended, room), self.spec.rules)
-        self.state, self.wants, self._because = decision.state, decision.wants, decision.because
+        self.state, self.wants, self._report.because = decision.state, decision.wants, decision.because
         if self.filler is not None and presence is Presence.ABSENT:
-            self._pass_on_notes(self.filler)
+            self._report.notes_of(self.filler)
             self.filler.close()
             self.filler = None
         for action in decision.actions:
             self._do(action, at_s)
         self._see_to_it(at_s)
-        self._record(before, decision, against)
+        self._report.turn(before, decision, against, self._freed_s)
 
     def retire(self, because: str) -> None:
         """Give the place up: its filler leaves in the ordinary way, and one that is suspended ends."""
@@ -181,7 +161,7 @@ class FillerSlot:
         if self.spec.rules.manner is Yield.SUSPEND:
             self.spec = replace(self.spec, rules=replace(self.spec.rules, manner=Yield.TERM))
         if self.filler is not None and self.filler.presence is Presence.SUSPENDED:
-            self._tell(News.NOTE, f"its suspended filler is ended: {because}")
+            self._report.say(News.NOTE, f"its suspended filler is ended: {because}")
             self.filler.insist()
 
     def end(self, until_s: float) -> None:
@@ -190,7 +170,9 @@ class FillerSlot:
         if filler is None:
             return
         if filler.presence is Presence.SUSPENDED:
-            self._tell(News.NOTE, f"its filler stays suspended as pid {filler.pid}; to end it: kill {filler.pid}")
+            self._report.say(
+                News.NOTE, f"its filler stays suspended as pid {filler.pid}; to end it: kill {filler.pid}"
+            )
         else:
             self._wait_until_gone(filler, until_s)
         self._unmark()
@@ -201,7 +183,7 @@ class FillerSlot:
         """The first half of ending, so that several leave at the same time."""
         if self.filler is not None and self.filler.presence is Presence.RUNNING:
             self.filler.ask()
-            self._journal.action(self._subject, "ask to leave", "fallow is ended", self._keys)
+            self._report.asked_to_end()
 
     def close(self) -> None:
         """Let go of the claim files."""
@@ -212,10 +194,6 @@ class FillerSlot:
     @property
     def _label(self) -> Claim:
         return Claim(False, os.getpid(), self._world.user, program_name(self.spec.command[0]))
-
-    @property
-    def _subject(self) -> str:
-        return f"{self.spec.name} on {self.name}"
 
     def _do(self, action: FillAction, at_s: float) -> None:
         done = True
@@ -233,11 +211,8 @@ class FillerSlot:
             case _:
                 assert_never(action)
         if isinstance(action, Ask | Suspend) or (isinstance(action, Kill) and self.state.since_s == at_s):
-            self._leaving_since_s, self._left_because = at_s, action.because
-            self._yields += 1
-        kind = type(action).__name__.lower()
-        self._tally.action(kind, "failed" if not done else "dry_run" if self._hands.is_dry_run else "done")
-        self._journal.action(self._subject, kind, action.because, self._keys)
+            self._report.yield_begins(at_s, action.because)
+        self._report.action(action, done=done)
 
     def _see_to_it(self, at_s: float) -> None:
         """A keeper that was told to insist, and has not answered in time, is killed with the filler."""
@@ -246,7 +221,7 @@ class FillerSlot:
         elif self._killed_s is None:
             self._killed_s = at_s
         elif at_s - self._killed_s >= _KEEPER_ANSWERS_WITHIN_S and self.filler is not None:
-            self._tell(News.NOTE, "the filler's keeper does not answer, so both are killed")
+            self._report.say(News.NOTE, "the filler's keeper does not answer, so both are killed")
             self._killed_s = at_s
             self.filler.kill()
 
@@ -259,11 +234,11 @@ class FillerSlot:
                 return False
             begin()
         except FallowError as error:
-            self._tell(News.NOTE, str(error))  # the next look finds nobody there, and waits longer each time
+            self._report.say(News.NOTE, str(error))  # the next look finds nobody there, and waits longer each time
             self._unmark()
             return False
         if not self.state.failures:
-            self._tell(news, because)
+            self._report.say(news, because)
         return True
 
     def _mark(self) -> bool:
@@ -276,7 +251,7 @@ class FillerSlot:
         return all(self.promised(uuid).claim is None for uuid in self.uuids)
 
     def _start(self) -> None:
-        self.filler = self._hands.start(self.spec, self.gpus)
+        self.filler = self._starter.start(self.spec, self.gpus)
 
     def _resume(self) -> None:
         self._with_filler(lambda filler: filler.resume(_RESUME_WITHIN_S))
@@ -297,43 +272,6 @@ class FillerSlot:
             mark.end()
         self._marks.clear()
 
-    def _record(self, before: FillState, decision: FillDecision, against: str | Unknown | None) -> None:
-        phase, was = decision.state.phase, before.phase
-        blocked = against is not None
-        if phase is not was:
-            self._since_s = self._world.clock.monotonic_s()
-            self._journal.verdict(Verdict(self._subject, phase.value, decision.because), self._keys)
-            self._tell_phase(before, decision)
-        elif phase is Phase.QUIET and blocked and not self._blocked and self.retired is None:
-            self._journal.verdict(Verdict(self._subject, "left alone", str(against)), self._keys)
-            self._tell(News.LEFT_ALONE, str(against))
-        self._blocked = blocked
-
-    def _tell_phase(self, before: FillState, decision: FillDecision) -> None:
-        state = decision.state
-        if state.phase is Phase.YIELDING:
-            self._tell(News.GIVING_BACK, decision.because)
-        elif before.phase is Phase.YIELDING:
-            gone_s = (state.at_s or 0.0) if self._freed_s is None else self._freed_s
-            took_s = max(0.0, gone_s - self._leaving_since_s)
-            self._last_yield_s = took_s
-            self._tally.yielded(self.spec.name, took_s)
-            outcome = f"{_short(took_s)}: {decision.because}"
-            told = f"{News.GIVEN_BACK}{outcome}; because {self._left_because}"
-            self._journal.outcome(self._subject, "yield", told, self._keys)
-            self._tell(News.GIVEN_BACK, outcome)
-        elif state.phase is Phase.BACKOFF and state.failures == 1:
-            self._tell(News.ENDED, f"{decision.ended}; further ends are not told")
-        elif state.phase is Phase.BACKOFF and state.failures == _GIVEN_UP_AFTER:
-            again = f"has ended soon after its start {state.failures} times in a row; {decision.because}"
-            self._tell(News.ENDED, again)
-            self._note(Notice("filler_given_up", self._keys[0], f"{self._subject} {again}"))
-
-    def _pass_on_notes(self, filler: FillerLike) -> None:
-        for note in filler.notes:
-            self._tell(News.NOTE, note)
-        filler.notes.clear()
-
     def _wait_until_gone(self, filler: FillerLike, until_s: float) -> None:
         while filler.presence is not Presence.ABSENT and self._world.clock.monotonic_s() < until_s:
             filler.wait(until_s - self._world.clock.monotonic_s())
@@ -342,18 +280,4 @@ class FillerSlot:
             filler.wait(_KEEPER_ANSWERS_WITHIN_S)
         if filler.presence is not Presence.ABSENT:
             filler.kill()
-        self._pass_on_notes(filler)
-
-    def _tell(self, news: News, detail: str) -> None:
-        self._tell_person(self._words(self, news, detail))
-
-
-Words = Callable[[FillerSlot, News, str], str]
-
-
-def _words_of_fill(field: FillerSlot, news: News, detail: str) -> str:
-    return f"{field.name}: {news}{detail}"
-
-
-def _short(seconds: float) -> str:
-    return f"{seconds * 1000:.0f} ms" if seconds < 1 else duration_for_people(seconds)
+        self._report.notes_of(filler)

@@ -1,4 +1,4 @@
-"""The hands that start fillers: earnest ones, and such that only say what they would do."""
+"""Starting fillers: real ones with a keeper each, or in a dry run ones that exist only in words."""
 
 import os
 import sys
@@ -26,7 +26,7 @@ class FillerSpec:
 
     command: tuple[str, ...]
     rules: FillRules = FillRules()
-    manners: PresenceRules = PresenceRules()
+    presence_rules: PresenceRules = PresenceRules()
     name: str = "filler"
     together: bool = False
     eager: bool = False
@@ -37,7 +37,7 @@ class FillerSpec:
     env: tuple[tuple[str, str], ...] = ()
     """Variables beside those of fallow."""
     user: str | None = None
-    """Whom it runs as, where a config says so; None: whoever calls, and that is their word."""
+    """The user it runs as, where a config names one; None: the user who runs fallow."""
 
     @property
     def process(self) -> tuple[object, ...]:
@@ -70,10 +70,7 @@ class FillerLike(Protocol):
 
 
 class FillerStarter(Protocol):
-    """Whoever starts fillers."""
-
-    is_dry_run: bool
-    """Whether they only say what they would do."""
+    """Starts fillers."""
 
     def start(self, spec: FillerSpec, gpus: tuple[Gpu, ...]) -> FillerLike:
         """Let one in on these GPUs."""
@@ -81,8 +78,6 @@ class FillerStarter(Protocol):
 
 class SystemFillerStarter:
     """Starts real ones, each with a keeper of its own."""
-
-    is_dry_run = False
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -92,16 +87,16 @@ class SystemFillerStarter:
     def start(self, spec: FillerSpec, gpus: tuple[Gpu, ...]) -> Filler:
         """Let one in on these GPUs; FallowError if not even its keeper can be started."""
         command = [in_place(word, gpus) for word in spec.command]
-        guise = run_as(spec.user, self._world.environ)
-        if guise is not None:
-            refuse_doubtful(command, spec.cwd, {**guise.environ, **dict(spec.env)}, guise.trusted)
+        run_as_user = run_as(spec.user, self._world.environ)
+        if run_as_user is not None:
+            refuse_doubtful(command, spec.cwd, {**run_as_user.environ, **dict(spec.env)}, run_as_user.trusted)
         first = {
             "gives": {**dict(spec.env), **given(self._world, gpus)},
-            "environ": None if guise is None or guise.account is None else guise.environ,
-            "account": None if guise is None or guise.account is None else guise.account.name,
-            "trusts": None if guise is None else sorted(guise.trusted.uids),
+            "environ": None if run_as_user is None or run_as_user.account is None else run_as_user.environ,
+            "account": None if run_as_user is None or run_as_user.account is None else run_as_user.account.name,
+            "trusts": None if run_as_user is None else sorted(run_as_user.trusted.uids),
             "log": None if spec.log is None else in_place(spec.log, gpus),
-            "cwd": "/" if spec.cwd is None and guise is not None else spec.cwd,
+            "cwd": "/" if spec.cwd is None and run_as_user is not None else spec.cwd,
             "suspends": spec.rules.manner is Yield.SUSPEND,
         }
         try:
@@ -164,21 +159,19 @@ class DryRunFiller:
 class DryRunFillerStarter:
     """Starts nothing."""
 
-    is_dry_run = True
-
     def start(self, spec: FillerSpec, gpus: tuple[Gpu, ...]) -> DryRunFiller:  # noqa: ARG002  as the protocol has it
         """One that only exists in words."""
         return DryRunFiller()
 
 
 def check_log(spec: FillerSpec, gpus: tuple[Gpu, ...]) -> None:
-    """Whether the log can be written; an error now, not in the night."""
+    """Raise FallowError if the log cannot be written: now, not in the night."""
     if spec.log is not None:
         os.close(open_log(in_place(spec.log, gpus), None))
 
 
 def check_command(spec: FillerSpec, environ: Mapping[str, str]) -> None:
-    """Whether it is there to be run; an error now, not in the night."""
+    """Raise FallowError if the command cannot be run: now, not in the night."""
     first = spec.command[0]
     if "{" in first:
         return  # it depends on the GPU
@@ -190,7 +183,7 @@ def check_command(spec: FillerSpec, environ: Mapping[str, str]) -> None:
 
 
 def given(world: World, gpus: tuple[Gpu, ...]) -> dict[str, str]:
-    """What the filler finds in its environment beside that: the GPUs that it may see."""
+    """Return the variables that show the filler its GPUs."""
     own = {
         "CUDA_VISIBLE_DEVICES": ",".join(str(gpu.uuid) for gpu in gpus),
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
@@ -202,6 +195,6 @@ def given(world: World, gpus: tuple[Gpu, ...]) -> dict[str, str]:
 
 
 def in_place(word: str, gpus: tuple[Gpu, ...]) -> str:
-    """A word of the command with {gpu} and {uuid} put in."""
+    """Return a word of the command with {gpu} and {uuid} replaced."""
     labels, uuids = (",".join(parts) for parts in zip(*((gpu.label, str(gpu.uuid)) for gpu in gpus), strict=True))
     return word.replace("{gpu}", labels).replace("{uuid}", uuids)

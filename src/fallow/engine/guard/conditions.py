@@ -18,11 +18,11 @@ from fallow.engine.machine.presence import demand_user_idle
 from fallow.engine.machine.world import World
 from fallow.readers.terminals import Terminals
 
-Blocker = Callable[[], str | Unknown | None]
+Condition = Callable[[], str | Unknown | None]
 USER_IDLE_S = 300.0
 
 
-def parse_unless(text: str, world: World) -> Blocker:
+def parse_unless(text: str, world: World) -> Condition:
     """`users`, `users:10m`, `cpu:20`, `net:1MB`, `process:NAME`."""
     kind, _, rest = text.partition(":")
     match kind.strip(), rest.strip():
@@ -37,7 +37,7 @@ def parse_unless(text: str, world: World) -> Blocker:
     raise WrongUsage(f"{text!r} is no condition", "write users, users:10m, cpu:20, net:1MB or process:NAME")
 
 
-def users(terminals: Terminals, idle_s: float) -> Blocker:
+def users(terminals: Terminals, idle_s: float) -> Condition:
     """Somebody is logged in and has touched their terminal lately."""
 
     def ask() -> str | Unknown | None:
@@ -54,7 +54,7 @@ def users(terminals: Terminals, idle_s: float) -> Blocker:
     return ask
 
 
-def process(world: World, name: str) -> Blocker:
+def process(world: World, name: str) -> Condition:
     """A process of that name runs."""
 
     def ask() -> str | Unknown | None:

@@ -1,11 +1,9 @@
 """A guard at work: look at the GPUs and at what speaks against acting, decide, act once, record."""
 
-import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import assert_never
 
-from fallow.actuators.process.signals import Handle, demand_own_pids, untouchable
-from fallow.actuators.process.tree import JobTree
+from fallow.actuators.process.signals import demand_own_pids
 from fallow.core.actions import (
     Announce,
     CallOff,
@@ -19,61 +17,24 @@ from fallow.core.actions import (
     in_words,
 )
 from fallow.core.board import GuardView
-from fallow.core.errors import FallowError, NotPermitted, WrongUsage
+from fallow.core.errors import WrongUsage
 from fallow.core.findings import Outcome, Verdict
 from fallow.core.gpu import Gpu, Snapshot
 from fallow.core.job import stretch_load
 from fallow.core.notices import Notice
 from fallow.core.ports import Depth
-from fallow.core.process import Process
 from fallow.core.protections import Affected, Protection
 from fallow.core.selection import select
 from fallow.core.units import duration_for_people
 from fallow.core.unknown import Unknown
-from fallow.engine.guard.conditions import Blocker
-from fallow.engine.history.counters import Tally
-from fallow.engine.history.journal import Journal
-from fallow.engine.jobs.executor import Executor, Inline, Then
+from fallow.engine.guard.attached import Attached
+from fallow.engine.guard.conditions import Condition
+from fallow.engine.history.run import Run
+from fallow.engine.jobs.executor import Executor, Then
 from fallow.engine.jobs.perform import HostActuators, perform, touches_machine
 from fallow.engine.jobs.protection_scope import affected_processes, uuids_with_cards
-from fallow.engine.machine.world import World
 from fallow.policies import guard
 from fallow.policies.arbiter import Proposal, arbitrate, leave_alone
-
-
-class Attached:
-    """A process that a person named for the guard to signal, with all below it."""
-
-    def __init__(self, world: World, pid: int) -> None:
-        demand_own_pids(world.proc)
-        stat = world.proc.stat(pid)
-        if stat is None:
-            raise WrongUsage(f"there is no process {pid} to attach to")
-        if pid in untouchable(world.proc):
-            raise NotPermitted(f"fallow never signals pid {pid}: it is fallow's own, or one that it lives by")
-        self._proc = world.proc
-        self.tree = JobTree(world.proc, Process(pid, stat.birth), world.clock.monotonic_s)
-
-    def shortcoming(self) -> FallowError | None:
-        """Why it could not be signalled; None if it can."""
-        proc = self._proc
-        never = untouchable(proc)
-        for row in self.tree.living():
-            handle = Handle.open(proc, Process(row.pid, row.birth), never)
-            if handle is not None:
-                with handle:
-                    if not handle.may_signal():
-                        return NotPermitted(f"pid {row.pid} is {proc.user(row.pid)}'s, and signalling it needs root")
-        return None
-
-    def send(self, name: str) -> Outcome:
-        """To every process of it, children first."""
-        if not self.tree.living():
-            return Outcome(True, f"pid {self.tree.root.pid} has ended by itself")
-        sent = self.tree.ask(signal.Signals[f"SIG{name}"])
-        return Outcome(
-            sent > 0, f"SIG{name} to {sent} processes" if sent else "none of its processes may be signalled"
-        )
 
 
 class GuardLoop:
@@ -81,37 +42,31 @@ class GuardLoop:
 
     def __init__(
         self,
-        world: World,
+        run: Run,
         rules: guard.GuardRules,
-        hands: HostActuators,
-        journal: Journal,
-        tell: Callable[[str], None],
+        actuators: HostActuators,
+        executor: Executor,
         *,
+        name: str = "guard",
         gpus: str | None = None,
         attached: Attached | None = None,
-        blockers: Sequence[Blocker] = (),
-        is_dry_run: bool = False,
-        name: str = "guard",
-        doer: Executor | None = None,
-        tally: Tally | None = None,
-        note: Callable[[Notice], None] = lambda _: None,
+        conditions: Sequence[Condition] = (),
         armed: bool = False,
     ) -> None:
         """`armed`: work need not be seen first."""
-        demand_own_pids(world.proc)
+        demand_own_pids(run.world.proc)
         self.name = name
-        self._world = world
+        self._world = run.world
         self._rules = rules
-        self._hands = hands
-        self._journal = journal
-        self._tell = tell
+        self._actuators = actuators
+        self._journal = run.journal
+        self._say = run.say
+        self._report = run.report
+        self._is_dry_run = run.dry_run
         self._gpus = gpus
         self._attached = attached
-        self._blockers = blockers
-        self._is_dry_run = is_dry_run
-        self._doer = Inline() if doer is None else doer
-        self._tally = Tally() if tally is None else tally
-        self._note = note
+        self._conditions = conditions
+        self._executor = executor
         self._state = guard.State(guard.Phase.ARMED) if armed else guard.State()
         self._because = "nobody has looked yet"
         self._uuids: tuple[str, ...] = ()
@@ -151,15 +106,15 @@ class GuardLoop:
         watched, loads = self._loads(snapshot)
         self._uuids = tuple(str(gpu.uuid) for gpu in watched)
         blockers: list[str | Unknown] = []
-        for blocker in self._blockers:
-            why = blocker()
+        for condition in self._conditions:
+            why = condition()
             if why is not None:
                 blockers.append(why)
         protections = self._protections()
         held = leave_alone(self._touched(watched), self._world.clock.wall_s(), protections) if protections else None
         if held is not None:
             blockers.append(held)
-        self._doer.collect()
+        self._executor.collect()
         before = self._state
         decision = guard.step(before, snapshot.at_s, loads, blockers, self._rules)
         self._follow(before, decision, watched, snapshot.at_s)
@@ -184,11 +139,11 @@ class GuardLoop:
         self._tell_pause(decision)
         keys = [f"gpu:{gpu.uuid}" for gpu in watched]
         if decision.standing in (guard.Standing.FAILED, guard.Standing.GIVEN_UP):
-            self._tell(decision.because)
+            self._say(decision.because)
         if decision.state.phase is not before.phase:
             if decision.state.phase is guard.Phase.ARMED:
                 # The other phases are told by what is announced and done in them.
-                self._tell(f"{decision.state.phase}: {decision.because}")
+                self._say(f"{decision.state.phase}: {decision.because}")
             evidence = tuple((f"GPU {gpu.label}", _load_in_words(stretch_load(gpu))) for gpu in watched)
             self._journal.verdict(Verdict(self.name, decision.state.phase, decision.because, evidence), keys)
         for action in decision.actions:
@@ -198,7 +153,7 @@ class GuardLoop:
                 case CallOff(because=because):
                     self._journal.action(self.name, in_words(action), because, keys)
                     self._announce_to_terminals(f"called off: {because}")
-                    self._tell(f"called off: {because}")
+                    self._say(f"called off: {because}")
                 case EndGuard() | SendSignal() | RunCommand() | Notify() | PowerOff() | Reboot():
                     self._begin(action, self._touched(watched), at_s, keys)
                 case _:
@@ -208,7 +163,7 @@ class GuardLoop:
         """A guard that cannot see says so, once, and when it can again."""
         paused = decision.standing is guard.Standing.PAUSED
         if paused is not self._paused:
-            self._tell(f"{decision.state.phase}, {decision.because}" if paused else "the guard sees again")
+            self._say(f"{decision.state.phase}, {decision.because}" if paused else "the guard sees again")
         self._paused = paused
 
     def _report_protection(
@@ -222,16 +177,16 @@ class GuardLoop:
             self._reported_protection = True
             keys = [f"gpu:{gpu.uuid}" for gpu in watched]
             self._journal.refusal(self.name, _in_order(self._left), decision.because, keys)
-            self._tell(f"{decision.state.phase}, and does nothing while this lasts: {decision.because}")
+            self._say(f"{decision.state.phase}, and does nothing while this lasts: {decision.because}")
 
     def _announce(self, because: str, in_s: float, keys: list[str]) -> None:
         left, actions = self._left, _in_order(self._left)
         when = f"in {duration_for_people(in_s)}. To prevent it: fallow protect --for 1h" if in_s else "now"
         text = f"{because}: about to {actions} {when}"
         self._journal.action(self.name, f"announce: {actions}", because, keys)
-        self._tell(text)
+        self._say(text)
         if touches_machine(left):
-            self._note(Notice("going_down", "machine", text))
+            self._report.notify(Notice("going_down", "machine", text))
         self._announce_to_terminals(
             text, lambda outcome: self._journal.outcome(self.name, f"announce: {actions}", outcome.words, keys)
         )
@@ -243,7 +198,7 @@ class GuardLoop:
     def _announce_to_terminals(self, text: str, then: Then = lambda _: None) -> None:
         """Only what ends the work of everybody is everybody's business."""
         if touches_machine(self._rules.actions):
-            self._doer.begin(lambda: self._hands.power.announce(text), then)
+            self._executor.begin(lambda: self._actuators.power.announce(text), then)
         else:
             then(Outcome(True, text))
 
@@ -253,7 +208,7 @@ class GuardLoop:
         (ruling,) = arbitrate([Proposal(action, touched)], at_s=at_s, wall_s=wall_s, protections=self._protections())
         if ruling.refused is not None:
             self._journal.refusal(self.name, words, ruling.refused, keys)
-            self._tally.action(_kind(action), "refused")
+            self._report.tally.action(_kind(action), "refused")
             self._outcome = Outcome(False, f"refused: {ruling.refused}")
             return
         self._journal.action(self.name, words, action.because, keys)
@@ -261,19 +216,17 @@ class GuardLoop:
         def tell(outcome: Outcome) -> None:
             self._outcome = outcome
             result = "dry_run" if self._is_dry_run else "done"
-            self._tally.action(_kind(action), result if outcome.ok else "failed")
+            self._report.tally.action(_kind(action), result if outcome.ok else "failed")
             self._journal.outcome(self.name, words, outcome.words, keys)
             if outcome.ok:
-                self._tell(outcome.words)  # a failure is told with what follows from it
+                self._say(outcome.words)  # a failure is told with what follows from it
 
         title = f"fallow: {'the guard' if self.name == 'guard' else self.name} acts"
-        self._doer.begin(lambda: perform(action, self._hands, self._world.environ, self._send, title), tell)
+        self._executor.begin(lambda: perform(action, self._actuators, self._world.environ, self._send, title), tell)
 
     def _send(self, name: str) -> Outcome:
         if self._attached is None:
             return Outcome(False, "no process was named with --attach")
-        if self._is_dry_run:
-            return Outcome(True, f"would send SIG{name} to pid {self._attached.tree.root.pid} and all below it")
         return self._attached.send(name)
 
     def _watched(self, snapshot: Snapshot) -> tuple[Gpu, ...]:
@@ -285,7 +238,7 @@ class GuardLoop:
         return Affected(uuids_with_cards(watched), processes, machine=touches_machine(self._rules.actions))
 
     def _protections(self) -> list[Protection]:
-        return self._world.protections.active(self._world.clock.wall_s(), self._tell)
+        return self._world.protections.active(self._world.clock.wall_s(), self._say)
 
 
 def _in_order(actions: Sequence[HostAction]) -> str:

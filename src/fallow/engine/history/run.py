@@ -1,11 +1,12 @@
-"""The context that every capability runs in: this machine, the journal, who reads along, and whether it is a dry run."""
+"""The context that every capability runs in: this machine, the journal, its report, and whether it is a dry run."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from fallow.core.notices import Notice
 from fallow.core.value import value
 from fallow.engine.history.counters import Tally
-from fallow.engine.history.journal import Journal
+from fallow.engine.history.journal import Journal, open_journal
 from fallow.engine.machine.world import World
 
 
@@ -40,3 +41,13 @@ class Run:
     def say(self) -> Callable[[str], None]:
         """Return what tells the user one sentence."""
         return self.report.say
+
+
+@contextmanager
+def open_run(world: World, say: Callable[[str], None], *, dry_run: bool = False) -> Iterator[Run]:
+    """Open the journal for one run, and close it afterwards."""
+    journal = open_journal(world, say)
+    try:
+        yield Run(world, journal, Report(say), dry_run)
+    finally:
+        journal.close()

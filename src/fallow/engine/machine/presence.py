@@ -26,12 +26,12 @@ class PresenceRules:
     """Minutes of the day."""
 
 
-class Presence:
+class PresenceCheck:
     """Asked once a tick. The terminal that fallow was started from does not count: its owner asked for this."""
 
-    def __init__(self, world: World, manners: PresenceRules, terminals: Terminals | None = None) -> None:
+    def __init__(self, world: World, presence: PresenceRules, terminals: Terminals | None = None) -> None:
         self._world = world
-        self._manners = manners
+        self._manners = presence
         self._terminals = terminals if terminals is not None else world.terminals()
         self._own = own_terminals(world.proc)
 

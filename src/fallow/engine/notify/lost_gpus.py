@@ -1,12 +1,9 @@
 """Cards that are lost, and cards that are back: told once each, when it has lasted."""
 
-from collections.abc import Callable
-
 from fallow.core.findings import Verdict
 from fallow.core.gpu import Snapshot
 from fallow.core.notices import Notice
-from fallow.engine.history.journal import Journal
-from fallow.engine.notify.notifier import Notifier
+from fallow.engine.history.run import Run
 
 _LASTS_S = 10.0  # a driver that is busy for a moment has lost nothing
 
@@ -14,10 +11,8 @@ _LASTS_S = 10.0  # a driver that is busy for a moment has lost nothing
 class LostGpus:
     """Looks at every snapshot. A card is known by its place: what is lost may not even tell its UUID."""
 
-    def __init__(self, journal: Journal, tell: Callable[[str], None], notices: Notifier) -> None:
-        self._journal = journal
-        self._tell = tell
-        self._notices = notices
+    def __init__(self, run: Run) -> None:
+        self._run = run
         self._keys: dict[str, str] = {}
         self._since_s: dict[str, float] = {}
         self._lost: set[str] = set()
@@ -60,6 +55,6 @@ class LostGpus:
 
     def _say(self, label: str, finding: str, sentence: str) -> None:
         key = self._keys[label]
-        self._journal.verdict(Verdict(f"GPU {label}", finding, sentence), [key])
-        self._tell(sentence)
-        self._notices.note(Notice("card_lost" if finding == "lost" else "card_back", key, sentence))
+        self._run.journal.verdict(Verdict(f"GPU {label}", finding, sentence), [key])
+        self._run.say(sentence)
+        self._run.report.notify(Notice("card_lost" if finding == "lost" else "card_back", key, sentence))

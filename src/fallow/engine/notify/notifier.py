@@ -16,6 +16,7 @@ from fallow.actuators.process import spawn
 from fallow.actuators.process.helpers import Helpers
 from fallow.core.findings import Outcome
 from fallow.core.notices import Notice
+from fallow.engine.history.run import Run
 from fallow.engine.machine.inherited_environment import without_gpus
 from fallow.engine.machine.lasting_thread import steady
 from fallow.engine.machine.world import World
@@ -148,14 +149,7 @@ class Notifier:
                     self._changed.wait(left_s)
 
 
-def notifier_for(
-    world: World,
-    urls: Sequence[str],
-    rules: GroupingRules,
-    tell: Callable[[str], None],
-    *,
-    dry_run: bool,
-) -> Notifier:
-    """The notices of this machine, or those of a dry run."""
-    post: NoticeSender = DryRunNoticeSender() if dry_run else SystemNoticeSender(world)
-    return Notifier(urls, rules, post, world.clock.monotonic_s, tell, os.uname().nodename)
+def notifier_for(run: Run, urls: Sequence[str], rules: GroupingRules) -> Notifier:
+    """Return what sends the notices of this machine; in a dry run it only says what it would send."""
+    sender: NoticeSender = DryRunNoticeSender() if run.dry_run else SystemNoticeSender(run.world)
+    return Notifier(urls, rules, sender, run.world.clock.monotonic_s, run.say, os.uname().nodename)

@@ -13,17 +13,9 @@ from fallow.core.units import (
     span_s,
 )
 from fallow.engine.allocate.usable_gpus import fillable
-from fallow.engine.fill.loop import FillLoop
-from fallow.engine.fill.slot import FillerSlot
-from fallow.engine.fill.start import (
-    DryRunFillerStarter,
-    FillerSpec,
-    FillerStarter,
-    SystemFillerStarter,
-    check_command,
-    check_log,
-)
-from fallow.engine.history.journal import open_journal
+from fallow.engine.fill.compose import fill_loop
+from fallow.engine.fill.start import FillerSpec, check_command
+from fallow.engine.history.run import open_run
 from fallow.engine.machine.presence import PresenceRules, demand_user_idle
 from fallow.engine.machine.world import World
 from fallow.interfaces.cli.options import Parser, typed
@@ -90,25 +82,19 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     spec = _spec(args)
     check_command(spec, world.environ)
     gpus = fillable(world, args.gpus, voice.note)
-    hands: FillerStarter = DryRunFillerStarter() if args.dry_run else SystemFillerStarter(world)
-    journal = open_journal(world, voice.note)
     places = [gpus] if spec.together else [(gpu,) for gpu in gpus]
-    for place in () if args.dry_run else places:
-        check_log(spec, place)
-    voice.never_wait()
-    unstoppable()
-    tell = (lambda sentence: voice.note(f"dry run: {sentence}")) if args.dry_run else voice.note
-    fields = [FillerSlot(world, spec, place, hands, journal, tell) for place in places]
-    filling = FillLoop(world, fields, voice.note)
-    would = "would fill" if args.dry_run else "filling"
-    many = "1 GPU" if len(gpus) == 1 else f"{len(gpus)} GPUs"
-    voice.note(f"{would} {many} with work after {duration_for_people(args.idle_for)} of quiet")
-    with interruptible():
-        try:
-            filling.run()
-        finally:
-            journal.close()
-            voice.finish()
+    with open_run(world, voice.note, dry_run=args.dry_run) as run_:
+        unstoppable()
+        loop = fill_loop(run_, [(spec, place) for place in places])
+        voice.never_wait()
+        would = "would fill" if args.dry_run else "filling"
+        many = "1 GPU" if len(gpus) == 1 else f"{len(gpus)} GPUs"
+        voice.note(f"{would} {many} with work after {duration_for_people(args.idle_for)} of quiet")
+        with interruptible():
+            try:
+                loop.run()
+            finally:
+                voice.finish()
     return 0
 
 
@@ -123,12 +109,12 @@ def _spec(args: argparse.Namespace) -> FillerSpec:
     rules = FillRules(args.idle_for, Yield(args.manner), args.grace, args.suspend_within)
     if args.users == "yield":
         demand_user_idle(args.user_idle)
-    manners = PresenceRules(args.users == "yield", args.user_idle, tuple(args.ignore_user), args.between)
+    presence = PresenceRules(args.users == "yield", args.user_idle, tuple(args.ignore_user), args.between)
     return FillerSpec(
         tuple(args.command),
         rules,
-        manners,
-        name="filler, dry run" if args.dry_run else "filler",
+        presence,
+        name="dry run of a filler" if args.dry_run else "filler",
         together=args.together,
         eager=args.eager,
         ignore=tuple(args.ignore),

@@ -11,15 +11,8 @@ from fallow.core.units import (
     ratio,
     span_s,
 )
-from fallow.engine.guard.conditions import parse_unless
-from fallow.engine.guard.guard import Attached, GuardLoop
-from fallow.engine.history.journal import open_journal
-from fallow.engine.jobs.perform import (
-    host_actuators,
-    nobody_to_signal,
-    refuse,
-    shortcomings,
-)
+from fallow.engine.guard.compose import guard_loop
+from fallow.engine.history.run import open_run
 from fallow.engine.machine.world import World
 from fallow.interfaces.cli.options import Parser, every_s, typed
 from fallow.interfaces.signals import interruptible
@@ -96,32 +89,16 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
         countdown_s=args.countdown,
         longest_gap_s=args.every * _MISSED_LOOKS,
     )
-    blockers = [parse_unless(text, world) for text in args.unless]
-    attached = None if args.attach is None else Attached(world, args.attach)
-    own = host_actuators(world, dry_run=args.dry_run)
-    signals = nobody_to_signal if attached is None else attached.shortcoming
-    refuse(shortcomings(actions, own, world.environ, signals), dry_run=args.dry_run, tell=voice.note)
-    journal = open_journal(world, voice.note)
-    guard_loop = GuardLoop(
-        world,
-        rules,
-        own,
-        journal,
-        voice.note,
-        gpus=args.gpus,
-        attached=attached,
-        blockers=blockers,
-        is_dry_run=args.dry_run,
-    )
-    guard_loop.check()
-    voice.note(f"guarding; arms after {duration_for_people(args.arm_for)} of work above {args.arm_above:.0%}")
-    voice.never_wait()
-    with interruptible():
-        try:
-            guard_loop.run(args.every)
-        finally:
-            journal.close()
-            voice.finish()
-    if guard_loop.given_up:
-        raise FallowError(f"it has acted, but could not {', nor '.join(guard_loop.given_up)}")
+    with open_run(world, voice.note, dry_run=args.dry_run) as run_:
+        loop = guard_loop(run_, rules, gpus=args.gpus, attach=args.attach, unless=args.unless)
+        loop.check()
+        voice.note(f"guarding; arms after {duration_for_people(args.arm_for)} of work above {args.arm_above:.0%}")
+        voice.never_wait()
+        with interruptible():
+            try:
+                loop.run(args.every)
+            finally:
+                voice.finish()
+    if loop.given_up:
+        raise FallowError(f"it has acted, but could not {', nor '.join(loop.given_up)}")
     return 0

@@ -1,0 +1,50 @@
+"""What filling is made of, put together once: for `fallow fill`, for the daemon and for the older tools."""
+
+from collections.abc import Callable, Sequence
+
+from fallow.core.gpu import Gpu
+from fallow.core.value import replace
+from fallow.engine.fill.loop import FillLoop
+from fallow.engine.fill.slot import FillerSlot
+from fallow.engine.fill.slot_report import Words, words_of_fill
+from fallow.engine.fill.start import (
+    DryRunFillerStarter,
+    FillerSpec,
+    FillerStarter,
+    SystemFillerStarter,
+    check_command,
+    check_log,
+)
+from fallow.engine.history.run import Report, Run
+
+
+def filler_starter(run: Run) -> FillerStarter:
+    """Return what starts fillers: real ones, or in a dry run none."""
+    return DryRunFillerStarter() if run.dry_run else SystemFillerStarter(run.world)
+
+
+def filler_slot(
+    run: Run, spec: FillerSpec, gpus: tuple[Gpu, ...], starter: FillerStarter, words: Words = words_of_fill
+) -> FillerSlot:
+    """Return a slot; in a dry run its sentences say so."""
+    report = run.report.prefixed("dry run: ") if run.dry_run else run.report
+    return FillerSlot(replace(run, report=report), spec, gpus, starter, words)
+
+
+def fill_loop(
+    run: Run,
+    places: Sequence[tuple[FillerSpec, tuple[Gpu, ...]]],
+    words: Words = words_of_fill,
+    say: Callable[[str], None] | None = None,
+) -> FillLoop:
+    """Return the loop that fills these GPUs with this work; FallowError if a command or a log cannot be used.
+
+    `say` gets the sentences of the slots, where they go elsewhere than those of the loop.
+    """
+    for spec, gpus in places:
+        check_command(spec, run.world.environ)
+        if not run.dry_run:
+            check_log(spec, gpus)
+    starter = filler_starter(run)
+    slot_run = run if say is None else replace(run, report=Report(say))
+    return FillLoop(run, [filler_slot(slot_run, spec, gpus, starter, words) for spec, gpus in places])

@@ -1,0 +1,110 @@
+"""What a filler slot reports: sentences for people, rows of the journal, counts for the metrics, and notices."""
+
+from collections.abc import Callable
+
+from fallow.core.fillers import FillAction, News
+from fallow.core.findings import Verdict, gpu_key
+from fallow.core.notices import Notice
+from fallow.core.units import duration_for_people
+from fallow.core.unknown import Unknown
+from fallow.engine.fill.start import FillerLike
+from fallow.engine.history.run import Run
+from fallow.policies.fill import FillDecision, FillState, Phase
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from fallow.engine.fill.slot import FillerSlot
+
+_GIVEN_UP_AFTER = 5  # failures in a row: then a notice is sent
+
+Words = Callable[["FillerSlot", News, str], str]
+"""Puts news of a slot into a sentence."""
+
+
+def words_of_fill(slot: "FillerSlot", news: News, detail: str) -> str:
+    """Return the sentence that `fallow fill` prints."""
+    return f"{slot.name}: {news}{detail}"
+
+
+class SlotReport:
+    """Reports what changes in one slot, each thing once."""
+
+    def __init__(self, slot: "FillerSlot", run: Run, words: Words) -> None:
+        self.because, self.since_s = "nobody has looked yet", run.world.clock.monotonic_s()
+        self.yields = 0
+        self.last_yield_s: float | None = None
+        self.keys = [gpu_key(uuid) for uuid in slot.uuids]
+        self._slot = slot
+        self._run = run
+        self._words = words
+        self._yielding_since_s, self._yielding_because = 0.0, ""
+        self._blocked = False
+
+    def say(self, news: News, detail: str) -> None:
+        """Report one sentence."""
+        self._run.say(self._words(self._slot, news, detail))
+
+    def action(self, action: FillAction, *, done: bool) -> None:
+        """Record an action and its result."""
+        kind = type(action).__name__.lower()
+        result = "failed" if not done else "dry_run" if self._run.dry_run else "done"
+        self._run.report.tally.action(kind, result)
+        self._run.journal.action(self._subject, kind, action.because, self.keys)
+
+    def asked_to_end(self) -> None:
+        """Record that the filler was asked to leave because fallow itself ends."""
+        self._run.journal.action(self._subject, "ask to leave", "fallow is ended", self.keys)
+
+    def yield_begins(self, at_s: float, because: str) -> None:
+        """Remember when a yield began and why."""
+        self._yielding_since_s, self._yielding_because = at_s, because
+        self.yields += 1
+
+    def notes_of(self, filler: FillerLike) -> None:
+        """Pass on what the filler's keeper wants people to know."""
+        for note in filler.notes:
+            self.say(News.NOTE, note)
+        filler.notes.clear()
+
+    def turn(
+        self, before: FillState, decision: FillDecision, against: str | Unknown | None, freed_s: float | None
+    ) -> None:
+        """Report what a decision changed. `freed_s` is when the filler gave its memory back, where it said so."""
+        phase, was = decision.state.phase, before.phase
+        blocked = against is not None
+        if phase is not was:
+            self.since_s = self._run.world.clock.monotonic_s()
+            self._run.journal.verdict(Verdict(self._subject, phase.value, decision.because), self.keys)
+            self._say_phase(before, decision, freed_s)
+        elif phase is Phase.QUIET and blocked and not self._blocked and self._slot.retired is None:
+            self._run.journal.verdict(Verdict(self._subject, "left alone", str(against)), self.keys)
+            self.say(News.LEFT_ALONE, str(against))
+        self._blocked = blocked
+
+    @property
+    def _subject(self) -> str:
+        return f"{self._slot.spec.name} on {self._slot.name}"
+
+    def _say_phase(self, before: FillState, decision: FillDecision, freed_s: float | None) -> None:
+        state = decision.state
+        if state.phase is Phase.YIELDING:
+            self.say(News.GIVING_BACK, decision.because)
+        elif before.phase is Phase.YIELDING:
+            gone_s = (state.at_s or 0.0) if freed_s is None else freed_s
+            took_s = max(0.0, gone_s - self._yielding_since_s)
+            self.last_yield_s = took_s
+            self._run.report.tally.yielded(self._slot.spec.name, took_s)
+            outcome = f"{_short(took_s)}: {decision.because}"
+            recorded = f"{News.GIVEN_BACK}{outcome}; because {self._yielding_because}"
+            self._run.journal.outcome(self._subject, "yield", recorded, self.keys)
+            self.say(News.GIVEN_BACK, outcome)
+        elif state.phase is Phase.BACKOFF and state.failures == 1:
+            self.say(News.ENDED, f"{decision.ended}; further ends are not reported")
+        elif state.phase is Phase.BACKOFF and state.failures == _GIVEN_UP_AFTER:
+            again = f"has ended soon after its start {state.failures} times in a row; {decision.because}"
+            self.say(News.ENDED, again)
+            self._run.report.notify(Notice("filler_given_up", self.keys[0], f"{self._subject} {again}"))
+
+
+def _short(seconds: float) -> str:
+    return f"{seconds * 1000:.0f} ms" if seconds < 1 else duration_for_people(seconds)

@@ -1,0 +1,50 @@
+"""What a guard is made of, put together once: for `fallow guard`, for the daemon and for the older tools."""
+
+from collections.abc import Sequence
+
+from fallow.engine.guard.attached import Attached, DryRunAttached
+from fallow.engine.guard.conditions import parse_unless
+from fallow.engine.guard.guard import GuardLoop
+from fallow.engine.history.run import Run
+from fallow.engine.jobs.executor import Executor, Inline
+from fallow.engine.jobs.perform import host_actuators, nobody_to_signal, refuse, shortcomings
+from fallow.policies.guard import GuardRules
+
+
+def guard_loop(
+    run: Run,
+    rules: GuardRules,
+    *,
+    name: str = "guard",
+    gpus: str | None = None,
+    attach: int | None = None,
+    unless: Sequence[str] = (),
+    user: str | None = None,
+    executor: Executor | None = None,
+    armed: bool = False,
+    refuses: bool = True,
+) -> GuardLoop:
+    """Return a guard that is ready to run; FallowError if an action could never be done here.
+
+    `attach`: the process that a signal goes to. `user`: whom commands run as. `armed`: work need not be seen first.
+    `refuses` is false where the config was checked for all of that already.
+    """
+    signalled = DryRunAttached if run.dry_run else Attached
+    attached = None if attach is None else signalled(run.world, attach)
+    actuators = host_actuators(run.world, dry_run=run.dry_run, user=user)
+    if refuses:
+        signals = nobody_to_signal if attached is None else attached.shortcoming
+        found = shortcomings(rules.actions, actuators, run.world.environ, signals)
+        refuse(found, dry_run=run.dry_run, tell=run.say)
+    conditions = [parse_unless(text, run.world) for text in unless]
+    return GuardLoop(
+        run,
+        rules,
+        actuators,
+        Inline() if executor is None else executor,
+        name=name,
+        gpus=gpus,
+        attached=attached,
+        conditions=conditions,
+        armed=armed,
+    )
