@@ -20,14 +20,15 @@ def others_can_read(*places: str) -> bool:
     return all(folder.stat().st_mode & 0o005 == 0o005 for folder in folders if folder.is_dir())
 
 
-def load_everything() -> None:
-    """What could be needed, while it can be read."""
+def load_everything(*, with_page: bool) -> None:
+    """What could be needed, while it can be read. The page, half of it all, is only for who serves it."""
     import json  # noqa: F401
 
     import inotify_simple  # noqa: F401
 
     for module in pkgutil.walk_packages(fallow.__path__, "fallow."):
-        if module.name != "fallow.__main__":  # which would be fallow at once
+        of_page = module.name.startswith("fallow.interfaces.web")
+        if module.name != "fallow.__main__" and (with_page or not of_page):  # the first would be fallow at once
             importlib.import_module(module.name)
     importlib.metadata.requires("fallow")
 
@@ -35,7 +36,7 @@ def load_everything() -> None:
 def main() -> None:
     """Become the user, then be fallow."""
     if not sys.argv[2:] or not others_can_read(*fallow.__path__, sys.prefix, sys.base_prefix):
-        load_everything()
+        load_everything(with_page="up" in sys.argv[2:3])
     from fallow.interfaces.cli.main import main as run
 
     uid = int(sys.argv[1])

@@ -57,7 +57,7 @@ def test_a_size_without_a_unit_is_refused_with_what_to_write(text: str) -> None:
 @pytest.mark.parametrize("text", ["30", "1.5"])
 def test_a_span_without_a_unit_is_refused_with_what_to_write(text: str) -> None:
     """F20"""
-    with pytest.raises(WrongUsage, match=f"{text!r} has no unit; write {text}s, {text}m or {text}h"):
+    with pytest.raises(WrongUsage, match=f"{text!r} has no unit; write {text}s, {text}m, {text}h or {text}d"):
         units.span_s(text)
     assert units.duration_s(text) == float(text), "where a command waits or looks, seconds are meant, as for sleep(1)"
 

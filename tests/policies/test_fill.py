@@ -4,7 +4,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import pytest
-from hypothesis import find, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fallow.core.fillers import (
@@ -37,6 +37,7 @@ from tests.policies.histories import (
     looks,
     modest,
     quarters,
+    reach,
 )
 
 KINDS = (Kind.BUSY, Kind.IDLE, Kind.UNKNOWN, Kind.GAP)
@@ -255,10 +256,10 @@ def test_pauses_grow_and_have_a_limit(failures: int, some: FillRules) -> None:
 @pytest.mark.parametrize("phase", Phase)
 def test_the_histories_reach_every_state(phase: Phase) -> None:
     drawn = st.tuples(histories(KINDS), rules, characters)
-    find(drawn, lambda case: phase in phases(run(*case)))
+    reach(drawn, lambda case: phase in phases(run(*case)))
 
 
 @pytest.mark.parametrize("kind", [Start, Resume, Ask, Suspend, Kill])
 def test_the_histories_reach_every_action(kind: type[FillAction]) -> None:
     drawn = st.tuples(histories(KINDS), rules, characters)
-    find(drawn, lambda case: any(isinstance(action, kind) for act in run(*case) for action in act.decision.actions))
+    reach(drawn, lambda case: any(isinstance(action, kind) for act in run(*case) for action in act.decision.actions))

@@ -1,7 +1,6 @@
 """The generator is worth its name: it reaches every state of every policy."""
 
 import pytest
-from hypothesis import find, settings
 from hypothesis import strategies as st
 
 from fallow.policies.guard import GuardRules, Phase
@@ -17,21 +16,19 @@ from tests.policies.histories import (
     histories,
     idle_rules,
     looks,
+    reach,
     run_guard,
     run_idle,
     run_stuck,
 )
 
-thorough = settings(max_examples=2000, deadline=None, derandomize=True, database=None)
-
 
 @pytest.mark.parametrize("rung", list(Rung))
 def test_histories_reach_every_rung_of_the_idle_policy(rung: Rung) -> None:
     rules = IdleRules(timeout_s=8.0, warmup_s=4.0, grace_s=3.0)
-    find(
+    reach(
         histories(),
         lambda history: any(s.ladder.rung is rung for s in run_idle(history, rules)[1]),
-        settings=thorough,
     )
 
 
@@ -41,7 +38,7 @@ def test_histories_see_a_job_warming_up_and_warm() -> None:
         warm = {state.warmed_s >= rules.warmup_s for state in run_idle(history, rules)[1]}
         return warm == {True, False}
 
-    find(st.tuples(histories(), idle_rules), both, settings=thorough)
+    reach(st.tuples(histories(), idle_rules), both)
 
 
 @pytest.mark.parametrize("finding", ["clear", "suspect", "stuck", "unknown"])
@@ -51,16 +48,15 @@ def test_histories_reach_every_finding_on_hangs(finding: str) -> None:
     def found(history: list[Stretch]) -> bool:
         return any(decision.verdict.finding == finding for decision in run_stuck(history, rules)[1])
 
-    find(histories(STUCK_KINDS), found, settings=thorough)
+    reach(histories(STUCK_KINDS), found)
 
 
 @pytest.mark.parametrize("phase", list(Phase))
 def test_histories_reach_every_phase_of_the_guard(phase: Phase) -> None:
     rules = GuardRules(ACTIONS, arm_for_s=3.0, idle_for_s=6.0, countdown_s=2.0)
-    find(
+    reach(
         histories(GUARD_KINDS),
         lambda history: any(state.phase is phase for state in run_guard(history, rules)[1]),
-        settings=thorough,
     )
 
 

@@ -17,7 +17,8 @@ from fallow.engine.machine.clock import SystemClock
 from fallow.policies.pick import Wanted, refusal
 from fallow.readers.proc import Proc
 from fallow.readers.simulated_reader import SimulatedReader, machine
-from tests.conftest import Fallow
+from tests.conftest import LIMIT_S, Fallow
+from tests.engine.driven import DrivenClock
 
 WORKS = "import sys; print('up', flush=True)\nwhile True: pass"
 SLEEPS = "import sys; print('up', flush=True); sys.stdin.read()"
@@ -25,13 +26,32 @@ WORKS_A_LITTLE = """
 import time
 print('up', flush=True)
 while True:
-    began = time.monotonic()
-    while time.monotonic() < began + 0.06: pass
+    began = time.process_time()
+    while time.process_time() < began + 0.06: pass
     time.sleep(0.94)
 """
 
 
 Start = Callable[..., int]
+
+
+class SecondsOfWork(DrivenClock):
+    """Driven time, in which a wait lasts until each of these has had its share of a CPU that may be busy."""
+
+    def __init__(self, *pids: int) -> None:
+        super().__init__()
+        self._pids = pids
+
+    def sleep(self, seconds: float) -> None:
+        before, by_s = self._ticks(), time.monotonic() + LIMIT_S
+        while any(now < then + 5 for now, then in zip(self._ticks(), before, strict=True)):
+            assert time.monotonic() < by_s, "somebody got no CPU at all"
+            time.sleep(0.01)
+        super().sleep(seconds)
+
+    def _ticks(self) -> list[int]:
+        stats = [Proc().stat(pid) for pid in self._pids]
+        return [0 if stat is None else stat.cpu_ticks for stat in stats]
 
 
 @pytest.fixture
@@ -81,9 +101,10 @@ def test_cards_that_nobody_was_given_are_free(gpu_reader: SimulatedReader) -> No
 
 
 def test_a_process_that_was_given_a_card_holds_it_and_its_cpu_is_the_cards_load(
-    gpu_reader: SimulatedReader, start: Start
+    simulated: Fallow, start: Start
 ) -> None:
     busy, quiet, little = start(WORKS, "0"), start(SLEEPS, "1"), start(WORKS_A_LITTLE, "2")
+    gpu_reader = SimulatedReader("here", SecondsOfWork(busy, little), Proc(), simulated.environ)
     snapshot = gpu_reader.look(Depth.LOOK)
     pids = [[holder.pid for holder in gpu.holders] for gpu in snapshot.gpus if not isinstance(gpu.holders, Unknown)]
     assert pids == [[busy], [quiet], [little], []]

@@ -1,5 +1,8 @@
 """What is promised of a GPU: claims, the line of launches that wait, soft reservations."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from fallow.core.units import shortened
 from fallow.core.value import value
 
@@ -51,6 +54,8 @@ class Reservations:
     """Who that is."""
     in_passing: bool = False
     """That launch only tries once and will be gone in a moment."""
+    in_line: bool = False
+    """Somebody has locked a place in line, whether or not that counts."""
     reserved: bool = False
     """Somebody picked it moments ago: to be avoided while there are others."""
     filler: Claim | None = None
@@ -60,3 +65,4 @@ class Reservations:
 
 
 NOTHING_RESERVED = Reservations()
+NOTHING_READ: Mapping[str, Reservations] = MappingProxyType({})

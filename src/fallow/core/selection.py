@@ -59,8 +59,9 @@ def _select_one(word: str, gpus: Sequence[Gpu]) -> list[Gpu]:
         there = {gpu.index for gpu in gpus}
         missing = next((index for index in wanted if index not in there), None)
         if missing is not None or not wanted:
-            named = repr(word) if missing is None else missing
-            raise WrongUsage(f"there is no GPU {named} here", f"there {_inventory(gpus)}")
+            if missing is None:
+                raise WrongUsage(f"{word!r} runs backwards", f"write it as {last}-{first}")
+            raise WrongUsage(f"there is no GPU {missing} here", f"there {_inventory(gpus)}")
         return [gpu for gpu in gpus if gpu.index in wanted]
     if is_number(word):
         return [gpu for gpu in gpus if gpu.index == int(word)]

@@ -34,7 +34,7 @@ def span_s(text: str) -> float:
     """Seconds of the same with a unit: a plain number of what people count in minutes or days could mean either."""
     seconds, word = duration_s(text), text.strip()
     if seconds and re.fullmatch(_NUMBER, word, re.ASCII):
-        raise WrongUsage(f"{word!r} has no unit", f"write {word}s, {word}m or {word}h")
+        raise WrongUsage(f"{word!r} has no unit", f"write {word}s, {word}m, {word}h or {word}d")
     return seconds
 
 

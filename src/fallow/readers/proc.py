@@ -14,6 +14,7 @@ from fallow.core.gpu import Gpu, Holder
 from fallow.core.units import printable
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace, value
+from fallow.readers.file_trust import Followed
 from fallow.readers.proc_files import (
     MOST_OF_COMMAND,
     pass_on_shortage,
@@ -226,7 +227,8 @@ class Proc(ProcMachine):
         """The names of a process that it did not just give itself.
 
         Those of root's processes and of our own are all believed. Of others only the name of the program that they
-        run counts, and only if the program is root's and nobody else can write to it.
+        run counts, and only if it is that very file which we find there too, and nobody but root can have put it
+        there: in a mount namespace of their own anybody can give any program any name.
         """
         try:
             if self.uid(pid) in (0, os.geteuid()):
@@ -235,9 +237,10 @@ class Proc(ProcMachine):
             program, path = os.stat(link), os.readlink(link)
         except OSError:
             return set()
-        if program.st_uid != 0 or program.st_mode & 0o022:
-            return set()
-        return {path.removesuffix(" (deleted)").rpartition("/")[2]}
+        with Followed(path) as here:
+            if here.found is None or here.doubts or not os.path.samestat(here.found, program):
+                return set()
+        return {path.rpartition("/")[2]}
 
     def command(self, pid: int) -> str | Unknown:
         """The command line; the name in brackets where there is none, as for kernel threads."""

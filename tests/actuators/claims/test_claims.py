@@ -22,6 +22,7 @@ from fallow.engine.machine.claim_holders import claim_on
 from fallow.engine.machine.world import World
 from fallow.readers.proc import Proc, user_name
 from tests.conftest import Fallow
+from tests.engine.driven import DrivenClock
 
 FIRST = "GPU-fa110000-0000-4000-8000-000000000000"
 
@@ -43,8 +44,9 @@ def claimed(folder: ClaimFolder, uuid: str = FIRST) -> Claim | None:
 
 
 def who_claimed(folder: ClaimFolder, uuid: str = FIRST) -> Claim | None:
-    """As fallow tells it to people."""
-    world = World({"FALLOW_CLAIM_DIR": folder.path})
+    """As fallow tells it to people who wait for it. Time stands still: how busy the machine is says nothing."""
+    world = World({"FALLOW_CLAIM_DIR": folder.path}, clock=DrivenClock())
+    world.look_patiently()
     fd = world.folder.peek(uuid)
     assert fd is not None
     card = CardFile(fd)

@@ -24,7 +24,9 @@ Start = Callable[..., "subprocess.Popen[str]"]
 def start() -> Iterator[Start]:
     started: list[subprocess.Popen[str]] = []
 
-    def make(argv: list[str], executable: str | None = None) -> "subprocess.Popen[str]":
+    def make(
+        argv: list[str], executable: str | None = None, stdin: int = subprocess.DEVNULL
+    ) -> "subprocess.Popen[str]":
         process = subprocess.Popen(
             argv,
             executable=executable,
@@ -33,7 +35,7 @@ def start() -> Iterator[Start]:
             extra_groups=[],
             start_new_session=True,
             stdout=subprocess.PIPE,
-            stdin=subprocess.DEVNULL,
+            stdin=stdin,
             cwd="/",
             env={"PATH": "/usr/bin:/bin"},
             text=True,
@@ -66,6 +68,60 @@ def test_a_name_that_a_process_gave_itself_takes_it_out_of_no_rule(patrol: Resid
     job = start([name, "100"], "/usr/bin/sleep")
     ((user, pids, _),) = patrol("jobs", gpus=(on(0, job.pid),))
     assert (user, pids) == (str(ADA), [job.pid])
+
+
+@pytest.mark.parametrize("name", ["nvidia-smi", "Xorg", "fallow", "env"])
+def test_a_name_that_a_program_has_only_in_a_mount_namespace_takes_it_out_of_no_rule(
+    patrol: Resident, start: Start, name: str
+) -> None:
+    """Anybody can mount a program of root's under any name, also in the place of another."""
+    where = f"/usr/bin/{name}" if name == "env" else f"/tmp/{name}"
+    room = "mount -t tmpfs none /tmp && touch /tmp/nvidia-smi /tmp/Xorg /tmp/fallow"
+    job = start(
+        [
+            "unshare",
+            "-Urm",
+            "sh",
+            "-c",
+            f"{room} && mount --bind /bin/bash {where} && exec {where} -c 'echo; read line'",
+        ],
+        stdin=subprocess.PIPE,
+    )
+    assert job.stdout is not None
+    assert job.stdout.readline() == "\n", "namespaces of users are open here"
+    assert os.readlink(f"/proc/{job.pid}/exe") == where
+    assert Proc().trusted_names(job.pid) == set()
+    assert [pids for _, pids, _ in patrol("jobs", gpus=(on(0, job.pid),))] == [[job.pid]]
+
+
+def test_a_monitor_of_another_user_that_holds_a_card_is_none(
+    patrol: Resident, start: Start, open_folder: pathlib.Path
+) -> None:
+    """The user's own code can be loaded into a program of root's; a true one holds no card."""
+    open_folder.chmod(0o755)
+    shutil.copy(os.path.realpath("/usr/bin/sleep"), open_folder / "nvidia-smi")
+    job = start([str(open_folder / "nvidia-smi"), "100"])
+    assert Proc().trusted_names(job.pid) == {"nvidia-smi"}
+    assert [pids for _, pids, _ in patrol("jobs", gpus=(on(0, job.pid),))] == [[job.pid]]
+
+
+def test_a_display_server_that_becomes_another_program_is_in_the_rules(
+    patrol: Resident, start: Start, open_folder: pathlib.Path
+) -> None:
+    """The same process, by its pid and its birth, is another program after an exec."""
+    open_folder.chmod(0o755)
+    shutil.copy(os.path.realpath("/bin/bash"), open_folder / "Xorg")
+    job = start(
+        [str(open_folder / "Xorg"), "-c", "echo; read line; exec bash -c 'echo; read line'"], stdin=subprocess.PIPE
+    )
+    assert job.stdout is not None
+    assert job.stdin is not None
+    job.stdout.readline()
+    assert patrol("jobs", gpus=(on(0, job.pid),)) == []
+    job.stdin.write("\n")
+    job.stdin.flush()
+    job.stdout.readline()
+    assert [pids for _, pids, _ in patrol("jobs", gpus=(on(0, job.pid),))] == [[job.pid]]
 
 
 def test_a_program_below_one_that_is_called_fallow_is_in_the_rules(patrol: Resident, start: Start) -> None:
@@ -128,10 +184,14 @@ def test_a_monitor_is_believed_by_its_program_and_not_by_its_name(start: Start, 
     """Weak: who calls itself nvidia-smi is no monitor to a filler either; a program of root's of that name is."""
     named = start(["nvidia-smi", "100"], "/usr/bin/sleep")
     assert Proc().trusted_names(named.pid) == {os.path.basename(os.path.realpath("/usr/bin/sleep"))}
+    open_folder.chmod(0o755)
     real = open_folder / "nvidia-smi"
     shutil.copy(os.path.realpath("/usr/bin/sleep"), real)
     real.chmod(0o755)
     assert "nvidia-smi" in Proc().trusted_names(start([str(real), "100"]).pid)
+    open_folder.chmod(0o777)
+    assert Proc().trusted_names(start([str(real), "100"]).pid) == set(), "anybody could have put it there"
+    open_folder.chmod(0o755)
     os.chown(real, ADA, ADA)
     assert Proc().trusted_names(start([str(real), "100"]).pid) == set()
     ours = subprocess.Popen(

@@ -14,12 +14,16 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import BIN, REPOSITORY, Fallow
+from tests.conftest import (
+    BIN,
+    LIMIT_S,
+    REPOSITORY,
+    Fallow,
+)
 from tests.standin import SONAME, World
 
 MIB = 2**20
 LOST = 15  # NVML's number
-LIMIT_S = 30
 
 
 @pytest.fixture
@@ -215,7 +219,12 @@ def test_they_are_gone_with_a_parent_that_was_killed(cards: World, fallow: Fallo
 
 @pytest.mark.parametrize("load", ["memory", "warm", "matmul"])
 def test_a_healthy_card_verifies_clean(cards: World, fallow: Fallow, load: str) -> None:
-    gpu = burned(fallow, "--gpus", "1", "--load", load, "--verify", "--for", "1s")[0]
+    job = fallow.start("burn", "--json", "--gpus", "1", "--load", load, "--verify", "--memory", "200MiB")
+    until(lambda: cards.calls("cuEventSynchronize") > 8)
+    os.killpg(job.pid, signal.SIGTERM)
+    code, out, err = ended(job)
+    assert code == 0, err
+    (gpu,) = json.loads(out)["gpus"]
     assert gpu["wrong_words"] == 0
     assert gpu["checked_bytes"] > 100 * MIB
 

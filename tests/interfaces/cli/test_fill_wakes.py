@@ -17,6 +17,7 @@ from tests.interfaces.cli.filled import (
     wait_for_end,
     wait_for_lines,
 )
+from tests.length import COMINGS
 from tests.standin import Process, World
 
 # Opens the node so often as its first word says, keeps it open, and says so.
@@ -165,7 +166,7 @@ def test_a_driver_that_does_not_tell_who_is_there_lets_nobody_in(
     assert wait_for_lines(facts, 2) == ["1", "0"]
 
 
-def test_200_random_comings_and_goings_leave_no_filler_over_and_never_two_on_a_card(
+def test_random_comings_and_goings_leave_no_filler_over_and_never_two_on_a_card(
     fill: Callable[..., Fill], fallow: Fallow, nodes: World, tmp_path: pathlib.Path
 ) -> None:
     pids, wrong, locks = tmp_path / "pids", tmp_path / "wrong", tmp_path / "locks"
@@ -175,7 +176,7 @@ def test_200_random_comings_and_goings_leave_no_filler_over_and_never_two_on_a_c
     running.until("filling it", times=4)
     drawn = random.Random(7)
     there = [False] * 4
-    for _ in range(200):
+    for _ in range(COMINGS):
         card = drawn.randrange(4)
         there[card] = not there[card]
         filled = len(running.told(f"GPU {card}: filling it")) > len(running.told(f"GPU {card}: giving it back"))

@@ -45,11 +45,11 @@ def test_all_are_those_that_an_outer_allocation_leaves(simulated: Fallow) -> Non
     ("words", "write"),
     [
         (("pick", "--min-free", "40"), "write 40GiB, 40MiB or 40B"),
-        (("run", "--idle-timeout", "30", "--", "true"), "write 30s, 30m or 30h"),
-        (("run", "--stuck-timeout", "1.5", "--", "true"), "write 1.5s, 1.5m or 1.5h"),
-        (("guard", "--idle-for", "30"), "write 30s, 30m or 30h"),
-        (("protect", "--for", "8"), "write 8s, 8m or 8h"),
-        (("report", "--since", "7"), "write 7s, 7m or 7h"),
+        (("run", "--idle-timeout", "30", "--", "true"), "write 30s, 30m, 30h or 30d"),
+        (("run", "--stuck-timeout", "1.5", "--", "true"), "write 1.5s, 1.5m, 1.5h or 1.5d"),
+        (("guard", "--idle-for", "30"), "write 30s, 30m, 30h or 30d"),
+        (("protect", "--for", "8"), "write 8s, 8m, 8h or 8d"),
+        (("report", "--since", "7"), "write 7s, 7m, 7h or 7d"),
     ],
 )
 def test_a_number_without_its_unit_is_refused_with_what_to_write(

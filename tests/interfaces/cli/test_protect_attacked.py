@@ -170,6 +170,7 @@ def test_what_is_no_plain_file_costs_no_descriptor_and_protects(claims: pathlib.
         found = ProtectionFolder(folder, str).active(NOW_S)
         assert len(found) == 40
         assert {protection.target for protection in found} == {Everything()}
+        assert {protection.by_user for protection in found} == {str(os.geteuid())}, "who made it is named"
     assert descriptors() == before
 
 

@@ -190,3 +190,8 @@ def test_a_damaged_journal_is_told_plainly_and_not_taken_for_one_that_has_nothin
     last = simulated("why")
     assert (last.returncode, last.stdout) == (125, "")
     assert "is damaged" in last.stderr
+
+
+def test_without_a_subject_an_empty_journal_is_said_to_be_empty(simulated: Fallow) -> None:
+    done = simulated("why")
+    assert (done.returncode, done.stdout) == (0, "the journal is empty: nothing was found or done yet\n")

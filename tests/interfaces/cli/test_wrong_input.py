@@ -43,6 +43,14 @@ from tests.standin import World
         (("run", "--", "/etc/passwd"), 126, "not executable"),
         (("run", "--", "/etc"), 126, "is a folder"),
         (("frobnicate",), 2, "there is no verb 'frobnicate'"),
+        (("staus",), 2, "there is no verb 'staus'; did you mean status?"),
+        (("Status",), 2, "there is no verb 'Status'; did you mean status?"),
+        (("help", "staus"), 2, "there is no verb 'staus'; did you mean status?"),
+        (("run", "--idle-timout", "30m", "--", "true"), 2, "no option --idle-timout; did you mean --idle-timeout?"),
+        (("status", "--jsn"), 2, "there is no option --jsn; did you mean --json?"),
+        (("pick", "--gpu=3"), 2, "there is no option --gpu; did you mean --gpus?"),
+        (("status", "3-1"), 2, "'3-1' runs backwards; write it as 1-3"),
+        (("report", "--since", "7"), 2, "write 7s, 7m, 7h or 7d"),
         (("-v",), 2, "no verb given"),
         (("status", "--log-format", "xml"), 2, "xml"),
     ],
@@ -150,3 +158,10 @@ def test_help_has_examples_for_every_verb(fallow: Fallow) -> None:
         assert done.returncode == 0
         assert "examples:" in done.stdout
     assert fallow("--version").stdout.startswith("fallow ")
+
+
+def test_help_on_a_verb_is_its_help_and_alone_is_that_of_fallow(fallow: Fallow) -> None:
+    for words, same in ((("help", "run"), ("run", "--help")), (("help",), ("--help",))):
+        asked = fallow(*words)
+        assert (asked.returncode, asked.stderr) == (0, "")
+        assert asked.stdout == fallow(*same).stdout

@@ -7,6 +7,8 @@ import json
 import logging
 import pathlib
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -15,8 +17,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fallow.core.value import replace
 from fallow.interfaces.web.connection_limit import Crowd, CrowdLimits, neighbourhood
 from fallow.interfaces.web.server import usual_limits
+from fallow.readers.socket_users import user_of
 from tests.conftest import LIMIT_S
 from tests.interfaces.web.boards import varied
 from tests.interfaces.web.served import (
@@ -27,7 +31,9 @@ from tests.interfaces.web.served import (
     served,
 )
 
-QUICK = CrowdLimits(connections=40, of_address=10, silent_of_address=8, moment_s=0.05, request_s=0.3, answer_s=5.0)
+QUICK = CrowdLimits(
+    connections=40, of_address=10, of_user=40, silent_of_address=8, moment_s=0.05, request_s=0.3, answer_s=5.0
+)
 
 
 @pytest.fixture
@@ -72,6 +78,60 @@ def test_who_owes_a_request_is_cut_off_in_time_and_no_line_is_logged(
         assert is_ended(connection)
     assert site.ask("/healthz").status == 200
     assert caplog.records == []
+
+
+TALK = """
+import os, socket, sys
+host, port, uid, count = sys.argv[1], *map(int, sys.argv[2:])
+os.setgroups([])
+os.setresgid(uid, uid, uid)
+os.setresuid(uid, uid, uid)
+kept = []
+for _ in range(count):
+    made = socket.socket()
+    made.settimeout(30)
+    try:
+        made.connect((host, port))
+        made.sendall(f"GET /stream HTTP/1.1\\r\\nHost: {host}:{port}\\r\\n\\r\\n".encode())
+        made.recv(1)
+    except ConnectionError:
+        continue
+    kept.append(made)
+print("they talk", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.several_users
+def test_a_crowd_of_one_user_that_talks_leaves_places_to_others(tmp_path: pathlib.Path) -> None:
+    """The address is that of everybody on the machine; the kernel tells whose each connection is."""
+    limits = replace(QUICK, of_user=30)
+    with served(hall(varied), tmp_path, limits=limits) as site:
+        words = [sys.executable, "-c", TALK, site.address.host, *map(str, (site.address.port, 61001, 60))]
+        with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as crowd:
+            assert crowd.stdout is not None
+            assert crowd.stdout.readline() == "they talk\n"
+            try:
+                assert site.ask("/").status == 200
+            finally:
+                crowd.kill()
+
+
+@pytest.mark.several_users
+def test_whose_a_connection_is_the_kernel_tells_until_it_is_closed() -> None:
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        host, port = listening.getsockname()
+        words = [sys.executable, "-c", TALK, host, str(port), "61001", "1"]
+        with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as crowd:
+            connection, _ = listening.accept()
+            with connection:
+                assert user_of(connection) == 61001
+                crowd.kill()
+                while connection.recv(4096):
+                    pass
+                assert user_of(connection) is None
 
 
 def test_a_byte_now_and_then_does_not_buy_more_time(site: Site) -> None:
@@ -144,7 +204,7 @@ def test_a_crowd_that_says_nothing_shuts_nobody_out(site: Site) -> None:
 
 
 def test_those_who_watch_are_not_cut_off_by_the_limit_on_answers(tmp_path: pathlib.Path) -> None:
-    short = CrowdLimits(connections=40, of_address=10, request_s=0.2, answer_s=0.2)
+    short = CrowdLimits(connections=40, of_address=10, of_user=40, request_s=0.2, answer_s=0.2)
     halls = hall(varied)
     with served(halls, tmp_path, limits=short) as made, connected(made) as watching:
         watching.sendall(b"GET /stream HTTP/1.1\r\nhost: localhost\r\n\r\n")
@@ -181,7 +241,7 @@ def test_there_are_never_more_than_there_may_be_and_only_the_silent_make_way(
     steps: list[tuple[str, int, int]],
 ) -> None:
     """F35, V12"""
-    limits = CrowdLimits(connections=6, of_address=3, silent_of_address=2, moment_s=1.0)
+    limits = CrowdLimits(connections=6, of_address=3, of_user=6, silent_of_address=2, moment_s=1.0)
     now_s, asked = 0.0, set[Visitor]()
     crowd, inside = Crowd(limits, lambda: now_s), list[Visitor]()
     for what, which, where in steps:

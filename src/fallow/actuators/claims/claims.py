@@ -22,6 +22,7 @@ from fallow.core.reservations import Claim
 from fallow.core.units import printable
 
 CLAIM_BYTE = 2**62  # the bytes before it are places in line, numbered by the time of arrival
+FILLER_BYTE = CLAIM_BYTE + 1
 _LABEL_BYTES = 4096
 _RESERVATION_AT = _LABEL_BYTES
 _OLDEST_TICKET = 10**9  # nobody stands in line in the first second after boot
@@ -62,6 +63,10 @@ class CardFile:
         """That somebody has claimed the GPU, and whether it is shared."""
         held = self.held()
         return None if held is None else Claim(held.shared)
+
+    def is_untouched(self) -> bool:
+        """Whether nobody has a lock that means anything: no claim, no place in line, no mark of a filler."""
+        return ofd_locks.other(self.fd, _OLDEST_TICKET, FILLER_BYTE) is None
 
     def label(self) -> Claim:
         """What the label says of who claims it. Anybody could have written it."""

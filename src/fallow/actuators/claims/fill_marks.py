@@ -7,12 +7,16 @@ user can lock that byte and write that label; who is asked to believe the mark l
 import os
 from contextlib import suppress
 
-from fallow.actuators.claims.claims import CardFile, label_of, read_label
+from fallow.actuators.claims.claims import (
+    FILLER_BYTE,
+    CardFile,
+    label_of,
+    read_label,
+)
 from fallow.actuators.claims.folder import ClaimFolder
 from fallow.actuators.files import ofd_locks
 from fallow.core.reservations import Claim
 
-_FILLER_BYTE = 2**62 + 1
 _LABEL_AT = 8192
 _LABEL_BYTES = 4096
 _TRIES = 50
@@ -33,7 +37,7 @@ def mark_filled(folder: ClaimFolder, uuid: str, label: Claim) -> FillMark | None
     """Mark a GPU as filled; None if another filler has it. So there are never two on a card."""
     for _ in range(_TRIES):
         card = CardFile(folder.open(uuid))
-        if not ofd_locks.take(card.fd, _FILLER_BYTE):
+        if not ofd_locks.take(card.fd, FILLER_BYTE):
             card.close()
             return None
         if folder.still_there(uuid, card.fd):
@@ -47,6 +51,6 @@ def mark_filled(folder: ClaimFolder, uuid: str, label: Claim) -> FillMark | None
 
 def filler_on(card: CardFile) -> Claim | None:
     """What fills the GPU, in the words of who started it; None if nothing does."""
-    if ofd_locks.other(card.fd, _FILLER_BYTE, _FILLER_BYTE) is None:
+    if ofd_locks.other(card.fd, FILLER_BYTE, FILLER_BYTE) is None:
         return None
     return read_label(False, os.pread(card.fd, _LABEL_BYTES, _LABEL_AT))

@@ -125,7 +125,8 @@ class ProtectionReader:
             return None
         except OSError as error:
             word = nonsense(number, owner, f"its file cannot be read ({error.strerror}), so it protects everything")
-        if found.st_nlink != 1 and word.says is Says.NONSENSE:
+        linked = found.st_nlink != 1 and not stat.S_ISDIR(found.st_mode)  # of a folder nobody else can make a link
+        if linked and word.says is Says.NONSENSE:
             word = nonsense(number, "somebody")  # whose file it is does not tell who put it here
         # A protection is what it said at first: whoever changes the reason again and again tells nobody anything.
         if known is not None and known.uid == uid and Says.HOLD is known.word.says and word.says is not Says.RELEASED:

@@ -51,8 +51,11 @@ class Queue:
         self, card: CardFile, now_s: float, ticket: int = CLAIM_BYTE, *, passing: bool = True
     ) -> Reservations:
         """All that is promised of a GPU, as it stands before a ticket; `passing`: to those who only try once too."""
-        waiting, in_passing = None, False
+        if card.is_untouched():
+            return Reservations(reserved=card.reserved(now_s))
+        waiting, in_passing, in_line = None, False, False
         for place in card.places(now_s, ticket):
+            in_line = True
             if place.shared:
                 in_passing = in_passing or (passing and place.start > now_s * _NS - _PASSES_WITHIN_NS)
                 continue
@@ -65,6 +68,7 @@ class Queue:
             ahead=in_passing or waiting is not None,
             waiting=waiting,
             in_passing=in_passing and waiting is None,
+            in_line=in_line,
             reserved=card.reserved(now_s),
             filler=filler_on(card),
         )

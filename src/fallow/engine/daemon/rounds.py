@@ -1,8 +1,11 @@
 """What goes round the machine beside fillers and guards: the patrol, who looks for lost cards, and the notices."""
 
+from collections.abc import Mapping
+
 from fallow.core.board import Counting
 from fallow.core.gpu import Snapshot
 from fallow.core.notices import Notice
+from fallow.core.reservations import Reservations
 from fallow.engine.config import Config
 from fallow.engine.history.run import Run
 from fallow.engine.idle_rules.enforcer import RuleEnforcer
@@ -39,9 +42,9 @@ class Rounds:
         """What the idle rules count."""
         return self._patrol.counting
 
-    def turn(self, snapshot: Snapshot) -> None:
-        """One tick, with holders that are described."""
-        self._patrol.turn(snapshot)
+    def turn(self, snapshot: Snapshot, promised: Mapping[str, Reservations]) -> None:
+        """One tick, with holders that are described, and with what was read of claims at it, by UUID."""
+        self._patrol.turn(snapshot, promised)
         self._lost_cards.turn(snapshot)
         self._notices.turn()
 

@@ -18,6 +18,7 @@ from fallow.core.gpu import Gpu, Snapshot
 from fallow.core.job import find_gpu
 from fallow.core.ports import Depth
 from fallow.core.protections import Affected, Protection, protection_on
+from fallow.core.reservations import Reservations
 from fallow.core.unknown import NOT_ASKED, Unknown
 from fallow.core.value import replace
 from fallow.engine.fill.device_events import (
@@ -58,6 +59,8 @@ class FillLoop:
         demand_own_pids(world.proc)
         self.protections: list[Protection] = []
         """What people have asked to be left alone, as of the last tick."""
+        self.promised: dict[str, Reservations] = {}
+        """What was promised of each GPU that is to be filled when it was last looked at since the tick began."""
         self._world = world
         self._say = run.say
         self._alert = alert
@@ -125,6 +128,7 @@ class FillLoop:
 
     def tick(self, snapshot: Snapshot) -> None:
         """What is due once a tick, with a snapshot that others may use too."""
+        self.promised = {}
         self._ask_around()
         now_s = self._world.clock.monotonic_s()
         self._hear(now_s)
@@ -283,6 +287,7 @@ class FillLoop:
             promised = slot.promised(uuid)
         except FallowError as error:
             return Unknown(str(error))
+        self.promised[uuid] = promised
         ours = slot.filled or self._is_anothers(slot, uuid)
         if ours:
             promised = replace(promised, filler=None)

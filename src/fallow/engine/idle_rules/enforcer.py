@@ -5,7 +5,7 @@ and only reports unless it says `act = true`. Then the people of the job are war
 are asked, and at last killed, each in its own time (see patrol_hands).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from fallow.core.actions import CancelWarning, Kill, Warn
 from fallow.core.board import Counting
@@ -19,6 +19,7 @@ from fallow.core.protections import (
     protection_on,
     with_its_end,
 )
+from fallow.core.reservations import NOTHING_READ, Reservations
 from fallow.core.selection import select
 from fallow.engine.config.rules import Idle
 from fallow.engine.history.counters import Tally
@@ -98,11 +99,11 @@ class RuleEnforcer:
         """What each rule counts of each job."""
         return tuple(each for case in self._cases.values() for each in case.counting())
 
-    def turn(self, snapshot: Snapshot) -> None:
-        """One tick, with what was seen at it: at Depth.WATCH at least."""
+    def turn(self, snapshot: Snapshot, promised: Mapping[str, Reservations] = NOTHING_READ) -> None:
+        """One tick, with what was seen at it, at Depth.WATCH at least, and what was read of claims, by UUID."""
         if self._blind or not self._rules:
             return
-        jobs = {job.key: job for job in self._holding.jobs(snapshot)}
+        jobs = {job.key: job for job in self._holding.jobs(snapshot, promised)}
         if not jobs and not self._cases:
             return
         protections = self._world.protections.active(self._world.clock.wall_s(), self._tell)

@@ -9,8 +9,9 @@ A card that nobody is on is held by whoever has claimed it: the process that the
 
 What cannot be named is nobody's job and is never touched: a process that /proc does not show, or whose owner or
 command it does not tell; one that fallow started or lives by; one that our own or root's fallow watches or fills
-with; and what serves everybody on the machine, as a display server, a monitor or the server of MPS does. No process
-gets there by calling itself so: its program must be root's.
+with; and what serves everybody on the machine, as a display server, a monitor of root's or the server of MPS does. No
+process gets there by calling itself so: its program must be root's. A monitor of anybody else's holds no card, so
+whoever holds one is none.
 """
 
 import os
@@ -21,7 +22,7 @@ from fallow.actuators.process.signals import untouchable
 from fallow.core.gpu import Gpu, Snapshot
 from fallow.core.process import Process
 from fallow.core.protections import AffectedProcess
-from fallow.core.reservations import Claim
+from fallow.core.reservations import NOTHING_READ, Claim, Reservations
 from fallow.core.units import program_name
 from fallow.core.unknown import Unknown
 from fallow.core.value import value
@@ -38,7 +39,7 @@ _STARTS_FOR_OTHERS = frozenset(
     )
 )
 _MPS = "nvidia-cuda-mps-server"
-_SERVES_EVERYBODY = MONITORS | {
+_SERVES_EVERYBODY = {
     *(_MPS, "nvidia-cuda-mps-control", "Xorg", "X", "Xwayland", "gnome-shell", "gdm", "sddm", "lightdm"),
     *("kwin_x11", "kwin_wayland", "plasmashell", "weston", "sway", "mutter"),
 }
@@ -102,7 +103,7 @@ class GpuJob:
 
 @value
 class _Known:
-    """What was learned of a process when it was first seen; None if it is nobody's job."""
+    """What was learned of a process when it was first seen as somebody's job."""
 
     key: JobKey
     command: str
@@ -114,12 +115,11 @@ class JobFinder:
     def __init__(self, world: World) -> None:
         self._world = world
         self._on: dict[Process, set[str]] = {}
-        self._known: dict[Process, _Known | None] = {}
+        self._known: dict[Process, _Known] = {}
         self._servers: set[Process] = set()
-        self._claiming: set[Process] = set()
 
-    def jobs(self, snapshot: Snapshot) -> list[GpuJob]:
-        """All jobs of people that hold a card now."""
+    def jobs(self, snapshot: Snapshot, promised: Mapping[str, Reservations] = NOTHING_READ) -> list[GpuJob]:
+        """All jobs of people that hold a card now; of a GPU in `promised` the claim was read a moment ago."""
         doubtful: list[str] = []
         stat = cache(self._world.proc.stat)  # whoever is on many cards is looked at once
         self._on = {process: cards for process, cards in self._on.items() if _is(process, stat(process.pid))}
@@ -130,12 +130,11 @@ class JobFinder:
                     cards.discard(uuid)
             else:
                 doubtful.append(uuid)
-            for process in (*_holders(gpu, stat), *self._claimers(gpu)):
+            for process in (*_holders(gpu, stat), *self._claimers(gpu, promised)):
                 self._on.setdefault(process, set()).add(uuid)
         self._on = {process: cards for process, cards in self._on.items() if cards}
         self._known = {process: known for process, known in self._known.items() if process in self._on}
         self._servers.intersection_update(self._on)
-        self._claiming.intersection_update(self._on)
         return self._grouped([card_name(gpu) for gpu in snapshot.gpus], doubtful)
 
     def is_fallows(self, pid: int) -> bool:
@@ -169,22 +168,22 @@ class JobFinder:
             jobs.append(GpuJob(key, processes, uuids, elsewhere, mixed))
         return jobs
 
-    def _claimers(self, gpu: Gpu) -> Iterable[Process]:
+    def _claimers(self, gpu: Gpu, promised: Mapping[str, Reservations]) -> Iterable[Process]:
         """Who keeps others from a card that nobody is on."""
         if gpu.holders != () or isinstance(gpu.uuid, Unknown):
             return
-        claim = claim_of(self._world, gpu.uuid)
+        known = promised.get(gpu.uuid)
+        claim = claim_of(self._world, gpu.uuid) if known is None else known.claim
         if isinstance(claim, Claim) and claim.pid is not None and claim.birth is not None:
             process = Process(claim.pid, claim.birth)
             if self.is_alive(process):
-                self._claiming.add(process)
                 yield process
 
     def _learn(self, process: Process) -> _Known | None:
         if process not in self._known:
             known = self._look_at(process)
-            if known is None and process in self._claiming:
-                return None  # a launch that is still fallow's; the same process becomes somebody's job
+            if known is None:
+                return None  # for now: the same process may become another program, and so somebody's job
             self._known[process] = known
         return self._known[process]
 
@@ -197,7 +196,8 @@ class JobFinder:
         names = proc.trusted_names(process.pid)
         if _MPS in names:
             self._servers.add(process)
-        if not _SERVES_EVERYBODY.isdisjoint(names):
+        serve = _SERVES_EVERYBODY | MONITORS if proc.uid(process.pid) == 0 else _SERVES_EVERYBODY
+        if not serve.isdisjoint(names):
             return None
         if stat.of_kernel or self.is_fallows(process.pid):
             return None

@@ -1,6 +1,6 @@
 """From readings to a sight: each GPU judged, timed, and with who has claimed it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from fallow.actuators.claims.claims import CardFile
 from fallow.actuators.claims.fill_marks import filler_on
@@ -9,7 +9,7 @@ from fallow.core.errors import FallowError
 from fallow.core.gpu import Gpu, Snapshot
 from fallow.core.gpu_status import GpuStatus, Status, seen
 from fallow.core.ports import Depth
-from fallow.core.reservations import Claim
+from fallow.core.reservations import NOTHING_READ, Claim, Reservations
 from fallow.core.settling import SETTLING_S, Settling, settle
 from fallow.core.standing import Around, filler_of, standing
 from fallow.core.units import duration_for_people
@@ -63,13 +63,12 @@ class Watcher:
         self._gap_s = longest_gap_s
         self._rules = stuck.StuckRules(_STUCK_AFTER_S, longest_gap_s=longest_gap_s)
 
-    def status(self, snapshot: Snapshot) -> Status:
-        """The GPUs of one look, whose holders are described, judged and timed."""
-        gpus = tuple(self._see(gpu, snapshot) for gpu in snapshot.gpus)
+    def status(self, snapshot: Snapshot, promised: Mapping[str, Reservations] = NOTHING_READ) -> Status:
+        """The GPUs of one look, whose holders are described, judged and timed; `promised` was read at that look."""
+        gpus = tuple(self._see(gpu, snapshot, _promised(self._world, gpu, promised)) for gpu in snapshot.gpus)
         return Status(snapshot.host, snapshot.simulated, snapshot.wall_s, gpus)
 
-    def _see(self, gpu: Gpu, snapshot: Snapshot) -> GpuStatus:
-        promised = _promised(self._world, gpu)
+    def _see(self, gpu: Gpu, snapshot: Snapshot, promised: "_Promised") -> GpuStatus:
         around = Around(promised.claim, promised.fillers, _gone(self._world, gpu, promised))
         finding = self._or_hung(gpu, snapshot, standing(gpu, around))
         now, told = settle(self._before.get(gpu.label), finding, snapshot.at_s, self._gap_s)
@@ -113,10 +112,13 @@ class _Promised:
     """Those of its holders that make way."""
 
 
-def _promised(world: World, gpu: Gpu) -> _Promised:
+def _promised(world: World, gpu: Gpu, read: Mapping[str, Reservations]) -> _Promised:
     """Who has claimed it, how many wait, what fills it. A folder that cannot be read leaves it unknown."""
     if isinstance(gpu.uuid, Unknown):
         return _Promised(gpu.uuid)
+    known = read.get(gpu.uuid)
+    if known is not None and not known.in_line:  # else those who wait are to be counted
+        return _Promised(known.claim, fillers=kept_pids(world, gpu) if known.filler is not None else frozenset())
     try:
         fd = world.folder.peek(gpu.uuid)
     except FallowError as error:

@@ -21,7 +21,12 @@ from fallow.engine.machine.inherited_environment import given_environ
 from fallow.engine.machine.world import World
 from fallow.interfaces.cli import streams
 from fallow.interfaces.cli.limits import limit_in_words
-from fallow.interfaces.cli.options import SIMULATE_DEFAULT, Parser, common
+from fallow.interfaces.cli.options import (
+    SIMULATE_DEFAULT,
+    Parser,
+    common,
+    did_you_mean,
+)
 from fallow.interfaces.stderr import Stderr
 
 VERBS = {
@@ -105,8 +110,13 @@ def _main(argv: list[str], voice: Stderr) -> int:
     shared = common()
     if verb is None or not {"-h", "--help", "--version"}.isdisjoint(before):
         return _without_verb(before, shared)
+    if verb == "help":
+        if not after:
+            return _without_verb(["--help"], shared)
+        verb, after = after[0], ["--help"]
     if verb not in VERBS:
-        raise WrongUsage(f"there is no verb {verb!r}; there are {', '.join(VERBS)} (see: fallow --help)")
+        there = did_you_mean(verb, VERBS) or f"; there are {', '.join(VERBS)}"
+        raise WrongUsage(f"there is no verb {verb!r}{there} (see: fallow --help)")
     module = importlib.import_module(f"fallow.interfaces.cli.{verb}")
     parser = module.parser([shared])
     everywhere = Parser("fallow", "", "", [shared]).parse_args(before)

@@ -2,7 +2,7 @@
 
 import argparse
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn, TypeVar
 
 from fallow.core import units
@@ -48,10 +48,21 @@ class Parser(ArgumentParser):
     def parse_args(self, args: Sequence[str], namespace: Any = None) -> Any:  # type: ignore[override]  # noqa: ANN401  as argparse has it
         """All of them; words that are left over may be a command that was written in front of its place."""
         parsed, left = self.parse_known_args(args, namespace)
+        if left and left[0].startswith("--"):
+            option = left[0].partition("=")[0]
+            self.error(f"there is no option {option}{did_you_mean(option, self._option_string_actions)}")
         if left:
             hint = f"; a command goes behind --, as in: {self.prog} -- CMD ..." if self.prog in _TAKE_COMMAND else ""
             self.error(f"unrecognized arguments: {' '.join(left)}{hint}")
         return parsed
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """`; did you mean status?`, where one of these is near to it."""
+    from difflib import get_close_matches  # only a mistake pays for it
+
+    alike = get_close_matches(word.lower(), list(known), n=1)
+    return f"; did you mean {alike[0]}?" if alike else ""
 
 
 def typed(convert: Callable[[str], T]) -> Callable[[str], T]:

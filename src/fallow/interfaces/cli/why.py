@@ -29,6 +29,7 @@ from fallow.interfaces.stderr import Stderr
 
 _MOST_EVENTS = 30
 _UNWATCHED = "  nobody has watched this GPU, as `fallow up` would: since when is not known, and no rule counts"
+_NO_STORY = "the journal has nothing on that"
 EXAMPLES = """\
   fallow why            the last verdict, and what was done
   fallow why 3          on GPU 3
@@ -98,7 +99,7 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     for line in why_text.story(events, now_s):
         print(line)
     if not events and unreadable is None and trouble is None:
-        print("the journal has nothing on that")
+        print("the journal is empty: nothing was found or done yet" if target is None else _NO_STORY)
     return 0
 
 

@@ -3,7 +3,8 @@
 A connection is silent while it owes us a request: before its first byte, in the middle of a head or a body, and
 between two requests. Silent ones cost a place and do nothing with it, so they make way for whoever comes: the one
 that has been silent for longest first. Once half of the places are taken, one address may have so many silent ones;
-and so many in all at any time. This machine's own address is everybody's on it, and only its silent ones are counted.
+and so many in all at any time. This machine's own address is everybody's on it: who comes from there is counted by
+their user, as the kernel tells it; where it does not, only the silent ones are counted.
 """
 
 from collections import Counter
@@ -14,6 +15,7 @@ from typing import Protocol
 from fallow.core.value import value
 
 LOOPBACK = "127.0.0.1"
+_USER = "user "
 
 
 @value
@@ -23,6 +25,8 @@ class CrowdLimits:
     connections: int
     of_address: int
     """From one address that is not this machine's own."""
+    of_user: int
+    """Of one user of this machine."""
     silent_of_address: int = 64
     """So many may be silent for longer than a moment: a request that is on its way is none."""
     moment_s: float = 1.0
@@ -68,7 +72,7 @@ class Crowd:
         lately = self._now_s() - self._silent[first] < limits.moment_s
         pressed = 2 * len(self._guests) > limits.connections
         crowded = pressed and len(silent) > limits.silent_of_address and not lately
-        if crowded or (place != LOOPBACK and self._of[place] > limits.of_address):
+        if crowded or (place != LOOPBACK and self._of[place] > self._most_of(place)):
             self._end(first)
         elif len(self._guests) > limits.connections:
             self._end(next(iter(self._silent)))
@@ -101,9 +105,17 @@ class Crowd:
         for guest in list(self._guests):
             self._end(guest)
 
+    def _most_of(self, place: str) -> int:
+        return self.limits.of_user if place.startswith(_USER) else self.limits.of_address
+
     def _end(self, guest: Guest) -> None:
         self.leave(guest)
         guest.cut()
+
+
+def user_place(uid: int) -> str:
+    """The place of a user of this machine."""
+    return f"{_USER}{uid}"
 
 
 def neighbourhood(address: str) -> str:

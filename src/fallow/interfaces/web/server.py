@@ -19,7 +19,14 @@ from fallow.core.errors import FallowError, NotPermitted
 from fallow.core.value import replace
 from fallow.engine.config.listen_address import Address
 from fallow.engine.machine.clock import SystemClock
-from fallow.interfaces.web.connection_limit import Crowd, CrowdLimits, neighbourhood
+from fallow.interfaces.web.connection_limit import (
+    LOOPBACK,
+    Crowd,
+    CrowdLimits,
+    neighbourhood,
+    user_place,
+)
+from fallow.readers.socket_users import user_of
 
 _MOST_CONNECTIONS = 4096
 _FOR_OTHERS = 32
@@ -40,8 +47,9 @@ def most_streams() -> int:
 
 
 def usual_limits() -> CrowdLimits:
-    """Those that follow from how many connections there may be."""
-    return CrowdLimits(most_connections(), max(8, most_connections() // 4))
+    """Those that follow from how many connections there may be: whatever one user does, others have some."""
+    most = most_connections()
+    return CrowdLimits(most, of_address=max(8, most // 4), of_user=max(8, most - most // 8))
 
 
 def _accepted_at_once() -> int:
@@ -179,6 +187,13 @@ class _Wire:
         self._transport.abort()
 
 
+def _place_of(transport: asyncio.Transport, address: str) -> str:
+    """Where somebody comes from: an address, or a user of this machine."""
+    place, carrier = neighbourhood(address), transport.get_extra_info("socket")
+    uid = user_of(carrier) if place == LOOPBACK and carrier is not None else None
+    return place if uid is None else user_place(uid)
+
+
 class _Protocol(H11Protocol):
     """Shows streams the wire that they run on, lets no more in than there is room for, and waits for nobody."""
 
@@ -190,7 +205,7 @@ class _Protocol(H11Protocol):
         self._due: asyncio.TimerHandle | None = None
         self.app_state = {**self.app_state, "wire": self._wire}
         super().connection_made(transport)
-        self.place = neighbourhood(self.client[0] if self.client else "")
+        self.place = _place_of(transport, self.client[0] if self.client else "")
         self._silent = True
         self._give(self.crowd.limits.request_s)
         self.crowd.enter(self)

@@ -1,0 +1,45 @@
+"""Whose a TCP connection from this machine is: the kernel tells the user of the socket at its other end."""
+
+import socket
+import struct
+from asyncio.trsock import TransportSocket
+from ipaddress import ip_address
+
+_NETLINK_SOCK_DIAG = 4
+_SOCK_DIAG_BY_FAMILY, _NLM_F_REQUEST = 20, 1
+_ALL_STATES = 0xFFFFFFFF
+_HEAD = struct.Struct("=IHHII")
+_ASKED = struct.Struct("=BBBBI")
+_PORTS = struct.Struct("!HH")
+_NO_COOKIE = struct.pack("=III", 0, 0xFFFFFFFF, 0xFFFFFFFF)  # on any interface, any socket
+_ANSWER = struct.Struct("=4x48x12xII")
+_LONGEST_ANSWER = 4096
+
+
+def user_of(connection: "socket.socket | TransportSocket") -> int | None:
+    """The uid at the other end; None if that is another machine, has hung up, or the kernel does not tell.
+
+    Never waits: the kernel answers while it is asked.
+    """
+    try:
+        theirs, ours = connection.getpeername(), connection.getsockname()
+        return _asked(connection.family, (theirs[0], theirs[1]), (ours[0], ours[1]))
+    except (OSError, ValueError, struct.error):
+        return None
+
+
+def _asked(family: int, theirs: tuple[str, int], ours: tuple[str, int]) -> int | None:
+    addresses = [ip_address(host.partition("%")[0]).packed.ljust(16, b"\0") for host in (theirs[0], ours[0])]
+    wanted = _ASKED.pack(family, socket.IPPROTO_TCP, 0, 0, _ALL_STATES)
+    wanted += _PORTS.pack(theirs[1], ours[1]) + b"".join(addresses) + _NO_COOKIE
+    flags = socket.SOCK_RAW | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK
+    with socket.socket(socket.AF_NETLINK, flags, _NETLINK_SOCK_DIAG) as kernel:
+        kernel.sendto(
+            _HEAD.pack(_HEAD.size + len(wanted), _SOCK_DIAG_BY_FAMILY, _NLM_F_REQUEST, 1, 0) + wanted, (0, 0)
+        )
+        answer = kernel.recv(_LONGEST_ANSWER)
+    _, kind, _, _, _ = _HEAD.unpack_from(answer)
+    if kind != _SOCK_DIAG_BY_FAMILY:
+        return None  # there is no such socket here
+    uid, inode = _ANSWER.unpack_from(answer, _HEAD.size)
+    return uid if inode else None  # of one that was closed the kernel no longer knows whose it was
