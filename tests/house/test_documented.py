@@ -1,50 +1,96 @@
-"""What is not documented does not exist: verbs, options, exit codes, variables, and the README's own examples."""
+"""What is not documented does not exist: each public name, command, option, key and metric has its sentence."""
 
 import argparse
+import ast
 import importlib
-import os
-import pathlib
+import json
 import re
-import subprocess
 
 import pytest
 
+import fallow
 from fallow.core import errors
 from fallow.interfaces.cli.main import VERBS
 from fallow.interfaces.cli.options import common
 from tests.conftest import REPOSITORY, Fallow
 
-CLI = (REPOSITORY / "docs" / "reference" / "cli.md").read_text()
+REFERENCE = REPOSITORY / "docs" / "reference"
+CLI = (REFERENCE / "cli.md").read_text()
 README = (REPOSITORY / "README.md").read_text()
 
 
-def section(verb: str) -> str:
-    """What the reference says of one verb."""
-    found = re.search(rf"^## `fallow {verb}\b.*?(?=^## |\Z)", CLI, re.MULTILINE | re.DOTALL)
-    assert found, f"docs/reference/cli.md has no section on {verb}"
+def meanings(page: str) -> dict[str, str]:
+    """Return what the tables of a page say of each `name` in a first column: the last column of its row."""
+    found = {}
+    for row in re.findall(r"^\| (`.*) \|$", page, re.MULTILINE):
+        first, *_, meaning = re.split(r"(?<!\\) \| ", row)
+        found |= {re.split(r"[ (\[]", name)[0]: meaning for name in re.findall(r"`([^`]+)`", first)}
+    return found
+
+
+def without_a_sentence(names: list[str], page: str) -> list[str]:
+    """Return those names that no table explains in three words or more."""
+    said = meanings(page)
+    return [name for name in names if len(said.get(name, "").split()) < 3]
+
+
+def section(command: str) -> str:
+    """Return what the reference says of one command."""
+    found = re.search(rf"^## `fallow {command}\b.*?(?=^## |\Z)", CLI, re.MULTILINE | re.DOTALL)
+    assert found, f"docs/reference/cli.md has no section on {command}"
     return found[0]
 
 
-def options(verb: str) -> list[str]:
-    parser = importlib.import_module(f"fallow.interfaces.cli.{verb}").parser([])
+def options(command: str) -> list[str]:
+    parser = importlib.import_module(f"fallow.interfaces.cli.{command}").parser([])
     return [name for action in parser._actions for name in action.option_strings if name not in ("-h", "--help")]
 
 
-@pytest.mark.parametrize("verb", VERBS)
-def test_every_verb_and_option_is_in_the_reference_and_every_verb_in_the_readme(verb: str) -> None:
-    text = section(verb) + (section("pick") if "Takes the options of `pick`" in section(verb) else "")
-    assert [name for name in options(verb) if not re.search(rf"`{re.escape(name)}(?![\w-])", text)] == []
-    assert f"fallow {verb}" in README
+@pytest.mark.parametrize("command", VERBS)
+def test_every_command_and_option_has_its_sentence_and_every_command_is_in_the_readme(command: str) -> None:
+    text = section(command)
+    first = text.partition("\n\n")[2].partition("\n\n")[0]
+    assert len(first.split()) >= 5
+    assert "." in first, "a whole sentence below the heading"
+    inherited = section("pick") if "Takes the options of `pick`" in text else ""
+    assert without_a_sentence(options(command), text + inherited) == []
+    assert f"fallow {command}" in README
 
 
-def test_options_that_are_everywhere_are_in_the_reference() -> None:
+def test_every_option_that_all_commands_take_has_its_sentence() -> None:
     names = [name for action in common()._actions for name in action.option_strings]
-    assert [name for name in names if f"`{name}" not in CLI] == []
+    assert without_a_sentence(names, CLI) == []
+
+
+def test_every_public_name_has_its_sentence() -> None:
+    names = [name for name in fallow.__all__ if name != "__version__"]
+    assert without_a_sentence(names, (REFERENCE / "python.md").read_text()) == []
+
+
+def test_every_key_of_the_config_has_its_sentence() -> None:
+    page = (REFERENCE / "config.md").read_text()
+    schema = json.loads((REFERENCE / "fallow.schema.json").read_text())
+    for key, part in schema["properties"].items():
+        kind = (part.get("items") or part)["$ref"].rpartition("/")[2]
+        found = re.search(rf"^## `\[+{key}\]+`.*?(?=^## |\Z)", page, re.MULTILINE | re.DOTALL)
+        assert found, f"docs/reference/config.md has no section on {key}"
+        assert without_a_sentence(list(schema["$defs"][kind]["properties"]), found[0]) == [], key
+
+
+def test_every_metric_has_its_sentence() -> None:
+    source = (REPOSITORY / "src" / "fallow" / "interfaces" / "render" / "metrics.py").read_text()
+    constants = (node.value for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Constant))
+    names = {text for text in constants if isinstance(text, str) and re.fullmatch(r"fallow_[a-z_]+", text)}
+    assert len(names) > 20
+    page = (REFERENCE / "metrics.md").read_text()
+    said = meanings(page)
+    counters = {name for name in names if f"{name}_total" in said}
+    assert without_a_sentence([f"{name}_total" if name in counters else name for name in names], page) == []
 
 
 def test_every_option_has_help() -> None:
-    for verb in VERBS:
-        parser = importlib.import_module(f"fallow.interfaces.cli.{verb}").parser([common()])
+    for command in VERBS:
+        parser = importlib.import_module(f"fallow.interfaces.cli.{command}").parser([common()])
         assert [action.dest for action in parser._actions if not action.help] == []
         assert parser.description
         assert argparse.ArgumentParser.format_help(parser)
@@ -54,8 +100,8 @@ def test_every_exit_code_is_in_the_reference() -> None:
     def family(kind: type[errors.FallowError]) -> set[int]:
         return {kind.exit_code}.union(*(family(below) for below in kind.__subclasses__()))
 
-    told = {int(code) for code in re.findall(r"^\| (\d+) \|", CLI, re.MULTILINE)}
-    assert family(errors.FallowError) <= told
+    listed = {int(code) for code in re.findall(r"^\| (\d+) \|", CLI, re.MULTILINE)}
+    assert family(errors.FallowError) <= listed
     tree = errors.__doc__ or ""
     assert all(re.search(rf"\b{code}\b", tree) for code in family(errors.FallowError)), (
         "the tree at the head of errors.py"
@@ -69,70 +115,42 @@ def test_every_variable_is_in_the_reference() -> None:
 
 
 def test_every_field_of_the_json_is_in_the_reference(simulated: Fallow) -> None:
-    import json
-
-    text = (REPOSITORY / "docs" / "reference" / "json.md").read_text()
+    text = (REFERENCE / "json.md").read_text()
     status = json.loads(simulated("status", "--json").stdout)
     assert [name for name in (*status, *status["gpus"][0]) if f"`{name}`" not in text] == []
 
 
+def anchors(text: str) -> set[str]:
+    """Return the anchors that the headings of a page get."""
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
 def test_links_between_the_documents_lead_somewhere() -> None:
-    for page in [REPOSITORY / "README.md", *(REPOSITORY / "docs").rglob("*.md")]:
-        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
-            assert (page.parent / target).exists(), f"{page.name} -> {target}"
+    pages = [*REPOSITORY.glob("*.md"), *(REPOSITORY / "docs").rglob("*.md")]
+    for page in pages:
+        for target, anchor in re.findall(r"\]\(([^)#:\s]*)#?([^)\s:]*)\)", page.read_text()):
+            leads_to = page.parent / target if target else page
+            assert leads_to.exists(), f"{page.name} -> {target}"
+            if anchor:
+                assert anchor in anchors(leads_to.read_text()), f"{page.name} -> {target}#{anchor}"
 
 
-def transcripts(text: str) -> list[list[tuple[str, str]]]:
-    """Each console block: its `$ commands`, with what is shown below them."""
-    blocks = []
-    for block in re.findall(r"```console\n(.*?)```", text, re.DOTALL):
-        parts = re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]
-        blocks.append([(command, shown) for command, _, shown in (part.partition("\n") for part in parts)])
-    return blocks
+def test_every_page_can_be_reached_from_the_readme() -> None:
+    """Decisions are listed by their folder."""
+    reached, waiting = set(), [REPOSITORY / "README.md"]
+    while waiting:
+        page = waiting.pop()
+        if page in reached or page.suffix != ".md":
+            continue
+        reached.add(page)
+        links = re.findall(r"\]\(([^)#:\s]+)", page.read_text())
+        waiting += [(page.parent / target).resolve() for target in links]
+    pages = {path for path in (REPOSITORY / "docs").rglob("*.md") if path.parent.name != "decisions"}
+    assert pages - reached == set()
 
 
-def alike(text: str) -> list[list[str]]:
-    """Lines as words; names of machine and user, pids and seconds differ from run to run."""
-    for pattern, word in (
-        (r"^\S+: (\d+ simulated)", r"HOST: \1"),
-        (r"^( *)\S+ protects", r"\1USER protects"),
-        (r"for another \S+", "for another D"),
-        (r"claimed by \S+", "claimed by USER"),
-        (r"pid \d+", "pid N"),
-        (r"protection \d+", "protection N"),
-        (r"\b\d+(\.\d)?s\b", "Ns"),
-    ):
-        text = re.sub(pattern, word, text, flags=re.MULTILINE)
-    return [line.split() for line in text.splitlines() if line.strip()]
-
-
-@pytest.mark.parametrize("block", transcripts(README), ids=lambda block: block[0][0][:40])
-def test_the_readme_shows_what_really_happens(fallow: Fallow, block: list[tuple[str, str]]) -> None:
-    for command, shown in block:
-        done = subprocess.run(
-            ["bash", "-c", command],
-            env={**fallow.environ, "FALLOW_SIMULATE": "8xH100"},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-        assert done.returncode == 0, done.stdout
-        assert alike(done.stdout) == alike(shown), command
-
-
-def python_blocks() -> list[str]:
-    pages = [README, (REPOSITORY / "docs" / "reference" / "python.md").read_text()]
-    return [block for page in pages for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL)]
-
-
-@pytest.mark.parametrize("block", python_blocks())
-def test_the_python_in_the_documents_runs(fallow: Fallow, block: str, tmp_path: pathlib.Path) -> None:
-    program = tmp_path / "block.py"
-    program.write_text(block)
-    environ = {**os.environ, **fallow.environ, "FALLOW_SIMULATE": "8xH100"}
-    done = subprocess.run(
-        ["python", str(program)], env=environ, capture_output=True, text=True, timeout=60, check=False
-    )
-    assert done.returncode == 0, done.stderr
+def test_a_row_is_found_by_each_name_in_its_first_column() -> None:
+    row = "| `-n N`, `--count N` | how many GPUs |\n| `--format a\\|b` | which format it has |\n"
+    assert meanings(row) == {"-n": "how many GPUs", "--count": "how many GPUs", "--format": "which format it has"}
+    assert without_a_sentence(["-n", "--none"], row) == ["--none"]
