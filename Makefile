@@ -1,4 +1,4 @@
-# Everything a fresh machine needs is Python 3.11 or newer with pip and venv, make and, for the tests, a C compiler.
+# A fresh machine needs only Python 3.11 or newer with pip and venv, make and, for the tests, a C compiler.
 PYTHON ?= python3
 VENV := .venv
 # Most tests wait for real programs more than they compute.
@@ -10,23 +10,27 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: demo test check bench lock clean
 
-demo: $(RUNS)  ## the whole story on simulated GPUs, with real processes
+demo: $(RUNS)  ## everything on simulated GPUs, with real processes
 	@$(BIN)/python -P -m fallow demo
 
 test: $(READY)  ## all tests; real processes, real locks, a stand-in only for the driver
 	@$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal
 
-check: $(READY)  ## format, lint, types, and the rules of the house
+# The tests of the project itself that start no program of their own, or only a short one.
+HOUSE := claim_files contributing documented doors layers policy_arrows security_page sentences
+
+check: $(READY)  ## format, lint, types, import contracts, and the rules of the house
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -q -p no:xdist $(HOUSE:%=tests/house/test_%.py)
 
 bench: $(READY)  ## ratios measured side by side in one run
 	$(BIN)/python -m bench
 
 COMPILE := $(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q
-lock: $(READY)  ## resolve requirements/*.in anew
+lock: $(READY)  ## resolve requirements/*.in again
 	$(COMPILE) --upgrade -o requirements/dev.txt requirements/dev.in pyproject.toml
 	$(COMPILE) -c requirements/dev.txt -o requirements/run.txt requirements/run.in pyproject.toml
 	$(COMPILE) --no-deps -o requirements/peers.txt requirements/peers.in
