@@ -15,7 +15,7 @@ from fallow.core.arguments import ArgumentParser
 from fallow.core.errors import WrongUsage
 from fallow.core.gpu import Gpu
 from fallow.core.units import duration_for_people, printable
-from fallow.engine.allocate.usable_gpus import fillable
+from fallow.engine.allocate.usable_gpus import gpus_to_fill
 from fallow.engine.fill.compose import fill_loop
 from fallow.engine.fill.start import FillerSpec
 from fallow.engine.history.run import open_run
@@ -31,7 +31,7 @@ def main(words: Sequence[str], world: World, tell: Callable[[str], None]) -> int
     if args.print_config:
         print(as_toml(file, world.user), end="")
         return 0
-    places = _places(file, fillable(world, None, tell), tell)
+    places = _places(file, gpus_to_fill(world, None, tell), tell)
     with open_run(world, tell) as run:
         loop = fill_loop(run, [(spec(file, filler), gpus) for filler, gpus in places])
         quiet = duration_for_people(file.interval_s)

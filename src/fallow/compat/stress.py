@@ -10,7 +10,7 @@ from typing import assert_never
 from fallow.compat.stressor import say
 from fallow.core.arguments import ArgumentParser
 from fallow.core.fillers import News
-from fallow.engine.allocate.usable_gpus import fillable
+from fallow.engine.allocate.usable_gpus import gpus_to_fill
 from fallow.engine.fill.compose import fill_loop
 from fallow.engine.fill.slot import FillerSlot
 from fallow.engine.fill.start import FillerSpec
@@ -35,7 +35,7 @@ def main(words: Sequence[str], world: World, tell: Callable[[str], None]) -> int
         "gpu_stress",
         description="Load every visible GPU that nobody uses, and leave it when somebody comes. It has no options.",
     ).parse_args(words)
-    gpus = fillable(world, None, tell)
+    gpus = gpus_to_fill(world, None, tell)
     with open_run(world, tell) as run:
         loop = fill_loop(run, [(_STRESSOR, (gpu,)) for gpu in gpus], _in_its_words, say)
         if world.simulated:

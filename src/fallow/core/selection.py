@@ -45,6 +45,15 @@ def visible(value: str | None, gpus: Sequence[Gpu]) -> tuple[Gpu, ...]:
     return tuple(chosen)
 
 
+def named_and_visible(
+    named: str | None, visible_devices: str | None, gpus: Sequence[Gpu]
+) -> tuple[tuple[Gpu, ...], tuple[Gpu, ...]]:
+    """Return the GPUs of a person's list (None: all): those that CUDA_VISIBLE_DEVICES shows, and those it hides."""
+    listed = tuple(gpus) if named is None else select(named, gpus)
+    seen = {gpu.label for gpu in visible(visible_devices, gpus)}
+    return tuple(gpu for gpu in listed if gpu.label in seen), tuple(gpu for gpu in listed if gpu.label not in seen)
+
+
 def names_by_index(value: str) -> bool:
     """Whether a value of CUDA_VISIBLE_DEVICES uses indices, whose meaning hangs on CUDA_DEVICE_ORDER."""
     return any(is_number(word.strip()) for word in value.split(","))

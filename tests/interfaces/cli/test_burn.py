@@ -381,7 +381,7 @@ def test_a_card_that_somebody_has_claimed_is_refused_with_their_name(simulated: 
     for words in (("--gpus", "0,1"), ()):
         done = simulated("burn", "--for", "10ms", *words)
         assert done.returncode == 75
-        assert "a card that somebody else has claimed is not loaded: GPU 1 is claimed by root for sh (" in done.stderr
+        assert "a GPU that another job has claimed is not loaded: GPU 1 is claimed by root for sh (" in done.stderr
         assert f"(pid {claimed.pid})" in done.stderr
     assert simulated("burn", "--for", "10ms", "--gpus", "0,2").returncode == 0
 

@@ -10,7 +10,7 @@ from fallow.core.errors import FallowError, NotEnoughGpus, WrongUsage
 from fallow.core.gpu import Gpu, Snapshot
 from fallow.core.ports import Depth, Links
 from fallow.core.reservations import Reservations
-from fallow.core.selection import names_by_index, select, visible
+from fallow.core.selection import named_and_visible, names_by_index, select, visible
 from fallow.core.units import bytes_for_people, duration_for_people, program_name
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace, value
@@ -78,17 +78,16 @@ def counted(snapshot: Snapshot, request: Request, visible_devices: str | None) -
 
 def candidates(snapshot: Snapshot, request: Request, visible_devices: str | None) -> Candidates:
     """Those that the person's list and an outer CUDA_VISIBLE_DEVICES leave; more than there are is an error."""
-    listed = snapshot.gpus if request.gpus is None else select(request.gpus, snapshot.gpus)
+    allowed, hidden_ones = named_and_visible(request.gpus, visible_devices, snapshot.gpus)
+    listed = (*allowed, *hidden_ones)
     could = [gpu for gpu in listed if eligible(gpu, request.wanted)]
     if request.wanted.count > len(could):
         raise WrongUsage(_too_many(request, len(could)))
-    seen = {gpu.label for gpu in visible(visible_devices, snapshot.gpus)}
     named = {gpu.label for gpu in listed}
     not_listed = Refusal(Because.NOT_LISTED, "not among --gpus")
     hidden = Refusal(Because.HIDDEN, "hidden by CUDA_VISIBLE_DEVICES")
     refused = {gpu.label: not_listed for gpu in snapshot.gpus if gpu.label not in named}
-    refused |= {gpu.label: hidden for gpu in listed if gpu.label not in seen}
-    allowed = tuple(gpu for gpu in listed if gpu.label in seen)
+    refused |= {gpu.label: hidden for gpu in hidden_ones}
     if request.wanted.count > len(allowed):
         given = f"CUDA_VISIBLE_DEVICES={visible_devices} leaves {len(allowed)}"
         raise NotEnoughGpus(f"{_gpus(request.wanted.count)} wanted, and {given}", _in_words(refused))

@@ -22,7 +22,7 @@ from fallow.core.ports import Depth
 from fallow.core.process import Process
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace, value
-from fallow.engine.allocate.usable_for_burn import chosen
+from fallow.engine.allocate.usable_gpus import gpus_to_burn
 from fallow.engine.burn.worker import SEND_AWAY
 from fallow.engine.machine.signal_pipe import LEAVING, SignalPipe
 from fallow.engine.machine.world import World
@@ -260,7 +260,7 @@ def burn(world: World, request: BurnRequest, show: Callable[[Sequence[Burned]], 
     """Load the cards until their time is over or somebody asks us to leave; what came of it, card by card."""
     asked = SignalPipe()
     snapshot = world.gpu_reader.look(Depth.GLANCE)
-    cards = chosen(world, snapshot.gpus, request.gpus)
+    cards = gpus_to_burn(world, snapshot.gpus, request.gpus)
     line = YieldLine.of(world.environ)
     simulated, stays = snapshot.simulated, line is not None
     burners = [_Burner(world, gpu, request, simulated=simulated, stays=stays) for gpu in cards]

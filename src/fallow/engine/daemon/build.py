@@ -6,7 +6,7 @@ from fallow.actuators.process import spawn
 from fallow.actuators.process.signals import reap_strangers
 from fallow.core.errors import WrongUsage
 from fallow.core.gpu import Gpu
-from fallow.core.selection import select, visible
+from fallow.core.selection import named_and_visible
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace
 from fallow.engine.config import Config
@@ -30,7 +30,7 @@ class DaemonBuilder:
     def __init__(self, run: Run) -> None:
         self._run = run
         self._world = run.world
-        self._left_out: set[str] = set()
+        self._said: set[str] = set()
         spawn.keep_the_ends_of_children()  # here, because a thread that performs an action may not
         self._starter = filler_starter(run)
 
@@ -46,7 +46,7 @@ class DaemonBuilder:
         built: list[FillerSlot] = []
         for filler in config.fillers:
             spec = filler.spec(config.terminals, gap_s)
-            self._tell_unheard(filler)
+            self._say_if_unheard(filler)
             for place in self._places(filler, gpus):
                 slot = kept.get((spec.process, tuple(str(gpu.uuid) for gpu in place)))
                 if slot is None:
@@ -85,29 +85,28 @@ class DaemonBuilder:
         return replace(self._run, report=self._run.report.prefixed(f"{name}: "))
 
     def _places(self, filler: Filler, gpus: Sequence[Gpu]) -> list[tuple[Gpu, ...]]:
-        seen = {gpu.label for gpu in visible(self._world.visible_devices, tuple(gpus))}
         try:
-            named = tuple(gpus) if filler.gpus == "all" else select(filler.gpus, tuple(gpus))
+            shown, hidden = named_and_visible(filler.gpus, self._world.visible_devices, gpus)
         except WrongUsage as error:
-            self._tell_left_out(f"{filler.name} waits for its GPUs: {error}")
+            self._say_once(f"{filler.name} waits for its GPUs: {error}")
             return []
-        for gpu in named:
+        for gpu in (*shown, *hidden):
             if isinstance(gpu.uuid, Unknown):
-                self._tell_left_out(f"{filler.name} waits for GPU {gpu.label}: its UUID is {gpu.uuid}")
-        known = tuple(gpu for gpu in named if gpu.label in seen and isinstance(gpu.uuid, str))
+                self._say_once(f"{filler.name} waits for GPU {gpu.label}: its UUID is {gpu.uuid}")
+        known = tuple(gpu for gpu in shown if isinstance(gpu.uuid, str))
         if filler.together:
-            return [known] if known and len(known) == len(named) else []
+            return [known] if known and len(known) == len(shown) + len(hidden) else []
         return [(gpu,) for gpu in known]
 
-    def _tell_unheard(self, filler: Filler) -> None:
+    def _say_if_unheard(self, filler: Filler) -> None:
         run_as_user = (
             None if filler.log is not None or self._run.dry_run else run_as(filler.user, self._world.environ)
         )
         if run_as_user is not None and run_as_user.account is not None and not outputs_are_anybodys():
             as_whom = f"since it runs as {filler.user} and has no log"
-            self._tell_left_out(f"{filler.name}: what it prints is thrown away, {as_whom}")
+            self._say_once(f"{filler.name}: what it prints is thrown away, {as_whom}")
 
-    def _tell_left_out(self, sentence: str) -> None:
-        if sentence not in self._left_out:
-            self._left_out.add(sentence)
+    def _say_once(self, sentence: str) -> None:
+        if sentence not in self._said:
+            self._said.add(sentence)
             self._run.say(sentence)

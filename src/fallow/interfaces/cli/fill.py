@@ -12,7 +12,7 @@ from fallow.core.units import (
     hours,
     span_s,
 )
-from fallow.engine.allocate.usable_gpus import fillable
+from fallow.engine.allocate.usable_gpus import gpus_to_fill
 from fallow.engine.fill.compose import fill_loop
 from fallow.engine.fill.start import FillerSpec, check_command
 from fallow.engine.history.run import open_run
@@ -81,7 +81,7 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
         raise WrongUsage("fill needs a command; write it behind --, as in: fallow fill -- CMD ...")
     spec = _spec(args)
     check_command(spec, world.environ)
-    gpus = fillable(world, args.gpus, voice.note)
+    gpus = gpus_to_fill(world, args.gpus, voice.note)
     places = [gpus] if spec.together else [(gpu,) for gpu in gpus]
     with open_run(world, voice.note, dry_run=args.dry_run) as run_:
         unstoppable()
