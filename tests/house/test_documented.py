@@ -10,7 +10,7 @@ import pytest
 
 import fallow
 from fallow.core import errors
-from fallow.interfaces.cli.main import VERBS
+from fallow.interfaces.cli.main import COMMANDS
 from fallow.interfaces.cli.options import common
 from tests.conftest import REPOSITORY, Fallow
 
@@ -46,7 +46,7 @@ def options(command: str) -> list[str]:
     return [name for action in parser._actions for name in action.option_strings if name not in ("-h", "--help")]
 
 
-@pytest.mark.parametrize("command", VERBS)
+@pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_and_option_has_its_sentence_and_every_command_is_in_the_readme(command: str) -> None:
     text = section(command)
     first = text.partition("\n\n")[2].partition("\n\n")[0]
@@ -89,7 +89,7 @@ def test_every_metric_has_its_sentence() -> None:
 
 
 def test_every_option_has_help() -> None:
-    for command in VERBS:
+    for command in COMMANDS:
         parser = importlib.import_module(f"fallow.interfaces.cli.{command}").parser([common()])
         assert [action.dest for action in parser._actions if not action.help] == []
         assert parser.description

@@ -20,6 +20,7 @@ HEAVY = (
     "dataclasses",
     "inspect",
     "json",
+    "difflib",
 )
 
 

@@ -9,6 +9,7 @@ Whoever takes an action apart does so with `match`, and ends in `assert_never`.
 
 from typing import assert_never
 
+from fallow.core.did_you_mean import did_you_mean
 from fallow.core.errors import WrongUsage
 from fallow.core.units import duration_for_people, program_name
 from fallow.core.value import value
@@ -43,6 +44,7 @@ _SIGNALS = frozenset(
         "PWR",
     }
 )  # those that one process sends to another
+_WORDS = ("end", "signal", "run", "notify", "shutdown", "reboot")
 _WAYS = "end, signal, signal:NAME, run:COMMAND, notify:URL, shutdown or reboot"
 
 
@@ -165,14 +167,15 @@ def parse_action(text: str) -> HostAction:
         case "end" | "shutdown" | "reboot" as bare, _:
             raise WrongUsage(f"{text!r} says too much", f"write it as {bare}")
         case _:
-            raise WrongUsage(f"{text!r} is no action", f"write {_WAYS}")
+            raise WrongUsage(f"{text!r} is no action", did_you_mean(word, _WORDS) or f"write {_WAYS}")
 
 
 def signal_name(text: str) -> str:
     """The name of a signal without its SIG: `TERM` of `term`, `TERM` or `SIGTERM`."""
     name = text.strip().upper().removeprefix("SIG")
     if name not in _SIGNALS:
-        raise WrongUsage(f"{text!r} is no signal", "write its name, as TERM, INT or USR1")
+        way = did_you_mean(name, _SIGNALS) or "write its name, as TERM, INT or USR1"
+        raise WrongUsage(f"{text!r} is no signal", way)
     return name
 
 

@@ -104,7 +104,7 @@ def with_its_end(protection: Protection, wall_s: float) -> str:
 def parse_target(text: str) -> Target:
     """A target as `str` writes it: `all`, `gpu:UUID`, `pid:PID@BIRTH`, `user:NAME`. Others may have written it."""
     if len(text) > _LONGEST_NAME or not text.isprintable():
-        raise WrongUsage(f"{printable(text[:_LONGEST_NAME])!r} is no name of anything that can be held")
+        raise WrongUsage(f"{printable(text[:_LONGEST_NAME])!r} names nothing that can be protected")
     kind, _, rest = text.partition(":")
     pid, _, birth = rest.partition("@")
     if text == "all":
@@ -115,7 +115,7 @@ def parse_target(text: str) -> Target:
         return OneUser(rest)
     if kind == "pid" and is_number(pid) and is_number(birth):
         return OneProcess(int(pid), int(birth))
-    raise WrongUsage(f"{text!r} cannot be held; write all, gpu:UUID, pid:PID@BIRTH or user:NAME")
+    raise WrongUsage(f"{text!r} cannot be protected; write all, gpu:UUID, pid:PID@BIRTH or user:NAME")
 
 
 def reason_of(text: str) -> str:

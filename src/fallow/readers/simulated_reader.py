@@ -13,6 +13,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 
+from fallow.core.did_you_mean import did_you_mean
 from fallow.core.errors import WrongUsage
 from fallow.core.gpu import (
     Gpu,
@@ -62,7 +63,10 @@ def machine(spec: str) -> list[Model]:
         match = re.fullmatch(_PART, f"{word}xH100" if word.isdigit() and word not in _MODELS else word)
         kind = match[2].upper() if match else ""
         if match is None or kind not in _MODELS or (match[1] is not None and int(match[1]) == 0):
-            raise WrongUsage(f"{spec!r} is no simulated machine; write 8xH100, with one of {', '.join(_MODELS)}")
+            way = f"write 8xH100, with one of {', '.join(_MODELS)}"
+            raise WrongUsage(
+                f"{spec!r} is no simulated machine", did_you_mean(kind, _MODELS) * (kind not in _MODELS) or way
+            )
         name, gib = _MODELS[kind]
         cards.extend([Model(name, gib * _GIB)] * int(match[1] or 1))
         if len(cards) > _MOST_CARDS:

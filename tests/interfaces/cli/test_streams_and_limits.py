@@ -11,7 +11,7 @@ import sys
 import pytest
 
 from fallow.compat import Sentinel, SentinelState
-from fallow.interfaces.cli.main import VERBS
+from fallow.interfaces.cli.main import COMMANDS
 from tests.actuators.claims.test_users import ADA, Users
 from tests.conftest import REPOSITORY, Fallow
 from tests.house.test_documented import options
@@ -67,7 +67,7 @@ def test_a_filler_gets_the_locale_that_its_owner_was_given(simulated: Fallow, tm
     assert "LC_CTYPE" not in shown.read_text()
 
 
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("verb", COMMANDS)
 def test_two_dashes_are_no_value_of_any_option(simulated: Fallow, verb: str) -> None:
     """F37"""
     if verb == "compat":

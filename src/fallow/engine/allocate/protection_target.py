@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
+from fallow.core.did_you_mean import did_you_mean
 from fallow.core.errors import WrongUsage
 from fallow.core.gpu import Gpu
 from fallow.core.ports import Depth
@@ -18,6 +19,8 @@ from fallow.core.units import is_number
 from fallow.engine.machine.world import World
 from fallow.readers.proc import user_name
 from fallow.readers.users import is_user, user_names
+
+_KINDS = ("gpu", "pid", "user")
 
 
 def target_of(text: str, world: World, *, gone_is_fine: bool = False, among: Sequence[Gpu] | None = None) -> Target:
@@ -43,6 +46,9 @@ def target_among(
         return _user(rest, gone_is_fine=gone_is_fine)
     if kind == "pid" and rest:
         return _process(rest, table, gone_is_fine=gone_is_fine)
+    if colon and kind.isalpha() and kind not in _KINDS:
+        way = did_you_mean(kind, _KINDS) or "write all, a GPU, pid:PID or user:NAME"
+        raise WrongUsage(f"{text!r} cannot be protected", way)
     word = rest if kind == "gpu" and colon else text
     there = gpus()
     cards = {gpu.mig.parent_uuid for gpu in there if gpu.mig is not None}
@@ -68,11 +74,7 @@ def _user(text: str, *, gone_is_fine: bool) -> OneUser:
     if is_number(text):
         return OneUser(user_name(int(text)))
     if not gone_is_fine and not is_user(text):
-        from difflib import get_close_matches  # only a mistake pays for it
-
-        alike = get_close_matches(text, user_names(), n=1)
-        hint = f"; did you mean {alike[0]}?" if alike else ""
-        raise WrongUsage(f"there is no user {text!r} on this machine{hint}")
+        raise WrongUsage(f"there is no user {text!r} on this machine", did_you_mean(text, user_names()))
     return OneUser(text)
 
 

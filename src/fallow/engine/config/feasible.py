@@ -6,12 +6,12 @@
 import os
 import shutil
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from difflib import get_close_matches
 
 from fallow.actuators.host import notice_process
 from fallow.actuators.process import py_spy
 from fallow.actuators.process.helpers import Helpers
 from fallow.core.actions import RunCommand
+from fallow.core.did_you_mean import did_you_mean
 from fallow.core.errors import FallowError, NoDriver, WrongUsage
 from fallow.core.gpu import Gpu
 from fallow.core.mistake import Mistake
@@ -181,8 +181,7 @@ def _unknown(path: Path, users: Sequence[str], *, may_pass: bool = False) -> Ite
 
 
 def _no_such(user: str) -> tuple[str, str]:
-    near = get_close_matches(user, names(), n=1)
-    return f"there is no user {user!r} on this machine", f"did you mean {near[0]}?" if near else ""
+    return f"there is no user {user!r} on this machine", did_you_mean(user, names())
 
 
 def _lists(path: Path, named: str, gpus: Sequence[Gpu] | None) -> Iterator[Fault]:

@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Iterable, Iterator
-from difflib import get_close_matches
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from fallow.core.did_you_mean import did_you_mean
 from fallow.core.units import printable, shortened
 from fallow.core.value import value
 from fallow.engine.config.base import Section
@@ -93,8 +93,7 @@ def _unknown_key(path: Path) -> tuple[str, str]:
 def _did_you_mean(given: object, known: Iterable[str], likeness: float = _ALIKE) -> str:
     if not isinstance(given, str):
         return ""
-    found = get_close_matches(given.strip().lower().replace("-", "_"), list(known), n=1, cutoff=likeness)
-    return f"did you mean {found[0]}?" if found else ""
+    return did_you_mean(given.replace("-", "_"), known, likeness)
 
 
 def _keys(section: type[Section]) -> list[str]:

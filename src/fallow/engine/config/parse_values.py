@@ -16,6 +16,7 @@ from fallow.core.actions import (
     parse_action,
     signal_name,
 )
+from fallow.core.did_you_mean import did_you_mean
 from fallow.core.errors import WrongUsage
 from fallow.engine.config.complaint import Complaint
 from fallow.engine.config.listen_address import Address, address
@@ -232,11 +233,12 @@ def setting(value: object) -> str:
 def action(value: object) -> HostAction:
     """What a guard of the daemon can do."""
     ways = "write run:COMMAND, notify:URL, shutdown or reboot"
-    if not isinstance(value, str) or value.partition(":")[0].strip().lower() not in _ACTIONS:
-        raise Complaint(f"{shown(value)} is no action", f"{ways}")
+    word = value.partition(":")[0].strip().lower() if isinstance(value, str) else ""
+    if word not in _ACTIONS:
+        raise Complaint(f"{shown(value)} is no action", did_you_mean(word, _ACTIONS) or ways)
     found = _written(parse_action, value, "no text")
     if isinstance(found, EndGuard):
-        raise Complaint("'end' would do nothing here", f"{ways}")
+        raise Complaint("'end' would do nothing here", ways)
     if isinstance(found, SendSignal):
         raise Complaint("no process can be named here to signal", "use fallow guard --attach PID, or run:COMMAND")
     return found

@@ -5,6 +5,7 @@ Each is asked once a tick, and answers with a reason, with Unknown where it cann
 
 from collections.abc import Callable
 
+from fallow.core.did_you_mean import did_you_mean
 from fallow.core.errors import WrongUsage
 from fallow.core.units import (
     bytes_for_people,
@@ -20,6 +21,7 @@ from fallow.readers.terminals import Terminals
 
 Condition = Callable[[], str | Unknown | None]
 USER_IDLE_S = 300.0
+_KINDS = ("users", "cpu", "net", "process")
 
 
 def parse_unless(text: str, world: World) -> Condition:
@@ -34,7 +36,8 @@ def parse_unless(text: str, world: World) -> Condition:
             return Net(world, size_bytes(rest.removesuffix("/s")))
         case "process", rest if rest:
             return process(world, rest)
-    raise WrongUsage(f"{text!r} is no condition", "write users, users:10m, cpu:20, net:1MB or process:NAME")
+    way = "" if kind in _KINDS else did_you_mean(kind, _KINDS)
+    raise WrongUsage(f"{text!r} is no condition", way or "write users, users:10m, cpu:20, net:1MB or process:NAME")
 
 
 def users(terminals: Terminals, idle_s: float) -> Condition:

@@ -33,38 +33,40 @@ _CLEAR_LINE = "\r\x1b[K"
 
 
 def parser(parents: list[argparse.ArgumentParser]) -> Parser:
-    """The options of burn."""
+    """Return the options of `fallow burn`."""
     made = Parser(
         "fallow burn",
-        "Load GPUs, one process each, until Ctrl-C or for some time: hold memory, keep them warm, or drive their\n"
-        "tensor cores to the power limit. SIGTERM frees the memory first. Alone it does not yield to anybody.",
+        "Load GPUs, one process each, until Ctrl-C or for some time: occupy memory, keep\n"
+        "them warm, or drive their tensor cores to the power limit. SIGTERM frees the\n"
+        "memory first. It does not yield; `fallow fill -- fallow burn` does.",
         EXAMPLES,
         parents,
     )
     made.add_argument(
-        "--gpus", metavar="LIST", help="only these: 0,2 or 0-3, UUIDs or their beginnings (default: all)"
+        "--gpus", metavar="LIST", help="load only these: 0,2 or 0-3, UUIDs or how they begin (default: all)"
     )
     made.add_argument(
         "--memory",
         type=_memory,
         default=(0.88, None),
         metavar="P|SIZE",
-        help="memory to hold: per cent of what is free, or a size such as 20GiB (default: 88%%)",
+        help="how much memory to occupy: per cent of what is free, or a size such as 20GiB (default: 88%%)",
     )
     made.add_argument(
         "--load",
         choices=[load.value for load in Load],
         default=Load.MEMORY.value,
-        metavar="memory|warm|matmul",
-        help="hold memory and do nothing (default), work a little ten times a second, or multiply matrices flat out",
+        metavar="LOAD",
+        help="memory occupies memory and computes nothing, warm computes a little ten times a second, matmul "
+        "multiplies matrices without a pause (default: memory)",
     )
     made.add_argument(
         "--verify",
         action="store_true",
-        help="read memory back and compute again; wrong words are counted, exit code 1",
+        help="check memory and results, count wrong words, and exit with 1 if there are any",
     )
     made.add_argument(
-        "--for", dest="for_s", type=typed(span_s), metavar="D", help="for how long (default: until Ctrl-C)"
+        "--for", dest="for_s", type=typed(span_s), metavar="D", help="stop after so long (default: at Ctrl-C)"
     )
     made.add_argument("--json", action="store_true", help="print the closing table as JSON")
     return made

@@ -8,7 +8,7 @@ from fallow.core.errors import ConfigWrong, WrongUsage
 from fallow.core.mistake import Mistake
 from fallow.core.units import duration_for_people, printable
 from fallow.engine.machine.world import World
-from fallow.interfaces.cli.options import Parser
+from fallow.interfaces.cli.options import Parser, add_json
 from fallow.interfaces.stderr import Stderr
 
 if TYPE_CHECKING:
@@ -22,19 +22,22 @@ EXAMPLES = """\
 
 
 def parser(parents: list[argparse.ArgumentParser]) -> Parser:
-    """The options of check."""
+    """Return the options of `fallow check`."""
     made = Parser(
         "fallow check",
-        "Check a config: print every mistake in it at once, each with its line and with what was probably meant:\n"
-        "all that `fallow up` would refuse if you ran it here, and GPUs that are not there now. Run it as root for\n"
-        "the daemon of root. Without FILE it is the config that `fallow up` would use.",
+        "Check a config file. Every mistake is printed at once, with its line and with\n"
+        "what was probably meant: all that `fallow up` would refuse here, and GPUs that\n"
+        "are missing now. For the daemon of root, run it as root.",
         EXAMPLES,
         parents,
     )
-    made.add_argument("file", nargs="?", metavar="FILE", help="the config to check")
-    made.add_argument("--json", action="store_true", help="print JSON")
+    made.usage = "fallow check [OPTIONS] [FILE]"
+    made.add_argument(
+        "file", nargs="?", metavar="FILE", help="the config to check (default: the one that `fallow up` would read)"
+    )
+    add_json(made)
     other = made.add_mutually_exclusive_group()
-    other.add_argument("--example", action="store_true", help="print a commented example, and check nothing")
+    other.add_argument("--example", action="store_true", help="print an example with comments, and check nothing")
     other.add_argument("--schema", action="store_true", help="print the JSON Schema for editors, and check nothing")
     return made
 

@@ -3,6 +3,7 @@
 import argparse
 import importlib
 
+from fallow.core.did_you_mean import did_you_mean
 from fallow.core.errors import WrongUsage
 from fallow.engine.machine.world import World
 from fallow.interfaces.cli.options import Parser
@@ -26,15 +27,15 @@ EXAMPLES = """\
 
 
 def parser(parents: list[argparse.ArgumentParser]) -> Parser:
-    """Only the name: all words behind it are the tool's."""
+    """Return the options of `fallow compat`."""
     made = Parser(
         "fallow compat",
-        "Run an older tool's command line as it is written, on fallow's machinery.",
+        "Run the command line of an older tool with fallow. Everything behind NAME is the\ntool's own.",
         EXAMPLES,
         parents,
     )
     made.usage = "fallow compat NAME [WORDS OF THE TOOL]"
-    made.add_argument("name", metavar="NAME", help=f"one of {', '.join(_HOMES)}")
+    made.add_argument("name", metavar="NAME", help=f"the tool: {', '.join(_HOMES)}")
     return made
 
 
@@ -42,7 +43,8 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     """Hand the words over."""
     home = _HOMES.get(args.name)
     if home is None:
-        raise WrongUsage(f"there is no tool {args.name!r} to stand in for; there are {', '.join(_HOMES)}")
+        way = did_you_mean(args.name, _HOMES) or f"there are {', '.join(_HOMES)}"
+        raise WrongUsage(f"there is no older tool {args.name!r}", way)
     tool = importlib.import_module(f"fallow.compat.{home}")
     with interruptible():
         code: int = tool.main(args.command or [], world, voice.note)

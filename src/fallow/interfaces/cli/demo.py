@@ -24,7 +24,7 @@ from fallow.readers.proc import user_name
 
 EXAMPLES = """\
   fallow demo
-  fallow demo --for 10m     # and look at the page meanwhile"""
+  fallow demo --for 10m     # time to look at the page"""
 _MACHINE = "4xH100"
 _BURNER = (*spawn.OURSELVES, "burn", "--load", "warm")
 _CONFIG = f"""\
@@ -55,17 +55,17 @@ _LONGEST_FOLDER = 90  # a socket's path has at most 107 bytes
 
 
 def parser(parents: list[argparse.ArgumentParser]) -> Parser:
-    """The options of demo."""
+    """Return the options of `fallow demo`."""
     made = Parser(
         "fallow demo",
-        "Tell the story of fallow on four simulated GPUs, with real processes, in about a minute: in the\n"
-        "terminal, and on a page whose address it prints. It touches nothing of yours, ends by itself and leaves\n"
-        "nothing running.",
+        "Show what fallow does, on four simulated GPUs with real processes, in about a\n"
+        "minute: in this terminal, and on a web page whose address is printed. It changes\n"
+        "nothing of yours, ends by itself and leaves nothing running.",
         EXAMPLES,
         parents,
     )
     made.add_argument(
-        "--for", dest="for_s", type=typed(span_s), metavar="D", help="stay so long in all, for the page"
+        "--for", dest="for_s", type=typed(span_s), metavar="D", help="end after so long (default: when it is told)"
     )
     return made
 

@@ -9,14 +9,14 @@ from fallow.actuators.process import spawn
 from fallow.core.errors import WrongUsage
 from fallow.engine.doctor.finding import CheckFinding, Health, ok
 from fallow.engine.machine.world import World
-from fallow.interfaces.cli.options import Parser
+from fallow.interfaces.cli.options import Parser, add_json
 from fallow.interfaces.stderr import Stderr
 
 EXAMPLES = """\
   fallow doctor
-  sudo fallow doctor                 as the daemon would find it
+  sudo fallow doctor              what the daemon of root would find
   fallow doctor --json | jq '.checks[] | select(.state != "ok")'
-  sudo fallow doctor --fix           make the claim folder safe from neighbours
+  sudo fallow doctor --fix        make the claim folder safe from other users
   fallow doctor --unit | sudo tee /etc/systemd/system/fallow.service
   fallow doctor --tmpfiles | sudo tee /etc/tmpfiles.d/fallow.conf"""
 
@@ -24,26 +24,27 @@ _UNHEALTHY = 1
 
 
 def parser(parents: list[argparse.ArgumentParser]) -> Parser:
-    """The options of doctor."""
+    """Return the options of `fallow doctor`."""
     made = Parser(
         "fallow doctor",
-        "Examine the installation: driver, cards, folders, daemon, and every right that fallow can use. Each part\n"
-        "is ok, lacking (something is not to be had, the rest works) or broken; and what to do about it is said.\n"
-        "Exit code 1 if anything is broken. Nothing is changed, but by --fix, which says what it does.",
+        "Check the installation: driver, GPUs, folders, daemon, and each permission that\n"
+        "fallow can use. Each part is ok, lacking (something does not work here, the rest\n"
+        "does) or broken, and what to do is printed. The exit code is 1 if anything is\n"
+        "broken. Nothing is changed without --fix.",
         EXAMPLES,
         parents,
     )
-    made.add_argument("--json", action="store_true", help="print JSON")
-    made.add_argument("--unit", action="store_true", help="print a unit for systemd, and examine nothing")
+    add_json(made)
+    made.add_argument("--unit", action="store_true", help="print a systemd unit, and check nothing")
     made.add_argument(
         "--tmpfiles",
         action="store_true",
-        help="print a line for systemd-tmpfiles, by which the claim folder is root's",
+        help="print a line for systemd-tmpfiles that gives the claim folder to root, and check nothing",
     )
     made.add_argument(
-        "--fix", action="store_true", help="as root: make the claim folder and its files root's, open to all"
+        "--fix", action="store_true", help="as root, give the claim folder and its files to root, open to all users"
     )
-    made.add_argument("--dry-run", action="store_true", help="with --fix: change nothing, and say what would be done")
+    made.add_argument("--dry-run", action="store_true", help="with --fix, change nothing and print what would change")
     return made
 
 

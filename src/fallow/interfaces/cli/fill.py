@@ -27,51 +27,89 @@ EXAMPLES = """\
   fallow fill -- ./background.sh
   fallow fill --yield kill -- python sweep.py --gpu {gpu}
   fallow fill --yield suspend -- python long_run.py
-  fallow fill --between 20:00-07:00 --max-temp 80 --log fill-{gpu}.log -- ./miner
+  fallow fill --between 20:00-07:00 --max-temp 80 --log {gpu}.log -- ./miner
   fallow fill -- fallow burn"""
 
 
 def parser(parents: list[argparse.ArgumentParser]) -> Parser:
-    """The options of fill."""
+    """Return the options of `fallow fill`."""
     made = Parser(
         "fallow fill",
-        "Run CMD on GPUs that nobody uses, and give them back at the first sign of anybody: a process on the card,\n"
-        "a claim, a person at a terminal, a protection. The filler is niced, and ends when fallow does.\n"
+        "Run CMD on GPUs that nobody uses. It leaves a GPU at the first sign of anybody\n"
+        "else: a process on the GPU, a claim, a person at a terminal, a protection. CMD\n"
+        "runs with a low CPU priority and ends with fallow.\n"
         "{gpu} and {uuid} in CMD and FILE are replaced.",
         EXAMPLES,
         parents,
     )
+    made.usage = "fallow fill [OPTIONS] -- CMD ..."
     duration, span = typed(duration_s), typed(span_s)
-    made.add_argument("--gpus", metavar="LIST", help="only these (default: all)")
+    made.add_argument("--gpus", metavar="LIST", help="fill only these GPUs (default: all)")
     how = made.add_mutually_exclusive_group()
-    how.add_argument("--each", action="store_true", help="one CMD on each GPU (default)")
-    how.add_argument("--together", action="store_true", help="one CMD over all of them, while all are idle")
-    made.add_argument("--idle-for", type=span, default=30.0, metavar="D", help="quiet before (default: 30s)")
+    how.add_argument("--each", action="store_true", help="run one CMD on each GPU (default)")
+    how.add_argument("--together", action="store_true", help="run one CMD on all GPUs, while all of them are idle")
+    made.add_argument(
+        "--idle-for",
+        type=span,
+        default=30.0,
+        metavar="D",
+        help="how long a GPU must be idle before CMD starts (default: 30s)",
+    )
     made.add_argument(
         "--yield",
         dest="manner",
         choices=[manner.value for manner in Yield],
         default="term",
-        help="how it leaves: term asks, and insists after the grace (default); kill; suspend keeps what it knows",
-    )
-    made.add_argument("--grace", type=duration, default=2.0, metavar="D", help="time to leave (default: 2s)")
-    made.add_argument(
-        "--suspend-within", type=duration, default=5.0, metavar="D", help="else it is killed (default: 5s)"
-    )
-    made.add_argument("--eager", action="store_true", help="leave for any process that opens the device")
-    made.add_argument("--ignore", action="append", default=[], metavar="NAME", help="a program that does not count")
-    made.add_argument(
-        "--users", choices=("yield", "ignore"), default="yield", help="people at terminals (default: yield to them)"
+        help="how CMD leaves: term sends SIGTERM, then SIGKILL; kill sends SIGKILL; suspend stops it and takes "
+        "its memory off the GPU (default: term)",
     )
     made.add_argument(
-        "--user-idle", type=span, default=300.0, metavar="D", help="away after (default: 5m, at least 10s)"
+        "--grace",
+        type=duration,
+        default=2.0,
+        metavar="D",
+        help="how long after SIGTERM CMD gets SIGKILL (default: 2s)",
     )
-    made.add_argument("--ignore-user", action="append", default=[], metavar="NAME", help="a user who does not count")
-    made.add_argument("--between", type=typed(hours), metavar="HH:MM-HH:MM", help="only at these hours")
-    made.add_argument("--max-temp", type=typed(count), metavar="C", help="leave a card that is warmer, in °C")
-    made.add_argument("--log", metavar="FILE", help="where CMD's output is appended (default: here)")
-    made.add_argument("--cwd", metavar="DIR", help="the folder to run CMD in")
-    made.add_argument("--dry-run", action="store_true", help="start nothing, and say what would be done")
+    made.add_argument(
+        "--suspend-within",
+        type=duration,
+        default=5.0,
+        metavar="D",
+        help="how long suspending may take before CMD is killed instead (default: 5s)",
+    )
+    made.add_argument("--eager", action="store_true", help="leave for any process that opens the GPU's device file")
+    made.add_argument(
+        "--ignore",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a program on the GPU that is no reason to leave; can be given several times",
+    )
+    made.add_argument(
+        "--users",
+        choices=("yield", "ignore"),
+        default="yield",
+        help="whether to leave for people at a terminal (default: yield)",
+    )
+    made.add_argument(
+        "--user-idle",
+        type=span,
+        default=300.0,
+        metavar="D",
+        help="how long after their last key people count as away (default: 5m, at least 10s)",
+    )
+    made.add_argument(
+        "--ignore-user",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a user at a terminal who is no reason to leave; can be given several times",
+    )
+    made.add_argument("--between", type=typed(hours), metavar="HH:MM-HH:MM", help="run CMD only at these hours")
+    made.add_argument("--max-temp", type=typed(count), metavar="C", help="leave a GPU that is hotter than C degrees")
+    made.add_argument("--log", metavar="FILE", help="append CMD's output to FILE (default: print it here)")
+    made.add_argument("--cwd", metavar="DIR", help="run CMD in this folder")
+    made.add_argument("--dry-run", action="store_true", help="start nothing, only print what would be done")
     return made
 
 

@@ -21,7 +21,8 @@ from fallow.policies.guard import Across, GuardRules
 
 EXAMPLES = """\
   fallow guard --idle-for 30m --action shutdown
-  fallow guard --idle-for 1h --unless users --unless cpu:20 --action notify:ntfy://my-topic --action shutdown
+  fallow guard --idle-for 1h --unless users --unless cpu:20 --action shutdown
+  fallow guard --action notify:ntfy://my-topic --action reboot
   fallow guard --gpus 0-3 --attach 12345 --action signal:INT
   fallow guard && ./upload-results.sh
   fallow guard --dry-run --idle-for 10m --action shutdown"""
@@ -29,50 +30,79 @@ _MISSED_LOOKS = 3
 
 
 def parser(parents: list[argparse.ArgumentParser]) -> Parser:
-    """The options of guard."""
+    """Return the options of `fallow guard`."""
     made = Parser(
         "fallow guard",
-        "Wait for work on the GPUs, then for its end, then act: once, in the order given. Everyone who is logged in\n"
-        "is told before the machine goes down, and can prevent it with `fallow protect`.",
+        "Wait until GPUs are in use, then until they are idle, then act once: each action\n"
+        "in the order given. Before the machine goes down, everybody who is logged in\n"
+        "gets a message, and can prevent it with `fallow protect`.",
         EXAMPLES,
         parents,
     )
     duration, span, share = typed(duration_s), typed(span_s), typed(ratio)
-    made.add_argument("--gpus", metavar="LIST", help="watch only these (default: all)")
+    made.add_argument("--gpus", metavar="LIST", help="watch only these GPUs (default: all)")
     made.add_argument(
-        "--arm-above", type=share, default=0.1, metavar="P", help="utilization that is work (default: 10)"
+        "--arm-above",
+        type=share,
+        default=0.1,
+        metavar="P",
+        help="utilization in per cent above which a GPU is in use (default: 10)",
     )
-    made.add_argument("--arm-for", type=span, default=60.0, metavar="D", help="for how long (default: 60s)")
     made.add_argument(
-        "--idle-below", type=share, default=0.05, metavar="P", help="utilization that is quiet (default: 5)"
+        "--arm-for",
+        type=span,
+        default=60.0,
+        metavar="D",
+        help="how long GPUs must be in use before the guard is armed (default: 60s)",
     )
-    made.add_argument("--idle-for", type=span, default=1800.0, metavar="D", help="for how long (default: 30m)")
+    made.add_argument(
+        "--idle-below",
+        type=share,
+        default=0.05,
+        metavar="P",
+        help="utilization in per cent below which a GPU is idle (default: 5)",
+    )
+    made.add_argument(
+        "--idle-for",
+        type=span,
+        default=1800.0,
+        metavar="D",
+        help="how long GPUs must be idle before the guard acts (default: 30m)",
+    )
     made.add_argument(
         "--across",
         choices=[across.value for across in Across],
         default="all",
-        help="all GPUs must be quiet (default), any of them, or their mean",
+        help="whether all GPUs, any of them, or their mean must be idle (default: all)",
     )
     made.add_argument(
         "--unless",
         action="append",
         default=[],
         metavar="COND",
-        help="not while: users (at a terminal in the last 5m; users:10m), cpu:P, net:RATE, process:NAME",
+        help="do not act while this is so: users (somebody typed in the last 5m; users:10m), cpu:P (more CPU "
+        "use, in per cent), net:RATE (more traffic) or process:NAME (it runs); can be given several times",
     )
-    made.add_argument("--attach", type=typed(count), metavar="PID", help="the process that --action signal goes to")
+    made.add_argument("--attach", type=typed(count), metavar="PID", help="the process that --action signal signals")
     made.add_argument(
         "--action",
         action="append",
         default=[],
         metavar="ACTION",
-        help="end (default), signal[:NAME], run:CMD, notify:URL, shutdown, reboot; several are done in order",
+        help="what to do: end (default), signal[:NAME], run:CMD, notify:URL, shutdown or reboot; can be given "
+        "several times",
     )
     made.add_argument(
-        "--countdown", type=duration, default=60.0, metavar="D", help="time to prevent it (default: 60s)"
+        "--countdown",
+        type=duration,
+        default=60.0,
+        metavar="D",
+        help="how long people have to prevent a shutdown or reboot (default: 60s)",
     )
-    made.add_argument("--every", type=every_s, default=1.0, metavar="D", help="how often to look (default: 1s)")
-    made.add_argument("--dry-run", action="store_true", help="do everything but the deed, and say what it would be")
+    made.add_argument(
+        "--every", type=every_s, default=1.0, metavar="D", help="how often to read the GPUs (default: 1s)"
+    )
+    made.add_argument("--dry-run", action="store_true", help="carry out no action, only print what it would be")
     return made
 
 

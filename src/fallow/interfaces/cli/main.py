@@ -1,4 +1,4 @@
-"""`fallow VERB …`: find the verb, load only that, turn failures into a sentence and an exit code."""
+"""`fallow COMMAND …`: load the one command that is named, and turn a failure into a sentence and an exit code."""
 
 import argparse
 import errno
@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
+from fallow.core.did_you_mean import did_you_mean
 from fallow.core.errors import (
     ConfigWrong,
     FallowError,
@@ -21,35 +22,31 @@ from fallow.engine.machine.inherited_environment import given_environ
 from fallow.engine.machine.world import World
 from fallow.interfaces.cli import streams
 from fallow.interfaces.cli.limits import limit_in_words
-from fallow.interfaces.cli.options import (
-    SIMULATE_DEFAULT,
-    Parser,
-    common,
-    did_you_mean,
-)
+from fallow.interfaces.cli.options import SIMULATE_DEFAULT, Parser, common
 from fallow.interfaces.stderr import Stderr
 
-VERBS = {
-    "status": "each GPU: free, filled, busy, idle, stuck or unknown; for how long; who holds it",
-    "pick": "idle GPUs, printed for a shell",
-    "run": "claim idle GPUs and run a command on them; stop it if it idles or hangs",
-    "guard": "wait for work, then for its end, then act: end, signal, command, shutdown, reboot",
-    "burn": "a built-in load: hold memory, keep GPUs warm, or test them hard and check their sums",
-    "fill": "run a command on idle GPUs; give them back at the first sign of anybody",
-    "up": "all of it as one daemon, from one config; watches and shows without one",
-    "reload": "have the daemon load its config anew, and say what came of it",
-    "protect": "leave this alone until then",
-    "check": "a config, with every mistake in it at once",
-    "report": "the hours that each GPU was free, filled, busy, idle or stuck, and what the idle ones cost",
-    "doctor": "the installation and every right that it needs: ok, lacking or broken",
-    "why": "the evidence for the last verdict on a GPU or a process",
-    "demo": "the whole story on simulated GPUs, with real processes, in about a minute",
-    "compat": "the command line of an older tool: gpuselect, gpu_mon, gpu_sentinel and others",
+COMMANDS = {
+    "status": "show each GPU: what it does, for how long, and who holds it",
+    "pick": "print GPUs that are free, for a shell",
+    "run": "run a command on free GPUs, and stop it if it is idle or hangs",
+    "guard": "wait until all work has ended, then act: shut down, run a command",
+    "burn": "load GPUs: occupy memory, keep them warm, or test them",
+    "fill": "run a command on idle GPUs, and leave as soon as anybody needs them",
+    "up": "do all of this as one daemon, from one config file; show a web page",
+    "reload": "make the daemon read its config again",
+    "protect": "keep fallow from stopping a GPU's jobs, a process or the machine",
+    "check": "check a config file, and print every mistake in it",
+    "report": "add up the hours of each activity, and what idle GPUs cost",
+    "doctor": "check the installation and the permissions that it needs",
+    "why": "explain why a GPU or a process is judged as it is, and what was done",
+    "demo": "show what fallow does, on simulated GPUs, in about a minute",
+    "compat": "run an older tool's command line: gpuselect, gpu_mon and others",
 }
+_HELP = "help"
 _EXAMPLES = """\
   fallow status
   fallow run -- python train.py
-  fallow pick --help"""
+  fallow help pick"""
 _TAKE_COMMAND = ("run", "fill", "compat")
 _WITHOUT_RESULT = ("run", "guard", "fill", "up", "compat")  # what they print is not theirs
 _MACHINE = r"\d{1,2}x\w+(,(\d{1,2}x)?\w+)*"
@@ -58,7 +55,7 @@ _SIGPIPE = 13
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run one verb; the exit code."""
+    """Run one command, and return its exit code."""
     voice = Stderr(SystemClock().wall_s)
     streams.prepare()
     try:
@@ -105,30 +102,26 @@ def _own_mistake(error: Exception, voice: Stderr) -> int:
 
 
 def _main(argv: list[str], voice: Stderr) -> int:
-    before, verb, after, command = _split(argv)
     voice.as_json = "--log-format=json" in argv or ("--log-format", "json") in pairwise(argv)
+    before, name, after, command = _split(_help_as_option(argv))
     shared = common()
-    if verb is None or not {"-h", "--help", "--version"}.isdisjoint(before):
-        return _without_verb(before, shared)
-    if verb == "help":
-        if not after:
-            return _without_verb(["--help"], shared)
-        verb, after = after[0], ["--help"]
-    if verb not in VERBS:
-        there = did_you_mean(verb, VERBS) or f"; there are {', '.join(VERBS)}"
-        raise WrongUsage(f"there is no verb {verb!r}{there} (see: fallow --help)")
-    module = importlib.import_module(f"fallow.interfaces.cli.{verb}")
+    if name is None or not {"-h", "--help", "-V", "--version"}.isdisjoint(before):
+        return _without_command(before, shared)
+    if name not in COMMANDS:
+        way = did_you_mean(name, (*COMMANDS, _HELP)) or f"there are {', '.join(COMMANDS)}"
+        raise WrongUsage(f"there is no command {name!r}; {way} (see: fallow --help)")
+    module = importlib.import_module(f"fallow.interfaces.cli.{name}")
     parser = module.parser([shared])
     everywhere = Parser("fallow", "", "", [shared]).parse_args(before)
     try:
         args = parser.parse_args(after, everywhere)
     except SystemExit:  # the help was asked for, and has been printed
         return 0
-    if command is not None and verb not in _TAKE_COMMAND:
-        raise WrongUsage(f"fallow {verb} takes no command")
+    if command is not None and name not in _TAKE_COMMAND:
+        raise WrongUsage(f"fallow {name} runs no command; leave out -- and what follows")
     args.command = command
     voice.verbose = getattr(args, "verbose", False)
-    if streams.is_closed() and verb not in _WITHOUT_RESULT:
+    if streams.is_closed() and name not in _WITHOUT_RESULT:
         raise OSError(errno.EBADF, os.strerror(errno.EBADF))
     world = World(given_environ(os.environ), simulate=getattr(args, "simulate", None))
     if not gc.isenabled():
@@ -139,7 +132,7 @@ def _main(argv: list[str], voice: Stderr) -> int:
 
 
 def _split(argv: list[str]) -> tuple[list[str], str | None, list[str], list[str] | None]:
-    """Options before the verb, the verb, its own words, and the command behind `--`."""
+    """Return the options before the command's name, the name, its own words, and the program behind `--`."""
     command = None
     at = _next_word(argv, 0)
     if argv[at : at + 1] == ["compat"]:
@@ -150,8 +143,19 @@ def _split(argv: list[str]) -> tuple[list[str], str | None, list[str], list[str]
         argv, command = argv[:at], argv[at + 1 :]
     words = _with_machine(argv)
     at = _next_word(words, 0)
-    verb = words[at] if at < len(words) else None
-    return words[:at], verb, words[at + 1 :], command
+    name = words[at] if at < len(words) else None
+    return words[:at], name, words[at + 1 :], command
+
+
+def _help_as_option(argv: list[str]) -> list[str]:
+    """Return `CMD --help` for `help CMD`: never more, so that nothing is run by it."""
+    at = _next_word(argv, 0)
+    if argv[at : at + 1] != [_HELP]:
+        return argv
+    asked = argv[at + 1 :]
+    if len(asked) > 1 + (asked[:1] == ["compat"]):
+        raise WrongUsage("help takes one command; write it as: fallow help run")
+    return [*argv[:at], *asked, "--help"]
 
 
 def _with_machine(words: list[str]) -> list[str]:
@@ -167,7 +171,7 @@ def _with_machine(words: list[str]) -> list[str]:
 
 
 def _names_machine(words: list[str], at: int) -> bool:
-    """Whether the word can only be a machine, as 4xA100: no verb, GPU or subject looks like that."""
+    """Whether the word can only be a machine, as 4xA100: no command, GPU or subject looks like that."""
     return at < len(words) and re.fullmatch(_MACHINE, words[at], re.ASCII) is not None
 
 
@@ -179,11 +183,13 @@ def _next_word(words: list[str], at: int) -> int:
     return at
 
 
-def _without_verb(options: list[str], shared: argparse.ArgumentParser) -> int:
-    verbs = "\n".join(f"  {name:<8} {what}" for name, what in VERBS.items())
-    parser = Parser("fallow", f"One tool for idle GPUs.\n\nverbs:\n{verbs}", _EXAMPLES, [shared])
-    parser.usage = "fallow VERB [OPTIONS]"
-    parser.add_argument("--version", action="store_true", help="print the version")
+def _without_command(options: list[str], shared: argparse.ArgumentParser) -> int:
+    listed = "\n".join(
+        f"  {name:<8} {what}" for name, what in {**COMMANDS, _HELP: "show the help of a command"}.items()
+    )
+    parser = Parser("fallow", f"One tool for idle GPUs.\n\ncommands:\n{listed}", _EXAMPLES, [shared])
+    parser.usage = "fallow COMMAND [OPTIONS]"
+    parser.add_argument("-V", "--version", action="store_true", help="print the version of fallow")
     try:
         args = parser.parse_args(options)
     except SystemExit:  # as above
@@ -194,6 +200,6 @@ def _without_verb(options: list[str], shared: argparse.ArgumentParser) -> int:
         print(f"fallow {__version__}")
         return 0
     if options:
-        raise WrongUsage(f"no verb given; there are {', '.join(VERBS)} (see: fallow --help)")
+        raise WrongUsage(f"no command given; there are {', '.join(COMMANDS)} (see: fallow --help)")
     parser.print_help()
     return 0

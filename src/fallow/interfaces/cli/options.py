@@ -1,12 +1,13 @@
-"""Options that several verbs share, and the parser that answers mistakes in one sentence."""
+"""Options that several commands share, and the parser that answers a mistake with one sentence."""
 
 import argparse
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, TypeVar
 
 from fallow.core import units
 from fallow.core.arguments import ArgumentParser
+from fallow.core.did_you_mean import did_you_mean
 from fallow.core.errors import WrongUsage
 from fallow.engine.allocate.pick import FOREVER, Request
 from fallow.policies.pick import Order, Wanted
@@ -15,25 +16,33 @@ SIMULATE_DEFAULT = "8xH100"
 T = TypeVar("T")
 _SHORTEST_TICK_S = 0.05
 _TAKE_COMMAND = ("fallow run", "fallow fill")
+_WIDTH = 80
 
 
 class _Layout(argparse.RawDescriptionHelpFormatter):
-    """Help as it is written. argparse makes one for every option, and would load shutil for its width."""
+    """Help in at most 80 columns, in which no word is broken."""
 
     def __init__(self, prog: str) -> None:
+        # argparse makes one for every option, and would load shutil for its width.
         try:
-            width = os.get_terminal_size().columns
+            width = os.get_terminal_size().columns or _WIDTH
         except OSError:
-            width = 100
-        super().__init__(prog, width=min(width, 100) - 2)
+            width = _WIDTH
+        super().__init__(prog, width=min(width, _WIDTH))
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        import textwrap
+
+        return textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)
 
 
 class Parser(ArgumentParser):
-    """A parser whose mistakes are ours: one sentence, exit code 2."""
+    """A parser that answers a mistake with one sentence and exit code 2."""
 
     def __init__(self, prog: str, description: str, examples: str, parents: list[argparse.ArgumentParser]) -> None:
         super().__init__(
             prog=prog,
+            usage=f"{prog} [OPTIONS]",
             description=description,
             epilog=f"examples:\n{examples}",
             formatter_class=_Layout,
@@ -42,31 +51,32 @@ class Parser(ArgumentParser):
         )
 
     def error(self, message: str) -> NoReturn:
-        """Say what is wrong and where to read more."""
-        raise WrongUsage(f"{message} (see: {self.prog} --help)")
+        """Raise what is wrong, and where to read more."""
+        sentence = message.removeprefix("argument ").replace("expected one argument", "needs a value")
+        raise WrongUsage(f"{sentence} (see: {self.prog} --help)")
 
     def parse_args(self, args: Sequence[str], namespace: Any = None) -> Any:  # type: ignore[override]  # noqa: ANN401  as argparse has it
-        """All of them; words that are left over may be a command that was written in front of its place."""
+        """Parse all words. Words that are left over may be a program that was not written behind `--`."""
         parsed, left = self.parse_known_args(args, namespace)
-        if left and left[0].startswith("--"):
-            option = left[0].partition("=")[0]
-            self.error(f"there is no option {option}{did_you_mean(option, self._option_string_actions)}")
-        if left:
-            hint = f"; a command goes behind --, as in: {self.prog} -- CMD ..." if self.prog in _TAKE_COMMAND else ""
-            self.error(f"unrecognized arguments: {' '.join(left)}{hint}")
-        return parsed
+        if not left:
+            return parsed
+        option = next((word.partition("=")[0] for word in left if word.startswith("-")), None)
+        if option is not None:
+            way = did_you_mean(option, (name for name in self._option_string_actions if name.startswith("--")), 0.7)
+            self.error(f"there is no option {option}{way and f'; {way}'}")
+        runs = self.prog in _TAKE_COMMAND
+        way = f"a program goes behind --, as in: {self.prog} -- CMD ..." if runs else "leave it out"
+        return self.error(f"{' '.join(left)!r} is one word too many; {way}")
 
-
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """`; did you mean status?`, where one of these is near to it."""
-    from difflib import get_close_matches  # only a mistake pays for it
-
-    alike = get_close_matches(word.lower(), list(known), n=1)
-    return f"; did you mean {alike[0]}?" if alike else ""
+    def _check_value(self, action: argparse.Action, value: object) -> None:
+        if action.choices is not None and value not in action.choices:
+            choices = [str(choice) for choice in action.choices]
+            way = did_you_mean(str(value), choices) or f"write {', '.join(choices[:-1])} or {choices[-1]}"
+            raise argparse.ArgumentError(action, f"{value!r} is not known here; {way}")
 
 
 def typed(convert: Callable[[str], T]) -> Callable[[str], T]:
-    """A converter of ours whose complaint names the option."""
+    """Return a converter whose complaint names the option."""
 
     def converter(text: str) -> T:
         try:
@@ -78,77 +88,93 @@ def typed(convert: Callable[[str], T]) -> Callable[[str], T]:
 
 
 def every_s(text: str) -> float:
-    """How often to look: a duration that is not zero."""
+    """Return the seconds between two readings: a duration that is not zero."""
     seconds = typed(units.duration_s)(text)
     if seconds < _SHORTEST_TICK_S:
-        raise argparse.ArgumentTypeError(f"{text!r} is too often; at least {_SHORTEST_TICK_S:g} s")
+        raise argparse.ArgumentTypeError(f"{text!r} is too often; write at least {_SHORTEST_TICK_S:g}s")
     return seconds
 
 
 def common() -> argparse.ArgumentParser:
-    """What every verb takes."""
+    """Return the options that every command takes."""
     parser = argparse.ArgumentParser(add_help=False)
-    group = parser.add_argument_group("everywhere")
+    group = parser.add_argument_group("for every command")
     group.add_argument(
         "--simulate",
-        metavar="MACHINE",
+        metavar="[MACHINE]",
         default=argparse.SUPPRESS,
-        help=f"work on simulated GPUs: --simulate is {SIMULATE_DEFAULT}, else --simulate 4xA100 (or FALLOW_SIMULATE)",
+        help=f"use simulated GPUs: 4xA100, or {SIMULATE_DEFAULT} without MACHINE (FALLOW_SIMULATE does the same)",
     )
-    group.add_argument("-v", "--verbose", action="store_true", default=argparse.SUPPRESS, help="say more on stderr")
+    group.add_argument(
+        "-v", "--verbose", action="store_true", default=argparse.SUPPRESS, help="print more about what is done"
+    )
     group.add_argument(
         "--log-format",
         choices=("text", "json"),
         default=argparse.SUPPRESS,
-        help="how stderr speaks (default: text)",
+        help="print messages on stderr as text or as JSON lines (default: text)",
     )
     return parser
 
 
 def add_alone(parser: argparse.ArgumentParser) -> None:
-    """For verbs that ask the daemon where there is one."""
-    parser.add_argument("--alone", action="store_true", help="do not ask the daemon, even if there is one")
+    """Add the option of commands that ask the daemon, where one runs."""
+    parser.add_argument("--alone", action="store_true", help="do not ask the daemon, even if one runs")
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    """Add the option of commands that have a result for programs too."""
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
 def add_choice(parser: argparse.ArgumentParser) -> None:
-    """The options that say which GPUs are wanted."""
+    """Add the options that say which GPUs are wanted."""
     group = parser.add_argument_group("which GPUs")
     group.add_argument(
-        "-n", "--count", type=typed(units.count), metavar="N", help="how many (default: 1, or all of --gpus)"
+        "-n",
+        "--count",
+        type=typed(units.count),
+        metavar="N",
+        help="take N GPUs (default: 1; with --gpus, all of the list)",
     )
     group.add_argument(
-        "--gpus", metavar="LIST", help="these, or -n of them: 0,2 or 0-3, UUIDs or their beginnings, all"
+        "--gpus", metavar="LIST", help="take them from this list: 0,2 or 0-3, UUIDs or how they begin, all"
     )
-    group.add_argument("--name", metavar="TEXT", help="only GPUs with this in their name, such as H100")
+    group.add_argument("--name", metavar="TEXT", help="take only GPUs whose name contains TEXT, such as H100")
     group.add_argument(
         "--max-util",
         type=typed(units.ratio),
         default=0.0,
         metavar="P",
-        help="utilization up to P per cent (default: 0)",
+        help="take GPUs whose utilization is at most P per cent (default: 0)",
     )
     group.add_argument(
         "--max-mem-util",
         type=typed(units.ratio),
         default=0.0,
         metavar="P",
-        help="memory traffic up to P per cent (default: 0)",
+        help="take GPUs whose memory traffic is at most P per cent (default: 0)",
     )
     group.add_argument(
         "--max-processes",
         type=typed(units.count_or_zero),
         default=0,
         metavar="N",
-        help="held by up to N processes (default: 0)",
+        help="take GPUs that at most N processes hold (default: 0)",
     )
     group.add_argument(
-        "--min-free", type=typed(units.size_bytes), default=0, metavar="SIZE", help="with so much free memory: 20GiB"
+        "--min-free",
+        type=typed(units.size_bytes),
+        default=0,
+        metavar="SIZE",
+        help="take GPUs with at least so much free memory, such as 20GiB",
     )
     group.add_argument(
         "--order",
         choices=[order.value for order in Order],
         default=Order.BEST.value,
-        help="best: most free memory, coolest, best connected, then by chance (default)",
+        help="which to take first: those with most free memory, coolest and best connected; at random; or by "
+        "index (default: best)",
     )
     group.add_argument(
         "--wait",
@@ -156,7 +182,7 @@ def add_choice(parser: argparse.ArgumentParser) -> None:
         type=typed(units.duration_s),
         const=FOREVER,
         metavar="DURATION",
-        help="wait until there are enough, for ever or so long",
+        help="wait in line until there are enough GPUs, at most so long (default: do not wait)",
     )
 
 

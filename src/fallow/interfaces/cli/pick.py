@@ -16,11 +16,12 @@ EXAMPLES = """\
 
 
 def parser(parents: list[argparse.ArgumentParser]) -> Parser:
-    """The options of pick."""
+    """Return the options of `fallow pick`."""
     made = Parser(
         "fallow pick",
-        "Print idle GPUs: nobody holds them, nothing runs on them, nobody has claimed them.\n"
-        "Those picked are softly reserved for some seconds; `fallow run` claims them for good.",
+        "Print GPUs that are free: no process holds them, nothing runs on them and nobody\n"
+        "has claimed them. They are reserved for a few seconds, so that the next pick\n"
+        "takes others; to claim them for a whole job, use `fallow run`.",
         EXAMPLES,
         parents,
     )
@@ -29,7 +30,8 @@ def parser(parents: list[argparse.ArgumentParser]) -> Parser:
         "--format",
         choices=("index", "uuid", "env", "docker", "json"),
         default="index",
-        help="how to print them (default: index, as in 0,3)",
+        help="print indices (0,3), UUIDs, `export` lines for eval, the value of docker's --gpus, or JSON "
+        "(default: index)",
     )
     return made
 

@@ -11,48 +11,49 @@ from fallow.core.units import is_number, span_s
 from fallow.engine.allocate.protection_target import target_of
 from fallow.engine.jobs.protections import active_protections
 from fallow.engine.machine.world import World
-from fallow.interfaces.cli.options import Parser, add_alone, typed
+from fallow.interfaces.cli.options import Parser, add_alone, add_json, typed
 from fallow.interfaces.render.as_json import protection_facts
 from fallow.interfaces.stderr import Stderr
 
 EXAMPLES = """\
-  fallow protect --for 2h --why "debugging"        the whole machine
-  fallow protect 3 --for 30m                       GPU 3
-  fallow protect pid:12345 --for 1d                a process
-  fallow protect user:$USER --for 1h               all that you run
+  fallow protect --for 2h --why "debugging"     the whole machine
+  fallow protect 3 --for 30m                    GPU 3
+  fallow protect pid:12345 --for 1d             a process
+  fallow protect user:$USER --for 1h            everything that you run
   fallow protect --list
-  fallow protect --release 482913775               its first three digits will do"""
+  fallow protect --release 482913775            or its first three digits"""
 
 _LONGEST_S = 366 * 86400.0
 _SHORTEST_ID, _WHOLE_ID = 3, 9
 
 
 def parser(parents: list[argparse.ArgumentParser]) -> Parser:
-    """Return the options of protect."""
+    """Return the options of `fallow protect`."""
     made = Parser(
         "fallow protect",
-        "Protect a GPU, a process, a user or the machine for some time: no rule, guard\n"
-        "or filler of fallow stops, signals or powers off what is protected. It reserves\n"
-        "nothing. It ends by itself, or when its owner or root releases it.",
+        "Protect a GPU, a process, a user or the machine for some time: fallow stops,\n"
+        "signals or powers off nothing that is protected. A protection reserves no GPU.\n"
+        "It ends by itself, or when its owner or root releases it.",
         EXAMPLES,
         parents,
     )
+    made.usage = "fallow protect [OPTIONS] [SUBJECT]"
     made.add_argument(
         "subject",
         nargs="?",
         metavar="SUBJECT",
-        help="all (default), a GPU, pid:PID, user:NAME; a bare number is a GPU",
+        help="what to protect: a GPU, pid:PID, user:NAME or all (default: all); a bare number is a GPU",
     )
-    made.add_argument("--for", dest="duration", type=typed(span_s), metavar="D", help="for how long")
-    made.add_argument("--why", default="", metavar="TEXT", help="the reason, for those who wonder")
-    made.add_argument("--list", action="store_true", help="show the protections that last")
+    made.add_argument("--for", dest="duration", type=typed(span_s), metavar="D", help="how long the protection lasts")
+    made.add_argument("--why", default="", metavar="TEXT", help="the reason, shown to everybody")
+    made.add_argument("--list", action="store_true", help="print the protections that are in force")
     made.add_argument(
         "--release",
         type=typed(_id),
         metavar="ID",
-        help="end a protection before its time; its first three digits will do",
+        help="end this protection now; the first three digits of its id are enough",
     )
-    made.add_argument("--json", action="store_true", help="print JSON")
+    add_json(made)
     add_alone(made)
     return made
 

@@ -18,19 +18,21 @@ EXAMPLES = """\
 
 
 def parser(parents: list[argparse.ArgumentParser]) -> Parser:
-    """The options of reload."""
+    """Return the options of `fallow reload`."""
     return Parser(
         "fallow reload",
-        "Have your `fallow up` load its config anew, and say what came of it: loaded, or every mistake with its\n"
-        "line; then the old config stays in force. Only who runs the daemon may, and root. Exit codes: 0 loaded,\n"
-        "78 the config has mistakes, 77 the daemon is somebody else's, 69 there is none.",
+        "Make your `fallow up` read its config again, and print whether it did. If the\n"
+        "config has mistakes, each is printed with its line, and the old config stays in\n"
+        "force. Only the user who runs the daemon and root may do this.\n\n"
+        "exit codes: 0 loaded, 78 the config has mistakes, 77 the daemon is another\n"
+        "user's, 69 no daemon runs",
         EXAMPLES,
         parents,
     )
 
 
-def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:  # noqa: ARG001  as every verb
-    """Ask, and say what the daemon says."""
+def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:  # noqa: ARG001  as every command
+    """Ask the daemon, and print its answer."""
     place = own_socket(world.environ)
     daemon = DaemonClient(world.environ, world.clock, world.simulated, voice.detail, [] if place is None else [place])
     try:

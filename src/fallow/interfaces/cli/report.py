@@ -24,21 +24,22 @@ if TYPE_CHECKING:
     from fallow.engine.machine.daemon_client import DaemonClient
 
 EXAMPLES = """\
-  fallow report                                    the last 7 days, by GPU
-  fallow report --by user --price 2.50/h           who left how much unused
+  fallow report                             the last 7 days, by GPU
+  fallow report --by user --price 2.50/h    what each user left unused
   fallow report --since 30d --by job --format csv -o jobs.csv
-  fallow report --since 12w --price H100=2.50/h --price T4=0.40/h --format html -o report.html"""
+  fallow report --price H100=2.50/h --price T4=0.40/h --format html -o week.html"""
 
 _FORMATS = ("table", "json", "csv", "html")
 _LONGEST_S = 3660 * 86400.0
 
 
 def parser(parents: list[argparse.ArgumentParser]) -> Parser:
-    """The options of report."""
+    """Return the options of `fallow report`."""
     made = Parser(
         "fallow report",
-        "Add up the hours in which each GPU was free, busy, idle (held, nothing ran), stuck or unknown, and what\n"
-        "the idle and stuck ones cost. Only time that `fallow up` watched is counted.",
+        "Add up the hours in which each GPU was free, filled, busy, idle, stuck or\n"
+        "unknown, and what the idle and stuck hours cost. Only time in which `fallow up`\n"
+        "ran is counted.",
         EXAMPLES,
         parents,
     )
@@ -47,20 +48,24 @@ def parser(parents: list[argparse.ArgumentParser]) -> Parser:
         type=typed(span_s),
         default=7 * 86400.0,
         metavar="D",
-        help="how far back: 12h, 7d, 2w (default: 7d)",
+        help="how far back to begin: 12h, 7d, 2w (default: 7d)",
     )
     made.add_argument(
-        "--by", choices=[by.value for by in By], default=By.GPU.value, help="what to add up by (default: gpu)"
+        "--by",
+        choices=[by.value for by in By],
+        default=By.GPU.value,
+        help="add up the hours of each GPU, user, job or day (default: gpu)",
     )
     made.add_argument(
         "--price",
         action="append",
         default=[],
         metavar="MONEY/h",
-        help="what an hour of a card costs: 2.50/h, $2.50/h; H100=2.50/h for some, by name or UUID; repeatable",
+        help="what an hour of a GPU costs: 2.50/h or $2.50/h; H100=2.50/h for GPUs with this name or UUID; can "
+        "be given several times",
     )
-    made.add_argument("--format", choices=_FORMATS, default="table", help="how to print it (default: table)")
-    made.add_argument("-o", "--output", metavar="FILE", help="write it there")
+    made.add_argument("--format", choices=_FORMATS, default="table", help="how to print the report (default: table)")
+    made.add_argument("-o", "--output", metavar="FILE", help="write the report to FILE (default: print it)")
     add_alone(made)
     return made
 

@@ -37,30 +37,30 @@ EXAMPLES = """\
 
 
 def parser(parents: list[argparse.ArgumentParser]) -> Parser:
-    """The options of run."""
+    """Return the options of `fallow run`."""
     made = Parser(
         "fallow run",
-        "Claim idle GPUs and run CMD on them. The kernel ends the claim with the last process of the job that\n"
-        "kept it, however it dies.\n"
-        "CMD keeps this terminal, environment, signals and exit code. With a timeout or --then fallow stays beside\n"
-        "it; without, it becomes CMD, so that nothing stands between.",
+        "Claim free GPUs and run CMD on them. The claim ends with the last process of the\n"
+        "job, however it dies. CMD keeps this terminal, environment and exit code.\n"
+        "With a timeout or --then, fallow stays the parent of CMD and forwards signals;\n"
+        "without, it exec()s CMD.",
         EXAMPLES,
         parents,
     )
     made.usage = "fallow run [OPTIONS] -- CMD ..."
     add_choice(made)
-    made.add_argument("--shared", action="store_true", help="share the GPUs with others who say --shared too")
+    made.add_argument("--shared", action="store_true", help="share the GPUs with other jobs that say --shared too")
     made.add_argument(
         "--format",
         choices=("uuid", "index"),
         default="uuid",
-        help="how CUDA_VISIBLE_DEVICES names them (default: uuid)",
+        help="name GPUs in CUDA_VISIBLE_DEVICES by UUID or by index (default: uuid)",
     )
     made.add_argument(
         "--dry-run",
         action="store_true",
-        help="without a timeout: say what would be run and where, and run nothing; "
-        "with one: run it, and only say when it would be warned and stopped, and what would follow",
+        help="without a timeout, run nothing and print what would be run, and where; with a timeout, run CMD "
+        "and only print when it would be warned and stopped, and what would follow",
     )
     _add_stopping(made)
     return made
@@ -69,36 +69,58 @@ def parser(parents: list[argparse.ArgumentParser]) -> Parser:
 def _add_stopping(made: Parser) -> None:
     group = made.add_argument_group("stopping a job that does not use its GPUs")
     duration, span = typed(duration_s), typed(span_s)
-    group.add_argument("--idle-timeout", type=span, metavar="D", help="stop it when it has idled for so long")
+    group.add_argument(
+        "--idle-timeout", type=span, metavar="D", help="stop the job when it has been idle for so long"
+    )
     group.add_argument(
         "--warmup",
         type=span,
         default=60.0,
         metavar="D",
-        help="time to start in that does not count (default: 60s)",
+        help="how long after its start a job is never called idle (default: 60s)",
     )
     group.add_argument(
-        "--idle-below", type=typed(ratio), default=0.01, metavar="P", help="utilization that is idle (default: 1)"
-    )
-    group.add_argument("--every", type=every_s, default=1.0, metavar="D", help="how often to look (default: 1s)")
-    group.add_argument(
-        "--stuck-timeout", type=span, metavar="D", help="stop it when it has hung at 100 %% for so long"
-    )
-    group.add_argument(
-        "--signal", type=typed(signal_name), default="TERM", metavar="NAME", help="how to ask (default: TERM)"
+        "--idle-below",
+        type=typed(ratio),
+        default=0.01,
+        metavar="P",
+        help="utilization in per cent below which the job is idle (default: 1)",
     )
     group.add_argument(
-        "--grace", type=duration, default=10.0, metavar="D", help="time between asking and SIGKILL (default: 10s)"
+        "--every", type=every_s, default=1.0, metavar="D", help="how often to read the GPUs (default: 1s)"
     )
     group.add_argument(
-        "--dump-stacks", action="store_true", help="before asking, write its Python stacks to a file (needs py-spy)"
+        "--stuck-timeout",
+        type=span,
+        metavar="D",
+        help="stop the job when it has hung for so long: 100 %% utilization and no work",
+    )
+    group.add_argument(
+        "--signal",
+        type=typed(signal_name),
+        default="TERM",
+        metavar="NAME",
+        help="the signal that asks the job to end (default: TERM)",
+    )
+    group.add_argument(
+        "--grace",
+        type=duration,
+        default=10.0,
+        metavar="D",
+        help="how long after the signal the job gets SIGKILL (default: 10s)",
+    )
+    group.add_argument(
+        "--dump-stacks",
+        action="store_true",
+        help="before the signal, write the job's Python stacks to a file (needs py-spy)",
     )
     group.add_argument(
         "--then",
         action="append",
         default=[],
         metavar="ACTION",
-        help="after it was stopped (always:ACTION: however it ended): shutdown, reboot, run:CMD, notify:URL",
+        help="what to do after the job was stopped: shutdown, reboot, run:CMD or notify:URL; always:ACTION "
+        "does it however the job ended; can be given several times",
     )
 
 

@@ -25,18 +25,22 @@ EXAMPLES = """\
 
 
 def parser(parents: list[argparse.ArgumentParser]) -> Parser:
-    """The options of status."""
+    """Return the options of `fallow status`."""
     made = Parser(
         "fallow status",
-        "Show how many GPUs can be had, and each GPU: free, filled (only work that makes way), busy,\n"
-        "idle (held, nothing runs), stuck or unknown, and who holds it.",
+        "Show how many GPUs are available, and of each GPU who holds it and what it does:\n"
+        "free, filled (only work that leaves when the GPU is needed), busy, idle (held,\n"
+        "nothing runs), stuck (looks busy, does nothing) or unknown.",
         EXAMPLES,
         parents,
     )
-    made.add_argument("gpus", nargs="?", metavar="GPUS", help="only these: 0,2 or 0-3, UUIDs or their beginnings")
-    made.add_argument("--json", action="store_true", help="print JSON; with --watch one object a line")
-    made.add_argument("--watch", action="store_true", help="look again and again, until Ctrl-C")
-    made.add_argument("--every", type=every_s, default=1.0, metavar="D", help="how often --watch looks (default: 1s)")
+    made.usage = "fallow status [OPTIONS] [GPUS]"
+    made.add_argument("gpus", nargs="?", metavar="GPUS", help="show only these: 0,2 or 0-3, UUIDs or how they begin")
+    made.add_argument("--json", action="store_true", help="print the result as JSON; with --watch one object a line")
+    made.add_argument("--watch", action="store_true", help="show it again and again, until Ctrl-C")
+    made.add_argument(
+        "--every", type=every_s, default=1.0, metavar="D", help="how often --watch reads the GPUs (default: 1s)"
+    )
     add_alone(made)
     return made
 

@@ -39,21 +39,24 @@ _SWITCH_S = 0.0001  # a thread that serves others must not keep a yield waiting
 
 
 def parser(parents: list[argparse.ArgumentParser]) -> Parser:
-    """The options of up."""
+    """Return the options of `fallow up`."""
     made = Parser(
         "fallow up",
-        "Watch all GPUs, and do what a config says: fill idle ones, find processes that hold them unused, guard the\n"
-        "machine. Without a config it only watches and shows. `fallow reload`, or SIGHUP, loads the config anew;\n"
-        "one with mistakes is told, and the old one stays in force.",
+        "Watch all GPUs and do what a config says: fill idle GPUs, find processes that\n"
+        "hold them unused, guard the machine. Without a config it only watches, and shows\n"
+        "a web page. `fallow reload` or SIGHUP reads the config again; if it has a\n"
+        "mistake, the old one stays in force.",
         EXAMPLES,
         parents,
     )
-    made.add_argument("--config", metavar="FILE", help="the config (default: the one that `fallow check` finds)")
-    made.add_argument("--listen", metavar="ADDR", help="where the page is, whatever the config says")
     made.add_argument(
-        "--dry-run", action="store_true", help="do everything but the deeds, and say what they would be"
+        "--config", metavar="FILE", help="read this config (default: the one that `fallow check` finds)"
     )
-    made.add_argument("--for", dest="for_s", type=typed(span_s), metavar="D", help="end by itself after so long")
+    made.add_argument("--listen", metavar="ADDR", help="serve the web page there, whatever the config says")
+    made.add_argument("--dry-run", action="store_true", help="carry out no action, only print what it would be")
+    made.add_argument(
+        "--for", dest="for_s", type=typed(span_s), metavar="D", help="end after so long (default: never)"
+    )
     return made
 
 

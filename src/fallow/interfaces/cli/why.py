@@ -23,7 +23,7 @@ from fallow.engine.jobs.protections import protections_on
 from fallow.engine.machine.daemon_client import DaemonClient, Ruled
 from fallow.engine.machine.observe import look_once
 from fallow.engine.machine.world import World
-from fallow.interfaces.cli.options import Parser, add_alone
+from fallow.interfaces.cli.options import Parser, add_alone, add_json
 from fallow.interfaces.render import why_text
 from fallow.interfaces.stderr import Stderr
 
@@ -31,23 +31,27 @@ _MOST_EVENTS = 30
 _UNWATCHED = "  nobody has watched this GPU, as `fallow up` would: since when is not known, and no rule counts"
 _NO_STORY = "the journal has nothing on that"
 EXAMPLES = """\
-  fallow why            the last verdict, and what was done
-  fallow why 3          on GPU 3
-  fallow why 12345      on a process
+  fallow why            the last decision, and what was done
+  fallow why 3          GPU 3
+  fallow why 12345      a process
   fallow why --json"""
 
 
 def parser(parents: list[argparse.ArgumentParser]) -> Parser:
-    """The options of why."""
+    """Return the options of `fallow why`."""
     made = Parser(
         "fallow why",
-        "Explain a GPU or a process: what it is now and why, since when, who is on it, which rule counts and when\n"
-        "it would act; then the last verdict with its readings, and what was done.",
+        "Explain a GPU or a process: what it does now and why, since when, who is on it,\n"
+        "which rule counts and when it would act; then the last decision with its\n"
+        "readings, and what was done.",
         EXAMPLES,
         parents,
     )
-    made.add_argument("subject", nargs="?", metavar="GPU|PID", help="a GPU or a process (default: whatever was last)")
-    made.add_argument("--json", action="store_true", help="print JSON")
+    made.usage = "fallow why [OPTIONS] [GPU|PID]"
+    made.add_argument(
+        "subject", nargs="?", metavar="GPU|PID", help="the GPU or process to explain (default: the last one)"
+    )
+    add_json(made)
     add_alone(made)
     return made
 

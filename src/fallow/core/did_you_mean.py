@@ -1,0 +1,23 @@
+"""Suggest the word that was probably meant, where somebody typed one that does not exist."""
+
+from collections.abc import Iterable
+
+_RENAMED = {
+    "hold": ("protect", "memory"),
+    "holds": ("protect",),
+    "rehearse": ("dry_run",),
+    "--rehearse": ("--dry-run",),
+    "fallow": ("idle",),
+}
+"""Words of earlier versions, each with those that replace it somewhere."""
+
+
+def did_you_mean(word: str, known: Iterable[str], likeness: float = 0.6) -> str:
+    """Return `did you mean X?` for the known word that is most like this one, or nothing if none is alike."""
+    from difflib import get_close_matches  # noqa: PLC0415  only a mistake pays for it
+
+    choices = {each.lower(): each for each in known}
+    typed = word.strip().lower()
+    renamed = [new for new in _RENAMED.get(typed, ()) if new in choices]
+    alike = renamed or get_close_matches(typed, choices, n=1, cutoff=likeness)
+    return f"did you mean {choices[alike[0]]}?" if alike else ""
