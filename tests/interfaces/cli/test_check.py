@@ -45,6 +45,7 @@ def test_the_json_has_the_mistakes_and_what_was_found(fallow: Fallow) -> None:
     done = fallow("check", "--json")
     assert done.returncode == 78
     assert json.loads(done.stdout) == {
+        "version": 1,
         "file": str(file),
         "mistakes": [
             {

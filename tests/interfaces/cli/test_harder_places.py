@@ -68,7 +68,7 @@ def test_a_hold_on_the_watcher_holds_the_job(simulated: Fallow) -> None:
     ],
     ids=["nul", "escapes", "nan", "deep", "garbage"],
 )
-def test_nothing_that_a_hold_says_can_end_the_watching(simulated: Fallow, content: bytes) -> None:
+def test_nothing_that_a_protection_says_can_end_the_watching(simulated: Fallow, content: bytes) -> None:
     watched = warned(simulated, "sleep", "600")
     protection = pathlib.Path(simulated.environ["FALLOW_CLAIM_DIR"]) / "protection-7"
     protection.write_bytes(content)
@@ -109,7 +109,7 @@ def test_a_card_that_is_split_can_be_held_as_a_whole(make_world: Callable[..., W
     world = make_world(cards=2)
     world[1].mig = [MigInstance(), MigInstance()]
     for subject in ("1", world[1].uuid):
-        rows = json.loads(fallow("protect", subject, "--for", "1h", "--json").stdout)
+        rows = json.loads(fallow("protect", subject, "--for", "1h", "--json").stdout)["protections"]
         assert rows[0]["subject"] == f"gpu:{world[1].uuid}"
 
 

@@ -139,7 +139,7 @@ def test_formats(world: World, fallow: Fallow) -> None:
     env = "export CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=3,4\n"
     assert fallow("pick", *only, "--format", "env").stdout == env
     assert fallow("pick", *only, "--format", "docker").stdout == '"device=3,4"\n'
-    assert [gpu["index"] for gpu in json.loads(fallow("pick", *only, "--format", "json").stdout)] == [3, 4]
+    assert [gpu["index"] for gpu in json.loads(fallow("pick", *only, "--format", "json").stdout)["gpus"]] == [3, 4]
 
 
 def test_the_printed_variables_work_in_a_shell(world: World, fallow: Fallow) -> None:

@@ -31,7 +31,7 @@ def protections(tmp_path: pathlib.Path) -> ProtectionFolder:
 
 def test_a_hold_is_placed_listed_and_released(simulated: Fallow) -> None:
     placed = simulated("protect", "--for", "2h", "--why", "debugging")
-    (listed,) = json.loads(simulated("protect", "--list", "--json").stdout)
+    (listed,) = json.loads(simulated("protect", "--list", "--json").stdout)["protections"]
     assert f"protects all (protection {listed['id']}): debugging; for another 2h" in placed.stdout
     assert listed["subject"] == "all"
     assert simulated("protect", "--release", str(listed["id"])).returncode == 0
@@ -46,7 +46,7 @@ def test_subjects_are_the_machine_a_gpu_a_process_or_a_user(simulated: Fallow) -
         ("pid:1", "pid:1@"),
         ("user:root", "user:root"),
     ]:
-        rows = json.loads(simulated("protect", subject, "--for", "1h", "--json").stdout)
+        rows = json.loads(simulated("protect", subject, "--for", "1h", "--json").stdout)["protections"]
         assert rows[0]["subject"].startswith(kept)
 
 

@@ -217,7 +217,7 @@ def test_no_number_comes_again_also_not_after_a_release_and_a_restart(claims: pa
 
 def test_the_first_digits_of_an_id_will_do_where_only_one_hold_has_them(simulated: Fallow) -> None:
     """F19"""
-    (placed,) = json.loads(simulated("protect", "--for", "1h", "--json").stdout)
+    (placed,) = json.loads(simulated("protect", "--for", "1h", "--json").stdout)["protections"]
     done = simulated("protect", "--release", str(placed["id"])[:4])
     assert done.returncode == 0
     assert str(placed["id"]) in done.stderr
@@ -234,9 +234,9 @@ def test_a_user_who_is_not_there_cannot_be_held(simulated: Fallow) -> None:
     done = simulated("protect", "user:rooot", "--for", "1h")
     assert done.returncode == 2
     assert "there is no user 'rooot' on this machine; did you mean root?" in done.stderr
-    by_number = json.loads(simulated("protect", "user:0", "--for", "1h", "--json").stdout)
+    by_number = json.loads(simulated("protect", "user:0", "--for", "1h", "--json").stdout)["protections"]
     assert by_number[0]["subject"] == "user:root", "processes are known by name"
-    nameless = json.loads(simulated("protect", "user:61234", "--for", "1h", "--json").stdout)
+    nameless = json.loads(simulated("protect", "user:61234", "--for", "1h", "--json").stdout)["protections"]
     assert nameless[0]["subject"] == "user:61234"
 
 

@@ -145,7 +145,7 @@ def test_a_hold_keeps_a_job_alive_and_its_end_does_not(simulated: Fallow) -> Non
     watched = simulated.start("run", "--gpus", "0", "--idle-timeout", "1s", *FAST, "--", "sleep", "600")
     assert watched.stderr is not None
     assert "will be stopped" in watched.stderr.readline()
-    (placed,) = json.loads(simulated("protect", "--for", "1h", "--why", "debugging", "--json").stdout)
+    (placed,) = json.loads(simulated("protect", "--for", "1h", "--why", "debugging", "--json").stdout)["protections"]
     line = watched.stderr.readline()
     assert "the job goes on" in line
     assert "debugging" in line

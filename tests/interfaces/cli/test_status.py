@@ -31,11 +31,13 @@ def protection(world: World, card: int, *, pid: int | None = None, used: int = 2
 def test_the_json_has_every_field_of_the_contract(world: World, fallow: Fallow) -> None:
     protection(world, 0)
     status = json.loads(fallow("status", "--json").stdout)
-    assert status.keys() == {"host", "simulated", "at", "available", "available_to_you", "counts", "gpus"}
+    assert status["version"] == 1
+    assert status.keys() == {"version", "host", "simulated", "at", "available", "available_to_you", "counts", "gpus"}
     assert status["simulated"] is False
     gpu = status["gpus"][0]
     contract = {"index", "uuid", "name", "activity", "for_s", "because", "utilization", "memory_used_bytes"}
-    contract |= {"memory_total_bytes", "power_w", "temperature_c", "holders", "claim", "unknown"}
+    contract |= {"memory_total_bytes", "power_w", "temperature_c", "available", "holders", "claim", "unknown"}
+    contract |= {"protection", "stops_at"}
     assert contract <= gpu.keys()
     assert {"pid", "user", "command", "memory_bytes", "container", "slurm_job"} <= gpu["holders"][0].keys()
     assert gpu["for_s"] is None, "nobody was watching"

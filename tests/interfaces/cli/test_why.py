@@ -86,7 +86,7 @@ def test_why_and_status_name_the_hold_on_a_gpu_and_on_no_other(simulated: Fallow
     assert simulated("protect", "3", "--for", "2h", "--why", "debugging").returncode == 0
     if with_daemon:
         Fill(simulated.start("up", "--listen", "127.0.0.1:0")).until("up, ")
-    (protection,) = json.loads(simulated("protect", "--list", "--json").stdout)
+    (protection,) = json.loads(simulated("protect", "--list", "--json").stdout)["protections"]
     words = f" protects {protection['subject']} (protection {protection['id']}): debugging; for another "
     assert words in simulated("why", "3").stdout
     assert words in simulated("status", "3").stdout
@@ -139,7 +139,7 @@ def test_a_rule_under_a_hold_says_who_holds_until_when_and_what_it_would_do_with
     ), rule
     (counting,) = json.loads(simulated("why", "3", "--json").stdout)["rules"]
     assert f"{ME} protects gpu:" in counting["left_alone"]
-    (protection,) = json.loads(simulated("protect", "--list", "--json").stdout)
+    (protection,) = json.loads(simulated("protect", "--list", "--json").stdout)["protections"]
     assert simulated("protect", "--release", str(protection["id"])).returncode == 0
     while "left alone" in (told := simulated("why", "3").stdout):
         assert time.monotonic() < by_s, told

@@ -82,18 +82,22 @@ def test_where_both_journals_are_one_each_event_is_told_once(simulated: Fallow, 
     assert len(told(simulated, "why", "0", "--json")["events"]) == 1
 
 
-def test_holds_are_placed_listed_and_released_through_the_daemon(
+def test_protections_are_placed_listed_and_released_through_the_daemon(
     simulated: Fallow, daemon: subprocess.Popen[str], tmp_path: pathlib.Path
 ) -> None:
     elsewhere = {"FALLOW_CLAIM_DIR": str(tmp_path / "nowhere")}
-    (placed,) = told(simulated, "protect", "gpu:1", "--for", "1h", "--why", "mine", "--json", **elsewhere)
+    (placed,) = told(simulated, "protect", "gpu:1", "--for", "1h", "--why", "mine", "--json", **elsewhere)[
+        "protections"
+    ]
     assert placed["why"] == "mine"
-    assert told(simulated, "protect", "--list", "--json", **elsewhere) == [placed]
-    assert told(simulated, "protect", "--list", "--json", "--alone") == [placed], "it lies where everybody looks"
-    (ours,) = told(simulated, "protect", f"pid:{os.getpid()}", "--for", "1h", "--json")
+    assert told(simulated, "protect", "--list", "--json", **elsewhere)["protections"] == [placed]
+    assert told(simulated, "protect", "--list", "--json", "--alone")["protections"] == [placed], (
+        "it lies where everybody looks"
+    )
+    (ours,) = told(simulated, "protect", f"pid:{os.getpid()}", "--for", "1h", "--json")["protections"]
     assert ours["subject"].startswith(f"pid:{os.getpid()}@")
     assert simulated("protect", "--release", str(placed["id"]), **elsewhere).returncode == 0
-    assert told(simulated, "protect", "--list", "--json") == [ours]
+    assert told(simulated, "protect", "--list", "--json")["protections"] == [ours]
     assert "there is no protection 9" in simulated("protect", "--release", "9").stderr
 
 

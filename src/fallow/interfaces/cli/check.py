@@ -9,6 +9,7 @@ from fallow.core.mistake import Mistake
 from fallow.core.units import duration_for_people, printable
 from fallow.engine.machine.world import World
 from fallow.interfaces.cli.options import Parser, add_json
+from fallow.interfaces.render.as_json import VERSION
 from fallow.interfaces.stderr import Stderr
 
 if TYPE_CHECKING:
@@ -73,7 +74,9 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
             voice.note(remark.in_file(printable(file)))
     if args.json:
         rows = [_row(remark) for remark in remarks]
-        print(json.dumps({"file": file, "mistakes": [], "remarks": rows, "found": _counts(found)}))
+        print(
+            json.dumps({"version": VERSION, "file": file, "mistakes": [], "remarks": rows, "found": _counts(found)})
+        )
     else:
         print(f"{printable(file)}: no mistakes; {_summary(found)}")
     return 0
@@ -96,7 +99,9 @@ def _print_schema() -> int:
 def _print_mistakes(error: ConfigWrong, remarks: list[Mistake], *, as_json: bool) -> None:
     if as_json:
         mistakes, rows = ([_row(each) for each in some] for some in (error.mistakes, remarks))
-        print(json.dumps({"file": error.file, "mistakes": mistakes, "remarks": rows, "found": None}))
+        print(
+            json.dumps({"version": VERSION, "file": error.file, "mistakes": mistakes, "remarks": rows, "found": None})
+        )
         return
     for mistake in error.mistakes:
         print(mistake.in_file(error.file))

@@ -10,6 +10,7 @@ from fallow.core.errors import WrongUsage
 from fallow.engine.doctor.finding import CheckFinding, Health, ok
 from fallow.engine.machine.world import World
 from fallow.interfaces.cli.options import Parser, add_json
+from fallow.interfaces.render.as_json import VERSION
 from fallow.interfaces.stderr import Stderr
 
 EXAMPLES = """\
@@ -111,6 +112,7 @@ def _sentence(each: CheckFinding) -> str:
 
 def _as_json(found: list[CheckFinding], world: World) -> dict[str, object]:
     return {
+        "version": VERSION,
         "host": os.uname().nodename,
         "simulated": world.simulated is not None,
         "user": world.user,

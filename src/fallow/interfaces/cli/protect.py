@@ -12,7 +12,7 @@ from fallow.engine.allocate.protection_target import target_of
 from fallow.engine.jobs.protections import active_protections
 from fallow.engine.machine.world import World
 from fallow.interfaces.cli.options import Parser, add_alone, add_json, typed
-from fallow.interfaces.render.as_json import protection_facts
+from fallow.interfaces.render.as_json import VERSION, protection_facts
 from fallow.interfaces.stderr import Stderr
 
 EXAMPLES = """\
@@ -111,7 +111,8 @@ def _meant(number: int, listed: Callable[[], Sequence[Protection]]) -> int:
 def _show(world: World, protections: Sequence[Protection], *, as_json: bool) -> int:
     now_s = world.clock.wall_s()
     if as_json:
-        print(json.dumps([protection_facts(protection) for protection in protections]))
+        listed = [protection_facts(protection) for protection in protections]
+        print(json.dumps({"version": VERSION, "protections": listed}))
         return 0
     for protection in protections:
         print(with_its_end(protection, now_s))

@@ -3,11 +3,14 @@
 import argparse
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
+from fallow.core.board import Counting
+from fallow.core.errors import FallowError
 from fallow.core.gpu_status import Shown, Status
-from fallow.core.protections import OneGpu, with_its_end
+from fallow.core.protections import OneGpu, Protection, with_its_end
 from fallow.core.selection import select, visible
+from fallow.core.unknown import Unknown
 from fallow.engine.machine.observe import look_once, watch
 from fallow.engine.machine.world import World
 from fallow.interfaces.cli.options import Parser, add_alone, every_s
@@ -52,10 +55,14 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
         voice.note(f"the pids that are shown are not ours: {elsewhere}")
     daemon = None if args.alone else world.daemon(voice.detail)
     looks = (_shown(status, args.gpus, world.visible_devices) for status in _statuses(args, world, voice, daemon))
+
+    def facts(shown: Shown) -> dict[str, object]:
+        return _facts(shown, world, daemon)
+
     if not args.watch:
         shown = next(looks)
         if args.json:
-            print(json.dumps(_facts(shown), indent=2))
+            print(json.dumps(facts(shown), indent=2))
         else:
             from fallow.interfaces.render.table import show
 
@@ -63,7 +70,7 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
             _show_protections(shown.status, world, daemon)
         return 0
     if args.json or not sys.stdout.isatty():
-        return _stream(looks, as_lines=args.json)
+        return _stream(looks, facts if args.json else None)
     from fallow.interfaces.render.table import show_live
     from fallow.interfaces.signals import interruptible
 
@@ -104,14 +111,23 @@ def _shown(status: Status, gpus: str | None, visible_devices: str | None) -> Sho
     return Shown(named, visible_devices, named.among(allowed).available)
 
 
-def _facts(shown: Shown) -> dict[str, object]:
-    return {**as_json.status(shown.status), "available_to_you": shown.to_you}
+def _facts(shown: Shown, world: World, daemon: "DaemonClient | None") -> dict[str, object]:
+    from fallow.engine.jobs.protections import active_protections
+
+    protections: Sequence[Protection] | Unknown
+    try:
+        protections = active_protections(world, daemon)
+    except FallowError as error:
+        protections = Unknown(str(error))
+    rules = None if daemon is None else daemon.rules_on([str(gpu.uuid) for gpu in shown.status.gpus], None)
+    counting = [each for each in rules or () if isinstance(each, Counting)]
+    return {**as_json.status(shown.status, protections, counting), "available_to_you": shown.to_you}
 
 
-def _stream(looks: Iterator[Shown], *, as_lines: bool) -> int:
+def _stream(looks: Iterator[Shown], facts: Callable[[Shown], dict[str, object]] | None) -> int:
     for shown in looks:
-        if as_lines:
-            print(json.dumps(_facts(shown)), flush=True)
+        if facts is not None:
+            print(json.dumps(facts(shown)), flush=True)
         else:
             from fallow.interfaces.render.table import show
 

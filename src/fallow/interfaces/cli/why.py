@@ -80,15 +80,15 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
         if target is None and not events:
             raise unreadable  # there is nothing else to say
         voice.note(str(unreadable))
+    now_s = world.clock.wall_s()
     if args.json:
         watched = None if target is None else told is not None
         why_not = None if unreadable is None else str(unreadable)
         facts = why_text.as_json(
-            None if target is None else str(target), watched, gpus, protections, rules, events, why_not
+            None if target is None else str(target), watched, gpus, now_s, protections, rules, events, why_not
         )
         print(json.dumps(facts, indent=2))
         return 0
-    now_s = world.clock.wall_s()
     for line in _now(target, gpus, world, now_s):
         print(line)
     for protection in protections:

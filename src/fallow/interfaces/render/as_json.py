@@ -1,26 +1,36 @@
-"""The values of fallow as JSON: a value that is not known is null, and its reason stands in `unknown`."""
+"""Return the values of fallow as JSON: a value that is not known is null, and its reason is in `unknown`."""
 
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from math import inf
 from typing import Any
 
-from fallow.core.activity import Activity
+from fallow.core.activity import AVAILABLE, Activity
+from fallow.core.board import Counting
 from fallow.core.gpu import Gpu, Holder
 from fallow.core.gpu_status import GpuStatus, Status
-from fallow.core.protections import Protection
+from fallow.core.protections import Affected, Protection, protection_on
 from fallow.core.reservations import Claim
 from fallow.core.unknown import Unknown
+from fallow.engine.jobs.protection_scope import uuids_with_cards
+
+VERSION = 1
+"""Of every object that is printed: a field that is there keeps its name and meaning as long as this stays."""
 
 
-def status(what: Status) -> dict[str, Any]:
-    """What `fallow status --json` prints."""
+def status(
+    what: Status, protections: Sequence[Protection] | Unknown = (), counting: Iterable[Counting] = ()
+) -> dict[str, Any]:
+    """Return what `fallow status --json` prints."""
+    rules = list(counting)
     return {
+        "version": VERSION,
         "host": what.host,
         "simulated": what.simulated,
         "at": iso_time(what.wall_s),
         "available": what.available,
         "counts": {activity.value: what.counted.get(activity, 0) for activity in Activity},
-        "gpus": [gpu_seen(gpu) for gpu in what.gpus],
+        "gpus": [gpu_seen(gpu, what.wall_s, protections, rules) for gpu in what.gpus],
     }
 
 
@@ -72,9 +82,16 @@ def protection_facts(protection: Protection) -> dict[str, Any]:
     }
 
 
-def gpu_seen(gpu: GpuStatus) -> dict[str, Any]:
-    """One GPU with what was found of it."""
+def gpu_seen(
+    gpu: GpuStatus, wall_s: float, protections: Sequence[Protection] | Unknown, counting: Iterable[Counting]
+) -> dict[str, Any]:
+    """Return one GPU with what was found of it, what protects it and when its job would be stopped."""
     facts = gpu_facts(gpu)
+    protection = None
+    if isinstance(protections, Unknown):
+        facts["unknown"]["protection"] = protections.why
+    else:
+        protection = protection_on(Affected(uuids_with_cards([gpu])), protections, wall_s)
     if isinstance(gpu.claim, Unknown):
         facts["unknown"]["claim"] = facts["unknown"]["filler"] = gpu.claim.why  # one file tells both
     judged = {"activity": gpu.activity.value, "for_s": gpu.for_s, "because": gpu.because, "settling": gpu.settling}
@@ -82,13 +99,26 @@ def gpu_seen(gpu: GpuStatus) -> dict[str, Any]:
     return (
         first
         | judged
+        | {"available": gpu.activity in AVAILABLE}
         | facts
         | {
             "claim": _claim(gpu.claim),
+            "protection": None if protection is None else protection_facts(protection),
+            "stops_at": _stops_at(gpu, wall_s, counting),
             "waiting": gpu.waiting,
             "filler": _filler(gpu),
         }
     )
+
+
+def _stops_at(gpu: GpuStatus, wall_s: float, counting: Iterable[Counting]) -> str | None:
+    """Return when the first job on the GPU is asked to end, if it goes on; known once it was warned."""
+    sooner = [
+        each.in_s
+        for each in counting
+        if gpu.uuid in each.uuids and each.action == "ask" and each.refused is None and each.left_alone is None
+    ]
+    return iso_time(wall_s + min(sooner)) if sooner else None
 
 
 def _recent(gpu: Gpu) -> dict[str, Any]:

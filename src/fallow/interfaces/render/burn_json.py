@@ -4,11 +4,13 @@ from typing import Any
 
 from fallow.core.unknown import Unknown
 from fallow.engine.burn.parent import Burned, Burning, BurnRequest
+from fallow.interfaces.render.as_json import VERSION
 
 
 def as_json(request: BurnRequest, burning: Burning) -> dict[str, Any]:
     """The whole run."""
     return {
+        "version": VERSION,
         "simulated": burning.simulated,
         "load": request.ask.load.value,
         "verify": request.ask.verify,

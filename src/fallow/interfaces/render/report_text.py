@@ -10,7 +10,7 @@ from fallow.core.activity import Activity
 from fallow.core.interval import Card
 from fallow.core.unknown import Unknown
 from fallow.engine.history.report import Report
-from fallow.interfaces.render.as_json import iso_time
+from fallow.interfaces.render.as_json import VERSION, iso_time
 from fallow.policies.cost import By, Line, first_lines
 
 HEADS = {By.GPU: ("GPU", "name"), By.USER: ("user",), By.JOB: ("job", "user"), By.DAY: ("day",)}
@@ -101,6 +101,7 @@ def facts_of(report: Report, by: By) -> dict[str, Any]:
         for card in report.cards.values()
     ]
     return {
+        "version": VERSION,
         "since": iso_time(report.since_s),
         "until": iso_time(report.until_s),
         "by": by.value,

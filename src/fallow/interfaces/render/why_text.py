@@ -17,7 +17,7 @@ from fallow.core.units import (
 from fallow.core.unknown import Unknown
 from fallow.engine.history.sqlite_file import clock_time
 from fallow.engine.machine.daemon_client import Ruled
-from fallow.interfaces.render.as_json import gpu_seen, iso_time, protection_facts
+from fallow.interfaces.render.as_json import VERSION, gpu_seen, iso_time, protection_facts
 
 _ACTIONS = {
     "report": "it is reported",
@@ -76,19 +76,22 @@ def as_json(
     subject: str | None,
     watched: bool | None,
     gpus: Iterable[GpuStatus],
-    protections: Iterable[Protection],
+    wall_s: float,
+    protections: Sequence[Protection],
     rules: Iterable[Ruled],
     events: Iterable[Event],
     unreadable: str | None,
 ) -> dict[str, Any]:
-    """The same for programs. `unreadable`: why a journal could not be read."""
+    """Return the same for programs. `unreadable`: why a journal could not be read."""
     found, told = list(rules), [_event_facts(event) for event in events]
+    counting = [each for each in found if isinstance(each, Counting)]
     return {
+        "version": VERSION,
         "subject": subject,
         "watched": watched,
-        "gpus": [gpu_seen(gpu) for gpu in gpus],
+        "gpus": [gpu_seen(gpu, wall_s, protections, counting) for gpu in gpus],
         "protections": [protection_facts(protection) for protection in protections],
-        "rules": [_counting_facts(each) for each in found if isinstance(each, Counting)],
+        "rules": [_counting_facts(each) for each in counting],
         "guards": [
             {"guard": each.name, "phase": each.phase, "because": each.because}
             for each in found

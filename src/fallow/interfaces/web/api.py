@@ -59,7 +59,7 @@ def _add_now(api: APIRouter, sources: Sources) -> None:
 
     @api.get("/status", response_model=models.Status, summary="All GPUs at the last tick")
     async def status(request: Request, now: Now) -> Any:  # noqa: ANN401  the model says what it is
-        return as_json.status(now.as_seen_by(request.state.viewer))
+        return as_json.status(now.as_seen_by(request.state.viewer), now.protections, now.counting)
 
     @api.get("/fillers", response_model=list[models.Filler], summary="The fillers and what they do")
     async def fillers(now: Now) -> Any:  # noqa: ANN401

@@ -6,6 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 Activity = Literal["free", "filled", "busy", "idle", "stuck", "unknown"]
 Why = Annotated[dict[str, str], Field(description="The reason of each null above.")]
+Version = Annotated[Literal[1], Field(description="Of the format: fields keep their names and meanings within one.")]
 Time = Annotated[str, Field(description="As 2026-11-15T09:30:00.000+00:00, in UTC.")]
 
 SUBJECT = r"^(all|gpu:[A-Za-z0-9:.\-]{1,64}|pid:[0-9]{1,9}|user:[A-Za-z0-9_][A-Za-z0-9_.@\-]{0,62})$"
@@ -42,6 +43,16 @@ class Claim(BaseModel):
     since: Time | None
 
 
+class Protection(BaseModel):
+    """Leave the subject alone until then; without an end, until it is released."""
+
+    id: int
+    subject: str
+    until: Time | None
+    why: str
+    by: str
+
+
 class GpuFiller(BaseModel):
     """Work on a GPU that yields to whoever comes."""
 
@@ -61,6 +72,7 @@ class Gpu(BaseModel):
     for_s: float | None
     because: str
     settling: bool
+    available: Annotated[bool, Field(description="Whether it can be taken now: it is free or filled.")]
     utilization: float | None
     memory_utilization: float | None
     memory_used_bytes: int | None
@@ -83,6 +95,8 @@ class Gpu(BaseModel):
     holders: list[Holder] | None
     unknown: Why
     claim: Claim | None
+    protection: Annotated[Protection | None, Field(description="The protection on it that lasts longest.")]
+    stops_at: Annotated[Time | None, Field(description="When its job is asked to end, if it goes on as now.")]
     waiting: int
     filler: GpuFiller | None
 
@@ -90,6 +104,7 @@ class Gpu(BaseModel):
 class Status(BaseModel):
     """All GPUs at the last tick: what `fallow status --json` prints."""
 
+    version: Version
     host: str
     simulated: bool
     at: Time
@@ -153,6 +168,7 @@ class ReportLine(BaseModel):
 class Report(BaseModel):
     """What `fallow report --format json` prints."""
 
+    version: Version
     since: Time
     until: Time
     by: Literal["gpu", "user", "job", "day"]
@@ -182,16 +198,6 @@ class Guard(BaseModel):
     name: str
     phase: str
     because: str
-
-
-class Protection(BaseModel):
-    """Leave the subject alone until then; without an end, until it is released."""
-
-    id: int
-    subject: str
-    until: Time | None
-    why: str
-    by: str
 
 
 class NewProtection(BaseModel):
