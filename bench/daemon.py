@@ -21,7 +21,7 @@ from bench.machine import (
 )
 from tests.standin import Process
 
-_DEAF = "cannot be heard"
+_UNWATCHED = "cannot watch opens"
 SETTLED_S = 65
 CPU_LIMIT, MEMORY_LIMIT_MB = 0.004, 70.0
 CONFIG = """
@@ -55,7 +55,7 @@ def main() -> bool:
             shares = [share_of_a_core([one.pid]), share_of_a_core([other.pid])]
             memory_mb = max(resident_mb(one.pid), resident_mb(other.pid))
     if one.deaf or other.deaf:  # as where the user has no inotify instance left: then fallow looks often instead
-        print("  opens of the cards could not be heard, so this is not what fallow costs at rest")
+        print("  opens of the GPUs could not be watched, so this is not what fallow costs at rest")
     print(f"fallow up on 8 cards, its page open, one tick a second, for {WATCHED_S} s")
     print(
         f"  {shares[0]:.3%} of one core; {shares[1]:.3%} with the costs of a real driver; {memory_mb:.1f} MB resident"
@@ -92,12 +92,12 @@ class Up:
         self._page.wait()
         self._up.terminate()
         _, said = self._up.communicate(timeout=30)
-        self.deaf = self.deaf or _DEAF in said
+        self.deaf = self.deaf or _UNWATCHED in said
 
     def _address(self, said: Iterable[str]) -> str:
         """Of its page, from what it says as it starts."""
         for line in said:
-            self.deaf = self.deaf or _DEAF in line
+            self.deaf = self.deaf or _UNWATCHED in line
             if "the page is at" in line:
                 return line.split("http://")[1].split("/")[0]
         raise AssertionError("it ended before it had a page")

@@ -73,14 +73,14 @@ def label(world: World, ticket: int, **what: object) -> None:
 
 
 def waiting(world: World, card: CardFile) -> Waiter | None:
-    return Queue(world.folder, lambda _: True).promises(card, NOW_S).waiting
+    return Queue(world.folder, lambda _: True).reservations(card, NOW_S).waiting
 
 
 def test_a_place_counts_with_its_label_and_is_nobodys_without(world: World, card: CardFile, theirs: int) -> None:
     """V7"""
     ticket = int((NOW_S - 1) * 1e9)
     ofd_locks.take(theirs, ticket)
-    assert not Queue(world.folder, lambda _: True).promises(card, NOW_S).ahead
+    assert not Queue(world.folder, lambda _: True).reservations(card, NOW_S).ahead
     label(world, ticket)
     found = waiting(world, card)
     assert found is not None
@@ -135,7 +135,7 @@ def test_whoever_finds_the_line_locked_goes_on_without(world: World, card: CardF
         ours = Claim(False, os.getpid(), birth=1)
         place = QueueEntry(world.folder, ours, clock.monotonic_s, clock.sleep, lambda _: True, in_passing=False)
         place.join([UUID])
-        assert not place.promises()[UUID].ahead
+        assert not place.reservations()[UUID].ahead
         place.leave()
         assert eve.stdin is not None
         eve.stdin.close()
@@ -145,9 +145,9 @@ def test_those_who_try_once_are_minded_for_seconds_only(world: World, card: Card
     """V7"""
     line = Queue(world.folder, lambda _: True)
     ofd_locks.take(theirs, int((NOW_S - 1) * 1e9), shared=True)
-    assert line.promises(card, NOW_S).in_passing
-    assert not line.promises(card, NOW_S, passing=False).ahead
-    assert not line.promises(card, NOW_S + 60).ahead, "nobody tries once for a minute"
+    assert line.reservations(card, NOW_S).in_passing
+    assert not line.reservations(card, NOW_S, passing=False).ahead
+    assert not line.reservations(card, NOW_S + 60).ahead, "nobody tries once for a minute"
 
 
 def test_a_mark_with_nobody_on_the_card_keeps_a_launch_for_seconds(world: World) -> None:

@@ -29,7 +29,7 @@ class DrivenFiller(DryRunFiller):
         self.ended = "ended with exit code 1"
 
 
-class DrivenFillHands:
+class DrivenFillerStarter:
     """Starts such fillers, and keeps them all."""
 
     def __init__(self, clock: DrivenClock, leaves_in_s: float = 0.0) -> None:

@@ -26,7 +26,7 @@ from fallow.engine.machine.world import World
 from fallow.policies.fill import FillRules, Phase
 from tests.core.gpus import held, idle
 from tests.engine.driven import DrivenClock
-from tests.engine.fill.driven_fillers import DrivenFillHands
+from tests.engine.fill.driven_fillers import DrivenFillerStarter
 
 CARDS = 3
 CALM_S = 60
@@ -63,7 +63,7 @@ class Machine:
         self.journal = Journal("/dev/null/nowhere", self.clock.wall_s, lambda _: None)
         self.told: list[str] = []
         self.run = Run(self.world, self.journal, Report(self.told.append))
-        self.starter = [DrivenFillHands(self.clock, wish.leaves_in_s) for wish in wishes]
+        self.starter = [DrivenFillerStarter(self.clock, wish.leaves_in_s) for wish in wishes]
         self.slots = [self.slot(number, wish) for number, wish in enumerate(wishes)]
         self.fill_loop = FillLoop(self.run, self.slots)
 

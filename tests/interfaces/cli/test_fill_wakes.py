@@ -143,13 +143,13 @@ def test_an_open_of_one_card_leaves_the_fillers_of_others(
     assert not running.told("GPU 0: giving it back")
 
 
-def test_without_a_node_it_says_so_once_and_looks_often(
+def test_without_a_node_it_says_so_once_and_polls(
     fill: Callable[..., Fill], fallow: Fallow, nodes: World, tmp_path: pathlib.Path
 ) -> None:
     fallow.environ["FALLOW_DEVICES"] = str(tmp_path / "nothing-there")
     running = fill("--idle-for", "0", "--", "sleep", "1000")
     running.until("filling it", times=4)
-    assert len(running.told("cannot be heard")) == 4, "one sentence for each node that is missing"
+    assert len(running.told("cannot watch opens")) == 4, "one sentence for each node that is missing"
     nodes[2].compute = [Process(os.getpid(), 2**30)]
     running.until(f"GPU 2: giving it back: pid {os.getpid()} of ")
 

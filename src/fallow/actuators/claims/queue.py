@@ -47,7 +47,7 @@ class Queue:
         self._awake = awake
         self._known: dict[int, Waiter | None] = {}
 
-    def promises(
+    def reservations(
         self, card: CardFile, now_s: float, ticket: int = CLAIM_BYTE, *, passing: bool = True
     ) -> Reservations:
         """All that is promised of a GPU, as it stands before a ticket; `passing`: to those who only try once too."""
@@ -159,11 +159,12 @@ class QueueEntry:
             f"cannot stand in line in {self._folder.path}: somebody has taken all places of this moment"
         )
 
-    def promises(self) -> dict[str, Reservations]:
+    def reservations(self) -> dict[str, Reservations]:
         """What is promised to others of each GPU, as it stands before us."""
         now_s, passing = self._now_s(), self.minds_passers
         return {
-            uuid: self._line.promises(card, now_s, self.ticket, passing=passing) for uuid, card in self.cards.items()
+            uuid: self._line.reservations(card, now_s, self.ticket, passing=passing)
+            for uuid, card in self.cards.items()
         }
 
     def leave(self) -> None:

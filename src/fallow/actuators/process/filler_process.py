@@ -68,9 +68,9 @@ class Filler:
         """Ask all its processes to leave; one that frees its memory first may stay so long without it."""
         self._order(do="ask", stay_s=stay_s)
 
-    def insist(self) -> None:
+    def kill(self) -> None:
         """Kill all its processes."""
-        self._order(do="insist")
+        self._order(do="kill")
 
     def suspend(self, within_s: float) -> None:
         """Take it off its GPUs, in that time or not at all: then it is killed."""
@@ -124,8 +124,8 @@ class Filler:
             case _:  # it was killed for a reason, somebody survives, or something should be known
                 self.notes.append(report["why"])
 
-    def kill(self) -> None:
-        """Kill the keeper, which does not answer, and the whole filler from here."""
+    def kill_with_keeper(self) -> None:
+        """Kill a keeper that does not answer, and the whole filler with it."""
         tree = JobTree(self._table, Process(self.keeper, self._birth), self._now)
         self.notes.extend(str(survivor) for survivor in tree.insist(_DIES_WITHIN_S))
         self._keeper_is_gone()

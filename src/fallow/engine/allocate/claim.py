@@ -85,12 +85,12 @@ class _Launch:
         """Whether too few GPUs are well: then waiting would only shut the others out."""
         return len(self.place.cards) < self.request.wanted.count
 
-    def could_be_our_turn(self, promises: dict[str, Reservations]) -> bool:
+    def could_be_our_turn(self, reservations: dict[str, Reservations]) -> bool:
         """Whether enough GPUs are not promised to others: only then is it worth asking the driver."""
         shared = self.request.wanted.shared
         ours = [
-            not promised.ahead and (promised.claim is None or (shared and promised.claim.shared))
-            for promised in promises.values()
+            not each.ahead and (each.claim is None or (shared and each.claim.shared))
+            for each in reservations.values()
         ]
         return sum(ours) >= self.request.wanted.count
 
@@ -99,8 +99,8 @@ class _Launch:
         self._look()
         if self._left_over:
             self._left_over = _left_over(self.world, self.allowed.gpus, shared=self.request.wanted.shared)
-        promises = self.place.promises()
-        choice = self.choice(promises)
+        reservations = self.place.reservations()
+        choice = self.choice(reservations)
         claims: list[HeldClaim] = []
         try:
             for gpu in choice.gpus:
@@ -108,7 +108,7 @@ class _Launch:
                 if held is None:
                     break
                 claims.append(held)
-            if choice.gpus and len(claims) == len(choice.gpus) and self._still_good(choice.gpus, promises):
+            if choice.gpus and len(claims) == len(choice.gpus) and self._still_good(choice.gpus, reservations):
                 return Claimed(choice.gpus, tuple(claims))
         except BaseException:
             _end(claims)
@@ -123,7 +123,7 @@ class _Launch:
             self.place.shut[str(gpu.uuid)] = error
             return None
 
-    def choice(self, promises: dict[str, Reservations]) -> Choice:
+    def choice(self, reservations: dict[str, Reservations]) -> Choice:
         """What the last look and the promises leave to us."""
         wanted = self.request.wanted
         links = links_that_matter(self.world, self.allowed.gpus, wanted)
@@ -131,7 +131,7 @@ class _Launch:
         against = {gpu.label: refused_file(shut[str(gpu.uuid)]) for gpu in self.allowed.gpus if str(gpu.uuid) in shut}
         against |= self._left_over
         there = [gpu for gpu in self.allowed.gpus if gpu.label not in against]
-        free, told = without_fillers(self.world, there, promises, anybodys=True)
+        free, told = without_fillers(self.world, there, reservations, anybodys=True)
         choice = choose(free, wanted, told, links, self.world.chance)
         return replace(choice, refused={**choice.refused, **against})
 
@@ -139,14 +139,15 @@ class _Launch:
         """The error that says why."""
         return not_enough(self.world, self.snapshot, self.request, self.allowed, choice)
 
-    def _still_good(self, gpus: tuple[Gpu, ...], promises: dict[str, Reservations]) -> bool:
+    def _still_good(self, gpus: tuple[Gpu, ...], reservations: dict[str, Reservations]) -> bool:
         """Between the look and the claim somebody may have come who does not use fallow."""
         wanted = self.request.wanted
         seen = self.world.gpu_reader.look(self.request.depth).gpus
-        now = {gpu.uuid: gpu for gpu in without_fillers(self.world, seen, promises, anybodys=True)[0]}
+        now = {gpu.uuid: gpu for gpu in without_fillers(self.world, seen, reservations, anybodys=True)[0]}
         self._left_over = _left_over(self.world, gpus, shared=wanted.shared)
         return not self._left_over and all(
-            gpu.uuid in now and refusal(now[gpu.uuid], wanted, replace(promises[str(gpu.uuid)], ahead=False)) is None
+            gpu.uuid in now
+            and refusal(now[gpu.uuid], wanted, replace(reservations[str(gpu.uuid)], ahead=False)) is None
             for gpu in gpus
         )
 
@@ -216,10 +217,10 @@ def _at_once(launch: _Launch) -> Claimed:
     while True:
         late = clock.monotonic_s() > until_s
         launch.place.minds_passers = not late
-        promises = launch.place.promises()
-        crowded = any(promised.in_passing for promised in promises.values())
-        worth_a_look = launch.could_be_our_turn(promises) or not crowded
-        answer = launch.attempt() if worth_a_look else launch.choice(promises)
+        reservations = launch.place.reservations()
+        crowded = any(each.in_passing for each in reservations.values())
+        worth_a_look = launch.could_be_our_turn(reservations) or not crowded
+        answer = launch.attempt() if worth_a_look else launch.choice(reservations)
         if isinstance(answer, Claimed):
             return answer
         if late or not (answer.gpus or crowded):
@@ -234,7 +235,7 @@ def _in_line(launch: _Launch, tell: Callable[[str], None]) -> Claimed:
     until_s = start_s + (launch.request.wait_s or 0.0)
     if launch.hopeless():
         launch.request = replace(launch.request, wait_s=None)  # nobody waited
-        raise launch.refused(launch.choice(launch.place.promises()))
+        raise launch.refused(launch.choice(launch.place.reservations()))
     sweep(launch.world.folder, lambda pid: launch.world.proc.stat(pid) is not None)
     bell = FolderWatch(launch.world.folder, clock.sleep)
     try:
@@ -243,14 +244,14 @@ def _in_line(launch: _Launch, tell: Callable[[str], None]) -> Claimed:
             for nap_s in _AFTER_A_RING_S if rang else (0.0,):
                 clock.sleep(nap_s)
                 launch.place.minds_passers = clock.monotonic_s() - start_s < _IN_PASSING_S
-                promises = launch.place.promises()
-                our_turn = launch.could_be_our_turn(promises)
+                reservations = launch.place.reservations()
+                our_turn = launch.could_be_our_turn(reservations)
                 answer = launch.attempt() if our_turn else None
                 if isinstance(answer, Claimed):
                     return answer
             left_s = until_s - clock.monotonic_s()
             if left_s <= 0:
-                raise launch.refused(launch.choice(promises))
+                raise launch.refused(launch.choice(reservations))
             tell(_waiting(launch))
             rang = bell.wait(min(left_s, _BUSY_S if our_turn else _QUIET_S), _POLL_S)
     finally:

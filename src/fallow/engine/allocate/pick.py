@@ -137,7 +137,7 @@ def _choose(world: World, request: Request, allowed: Candidates, links: Links, *
                     cards[gpu.uuid] = CardFile(world.folder.open(gpu.uuid))
             except FileRefused as error:
                 shut[gpu.label] = refused_file(error)
-        promised = {uuid: _soft(line.promises(card, now_s)) for uuid, card in cards.items()}
+        promised = {uuid: _soft(line.reservations(card, now_s)) for uuid, card in cards.items()}
         fit = [gpu for gpu in allowed.gpus if gpu.label not in shut]
         free, promised = without_fillers(world, fit, promised, anybodys=False)
         choice = choose(free, request.wanted, promised, links, world.chance)
@@ -217,7 +217,9 @@ def _promised_to(world: World, gpu: Gpu) -> str | None:
         claim = claim_on(world, card)
         if claim is not None:
             return str(claim)
-        waiting = Queue(world.folder, stands(world), awake(world)).promises(card, world.clock.monotonic_s()).waiting
+        waiting = (
+            Queue(world.folder, stands(world), awake(world)).reservations(card, world.clock.monotonic_s()).waiting
+        )
         return None if waiting is None else f"{waiter_in_words(waiting)} came earlier and waits for it"
     finally:
         card.close()

@@ -13,7 +13,7 @@ from fallow.engine.config import Config
 from fallow.engine.config.fillers import Filler
 from fallow.engine.config.rules import Guard
 from fallow.engine.fill.compose import filler_slot, filler_starter
-from fallow.engine.fill.log_file import outputs_are_anybodys
+from fallow.engine.fill.log_file import outputs_are_pipes
 from fallow.engine.fill.slot import FillerSlot
 from fallow.engine.fill.start import FillerSpec, SystemFillerStarter
 from fallow.engine.guard.compose import guard_loop
@@ -102,7 +102,7 @@ class DaemonBuilder:
         run_as_user = (
             None if filler.log is not None or self._run.dry_run else run_as(filler.user, self._world.environ)
         )
-        if run_as_user is not None and run_as_user.account is not None and not outputs_are_anybodys():
+        if run_as_user is not None and run_as_user.account is not None and not outputs_are_pipes():
             as_whom = f"since it runs as {filler.user} and has no log"
             self._say_once(f"{filler.name}: what it prints is thrown away, {as_whom}")
 

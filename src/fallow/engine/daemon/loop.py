@@ -205,8 +205,8 @@ class Daemon:
         self._fill_loop.tick(snapshot)
         for _, guard_loop in self._guards:
             guard_loop.turn(snapshot)
-        self._rounds.turn(snapshot, self._fill_loop.promised)
-        status = self._watcher.status(snapshot, self._fill_loop.promised)
+        self._rounds.turn(snapshot, self._fill_loop.reservations)
+        status = self._watcher.status(snapshot, self._fill_loop.reservations)
         shown = seen_by(status, EVERYTHING if self.config.machine.commands_shown else ANYBODY)
         for settled, at_s in self._settled.take(shown, snapshot.at_s):
             self._add_up(settled, at_s)

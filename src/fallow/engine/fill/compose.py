@@ -1,4 +1,4 @@
-"""What filling is made of, put together once: for `fallow fill`, for the daemon and for the older tools."""
+"""Puts together the parts of `fallow fill`, for the command, the daemon and the older tools alike."""
 
 from collections.abc import Callable, Sequence
 
@@ -19,7 +19,7 @@ from fallow.engine.history.run import Report, Run
 
 
 def filler_starter(run: Run) -> FillerStarter:
-    """Return what starts fillers: real ones, or in a dry run none."""
+    """Return the starter of real fillers, or in a dry run the one that starts no process."""
     return DryRunFillerStarter() if run.dry_run else SystemFillerStarter(run.world)
 
 
@@ -33,18 +33,18 @@ def filler_slot(
 
 def fill_loop(
     run: Run,
-    places: Sequence[tuple[FillerSpec, tuple[Gpu, ...]]],
+    slots: Sequence[tuple[FillerSpec, tuple[Gpu, ...]]],
     words: Words = words_of_fill,
     say: Callable[[str], None] | None = None,
 ) -> FillLoop:
-    """Return the loop that fills these GPUs with this work; FallowError if a command or a log cannot be used.
+    """Return the loop that fills these GPUs; raise FallowError if a command or a log cannot be used.
 
-    `say` gets the sentences of the slots, where they go elsewhere than those of the loop.
+    `say` gets the sentences of the slots, if they go elsewhere than those of the loop.
     """
-    for spec, gpus in places:
+    for spec, gpus in slots:
         check_command(spec, run.world.environ)
         if not run.dry_run:
             check_log(spec, gpus)
     starter = filler_starter(run)
     slot_run = run if say is None else replace(run, report=Report(say))
-    return FillLoop(run, [filler_slot(slot_run, spec, gpus, starter, words) for spec, gpus in places])
+    return FillLoop(run, [filler_slot(slot_run, spec, gpus, starter, words) for spec, gpus in slots])

@@ -1,10 +1,10 @@
-"""Fillers at work: hear, look, decide for each place, act.
+"""The fill loop: it reads events, looks at the GPUs, decides for each slot, and acts.
 
-An open of a device node or a write to a claim wakes the loop at once; else it looks once a second. Where opens cannot
-be heard, it looks as often as a small share of a core allows, for as long as there is a filler on a card.
+An open of a device node or a write to a claim wakes the loop at once; otherwise it looks once a second. GPUs whose
+device nodes cannot be watched are polled while they have a filler, as often as a small share of a core allows.
 
-Several fillers may want the same card. The places are in order: the first whose own rules allow it gets the card, and
-those behind it make way for it through an ordinary yield. To each other they are nobody; no card ever has two.
+Several slots may share a GPU. They are in order: the first whose own rules allow it gets the GPU, and later ones
+yield it in the ordinary way. Fillers ignore each other's activity. No GPU ever has two fillers.
 """
 
 import os
@@ -36,15 +36,15 @@ from fallow.policies.signs import Scene, sign
 from fallow.readers.terminals import Terminals
 
 TICK_S = 1.0
-_OFTEN_S = 0.02
-_RESTLESS_S, _RESTLESS_TICK_S = 1.5, 0.25
-_GLANCE_S = 0.01  # between two questions to the driver while a newcomer is looked for
-_SHARE_OF_A_CORE = 0.1  # the most that looking often may take
-_ECHO_S = 3.0  # for so long the driver may still show what a filler of ours did that has left
+_POLL_S = 0.02
+_UNSETTLED_S, _UNSETTLED_TICK_S = 1.5, 0.25
+_GLANCE_S = 0.01  # between two driver queries during the search for a newcomer
+_SHARE_OF_A_CORE = 0.1  # the most that polling may take
+_TRACE_S = 3.0  # the driver may show the activity of a filler for so long after it has left
 
 
 class FillLoop:
-    """All places that are to be filled, from the start to the end."""
+    """Runs all filler slots, from the start until every filler has left."""
 
     def __init__(
         self,
@@ -54,13 +54,13 @@ class FillLoop:
         *,
         alert: Callable[[], None] = lambda: None,
     ) -> None:
-        """`alert` is called the moment that somebody opens a card with a filler on it."""
+        """`alert` is called as soon as a GPU with a filler on it is opened."""
         world = run.world
         demand_own_pids(world.proc)
         self.protections: list[Protection] = []
-        """What people have asked to be left alone, as of the last tick."""
-        self.promised: dict[str, Reservations] = {}
-        """What was promised of each GPU that is to be filled when it was last looked at since the tick began."""
+        """The protections that applied at the last tick."""
+        self.reservations: dict[str, Reservations] = {}
+        """The reservations by UUID, as last read in this tick."""
         self._world = world
         self._say = run.say
         self._alert = alert
@@ -71,22 +71,22 @@ class FillLoop:
         self._presence: dict[PresenceRules, str | Unknown | None] = {}
         self._events = DeviceEvents(world, self._is_ours, run.say)
         self._own_pids = world.proc.in_pid_namespace_of_its_own()
-        self._next_often_s = 0.0
-        self._restless_until_s = 0.0
+        self._next_poll_s = 0.0
+        self._unsettled_until_s = 0.0
         self._next_glance_s = 0.0
         self._decided_s = 0.0
-        self._lines: dict[int, tuple[int, ...]] = {}
+        self._ancestries: dict[int, tuple[int, ...]] = {}
         self._keepers: dict[int, int | None] = {}
-        self._told: set[str] = set()
+        self._said: set[str] = set()
         self.change(slots)
 
     @property
     def slots(self) -> Sequence[FillerSlot]:
-        """The places, those that come first at the front."""
+        """Return the slots, those with precedence first."""
         return self._slots
 
     def change(self, slots: Sequence[FillerSlot]) -> None:
-        """Fill these from now on. Places that are not among them any more are given up in the ordinary way."""
+        """Run these slots from now on. The fillers of slots that are not among them yield in the ordinary way."""
         gone = [slot for slot in self._slots if slot not in slots]
         for slot in gone:
             slot.retire("the config has changed")
@@ -96,11 +96,11 @@ class FillLoop:
             presence: self._presence_checks.get(presence) or PresenceCheck(self._world, presence, self._terminals)
             for presence in (slot.spec.presence_rules for slot in slots)
         }
-        self._events.listen_for(slots)
-        self._tell_once()
+        self._events.watch(slots)
+        self._say_limits()
 
     def run(self) -> None:
-        """Until somebody interrupts it; then all fillers leave."""
+        """Run until a person interrupts it; then end all fillers."""
         clock = self._world.clock
         next_tick_s = clock.monotonic_s()
         try:
@@ -117,145 +117,145 @@ class FillLoop:
             self.close()
 
     def wait(self, until_s: float, others: Iterable[int] = ()) -> None:
-        """Until something is heard, one of the others becomes readable, or it is time to look."""
-        listening = select.poll()  # select(2) knows no descriptor beyond 1023, and a daemon may have thousands
-        fillers = (slot.filler for slot in self._everybody())
+        """Wait for a file event, a report of a keeper, one of the other descriptors, or the time of the next look."""
+        poller = select.poll()  # select(2) knows no descriptor beyond 1023, and a daemon may have thousands
+        fillers = (slot.filler for slot in self._all_slots())
         now_s = self._world.clock.monotonic_s()
-        heard = self._events.fds(now_s) if self._slots or self._leaving else ()  # else nobody would listen
-        for fd in (*heard, *others, *(filler.fd for filler in fillers if filler and filler.fd)):
-            listening.register(fd, select.POLLIN)
-        listening.poll(max(0.0, min(until_s, self._due_s(now_s)) - now_s) * 1000)
+        events = self._events.fds(now_s) if self._slots or self._leaving else ()  # without slots none is read
+        for fd in (*events, *others, *(filler.fd for filler in fillers if filler and filler.fd)):
+            poller.register(fd, select.POLLIN)
+        poller.poll(max(0.0, min(until_s, self._due_s(now_s)) - now_s) * 1000)
 
     def tick(self, snapshot: Snapshot) -> None:
-        """What is due once a tick, with a snapshot that others may use too."""
-        self.promised = {}
-        self._ask_around()
+        """Do what is due once a tick, with a snapshot that the caller may use for more than this."""
+        self.reservations = {}
+        self._read_presence()
         now_s = self._world.clock.monotonic_s()
-        self._hear(now_s)
+        self._read_events(now_s)
         self._decide(snapshot, self._events.opened(now_s))
 
     def turn(self) -> None:
-        """Hear, glance, decide, act. Where there is nothing to fill, there is nothing to look at."""
+        """Read events, look if they or the time call for it, decide and act. Without slots, do nothing."""
         if not self._slots and not self._leaving:
             return
         now_s = self._world.clock.monotonic_s()
-        urgent = self._hear(now_s)
+        urgent = self._read_events(now_s)
         opened = self._events.opened(now_s)
-        if self._make_way(now_s, opened):
+        if self._yield_opened(now_s, opened):
             return
         if not (urgent or opened or self._is_due(now_s)):
-            return  # every question to the driver would only be in a newcomer's way
+            return  # a driver query would only delay a newcomer
         snapshot = self._world.gpu_reader.look(Depth.GLANCE)
         looked_s = self._world.clock.monotonic_s() - now_s
-        self._next_often_s = now_s + max(_OFTEN_S, looked_s / _SHARE_OF_A_CORE)
-        self._events.rest_from_claims(now_s + looked_s / _SHARE_OF_A_CORE)
+        self._next_poll_s = now_s + max(_POLL_S, looked_s / _SHARE_OF_A_CORE)
+        self._events.pause_claims(now_s + looked_s / _SHARE_OF_A_CORE)
         self._decide(snapshot, opened)
 
     def end(self) -> None:
-        """Ask all fillers to leave, at the same time; insist where they do not."""
-        for slot in self._everybody():
+        """Ask all fillers to leave at the same time, and kill those that do not."""
+        for slot in self._all_slots():
             slot.ask_to_end()
         asked_s = self._world.clock.monotonic_s()
-        for slot in self._everybody():
+        for slot in self._all_slots():
             slot.end(asked_s + slot.spec.rules.grace_s)
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Close the watches and the claim files."""
         self._events.close()
-        for slot in self._everybody():
+        for slot in self._all_slots():
             slot.close()
 
-    def _hear(self, now_s: float) -> bool:
-        """Take in what files and keepers tell; whether that is a reason to look at once."""
-        self._lines.clear()
+    def _read_events(self, now_s: float) -> bool:
+        """Read file events and the reports of keepers; return whether they are a reason to look at once."""
+        self._ancestries.clear()
         self._keepers.clear()
         occupied = self._occupied()
-        heard = self._events.hear(now_s, occupied)
-        if heard.came & occupied:
+        events = self._events.read(now_s, occupied)
+        if events.came & occupied:
             self._alert()
-        if heard.left - occupied:  # the driver shows traces of whoever has just left for a moment longer
-            self._restless_until_s = now_s + _RESTLESS_S
-        reported = {slot.listen() for slot in self._everybody()}
-        return True in reported or CLAIMS in heard.came
+        if events.left - occupied:  # the driver shows the activity of a process for a moment after it has left
+            self._unsettled_until_s = now_s + _UNSETTLED_S
+        reported = {slot.listen() for slot in self._all_slots()}
+        return True in reported or CLAIMS in events.came
 
     def _decide(self, snapshot: Snapshot, opened: Opened) -> None:
         now_s = self._world.clock.monotonic_s()
         self._next_glance_s, self._decided_s = now_s + _GLANCE_S, now_s
-        for place, slot in enumerate(self._slots):
-            against = self._against(slot, snapshot, opened.get(attention(slot), {}), self._slots[:place])
-            slot.turn(snapshot.at_s, against, room=not self._is_taken_behind(slot, place))
+        for index, slot in enumerate(self._slots):
+            against = self._against(slot, snapshot, opened.get(attention(slot), {}), self._slots[:index])
+            slot.turn(snapshot.at_s, against, room=not self._is_occupied_behind(slot, index))
         for slot in self._leaving:
             slot.turn(snapshot.at_s, slot.retired)
-        self._let_go()
-        self._events.rest_unless(self._occupied())
+        self._close_retired()
+        self._events.stop_search_unless(self._occupied())
 
-    def _make_way(self, now_s: float, opened: Opened) -> bool:
-        """Have fillers leave whose card somebody has opened as only work does; whether there were any.
+    def _yield_opened(self, now_s: float, opened: Opened) -> bool:
+        """Let fillers leave whose GPU was opened as only CUDA does; return whether there were any.
 
-        The driver is not asked first: it is busy with the newcomer just then, and would answer later.
+        The driver is not queried first: it is busy with the newcomer at that moment, and would answer later.
         """
         leaving = False
         for slot in self._slots:
-            who = opened.get(attention(slot), {})
-            opened_by = next((who[uuid] for uuid in slot.uuids if uuid in who), None)
+            opens = opened.get(attention(slot), {})
+            opened_by = next((opens[uuid] for uuid in slot.uuids if uuid in opens), None)
             if slot.state.phase is Phase.FILLED and opened_by is not None:
                 slot.turn(now_s, opened_by)
                 leaving = True
         if leaving:
-            self._events.rest_unless(self._occupied())
+            self._events.stop_search_unless(self._occupied())
         return leaving
 
-    def _let_go(self) -> None:
+    def _close_retired(self) -> None:
         for slot in [slot for slot in self._leaving if slot.filler is None]:
             slot.close()
             self._leaving.remove(slot)
 
-    def _everybody(self) -> Iterator[FillerSlot]:
+    def _all_slots(self) -> Iterator[FillerSlot]:
         yield from self._slots
         yield from self._leaving
 
-    def _is_taken_behind(self, slot: FillerSlot, place: int) -> bool:
-        """Whether one who makes way for this place is still there: a later one, or whoever leaves for ever."""
-        return any(each.marked and _share(each, slot) for each in (*self._slots[place + 1 :], *self._leaving))
+    def _is_occupied_behind(self, slot: FillerSlot, index: int) -> bool:
+        """Return whether a filler that yields to this slot, of a later or a retired one, is still on its GPUs."""
+        return any(each.marked and _share(each, slot) for each in (*self._slots[index + 1 :], *self._leaving))
 
     def _due_s(self, now_s: float) -> float:
         due = [now_s + TICK_S * 3600]
-        closely = self._events.next_look_s(now_s)
-        if closely is not None:
-            due.append(closely)
-        due.extend(slot.deadline_s for slot in self._everybody() if slot.deadline_s is not None)
-        if now_s < self._restless_until_s:
-            due.append(self._decided_s + _RESTLESS_TICK_S)
-        if any(slot.filled and not self._events.deaf.isdisjoint(slot.uuids) for slot in self._everybody()):
-            due.append(self._next_often_s)
+        next_look_s = self._events.next_look_s(now_s)
+        if next_look_s is not None:
+            due.append(next_look_s)
+        due.extend(slot.deadline_s for slot in self._all_slots() if slot.deadline_s is not None)
+        if now_s < self._unsettled_until_s:
+            due.append(self._decided_s + _UNSETTLED_TICK_S)
+        if any(slot.filled and not self._events.unwatched.isdisjoint(slot.uuids) for slot in self._all_slots()):
+            due.append(self._next_poll_s)
         return min(due)
 
     def _is_due(self, now_s: float) -> bool:
-        """Whether it is time to ask the driver: a newcomer is looked for, or something is to be decided."""
+        """Return whether it is time to query the driver, to find a newcomer or because a decision is due."""
         if self._events.next_look_s(now_s) is not None and now_s >= self._next_glance_s:
             return True
         return now_s >= self._due_s(now_s)
 
     def _occupied(self) -> set[str]:
-        """The GPUs that are filled, and not about to be given back."""
+        """Return the GPUs that are filled and not about to be given back."""
         return {uuid for slot in self._slots if slot.state.phase is Phase.FILLED for uuid in slot.uuids}
 
     def _depth(self) -> Depth:
-        """How closely to look at a tick: what ran since the last matters only where nobody should have been."""
+        """Return how much to read at a tick: what ran since the last one matters only for slots without a filler."""
         if all(slot.filled for slot in self._slots):
             return Depth.GLANCE
-        minds_warmth = any(slot.spec.max_temp_c is not None for slot in self._slots)
-        return Depth.LOOK if minds_warmth else Depth.WATCH
+        reads_temperature = any(slot.spec.max_temp_c is not None for slot in self._slots)
+        return Depth.LOOK if reads_temperature else Depth.WATCH
 
-    def _ask_around(self) -> None:
-        """What changes slowly: people, hours, protections."""
+    def _read_presence(self) -> None:
+        """Read what changes slowly: people at terminals, hours, protections."""
         self.protections = self._world.protections.active(self._world.clock.wall_s(), self._say)
         self._presence = {presence: check.against() for presence, check in self._presence_checks.items()}
 
     def _against(
         self, slot: FillerSlot, snapshot: Snapshot, opened: Mapping[str, str], ahead: Sequence[FillerSlot]
     ) -> str | Unknown | None:
-        """The first sign on any of the GPUs; a sign outweighs what is not known."""
+        """Return the first reason against a filler on these GPUs; a reason goes before an Unknown."""
         found = [self._sign(slot, find_gpu(snapshot, uuid), uuid, opened.get(uuid)) for uuid in slot.uuids]
         found += [self._sign(slot, gpu, str(gpu.uuid), None) for gpu in self._strays(slot, snapshot)]
         found.append(self._presence.get(slot.spec.presence_rules, Unknown("nobody has asked yet")))
@@ -266,7 +266,7 @@ class FillLoop:
         return signs[0] if signs else next((each for each in found if each is not None), None)
 
     def _strays(self, slot: FillerSlot, snapshot: Snapshot) -> list[Gpu]:
-        """GPUs that the filler is on, though they were not given to it: whoever wants those has it leave as well."""
+        """Return the GPUs that the filler uses without being given them; it yields to others on those as well."""
         keeper = None if slot.filler is None else slot.filler.keeper
         if keeper is None:
             return []
@@ -277,99 +277,105 @@ class FillLoop:
             if any(self._keeper_of(holder.pid) == keeper for holder in gpu.holders)
         ]
         for gpu in found:
-            self._once(f"the filler of {slot.name} is on GPU {gpu.label}; does it set CUDA_VISIBLE_DEVICES itself?")
+            self._say_once(
+                f"the filler of {slot.name} is on GPU {gpu.label}; does it set CUDA_VISIBLE_DEVICES itself?"
+            )
         return found
 
     def _sign(self, slot: FillerSlot, gpu: Gpu | Unknown, uuid: str, opened_by: str | None) -> str | Unknown | None:
         if isinstance(gpu, Unknown):
             return gpu
         try:
-            promised = slot.promised(uuid)
+            reservations = slot.reservations(uuid)
         except FallowError as error:
             return Unknown(str(error))
-        self.promised[uuid] = promised
-        ours = slot.filled or self._is_anothers(slot, uuid)
+        self.reservations[uuid] = reservations
+        ours = slot.filled or self._has_other_filler(slot, uuid)
         if ours:
-            promised = replace(promised, filler=None)
-        gpu, nobody = self._told_apart(slot, gpu, ours=ours)
-        protection = self._hold_on(gpu)
+            reservations = replace(reservations, filler=None)
+        gpu, ignored = self._split_holders(slot, gpu, ours=ours)
+        protection = self._protection_on(gpu)
         return sign(
             Scene(
                 gpu,
-                nobody,
+                ignored,
                 opened_by,
-                promised,
+                reservations,
                 None if protection is None else str(protection),
                 ours,
                 slot.spec.max_temp_c,
             )
         )
 
-    def _hold_on(self, gpu: Gpu) -> Protection | None:
+    def _protection_on(self, gpu: Gpu) -> Protection | None:
         if not self.protections:
             return None
         return protection_on(Affected(uuids_with_cards([gpu])), self.protections, self._world.clock.wall_s())
 
-    def _is_anothers(self, slot: FillerSlot, uuid: str) -> bool:
-        """Whether another filler of ours is on the GPU, or was until a moment ago."""
+    def _has_other_filler(self, slot: FillerSlot, uuid: str) -> bool:
+        """Return whether the filler of another slot is on the GPU, or was until a moment ago."""
         now_s = self._world.clock.monotonic_s()
         return any(
-            other.marked or (other.left_s is not None and now_s - other.left_s < _ECHO_S)
-            for other in self._everybody()
+            other.marked or (other.left_s is not None and now_s - other.left_s < _TRACE_S)
+            for other in self._all_slots()
             if other is not slot and uuid in other.uuids
         )
 
-    def _told_apart(self, slot: FillerSlot, gpu: Gpu, *, ours: bool) -> tuple[Gpu, frozenset[int]]:
-        """Which holders are nobody: ours, those to be ignored; the first of the others with its name."""
+    def _split_holders(self, slot: FillerSlot, gpu: Gpu, *, ours: bool) -> tuple[Gpu, frozenset[int]]:
+        """Return the GPU with its holders described, and the holders that the slot ignores."""
         if isinstance(gpu.holders, Unknown) or not gpu.holders:
             return gpu, frozenset()
-        nobody = frozenset(holder.pid for holder in gpu.holders if self._is_nobody(slot, holder.pid, ours=ours))
+        ignored = frozenset(holder.pid for holder in gpu.holders if self._is_ignored(slot, holder.pid, ours=ours))
         described = tuple(
-            holder if holder.pid in nobody or holder.user is not NOT_ASKED else self._world.proc.describe(holder)
+            holder if holder.pid in ignored or holder.user is not NOT_ASKED else self._world.proc.describe(holder)
             for holder in gpu.holders
         )
-        return replace(gpu, holders=described), nobody
+        return replace(gpu, holders=described), ignored
 
-    def _is_nobody(self, slot: FillerSlot, pid: int, *, ours: bool) -> bool:
-        if not self._line_of(pid):
-            # It has ended since the look, as the children of a sweep do all the time. Or it is a number of another
-            # namespace, which cannot be told from the filler's own.
+    def _is_ignored(self, slot: FillerSlot, pid: int, *, ours: bool) -> bool:
+        if not self._ancestry_of(pid):
+            # It has ended since the look, as the children of a sweep do all the time. Or the pid is of another
+            # namespace, and cannot be told from the filler's own.
             return ours or not self._own_pids
         ignored = slot.spec.ignore
         return self._is_ours(pid) or (bool(ignored) and not self._world.proc.trusted_names(pid).isdisjoint(ignored))
 
     def _is_ours(self, pid: int) -> bool:
-        """Whether it belongs to a filler of ours; one whose keeper was just killed has become our own child."""
+        """Return whether it belongs to a filler of ours; if its keeper was just killed, it has become our child."""
         if self._keeper_of(pid) is not None:
             return True
-        line = self._line_of(pid)
-        return os.getpid() in line[1:] and spawn.helpers.isdisjoint(line)
+        ancestry = self._ancestry_of(pid)
+        return os.getpid() in ancestry[1:] and spawn.helpers.isdisjoint(ancestry)
 
     def _keeper_of(self, pid: int) -> int | None:
-        """Which of our keepers keeps a process, if one does."""
+        """Return the pid of our keeper above this process, if there is one."""
         if pid not in self._keepers:
-            keepers = {slot.filler.keeper for slot in self._everybody() if slot.filler is not None}
-            line = self._line_of(pid) if keepers else ()
-            self._keepers[pid] = next((each for each in line if each in keepers), None)
+            keepers = {slot.filler.keeper for slot in self._all_slots() if slot.filler is not None}
+            ancestry = self._ancestry_of(pid) if keepers else ()
+            self._keepers[pid] = next((each for each in ancestry if each in keepers), None)
         return self._keepers[pid]
 
-    def _line_of(self, pid: int) -> tuple[int, ...]:
-        """The process and all above it; in one turn one process is asked about for many places."""
-        if pid not in self._lines:
-            self._lines[pid] = self._world.proc.lineage(pid)
-        return self._lines[pid]
+    def _ancestry_of(self, pid: int) -> tuple[int, ...]:
+        """Return the process and its ancestors, read once a turn: many slots need it."""
+        if pid not in self._ancestries:
+            self._ancestries[pid] = self._world.proc.lineage(pid)
+        return self._ancestries[pid]
 
-    def _tell_once(self) -> None:
-        courtesies = self._presence_checks.values()
-        blind = next((why for why in (each.cannot_see() for each in courtesies) if why is not None), None)
+    def _say_limits(self) -> None:
+        checks = self._presence_checks.values()
+        blind = next((why for why in (each.cannot_see() for each in checks) if why is not None), None)
         if blind is not None:
-            self._once(f"{blind.why}; so nothing is filled, unless people at terminals are ignored (--users ignore)")
+            self._say_once(
+                f"{blind.why}; so nothing is filled, unless people at terminals are ignored (--users ignore)"
+            )
         if self._own_pids and self._slots:
-            self._once("inside a container only newcomers in the same one are sure to be seen; on the host, all are")
+            self._say_once(
+                "inside a container only newcomers in the same one are sure to be seen; on the host, all are"
+            )
 
-    def _once(self, sentence: str) -> None:
-        if sentence not in self._told:
-            self._told.add(sentence)
+    def _say_once(self, sentence: str) -> None:
+        if sentence not in self._said:
+            self._said.add(sentence)
             self._say(sentence)
 
 

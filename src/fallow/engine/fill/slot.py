@@ -37,12 +37,12 @@ from fallow.policies.fill import (
 )
 
 _RESUME_WITHIN_S = 60.0
-_KEEPER_ANSWERS_WITHIN_S = 8.0  # it gives up on those that cannot be killed after 5 s, and says so
-_STAY_S = 1.0  # so long after a newcomer's first open its context is made, and memory has been given to it
+_KEEPER_ANSWERS_WITHIN_S = 8.0  # after 5 s it gives up on processes that cannot be killed, and reports them
+_STAY_S = 1.0  # by then, counted from its first open, a newcomer has its context and its memory
 
 
 class FillerSlot:
-    """Some GPUs that one filler has, or none."""
+    """GPUs that at most one filler uses at a time."""
 
     def __init__(
         self,
@@ -52,46 +52,46 @@ class FillerSlot:
         starter: FillerStarter,
         words: Words = words_of_fill,
     ) -> None:
-        """`words` puts its news into other words than those of `fallow fill`."""
+        """`words` makes a sentence of its news; the default is what `fallow fill` prints."""
         self.spec = spec
         self.gpus = gpus
         self.uuids = tuple(str(gpu.uuid) for gpu in gpus)
         self.state = FillState()
         self.filler: FillerLike | None = None
         self.wants = False
-        """It would be on its GPUs now, if others made way."""
+        """Whether it would be on its GPUs now, if other fillers had left them."""
         self.left_s: float | None = None
         """When its filler was last seen to be off the GPUs."""
         self.retired: str | None = None
-        """Why it is given up, once it is."""
+        """Why the slot is given up; None while it is in use."""
         labels = ",".join(gpu.label for gpu in gpus)
         self.name = f"GPU {labels}" if len(gpus) == 1 else f"GPUs {labels}"
         self._world = run.world
         self._starter = starter
         self._report = SlotReport(self, run, words)
         self._cards: dict[str, CardFile] = {}
-        self._line = Queue(run.world.folder, stands(run.world), awake(run.world))
+        self._queue = Queue(run.world.folder, stands(run.world), awake(run.world))
         self._marks: list[FillMark] = []
-        self._killed_s: float | None = None
+        self._kill_sent_s: float | None = None
         self._freed_s: float | None = None
 
     @property
     def filled(self) -> bool:
-        """Whether there is a filler on the GPUs."""
+        """Return whether there is a filler on the GPUs."""
         return self.filler is not None and self.filler.presence is Presence.RUNNING
 
     @property
     def marked(self) -> bool:
-        """Whether the GPUs are marked as filled: nobody else can fill them."""
+        """Return whether the GPUs are marked as filled, so that no other filler can use them."""
         return bool(self._marks)
 
     @property
     def deadline_s(self) -> float | None:
-        """When there is something to decide if nothing happens before: a grace is over, a card quiet enough."""
+        """Return when the next decision is due if nothing happens before: a grace is over, or a GPU quiet enough."""
         return None if self.wants else due_s(self.state, self.spec.rules)
 
     def view(self, now_s: float) -> FillerView:
-        """Where it stands, for whoever looks."""
+        """Return the state of the slot for status and page."""
         return FillerView(
             self.spec.name,
             tuple(gpu.label for gpu in self.gpus),
@@ -104,30 +104,32 @@ class FillerSlot:
             self._report.last_yield_s,
         )
 
-    def promised(self, uuid: str) -> Reservations:
-        """What is promised of one of the GPUs to others."""
+    def reservations(self, uuid: str) -> Reservations:
+        """Return the claims and launches of others that wait for one of the GPUs."""
         folder = self._world.folder
         card = self._cards.get(uuid)
         if card is not None and not folder.still_there(uuid, card.fd):
             self._cards.pop(uuid).close()
             card = None
             folder.refresh()
-            self._mark_anew(uuid)
+            self._restore_mark(uuid)
         if card is None:
             card = self._cards[uuid] = CardFile(folder.open(uuid))
-        promised = self._line.promises(card, self._world.clock.monotonic_s())
-        return promised if promised.claim is None else replace(promised, claim=claim_on(self._world, card))
+        reservations = self._queue.reservations(card, self._world.clock.monotonic_s())
+        return (
+            reservations if reservations.claim is None else replace(reservations, claim=claim_on(self._world, card))
+        )
 
-    def _mark_anew(self, uuid: str) -> None:
-        """Somebody cleaned the folder of claims: a mark in a file that is gone binds nobody."""
+    def _restore_mark(self, uuid: str) -> None:
+        """Mark the GPU again after its file was deleted: a mark in a deleted file keeps no other filler away."""
         mark = mark_filled(self._world.folder, uuid, self._label) if self._marks else None
         if mark is not None:
             self._marks.append(mark)
 
     def listen(self) -> bool:
-        """Take in what the filler's keeper has reported; whether that changes anything.
+        """Read the reports of the filler's keeper; return whether they change anything.
 
-        Once the filler is off the GPUs they are nobody's again.
+        Once the filler is off the GPUs, their marks are removed.
         """
         if self.filler is None:
             return False
@@ -140,7 +142,7 @@ class FillerSlot:
         return self.filler.presence is not before
 
     def turn(self, at_s: float, against: str | Unknown | None, *, room: bool = True) -> None:
-        """One look further. To act comes first: a journal on a slow disk must not delay a yield."""
+        """Decide and act on one look. The report comes last: a journal on a slow disk must not delay a yield."""
         presence = Presence.ABSENT if self.filler is None else self.filler.presence
         ended = None if self.filler is None else self.filler.ended
         before = self.state
@@ -151,21 +153,21 @@ class FillerSlot:
             self.filler.close()
             self.filler = None
         for action in decision.actions:
-            self._do(action, at_s)
-        self._see_to_it(at_s)
+            self._perform(action, at_s)
+        self._kill_silent_keeper(at_s)
         self._report.turn(before, decision, against, self._freed_s)
 
     def retire(self, because: str) -> None:
-        """Give the place up: its filler leaves in the ordinary way, and one that is suspended ends."""
+        """Give the slot up: its filler yields in the ordinary way, and a suspended one is killed."""
         self.retired, self.wants = because, False
         if self.spec.rules.manner is Yield.SUSPEND:
             self.spec = replace(self.spec, rules=replace(self.spec.rules, manner=Yield.TERM))
         if self.filler is not None and self.filler.presence is Presence.SUSPENDED:
             self._report.say(News.NOTE, f"its suspended filler is ended: {because}")
-            self.filler.insist()
+            self.filler.kill()
 
     def end(self, until_s: float) -> None:
-        """Whoever asked for the filler leaves; what is suspended stays so, and is told of."""
+        """End the filler, by force after `until_s`. A suspended one stays suspended, and its pid is reported."""
         filler = self.filler
         if filler is None:
             return
@@ -180,13 +182,13 @@ class FillerSlot:
         self.filler = None
 
     def ask_to_end(self) -> None:
-        """The first half of ending, so that several leave at the same time."""
+        """Ask the filler to leave, before `end` waits for it, so that several leave at the same time."""
         if self.filler is not None and self.filler.presence is Presence.RUNNING:
             self.filler.ask()
             self._report.asked_to_end()
 
     def close(self) -> None:
-        """Let go of the claim files."""
+        """Close the claim files."""
         for card in self._cards.values():
             card.close()
         self._cards.clear()
@@ -195,46 +197,46 @@ class FillerSlot:
     def _label(self) -> Claim:
         return Claim(False, os.getpid(), self._world.user, program_name(self.spec.command[0]))
 
-    def _do(self, action: FillAction, at_s: float) -> None:
+    def _perform(self, action: FillAction, at_s: float) -> None:
         done = True
         match action:
             case Start(because):
-                done = self._let_in(News.FILLING, because, self._start)
+                done = self._begin(News.FILLING, because, self._start)
             case Resume(because):
-                done = self._let_in(News.RESUMING, because, self._resume)
+                done = self._begin(News.RESUMING, because, self._resume)
             case Ask():
                 self._with_filler(lambda filler: filler.ask(self._may_stay_s()))
             case Suspend(within_s=within_s):
                 self._with_filler(lambda filler: filler.suspend(within_s))
             case Kill():
-                self._with_filler(lambda filler: filler.insist())
+                self._with_filler(lambda filler: filler.kill())
             case _:
                 assert_never(action)
         if isinstance(action, Ask | Suspend) or (isinstance(action, Kill) and self.state.since_s == at_s):
             self._report.yield_begins(at_s, action.because)
         self._report.action(action, done=done)
 
-    def _see_to_it(self, at_s: float) -> None:
-        """A keeper that was told to insist, and has not answered in time, is killed with the filler."""
+    def _kill_silent_keeper(self, at_s: float) -> None:
+        """Kill the filler together with a keeper that was ordered to kill it and has not answered in time."""
         if not self.state.killed:
-            self._killed_s = None
-        elif self._killed_s is None:
-            self._killed_s = at_s
-        elif at_s - self._killed_s >= _KEEPER_ANSWERS_WITHIN_S and self.filler is not None:
+            self._kill_sent_s = None
+        elif self._kill_sent_s is None:
+            self._kill_sent_s = at_s
+        elif at_s - self._kill_sent_s >= _KEEPER_ANSWERS_WITHIN_S and self.filler is not None:
             self._report.say(News.NOTE, "the filler's keeper does not answer, so both are killed")
-            self._killed_s = at_s
-            self.filler.kill()
+            self._kill_sent_s = at_s
+            self.filler.kill_with_keeper()
 
-    def _let_in(self, news: News, because: str, begin: Callable[[], None]) -> bool:
-        """Mark first, look at the claims again, then begin: whoever claims looks at the marks after that."""
+    def _begin(self, news: News, because: str, start: Callable[[], None]) -> bool:
+        """Mark the GPUs, read the claims again, then start: a launch reads the marks after it has claimed."""
         try:
             if not self._mark():
                 self._unmark()
                 self.state = FillState(at_s=self.state.at_s, failures=self.state.failures)
                 return False
-            begin()
+            start()
         except FallowError as error:
-            self._report.say(News.NOTE, str(error))  # the next look finds nobody there, and waits longer each time
+            self._report.say(News.NOTE, str(error))  # the next look finds no filler, and the pause is doubled
             self._unmark()
             return False
         if not self.state.failures:
@@ -242,13 +244,13 @@ class FillerSlot:
         return True
 
     def _mark(self) -> bool:
-        """Whether all GPUs are ours to fill."""
+        """Mark all GPUs as filled; return whether that succeeded and none is claimed."""
         for uuid in self.uuids:
             mark = mark_filled(self._world.folder, uuid, self._label)
             if mark is None:
                 return False
             self._marks.append(mark)
-        return all(self.promised(uuid).claim is None for uuid in self.uuids)
+        return all(self.reservations(uuid).claim is None for uuid in self.uuids)
 
     def _start(self) -> None:
         self.filler = self._starter.start(self.spec, self.gpus)
@@ -261,8 +263,8 @@ class FillerSlot:
             do(self.filler)
 
     def _may_stay_s(self) -> float:
-        """How long the filler may stay without its memory: whoever has claimed the GPU waits until it is gone."""
-        claimed = any(self.promised(uuid).claim is not None for uuid in self.uuids)
+        """Return how long the filler may stay after freeing its memory; not at all if a launch waits for its end."""
+        claimed = any(self.reservations(uuid).claim is not None for uuid in self.uuids)
         return 0.0 if claimed else min(_STAY_S, self.spec.rules.grace_s / 2)
 
     def _unmark(self) -> None:
@@ -276,8 +278,8 @@ class FillerSlot:
         while filler.presence is not Presence.ABSENT and self._world.clock.monotonic_s() < until_s:
             filler.wait(until_s - self._world.clock.monotonic_s())
         if filler.presence is not Presence.ABSENT:
-            filler.insist()
+            filler.kill()
             filler.wait(_KEEPER_ANSWERS_WITHIN_S)
         if filler.presence is not Presence.ABSENT:
-            filler.kill()
+            filler.kill_with_keeper()
         self._report.notes_of(filler)

@@ -52,7 +52,7 @@ class SlotReport:
         self._run.journal.action(self._subject, kind, action.because, self.keys)
 
     def asked_to_end(self) -> None:
-        """Record that the filler was asked to leave because fallow itself ends."""
+        """Record that the filler was asked to leave because fallow ends."""
         self._run.journal.action(self._subject, "ask to leave", "fallow is ended", self.keys)
 
     def yield_begins(self, at_s: float, because: str) -> None:
@@ -61,7 +61,7 @@ class SlotReport:
         self.yields += 1
 
     def notes_of(self, filler: FillerLike) -> None:
-        """Pass on what the filler's keeper wants people to know."""
+        """Report the notes of the filler's keeper."""
         for note in filler.notes:
             self.say(News.NOTE, note)
         filler.notes.clear()
@@ -69,7 +69,7 @@ class SlotReport:
     def turn(
         self, before: FillState, decision: FillDecision, against: str | Unknown | None, freed_s: float | None
     ) -> None:
-        """Report what a decision changed. `freed_s` is when the filler gave its memory back, where it said so."""
+        """Report what a decision changed. `freed_s` is when the filler reported its memory free, if it did."""
         phase, was = decision.state.phase, before.phase
         blocked = against is not None
         if phase is not was:

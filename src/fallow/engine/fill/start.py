@@ -1,4 +1,4 @@
-"""Starting fillers: real ones with a keeper each, or in a dry run ones that exist only in words."""
+"""Starts fillers: real ones with a keeper process each, or none in a dry run."""
 
 import os
 import sys
@@ -22,7 +22,7 @@ from fallow.policies.fill import FillRules
 
 @value
 class FillerSpec:
-    """One kind of work that yields, as a person described it."""
+    """A filler as a person described it: its command, its rules and its surroundings."""
 
     command: tuple[str, ...]
     rules: FillRules = FillRules()
@@ -35,19 +35,19 @@ class FillerSpec:
     log: str | None = None
     cwd: str | None = None
     env: tuple[tuple[str, str], ...] = ()
-    """Variables beside those of fallow."""
+    """Environment variables in addition to those of fallow."""
     user: str | None = None
     """The user it runs as, where a config names one; None: the user who runs fallow."""
 
     @property
     def process(self) -> tuple[object, ...]:
-        """What makes its process what it is. All else are rules, which may change while it runs."""
+        """Return what cannot change while it runs. All else are rules, which can."""
         suspends = self.rules.manner is Yield.SUSPEND
         return self.name, self.command, self.log, self.cwd, self.env, self.user, suspends
 
 
 class FillerLike(Protocol):
-    """What there is of a filler, and what it can be told."""
+    """A filler that was started: its state, and the orders that it takes."""
 
     presence: Presence
     pid: int | None
@@ -60,12 +60,12 @@ class FillerLike(Protocol):
     @property
     def fd(self) -> int | None: ...
     def ask(self, stay_s: float = 0.0) -> None: ...
-    def insist(self) -> None: ...
+    def kill(self) -> None: ...
     def suspend(self, within_s: float) -> None: ...
     def resume(self, within_s: float) -> None: ...
     def listen(self) -> None: ...
     def wait(self, timeout_s: float) -> None: ...
-    def kill(self) -> None: ...
+    def kill_with_keeper(self) -> None: ...
     def close(self) -> None: ...
 
 
@@ -73,29 +73,29 @@ class FillerStarter(Protocol):
     """Starts fillers."""
 
     def start(self, spec: FillerSpec, gpus: tuple[Gpu, ...]) -> FillerLike:
-        """Let one in on these GPUs."""
+        """Start a filler on these GPUs."""
 
 
 class SystemFillerStarter:
-    """Starts real ones, each with a keeper of its own."""
+    """Starts real fillers, each with a keeper process."""
 
     def __init__(self, world: World) -> None:
         self._world = world
         self.others = adopt(world.proc)
-        """The children and sessions of ours that are no filler's, beside helpers."""
+        """Our child processes and sessions that belong to no filler, without helpers."""
 
     def start(self, spec: FillerSpec, gpus: tuple[Gpu, ...]) -> Filler:
-        """Let one in on these GPUs; FallowError if not even its keeper can be started."""
-        command = [in_place(word, gpus) for word in spec.command]
+        """Start a filler on these GPUs; raise FallowError if not even its keeper can be started."""
+        command = [substitute(word, gpus) for word in spec.command]
         run_as_user = run_as(spec.user, self._world.environ)
         if run_as_user is not None:
             refuse_doubtful(command, spec.cwd, {**run_as_user.environ, **dict(spec.env)}, run_as_user.trusted)
-        first = {
-            "gives": {**dict(spec.env), **given(self._world, gpus)},
+        first_order = {
+            "gives": {**dict(spec.env), **gpu_environ(self._world, gpus)},
             "environ": None if run_as_user is None or run_as_user.account is None else run_as_user.environ,
             "account": None if run_as_user is None or run_as_user.account is None else run_as_user.account.name,
             "trusts": None if run_as_user is None else sorted(run_as_user.trusted.uids),
-            "log": None if spec.log is None else in_place(spec.log, gpus),
+            "log": None if spec.log is None else substitute(spec.log, gpus),
             "cwd": "/" if spec.cwd is None and run_as_user is not None else spec.cwd,
             "suspends": spec.rules.manner is Yield.SUSPEND,
         }
@@ -104,7 +104,7 @@ class SystemFillerStarter:
                 (sys.executable, "-P", "-m", KEEPER),
                 command,
                 without_gpus(self._world.environ),
-                first=first,
+                first=first_order,
                 table=self._world.proc,
                 monotonic_s=self._world.clock.monotonic_s,
                 others=self.others,
@@ -114,7 +114,7 @@ class SystemFillerStarter:
 
 
 class DryRunFiller:
-    """Only exists in words."""
+    """A filler of a dry run: it has a state, but no process."""
 
     keeper = None
     fd = None
@@ -127,74 +127,74 @@ class DryRunFiller:
         self.freed_s: float | None = None
 
     def ask(self, stay_s: float = 0.0) -> None:  # noqa: ARG002  as the protocol has it
-        """It leaves."""
+        """Become absent."""
         self.presence = Presence.ABSENT
 
-    def insist(self) -> None:
-        """It leaves."""
+    def kill(self) -> None:
+        """Become absent."""
         self.presence = Presence.ABSENT
 
     def suspend(self, within_s: float) -> None:  # noqa: ARG002  as the protocol has it
-        """It is suspended."""
+        """Become suspended."""
         self.presence = Presence.SUSPENDED
 
     def resume(self, within_s: float) -> None:  # noqa: ARG002  as the protocol has it
-        """It goes on."""
+        """Become running."""
         self.presence = Presence.RUNNING
 
     def listen(self) -> None:
-        """It says nothing."""
+        """Do nothing: there are no reports."""
 
     def wait(self, timeout_s: float) -> None:
-        """It keeps nobody waiting."""
+        """Return at once."""
 
-    def kill(self) -> None:
-        """It leaves."""
+    def kill_with_keeper(self) -> None:
+        """Become absent."""
         self.presence = Presence.ABSENT
 
     def close(self) -> None:
-        """Nothing is left of it."""
+        """Do nothing: nothing is open."""
 
 
 class DryRunFillerStarter:
-    """Starts nothing."""
+    """Starts no process."""
 
     def start(self, spec: FillerSpec, gpus: tuple[Gpu, ...]) -> DryRunFiller:  # noqa: ARG002  as the protocol has it
-        """One that only exists in words."""
+        """Return a filler without a process."""
         return DryRunFiller()
 
 
 def check_log(spec: FillerSpec, gpus: tuple[Gpu, ...]) -> None:
-    """Raise FallowError if the log cannot be written: now, not in the night."""
+    """Raise FallowError if the log cannot be written: at the start, not when a GPU is idle."""
     if spec.log is not None:
-        os.close(open_log(in_place(spec.log, gpus), None))
+        os.close(open_log(substitute(spec.log, gpus), None))
 
 
 def check_command(spec: FillerSpec, environ: Mapping[str, str]) -> None:
-    """Raise FallowError if the command cannot be run: now, not in the night."""
-    first = spec.command[0]
-    if "{" in first:
+    """Raise FallowError if the command cannot be run: at the start, not when a GPU is idle."""
+    program = spec.command[0]
+    if "{" in program:
         return  # it depends on the GPU
     if spec.cwd is not None and not os.path.isdir(spec.cwd):
         raise CannotRun(f"{spec.cwd} is no folder to run in")
-    if os.sep in first and spec.cwd is not None:
-        first = os.path.join(spec.cwd, first)
-    spawn.find((first,), environ)
+    if os.sep in program and spec.cwd is not None:
+        program = os.path.join(spec.cwd, program)
+    spawn.find((program,), environ)
 
 
-def given(world: World, gpus: tuple[Gpu, ...]) -> dict[str, str]:
-    """Return the variables that show the filler its GPUs."""
+def gpu_environ(world: World, gpus: tuple[Gpu, ...]) -> dict[str, str]:
+    """Return the environment variables that give the filler its GPUs."""
     own = {
         "CUDA_VISIBLE_DEVICES": ",".join(str(gpu.uuid) for gpu in gpus),
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
     }
     if world.simulated is None:
         return own
-    of_the_machine = ("FALLOW_SIMULATE", "FALLOW_CLAIM_DIR")
-    return own | {name: world.environ[name] for name in of_the_machine if name in world.environ}
+    simulation = ("FALLOW_SIMULATE", "FALLOW_CLAIM_DIR")
+    return own | {name: world.environ[name] for name in simulation if name in world.environ}
 
 
-def in_place(word: str, gpus: tuple[Gpu, ...]) -> str:
+def substitute(word: str, gpus: tuple[Gpu, ...]) -> str:
     """Return a word of the command with {gpu} and {uuid} replaced."""
     labels, uuids = (",".join(parts) for parts in zip(*((gpu.label, str(gpu.uuid)) for gpu in gpus), strict=True))
     return word.replace("{gpu}", labels).replace("{uuid}", uuids)

@@ -1,6 +1,6 @@
-"""Taking all CUDA processes of a filler off their GPUs and putting them back, beside whoever must stay awake.
+"""Takes all CUDA processes of a filler off their GPUs and puts them back, in a thread of the keeper.
 
-Suspending takes about 0.6 s for each GiB. It runs in a thread, so that the keeper can lose patience and kill.
+Suspending takes about 0.6 s for each GiB. Meanwhile the keeper's main thread watches the deadline, and kills.
 """
 
 import threading
@@ -13,15 +13,15 @@ _LOCK_WITHIN_MS = 2000
 
 
 class Suspension:
-    """One suspension or resumption that is under way."""
+    """A thread that suspends or resumes a filler."""
 
     def __init__(self, work: Callable[[], None], done: Callable[[], None], until_s: float, becomes: str) -> None:
-        """`done` is called from the thread when it has ended; then `failure` says whether it came to anything."""
+        """Start the thread. It calls `done` at its end; then `failure` is the reason, or None if it succeeded."""
         self.until_s = until_s
         self.becomes = becomes
         self.failure: str | None = None
         self.is_over = False
-        """Whether it has come to an end, good or bad. True before `done` is called: the thread may outlive that."""
+        """Whether it has succeeded or failed. It is True before `done` is called: the thread may outlive that."""
         self._work = work
         self._done = done
         threading.Thread(target=self._run, daemon=True).start()
@@ -31,7 +31,7 @@ class Suspension:
             self._work()
         except FallowError as error:
             self.failure = str(error)
-        except Exception as error:  # noqa: BLE001  whatever it is, the filler is not off its GPUs
+        except Exception as error:  # noqa: BLE001  whatever the error, the filler is still on its GPUs
             self.failure = f"it failed with {type(error).__name__}: {error}"
         finally:
             self.is_over = True
@@ -39,7 +39,7 @@ class Suspension:
 
 
 def suspend_all(checkpoint: Checkpoint, pids: Sequence[int]) -> None:
-    """Stop the GPU work of all of them, then take them off their GPUs. Those without CUDA are left alone."""
+    """Stop the GPU work of all these processes, then take them off their GPUs. Processes without CUDA are skipped."""
     on_gpu = [pid for pid in pids if checkpoint.state(pid) == "running"]
     for pid in on_gpu:
         checkpoint.lock(pid, _LOCK_WITHIN_MS)
@@ -48,7 +48,7 @@ def suspend_all(checkpoint: Checkpoint, pids: Sequence[int]) -> None:
 
 
 def resume_all(checkpoint: Checkpoint, pids: Sequence[int]) -> None:
-    """Put back all that were taken off, then let their GPU work go on."""
+    """Put the processes that were taken off back on their GPUs, then let their GPU work continue."""
     off_gpu = [pid for pid in pids if checkpoint.state(pid) == "checkpointed"]
     for pid in off_gpu:
         checkpoint.restore(pid)

@@ -1,8 +1,8 @@
-"""From an open of a device node to whoever is about to work on the card.
+"""Finds the process that is about to work on a GPU, after an open of its device node.
 
-An open is no proof: monitors open the node too, three times and no more. A process that holds four descriptors on it
-has called cuInit, 5 ms after its first open and more than 100 ms before its first allocation. So after an open we
-look closely for a while: at everybody a few times, and between that only at those who have the node open.
+An open is no proof: monitors open the node too, up to three times. A process that has four descriptors on it has
+called cuInit, 5 ms after its first open and more than 100 ms before its first allocation. So after an open the
+descriptors of all processes are counted a few times, and in between those of the processes that have the node open.
 """
 
 import os
@@ -23,11 +23,11 @@ _SURE = 4  # descriptors on the node
 _EVERYBODY_AFTER_S = (0.0, 0.002, 0.004, 0.007, 0.012, 0.025, 0.05, 0.1, 0.2)
 _CLOSELY_EVERY_S = 0.001
 _CLOSELY_FOR_S = 0.5
-"""Longer than it takes NVML to list whoever has called cuInit: 40 to 260 ms."""
+"""Longer than NVML takes to list a process that has called cuInit: 40 to 260 ms."""
 
 
 class Newcomers:
-    """Who has the device nodes of our GPUs open."""
+    """Counts which processes have the device nodes of some GPUs open, and how often."""
 
     def __init__(
         self,
@@ -51,31 +51,31 @@ class Newcomers:
         self._everybody_due: list[float] = []
 
     def remember(self) -> None:
-        """Who has a node open now is no newcomer, unless they open it further."""
+        """Take processes that have a node open now for known: they are newcomers only if they open it again."""
         self._familiar = set(self._proc.pids()) - {os.getpid()}
         for pid in self._familiar:
             self._count(pid)
 
-    def heard(self, now_s: float) -> None:
-        """Somebody has opened a node."""
+    def note_open(self, now_s: float) -> None:
+        """Start the search: a node was opened."""
         self._opened_s = now_s
         self._everybody_due = [now_s + after_s for after_s in _EVERYBODY_AFTER_S]
 
-    def rest(self) -> None:
-        """All is decided: every look now would only be in the newcomer's way."""
+    def stop(self) -> None:
+        """End the search: further looks would only delay the newcomer."""
         self._opened_s = None
         self._near.clear()
 
     def closely(self, now_s: float) -> bool:
-        """Whether this is a time to look closely."""
+        """Return whether a search is under way."""
         return self._opened_s is not None and now_s - self._opened_s < _CLOSELY_FOR_S
 
     def next_look_s(self, now_s: float) -> float | None:
-        """When to look again; None if there is no reason to."""
+        """Return when to look again, or None if there is no reason to."""
         return now_s + _CLOSELY_EVERY_S if self.closely(now_s) else None
 
     def look(self, now_s: float) -> dict[str, str]:
-        """Who is about to work on which GPU, in words by UUID."""
+        """Return a sentence by UUID for each GPU that a process is about to work on."""
         if not self.closely(now_s):
             self._near.clear()
             return {}
@@ -83,7 +83,7 @@ class Newcomers:
         if found or not self._everybody_due or self._everybody_due[0] > now_s:
             return found
         self._everybody_due = [due_s for due_s in self._everybody_due if due_s > now_s]
-        # Whoever is new is looked at first: those who were there before may have thousands of files open.
+        # New processes are counted first: older ones may have thousands of files open.
         there = set(self._proc.pids()) - {os.getpid()}
         new, self._familiar = there - self._familiar, there
         self._known = {identity: most for identity, most in self._known.items() if identity[0] in there}
@@ -93,7 +93,7 @@ class Newcomers:
         return {self._uuids[path]: self._in_words(pid, path) for pid in pids for path in self._count(pid)}
 
     def _count(self, pid: int) -> list[str]:
-        """The nodes that this process has opened as only work does, and further than when it was last seen."""
+        """Return the nodes that this process has open as often as CUDA does, and more often than when last seen."""
         counts = self._proc.open_counts(pid, self._uuids.keys())
         stat = self._proc.stat(pid) if counts else None
         if stat is None:
