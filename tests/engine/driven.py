@@ -3,11 +3,14 @@
 import os
 from collections.abc import Sequence
 
+from fallow.actuators.process.helpers import Helpers
+from fallow.core.actions import Ask, Kill
 from fallow.core.findings import Outcome
 from fallow.core.gpu import Gpu, Snapshot
 from fallow.core.ports import Depth, Links
 from fallow.core.process import Ended, Process, ProcessRow
 from fallow.core.value import replace
+from fallow.engine.jobs.foreground import ForegroundJobActions
 from fallow.engine.machine.clock import SystemClock
 from fallow.engine.machine.world import World
 from fallow.readers.nvml_reader import NvmlReader
@@ -87,20 +90,21 @@ class DrivenJob:
         return self.wait_for_job(timeout_s) is not None
 
 
-class RecordingHands:
-    """Remembers what was asked of it, and when; asking ends the job."""
+class RecordingActions(ForegroundJobActions):
+    """Remembers when it was asked to ask; that ends the job."""
 
-    def __init__(self, clock: DrivenClock, job: DrivenJob) -> None:
+    def __init__(self, world: World, clock: DrivenClock, job: DrivenJob) -> None:
+        super().__init__(world, job, Helpers(clock.monotonic_s))  # type: ignore[arg-type]
         self.asked: list[float] = []
         self._clock = clock
         self._job = job
 
-    def ask(self, name: str) -> Outcome:
+    def ask(self, action: Ask) -> Outcome:
         self.asked.append(self._clock.now_s)
         self._job.tree.ended = Ended(by_signal=15)
-        return Outcome(True, f"SIG{name}")
+        return Outcome(True, f"SIG{action.signal}")
 
-    def insist(self) -> Outcome:
+    def kill(self, _: Kill) -> Outcome:
         raise AssertionError("the job ends when it is asked")
 
 

@@ -18,7 +18,7 @@ from fallow.core.unknown import Unknown
 from fallow.core.value import replace
 from fallow.policies import fill, guard, idle, ladder, stuck
 from tests.conftest import REPOSITORY
-from tests.policies.histories import snapshot
+from tests.policies.histories import key, snapshot
 from tests.policies.loads import FLAT_OUT, HOLDS, SPINS, card
 
 POLICIES = ("fill", "guard", "ladder", "idle", "stuck")
@@ -143,7 +143,7 @@ def _idle() -> Iterator[Arrow]:
 
 def _stuck() -> Iterator[Arrow]:
     rules = stuck.StuckRules(window_s=2.0)
-    uuid = str(card(HOLDS).uuid)
+    uuid = key(card(HOLDS).uuid)
 
     def phase(state: stuck.State) -> str:
         if state.hung_s == 0:

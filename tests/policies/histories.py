@@ -23,7 +23,7 @@ from fallow.core.actions import (
 )
 from fallow.core.findings import Outcome
 from fallow.core.gpu import Counters, Gpu, Snapshot
-from fallow.core.job import JobActivity, JobFinding
+from fallow.core.job import GpuKey, JobActivity, JobFinding
 from fallow.core.unknown import Unknown
 from fallow.policies import guard, idle, stuck
 from tests.core.gpus import held
@@ -182,6 +182,11 @@ def run_idle(
     return events, states
 
 
+def key(uuid: object) -> GpuKey:
+    """A GPU of the snapshots here."""
+    return GpuKey("host", str(uuid))
+
+
 def snapshot(at_s: float, *gpus: Gpu, wall_s: float = 0.0) -> Snapshot:
     """Cards at one moment."""
     return Snapshot("host", simulated=False, at_s=at_s, wall_s=wall_s, gpus=gpus)
@@ -200,12 +205,12 @@ def run_stuck(
 ) -> tuple[list[Event], list[stuck.Decision]]:
     """All that the policy on hangs decides, after a first look at a card at rest."""
     at_rest = snapshot(0.0, _CARDS[Kind.IDLE])
-    uuid = str(_CARDS[Kind.IDLE].uuid)
-    state = stuck.step(stuck.State(), at_rest, [uuid], rules).state
+    gpu = key(_CARDS[Kind.IDLE].uuid)
+    state = stuck.step(stuck.State(), at_rest, [gpu], rules).state
     events, decisions = [], []
     for look in looks(history):
         seen = snapshot(look.at_s, _CARDS[look.kind], wall_s=wall(look.at_s))
-        decision = stuck.step(state, seen, [uuid], rules)
+        decision = stuck.step(state, seen, [gpu], rules)
         state = decision.state
         decisions.append(decision)
         events += [Event(look.at_s, action) for action in decision.actions]

@@ -147,7 +147,7 @@ def test_a_hold_always_wins(
 
 
 @pytest.mark.parametrize(
-    ("protections", "protected"),
+    ("protect_rules", "protected"),
     [
         (ProtectRules(users=frozenset({"alice"})), True),
         (ProtectRules(users=frozenset({"bob"})), False),

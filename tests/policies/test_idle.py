@@ -171,7 +171,7 @@ def test_nothing_is_done_before_its_witnessed_time(history: History, rules: Idle
 @given(histories(), any_idle_rules)
 def test_nobody_is_asked_unwarned_or_killed_unasked(history: History, rules: IdleRules) -> None:
     events, _ = run_idle(history, rules)
-    assert re.fullmatch(r"(WT)*(W(AI?)?)?", letters(events))
+    assert re.fullmatch(r"(WC)*(W(AK?)?)?", letters(events))
     assert len({event.at_s for event in events}) == len(events), "one rung a tick"
 
 
@@ -238,7 +238,7 @@ def test_a_hold_always_wins(history: History, rules: IdleRules) -> None:
     held_at = {look.at_s for look in looks(history) if look.kind is Kind.BLOCKED}
     events, _ = run_idle(history, rules)
     assert all(isinstance(event.action, CancelWarning) for event in events if event.at_s in held_at)
-    assert re.fullmatch(r"(WA?T)*(W(AI?)?)?", letters(events))
+    assert re.fullmatch(r"(WA?C)*(W(AK?)?)?", letters(events))
 
 
 def test_a_clock_that_goes_back_counts_zero() -> None:

@@ -25,7 +25,7 @@ from tests.core.gpus import (
     held,
     idle,
 )
-from tests.policies.histories import snapshot
+from tests.policies.histories import key, snapshot
 from tests.policies.loads import (
     FIVE_PER_CENT,
     HOLDS,
@@ -42,7 +42,7 @@ QUIET, WORKING = Recent(1.0, 0.0, 0.0), Recent(1.0, 0.9, 1.0)
 
 
 def judged(*gpus: Gpu, pids: frozenset[int] | Unknown = MINE, **rules: Any) -> JobFinding:
-    return job_activity(snapshot(0.0, *gpus), [str(gpu.uuid) for gpu in gpus], pids, **rules)
+    return job_activity(snapshot(0.0, *gpus), [key(gpu.uuid) for gpu in gpus], pids, **rules)
 
 
 def activity(*gpus: Gpu, pids: frozenset[int] | Unknown = MINE, **rules: Any) -> JobActivity:
@@ -114,7 +114,7 @@ def test_one_busy_card_of_eight_makes_the_job_busy() -> None:
 )
 def test_one_card_that_cannot_be_judged_makes_the_job_unknown(blind: Gpu) -> None:
     wanted = ["GPU-00000000-0000-4000-8000-000000000000", "GPU-00000001-0000-4000-8000-000000000000"]
-    finding = job_activity(snapshot(0.0, held(0), blind), wanted, MINE)
+    finding = job_activity(snapshot(0.0, held(0), blind), [key(uuid) for uuid in wanted], MINE)
     assert finding.activity is JobActivity.UNKNOWN
 
 
@@ -155,4 +155,4 @@ def test_the_evidence_names_the_readings() -> None:
 def test_the_clock_on_the_wall_changes_nothing() -> None:
     gpu = card(HOLDS)
     now, then = snapshot(5.0, gpu, wall_s=1e9), snapshot(5.0, gpu, wall_s=1e9 - 3600)
-    assert job_activity(now, [str(gpu.uuid)], MINE) == job_activity(then, [str(gpu.uuid)], MINE)
+    assert job_activity(now, [key(gpu.uuid)], MINE) == job_activity(then, [key(gpu.uuid)], MINE)

@@ -5,119 +5,122 @@ The supervisor of `fallow run` does it; here are the old tool's options and the 
 
 import argparse
 import logging
-import shlex
-from collections.abc import Callable, Sequence
-from typing import assert_never
+from collections.abc import Callable, Mapping, Sequence
 
 from fallow.actuators.process import spawn
-from fallow.actuators.process.foreground_job import Supervision, end_as
-from fallow.core.actions import (
-    Ask,
-    CancelWarning,
-    Kill,
-    Warn,
-    signal_name,
-)
+from fallow.actuators.process.foreground_job import end_as
+from fallow.core.actions import Ask, CancelWarning, Kill, Warn, signal_name
 from fallow.core.arguments import ArgumentParser
-from fallow.core.job import stretch_load
+from fallow.core.findings import Outcome
+from fallow.core.gpu import Gpu, Snapshot
+from fallow.core.job import Job, stretch_load
 from fallow.core.ports import Depth
-from fallow.core.units import duration_for_people, printable
+from fallow.core.reservations import NOTHING_READ, Reservations
+from fallow.core.units import duration_for_people
 from fallow.core.unknown import Unknown
 from fallow.engine.history.journal import open_journal
+from fallow.engine.history.run import Report, Run
+from fallow.engine.jobs.compose import Watch, supervise
+from fallow.engine.jobs.job_state import JobRule
 from fallow.engine.jobs.perform import host_actuators
-from fallow.engine.jobs.stop import SystemJobActions
-from fallow.engine.jobs.supervisor import (
-    Result,
-    Rules,
-    Supervisor,
-    Tick,
-)
+from fallow.engine.jobs.ports import JobActions, JobSource
+from fallow.engine.jobs.supervisor import Result
+from fallow.engine.machine.observe import MISSED_LOOKS
 from fallow.engine.machine.world import World
 from fallow.policies.idle import IdleRules
 
 _STOPPED = 124
-_MISSED_LOOKS = 3
 _LINE = "%(asctime)s: %(levelname)s: %(name)s: %(message)s"
 
 
 def main(words: Sequence[str], world: World, tell: Callable[[str], None]) -> int:  # noqa: ARG001  it has a log of its own
-    """Run the command under the eyes of the supervisor; its exit code, or 124 if it was ended."""
+    """Run the command and watch it; return its exit code, or 124 if it was ended."""
     args = _options(words)
-    rules = _rules(args)
+    watch = _watch(args)
     log = _log(debug=args.debug)
     command: list[str] = args.exec_command_and_args
     path = spawn.find(command, world.environ)
     gpus = world.gpu_reader.look(Depth.GLANCE).gpus
     journal = open_journal(world, log.warning)
+    run = Run(world, journal, Report(lambda _: None))  # the lines are logged by _LoggedJob, in the old words
     helpers = host_actuators(world, dry_run=False).helpers
-    job = Supervision(
-        path, command, world.environ, table=world.proc, helpers=helpers, monotonic_s=world.clock.monotonic_s
-    )
-    log.info(
-        f"Starting GPU idle watcher: threshhold_percentage={args.threshhold_percentage:g}%, "
-        f"sample_freq={args.sample_freq:g}, num_samples={args.num_samples}, delay_samples={args.delay_samples}, "
-        f"window_size={args.sample_freq * args.num_samples:g}"
-    )
-    own = SystemJobActions((job.tree,), helpers, world, log.warning)
-    line = printable(shlex.join(command))
-    diary = _Diary(log, args)
+
+    def logged(source: JobSource, actions: JobActions) -> tuple[JobSource, JobActions]:
+        log.info(
+            f"Starting GPU idle watcher: threshhold_percentage={args.threshhold_percentage:g}%, "
+            f"sample_freq={args.sample_freq:g}, num_samples={args.num_samples}, delay_samples={args.delay_samples}, "
+            f"window_size={args.sample_freq * args.num_samples:g}"
+        )
+        both = _LoggedJob(log, args, source, actions)
+        return both, both
+
     try:
-        supervisor = Supervisor(world, job, own, gpus, line, rules, journal, diary.ignore, each_tick=diary)
-        result = supervisor.run()
+        result = supervise(run, (path, command, world.environ), gpus, watch, helpers, logged)
     finally:
-        job.close()
         journal.close()
     return _end(result, log)
 
 
-class _Diary:
-    """What the old tool logs of each sample."""
+class _LoggedJob:
+    """The job and what acts on it, with the lines that the old tool logs of each sample and of each action."""
 
-    def __init__(self, log: logging.Logger, args: argparse.Namespace) -> None:
+    def __init__(self, log: logging.Logger, args: argparse.Namespace, source: JobSource, actions: JobActions) -> None:
         self._log = log
+        self._source = source
+        self._actions = actions
+        self.describe, self.forbidden, self.is_gone = actions.describe, actions.forbidden, actions.is_gone
+        self.write_stacks, self.survivors = actions.write_stacks, actions.survivors
+        self._gpus: tuple[Gpu, ...] = ()
         self._delay = args.delay_samples
         self._every_s = args.sample_freq
         self._below = f"threshhold {args.threshhold_percentage:g}%"
         self._window = f"{args.sample_freq * args.num_samples:g} seconds"
 
-    def ignore(self, sentence: str) -> None:
-        """What the supervisor would say of its actions is logged from the ticks, in the old words."""
-
-    def __call__(self, tick: Tick) -> None:
-        """One sample: the delay that is left, or the usage of each GPU and what follows from it."""
+    def jobs(self, snapshot: Snapshot, promised: Mapping[str, Reservations] = NOTHING_READ) -> Sequence[Job]:
+        """Log one sample: the delay that is left, or the usage of each GPU."""
+        self._gpus = snapshot.gpus
         if self._delay > 1:
             self._delay -= 1
             self._log.info(f"waiting for delay samples. {self._delay * self._every_s:g} seconds left")
-            return
-        for gpu in tick.snapshot.gpus:
-            load = stretch_load(gpu)
-            self._log.debug(f"{gpu.uuid} usage {load if isinstance(load, Unknown) else f'{100 * load:.0f}%'}")
-        for action in tick.actions:
-            match action:
-                case Warn(because=because, ask_in_s=left_s):
-                    self._log.warning(f"{because}; ends in {duration_for_people(left_s)} unless it works")
-                case CancelWarning(because=because):
-                    self._log.warning(f"the process goes on: {because}")
-                case Ask():
-                    for gpu in tick.snapshot.gpus:
-                        below = f"{gpu.uuid} usage below {self._below}"
-                        self._log.error(f"{below} for last {self._window}. Killing process.")
-                case Kill():
-                    self._log.error("process still alive, killing.")
-                case _:
-                    assert_never(action)
+        else:
+            for gpu in snapshot.gpus:
+                load = stretch_load(gpu)
+                self._log.debug(f"{gpu.uuid} usage {load if isinstance(load, Unknown) else f'{100 * load:.0f}%'}")
+        return self._source.jobs(snapshot, promised)
+
+    def warn(self, action: Warn) -> Outcome | None:
+        """Log the warning."""
+        left = duration_for_people(action.ask_in_s)
+        self._log.warning(f"{action.because}; ends in {left} unless it works")
+        return self._actions.warn(action)
+
+    def cancel(self, action: CancelWarning) -> None:
+        """Log that it goes on."""
+        self._log.warning(f"the process goes on: {action.because}")
+        self._actions.cancel(action)
+
+    def ask(self, action: Ask) -> Outcome:
+        """Log it for each GPU, and send the signal."""
+        for gpu in self._gpus:
+            self._log.error(f"{gpu.uuid} usage below {self._below} for last {self._window}. Killing process.")
+        return self._actions.ask(action)
+
+    def kill(self, action: Kill) -> Outcome:
+        """Log it, and kill what is left."""
+        self._log.error("process still alive, killing.")
+        return self._actions.kill(action)
 
 
-def _rules(args: argparse.Namespace) -> Rules:
+def _watch(args: argparse.Namespace) -> Watch:
     """A sample speaks for the time since the one before it, so the first that counts ends the delay."""
     every_s = args.sample_freq
     idle = IdleRules(
         timeout_s=every_s * args.num_samples,
         warmup_s=every_s * max(0, args.delay_samples - 1),
-        longest_gap_s=every_s * _MISSED_LOOKS,
+        longest_gap_s=every_s * MISSED_LOOKS,
         signal=signal_name(args.signal_name),
     )
-    return Rules(idle, idle_below=args.threshhold_percentage / 100, every_s=every_s)
+    return Watch(JobRule(idle, idle_below=args.threshhold_percentage / 100), every_s)
 
 
 def _end(result: Result, log: logging.Logger) -> int:  # noqa: RET503  end_as() never returns

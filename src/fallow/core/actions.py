@@ -1,10 +1,10 @@
-"""Everything that fallow can do to the world: a closed set, each deed with its because.
+"""Everything that fallow can do to the world: a closed set of actions, each with its reason.
 
-    for a job      Warn -> Ask -> Insist, and TakeBack for a warning that no longer holds
-    for a guard    Announce -> its deeds in order, and CallOff for a countdown that no longer holds
-    deeds          EndGuard, SendSignal, RunCommand, Notify, PowerOff, Reboot
+    for a job      Warn -> Ask -> Kill, and CancelWarning for a warning that no longer applies
+    for a guard    Announce -> its actions in order, and CallOff for a countdown that no longer applies
+    for the host   EndGuard, SendSignal, RunCommand, Notify, PowerOff, Reboot
 
-Whoever takes an action apart does so with `match`, and ends in `assert_never`.
+Code that distinguishes actions does so with `match`, and ends in `assert_never`.
 """
 
 from typing import assert_never
@@ -50,7 +50,7 @@ _WAYS = "end, signal, signal:NAME, run:COMMAND, notify:URL, shutdown or reboot"
 
 @value
 class Warn:
-    """Tell the people of a job that it will be asked to end."""
+    """Warn the people of a job that it will be asked to end."""
 
     because: str
     ask_in_s: float
@@ -58,7 +58,7 @@ class Warn:
 
 @value
 class CancelWarning:
-    """Tell them that the warning no longer holds."""
+    """Tell them that the warning no longer applies."""
 
     because: str
 
@@ -80,7 +80,7 @@ class Kill:
 
 @value
 class Announce:
-    """Tell everyone on the machine that the deeds follow after a countdown."""
+    """Tell everyone on the machine that the actions follow after a countdown."""
 
     because: str
     in_s: float
@@ -88,7 +88,7 @@ class Announce:
 
 @value
 class CallOff:
-    """Tell everyone that they do not."""
+    """Tell everyone that they do not follow."""
 
     because: str
 
@@ -133,7 +133,7 @@ class PowerOff:
 
 @value
 class Reboot:
-    """Start the machine anew."""
+    """Restart the machine."""
 
     because: str = AS_ASKED
 
@@ -145,7 +145,7 @@ Action = JobAction | GuardAction
 
 
 def parse_action(text: str) -> HostAction:
-    """The deed that a person wrote: `end`, `signal[:NAME]`, `run:CMD`, `notify:URL`, `shutdown`, `reboot`."""
+    """Return the action a person wrote: `end`, `signal[:NAME]`, `run:CMD`, `notify:URL`, `shutdown` or `reboot`."""
     word, colon, rest = text.strip().partition(":")
     match word.strip().lower(), rest.strip():
         case "end", "" if not colon:
@@ -171,7 +171,7 @@ def parse_action(text: str) -> HostAction:
 
 
 def signal_name(text: str) -> str:
-    """The name of a signal without its SIG: `TERM` of `term`, `TERM` or `SIGTERM`."""
+    """Return the name of a signal without its SIG: `TERM` of `term`, `TERM` or `SIGTERM`."""
     name = text.strip().upper().removeprefix("SIG")
     if name not in _SIGNALS:
         way = did_you_mean(name, _SIGNALS) or "write its name, as TERM, INT or USR1"
@@ -179,13 +179,27 @@ def signal_name(text: str) -> str:
     return name
 
 
+def kind_of(action: JobAction) -> str:
+    """Return the word under which the metrics count an action on a job."""
+    match action:
+        case Warn():
+            return "warn"
+        case CancelWarning():
+            return "cancel_warning"
+        case Ask():
+            return "ask"
+        case Kill():
+            return "kill"
+    assert_never(action)
+
+
 def in_words(action: Action) -> str:
-    """What the action does, to complete `fallow would …`."""
+    """Return what the action does, to complete `fallow would …`."""
     match action:
         case Warn(ask_in_s=seconds):
             return f"warn that the job will be asked to end in {duration_for_people(seconds)}"
         case CancelWarning():
-            return "take the warning back"
+            return "cancel the warning"
         case Ask(signal=name):
             return f"ask the job to end with SIG{name}"
         case Kill():
@@ -205,5 +219,5 @@ def in_words(action: Action) -> str:
         case PowerOff():
             return "turn the machine off"
         case Reboot():
-            return "start the machine anew"
+            return "restart the machine"
     assert_never(action)

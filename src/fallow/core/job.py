@@ -1,28 +1,97 @@
-"""What a job did on its own GPUs since the last look.
+"""A job, the GPUs that it holds, and what it did on them since the last reading.
 
     BUSY      it worked on one of them, at least
     UNKNOWN   it is not known to have worked, and of one of them it is not known that it did not
     IDLE      it is known of each of them that it did less than the threshold, or held nothing there
 
-On each GPU the job is judged by its own processes, where the driver says what each of them ran; else by the
-card, so that in doubt a neighbour's work counts for the job and never against it. Only what speaks for the
-whole stretch since the last look counts: one instant of 0 % says nothing of a job that works 5 % of each second.
+On each GPU the job is judged by its own processes, where the driver says what each of them ran; else by the whole
+GPU, so that in doubt a neighbour's work counts for the job and never against it. Only readings for the whole time
+since the last one count: one instant of 0 % says nothing about a job that works 5 % of each second.
 """
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from enum import StrEnum
 
 from fallow.core.activity import Activity, judge
-from fallow.core.findings import Evidence, Verdict
+from fallow.core.findings import Evidence, Verdict, gpu_key, process_key
 from fallow.core.gpu import Gpu, Holder, Snapshot
+from fallow.core.process import Process
+from fallow.core.protections import AffectedProcess
+from fallow.core.units import program_name
 from fallow.core.unknown import Unknown, known
 from fallow.core.value import value
 
 IDLE_BELOW = 0.01
 
 
+@value
+class GpuKey:
+    """A GPU among those of several machines: its host and its UUID."""
+
+    host: str
+    uuid: str
+
+    def find_in(self, snapshot: Snapshot) -> Gpu | Unknown:
+        """Return this GPU; it is Unknown in a snapshot of another host."""
+        if self.host != snapshot.host:
+            return Unknown(f"GPU {self.uuid} is in {self.host}, and these readings are from {snapshot.host}")
+        return find_gpu(snapshot, self.uuid)
+
+
+@value
+class Job:
+    """What one user started together, as far as it holds GPUs. A `JobSource` finds jobs."""
+
+    key: Hashable
+    """What identifies the job from one snapshot to the next."""
+    user: str
+    members: Mapping[Process, str]
+    """The processes that hold GPUs, with their commands."""
+    gpus: tuple[GpuKey, ...]
+    pids: frozenset[int] | Unknown
+    """The processes whose work is counted as the job's; Unknown where it cannot be separated from that of others."""
+    doubtful: tuple[GpuKey, ...] = ()
+    """GPUs whose holders are not known: the job may work there."""
+
+    @property
+    def first(self) -> Process:
+        """Return its oldest process, by which people know it."""
+        return min(self.members, key=lambda process: (process.birth, process.pid))
+
+    @property
+    def name(self) -> str:
+        """Return what its user calls it."""
+        more = f" and {len(self.members) - 1} more" if len(self.members) > 1 else ""
+        return f"job {self.first.pid} ({program_name(self.members[self.first])}){more}"
+
+    @property
+    def subject(self) -> str:
+        """Return its name in the journal and in messages."""
+        return f"{self.user}'s {self.name}"
+
+    @property
+    def uuids(self) -> tuple[str, ...]:
+        """Return the UUIDs of the GPUs that it holds."""
+        return tuple(gpu.uuid for gpu in self.gpus)
+
+    @property
+    def keys(self) -> list[str]:
+        """Return the keys under which the journal keeps events about the job."""
+        return [*self.process_keys, *(gpu_key(uuid) for uuid in self.uuids)]
+
+    @property
+    def process_keys(self) -> tuple[str, ...]:
+        """Return those of its processes."""
+        return tuple(process_key(process.pid, process.birth) for process in self.members)
+
+    @property
+    def processes(self) -> tuple[AffectedProcess, ...]:
+        """Return its processes as protections see them."""
+        return tuple(AffectedProcess(one.pid, one.birth, self.user, line) for one, line in self.members.items())
+
+
 class JobActivity(StrEnum):
-    """What a job did since the last look."""
+    """What a job did since the last reading."""
 
     BUSY = "busy"
     IDLE = "idle"
@@ -49,10 +118,10 @@ class JobFinding:
 
 
 def job_activity(
-    snapshot: Snapshot, uuids: Iterable[str], pids: frozenset[int] | Unknown, idle_below: float = IDLE_BELOW
+    snapshot: Snapshot, gpus: Iterable[GpuKey], pids: frozenset[int] | Unknown, idle_below: float = IDLE_BELOW
 ) -> JobFinding:
-    """What the job with these processes did on the GPUs that it was given."""
-    findings = [_on_gpu(find_gpu(snapshot, uuid), pids, idle_below) for uuid in uuids]
+    """Return what the job with these processes did on these GPUs."""
+    findings = [_on_gpu(gpu.find_in(snapshot), pids, idle_below) for gpu in gpus]
     seen = tuple(pair for finding in findings for pair in finding.seen)
     for activity in (JobActivity.BUSY, JobActivity.UNKNOWN, JobActivity.IDLE):
         reasons = [finding.because for finding in findings if finding.activity is activity]

@@ -19,7 +19,7 @@ from typing import assert_never
 from fallow.core.actions import JobAction
 from fallow.core.findings import Verdict
 from fallow.core.gpu import Gpu, Snapshot
-from fallow.core.job import find_gpu
+from fallow.core.job import GpuKey
 from fallow.core.units import duration_for_people
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace, value
@@ -85,15 +85,15 @@ class Decision:
 def step(
     state: State,
     snapshot: Snapshot,
-    uuids: Iterable[str],
+    gpus: Iterable[GpuKey],
     rules: StuckRules,
     pids: frozenset[int] | Unknown = _WHOEVER,
     leave_alone: str | None = None,
 ) -> Decision:
-    """One tick of a job on these GPUs; without its pids, of whoever is on them."""
-    gpus = {uuid: find_gpu(snapshot, uuid) for uuid in uuids}
-    rest_w = _learn(state.rest_w, gpus)
-    findings = [_look(gpu, pids, rest_w.get(uuid)) for uuid, gpu in gpus.items()]
+    """Return the decision of one tick for a job on these GPUs; without its pids, for all processes on them."""
+    seen = {gpu.uuid: gpu.find_in(snapshot) for gpu in gpus}
+    rest_w = _learn(state.rest_w, seen)
+    findings = [_look(gpu, pids, rest_w.get(uuid)) for uuid, gpu in seen.items()]
     sign, because = _together(findings)
     passed_s = witnessed_s(state.at_s, snapshot.at_s, rules.longest_gap_s)
     hung_s = _hung_s(state.hung_s, passed_s, sign)
@@ -103,7 +103,7 @@ def step(
     ladder, actions = climbed
     evidence = tuple(pair for finding in findings for pair in finding.evidence)
     word, sentence = _in_words(sign, hung_s, because, rules)
-    verdict = Verdict(f"GPU {', '.join(_names(gpus))}", word, sentence, evidence)
+    verdict = Verdict(f"GPU {', '.join(_names(seen))}", word, sentence, evidence)
     return Decision(State(snapshot.at_s, rest_w, hung_s, ladder), verdict, actions)
 
 

@@ -17,7 +17,8 @@ from fallow.core.value import replace
 from fallow.engine.config.rules import Idle, Protect
 from fallow.engine.history.counters import Tally
 from fallow.engine.history.journal import Journal
-from fallow.engine.idle_rules.enforcer import RuleEnforcer
+from fallow.engine.history.run import Report, Run
+from fallow.engine.idle_rules.enforcer import enforcer_for_processes
 from fallow.engine.machine.clock import SystemClock
 from fallow.engine.machine.world import World
 from fallow.readers.proc import Proc
@@ -95,18 +96,13 @@ class House:
         self.tally = Tally()
         self.journal = Journal(self.world.state_folder, self.clock.wall_s, self.told.append)
         protected = Protect.model_validate(protect or {})
-        self.patrol = RuleEnforcer(
-            self.world,
+        report = Report(self.told.append, self.tally, self.noted.note)
+        self.patrol = enforcer_for_processes(
+            Run(self.world, self.journal, report, dry_run),
             [Idle.model_validate(rule) for rule in rules],
-            protected.protect_rules,
-            protected.limit,
-            self.journal,
-            self.told.append,
-            self.noted,  # type: ignore[arg-type]
-            dry_run=dry_run,
-            every_s=every_s,
-            terminals=Terminals(self.clock, utmp, "/nowhere", self.world.environ.get("FALLOW_TERMINALS", "/dev")),
-            tally=self.tally,
+            protected,
+            every_s,
+            Terminals(self.clock, utmp, "/nowhere", self.world.environ.get("FALLOW_TERMINALS", "/dev")),
         )
 
     def turn(self, gpus: list[tuple[Any, ...]], every_s: float = 1.0) -> list[str]:
@@ -134,7 +130,7 @@ class House:
             self.clock.sleep(0.2)
         return self.told
 
-    def protection(self, target: str, for_s: float) -> int:
+    def protect(self, target: str, for_s: float) -> int:
         return self.world.protections.place(parse_target(target), self.clock.wall_s() + for_s, "mine")
 
     def actions(self) -> dict[tuple[str, str], int]:
@@ -158,7 +154,7 @@ class House:
         from fallow.engine.idle_rules.gpu_jobs import JobFinder
 
         found = JobFinder(self.world).jobs(Snapshot("host", simulated=True, at_s=0.0, wall_s=0.0, gpus=gpus))
-        return [(job.user, sorted(job.pids), job.uuids) for job in found]
+        return [(job.user, sorted(process.pid for process in job.members), job.uuids) for job in found]
 
     def end(self) -> None:
         self.journal.close()

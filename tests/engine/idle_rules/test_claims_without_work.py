@@ -28,11 +28,12 @@ def test_a_claim_that_nobody_uses_is_warned_asked_and_gone(
     resident = patrol()
     told = resident("turn", gpus=[empty] * 17)
     assert len(told) == 1
-    assert " warned: " in told[0]
+    assert " will be stopped " in told[0]
     assert f"job {launch.pid} (sleep)" in told[0]
     assert launch.poll() is None
     told = resident("turn", gpus=[empty] * 9)
-    assert "asked with SIGTERM to end: idle for 20s" in told[0]
+    assert ": idle for 20s" in told[0]
+    assert "stopping " in told[0]
     assert launch.wait(LIMIT_S) == -signal.SIGTERM
     assert "nobody of it is left" in resident("turn", gpus=[empty] * 2)[-1]
 

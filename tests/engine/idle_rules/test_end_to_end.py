@@ -65,7 +65,7 @@ def test_a_real_process_that_rests_is_stopped_in_its_time(
     told = patrol("watch", until="stopped: idle", limit_s=60.0)
     assert rests.wait(10) == -signal.SIGTERM
     assert time.monotonic() - began >= 3.0
-    steps = (") warned: ", ") asked with ", ") stopped: ")
+    steps = (") will be stopped in ", ": stopping ", ") was stopped: ")
     assert len(told) == len(steps)
     assert all(step in line for step, line in zip(steps, told, strict=True))
 

@@ -100,17 +100,18 @@ def on(index: int, *pids: int, load: float = 0.0, **changes: Any) -> Gpu:
 def test_a_process_that_idles_is_warned_then_asked_then_gone(patrol: Callable[..., Resident], start: Start) -> None:
     job, resident = start(), patrol()
     told = resident("turn", gpus=[(on(0, job.pid),)] * 17)
-    assert [line.partition(" warned: ")[1] for line in told] == [" warned: "]
+    assert [line.partition(" will be stopped ")[1] for line in told] == [" will be stopped "]
     assert lives(job)
     told = resident("turn", gpus=[(on(0, job.pid),)] * 9)
-    assert "asked with SIGTERM to end: idle for 20s" in told[0]
+    assert ": idle for 20s" in told[0]
+    assert "rule forgotten: stopping " in told[0]
     assert job.wait(10) == -signal.SIGTERM
     assert "nobody of it is left" in resident("turn", gpus=[(idle(),)] * 2)[-1]
     kinds = [(kind, finding) for kind, finding, _ in resident("events", key=f"pid:{job.pid}")]
     assert kinds == [
         ("verdict", "idle"),
         ("action", "warn that the job will be asked to end in 10s"),
-        ("outcome", "warn"),
+        ("outcome", "warn that the job will be asked to end in 10s"),
         ("verdict", "idle"),
         ("action", "ask the job to end with SIGTERM"),
         ("outcome", "ask the job to end with SIGTERM"),
@@ -128,7 +129,7 @@ def test_the_deeds_of_a_rule_are_counted_with_what_came_of_them(
     resident("turn", gpus=[(on(0, job.pid, load=1.0),)])
     resident("turn", gpus=[(on(0, job.pid),)] * 25)
     assert job.wait(10) == -signal.SIGTERM
-    assert resident("actions") == {("warn", "done"): 2, ("takeback", "done"): 1, ("ask", "done"): 1}
+    assert resident("actions") == {("warn", "done"): 2, ("cancel_warning", "done"): 1, ("ask", "done"): 1}
     is_dry_run = patrol(dry_run=True)
     is_dry_run("turn", gpus=[(on(0, start().pid),)] * 30)
     assert is_dry_run("actions") == {("warn", "dry_run"): 1, ("ask", "dry_run"): 1}
@@ -149,7 +150,11 @@ def test_its_owner_is_told_on_their_terminal_and_nobody_else_on_theirs(
     os.set_blocking(others, False)
     with pytest.raises(BlockingIOError):
         os.read(others, 1)
-    assert ("outcome", "warn", f"told on {os.ttyname(my_terminal)}") in resident("events")
+    assert (
+        "outcome",
+        "warn that the job will be asked to end in 10s",
+        f"told on {os.ttyname(my_terminal)}",
+    ) in resident("events")
     for fd in (mine, my_terminal, others, other_terminal):
         os.close(fd)
 
@@ -172,7 +177,7 @@ def test_a_dry_run_says_it_and_signals_nobody(patrol: Callable[..., Resident], s
     job, resident = start(), patrol(dry_run=True)
     told = resident("turn", gpus=[(on(0, job.pid),)] * 100)
     assert len(told) == 3
-    assert all("dry run: " in line for line in told)
+    assert all(" would " in line or ": would " in line for line in told)
     assert lives(job)
 
 
@@ -367,7 +372,7 @@ def test_somebody_new_in_a_job_is_never_asked_before_being_warned(
     resident = patrol()
     resident("turn", gpus=[(on(0, first), idle(1))] * 24)
     told = resident("turn", gpus=[(on(0, first), on(1, second))] * 15)
-    assert "somebody has joined it" in told[0]
+    assert "a process has joined it" in told[0]
     assert is_alive(first)
     assert is_alive(second)
 
@@ -397,7 +402,7 @@ def test_who_lets_go_of_its_card_when_asked_may_live_on(patrol: Callable[..., Re
     job, resident = start(DEAF), patrol()
     resident("turn", gpus=[(on(0, job.pid),)] * 26)
     told = resident("turn", gpus=[(idle(0),)] * 100)
-    assert "it gave its cards back" in told[-1]
+    assert "it gave its GPUs back" in told[-1]
     assert lives(job)
 
 

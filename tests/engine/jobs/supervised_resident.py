@@ -15,13 +15,16 @@ from typing import Any
 
 from fallow.core.ports import Depth
 from fallow.engine.history.journal import Journal
-from fallow.engine.jobs.supervisor import Rules, Supervisor
+from fallow.engine.history.run import Report, Run
+from fallow.engine.jobs.foreground import ForegroundJobSource
+from fallow.engine.jobs.job_state import JobRule
+from fallow.engine.jobs.supervisor import Supervisor
 from fallow.policies.idle import IdleRules
 from fallow.policies.stuck import StuckRules
 from tests.engine.driven import (
     DrivenClock,
     DrivenJob,
-    RecordingHands,
+    RecordingActions,
     driven_world,
 )
 
@@ -54,14 +57,15 @@ def supervise(asked: dict[str, Any], folder: str) -> dict[str, Any]:
     told: list[str] = []
     journal = Journal(folder, clock.wall_s, told.append)
     job = PausingJob(clock, asked["seconds"], list(asked.get("pauses", [])), asked.get("real_pause_s", 0.0))
-    hands = RecordingHands(clock, job)
+    hands = RecordingActions(world, clock, job)
     gap_s = 3 * asked["every_s"]
     idle = IdleRules(asked["timeout_s"], asked["warmup_s"], longest_gap_s=gap_s)
     stuck = StuckRules(asked["stuck_s"], acts=True, longest_gap_s=gap_s) if "stuck_s" in asked else None
-    rules = Rules(idle, stuck, every_s=asked["every_s"])
     gpus = tuple(gpu for gpu in world.gpu_reader.look(Depth.GLANCE).gpus if gpu.index in asked.get("cards", [0]))
-    supervisor = Supervisor(world, job, hands, gpus, "job", rules, journal, told.append)  # type: ignore[arg-type]
-    supervisor.run()
+    run = Run(world, journal, Report(told.append))
+    source = ForegroundJobSource(world, job, gpus, "job")  # type: ignore[arg-type]
+    rule = JobRule(idle, stuck)
+    Supervisor(run, job, source, lambda _: hands, rule, every_s=asked["every_s"]).run()  # type: ignore[arg-type]
     journal.close()
     return {"asked_at_s": [at_s - began_s for at_s in hands.asked], "told": told}
 

@@ -91,7 +91,7 @@ FAILING: dict[str, tuple[HostAction, str]] = {
     "run": (RunCommand("exit 3"), "failed to run 'exit': 'exit' ended with exit code 3"),
     "notify": (Notify(NOBODY_LISTENS), "failed to send a notice to http: could not tell http://127.0.0.1/…: "),
     "shutdown": (PowerOff(), "failed to turn the machine off: could not turn the machine off: systemctl says: "),
-    "reboot": (Reboot(), "failed to start the machine anew: could not restart the machine: systemctl says: "),
+    "reboot": (Reboot(), "failed to restart the machine: could not restart the machine: systemctl says: "),
 }
 
 

@@ -10,6 +10,7 @@ from fallow.actuators.host.power import SystemPower
 from fallow.actuators.process.helpers import Helpers
 from fallow.core.actions import PowerOff
 from fallow.engine.history.journal import Journal
+from fallow.engine.history.run import Report, Run
 from fallow.engine.jobs.after_exit import AfterExit, Then
 from fallow.engine.jobs.perform import HostActuators
 from fallow.engine.machine.clock import SystemClock
@@ -61,8 +62,8 @@ class Afterwards:
         self.world = World(environ, clock=clock)
         self.journal = Journal(str(folder / "journal"), clock.wall_s, lambda _: None)
         helpers = Helpers(SystemClock().monotonic_s)
-        hands = HostActuators(SystemPower(helpers, environ), SystemHooks(helpers, environ), helpers)
-        self._follower = AfterExit(self.world, hands, self.journal, tell, is_dry_run=False)
+        actuators = HostActuators(SystemPower(helpers, environ), SystemHooks(helpers, environ), helpers)
+        self._follower = AfterExit(Run(self.world, self.journal, Report(tell)), actuators)
 
     def shut_down(self) -> list[str]:
         """What was done, in order, until fallow was ended."""

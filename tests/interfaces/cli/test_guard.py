@@ -112,7 +112,7 @@ def test_a_hold_stops_the_countdown(world: World, fallow: Fallow, systemctl: pat
     guard = fallow.start("guard", *FAST, "--countdown", "1h", "--action", "reboot")
     until(guard, "armed")
     rest(world, 0)
-    until(guard, "about to start the machine anew")
+    until(guard, "about to restart the machine")
     assert fallow("protect", "0", "--for", "1h", "--why", "not yet").returncode == 0
     assert "not yet" in until(guard, "called off")
     assert "systemctl" not in systemctl.read_text()

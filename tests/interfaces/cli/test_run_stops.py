@@ -228,7 +228,7 @@ def test_wrong_words_are_answered_before_anything_runs(simulated: Fallow, words:
 def test_why_explains_a_stop_with_its_readings(simulated: Fallow) -> None:
     simulated("run", "--gpus", "2", "--idle-timeout", "1s", *FAST, "--", "sleep", "600")
     told = simulated("why", "2").stdout
-    assert "verdict: job" in told
+    assert "'s job" in told
     assert "GPU 2 utilization: 0.0% on average" in told
     assert "ask the job to end with SIGTERM" in told
     assert "the memory of its GPUs is back" in told

@@ -8,7 +8,7 @@ from fallow.core.notices import Notice
 from fallow.core.reservations import Reservations
 from fallow.engine.config import Config
 from fallow.engine.history.run import Run
-from fallow.engine.idle_rules.enforcer import RuleEnforcer
+from fallow.engine.idle_rules.enforcer import RuleEnforcer, enforcer_for_processes
 from fallow.engine.notify.lost_gpus import LostGpus
 from fallow.engine.notify.notifier import Notifier, notifier_for
 
@@ -57,15 +57,4 @@ class Rounds:
         return notifier_for(self._run, section.urls, section.rules)
 
     def _make_patrol(self, config: Config) -> RuleEnforcer:
-        return RuleEnforcer(
-            self._run.world,
-            config.idle,
-            config.protect.protect_rules,
-            config.protect.limit,
-            self._run.journal,
-            self._run.say,
-            self._notices,
-            dry_run=self._run.dry_run,
-            every_s=config.machine.every,
-            tally=self._run.report.tally,
-        )
+        return enforcer_for_processes(self._run, config.idle, config.protect, config.machine.every)

@@ -20,10 +20,9 @@ from functools import cache
 
 from fallow.actuators.process.signals import untouchable
 from fallow.core.gpu import Gpu, Snapshot
+from fallow.core.job import GpuKey, Job
 from fallow.core.process import Process
-from fallow.core.protections import AffectedProcess
 from fallow.core.reservations import NOTHING_READ, Claim, Reservations
-from fallow.core.units import program_name
 from fallow.core.unknown import Unknown
 from fallow.core.value import value
 from fallow.engine.machine.claim_holders import claim_of
@@ -43,62 +42,9 @@ _SERVES_EVERYBODY = {
     *(_MPS, "nvidia-cuda-mps-control", "Xorg", "X", "Xwayland", "gnome-shell", "gdm", "sddm", "lightdm"),
     *("kwin_x11", "kwin_wayland", "plasmashell", "weston", "sway", "mutter"),
 }
+_MIXED = Unknown("they share a GPU through MPS")
 JobKey = tuple[str, int]
 """The user, and the session at which the way up ends."""
-
-
-@value
-class GpuJob:
-    """What one user started together, as far as it holds cards."""
-
-    key: JobKey
-    members: Mapping[Process, str]
-    """The processes that hold cards, with their commands."""
-    uuids: tuple[str, ...]
-    """The cards that they hold."""
-    doubtful: tuple[str, ...]
-    """Further cards of which it is not known who holds them: the job may work there."""
-    mixed: bool = False
-    """Whether MPS runs its work together with that of others: what each of them ran is not told apart."""
-
-    @property
-    def user(self) -> str:
-        """Whose it is."""
-        return self.key[0]
-
-    @property
-    def pids(self) -> frozenset[int]:
-        """The processes that hold cards."""
-        return frozenset(process.pid for process in self.members)
-
-    @property
-    def told_apart(self) -> frozenset[int] | Unknown:
-        """The processes whose work is known from that of others, where it is."""
-        return Unknown("they share a card through MPS") if self.mixed else self.pids
-
-    @property
-    def first(self) -> Process:
-        """The one that it is called by: the oldest."""
-        return min(self.members, key=lambda process: (process.birth, process.pid))
-
-    @property
-    def subject(self) -> str:
-        """How people would call it."""
-        return f"{self.user}'s job {self.name}"
-
-    @property
-    def name(self) -> str:
-        """The same to its owner."""
-        more = f" and {len(self.members) - 1} more" if len(self.members) > 1 else ""
-        return f"{self.first.pid} ({program_name(self.members[self.first])}){more}"
-
-    @property
-    def touched(self) -> tuple[AffectedProcess, ...]:
-        """Its holders, as protections see them."""
-        return tuple(
-            AffectedProcess(process.pid, process.birth, self.user, command)
-            for process, command in self.members.items()
-        )
 
 
 @value
@@ -118,8 +64,8 @@ class JobFinder:
         self._known: dict[Process, _Known] = {}
         self._servers: set[Process] = set()
 
-    def jobs(self, snapshot: Snapshot, promised: Mapping[str, Reservations] = NOTHING_READ) -> list[GpuJob]:
-        """All jobs of people that hold a card now; of a GPU in `promised` the claim was read a moment ago."""
+    def jobs(self, snapshot: Snapshot, promised: Mapping[str, Reservations] = NOTHING_READ) -> list[Job]:
+        """Return all jobs of people that hold a GPU now; of a GPU in `promised` the claim was read a moment ago."""
         doubtful: list[str] = []
         stat = cache(self._world.proc.stat)  # whoever is on many cards is looked at once
         self._on = {process: cards for process, cards in self._on.items() if _is(process, stat(process.pid))}
@@ -135,7 +81,7 @@ class JobFinder:
         self._on = {process: cards for process, cards in self._on.items() if cards}
         self._known = {process: known for process, known in self._known.items() if process in self._on}
         self._servers.intersection_update(self._on)
-        return self._grouped([card_name(gpu) for gpu in snapshot.gpus], doubtful)
+        return self._grouped(snapshot.host, [card_name(gpu) for gpu in snapshot.gpus], doubtful)
 
     def is_fallows(self, pid: int) -> bool:
         """Whether a process is fallow itself, was started by a fallow, or is one that ours lives by."""
@@ -153,19 +99,21 @@ class JobFinder:
         """Whether it still is itself, and has not ended."""
         return _is(process, self._world.proc.stat(process.pid))
 
-    def _grouped(self, order: list[str], doubtful: list[str]) -> list[GpuJob]:
+    def _grouped(self, host: str, order: list[str], doubtful: list[str]) -> list[Job]:
         members: dict[JobKey, dict[Process, str]] = {}
         for process in self._on:
             known = self._learn(process)
             if known is not None:
                 members.setdefault(known.key, {})[process] = known.command
-        jobs: list[GpuJob] = []
+        jobs: list[Job] = []
         for key, processes in members.items():
             held = {uuid for process in processes for uuid in self._on[process]}
-            uuids = tuple(uuid for uuid in order if uuid in held) + tuple(sorted(held.difference(order)))
-            elsewhere = tuple(uuid for uuid in doubtful if uuid not in held)
+            uuids = [uuid for uuid in order if uuid in held] + sorted(held.difference(order))
+            elsewhere = [uuid for uuid in doubtful if uuid not in held]
+            gpus, others = (tuple(GpuKey(host, uuid) for uuid in each) for each in (uuids, elsewhere))
             mixed = any(not held.isdisjoint(self._on[server]) for server in self._servers if server in self._on)
-            jobs.append(GpuJob(key, processes, uuids, elsewhere, mixed))
+            pids = _MIXED if mixed else frozenset(process.pid for process in processes)
+            jobs.append(Job(key, key[0], processes, gpus, pids, others))
         return jobs
 
     def _claimers(self, gpu: Gpu, promised: Mapping[str, Reservations]) -> Iterable[Process]:

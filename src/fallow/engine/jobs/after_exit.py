@@ -1,6 +1,4 @@
-"""What follows after a job has ended: the deeds of `--then`, each once, in order, with a countdown before power."""
-
-from collections.abc import Callable
+"""Do what follows after a job has ended: the actions of `--then`, in order, with a countdown before a shutdown."""
 
 from fallow.core.actions import (
     EndGuard,
@@ -14,9 +12,8 @@ from fallow.core.findings import Outcome
 from fallow.core.protections import Affected
 from fallow.core.units import duration_for_people
 from fallow.core.value import replace, value
-from fallow.engine.history.journal import Journal
+from fallow.engine.history.run import Run
 from fallow.engine.jobs.perform import HostActuators, perform, touches_machine
-from fallow.engine.machine.world import World
 from fallow.policies.arbiter import leave_alone
 
 COUNTDOWN_S = 60.0
@@ -25,14 +22,14 @@ _ALWAYS = "always:"
 
 @value
 class Then:
-    """A deed for after the job: only if fallow stopped it, or always."""
+    """An action for after the job: only if fallow stopped it, or always."""
 
     action: HostAction
     always: bool = False
 
 
 def parse_then(text: str) -> Then:
-    """`shutdown`, `run:CMD`, `notify:URL`, `reboot`; after `always:` however the job ended."""
+    """Return the action that a person wrote: `shutdown`, `run:CMD`, …; after `always:` it follows in any case."""
     always = text.startswith(_ALWAYS)
     ways = "write shutdown, reboot, run:COMMAND or notify:URL, with always: before it if it should always follow"
     try:
@@ -47,62 +44,59 @@ def parse_then(text: str) -> Then:
 class AfterExit:
     """Does what follows."""
 
-    def __init__(
-        self, world: World, hands: HostActuators, journal: Journal, tell: Callable[[str], None], *, is_dry_run: bool
-    ) -> None:
-        self._world = world
-        self._hands = hands
-        self._journal = journal
-        self._tell = tell
-        self._is_dry_run = is_dry_run
+    def __init__(self, run: Run, actuators: HostActuators) -> None:
+        self._run = run
+        self._world = run.world
+        self._actuators = actuators
 
     def follow(self, thens: tuple[Then, ...], because: str, *, stopped: bool, keys: list[str]) -> None:
-        """Each that is due, in order. One that fails is told, and does not keep the others back."""
+        """Do each action that is due, in order. One that fails is reported, and the others follow."""
+        journal = self._run.journal
         for then in thens:
             if not (stopped or then.always):
                 continue
             action = replace(then.action, because=because)
             words = in_words(action)
-            self._journal.action("after the job", words, because, keys)
+            journal.action("after the job", words, because, keys)
             outcome = self._called_off(action, because) or perform(
-                action, self._hands, self._world.environ, _nobody_to_signal, "fallow: a job has ended"
+                action, self._actuators, self._world.environ, _nobody_to_signal, "fallow: a job has ended"
             )
-            self._journal.outcome("after the job", words, outcome.words, keys)
-            self._tell(outcome.words if outcome.ok else f"failed to {words}: {outcome.words}")
+            journal.outcome("after the job", words, outcome.words, keys)
+            self._run.say(outcome.words if outcome.ok else f"failed to {words}: {outcome.words}")
 
     def _called_off(self, action: HostAction, because: str) -> Outcome | None:
-        """Count down before the machine goes; a protection, before or during that, calls it off."""
+        """Count down before the machine goes down; a protection, before or during that, calls it off."""
         if not touches_machine((action,)):
             return None
-        held = self._held()
-        if held is None:
+        protected = self._protected()
+        if protected is None:
             seconds = duration_for_people(COUNTDOWN_S)
             text = f"about to {in_words(action)} in {seconds}: {because}. To prevent it: fallow protect --for 1h"
-            try:  # from the first word on: whoever was told is told, too, that nothing follows
-                self._tell(self._hands.power.announce(text).words)
-                self._tell(text)
-                held = self._held_while_counting()
+            try:  # from the first word on: who was told of it is also told that nothing follows
+                self._run.say(self._actuators.power.announce(text).words)
+                self._run.say(text)
+                protected = self._protected_during_countdown()
             except BaseException:
-                self._hands.power.announce("called off: fallow was ended")
+                self._actuators.power.announce("called off: fallow was ended")
                 raise
-        if held is None:
+        if protected is None:
             return None
-        self._hands.power.announce(f"called off: {held}")
-        return Outcome(False, f"called off: {held}")
+        self._actuators.power.announce(f"called off: {protected}")
+        return Outcome(False, f"called off: {protected}")
 
-    def _held_while_counting(self) -> str | None:
-        if self._is_dry_run:
+    def _protected_during_countdown(self) -> str | None:
+        if self._run.dry_run:
             return None
         clock = self._world.clock
         until_s = clock.monotonic_s() + COUNTDOWN_S
         while (left_s := until_s - clock.monotonic_s()) > 0:
-            held = self._held()
-            if held is not None:
-                return held
+            protected = self._protected()
+            if protected is not None:
+                return protected
             clock.sleep(min(1.0, left_s))
-        return self._held()
+        return self._protected()
 
-    def _held(self) -> str | None:
+    def _protected(self) -> str | None:
         wall_s = self._world.clock.wall_s()
         return leave_alone(Affected(machine=True), wall_s, self._world.protections.active(wall_s))
 

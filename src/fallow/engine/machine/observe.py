@@ -8,6 +8,7 @@ from fallow.core.activity import Activity, Finding
 from fallow.core.errors import FallowError
 from fallow.core.gpu import Gpu, Snapshot
 from fallow.core.gpu_status import GpuStatus, Status, seen
+from fallow.core.job import GpuKey
 from fallow.core.ports import Depth
 from fallow.core.reservations import NOTHING_READ, Claim, Reservations
 from fallow.core.settling import SETTLING_S, Settling, settle
@@ -92,7 +93,7 @@ class Watcher:
         if finding.activity not in _PEOPLES:
             self._hangs[gpu.uuid] = stuck.State(rest_w=before.rest_w)
             return finding
-        decision = stuck.step(before, snapshot, [gpu.uuid], self._rules)
+        decision = stuck.step(before, snapshot, [GpuKey(snapshot.host, gpu.uuid)], self._rules)
         self._hangs[gpu.uuid] = decision.state
         because = decision.verdict.because
         if decision.verdict.finding == "stuck":

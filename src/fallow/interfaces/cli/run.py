@@ -134,9 +134,9 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:  # noqa: 
     stoppable = args.idle_timeout is not None or args.stuck_timeout is not None
     watched = stoppable or args.then
     if watched:
-        from fallow.interfaces.cli.supervised import prepare
+        from fallow.interfaces.cli.supervised import prepare, run_watched
 
-        supervised = prepare(args, world, voice)
+        prepared = prepare(args, world, voice)
     wanted = request(args, shared=args.shared)
     if args.dry_run and not stoppable:
         return _dry_run(args, pick(world, wanted, voice.note, reserve=False), line, voice)
@@ -148,7 +148,7 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:  # noqa: 
     _hand_over(claimed)
     environ = {**world.environ, **variables, "FALLOW_CLAIM": gpu_names.by_uuid(claimed.gpus)}
     if watched:
-        return supervised.run(path, command, environ, claimed.gpus)
+        return run_watched(prepared, (path, command, environ), claimed.gpus, voice)
     spawn.become(path, command, environ)
 
 

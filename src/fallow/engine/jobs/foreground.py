@@ -1,0 +1,89 @@
+"""The job that `fallow run` started, as the ladder sees it: where it comes from, and what acts on it."""
+
+from collections.abc import Mapping, Sequence
+
+from fallow.actuators.process.foreground_job import Supervision
+from fallow.actuators.process.helpers import Helpers
+from fallow.core.actions import Ask, CancelWarning, Kill, Warn
+from fallow.core.findings import Outcome
+from fallow.core.gpu import Gpu, Snapshot
+from fallow.core.job import GpuKey, Job
+from fallow.core.protections import AffectedProcess
+from fallow.core.reservations import NOTHING_READ, Reservations
+from fallow.core.unknown import Unknown
+from fallow.engine.jobs.protection_scope import affected_processes
+from fallow.engine.jobs.stack_dump import write_stacks
+from fallow.engine.jobs.stop import ask_trees, kill_trees
+from fallow.engine.machine.world import World
+
+_KILL_FOR_S = 5.0
+
+
+class ForegroundJobSource:
+    """The one job, with those of its processes that hold GPUs."""
+
+    def __init__(self, world: World, job: Supervision, gpus: Sequence[Gpu], command: str) -> None:
+        self._user = world.user
+        self._tree = job.tree
+        self._uuids = tuple(str(gpu.uuid) for gpu in gpus)
+        self._command = command
+
+    def jobs(self, snapshot: Snapshot, _: Mapping[str, Reservations] = NOTHING_READ) -> Sequence[Job]:
+        """Return it."""
+        root = self._tree.root
+        gpus = tuple(GpuKey(snapshot.host, uuid) for uuid in self._uuids)
+        return [Job(root, self._user, {root: self._command}, gpus, self._pids(snapshot, gpus))]
+
+    def _pids(self, snapshot: Snapshot, gpus: Sequence[GpuKey]) -> frozenset[int]:
+        holders: set[int] = set()  # a process is looked up once, however many GPUs it holds
+        for gpu in (key.find_in(snapshot) for key in gpus):
+            if not isinstance(gpu, Unknown) and not isinstance(gpu.holders, Unknown):
+                holders.update(holder.pid for holder in gpu.holders)
+        return frozenset(pid for pid in holders if self._tree.has(pid))
+
+
+class ForegroundJobActions:
+    """Acts on our own job. Its user reads what fallow says, so a warning needs no more."""
+
+    def __init__(self, world: World, job: Supervision, helpers: Helpers) -> None:
+        self._world = world
+        self._tree = job.tree
+        self._helpers = helpers
+
+    def describe(self) -> tuple[AffectedProcess, ...]:
+        """Return every process of the job, and fallow itself: people may protect either."""
+        return affected_processes(self._world, self._tree, watcher=True)
+
+    def forbidden(self, _: Sequence[AffectedProcess]) -> str | None:
+        """Return None: fallow started it."""
+        return None
+
+    def warn(self, _: Warn) -> Outcome | None:
+        """Do nothing more."""
+        return None
+
+    def cancel(self, _: CancelWarning) -> None:
+        """Do nothing more."""
+
+    def write_stacks(self) -> str | None:
+        """Write them now: a thread would lose its children to the one that reaps those of the job."""
+        root = self._tree.root
+        pids = [row.pid for row in self._tree.living()]
+        return write_stacks(self._world, pids, f"{root.pid}-{root.birth}", self._helpers)
+
+    def ask(self, action: Ask) -> Outcome:
+        """Send the polite signal to every process."""
+        return ask_trees((self._tree,), action.signal)
+
+    def kill(self, _: Kill) -> Outcome:
+        """Kill until nothing is left, or for 5 s."""
+        return kill_trees((self._tree,), _KILL_FOR_S)
+
+    def survivors(self) -> str:
+        """Name what is left."""
+        outcome = kill_trees((self._tree,), 0.0)
+        return "" if outcome.ok else outcome.words
+
+    def is_gone(self, _: Job | None) -> str | None:
+        """Return whether any process is left."""
+        return None if self._tree.living() else "nobody is left"

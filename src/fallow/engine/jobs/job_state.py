@@ -1,0 +1,183 @@
+"""One job under one rule: where it stands with the policies against idle and against stuck jobs.
+
+A process that joins the job was not seen before, so the job starts from the beginning: everything that is asked to
+end was warned.
+"""
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+from fallow.core.actions import Ask, JobAction
+from fallow.core.board import Counting
+from fallow.core.findings import Verdict
+from fallow.core.gpu import Snapshot
+from fallow.core.job import IDLE_BELOW, Job, JobFinding, job_activity
+from fallow.core.value import replace, value
+from fallow.engine.jobs.ports import JobActions
+from fallow.policies import idle, stuck
+from fallow.policies.idle import IdleRules
+from fallow.policies.ladder import Rung
+from fallow.policies.stuck import StuckRules
+
+
+class Policy(StrEnum):
+    """The policies that a job is under, in the order in which they are asked."""
+
+    IDLE = "idle"
+    STUCK = "stuck"
+
+
+@value
+class JobRule:
+    """What a job may do before something follows. A part that is None is not judged."""
+
+    idle: IdleRules | None = None
+    stuck: StuckRules | None = None
+    idle_below: float = IDLE_BELOW
+    name: str = ""
+    """Its name in the config; empty for the job of `fallow run`."""
+    acts: bool = True
+    """Whether it warns, asks and kills, or only reports."""
+    dump_stacks: bool = False
+
+
+@value
+class PolicyStep:
+    """What one policy proposes at one tick. It counts only if the arbiter allows its actions."""
+
+    policy: Policy
+    state: idle.State | stuck.State
+    actions: tuple[JobAction, ...] = ()
+    verdict: Verdict | None = None
+    """What was found; None where nothing follows from it."""
+
+
+class JobState:
+    """A job and the rule that it is under."""
+
+    def __init__(self, rule: JobRule, job: Job, began_s: float | None = None) -> None:
+        """`began_s` is when fallow started the job. Without it nothing counts before the first snapshot."""
+        self.rule = rule
+        self.job = job
+        self.asked: JobActions | None = None
+        """What acts on those that were asked to end, from then on."""
+        self.asked_because: str | None = None
+        self.refused_until_s = 0.0
+        """Until then what was refused is not proposed again."""
+        self.refusal = ""
+        self.left_alone: str | None = None
+        """The protection that covered it at the last tick, as a sentence."""
+        self.reported_stuck = False
+        self.survivors_due_s: float | None = None
+        # A rule that only reports has nothing to warn of: it reports when the time is full.
+        self._idle_rules = rule.idle if rule.idle is None or rule.acts else replace(rule.idle, warn_before_s=0.0)
+        self._seen = frozenset(job.members)
+        self._idle = idle.State(at_s=began_s)
+        self._stuck = stuck.State(at_s=began_s)
+
+    @property
+    def who(self) -> str:
+        """Return what messages call the job."""
+        return self.job.subject if self.rule.name else "the job"
+
+    def counting(self) -> list[Counting]:
+        """Return how far each policy has come, and what it does when, if nothing changes."""
+        found: list[Counting] = []
+        if self._idle_rules is not None:
+            warmup_s = max(0.0, self._idle_rules.warmup_s - self._idle.warmed_s)
+            action, in_s = self._idle.ladder.next_action(self._idle_rules.times)
+            if not self.rule.acts:
+                action = "report" if action == "warn" else "nothing"
+            found.append(self._counting(Policy.IDLE, self._idle.idle_s, action, in_s, warmup_s))
+        rules = self.rule.stuck
+        if rules is not None:
+            action, in_s = self._stuck.ladder.next_action(rules.times)
+            if not rules.acts:
+                action, in_s = "report", max(0.0, rules.window_s - self._stuck.hung_s)
+            found.append(self._counting(Policy.STUCK, self._stuck.hung_s, action, in_s, 0.0))
+        return found
+
+    def _counting(self, policy: Policy, for_s: float, action: str, in_s: float, warmup_s: float) -> Counting:
+        return Counting(
+            rule=self.rule.name,
+            subject=self.job.subject,
+            uuids=self.job.uuids,
+            processes=self.job.process_keys,
+            fault=policy.value,
+            for_s=for_s,
+            action=action,
+            in_s=in_s,
+            begins_in_s=warmup_s,
+            refused=self.refusal or None,
+            left_alone=self.left_alone,
+        )
+
+    @property
+    def warned(self) -> bool:
+        """Return whether its people were warned, and it was not asked yet."""
+        return self.rule.acts and Rung.WARNED in self._rungs
+
+    @property
+    def killed(self) -> bool:
+        """Return whether nothing more follows."""
+        return Rung.KILLED in self._rungs
+
+    @property
+    def _rungs(self) -> tuple[Rung, Rung]:
+        return self._idle.ladder.rung, self._stuck.ladder.rung
+
+    def follow(self, job: Job) -> bool:
+        """Take the job as it is now; True if a process has joined it, so that it starts from the beginning."""
+        self.job = job
+        if self.asked is not None or self._seen.issuperset(job.members):
+            return False
+        self._seen = frozenset(job.members)
+        self._idle, self._stuck = idle.State(), stuck.State()
+        self.reported_stuck = False
+        return True
+
+    def finding(self, snapshot: Snapshot) -> JobFinding:
+        """Return what the job did on its GPUs, and on those where it may be."""
+        return job_activity(snapshot, (*self.job.gpus, *self.job.doubtful), self.job.pids, self.rule.idle_below)
+
+    def propose(
+        self, policy: Policy, snapshot: Snapshot, alone: str | None, rest_w: Mapping[str, float]
+    ) -> PolicyStep | None:
+        """Return what a policy proposes; None without a rule for it, or once the other policy has asked the job."""
+        if policy is Policy.IDLE:
+            return None if self._stuck.ladder.rung is Rung.ASKED else self._propose_idle(snapshot, alone)
+        return None if self._idle.ladder.rung is Rung.ASKED else self._propose_stuck(snapshot, alone, rest_w)
+
+    def take(self, step: PolicyStep) -> None:
+        """Go on from a step that was allowed."""
+        if isinstance(step.state, idle.State):
+            self._idle = step.state
+        else:
+            self._stuck = step.state
+
+    def refuse(self, policy: Policy, at_s: float) -> None:
+        """Stay where it was: a step that was refused counts nothing."""
+        if policy is Policy.IDLE:
+            self._idle = idle.refused(self._idle, at_s)
+        else:
+            self._stuck = stuck.refused(self._stuck, at_s)
+
+    def _propose_idle(self, snapshot: Snapshot, alone: str | None) -> PolicyStep | None:
+        if self._idle_rules is None:
+            return None
+        finding = self.finding(snapshot)
+        decision = idle.step(self._idle, snapshot.at_s, finding, self._idle_rules, alone)
+        if not self.rule.acts and any(isinstance(action, Ask) for action in decision.actions):
+            return PolicyStep(Policy.IDLE, idle.refused(self._idle, snapshot.at_s))
+        # Evidence is rendered only when it is written down, not at every tick.
+        verdict = finding.verdict(self.job.subject) if decision.actions else None
+        return PolicyStep(Policy.IDLE, decision.state, decision.actions, verdict)
+
+    def _propose_stuck(self, snapshot: Snapshot, alone: str | None, rest_w: Mapping[str, float]) -> PolicyStep | None:
+        if self.rule.stuck is None:
+            return None
+        before = replace(self._stuck, rest_w=rest_w)
+        gpus = (*self.job.gpus, *self.job.doubtful)
+        decision = stuck.step(before, snapshot, gpus, self.rule.stuck, self.job.pids, alone)
+        verdict = replace(decision.verdict, subject=self.job.subject)
+        return PolicyStep(Policy.STUCK, decision.state, decision.actions, verdict)

@@ -1,0 +1,88 @@
+"""The two ports of the idle rules: where jobs come from, and what can be done to one.
+
+The processes of this machine are the first pair (see foreground_job.py for the job that `fallow run` started, and
+engine/idle_rules for the jobs of other people). An owner such as Slurm or a container engine is another pair.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from fallow.core.actions import Ask, CancelWarning, Kill, Warn
+from fallow.core.findings import Outcome
+from fallow.core.gpu import Snapshot
+from fallow.core.job import Job
+from fallow.core.protections import AffectedProcess
+from fallow.core.reservations import NOTHING_READ, Reservations
+
+
+class JobSource(Protocol):
+    """Finds the jobs that hold GPUs."""
+
+    def jobs(self, snapshot: Snapshot, promised: Mapping[str, Reservations] = NOTHING_READ) -> Sequence[Job]:
+        """Return the jobs that hold GPUs now. `promised` is what was read of claims a moment ago, by UUID."""
+
+
+class JobActions(Protocol):
+    """Acts on one job as it was when this was made: processes that join it later are not touched."""
+
+    def describe(self) -> tuple[AffectedProcess, ...]:
+        """Return every process that an action would touch now."""
+
+    def forbidden(self, processes: Sequence[AffectedProcess]) -> str | None:
+        """Return why one of these processes of the job must not be touched, or None."""
+
+    def warn(self, action: Warn) -> Outcome | None:
+        """Warn the people of the job; None if the report of the run reaches them already."""
+
+    def cancel(self, action: CancelWarning) -> None:
+        """Tell them that the warning is cancelled."""
+
+    def write_stacks(self) -> str | None:
+        """Write the Python stacks of the job to a file; a sentence when that is over, None until then."""
+
+    def ask(self, action: Ask) -> Outcome:
+        """Send the polite signal."""
+
+    def kill(self, action: Kill) -> Outcome:
+        """Kill what is left."""
+
+    def survivors(self) -> str:
+        """Kill what is left once more, and name it; empty if nothing is left."""
+
+    def is_gone(self, job: Job | None) -> str | None:
+        """Return how the job left its GPUs, or None while it is there. `job` is the job as it was found last."""
+
+
+ActionsFor = Callable[[Job], JobActions]
+
+
+class DryRunJobActions:
+    """Reads what the real actions read, and says what they would do."""
+
+    def __init__(self, real: JobActions) -> None:
+        self.describe = real.describe
+        self.forbidden = real.forbidden
+        self.is_gone = real.is_gone
+
+    def warn(self, _: Warn) -> Outcome | None:
+        """Do nothing: the report of the run says it."""
+        return None
+
+    def cancel(self, _: CancelWarning) -> None:
+        """Do nothing."""
+
+    def write_stacks(self) -> str | None:
+        """Say that nothing is written."""
+        return "would write its Python stacks to a file"
+
+    def ask(self, action: Ask) -> Outcome:
+        """Say what would be sent."""
+        return Outcome(True, f"would send SIG{action.signal} to every process of the job")
+
+    def kill(self, _: Kill) -> Outcome:
+        """Say what would be killed."""
+        return Outcome(True, "would kill what is left of the job")
+
+    def survivors(self) -> str:
+        """Name nobody: nobody was killed."""
+        return ""

@@ -1,0 +1,274 @@
+"""Drive a job from the warning to SIGTERM to SIGKILL. `fallow run` and the idle rules of the daemon both use this.
+
+One tick for one job:
+
+    leave alone?   a protection or a [protect] rule covers the job: the policies are told, and cancel a warning
+    propose        the policies (policies/idle.py, policies/stuck.py) step; policies/ladder.py has the delays
+    allowed?       the job may be touched at all, the arbiter agrees, the stacks are written; a refusal is written
+                   to the journal once, and what was refused is proposed again after 10 s
+    carry out      Warn, CancelWarning, Ask (SIGTERM), Kill (SIGKILL), each through JobActions (see ports.py)
+    follow up      once it was asked: whether it left its GPUs; 5 s after it was killed: what survived
+
+Every action is in the journal with its reason and its outcome. A dry run differs in its JobActions alone.
+"""
+
+from collections.abc import Sequence
+from typing import assert_never
+
+from fallow.core.actions import Ask, CancelWarning, JobAction, Kill, Warn, in_words, kind_of
+from fallow.core.findings import Outcome, Verdict
+from fallow.core.gpu import Snapshot
+from fallow.core.job import Job
+from fallow.core.notices import Notice, NoticeEvent
+from fallow.core.protections import (
+    Affected,
+    OneProcess,
+    Protection,
+    protection_on,
+    with_its_end,
+)
+from fallow.core.units import duration_for_people
+from fallow.core.value import replace
+from fallow.engine.history.run import Run
+from fallow.engine.jobs.job_state import JobState, Policy, PolicyStep
+from fallow.engine.jobs.ports import ActionsFor, JobActions
+from fallow.policies import stuck
+from fallow.policies.arbiter import (
+    Proposal,
+    ProtectRules,
+    RateLimit,
+    Taken,
+    arbitrate,
+    leave_alone,
+)
+
+_TRY_AGAIN_AFTER_S = 10.0
+_DIES_WITHIN_S = 5.0
+
+
+class WarnAskKill:
+    """Steps the policies for jobs, and does what they propose."""
+
+    def __init__(
+        self,
+        run: Run,
+        actions_for: ActionsFor,
+        protect_rules: ProtectRules | None = None,
+        limit: RateLimit | None = None,
+    ) -> None:
+        self._run = run
+        self._clock = run.world.clock
+        self._journal = run.journal
+        self._actions_for = actions_for
+        self._protect_rules = protect_rules
+        self._limit = limit
+        self._taken: list[Taken] = []
+        self._parents: dict[str, str] = {}
+        self._rest_w: dict[str, float] | None = None
+
+    def look(self, state: JobState, snapshot: Snapshot, protections: Sequence[Protection]) -> None:
+        """Judge the job by this snapshot, and act."""
+        target = state.asked or self._actions_for(state.job)
+        gpus = self._gpus_with_parents(state.job, snapshot)
+        alone = self._leave_alone(state, target, gpus, protections)
+        for policy in Policy:
+            step = state.propose(policy, snapshot, alone, self._rest_power(state))
+            if step is None:
+                continue
+            if state.rule.acts and not self._allowed(state, target, step, gpus, protections):
+                state.refuse(policy, snapshot.at_s)
+                continue
+            self._learn(step)
+            state.take(step)
+            self._report(state, step)
+            if state.rule.acts:
+                self._carry_out(state, target, step.actions, gpus)
+
+    def is_over(self, state: JobState, job: Job | None) -> bool:
+        """Return whether a job that was asked is off its GPUs; `job` is the job as it is now."""
+        if state.asked is None:
+            return False
+        words = state.asked.is_gone(job)
+        if words is None:
+            self._name_survivors_when_due(state)
+            return False
+        if not self._run.dry_run:
+            self._journal.outcome(state.job.subject, "stopped", words, state.job.keys)
+            self._say(state, f"{state.who} was stopped: {state.asked_because}; {words}")
+            self._notify("stopped", state, f"was stopped: {state.asked_because}; {words}")
+        return True
+
+    def cancel_warning(self, state: JobState, why: str) -> None:
+        """Cancel the warning of a job that the rule no longer judges, or that starts from the beginning."""
+        self._carry_out(state, self._actions_for(state.job), (CancelWarning(why),), frozenset())
+
+    def name_survivors(self, state: JobState) -> None:
+        """Kill once more what is left of a job that was killed, and say what survives."""
+        survivors = state.asked.survivors() if state.asked is not None else ""
+        if survivors:
+            self._journal.outcome(state.job.subject, "kill what is left of the job", survivors, state.job.keys)
+            self._say(state, f"{state.who} could not be ended: {survivors}")
+
+    def _name_survivors_when_due(self, state: JobState) -> None:
+        if state.survivors_due_s is not None and self._clock.monotonic_s() >= state.survivors_due_s:
+            state.survivors_due_s = None
+            self.name_survivors(state)
+
+    def _leave_alone(
+        self, state: JobState, target: JobActions, gpus: frozenset[str], protections: Sequence[Protection]
+    ) -> str | None:
+        """Return why the job is to be left alone. A protected pid may be any process below those that hold GPUs."""
+        any_pid = any(isinstance(protection.target, OneProcess) for protection in protections)
+        touched = Affected(gpus, target.describe() if any_pid else state.job.processes)
+        wall_s = self._clock.wall_s()
+        alone = leave_alone(touched, wall_s, protections, self._protect_rules)
+        protection = protection_on(touched, protections, wall_s)
+        state.left_alone = alone if protection is None else with_its_end(protection, wall_s)
+        return alone
+
+    def _allowed(
+        self,
+        state: JobState,
+        target: JobActions,
+        step: PolicyStep,
+        gpus: frozenset[str],
+        protections: Sequence[Protection],
+    ) -> bool:
+        if all(isinstance(action, CancelWarning) for action in step.actions):
+            return True
+        now_s = self._clock.monotonic_s()
+        if now_s < state.refused_until_s:
+            return False
+        touched = Affected(gpus, target.describe())
+        why = target.forbidden(touched.processes) or self._refused(step.actions, touched, now_s, protections)
+        if why is not None:
+            state.refused_until_s = now_s + _TRY_AGAIN_AFTER_S
+            if why != state.refusal:
+                state.refusal = why
+                self._journal.refusal(state.job.subject, in_words(step.actions[0]), why, state.job.keys)
+                self._run.report.tally.action(kind_of(step.actions[0]), "refused")
+            return False
+        state.refusal = ""
+        return self._stacks_are_written(state, target, step)
+
+    def _refused(
+        self, actions: Sequence[JobAction], touched: Affected, now_s: float, protections: Sequence[Protection]
+    ) -> str | None:
+        if self._limit is not None:
+            self._taken = [taken for taken in self._taken if now_s - taken.at_s < self._limit.per_s]
+        rulings = arbitrate(
+            [Proposal(action, touched) for action in actions],
+            at_s=now_s,
+            wall_s=self._clock.wall_s(),
+            protections=protections,
+            protect_rules=self._protect_rules,
+            recent=self._taken,
+            limit=self._limit,
+        )
+        return next((ruling.refused for ruling in rulings if ruling.refused is not None), None)
+
+    def _stacks_are_written(self, state: JobState, target: JobActions, step: PolicyStep) -> bool:
+        """Before the job is asked: it may be gone a moment later."""
+        if not state.rule.dump_stacks or not any(isinstance(action, Ask) for action in step.actions):
+            return True
+        sentence = target.write_stacks()
+        if sentence is None:
+            return False
+        self._run.say(sentence)
+        self._journal.outcome(state.job.subject, "write its stacks", sentence, state.job.keys)
+        return True
+
+    def _report(self, state: JobState, step: PolicyStep) -> None:
+        """Write down what was found: before an action, and what a rule reports that does not act."""
+        verdict = step.verdict
+        if verdict is None:
+            return
+        if step.policy is Policy.STUCK:
+            is_stuck = verdict.finding == "stuck"
+            if is_stuck and not state.reported_stuck and state.asked is None:
+                self._found(state, "stuck", f"looks stuck: {verdict.because}", verdict)
+            state.reported_stuck = is_stuck or (state.reported_stuck and verdict.finding != "clear")
+        # What a job does once it was asked may be its way of saving its work, and says nothing about it.
+        if state.rule.acts and step.actions and not any(isinstance(action, Kill) for action in step.actions):
+            self._journal.verdict(verdict, state.job.keys)
+        if state.rule.acts or step.policy is Policy.STUCK:
+            return
+        for action in step.actions:
+            if isinstance(action, Warn):
+                self._found(state, "idle", f"is {action.because}", replace(verdict, because=action.because))
+            elif isinstance(action, CancelWarning):
+                self._journal.verdict(Verdict(state.job.subject, "goes on", action.because), state.job.keys)
+
+    def _found(self, state: JobState, event: NoticeEvent, sentence: str, verdict: Verdict) -> None:
+        self._journal.verdict(verdict, state.job.keys)
+        self._say(state, f"{state.who} {sentence}")
+        self._notify(event, state, sentence)
+
+    def _carry_out(
+        self, state: JobState, target: JobActions, actions: Sequence[JobAction], gpus: frozenset[str]
+    ) -> None:
+        for action in actions:
+            self._journal.action(state.job.subject, in_words(action), action.because, state.job.keys)
+            outcome = self._do(state, target, action, gpus)
+            if outcome is not None:
+                self._journal.outcome(state.job.subject, in_words(action), outcome.words, state.job.keys)
+            done = "dry_run" if self._run.dry_run else "done"
+            self._run.report.tally.action(kind_of(action), done if outcome is None or outcome.ok else "failed")
+
+    def _do(self, state: JobState, target: JobActions, action: JobAction, gpus: frozenset[str]) -> Outcome | None:
+        dry_run = self._run.dry_run
+        match action:
+            case Warn(because=because, ask_in_s=ask_in_s):
+                would = "would" if dry_run else "will"
+                when = f"{would} be stopped in {duration_for_people(ask_in_s)} unless it works"
+                self._say(state, f"{because}; {state.who} {when}")
+                self._notify("warned", state, f"was warned: {because}; it {when}")
+                return target.warn(action)
+            case CancelWarning(because=because):
+                state.asked = state.asked_because = None
+                self._say(state, f"{state.who} goes on: {because}")
+                target.cancel(action)
+                return None
+            case Ask(because=because):
+                self._say(state, f"{'would stop' if dry_run else 'stopping'} {state.who}: {because}")
+                state.asked, state.asked_because = target, because
+                touched = Affected(gpus, target.describe())
+                self._taken.append(Taken(Proposal(action, touched), self._clock.monotonic_s()))
+                return target.ask(action)
+            case Kill(because=because):
+                self._say(state, f"{'would kill' if dry_run else 'killing'} what is left of {state.who}: {because}")
+                state.survivors_due_s = self._clock.monotonic_s() + _DIES_WITHIN_S
+                return target.kill(action)
+        assert_never(action)
+
+    def _gpus_with_parents(self, job: Job, snapshot: Snapshot) -> frozenset[str]:
+        """Return the UUIDs of the job's GPUs, and of the cards of MIG instances, also of those lost since."""
+        for gpu in snapshot.gpus:
+            if gpu.mig is not None and isinstance(gpu.uuid, str) and isinstance(gpu.mig.parent_uuid, str):
+                self._parents[gpu.uuid] = gpu.mig.parent_uuid
+        uuids = frozenset(gpu.uuid for gpu in (*job.gpus, *job.doubtful))
+        return uuids.union(self._parents[uuid] for uuid in uuids if uuid in self._parents)
+
+    def _rest_power(self, state: JobState) -> dict[str, float]:
+        if self._rest_w is None:
+            if state.rule.stuck is None:
+                return {}
+            self._rest_w = self._journal.rest_power_w()
+        return self._rest_w
+
+    def _learn(self, step: PolicyStep) -> None:
+        """Keep what GPUs draw at rest, for all jobs and for the next run."""
+        known = self._rest_w
+        if known is None or not isinstance(step.state, stuck.State):
+            return
+        for uuid, watts in step.state.rest_w.items():
+            if known.get(uuid) != watts:
+                known[uuid] = watts
+                self._journal.remember_rest_power(uuid, watts)
+
+    def _say(self, state: JobState, sentence: str) -> None:
+        self._run.say(f"rule {state.rule.name}: {sentence}" if state.rule.name else sentence)
+
+    def _notify(self, event: NoticeEvent, state: JobState, sentence: str) -> None:
+        first = state.job.first
+        self._run.report.notify(Notice(event, f"pid:{first.pid}@{first.birth}", f"{state.job.subject} {sentence}"))
