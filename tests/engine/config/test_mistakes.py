@@ -26,7 +26,7 @@ IDLE = '[[idle]]\nname = "i"\nidle_for = "2h"\n'
         (FILLER + "idle_timeout = 3\n", 4, "filler[1].idle_timeout", "did you mean idle_for?"),
         (FILLER + "arm_above = 3\n", 4, "filler[1].arm_above", "(it belongs under [[guard]])"),
         (FILLER + "zzz = 3\n", 4, "filler[1].zzz", "there are name, command, enabled"),
-        ("[[filler]]\ncommand = 'x'\n", 1, "filler[1].name", "it is missing (add it: what it is called"),
+        ("[[filler]]\ncommand = 'x'\n", 1, "filler[1].name", "it is missing (add it: the name"),
         # Values.
         (FILLER + "idle_for = '3x'\n", 4, "filler[1].idle_for", "'3x' is no duration (write it as 90, 90s"),
         (FILLER + "idle_for = -3\n", 4, "filler[1].idle_for", "'-3' is no duration"),

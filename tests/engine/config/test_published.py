@@ -15,6 +15,7 @@ from tests.engine.config.example import EXAMPLE, key_lines
 
 REFERENCE = REPOSITORY / "docs" / "reference"
 PAGE = (REFERENCE / "config.md").read_text()
+ROW = r"^\| `(\w+)` \| (.*?) \| (.+) \|$"
 
 
 def test_the_published_schema_is_current() -> None:
@@ -65,11 +66,17 @@ def default_of(field: FieldInfo) -> str:
     return f"`{words}`"
 
 
+def meaning_of(field: FieldInfo) -> str:
+    """What the page says of the key: what editors show of it."""
+    said = (field.description or "").rstrip(".")
+    return f"{said[:1].lower()}{said[1:]}"
+
+
 @pytest.mark.parametrize("name", SECTIONS)
-def test_the_reference_page_has_every_key_with_its_default_and_no_other(name: str) -> None:
+def test_the_reference_page_has_every_key_with_its_default_and_meaning_and_no_other(name: str) -> None:
     heading = f"[[{name}]]" if name in SEVERAL else f"[{name}]"
     found = re.search(rf"^## `{re.escape(heading)}`\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL)
     assert found, f"docs/reference/config.md has no section on {heading}"
-    rows = dict(re.findall(r"^\| `(\w+)` \| (.*?) \| .+ \|$", found[1], re.MULTILINE))
+    rows = {key: (default, says) for key, default, says in re.findall(ROW, found[1], re.MULTILINE)}
     fields = SECTIONS[name].model_fields
-    assert rows == {field.alias or key: default_of(field) for key, field in fields.items()}
+    assert rows == {field.alias or key: (default_of(field), meaning_of(field)) for key, field in fields.items()}

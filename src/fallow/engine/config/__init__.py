@@ -1,11 +1,13 @@
 """The config: one TOML file, checked as a whole before anything of it is used.
 
-places      where it is, and reading it; whether root may believe it is judged by fallow.readers.file_trust
-syntax      TOML, and where it is none        positions   where each key stands
-notations   how values are written            kinds       the types of the keys
-model       the sections, with                fillers, rules
-complaints  pydantic's findings in sentences  crosschecks keys that contradict each other
-loading     all of it together                schema      the same for editors
+location        find the file and read it; readers.file_trust decides whether root may believe it
+parse_toml      parse it                      toml_positions  the line of each key
+parse_values    read values as people write   types           the types of the keys
+model           the sections, with            fillers, rules
+messages        pydantic's errors as sentences
+crosschecks     keys that contradict each other
+feasible        what this machine cannot do
+load            all of it together            schema          the same for editors
 """
 
 from fallow.engine.config.load import load, understand

@@ -1,4 +1,4 @@
-"""`[[filler]]` and `[terminals]`: work that yields, and the people it yields to, in the words of `fallow fill`."""
+"""`[[filler]]` and `[terminals]`: commands for idle GPUs, and the people they leave for, as in `fallow fill`."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -32,64 +32,64 @@ Users = Literal["yield", "ignore"]
 
 
 class Terminals(Section):
-    """What people at terminals mean to fillers, unless a filler says otherwise."""
+    """Whether fillers leave for people at terminals, unless a filler says otherwise."""
 
     users: Users = by_default("yield")
-    """Whether fillers yield to people at terminals, or ignore them."""
+    """Whether fillers leave for people at terminals (`yield`) or stay (`ignore`)."""
     user_idle: UserIdle = by_default("5m")
-    """Somebody who has touched nothing for so long counts as away."""
+    """How long after their last key people count as away; at least 10s."""
     ignore_user: Several[Text] = by_default(())
-    """Users whose terminals never count."""
+    """Users for whom fillers never leave."""
 
 
 class Filler(Section):
-    """A command that runs on cards nobody uses, and gives them back at the first sign of anyone."""
+    """A command that runs on GPUs that nobody uses, and leaves them at the first sign of anybody."""
 
     name: Name
-    """What it is called on every face; no two fillers have the same."""
+    """The name that status, page and messages show; each filler needs its own."""
     command: Command
-    """A list of words, or a line that is split into words; no shell runs it. `{gpu}` and `{uuid}` are replaced."""
+    """The program and its arguments, a list or one line; no shell runs it. `{gpu}` and `{uuid}` are replaced."""
     enabled: Flag = by_default(True)
-    """Whether it runs at all."""
+    """Whether the filler runs at all."""
     priority: Priority = by_default(0)
-    """The higher one gets the card; of equal ones the first in the file. From -100 to 100."""
+    """Which filler gets a GPU that several want: the highest number, then the first in the file; from -100 to 100."""
     gpus: Gpus = by_default("all")
-    """The cards it may have."""
+    """The GPUs that it may run on."""
     together: Flag = by_default(False)
-    """One process over all its cards, once all of them are idle; without it one process on each."""
+    """Run one process on all its GPUs, once all of them are idle, instead of one on each."""
     idle_for: Duration = by_default("30s")
-    """For how long nobody must have held or used a card before it is let in."""
+    """How long a GPU must be idle before the filler starts on it."""
     yields: Yield = by_default("term", alias="yield")
-    """How it gives a card back: asked and then killed, killed at once, or suspended with its memory saved."""
+    """How it leaves: `term` (SIGTERM, then SIGKILL), `kill` (SIGKILL), `suspend` (its memory leaves the GPU too)."""
     grace: Duration = by_default("2s")
-    """Time between asking and SIGKILL."""
+    """How long after SIGTERM it gets SIGKILL."""
     suspend_within: SomeTime = by_default("5s")
-    """How long suspending may take; a filler that needs longer is killed."""
+    """How long suspending may take before it is killed instead."""
     eager: Flag = by_default(False)
-    """Yield to whoever opens the card's device, before it is known to be more than a look."""
+    """Leave as soon as any process opens the GPU's device file, before it is known whether it uses the GPU."""
     ignore: Several[Text] = by_default(())
-    """Names of programs that never make it yield; monitors are known already."""
+    """Programs on the GPU for which it never leaves; monitors such as nvidia-smi are known already."""
     users: Users | None = by_default(None)
     """As in `[terminals]`, for this filler alone."""
     user_idle: UserIdle | None = by_default(None)
     """As in `[terminals]`, for this filler alone."""
     ignore_user: Several[Text] = by_default(())
-    """More users whose terminals never count."""
+    """More users for whom it never leaves."""
     between: Between | None = by_default(None)
-    """Only in these hours, by the machine's clock; past midnight too."""
+    """The hours in which it may run, by the machine's clock; they may go past midnight."""
     max_temp: Celsius | None = by_default(None)
-    """Not on a card that is hotter, in degrees Celsius, from 30 to 120."""
+    """The temperature of a GPU, in degrees Celsius, above which it leaves; from 30 to 120."""
     log: HomePlace | None = by_default(None)
-    """The file that its output is appended to. `{gpu}` and `{uuid}` are replaced."""
+    """The file to which its output is appended. `{gpu}` and `{uuid}` are replaced."""
     cwd: HomePlace | None = by_default(None)
-    """The folder that it runs in. `~` is the home of whom it runs as."""
+    """The folder that it runs in. `~` is the home of the user that it runs as."""
     user: Text | None = by_default(None)
-    """Whom it runs as. Needed where the daemon is root's; `"root"` if it shall be root."""
+    """The user that it runs as. A daemon of root needs it; write `"root"` to run it as root."""
     env: Annotated[Mapping[Variable, Setting], FROZEN] = by_default({})
-    """Variables of its environment, beside those of fallow."""
+    """Environment variables to set for it."""
 
     def people(self, terminals: Terminals) -> Terminals:
-        """What people at terminals mean to this filler: its own words before those for all."""
+        """Return whether this filler leaves for people at terminals: its own keys before those of `[terminals]`."""
         return terminals.model_copy(
             update={
                 "users": terminals.users if self.users is None else self.users,
@@ -99,14 +99,14 @@ class Filler(Section):
         )
 
     def at_home(self, place: str | None) -> str | None:
-        """A path with `~` replaced by the home of whom it runs as."""
+        """Return a path with `~` replaced by the home of the user that it runs as."""
         found = None if self.user is None else account(self.user)
         if place is None or found is None or not (place == "~" or place.startswith("~/")):
             return None if place is None else from_home(place)
         return f"{found.home.rstrip('/')}{place[1:]}"
 
     def spec(self, terminals: Terminals, longest_gap_s: float) -> "FillerSpec":
-        """The same as those who run fillers know it."""
+        """Return the same as the fill loop takes it."""
         from fallow.engine.fill.start import FillerSpec
         from fallow.engine.machine.presence import PresenceRules
         from fallow.policies.fill import FillRules

@@ -1,4 +1,4 @@
-"""The whole config: its sections, and what each key of the smaller ones means."""
+"""The whole config: its sections, and the keys of the smaller ones."""
 
 from collections.abc import Mapping
 from typing import Annotated, Literal
@@ -28,47 +28,47 @@ from fallow.policies.grouping import GroupingRules
 
 
 class Machine(Section):
-    """What holds for the machine as a whole."""
+    """Settings of the machine as a whole."""
 
     every: Tick = by_default("1s")
-    """How often to look."""
+    """How often to read the GPUs."""
     price: Money | None = by_default(None)
-    """What one card costs an hour; without it reports show hours and no money."""
+    """What an hour of a GPU costs; without it reports show hours and no money."""
     prices: Annotated[Mapping[Text, Money], FROZEN] = by_default({})
-    """The same for cards that differ: by UUID, or by a part of their name such as `H100`."""
+    """What an hour of some GPUs costs, by UUID or by a part of their name such as `H100`."""
     currency: Currency = by_default("USD")
-    """What prices are in."""
+    """The currency of the prices."""
     show_commands: Literal["owner", "everyone"] = by_default("owner")
-    """Who reads whole command lines: `owner`, which means their owner and root, or `everyone`."""
+    """Who may read whole command lines: their `owner` and root, or `everyone`."""
 
     @property
     def commands_shown(self) -> bool:
-        """Whether everybody may read whole command lines."""
+        """Return whether everybody may read whole command lines."""
         return self.show_commands == "everyone"
 
     @property
     def all_prices(self) -> Prices:
-        """What each card costs an hour: by its UUID, by the longest fitting part of its name, or as any other."""
+        """Return what an hour of each GPU costs: by its UUID, the longest fitting part of its name, or `price`."""
         return Prices(self.price, tuple(self.prices.items()), self.currency)
 
 
 class Notices(Section):
-    """Whom to tell, of what, and how often."""
+    """Where notices go, about which events, and how many."""
 
     urls: Several[Url] = by_default(())
-    """Where to: the addresses of Apprise."""
+    """The addresses to send notices to, as Apprise writes them."""
     events: Several[NoticeEvent] = by_default(NOTICE_EVENTS)
-    """What of: `idle`, `warned`, `stopped`, `stuck`, `card_lost`, `card_back`, `going_down`, `filler_given_up`."""
+    """Which events to send notices about; the default is all that there are."""
     group_for: Duration = by_default("10s")
-    """What happens within so long goes out as one notice."""
+    """The time in which events are collected into one notice."""
     at_most: Count = by_default(20)
-    """So many notices …"""
+    """How many notices may be sent within the time of `per`; what is left over comes with the next."""
     per: SomeTime = by_default("1h")
-    """… in so long a time; what would be more is counted, and told with the next."""
+    """The time to which `at_most` applies."""
 
     @property
     def rules(self) -> GroupingRules:
-        """What the policy on notices goes by."""
+        """Return the rules of the policy on notices."""
         return GroupingRules(frozenset(self.events), self.group_for, self.at_most, self.per)
 
 
@@ -76,52 +76,52 @@ class Page(Section):
     """The web page, its API and the metrics."""
 
     enabled: Flag = by_default(True)
-    """Whether there is a page."""
+    """Whether the page is served."""
     listen: Listen = by_default("127.0.0.1:8990")
-    """Where. An address that other machines can reach needs a `token_file`."""
+    """The address and port to listen on. One that other machines can reach needs a `token_file`."""
     token_file: Place | None = by_default(None)
-    """A file that only its owner reads, with the token that a browser must know."""
+    """A file that only its owner can read, with the token that people log in with."""
     hosts: Several[Host] = by_default(())
-    """Names by which the page may be asked for, beside `localhost` and the address."""
+    """Host names that the page answers to, besides `localhost` and its address."""
 
 
 class History(Section):
-    """What is kept for reports."""
+    """How long history is kept for reports."""
 
     keep_for: SomeTime = by_default("90d")
-    """For how long."""
+    """How long history is kept."""
 
 
 class Config(Section):
     """fallow's config, as `fallow up` reads it and `fallow check` checks it."""
 
     machine: Machine = by_default({})
-    """What holds for the machine as a whole."""
+    """Settings of the machine as a whole."""
     filler: tuple[Filler, ...] = by_default(())
-    """Work for cards that nobody uses; several."""
+    """Commands that run on idle GPUs; there may be several."""
     idle: tuple[Idle, ...] = by_default(())
-    """Rules for people's processes that hold cards without using them; several."""
+    """Rules for processes that hold GPUs without using them; there may be several."""
     protect: Protect = by_default({})
-    """Whom nothing ever stops."""
+    """Users and commands that are never stopped."""
     guard: tuple[Guard, ...] = by_default(())
-    """What to do when the work of the machine has ended; several."""
+    """What to do when all work has ended; there may be several."""
     terminals: Terminals = by_default({})
-    """What people at terminals mean to fillers."""
+    """Whether fillers leave for people at terminals."""
     notices: Notices = by_default({})
-    """Whom to tell."""
+    """Where notices go."""
     page: Page = by_default({})
     """The web page, its API and the metrics."""
     history: History = by_default({})
-    """What is kept for reports."""
+    """How long history is kept for reports."""
 
     @property
     def fillers(self) -> tuple[Filler, ...]:
-        """Those that run, the one that gets a card first at the front."""
+        """Return those that are enabled, the one with the highest priority first."""
         return tuple(sorted((one for one in self.filler if one.enabled), key=lambda one: -one.priority))
 
     @property
     def guards(self) -> tuple[Guard, ...]:
-        """Those that guard."""
+        """Return those that are enabled."""
         return tuple(one for one in self.guard if one.enabled)
 
 
@@ -137,4 +137,4 @@ SECTIONS: Mapping[str, type[Section]] = {
     "history": History,
 }
 SEVERAL = frozenset({"filler", "idle", "guard"})
-"""The sections that may be there more than once, written as `[[…]]`."""
+"""Sections that may be there more than once, written as `[[…]]`."""

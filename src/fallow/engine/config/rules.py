@@ -1,4 +1,4 @@
-"""`[[idle]]`, `[protect]` and `[[guard]]`: what may be done to processes and to the machine, and to whom never."""
+"""`[[idle]]`, `[protect]` and `[[guard]]`: what may be done to processes and to the machine, and what never."""
 
 from fallow.engine.config.base import Section, by_default
 from fallow.engine.config.types import (
@@ -25,37 +25,37 @@ _LONGEST_NOTICE_S = 600.0
 
 
 class Idle(Section):
-    """Find people's processes that hold cards without using them; stop them only with `act = true`."""
+    """Find processes that hold GPUs without using them; stop them only with `act = true`."""
 
     name: Name
-    """What the rule is called on every face; no two have the same."""
+    """The name that status, page and messages show; each rule needs its own."""
     act: Flag = by_default(False)
-    """Warn, ask and insist. Without it the rule only reports."""
+    """Warn the people of a job, then send `signal`, then SIGKILL. Without it the rule only reports."""
     idle_for: SomeTime | None = by_default(None)
-    """How long a process may hold cards without using them."""
+    """How long a job may hold GPUs without using them."""
     stuck_for: SomeTime | None = by_default(None)
-    """How long a process may hang at 100 %."""
+    """How long a job may hang at 100 % utilization."""
     idle_below: Share = by_default(1)
-    """Utilization that is idle, in per cent."""
+    """The utilization in per cent below which a job is idle."""
     warmup: Duration = by_default("60s")
-    """Time to start in that does not count."""
+    """How long after its start a job is never called idle."""
     warn_before: SomeTime | None = by_default(None)
-    """How long before it is asked to end its people are warned; else 10 minutes, or half of a shorter time."""
+    """How long before the signal people are warned; without it 10 minutes, or half of a shorter time."""
     grace: Duration = by_default("60s")
-    """Time between asking and SIGKILL."""
+    """How long after the signal a job gets SIGKILL."""
     signal: Signal = by_default("TERM")
-    """How it is asked."""
+    """The signal that asks a job to end."""
     dump_stacks: Flag = by_default(False)
-    """Before asking, write its Python stacks to a file (needs py-spy)."""
+    """Write the Python stacks of a job to a file before the signal (needs py-spy)."""
     gpus: Gpus = by_default("all")
-    """The cards it looks at."""
+    """The GPUs that it watches."""
     users: Several[Text] = by_default(())
-    """Only processes of these users; of everybody if none is named."""
+    """The users whose jobs it judges; all if none is named."""
     commands: Several[Text] = by_default(())
-    """Only commands that fit one of these shell patterns; all if none is given."""
+    """Shell patterns of the commands that it judges; all if none is given."""
 
     def idle_rules(self, longest_gap_s: float) -> IdleRules | None:
-        """What the policy against idle jobs goes by; None if the rule does not look for them."""
+        """Return the rules of the policy against idle jobs; None if this one does not look for them."""
         if self.idle_for is None:
             return None
         return IdleRules(
@@ -68,7 +68,7 @@ class Idle(Section):
         )
 
     def stuck_rules(self, longest_gap_s: float) -> StuckRules | None:
-        """What the policy against jobs that hang goes by; None if the rule does not look for them."""
+        """Return the rules of the policy against jobs that hang; None if this one does not look for them."""
         if self.stuck_for is None:
             return None
         return StuckRules(
@@ -85,60 +85,60 @@ class Idle(Section):
 
 
 class Protect(Section):
-    """Whom nothing in this file ever stops, and how much may be stopped at most."""
+    """Users and commands that nothing in this file ever stops, and how many jobs may be stopped at most."""
 
     users: Several[Text] = by_default(())
-    """Users whose processes are left alone."""
+    """Users whose processes are never stopped."""
     commands: Several[Text] = by_default(())
-    """Shell patterns, for the whole command line or for the name of any word of it: `jupyter*`."""
+    """Shell patterns of commands that are never stopped: of the whole line or of one word of it, as `jupyter*`."""
     at_most: Count = by_default(5)
-    """So many jobs may be ended …"""
+    """How many jobs may be stopped within the time of `per`; further ones wait."""
     per: SomeTime = by_default("10m")
-    """… in so long a time; what would be more has to wait."""
+    """The time to which `at_most` applies."""
 
     @property
     def protect_rules(self) -> ProtectRules:
-        """The same as the arbiter knows it."""
+        """Return the same as the arbiter takes it."""
         return ProtectRules(frozenset(self.users), self.commands)
 
     @property
     def limit(self) -> RateLimit:
-        """The same as the arbiter knows it."""
+        """Return the same as the arbiter takes it."""
         return RateLimit(self.at_most, self.per)
 
 
 class Guard(Section):
-    """Wait for work, then for its end, then act once. The words are those of `fallow guard`."""
+    """Wait until GPUs are in use, then until they are idle, then act once, as in `fallow guard`."""
 
     name: Name
-    """What it is called on every face; no two guards have the same."""
+    """The name that status, page and messages show; each guard needs its own."""
     action: OneOrMore[Action]
-    """What to do, in order: `run:CMD`, `notify:URL`, `shutdown`, `reboot`."""
+    """What to do, in order: `run:CMD`, `notify:URL`, `shutdown` or `reboot`."""
     enabled: Flag = by_default(True)
-    """Whether it guards at all."""
+    """Whether the guard runs at all."""
     dry_run: Flag = by_default(False)
-    """Do everything but the deed, and say what it would be."""
+    """Carry out no action, only say what it would be."""
     gpus: Gpus = by_default("all")
-    """The cards it looks at."""
+    """The GPUs that it watches."""
     arm_above: Share = by_default(10)
-    """Utilization that is work, in per cent …"""
+    """The utilization in per cent above which a GPU is in use."""
     arm_for: Duration = by_default("60s")
-    """… and for how long, before it is armed."""
+    """How long GPUs must be in use before the guard is armed."""
     idle_below: Share = by_default(5)
-    """Utilization that is quiet, in per cent …"""
+    """The utilization in per cent below which a GPU is idle."""
     idle_for: SomeTime = by_default("30m")
-    """… and for how long, before it acts."""
+    """How long GPUs must be idle before the guard acts."""
     across: Across = by_default("all")
-    """Which cards must be quiet: `all`, `any` of them, or their `mean`."""
+    """Which GPUs must be idle: `all`, `any` of them, or their `mean`."""
     unless: Several[Condition] = by_default(())
-    """Not while: `users`, `users:10m`, `cpu:P`, `net:RATE`, `process:NAME`."""
+    """Conditions under which it does not act: `users`, `users:10m`, `cpu:P`, `net:RATE` or `process:NAME`."""
     countdown: Duration = by_default("60s")
-    """Time in which people can prevent it."""
+    """How long people have to prevent a shutdown or reboot."""
     user: Text | None = by_default(None)
-    """Whom `run:` runs as. Needed for it where the daemon is root's; `"root"` if it shall be root."""
+    """The user that `run:CMD` runs as. A daemon of root needs it; write `"root"` to run it as root."""
 
     def rules(self, longest_gap_s: float) -> GuardRules:
-        """What the policy goes by."""
+        """Return the rules of the policy."""
         return GuardRules(
             actions=self.action,
             arm_above=self.arm_above,
