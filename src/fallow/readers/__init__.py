@@ -1,1 +1,1 @@
-"""Eyes: what they cannot see becomes Unknown, never an exception and never a zero."""
+"""Readers read the world. What they cannot read becomes Unknown, never an exception and never a zero."""

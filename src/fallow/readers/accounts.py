@@ -1,4 +1,4 @@
-"""Who the users of this machine are, as the password database has it; the environment is anybody's to write."""
+"""Read the users of this machine from the password database. The environment is not trusted: anybody can write it."""
 
 import os
 import pwd
@@ -8,7 +8,7 @@ from fallow.core.account import Account
 
 
 def account(name: str) -> Account | None:
-    """The user of this name, or of this number; None if there is none."""
+    """Return the user of this name or number; None if there is none."""
     with suppress(KeyError, ValueError, OverflowError):
         entry = pwd.getpwuid(int(name)) if name.isascii() and name.isdigit() else pwd.getpwnam(name)
         return Account(entry.pw_name, entry.pw_uid, entry.pw_gid, entry.pw_dir, entry.pw_shell)
@@ -16,7 +16,7 @@ def account(name: str) -> Account | None:
 
 
 def home(environ_home: str | None) -> str | None:
-    """Our home. HOME says it, but not to root: sudo may have kept the HOME of whoever called it."""
+    """Return the home of this user: HOME, but not for root, since sudo may have kept the HOME of its caller."""
     if environ_home and os.geteuid() != 0:
         return environ_home
     me = account(str(os.geteuid()))
@@ -24,7 +24,7 @@ def home(environ_home: str | None) -> str | None:
 
 
 def from_home(path: str) -> str:
-    """The path, with `~` for our home and `~NAME` for that of another user; as it is if there is no such home."""
+    """Return the path with `~` and `~NAME` replaced by the home; unchanged if there is no such home."""
     user, slash, rest = path.partition("/")
     if not user.startswith("~"):
         return path
@@ -37,5 +37,5 @@ def from_home(path: str) -> str:
 
 
 def names() -> list[str]:
-    """The users that the machine can list, as a help for those who mistype one."""
+    """Return the users that the machine can list, to suggest one for a mistyped name."""
     return [entry.pw_name for entry in pwd.getpwall()]

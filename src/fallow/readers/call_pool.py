@@ -1,11 +1,11 @@
-"""Calls that may never return, made where that costs nothing but themselves.
+"""Make calls that may never return, so that a call that hangs costs only its own result.
 
-A driver that hangs does not come back, and a thread inside it cannot be interrupted. So errands run on a
-worker thread and say each call they are about to make. One worker runs them all while all goes well. When a
-call has taken `stall_s`, a second worker takes over the errands that wait; when it has taken its limit, its
-errand is given up and the thread left to its fate: it is a daemon, so the program still ends when told to.
-While a thread is still inside the driver for a key, no other errand with that key sets out. The worker waits for the
-next errands: to start a thread takes longer than to read a card.
+A driver that hangs does not return, and a thread inside it cannot be interrupted. So calls run on a worker thread
+and announce each step before they take it. One worker runs them all while nothing hangs. When a step has taken
+`stall_s`, a second worker takes over the calls that wait. When it has taken its limit, the call is given up and its
+thread is left alone: it is a daemon thread, so the program still ends when it is told to. While a thread is inside
+the driver for a key, no other call with that key starts. The worker waits for the next calls, because starting a
+thread takes longer than reading a GPU.
 """
 
 import signal
@@ -16,10 +16,10 @@ from typing import Protocol
 
 
 class AboutTo(Protocol):
-    """Told before each call: its name, and how many times the usual limit it may take."""
+    """Is called before each step, with its name and how many times the usual limit it may take."""
 
     def __call__(self, call: str, takes: float = 1.0) -> None:
-        """About to make that call."""
+        """Announce a step."""
 
 
 class Call(Protocol):
@@ -27,14 +27,14 @@ class Call(Protocol):
 
     @property
     def key(self) -> Hashable:
-        """What it is about: two errands with one key never run at once."""
+        """Return what the call is about: two calls with one key never run at once."""
 
     def run(self, about_to: "AboutTo") -> None:
-        """Do it, and name every call to `about_to` before it is made."""
+        """Do the work, and announce each step to `about_to` before it is taken."""
 
 
 class _Running:
-    """One errand: what it is doing, and since when."""
+    """One call: the step that it takes, and since when."""
 
     __slots__ = ("doing", "done", "errand", "error", "since_s", "takes")
 
@@ -54,7 +54,7 @@ class _Running:
 
 
 class CallPool:
-    """Runs errands, and gives up those that do not come back."""
+    """Runs calls, and gives up those that do not return."""
 
     def __init__(self, monotonic_s: Callable[[], float], stall_s: float = 0.05) -> None:
         self._now = monotonic_s
@@ -68,7 +68,7 @@ class CallPool:
         self._away: dict[Hashable, _Running] = {}
 
     def send(self, errands: Sequence[Call], limit_s: float) -> dict[Hashable, str]:
-        """Run all; the answer names, by key, what each errand that is not back was doing."""
+        """Run all calls; return, by key, the step of each call that has not returned."""
         with self._news:
             late = {key: trip.doing for key, trip in self._away.items()}
             trips = [_Running(errand) for errand in errands if errand.key not in late]
@@ -94,12 +94,12 @@ class CallPool:
         return {key: doing for key, doing in late.items() if key in keys}
 
     def all_back(self) -> bool:
-        """Whether no thread is still inside the driver."""
+        """Return whether no thread is inside the driver."""
         with self._news:
             return not self._away
 
     def dismiss(self) -> None:
-        """Let the workers go; one that is still inside the driver goes when it comes back."""
+        """End the workers; one that is inside the driver ends when it returns."""
         with self._news:
             self._dismissed = True
             self._work_there.notify_all()
@@ -117,7 +117,7 @@ class CallPool:
             threading.Thread(target=self._work, name="fallow-driver", daemon=True).start()
 
     def _work(self) -> None:
-        # Signals are for those who handle them; one that landed in a thread that hangs would be lost or worse.
+        # The main thread handles signals; one that arrived in a thread that hangs would be lost.
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         while (trip := self._next()) is not None:
             self._go(trip)
@@ -126,12 +126,12 @@ class CallPool:
                 self._away.pop(trip.errand.key, None)
 
     def _next(self) -> _Running | None:
-        """The next errand; None when this worker is not needed any more."""
+        """Return the next call; None when this worker is no longer needed."""
         with self._news:
             while not self._todo:
                 self._news.notify_all()
                 if self._dismissed or self._idle_workers:
-                    return None  # one who waits is enough
+                    return None  # one waiting worker is enough
                 self._idle_workers += 1
                 self._work_there.wait()
                 self._idle_workers -= 1
@@ -146,7 +146,7 @@ class CallPool:
 
         try:
             trip.errand.run(about_to)
-        except Exception as error:  # noqa: BLE001  raised again where the errand was sent from
+        except Exception as error:  # noqa: BLE001  raised again in the calling thread
             trip.error = error
 
 

@@ -1,7 +1,8 @@
-"""Ears on files: whoever opens a device node, or writes to a claim, is heard at once.
+"""Watch files through inotify: an open of a device file, or a write to a claim, is reported at once.
 
-inotify tells of an open of `/dev/nvidiaN` within 2 ms of a program's first CUDA call, more than 100 ms before its
-first allocation. It does not tell who: monitors open the node too. So it is a reason to look, and no proof.
+inotify reports an open of `/dev/nvidiaN` within 2 ms of a program's first CUDA call, more than 100 ms before its
+first allocation. It does not say which process it was, and monitors open the file too. So it is a reason to look,
+and no proof.
 """
 
 import os
@@ -23,7 +24,7 @@ class FileEvent:
 
 
 class FileEvents:
-    """Listens to files and folders, each under a name."""
+    """Watches files and folders, each under a name."""
 
     def __init__(self) -> None:
         self._names: dict[int, str] = {}
@@ -36,32 +37,32 @@ class FileEvents:
 
     @property
     def fds(self) -> tuple[int, ...]:
-        """What becomes readable when something is heard."""
+        """Return the descriptors that become readable when something happened."""
         return () if self._inotify is None else (self._inotify.fileno(),)
 
     def listen_for_visits(self, name: str, path: str) -> str | None:
-        """Hear whoever opens or closes the file; else why that cannot be."""
+        """Watch opens and closes of a file; return why that is impossible, or None."""
         return self._listen(name, path, flags.OPEN | _CLOSED)
 
     def listen_for_writes(self, name: str, path: str) -> str | None:
-        """Hear whoever writes to a file of the folder; else why that cannot be."""
+        """Watch writes to files of a folder; return why that is impossible, or None."""
         return self._listen(name, path, flags.MODIFY)
 
     def heard(self) -> FileEvent:
-        """All that was heard since the last time."""
+        """Return everything that happened since the last time."""
         if self._inotify is None:
             return FileEvent(frozenset(), frozenset())
         came: set[str] = set()
         left: set[str] = set()
         for event in self._inotify.read(timeout=0):
             if event.mask & flags.Q_OVERFLOW:
-                came.update(self._names.values())  # so much happened that some was lost
+                came.update(self._names.values())  # more happened than the kernel keeps
             elif event.wd in self._names:
                 (left if event.mask & _CLOSED else came).add(self._names[event.wd])
         return FileEvent(frozenset(came), frozenset(left))
 
     def close(self) -> None:
-        """Stop listening."""
+        """Stop watching."""
         if self._inotify is not None:
             self._inotify.close()
 

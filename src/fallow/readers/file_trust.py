@@ -1,10 +1,10 @@
-"""Whether a file may be believed: nobody but the trusted can have written it, or can put another in its place.
+"""Check whether a file can be trusted: only trusted users can have written it, or can replace it.
 
-The path is followed one name at a time, from the top down, each name opened in the folder that was judged before it.
-Links are followed here and not by the kernel, and each is judged, as is the folder that it lies in. A folder that
-only the trusted can write to cannot change under us, so what was found safe stays so. In a sticky folder such as /tmp
-others cannot touch what is not theirs. What is read in the end is what was judged. An error on the way is a doubt:
-who cannot look does not know.
+The path is followed one name at a time, from the root down. Each name is opened in the folder that was checked
+before it. Links are followed here and not by the kernel, and each link and its folder are checked too. A folder
+that only trusted users can write to cannot change meanwhile, so what was found safe stays safe. In a sticky folder
+such as /tmp others cannot touch what is not theirs. The file that is read is the one that was checked. An error on
+the way is a doubt.
 """
 
 import os
@@ -24,7 +24,7 @@ _LONGEST_SHOWN = 300
 
 @value
 class Trusted:
-    """Whose files are believed, why no others, and to whom one that is not should be given."""
+    """Which users are trusted, why no others, and who should own a file that is not."""
 
     uids: frozenset[int]
     why: str
@@ -35,12 +35,12 @@ ROOT_ALONE = Trusted(frozenset({0}), "as root fallow reads only what nobody else
 
 
 class Followed:
-    """What a path leads to, held by its folder, and every reason not to believe it. To be closed."""
+    """What a path leads to, held open by its folder, and every reason not to trust it. It must be closed."""
 
     def __init__(self, path: str, trusted: Trusted = ROOT_ALONE) -> None:
         self.doubts: list[Mistake] = []
         self.missing = False
-        """There is nothing at the end of the path; the doubts are on the way to it."""
+        """There is nothing at the end of the path; the doubts are about the way to it."""
         self.found: os.stat_result | None = None
         self._trusted = trusted
         self._folder: int | None = None
@@ -56,18 +56,18 @@ class Followed:
 
     @property
     def can_be_made(self) -> bool:
-        """Whether its folder is there to make it in."""
+        """Return whether its folder exists, so that it can be made."""
         return self._folder is not None and self._name is not None
 
     def open(self, flags: int, mode: int = 0o600) -> int:
-        """Open what was judged, or make it in the folder that was judged; OSError if it is another by now.
+        """Open the checked file, or make it in the checked folder; raise OSError if it is another file by now.
 
-        Never waits, and never goes through a link.
+        Never waits, and never follows a link.
         """
         if not self.can_be_made or self._name is None:
             raise FileNotFoundError(f"there is no {self._shown}")
         if self.found is None:
-            flags |= os.O_EXCL  # it was not there, so whoever has put something there since is not believed
+            flags |= os.O_EXCL  # it did not exist, so what is there now is not trusted
         flags |= os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
         fd = os.open(self._name, flags, mode, dir_fd=self._folder)
         now = os.fstat(fd)
@@ -77,7 +77,7 @@ class Followed:
         return fd
 
     def close(self) -> None:
-        """Let go of it and of its folder."""
+        """Close it and its folder."""
         self._protection(None)
         if self._folder is not None:
             os.close(self._folder)
@@ -125,7 +125,7 @@ class Followed:
         return target
 
     def _protection(self, fd: int | None) -> None:
-        """Keep what was found last from being forgotten: no other can have its number while it is held."""
+        """Keep the last file open: no other file can get its inode number while it is open."""
         if self._held is not None:
             os.close(self._held)
         self._held = fd
@@ -136,7 +136,7 @@ class Followed:
         self._judge(shown, os.fstat(folder))
 
     def _judge(self, path: str, found: os.stat_result) -> None:
-        """Who owns it can change its mode; who writes to it can change what is in it."""
+        """Check owner and mode: an owner can change the mode, and a writer the content."""
         shown, whole = printable(path)[:_LONGEST_SHOWN], printable(path) == path and len(path) <= _LONGEST_SHOWN
         quoted = shlex.quote(path)
         if found.st_uid not in self._trusted.uids:
@@ -156,13 +156,13 @@ class Followed:
 
 
 def doubts(path: str, trusted: Trusted = ROOT_ALONE) -> list[Mistake]:
-    """Every reason not to believe it; that it is not there is one too."""
+    """Return every reason not to trust it; a missing file is one too."""
     with Followed(path, trusted) as followed:
         return [*followed.doubts, *([Mistake(f"there is no {printable(path)}")] if followed.missing else [])]
 
 
 def _names(path: str) -> list[str]:
-    """The names on the way, the first at the end."""
+    """Return the names on the way, the first at the end of the list."""
     return [name for name in path.split("/") if name not in ("", ".")][::-1]
 
 
@@ -172,7 +172,7 @@ def _from_the_top(path: str) -> str:
     try:
         here = os.getcwd()
     except OSError as error:
-        # That the working folder is gone does not mean that the file is.
+        # The working folder may be gone while the file exists.
         raise OSError(f"the working folder cannot be told: {error.strerror}") from None
     if not here.startswith("/"):
         raise OSError("the working folder cannot be reached from /")

@@ -1,11 +1,11 @@
-"""Which process holds a lock: one that has the very open file which the lock belongs to.
+"""Find the process that holds a lock: one that has open the very file that the lock belongs to.
 
-Every other number of a process, in a label, in the kernel's table of locks, in what a lock tells of itself, may be
-that of somebody who died, and by now that of somebody else. Root may look into all processes, others into their own.
+Any other pid, in a label or in the kernel's table of locks, may be that of a process that ended, and by now that of
+another process. Root may look into all processes, other users only into their own.
 
-Anybody can open thousands of files and lock thousands of bytes. So a descriptor is looked into only if it is of that
-very file, of each process and each descriptor only the beginning is read, and a search that has had its time goes on
-at the next look.
+Any user can open thousands of files and lock thousands of bytes. So a descriptor is read only if it is of that very
+file, only the beginning of each process and descriptor is read, and a search that has used up its time continues at
+the next look.
 """
 
 import os
@@ -19,10 +19,10 @@ from fallow.readers.lock_table import covers
 from fallow.readers.proc import Proc
 
 BRIEFLY_S, PATIENTLY_S = 0.02, 1.0
-_EVERY_S = 1.0  # so much of searching is done in each such stretch, for all files together
+_EVERY_S = 1.0  # how long a search may take in each such stretch, for all files together
 _STEPS_PER_S = 200_000
 _REMEMBERED_S = 30.0
-_MOST_DESCRIPTORS = 4096  # of a process; they are counted from the lowest on
+_MOST_DESCRIPTORS = 4096  # of a process, from the lowest on
 _MOST_READ = 4096  # of a descriptor: a launch has four locks
 _MOST_LOOKED_INTO = 16  # descriptors of one process that are of that file
 _MOST_SEARCHES = 1024
@@ -30,11 +30,11 @@ _MOST_SEARCHES = 1024
 
 @value
 class Answer:
-    """Who holds it, if that was found; or whether nobody who can be seen does."""
+    """Which process holds the lock, if it was found; or whether no visible process does."""
 
     holder: Process | None = None
     nobody: bool = False
-    """All processes were looked through, and none has it open."""
+    """All processes were searched, and none has it open."""
 
 
 @value
@@ -48,7 +48,7 @@ class _Locked:
 
 
 class _Search:
-    """A search through the open files of all, where it stands."""
+    """The state of a search through the open files of all processes."""
 
     def __init__(self, named: Process | None, steps: "Iterator[tuple[Process, str] | None]") -> None:
         self.named = named
@@ -58,11 +58,11 @@ class _Search:
 
 
 class LockHolders:
-    """Remembers whom it found, which is looked at again each time, and for some seconds that it found nobody."""
+    """Finds holders. Remembers a holder, and checks it again each time; for some seconds also that there was none."""
 
     def __init__(self, proc: Proc, clock: Clock) -> None:
         self.limit_s = BRIEFLY_S
-        """How long searching may take in each second; whoever looks only once can spare more."""
+        """How long a search may take in each second; a command that looks only once can take longer."""
         self._proc, self._root = proc, proc.root
         self._clock = clock
         self._searches: dict[_Locked, _Search] = {}
@@ -70,7 +70,7 @@ class LockHolders:
         self._shut = False
 
     def holder(self, fd: int, byte: int, named: Process | None = None) -> Answer:
-        """Who holds the lock on a byte of an open file; `named` is looked at first."""
+        """Return which process holds the lock on a byte of an open file; `named` is checked first."""
         locked = self._locked(fd, byte)
         if locked is None:
             return Answer()
@@ -91,7 +91,7 @@ class LockHolders:
         return Answer(nobody=search.ended_s is not None and self._sees_all())
 
     def _go_on(self, search: _Search, start_s: float) -> None:
-        # One descriptor of a file with thousands of locks can take longer than all of it; then there is a pause.
+        # One descriptor of a file with thousands of locks can take longer than the limit; then the search pauses.
         if start_s - self._since_s >= max(_EVERY_S, self._spent_s / self.limit_s):
             self._since_s, self._spent_s = start_s, 0.0
         left_s = self.limit_s - self._spent_s
@@ -133,7 +133,7 @@ class LockHolders:
         return []
 
     def _is_of(self, locked: _Locked, pid: int, number: str) -> bool:
-        """Whether a descriptor is of that file. Only one of its name is looked at: others' file systems may hang."""
+        """Return whether a descriptor is of that file. Only one of its name is read: other file systems may hang."""
         path = f"{self._root}/{pid}/fd/{number}"
         try:
             if os.readlink(path).rpartition("/")[2] != locked.name:
@@ -144,7 +144,7 @@ class LockHolders:
         return (facts.st_dev, facts.st_ino) == (locked.device, locked.inode)
 
     def _has(self, locked: _Locked, process: Process, number: str) -> bool:
-        """Whether it is this very process whose descriptor has the lock."""
+        """Return whether a descriptor of this very process has the lock."""
         if not self._lives(process) or not self._is_of(locked, process.pid, number):
             return False
         try:
@@ -167,5 +167,5 @@ class LockHolders:
         return _Locked(path.rpartition("/")[2], facts.st_dev, facts.st_ino, byte)
 
     def _sees_all(self) -> bool:
-        """Whether nothing is hidden from us: what nobody has open is then nobody's whom root could see."""
+        """Return whether no process is hidden from us, so that a lock that none has open is hidden on purpose."""
         return os.geteuid() == 0 and not self._shut and not self._proc.in_pid_namespace_of_its_own()

@@ -1,8 +1,8 @@
-"""The kernel's table of locks: who holds what on which file, whatever any file says.
+"""Read the kernel's table of locks, /proc/locks, which every user may read.
 
-/proc/locks is everybody's to read. For a lock that belongs to an open file, as claims do, it names nobody; for others
-it names whoever took it, who may have died since, and whose number may be somebody else's by now. So it proves that
-there is a lock, and not whose (see lock_holders).
+For a lock that belongs to an open file, such as a claim, it names no process. For others it names the process that
+took the lock. That process may have ended, and its pid may belong to another one. So the table proves that there is
+a lock, and not whose (see lock_holders).
 """
 
 from collections.abc import Iterable, Iterator
@@ -19,7 +19,7 @@ _COLUMNS = 8  # number, kind, ADVISORY, READ or WRITE, pid, device and inode, fi
 
 @value
 class HeldLock:
-    """One lock; the pid is -1 where the lock belongs to an open file."""
+    """One lock; its pid is -1 if it belongs to an open file."""
 
     kind: str
     shared: bool
@@ -30,7 +30,7 @@ class HeldLock:
 
 
 class LockTable:
-    """The table as it is now. Anybody can make it long: lines are looked for as bytes, and only those are parsed."""
+    """The table as it is now. Any user can make it long, so lines are found as bytes, and only those are parsed."""
 
     def __init__(self, proc: Proc) -> None:
         self._proc = proc
@@ -41,11 +41,11 @@ class LockTable:
             self._lines = []
 
     def signers(self, inode: int) -> frozenset[int]:
-        """The processes that have signed a file with a flock."""
+        """Return the processes that have signed a file with a flock."""
         return frozenset(lock.pid for lock in self._with(f":{inode} ") if _is(lock, _BY_FLOCK, inode))
 
     def elsewhere(self, byte: int, inode: int) -> HeldLock | None:
-        """A lock by an open file on exactly this byte, of another file than this one."""
+        """Return a lock of an open file on exactly this byte of another file than this one; None if there is none."""
         for lock in self._with(f" {byte} {byte}"):
             if lock.kind == _BY_OPEN_FILE and lock.start == lock.last == byte and lock.inode != inode:
                 return lock
@@ -57,7 +57,7 @@ class LockTable:
 
 
 def covers(fdinfo: bytes, byte: int) -> bool:
-    """Whether a descriptor has a lock on a byte of its file, by what the kernel tells of it in its fdinfo."""
+    """Return whether a descriptor has a lock on a byte of its file, according to its fdinfo."""
     lines = (line.removeprefix(b"lock:") for line in fdinfo.splitlines() if line.startswith(b"lock:"))
     return any(lock.kind != _BY_FLOCK and lock.start <= byte <= lock.last for lock in _parsed(lines))
 
@@ -69,7 +69,7 @@ def _is(lock: HeldLock, kind: str, inode: int) -> bool:
 def _parsed(lines: Iterable[bytes]) -> Iterator[HeldLock]:
     for line in lines:
         words = line.decode("ascii", "replace").split()
-        if len(words) != _COLUMNS:  # those who wait for a lock have one more
+        if len(words) != _COLUMNS:  # a process that waits for a lock has one more
             continue
         try:
             inode, first = int(words[5].rpartition(":")[2]), int(words[6])

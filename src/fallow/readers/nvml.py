@@ -1,13 +1,13 @@
-"""The only file that speaks with the driver's library: NVIDIA's calls, their quirks, and what their errors mean.
+"""The only file that calls the driver's library: NVIDIA's calls, their quirks, and what their errors mean.
 
-Every value alone may be Unknown. Errors mean different things, and are told apart here:
+Each value alone may be Unknown. Errors mean different things, and are distinguished here:
 
-    NOT_SUPPORTED         the card has no such thing                   -> Unknown, the card is well
-    NO_PERMISSION         the driver does not let us                   -> Unknown, the card is well
-    FUNCTION_NOT_FOUND    the driver is older than the call            -> Unknown, the card is well
+    NOT_SUPPORTED         the GPU does not have this                   -> Unknown; the GPU is fine
+    NO_PERMISSION         the driver does not permit it                -> Unknown; the GPU is fine
+    FUNCTION_NOT_FOUND    the driver is older than the call            -> Unknown; the GPU is fine
     NOT_FOUND             nothing happened since the last look         -> none, which is a fact
-    GPU_IS_LOST, RESET    the card is off the bus or needs a reset     -> trouble: trust nothing of it
-    anything else         the driver itself does not know              -> Unknown, with its words
+    GPU_IS_LOST, RESET    the GPU is off the bus or needs a reset      -> trouble: nothing of it is trusted
+    anything else         the driver does not know                     -> Unknown, with its message
 """
 
 from collections.abc import Callable, Sequence
@@ -20,9 +20,9 @@ from fallow.core.unknown import Unknown
 from fallow.readers import nvml_library as library
 from fallow.readers.call_pool import AboutTo
 
-OPENING_TAKES = 10.0  # times the limit of a plain call: a card without persistence mode wakes up for seconds
+OPENING_TAKES = 10.0  # times the limit of a plain call: a GPU without persistence mode takes seconds to wake up
 Handle = Any
-"""What the driver hands out: a pointer, a struct, a number."""
+"""A value of the driver: a pointer, a struct, a number."""
 
 _NOT_SUPPORTED = Unknown("the card does not support it")
 _TOO_OLD = Unknown("the driver is too old for it")
@@ -48,7 +48,7 @@ _THROTTLES = (  # bit by bit, from 0x02 on
 )
 _THROTTLED_BY = {2 << at: name for at, name in enumerate(_THROTTLES.split(","))}
 _NVLINK = 100
-_NEARNESS = {  # by the nearest common ancestor; NVLink beats them all
+_NEARNESS = {  # by the nearest common ancestor; NVLink is nearer than any
     library.NVML_TOPOLOGY_INTERNAL: 60,
     library.NVML_TOPOLOGY_SINGLE: 50,
     library.NVML_TOPOLOGY_MULTIPLE: 40,
@@ -76,11 +76,11 @@ _NO_NEW_SAMPLE = Unknown("the driver has no sample since the last look")
 
 
 class CardInTrouble(Exception):
-    """The card as a whole cannot be trusted."""
+    """No reading of the GPU can be trusted."""
 
 
 class Ask:
-    """Asks the driver: names each call before it is made, and turns its error into what it means."""
+    """Calls the driver: announces each call before it is made, and turns its error into what it means."""
 
     __slots__ = ("_about_to",)
 
@@ -110,12 +110,12 @@ class Ask:
                 return not_found
             known = _MEANING.get(error.value)
             return known if known is not None else Unknown(f"the driver answered '{error}' to {name}")
-        except Exception as error:  # noqa: BLE001  an answer that the binding cannot take in costs that reading alone
+        except Exception as error:  # noqa: BLE001  an answer that the binding cannot read costs only that reading
             return Unknown(f"the driver's answer to {name} makes no sense ({type(error).__name__})")
 
 
 def connect(about_to: AboutTo) -> int:
-    """Start NVML; the number of cards. Without a driver, a sentence that says what to do."""
+    """Start NVML and return the number of GPUs; raise NoDriver, with what to do, if there is no driver."""
     about_to("nvmlInit", OPENING_TAKES)
     try:
         library.nvmlInit()
@@ -130,16 +130,16 @@ def connect(about_to: AboutTo) -> int:
 
 
 def disconnect(about_to: AboutTo) -> None:
-    """Let go of NVML."""
+    """Shut NVML down."""
     about_to("nvmlShutdown")
     try:
         library.nvmlShutdown()
     except library.NVMLError:
-        return  # the driver went away before us, which is what was wanted
+        return  # the driver is gone already
 
 
 def version(ask: Ask, *, of_cuda: bool) -> Any:  # noqa: ANN401  a text, or a number such as 12080; or Unknown
-    """Of the driver, or of the newest CUDA that it speaks."""
+    """Return the version of the driver, or of the newest CUDA that it supports."""
     asked = library.nvmlSystemGetCudaDriverVersion_v2 if of_cuda else library.nvmlSystemGetDriverVersion
     return ask(asked, of_card=False)
 
@@ -149,12 +149,12 @@ def _no_driver(error: Handle) -> str:
 
 
 def handle_of_card(ask: Ask, index: int) -> Handle:
-    """The driver's handle of a card, or Unknown."""
+    """Return the driver's handle of a GPU, or Unknown."""
     return ask(library.nvmlDeviceGetHandleByIndex, index, takes=OPENING_TAKES)
 
 
 def mig_handles(ask: Ask, handle: Handle) -> dict[int, Any] | None:
-    """The handles of the MIG instances by slot; None where the card is not in MIG mode."""
+    """Return the handles of the MIG instances by slot; None if the GPU is not in MIG mode."""
     mode = ask(library.nvmlDeviceGetMigMode, handle)
     if isinstance(mode, Unknown):
         if mode in (_NOT_SUPPORTED, _TOO_OLD):
@@ -173,22 +173,22 @@ def mig_handles(ask: Ask, handle: Handle) -> dict[int, Any] | None:
 
 
 def instance_id(ask: Ask, handle: Handle) -> int | Unknown:
-    """The id of the GPU instance that a MIG device belongs to."""
+    """Return the id of the GPU instance that a MIG device belongs to."""
     return ask(library.nvmlDeviceGetGpuInstanceId, handle)  # type: ignore[no-any-return]
 
 
 def identity(ask: Ask, handle: Handle) -> dict[str, Any]:
-    """What never changes of a device."""
+    """Return what never changes of a device."""
     return {"uuid": ask(library.nvmlDeviceGetUUID, handle), "name": ask(library.nvmlDeviceGetName, handle)}
 
 
 def minor(ask: Ask, handle: Handle) -> int | Unknown:
-    """The N of /dev/nvidiaN, which need not be the index."""
+    """Return the N of /dev/nvidiaN, which may differ from the index."""
     return ask(library.nvmlDeviceGetMinorNumber, handle)  # type: ignore[no-any-return]
 
 
 def utilization(ask: Ask, handle: Handle) -> dict[str, Any]:
-    """How much ran, and how much memory traffic there was, at one instant."""
+    """Return utilization and memory traffic at one instant."""
     rates = ask(library.nvmlDeviceGetUtilizationRates, handle)
     if isinstance(rates, Unknown):
         return {"utilization": rates, "memory_utilization": rates}
@@ -196,7 +196,7 @@ def utilization(ask: Ask, handle: Handle) -> dict[str, Any]:
 
 
 def memory(ask: Ask, handle: Handle) -> Memory | Unknown:
-    """Memory, with the firmware's share kept apart where the driver can."""
+    """Return memory in use, without the firmware's share if the driver can tell it."""
     info = ask(library.nvmlDeviceGetMemoryInfo, handle, library.nvmlMemory_v2)
     if not isinstance(info, Unknown):
         return Memory(info.total, info.used, info.free, _FLOOR_BYTES)
@@ -208,7 +208,7 @@ def memory(ask: Ask, handle: Handle) -> Memory | Unknown:
 
 
 def holders(ask: Ask, handle: Handle) -> tuple[Holder, ...] | Unknown:
-    """All processes on the device. A kind of process that the card does not support has none, save computing."""
+    """Return all processes on the device. A kind of process that it does not support has none, except compute."""
     found: dict[int, Holder] = {}
     for kind, (newer, older) in _PROCESS_LISTS.items():
         listed = ask(newer, handle)
@@ -228,12 +228,12 @@ def _process_memory(used: int | None) -> int | Unknown:
 
 
 def temperature_c(ask: Ask, handle: Handle) -> int | Unknown:
-    """Of the chip."""
+    """Return the temperature of the chip."""
     return ask(library.nvmlDeviceGetTemperature, handle, library.NVML_TEMPERATURE_GPU)  # type: ignore[no-any-return]
 
 
 def power(ask: Ask, handle: Handle) -> dict[str, Any]:
-    """Power, and its limit."""
+    """Return power and its limit."""
     return {
         "power_w": _scaled(ask(library.nvmlDeviceGetPowerUsage, handle), 0.001),
         "power_limit_w": _scaled(ask(library.nvmlDeviceGetEnforcedPowerLimit, handle), 0.001),
@@ -241,7 +241,7 @@ def power(ask: Ask, handle: Handle) -> dict[str, Any]:
 
 
 def clocks(ask: Ask, handle: Handle) -> dict[str, Any]:
-    """Clocks, what holds them down, and the performance state."""
+    """Return clocks, throttle reasons and the performance state."""
     state = ask(library.nvmlDeviceGetPerformanceState, handle)
     reasons = ask(library.nvmlDeviceGetCurrentClocksThrottleReasons, handle)
     if not isinstance(reasons, Unknown):
@@ -255,7 +255,7 @@ def clocks(ask: Ask, handle: Handle) -> dict[str, Any]:
 
 
 def pcie(ask: Ask, handle: Handle) -> dict[str, Any]:
-    """Traffic on the bus. The driver counts for 20 ms in each call, so ask only when it matters."""
+    """Return traffic on the bus. Each call takes 20 ms, so it is made only when it matters."""
     rx = ask(library.nvmlDeviceGetPcieThroughput, handle, library.NVML_PCIE_UTIL_RX_BYTES)
     tx = ask(library.nvmlDeviceGetPcieThroughput, handle, library.NVML_PCIE_UTIL_TX_BYTES)
     return {
@@ -265,14 +265,14 @@ def pcie(ask: Ask, handle: Handle) -> dict[str, Any]:
 
 
 class History:
-    """What the driver sampled of one card since we last asked."""
+    """The samples of one GPU since the last look."""
 
     def __init__(self) -> None:
         self._seen_us = 0
         self._processes_seen_us = 0
 
     def recent(self, ask: Ask, handle: Handle) -> Recent | Unknown:
-        """Utilization samples since the last look; on the first one, all that the driver kept (about 14 s)."""
+        """Return utilization samples since the last look; at the first one, all that the driver kept (about 14 s)."""
         since = self._seen_us
         answer = ask(
             library.nvmlDeviceGetSamples,
@@ -294,9 +294,9 @@ class History:
     def by_process(
         self, ask: Ask, handle: Handle, found: Sequence[Holder], *, sampled: bool
     ) -> dict[int, float | Unknown]:
-        """How much of the time each holder ran.
+        """Return how much of the time each holder ran.
 
-        NOT_FOUND means that none did, if the driver has `sampled` since we last asked, and else that it has not.
+        NOT_FOUND means that none did if the driver has `sampled` since the last look, else that it has not.
         """
         nobody = () if sampled else _NO_NEW_SAMPLE
         samples = ask(library.nvmlDeviceGetProcessUtilization, handle, self._processes_seen_us, not_found=nobody)
@@ -306,14 +306,14 @@ class History:
         for sample in samples:
             self._processes_seen_us = max(self._processes_seen_us, sample.timeStamp)
             before = ran.get(sample.pid)
-            # Some drivers leave rubbish above 100 in slots that they did not fill.
+            # Some drivers leave values above 100 in slots that they did not fill.
             if isinstance(before, float) and sample.smUtil <= 100:
                 ran[sample.pid] = max(before, sample.smUtil / 100)
         return ran
 
 
 class HardwareCounters:
-    """GPM, on Hopper and newer: what the card really did between two looks."""
+    """The hardware counters (GPM) of Hopper and newer: what the GPU did between two looks."""
 
     def __init__(self) -> None:
         self._samples: list[Handle] = []
@@ -322,7 +322,7 @@ class HardwareCounters:
         self._unsupported: Unknown | None = None
 
     def read(self, ask: Ask, handle: Handle, gpu_instance: int | None) -> dict[str, Any]:
-        """The counters; for a MIG instance `handle` is its card's and `gpu_instance` its id."""
+        """Return the counters; for a MIG instance `handle` is that of its card and `gpu_instance` its id."""
         missing = self._prepare(ask, handle) if not self._samples else None
         if missing is None:
             missing = self._take(ask, handle, gpu_instance)
@@ -392,7 +392,7 @@ def _scaled(value: float | Unknown, scale: float) -> float | Unknown:
 
 
 def nearness(ask: Ask, one: Handle, other: Handle) -> int | None:
-    """How well two cards are connected: NVLink first, then by the nearest common ancestor."""
+    """Return how well two GPUs are connected: by NVLink, else by the nearest common ancestor."""
     status = ask(library.nvmlDeviceGetP2PStatus, one, other, library.NVML_P2P_CAPS_INDEX_NVLINK)
     if status == library.NVML_P2P_STATUS_OK:
         return _NVLINK

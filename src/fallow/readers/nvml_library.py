@@ -1,7 +1,7 @@
-"""The driver's library itself: the calls that fallow makes, by the names and with the numbers that NVIDIA gives them.
+"""A binding of the driver's library: the calls that fallow makes, with NVIDIA's names and numbers.
 
-NVIDIA's own binding knows over 600 calls, and to load it takes longer than all else that a pick does. This one knows
-those that are needed. The tests compare each of them, each number and each struct with NVIDIA's.
+NVIDIA's own binding has over 600 calls, and loading it takes longer than the rest of a pick. This one has those that
+are needed. The tests compare each call, number and struct with NVIDIA's.
 """
 
 import ctypes
@@ -54,16 +54,16 @@ NVML_GPM_METRIC_MAX = 477
 _NAME = "libnvidia-ml.so.1"
 _TEXT_BYTES = 96
 _NOT_TOLD = 2**64 - 1
-_MOST_ROWS = 2**16  # of one list: a number beyond is no number of processes or samples
-_ROOM = 5  # for those that come between two calls
+_MOST_ROWS = 2**16  # of one list: a larger number makes no sense
+_ROOM = 5  # for processes that start between two calls
 
 Handle = Any
-"""What the library hands out: a pointer to something of its own."""
+"""A pointer to something of the library."""
 Call = Callable[..., Any]
 
 
 class NVMLError(Exception):
-    """What the library answered instead: `value` is its number."""
+    """An error of the library; `value` is its number."""
 
     def __init__(self, value: int) -> None:
         self.value = value
@@ -71,23 +71,23 @@ class NVMLError(Exception):
 
 
 class _Struct(ctypes.Structure):
-    """One of the library's."""
+    """A struct of the library."""
 
 
 class Utilization(_Struct):
-    """In per cent."""
+    """Utilization in per cent."""
 
     _fields_ = (("gpu", c_uint), ("memory", c_uint))
 
 
 class MemoryInfo(_Struct):
-    """In bytes; what the firmware reserves counts as used."""
+    """Memory in bytes; what the firmware reserves counts as used."""
 
     _fields_ = (("total", c_ulonglong), ("free", c_ulonglong), ("used", c_ulonglong))
 
 
 class MemoryInfoV2(_Struct):
-    """In bytes; what the firmware reserves is kept apart."""
+    """Memory in bytes; what the firmware reserves is a separate field."""
 
     _fields_ = (
         ("version", c_uint),
@@ -110,7 +110,7 @@ class ProcessInfo(_Struct):
 
     @property
     def usedGpuMemory(self) -> int | None:
-        """In bytes; None where the driver does not tell."""
+        """Return bytes in use; None if the driver does not know."""
         return None if self.used_bytes == _NOT_TOLD else int(self.used_bytes)
 
 
@@ -125,7 +125,7 @@ class Sample(_Struct):
 
 
 class ProcessSample(_Struct):
-    """How much of a while a process ran."""
+    """How much of the time a process ran."""
 
     _fields_ = (
         ("pid", c_uint),
@@ -146,7 +146,7 @@ class _Metric(_Struct):
 
 
 class c_nvmlGpmMetricsGet_t(_Struct):
-    """A question for hardware counters between two samples."""
+    """A request for hardware counters between two samples."""
 
     _fields_ = (
         ("version", c_uint),
@@ -158,7 +158,7 @@ class c_nvmlGpmMetricsGet_t(_Struct):
 
 
 class GpmSupport(_Struct):
-    """Whether a card has hardware counters."""
+    """Whether a GPU has hardware counters."""
 
     _fields_ = (("version", c_uint), ("isSupportedDevice", c_uint))
 
@@ -170,7 +170,7 @@ _functions: dict[str, Call] = {}
 
 
 def nvmlInit() -> None:
-    """Load the library, and start it."""
+    """Load the library and initialise it."""
     global _library  # noqa: PLW0603  one library in a process, as there is one driver
     if _library is None:
         try:
@@ -181,26 +181,26 @@ def nvmlInit() -> None:
 
 
 def nvmlShutdown() -> None:
-    """Let go of it."""
+    """Shut it down."""
     _check(_function("nvmlShutdown")())
 
 
 def nvmlDeviceGetMemoryInfo(handle: Handle, version: int | None = None) -> Any:
-    """In the older form, or in that of `version`."""
+    """Return memory in the older form, or in that of `version`."""
     if version is None:
         return _filled("nvmlDeviceGetMemoryInfo", MemoryInfo(), handle)
     return _filled("nvmlDeviceGetMemoryInfo_v2", MemoryInfoV2(version=version), handle)
 
 
 def nvmlDeviceGetMigMode(handle: Handle) -> list[int]:
-    """The mode now, and the one after the next reset."""
+    """Return the mode now, and the one after the next reset."""
     now, then = c_uint(), c_uint()
     _check(_function("nvmlDeviceGetMigMode")(handle, byref(now), byref(then)))
     return [now.value, then.value]
 
 
 def nvmlDeviceGetSamples(handle: Handle, kind: int, since_us: int) -> tuple[int, list[Sample]]:
-    """The kind of number that the samples are, and those after that time."""
+    """Return the type of the samples, and the samples after that time."""
     get, since = _function("nvmlDeviceGetSamples"), c_ulonglong(since_us)
     form, count = c_uint(), c_uint()
     _check(get(handle, kind, since, byref(form), byref(count), None))
@@ -210,7 +210,7 @@ def nvmlDeviceGetSamples(handle: Handle, kind: int, since_us: int) -> tuple[int,
 
 
 def nvmlDeviceGetProcessUtilization(handle: Handle, since_us: int) -> list[ProcessSample]:
-    """What ran after that time."""
+    """Return what ran after that time."""
     get, since, count = _function("nvmlDeviceGetProcessUtilization"), c_ulonglong(since_us), c_uint()
     answer = get(handle, None, byref(count), since)
     if answer != NVML_ERROR_INSUFFICIENT_SIZE:
@@ -221,32 +221,32 @@ def nvmlDeviceGetProcessUtilization(handle: Handle, since_us: int) -> list[Proce
 
 
 def nvmlGpmSampleAlloc() -> Handle:
-    """Room for a sample of the hardware counters."""
+    """Allocate a sample of the hardware counters."""
     sample = c_void_p()
     _check(_function("nvmlGpmSampleAlloc")(byref(sample)))
     return sample
 
 
 def nvmlGpmSampleGet(handle: Handle, sample: Handle) -> Handle:
-    """Take one of a card."""
+    """Take a sample of a card."""
     _check(_function("nvmlGpmSampleGet")(handle, sample))
     return sample
 
 
 def nvmlGpmMigSampleGet(handle: Handle, instance: int, sample: Handle) -> Handle:
-    """Take one of a MIG instance."""
+    """Take a sample of a MIG instance."""
     _check(_function("nvmlGpmMigSampleGet")(handle, c_uint(instance), sample))
     return sample
 
 
 def nvmlGpmMetricsGet(request: c_nvmlGpmMetricsGet_t) -> c_nvmlGpmMetricsGet_t:
-    """What was counted between two samples."""
+    """Return what was counted between two samples."""
     _check(_function("nvmlGpmMetricsGet")(byref(request)))
     return request
 
 
 def nvmlGpmQueryDeviceSupport(handle: Handle) -> GpmSupport:
-    """Whether the card has the counters."""
+    """Return whether the card has the counters."""
     return _filled("nvmlGpmQueryDeviceSupport", GpmSupport(version=NVML_GPM_SUPPORT_VERSION), handle)  # type: ignore[no-any-return]
 
 
@@ -266,7 +266,7 @@ def _check(answer: int) -> None:
 
 
 def _in_words(value: int) -> str:
-    """The library's own words for a number."""
+    """Return the library's message for an error number."""
     spoken = getattr(_library, "nvmlErrorString", None)
     if spoken is None:
         return f"error {value}"
@@ -280,7 +280,7 @@ def _filled(name: str, struct: Any, *args: object) -> Any:
 
 
 def _bounded(count: c_uint) -> int:
-    """So many rows, and no more than make sense: the memory for them is ours."""
+    """Return a number of rows, at most as many as make sense: their memory is allocated here."""
     count.value = min(count.value, _MOST_ROWS)
     return count.value
 
@@ -291,7 +291,7 @@ def _named(name: str, call: Call) -> Call:
 
 
 def _answers(name: str, kind: Any, symbol: str | None = None) -> Call:
-    """A call whose last argument takes its answer: a number."""
+    """Make a call that returns a number through its last argument."""
 
     def call(*args: object) -> Any:
         answer = kind()
@@ -302,7 +302,7 @@ def _answers(name: str, kind: Any, symbol: str | None = None) -> Call:
 
 
 def _hands_out(name: str, symbol: str | None = None) -> Call:
-    """A call that hands out a pointer."""
+    """Make a call that returns a pointer."""
 
     def call(*args: object) -> Handle:
         handle = c_void_p()
@@ -313,7 +313,7 @@ def _hands_out(name: str, symbol: str | None = None) -> Call:
 
 
 def _says(name: str) -> Call:
-    """A call that answers with a text."""
+    """Make a call that returns a text."""
 
     def call(*args: object) -> str:
         text = ctypes.create_string_buffer(_TEXT_BYTES)
@@ -324,7 +324,7 @@ def _says(name: str) -> Call:
 
 
 def _lists(name: str) -> Call:
-    """A call that lists processes."""
+    """Make a call that lists processes."""
 
     def call(handle: Handle) -> list[ProcessInfo]:
         get, count = _function(name), c_uint(0)
@@ -369,5 +369,5 @@ nvmlDeviceGetMPSComputeRunningProcesses_v3 = _lists("nvmlDeviceGetMPSComputeRunn
 
 
 def nvmlDeviceGetUtilizationRates(handle: Handle) -> Utilization:
-    """How much ran, at one instant."""
+    """Return utilization at one instant."""
     return _filled("nvmlDeviceGetUtilizationRates", Utilization(), handle)  # type: ignore[no-any-return]

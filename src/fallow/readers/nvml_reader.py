@@ -1,4 +1,4 @@
-"""Eyes on NVIDIA cards: one errand for each card, so that one that hangs or is lost costs only itself."""
+"""Read NVIDIA GPUs: one call of the pool for each card, so that a card that hangs or is lost affects no other."""
 
 from collections.abc import Hashable, Sequence
 from typing import Any
@@ -19,7 +19,7 @@ from fallow.readers.call_pool import AboutTo, CallPool
 from fallow.readers.proc import Proc
 
 _ASK_FOR_MIG_EVERY = 60  # looks
-_QUIET_BUS_BYTES_PER_S = 2**20  # looking itself causes some traffic, 0.2 to 0.7 MB/s on an H200
+_QUIET_BUS_BYTES_PER_S = 2**20  # reading causes some traffic itself, 0.2 to 0.7 MB/s on an H200
 _QUIET_MEMORY = 0.001
 _NOBODY_THERE = Unknown("not asked: nobody holds the card", asked=False)
 _COUNTERS_TELL = Unknown("not asked: the hardware counters tell", asked=False)
@@ -36,7 +36,7 @@ class _Device:
         self.history = nvml.History()
         self.counters = nvml.HardwareCounters()
         self.counted_s: float | None = None
-        """When the counters were last looked at."""
+        """When the counters were last read."""
 
 
 class _Card:
@@ -50,13 +50,13 @@ class _Card:
         self._looks = 0
 
     def surely_not_split(self) -> bool:
-        """Whether MIG mode was found off lately. It changes with a reset of the card, and asking costs 0.6 ms."""
+        """Return whether MIG mode was off lately. It changes with a reset of the card; reading it takes 0.6 ms."""
         self._looks += 1
         return self.split is False and self._looks % _ASK_FOR_MIG_EVERY != 0
 
 
 class _Row:
-    """The facts of one GPU as they come in; those that never came are told why."""
+    """The readings of one GPU as they come in; each that never came gets its reason."""
 
     def __init__(self, index: int, mig: Place | None = None, **facts: object) -> None:
         self.index = index
@@ -64,13 +64,13 @@ class _Row:
         self.facts: dict[str, Any] = facts
 
     def gpu(self, trouble: str | None, missing: Unknown) -> Gpu:
-        facts = dict(self.facts)  # a thread that comes back late may still be adding to them
+        facts = dict(self.facts)  # a thread that returns late may still add to them
         rest = {name: missing for name in _REQUIRED if name not in facts}
         return Gpu(index=self.index, mig=self.mig, trouble=trouble, **facts, **rest)
 
 
 class _LookAtCard:
-    """The errand of reading one card with all its instances."""
+    """Reads one card with all its instances."""
 
     def __init__(self, card: _Card, depth: Depth, at_s: float) -> None:
         self.at_s = at_s
@@ -81,16 +81,16 @@ class _LookAtCard:
         self.trouble: str | None = None
 
     def run(self, about_to: AboutTo) -> None:
-        """Read everything; what was read before something broke is kept."""
+        """Read everything; what was read before an error is kept."""
         try:
             self._read(nvml.Ask(about_to))
         except nvml.CardInTrouble as trouble:
             self.trouble = str(trouble)
-        except Exception as error:  # noqa: BLE001  what one card answers must not cost the others
+        except Exception as error:  # noqa: BLE001  one card must not affect the others
             self.trouble = f"what the driver says of it makes no sense ({type(error).__name__}: {error})"
 
     def gpus(self, late: str | None) -> list[Gpu]:
-        """What is known, given the call that did not come back, if one did not."""
+        """Return what is known, given the step that did not return, if there was one."""
         trouble, missing = self.trouble, Unknown(self.trouble) if self.trouble else NOT_ASKED
         if late is not None:
             trouble = f"the driver does not answer {late}"
@@ -151,7 +151,7 @@ class _LookAtCard:
             facts.update(nvml.clocks(ask, body.handle))
 
     def _read_load(self, ask: nvml.Ask, device: _Device, row: _Row, parent: _Device | None) -> None:
-        """What ran since the last look, by counters and samples."""
+        """Read what ran since the last look, from counters and samples."""
         facts = row.facts
         body = device if parent is None else parent
         instance = row.mig.gpu_instance if row.mig is not None else None
@@ -171,7 +171,7 @@ class _LookAtCard:
         self._read_history(ask, device, facts)
 
     def _read_history(self, ask: nvml.Ask, device: _Device, facts: dict[str, Any]) -> None:
-        """The driver's samples, 3 ms a call on an H200: only where somebody is there and counters leave doubt."""
+        """Read the driver's samples, if the GPU is held and counters leave doubt: a call takes 3 ms on an H200."""
         holders = facts["holders"]
         if not isinstance(holders, Unknown) and not holders:
             facts["recent"] = _NOBODY_THERE
@@ -185,7 +185,7 @@ class _LookAtCard:
 
 
 def _looks_hung(load: float | Unknown) -> bool:
-    """Whether bus traffic matters, which tells copies from a hang."""
+    """Return whether bus traffic is needed, to distinguish copies from a hang."""
     return not isinstance(load, Unknown) and load >= 0.9
 
 
@@ -194,12 +194,12 @@ def _at_least(share: float | Unknown, least: float) -> bool:
 
 
 def _counters_tell(facts: dict[str, Any]) -> bool:
-    """Whether hardware counters, which miss nothing, say for sure that something ran or that nothing did."""
+    """Return whether hardware counters, which miss nothing, are certain that something or nothing ran."""
     counters = facts["counters"]
     if isinstance(counters, Unknown) or isinstance(counters.sm, Unknown):
         return False
     if counters.sm > 0:
-        # Full, and yet no work shows: whether it hangs is for the samples to say.
+        # It looks full and no work shows: the samples decide whether it hangs.
         return (
             not _looks_hung(facts["utilization"])
             or _at_least(counters.tensor, 0.001)
@@ -225,7 +225,7 @@ def _with_load(
 
 
 class _Connect:
-    """The errand of starting NVML."""
+    """Starts NVML."""
 
     key: Hashable = "nvml"
 
@@ -238,7 +238,7 @@ class _Connect:
 
 
 class _Versions:
-    """The errand of asking for versions."""
+    """Reads versions."""
 
     key: Hashable = "versions"
 
@@ -247,23 +247,23 @@ class _Versions:
         self.cuda: int | Unknown = NOT_ASKED
 
     def run(self, about_to: AboutTo) -> None:
-        """Ask for both."""
+        """Read both."""
         ask = nvml.Ask(about_to)
         self.driver, self.cuda = nvml.version(ask, of_cuda=False), nvml.version(ask, of_cuda=True)
 
 
 class _Disconnect:
-    """The errand of letting go of NVML."""
+    """Shuts NVML down."""
 
     key: Hashable = "nvml"
 
     def run(self, about_to: AboutTo) -> None:
-        """Let go."""
+        """Shut it down."""
         nvml.disconnect(about_to)
 
 
 class _Compare:
-    """The errand of asking how cards are connected."""
+    """Reads how cards are connected."""
 
     key: Hashable = "links"
 
@@ -272,7 +272,7 @@ class _Compare:
         self.found: dict[frozenset[str], int] = {}
 
     def run(self, about_to: AboutTo) -> None:
-        """Ask for each pair; a card that fails now is connected to nobody."""
+        """Read each pair; a card that fails now is connected to no other."""
         ask = nvml.Ask(about_to)
         names = list(self._devices)
         for at, one in enumerate(names):
@@ -286,10 +286,10 @@ class _Compare:
 
 
 class NvmlReader:
-    """All NVIDIA cards of this machine through one NVML handle, kept."""
+    """Reads all NVIDIA GPUs of this machine through one NVML handle, which stays open."""
 
     def __init__(self, host: str, clock: Clock, proc: Proc, limit_s: float, opening_s: float | None = None) -> None:
-        """A call may take `limit_s`; starting the driver `opening_s`, or some times that where nothing is said."""
+        """A call may take `limit_s`; starting the driver `opening_s`, by default a multiple of that."""
         self._host = host
         self._clock = clock
         self._proc = proc
@@ -313,7 +313,7 @@ class NvmlReader:
         return start.cards
 
     def look(self, depth: Depth) -> Snapshot:
-        """All GPUs now."""
+        """Return all GPUs now."""
         at_s, wall_s = self._clock.monotonic_s(), self._clock.wall_s()
         errands = [_LookAtCard(card, depth, at_s) for card in self._cards]
         late = self._crew.send(errands, self._limit_s)
@@ -321,13 +321,13 @@ class NvmlReader:
         return Snapshot(self._host, simulated=False, at_s=at_s, wall_s=wall_s, gpus=tuple(gpus))
 
     def versions(self) -> tuple[str | Unknown, int | Unknown]:
-        """Of the driver, and of the newest CUDA that it speaks: 12080 is 12.8."""
+        """Return the versions of the driver and of the newest CUDA that it supports: 12080 is 12.8."""
         errand = _Versions()
         self._crew.send([errand], self._limit_s)
         return errand.driver, errand.cuda
 
     def links(self, gpus: Sequence[Gpu]) -> Links:
-        """How the given cards are connected; instances of one card are as near as can be."""
+        """Return how the given GPUs are connected; instances of one card are nearest."""
         by_uuid = {card.device.identity.get("uuid"): card.device for card in self._cards if card.device is not None}
         wanted = {gpu.uuid: by_uuid[gpu.uuid] for gpu in gpus if isinstance(gpu.uuid, str) and gpu.uuid in by_uuid}
         errand = _Compare(wanted)
@@ -335,16 +335,16 @@ class NvmlReader:
         return {} if late else dict(errand.found)
 
     def describe(self, snapshot: Snapshot) -> Snapshot:
-        """The same, with what /proc knows of each holder."""
+        """Return the same snapshot, with what /proc knows of each holder."""
         return replace(snapshot, gpus=self._proc.describe_all(snapshot.gpus))
 
     @property
     def is_free(self) -> bool:
-        """Whether no call hangs in the driver."""
+        """Return whether no call hangs in the driver."""
         return self._crew.all_back()
 
     def close(self) -> None:
-        """Let go of NVML, unless a call is still inside it: then nothing would come back."""
+        """Shut NVML down, unless a call is still inside it: that would never return."""
         if self._crew.all_back():
             self._crew.send([_Disconnect()], self._limit_s)
         self._crew.dismiss()

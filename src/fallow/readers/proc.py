@@ -1,6 +1,7 @@
-"""The only file that reads /proc: who a process is, whose, and what it belongs to.
+"""The only file that reads /proc: who a process is, who owns it, and what it belongs to.
 
-A process is its pid and its birth, in clock ticks since boot: a pid alone may be somebody else by now.
+A process is identified by its pid and its birth, in clock ticks since boot: a pid alone may belong to another
+process by now.
 """
 
 import os
@@ -45,7 +46,7 @@ PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 @value
 class Stat:
-    """The line of /proc/PID/stat, as far as anybody here needs it."""
+    """What is needed of /proc/PID/stat."""
 
     pid: int
     parent: int
@@ -56,18 +57,18 @@ class Stat:
     resident_bytes: int
     state: str
     terminal: int
-    """The device number of the terminal that its session was started from; 0 if it was from none."""
+    """The device number of the terminal of its session; 0 if it has none."""
     of_kernel: bool
-    """Whether it is a thread of the kernel. Nothing but the kernel decides that, whatever a process calls itself."""
+    """Whether it is a kernel thread. The kernel says so; the name of a process does not matter."""
 
     @property
     def has_terminal(self) -> bool:
-        """Whether its session has one that it was started from."""
+        """Return whether its session has a terminal."""
         return self.terminal != 0
 
 
 class Proc(ProcMachine):
-    """A /proc; the root is a parameter, so that tests bring their own."""
+    """A /proc. Its root is a parameter, so that tests can bring their own."""
 
     def __init__(self, root: str = "/proc") -> None:
         super().__init__(root)
@@ -75,23 +76,23 @@ class Proc(ProcMachine):
 
     @property
     def root(self) -> str:
-        """Where it is."""
+        """Return where it is mounted."""
         return self._root
 
     def pids(self) -> list[int]:
-        """All processes that can be seen."""
+        """Return all visible processes."""
         return [int(name) for name in os.listdir(self._root) if name.isdigit()]
 
     def everybody(self) -> list[Stat]:
-        """The stat of all processes that can be seen."""
+        """Return the stat of all visible processes."""
         return [stat for stat in map(self.stat, self.pids()) if stat is not None]
 
     def stat(self, pid: int) -> Stat | None:
-        """Birth, parent, CPU and memory; None if there is no such process."""
+        """Return birth, parent, CPU time and memory; None if there is no such process."""
         raw = self._read(pid, "stat")
         if raw is None:
             return None
-        # The command in parentheses may hold spaces and parentheses itself; the last one closes it.
+        # The command in parentheses may contain spaces and parentheses; the last one closes it.
         rest = raw[raw.rindex(b")") + 2 :].split()
         return Stat(
             pid=pid,
@@ -107,7 +108,7 @@ class Proc(ProcMachine):
         )
 
     def has_ended(self, pid: int, birth: int) -> bool:
-        """Whether that very process is gone, for certain; one whose first thread alone has ended is not."""
+        """Return whether that very process has certainly ended; it has not if only its first thread has."""
         try:
             stat = self.stat(pid)
             if stat is None:
@@ -119,11 +120,11 @@ class Proc(ProcMachine):
             return False
 
     def environ(self, pid: int) -> dict[str, str] | None:
-        """What the process was started with that concerns fallow or CUDA; None if it is gone or not ours to read."""
+        """Return its variables for fallow and CUDA; None if it has ended or may not be read."""
         return read_variables(f"{self._root}/{pid}/environ")
 
     def own_environ(self) -> dict[str, str] | None:
-        """The environment that we were started with, whatever was made of it since; None if it cannot be read."""
+        """Return the environment that this process was started with; None if it cannot be read."""
         try:
             with open(f"{self._root}/self/environ", "rb") as file:
                 pairs = (entry.partition(b"=") for entry in file.read().split(b"\0") if entry)
@@ -132,10 +133,10 @@ class Proc(ProcMachine):
             return None
 
     def launched_on(self, uuids: tuple[str, ...], counts: Callable[[Mapping[str, str]], bool]) -> dict[str, int]:
-        """Processes of this user that `fallow run` started on these GPUs, by UUID.
+        """Return processes of this user that `fallow run` started on these GPUs, by UUID.
 
-        Only of this user: anybody can put any words into the environment of a process of their own. `counts` says by
-        the environment of one whether its GPUs are these, and not some of the same name.
+        Only of this user: any user can put anything into the environment of their own process. `counts` decides from
+        the environment of a process whether it means these GPUs, and not others of the same name.
         """
         me = os.getpid()
         skipped = {me, *self.ancestors(me)}
@@ -149,7 +150,7 @@ class Proc(ProcMachine):
         return found
 
     def uid(self, pid: int) -> int | None:
-        """The user that a process really and effectively is; None if it is gone, hidden, or of two users.
+        """Return the real and effective user of a process; None if it has ended, is hidden, or has two users.
 
         The owner of its folder would be root for any process that others may not look into.
         """
@@ -157,7 +158,7 @@ class Proc(ProcMachine):
         return int(match[1]) if match and match[1] == match[2] else None
 
     def ancestors(self, pid: int) -> Iterator[int]:
-        """The parent of the process, its parent, and so on."""
+        """Return the parent of the process, its parent, and so on."""
         seen = {pid}
         parent = self._parent(pid)
         while parent is not None and parent > 0 and parent not in seen:
@@ -166,9 +167,9 @@ class Proc(ProcMachine):
             parent = self._parent(parent)
 
     def lineage(self, pid: int) -> tuple[int, ...]:
-        """The process and all above it; nothing if there is no such process any more.
+        """Return the process and all above it; nothing if it has ended.
 
-        Whoever ends while we walk up breaks the chain, and its children get another parent: so we walk again.
+        A process that ends meanwhile breaks the chain, and its children get another parent: so this tries again.
         """
         for _ in range(_WALKS):
             line = [pid]
@@ -179,12 +180,12 @@ class Proc(ProcMachine):
         return () if line == [pid] and not _exists(pid) else tuple(line)
 
     def _parent(self, pid: int) -> int | None:
-        """The parent alone, for those who walk up."""
+        """Return only the parent."""
         raw = self._read(pid, "stat")
         return None if raw is None else int(raw[raw.rindex(b")") + 2 :].split(None, 2)[1])
 
     def descendants(self, pid: int) -> list[Stat]:
-        """All processes below this one, parents before their children."""
+        """Return all processes below this one, parents before their children."""
         children: dict[int, list[Stat]] = {}
         for stat in self.everybody():
             children.setdefault(stat.parent, []).append(stat)
@@ -197,7 +198,7 @@ class Proc(ProcMachine):
         return found
 
     def open_counts(self, pid: int, paths: Collection[str]) -> dict[str, int]:
-        """How many descriptors the process has on each of these files, as far as they are ours to see."""
+        """Return how many descriptors the process has on each of these files, as far as they are visible."""
         folder = f"{self._root}/{pid}/fd"
         counts: dict[str, int] = {}
         try:
@@ -216,7 +217,7 @@ class Proc(ProcMachine):
         return counts
 
     def called(self, pid: int) -> set[str]:
-        """The names that a process goes by: its own, its program's, and its script's or module's. It chooses them."""
+        """Return the names of a process: its own, its program's, and its script's or module's. It chooses them."""
         raw, comm = self._read(pid, "cmdline"), self._read(pid, "comm")
         words = [os.fsdecode(word) for word in (raw or b"").split(b"\0") if word]
         script = next((word for word in words[1:] if not word.startswith("-")), "")
@@ -224,11 +225,11 @@ class Proc(ProcMachine):
         return (names | {os.fsdecode(comm or b"").strip()}) - {""}
 
     def trusted_names(self, pid: int) -> set[str]:
-        """The names of a process that it did not just give itself.
+        """Return the names of a process that it cannot have given itself.
 
-        Those of root's processes and of our own are all believed. Of others only the name of the program that they
-        run counts, and only if it is that very file which we find there too, and nobody but root can have put it
-        there: in a mount namespace of their own anybody can give any program any name.
+        Names of root's processes and of this user's are trusted. Of others only the name of the program file counts,
+        and only if the same file is in that place here, and only root can have put it there: in their own mount
+        namespace any user can give any program any name.
         """
         try:
             if self.uid(pid) in (0, os.geteuid()):
@@ -243,7 +244,7 @@ class Proc(ProcMachine):
         return {path.rpartition("/")[2]}
 
     def command(self, pid: int) -> str | Unknown:
-        """The command line; the name in brackets where there is none, as for kernel threads."""
+        """Return the command line; the name in brackets if there is none, as for kernel threads."""
         raw = self._read(pid, "cmdline")
         if raw is None:
             return _ELSEWHERE
@@ -256,9 +257,9 @@ class Proc(ProcMachine):
         return _ELSEWHERE if name is None else f"[{printable(name.decode(errors='replace').strip())}]"
 
     def user(self, pid: int) -> str | Unknown:
-        """The login name of the owner, or the number where it has none.
+        """Return the login name of the owner, or the number if there is no name.
 
-        A setuid program is whoever's started it: they may signal it, and its rights are not theirs to hide behind.
+        A setuid program belongs to the user who started it: they may signal it.
         """
         try:
             uid = os.stat(f"{self._root}/{pid}").st_uid
@@ -270,11 +271,11 @@ class Proc(ProcMachine):
         return user_name(uid)
 
     def describe(self, holder: Holder) -> Holder:
-        """The same holder with what /proc knows of it. One that /proc does not have is still a holder."""
+        """Return the same holder with what /proc knows of it. One that /proc does not show is still a holder."""
         return replace(holder, **self._facts(holder.pid))
 
     def describe_all(self, gpus: Iterable[Gpu]) -> tuple[Gpu, ...]:
-        """The same GPUs with what /proc knows of their holders, each of whom is looked at once."""
+        """Return the same GPUs with what /proc knows of their holders, each read once."""
         facts = cache(self._facts)
         return tuple(
             gpu
@@ -288,7 +289,7 @@ class Proc(ProcMachine):
         return _NOT_THERE if stat is None else {"birth": stat.birth, **self._belongings(pid, stat.birth)}
 
     def _belongings(self, pid: int, birth: int) -> dict[str, str | Unknown | None]:
-        """Whose a process is and what it belongs to; asked anew now and then, since it may become another program."""
+        """Return the owner of a process and what it belongs to; read again now and then, since it may exec()."""
         known, used = self._described.get((pid, birth), ({}, 0))
         if not known or used >= _ASK_ANEW_AFTER:
             cgroup = read_start(f"{self._root}/{pid}/cgroup", _MOST_OF_CGROUPS)
@@ -306,7 +307,7 @@ class Proc(ProcMachine):
         return known
 
     def descriptors_visible(self, pid: int) -> bool:
-        """Whether we may see what files the process has open."""
+        """Return whether this user may see which files the process has open."""
         try:
             os.listdir(f"{self._root}/{pid}/fd")
         except OSError:
@@ -314,7 +315,7 @@ class Proc(ProcMachine):
         return True
 
     def running(self, name: str) -> int | Unknown | None:
-        """The pid of a process with this name, its own or one of the words of its command; None if there is none."""
+        """Return the pid of a process with this name, or with this word in its command; None if there is none."""
         pids = self.pids()
         if 1 not in pids:
             return Unknown("/proc shows only some processes (hidepid)")
@@ -332,28 +333,28 @@ class Proc(ProcMachine):
 
 
 def user_name(uid: int) -> str:
-    """The login name of a user, or the number where it has none."""
+    """Return the login name of a user, or the number if there is no name."""
     try:
         return getpwuid(uid).pw_name
-    except (KeyError, OverflowError):  # nobody's, or no number of a user at all
+    except (KeyError, OverflowError):  # no such user, or not a user's number at all
         return str(uid)
 
 
 def _shown(command: str | Unknown) -> str | Unknown:
-    """As much of it as a look carries: there may be thousands of processes, and everybody who asks gets them all."""
+    """Return the part that is kept: there may be thousands of processes, and every client gets them all."""
     return (
         command if isinstance(command, Unknown) or len(command) <= _LONGEST_SHOWN else f"{command[:_LONGEST_SHOWN]}…"
     )
 
 
 def _exists(pid: int) -> bool:
-    """Whether there is such a process, also where /proc hides it from us (hidepid)."""
+    """Return whether there is such a process, even if /proc hides it (hidepid)."""
     try:
         os.close(os.pidfd_open(pid))
     except ProcessLookupError:
         return False
     except OSError:
-        return True  # not to be told, so it may be there
+        return True  # unknown, so it may exist
     return True
 
 

@@ -1,4 +1,4 @@
-"""Reading files of /proc that other users fill: never more of them than is of use.
+"""Read files of /proc that other users fill, up to a limit.
 
 A command line can be megabytes long, and so can an environment; both are read through the memory of their process.
 """
@@ -16,13 +16,13 @@ _WANTED = (b"FALLOW_", b"CUDA_")
 
 
 def pass_on_shortage(error: OSError) -> None:
-    """A file that is gone, or not ours to read, is nothing; that the system has no more for us says nothing of it."""
+    """Raise an error about a lack of descriptors or memory again; any other means that the file cannot be read."""
     if error.errno in SHORTAGES:
         raise error
 
 
 def read_start(path: str, most: int = _ONE_READ) -> bytes | None:
-    """The first bytes of a file, as one read gives them; None if it is gone or not ours to read."""
+    """Return the first bytes of a file, from one read; None if it is gone or may not be read."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError as error:
@@ -38,7 +38,7 @@ def read_start(path: str, most: int = _ONE_READ) -> bytes | None:
 
 
 def read_whole(path: str) -> bytes | None:
-    """All of a file that the kernel alone writes, line by line; None if it is gone or not ours to read."""
+    """Return all lines of a file that only the kernel writes; None if it is gone or may not be read."""
     try:
         with open(path, "rb") as file:
             return file.read(_MOST)
@@ -48,7 +48,7 @@ def read_whole(path: str) -> bytes | None:
 
 
 def read_variables(path: str) -> dict[str, str] | None:
-    """What an environment says to fallow and to CUDA, wherever in it that stands, however long it is."""
+    """Return the variables for fallow and CUDA of an environment, however long it is."""
     found: dict[str, str] = {}
     rest = b""
     try:

@@ -1,4 +1,4 @@
-"""What /proc says of the machine as a whole, and of ourselves."""
+"""Read what /proc says of the machine as a whole, and of this process."""
 
 import os
 import re
@@ -10,13 +10,13 @@ _FIRST_PID_NAMESPACE = "pid:[4026531836]"  # PROC_PID_INIT_INO of the kernel
 
 
 class ProcMachine:
-    """The part of a /proc that is about no process in particular."""
+    """The part of a /proc that is not about one process."""
 
     def __init__(self, root: str) -> None:
         self._root = root
 
     def whose_pids(self) -> str | None:
-        """Why the pids of this /proc are not those that we signal by; None if they are, or there is no /proc."""
+        """Return why the pids of this /proc cannot be used for signals; None if they can, or there is no /proc."""
         try:
             shown = os.readlink(f"{self._root}/self")
         except FileNotFoundError:
@@ -31,7 +31,7 @@ class ProcMachine:
         )
 
     def pid_namespace(self) -> int | None:
-        """The number of the pid namespace whose pids are shown; None where they are not those that we signal by."""
+        """Return the number of the pid namespace whose pids are shown; None if they cannot be used for signals."""
         if self.whose_pids() is not None:
             return None
         try:
@@ -40,30 +40,30 @@ class ProcMachine:
             return None
 
     def in_pid_namespace_of_its_own(self) -> bool:
-        """Whether the pids that we see are not those that the driver speaks of, as in most containers."""
+        """Return whether the visible pids differ from those that the driver reports, as in most containers."""
         try:
             return os.readlink(f"{self._root}/self/ns/pid") != _FIRST_PID_NAMESPACE
         except OSError:
             return False
 
     def capabilities(self) -> int | Unknown:
-        """What we may do beyond our user's rights, as bits by the kernel's numbers."""
+        """Return the capabilities of this process, as bits by the kernel's numbers."""
         raw = read_start(f"{self._root}/self/status") or b""
         match = re.search(rb"^CapEff:\s*([0-9a-f]+)", raw, re.MULTILINE)
         return int(match[1], 16) if match else Unknown("/proc/self/status does not tell")
 
     def kernel_setting(self, name: str) -> int | Unknown:
-        """A number under /proc/sys, such as `fs/inotify/max_user_watches`."""
+        """Return a number under /proc/sys, such as `fs/inotify/max_user_watches`."""
         raw = read_start(f"{self._root}/sys/{name}")
         return Unknown(f"this kernel has no {name}") if raw is None else int(raw.split()[0])
 
     def uptime_s(self) -> float | None:
-        """Seconds since boot, by the clock that births are told by."""
+        """Return seconds since boot, by the clock that births are counted in."""
         raw = read_start(f"{self._root}/uptime")
         return None if raw is None else float(raw.split()[0])
 
     def cpu_ticks(self) -> tuple[int, int] | Unknown:
-        """Busy and all ticks of all cores since boot."""
+        """Return busy and all ticks of all cores since boot."""
         raw = read_start(f"{self._root}/stat")
         if raw is None:
             return Unknown("/proc/stat cannot be read")
@@ -72,7 +72,7 @@ class ProcMachine:
         return busy, busy + idle + iowait
 
     def net_bytes(self) -> int | Unknown:
-        """Bytes received and sent by all interfaces but loopback."""
+        """Return bytes received and sent by all interfaces but loopback."""
         raw = read_whole(f"{self._root}/net/dev")
         if raw is None:
             return Unknown("/proc/net/dev cannot be read")

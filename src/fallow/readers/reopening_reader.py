@@ -1,9 +1,8 @@
-"""Eyes that outlive the driver: it may be unloaded, replaced or reset while somebody looks, and come back.
+"""A reader that survives the driver: it may be unloaded, replaced or reset, and come back.
 
-While no card at all answers, every look shows the cards that were there, each with why nothing is known of it. When
-that has lasted a while, and nobody is still inside the driver, it is let go of and opened again, in a thread: opening
-may take long, and whoever looks must go on looking. A driver that hangs is not opened again over the heads of those
-who hang in it: they come back, or the program ends.
+While no GPU answers, every look returns the GPUs that were there, each with the reason why nothing is known of it.
+After a while, if no call is inside the driver, the driver is closed and opened again in a thread, because opening
+may take long. A driver in which a call hangs is not opened again: the call returns, or the program ends.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,13 +20,13 @@ from fallow.core.unknown import Unknown
 from fallow.core.value import fields, replace
 
 _BLIND_FOR_S = 5.0
-"""How long nothing is known before the driver is opened again, and how long after a try the next may follow."""
+"""How long nothing is known before the driver is opened again, and how long after one try the next may follow."""
 _IDENTITY = {"index", "uuid", "name", "mig", "minor", "trouble"}
 _READINGS = tuple(name for name in fields(Gpu) if name not in _IDENTITY)
 
 
 class _Opening:
-    """Letting go of the driver and opening it again, beside whoever looks."""
+    """Closes the driver and opens it again, in a thread."""
 
     def __init__(self, old: GpuReader | None, open_driver: Callable[[], GpuReader]) -> None:
         self.gpu_reader: GpuReader | None = None
@@ -39,7 +38,7 @@ class _Opening:
 
     @property
     def is_over(self) -> bool:
-        """Whether there are eyes, or a reason why there are none."""
+        """Return whether there is a reader, or a reason why there is none."""
         return not self._thread.is_alive()
 
     def _work(self) -> None:
@@ -54,10 +53,10 @@ class _Opening:
 
 
 class ReopeningReader:
-    """Eyes that are opened again when they have gone blind."""
+    """A reader that is opened again when it can read nothing."""
 
     def __init__(self, gpu_reader: GpuReader, open_again: Callable[[], GpuReader], clock: Clock) -> None:
-        """`open_again` may take as long as it likes, and answers with NoDriver where there is none."""
+        """`open_again` may take any time, and raises NoDriver if there is no driver."""
         self._gpu_reader: GpuReader | None = gpu_reader
         self._open_again = open_again
         self._clock = clock
@@ -67,7 +66,7 @@ class ReopeningReader:
         self._why = ""
 
     def look(self, depth: Depth) -> Snapshot:
-        """All GPUs now; those that were there last, all unknown, while there is no driver."""
+        """Return all GPUs now; while there is no driver, those that were there last, all unknown."""
         now_s = self._clock.monotonic_s()
         if self._opening is not None and self._opening.is_over:
             self._gpu_reader, self._why = self._opening.gpu_reader, self._opening.why
@@ -85,20 +84,20 @@ class ReopeningReader:
         return snapshot
 
     def links(self, gpus: Sequence[Gpu]) -> Links:
-        """How the given GPUs are connected; nobody knows while there is no driver."""
+        """Return how the given GPUs are connected; nothing is known while there is no driver."""
         return {} if self._gpu_reader is None else self._gpu_reader.links(gpus)
 
     def describe(self, snapshot: Snapshot) -> Snapshot:
-        """The same, with what /proc knows of each holder."""
+        """Return the same snapshot, with what /proc knows of each holder."""
         return snapshot if self._gpu_reader is None else self._gpu_reader.describe(snapshot)
 
     @property
     def is_free(self) -> bool:
-        """Whether nobody is inside the driver."""
+        """Return whether no call is inside the driver."""
         return self._opening is None and (self._gpu_reader is None or self._gpu_reader.is_free)
 
     def close(self) -> None:
-        """Let go of the driver, unless somebody is inside it: then nothing would come back."""
+        """Close the driver, unless a call is inside it: that would never return."""
         if self._gpu_reader is not None:
             self._gpu_reader.close()
             self._gpu_reader = None

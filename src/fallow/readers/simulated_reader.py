@@ -1,12 +1,12 @@
-"""Eyes on GPUs that are not there, and on processes that are.
+"""Read simulated GPUs, which are held by real processes.
 
 The holders of a simulated GPU are the real processes that were given it in CUDA_VISIBLE_DEVICES; its
 utilization is their CPU use, its memory their resident memory. So everything works end to end anywhere, on
-real processes and real signals. Whoever looks, and the shells above it, do not hold what they look at.
+real processes and real signals. fallow itself and the shells above it do not count as holders.
 
-Which simulated machine a process is on, its environment says: FALLOW_SIMULATE names the cards, FALLOW_CLAIM_DIR
-the folder where they are claimed. A process that names others, or none, such as a training on the real GPUs or
-the tests of another checkout, is on another machine and holds nothing here.
+The environment of a process says which simulated machine it is on: FALLOW_SIMULATE names the GPUs, FALLOW_CLAIM_DIR
+the folder in which they are claimed. A process with other values, or none, such as a training run on the real GPUs
+or the tests of another checkout, is on another machine and holds nothing here.
 """
 
 import os
@@ -44,7 +44,7 @@ _PART = r"(?i:(?:(\d{1,2})x)?([A-Z0-9]+))"
 _MOST_CARDS = 64
 _NO_PROC = Unknown("there is no /proc here, in which the holders of a simulated card are")
 _NOT_REAL = Unknown("a simulated card has none")
-_SHORTEST_WINDOW_S = 1.05  # a job that works once a second must show in the first look
+_SHORTEST_WINDOW_S = 1.05  # a job that works once a second must show at the first look
 
 
 @value
@@ -56,7 +56,7 @@ class Model:
 
 
 def machine(spec: str) -> list[Model]:
-    """The cards of `8xH100`, `4xA100,2xT4`, or `4` of the usual kind."""
+    """Return the GPUs of `8xH100`, `4xA100,2xT4`, or `4` of the usual model."""
     cards: list[Model] = []
     for part in spec.split(","):
         word = part.strip()
@@ -75,7 +75,7 @@ def machine(spec: str) -> list[Model]:
 
 
 def same_machine(ours: Mapping[str, str], theirs: Mapping[str, str]) -> bool:
-    """Whether a process with their environment is on the simulated machine of ours: same cards, same claims."""
+    """Return whether a process with their environment is on our simulated machine: same GPUs, same claim folder."""
     if (ours.get("FALLOW_CLAIM_DIR") or "") != (theirs.get("FALLOW_CLAIM_DIR") or ""):
         return False
     spec, other = ours.get("FALLOW_SIMULATE"), theirs.get("FALLOW_SIMULATE")
@@ -91,7 +91,7 @@ class SimulatedReader:
     """A machine of simulated GPUs."""
 
     def __init__(self, host: str, clock: Clock, proc: Proc, environ: Mapping[str, str]) -> None:
-        """The machine that `environ` names in FALLOW_SIMULATE; WrongUsage if there can be no such one."""
+        """Simulate the machine that FALLOW_SIMULATE names in `environ`; raise WrongUsage if it makes no sense."""
         self._host = host
         self._clock = clock
         self._proc = proc
@@ -101,7 +101,7 @@ class SimulatedReader:
         self._before_s: float | None = None
 
     def look(self, depth: Depth) -> Snapshot:
-        """All GPUs now. The first close look at a held card takes a second: CPU use needs a stretch of time."""
+        """Return all GPUs now. The first full look at a held GPU takes a second: CPU use is measured over time."""
         held = self._held()
         if depth >= Depth.WATCH and self._before_s is None and held:
             self._remember(held)
@@ -118,24 +118,24 @@ class SimulatedReader:
             self._remember(held)
         return Snapshot(self._host, simulated=True, at_s=now_s, wall_s=self._clock.wall_s(), gpus=tuple(gpus))
 
-    def links(self, gpus: Sequence[Gpu]) -> Links:  # noqa: ARG002  as the port has it
-        """Simulated GPUs are connected in no particular way."""
+    def links(self, gpus: Sequence[Gpu]) -> Links:  # noqa: ARG002  as the protocol has it
+        """Return nothing: simulated GPUs have no links."""
         return {}
 
     def describe(self, snapshot: Snapshot) -> Snapshot:
-        """The same, with what /proc knows of each holder."""
+        """Return the same snapshot, with what /proc knows of each holder."""
         return replace(snapshot, gpus=self._proc.describe_all(snapshot.gpus))
 
     @property
     def is_free(self) -> bool:
-        """There is no driver to be in."""
+        """Return True: there is no driver."""
         return True
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Do nothing: nothing is open."""
 
     def _held(self) -> dict[int, list[Stat]] | None:
-        """The real processes on each card, by index; None where /proc does not even have us."""
+        """Return the real processes on each GPU, by index; None if /proc does not even show this process."""
         myself = os.getpid()
         if self._proc.stat(myself) is None:
             return None
@@ -160,7 +160,7 @@ class SimulatedReader:
     def _gpu(self, blank: Gpu, stats: Sequence[Stat], now_s: float) -> Gpu:
         elapsed_s = 0.0 if self._before_s is None else now_s - self._before_s
         loads = {stat.pid: self._load(stat, elapsed_s) for stat in stats}
-        # The driver counts in whole per cent; so a process that only wakes up now and then does nothing.
+        # The driver counts in whole per cent, so a process that only wakes up now and then counts as 0.
         total = min(1.0, int(100 * sum(loads.values()) + 1e-9) / 100)
         holders = tuple(
             Holder(

@@ -1,4 +1,4 @@
-"""Whose a TCP connection from this machine is: the kernel tells the user of the socket at its other end."""
+"""Find the user of a TCP connection from this machine: the kernel knows the user of the socket at its other end."""
 
 import socket
 import struct
@@ -17,9 +17,9 @@ _LONGEST_ANSWER = 4096
 
 
 def user_of(connection: "socket.socket | TransportSocket") -> int | None:
-    """The uid at the other end; None if that is another machine, has hung up, or the kernel does not tell.
+    """Return the uid at the other end; None if it is another machine, has hung up, or the kernel does not say.
 
-    Never waits: the kernel answers while it is asked.
+    Never waits.
     """
     try:
         theirs, ours = connection.getpeername(), connection.getsockname()
@@ -42,4 +42,4 @@ def _asked(family: int, theirs: tuple[str, int], ours: tuple[str, int]) -> int |
     if kind != _SOCK_DIAG_BY_FAMILY:
         return None  # there is no such socket here
     uid, inode = _ANSWER.unpack_from(answer, _HEAD.size)
-    return uid if inode else None  # of one that was closed the kernel no longer knows whose it was
+    return uid if inode else None  # the kernel no longer knows the user of a closed one

@@ -1,12 +1,12 @@
-"""Who is at this machine, and for how long they have touched nothing.
+"""Find out who is at this machine, and for how long they have typed nothing.
 
-People are found in three places, whichever the system keeps: utmp, logind's own files, and the terminals themselves,
-which are there wherever somebody types, also where nothing records a login. How long a terminal was not touched is
-told by its access time, which is by the clock on the wall; so what counts after the first look is when we saw it
-change, by a clock that nobody can set. The kernel moves that time in steps of eight seconds.
+People are found in three places, whichever the system has: utmp, logind's files, and the terminals themselves,
+which exist wherever somebody types, even if no login is recorded. A terminal's access time says when it was last
+used. It is in system time, which can be set, so after the first look the monotonic time at which it changed counts.
+The kernel moves the access time in steps of eight seconds.
 
-A place that is empty is no record: some systems leave one behind that nobody writes to. Without any, who is here is
-Unknown.
+An empty place is no record: some systems leave one behind that nothing writes to. Without any record, it is Unknown
+who is here.
 """
 
 import os
@@ -20,7 +20,7 @@ from fallow.core.value import value
 from fallow.readers.proc import Proc, user_name
 
 LEAST_IDLE_S = 10.0
-"""Below that nobody can be told to be away: the access time of a terminal moves in steps of eight seconds."""
+"""The shortest absence that can be seen: the access time of a terminal moves in steps of eight seconds."""
 
 _USER_PROCESS = 7
 _KNOWN_TYPES = range(10)
@@ -36,7 +36,7 @@ _CONSOLE_MAJOR, _FIRST_SERIAL = 4, 64
 
 @value
 class Person:
-    """Somebody who is here; at no terminal that is known, where they came without one."""
+    """A person who is logged in; without a terminal if they came without one."""
 
     user: str
     terminal: str | None
@@ -44,7 +44,7 @@ class Person:
 
     @property
     def place(self) -> str:
-        """Where they are, for people."""
+        """Return where they are, for messages."""
         return self.terminal or "a session without a terminal"
 
 
@@ -68,7 +68,7 @@ class Terminals:
         self._of_leader: dict[int, tuple[float, str | None]] = {}
 
     def people(self) -> list[Person] | Unknown:
-        """Everybody who is here; Unknown where nothing tells, or what does makes no sense."""
+        """Return everybody who is here; Unknown if there is no record, or it makes no sense."""
         in_utmp, in_logind, at_terminals = self._in_utmp(), self._in_logind(), self._at_terminals()
         if isinstance(in_utmp, Unknown) and in_logind is None:
             return in_utmp
@@ -86,7 +86,7 @@ class Terminals:
         return [Person(user, terminal, nowhere if terminal is None else idle_s[terminal]) for user, terminal in found]
 
     def sources(self) -> list[str]:
-        """What tells who is here."""
+        """Return which records this system has."""
         found = {
             self._utmp: self._in_utmp(),
             self._sessions: self._in_logind(),
@@ -109,7 +109,7 @@ class Terminals:
         return now_s - self._touched[terminal][1]
 
     def _at_terminals(self) -> list[tuple[str, str | None]] | None:
-        """The terminals themselves, and whose they are: those of programs, and consoles that root gave away."""
+        """Return the terminals and their owners: those of programs, and consoles that belong to a user."""
         try:
             names = [f"pts/{name}" for name in os.listdir(f"{self._devices}/pts") if name.isdigit()]
         except OSError:
@@ -120,7 +120,7 @@ class Terminals:
                 owner = os.stat(f"{self._devices}/{name}").st_uid
             except OSError:
                 continue  # closed this moment
-            if owner != 0 or name.startswith("pts/"):  # at a console of root's somebody may yet log in
+            if owner != 0 or name.startswith("pts/"):  # nobody has logged in at a console of root yet
                 found.append((user_name(owner), name))
         return found
 
@@ -170,7 +170,7 @@ class Terminals:
         return dict(line.split("=", 1) for line in lines if "=" in line)
 
     def _terminal_of(self, facts: dict[str, str]) -> str | None:
-        """The terminal of a session that does not name one, as those of ssh do not where there is no utmp."""
+        """Return the terminal of a session that does not name one, as with ssh on systems without utmp."""
         leader = facts.get("LEADER", "")
         if not (leader.isascii() and leader.isdigit() and len(leader) < 10):
             return None
@@ -186,7 +186,7 @@ class Terminals:
 
 
 def terminal_name(number: int) -> str | None:
-    """The terminal of that device number below /dev; None if it is none, or of a kind that people do not type at."""
+    """Return the terminal of a device number, below /dev; None if it is not one that people type at."""
     major, minor = (number >> 8) & 0xFFF, (number & 0xFF) | ((number >> 12) & 0xFFF00)
     if major in _PTS_MAJORS:
         return f"pts/{(major - _PTS_MAJORS.start) * 256 + minor}"

@@ -1,10 +1,10 @@
-"""Which users the machine has."""
+"""Read which users the machine has."""
 
 from pwd import getpwall, getpwnam
 
 
 def is_user(name: str) -> bool:
-    """Whether the machine has a user of that name."""
+    """Return whether the machine has a user of that name."""
     try:
         getpwnam(name)
     except (KeyError, ValueError):
@@ -13,5 +13,5 @@ def is_user(name: str) -> bool:
 
 
 def user_names() -> list[str]:
-    """The users that the machine lists; those of a directory service may be missing."""
+    """Return the users that the machine lists; those of a directory service may be missing."""
     return [entry.pw_name for entry in getpwall()]

@@ -1,12 +1,12 @@
-"""Claims: a GPU promised to one launch, for exactly as long as any process of its job lives.
+"""Claim a GPU for one launch, for exactly as long as any process of its job lives.
 
-Each GPU has one file. A claim is a lock on one byte of it, held by an open file that the job inherits; so the
-kernel ends the claim with the job's last process, however it dies, and nothing is left to clean up. What the
-file says (who claims it, who picked it moments ago) are labels: any user can write them, so they are read with
-doubt, and only the lock decides.
+Each GPU has one file. A claim is a lock on one byte of it, held by an open file that the job inherits. So the kernel
+ends the claim with the job's last process, however that ends, and nothing is left to clean up. The text in the file
+(who claims the GPU, until when a pick reserves it) is a label: any user can write it, so only the lock decides.
 
-Two more locks go with a claim. A flock, by which the kernel's table names whoever took it. And one on a byte whose
-number stands for this GPU in this folder, so that the table shows a claim even after somebody removed its file.
+Two more locks go with a claim. A flock, for which the kernel's table names the process that took it. And one on a
+byte whose number stands for this GPU in this folder, so that the table shows a claim even after its file was
+removed.
 """
 
 import os
@@ -21,61 +21,61 @@ from fallow.actuators.files import ofd_locks
 from fallow.core.reservations import Claim
 from fallow.core.units import printable
 
-CLAIM_BYTE = 2**62  # the bytes before it are places in line, numbered by the time of arrival
+CLAIM_BYTE = 2**62  # the bytes before it are places in the queue, numbered by the time of arrival
 FILLER_BYTE = CLAIM_BYTE + 1
 _LABEL_BYTES = 4096
 _RESERVATION_AT = _LABEL_BYTES
-_OLDEST_TICKET = 10**9  # nobody stands in line in the first second after boot
-_MOST_LOOKED_AT = 256  # locks in a line: somebody may have placed thousands
+_OLDEST_TICKET = 10**9  # no launch waits in the first second after boot
+_MOST_LOOKED_AT = 256  # locks in a queue: a user may have placed thousands
 GATE, GATE_BYTE = "gate", 0
 _GATE_PATIENCE_S = 2.0
 _LONGEST_COMMAND = 200
-_TRIES = 50  # against somebody who removes a file as often as it is made
+_TRIES = 50  # in case somebody removes the file again and again
 _SEAL_FROM = 2**62 + 2**40
 _SEALS = 2**40 - 87  # a prime
 _END_OF_TIME_S = 4e9
 _MOST_PIDS = 2**22
-_OUT_OF_THE_WAY = 400  # shells and scripts use low descriptors of their own, and would close the claim
+_OUT_OF_THE_WAY = 400  # shells and scripts use low descriptors themselves, and would close the claim
 
 RESERVED_FOR_S = 10.0
 
 
 class CardFile:
-    """The claim file of one GPU, open."""
+    """The open claim file of one GPU."""
 
     def __init__(self, fd: int) -> None:
         self.fd = fd
 
     def close(self) -> None:
-        """Let go; a claim or ticket taken through this file ends, unless somebody inherited it."""
+        """Close the file; a claim or ticket taken through it ends, unless a job inherited it."""
         os.close(self.fd)
 
     @property
     def inode(self) -> int:
-        """By which the kernel's table of locks names the file."""
+        """Return the number by which the kernel's table of locks names the file."""
         return os.fstat(self.fd).st_ino
 
     def held(self) -> ofd_locks.Lock | None:
-        """The lock that claims the GPU, looked at without getting in anybody's way."""
+        """Return the lock that claims the GPU, without taking it; None if there is none."""
         return ofd_locks.other(self.fd, CLAIM_BYTE, CLAIM_BYTE)
 
     def claim(self) -> Claim | None:
-        """That somebody has claimed the GPU, and whether it is shared."""
+        """Return the claim on the GPU, of which only is known whether it is shared; None if there is none."""
         held = self.held()
         return None if held is None else Claim(held.shared)
 
     def is_untouched(self) -> bool:
-        """Whether nobody has a lock that means anything: no claim, no place in line, no mark of a filler."""
+        """Return whether there is no claim, no place in the queue and no mark of a filler."""
         return ofd_locks.other(self.fd, _OLDEST_TICKET, FILLER_BYTE) is None
 
     def label(self) -> Claim:
-        """What the label says of who claims it. Anybody could have written it."""
+        """Return what the label says of the claim. Any user could have written it."""
         return read_label(False, os.pread(self.fd, _LABEL_BYTES, 0))
 
     def places(self, now_s: float, before: int = CLAIM_BYTE) -> Iterator[ofd_locks.Lock]:
-        """The places in line before a ticket; as many as can be looked at in bounded time.
+        """Yield the places in the queue before a ticket, up to a limit.
 
-        A place is one byte, between boot and now. What else is locked there is nobody's place.
+        A place is one byte between boot and now. Any other lock there is not a place.
         """
         ranges = [(_OLDEST_TICKET, min(before - 1, int(now_s * 1e9)))]
         for _ in range(_MOST_LOOKED_AT):
@@ -90,11 +90,11 @@ class CardFile:
                 yield found
 
     def count_in_line(self, now_s: float, ticket: int = CLAIM_BYTE) -> int:
-        """How many wait and came before this ticket."""
+        """Return how many launches wait that came before this ticket."""
         return sum(1 for _ in self.places(now_s, ticket))
 
     def reserved(self, now_s: float) -> bool:
-        """Whether somebody picked it in the last seconds. A time from before a reboot is not believed."""
+        """Return whether a pick took it in the last seconds. A time from before a reboot does not count."""
         raw = os.pread(self.fd, 8, _RESERVATION_AT)
         left_s = int.from_bytes(raw, "little") / 1e9 - now_s
         return len(raw) == 8 and 0 < left_s <= RESERVED_FOR_S
@@ -102,12 +102,12 @@ class CardFile:
     def reserve(self, now_s: float) -> None:
         """Ask others to avoid it for some seconds."""
         until_ns = int((now_s + RESERVED_FOR_S) * 1e9)
-        with suppress(OSError):  # a full disk takes the courtesy, not the pick
+        with suppress(OSError):  # on a full disk the pick works without its reservation
             os.pwrite(self.fd, until_ns.to_bytes(8, "little"), _RESERVATION_AT)
 
 
 class HeldClaim:
-    """A claim that we hold."""
+    """A claim of this process."""
 
     def __init__(self, uuid: str, card: CardFile, seal: int) -> None:
         self.uuid = uuid
@@ -126,7 +126,7 @@ class HeldClaim:
         os.set_inheritable(moved, True)
 
     def end(self) -> None:
-        """End it now, for every process that inherited it too; a forked child only lets go of its own copy."""
+        """End it now, also for every process that inherited it; a forked child only closes its own copy."""
         if os.getpid() == self._pid:
             ofd_locks.release(self._card.fd, CLAIM_BYTE)
             ofd_locks.release(self._card.fd, self._seal)
@@ -147,13 +147,13 @@ def take(folder: ClaimFolder, uuid: str, claim: Claim) -> HeldClaim | None:
         if folder.still_there(uuid, card.fd):
             _write_label(card.fd, claim)
             return HeldClaim(uuid, card, seal)
-        card.close()  # somebody removed the file under us: a lock on it binds nobody
+        card.close()  # the file was removed meanwhile: a lock on it binds nobody
         folder.refresh()
     raise FileRefused(f"its file {folder.path}/{uuid} is removed as often as it is made", None)
 
 
 def seal_of(path: str, uuid: str) -> int:
-    """The byte that stands for a GPU in the kernel's table of locks, among those who use the folder of that path."""
+    """Return the byte that stands for a GPU in the kernel's table of locks, for the folder of that path."""
     return _SEAL_FROM + int.from_bytes(f"{path}\0{uuid}".encode(), "little") % _SEALS
 
 
@@ -164,13 +164,13 @@ def gate(
     sleep: Callable[[float], None],
     patience_s: float = _GATE_PATIENCE_S,
 ) -> Iterator[int | None]:
-    """One at a time, for moments. Who cannot get in within seconds goes on without: nobody may block all.
+    """Let one process in at a time, for moments. After some seconds go on without: nobody may block all others.
 
-    Gives the open file where somebody keeps us out, for whoever wants to know who that is; else None.
+    Yield the open file if another process keeps us out, to find out who that is; else None.
     """
     try:
         fd = folder.open(GATE)
-    except FileRefused:  # somebody put something else in its place
+    except FileRefused:  # something else is in its place
         yield None
         return
     try:
@@ -185,13 +185,13 @@ def gate(
 
 
 def _write_label(fd: int, claim: Claim) -> None:
-    with suppress(OSError):  # a full disk takes the label, not the claim
+    with suppress(OSError):  # on a full disk the claim works without its label
         os.pwrite(fd, label_of(claim).ljust(_LABEL_BYTES)[:_LABEL_BYTES], 0)
 
 
 def label_of(claim: Claim) -> bytes:
-    """What a launch writes of itself."""
-    import json  # noqa: PLC0415  only those who claim pay for it
+    """Return the label of a launch."""
+    import json  # noqa: PLC0415  loaded only when a claim is made
 
     command = printable(claim.command or "")[:_LONGEST_COMMAND]
     label = {"pid": claim.pid, "birth": claim.birth, "since": claim.since_wall_s, "command": command}
@@ -199,13 +199,13 @@ def label_of(claim: Claim) -> bytes:
 
 
 def read_label(shared: bool, raw: bytes) -> Claim:
-    """What somebody wrote of themselves, as far as it makes sense."""
+    """Return what a label says, as far as it makes sense."""
     return _understood(shared, raw.rstrip())
 
 
-@lru_cache(maxsize=256)  # who watches reads the same ones every second
+@lru_cache(maxsize=256)  # a watcher reads the same ones every second
 def _understood(shared: bool, raw: bytes) -> Claim:
-    import json  # noqa: PLC0415  only those who meet a claim pay for it
+    import json  # noqa: PLC0415  loaded only when a claim is read
 
     try:
         label = json.loads(raw[: raw.find(b"\0")] if b"\0" in raw else raw)

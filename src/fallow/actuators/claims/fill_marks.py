@@ -1,7 +1,7 @@
-"""Marks on GPUs that are filled: the work there yields, so whoever picks may have the card.
+"""Mark GPUs that are filled: a filler yields, so the GPU is available.
 
-A mark is a lock in the GPU's claim file, held by who fills it, for exactly as long as the filler is on the card. Any
-user can lock that byte and write that label; who is asked to believe the mark looks at the processes themselves.
+A mark is a lock in the GPU's claim file, held for exactly as long as the filler is on the GPU. Any user can lock
+that byte and write that label, so a mark is believed only after a look at the processes.
 """
 
 import os
@@ -23,34 +23,34 @@ _TRIES = 50
 
 
 class FillMark:
-    """A mark that we hold."""
+    """A mark of this process."""
 
     def __init__(self, card: CardFile) -> None:
         self._card = card
 
     def end(self) -> None:
-        """The card is nobody's again."""
+        """Remove the mark."""
         self._card.close()
 
 
 def mark_filled(folder: ClaimFolder, uuid: str, label: Claim) -> FillMark | None:
-    """Mark a GPU as filled; None if another filler has it. So there are never two on a card."""
+    """Mark a GPU as filled; None if another filler has it. So there are never two on a GPU."""
     for _ in range(_TRIES):
         card = CardFile(folder.open(uuid))
         if not ofd_locks.take(card.fd, FILLER_BYTE):
             card.close()
             return None
         if folder.still_there(uuid, card.fd):
-            with suppress(OSError):  # a full disk takes the label, not the mark
+            with suppress(OSError):  # on a full disk the mark works without its label
                 os.pwrite(card.fd, label_of(label).ljust(_LABEL_BYTES)[:_LABEL_BYTES], _LABEL_AT)
             return FillMark(card)
-        card.close()  # somebody removed the file under us: a lock on it binds nobody
+        card.close()  # the file was removed meanwhile: a lock on it binds nobody
         folder.refresh()
     return None
 
 
 def filler_on(card: CardFile) -> Claim | None:
-    """What fills the GPU, in the words of who started it; None if nothing does."""
+    """Return what the label says of the filler on the GPU; None if there is no filler."""
     if ofd_locks.other(card.fd, FILLER_BYTE, FILLER_BYTE) is None:
         return None
     return read_label(False, os.pread(card.fd, _LABEL_BYTES, _LABEL_AT))

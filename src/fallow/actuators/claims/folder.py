@@ -1,10 +1,10 @@
-"""The folder of claims, which every user of the machine shares, none of them root.
+"""The claim folder, which all users of the machine share.
 
-One file for each GPU, open to all, in a sticky folder. `fs.protected_regular` forbids O_CREAT on a file of
-somebody else there, so a file is opened without it first and created only where there is none.
+It is sticky and has one file for each GPU, open to all. `fs.protected_regular` forbids O_CREAT on another user's
+file there, so a file is opened without it first and created only if there is none.
 
-Whoever owns the folder or a file could remove it, so root takes over what it uses here (see folder_care). What stands
-in the place of one file spoils that file alone: its GPU is refused, and the others are given.
+The owner of the folder or of a file could remove it, so root takes over what it uses here (see folder_care). If
+something else is in the place of one file, only its GPU is refused.
 """
 
 import errno
@@ -24,16 +24,16 @@ _ELSEWHERE = "/tmp/fallow-claims"  # noqa: S108  shared on purpose; opened witho
 _OPEN_TO_ALL = folder_care.FOLDER_MODE
 _ELSE_NAME = "or name another folder in FALLOW_CLAIM_DIR, the same for every user"
 _OF_THE_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
-_OF_THE_PROCESS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)  # whoever runs us says which limit that is
+_OF_THE_PROCESS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)  # the command line says which limit that is
 _BEING_MADE = 0o700
 _YIELDS = 1000
-_TRIES = 50  # against somebody who removes a file as often as it is made
+_TRIES = 50  # in case somebody removes the file again and again
 _MOST_READ = 65536
 DRAFT = ".draft-"
 
 
 class FileRefused(NotPermitted):
-    """One file of the folder cannot be used; whose it is, if that can be told."""
+    """One file of the folder cannot be used; `uid` is its owner, if that is known."""
 
     def __init__(self, sentence: str, uid: int | None) -> None:
         super().__init__(sentence)
@@ -41,10 +41,10 @@ class FileRefused(NotPermitted):
 
 
 def folder_path(environ: Mapping[str, str]) -> str:
-    """FALLOW_CLAIM_DIR, else /run/lock/fallow, else /tmp/fallow-claims.
+    """Return FALLOW_CLAIM_DIR, else /run/lock/fallow, else /tmp/fallow-claims.
 
-    The choice hangs on the machine and not on who asks: two users with different rights must never end up in
-    two folders.
+    The choice depends on the machine and not on the user: two users with different rights must never use two
+    folders.
     """
     named = environ.get("FALLOW_CLAIM_DIR")
     if named:
@@ -62,39 +62,39 @@ class ClaimFolder:
     """The open folder."""
 
     def __init__(self, path: str, *, take_over: bool = True) -> None:
-        """`take_over`: as root, make the folder root's if it is somebody else's; else it is only looked at."""
+        """`take_over`: as root, make the folder root's if it belongs to another user."""
         self.path = path
         self._fd = _open_folder(path, take_over=take_over)
 
     @property
     def owner_uid(self) -> int:
-        """Whose the folder is: they can remove what is in it."""
+        """Return the owner of the folder, who can remove what is in it."""
         return os.fstat(self._fd).st_uid
 
     def close(self) -> None:
-        """Let go of the folder; locks live on in the files."""
+        """Close the folder; locks on its files stay."""
         os.close(self._fd)
 
     @property
     def fd(self) -> int:
-        """The folder itself, to name files from; another one after `refresh`."""
+        """Return the descriptor of the folder; it may be another one after `refresh`."""
         return self._fd
 
     @property
     def identity(self) -> tuple[int, int]:
-        """Which folder it is; another one after it was cleaned away and made anew."""
+        """Return which folder it is; another one after it was removed and made again."""
         facts = os.fstat(self._fd)
         return facts.st_dev, facts.st_ino
 
     def refresh(self) -> None:
-        """Look again where everybody looks: the folder may have been cleaned away and made anew."""
+        """Open the folder again if it was removed and made again."""
         if not self._is_in_place():
             fresh = _open_folder(self.path)
             os.close(self._fd)
             self._fd = fresh
 
     def open(self, name: str) -> int:
-        """A file of the folder for reading and writing, made if it is not there; FileRefused if it is not fit."""
+        """Open a file of the folder for reading and writing, made if missing; raise FileRefused if it is unfit."""
         safe = _file_name(name)
         try:
             fd = self._open_or_create(safe)
@@ -110,7 +110,7 @@ class ClaimFolder:
         return fd
 
     def peek(self, name: str) -> int | None:
-        """A file of the folder for reading only; None where nobody made one yet."""
+        """Open a file of the folder for reading only; None if there is none yet."""
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
         safe = _file_name(name)
         try:
@@ -128,7 +128,7 @@ class ClaimFolder:
         return fd
 
     def still_there(self, name: str, fd: int) -> bool:
-        """Whether the open file is still the one that others find under its name, in the folder where they look."""
+        """Return whether the open file is still the one that others find under its name, in the same folder."""
         try:
             found = os.stat(_file_name(name), dir_fd=self._fd, follow_symlinks=False)
             return os.path.samestat(found, os.fstat(fd)) and self._is_in_place()
@@ -142,14 +142,14 @@ class ClaimFolder:
             return False
 
     def inode(self, name: str) -> int:
-        """By which the kernel names the file of that name now; 0 if there is none."""
+        """Return the inode number of the file of that name now; 0 if there is none."""
         try:
             return os.stat(_file_name(name), dir_fd=self._fd, follow_symlinks=False).st_ino
         except OSError:
             return 0
 
     def is_roots(self, name: str) -> bool:
-        """Whether nobody but root can take a file away, nor the folder, nor a folder above it."""
+        """Return whether only root can remove a file, the folder, and every folder above it."""
         try:
             facts = os.stat(_file_name(name), dir_fd=self._fd, follow_symlinks=False)
             above, path = [os.fstat(self._fd)], os.path.abspath(self.path)
@@ -161,11 +161,11 @@ class ClaimFolder:
         return facts.st_uid == 0 and all(_keeps(folder) for folder in above)
 
     def names(self) -> list[str]:
-        """What is in the folder."""
+        """Return the names of all files in the folder."""
         return os.listdir(self._fd)
 
     def read(self, name: str) -> tuple[bytes, int]:
-        """The content of a file, and the user whose it is; OSError if it cannot be read."""
+        """Return the content of a file and its owner; raise OSError if it cannot be read."""
         fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY, dir_fd=self._fd)
         try:
             facts = os.fstat(fd)
@@ -176,12 +176,12 @@ class ClaimFolder:
             os.close(fd)
 
     def owner(self, name: str) -> int:
-        """The user whose a file is."""
+        """Return the owner of a file."""
         return os.stat(name, dir_fd=self._fd, follow_symlinks=False).st_uid
 
     def add(self, name: str, content: bytes, mode: int = 0o644) -> bool:
-        """A new file, with its content and rights from its first moment on; False if there is one of that name."""
-        draft = f"{DRAFT}{os.urandom(12).hex()}"  # nobody can have made it before
+        """Add a file that has its content and mode from the first moment; False if there is one of that name."""
+        draft = f"{DRAFT}{os.urandom(12).hex()}"  # a random name that nobody can have taken
         fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=self._fd)
         try:
             os.fchmod(fd, mode)  # whatever the umask is
@@ -191,12 +191,12 @@ class ClaimFolder:
             return False
         finally:
             os.close(fd)
-            with suppress(FileNotFoundError):  # whoever owns the folder may have been faster
+            with suppress(FileNotFoundError):  # the owner of the folder may have removed it
                 os.unlink(draft, dir_fd=self._fd)
         return True
 
     def remove(self, name: str) -> None:
-        """Take a file away; the folder is sticky, so only its owner or root can."""
+        """Remove a file; the folder is sticky, so only its owner or root can."""
         os.unlink(name, dir_fd=self._fd)
 
     def _open_or_create(self, name: str) -> int:
@@ -205,7 +205,7 @@ class ClaimFolder:
             try:
                 return os.open(name, flags, dir_fd=self._fd)
             except FileNotFoundError:
-                self.add(name, b"", folder_care.FILE_MODE)  # if somebody was faster, we open theirs
+                self.add(name, b"", folder_care.FILE_MODE)  # if another process was faster, its file is opened
         raise OSError(errno.EBUSY, "somebody removes it as often as it is made")
 
     def _complaint(self, name: str, error: OSError) -> FallowError:
@@ -227,7 +227,7 @@ class ClaimFolder:
 
 
 def _keeps(folder: os.stat_result) -> bool:
-    """Whether what is root's in a folder stays there. A link in its place may lead anywhere, and does not count."""
+    """Return whether only root can remove root's files from a folder. A link in its place does not count."""
     shut = not folder.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
     return stat.S_ISDIR(folder.st_mode) and folder.st_uid == 0 and (shut or bool(folder.st_mode & stat.S_ISVTX))
 
@@ -256,7 +256,7 @@ def _open_folder(path: str, *, take_over: bool = True) -> int:
 
 
 def _make(path: str) -> bool:
-    """Make the folder; whether it was not there before."""
+    """Make the folder; return whether it did not exist."""
     try:
         os.mkdir(path, _BEING_MADE)
     except FileExistsError:
@@ -272,12 +272,12 @@ def _make(path: str) -> bool:
 
 
 def _fit(path: str, fd: int, *, made: bool, take_over: bool) -> None:
-    """Open a new folder to all; as root take over one of somebody else. NotPermitted if it cannot be used."""
+    """Open a new folder to all; as root take over another user's. Raise NotPermitted if it cannot be used."""
     facts = os.fstat(fd)
     if made:
         os.fchmod(fd, _OPEN_TO_ALL)
     elif take_over and os.geteuid() == 0 and facts.st_uid != 0 and _may_take_over(path, facts):
-        folder_care.take_over_folder(path, fd)  # if that is not to be, whose it is stays to be seen
+        folder_care.take_over_folder(path, fd)  # if that fails, the owner is checked later
     if _open_to_us(fd):
         return
     if os.fstatvfs(fd).f_flag & os.ST_RDONLY:
@@ -292,13 +292,13 @@ def _open_to_us(fd: int) -> bool:
             return True
         if stat.S_IMODE(os.fstat(fd).st_mode) != _BEING_MADE:
             return False
-        os.sched_yield()  # whoever makes it opens it to all the next moment
+        os.sched_yield()  # the process that makes it opens it to all in a moment
     return False
 
 
 def _may_take_over(path: str, facts: os.stat_result) -> bool:
-    """Whether root may make the folder its own by itself: it is where everybody looks, or its owner opened it to all.
+    """Return whether root may take over the folder: it is the usual one, or its owner opened it to all.
 
-    FALLOW_CLAIM_DIR may name a user's home by mistake; that is not taken from them.
+    FALLOW_CLAIM_DIR may name a user's home by mistake, which must not be taken over.
     """
     return path in (_OURS, _ELSEWHERE) or stat.S_IMODE(facts.st_mode) & _OPEN_TO_ALL == _OPEN_TO_ALL

@@ -1,9 +1,8 @@
-"""Care for the claim folder: who may own what in it, and how root puts right what somebody else made first.
+"""Who may own the claim folder and its files, and how root takes over what another user made first.
 
-In a sticky folder its owner, and the owner of a file, can remove the file; a claim on a file that is gone binds
-nobody. So root makes the folder its own, and each card's file that it opens. Ownership is changed through open
-descriptors only, and after that the path is looked at once more: locks that are held stay as they are, since the
-files stay the same.
+In a sticky folder, its owner and the owner of a file can remove the file; a claim on a removed file binds nobody.
+So root takes over the folder, and each GPU's file that it opens. Ownership is changed through open descriptors
+only, and then the path is checked once more. Locks stay, since the files stay the same.
 """
 
 import os
@@ -17,16 +16,16 @@ _TRIES = 10
 
 
 def take_over_folder(path: str, fd: int) -> bool:
-    """Make an open folder root's, sticky and open to all; whether that could be done. The descriptor may change."""
+    """Make an open folder root's, sticky and open to all; return whether that worked."""
     for _ in range(_TRIES):
         try:
             os.fchown(fd, 0, 0)
             os.fchmod(fd, FOLDER_MODE)
         except OSError:
-            return False  # root without the right to do so, as in a container
+            return False  # root without that right, as in a container
         if _names(path, fd):
             return True
-        with suppress(OSError):  # somebody put another in its place; that one is taken over next
+        with suppress(OSError):  # another folder is in its place; that one is taken over next
             fresh = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
             os.dup2(fresh, fd, inheritable=False)
             os.close(fresh)
@@ -41,10 +40,10 @@ def _names(path: str, fd: int) -> bool:
 
 
 def unfit(fd: int) -> str | None:
-    """Why an open file cannot be a card's, or None. What can be put right at once is put right, as far as we may.
+    """Return why an open file cannot be a claim file, or None. What can be repaired at once is repaired.
 
-    A file that is not open to all is another file under a second name, or one that its owner shut. Only one without a
-    second name is changed: a hard link could lead to anything on this file system.
+    A file that is not open to all is another file under a second name, or one that its owner closed. Only a file
+    without a second name is changed: a hard link could lead to anything on this file system.
     """
     facts = os.fstat(fd)
     if not stat.S_ISREG(facts.st_mode):

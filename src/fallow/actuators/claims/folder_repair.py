@@ -1,8 +1,8 @@
-"""Putting the claim folder right, as root: what `fallow doctor --fix` does there, and says that it did.
+"""Repair the claim folder, as root: what `fallow doctor --fix` does there, and reports.
 
-Nothing that holds a claim is replaced: a plain file keeps its locks while it changes hands. What is no plain file can
-hold none, so it is taken away. Everything is done through the open folder and without following links; whoever puts
-things back in between is met again the next time.
+Nothing with a claim is replaced: a plain file keeps its locks when its owner changes. Anything but a plain file can
+have no claim, so it is removed. Everything is done through the open folder and without following links; what is put
+back meanwhile is found the next time.
 """
 
 import errno
@@ -19,7 +19,7 @@ _OLD_S = 60.0
 
 
 def repair(path: str, wall_s: float, *, dry_run: bool) -> Iterator[str]:
-    """What is done, or would be, each as a sentence; OSError if something cannot be done."""
+    """Repair, or only say what would be done; yield each step as a sentence. Raise OSError if one fails."""
     say = "would " if dry_run else ""
     try:
         facts = os.stat(path, follow_symlinks=False)
@@ -49,7 +49,7 @@ def repair(path: str, wall_s: float, *, dry_run: bool) -> Iterator[str]:
 
 
 def looks_like_ours(path: str) -> bool:
-    """Whether there is nothing in a folder that fallow would not put there: else it is somebody's by mistake."""
+    """Return whether a folder contains only what fallow puts there: else it was named by mistake."""
     try:
         return all(name.startswith(_OURS) for name in os.listdir(path))
     except (FileNotFoundError, NotADirectoryError):
@@ -80,7 +80,7 @@ def _mend(path: str, folder: int, name: str, wall_s: float, *, dry_run: bool) ->
             yield f"remove {path}/{name}, {whose}, left by a launch that was killed"
             _unless(dry_run, folder, name)
     elif not _is_shared(name):
-        return  # a protection is its owner's, whatever it is: what makes no sense protects
+        return  # a protection belongs to its owner, even if it makes no sense
     elif not stat.S_ISREG(facts.st_mode):
         yield f"take {path}/{name} away, which is {whose} and no plain file"
         if not dry_run and stat.S_ISDIR(facts.st_mode):
@@ -96,7 +96,7 @@ def _take_over_file(path: str, folder: int, name: str, whose: str, *, dry_run: b
     try:
         facts = os.fstat(fd)
         if not stat.S_ISREG(facts.st_mode):
-            return  # changed under us; seen the next time
+            return  # changed meanwhile; seen the next time
         if facts.st_nlink > 1:
             yield f"take {path}/{name} away, which is {whose} and has a second name"
             _unless(dry_run, folder, name)

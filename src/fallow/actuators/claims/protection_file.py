@@ -1,7 +1,7 @@
-"""What the file of one protection says.
+"""Read and write the file of one protection.
 
-Anybody can write such a file, so all of it is doubted: its size, its types, its numbers, its letters. What makes no
-sense protects everything. Nothing in here raises, whatever was written.
+Any user can write such a file, so everything is checked: its size, its types, its numbers, its letters. A file that
+makes no sense protects everything. Nothing here raises, whatever was written.
 """
 
 import json
@@ -23,11 +23,11 @@ _END_OF_TIME_S = 4e9
 
 
 class Says(StrEnum):
-    """What a file is."""
+    """What kind of file it is."""
 
     HOLD = "protect"
     RELEASED = "released"
-    """Its owner has ended the protection before its time, where taking the file away would not have shown who did."""
+    """Its owner has ended the protection early, in a folder where removing the file would not prove that."""
     OF_ANOTHER_NAME = "of another name"
     """A link to, or a copy of, the file of another protection."""
     NONSENSE = "nonsense"
@@ -40,11 +40,11 @@ class Word:
     says: Says
     protection: Protection
     pid_namespace: int | None = None
-    """Where the pid of its target was read, if the file says so."""
+    """The pid namespace of the target's pid, if the file says so."""
 
 
 def written(number: int, target: Target, until_wall_s: float, why: str, pid_namespace: int | None = None) -> bytes:
-    """The content of a new file."""
+    """Return the content of a new file."""
     fields: dict[str, object] = {"id": number, "target": str(target), "until": until_wall_s, "why": reason_of(why)}
     if pid_namespace is not None:
         fields["pid_namespace"] = pid_namespace
@@ -52,18 +52,18 @@ def written(number: int, target: Target, until_wall_s: float, why: str, pid_name
 
 
 def written_released(number: int, until_wall_s: float) -> bytes:
-    """The owner's word that it is over. It stays for as long as the protection would have lasted."""
+    """Return the content that says that the owner released it. It stays until the protection would have ended."""
     until = None if until_wall_s == math.inf else until_wall_s
     return json.dumps({"id": number, "released": True, "until": until}).encode()
 
 
 def nonsense(number: int, owner: str, why: str = "its file makes no sense, so it protects everything") -> Word:
-    """In doubt it counts, and covers everything."""
+    """Return a protection of everything, for a file that makes no sense."""
     return Word(Says.NONSENSE, Protection(number, Everything(), math.inf, why, owner))
 
 
 def understood(number: int, raw: bytes, owner: str) -> Word:
-    """What the file of that number says."""
+    """Return what the file of that number says."""
     try:
         fields = json.loads(raw) if len(raw) <= MOST_BYTES else None
         if not isinstance(fields, dict):
@@ -85,7 +85,7 @@ def understood(number: int, raw: bytes, owner: str) -> Word:
 
 
 def _until_s(until: object) -> float:
-    """A time that makes no sense is no end."""
+    """Return when it ends; a time that makes no sense is no end."""
     if until is None:
         return math.inf
     if isinstance(until, bool) or not isinstance(until, int | float):

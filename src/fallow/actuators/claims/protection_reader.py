@@ -1,8 +1,7 @@
-"""Reading the files of protections, however many there are and whatever they are.
+"""Read the files of protections, however many there are and whatever they contain.
 
-A look costs little: the folder is listed again only after it has changed, a file is read again only after it has, and
-of each user so many are read and no more. What is left out is counted, and whoever decides takes it for a reason to
-leave everything alone.
+A look costs little: the folder is listed again only after it has changed, a file is read again only after it has,
+and only a limited number of files of each user is read. The rest is counted, and protects everything.
 """
 
 import os
@@ -25,9 +24,9 @@ MOST_OF_USER = 50
 FIRST_NUMBER, LAST_NUMBER = 100_000_000, 999_999_999
 _PREFIX = "protection-"
 _LONGEST_NUMBER = 9
-_MOST_ENTRIES = 25_000  # of the folder; with more than that everything is left alone
+_MOST_ENTRIES = 25_000  # of the folder; with more than that everything is protected
 _MOST_NEW = 2_000
-_SETTLED_S = 0.1  # a folder that changed later than that may change again within the same tick of its clock
+_SETTLED_S = 0.1  # a folder that changed later may change again within the same tick of its clock
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
 
@@ -38,7 +37,7 @@ class Seen:
     word: Word
     uid: int
     facts: tuple[int, ...]
-    """Others, as soon as the file is another or was written to."""
+    """Differs as soon as the file is another or was written to."""
 
 
 class ProtectionReader:
@@ -46,13 +45,13 @@ class ProtectionReader:
 
     def __init__(self, folder: ClaimFolder, user_name: Callable[[int], str]) -> None:
         self.seen: dict[int, Seen] = {}
-        """What is there, by number."""
+        """The files, by number."""
         self.unread: dict[int, int] = {}
-        """Files of users who have more than are read, and whose they are."""
+        """Files beyond the limit of their user, with that user."""
         self.surplus: Counter[int] = Counter()
         """How many of those each user has."""
         self.left_out = False
-        """Whether there are files of which not even the owner was looked at yet."""
+        """Whether there are files whose owner was not read yet."""
         self._folder = folder
         self._user_name = user_name
         self._listed: tuple[int, ...] | None = None
@@ -60,13 +59,13 @@ class ProtectionReader:
         self._too_many = False
 
     def look(self, wall_s: float) -> None:
-        """Read what has changed; OSError if the folder cannot be read."""
+        """Read what has changed; raise OSError if the folder cannot be read."""
         recount = self._list(wall_s)
         before, self.seen = self.seen, {}
         of_user: Counter[int] = Counter()
         new, unread = 0, len(self.unread)
         self.left_out = self._too_many
-        # Those that were read before come first, so that nobody's are crowded out by what came later.
+        # Files that were read before come first, so that later ones cannot crowd them out.
         for number in sorted(self._numbers, key=lambda number: number not in before):
             new += number not in before
             if new > _MOST_NEW:
@@ -86,11 +85,11 @@ class ProtectionReader:
             self.unread = {number: uid for number, uid in self.unread.items() if uid not in room}
 
     def read(self, number: int) -> Seen | None:
-        """What is there under this number; None if nothing is."""
+        """Return the file of this number; None if there is none."""
         return self._read(number, None, Counter())
 
     def _list(self, wall_s: float) -> bool:
-        """List the folder, if it may have changed; whether it was listed."""
+        """List the folder if it may have changed; return whether it was listed."""
         facts = os.fstat(self._folder.fd)
         mark = (facts.st_dev, facts.st_ino, facts.st_mtime_ns, facts.st_ctime_ns)
         if mark == self._listed:
@@ -106,7 +105,7 @@ class ProtectionReader:
         return True
 
     def _read(self, number: int, known: Seen | None, of_user: Counter[int]) -> Seen | None:
-        """What is there under this number; None if nothing is, or more of this user's than are read."""
+        """Return the file of this number; None if there is none, or it is beyond the limit of its user."""
         name = file_name(number)
         try:
             found = os.stat(name, dir_fd=self._folder.fd, follow_symlinks=False)
@@ -125,10 +124,10 @@ class ProtectionReader:
             return None
         except OSError as error:
             word = nonsense(number, owner, f"its file cannot be read ({error.strerror}), so it protects everything")
-        linked = found.st_nlink != 1 and not stat.S_ISDIR(found.st_mode)  # of a folder nobody else can make a link
+        linked = found.st_nlink != 1 and not stat.S_ISDIR(found.st_mode)  # nobody can make a hard link to a folder
         if linked and word.says is Says.NONSENSE:
-            word = nonsense(number, "somebody")  # whose file it is does not tell who put it here
-        # A protection is what it said at first: whoever changes the reason again and again tells nobody anything.
+            word = nonsense(number, "somebody")  # the owner of a link's file is not who put it here
+        # A protection means what it said at first; later changes of the file are ignored.
         if known is not None and known.uid == uid and Says.HOLD is known.word.says and word.says is not Says.RELEASED:
             word = known.word
         return Seen(word, uid, facts_of(found))
@@ -145,12 +144,12 @@ class ProtectionReader:
 
 
 def file_name(number: int) -> str:
-    """The name of the file of a protection."""
+    """Return the name of the file of a protection."""
     return f"{_PREFIX}{number}"
 
 
 def number_of(name: str) -> int | None:
-    """The number of a protection by the name of its file; None for any other file."""
+    """Return the number of a protection from the name of its file; None for any other file."""
     digits = name.removeprefix(_PREFIX)
     if digits == name or len(digits) > _LONGEST_NUMBER or not (digits.isascii() and digits.isdigit()):
         return None
@@ -158,5 +157,5 @@ def number_of(name: str) -> int | None:
 
 
 def facts_of(found: os.stat_result) -> tuple[int, ...]:
-    """What is another as soon as a file is another or was written to."""
+    """Return facts that differ as soon as a file is another or was written to."""
     return found.st_dev, found.st_ino, found.st_uid, found.st_size, found.st_mtime_ns, found.st_ctime_ns

@@ -1,13 +1,13 @@
-"""Protections, kept where every user's fallow looks: a file each, in the folder of claims.
+"""Set, list and release protections: one file each, in the claim folder that all users share.
 
-The owner of the file is the owner of the protection; nobody can forge that. In doubt it counts: one that
-cannot be read covers everything, and so do those of a user who has placed more than anybody needs.
+The owner of the file is the owner of the protection; nobody can forge that. A file that cannot be read protects
+everything, and so do the files of a user who has more than the limit.
 
-One that was seen stays in force until its time ends, unless its owner or root took it away. In a sticky folder of
-root's nobody else can. In a folder of somebody else's a file that is gone proves nothing; so there a release is
+A protection that was seen stays in force until its time ends, unless its owner or root removed it. In a sticky
+folder of root nobody else can. In a folder of another user a missing file proves nothing; there a release is
 written into the file, which only its owner and root can do.
 
-One on a process ends with the process, as far as that is certain: its pid must be of our own pid namespace.
+A protection of a process ends with the process, if that is certain: its pid must be of our own pid namespace.
 """
 
 import math
@@ -45,13 +45,13 @@ Tell = Callable[[str], None]
 
 
 class Lives(Protocol):
-    """Whatever knows which processes have ended."""
+    """Knows which processes have ended."""
 
     def pid_namespace(self) -> int | None:
-        """Where its pids are from; None if they are not those of this process."""
+        """Return the namespace of its pids; None if they are not those of this process."""
 
     def has_ended(self, pid: int, birth: int) -> bool:
-        """Whether that very process is gone, for certain."""
+        """Return whether that very process has certainly ended."""
 
 
 class ProtectionFolder:
@@ -65,11 +65,11 @@ class ProtectionFolder:
         *,
         beside: "ProtectionFolder | None" = None,
     ) -> None:
-        """`beside`: one of the same folder that another thread looks through: what it keeps is kept here too."""
+        """`beside`: another thread's view of the same folder: what it keeps in force is kept here too."""
         self._lives = lives
         self._pid_namespace = None if lives is None else lives.pid_namespace()
         self.kept: Mapping[int, Seen] = {}
-        """Those that are gone from the folder and stay in force, as of the last look."""
+        """Protections whose files are gone and that stay in force, as of the last look."""
         self._beside = beside
         self._folder = folder
         self._user_name = user_name
@@ -93,14 +93,14 @@ class ProtectionFolder:
         raise NotPermitted(f"cannot place a protection in {self._folder.path}: every name that was tried is taken")
 
     def demand_room(self, uid: int, wall_s: float) -> None:
-        """A user may have so many protections at a time, root any number."""
+        """Raise WrongUsage if the user has as many protections as allowed; root may have any number."""
         self.active(wall_s)
         if uid != 0 and sum(seen.uid == uid for seen in self._in_force(wall_s)) >= MOST_OF_USER:
             who = self._user_name(uid)
             raise WrongUsage(f"{who} has {MOST_OF_USER} protections; release one first (fallow protect --list)")
 
     def active(self, wall_s: float, tell: Tell | None = None) -> list[Protection]:
-        """Those that last; what is over is cleared away where we may. What people should know is told, once."""
+        """Return the protections in force, and remove those that are over if possible. Problems are reported once."""
         before = self._reading.seen
         try:
             self._folder.refresh()
@@ -129,7 +129,7 @@ class ProtectionFolder:
             raise NotPermitted(f"cannot release protection {number}: {error.strerror}") from None
 
     def _keep_vanished(self, before: dict[int, Seen], wall_s: float, tell: Tell | None) -> None:
-        """Protections that are gone without a word of their owner's stay in force."""
+        """Keep protections in force whose files are gone without a release by their owner."""
         identity, removers = self._kept_by
         self._kept_by = _who_can_remove(self._folder)
         removers = removers | self._kept_by[1] | ({-1} if identity != self._kept_by[0] else set())
@@ -150,11 +150,11 @@ class ProtectionFolder:
             self._kept = {**self._beside.kept, **self._kept}
         for number in self._kept.keys() & there.keys():
             if there[number].uid in (0, self._kept[number].uid):
-                del self._kept[number]  # it is back, or its owner says that it is over
+                del self._kept[number]  # it is back, or its owner released it
         self._kept = {number: seen for number, seen in self._kept.items() if not self._is_over(seen, wall_s)}
 
     def _keep(self, number: int, seen: Seen) -> None:
-        """So many of each user: of more than that, those that last longest."""
+        """Keep a limited number for each user: those that last longest."""
         self._kept[number] = seen
         theirs = [each for each, kept in self._kept.items() if kept.uid == seen.uid]
         if len(theirs) > MOST_OF_USER:
@@ -165,7 +165,7 @@ class ProtectionFolder:
             if seen.word.says is not Says.NONSENSE and self._is_over(seen, wall_s):
                 with suppress(OSError):
                     found = os.stat(file_name(number), dir_fd=self._folder.fd, follow_symlinks=False)
-                    if facts_of(found) == seen.facts:  # and not what somebody has put there since
+                    if facts_of(found) == seen.facts:  # and not another file that was put there since
                         self._folder.remove(file_name(number))
 
     def _in_force(self, wall_s: float) -> list[Seen]:
@@ -174,7 +174,7 @@ class ProtectionFolder:
         return [seen for _, seen in found if seen.word.says in kinds and not self._is_over(seen, wall_s)]
 
     def _is_over(self, seen: Seen, wall_s: float) -> bool:
-        """Whether its time has come, or its process has ended."""
+        """Return whether its time has come, or its process has ended."""
         target, namespace = seen.word.protection.target, seen.word.pid_namespace
         if is_over(seen.word.protection, wall_s):
             return True
@@ -200,13 +200,13 @@ class ProtectionFolder:
         return protections
 
     def _tell_once(self, tell: Tell | None, kind: str, uid: int, sentence: str) -> None:
-        """Nobody can fill a log by placing protections."""
+        """Report each problem once, so that nobody can fill a log with protections."""
         if tell is not None and self._told[kind, uid] < (_MOST_TOLD_OF_USER if kind == "gone" else 1):
             self._told[kind, uid] += 1
             tell(sentence)
 
     def _write_released(self, number: int) -> None:
-        """Who sees this knows whose word it is: nobody but the owner and root can write to the file."""
+        """Write the release into the file, which only its owner and root can do."""
         seen = self._reading.read(number)
         until_s = math.inf if seen is None else seen.word.protection.until_wall_s
         fd = os.open(file_name(number), _WRITE, dir_fd=self._folder.fd)
@@ -218,7 +218,7 @@ class ProtectionFolder:
             os.close(fd)
 
     def _release_kept(self, number: int) -> None:
-        """The file is gone, and the protection is not: its owner says so in a new one."""
+        """Release a protection whose file is gone: its owner writes a new file that says so."""
         kept = self._kept.get(number)
         if kept is None:
             raise WrongUsage(f"there is no protection {number}; see: fallow protect --list")
@@ -240,7 +240,7 @@ class ProtectionFolder:
 
 
 def _who_can_remove(folder: ClaimFolder) -> tuple[tuple[int, int], set[int]]:
-    """Which folder it is, and who can take away files of others in it; -1 stands for anybody."""
+    """Return which folder it is, and who can remove files of others in it; -1 means anybody."""
     facts = os.fstat(folder.fd)
     anybody = facts.st_mode & _WRITTEN_BY_OTHERS and not facts.st_mode & _STICKY
     return (facts.st_dev, facts.st_ino), {facts.st_uid} | ({-1} if anybody else set())

@@ -1,14 +1,14 @@
-"""The line of launches that wait for GPUs, in order of arrival.
+"""The queue of launches that wait for GPUs, in order of arrival.
 
-A place in line is a lock on one byte of each GPU's file that would do: the byte's number is the time of
-arrival, so who has a lower one came earlier. A launch may take a GPU only if nobody stands before it there.
-Whoever dies leaves the line by that, since the kernel drops the lock.
+A place in the queue is a lock on one byte of the file of each GPU that would do. The byte's number is the time of
+arrival, so a lower one came earlier. A launch may take a GPU only if no other is before it there. A launch that ends
+leaves the queue, since the kernel drops its lock.
 
-Any user can lock any byte. So a place counts only with a label beside it, written before the lock is taken: a file,
-whose owner is who waits, and which names a process of theirs that is no younger than the place. Those who only try
-once have no label, and count for moments. What is locked there otherwise stands in nobody's way; and where somebody
-has locked the whole line, those who come go on without one. Who is stopped is passed over. The line is a
-courtesy: only the claim excludes.
+Any user can lock any byte. So a place counts only with a label, written before the lock is taken: a file that
+belongs to the user who waits and names a process of theirs that is not younger than the place. Launches that only
+try once have no label, and count for moments. Any other lock there is ignored, and if somebody has locked the whole
+queue, new launches go on without it. A launch that is stopped is passed over. The order is a courtesy: only the
+claim excludes.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,19 +29,19 @@ from fallow.core.reservations import Claim, Reservations, Waiter
 
 _NS = 1_000_000_000
 _LABEL = "waiting-"
-_TRIES = 100  # launches that came in the same nanosecond
+_TRIES = 100  # launches that arrive in the same nanosecond
 _MOST_KNOWN = 10_000
-_PASSES_WITHIN_NS = 15 * _NS  # whoever only tries once is gone by then
+_PASSES_WITHIN_NS = 15 * _NS  # a launch that only tries once is gone by then
 
 Stands = Callable[[Waiter], bool]
-"""Whether a label is true: its process lives, is its owner's, and no younger than the place."""
+"""Tells whether a label is true: its process lives, belongs to its owner, and is not younger than the place."""
 
 
 class Queue:
-    """What is known of those who wait, asked once for each."""
+    """The launches that wait; each label is read once."""
 
     def __init__(self, folder: ClaimFolder, stands: Stands, awake: Stands = lambda _: True) -> None:
-        """`awake`: whether one who stands there could take a GPU now; asked each time, and passed over if not."""
+        """`awake` tells whether a launch could take a GPU now; it is asked each time, and passed over if not."""
         self._folder = folder
         self._stands = stands
         self._awake = awake
@@ -50,7 +50,7 @@ class Queue:
     def reservations(
         self, card: CardFile, now_s: float, ticket: int = CLAIM_BYTE, *, passing: bool = True
     ) -> Reservations:
-        """All that is promised of a GPU, as it stands before a ticket; `passing`: to those who only try once too."""
+        """Return what is reserved of a GPU before a ticket; `passing`: also for launches that only try once."""
         if card.is_untouched():
             return Reservations(reserved=card.reserved(now_s))
         waiting, in_passing, in_line = None, False, False
@@ -93,7 +93,7 @@ class Queue:
 
 
 class QueueEntry:
-    """A place in the line of each GPU that would do."""
+    """A place in the queue of each GPU that would do."""
 
     def __init__(
         self,
@@ -106,13 +106,13 @@ class QueueEntry:
         *,
         in_passing: bool,
     ) -> None:
-        """`in_passing`: only for the moment of one try, as a launch that does not wait stands in line."""
+        """`in_passing`: only for the moment of one try, for a launch that does not wait."""
         self.cards: dict[str, CardFile] = {}
         self.shut: dict[str, FileRefused] = {}
-        """Why there is no standing in line for a GPU, by UUID: its file is not fit."""
+        """Why a GPU has no queue, by UUID: its file is unfit."""
         self.ticket = 0
         self.minds_passers = True
-        """Whether those who only try once are let go first."""
+        """Whether launches that only try once go first."""
         self._folder = folder
         self._claim = claim
         self._now_s = now_s
@@ -121,7 +121,7 @@ class QueueEntry:
         self._line = Queue(folder, stands, awake)
 
     def join(self, uuids: Sequence[str]) -> None:
-        """Stand in these lines too. Who joins a line later still came when it came."""
+        """Join these queues too. The ticket stays the same."""
         new = [uuid for uuid in uuids if uuid not in self.cards]
         opened: dict[str, CardFile] = {}
         for uuid in new:
@@ -130,7 +130,7 @@ class QueueEntry:
                 opened[uuid] = CardFile(self._folder.open(uuid))
             except FileRefused as error:
                 self.shut[uuid] = error
-            except BaseException:  # such as too many open files: whoever says so needs one
+            except BaseException:  # such as too many open files: reporting it needs one
                 for card in opened.values():
                     card.close()
                 raise
@@ -144,7 +144,7 @@ class QueueEntry:
         self.cards.update(opened)
 
     def _arrive(self) -> int:
-        """A ticket of our own; who waits longer than a moment says in a label who they are."""
+        """Return a new ticket; a launch that waits writes a label for it."""
         now = int(self._now_s() * _NS)
         if self._in_passing:
             return now
@@ -160,7 +160,7 @@ class QueueEntry:
         )
 
     def reservations(self) -> dict[str, Reservations]:
-        """What is promised to others of each GPU, as it stands before us."""
+        """Return what is reserved of each GPU before this launch."""
         now_s, passing = self._now_s(), self.minds_passers
         return {
             uuid: self._line.reservations(card, now_s, self.ticket, passing=passing)
@@ -168,7 +168,7 @@ class QueueEntry:
         }
 
     def leave(self) -> None:
-        """Step out; those behind move up."""
+        """Leave all queues."""
         with suppress(OSError):
             self._folder.remove(_label_name(self.ticket))
         for card in self.cards.values():
@@ -176,13 +176,13 @@ class QueueEntry:
         self.cards.clear()
 
     def length_ahead(self) -> int:
-        """The most launches that stand before this one in any of its lines."""
+        """Return the largest number of launches before this one in any of its queues."""
         now_s = self._now_s()
         return max((card.count_in_line(now_s, self.ticket) for card in self.cards.values()), default=0)
 
 
 def sweep(folder: ClaimFolder, lives: Callable[[int], bool]) -> None:
-    """Clear away what launches that were killed while they waited wrote of themselves."""
+    """Remove the labels of launches that were killed while they waited."""
     for name in folder.names():
         if name.startswith(_LABEL):
             with suppress(OSError):
@@ -196,10 +196,10 @@ def _label_name(ticket: int) -> str:
 
 
 class FolderWatch:
-    """Rings when a file of the claim folder is let go of: a claim ended, or somebody left the line."""
+    """Watches the claim folder for a file that is closed: a claim ended, or a launch left the queue."""
 
     def __init__(self, folder: ClaimFolder, sleep: Callable[[float], None]) -> None:
-        from inotify_simple import INotify, flags  # noqa: PLC0415  only those who wait pay for it
+        from inotify_simple import INotify, flags  # noqa: PLC0415  loaded only by a launch that waits
 
         self._sleep = sleep
         try:
@@ -209,13 +209,13 @@ class FolderWatch:
             self._inotify = None
 
     def wait(self, seconds: float, poll_s: float) -> bool:
-        """Until it rings or the time is over; whether it rang. Without inotify, every `poll_s` counts as a ring."""
+        """Wait until a file is closed or the time is over; return whether one was. Without inotify, poll."""
         if self._inotify is None:
             self._sleep(min(seconds, poll_s))
             return True
         return bool(self._inotify.read(timeout=max(0, int(seconds * 1000))))
 
     def close(self) -> None:
-        """Stop listening."""
+        """Stop watching."""
         if self._inotify is not None:
             self._inotify.close()

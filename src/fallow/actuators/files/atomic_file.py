@@ -1,4 +1,4 @@
-"""A file that is there whole or as it was: written beside its place, then put into it."""
+"""Replace a file atomically: it is written beside its place, then moved there."""
 
 import os
 import stat
@@ -6,7 +6,7 @@ from contextlib import suppress
 
 
 def replace_file(path: str, text: str) -> None:
-    """Put this text into the file of that name, all of it or nothing; OSError says why not.
+    """Write this text to the file, all of it or nothing; raise OSError if that fails.
 
     A link stays a link, and a file keeps its mode and its owner. What is no plain file (a pipe, a device) is written
     to as it is; so is a file in a folder where we may not make another.
@@ -30,7 +30,7 @@ def replace_file(path: str, text: str) -> None:
         return
     try:
         if before is not None:
-            with suppress(PermissionError):  # of somebody else, who lets us write to it
+            with suppress(PermissionError):  # of another user, who lets us write to it
                 os.fchown(fd, before.st_uid, before.st_gid)
             os.fchmod(fd, stat.S_IMODE(before.st_mode))
         _write(fd, data, sync=True)

@@ -1,11 +1,11 @@
-"""Locks that the kernel frees however their holder dies, and that can be looked at without being taken.
+"""Take and read locks that the kernel frees however their holder ends.
 
-These are open-file-description locks on single bytes: they belong to the open file, are inherited with it
-by fork and exec, and go when its last copy is closed. A whole-file flock would do that too, but nobody could
-look at one without taking it for a moment, and so getting in the way of whoever really wants it.
+These are open-file-description locks on single bytes. They belong to the open file, are inherited with it by fork
+and exec, and end when its last copy is closed. A flock on the whole file would do that too, but it cannot be read
+without taking it for a moment, which could make another launch fail.
 
-A flock has one use here: the kernel's table of locks, which everybody may read, names the process that took it. So
-whoever claims signs the file with a shared one, which is in nobody's way.
+A flock has one use here: the kernel's table of locks, which all users may read, names the process that took it. So a
+launch that claims also takes a shared flock, as a signature. It excludes nobody.
 """
 
 import fcntl
@@ -20,7 +20,7 @@ _LAST_BYTE = 2**63 - 1
 
 @value
 class Lock:
-    """A lock that somebody else holds; the pid where it is of the older kind, which belongs to a process."""
+    """A lock of another process; with its pid if it is of the older kind, which belongs to a process."""
 
     shared: bool
     start: int
@@ -29,7 +29,7 @@ class Lock:
 
 
 def take(fd: int, byte: int, *, shared: bool = False) -> bool:
-    """Lock one byte; False if somebody else has it."""
+    """Lock one byte; return False if another process has it."""
     kind = fcntl.F_RDLCK if shared else fcntl.F_WRLCK
     try:
         fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _FLOCK.pack(kind, 0, byte, 1, _NO_PID))
@@ -41,12 +41,12 @@ def take(fd: int, byte: int, *, shared: bool = False) -> bool:
 
 
 def release(fd: int, byte: int) -> None:
-    """Unlock one byte, for every process that inherited it too."""
+    """Unlock one byte, also for every process that inherited it."""
     fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _FLOCK.pack(fcntl.F_UNLCK, 0, byte, 1, _NO_PID))
 
 
 def sign(fd: int) -> bool:
-    """Let the kernel name this process as one that has the file; False if somebody shut the file to that."""
+    """Sign the file, so that the kernel's table names this process; False if another lock prevents that."""
     try:
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except OSError:
@@ -55,12 +55,12 @@ def sign(fd: int) -> bool:
 
 
 def unsign(fd: int) -> None:
-    """Take the signature back, for every process that inherited it too."""
+    """Remove the signature, also for every process that inherited it."""
     fcntl.flock(fd, fcntl.LOCK_UN)
 
 
 def other(fd: int, first: int, last: int) -> Lock | None:
-    """One lock of somebody else among these bytes, or None. Takes nothing."""
+    """Return one lock of another process among these bytes, or None. Takes nothing."""
     if last < first:
         return None
     asked = _FLOCK.pack(fcntl.F_WRLCK, 0, first, last - first + 1, _NO_PID)

@@ -1,7 +1,6 @@
-"""A folder that everybody may enter and only its owner can change: where the daemon's lock and its socket are.
+"""The folder of the daemon's lock and socket, which all users may enter and only its owner can change.
 
-One that somebody else made first is theirs, with whatever is in it: it is refused. One of our own that others could
-write to is shut, and that is said.
+A folder that another user made first is refused. If others could write to our own, that is changed and reported.
 """
 
 import os
@@ -14,7 +13,7 @@ _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 def own_folder(folder: str) -> str | None:
-    """Make the folder, or see that nobody else can change it; a sentence if others could until now."""
+    """Make the folder, or make sure that nobody else can change it; return a sentence if others could until now."""
     try:
         os.makedirs(folder, mode=_EVERYBODY_ENTERS, exist_ok=True)
         fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)

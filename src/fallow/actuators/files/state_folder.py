@@ -1,8 +1,8 @@
-"""The folder in which one user's journal, history and stacks are kept: ours alone, or not used at all.
+"""The folder of one user's journal, history and stacks. Only that user can change it, or it is not used.
 
-Whoever could write to it, or put another in its place, could read what it says of people, or make us write
-elsewhere. So each step of the way there is opened by itself, without following links, and belongs to root or to us;
-the folder itself is ours, and nobody else may write to it. What cannot be judged is refused.
+A user who could write to it, or replace it, could read what it says of people, or make fallow write elsewhere. So
+each step of the path is opened by itself, without following links, and must belong to root or to this user. The
+folder itself must belong to this user, and nobody else may write to it. What cannot be checked is refused.
 """
 
 import errno
@@ -24,18 +24,18 @@ _STEP = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def path_of(environ: Mapping[str, str]) -> str:
-    """FALLOW_STATE_DIR, else as root /var/lib/fallow, else below the home of the user."""
+    """Return FALLOW_STATE_DIR, else as root /var/lib/fallow, else a folder in the home of the user."""
     named = environ.get("FALLOW_STATE_DIR")
     if named:
         return os.path.abspath(named)
     if os.geteuid() == 0:
-        return _OF_ROOT  # whatever HOME says: sudo -E keeps the one of whoever called it
+        return _OF_ROOT  # whatever HOME says: sudo -E keeps that of its caller
     base = environ.get("XDG_STATE_HOME", "")
     return f"{base}/fallow" if base.startswith("/") else f"{_home(environ)}/.local/state/fallow"
 
 
 def prepared(path: str, *, make: bool = True) -> str:
-    """Make the folder where it is not there; its real path. NotPermitted or FallowError if it cannot be ours."""
+    """Make the folder if it is missing; return its real path. Raise FallowError if it cannot be ours alone."""
     home = _passwd_home()
     begins = home if home is not None and home != "/" and f"{path}/".startswith(f"{home}/") else "/"
     try:
@@ -50,9 +50,9 @@ def prepared(path: str, *, make: bool = True) -> str:
 
 
 def private_file(folder: str, name: str) -> str:
-    """The path of a file of ours there, for our eyes alone; made if it is not there, and never opened.
+    """Return the path of a file there that only we can read; made if it is missing, and never opened.
 
-    To open and close a database beside SQLite would drop the locks that SQLite has on it.
+    Opening and closing a database beside SQLite would drop the locks that SQLite has on it.
     """
     path = os.path.join(folder, name)
     fd = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -65,7 +65,7 @@ def private_file(folder: str, name: str) -> str:
         if found.st_uid != os.geteuid():
             raise NotPermitted(f"{path} belongs to {_name_of(found.st_uid)}")
         if found.st_mode & 0o077:
-            # By its name, in a folder where nobody but us can put another under it.
+            # By its name, in a folder where nobody else can put another file.
             os.chmod(name, 0o600, dir_fd=fd)
     finally:
         os.close(fd)
@@ -73,9 +73,9 @@ def private_file(folder: str, name: str) -> str:
 
 
 def write_new(path: str, name: str, text: str) -> str:
-    """Write a new file of that name there, for our eyes alone; where it is. It neither waits nor takes what is there.
+    """Write a new file there that only we can read; return its path. Never waits, and never uses an existing file.
 
-    The folder is judged anew each time. Where the name is taken, a number is put behind it.
+    The folder is checked each time. If the name is taken, a number is added.
     """
     folder = prepared(path)
     stem, dot, kind = name.rpartition(".")
@@ -118,7 +118,7 @@ def _passwd_home() -> str | None:
 
 
 def _walk(path: str, begins: str, *, make: bool) -> tuple[int, str]:
-    """The folder, made where it is not there, and its real path; whoever has laid the way is judged at each step."""
+    """Open the folder, made if it is missing; return it and its real path. Each step of the path is checked."""
     fd, real = os.open(begins, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC), os.path.realpath(begins)
     todo = deque(path[len(begins) :].split("/"))
     links = 0
@@ -167,7 +167,7 @@ def _opened(fd: int, name: str, *, make: bool) -> int:
 
 
 def _link_at(below: int, fd: int, name: str, path: str) -> str | None:
-    """Where a link leads that root or we have laid; None if it is none."""
+    """Return where a link of root or of this user leads; None if it is not a link."""
     found = os.fstat(below)
     if not stat.S_ISLNK(found.st_mode):
         return None
@@ -177,7 +177,7 @@ def _link_at(below: int, fd: int, name: str, path: str) -> str | None:
 
 
 def _demand_trusted(fd: int, path: str) -> None:
-    """Only root or we can put something else in the place of what is in it."""
+    """Raise NotPermitted if anybody but root and this user can replace what is in the folder."""
     found = os.fstat(fd)
     if not stat.S_ISDIR(found.st_mode):
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
@@ -187,7 +187,7 @@ def _demand_trusted(fd: int, path: str) -> None:
             "name another place in FALLOW_STATE_DIR"
         )
     if found.st_mode & stat.S_ISVTX:
-        return  # others may add to it, and touch nothing that is not theirs
+        return  # others may add to it, but cannot touch what is not theirs
     if found.st_mode & stat.S_IWOTH or (found.st_mode & stat.S_IWGRP and not _is_our_own_group(found.st_gid)):
         raise NotPermitted(f"others may write to {path}, and change what is kept in it; try: chmod go-w {path}")
 
@@ -203,7 +203,7 @@ def _demand_private(fd: int, path: str) -> None:
 
 
 def _is_our_own_group(gid: int) -> bool:
-    """Many systems give each user a group of their own, and let it write."""
+    """Return whether a group is this user's own: many systems give each user one, and let it write."""
     try:
         we, group = pwd.getpwuid(os.geteuid()), grp.getgrgid(gid)
     except KeyError:

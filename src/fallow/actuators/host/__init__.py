@@ -1,1 +1,1 @@
-"""What is done to the machine: power, terminals, files, sockets, users, notices."""
+"""Change the machine: power, terminals, sockets, users, notices."""

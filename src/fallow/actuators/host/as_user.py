@@ -1,6 +1,6 @@
-"""Touching files in another user's name, so that the kernel decides what they may do and whose the files are.
+"""Use files as another user, so that the kernel decides what they may do and who owns the files.
 
-Only the calling thread changes, and only what it is to file systems: nobody can signal or trace it for that.
+Only the calling thread changes, and only for file systems: it cannot be signalled or traced by that user.
 """
 
 import ctypes
@@ -15,7 +15,7 @@ _NOBODY_AT_ALL = 2**32 - 1  # no id: asks for the present one
 
 @contextmanager
 def in_the_name_of(uid: int, gid: int) -> Iterator[None]:
-    """Inside, files are made, opened and removed as that user would. Nothing inside may wait or change threads."""
+    """Make, open and remove files as that user inside the block. Nothing inside may wait or change threads."""
     libc = ctypes.CDLL(None)
     me, mine = os.geteuid(), os.getegid()
     try:
@@ -30,5 +30,5 @@ def in_the_name_of(uid: int, gid: int) -> Iterator[None]:
 
 
 def _present(change: "ctypes._NamedFuncPointer") -> int:
-    """These calls tell no error, only who one was before."""
+    """Return the present id: these calls report no error, only the id before."""
     return int(change(ctypes.c_uint(_NOBODY_AT_ALL))) % 2**32

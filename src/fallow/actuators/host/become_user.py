@@ -1,7 +1,7 @@
-"""Becoming another user for good: what runs afterwards has that user's rights, and nothing of root's.
+"""Become another user for good: what runs afterwards has that user's rights, and none of root's.
 
-A process with threads cannot do it between fork and exec, so whoever has some starts this file as a program, which
-reads on stdin whom to become and what to run.
+A process with threads cannot do this between fork and exec, so it starts this file as a program, which reads from
+stdin which user to become and what to run.
 """
 
 import ctypes
@@ -19,7 +19,7 @@ _CAPABILITIES_VERSION_3 = 0x20080522
 
 
 def become(account: Account) -> None:
-    """From now on we are this user: ids, groups, no capabilities, an ordinary umask; NotPermitted if that fails."""
+    """Become this user: ids, groups, no capabilities, an ordinary umask. Raise NotPermitted if that fails."""
     try:
         os.initgroups(account.name, account.gid)
         os.setresgid(account.gid, account.gid, account.gid)
@@ -33,25 +33,25 @@ def become(account: Account) -> None:
 
 
 def order(account: Account, command: Sequence[str], environ: Mapping[str, str]) -> bytes:
-    """What the program below reads."""
+    """Return what the program below reads."""
     who = [account.name, account.uid, account.gid, account.home, account.shell]
     return json.dumps({"account": who, "command": list(command), "environ": dict(environ)}).encode()
 
 
 def program() -> list[str]:
-    """The words that start it, in our own environment: nothing of theirs is loaded before root is given up."""
+    """Return the command that starts it, in our environment: nothing of the user is loaded while it is root."""
     return [sys.executable, "-P", "-m", "fallow.actuators.host.become_user"]
 
 
 def _drop_capabilities() -> None:
-    """All of them, also those that would be inherited by a program that asks for them."""
+    """Drop all capabilities, also those that a program could inherit."""
     header = (ctypes.c_uint32 * 2)(_CAPABILITIES_VERSION_3, 0)
     if ctypes.CDLL(None, use_errno=True).capset(header, (ctypes.c_uint32 * 6)()) != 0:
         raise NotPermitted(f"fallow cannot give up what root may do: {os.strerror(ctypes.get_errno())}")
 
 
 def main() -> None:
-    """Become whoever stdin says, and run what it says, in a folder that everybody may be in."""
+    """Become the user that stdin names, and run the command that it names, in a folder that all users may enter."""
     told = json.load(sys.stdin)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)

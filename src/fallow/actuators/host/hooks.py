@@ -1,4 +1,4 @@
-"""What people asked to be done when something happens: run a command, send a notice."""
+"""Run the commands and send the notices that people configured."""
 
 from collections.abc import Mapping
 from typing import Protocol
@@ -19,11 +19,11 @@ from fallow.core.process import Ended
 from fallow.core.units import program_name
 
 _SHELL_LIMIT_S = 10.0
-_COMMAND_LIMIT_S = 86400.0  # an upload may take long; one that never ends must not keep the machine on for ever
+_COMMAND_LIMIT_S = 86400.0  # an upload may take long; one that never ends must not keep the machine on
 
 
 class Hooks(Protocol):
-    """Hands for what people asked for."""
+    """Runs commands and sends notices."""
 
     def run_command(self, line: str, environ: Mapping[str, str]) -> Outcome:
         """Run a line of shell."""
@@ -33,7 +33,7 @@ class Hooks(Protocol):
 
 
 class SystemHooks:
-    """Runs commands and sends notices, both bounded in time and in processes of their own."""
+    """Runs commands and sends notices, each in its own process and with a time limit."""
 
     def __init__(
         self,
@@ -43,9 +43,9 @@ class SystemHooks:
         *,
         command_limit_s: float = _COMMAND_LIMIT_S,
     ) -> None:
-        """`environ` is that of whoever sends notices; a command gets one of its own.
+        """`environ` is used for sending notices.
 
-        `runs_as`: whom commands run as, None if that is us, and in which environment; without it, as we are.
+        `runs_as`: which user commands run as, None for this one, and in which environment.
         """
         self._helpers = helpers
         self._environ = environ
@@ -53,8 +53,8 @@ class SystemHooks:
         self._command_limit_s = command_limit_s
 
     def run_command(self, line: str, environ: Mapping[str, str]) -> Outcome:
-        """In a shell, to its end; what runs on in the background is left alone."""
-        name = program_name(line)  # what follows may hold a secret, and many read what came of it
+        """Run a line in a shell, to its end; what it leaves in the background is left alone."""
+        name = program_name(line)  # arguments may be secret, and many read the outcome
         shell = ["/bin/sh", "-c", line]
         account, its_environ = (None, environ) if self._runs_as is None else self._runs_as
         its_environ = {**its_environ, "FALLOW_BECAUSE": environ.get("FALLOW_BECAUSE", "")}
@@ -62,7 +62,7 @@ class SystemHooks:
             if account is None:
                 ran = self._helpers.run(shell, its_environ, self._command_limit_s)
             else:
-                from fallow.actuators.host import become_user  # noqa: PLC0415  only those who become somebody pay for it
+                from fallow.actuators.host import become_user  # noqa: PLC0415  loaded only to become another user
 
                 order = become_user.order(account, shell, its_environ)
                 ran = self._helpers.run(become_user.program(), environ, self._command_limit_s, reads=order)
@@ -74,12 +74,12 @@ class SystemHooks:
         return Outcome(ran.ok, f"{name!r} {_in_words(ran.ended)}{said}")
 
     def notify(self, url: str, title: str, text: str) -> Outcome:
-        """Through the postbox: a service that does not answer costs a process, and no more than its time."""
+        """Send a notice from a separate process, so that a service that does not answer delays nothing else."""
         return notice_process.send(self._helpers, self._environ, [url], title, text)[0]
 
 
 def no_such_command(line: str, environ: Mapping[str, str], helpers: Helpers) -> FallowError | None:
-    """Why a line of shell could never be run: the shell cannot read it, or knows no command of its first name."""
+    """Return why a line of shell could never run: it cannot be parsed, or there is no such command; else None."""
     read = helpers.run(["/bin/sh", "-n", "-c", line], environ, _SHELL_LIMIT_S)
     if not read.ok:
         return WrongUsage(f"a command to run is no line that a shell can read: {read.last_line}")
@@ -93,11 +93,11 @@ class DryRunHooks:
     """Says what would be done, and does nothing."""
 
     def run_command(self, line: str, environ: Mapping[str, str]) -> Outcome:  # noqa: ARG002  the interface's
-        """Only say it."""
+        """Only say what would be done."""
         return Outcome(True, f"would run {program_name(line)!r}")
 
     def notify(self, url: str, title: str, text: str) -> Outcome:
-        """Only say it."""
+        """Only say what would be done."""
         return Outcome(True, f"would tell {without_secrets(url)}: {title}: {text}")
 
 
@@ -108,8 +108,8 @@ def _in_words(ended: Ended) -> str:
 
 
 def _first_name(line: str) -> str:
-    """The name of the first command; nothing if only a shell could say what that is."""
-    import re  # noqa: PLC0415  only those who have such a line pay for it
+    """Return the name of the first command; nothing if only a shell could find it."""
+    import re  # noqa: PLC0415  loaded only for such a line
 
     word = re.match(r"\s*([\w./][\w./+-]*)(?=\s|;|$)", line)
     return word[1] if word else ""

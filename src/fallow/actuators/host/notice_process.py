@@ -1,7 +1,7 @@
-"""A process that sends one message to several addresses, and says what came of each; or whether it ever could.
+"""A process that sends one message to several addresses and reports each outcome, or only checks the addresses.
 
-The libraries for it take much memory, and a service may keep a line open for ever; both end with this process. What
-to send comes on stdin: addresses hold passwords, and a command line is everybody's to read. It ends with its parent.
+The libraries take much memory, and a service may keep a connection open without end; both end with this process. The
+message comes on stdin: addresses contain passwords, and all users can read a command line. It ends with its parent.
 """
 
 import json
@@ -29,7 +29,7 @@ _Answer = list[tuple[str, str]]
 
 
 def send(helpers: Helpers, environ: Mapping[str, str], urls: Sequence[str], title: str, text: str) -> list[Outcome]:
-    """Send it from a process of its own; what came of each address, with none of its secrets."""
+    """Send a message from a separate process; return the outcome of each address, without its secrets."""
     try:
         answers = _ask(helpers, environ, {"urls": list(urls), "title": title, "text": text})
     except FallowError as error:
@@ -38,7 +38,7 @@ def send(helpers: Helpers, environ: Mapping[str, str], urls: Sequence[str], titl
 
 
 def refusals(helpers: Helpers, environ: Mapping[str, str], urls: Sequence[str]) -> list[FallowError | None]:
-    """Why nothing could ever be sent to each of them; None for one that may work. Nothing is sent."""
+    """Return for each address why nothing could ever be sent to it; None if it may work. Nothing is sent."""
     if not urls:
         return []
     try:
@@ -66,7 +66,7 @@ def _ask(helpers: Helpers, environ: Mapping[str, str], order: Mapping[str, objec
 
 
 def main() -> None:
-    """Send what stdin says, to all at the same time; without a text, only say what would be refused."""
+    """Send what stdin says, to all addresses at the same time; without a text, only check them."""
     order = json.load(sys.stdin)
     die_with_parent(order["parent"])
     if "text" in order:

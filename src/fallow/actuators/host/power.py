@@ -1,4 +1,4 @@
-"""The only file that turns the machine off, and has everybody told so before."""
+"""The only file that turns the machine off or restarts it, and announces that."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -18,13 +18,13 @@ _LOGIND = ("org.freedesktop.login1", "/org/freedesktop/login1", "org.freedesktop
 
 
 class PowerAction(Enum):
-    """What can be done to the power, in the words of the command line."""
+    """Shut down or reboot."""
 
     SHUTDOWN = "shutdown"
     REBOOT = "reboot"
 
 
-# For each: the verb of systemctl, the option of shutdown(8), the question to logind, and the deed in words.
+# For each: the command of systemctl, the option of shutdown(8), the question to logind, and the action in words.
 _SYSTEMCTL = {PowerAction.SHUTDOWN: "poweroff", PowerAction.REBOOT: "reboot"}
 _SHUTDOWN = {PowerAction.SHUTDOWN: "-h", PowerAction.REBOOT: "-r"}
 _QUESTION = {PowerAction.SHUTDOWN: "CanPowerOff", PowerAction.REBOOT: "CanReboot"}
@@ -32,31 +32,31 @@ _ACTION = {PowerAction.SHUTDOWN: "turn the machine off", PowerAction.REBOOT: "re
 
 
 class Power(Protocol):
-    """Hands on the power of this machine."""
+    """Controls the power of this machine."""
 
     def can(self, action: PowerAction) -> str | None:
-        """Why it could not be done; None if it can. To be asked at the start, not when it is needed."""
+        """Return why it could not be done; None if it can. Asked at the start, not when it is needed."""
 
     def do(self, action: PowerAction, reason: str) -> Outcome:
-        """Do it, now."""
+        """Do it now."""
 
     def announce(self, text: str) -> Outcome:
         """Tell everybody who is logged in."""
 
 
 class SystemPower:
-    """The machine's own: systemctl, where it is on the PATH, else shutdown(8)."""
+    """Controls power through systemctl if it is on the PATH, else shutdown(8)."""
 
     def __init__(
         self, helpers: Helpers, environ: Mapping[str, str], terminals: Callable[[], Sequence[str]] = lambda: ()
     ) -> None:
-        """`terminals` names the terminals of those who are logged in, for machines without wall(1)."""
+        """`terminals` returns the terminals of people who are logged in, for machines without wall(1)."""
         self._helpers = helpers
         self._environ = environ
         self._terminals = terminals
 
     def can(self, action: PowerAction) -> str | None:
-        """Root can; others if logind lets them without a password."""
+        """Return None for root, and for others if logind permits it without a password; else why not."""
         if self._command(action, "") is None:
             return f"cannot {_ACTION[action]}: there is neither systemctl nor shutdown on the PATH"
         if os.geteuid() == 0:
@@ -73,7 +73,7 @@ class SystemPower:
         return f"not permitted to {_ACTION[action]}: not root, and logind, asked {_QUESTION[action]}, answers {said}"
 
     def do(self, action: PowerAction, reason: str) -> Outcome:
-        """Ask the system to do it. Returning well, it has begun."""
+        """Ask the system to do it. If this succeeds, it has begun."""
         command = self._command(action, reason)
         if command is None:
             return Outcome(False, f"could not {_ACTION[action]}: there is neither systemctl nor shutdown on the PATH")
@@ -87,8 +87,8 @@ class SystemPower:
         return Outcome(False, f"could not {_ACTION[action]}: {command[0]} says: {said}")
 
     def announce(self, text: str) -> Outcome:
-        """Through wall(1), else on each terminal that we may write to."""
-        # On its stdin: a word could be the name of a file, which root's wall would show to everybody.
+        """Announce through wall(1), else on each terminal that we may write to."""
+        # On its stdin: an argument could be the name of a file, which root's wall would show to everybody.
         line = f"fallow: {printable(text)}\n".encode()
         try:
             ran = self._helpers.run(["wall"], self._environ, _ANSWERS_WITHIN_S, reads=line)
@@ -115,13 +115,13 @@ class DryRunPower:
         self._real = real
 
     def can(self, action: PowerAction) -> str | None:
-        """As in earnest: a dry run is there to find that out."""
+        """Answer as without a dry run: a dry run is there to find that out."""
         return self._real.can(action)
 
     def do(self, action: PowerAction, reason: str) -> Outcome:
-        """Only say it."""
+        """Only say what would be done."""
         return Outcome(True, f"would {_ACTION[action]}: {reason}")
 
     def announce(self, text: str) -> Outcome:
-        """Only say it."""
+        """Only say what would be done."""
         return Outcome(True, f"would announce to all terminals: {text}")

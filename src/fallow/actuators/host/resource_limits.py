@@ -1,12 +1,12 @@
-"""The limits of this process: as many descriptors as we may have, so that a crowd at the doors takes none of ours."""
+"""Raise the limits of this process, so that many connections leave enough descriptors for the rest."""
 
 import resource
 
-_ENOUGH = 16_384  # more helps nobody, and some programs that we start would close each of them, one by one
+_ENOUGH = 16_384  # more is not needed, and some programs that we start close each of them, one by one
 
 
 def raise_own_limits() -> None:
-    """Open files up to the hard limit, where that is allowed. What we start inherits it."""
+    """Raise the number of open files to the hard limit, if allowed. Child processes inherit it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _ENOUGH if hard == resource.RLIM_INFINITY else min(hard, _ENOUGH)
     if soft != resource.RLIM_INFINITY and soft < wanted:

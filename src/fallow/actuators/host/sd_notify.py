@@ -1,7 +1,7 @@
-"""Speaking to whoever started the daemon, as sd_notify(3) has it: a datagram to the socket that NOTIFY_SOCKET names.
+"""Report to systemd, as sd_notify(3): a datagram to the socket that NOTIFY_SOCKET names.
 
-Written by hand, since it is a line of text in a datagram. Without NOTIFY_SOCKET nobody wants to know, and nothing is
-sent. A manager that does not take a datagram now is never waited for.
+It is one line of text, so no library is needed. Without NOTIFY_SOCKET nothing is sent. This never waits for a
+manager that does not take a datagram.
 """
 
 import os
@@ -13,12 +13,12 @@ _MICROSECONDS = 1_000_000
 
 
 class ServiceManager:
-    """systemd, or whoever speaks as it does."""
+    """systemd, or another manager with the same protocol."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._socket: socket.socket | None = None
         self.watchdog_s = _watchdog_s(environ)
-        """How often it wants to hear of us at least; None if it does not."""
+        """How often it expects to hear from us; None if it does not."""
         self._status = ""
         address = environ.get("NOTIFY_SOCKET", "")
         if not address.startswith(("/", "@")):
@@ -32,30 +32,30 @@ class ServiceManager:
         self._socket = None
 
     def ready(self, status: str) -> None:
-        """Up, or up again after a reload."""
+        """Report that the daemon is ready, also after a reload."""
         self._send("READY=1", f"STATUS={status}")
         self._status = status
 
     def status(self, status: str) -> None:
-        """One line for `systemctl status`; the same is not sent twice."""
+        """Send one line for `systemctl status`; the same line is not sent twice."""
         if status != self._status:
             self._status = status
             self._send(f"STATUS={status}")
 
     def reloading(self, monotonic_s: float) -> None:
-        """About to read the config again; ready() ends it."""
+        """Report that a reload begins; ready() ends it."""
         self._send("RELOADING=1", f"MONOTONIC_USEC={round(monotonic_s * _MICROSECONDS)}")
 
     def stopping(self) -> None:
-        """On the way out."""
+        """Report that the daemon is stopping."""
         self._send("STOPPING=1", "STATUS=ending")
 
     def alive(self) -> None:
-        """The loop has turned."""
+        """Report that the loop is alive."""
         self._send("WATCHDOG=1")
 
     def close(self) -> None:
-        """Nothing more to say."""
+        """Close the socket."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None
@@ -68,7 +68,7 @@ class ServiceManager:
 
 
 def _watchdog_s(environ: Mapping[str, str]) -> float | None:
-    """WATCHDOG_USEC, unless it was meant for another process."""
+    """Return WATCHDOG_USEC in seconds; None if it is missing or meant for another process."""
     try:
         pid = int(environ.get("WATCHDOG_PID", os.getpid()))
         seconds = int(environ.get("WATCHDOG_USEC", 0)) / _MICROSECONDS

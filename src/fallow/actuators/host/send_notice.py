@@ -1,4 +1,4 @@
-"""Sending a notice to one address, in this process: for the postbox, which is a process of its own for it."""
+"""Send a notice to one address, in this process; notice_process runs it in a separate one."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,14 +12,14 @@ LIMIT_S = 15.0
 
 
 def deliver(url: str, title: str, text: str, limit_s: float = LIMIT_S) -> Outcome:
-    """Through Apprise, if it knows the address; else as JSON to a plain web address. As plain text, always."""
+    """Send through Apprise if it knows the address; else as JSON to a plain web address. Always as plain text."""
     failure = _within(limit_s, lambda: _send(url, as_plain(title), as_plain_text(text)))
     to = without_secrets(url)
     return Outcome(failure is None, f"told {to}" if failure is None else f"could not tell {to}: {failure}")
 
 
 def refusal(url: str) -> FallowError | None:
-    """Why nothing could ever be sent there; None if it may work. The sentence has none of the address's secrets."""
+    """Return why nothing could ever be sent there, without the address's secrets; None if it may work."""
     to = without_secrets(url)
     try:
         parts = urlsplit(url)
@@ -30,13 +30,13 @@ def refusal(url: str) -> FallowError | None:
         known = _apprise().Apprise().add(url)
     except ImportError:
         return None if plain else PartMissing.of(f"a notice to {to}", "apprise")
-    except Exception as error:  # noqa: BLE001  a plugin of Apprise may raise anything; what it says may repeat the address
+    except Exception as error:  # noqa: BLE001  a plugin may raise anything, and its message may repeat the address
         return WrongUsage(f"no notice can be sent to {to}: Apprise fails on the address with {type(error).__name__}")
     return None if known or plain else WrongUsage(f"no notice can be sent to {to}: Apprise does not know the address")
 
 
 def without_secrets(url: str) -> str:
-    """Scheme and host. The rest of such a URL is often a password: it must not get into journals and logs."""
+    """Return scheme and host. The rest of such a URL is often a password, which must not be logged."""
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -47,15 +47,15 @@ def without_secrets(url: str) -> str:
 
 
 def _apprise() -> Any:  # noqa: ANN401  a module without types
-    from importlib import import_module  # noqa: PLC0415  only those who notify pay for it
+    from importlib import import_module  # noqa: PLC0415  loaded only to send a notice
 
-    # Apprise logs what it could not deliver, addresses among it.
+    # Apprise logs what it could not deliver, with addresses.
     import_module("logging").getLogger("apprise").disabled = True
     return import_module("apprise")
 
 
 def _send(url: str, title: str, text: str) -> str | None:
-    """Why it could not be sent; None if it was."""
+    """Send it; return why that failed, or None."""
     why = refusal(url)
     if why is not None:
         return str(why)
@@ -66,14 +66,14 @@ def _send(url: str, title: str, text: str) -> str | None:
     postbox = apprise.Apprise()
     if not postbox.add(url):
         return _post(url, title, text)
-    # Said to be text: a service that wants HTML gets every letter of it as that letter.
+    # Declared as text: a service that wants HTML gets it escaped.
     sent = postbox.notify(title=title, body=text, body_format=apprise.NotifyFormat.TEXT)
     return None if sent else "Apprise could not deliver it"
 
 
 def _post(url: str, title: str, text: str) -> str | None:
-    """`text` alone is what Slack, Mattermost and Google Chat show of a message; others may want the title apart."""
-    import json  # noqa: PLC0415  only those who notify pay for it
+    """Post JSON: Slack, Mattermost and Google Chat show only `text`; others may want the title separately."""
+    import json  # noqa: PLC0415  loaded only to send a notice
     from urllib.request import Request, urlopen  # noqa: PLC0415
 
     body = json.dumps({"title": title, "text": f"{title}: {text}"}).encode()
@@ -86,8 +86,8 @@ def _post(url: str, title: str, text: str) -> str | None:
 
 
 def _within(limit_s: float, send: Callable[[], str | None]) -> str | None:
-    """Why it failed. A server can keep a line open for ever: a thread that still waits then is left behind."""
-    from queue import Empty, SimpleQueue  # noqa: PLC0415  only those who notify pay for it
+    """Return why it failed. A server can keep a connection open without end: its thread is left behind."""
+    from queue import Empty, SimpleQueue  # noqa: PLC0415  loaded only to send a notice
     from threading import Thread  # noqa: PLC0415
 
     answers: SimpleQueue[str | None] = SimpleQueue()
@@ -95,7 +95,7 @@ def _within(limit_s: float, send: Callable[[], str | None]) -> str | None:
     def try_to() -> None:
         try:
             answers.put(send())
-        except Exception as error:  # noqa: BLE001  a plugin of Apprise may raise anything; the notice failed, no more
+        except Exception as error:  # noqa: BLE001  a plugin of Apprise may raise anything; then the notice failed
             answers.put(f"it failed with {type(error).__name__}")  # what it says may repeat the address
 
     Thread(target=try_to, name="fallow-notice", daemon=True).start()

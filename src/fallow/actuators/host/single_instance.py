@@ -1,7 +1,7 @@
-"""One daemon for each user scope: a lock that the kernel frees however its holder dies.
+"""Make sure that each user has one daemon, by a lock that the kernel frees however the daemon ends.
 
-Who runs is written into the file; the lock is the truth. What a crash leaves is a file that binds nobody. Only its
-owner opens the file: whoever could read it could lock it, and a lock of theirs would keep the daemon from starting.
+The file says which daemon runs; only the lock decides. After a crash the file excludes nobody. Only its owner can
+open the file: a user who could read it could lock it, and keep the daemon from starting.
 """
 
 import json
@@ -24,7 +24,7 @@ _FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
 @value
 class Running:
-    """Who runs, as they wrote it down; None where that cannot be read."""
+    """The daemon that runs, as it wrote into the file; None for what cannot be read."""
 
     pid: int | None = None
     user: str | None = None
@@ -32,7 +32,7 @@ class Running:
     config: str | None = None
 
     def in_words(self, wall_s: float) -> str:
-        """`pid 4711 of root, for 3h, with /etc/fallow/fallow.toml`."""
+        """Return `pid 4711 of root, for 3h, with /etc/fallow/fallow.toml`."""
         parts = [
             "" if self.pid is None else f"pid {self.pid}" + ("" if self.user is None else f" of {self.user}"),
             "" if self.since_wall_s is None else f"for {duration_for_people(max(0.0, wall_s - self.since_wall_s))}",
@@ -42,12 +42,12 @@ class Running:
 
 
 class Instance:
-    """The only daemon of this scope, for as long as it is open."""
+    """The lock of the only daemon, for as long as it is open."""
 
     def __init__(self, folder: str, me: Running, wall_s: float) -> None:
-        """AlreadyRunning, with who it is, if there is one."""
+        """Take the lock; raise AlreadyRunning, with the daemon that has it, if there is one."""
         self.said = own_folder(folder)
-        """What people should know of the folder; None if there is nothing."""
+        """A message about the folder; None if there is nothing to say."""
         path = os.path.join(folder, _NAME)
         self._fd = _open(path)
         if not ofd_locks.take(self._fd, _BYTE) or not _is_at(self._fd, path):
@@ -57,7 +57,7 @@ class Instance:
         self.write(me)
 
     def write(self, me: Running) -> None:
-        """Say who runs. A disk that is full takes the label, not the lock."""
+        """Write which daemon runs. On a full disk the lock works without it."""
         label = {"pid": me.pid, "user": me.user, "since": me.since_wall_s, "config": me.config}
         try:
             os.ftruncate(self._fd, 0)
@@ -66,25 +66,25 @@ class Instance:
             return
 
     def close(self) -> None:
-        """Let the next one in."""
+        """Release the lock."""
         os.close(self._fd)
 
 
 def _open(path: str) -> int:
-    """The file of the lock, which nobody else can open."""
+    """Open the lock file, which nobody else can open."""
     try:
         fd = os.open(path, _FLAGS | os.O_NONBLOCK, 0o600)
         if _is_only_ours(fd):
             return fd
         os.close(fd)
-        os.unlink(path)  # somebody else can lock it, so it is no lock of ours
+        os.unlink(path)  # another user can lock it, so it cannot be used
         return os.open(path, _FLAGS | os.O_EXCL, 0o600)
     except OSError as error:
         raise NotPermitted(f"cannot use {path}, the daemon's lock: {error.strerror}") from None
 
 
 def _is_only_ours(fd: int) -> bool:
-    """Whether nobody else can have locked it, or somebody has who must have been able to write to it: a daemon."""
+    """Return whether nobody else can have locked it, or only a process that could write to it: a daemon."""
     found = os.fstat(fd)
     if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & _OTHERS_WRITE:
         return False
@@ -93,7 +93,7 @@ def _is_only_ours(fd: int) -> bool:
 
 
 def _is_at(fd: int, path: str) -> bool:
-    """Whether the file is still there: another who starts at this moment may have put theirs in its place."""
+    """Return whether the file is still in place: another daemon that starts now may have replaced it."""
     try:
         return os.fstat(fd).st_ino == os.lstat(path).st_ino
     except OSError:

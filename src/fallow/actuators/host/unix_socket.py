@@ -1,7 +1,7 @@
-"""The file of a listening unix socket: in a folder that only its owner can change, and never instead of a living one.
+"""The file of a listening unix socket, in a folder that only its owner can change. It never replaces one in use.
 
-A lock beside it lives exactly as long as who listens. Whoever gets the lock knows that a socket which is still there
-is a dead one's.
+A lock beside it lasts exactly as long as a process listens. A process that gets the lock knows that a socket file
+that is still there is no longer used.
 """
 
 import os
@@ -17,11 +17,11 @@ _LONGEST_PATH = 107
 
 
 class SocketTaken(FallowError):
-    """Somebody who lives listens there."""
+    """A running process listens there."""
 
 
 class SocketFile:
-    """A socket that everybody on this machine may connect to, for as long as it is open."""
+    """A socket that all users of this machine may connect to, for as long as it is open."""
 
     def __init__(self, path: str, backlog: int) -> None:
         self.path = path
@@ -39,7 +39,7 @@ class SocketFile:
 
     @property
     def is_there(self) -> bool:
-        """Whether those who connect to the path still get to us."""
+        """Return whether connections to the path still reach us."""
         try:
             found = os.lstat(self.path)
         except OSError:
@@ -47,9 +47,9 @@ class SocketFile:
         return (found.st_dev, found.st_ino) == self._place
 
     def close(self) -> None:
-        """Listen no more, and leave no socket behind. The lock's file stays: another may wait to lock it."""
+        """Stop listening and remove the socket. The lock file stays: another process may wait to lock it."""
         self.socket.close()
-        if self.is_there:  # asyncio of Python 3.13 and newer removes it, as anybody else may
+        if self.is_there:  # asyncio of Python 3.13 and newer removes it itself
             os.unlink(self.path)
         os.close(self._lock)
 
@@ -75,7 +75,7 @@ def _bound(path: str, backlog: int) -> socket.socket:
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
     try:
         listening.bind(path)
-        os.chmod(path, _EVERYBODY_CONNECTS)  # before it listens, so that nobody ever connects under other rights
+        os.chmod(path, _EVERYBODY_CONNECTS)  # before it listens, so that nobody connects under another mode
         listening.listen(backlog)
     except OSError as error:
         listening.close()

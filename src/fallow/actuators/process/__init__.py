@@ -1,1 +1,1 @@
-"""What is done to processes: start, signal, stop, suspend, look into."""
+"""Start, signal, stop and suspend processes, and dump their stacks."""

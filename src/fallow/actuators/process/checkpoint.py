@@ -1,10 +1,10 @@
-"""Suspending a CUDA process: its work leaves the GPU, its memory goes to the host, and both come back later.
+"""Suspend a CUDA process: its work leaves the GPU, its memory goes to the host, and both come back later.
 
 running -lock-> locked -checkpoint-> checkpointed -restore-> locked -unlock-> running
 
-After `lock` the process sends the GPU no more work; after `checkpoint` it holds no GPU memory and NVML does not list
-it. It may be killed in any of these states. Pure mechanism: who is suspended, and when it is too slow, is decided
-elsewhere. The calls last as long as the memory takes (0.6 s a GiB), and other threads go on meanwhile.
+After `lock` the process sends the GPU no more work; after `checkpoint` it holds no GPU memory and NVML does not
+list it. It may be killed in any of these states. Which process is suspended, and when it is too slow, is decided
+elsewhere. The calls take as long as moving the memory takes (0.6 s a GiB), and other threads go on meanwhile.
 """
 
 from typing import TYPE_CHECKING, Any, Literal, cast
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 State = Literal["running", "locked", "checkpointed", "failed"]
 _STATES: dict[int, State] = {0: "running", 1: "locked", 2: "checkpointed", 3: "failed"}
-_NEEDS = 12080  # CUDA 12.8, which drivers speak from 570 on
+_NEEDS = 12080  # CUDA 12.8, which drivers support from 570 on
 _OK = 0
 _TIMED_OUT = "CUDA_ERROR_NOT_READY"
-# A process that has not begun CUDA, and one that is not there.
+# A process that has not initialised CUDA, and one that does not exist.
 _NO_SUCH = ("CUDA_ERROR_NOT_INITIALIZED", "CUDA_ERROR_OPERATING_SYSTEM", "CUDA_ERROR_INVALID_VALUE")
 
 
@@ -36,13 +36,13 @@ class Checkpoint:
         self._why_not: str | None = None
 
     def why_not(self) -> str | None:
-        """Why no process can be suspended here; None if it can be. The driver is opened at the first question."""
+        """Return why no process can be suspended here; None if one can. The driver is opened at the first call."""
         if self._driver is None and self._why_not is None:
             self._why_not = self._open()
         return self._why_not
 
     def state(self, pid: int) -> State | None:
-        """Where the process is; None if it is no CUDA process."""
+        """Return the state of the process; None if it is no CUDA process."""
         self._ready()
         answer = self._driver.cuCheckpointProcessGetState(pid)
         code, number = answer[0], answer[1] if len(answer) > 1 else None
@@ -56,7 +56,7 @@ class Checkpoint:
         return found
 
     def lock(self, pid: int, timeout_ms: int) -> None:
-        """Let the process send no more work to the GPU; fails, and leaves it running, after the timeout."""
+        """Keep the process from sending work to the GPU; after the timeout fail, and leave it running."""
         self._ready()
         limits = self._driver.CUcheckpointLockArgs()
         limits.timeoutMs = timeout_ms
@@ -66,12 +66,12 @@ class Checkpoint:
         self._demand(code, "locked", pid)
 
     def checkpoint(self, pid: int) -> None:
-        """Take a locked process's memory from the GPU to the host."""
+        """Move a locked process's memory from the GPU to the host."""
         self._ready()
         self._demand(self._call(self._driver.cuCheckpointProcessCheckpoint, pid, None), "checkpointed", pid)
 
     def restore(self, pid: int) -> None:
-        """Bring a checkpointed process's memory back; it stays locked. Fails where the GPU has too little free."""
+        """Move a checkpointed process's memory back; it stays locked. Fails if too little GPU memory is free."""
         self._ready()
         self._demand(self._call(self._driver.cuCheckpointProcessRestore, pid, None), "restored", pid)
 
@@ -82,14 +82,14 @@ class Checkpoint:
 
     def _open(self) -> str | None:
         try:
-            from cuda.bindings import driver  # noqa: PLC0415  only those who suspend pay for it
+            from cuda.bindings import driver  # noqa: PLC0415  loaded only to suspend
         except ImportError:
             return f"suspending needs cuda-bindings; try: {remedy('cuda')}"
         try:
-            # Restoring needs a process that has begun CUDA, unless the card is in persistence mode.
+            # Restoring needs a process that has initialised CUDA, unless the GPU is in persistence mode.
             begun = driver.cuInit(0)[0]
             version = int(driver.cuDriverGetVersion()[1])
-        except (RuntimeError, OSError):  # as cuda-bindings says that there is no library, or not the one it needs
+        except (RuntimeError, OSError):  # what cuda-bindings raises if the library is missing or too old
             return "there is no NVIDIA driver here that speaks CUDA"
         if int(begun) != _OK:
             return f"CUDA does not start: {begun.name}"

@@ -1,4 +1,4 @@
-"""The owner's end of a filler: its keeper, the orders to it, and what it reports."""
+"""Control a filler through its keeper process: orders to it, and what it reports."""
 
 import json
 import os
@@ -31,9 +31,9 @@ class Filler:
         monotonic_s: Callable[[], float],
         others: set[int],
     ) -> None:
-        """`keeper` keeps, in `environ`; `first` is its first order, which says how the filler is to be.
+        """`keeper` is the keeper's command, run in `environ`; `first` is its first order, which describes the filler.
 
-        `others` are the children and sessions of ours that are no filler's, as time goes on: all keepers among them.
+        `others` returns our children and sessions that do not belong to a filler, all keepers among them.
         """
         self.presence = Presence.RUNNING
         self.pid: int | None = None
@@ -41,7 +41,7 @@ class Filler:
         """How it ended, in words."""
         self.notes: list[str] = []
         self.freed_s: float | None = None
-        """When it said that all its memory was given back, if it did."""
+        """When it said that all its memory was freed, if it did."""
         self._line, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
             self.keeper = spawn.start_keeper(keeper[0], [*keeper, *command], environ, its.fileno())
@@ -61,11 +61,11 @@ class Filler:
 
     @property
     def fd(self) -> int:
-        """Becomes readable when there is something to hear."""
+        """Return the descriptor that becomes readable when the keeper has reported something."""
         return self._line.fileno()
 
     def ask(self, stay_s: float = 0.0) -> None:
-        """Ask all its processes to leave; one that frees its memory first may stay so long without it."""
+        """Ask all its processes to leave; one that frees its memory first may stay that long without it."""
         self._order(do="ask", stay_s=stay_s)
 
     def kill(self) -> None:
@@ -73,16 +73,16 @@ class Filler:
         self._order(do="kill")
 
     def suspend(self, within_s: float) -> None:
-        """Take it off its GPUs, in that time or not at all: then it is killed."""
+        """Suspend it within that time; else it is killed."""
         self._order(do="suspend", within_s=within_s)
 
     def resume(self, within_s: float) -> None:
-        """Put it back. From now on it is on its GPUs, or about to be."""
+        """Resume it. From now on it counts as on its GPUs."""
         self.presence = Presence.RUNNING
         self._order(do="resume", within_s=within_s)
 
     def listen(self) -> None:
-        """Take in what the keeper has reported."""
+        """Read what the keeper has reported."""
         while self.presence is not Presence.ABSENT:
             try:
                 said = self._line.recv(_LARGEST_REPORT)
@@ -96,14 +96,14 @@ class Filler:
             self._take_in(json.loads(said))
 
     def wait(self, timeout_s: float) -> None:
-        """Until there is something to hear, or the time is over; and hear it."""
-        listening = select.poll()  # select(2) knows no descriptor beyond 1023, and a daemon may have thousands
+        """Wait until the keeper reports something or the time is over, and read it."""
+        listening = select.poll()  # select(2) cannot take descriptors beyond 1023, and a daemon may have thousands
         listening.register(self.fd, select.POLLIN)
         listening.poll(max(0.0, timeout_s) * 1000)
         self.listen()
 
     def close(self) -> None:
-        """Let go: it is gone, or suspended and to be left so."""
+        """Close the connection: the filler has ended, or stays suspended."""
         self._line.close()
         with suppress(ChildProcessError):
             os.waitpid(self.keeper, 0 if self.presence is Presence.ABSENT else os.WNOHANG)
@@ -121,7 +121,7 @@ class Filler:
             case "ended":
                 self.presence = Presence.ABSENT
                 self.ended = report["how"]
-            case _:  # it was killed for a reason, somebody survives, or something should be known
+            case _:  # it was killed for a reason, a process survived, or there is something to report
                 self.notes.append(report["why"])
 
     def kill_with_keeper(self) -> None:
@@ -131,12 +131,12 @@ class Filler:
         self._keeper_is_gone()
 
     def _keeper_is_gone(self) -> None:
-        """It was killed. The filler's first process went with it; the others are our children once it has ended."""
+        """Kill what is left: the keeper was killed, and the filler's first process with it; the rest is now ours."""
         with suppress(ProcessLookupError):
             ended = os.pidfd_open(self.keeper)
             select.select([ended], [], [], _DIES_WITHIN_S)
             os.close(ended)
-        for _ in range(_ROUNDS):  # who loses its parent in this becomes ours in the next round
+        for _ in range(_ROUNDS):  # a process that loses its parent here becomes ours in the next round
             left = [row for row in self._table.everybody() if self._is_left_over(row)]
             for row in left:
                 tree = JobTree(self._table, Process(row.pid, row.birth), self._now)
@@ -153,11 +153,11 @@ class Filler:
         return row.parent == os.getpid() and row.pid not in known and row.session not in known
 
     def _order(self, **what: object) -> None:
-        with suppress(OSError):  # a keeper that is gone is noticed when it is listened to
+        with suppress(OSError):  # a keeper that has ended is noticed when its reports are read
             self._line.send(json.dumps(what).encode())
 
 
 def adopt(table: ProcessTable) -> set[int]:
-    """From now on the processes of a filler whose keeper was killed become ours; the children that we have before."""
+    """Adopt the processes of fillers whose keepers are killed; return the children that we had before."""
     signals.adopt_orphans()
     return {row.pid for row in table.everybody() if row.parent == os.getpid()}

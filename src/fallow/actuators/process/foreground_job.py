@@ -1,8 +1,8 @@
-"""A job that runs under our eyes, as if nobody stood between it and whoever started it.
+"""Run a job as our child, so that terminal, signals and exit code work as without fallow.
 
-The job is in our process group, so what a terminal sends (Ctrl-C, Ctrl-Z, a new window size) reaches it without
-us; what a process sends to us alone is passed on. We stop when the job stops and end as it ends. If we are
-killed, it goes on.
+The job is in our process group, so what a terminal sends (Ctrl-C, Ctrl-Z, a new window size) reaches it directly. A
+signal to fallow alone is forwarded. fallow stops when the job stops and ends as it ends. If fallow is killed, the
+job goes on.
 """
 
 import os
@@ -19,8 +19,8 @@ from fallow.actuators.process.tree import JobTree, Orphans
 from fallow.core.errors import FallowError
 from fallow.core.process import Ended, Process, ProcessTable
 
-# Not passed on: what tells of a fault of our own, what nobody can catch, and what a terminal sends to who reads
-# or writes it in the background, which must stop us as it stops everybody.
+# Not forwarded: signals about our own faults, those that cannot be caught, and those that a terminal sends to
+# background processes that read or write it, which must stop us too.
 _OUR_OWN = {
     *(signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGABRT, signal.SIGTRAP, signal.SIGSYS),
     *(signal.SIGKILL, signal.SIGSTOP, signal.SIGTTIN, signal.SIGTTOU, signal.SIGPIPE, signal.SIGXFSZ),
@@ -29,20 +29,20 @@ _HELD = frozenset(signal.valid_signals() - _OUR_OWN)
 
 
 class HeldSignals:
-    """Signals to us wait until we fetch them, together with who sent them.
+    """Signals to this process wait until they are fetched, with their sender.
 
-    Threads that were there before and do not block signals themselves would still get them.
+    Threads that were started before and do not block signals would still get them.
     """
 
     def __init__(self) -> None:
         self.before = signal.pthread_sigmask(signal.SIG_BLOCK, _HELD)
 
     def fetch(self, timeout_s: float) -> signal.struct_siginfo | None:
-        """The next one; None if none comes in time."""
+        """Return the next one; None if none comes in time."""
         return signal.sigtimedwait(_HELD, max(0.0, timeout_s))
 
     def release(self) -> None:
-        """Signals act on us again. Those that still wait were meant for the job, and are dropped."""
+        """Let signals act on this process again. Those that still wait were meant for the job, and are dropped."""
         while self.fetch(0.0) is not None:
             pass
         signal.pthread_sigmask(signal.SIG_SETMASK, self.before)
@@ -61,7 +61,7 @@ class Supervision:
         helpers: Helpers,
         monotonic_s: Callable[[], float],
     ) -> None:
-        """Start it; CannotRun or CommandNotFound if that cannot be."""
+        """Start it; raise CannotRun or CommandNotFound if that fails."""
         signals.demand_own_pids(table)
         self._table = table
         self._now = monotonic_s
@@ -76,12 +76,12 @@ class Supervision:
         self.tree = JobTree(table, self._job.process, monotonic_s, orphans)
 
     def wait_for_job(self, timeout_s: float) -> Ended | None:
-        """Until the job's first process has ended; None if it has not in time. Signals are passed on meanwhile."""
+        """Wait until the job's first process has ended; None if it has not in time. Signals are forwarded."""
         self._attend_until(lambda: self.tree.ended is not None, timeout_s)
         return self.tree.ended
 
     def wait_for_tree(self, timeout_s: float) -> bool:
-        """Until nobody of the job is left; whether that came in time."""
+        """Wait until no process of the job is left; return whether that happened in time."""
         return self._attend_until(lambda: self.tree.ended is not None and not self.tree.living(), timeout_s)
 
     def close(self) -> None:
@@ -92,7 +92,7 @@ class Supervision:
     def _attend_until(self, done: Callable[[], bool], timeout_s: float) -> bool:
         until_s = self._now() + timeout_s
         while True:
-            # The last of a tree to end is always a child of ours: SIGCHLD comes, and it is time to look.
+            # The last process of a tree to end is always our child, so SIGCHLD comes.
             self.tree.reap()
             if done():
                 return True
@@ -107,29 +107,29 @@ class Supervision:
     def _pass_on(self, arrived: signal.struct_siginfo) -> None:
         number = arrived.si_signo
         if number == signal.SIGCONT and not self._is_stopped():
-            return  # whoever continued our group has continued the job
+            return  # a signal that continued our group has continued the job
         if _from_a_process(arrived):
-            if not self.tree.has(arrived.si_pid):  # a job that signals its group or its parent gets no echo
+            if not self.tree.has(arrived.si_pid):  # a job that signals its group or its parent does not get it back
                 self._tell_job(number)
         elif number in (signal.SIGHUP, signal.SIGCONT) and os.getsid(0) == os.getpid():
-            # A terminal that hangs up tells the leader of the session alone. Without us that were the job.
+            # A terminal that hangs up signals only the leader of the session, which would be the job without us.
             self._tell_job(number)
 
     def _tell_job(self, number: int) -> None:
-        with suppress(PermissionError):  # a setuid program, such as sudo: its user cannot signal it without us either
+        with suppress(PermissionError):  # a setuid program such as sudo: its user cannot signal it directly either
             self._job.send(number)
 
     def _stop_if_job_did(self) -> None:
-        """Stop as the job has stopped, so that the shell takes the terminal back, until somebody continues us."""
+        """Stop if the job has stopped, so that the shell takes the terminal back, until this process is continued."""
         if self.tree.ended is not None:
             return
         try:
             stopped = os.waitid(os.P_PID, self.tree.root.pid, os.WSTOPPED | os.WNOHANG)
         except ChildProcessError:
-            return  # it has ended this moment: one that has cannot stop, and the next reap takes its end
+            return  # it has just ended; the next reap sees that
         if stopped is None or not self._is_stopped():
             return
-        # SIGSTOP may come from somebody who will continue the job and not us. Only where a shell waits for us in
+        # SIGSTOP may come from a person who will continue the job and not us. Only if a shell waits for us in
         # the foreground must we stop all the same; it can continue us.
         if stopped.si_status != signal.SIGSTOP or _in_foreground():
             signals.stop_self(stopped.si_status)
@@ -140,8 +140,8 @@ class Supervision:
 
 
 def end_as(ended: Ended) -> NoReturn:
-    """End as the job ended, of the same signal if it was one: a shell that runs a script goes on after exit code
-    130, and stops after a death by SIGINT.
+    """End as the job ended, by the same signal if it was one: a shell script goes on after exit code 130, and stops
+    after a death by SIGINT.
     """
     if ended.by_signal is not None:
         sys.stdout.flush()
@@ -151,7 +151,7 @@ def end_as(ended: Ended) -> NoReturn:
 
 
 def _handle_of_child(table: ProcessTable, pid: int) -> Handle:
-    """Nobody but us can reap it, so it is there to be looked at even if it has ended already."""
+    """Open a handle of our child. Only we can reap it, so its pid is valid even if it has ended."""
     stat = table.stat(pid)
     handle = None if stat is None else Handle.open(table, Process(pid, stat.birth), signals.untouchable(table))
     if handle is None:

@@ -1,4 +1,4 @@
-"""Programs that fallow runs for its own use, bounded in time and in what they say: hooks, py-spy, systemctl."""
+"""Run programs for fallow's own use, with limits on time and output: hooks, py-spy, systemctl."""
 
 import os
 import select
@@ -9,42 +9,42 @@ from fallow.core.process import Ended
 from fallow.core.value import value
 
 _KEPT_BYTES = 64 * 1024
-_DIES_WITHIN_S = 1.0  # unless the kernel holds it
+_DIES_WITHIN_S = 1.0  # unless it is blocked in the kernel
 
 
 @value
 class Ran:
-    """How a helper ended, None if its time was over and it was killed; and the last of what it said."""
+    """How a helper ended, None if it was killed after its time; and the end of its output."""
 
     ended: Ended | None
     output: str
 
     @property
     def ok(self) -> bool:
-        """Whether it ended by itself and is content."""
+        """Return whether it ended by itself with exit code 0."""
         return self.ended is not None and self.ended.exit_code == 0
 
     @property
     def last_line(self) -> str:
-        """What a program that fails says last is most often why."""
+        """Return its last line, which of a program that fails is mostly the reason."""
         lines = self.output.strip().splitlines()
         return lines[-1].strip() if lines else ""
 
 
 class Helpers:
-    """Runs helpers, one at a time and to their end: nobody else ever finds one among our children."""
+    """Runs helpers, one at a time and to their end, so that none is found among our children."""
 
     def __init__(self, monotonic_s: Callable[[], float]) -> None:
         self._now = monotonic_s
         self.sessions: set[int] = set()
-        """The sessions that helpers began: what a hook leaves running there is not the job's."""
+        """The sessions of helpers: what a hook leaves running there does not belong to the job."""
 
     def run(
         self, command: Sequence[str], environ: Mapping[str, str], limit_s: float, reads: bytes | None = None
     ) -> Ran:
-        """Run a program to its end; CommandNotFound or CannotRun if it cannot be started.
+        """Run a program to its end; raise CommandNotFound or CannotRun if it cannot be started.
 
-        `reads`: what it finds on its stdin.
+        `reads` is its stdin.
         """
         path = spawn.find(command, environ)
         given = None if reads is None else _held_in_memory(reads)
@@ -63,7 +63,7 @@ class Helpers:
         return Ran(_end_of(pid) if in_time else None, output.decode(errors="replace"))
 
     def _listen(self, pid: int, ours: int, limit_s: float) -> tuple[bytes, bool]:
-        """What it says until it ends, and whether it did in time. What it leaves running may keep the pipe open."""
+        """Return its output until it ends, and whether it did in time. Its children may keep the pipe open."""
         until_s = self._now() + limit_s
         output = b""
         pidfd = os.pidfd_open(pid)
@@ -91,7 +91,7 @@ class Helpers:
 
 
 def _held_in_memory(content: bytes) -> int:
-    """A file without a name: it takes any length at once, and is on no disk."""
+    """Return a file in memory with this content: it takes any length at once."""
     fd = os.memfd_create("fallow")
     with open(fd, "wb", closefd=False) as file:
         file.write(content)

@@ -1,4 +1,4 @@
-"""The Python stacks of a job, through py-spy, for those who will ask later what it hung on."""
+"""Write the Python stacks of a job through py-spy, to show later where it hung."""
 
 import os
 import sys
@@ -15,12 +15,12 @@ from fallow.core.errors import (
 )
 from fallow.core.units import printable
 
-_BESIDE_US = os.path.dirname(sys.executable)  # where pip puts py-spy, which need not be on the PATH
-_LIMIT_S = 10.0  # for one process; py-spy waits for ever for one that the kernel holds
+_BESIDE_US = os.path.dirname(sys.executable)  # where pip puts py-spy, which may not be on the PATH
+_LIMIT_S = 10.0  # for one process; py-spy waits without end for one that is blocked in the kernel
 
 
 def shortcoming(environ: Mapping[str, str]) -> PartMissing | None:
-    """Why no stacks could be written; None if they can."""
+    """Return why no stacks could be written; None if they can."""
     try:
         find(["py-spy"], _with_ours(environ, _BESIDE_US))
     except (CommandNotFound, CannotRun):
@@ -38,7 +38,7 @@ def dump(
     limit_s: float = _LIMIT_S,
     beside: str = _BESIDE_US,
 ) -> str:
-    """Write the stacks of every Python process among them to a new file there; a sentence says where, or why not."""
+    """Write the stacks of each Python process to a new file; return a sentence with its path, or why not."""
     beside_us = _with_ours(environ, beside)
     stacks: list[str] = []
     refusals: list[str] = []
@@ -69,7 +69,7 @@ def _with_ours(environ: Mapping[str, str], beside: str) -> dict[str, str]:
 
 
 def _is_no_python(ran: Ran) -> bool:
-    """As py-spy says it of a shell or a C program, and of a process that has ended meanwhile."""
+    """Return whether py-spy says that it is no Python program, or has ended meanwhile."""
     return "Failed to find python version" in ran.output or "Check that the process is running" in ran.output
 
 
@@ -83,5 +83,5 @@ def _refusal(ran: Ran, limit_s: float) -> str:
 
 
 def _plain(text: str) -> str:
-    """Names in a stack are whatever the job calls them, and whoever reads the file does so on a terminal."""
+    """Remove control characters: the job chooses the names in its stack, and people read the file on a terminal."""
     return "\n".join(printable(line.replace("\t", "    ")) for line in text.splitlines())

@@ -1,9 +1,9 @@
-"""The only file that signals.
+"""The only file that sends signals.
 
-A process is its pid and its birth. A signal goes through a pidfd, which is opened before the birth is checked:
-whoever has the pid later, the signal cannot reach them. Some are never signalled, whoever asks for it: pid 0
-and 1, fallow itself, and the processes that it descends from. Where /proc is that of another pid namespace its
-numbers are not those that we signal by, so nobody is.
+A process is identified by its pid and its birth. A signal goes through a pidfd, which is opened before the birth is
+checked, so it cannot reach another process that gets the pid later. Some processes are never signalled: pid 0 and 1,
+fallow itself, and its ancestors. If /proc is that of another pid namespace, its pids cannot be used for signals, and
+nothing is signalled.
 """
 
 import os
@@ -22,20 +22,20 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 
 def untouchable(table: ProcessTable) -> frozenset[int]:
-    """The processes that fallow never signals."""
+    """Return the processes that fallow never signals."""
     me = os.getpid()
     return frozenset((0, 1, me, *table.ancestors(me)))
 
 
 def demand_own_pids(table: ProcessTable) -> None:
-    """Nobody is signalled, or started to be watched, by numbers that mean somebody else here."""
+    """Raise NotPermitted if the pids in /proc mean other processes here, so that no wrong one is signalled."""
     why = table.whose_pids()
     if why is not None:
         raise NotPermitted(why)
 
 
 class Handle:
-    """One process, held by its pidfd: what is sent through it can reach nobody else."""
+    """The pidfd of one process: a signal sent through it can reach no other."""
 
     def __init__(self, process: Process, fd: int) -> None:
         self.process = process
@@ -43,7 +43,7 @@ class Handle:
 
     @classmethod
     def open(cls, table: ProcessTable, process: Process, never: Container[int]) -> "Handle | None":
-        """None if the process is gone and its pid free, or somebody else's by now."""
+        """Open a handle; None if the process has ended, or its pid belongs to another one."""
         if process.pid in never:
             raise NotPermitted(f"fallow never signals pid {process.pid}: it is fallow's own, or one that it lives by")
         demand_own_pids(table)
@@ -58,7 +58,7 @@ class Handle:
         return cls(process, fd)
 
     def send(self, number: int) -> bool:
-        """Signal it; False if it has ended, PermissionError if it is not ours to signal."""
+        """Signal it; return False if it has ended, raise PermissionError if we may not."""
         try:
             signal.pidfd_send_signal(self.fd, number)
         except ProcessLookupError:
@@ -66,7 +66,7 @@ class Handle:
         return True
 
     def may_signal(self) -> bool:
-        """Whether it is ours to signal: signal 0 asks for the right, and reaches nobody."""
+        """Return whether we may signal it: signal 0 only checks the right."""
         try:
             self.send(0)
         except PermissionError:
@@ -74,11 +74,11 @@ class Handle:
         return True
 
     def ended(self) -> bool:
-        """Whether all its threads have. /proc shows one whose first thread has ended as a zombie, though it lives."""
+        """Return whether all its threads have ended. /proc shows a zombie if only the first one has."""
         return bool(wait_for_any([self], 0.0))
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close the handle."""
         os.close(self.fd)
 
     def __enter__(self) -> "Handle":
@@ -91,7 +91,7 @@ class Handle:
 
 
 def wait_for_any(handles: list[Handle], timeout_s: float) -> bool:
-    """Until one of these processes has ended, or the time is over; whether one has."""
+    """Wait until one of these processes has ended or the time is over; return whether one has."""
     poll = select.poll()
     for handle in handles:
         poll.register(handle.fd, select.POLLIN)
@@ -99,20 +99,20 @@ def wait_for_any(handles: list[Handle], timeout_s: float) -> bool:
 
 
 def kill_helper(leader: int) -> None:
-    """Kill a child of ours that leads a group of its own, and its group. It is not reaped yet, so the pid is its."""
+    """Kill a child that leads its own group, and the group. It is not reaped yet, so its pid is valid."""
     os.killpg(leader, signal.SIGKILL)
 
 
 def stop_self(number: int) -> None:
-    """Stop as the signal stops whoever does not catch it; comes back when somebody continues us."""
-    # Sent while it is blocked, it becomes one with what Ctrl-Z may have left waiting: we stop once, not twice.
+    """Stop this process as the signal would; returns when it is continued."""
+    # Sent while it is blocked, it merges with one that Ctrl-Z may have left waiting: we stop once, not twice.
     os.kill(os.getpid(), number)
     before = signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
     signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def die_of(number: int) -> None:
-    """Die of a signal, without a core file. Comes back where that cannot be, as in pid 1 of a container."""
+    """Die of a signal, without a core file. Returns if that is impossible, as for pid 1 of a container."""
     _prctl(_PR_SET_DUMPABLE, 0)
     if number not in (signal.SIGKILL, signal.SIGSTOP):
         signal.signal(number, signal.SIG_DFL)
@@ -121,36 +121,36 @@ def die_of(number: int) -> None:
 
 
 def signal_name(number: int) -> str:
-    """SIGTERM for 15."""
+    """Return SIGTERM for 15."""
     try:
         return signal.Signals(number).name
-    except ValueError:  # most real-time signals have no name of their own
+    except ValueError:  # most real-time signals have no name
         return f"signal {number}"
 
 
 def adopt_orphans() -> None:
-    """From now on whoever descends from us and loses its parent becomes our child, not that of pid 1."""
+    """Become a subreaper: descendants that lose their parent become our children, not those of pid 1."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def die_with_parent(parent: int) -> None:
-    """From now on SIGKILL comes when our parent ends; at once, if it has ended already."""
+    """Get SIGKILL when our parent ends; at once if it has ended already."""
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
 def be_last(nice: int) -> None:
-    """Take the CPU only when nobody else wants it, and be the first to go when memory runs out."""
+    """Use the CPU only when no other process needs it, and be killed first when memory runs out."""
     os.nice(nice)
     with suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
         file.write("1000")
 
 
 def ask_group(leader: int, number: int) -> None:
-    """Signal the group that a child of ours leads, all at once; who is stopped is continued, to hear it.
+    """Signal the group that our child leads, all at once; stopped processes are continued, so that they handle it.
 
-    It is not reaped yet, so the pid is its.
+    The child is not reaped yet, so its pid is valid.
     """
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(leader, number)
@@ -158,7 +158,7 @@ def ask_group(leader: int, number: int) -> None:
 
 
 def _prctl(option: int, argument: int) -> None:
-    import ctypes  # noqa: PLC0415  only those who supervise pay for it
+    import ctypes  # noqa: PLC0415  loaded only to supervise
 
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(option, ctypes.c_ulong(argument), 0, 0, 0) != 0:
@@ -167,10 +167,10 @@ def _prctl(option: int, argument: int) -> None:
 
 
 def reap_strangers(known: Collection[int]) -> None:
-    """Take the ends of children that nobody waits for: what a hook left running becomes ours when we adopt orphans.
+    """Reap children that no code waits for: what a hook left running becomes our child when we adopt orphans.
 
-    `known` are those that somebody does wait for. The kernel shows one end at a time, so behind one of theirs the
-    others wait until that is taken.
+    `known` are those that other code waits for. The kernel reports one at a time, so others wait behind a known one
+    until that is reaped.
     """
     with suppress(ChildProcessError):
         while True:

@@ -12,17 +12,17 @@ from typing import NoReturn
 from fallow.core.errors import CannotRun, CommandNotFound, FallowError
 
 OURSELVES = (sys.executable, "-P", "-m", "fallow")
-"""The command that is this fallow, whatever PATH and the current folder hold: this interpreter and its package."""
-# Python ignores these two for itself; a program expects them as they are for everybody else.
+"""The command for this fallow, whatever PATH and the current folder contain: this interpreter and its package."""
+# Python ignores these two for itself; a program expects their defaults.
 _IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 helpers: set[int] = set()
-"""The pids, and so the sessions, of all helpers that this process has started; whoever started one waits for it."""
+"""The pids, and so the sessions, of all helpers that this process has started."""
 
 
 def find(command: Sequence[str], environ: Mapping[str, str]) -> str:
-    """The file that the command names, looked for before anybody waits in line for it.
+    """Return the file that the command names; called before a launch waits for GPUs.
 
-    `fallow` is this one: a service has no PATH to find it by, and another one may be on it.
+    `fallow` is this one: a service may have no PATH that finds it, or one that finds another.
     """
     name = command[0]
     beside_us = os.path.join(os.path.dirname(sys.executable), name)
@@ -40,7 +40,7 @@ def find(command: Sequence[str], environ: Mapping[str, str]) -> str:
 
 
 def become(path: str, command: Sequence[str], environ: Mapping[str, str]) -> NoReturn:
-    """Be replaced by the command: same process, terminal and descriptors; nothing stands between."""
+    """Exec() the command: same process, terminal and descriptors."""
     for number in _IGNORED_BY_PYTHON:
         signal.signal(number, signal.SIG_DFL)
     try:
@@ -50,7 +50,7 @@ def become(path: str, command: Sequence[str], environ: Mapping[str, str]) -> NoR
 
 
 def start(path: str, command: Sequence[str], environ: Mapping[str, str], blocked: Collection[int]) -> int:
-    """Start a job beside us, as `become` would have run it; its pid. `blocked`: the signals it begins with blocked.
+    """Start a job as our child, as `become` would run it; return its pid. `blocked`: signals that it has blocked.
 
     It stays in our process group: the shell and the terminal then treat it as they would without us, Ctrl-C and
     Ctrl-Z reach it from the terminal itself, and in a pipeline it remains in the foreground with its neighbours.
@@ -67,10 +67,10 @@ def start(path: str, command: Sequence[str], environ: Mapping[str, str], blocked
 def start_helper(
     path: str, command: Sequence[str], environ: Mapping[str, str], output: int, reads: int | None = None
 ) -> int:
-    """Start a program for fallow's own use, in a session of its own; its pid.
+    """Start a program for fallow's own use, in its own session; return its pid.
 
     It reads `reads` or nothing, writes to `output`, and gets none of the descriptors that are meant for the job: a
-    claim must not live on in what a hook left running.
+    claim must not survive in what a hook left running.
     """
     nothing = (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)
     actions = [
@@ -97,9 +97,9 @@ def start_helper(
 
 
 def start_burner(path: str, command: Sequence[str], environ: Mapping[str, str], output: int, line: int) -> int:
-    """Start the process that loads a card, in our process group; its pid. It finds `line` as descriptor 3.
+    """Start the process that loads a GPU, in our process group; return its pid. `line` is its descriptor 3.
 
-    What is sent to our group reaches it without us: it must hear at once that it shall leave.
+    A signal to our group reaches it directly: it must leave at once.
     """
     actions = [
         (os.POSIX_SPAWN_DUP2, output, 1),
@@ -115,7 +115,7 @@ def start_burner(path: str, command: Sequence[str], environ: Mapping[str, str], 
 
 
 def start_keeper(path: str, command: Sequence[str], environ: Mapping[str, str], line: int) -> int:
-    """Start the process that keeps a filler, in a session of its own; its pid. It finds `line` as descriptor 3."""
+    """Start the keeper of a filler, in its own session; return its pid. `line` is its descriptor 3."""
     actions = [
         (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
         *((os.POSIX_SPAWN_CLOSE, fd) for fd in _meant_for_the_job()),
@@ -128,9 +128,9 @@ def start_keeper(path: str, command: Sequence[str], environ: Mapping[str, str], 
 
 
 def start_filler(path: str, command: Sequence[str], environ: Mapping[str, str], before: Callable[[], None]) -> int:
-    """Start work that yields, in a session of its own; its pid. Only for a process without threads.
+    """Start a filler, in its own session; return its pid. Only for a process without threads.
 
-    `before` runs in the new process. Its failure, and that of the start itself, is told as if it had been ours.
+    `before` runs in the new process. If it or the start fails, the error is raised here.
     """
     ours, its = os.pipe()
     pid = os.fork()
@@ -158,13 +158,13 @@ def start_filler(path: str, command: Sequence[str], environ: Mapping[str, str], 
 
 
 def keep_the_ends_of_children() -> None:
-    """Started with SIGCHLD ignored, as some daemons do, the kernel would throw exit codes away."""
+    """Reset SIGCHLD: if it was ignored at the start, as by some daemons, the kernel would discard exit codes."""
     if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
 
 
 def _meant_for_the_job() -> list[int]:
-    """The descriptors, beyond the first three, that a program we start would inherit."""
+    """Return the descriptors, beyond the first three, that a program would inherit from us."""
     found = []
     for name in os.listdir("/dev/fd"):
         with suppress(OSError):  # the one that listed the folder is closed by now

@@ -1,8 +1,8 @@
 """The whole tree of a job: its first process, all below it, and those that left it by setsid or a double fork.
 
-Who supervises a job is the subreaper of all that it starts: a process whose parent ends becomes our child, so
-nobody of the job can get out of sight. Orphans come without a word of whom they descend from; all are the job's
-as long as nobody else could have started them. One process therefore supervises one job.
+fallow is the subreaper of the job: a process whose parent ends becomes our child, so no process of the job is lost.
+An orphan does not show which process it descends from. All orphans belong to the job if no other process could have
+started them. So one process supervises one job.
 """
 
 import os
@@ -24,14 +24,14 @@ from fallow.core.units import program_name
 from fallow.core.value import value
 
 _ROUND_S = 0.05
-_WATCHED = 64  # so many of the killed are waited for at once: descriptors are few, and a storm is large
+_WATCHED = 64  # how many killed processes are waited for at once: descriptors are limited
 _STOPPED = "Tt"
 _DEAD = "ZX"
 
 
 @value
 class Survivor:
-    """A process of the job that could not be ended. One that was never caught sight of has no pid."""
+    """A process of the job that could not be ended. One that was never seen has no pid."""
 
     pid: int | None
     command: str
@@ -45,23 +45,23 @@ _UNSEEN = Survivor(None, "a process of the job", "forks and ends faster than it 
 
 
 class Orphans:
-    """Which of the processes that come to us when their parents end are the job's. Made before the job starts."""
+    """Decides which processes that become our children belong to the job. Made before the job starts."""
 
     def __init__(self, table: ProcessTable, helper_sessions: Collection[int]) -> None:
         signals.adopt_orphans()
         self._me = os.getpid()
         self._helper_sessions = helper_sessions
-        # A shell that became fallow by `exec` leaves it its children; pid 1 of a container gets everybody's orphans.
+        # A shell that became fallow by `exec` leaves it its children; pid 1 of a container gets all orphans.
         others = any(row.parent == self._me for row in table.everybody())
         self._only_the_job_has_any = self._me != 1 and not others
 
     @property
     def all_are_of_job(self) -> bool:
-        """Whether we have no children but the job's."""
+        """Return whether all our children belong to the job."""
         return self._only_the_job_has_any and not self._helper_sessions
 
     def of_job(self, row: ProcessRow) -> bool:
-        """Whether a process that was not seen before is an orphan of the job."""
+        """Return whether a process that was not seen before is an orphan of the job."""
         return row.parent == self._me and self._only_the_job_has_any and row.session not in self._helper_sessions
 
 
@@ -76,9 +76,9 @@ class JobTree:
         orphans: Orphans | None = None,
         spare: Callable[[ProcessRow], bool] = lambda _: False,
     ) -> None:
-        """`orphans` is None for a process that we did not start: those that leave its tree unseen are not ours.
+        """`orphans` is None for a process that we did not start: processes that leave its tree are not found.
 
-        `spare`: processes below it that are left alone, since they are not the job's owner's.
+        `spare`: processes below it that are left alone, since they belong to another user.
         """
         self.root = root
         self.ended: Ended | None = None
@@ -89,7 +89,7 @@ class JobTree:
         self._known = frozenset((root,))
 
     def has(self, pid: int) -> bool:
-        """Whether a process is the job's. Looks at it and its ancestors only, so it can be asked at every tick."""
+        """Return whether a process belongs to the job. Reads only it and its ancestors, so it is cheap."""
         for above in chain((pid,), self._table.ancestors(pid)):
             row = self._table.stat(above)
             if row is None:
@@ -99,12 +99,12 @@ class JobTree:
         return False
 
     def living(self) -> list[ProcessRow]:
-        """All that live, parents before their children."""
+        """Return all living processes, parents before their children."""
         members = [row for row in self._members() if row.state not in _DEAD or not self._has_ended(row)]
         return [row for row in members if not self._spare(row)]
 
     def ask(self, number: int, but_not_group: int | None = None) -> int:
-        """Send everybody a signal, children first; how many got it. Who is stopped is continued, to hear it.
+        """Signal all processes, children first; return how many got it. Stopped ones are continued to handle it.
 
         `but_not_group`: a process group that has got it already.
         """
@@ -115,11 +115,11 @@ class JobTree:
                 if row.state in _STOPPED:
                     handle.send(signal.SIGCONT)
             except PermissionError:
-                continue  # a program of another user, which the job started through sudo
+                continue  # a program of another user, started through sudo
         return asked
 
     def insist(self, limit_s: float = 5.0) -> tuple[Survivor, ...]:
-        """SIGKILL, again and again, until nobody is left or the time is over; who is left."""
+        """Send SIGKILL again and again until no process is left or the time is over; return what is left."""
         until_s = self._now() + limit_s
         while True:
             self.reap()
@@ -133,7 +133,7 @@ class JobTree:
             self._wait_for_one_of(living, min(_ROUND_S, left_s))
 
     def reap(self) -> None:
-        """Take the end of every child that has ended: the job's first process is remembered, orphans are not."""
+        """Reap every child that has ended; remember the end of the job's first process."""
         if self._orphans is None:
             return
         while True:
@@ -160,7 +160,7 @@ class JobTree:
             row = todo.popleft()
             found.append(row)
             todo.extend(children.get(row.pid, ()))
-        # Who has been seen in the tree is known, also when it is somebody else's child by the next look.
+        # A process that was seen in the tree stays known, even if it has another parent at the next look.
         self._known = frozenset((self.root, *map(_identity, found)))
         return found
 
@@ -175,17 +175,17 @@ class JobTree:
             return handle.ended()
 
     def _is_empty(self) -> bool:
-        """Whether a look that found nobody is to be believed: who forks and ends at once can slip through it."""
+        """Return whether no process is left. A process that forks and ends at once can be missed by one look."""
         if self._orphans is None or not self._orphans.all_are_of_job:
             return True
         try:
             os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-        except ChildProcessError:  # no child at all, so nobody below either
+        except ChildProcessError:  # no child at all, so nothing below either
             return True
         return False
 
     def _kill(self, living: Sequence[ProcessRow]) -> set[int]:
-        """One round, parents first: who starts its children anew must go before them. Who may not be signalled."""
+        """Kill one round, parents first: a parent may restart its children. Return those that we may not signal."""
         refused = set()
         for row, handle in self._handles(living):
             try:
@@ -202,7 +202,7 @@ class JobTree:
                 signals.wait_for_any(handles, timeout_s)
 
     def _handles(self, rows: Iterable[ProcessRow]) -> Iterator[tuple[ProcessRow, Handle]]:
-        """Each of the processes that is still itself, held for a moment."""
+        """Yield a handle of each process that is still the same one."""
         never = signals.untouchable(self._table)
         for row in rows:
             handle = Handle.open(self._table, _identity(row), never)

@@ -1,9 +1,9 @@
-"""The line between a keeper and its filler: how long it may stay once it has given the memory back, and that it has.
+"""A socket between a keeper and its filler: how long the filler may stay without its memory, and that it is free.
 
-A newcomer that is just making its context waits for the driver while another context is torn down. So a filler that
-frees its memory first and ends a moment later is out of the way sooner than one that ends at once. Only a filler that
-knows of the line uses it; FALLOW_YIELD_LINE names it by descriptor and inode, since any program between may have
-closed it and opened something else there.
+A newcomer that creates its context waits for the driver while another context is torn down. So a filler that frees
+its memory first and ends a moment later delays it less than one that ends at once. Only a filler that knows the
+socket uses it. FALLOW_YIELD_LINE names it by descriptor and inode, since a program in between may have closed it
+and opened something else there.
 """
 
 import os
@@ -17,14 +17,14 @@ _LONGEST_STAY_S = 10.0
 
 
 class YieldLine:
-    """The filler's end."""
+    """The filler's end of the socket."""
 
     def __init__(self, line: socket.socket) -> None:
         self._line = line
 
     @classmethod
     def of(cls, environ: Mapping[str, str]) -> "YieldLine | None":
-        """The line that the environment names, if it is still the one that was given."""
+        """Return the socket that the environment names, if it is still the one that was given."""
         number, _, inode = environ.get(VARIABLE, "").partition(":")
         if not (number.isdecimal() and inode.isdecimal() and len(number) < 8):
             return None
@@ -38,7 +38,7 @@ class YieldLine:
             return None
 
     def may_stay_s(self) -> float:
-        """How long we may stay after giving the memory back; none if nobody said so."""
+        """Return how long we may stay after freeing the memory; 0 if the keeper did not say."""
         try:
             said = self._line.recv(64, socket.MSG_DONTWAIT)
             return min(_LONGEST_STAY_S, max(0.0, float(said)))
@@ -46,45 +46,45 @@ class YieldLine:
             return 0.0
 
     def close(self) -> None:
-        """Say no more."""
+        """Close the socket."""
         self._line.close()
 
     def tell_freed(self) -> None:
-        """All memory is given back."""
+        """Report that all memory is free."""
         with suppress(OSError):
             self._line.send(b".", socket.MSG_DONTWAIT)
 
 
 class KeeperLine:
-    """The keeper's end, and until the filler has started also the filler's."""
+    """The keeper's end of the socket, and until the filler has started also the filler's."""
 
     def __init__(self) -> None:
         self._line, self._its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._its.set_inheritable(True)
         number = self._its.fileno()
         self.gives = {VARIABLE: f"{number}:{os.fstat(number).st_ino}"}
-        """What the filler finds in its environment."""
+        """The variable for the filler's environment."""
 
     @property
     def fd(self) -> int:
-        """Becomes readable when the filler has said something."""
+        """Return the descriptor that becomes readable when the filler has sent something."""
         return self._line.fileno()
 
     def started(self) -> None:
-        """The filler has its end now."""
+        """Close the filler's end here, after it has started."""
         self._its.close()
 
     def close(self) -> None:
-        """Hear no more."""
+        """Close the socket."""
         self._line.close()
 
     def let_stay(self, seconds: float) -> None:
-        """Before it is asked to leave: how long it may stay without its memory."""
+        """Send, before the filler is asked to leave, how long it may stay without its memory."""
         with suppress(OSError):
             self._line.send(f"{seconds:g}".encode(), socket.MSG_DONTWAIT)
 
     def heard(self) -> bool | None:
-        """Whether it says that its memory is free; None once nobody has the other end any more."""
+        """Return whether the filler says that its memory is free; None if the other end is closed."""
         try:
             said = self._line.recv(64, socket.MSG_DONTWAIT)
         except BlockingIOError:
