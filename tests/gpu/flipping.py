@@ -13,9 +13,9 @@ import time
 from cuda.bindings import driver
 
 from fallow.workloads.bench import Bench
-from fallow.workloads.cuda import Card
+from fallow.workloads.cuda import Device
 from fallow.workloads.loads import CudaWork, Products
-from fallow.workloads.memory import Held
+from fallow.workloads.memory import DeviceMemory
 from fallow.workloads.products import best
 from fallow.workloads.work import Ask, Load, Tally
 
@@ -27,28 +27,28 @@ def ignore(wanted_bytes: int) -> None:
     """Of what it is about to take."""
 
 
-def flip(place: int) -> None:
+def flip(address: int) -> None:
     """One bit, through the context that the load has."""
     word = ctypes.c_uint32()
-    assert driver.cuMemcpyDtoH(ctypes.addressof(word), place, 4)[0] == 0
+    assert driver.cuMemcpyDtoH(ctypes.addressof(word), address, 4)[0] == 0
     word.value ^= 1 << 7
-    assert driver.cuMemcpyHtoD(place, ctypes.addressof(word), 4)[0] == 0
+    assert driver.cuMemcpyHtoD(address, ctypes.addressof(word), 4)[0] == 0
 
 
 def wrong_words(load: Load) -> dict[str, int]:
     """Before a word was flipped, and after."""
     work = CudaWork(Ask(load, verify=True, memory_bytes=int(sys.argv[2])))
     work.begin(ignore)
-    assert work.held is not None
+    assert work.memory is not None
     for _ in range(SOME_STEPS):
         work.step()
     before = work.tally().wrong_words
-    chunks = work.held.chunks
+    chunks = work.memory.chunks
     # What a load computes with it takes first, what it only holds last.
-    flip((chunks[0] if load is Load.MATMUL else chunks[-1]).place + 4 * 777)
+    flip((chunks[0] if load is Load.MATMUL else chunks[-1]).address + 4 * 777)
     for _ in range(SOME_STEPS):
         work.step()
-    work.let_go()
+    work.free()
     return {"before": before, "after": work.tally().wrong_words, "held_bytes": work.tally().held_bytes}
 
 
@@ -56,15 +56,15 @@ def kinds() -> dict[str, tuple[int, float]]:
     """Each kind of product, checked against itself."""
     found = {}
     for capability in ((8, 0), (7, 5), (7, 0)):
-        card = Card()
-        held = Held(card)
-        bench = Bench(card, held, best(capability))
+        device = Device()
+        memory = DeviceMemory(device)
+        bench = Bench(device, memory, best(capability))
         products, done, began = Products(bench, 2**30, verify=True), Tally(), time.perf_counter()
         for _ in range(100):
             done = products.go_on(done)
-        card.wait()
+        device.wait()
         found[bench.product.name] = (bench.wrong_words(), done.flop / (time.perf_counter() - began))
-        held.give_back()
+        memory.free()
     return found
 
 
@@ -84,7 +84,7 @@ def letting_go_s() -> float:
     began.wait()
     time.sleep(WORKS_FOR_S)
     asked_s = time.perf_counter()
-    work.let_go()
+    work.free()
     took_s = time.perf_counter() - asked_s
     leaving.set()
     worker.join()

@@ -16,8 +16,8 @@ from fallow.workloads.simulated import SimulatedWork
 from fallow.workloads.work import (
     SIMULATED_SCALE,
     Ask,
-    LetGo,
     Load,
+    MemoryFreed,
 )
 from tests.conftest import REPOSITORY, Fallow
 from tests.standin import World
@@ -83,7 +83,7 @@ def test_a_simulated_load_holds_a_thousandth_and_lets_go_of_it() -> None:
     work = SimulatedWork(Ask(Load.MEMORY, verify=False, memory_share=0.5), 8 * GIB)
     work.begin(ignore)
     assert work.tally().held_bytes == 4 * GIB // SIMULATED_SCALE
-    work.let_go()
+    work.free()
     assert work.tally().held_bytes == 0
     work.step()  # does nothing, and does not fail
 
@@ -98,13 +98,13 @@ def test_a_simulated_load_finds_what_was_changed_behind_its_back() -> None:
     for _ in work.chunks:
         work.step()
     assert work.tally().wrong_words == 1
-    work.let_go()
+    work.free()
 
 
 def test_who_lets_go_first_lets_nothing_be_taken() -> None:
     work = SimulatedWork(Ask(Load.WARM, verify=False, memory_bytes=GIB), 80 * GIB)
-    work.let_go()
-    with pytest.raises(LetGo):
+    work.free()
+    with pytest.raises(MemoryFreed):
         work.begin(ignore)
     assert work.tally().held_bytes == 0
 
@@ -121,6 +121,6 @@ def test_letting_go_ends_a_rest_at_once() -> None:
     work.begin(ignore)
     rested = threading.Thread(target=lambda: [work.step() for _ in range(10_000)])
     rested.start()
-    work.let_go()
+    work.free()
     rested.join(10)
     assert not rested.is_alive()

@@ -1,1 +1,1 @@
-"""What `fallow burn` runs on a card: real work through CUDA, or a simulated likeness of it."""
+"""The loads that `fallow burn` runs on a GPU: real work through CUDA, or work that simulates it."""

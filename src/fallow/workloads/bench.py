@@ -1,14 +1,13 @@
-"""A card with our kernels on it, and memory that may be given back at any moment while they run.
+"""Sends kernels to a GPU whose memory may be freed at any moment while they run.
 
-Everything that is sent takes some milliseconds at most, and no more than two pieces are on their way at once: who
-lets go never waits longer than that.
+Each kernel takes some milliseconds at most, and no more than two wait at once, so freeing never waits longer.
 """
 
 from ctypes import c_uint32, c_uint64
 from typing import Any
 
-from fallow.workloads.cuda import Argument, Card
-from fallow.workloads.memory import Chunk, Held
+from fallow.workloads.cuda import Argument, Device
+from fallow.workloads.memory import Chunk, DeviceMemory
 from fallow.workloads.products import THREADS, Product
 
 _STRIDING_THREADS = 256
@@ -16,77 +15,77 @@ _STRIDING_BLOCKS = 8  # for each multiprocessor
 
 
 class Bench:
-    """Sends kernels while the memory is held; afterwards does nothing."""
+    """Sends kernels until the memory is freed; afterwards it does nothing."""
 
-    def __init__(self, card: Card, held: Held, product: Product) -> None:
-        self.card = card
-        self.held = held
+    def __init__(self, device: Device, memory: DeviceMemory, product: Product) -> None:
+        self.device = device
+        self.memory = memory
         self.product = product
-        self.blocks = card.multiprocessors * product.blocks_per_multiprocessor
+        self.blocks = device.multiprocessors * product.blocks_per_multiprocessor
         names = ("fallow_fill", "fallow_check", "fallow_compare", "fallow_multiply")
-        self._fill, self._check, self._compare, self._multiply = card.kernels(product.source, *names)
-        self._marks = [card.event(), card.event()]
+        self._fill, self._check, self._compare, self._multiply = device.kernels(product.source, *names)
+        self._marks = [device.event(), device.event()]
         self._sent = 0
-        # Not among what is held: it is read once more when the rest has been given back.
-        self._wrong = held.keep(8)
+        # Not freed with the rest, because it is read once more after that.
+        self._wrong = memory.keep(8)
 
     def fill(self, chunk: Chunk, seed: int) -> bool:
-        """Write the pattern of that seed; whether it could still be sent."""
-        return self._stride(self._fill, c_uint64(chunk.place), c_uint32(chunk.quads), c_uint32(seed))
+        """Write the pattern of that seed; return whether the memory was still there."""
+        return self._stride(self._fill, c_uint64(chunk.address), c_uint32(chunk.quads), c_uint32(seed))
 
     def check(self, chunk: Chunk, seed: int) -> bool:
-        """Read it back and count what is wrong."""
+        """Read the pattern back and count the wrong words."""
         return self._stride(
-            self._check, c_uint64(chunk.place), c_uint32(chunk.quads), c_uint32(seed), c_uint64(self._wrong.place)
+            self._check, c_uint64(chunk.address), c_uint32(chunk.quads), c_uint32(seed), c_uint64(self._wrong.address)
         )
 
     def compare(self, one: Chunk, other: Chunk) -> bool:
         """Count the words that differ."""
         return self._stride(
             self._compare,
-            c_uint64(one.place),
-            c_uint64(other.place),
+            c_uint64(one.address),
+            c_uint64(other.address),
             c_uint32(one.quads),
-            c_uint64(self._wrong.place),
+            c_uint64(self._wrong.address),
         )
 
     def multiply(self, operands: Chunk, result: Chunk, steps: int) -> bool:
-        """Compute the result anew."""
+        """Compute the result again."""
         tiles = operands.size // self.product.tile_bytes
         return self._send(
             self._multiply,
             self.blocks,
             THREADS,
-            c_uint64(operands.place),
-            c_uint64(result.place),
+            c_uint64(operands.address),
+            c_uint64(result.address),
             c_uint32(tiles),
             c_uint32(steps),
         )
 
     def pace(self) -> None:
-        """Mark what was sent, and wait until the card has come to the mark before."""
-        self.card.mark(self._marks[self._sent % 2])
+        """Record an event, and wait for the one before, so that no more than two kernels wait."""
+        self.device.mark(self._marks[self._sent % 2])
         self._sent += 1
         if self._sent > 1:
-            self.card.wait_for(self._marks[self._sent % 2])
+            self.device.wait_for(self._marks[self._sent % 2])
 
     def time_ms(self, operands: Chunk, result: Chunk, steps: int) -> float:
-        """How long one multiplication takes."""
-        self.card.mark(self._marks[0])
+        """Return how long one multiplication takes."""
+        self.device.mark(self._marks[0])
         self.multiply(operands, result, steps)
-        self.card.mark(self._marks[1])
-        self.card.wait_for(self._marks[1])
-        return self.card.between_ms(*self._marks)
+        self.device.mark(self._marks[1])
+        self.device.wait_for(self._marks[1])
+        return self.device.between_ms(*self._marks)
 
     def wrong_words(self) -> int:
-        """How many wrong words all checks have found."""
-        return self.card.number(self._wrong.place)
+        """Return how many wrong words all checks have found."""
+        return self.device.number(self._wrong.address)
 
-    def _stride(self, kernel: Any, *given: Argument) -> bool:  # noqa: ANN401  a CUfunction
-        return self._send(kernel, self.card.multiprocessors * _STRIDING_BLOCKS, _STRIDING_THREADS, *given)
+    def _stride(self, kernel: Any, *arguments: Argument) -> bool:  # noqa: ANN401  a CUfunction
+        return self._send(kernel, self.device.multiprocessors * _STRIDING_BLOCKS, _STRIDING_THREADS, *arguments)
 
-    def _send(self, kernel: Any, blocks: int, threads: int, *given: Argument) -> bool:  # noqa: ANN401  a CUfunction
-        with self.held.lock:
-            if not self.held.gone:
-                self.card.launch(kernel, blocks, threads, *given)
-            return not self.held.gone
+    def _send(self, kernel: Any, blocks: int, threads: int, *arguments: Argument) -> bool:  # noqa: ANN401  a CUfunction
+        with self.memory.lock:
+            if not self.memory.freed:
+                self.device.launch(kernel, blocks, threads, *arguments)
+            return not self.memory.freed

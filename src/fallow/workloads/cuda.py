@@ -1,6 +1,6 @@
-"""CUDA, as far as a load needs it: one card, its memory, kernels, and failures in sentences.
+"""CUDA, as far as a load needs it: one device, its memory, its kernels, and failures as sentences.
 
-The vendor's codes end here. Which card it is, CUDA_VISIBLE_DEVICES says: it is the first that CUDA shows.
+No other file knows the vendor's error codes. The device is the first one that CUDA_VISIBLE_DEVICES names.
 """
 
 import ctypes
@@ -42,8 +42,8 @@ _MEANING = {
 }
 
 
-class Card:
-    """One card with a context of ours on it. Each thread that uses it says so with `use` first."""
+class Device:
+    """One CUDA device with a context of ours on it. Each thread calls `use` first."""
 
     def __init__(self) -> None:
         self._driver = _start()
@@ -55,8 +55,8 @@ class Card:
             int(self._attribute(about.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)),
         )
         handles = about.CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED
-        self.can_reserve = bool(self._attribute(handles))  # all can, but some virtual ones
-        # Whoever waits for the card sleeps; it must not cost a core.
+        self.can_reserve = bool(self._attribute(handles))  # all but some virtual GPUs
+        # A thread that waits for the device sleeps, and costs no core.
         blocking = self._driver.CUctx_flags.CU_CTX_SCHED_BLOCKING_SYNC
         self._ask(self._driver.cuDevicePrimaryCtxSetFlags(self._device, int(blocking)))
         self._context = self._ask(self._driver.cuDevicePrimaryCtxRetain(self._device))
@@ -64,29 +64,29 @@ class Card:
         self._stream = self._ask(self._driver.cuStreamCreate(0))
 
     def use(self) -> None:
-        """Make it the card of this thread."""
+        """Make it the device of this thread."""
         self._ask(self._driver.cuCtxSetCurrent(self._context))
 
     def free_bytes(self) -> int:
-        """Memory that nobody has."""
+        """Return how much memory is free."""
         return int(self._ask(self._driver.cuMemGetInfo())[0])
 
     def take(self, size: int) -> int | None:
-        """So many bytes of memory; None if there are not so many in one piece."""
+        """Allocate so many bytes and return the address; None if there are not so many in one piece."""
         code, *found = self._driver.cuMemAlloc(size)
         if code.name == _OUT_OF_MEMORY:
             return None
         self._demand(code)
         return int(found[0])
 
-    def give(self, place: int) -> None:
-        """Give memory back; waits for kernels that are on their way."""
-        self._ask(self._driver.cuMemFree(place))
+    def free(self, address: int) -> None:
+        """Free memory, after waiting for kernels that were sent."""
+        self._ask(self._driver.cuMemFree(address))
 
     def reserve(self, size: int) -> int | None:
-        """So many bytes that nobody will touch, by a handle; None if there are not so many. They have no address.
+        """Allocate so many bytes without an address and return the handle; None if there are not so many.
 
-        Memory that is mapped nowhere is given back without waiting for the card, which serves whoever has just come.
+        No kernel can use such memory, so it is freed without waiting for the device, which is busy with a newcomer.
         """
         driver = self._driver
         kind = driver.CUmemAllocationProp()
@@ -100,56 +100,56 @@ class Card:
         return int(found[0])
 
     def release(self, handle: int) -> None:
-        """Give such memory back."""
+        """Free memory that has a handle."""
         self._ask(self._driver.cuMemRelease(handle))
 
     def kernels(self, source: str, *names: str) -> list[Any]:
-        """Compile a module, and find its kernels."""
+        """Compile a module and return its kernels."""
         module = self._ask(self._driver.cuModuleLoadData(source.encode() + b"\0"))
         return [self._ask(self._driver.cuModuleGetFunction(module, name.encode())) for name in names]
 
-    def launch(self, kernel: Any, blocks: int, threads: int, *given: Argument) -> None:  # noqa: ANN401  a CUfunction
-        """Send a kernel on its way."""
-        values = tuple(argument.value for argument in given), tuple(type(argument) for argument in given)
+    def launch(self, kernel: Any, blocks: int, threads: int, *arguments: Argument) -> None:  # noqa: ANN401  a CUfunction
+        """Send a kernel to the device."""
+        values = tuple(argument.value for argument in arguments), tuple(type(argument) for argument in arguments)
         self._ask(self._driver.cuLaunchKernel(kernel, blocks, 1, 1, threads, 1, 1, 0, self._stream, values, 0))
 
     def wait(self) -> None:
-        """Until all that was sent is done."""
+        """Wait until all kernels that were sent have ended."""
         self._ask(self._driver.cuStreamSynchronize(self._stream))
 
     def event(self) -> Any:  # noqa: ANN401  a CUevent
-        """A mark that can be set behind what was sent, and waited for."""
+        """Create an event, which can be recorded after what was sent and waited for."""
         return self._ask(self._driver.cuEventCreate(int(self._driver.CUevent_flags.CU_EVENT_BLOCKING_SYNC)))
 
     def mark(self, event: Any) -> None:  # noqa: ANN401
-        """Set the mark behind what was sent so far."""
+        """Record the event after what was sent so far."""
         self._ask(self._driver.cuEventRecord(event, self._stream))
 
     def wait_for(self, event: Any) -> None:  # noqa: ANN401
-        """Until the card has come to the mark."""
+        """Wait until the device has reached the event."""
         self._ask(self._driver.cuEventSynchronize(event))
 
     def between_ms(self, first: Any, second: Any) -> float:  # noqa: ANN401
-        """The card's own time from mark to mark."""
+        """Return the time between two events, as the device measured it."""
         return float(self._ask(self._driver.cuEventElapsedTime(first, second)))
 
-    def number(self, place: int) -> int:
-        """The 64-bit number that lies there."""
+    def number(self, address: int) -> int:
+        """Return the 64-bit number at this address."""
         into = ctypes.c_uint64()
-        self._ask(self._driver.cuMemcpyDtoH(ctypes.addressof(into), place, 8))
+        self._ask(self._driver.cuMemcpyDtoH(ctypes.addressof(into), address, 8))
         return into.value
 
-    def clear(self, place: int, size: int) -> None:
-        """Make it all zeros; the size is one of whole 32-bit words."""
-        self._ask(self._driver.cuMemsetD32(place, 0, size // 4))
+    def clear(self, address: int, size: int) -> None:
+        """Write zeros; the size is a multiple of 4."""
+        self._ask(self._driver.cuMemsetD32(address, 0, size // 4))
 
     def _attribute(self, which: Any) -> Any:  # noqa: ANN401  the vendor's numbers
         return self._ask(self._driver.cuDeviceGetAttribute(which, self._device))
 
-    def _ask(self, answer: tuple[Any, ...]) -> Any:  # noqa: ANN401  whatever the call gives
-        code, *given = answer
+    def _ask(self, answer: tuple[Any, ...]) -> Any:  # noqa: ANN401  what the call returned
+        code, *results = answer
         self._demand(code)
-        return given[0] if len(given) == 1 else given
+        return results[0] if len(results) == 1 else results
 
     def _demand(self, code: Any) -> None:  # noqa: ANN401  a CUresult
         if int(code) != _OK:
@@ -158,7 +158,7 @@ class Card:
 
 def _start() -> Any:  # noqa: ANN401  the vendor's module
     try:
-        from cuda.bindings import driver  # noqa: PLC0415  only the process that loads a card pays for it
+        from cuda.bindings import driver  # noqa: PLC0415  only the process that loads a GPU pays for it
     except ImportError:
         raise PartMissing.of("loading a card", "cuda-bindings") from None
     try:
@@ -167,7 +167,7 @@ def _start() -> Any:  # noqa: ANN401  the vendor's module
             spoken = f"{version // 1000}.{version % 1000 // 10}"
             raise NoDriver(f"the driver speaks CUDA {spoken}; loading a card needs one for CUDA 12.0 or newer (525)")
         begun = driver.cuInit(0)[0]
-    except (RuntimeError, OSError):  # as cuda-bindings says that there is no library, or not the one it needs
+    except (RuntimeError, OSError):  # what cuda-bindings raises if the library is missing or too old
         raise NoDriver("there is no NVIDIA driver here that speaks CUDA") from None
     if int(begun) != _OK:
         raise NoDriver(f"CUDA does not start: {begun.name}")

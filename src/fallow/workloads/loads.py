@@ -1,16 +1,16 @@
-"""The loads on a real card: hold memory, keep warm, multiply matrices; each with or without a check of it all."""
+"""The loads on a real GPU: hold memory, keep warm, multiply matrices; each with or without verification."""
 
 import threading
 from collections.abc import Callable
 
 from fallow.workloads.bench import Bench
-from fallow.workloads.cuda import Card
-from fallow.workloads.memory import Chunk, Held
+from fallow.workloads.cuda import Device
+from fallow.workloads.memory import Chunk, DeviceMemory
 from fallow.workloads.products import RESULT_WORDS, THREADS, best
 from fallow.workloads.work import (
     Ask,
-    LetGo,
     Load,
+    MemoryFreed,
     Tally,
 )
 
@@ -18,12 +18,12 @@ _OPERAND_BYTES = 2**30  # far more than the caches hold
 _FIRST_STEPS = 16
 _LAUNCH_MS = 2.0
 _REST_S = 0.1
-_PRODUCTS_FOR_A_CHUNK = 50  # how many multiplications go by before the next chunk of memory is checked
+_PRODUCTS_FOR_A_CHUNK = 50  # multiplications between two checks of a chunk of memory
 _SEED = 0x5EED
 
 
 class CudaWork:
-    """A load on the card that CUDA shows first."""
+    """A load on the first CUDA device."""
 
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
@@ -32,30 +32,30 @@ class CudaWork:
         self._done = Tally()
         self._steps = 0
         self._wanted = 0
-        self.held: Held | None = None
+        self.memory: DeviceMemory | None = None
         self.bench: Bench | None = None
         self._patterns: Patterns | None = None
         self._products: Products | None = None
 
     def begin(self, about_to_take: Callable[[int], None]) -> None:
-        """Open the card, take the memory, write operands and patterns."""
+        """Open the device, allocate the memory, write operands and patterns."""
         with self._opening:
             if self._stop.is_set():
-                raise LetGo
-            card = Card()
-            held = self.held = Held(card)
-        wanted = self._wanted = self._ask.wanted(card.free_bytes())
+                raise MemoryFreed
+            device = Device()
+            memory = self.memory = DeviceMemory(device)
+        wanted = self._wanted = self._ask.wanted(device.free_bytes())
         about_to_take(wanted)
         if self._ask.verify or self._ask.load is not Load.MEMORY:
-            self.bench = Bench(card, held, best(card.capability))
+            self.bench = Bench(device, memory, best(device.capability))
         if self.bench is not None and self._ask.load is not Load.MEMORY:
             self._products = Products(self.bench, min(wanted // 2, self._ask.chunk_bytes), verify=self._ask.verify)
-        chunks = held.take_in_chunks(wanted - held.bytes(), self._ask.chunk_bytes, touched=self._ask.verify)
+        chunks = memory.take_in_chunks(wanted - memory.bytes(), self._ask.chunk_bytes, touched=self._ask.verify)
         if self.bench is not None and self._ask.verify:
             self._patterns = Patterns(self.bench, chunks)
 
     def step(self) -> None:
-        """Some milliseconds of work; a load that only holds, or keeps warm, rests behind it."""
+        """Work for some milliseconds; a load that only holds memory or keeps warm then sleeps."""
         self._steps += 1
         if self._products is not None:
             self._done = self._products.go_on(self._done)
@@ -65,21 +65,21 @@ class CudaWork:
         if self._ask.load is Load.WARM or (self._products is None and self._patterns is None):
             self._stop.wait(_REST_S)
 
-    def let_go(self) -> None:
-        """Free everything, now."""
+    def free(self) -> None:
+        """Free all memory at once."""
         self._stop.set()
         with self._opening:
-            held = self.held
-        if held is not None:
-            held.give_back()
+            memory = self.memory
+        if memory is not None:
+            memory.free()
 
     def tally(self) -> Tally:
-        """What was done so far."""
+        """Return what was done so far."""
         done = self._done
         return Tally(
             wanted_bytes=self._wanted,
-            held_bytes=0 if self.held is None else self.held.bytes(),
-            chunks=0 if self.held is None else len(self.held.chunks),
+            held_bytes=0 if self.memory is None else self.memory.bytes(),
+            chunks=0 if self.memory is None else len(self.memory.chunks),
             flop=done.flop,
             moved_bytes=done.moved_bytes,
             checked_bytes=done.checked_bytes,
@@ -88,24 +88,24 @@ class CudaWork:
 
 
 class Products:
-    """Matrix products, again and again, of the same operands; checked against the first result."""
+    """Multiplies the same matrices again and again, and compares the result with the first one."""
 
     def __init__(self, bench: Bench, most_bytes: int, *, verify: bool) -> None:
         self._bench = bench
-        held, tile = bench.held, bench.product.tile_bytes
-        self._operands = held.take(max(1, min(most_bytes, _OPERAND_BYTES) // tile) * tile)
+        memory, tile = bench.memory, bench.product.tile_bytes
+        self._operands = memory.take(max(1, min(most_bytes, _OPERAND_BYTES) // tile) * tile)
         result_bytes = bench.blocks * THREADS * RESULT_WORDS * 4
-        self.result = held.take(result_bytes)
-        self._first = held.take(result_bytes) if verify else None
+        self.result = memory.take(result_bytes)
+        self._first = memory.take(result_bytes) if verify else None
         bench.fill(self._operands, _SEED)
-        bench.time_ms(self._operands, self.result, 1)  # the first is slow for reasons of its own
+        bench.time_ms(self._operands, self.result, 1)  # the first launch is slow: the driver loads the kernel
         took_ms = bench.time_ms(self._operands, self.result, _FIRST_STEPS)
         self._steps = max(1, round(_FIRST_STEPS * _LAUNCH_MS / max(took_ms, 1e-3)))
         if self._first is not None:
             bench.multiply(self._operands, self._first, self._steps)
 
     def go_on(self, done: Tally) -> Tally:
-        """Multiply once more, and check it."""
+        """Multiply once more and compare; return the tally with that added."""
         bench = self._bench
         if not bench.multiply(self._operands, self.result, self._steps):
             return done
@@ -122,7 +122,7 @@ class Products:
 
 
 class Patterns:
-    """Memory that is read back and written anew, chunk after chunk, each time with another pattern."""
+    """Reads memory back and writes it again, chunk after chunk, each time with another pattern."""
 
     def __init__(self, bench: Bench, chunks: list[Chunk]) -> None:
         self._bench = bench
@@ -132,7 +132,7 @@ class Patterns:
             bench.fill(chunk, _seed(number))
 
     def go_on(self, done: Tally) -> Tally:
-        """The next chunk."""
+        """Check and write the next chunk; return the tally with that added."""
         count = len(self._chunks)
         if not count:
             return done
@@ -150,5 +150,5 @@ class Patterns:
 
 
 def _seed(number: int) -> int:
-    """Another pattern for every chunk and every round."""
+    """Return a seed that differs for every chunk and every round."""
     return (_SEED + number * 0x9E3779B9) % 2**32

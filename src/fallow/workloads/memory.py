@@ -1,62 +1,62 @@
-"""Memory that is held on a card: taken chunk by chunk, given back at once, whoever is using it then."""
+"""Memory of a GPU: allocated chunk by chunk, and freed at once from any thread, even while kernels use it."""
 
 import threading
 
 from fallow.core.errors import NotEnoughGpus
 from fallow.core.units import bytes_for_people
 from fallow.core.value import value
-from fallow.workloads.cuda import Card
-from fallow.workloads.work import LetGo
+from fallow.workloads.cuda import Device
+from fallow.workloads.work import MemoryFreed
 
 _GRAIN = 2 * 2**20  # the driver's own
 
 
 @value
 class Chunk:
-    """A piece of the card's memory."""
+    """A piece of the device's memory."""
 
-    place: int
+    address: int
     size: int
     reserved: bool = False
-    """Only held, and `place` is no address."""
+    """It cannot be used, and `address` is only a handle."""
 
     @property
     def quads(self) -> int:
-        """How many 16-byte quads it has."""
+        """Return how many 16-byte quads it has."""
         return self.size // 16
 
 
-class Held:
-    """All that we hold. Whoever sends kernels that touch it keeps the lock while it sends, and looks at `gone`."""
+class DeviceMemory:
+    """All memory that we have allocated. A kernel that uses it is sent under the lock, unless it is `freed`."""
 
-    def __init__(self, card: Card) -> None:
-        self._card = card
+    def __init__(self, device: Device) -> None:
+        self._device = device
         self.lock = threading.Lock()
         self.chunks: list[Chunk] = []
-        self.gone = False
+        self.freed = False
 
     def bytes(self) -> int:
-        """How much that is."""
+        """Return how much that is."""
         return sum(chunk.size for chunk in self.chunks)
 
     def keep(self, size: int) -> Chunk:
-        """A piece that is not given back with the rest, but with the card."""
-        place = self._card.take(size)
-        if place is None:
+        """Allocate a piece that is not freed with the rest, but when the process ends."""
+        address = self._device.take(size)
+        if address is None:
             raise NotEnoughGpus("out of memory: it is full to the brim")
-        self._card.clear(place, size)
-        return Chunk(place, size)
+        self._device.clear(address, size)
+        return Chunk(address, size)
 
     def take(self, size: int) -> Chunk:
-        """One piece of that size."""
+        """Allocate one piece of that size."""
         chunk = self._try(size)
         if chunk is None:
             raise NotEnoughGpus(f"out of memory: {bytes_for_people(size)} cannot be had in one piece")
         return chunk
 
     def take_in_chunks(self, wanted: int, chunk_bytes: int, *, touched: bool) -> list[Chunk]:
-        """So much memory, in chunks of that size, and smaller ones where none is left; `touched`: to write to."""
-        reserved = not touched and self._card.can_reserve
+        """Allocate so much memory in chunks of that size, or smaller ones if none is left; `touched`: to write to."""
+        reserved = not touched and self._device.can_reserve
         taken: list[Chunk] = []
         size, left = chunk_bytes, max(1 if wanted > 0 else 0, wanted // _GRAIN) * _GRAIN
         while left > 0:
@@ -72,24 +72,24 @@ class Held:
                 raise NotEnoughGpus(f"out of memory: {missing} of the {whole} that were asked for are missing")
         return taken
 
-    def give_back(self) -> None:
-        """All of it, from any thread."""
-        self.gone = True
-        self._card.use()
+    def free(self) -> None:
+        """Free all of it, from any thread."""
+        self.freed = True
+        self._device.use()
         with self.lock:
             while self.chunks:
                 chunk = self.chunks.pop()
                 if chunk.reserved:
-                    self._card.release(chunk.place)
+                    self._device.release(chunk.address)
                 else:
-                    self._card.give(chunk.place)
+                    self._device.free(chunk.address)
 
     def _try(self, size: int, reserved: bool = False) -> Chunk | None:
         with self.lock:
-            if self.gone:
-                raise LetGo
-            place = self._card.reserve(size) if reserved else self._card.take(size)
-            if place is None:
+            if self.freed:
+                raise MemoryFreed
+            address = self._device.reserve(size) if reserved else self._device.take(size)
+            if address is None:
                 return None
-            self.chunks.append(Chunk(place, size, reserved))
+            self.chunks.append(Chunk(address, size, reserved))
             return self.chunks[-1]

@@ -1,9 +1,9 @@
-"""fallow_multiply: matrix products on the tensor cores, for each generation of cards that has them, or without.
+"""The kernel fallow_multiply: matrix products on the tensor cores of each GPU generation, or without them.
 
-Every warp takes tiles of random bits from memory, makes numbers of either sign between a half and two of them,
-and adds their products to sums in registers, again and again; at the end it writes the sums. The same operands give
-the same sums, bit for bit, so a card that computes wrongly is found by doing it twice. What bounds the rate is the
-arithmetic, while the memory is kept at work beside it.
+Every warp reads tiles of random bits from memory, makes numbers of either sign between a half and two of them, and
+adds their products to sums in registers, again and again; at the end it writes the sums. The same operands give the
+same sums, bit for bit, so computing them twice shows a GPU that computes wrongly. The arithmetic limits the rate; the
+memory is busy at the same time.
 """
 
 from fallow.core.value import value
@@ -11,25 +11,25 @@ from fallow.workloads import ptx
 
 THREADS = 128
 RESULT_WORDS = 128
-"""So many sums each thread keeps and writes."""
+"""The sums that each thread computes."""
 
 
 @value
 class Product:
-    """One way to multiply: the kernel, and what one thread block does in one step of it."""
+    """One way to multiply: the kernel, and how much one thread block does in one step."""
 
     name: str
     source: str
     flop_per_step: int
     """Floating-point operations of one block in one step."""
     tile_bytes: int
-    """What one block takes from memory in one step."""
+    """How much one block reads from memory in one step."""
     blocks_per_multiprocessor: int
 
 
 @value
 class _Instruction:
-    """A warp-wide product, and how its operands are packed."""
+    """A product instruction of a warp, and how its operands are packed."""
 
     name: str
     operation: str
@@ -53,7 +53,7 @@ _REPEATS = 16  # how often each tile is used
 
 
 def best(capability: tuple[int, int]) -> Product:
-    """The product that works a card of this compute capability hardest, among those that its kind has."""
+    """Return the product that loads a GPU of this compute capability most."""
     if capability >= (8, 0):
         return _by_warps(_BF16, "7.0", "sm_80")
     if capability >= (7, 5):
@@ -62,7 +62,7 @@ def best(capability: tuple[int, int]) -> Product:
 
 
 def _by_warps(instruction: _Instruction, version: str, target: str) -> Product:
-    """Products within a warp, whose operands stay in registers: every card since 2020, and older ones likewise."""
+    """Return products within a warp, whose operands stay in registers; every GPU has an instruction for that."""
     words = _ROWS * instruction.a_registers + _COLUMNS * instruction.b_registers
     loads = -(-words // 4)
     kernel = _BY_WARPS.format(
@@ -113,7 +113,7 @@ def _zero() -> str:
 
 
 def _store() -> str:
-    """Neighbours write side by side: quad q of thread t goes to place q * threads + t."""
+    """Return code that stores the sums: quad q of thread t goes to position q * threads + t."""
     text = ""
     for quad in range(RESULT_WORDS // 4):
         sums = ", ".join(f"%f{4 * quad + word}" for word in range(4))
@@ -122,7 +122,7 @@ def _store() -> str:
 
 
 _PARAMETERS = ".param .u64 operands, .param .u64 result, .param .u32 tiles, .param .u32 steps"
-# %r0: the block; %r1: how many; %r4: the thread; %rd2: its place in a tile; %rd5, %rd6: where its sums go.
+# %r0: the block; %r1: how many; %r4: the thread; %rd2: its offset in a tile; %rd5, %rd6: where its sums go.
 _BEGIN = """\
     mov.u32 %r0, %ctaid.x;
     mov.u32 %r1, %nctaid.x;

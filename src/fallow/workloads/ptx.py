@@ -1,4 +1,4 @@
-"""The kernels of `fallow burn`, as PTX text that the driver compiles for the card it finds.
+"""The kernels of `fallow burn`, as PTX text that the driver compiles for the GPU.
 
     fallow_fill(place, quads, seed)                  write a pattern: word n is a scrambled n, by seed
     fallow_check(place, quads, seed, wrong)          read it back; add the number of wrong words to *wrong
@@ -16,7 +16,7 @@ HEADER = """\
 
 
 def module(version: str, target: str, *kernels: str) -> str:
-    """A module of these kernels, for cards of that kind or newer."""
+    """Return a module of these kernels, for that GPU generation or newer."""
     return HEADER.format(version=version, target=target) + "\n".join(kernels)
 
 
@@ -32,7 +32,7 @@ _BEGIN = """\
 
 
 def _pattern(number: str, into: str) -> str:
-    """The word of that number under the seed in %r10."""
+    """Return code that computes the word of that number under the seed in %r10."""
     return f"""\
     mad.lo.u32 {into}, {number}, 0x9E3779B1, %r10;
     shr.u32 %r40, {into}, 15;
@@ -44,7 +44,7 @@ def _pattern(number: str, into: str) -> str:
 
 
 def _four_patterns() -> str:
-    """The words of the quad numbered %r0, in %r20 to %r23."""
+    """Return code that computes the words of quad %r0 into %r20 to %r23."""
     text = "    shl.b32 %r11, %r0, 2;\n"
     for word in range(4):
         text += f"    add.u32 %r12, %r11, {word};\n" + _pattern("%r12", f"%r{20 + word}")
@@ -52,7 +52,7 @@ def _four_patterns() -> str:
 
 
 def _count_wrong(first: int, second: int) -> str:
-    """Add to %r30 how many of the four words from %r(first) differ from those from %r(second)."""
+    """Return code that adds to %r30 how many of the four words from %r(first) differ from those from %r(second)."""
     text = ""
     for word in range(4):
         text += (
@@ -63,7 +63,7 @@ def _count_wrong(first: int, second: int) -> str:
 
 
 def _striding(name: str, parameters: str, load: str, body: str, end: str = "") -> str:
-    """A kernel whose threads stride over the quads; %rd0 is the place, %rd3 the offset of the quad."""
+    """Return a kernel whose threads stride over the quads; %rd0 is the address, %rd3 the offset of the quad."""
     return f""".visible .entry {name}({parameters})
 {{
     .reg .pred %p<4>;
@@ -108,7 +108,7 @@ CHECK = _striding(
     "fallow_check",
     ".param .u64 place, .param .u32 quads, .param .u32 seed, .param .u64 wrong",
     "    ld.param.u32 %r10, [seed];\n",
-    # The caches must not answer for the memory.
+    # volatile: read the memory, not the caches
     "    ld.volatile.global.v4.u32 {%r24, %r25, %r26, %r27}, [%rd4];\n" + _four_patterns() + _count_wrong(20, 24),
     _ADD_WRONG,
 )

@@ -1,6 +1,6 @@
-"""The loads on a simulated card, whose memory is the process's resident memory and whose utilization is its CPU use.
+"""The loads on a simulated GPU, whose memory is the process's resident memory and whose utilization is its CPU use.
 
-Real memory and real CPU time, but a thousandth of the memory, so that eight simulated cards fit on a small machine.
+Memory and CPU time are real, but the memory is a thousandth, so that eight simulated GPUs fit on a small machine.
 """
 
 import hashlib
@@ -13,8 +13,8 @@ from fallow.core.units import bytes_for_people
 from fallow.workloads.work import (
     SIMULATED_SCALE,
     Ask,
-    LetGo,
     Load,
+    MemoryFreed,
     Tally,
 )
 
@@ -22,7 +22,7 @@ _REST_S = 0.1
 
 
 class SimulatedWork:
-    """A load on a card that is not there, by a process that is."""
+    """A load on a simulated GPU, by a real process."""
 
     def __init__(self, ask: Ask, free_bytes: int) -> None:
         self._ask = ask
@@ -39,9 +39,9 @@ class SimulatedWork:
         self._checked = 0.0
 
     def begin(self, about_to_take: Callable[[int], None]) -> None:
-        """Take the memory and touch all of it."""
+        """Allocate the memory and write to all of it."""
         about_to_take(self._wanted)
-        if self._asked > self._free:  # as on a real card; and what it has not got must not cost the machine any
+        if self._asked > self._free:  # as on a real GPU, and without using the machine's memory
             missing, whole = bytes_for_people(self._asked - self._free), bytes_for_people(self._asked)
             raise NotEnoughGpus(f"out of memory: {missing} of the {whole} that were asked for are missing")
         for start in range(0, self._wanted, self._chunk_bytes):
@@ -49,40 +49,40 @@ class SimulatedWork:
             pattern = hashlib.shake_128(start.to_bytes(8, "little")).digest(4096) * (size // 4096 + 1)
             with self._lock:
                 if self._stop.is_set():
-                    raise LetGo
+                    raise MemoryFreed
                 chunk = mmap.mmap(-1, size)
                 chunk[:] = pattern[:size]
                 self.chunks.append(chunk)
                 self._digests.append(hashlib.sha256(chunk).digest())
 
     def step(self) -> None:
-        """Some milliseconds of work, or rest."""
+        """Work for some milliseconds, or sleep."""
         computes = self._ask.load is not Load.MEMORY
         if computes or self._ask.verify:
             self._work()
         if self._ask.load is Load.WARM or not (computes or self._ask.verify):
             self._stop.wait(_REST_S)
 
-    def let_go(self) -> None:
-        """Give the memory back."""
+    def free(self) -> None:
+        """Free the memory."""
         self._stop.set()
         with self._lock:
             while self.chunks:
                 self.chunks.pop().close()
 
     def tally(self) -> Tally:
-        """What was done so far; a simulated card has no rate worth telling."""
-        held = sum(len(chunk) for chunk in self.chunks)
+        """Return what was done so far; the rate of a simulated GPU means nothing."""
+        memory = sum(len(chunk) for chunk in self.chunks)
         return Tally(
             wanted_bytes=self._wanted,
-            held_bytes=held,
+            held_bytes=memory,
             chunks=len(self.chunks),
             wrong_words=self._wrong,
             checked_bytes=self._checked,
         )
 
     def _work(self) -> None:
-        """Compute over the next chunk, without keeping other threads from running; and check it, if that is asked."""
+        """Compute over the next chunk, without blocking other threads, and verify it if that is asked."""
         with self._lock:
             if not self.chunks:
                 return

@@ -1,4 +1,4 @@
-"""What a load is asked to do, and what it counts. One card, one process, one load."""
+"""What a load is asked to do, and what it counts. Each GPU has one process with one load."""
 
 from collections.abc import Callable
 from enum import StrEnum
@@ -7,11 +7,11 @@ from typing import Protocol
 from fallow.core.value import value
 
 SIMULATED_SCALE = 1024
-"""A simulated card holds one of so many bytes that were asked for."""
+"""On a simulated GPU, one byte is allocated for so many that were asked for."""
 
 
 class Load(StrEnum):
-    """What the card is made to do."""
+    """What the GPU is made to do."""
 
     MEMORY = "memory"
     WARM = "warm"
@@ -20,18 +20,18 @@ class Load(StrEnum):
 
 @value
 class Ask:
-    """What one process shall do to its card. Memory is a share of what is free, or so many bytes."""
+    """What one process is asked to do. Memory is a share of what is free, or so many bytes."""
 
     load: Load
     verify: bool
     memory_share: float | None = None
     memory_bytes: int | None = None
     chunk_bytes: int = 2 * 2**30
-    """It is taken in pieces of this size: 122 GiB of an H200 are freed in 84 ms then; in 101 ms in pieces of 512 MiB,
-    in 204 ms in pieces of 64 MiB."""
+    """The size of one allocation. 122 GiB of an H200 are freed in 84 ms with this size, in 101 ms with 512 MiB, in
+    204 ms with 64 MiB."""
 
     def wanted(self, free_bytes: int) -> int:
-        """How much memory that is."""
+        """Return how much memory that is."""
         return self.memory_bytes if self.memory_bytes is not None else int(free_bytes * (self.memory_share or 0.0))
 
 
@@ -42,30 +42,30 @@ class Tally:
     wanted_bytes: int = 0
     held_bytes: int = 0
     chunks: int = 0
-    """The pieces that it is held in."""
+    """The number of allocations."""
     flop: float = 0.0
     moved_bytes: float = 0.0
-    """Read from and written to the card's memory."""
+    """Read from and written to the GPU's memory."""
     wrong_words: int = 0
     checked_bytes: float = 0.0
     """Memory that was read back, and results that were computed again, for --verify."""
 
 
-class LetGo(Exception):
-    """All was given back while more was being taken."""
+class MemoryFreed(Exception):
+    """The memory was freed while more was being allocated."""
 
 
 class Work(Protocol):
-    """A load on its way: one thread begins and steps; `let_go` comes from another, even while that one begins."""
+    """A load. One thread calls `begin` and `step`; `free` is called from another, even during `begin`."""
 
     def begin(self, about_to_take: Callable[[int], None]) -> None:
-        """Say how much memory that will be, take it, and make ready; LetGo if somebody has let go meanwhile."""
+        """Report how much memory it will be, allocate it, and prepare; raise MemoryFreed if `free` was called."""
 
     def step(self) -> None:
-        """Work for some milliseconds, or rest."""
+        """Work for some milliseconds, or sleep."""
 
-    def let_go(self) -> None:
-        """Give all memory back, as fast as can be, and let further steps do nothing."""
+    def free(self) -> None:
+        """Free all memory as fast as possible, and let further steps do nothing."""
 
     def tally(self) -> Tally:
-        """What was done so far; asked by the thread that steps, or once it has ended."""
+        """Return what was done so far; called by the thread that steps, or after it has ended."""

@@ -180,4 +180,4 @@ def test_a_reason_that_says_paused_is_no_pause(guarded: Guarded) -> None:
     with pytest.raises(TimeIsUp):
         guard_loop.run(every_s=1.0)
     assert guarded.told
-    assert not any("sees again" in line for line in guarded.told)
+    assert not any("no longer paused" in line for line in guarded.told)

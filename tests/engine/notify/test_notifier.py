@@ -129,13 +129,13 @@ def test_a_failure_is_told_without_secrets(make: Callable[..., Notifier], told: 
     sender = make(f"json://user:{SECRET}@127.0.0.1:{port}/{SECRET}")
     sender.note(lost())
     sender.close(60)
-    assert told == ["notices: could not tell json://…: Apprise could not deliver it; told once, until it works again"]
+    assert told == ["notices: could not tell json://…: Apprise could not deliver it; reported once, until it works again"]
 
 
 class FailingPost:
     """Hands that fail as the test says, and ring when they have."""
 
-    speaks = False
+    reports_success = False
 
     def __init__(self, *ok: bool) -> None:
         self._ok = list(ok)
@@ -153,13 +153,13 @@ def test_that_a_service_fails_is_told_once_until_it_works_again(told: list[str])
         sender.note(lost(number))
         assert post.sent.acquire(timeout=30)
     sender.close(30)
-    assert told == ["notices: no answer; told once, until it works again"] * 2
+    assert told == ["notices: no answer; reported once, until it works again"] * 2
 
 
 class SlowPost:
     """Hands that take as long as the test wants."""
 
-    speaks = False
+    reports_success = False
 
     def __init__(self) -> None:
         self.begun, self.go_on = threading.Event(), threading.Event()

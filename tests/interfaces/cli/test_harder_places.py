@@ -230,7 +230,7 @@ def test_a_guard_that_cannot_see_says_so(world: World, fallow: Fallow) -> None:
     world.fault("*", card=3, error=15)
     assert "lost" in until(guard, "paused")
     world.heal()
-    until(guard, "sees again")
+    until(guard, "no longer paused")
 
 
 def test_an_argument_that_is_no_text_changes_no_exit_code(simulated: Fallow) -> None:

@@ -1,7 +1,7 @@
-"""`fallow burn`: one process for each card, watched from here until they have all left.
+"""The parent of `fallow burn`: it starts one worker process for each GPU and supervises them until all have ended.
 
-They hear signals to our group themselves. What reaches us alone is passed on through their lines, and if we die they
-find their lines cut. Power, heat and throttling are read here, through the same eyes as everything else.
+The workers receive signals to our process group themselves. A signal to us alone is passed on through a pipe to each
+worker; when we die, the pipe closes. Power, temperature and throttling are read here, with the usual reader.
 """
 
 import json
@@ -23,16 +23,16 @@ from fallow.core.process import Process
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace, value
 from fallow.engine.allocate.usable_gpus import gpus_to_burn
-from fallow.engine.burn.worker import SEND_AWAY
+from fallow.engine.burn.worker import LEAVE_NOW
 from fallow.engine.machine.signal_pipe import LEAVING, SignalPipe
 from fallow.engine.machine.world import World
 from fallow.workloads.work import Ask, Tally
 
 _LOOK_EVERY_S = 1.0
-_BEGINS_WITHIN_S = 60.0  # to start a driver that slept, and to take all memory, lasts seconds
-_OVERTIME_S = 3.0  # once its time is over it leaves by itself; later than that, it is asked to
-_LEAVES_WITHIN_S = 10.0  # once asked; more than it gives its own last step
-_AT_ONCE_S = 1.0  # signals that come together, as SIGTERM and SIGHUP from a service manager, are one question
+_BEGINS_WITHIN_S = 60.0  # starting the driver and allocating all memory takes seconds
+_OVERTIME_S = 3.0  # a worker ends by itself when its time is over, and is asked to this much later
+_LEAVES_WITHIN_S = 10.0  # once asked; longer than a worker waits for its own last step
+_AT_ONCE_S = 1.0  # signals that come together, as SIGTERM and SIGHUP from a service manager, count as one
 _AGAIN = "it had not left when it was asked again, and was killed"
 _TOO_LATE = f"it did not leave within {_LEAVES_WITHIN_S:.0f} s of being asked to, and was killed"
 _KILL = 9
@@ -41,7 +41,7 @@ _NEVER_S = float("inf")
 
 @value
 class BurnRequest:
-    """What a person asked for."""
+    """What a person asked `fallow burn` for."""
 
     ask: Ask
     gpus: str | None
@@ -49,8 +49,8 @@ class BurnRequest:
 
 
 @value
-class Seen:
-    """What the eyes saw of a card while it was loaded; Unknown if they saw it in no look."""
+class Measured:
+    """What was measured on a GPU while it was loaded; Unknown where no look succeeded."""
 
     power_w: float | Unknown
     """The mean."""
@@ -62,16 +62,16 @@ class Seen:
 
 @value
 class Burned:
-    """One card, so far or in the end."""
+    """The result for one GPU, so far or at the end."""
 
     gpu: Gpu
     tally: Tally
-    """What it held at most, and did until now."""
+    """The most memory that was allocated, and the work done until now."""
     seconds: float
-    """How long it was loaded."""
-    seen: Seen
+    """How long the GPU was loaded."""
+    measured: Measured
     freed_in_s: float | None = None
-    """How long it took to give the memory back."""
+    """How long it took to free the memory."""
     failed: str | None = None
     code: int = 0
     running: bool = True
@@ -79,24 +79,24 @@ class Burned:
 
 @value
 class Burning:
-    """All that were loaded, and whether they are simulated."""
+    """The results for all GPUs, and whether they are simulated."""
 
     simulated: bool
     cards: tuple[Burned, ...]
 
 
-_NOT_SEEN = Unknown("nobody looked while it was loaded")
+_NOT_MEASURED = Unknown("it was not read while it was loaded")
 
 
-class _Watched:
-    """Collects what is seen of one card."""
+class _Measurements:
+    """Collects the readings of one GPU."""
 
     def __init__(self) -> None:
         self._powers: list[float] = []
-        self._no_power = _NOT_SEEN
-        self._limit: float | Unknown = _NOT_SEEN
-        self._hottest: int | Unknown = _NOT_SEEN
-        self._reasons: dict[str, None] | Unknown = _NOT_SEEN
+        self._no_power = _NOT_MEASURED
+        self._limit: float | Unknown = _NOT_MEASURED
+        self._hottest: int | Unknown = _NOT_MEASURED
+        self._reasons: dict[str, None] | Unknown = _NOT_MEASURED
 
     def add(self, gpu: Gpu) -> None:
         if isinstance(gpu.power_w, Unknown):
@@ -114,9 +114,9 @@ class _Watched:
             before = {} if isinstance(self._reasons, Unknown) else self._reasons
             self._reasons = {**before, **dict.fromkeys(gpu.throttled_by)}
 
-    def seen(self) -> Seen:
+    def measured(self) -> Measured:
         powers, reasons = self._powers, self._reasons
-        return Seen(
+        return Measured(
             power_w=sum(powers) / len(powers) if powers else self._no_power,
             power_max_w=max(powers) if powers else self._no_power,
             power_limit_w=self._limit,
@@ -125,109 +125,111 @@ class _Watched:
         )
 
 
-class _Burner:
-    """The process on one card, seen from here."""
+class _Worker:
+    """The worker process of one GPU, as its parent has it."""
 
     def __init__(self, world: World, gpu: Gpu, request: BurnRequest, *, simulated: bool, stays: bool) -> None:
-        """`stays`: once it has freed its memory, until we send it away."""
+        """`stays`: after freeing its memory it waits until it is sent LEAVE_NOW."""
         self.gpu = gpu
         self._stays_until_s = _NEVER_S
-        self.watched = _Watched()
+        self.measurements = _Measurements()
         self._table = world.proc
         self._clock = world.clock
-        self._said = b""
+        self._unread = b""
         self._began = False
         self._killed_because: str | None = None
         self._for_s = _NEVER_S if request.for_s is None else request.for_s
         self._over_at_s = self._clock.monotonic_s() + _BEGINS_WITHIN_S + self._for_s
         self._kill_at_s = _NEVER_S
-        self.burned = Burned(gpu, Tally(), 0.0, self.watched.seen())
+        self.burned = Burned(gpu, Tally(), 0.0, self.measurements.measured())
         self.output, its_output = os.pipe()
-        its_line, self._line = os.pipe()
+        its_control, self._control = os.pipe()
         command = [sys.executable, "-P", "-m", "fallow.engine.burn.worker", _plan(gpu, request, simulated, stays)]
         environ = {**world.environ, "CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": str(gpu.uuid)}
-        # Kept back until it can listen: then it leaves in good order also if it is asked in its first moments.
+        # Blocked until the worker can handle them: then it ends in good order even in its first moments.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, LEAVING)
         try:
-            self._pid = spawn.start_burner(sys.executable, command, environ, its_output, its_line)
+            self._pid = spawn.start_burner(sys.executable, command, environ, its_output, its_control)
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
             os.close(its_output)
-            os.close(its_line)
+            os.close(its_control)
         stat = world.proc.stat(self._pid)
         self._process = Process(self._pid, stat.birth if stat is not None else 0)
 
     @property
     def due_s(self) -> float:
-        """When it must be seen to next, if it says nothing before."""
+        """Return the next deadline, if it reports nothing before."""
         return min(self._over_at_s, self._kill_at_s, self._stays_until_s)
 
     @property
     def has_freed(self) -> bool:
-        """Whether it has given all its memory back."""
+        """Return whether it has freed all its memory."""
         return self.burned.freed_in_s is not None or not self.burned.running
 
     def stay_until(self, until_s: float) -> None:
-        """Let it stay so long without its memory."""
+        """Let it stay until then, after freeing its memory."""
         self._stays_until_s = until_s
 
-    def see_to(self, now_s: float) -> None:
-        """Ask it if its time is over and it goes on; kill it if it was asked and stays."""
+    def enforce_deadlines(self, now_s: float) -> None:
+        """Ask it to leave if its time is over; kill it if it was asked and has not left."""
         if now_s >= self._stays_until_s:
             self._stays_until_s = _NEVER_S
-            self._say(SEND_AWAY)
+            self._send(LEAVE_NOW)
         if now_s >= self._kill_at_s:
             self.kill(_TOO_LATE)
         elif now_s >= self._over_at_s:
             self.ask_to_leave()
 
     def ask_to_leave(self) -> None:
-        """Once its time is over, and for those whom no signal reached."""
+        """Ask it to leave through its pipe, and set the deadline for that."""
         self._over_at_s = _NEVER_S
         self._kill_at_s = self._clock.monotonic_s() + _LEAVES_WITHIN_S
-        self._say(b".")
+        self._send(b".")
 
-    def _say(self, byte: bytes) -> None:
+    def _send(self, byte: bytes) -> None:
         with suppress(BrokenPipeError):  # it is leaving
-            os.write(self._line, byte)
+            os.write(self._control, byte)
 
     def kill(self, because: str) -> None:
-        """For one that does not leave."""
+        """Kill it, and keep the reason for its result."""
         self._over_at_s = self._kill_at_s = _NEVER_S
         self._killed_because = because
-        with_it = Handle.open(self._table, self._process, ())
-        if with_it is not None:
-            with with_it:
-                with_it.send(_KILL)
+        handle = Handle.open(self._table, self._process, ())
+        if handle is not None:
+            with handle:
+                handle.send(_KILL)
 
-    def hear(self) -> None:
-        """Take in what it has said; when it has closed its output, how it ended."""
-        said = os.read(self.output, 65536)
-        *lines, self._said = (self._said + said).split(b"\n")
+    def read(self) -> None:
+        """Read its reports; at the end of its output, read its exit code."""
+        received = os.read(self.output, 65536)
+        *lines, self._unread = (self._unread + received).split(b"\n")
         for line in lines:
-            self._understand(json.loads(line))
-        if not said:
+            self._apply_report(json.loads(line))
+        if not received:
             self._end()
 
     def look_at(self, gpu: Gpu) -> None:
-        """What the eyes see of its card."""
+        """Add one reading of its GPU."""
         if self.burned.running and self._began:
-            self.watched.add(gpu)
-            self.burned = replace(self.burned, seen=self.watched.seen())
+            self.measurements.add(gpu)
+            self.burned = replace(self.burned, measured=self.measurements.measured())
 
-    def _understand(self, told: dict[str, Any]) -> None:
+    def _apply_report(self, report: dict[str, Any]) -> None:
         before = self.burned.tally
-        most = {name: max(getattr(before, name), told.pop(name)) for name in ("held_bytes", "chunks")}
+        most = {name: max(getattr(before, name), report.pop(name)) for name in ("held_bytes", "chunks")}
         names = ("wanted_bytes", "flop", "moved_bytes", "checked_bytes", "wrong_words")
         if most["held_bytes"] and not self._began:
             self._began = True
             if self._over_at_s != _NEVER_S:  # its time is limited, and it was not asked already
                 self._over_at_s = self._clock.monotonic_s() + self._for_s + _OVERTIME_S
-        self.burned = replace(self.burned, tally=Tally(**most, **{name: told.pop(name) for name in names}), **told)
+        self.burned = replace(
+            self.burned, tally=Tally(**most, **{name: report.pop(name) for name in names}), **report
+        )
 
     def _end(self) -> None:
         os.close(self.output)
-        os.close(self._line)
+        os.close(self._control)
         code = os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
         burned = replace(self.burned, running=False)
         if code < 0:
@@ -239,7 +241,7 @@ class _Burner:
 
 
 def _plan(gpu: Gpu, request: BurnRequest, simulated: bool, stays: bool) -> str:
-    """What the process is told on its command line."""
+    """Return the plan that the worker gets on its command line."""
     free = 0 if isinstance(gpu.memory, Unknown) else gpu.memory.free_bytes
     ask = request.ask
     return json.dumps(
@@ -257,90 +259,90 @@ def _plan(gpu: Gpu, request: BurnRequest, simulated: bool, stays: bool) -> str:
 
 
 def burn(world: World, request: BurnRequest, show: Callable[[Sequence[Burned]], None]) -> Burning:
-    """Load the cards until their time is over or somebody asks us to leave; what came of it, card by card."""
-    asked = SignalPipe()
+    """Load the GPUs until their time is over or a signal asks us to leave; return the results."""
+    signals = SignalPipe()
     snapshot = world.gpu_reader.look(Depth.GLANCE)
     cards = gpus_to_burn(world, snapshot.gpus, request.gpus)
-    line = YieldLine.of(world.environ)
-    simulated, stays = snapshot.simulated, line is not None
-    burners = [_Burner(world, gpu, request, simulated=simulated, stays=stays) for gpu in cards]
-    _Watch(world, burners, asked, show, line).until_all_have_left()
-    return Burning(snapshot.simulated, tuple(burner.burned for burner in burners))
+    yield_channel = YieldLine.of(world.environ)
+    simulated, stays = snapshot.simulated, yield_channel is not None
+    workers = [_Worker(world, gpu, request, simulated=simulated, stays=stays) for gpu in cards]
+    _Supervisor(world, workers, signals, show, yield_channel).run()
+    return Burning(snapshot.simulated, tuple(worker.burned for worker in workers))
 
 
-class _Watch:
-    """Listens to all of them, looks at their cards, and passes on what we are asked."""
+class _Supervisor:
+    """Reads the reports of all workers, measures their GPUs, and passes signals on."""
 
     def __init__(
         self,
         world: World,
-        burners: Sequence[_Burner],
-        asked: SignalPipe,
+        workers: Sequence[_Worker],
+        signals: SignalPipe,
         show: Callable[[Sequence[Burned]], None],
-        line: YieldLine | None,
+        yield_channel: YieldLine | None,
     ) -> None:
         self._world = world
-        self._burners = burners
-        self._asked = asked
+        self._workers = workers
+        self._signals = signals
         self._show = show
-        self._line = line
-        self._told_freed = False
+        self._yield_channel = yield_channel
+        self._reported_freed = False
         self._stay_until_s: float | None = None
         self._asked_s: float | None = None
 
-    def until_all_have_left(self) -> None:
-        """Until each has ended, in its own way."""
-        clock, look_at_s = self._world.clock, 0.0
+    def run(self) -> None:
+        """Supervise the workers until all have ended."""
+        clock, next_look_s = self._world.clock, 0.0
         while running := self._running():
             if self._asked_s is not None:
-                look_at_s = _NEVER_S  # once asked, we keep out of the newcomer's way
-            elif clock.monotonic_s() >= look_at_s:
+                next_look_s = _NEVER_S  # once asked to leave, another look would only delay the newcomer
+            elif clock.monotonic_s() >= next_look_s:
                 self._look()
-                look_at_s = clock.monotonic_s() + _LOOK_EVERY_S
-            for burner in running:
-                burner.see_to(clock.monotonic_s())
-            due_s = min(look_at_s, *(burner.due_s for burner in running))
-            outputs = [burner.output for burner in running]
-            patience_s = None if due_s == _NEVER_S else max(0.0, due_s - clock.monotonic_s())
-            ready = select.select([self._asked.fd, *outputs], [], [], patience_s)[0]
-            for burner in running:
-                if burner.output in ready:
-                    burner.hear()
-                    self._show([each.burned for each in self._burners])
-                    self._let_stay(burner)
-            if self._asked.fd in ready:
+                next_look_s = clock.monotonic_s() + _LOOK_EVERY_S
+            for worker in running:
+                worker.enforce_deadlines(clock.monotonic_s())
+            due_s = min(next_look_s, *(worker.due_s for worker in running))
+            outputs = [worker.output for worker in running]
+            timeout_s = None if due_s == _NEVER_S else max(0.0, due_s - clock.monotonic_s())
+            ready = select.select([self._signals.fd, *outputs], [], [], timeout_s)[0]
+            for worker in running:
+                if worker.output in ready:
+                    worker.read()
+                    self._show([each.burned for each in self._workers])
+                    self._let_stay(worker)
+            if self._signals.fd in ready:
                 self._leave()
 
-    def _let_stay(self, burner: _Burner) -> None:
-        """As long as our keeper allows once it has freed its memory; it is told when all have."""
-        if self._line is None or not burner.has_freed:
+    def _let_stay(self, worker: _Worker) -> None:
+        """Let a worker without memory stay as long as our keeper allows; report when all have freed their memory."""
+        if self._yield_channel is None or not worker.has_freed:
             return
         if self._stay_until_s is None:
-            self._stay_until_s = self._world.clock.monotonic_s() + self._line.may_stay_s()
-        burner.stay_until(self._stay_until_s)
-        if not self._told_freed and all(each.has_freed for each in self._burners):
-            self._told_freed = True
-            self._line.tell_freed()
+            self._stay_until_s = self._world.clock.monotonic_s() + self._yield_channel.may_stay_s()
+        worker.stay_until(self._stay_until_s)
+        if not self._reported_freed and all(each.has_freed for each in self._workers):
+            self._reported_freed = True
+            self._yield_channel.tell_freed()
 
-    def _running(self) -> list[_Burner]:
-        return [burner for burner in self._burners if burner.burned.running]
+    def _running(self) -> list[_Worker]:
+        return [worker for worker in self._workers if worker.burned.running]
 
     def _look(self) -> None:
-        seen = {gpu.label: gpu for gpu in self._world.gpu_reader.look(Depth.LOOK).gpus}
-        for burner in self._burners:
-            if burner.gpu.label in seen:
-                burner.look_at(seen[burner.gpu.label])
-        self._show([burner.burned for burner in self._burners])
+        gpus = {gpu.label: gpu for gpu in self._world.gpu_reader.look(Depth.LOOK).gpus}
+        for worker in self._workers:
+            if worker.gpu.label in gpus:
+                worker.look_at(gpus[worker.gpu.label])
+        self._show([worker.burned for worker in self._workers])
 
     def _leave(self) -> None:
-        """Asked once, they are asked; asked again, they must."""
-        if not self._asked.fetch():
+        """Ask the workers to leave at the first signal, and kill them at the next."""
+        if not self._signals.fetch():
             return
         now_s = self._world.clock.monotonic_s()
         if self._asked_s is None:
             self._asked_s = now_s
-            for burner in self._running():
-                burner.ask_to_leave()
+            for worker in self._running():
+                worker.ask_to_leave()
         elif now_s - self._asked_s >= _AT_ONCE_S:
-            for burner in self._running():
-                burner.kill(_AGAIN)
+            for worker in self._running():
+                worker.kill(_AGAIN)

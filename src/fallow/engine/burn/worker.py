@@ -1,10 +1,10 @@
 """The process that loads one GPU: `python -m fallow.engine.burn.worker PLAN`. `fallow burn` starts one for each.
 
-It writes a line of JSON on stdout now and then, and one at the end. Descriptor 3 is its line to who started it: a
-byte asks it to leave, its end says that they died, and then it ends at once. SIGTERM and Ctrl-C ask it to leave as
-well, without a detour; they are kept back until it can hear them. The thread that waits for all these does nothing
-else, so that being asked is heard within a millisecond, whatever the other does; and the first deed then is to give
-the memory back.
+It writes reports as lines of JSON to stdout, the last one at its end. Descriptor 3 is a pipe from its parent: a byte
+asks the worker to leave, and when the pipe closes the parent is dead and the worker ends at once. SIGTERM and Ctrl-C
+ask it to leave as well; they are blocked until it can handle them. One thread does nothing but wait for all these, so
+that it reacts within a millisecond, whatever the other thread does. The first thing that it does then is to free the
+memory.
 """
 
 import json
@@ -22,24 +22,24 @@ from fallow.engine.machine.clock import SystemClock
 from fallow.engine.machine.signal_pipe import LEAVING, SignalPipe
 from fallow.workloads.work import (
     Ask,
-    LetGo,
     Load,
+    MemoryFreed,
     Tally,
     Work,
 )
 
-LINE = 3
-SEND_AWAY = b"!"  # on the line; any other byte asks it to leave
-_TELL_EVERY_S = 0.5
-_STAYS_AT_MOST_S = 12.0  # without its memory, until it is sent away
-_LAST_STEP_S = 5.0  # nothing that is sent to a card takes so long, unless the card has failed
+CONTROL_FD = 3
+LEAVE_NOW = b"!"  # on the pipe; any other byte asks it to leave
+_REPORT_EVERY_S = 0.5
+_STAYS_AT_MOST_S = 12.0  # after freeing its memory
+_LAST_STEP_S = 5.0  # no kernel takes so long, unless the GPU has failed
 
 
 class Burner:
-    """One load, from its beginning until it is asked to leave, has done its time, or fails."""
+    """Runs one load until it is asked to leave, its time is over, or it fails."""
 
     def __init__(self, work: Work, for_s: float | None, clock: Clock, *, stays: bool) -> None:
-        """`stays`: without its memory, until whoever started it sends it away."""
+        """`stays`: after freeing its memory, wait for LEAVE_NOW."""
         self._work = work
         self._stays = stays
         self._for_s = for_s
@@ -52,89 +52,89 @@ class Burner:
         self._failure: FallowError | None = None
 
     def run(self) -> int:
-        """Load the card; the exit code."""
-        asked = SignalPipe()
+        """Load the GPU; return the exit code."""
+        signals = SignalPipe()
         signal.pthread_sigmask(signal.SIG_UNBLOCK, LEAVING)
         worker = threading.Thread(target=self._load, daemon=True)
         worker.start()
-        poll = select.poll()
-        for fd in (asked.fd, LINE, self._ended):
-            poll.register(fd, select.POLLIN)
-        first = poll.poll()[0][0]
-        if first == LINE and not os.read(LINE, 1):
-            return FallowError.exit_code  # nobody is left to report to; the kernel frees all
+        poller = select.poll()
+        for fd in (signals.fd, CONTROL_FD, self._ended):
+            poller.register(fd, select.POLLIN)
+        first = poller.poll()[0][0]
+        if first == CONTROL_FD and not os.read(CONTROL_FD, 1):
+            return FallowError.exit_code  # the parent is dead; the kernel frees the memory
         self._leaving = True
-        freed_in_s = self._let_go()
+        freed_in_s = self._free_memory()
         worker.join(_LAST_STEP_S)
         self._last_tally(alive=worker.is_alive())
         failure = self._failure
-        told = {"freed_in_s": freed_in_s, "failed": None if failure is None else str(failure)}
-        self._tell(**told, code=0 if failure is None else failure.exit_code)
+        report = {"freed_in_s": freed_in_s, "failed": None if failure is None else str(failure)}
+        self._report(**report, code=0 if failure is None else failure.exit_code)
         if self._stays:
-            self._wait_to_be_sent_away()
+            self._wait_for_leave_now()
         if failure is not None:
             return failure.exit_code
         return CardFailed.exit_code if self._tally.wrong_words else 0
 
     def _load(self) -> None:
-        """What the other thread does."""
+        """Run the load, in the second thread."""
         try:
-            self._work.begin(self._about_to_take)
-            self._began_s = told_s = self._clock.monotonic_s()
+            self._work.begin(self._about_to_allocate)
+            self._began_s = reported_s = self._clock.monotonic_s()
             self._tally = self._work.tally()
-            self._tell()
+            self._report()
             while not self._leaving:
                 self._work.step()
                 now_s = self._clock.monotonic_s()
                 self._took_s = now_s - self._began_s
                 if self._for_s is not None and self._took_s >= self._for_s:
                     break
-                if now_s - told_s >= _TELL_EVERY_S and not self._leaving:
-                    told_s = now_s
+                if now_s - reported_s >= _REPORT_EVERY_S and not self._leaving:
+                    reported_s = now_s
                     self._tally = self._work.tally()
-                    self._tell()
-        except LetGo:
+                    self._report()
+        except MemoryFreed:
             pass
         except FallowError as error:
             self._failure = error
-        except Exception as error:  # noqa: BLE001  whatever it is, somebody waits for the sentence
+        except Exception as error:  # noqa: BLE001  whatever the error, the parent waits for a report
             self._failure = FallowError(f"internal error: {type(error).__name__}: {error}")
         finally:
             os.close(self._end)
 
-    def _about_to_take(self, wanted_bytes: int) -> None:
+    def _about_to_allocate(self, wanted_bytes: int) -> None:
         self._tally = Tally(wanted_bytes=wanted_bytes)
-        self._tell()
+        self._report()
 
-    def _let_go(self) -> float:
+    def _free_memory(self) -> float:
         before_s = self._clock.monotonic_s()
         try:
-            self._work.let_go()
-        except FallowError as error:  # a card that has failed takes nothing back either
+            self._work.free()
+        except FallowError as error:  # a GPU that has failed does not free memory either
             self._failure = self._failure or error
         return self._clock.monotonic_s() - before_s
 
-    def _wait_to_be_sent_away(self) -> None:
-        """A context that is torn down now would keep the newcomer waiting."""
-        poll = select.poll()
-        poll.register(LINE, select.POLLIN)
+    def _wait_for_leave_now(self) -> None:
+        """Wait for LEAVE_NOW, because destroying our context now would delay the newcomer."""
+        poller = select.poll()
+        poller.register(CONTROL_FD, select.POLLIN)
         until_s = self._clock.monotonic_s() + _STAYS_AT_MOST_S
-        while poll.poll(max(0.0, until_s - self._clock.monotonic_s()) * 1000):
-            said = os.read(LINE, 64)
-            if not said or SEND_AWAY in said:
+        while poller.poll(max(0.0, until_s - self._clock.monotonic_s()) * 1000):
+            received = os.read(CONTROL_FD, 64)
+            if not received or LEAVE_NOW in received:
                 return
 
     def _last_tally(self, *, alive: bool) -> None:
-        """What was counted in the end; what the card held, it holds no more."""
+        """Count the work for the last time, and fail if the load does not end."""
         if alive and self._failure is None:
             self._failure = CardFailed("it does not come to the end of its work")
         if self._failure is None and self._began_s is not None:
             with suppress(FallowError):
                 self._tally = self._work.tally()
 
-    def _tell(self, **more: Any) -> None:  # noqa: ANN401  whatever JSON can say
+    def _report(self, **more: Any) -> None:  # noqa: ANN401  whatever JSON can say
         tally = self._tally
-        told = {
+        report = {
             "seconds": self._took_s,
             "wanted_bytes": tally.wanted_bytes,
             "held_bytes": tally.held_bytes,
@@ -144,12 +144,12 @@ class Burner:
             "checked_bytes": tally.checked_bytes,
             "wrong_words": tally.wrong_words,
         }
-        with suppress(OSError):  # who listened is gone, which the line tells us
-            os.write(1, json.dumps(told | more).encode() + b"\n")
+        with suppress(OSError):  # the parent is gone, which the pipe shows too
+            os.write(1, json.dumps(report | more).encode() + b"\n")
 
 
 def main() -> int:
-    """Load the card that CUDA_VISIBLE_DEVICES names, as the plan on the command line says."""
+    """Load the GPU that CUDA_VISIBLE_DEVICES names, as the plan on the command line says."""
     plan = json.loads(sys.argv[1])
     ask = Ask(Load(plan["load"]), plan["verify"], plan["memory_share"], plan["memory_bytes"], plan["chunk_bytes"])
     work: Work
@@ -166,5 +166,5 @@ def main() -> int:
 
 if __name__ == "__main__":
     code = main()
-    # A thread that hangs in the driver, and what the driver does at a normal exit, must not keep us.
+    # A normal exit would wait for a thread that hangs in the driver, and for the driver's own cleanup.
     os._exit(code)

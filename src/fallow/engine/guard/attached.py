@@ -1,4 +1,4 @@
-"""The process that a person named for a guard to signal."""
+"""The process that a guard signals, which a person named with --attach."""
 
 import signal
 
@@ -11,7 +11,7 @@ from fallow.engine.machine.world import World
 
 
 class Attached:
-    """A process that a person named for the guard to signal, with all below it."""
+    """A process that a person named, with all its descendants."""
 
     def __init__(self, world: World, pid: int) -> None:
         demand_own_pids(world.proc)
@@ -24,7 +24,7 @@ class Attached:
         self.tree = JobTree(world.proc, Process(pid, stat.birth), world.clock.monotonic_s)
 
     def shortcoming(self) -> FallowError | None:
-        """Why it could not be signalled; None if it can."""
+        """Return the error if one of its processes could not be signalled; None if all can."""
         proc = self._proc
         never = untouchable(proc)
         for row in self.tree.living():
@@ -36,7 +36,7 @@ class Attached:
         return None
 
     def send(self, name: str) -> Outcome:
-        """To every process of it, children first."""
+        """Send a signal to each of its processes, children first."""
         if not self.tree.living():
             return Outcome(True, f"pid {self.tree.root.pid} has ended by itself")
         sent = self.tree.ask(signal.Signals[f"SIG{name}"])
@@ -49,5 +49,5 @@ class DryRunAttached(Attached):
     """The same process, to which nothing is sent."""
 
     def send(self, name: str) -> Outcome:
-        """Only say it."""
+        """Return what would be sent."""
         return Outcome(True, f"would send SIG{name} to pid {self.tree.root.pid} and all below it")

@@ -1,4 +1,4 @@
-"""What a guard is made of, put together once: for `fallow guard`, for the daemon and for the older tools."""
+"""Puts together the parts of a guard, for `fallow guard`, the daemon and the older tools alike."""
 
 from collections.abc import Sequence
 
@@ -24,10 +24,10 @@ def guard_loop(
     armed: bool = False,
     refuses: bool = True,
 ) -> GuardLoop:
-    """Return a guard that is ready to run; FallowError if an action could never be done here.
+    """Return a guard that is ready to run; raise FallowError if an action can never be done here.
 
-    `attach`: the process that a signal goes to. `user`: whom commands run as. `armed`: work need not be seen first.
-    `refuses` is false where the config was checked for all of that already.
+    `attach`: the process that a signal goes to. `user`: whom commands run as. `armed`: act without waiting for work.
+    `refuses` is false if the config was checked for impossible actions already.
     """
     signalled = DryRunAttached if run.dry_run else Attached
     attached = None if attach is None else signalled(run.world, attach)

@@ -1,6 +1,6 @@
-"""What speaks against acting, beside the GPUs: people, the CPU, the network, a process.
+"""The conditions of `--unless`: people at terminals, CPU use, network traffic, a process.
 
-Each is asked once a tick, and answers with a reason, with Unknown where it cannot be read, or with None.
+Each is called once a tick. It returns a reason against acting, Unknown if it cannot be read, or None.
 """
 
 from collections.abc import Callable
@@ -25,7 +25,7 @@ _KINDS = ("users", "cpu", "net", "process")
 
 
 def parse_unless(text: str, world: World) -> Condition:
-    """`users`, `users:10m`, `cpu:20`, `net:1MB`, `process:NAME`."""
+    """Return the condition that a person wrote: `users`, `users:10m`, `cpu:20`, `net:1MB` or `process:NAME`."""
     kind, _, rest = text.partition(":")
     match kind.strip(), rest.strip():
         case "users", rest:
@@ -41,9 +41,9 @@ def parse_unless(text: str, world: World) -> Condition:
 
 
 def users(terminals: Terminals, idle_s: float) -> Condition:
-    """Somebody is logged in and has touched their terminal lately."""
+    """Return the condition that a person has used a terminal within `idle_s`."""
 
-    def ask() -> str | Unknown | None:
+    def check() -> str | Unknown | None:
         people = terminals.people()
         if isinstance(people, Unknown):
             return people
@@ -54,23 +54,23 @@ def users(terminals: Terminals, idle_s: float) -> Condition:
                 return f"{person.user} was at {person.place} {duration_for_people(person.idle_s)} ago"
         return None
 
-    return ask
+    return check
 
 
 def process(world: World, name: str) -> Condition:
-    """A process of that name runs."""
+    """Return the condition that a process of this name runs."""
 
-    def ask() -> str | Unknown | None:
+    def check() -> str | Unknown | None:
         pid = world.proc.running(name)
         if pid is None or isinstance(pid, Unknown):
             return pid
         return f"{name} runs (pid {pid})"
 
-    return ask
+    return check
 
 
 class Cpu:
-    """The CPU worked more than so much since the last tick."""
+    """The condition that the CPU use since the last tick was above a limit."""
 
     def __init__(self, world: World, above: float) -> None:
         self._world = world
@@ -78,7 +78,7 @@ class Cpu:
         self._before: tuple[int, int] | None = None
 
     def __call__(self) -> str | Unknown | None:
-        """The first tick has nothing to compare with."""
+        """Return the reason; Unknown at the first tick, which has nothing to compare with."""
         now = self._world.proc.cpu_ticks()
         if isinstance(now, Unknown):
             return now
@@ -91,7 +91,7 @@ class Cpu:
 
 
 class Net:
-    """The network moved more than so many bytes a second since the last tick."""
+    """The condition that the network traffic since the last tick was above a limit."""
 
     def __init__(self, world: World, above_bytes_per_s: float) -> None:
         self._world = world
@@ -99,7 +99,7 @@ class Net:
         self._before: tuple[float, int] | None = None
 
     def __call__(self) -> str | Unknown | None:
-        """The first tick has nothing to compare with."""
+        """Return the reason; Unknown at the first tick, which has nothing to compare with."""
         moved = self._world.proc.net_bytes()
         if isinstance(moved, Unknown):
             return moved

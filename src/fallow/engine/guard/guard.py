@@ -1,4 +1,4 @@
-"""A guard at work: look at the GPUs and at what speaks against acting, decide, act once, record."""
+"""The guard loop: it reads the GPUs and the reasons against acting, decides, acts once, and records what it did."""
 
 from collections.abc import Sequence
 from typing import assert_never
@@ -38,7 +38,7 @@ from fallow.policies.arbiter import Proposal, arbitrate, leave_alone
 
 
 class GuardLoop:
-    """One guard, from its start until it has acted."""
+    """Runs one guard, from its start until it has acted."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class GuardLoop:
         conditions: Sequence[Condition] = (),
         armed: bool = False,
     ) -> None:
-        """`armed`: work need not be seen first."""
+        """`armed`: act without waiting for work first."""
         demand_own_pids(run.world.proc)
         self.name = name
         self._world = run.world
@@ -68,18 +68,18 @@ class GuardLoop:
         self._conditions = conditions
         self._executor = executor
         self._state = guard.State(guard.Phase.ARMED) if armed else guard.State()
-        self._because = "nobody has looked yet"
+        self._because = "the GPUs were not read yet"
         self._uuids: tuple[str, ...] = ()
         self._outcome: Outcome | None = None
         self._paused = False
         self._reported_protection = False
 
     def check(self) -> None:
-        """Whether what is to be watched is there; an error now, not in the night."""
+        """Raise WrongUsage if a GPU to be watched is not there: at the start, not when work ends."""
         self._watched(self._world.gpu_reader.look(Depth.GLANCE))
 
     def run(self, every_s: float) -> None:
-        """Until all is done. Interrupted in a countdown, it tells everyone that nothing follows."""
+        """Run until all actions are done or given up. An interrupt in a countdown calls them off."""
         try:
             while not self.turn(self._world.gpu_reader.look(Depth.WATCH)):
                 self._world.clock.sleep(every_s)
@@ -87,22 +87,22 @@ class GuardLoop:
             self.call_off("the guard was ended")
 
     def call_off(self, because: str) -> None:
-        """Whoever was told that something will follow is told that nothing does."""
+        """Tell the people at terminals that an announced action does not follow."""
         if self._state.phase in (guard.Phase.COUNTDOWN, guard.Phase.ACTING):
             self._announce_to_terminals(f"called off: {because}")
 
     @property
     def given_up(self) -> list[str]:
-        """What it could not do, in words."""
-        return [in_words(self._rules.actions[place]) for place in self._state.given_up]
+        """Return the actions that were given up, in words."""
+        return [in_words(self._rules.actions[index]) for index in self._state.given_up]
 
     @property
     def view(self) -> GuardView:
-        """Where it stands, for whoever looks."""
+        """Return the state of the guard for status and page."""
         return GuardView(self.name, self._state.phase.value, self._because, self._uuids)
 
     def turn(self, snapshot: Snapshot) -> bool:
-        """One tick; whether all is done."""
+        """Decide and act on one snapshot; return whether all is done."""
         watched, loads = self._loads(snapshot)
         self._uuids = tuple(str(gpu.uuid) for gpu in watched)
         blockers: list[str | Unknown] = []
@@ -111,38 +111,40 @@ class GuardLoop:
             if why is not None:
                 blockers.append(why)
         protections = self._protections()
-        held = leave_alone(self._touched(watched), self._world.clock.wall_s(), protections) if protections else None
-        if held is not None:
-            blockers.append(held)
+        protected = (
+            leave_alone(self._affected(watched), self._world.clock.wall_s(), protections) if protections else None
+        )
+        if protected is not None:
+            blockers.append(protected)
         self._executor.collect()
         before = self._state
         decision = guard.step(before, snapshot.at_s, loads, blockers, self._rules)
-        self._follow(before, decision, watched, snapshot.at_s)
-        self._report_protection(before, decision, held, watched)
-        # A deed that is done may be followed by the next at once.
+        self._apply(before, decision, watched, snapshot.at_s)
+        self._report_protection(before, decision, protected, watched)
+        # The next action may follow at once on one that is done.
         while self._state.under_way and self._outcome is not None:
             outcome, self._outcome = self._outcome, None
             before = self._state
-            self._follow(before, guard.came_of(before, outcome, self._rules), watched, snapshot.at_s)
+            self._apply(before, guard.came_of(before, outcome, self._rules), watched, snapshot.at_s)
         return self._state.phase is guard.Phase.ACTED
 
     def _loads(self, snapshot: Snapshot) -> tuple[tuple[Gpu, ...], guard.Loads]:
-        """What is watched, and how much ran on it. A GPU that was there and is not any more is unknown, not quiet."""
+        """Return the watched GPUs and how much ran on each. A GPU that has disappeared is unknown, not quiet."""
         try:
             watched = self._watched(snapshot)
         except WrongUsage as error:
             return (), {str(self._gpus): Unknown(str(error))}
         return watched, {gpu.label: stretch_load(gpu) for gpu in watched}
 
-    def _follow(self, before: guard.State, decision: guard.Decision, watched: Sequence[Gpu], at_s: float) -> None:
+    def _apply(self, before: guard.State, decision: guard.Decision, watched: Sequence[Gpu], at_s: float) -> None:
         self._state, self._because = decision.state, decision.because
-        self._tell_pause(decision)
+        self._report_pause(decision)
         keys = [f"gpu:{gpu.uuid}" for gpu in watched]
         if decision.standing in (guard.Standing.FAILED, guard.Standing.GIVEN_UP):
             self._say(decision.because)
         if decision.state.phase is not before.phase:
             if decision.state.phase is guard.Phase.ARMED:
-                # The other phases are told by what is announced and done in them.
+                # The other phases show in what is announced and done in them.
                 self._say(f"{decision.state.phase}: {decision.because}")
             evidence = tuple((f"GPU {gpu.label}", _load_in_words(stretch_load(gpu))) for gpu in watched)
             self._journal.verdict(Verdict(self.name, decision.state.phase, decision.because, evidence), keys)
@@ -155,25 +157,25 @@ class GuardLoop:
                     self._announce_to_terminals(f"called off: {because}")
                     self._say(f"called off: {because}")
                 case EndGuard() | SendSignal() | RunCommand() | Notify() | PowerOff() | Reboot():
-                    self._begin(action, self._touched(watched), at_s, keys)
+                    self._begin(action, self._affected(watched), at_s, keys)
                 case _:
                     assert_never(action)
 
-    def _tell_pause(self, decision: guard.Decision) -> None:
-        """A guard that cannot see says so, once, and when it can again."""
+    def _report_pause(self, decision: guard.Decision) -> None:
+        """Report once that the guard is paused because something cannot be read, and once that it no longer is."""
         paused = decision.standing is guard.Standing.PAUSED
         if paused is not self._paused:
-            self._say(f"{decision.state.phase}, {decision.because}" if paused else "the guard sees again")
+            self._say(f"{decision.state.phase}, {decision.because}" if paused else "no longer paused")
         self._paused = paused
 
     def _report_protection(
-        self, before: guard.State, decision: guard.Decision, held: str | None, watched: Sequence[Gpu]
+        self, before: guard.State, decision: guard.Decision, protected: str | None, watched: Sequence[Gpu]
     ) -> None:
-        """Report once a phase that a protection keeps the guard from acting: nobody can fill a log that way."""
-        kept = decision.standing is guard.Standing.AGAINST and decision.because == held
+        """Report once a phase that a protection keeps the guard from acting, so that no user can fill the log."""
+        blocked = decision.standing is guard.Standing.AGAINST and decision.because == protected
         if decision.state.phase is not before.phase:
-            self._reported_protection = kept  # what was called off was told
-        elif kept and not self._reported_protection:
+            self._reported_protection = blocked  # that it was called off is reported already
+        elif blocked and not self._reported_protection:
             self._reported_protection = True
             keys = [f"gpu:{gpu.uuid}" for gpu in watched]
             self._journal.refusal(self.name, _in_order(self._left), decision.because, keys)
@@ -193,19 +195,19 @@ class GuardLoop:
 
     @property
     def _left(self) -> tuple[HostAction, ...]:
-        return tuple(action for place, action in enumerate(self._rules.actions) if place not in self._state.done)
+        return tuple(action for index, action in enumerate(self._rules.actions) if index not in self._state.done)
 
     def _announce_to_terminals(self, text: str, then: Then = lambda _: None) -> None:
-        """Only what ends the work of everybody is everybody's business."""
+        """Announce to everybody at a terminal, but only what ends everybody's work."""
         if touches_machine(self._rules.actions):
             self._executor.begin(lambda: self._actuators.power.announce(text), then)
         else:
             then(Outcome(True, text))
 
-    def _begin(self, action: HostAction, touched: Affected, at_s: float, keys: list[str]) -> None:
+    def _begin(self, action: HostAction, affected: Affected, at_s: float, keys: list[str]) -> None:
         words = in_words(action)
         wall_s = self._world.clock.wall_s()
-        (ruling,) = arbitrate([Proposal(action, touched)], at_s=at_s, wall_s=wall_s, protections=self._protections())
+        (ruling,) = arbitrate([Proposal(action, affected)], at_s=at_s, wall_s=wall_s, protections=self._protections())
         if ruling.refused is not None:
             self._journal.refusal(self.name, words, ruling.refused, keys)
             self._report.tally.action(_kind(action), "refused")
@@ -213,16 +215,16 @@ class GuardLoop:
             return
         self._journal.action(self.name, words, action.because, keys)
 
-        def tell(outcome: Outcome) -> None:
+        def record(outcome: Outcome) -> None:
             self._outcome = outcome
             result = "dry_run" if self._is_dry_run else "done"
             self._report.tally.action(_kind(action), result if outcome.ok else "failed")
             self._journal.outcome(self.name, words, outcome.words, keys)
             if outcome.ok:
-                self._say(outcome.words)  # a failure is told with what follows from it
+                self._say(outcome.words)  # a failure is reported with what follows from it
 
         title = f"fallow: {'the guard' if self.name == 'guard' else self.name} acts"
-        self._executor.begin(lambda: perform(action, self._actuators, self._world.environ, self._send, title), tell)
+        self._executor.begin(lambda: perform(action, self._actuators, self._world.environ, self._send, title), record)
 
     def _send(self, name: str) -> Outcome:
         if self._attached is None:
@@ -232,7 +234,7 @@ class GuardLoop:
     def _watched(self, snapshot: Snapshot) -> tuple[Gpu, ...]:
         return snapshot.gpus if self._gpus is None else select(self._gpus, snapshot.gpus)
 
-    def _touched(self, watched: Sequence[Gpu]) -> Affected:
+    def _affected(self, watched: Sequence[Gpu]) -> Affected:
         attached = self._attached
         processes = () if attached is None else affected_processes(self._world, attached.tree, watcher=False)
         return Affected(uuids_with_cards(watched), processes, machine=touches_machine(self._rules.actions))

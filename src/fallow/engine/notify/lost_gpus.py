@@ -1,4 +1,4 @@
-"""Cards that are lost, and cards that are back: told once each, when it has lasted."""
+"""Reports GPUs that are lost and GPUs that are back, once each, after it has lasted for a while."""
 
 from fallow.core.findings import Verdict
 from fallow.core.gpu import Snapshot
@@ -9,7 +9,7 @@ _LASTS_S = 10.0  # a driver that is busy for a moment has lost nothing
 
 
 class LostGpus:
-    """Looks at every snapshot. A card is known by its place: what is lost may not even tell its UUID."""
+    """Compares snapshots. A GPU is known by its index, because the UUID of a lost one may not be readable."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
@@ -18,7 +18,7 @@ class LostGpus:
         self._lost: set[str] = set()
 
     def turn(self, snapshot: Snapshot) -> None:
-        """One tick."""
+        """Compare one snapshot with the ones before, and report what has lasted."""
         troubles = {gpu.label: gpu.trouble for gpu in snapshot.gpus}
         for gpu in snapshot.gpus:
             if isinstance(gpu.uuid, str):
@@ -27,7 +27,7 @@ class LostGpus:
                 self._keys.setdefault(gpu.label, f"gpu:{gpu.label}")
         for label in list(self._keys):
             if label not in troubles and ":" in label:
-                self._forget(label)  # a MIG instance that was taken apart is not lost
+                self._forget(label)  # a MIG instance that was destroyed is not lost
                 continue
             trouble = troubles.get(label, "the driver does not list it any more")
             if trouble is None:

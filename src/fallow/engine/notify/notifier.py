@@ -1,7 +1,7 @@
-"""Telling people elsewhere what happens here, beside a loop that waits for nobody.
+"""Sends notices to people elsewhere, without delaying the loop that the notices come from.
 
-Whoever notes something only puts it down. A thread groups what comes together and has it sent by a process of its
-own, so a service that does not answer delays the next message and nothing else. That it fails is told once.
+The loop only queues a notice. A thread groups notices that come together, and each message is sent by a process of
+its own, so a service that does not answer delays the next message and nothing else. A failure is reported once.
 """
 
 import os
@@ -27,98 +27,98 @@ _LEAVE_AFTER_S = 3.0
 
 
 class NoticeSender(Protocol):
-    """Hands that send messages."""
+    """Sends messages."""
 
     @property
-    def speaks(self) -> bool:
-        """Whether what came of it is worth a word although it went well."""
+    def reports_success(self) -> bool:
+        """Return whether outcomes are reported to the user even if they are good."""
 
     def send(self, urls: Sequence[str], message: Message) -> list[Outcome]:
-        """Send it; what came of each address. Takes its time, and not for ever."""
+        """Send a message and return the outcome for each address. It may take seconds, but has a time limit."""
 
 
 class SystemNoticeSender:
-    """Sends them, each from a process of its own."""
+    """Sends messages, each from a process of its own."""
 
-    speaks = False
+    reports_success = False
 
     def __init__(self, world: World) -> None:
-        spawn.keep_the_ends_of_children()  # here, because a thread may not
+        spawn.keep_the_ends_of_children()  # here, because only the main thread may
         self._world = world
         self._helpers = Helpers(world.clock.monotonic_s)
 
     def send(self, urls: Sequence[str], message: Message) -> list[Outcome]:
-        """To all at the same time."""
+        """Send a message to all addresses at the same time."""
         environ = without_gpus(self._world.environ)
         return notice_process.send(self._helpers, environ, urls, message.title, message.text)
 
 
 class DryRunNoticeSender:
-    """Says what would be sent."""
+    """Sends nothing; its outcomes say what would be sent."""
 
-    speaks = True
+    reports_success = True
 
     def send(self, urls: Sequence[str], message: Message) -> list[Outcome]:
-        """Only say it."""
+        """Return what would be sent to each address."""
         hooks = DryRunHooks()
         return [hooks.notify(url, message.title, message.text) for url in urls]
 
 
 class Notifier:
-    """What happens, on its way to people. All but the thread is for the one who owns the loop."""
+    """Queues notices and sends them from a thread. Its methods may be called from the loop's thread only."""
 
     def __init__(
         self,
         urls: Sequence[str],
         rules: GroupingRules,
-        post: NoticeSender,
+        sender: NoticeSender,
         monotonic_s: Callable[[], float],
-        tell: Callable[[str], None],
+        say: Callable[[str], None],
         host: str,
     ) -> None:
         self._urls = urls
         self._rules = rules
-        self._post = post
+        self._sender = sender
         self._now = monotonic_s
-        self._tell = tell
+        self._say = say
         self._host = host
         self._box = Outbox()
         self._closing = False
         self._changed = Condition()
-        self._came: SimpleQueue[list[Outcome]] = SimpleQueue()
+        self._outcomes: SimpleQueue[list[Outcome]] = SimpleQueue()
         self._failing: set[int] = set()
         self._thread: Thread | None = None
 
     def note(self, notice: Notice) -> None:
-        """Put it down, and come back at once."""
+        """Queue a notice; return at once."""
         if not self._urls:
             return
         with self._changed:
             self._box = grouping.note(self._box, notice, self._now(), self._rules)
             self._changed.notify()
         if self._thread is None:
-            # What it fails with goes the way of all that came of messages: only the loop's thread may speak.
-            self._thread = steady("notices", self._run, lambda told: self._came.put([Outcome(False, told)]))
+            # A failure of the thread is queued like the outcomes of messages: only the loop's thread may report.
+            self._thread = steady("notices", self._run, lambda why: self._outcomes.put([Outcome(False, why)]))
         self.turn()
 
     def turn(self) -> None:
-        """Say what came of messages: called at each tick, since only this thread may speak."""
+        """Report the outcomes of messages. The loop calls this at each tick, since only its thread may report."""
         while True:
             try:
-                outcomes = self._came.get_nowait()
+                outcomes = self._outcomes.get_nowait()
             except Empty:
                 return
             for number, outcome in enumerate(outcomes):
                 if outcome.ok:
                     self._failing.discard(number)
-                    if self._post.speaks:
-                        self._tell(f"notices: {outcome.words}")
+                    if self._sender.reports_success:
+                        self._say(f"notices: {outcome.words}")
                 elif number not in self._failing:
                     self._failing.add(number)
-                    self._tell(f"notices: {outcome.words}; told once, until it works again")
+                    self._say(f"notices: {outcome.words}; reported once, until it works again")
 
     def close(self, limit_s: float = _LEAVE_AFTER_S) -> None:
-        """Send what waits at once, and wait for that so long at most."""
+        """Send what is queued at once, and wait for that for `limit_s` at most."""
         if self._thread is None:
             return
         with self._changed:
@@ -127,14 +127,14 @@ class Notifier:
         self._thread.join(limit_s)
         self.turn()
         if self._thread.is_alive():
-            self._tell("notices: the last could not be sent in time")
+            self._say("notices: the last could not be sent in time")
 
     def _run(self) -> None:
         while (message := self._next()) is not None:
-            self._came.put(self._post.send(self._urls, message))
+            self._outcomes.put(self._sender.send(self._urls, message))
 
     def _next(self) -> Message | None:
-        """The next message, when it is due; None if we are to leave and none waits."""
+        """Wait for the next message and return it; None if the notifier is closing and the queue is empty."""
         with self._changed:
             while True:
                 due_s = grouping.due_s(self._box, self._rules)
@@ -150,6 +150,6 @@ class Notifier:
 
 
 def notifier_for(run: Run, urls: Sequence[str], rules: GroupingRules) -> Notifier:
-    """Return what sends the notices of this machine; in a dry run it only says what it would send."""
+    """Return the notifier of this machine; in a dry run it only reports what it would send."""
     sender: NoticeSender = DryRunNoticeSender() if run.dry_run else SystemNoticeSender(run.world)
     return Notifier(urls, rules, sender, run.world.clock.monotonic_s, run.say, os.uname().nodename)

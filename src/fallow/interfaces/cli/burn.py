@@ -129,7 +129,7 @@ def _traffic(card: Burned) -> str:
 
 
 def _power(card: Burned) -> str:
-    seen = card.seen
+    seen = card.measured
     if isinstance(seen.power_w, Unknown):
         return "?"
     return (
@@ -140,12 +140,12 @@ def _power(card: Burned) -> str:
 
 
 def _heat(card: Burned) -> str:
-    hottest = card.seen.temperature_max_c
+    hottest = card.measured.temperature_max_c
     return "?" if isinstance(hottest, Unknown) else f"{hottest} °C"
 
 
 def _throttling(card: Burned) -> str:
-    reasons = card.seen.throttled_by
+    reasons = card.measured.throttled_by
     return "?" if isinstance(reasons, Unknown) else ", ".join(reasons) or "none"
 
 

@@ -20,7 +20,7 @@ def as_json(request: BurnRequest, burning: Burning) -> dict[str, Any]:
 
 
 def _card(card: Burned, *, simulated: bool) -> dict[str, Any]:
-    tally, seen = card.tally, card.seen
+    tally, seen = card.tally, card.measured
     none = Unknown("a simulated card has none" if simulated else "this load does none")
     facts: dict[str, Any] = {
         "index": card.gpu.index,
