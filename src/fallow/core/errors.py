@@ -1,17 +1,17 @@
-"""Everything that ends fallow with a sentence, and the exit code that goes with it.
+"""The errors of fallow, each with its exit code.
 
 FallowError            125  fallow itself failed
 ├── CardFailed           1  a GPU failed under a load, or computed or kept something wrong
-├── WrongUsage           2  the words on the command line do not fit; a ValueError too, for Python programs
-├── NoDriver            69  no driver, or no GPU, and not simulated
-├── PartMissing         69  a part of fallow is not installed
-├── NoDaemon            69  there is no `fallow up` to be asked
+├── WrongUsage           2  the command line is wrong; a ValueError too, for Python programs
+├── NoDriver            69  no driver or no GPU, and none simulated
+├── PartMissing         69  a package that this needs is not installed
+├── NoDaemon            69  no `fallow up` runs, or it does not answer
 ├── NotEnoughGpus       75  not enough GPUs now, or the wait ran out
-├── AlreadyRunning      75  there is a `fallow up` of this user already
-├── NotPermitted        77  the system does not let us
+├── AlreadyRunning      75  a `fallow up` of this user runs already
+├── NotPermitted        77  the system does not permit it
 ├── ConfigWrong         78  the config has mistakes
-├── CannotRun          126  CMD is there and cannot be run
-└── CommandNotFound    127  CMD is not there
+├── CannotRun          126  CMD exists and cannot be run
+└── CommandNotFound    127  CMD does not exist
 """
 
 import errno
@@ -23,13 +23,18 @@ if TYPE_CHECKING:
     from fallow.core.mistake import Mistake
 
 SHORTAGES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN})
-"""What the system says when it has no more of something. It says nothing of what we asked for."""
+"""The errors of a system that has run out of something: they say nothing about what was asked for."""
 
 
 class FallowError(Exception):
-    """A failure that a person is told in one sentence."""
+    """A failure that is reported in one sentence: what failed, and, as `way`, what to do."""
 
     exit_code: ClassVar[int] = 125
+
+    def __init__(self, sentence: str, way: str = "") -> None:
+        super().__init__(f"{sentence}; {way}" if way else sentence)
+        self.sentence = sentence
+        self.way = way
 
 
 class CardFailed(FallowError):
@@ -39,37 +44,32 @@ class CardFailed(FallowError):
 
 
 class WrongUsage(FallowError, ValueError):
-    """The words on the command line, or the values of a call, do not fit; `way` says how to write it."""
+    """The command line, or a value of a call, is wrong; `way` says how to write it."""
 
     exit_code = 2
 
-    def __init__(self, sentence: str, way: str = "") -> None:
-        super().__init__(f"{sentence}; {way}" if way else sentence)
-        self.sentence = sentence
-        self.way = way
-
 
 class NoDriver(FallowError):
-    """There is no driver, or no GPU, and nobody asked for simulated ones."""
+    """There is no driver or no GPU, and none is simulated."""
 
     exit_code = 69
 
 
 class PartMissing(FallowError):
-    """A package that fallow needs for this is not installed; the sentence says how to install it."""
+    """A package that this needs is not installed; the sentence says how to install it."""
 
     exit_code = 69
 
     @classmethod
     def of(cls, what: str, package: str) -> "PartMissing":
-        """With the way to get it for this very installation."""
-        from fallow.core.missing import remedy  # noqa: PLC0415  only those who lack something pay for it
+        """Return the error, with the command that installs the package here."""
+        from fallow.core.missing import remedy  # noqa: PLC0415  loaded only where something is missing
 
-        return cls(f"{what} needs {package}, which is not installed; try: {remedy(package)}")
+        return cls(f"{what} needs {package}, which is not installed", f"run: {remedy(package)}")
 
 
 class NoDaemon(FallowError):
-    """There is no daemon to be asked, or it does not answer."""
+    """No daemon runs, or it does not answer."""
 
     exit_code = 69
 
@@ -85,19 +85,19 @@ class NotEnoughGpus(FallowError):
 
 
 class AlreadyRunning(FallowError):
-    """There is a daemon already; the sentence says who runs it."""
+    """A daemon runs already; the sentence says whose."""
 
     exit_code = 75
 
 
 class NotPermitted(FallowError):
-    """The system does not let us."""
+    """The system does not permit it."""
 
     exit_code = 77
 
 
 class ConfigWrong(FallowError):
-    """The config has mistakes: all that were found, in the order of their lines."""
+    """The config has mistakes; all of them, in the order of their lines."""
 
     exit_code = 78
 
@@ -108,12 +108,12 @@ class ConfigWrong(FallowError):
 
 
 class CannotRun(FallowError):
-    """The command is there and cannot be run."""
+    """The command exists and cannot be run."""
 
     exit_code = 126
 
 
 class CommandNotFound(FallowError):
-    """The command is not there."""
+    """The command does not exist."""
 
     exit_code = 127

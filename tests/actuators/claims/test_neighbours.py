@@ -330,7 +330,7 @@ def test_up_of_root_refuses_a_folder_that_it_cannot_make_its_own(street: Neighbo
     street.environ["FALLOW_STATE_DIR"] = f"{street.claims}-state"
     code, _, err = street.run(ROOT, "up", "--for", "1s")
     assert code == 77
-    assert f"is {EVE}'s, who can take away the claims and protections of others" in err
+    assert f"is {EVE}'s, who can delete the claims and protections of others" in err
     assert "fallow doctor --fix" in err
     assert street.run(ROOT, "doctor", "--fix")[0] == 0
     code, _, err = street.run(ROOT, "up", "--for", "1s")

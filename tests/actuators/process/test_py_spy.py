@@ -96,7 +96,7 @@ def test_without_py_spy_a_sentence_says_so(tmp_path: pathlib.Path, helpers: Help
     nowhere = str(tmp_path)
     sentence = py_spy.dump([1], *place(tmp_path / "stacks.txt"), helpers, {"PATH": nowhere}, beside=nowhere)
     remedy = f"{sys.executable} -m pip install py-spy"
-    assert sentence == f"no stacks: that needs py-spy, which is not installed; try: {remedy}"
+    assert sentence == f"no stacks: that needs py-spy, which is not installed; run: {remedy}"
 
 
 def test_the_real_py_spy_shows_where_a_real_process_waits(tmp_path: pathlib.Path, helpers: Helpers) -> None:

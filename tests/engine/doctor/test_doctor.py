@@ -48,9 +48,9 @@ def states(checks: Checks, state: str) -> set[str]:
 def test_a_machine_that_is_well_has_nothing_broken(world: World, fallow: Fallow) -> None:
     checks = examined(fallow, 0)
     assert states(checks, "broken") == set()
-    assert {"driver", "CUDA", "cards", "process lists", "claims", "state", "config"} <= states(checks, "ok")
+    assert {"driver", "CUDA", "GPUs", "process lists", "claims", "state", "config"} <= states(checks, "ok")
     assert "version " in checks["driver"]["means"]
-    assert checks["cards"]["means"] == "8 GPUs, and all answer"
+    assert checks["GPUs"]["means"] == "8 GPUs, all answer"
     assert {"daemon", "service"} <= states(checks, "lacking")
     assert all(each["remedy"] for part, each in checks.items() if each["state"] == "lacking")
 
@@ -74,8 +74,8 @@ def test_without_a_driver_that_is_broken_and_the_rest_is_examined(fallow: Fallow
 def test_a_lost_card_is_broken_and_named(world: World, fallow: Fallow) -> None:
     world.fault("*", card=2, error=15)
     checks = examined(fallow, 1)
-    assert states(checks, "broken") == {"cards"}
-    assert "GPU 2: the card is lost" in checks["cards"]["means"]
+    assert states(checks, "broken") == {"GPUs"}
+    assert "GPU 2: the card is lost" in checks["GPUs"]["means"]
 
 
 def test_process_lists_that_the_driver_keeps_to_itself_are_broken(world: World, fallow: Fallow) -> None:
@@ -93,13 +93,13 @@ def test_a_driver_that_hangs_is_told_in_bounded_time(world: World, fallow: Fallo
     assert "has not answered" in checks["driver"]["means"]
 
 
-def test_device_nodes_that_are_not_there_are_lacking(world: World, fallow: Fallow, tmp_path: pathlib.Path) -> None:
+def test_device_files_that_are_not_there_are_lacking(world: World, fallow: Fallow, tmp_path: pathlib.Path) -> None:
     devices = tmp_path / "dev"
     devices.mkdir()
-    assert "device nodes" in states(examined(fallow, 0, FALLOW_DEVICES=str(devices)), "lacking")
+    assert "device files" in states(examined(fallow, 0, FALLOW_DEVICES=str(devices)), "lacking")
     for minor in range(8):
         (devices / f"nvidia{minor}").touch()
-    assert "device nodes" in states(examined(fallow, 0, FALLOW_DEVICES=str(devices)), "ok")
+    assert "device files" in states(examined(fallow, 0, FALLOW_DEVICES=str(devices)), "ok")
 
 
 @pytest.mark.parametrize(("mode", "state"), [(0o1777, "ok"), (0o777, "broken"), (0o755, "broken")])
@@ -143,7 +143,7 @@ def test_a_damaged_file_is_broken_and_a_whole_one_is_ok(simulated: Fallow, name:
     state = pathlib.Path(simulated.environ["FALLOW_STATE_DIR"])
     state.mkdir()
     Journal(str(state), time.time, print).close()
-    assert examined(simulated, 0)["journal"]["means"].endswith("is whole")
+    assert examined(simulated, 0)["journal"]["means"].endswith("is intact")
     file = state / f"{name}.db"
     for each in state.iterdir():
         each.unlink()
@@ -175,8 +175,8 @@ def test_the_config_of_the_daemon_that_runs_is_told(simulated: Fallow, tmp_path:
     config.chmod(0o600)
     Fill(simulated.start("up", "--config", str(config))).until("up, ")
     until_s = time.monotonic() + LIMIT_S
-    means = {"daemon": "has not looked yet"}
-    while "has not looked yet" in means["daemon"]:
+    means = {"daemon": "has not read the GPUs yet"}
+    while "has not read the GPUs yet" in means["daemon"]:
         means = {each["part"]: each["means"] for each in json.loads(simulated("doctor", "--json").stdout)["checks"]}
         assert time.monotonic() < until_s
     assert f", with {config}, up for" in means["daemon"]
@@ -189,7 +189,7 @@ def test_a_daemon_that_lives_is_ok_and_one_that_died_is_broken(
     lives = examined(simulated, 0)["daemon"]
     assert lives["state"] == "ok"
     assert ", without a config, up for" in lives["means"]
-    assert "is on 4xH100" in examined(simulated, 0, FALLOW_SIMULATE="2xT4")["daemon"]["means"]
+    assert "uses 4xH100" in examined(simulated, 0, FALLOW_SIMULATE="2xT4")["daemon"]["means"]
     daemon.kill()
     daemon.wait()
     checks = examined(simulated, 1)

@@ -301,7 +301,7 @@ def test_without_cuda_bindings_it_says_what_to_install(cards: World, fallow: Fal
     (tmp_path / "cuda" / "__init__.py").touch()  # hides the real one
     done = fallow("burn", PYTHONPATH=str(tmp_path))
     assert done.returncode == 69
-    assert f"loading a card needs cuda-bindings, which is not installed; try: {BIN}/python" in done.stderr
+    assert f"loading a card needs cuda-bindings, which is not installed; run: {BIN}/python" in done.stderr
     assert done.stderr.endswith(" -m pip install 'cuda-bindings>=12.8'\n")
 
 

@@ -155,7 +155,7 @@ def test_without_pydantic_it_says_what_to_install_and_still_prints_the_example(f
     done = without_pydantic("check")
     assert (done.returncode, done.stdout) == (69, "")
     assert done.stderr == (
-        f"fallow: this needs pydantic, which is not installed; try: {sys.executable} -m pip install pydantic\n"
+        f"fallow: this needs pydantic, which is not installed; run: {sys.executable} -m pip install pydantic\n"
     )
     assert without_pydantic("check", "--example").stdout == EXAMPLE
 

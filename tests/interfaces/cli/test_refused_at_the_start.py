@@ -11,12 +11,12 @@ import pytest
 from tests.actuators.claims.test_users import ADA, BOB, Users
 from tests.conftest import REPOSITORY, Fallow
 
-NO_APPRISE = "a notice to ntfy://… needs apprise, which is not installed; try: {python} -m pip install apprise"
+NO_APPRISE = "a notice to ntfy://… needs apprise, which is not installed; run: {python} -m pip install apprise"
 UNKNOWN = "no notice can be sent to pigeon://…: Apprise does not know the address"
 NO_COMMAND = "there is no command 'no-such-thing' to run"
 NO_LINE = "a command to run is no line that a shell can read: "
 NO_POWER = "cannot turn the machine off: there is neither systemctl nor shutdown on the PATH"
-NO_STACKS = "writing a job's stacks needs py-spy, which is not installed; try: {python} -m pip install py-spy"
+NO_STACKS = "writing a job's stacks needs py-spy, which is not installed; run: {python} -m pip install py-spy"
 
 
 class Bare:

@@ -1,11 +1,12 @@
-"""Examining the installation, part by part: what is there, what it may do, and what each lack means.
+"""`fallow doctor`: check each part of the installation, and say what is wrong and what to do.
 
-examining   runs the checks, each by itself: one that fails or hangs is a finding and stops no other
-cards       driver, cards, process lists, counters, device nodes
-machine     /proc, namespaces, terminals, the clock
-folders     claims, state, journal, history, config
-rights      signals, power, stacks
-service     the daemon and its socket, the unit, optional parts
+run_checks   run the checks; one that fails or hangs is a finding, and the others go on
+gpus         driver, GPUs, process lists, counters, device files
+machine      /proc, namespaces, terminals, the clock
+folders      claims, state, journal, history, config
+permissions  signals, power, stacks
+service      the daemon and its socket, the unit, packages
+fix          give the claim folder to root
 """
 
 from fallow.engine.doctor.run_checks import examine

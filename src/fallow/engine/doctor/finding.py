@@ -1,4 +1,4 @@
-"""What an examination of the installation found of one part."""
+"""The result of one check of the installation."""
 
 from enum import StrEnum
 
@@ -6,18 +6,18 @@ from fallow.core.value import value
 
 
 class Health(StrEnum):
-    """How a part is."""
+    """Whether a part works."""
 
     OK = "ok"
     LACKING = "lacking"
     """Something that fallow can do does not work here; the rest does."""
     BROKEN = "broken"
-    """What is there does not work, or must not be trusted."""
+    """A part does not work, or must not be trusted."""
 
 
 @value
 class CheckFinding:
-    """A part, how it is, what that means, and what to do about it."""
+    """A part, whether it works, what that means, and what to do about it."""
 
     part: str
     health: Health
@@ -26,7 +26,7 @@ class CheckFinding:
 
 
 def ok(part: str, means: str) -> CheckFinding:
-    """It works."""
+    """Return a finding that a part works."""
     return CheckFinding(part, Health.OK, means)
 
 
@@ -36,5 +36,5 @@ def lacking(part: str, means: str, remedy: str = "") -> CheckFinding:
 
 
 def broken(part: str, means: str, remedy: str = "") -> CheckFinding:
-    """It must be put right."""
+    """Return a finding that a part must be repaired."""
     return CheckFinding(part, Health.BROKEN, means, remedy)

@@ -1,4 +1,4 @@
-"""What `fallow doctor --fix` does: the claim folder becomes root's, and safe from whoever made it first."""
+"""`fallow doctor --fix`: give the claim folder to root, so that its first owner cannot delete in it."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -13,29 +13,31 @@ from fallow.readers.proc import user_name
 
 
 def fix(world: World, *, dry_run: bool) -> Iterator[str]:
-    """Each deed as a sentence, told before it is done; NotPermitted for who is not root."""
+    """Yield each change as a sentence before it is made; raise NotPermitted if we are not root."""
     path = folder_path(world.environ)
     if os.geteuid() != 0 and not dry_run:
-        raise NotPermitted(f"only root can put {path} right; run: sudo fallow doctor --fix")
+        raise NotPermitted(f"only root can repair {path}; run: sudo fallow doctor --fix")
     if not looks_like_ours(path):
-        raise NotPermitted(f"{path} has files that are not fallow's, so it is left alone; name another folder")
+        raise NotPermitted(
+            f"{path} contains files of other programs and is not changed; set FALLOW_CLAIM_DIR to another folder"
+        )
     try:
         yield from repair(path, world.clock.wall_s(), dry_run=dry_run)
     except OSError as error:
-        raise FallowError(f"{path} cannot be put right: {error.strerror}") from None
+        raise FallowError(f"cannot repair {path}: {error.strerror}") from None
 
 
 def own_the_folder(world: World, tell: Callable[[str], None]) -> None:
-    """For a daemon of root: the folder must be root's, and each GPU's file should be, before anybody else makes it.
+    """Refuse a claim folder that is not root's, and create each GPU's file, for a daemon of root.
 
-    Whoever owns the folder can take protections away, so that is refused; a file that is not fit is told.
+    The owner of the folder could delete protections. A file that cannot be used is reported.
     """
     if os.geteuid() != 0:
         return
     uid = world.folder.owner_uid
     if uid != 0:
-        can = f"{world.folder.path} is {user_name(uid)}'s, who can take away the claims and protections of others"
-        raise NotPermitted(f"the claim folder {can}; put that right first: fallow doctor --fix")
+        can = f"{world.folder.path} is {user_name(uid)}'s, who can delete the claims and protections of others"
+        raise NotPermitted(f"the claim folder {can}; run: sudo fallow doctor --fix")
     for gpu in world.gpu_reader.look(Depth.GLANCE).gpus:
         try:
             if isinstance(gpu.uuid, str):

@@ -1,4 +1,4 @@
-"""The folders: whether they can be used, whose they are, and whether what is in them is whole."""
+"""Check the folders: whether they can be used, whom they belong to, and whether their files are intact."""
 
 import os
 import stat
@@ -24,9 +24,9 @@ _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 def claims(world: World) -> Iterator[CheckFinding]:
-    """The folder that all users share."""
+    """Check the folder that all users share."""
     path = folder_path(world.environ)
-    shared = f"{path} (named by FALLOW_CLAIM_DIR: binds only who names the same)"
+    shared = f"{path} (set by FALLOW_CLAIM_DIR; only processes with the same setting see these claims)"
     what = shared if world.environ.get("FALLOW_CLAIM_DIR") else path
     if not os.path.lexists(path):
         yield _to_be_made("claims", what, path)
@@ -34,8 +34,8 @@ def claims(world: World) -> Iterator[CheckFinding]:
     try:
         folder = ClaimFolder(path, take_over=False)
     except FallowError as error:
-        instead = "see what is there, or name another place in FALLOW_CLAIM_DIR"
-        yield broken("claims", f"{error}: nothing can be claimed or held", instead)
+        instead = "look what is there, or set FALLOW_CLAIM_DIR to another folder"
+        yield broken("claims", f"{error}: nothing can be claimed or protected", instead)
         return
     found = os.stat(path)
     mode, owner = stat.S_IMODE(found.st_mode), user_name(found.st_uid)
@@ -43,20 +43,20 @@ def claims(world: World) -> Iterator[CheckFinding]:
     unfit = sorted(_unfit(folder, names))
     folder.close()
     if mode & _OPEN_TO_ALL != _OPEN_TO_ALL:
-        means = f"{what} has the mode {mode:04o}: some users cannot claim, or can take away the claims of others"
+        means = f"{what} has mode {mode:04o}: some users cannot claim GPUs, or can delete the claims of others"
         yield broken("claims", means, f"chmod 1777 {path}, or as root: {_FIX}")
     elif unfit:
-        yield broken("claims", f"in {what}: {'; '.join(unfit[:3])}: these GPUs are not given", f"as root: {_FIX}")
+        yield broken("claims", f"in {what}: {'; '.join(unfit[:3])}: these GPUs are never picked", f"as root: {_FIX}")
     elif found.st_uid != 0:
-        means = f"{what} is {owner}'s, who could take away the claims and protections of others"
+        means = f"{what} is {owner}'s, who could delete the claims and protections of others"
         yield lacking("claims", means, f"as root: {_FIX}")
     else:
         protections = sum(name.startswith("protection-") for name in names)
-        yield ok("claims", f"{what} is open to all users; {protections} protection{'' if protections == 1 else 's'}")
+        yield ok("claims", f"{what} works for all users; {protections} protection{'' if protections == 1 else 's'}")
 
 
 def _unfit(folder: ClaimFolder, names: list[str]) -> Iterator[str]:
-    """The files of GPUs, and the gate, that cannot be used, each with why and whose it is."""
+    """Yield the files that cannot be used, each with the reason and its owner."""
     for name in names:
         if name.startswith(_OF_PEOPLE):
             continue
@@ -69,24 +69,24 @@ def _unfit(folder: ClaimFolder, names: list[str]) -> Iterator[str]:
             facts = os.fstat(fd)
             os.close(fd)
             if stat.S_IMODE(facts.st_mode) & 0o666 != 0o666:
-                yield f"its file {folder.path}/{name} is shut to others; it is {user_name(facts.st_uid)}'s"
+                yield f"its file {folder.path}/{name} cannot be opened by others; it is {user_name(facts.st_uid)}'s"
 
 
 def state(world: World) -> Iterator[CheckFinding]:
-    """Where journal and history are kept."""
+    """Check the folder of journal and history."""
     try:
         path = world.state_folder
     except FallowError as error:
-        yield broken("state", f"{error}: no journal and no history is kept", "set FALLOW_STATE_DIR")
+        yield broken("state", f"{error}: no journal and no history are kept", "set FALLOW_STATE_DIR")
         return
     if not os.path.lexists(path):
         yield _to_be_made("state", path, path)
         return
     found = os.stat(path)
     if not stat.S_ISDIR(found.st_mode) or not os.access(path, os.W_OK | os.X_OK):
-        yield broken("state", f"{path} cannot be written: no journal and no history is kept", f"ls -ld {path}")
+        yield broken("state", f"{path} cannot be written: no journal and no history are kept", f"ls -ld {path}")
     elif found.st_mode & _OTHERS_WRITE:
-        yield broken("state", f"others may write to {path}, and change what fallow remembers", f"chmod go-w {path}")
+        yield broken("state", f"others can write to {path}, and change journal and history", f"chmod go-w {path}")
     else:
         yield _ours(path)
 
@@ -95,17 +95,17 @@ def _ours(path: str) -> CheckFinding:
     try:
         prepared(path, make=False)
     except FallowError as error:
-        return broken("state", f"{error}: no journal and no history is kept", f"ls -ld {path}")
+        return broken("state", f"{error}: no journal and no history are kept", f"ls -ld {path}")
     return ok("state", f"{path} can be written")
 
 
 def journal(world: World) -> Iterator[CheckFinding]:
-    """What was found and done."""
-    yield _database("journal", os.path.join(world.state_folder, "journal.db"), "nothing was judged yet")
+    """Check the journal."""
+    yield _database("journal", os.path.join(world.state_folder, "journal.db"), "nothing is recorded yet")
 
 
 def history(world: World) -> Iterator[CheckFinding]:
-    """What report adds up."""
+    """Check the history that report adds up."""
     from fallow.engine.history.reader import open_history
     from fallow.engine.history.store import FILE_NAME
 
@@ -123,16 +123,16 @@ def history(world: World) -> Iterator[CheckFinding]:
 
 
 def configuration(world: World) -> Iterator[CheckFinding]:
-    """The config that `fallow up` would use."""
+    """Check the config that `fallow up` would read."""
     try:
         from fallow.engine import config
     except ModuleNotFoundError as error:
-        yield lacking("config", f"no config can be read without {error.name}", remedy(error.name or ""))
+        yield lacking("config", f"configs cannot be read without {error.name}", remedy(error.name or ""))
         return
     path = config.find(world.environ)
     if path is None:
-        begin = "to begin one: fallow check --example"
-        yield ok("config", f"none where `fallow up` looks: it only watches and shows unless one is named ({begin})")
+        begin = "for an example: fallow check --example"
+        yield ok("config", f"there is none, so `fallow up` only watches ({begin})")
         return
     try:
         from fallow.engine.config.feasible import Feasible
@@ -152,8 +152,10 @@ def _to_be_made(part: str, what: str, path: str) -> CheckFinding:
     while not os.path.lexists(parent):
         parent = os.path.dirname(parent)
     if os.access(parent, os.W_OK | os.X_OK):
-        return ok(part, f"{what} is not there yet; it is made when it is first needed")
-    return broken(part, f"{what} is not there, and {parent} is not ours to make it in", f"as root: mkdir -p {path}")
+        return ok(part, f"{what} does not exist yet; it is made when it is first needed")
+    return broken(
+        part, f"{what} does not exist, and {parent} cannot be written to make it", f"as root: mkdir -p {path}"
+    )
 
 
 def _database(part: str, path: str, empty: str) -> CheckFinding:
@@ -168,7 +170,7 @@ def _database(part: str, path: str, empty: str) -> CheckFinding:
     except OSError as error:
         return broken(part, f"{path}: {error.strerror}", f"ls -l {path}")
     if not os.access(path, os.R_OK):
-        return broken(part, f"{path} is not ours to read", f"ls -l {path}")
+        return broken(part, f"{path} cannot be read", f"ls -l {path}")
     try:
         database = open_read_only(path)
         try:
@@ -179,6 +181,6 @@ def _database(part: str, path: str, empty: str) -> CheckFinding:
         answer = str(error)
     if answer != "ok":
         return broken(
-            part, f"{path} is damaged: {answer}", f"move it away; a new one is begun: mv {path} {path}.damaged"
+            part, f"{path} is damaged: {answer}", f"move it away, and a new one is made: mv {path} {path}.damaged"
         )
-    return ok(part, f"{path} is whole")
+    return ok(part, f"{path} is intact")

@@ -1,4 +1,4 @@
-"""The driver and the cards: what can be read of them, and how soon a newcomer is heard."""
+"""Check the driver and the GPUs: what can be read of them, and how soon a new process is noticed."""
 
 from collections.abc import Iterator, Sequence
 
@@ -20,20 +20,15 @@ _BETWEEN_LOOKS_S = 0.2
 
 
 def examine(world: World) -> Iterator[CheckFinding]:
-    """Whatever the driver can be asked."""
+    """Check all that the driver can be asked."""
     try:
         gpu_reader = world.gpu_reader
     except NoDriver as error:
-        remedy = "install NVIDIA's driver, or add --simulate"
-        yield broken(
-            "driver",
-            f"{error}: fallow sees no GPU".replace("; to try fallow without a GPU, add --simulate", ""),
-            remedy,
-        )
+        yield broken("driver", f"{error.sentence}: fallow sees no GPU", "install NVIDIA's driver, or add --simulate")
         return
     if world.simulated:
-        yield ok("driver", f"not asked: {world.simulated} is simulated")
-        yield ok("cards", f"{len(gpu_reader.look(Depth.GLANCE).gpus)} simulated GPUs")
+        yield ok("driver", f"not needed: {world.simulated} is simulated")
+        yield ok("GPUs", f"{len(gpu_reader.look(Depth.GLANCE).gpus)} simulated GPUs")
         return
     yield from _versions(world)
     gpu_reader.look(Depth.LOOK)  # counters need two looks
@@ -52,27 +47,27 @@ def _versions(world: World) -> Iterator[CheckFinding]:
     assert isinstance(world.gpu_reader, NvmlReader)
     driver, cuda = world.gpu_reader.versions()
     if isinstance(driver, Unknown):
-        yield broken("driver", f"it is there, and its version is {driver}")
+        yield broken("driver", f"its version is {driver}")
     else:
         yield ok("driver", f"version {driver}")
     if isinstance(cuda, Unknown):
-        yield lacking("CUDA", f"what the driver speaks is {cuda}, so whether burn and suspend work is not known")
+        yield lacking("CUDA", f"its version is {cuda}, so it is not known whether burn and suspending work")
         return
-    spoken = f"the driver speaks {cuda // 1000}.{cuda % 1000 // 10}"
+    spoken = f"the driver has CUDA {cuda // 1000}.{cuda % 1000 // 10}"
     if cuda < _BURN_NEEDS:
-        yield lacking("CUDA", f"{spoken}: fallow burn needs 12.0, suspending 12.8", "install a driver from 570 on")
+        yield lacking("CUDA", f"{spoken}: fallow burn needs 12.0, suspending 12.8", "install driver 570 or newer")
     elif cuda < _SUSPEND_NEEDS:
-        yield lacking("CUDA", f"{spoken}: fillers cannot be suspended, only ended", "install a driver from 570 on")
+        yield lacking("CUDA", f"{spoken}: fillers can be ended but not suspended", "install driver 570 or newer")
     else:
-        yield ok("CUDA", f"{spoken}, which burn and suspending need")
+        yield ok("CUDA", f"{spoken}, enough for burn and suspending")
 
 
 def _answering(gpus: Sequence[Gpu]) -> CheckFinding:
     silent = [f"GPU {gpu.label}: {gpu.trouble}" for gpu in gpus if gpu.trouble is not None]
     if silent:
-        means = f"{'; '.join(silent)}. They are unknown to every verb, and never picked"
-        return broken("cards", means, "see dmesg for Xid messages; reset the card or restart the machine")
-    return ok("cards", f"{len(gpus)} GPU{'' if len(gpus) == 1 else 's'}, and all answer")
+        means = f"{'; '.join(silent)}. They are unknown to every command, and never picked"
+        return broken("GPUs", means, "see dmesg for Xid messages; reset the GPU or reboot the machine")
+    return ok("GPUs", f"{len(gpus)} GPU{'' if len(gpus) == 1 else 's'}, all answer")
 
 
 def _process_lists(gpus: Sequence[Gpu]) -> CheckFinding:
@@ -83,16 +78,16 @@ def _process_lists(gpus: Sequence[Gpu]) -> CheckFinding:
             "process lists",
             f"who holds GPU {', '.join(unseen)} is {why} (GPU {label}), so they are unknown and never picked",
         )
-    return ok("process lists", "who holds each GPU can be seen, whoever it is")
+    return ok("process lists", "the processes on each GPU can be listed")
 
 
 def _counters(gpus: Sequence[Gpu]) -> CheckFinding:
     blind = {gpu.label: gpu.counters for gpu in gpus if isinstance(gpu.counters, Unknown)}
     if not blind:
-        return ok("counters", "hardware counters tell a hang from work")
+        return ok("counters", "hardware counters distinguish a hang from work")
     why = next(iter(blind.values()))
-    means = f"GPU {', '.join(blind)} has none ({why}): a hang at 100 % is told by power and samples alone, and later"
-    return lacking("counters", means, "counters need a Hopper card or a newer one")
+    means = f"GPU {', '.join(blind)} has none ({why}): a hang at 100 % is found by power and samples alone, and later"
+    return lacking("counters", means, "counters need a Hopper GPU or newer")
 
 
 def _nodes(gpus: Sequence[Gpu], world: World) -> CheckFinding:
@@ -109,8 +104,11 @@ def _nodes(gpus: Sequence[Gpu], world: World) -> CheckFinding:
     finally:
         ears.close()
     if not deaf:
-        return ok("device nodes", "opens are heard within milliseconds, so fillers yield before a newcomer allocates")
+        return ok(
+            "device files",
+            "opens are noticed within milliseconds, so fillers leave before a new process allocates memory",
+        )
     why = next(iter(deaf.values()))
     watches = world.proc.kernel_setting("fs/inotify/max_user_watches")
-    means = f"opens of GPU {', '.join(deaf)} cannot be heard ({why}): fillers notice a newcomer by looking, and later"
-    return lacking("device nodes", means, f"make /dev/nvidia* visible; fs.inotify.max_user_watches is {watches}")
+    means = f"cannot watch the device file of GPU {', '.join(deaf)} ({why}): fillers poll instead, and leave later"
+    return lacking("device files", means, f"make /dev/nvidia* visible; fs.inotify.max_user_watches is {watches}")

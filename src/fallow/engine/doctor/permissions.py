@@ -1,4 +1,4 @@
-"""What fallow may do here: signal others, turn the machine off, look into a process."""
+"""Check what fallow may do here: signal processes, power the machine off, read the stacks of a process."""
 
 import os
 import sys
@@ -17,42 +17,42 @@ _CAP_KILL, _CAP_SYS_PTRACE = 5, 19
 
 
 def signals(world: World) -> Iterator[CheckFinding]:
-    """Whose processes can be stopped."""
+    """Check whose processes can be stopped."""
     if _may(world, _CAP_KILL):
-        yield ok("signals", "every user's processes can be asked to end, where a rule says so")
+        yield ok("signals", "the processes of every user can be stopped, if a rule says so")
     else:
-        means = f"only {world.user}'s processes can be stopped: idle rules for those of others cannot act"
-        yield lacking("signals", means, "run `fallow up` as root, or with the capability KILL")
+        means = f"only processes of {world.user} can be stopped: idle rules cannot act on those of others"
+        yield lacking("signals", means, "run `fallow up` as root, or with CAP_KILL")
 
 
 def power(world: World) -> Iterator[CheckFinding]:
-    """Whether guard could turn the machine off or restart it."""
+    """Check whether a guard could power the machine off or reboot it."""
     hands = SystemPower(Helpers(world.clock.monotonic_s), world.environ)
     for action in PowerAction:
         why_not = hands.can(action)
         if why_not is None:
-            yield ok(action.value, "it can be done; nothing does it unless it is told to")
+            yield ok(action.value, "permitted; nothing does it unless a guard or --then says so")
         else:
-            means = f"{why_not}: guard refuses `--action {action.value}` from the start"
-            yield lacking(action.value, means, "run it as root, or let polkit permit it")
+            means = f"{why_not}: guard refuses `--action {action.value}`"
+            yield lacking(action.value, means, "run as root, or permit it with polkit")
 
 
 def stacks(world: World) -> Iterator[CheckFinding]:
-    """Whether py-spy is there and may look into a job."""
+    """Check whether py-spy is installed and may read the stacks of a job."""
     beside = f"{world.environ.get('PATH', os.defpath)}:{os.path.dirname(sys.executable)}"
     try:
         find(["py-spy"], {**world.environ, "PATH": beside})
     except (CommandNotFound, CannotRun):
-        means = "py-spy is not installed: --dump-stacks writes none"
+        means = "py-spy is not installed: --dump-stacks writes nothing"
         yield lacking("stacks", means, remedy("py-spy"))
         return
     scope = world.proc.kernel_setting("kernel/yama/ptrace_scope")
     strict = not isinstance(scope, Unknown) and scope > 0
     if strict and not _may(world, _CAP_SYS_PTRACE):
-        means = f"py-spy is there and may not look into a job (kernel.yama.ptrace_scope is {scope})"
+        means = f"py-spy is installed but may not read a process (kernel.yama.ptrace_scope is {scope})"
         yield lacking("stacks", means, "run as root, or set kernel.yama.ptrace_scope=0")
     else:
-        yield ok("stacks", "py-spy is there and may look into a job")
+        yield ok("stacks", "py-spy is installed and may read a process")
 
 
 def _may(world: World, capability: int) -> bool:

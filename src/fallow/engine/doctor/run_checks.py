@@ -1,4 +1,4 @@
-"""Running the checks, all at once and each by itself."""
+"""Run all checks at the same time, each in its own thread."""
 
 import threading
 from collections.abc import Callable, Iterable, Mapping
@@ -36,7 +36,7 @@ _LIMIT_S = 40.0  # opening a card that sleeps, and asking logind, may take half 
 
 
 def examine(world: World, checks: Mapping[str, Check] = CHECKS, limit_s: float = _LIMIT_S) -> list[CheckFinding]:
-    """Everything that was found, in the order of the checks."""
+    """Return all findings, in the order of the checks."""
     found: dict[str, list[CheckFinding]] = {}
     threads = {
         name: threading.Thread(target=_run, args=(name, check, world, found), daemon=True)
@@ -48,7 +48,7 @@ def examine(world: World, checks: Mapping[str, Check] = CHECKS, limit_s: float =
     rows: list[CheckFinding] = []
     for name, thread in threads.items():
         thread.join(max(0.0, until_s - world.clock.monotonic_s()))
-        late = broken(name, f"it could not be examined: no answer within {limit_s:g} s")
+        late = broken(name, f"the check did not end: no answer within {limit_s:g} s")
         rows.extend([late] if thread.is_alive() else found[name])
     return rows
 
@@ -57,4 +57,4 @@ def _run(name: str, check: Check, world: World, found: dict[str, list[CheckFindi
     try:
         found[name] = list(check(world))
     except Exception as error:  # noqa: BLE001  a check that fails is a finding, and the others go on
-        found[name] = [broken(name, f"it could not be examined: {type(error).__name__}: {error}")]
+        found[name] = [broken(name, f"the check failed: {type(error).__name__}: {error}")]

@@ -1,4 +1,4 @@
-"""The daemon, the unit that starts it, and the packages that belong to fallow."""
+"""Check the daemon, the unit that starts it, and the packages that fallow needs."""
 
 import re
 from collections.abc import Iterator
@@ -25,28 +25,32 @@ _WITHOUT = {"burn": "fallow burn and suspending fillers do not work"}
 
 
 def daemon(world: World) -> Iterator[CheckFinding]:
-    """Whether it lives, looks, and speaks as we do."""
+    """Check whether the daemon answers, reads the GPUs, and has our version."""
     try:
         said = world.daemon(lambda _: None).hello()
     except NoAnswer as error:
-        yield broken("daemon", f"its socket is there, and {error}", "systemctl restart fallow")
+        yield broken("daemon", f"its socket exists, but {error}", "systemctl restart fallow")
         return
     if said is None:
         places = " or ".join(sockets_to_ask(world.environ))
-        means = f"none at {places}: no history, no page, no rules; the verbs work alone"
-        yield lacking("daemon", means, "fallow up, or the unit of `fallow doctor --unit`")
+        means = f"none at {places}: no history, no page, no rules; the commands work without it"
+        yield lacking("daemon", means, "run `fallow up`, or install the unit that `fallow doctor --unit` prints")
         return
     who = f"fallow {said.get('fallow')}, pid {said.get('pid')}, as {said.get('user')}"
     looked_s = said.get("looked_s_ago")
     if said.get("speaks") != VERSION:
-        means = f"{who} is of another version: status, why, protect and report work without it"
+        means = f"{who} has another version: status, why, protect and report work without it"
         yield broken("daemon", means, "systemctl restart fallow")
     elif not isinstance(looked_s, int | float) or looked_s > _TOO_LONG_AGO_S:
-        ago = "has not looked yet" if looked_s is None else f"has not looked for {duration_for_people(looked_s)}"
-        yield broken("daemon", f"{who} answers and {ago}", "journalctl -u fallow")
+        ago = (
+            "has not read the GPUs yet"
+            if looked_s is None
+            else f"has not read the GPUs for {duration_for_people(looked_s)}"
+        )
+        yield broken("daemon", f"{who} answers, but {ago}", "journalctl -u fallow")
     elif said.get("simulated") != world.simulated:
         on = said.get("simulated") or "real GPUs"
-        yield lacking("daemon", f"{who} is on {on}, so it is not asked here")
+        yield lacking("daemon", f"{who} uses {on}, so it is not asked here")
     else:
         is_dry_run = ", in a dry run" if said.get("dry_run") else ""
         config = said.get("config")
@@ -57,7 +61,7 @@ def daemon(world: World) -> Iterator[CheckFinding]:
 
 
 def unit(world: World) -> Iterator[CheckFinding]:
-    """Whether systemd starts it."""
+    """Check whether systemd starts the daemon."""
     try:
         ran = Helpers(world.clock.monotonic_s).run(
             ["systemctl", "is-enabled", "fallow.service"], world.environ, _ANSWERS_WITHIN_S
@@ -69,20 +73,20 @@ def unit(world: World) -> Iterator[CheckFinding]:
     if ran.ok:
         yield ok("service", f"systemd starts it ({said})")
     elif said == "disabled":
-        yield lacking("service", "its unit is installed and not enabled", "systemctl enable --now fallow")
+        yield lacking("service", "its unit is installed but not enabled", "systemctl enable --now fallow")
     else:
         write = "fallow doctor --unit > /etc/systemd/system/fallow.service, then systemctl enable --now fallow"
-        yield lacking("service", f"no unit starts it (systemctl says: {said})", write)
+        yield lacking("service", f"no unit is installed (systemctl says: {said})", write)
 
 
 def parts(world: World) -> Iterator[CheckFinding]:  # noqa: ARG001  as every check has it
-    """The packages that belong to fallow, and those of its extras, as the package itself names them."""
+    """Check the packages that fallow needs, and those of its extras."""
     from importlib.metadata import PackageNotFoundError, requires, version
 
     try:
         needed = requires("fallow") or []
     except PackageNotFoundError:
-        yield lacking("packages", "how fallow was installed cannot be told, so neither what belongs to it")
+        yield lacking("packages", "it is not known how fallow was installed, so its packages are not checked")
         return
     wrong: dict[str, dict[str, str]] = {"": {}}
     for name, least, extra in (match.groups("") for line in needed if (match := re.match(_REQUIREMENT, line))):
@@ -99,7 +103,7 @@ def parts(world: World) -> Iterator[CheckFinding]:  # noqa: ARG001  as every che
         means = f"{', '.join(belongs.values())}: a part of fallow does not work"
         yield broken("packages", means, install(" ".join(belongs)))
     else:
-        yield ok("packages", "all that belong to fallow are installed")
+        yield ok("packages", "all that fallow needs are installed")
     for extra, of_part in sorted(wrong.items()):
         if of_part:
             means = f"{', '.join(of_part.values())}: {_WITHOUT.get(extra, 'a part of fallow does not work')}"

@@ -51,7 +51,7 @@ class World:
         try:
             return NvmlReader(host, self.clock, proc, self._driver_limit_s())
         except NoDriver as error:
-            raise NoDriver(f"{error}; to try fallow without a GPU, add --simulate") from None
+            raise NoDriver(str(error), "to try fallow without a GPU, add --simulate") from None
 
     def reopen_driver_when_lost(self) -> None:
         """From now on eyes that outlive the driver: while it is away all is unknown, and it is opened again."""
