@@ -14,11 +14,12 @@ from fallow.core.actions import HostAction, Notify, RunCommand
 from fallow.core.fillers import Presence, Yield
 from fallow.core.findings import Outcome
 from fallow.core.job import JobActivity, JobFinding
+from fallow.core.reasons import ReasonKind
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace
 from fallow.policies import fill, guard, idle, ladder, stuck
 from tests.conftest import REPOSITORY
-from tests.policies.histories import key, snapshot
+from tests.policies.histories import PROTECTED, key, snapshot
 from tests.policies.loads import FLAT_OUT, HOLDS, SPINS, card
 
 POLICIES = ("fill", "guard", "ladder", "idle", "stuck")
@@ -117,10 +118,10 @@ def _fill() -> Iterator[Arrow]:
 
 
 def _ladder() -> Iterator[Arrow]:
-    times = ladder.Times("idle", warn_after_s=2.0, ask_after_s=4.0, grace_s=2.0)
+    times = ladder.Times(ReasonKind.IDLE, warn_after_s=2.0, ask_after_s=4.0, grace_s=2.0)
 
     def steps(state: ladder.Ladder) -> Iterator[Step]:
-        for passed_s, sign, leave_alone in product((0.0, 1.0), ladder.Sign, (None, "protected")):
+        for passed_s, sign, leave_alone in product((0.0, 1.0), ladder.Sign, (None, PROTECTED)):
             yield ladder.climb(state, passed_s, sign, "as drawn", times, leave_alone)
 
     return _walk(ladder.Ladder(), lambda state: state.rung.name, steps)
@@ -133,7 +134,7 @@ def _idle() -> Iterator[Arrow]:
         return "WARMING" if state.warmed_s < rules.warmup_s else state.ladder.rung.name
 
     def steps(state: idle.State) -> Iterator[Step]:
-        for passed_s, activity, leave_alone in product((1.0, 9.0), JobActivity, (None, "protected")):
+        for passed_s, activity, leave_alone in product((1.0, 9.0), JobActivity, (None, PROTECTED)):
             finding = JobFinding(activity, "as drawn")
             decision = idle.step(state, (state.at_s or 0.0) + passed_s, finding, rules, leave_alone)
             yield decision.state, decision.actions

@@ -24,6 +24,7 @@ from fallow.core.actions import (
 from fallow.core.findings import Outcome
 from fallow.core.gpu import Counters, Gpu, Snapshot
 from fallow.core.job import GpuKey, JobActivity, JobFinding
+from fallow.core.reasons import Reason, ReasonKind
 from fallow.core.unknown import Unknown
 from fallow.policies import guard, idle, stuck
 from tests.core.gpus import held
@@ -174,12 +175,15 @@ def run_idle(
     state, events, states = idle.State(at_s=0.0), [], []
     for look in looks(history, every_s):
         activity = JobActivity.IDLE if look.kind is Kind.BLOCKED else JobActivity(look.kind)
-        protection = "a protection" if look.kind is Kind.BLOCKED else None
+        protection = PROTECTED if look.kind is Kind.BLOCKED else None
         decision = idle.step(state, look.at_s, JobFinding(activity, "as drawn"), rules, protection)
         state = decision.state
         states.append(state)
         events += [Event(look.at_s, action) for action in decision.actions]
     return events, states
+
+
+PROTECTED = Reason.of(ReasonKind.PROTECTED, protection="a protection")
 
 
 def key(uuid: object) -> GpuKey:

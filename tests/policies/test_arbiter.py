@@ -33,6 +33,7 @@ from fallow.core.protections import (
     parse_target,
     protection_on,
 )
+from fallow.core.reasons import Reason, ReasonKind
 from fallow.core.unknown import Unknown
 from fallow.policies.arbiter import (
     Proposal,
@@ -44,14 +45,16 @@ from fallow.policies.arbiter import (
 from tests.policies.histories import modest
 
 NOON, SIX = 1000.0, 2000.0
+STUCK = Reason.of(ReasonKind.STUCK, for_s=20.0, readings="x")
+IDLE = Reason.of(ReasonKind.IDLE, for_s=20.0, readings="x")
 HIDDEN = Unknown("another user's process cannot be read")
 JOB = Affected(frozenset({"GPU-a"}), (AffectedProcess(12, 500, "alice", "/usr/bin/python train.py --big"),))
 OTHER_JOB = Affected(frozenset({"GPU-b"}), (AffectedProcess(13, 501, "bob", "python other.py"),))
 MACHINE = Affected(machine=True)
 ACTIONS: tuple[Action, ...] = (
-    Warn("x", 1.0),
-    Ask("x"),
-    Kill("x"),
+    Warn(IDLE, 1.0),
+    Ask(IDLE),
+    Kill(IDLE),
     Announce("x", 1.0),
     EndGuard(),
     SendSignal(),
@@ -80,18 +83,20 @@ def allowed(*proposals: Proposal, wall_s: float = NOON, **given: object) -> list
 @pytest.mark.parametrize("action", ACTIONS, ids=lambda action: type(action).__name__)
 def test_under_a_hold_nothing_is_done(action: Action) -> None:
     (ruling,) = arbitrate([Proposal(action, JOB)], at_s=100.0, wall_s=NOON, protections=[protection(OneGpu("GPU-a"))])
-    assert ruling.refused == "carol protects gpu:GPU-a (protection 1): a demo"
+    assert ruling.refused is not None
+    assert ruling.refused.kind is ReasonKind.PROTECTED
+    assert str(ruling.refused) == "carol protects gpu:GPU-a (protection 1): a demo"
 
 
-@pytest.mark.parametrize("action", [CancelWarning("x"), CallOff("x")], ids=lambda action: type(action).__name__)
+@pytest.mark.parametrize("action", [CancelWarning(IDLE), CallOff("x")], ids=lambda action: type(action).__name__)
 def test_what_only_calms_is_always_allowed(action: Action) -> None:
     assert allowed(Proposal(action, JOB), protections=[protection(Everything())], limit=RateLimit(0, 60.0)) == [True]
 
 
 def test_a_hold_ends_by_itself() -> None:
     protections = [protection(Everything())]
-    assert allowed(Proposal(Ask("x"), JOB), protections=protections, wall_s=SIX - 1) == [False]
-    assert allowed(Proposal(Ask("x"), JOB), protections=protections, wall_s=SIX) == [True]
+    assert allowed(Proposal(Ask(IDLE), JOB), protections=protections, wall_s=SIX - 1) == [False]
+    assert allowed(Proposal(Ask(IDLE), JOB), protections=protections, wall_s=SIX) == [True]
 
 
 @pytest.mark.parametrize(
@@ -158,34 +163,35 @@ def test_a_hold_always_wins(
     ],
 )
 def test_protected_users_and_commands_are_left_alone(protect_rules: ProtectRules, protected: bool) -> None:
-    assert allowed(Proposal(Ask("x"), JOB), protect_rules=protect_rules) == [not protected]
+    assert allowed(Proposal(Ask(IDLE), JOB), protect_rules=protect_rules) == [not protected]
 
 
 def test_a_process_that_nobody_knows_is_protected_where_anyone_is() -> None:
     hidden = Affected(processes=(AffectedProcess(12, 500, HIDDEN, HIDDEN),))
     for protect_rules in (ProtectRules(users=frozenset({"bob"})), ProtectRules(commands=("jupyter*",))):
-        assert allowed(Proposal(Ask("x"), hidden), protect_rules=protect_rules) == [False]
-    assert allowed(Proposal(Ask("x"), hidden), protect_rules=ProtectRules()) == [True]
+        assert allowed(Proposal(Ask(IDLE), hidden), protect_rules=protect_rules) == [False]
+    assert allowed(Proposal(Ask(IDLE), hidden), protect_rules=ProtectRules()) == [True]
 
 
 def test_two_that_would_end_the_same_conflict_and_the_first_wins() -> None:
-    assert allowed(Proposal(Ask("idle"), JOB), Proposal(Ask("stuck"), JOB)) == [True, False]
+    assert allowed(Proposal(Ask(IDLE), JOB), Proposal(Ask(STUCK), JOB)) == [True, False]
     assert allowed(Proposal(PowerOff(), MACHINE), Proposal(Reboot(), MACHINE)) == [True, False]
-    assert allowed(Proposal(Ask("x"), JOB), Proposal(PowerOff(), MACHINE)) == [True, False]
-    assert allowed(Proposal(Ask("x"), JOB), Proposal(Ask("x"), OTHER_JOB), Proposal(Warn("x", 1), JOB)) == [True] * 3
+    assert allowed(Proposal(Ask(IDLE), JOB), Proposal(PowerOff(), MACHINE)) == [True, False]
+    others = (Proposal(Ask(IDLE), OTHER_JOB), Proposal(Warn(IDLE, 1), JOB))
+    assert allowed(Proposal(Ask(IDLE), JOB), *others) == [True] * 3
 
 
 def test_no_more_are_ended_in_a_while_than_the_limit_allows() -> None:
     limit = RateLimit(2, 60.0)
-    recent = [Taken(Proposal(Ask("x"), OTHER_JOB), 39.0), Taken(Proposal(Ask("x"), OTHER_JOB), 41.0)]
-    assert allowed(Proposal(Ask("x"), JOB), recent=recent, limit=limit) == [True]
-    assert allowed(Proposal(Ask("x"), JOB), Proposal(Ask("x"), OTHER_JOB), recent=recent, limit=limit) == [
+    recent = [Taken(Proposal(Ask(IDLE), OTHER_JOB), 39.0), Taken(Proposal(Ask(IDLE), OTHER_JOB), 41.0)]
+    assert allowed(Proposal(Ask(IDLE), JOB), recent=recent, limit=limit) == [True]
+    assert allowed(Proposal(Ask(IDLE), JOB), Proposal(Ask(IDLE), OTHER_JOB), recent=recent, limit=limit) == [
         True,
         False,
     ]
 
 
 def test_the_limit_never_keeps_a_warning_or_an_insisting() -> None:
-    recent = [Taken(Proposal(Ask("x"), OTHER_JOB), 99.0)]
-    proposals = (Proposal(Warn("x", 1.0), JOB), Proposal(Kill("x"), OTHER_JOB), Proposal(Ask("x"), JOB))
+    recent = [Taken(Proposal(Ask(IDLE), OTHER_JOB), 99.0)]
+    proposals = (Proposal(Warn(IDLE, 1.0), JOB), Proposal(Kill(IDLE), OTHER_JOB), Proposal(Ask(IDLE), JOB))
     assert allowed(*proposals, recent=recent, limit=RateLimit(1, 60.0)) == [True, True, False]

@@ -13,6 +13,7 @@ from fallow.core.actions import (
     Warn,
 )
 from fallow.core.job import JobActivity, JobFinding
+from fallow.core.reasons import Reason, ReasonKind
 from fallow.policies import idle
 from fallow.policies.idle import (
     IdleRules,
@@ -59,10 +60,16 @@ def test_a_job_that_works_and_then_sleeps_is_warned_then_asked_then_killed() -> 
 def test_each_action_says_why() -> None:
     rules = IdleRules(timeout_s=120.0, warmup_s=0.0, grace_s=5.0, signal="INT")
     events, _ = run_idle([Stretch(Kind.IDLE, 130)], rules)
-    warn, ask, insist = (event.action for event in events)
-    assert warn == Warn("idle for 1m: as drawn", ask_in_s=60.0)
-    assert ask == Ask("idle for 2m: as drawn", signal="INT")
-    assert insist == Kill("it was asked with SIGINT 5s ago and is still there")
+    warn, ask, kill = (event.action for event in events)
+    assert warn == Warn(Reason.of(ReasonKind.IDLE, for_s=60.0, readings="as drawn"), ask_in_s=60.0)
+    assert ask == Ask(Reason.of(ReasonKind.IDLE, for_s=120.0, readings="as drawn"), signal="INT")
+    assert kill == Kill(Reason.of(ReasonKind.STILL_THERE, signal="INT", for_s=5.0))
+    sentences = [
+        "idle for 1m: as drawn",
+        "idle for 2m: as drawn",
+        "it was asked with SIGINT 5s ago and is still there",
+    ]
+    assert [action.because for action in (warn, ask, kill)] == sentences
 
 
 def test_work_after_a_warning_takes_it_back_and_starts_from_zero() -> None:

@@ -29,6 +29,7 @@ from fallow.policies.stuck import (
 from tests.core.gpus import GIB, NOT_SUPPORTED
 from tests.policies.histories import (
     LONGEST_GAP_S,
+    PROTECTED,
     STUCK_KINDS,
     TICK_S,
     History,
@@ -201,7 +202,7 @@ def test_a_hold_stops_the_acting_and_not_the_seeing() -> None:
     gpu = card(SPINS)
     decision = watched(gpu, rules=rules, ticks=3)
     for at_s in (4.0, 5.0, 6.0):
-        decision = step(decision.state, snapshot(at_s, gpu), [key(gpu.uuid)], rules, MINE, leave_alone="a protection")
+        decision = step(decision.state, snapshot(at_s, gpu), [key(gpu.uuid)], rules, MINE, leave_alone=PROTECTED)
     assert decision.verdict.finding == "stuck"
     assert not decision.actions
 

@@ -11,6 +11,7 @@ from typing import assert_never
 
 from fallow.core.did_you_mean import did_you_mean
 from fallow.core.errors import WrongUsage
+from fallow.core.reasons import Reason
 from fallow.core.units import duration_for_people, program_name
 from fallow.core.value import value
 
@@ -49,33 +50,37 @@ _WAYS = "end, signal, signal:NAME, run:COMMAND, notify:URL, shutdown or reboot"
 
 
 @value
-class Warn:
+class _ForAReason:
+    reason: Reason
+
+    @property
+    def because(self) -> str:
+        """Return the reason as a sentence."""
+        return str(self.reason)
+
+
+@value
+class Warn(_ForAReason):
     """Warn the people of a job that it will be asked to end."""
 
-    because: str
     ask_in_s: float
 
 
 @value
-class CancelWarning:
+class CancelWarning(_ForAReason):
     """Tell them that the warning no longer applies."""
-
-    because: str
 
 
 @value
-class Ask:
+class Ask(_ForAReason):
     """Send the job its polite signal."""
 
-    because: str
     signal: str = "TERM"
 
 
 @value
-class Kill:
+class Kill(_ForAReason):
     """Kill what is left of the job."""
-
-    because: str
 
 
 @value

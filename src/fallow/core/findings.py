@@ -38,6 +38,10 @@ class Event:
     finding: str
     because: str
     evidence: Evidence
+    reason: str = ""
+    """The kind of the reason (see ReasonKind), where the row has one."""
+    facts: tuple[tuple[str, str | float], ...] = ()
+    """The facts of the reason."""
 
     def in_words(self, now_wall_s: float) -> str:
         """One line, as a person would tell it."""

@@ -1,11 +1,11 @@
-"""May it be done? The last word over every action, whoever proposes it.
+"""Decide whether an action may be done. Every action that a policy proposes is decided here.
 
-It has no states. An action is refused for the first of these that holds, and the reason is kept:
+It has no states. An action is refused for the first of these that is true:
 
     a protection covers what it touches -> it touches a protected user or command -> it conflicts with an earlier one
     -> too much was ended lately
 
-Words that take something back (TakeBack, CallOff) are always allowed: they only ever calm. A protection always wins.
+CancelWarning and CallOff are always allowed, because nothing is harmed by them. A protection always wins.
 """
 
 from collections.abc import Iterable, Sequence
@@ -34,14 +34,15 @@ from fallow.core.protections import (
     Protection,
     protection_on,
 )
-from fallow.core.units import duration_for_people, program_name
+from fallow.core.reasons import Reason, ReasonKind
+from fallow.core.units import program_name
 from fallow.core.unknown import Unknown
 from fallow.core.value import value
 
 
 @value
 class ProtectRules:
-    """Whom an administrator has exempted for good."""
+    """The users and commands that an administrator has exempted for good."""
 
     users: frozenset[str] = frozenset()
     commands: tuple[str, ...] = ()
@@ -77,11 +78,11 @@ class Ruling:
     """A proposal, and why it is refused; None if it is allowed."""
 
     proposal: Proposal
-    refused: str | None
+    refused: Reason | None
 
     @property
     def allowed(self) -> bool:
-        """Whether it may be done."""
+        """Return whether it may be done."""
         return self.refused is None
 
 
@@ -95,7 +96,7 @@ def arbitrate(
     recent: Sequence[Taken] = (),
     limit: RateLimit | None = None,
 ) -> tuple[Ruling, ...]:
-    """A ruling on each, in order: what is allowed first counts against what follows."""
+    """Return a ruling on each, in order: what is allowed first counts against what follows."""
     taken = list(recent)
     rulings: list[Ruling] = []
     for proposal in proposals:
@@ -114,11 +115,17 @@ def arbitrate(
 
 def leave_alone(
     touched: Affected, wall_s: float, protections: Iterable[Protection], protect_rules: ProtectRules | None = None
-) -> str | None:
-    """Why this is to be left alone now, or None: what a policy is told before it decides."""
+) -> Reason | None:
+    """Return why this is to be left alone now, or None. Policies are given it before they decide."""
     protection = protection_on(touched, protections, wall_s)
     if protection is not None:
-        return str(protection)
+        return Reason.of(
+            ReasonKind.PROTECTED,
+            protection=str(protection),
+            id=protection.id,
+            by=protection.by_user,
+            target=str(protection.target),
+        )
     if protect_rules is None:
         return None
     for process in touched.processes:
@@ -132,35 +139,36 @@ def _only_calms(action: Action) -> bool:
     return isinstance(action, CancelWarning | CallOff)
 
 
-def _protected(process: AffectedProcess, protect_rules: ProtectRules) -> str | None:
-    """In doubt it is protected: whose process it is may be unknown."""
+def _protected(process: AffectedProcess, protect_rules: ProtectRules) -> Reason | None:
+    """Return why the process is protected. In doubt it is: its owner or its command may be unknown."""
     if protect_rules.users:
         if isinstance(process.user, Unknown):
-            return f"whose pid {process.pid} is, is {process.user}, and some users are protected"
+            return Reason.of(ReasonKind.OWNER_UNKNOWN, pid=process.pid)
         if process.user in protect_rules.users:
-            return f"pid {process.pid} is {process.user}'s, who is protected"
+            return Reason.of(ReasonKind.PROTECTED_USER, pid=process.pid, user=process.user)
     if protect_rules.commands:
         if isinstance(process.command, Unknown):
-            return f"what pid {process.pid} runs is {process.command}, and some commands are protected"
+            return Reason.of(ReasonKind.COMMAND_UNKNOWN, pid=process.pid)
         for pattern in protect_rules.commands:
             if command_fits(process.command, pattern):
-                return f"pid {process.pid} runs {program_name(process.command)!r}, which is protected"
+                program = program_name(process.command)
+                return Reason.of(ReasonKind.PROTECTED_COMMAND, pid=process.pid, program=program)
     return None
 
 
 def command_fits(command: str, pattern: str) -> bool:
-    """Whether a shell pattern fits the command line, or the name of any of its words."""
+    """Return whether a shell pattern fits the command line, or the name of any of its words."""
     names = (word.rpartition("/")[2] for word in command.split())
     return fnmatchcase(command, pattern) or any(fnmatchcase(name, pattern) for name in names)
 
 
-def _conflict(proposal: Proposal, this_tick: Iterable[Taken]) -> str | None:
+def _conflict(proposal: Proposal, this_tick: Iterable[Taken]) -> Reason | None:
     """Two policies may end the same thing in one tick: the first does, the second has nothing left to do."""
     if not _ends_work(proposal.action):
         return None
     for before in this_tick:
         if _ends_work(before.proposal.action) and _overlap(proposal.touched, before.proposal.touched):
-            return f"it conflicts with what was decided before: {in_words(before.proposal.action)}"
+            return Reason.of(ReasonKind.CONFLICT, action=in_words(before.proposal.action))
     return None
 
 
@@ -171,8 +179,8 @@ def _overlap(one: Affected, other: Affected) -> bool:
     return any(process.pid in pids for process in other.processes)
 
 
-def _too_many(proposal: Proposal, taken: Iterable[Taken], limit: RateLimit | None, at_s: float) -> str | None:
-    # Insisting ends nothing new: it completes an asking, which was counted.
+def _too_many(proposal: Proposal, taken: Iterable[Taken], limit: RateLimit | None, at_s: float) -> Reason | None:
+    # Killing ends nothing new: the job was asked before, and that was counted.
     if limit is None or not _ends_work(proposal.action) or isinstance(proposal.action, Kill):
         return None
     lately = [
@@ -184,7 +192,7 @@ def _too_many(proposal: Proposal, taken: Iterable[Taken], limit: RateLimit | Non
     ]
     if len(lately) < limit.most:
         return None
-    return f"{len(lately)} were ended in the last {duration_for_people(limit.per_s)}, and {limit.most} may be"
+    return Reason.of(ReasonKind.RATE_LIMIT, count=len(lately), per_s=limit.per_s, most=limit.most)
 
 
 def _ends_work(action: Action) -> bool:

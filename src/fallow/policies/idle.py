@@ -20,6 +20,7 @@ from typing import assert_never
 
 from fallow.core.actions import JobAction
 from fallow.core.job import JobActivity, JobFinding
+from fallow.core.reasons import Reason, ReasonKind
 from fallow.core.value import replace, value
 from fallow.core.witnessed_time import witnessed_s
 from fallow.policies.ladder import (
@@ -47,7 +48,7 @@ class IdleRules:
     def times(self) -> Times:
         """When to climb each rung, in seconds after the warm-up."""
         warn_s = warn_after_s(self.timeout_s, self.warn_before_s)
-        return Times("idle", warn_s, self.timeout_s, self.grace_s, self.signal)
+        return Times(ReasonKind.IDLE, warn_s, self.timeout_s, self.grace_s, self.signal)
 
 
 @value
@@ -73,7 +74,7 @@ class Decision:
 
 
 def step(
-    state: State, at_s: float, finding: JobFinding, rules: IdleRules, leave_alone: str | None = None
+    state: State, at_s: float, finding: JobFinding, rules: IdleRules, leave_alone: Reason | None = None
 ) -> Decision:
     """One tick. `leave_alone` says which hold or protection is on, if one is."""
     passed_s = witnessed_s(state.at_s, at_s, rules.longest_gap_s)

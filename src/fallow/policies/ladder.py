@@ -21,7 +21,7 @@ from fallow.core.actions import (
     Kill,
     Warn,
 )
-from fallow.core.units import duration_for_people
+from fallow.core.reasons import Reason, ReasonKind
 from fallow.core.value import replace, value
 
 _LONGEST_NOTICE_S = 60.0
@@ -49,7 +49,7 @@ class Sign(StrEnum):
 class Times:
     """When to climb each rung, and the word for the fault."""
 
-    fault: str
+    fault: ReasonKind
     warn_after_s: float
     ask_after_s: float
     grace_s: float
@@ -98,7 +98,7 @@ def warn_after_s(timeout_s: float, warn_before_s: float | None) -> float:
 
 
 def climb(
-    ladder: Ladder, passed_s: float, sign: Sign, because: str, times: Times, leave_alone: str | None = None
+    ladder: Ladder, passed_s: float, sign: Sign, because: str, times: Times, leave_alone: Reason | None = None
 ) -> Climbed:
     """One tick, in which `passed_s` were witnessed. `leave_alone` is the protection that is on."""
     if ladder.rung is Rung.KILLED:
@@ -106,7 +106,7 @@ def climb(
     if leave_alone is not None:
         return _down(ladder, leave_alone)
     if sign is Sign.FINE and ladder.rung is not Rung.ASKED:
-        return _down(ladder, because)
+        return _down(ladder, Reason.of(ReasonKind.WORKS, readings=because))
     if passed_s == 0:
         return ladder, ()  # a tick that witnessed nothing may calm, and leads to nothing
     if ladder.rung is Rung.ASKED:
@@ -117,7 +117,7 @@ def climb(
 
 
 def _up(ladder: Ladder, because: str, times: Times) -> Climbed:
-    lasted = f"{times.fault} for {duration_for_people(ladder.fault_s)}: {because}"
+    lasted = Reason.of(times.fault, for_s=ladder.fault_s, readings=because)
     if ladder.rung is Rung.CALM and ladder.fault_s >= times.warn_after_s:
         ask_at_s = max(times.ask_after_s, ladder.fault_s + times.least_notice_s)
         return replace(ladder, rung=Rung.WARNED, ask_at_s=ask_at_s), (Warn(lasted, ask_at_s - ladder.fault_s),)
@@ -127,13 +127,13 @@ def _up(ladder: Ladder, because: str, times: Times) -> Climbed:
     return ladder, ()
 
 
-def _down(ladder: Ladder, because: str) -> Climbed:
-    return Ladder(), () if ladder.rung is Rung.CALM else (CancelWarning(because),)
+def _down(ladder: Ladder, reason: Reason) -> Climbed:
+    return Ladder(), () if ladder.rung is Rung.CALM else (CancelWarning(reason),)
 
 
 def _wait(ladder: Ladder, passed_s: float, times: Times) -> Climbed:
     waited = replace(ladder, asked_s=ladder.asked_s + passed_s)
     if waited.asked_s < times.grace_s:
         return waited, ()
-    because = f"it was asked with SIG{times.signal} {duration_for_people(waited.asked_s)} ago and is still there"
-    return replace(waited, rung=Rung.KILLED), (Kill(because),)
+    still_there = Reason.of(ReasonKind.STILL_THERE, signal=times.signal, for_s=waited.asked_s)
+    return replace(waited, rung=Rung.KILLED), (Kill(still_there),)

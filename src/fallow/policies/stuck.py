@@ -20,6 +20,7 @@ from fallow.core.actions import JobAction
 from fallow.core.findings import Verdict
 from fallow.core.gpu import Gpu, Snapshot
 from fallow.core.job import GpuKey
+from fallow.core.reasons import Reason, ReasonKind
 from fallow.core.units import duration_for_people
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace, value
@@ -59,7 +60,7 @@ class StuckRules:
     def times(self) -> Times:
         """When to climb each rung, for rules that act."""
         warn_s = warn_after_s(self.window_s, self.warn_before_s)
-        return Times("stuck", warn_s, self.window_s, self.grace_s, self.signal)
+        return Times(ReasonKind.STUCK, warn_s, self.window_s, self.grace_s, self.signal)
 
 
 @value
@@ -88,7 +89,7 @@ def step(
     gpus: Iterable[GpuKey],
     rules: StuckRules,
     pids: frozenset[int] | Unknown = _WHOEVER,
-    leave_alone: str | None = None,
+    leave_alone: Reason | None = None,
 ) -> Decision:
     """Return the decision of one tick for a job on these GPUs; without its pids, for all processes on them."""
     seen = {gpu.uuid: gpu.find_in(snapshot) for gpu in gpus}

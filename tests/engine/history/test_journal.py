@@ -3,13 +3,16 @@
 import itertools
 import pathlib
 import shutil
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 
 import pytest
 
 from fallow.core.errors import FallowError
 from fallow.core.findings import Event, Verdict, process_key
+from fallow.core.reasons import Reason, ReasonKind
 from fallow.engine.history import journal_file
 from fallow.engine.history.journal import Journal
 from fallow.engine.history.sqlite_file import clock_time
@@ -19,6 +22,7 @@ import sys
 import pytest
 
 from fallow.core.errors import FallowError
+from fallow.core.reasons import Reason, ReasonKind
 from fallow.core.findings import Verdict
 from fallow.engine.history.journal import Journal
 journal = Journal(sys.argv[1], lambda: 1.0, print)
@@ -66,6 +70,31 @@ def test_it_is_asked_by_gpu_by_process_or_for_anything(tmp_path: pathlib.Path) -
     assert len(journal.last(None)) == 3
     assert journal.last("gpu:A")[1].evidence == (("GPU 0", "0 %"),)
     assert journal.last("pid:5")[0].in_words(120.0) == "1m ago, action: job 5: ask: idle for 5m"
+    journal.close()
+
+
+def test_the_reason_of_a_row_is_kept_as_a_kind_and_facts(tmp_path: pathlib.Path) -> None:
+    journal = Journal(str(tmp_path), lambda: 60.0, print)
+    journal.action("job 5", "ask", Reason.of(ReasonKind.IDLE, for_s=300.0, readings="0 %"), ["gpu:A"])
+    journal.refusal("job 5", "kill", "an older way to say it", ["gpu:A"])
+    refusal, action = journal.last("gpu:A")
+    assert (action.because, action.reason) == ("idle for 5m: 0 %", "idle")
+    assert action.facts == (("for_s", 300.0), ("readings", "0 %"))
+    assert (refusal.reason, refusal.facts) == ("", ())
+    journal.close()
+
+
+def test_a_journal_from_before_reasons_is_read_as_it_is_and_written_on(tmp_path: pathlib.Path) -> None:
+    journal = Journal(str(tmp_path), lambda: 60.0, print)
+    journal.action("job 5", "ask", "idle for 5m", ["gpu:A"])
+    journal.close()
+    with closing(sqlite3.connect(tmp_path / "journal.db")) as database:
+        database.execute("ALTER TABLE event DROP COLUMN reason")
+        database.commit()
+    assert [event.because for event in journal_file.read(str(tmp_path), "gpu:A", 10)] == ["idle for 5m"]
+    journal = Journal(str(tmp_path), lambda: 60.0, print)
+    journal.action("job 5", "kill", Reason.of(ReasonKind.STILL_THERE, signal="TERM", for_s=10.0), ["gpu:A"])
+    assert [event.reason for event in journal.last("gpu:A")] == ["still_there", ""]
     journal.close()
 
 

@@ -111,9 +111,8 @@ class GuardLoop:
             if why is not None:
                 blockers.append(why)
         protections = self._protections()
-        protected = (
-            leave_alone(self._affected(watched), self._world.clock.wall_s(), protections) if protections else None
-        )
+        alone = leave_alone(self._affected(watched), self._world.clock.wall_s(), protections) if protections else None
+        protected = None if alone is None else str(alone)
         if protected is not None:
             blockers.append(protected)
         self._executor.collect()

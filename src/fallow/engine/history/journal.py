@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from fallow.actuators.files import state_folder
 from fallow.core.errors import FallowError
 from fallow.core.findings import Event, Evidence, Verdict
+from fallow.core.reasons import Reason
 from fallow.engine.history import journal_file, sqlite_file
 from fallow.engine.history.journal_file import FILE_NAME, Row
 
@@ -74,7 +75,7 @@ class Journal:
         """What was found, with the readings that say so."""
         self._write("verdict", verdict.subject, verdict.finding, verdict.because, verdict.evidence, keys)
 
-    def action(self, subject: str, action: str, because: str, keys: Iterable[str]) -> None:
+    def action(self, subject: str, action: str, because: str | Reason, keys: Iterable[str]) -> None:
         """What is about to be done, written before it is."""
         self._write("action", subject, action, because, (), keys)
 
@@ -82,7 +83,7 @@ class Journal:
         """What came of it."""
         self._write("outcome", subject, action, words, (), keys)
 
-    def refusal(self, subject: str, action: str, why: str, keys: Iterable[str]) -> None:
+    def refusal(self, subject: str, action: str, why: str | Reason, keys: Iterable[str]) -> None:
         """What was not allowed, and why."""
         self._write("refusal", subject, action, why, (), keys)
 
@@ -119,9 +120,10 @@ class Journal:
             self._let_go()
 
     def _write(
-        self, kind: str, subject: str, finding: str, because: str, evidence: Evidence, keys: Iterable[str]
+        self, kind: str, subject: str, finding: str, because: str | Reason, evidence: Evidence, keys: Iterable[str]
     ) -> None:
-        row = Row(self._wall_s(), kind, subject, finding, because, evidence, tuple(sorted(set(keys))))
+        reason = because if isinstance(because, Reason) else None
+        row = Row(self._wall_s(), kind, subject, finding, str(because), evidence, tuple(sorted(set(keys))), reason)
         with self._lock:
             self._lost += len(self._waiting) == _MOST_WAITING
             self._waiting.append(row)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from fallow.core.errors import FallowError, NotPermitted
 from fallow.core.findings import Event, Evidence
+from fallow.core.reasons import Reason
 from fallow.engine.history.sqlite_file import (
     NotOurs,
     clock_time,
@@ -22,7 +23,7 @@ FILE_NAME = "journal.db"
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS event (
     id INTEGER PRIMARY KEY, at REAL NOT NULL, kind TEXT NOT NULL, subject TEXT NOT NULL,
-    finding TEXT NOT NULL, because TEXT NOT NULL, evidence TEXT NOT NULL);
+    finding TEXT NOT NULL, because TEXT NOT NULL, evidence TEXT NOT NULL, reason TEXT NOT NULL DEFAULT '');
 CREATE TABLE IF NOT EXISTS about (key TEXT NOT NULL, event INTEGER NOT NULL, PRIMARY KEY (key, event)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS rest_power (uuid TEXT PRIMARY KEY, watts REAL NOT NULL);
 """
@@ -42,6 +43,7 @@ class Row(NamedTuple):
     because: str
     evidence: Evidence
     keys: tuple[str, ...]
+    reason: Reason | None = None
 
 
 def connected(path: str, patience_s: float) -> tuple[sqlite3.Connection, bool]:
@@ -56,6 +58,8 @@ def connected(path: str, patience_s: float) -> tuple[sqlite3.Connection, bool]:
         database.execute(f"PRAGMA cache_size = -{_CACHE_KIB:d}")
         new = is_empty(database)
         database.executescript(_SCHEMA)
+        if not _has_reasons(database):
+            database.execute("ALTER TABLE event ADD COLUMN reason TEXT NOT NULL DEFAULT ''")
         _demand_ours(database)
     except BaseException:
         database.close()
@@ -110,8 +114,9 @@ def write(database: sqlite3.Connection, rows: Iterable[Row]) -> None:
             texts = [_clean(text) for text in (row.kind, row.subject, row.finding, row.because)]
             evidence = json.dumps([(_clean(name), _clean(text)) for name, text in row.evidence])
             cursor = database.execute(
-                "INSERT INTO event (at, kind, subject, finding, because, evidence) VALUES (?, ?, ?, ?, ?, ?)",
-                (row.wall_s, *texts, evidence),
+                "INSERT INTO event (at, kind, subject, finding, because, evidence, reason) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (row.wall_s, *texts, evidence, _packed(row.reason)),
             )
             about = [(_clean(key), cursor.lastrowid) for key in row.keys]
             database.executemany("INSERT OR IGNORE INTO about VALUES (?, ?)", about)
@@ -127,7 +132,8 @@ def last(database: sqlite3.Connection, key: str | None, most: int) -> list[Event
     if key is not None and key.startswith("pid:") and "@" not in key:
         key = _last_of_that_number(database, key)
     which = "" if key is None else "WHERE id IN (SELECT event FROM about WHERE key = ?)"
-    question = f"SELECT {_COLUMNS} FROM event {which} ORDER BY id DESC LIMIT {most:d}"  # noqa: S608  no part from outside
+    reason = "reason" if _has_reasons(database) else "''"
+    question = f"SELECT {_COLUMNS}, {reason} FROM event {which} ORDER BY id DESC LIMIT {most:d}"  # noqa: S608  no part from outside
     return [_event(row) for row in database.execute(question, () if key is None else (key,)).fetchall()]
 
 
@@ -156,13 +162,34 @@ def _last_of_that_number(database: sqlite3.Connection, key: str) -> str:
 
 
 def _event(row: tuple[Any, ...]) -> Event:
-    number, wall_s, kind, subject, finding, because, evidence = row
+    number, wall_s, kind, subject, finding, because, evidence, reason = row
     try:
         pairs = tuple((str(name), str(text)) for name, text in json.loads(evidence))
     except (ValueError, TypeError, RecursionError):
         pairs = (("evidence", "cannot be read any more"),)
     at_s = float(wall_s) if isinstance(wall_s, int | float) and 0 <= wall_s < _LAST_S else 0.0
-    return Event(int(number), at_s, str(kind), str(subject), str(finding), str(because), pairs)
+    return Event(int(number), at_s, str(kind), str(subject), str(finding), str(because), pairs, *_unpacked(reason))
+
+
+def _has_reasons(database: sqlite3.Connection) -> bool:
+    """Return whether rows have a reason: those of an older fallow have none."""
+    return any(row[1] == "reason" for row in database.execute("PRAGMA table_info(event)"))
+
+
+def _packed(reason: Reason | None) -> str:
+    if reason is None:
+        return ""
+    facts = {name: _clean(fact) if isinstance(fact, str) else fact for name, fact in reason.facts}
+    return json.dumps({"kind": reason.kind, **facts})
+
+
+def _unpacked(text: object) -> tuple[str, tuple[tuple[str, str | float], ...]]:
+    try:
+        facts = json.loads(str(text)) if text else {}
+        kind = str(facts.pop("kind", ""))
+        return kind, tuple((str(name), fact) for name, fact in facts.items() if isinstance(fact, str | int | float))
+    except (ValueError, AttributeError, RecursionError):
+        return "", ()
 
 
 def _clean(text: str) -> str:

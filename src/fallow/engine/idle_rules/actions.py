@@ -19,6 +19,7 @@ from fallow.core.findings import Outcome
 from fallow.core.job import Job
 from fallow.core.process import Process, ProcessRow, ProcessTable
 from fallow.core.protections import AffectedProcess
+from fallow.core.reasons import Reason, ReasonKind
 from fallow.core.units import duration_for_people
 from fallow.core.unknown import Unknown
 from fallow.engine.history.run import Run
@@ -68,7 +69,7 @@ class ProcessJobActions:
         self._table.forget()
         return tuple(each for tree in self._trees for each in affected_processes(self._world, tree, watcher=False))
 
-    def forbidden(self, processes: Sequence[AffectedProcess]) -> str | None:
+    def forbidden(self, processes: Sequence[AffectedProcess]) -> Reason | None:
         """Return why one of them is not ours to touch, or None."""
         never = untouchable(self._world.proc)
         for process in processes:
@@ -76,16 +77,16 @@ class ProcessJobActions:
             if isinstance(process.birth, Unknown) and self._world.proc.stat(pid) is None:
                 continue  # it has ended since, as children do all the time
             if isinstance(process.birth, Unknown) or isinstance(process.user, Unknown):
-                return f"the owner of pid {pid} is not known"
+                return Reason.of(ReasonKind.OWNER_UNKNOWN, pid=pid)
             if process.user != self._job.user:
-                return f"pid {pid} below it is {process.user}'s, not {self._job.user}'s"
+                return Reason.of(ReasonKind.OTHER_USER, pid=pid, user=process.user, owner=self._job.user)
             if pid in never or self._shared.finder.is_a_fallow(pid):
-                return f"pid {pid} is fallow's own, or fallow depends on it"
+                return Reason.of(ReasonKind.FALLOW_ITSELF, pid=pid)
             handle = Handle.open(self._world.proc, Process(pid, process.birth), never)
             if handle is not None:
                 with handle:
                     if not handle.may_signal():
-                        return f"pid {pid} is {process.user}'s, and signalling it needs root"
+                        return Reason.of(ReasonKind.NEEDS_ROOT, pid=pid, user=process.user)
         return None
 
     def warn(self, action: Warn) -> Outcome | None:

@@ -11,6 +11,7 @@ from fallow.core.errors import WrongUsage
 from fallow.core.gpu import Snapshot
 from fallow.core.job import Job, JobActivity
 from fallow.core.protections import Protection
+from fallow.core.reasons import ReasonKind
 from fallow.core.reservations import NOTHING_READ, Reservations
 from fallow.core.selection import select
 from fallow.engine.config.rules import Idle, Protect
@@ -90,14 +91,14 @@ class RuleEnforcer:
             return state or self._states.setdefault((rule.name, job.key), JobState(job_rule, job))
         if state is not None:
             if state.warned:
-                self._driver.cancel_warning(state, "the rule no longer covers it")
+                self._driver.cancel_warning(state, ReasonKind.NOT_COVERED)
             del self._states[rule.name, job.key]
         return None
 
     def _judge(self, state: JobState, job: Job, snapshot: Snapshot, protections: Sequence[Protection]) -> None:
         was_warned = state.warned
         if state.follow(job) and was_warned:
-            self._driver.cancel_warning(state, "a process has joined it that was not warned")
+            self._driver.cancel_warning(state, ReasonKind.JOINED)
         if not self._is_over(state, snapshot):
             self._driver.look(state, snapshot, protections)
 

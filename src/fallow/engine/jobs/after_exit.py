@@ -10,6 +10,7 @@ from fallow.core.actions import (
 from fallow.core.errors import WrongUsage
 from fallow.core.findings import Outcome
 from fallow.core.protections import Affected
+from fallow.core.reasons import Reason
 from fallow.core.units import duration_for_people
 from fallow.core.value import replace, value
 from fallow.engine.history.run import Run
@@ -84,7 +85,7 @@ class AfterExit:
         self._actuators.power.announce(f"called off: {protected}")
         return Outcome(False, f"called off: {protected}")
 
-    def _protected_during_countdown(self) -> str | None:
+    def _protected_during_countdown(self) -> Reason | None:
         if self._run.dry_run:
             return None
         clock = self._world.clock
@@ -96,7 +97,7 @@ class AfterExit:
             clock.sleep(min(1.0, left_s))
         return self._protected()
 
-    def _protected(self) -> str | None:
+    def _protected(self) -> Reason | None:
         wall_s = self._world.clock.wall_s()
         return leave_alone(Affected(machine=True), wall_s, self._world.protections.active(wall_s))
 

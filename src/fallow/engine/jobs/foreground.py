@@ -9,6 +9,7 @@ from fallow.core.findings import Outcome
 from fallow.core.gpu import Gpu, Snapshot
 from fallow.core.job import GpuKey, Job
 from fallow.core.protections import AffectedProcess
+from fallow.core.reasons import Reason
 from fallow.core.reservations import NOTHING_READ, Reservations
 from fallow.core.unknown import Unknown
 from fallow.engine.jobs.protection_scope import affected_processes
@@ -54,7 +55,7 @@ class ForegroundJobActions:
         """Return every process of the job, and fallow itself: people may protect either."""
         return affected_processes(self._world, self._tree, watcher=True)
 
-    def forbidden(self, _: Sequence[AffectedProcess]) -> str | None:
+    def forbidden(self, _: Sequence[AffectedProcess]) -> Reason | None:
         """Return None: fallow started it."""
         return None
 

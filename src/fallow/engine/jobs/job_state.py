@@ -12,6 +12,7 @@ from fallow.core.board import Counting
 from fallow.core.findings import Verdict
 from fallow.core.gpu import Snapshot
 from fallow.core.job import IDLE_BELOW, Job, JobFinding, job_activity
+from fallow.core.reasons import Reason
 from fallow.core.value import replace, value
 from fallow.engine.jobs.ports import JobActions
 from fallow.policies import idle, stuck
@@ -64,7 +65,7 @@ class JobState:
         self.asked_because: str | None = None
         self.refused_until_s = 0.0
         """Until then what was refused is not proposed again."""
-        self.refusal = ""
+        self.refusal: Reason | None = None
         self.left_alone: str | None = None
         """The protection that covered it at the last tick, as a sentence."""
         self.reported_stuck = False
@@ -108,7 +109,7 @@ class JobState:
             action=action,
             in_s=in_s,
             begins_in_s=warmup_s,
-            refused=self.refusal or None,
+            refused=None if self.refusal is None else str(self.refusal),
             left_alone=self.left_alone,
         )
 
@@ -141,7 +142,7 @@ class JobState:
         return job_activity(snapshot, (*self.job.gpus, *self.job.doubtful), self.job.pids, self.rule.idle_below)
 
     def propose(
-        self, policy: Policy, snapshot: Snapshot, alone: str | None, rest_w: Mapping[str, float]
+        self, policy: Policy, snapshot: Snapshot, alone: Reason | None, rest_w: Mapping[str, float]
     ) -> PolicyStep | None:
         """Return what a policy proposes; None without a rule for it, or once the other policy has asked the job."""
         if policy is Policy.IDLE:
@@ -162,7 +163,7 @@ class JobState:
         else:
             self._stuck = stuck.refused(self._stuck, at_s)
 
-    def _propose_idle(self, snapshot: Snapshot, alone: str | None) -> PolicyStep | None:
+    def _propose_idle(self, snapshot: Snapshot, alone: Reason | None) -> PolicyStep | None:
         if self._idle_rules is None:
             return None
         finding = self.finding(snapshot)
@@ -173,7 +174,9 @@ class JobState:
         verdict = finding.verdict(self.job.subject) if decision.actions else None
         return PolicyStep(Policy.IDLE, decision.state, decision.actions, verdict)
 
-    def _propose_stuck(self, snapshot: Snapshot, alone: str | None, rest_w: Mapping[str, float]) -> PolicyStep | None:
+    def _propose_stuck(
+        self, snapshot: Snapshot, alone: Reason | None, rest_w: Mapping[str, float]
+    ) -> PolicyStep | None:
         if self.rule.stuck is None:
             return None
         before = replace(self._stuck, rest_w=rest_w)

@@ -12,6 +12,7 @@ from fallow.core.findings import Outcome
 from fallow.core.gpu import Snapshot
 from fallow.core.job import Job
 from fallow.core.protections import AffectedProcess
+from fallow.core.reasons import Reason
 from fallow.core.reservations import NOTHING_READ, Reservations
 
 
@@ -28,7 +29,7 @@ class JobActions(Protocol):
     def describe(self) -> tuple[AffectedProcess, ...]:
         """Return every process that an action would touch now."""
 
-    def forbidden(self, processes: Sequence[AffectedProcess]) -> str | None:
+    def forbidden(self, processes: Sequence[AffectedProcess]) -> Reason | None:
         """Return why one of these processes of the job must not be touched, or None."""
 
     def warn(self, action: Warn) -> Outcome | None:

@@ -27,6 +27,7 @@ from fallow.core.protections import (
     protection_on,
     with_its_end,
 )
+from fallow.core.reasons import Reason, ReasonKind
 from fallow.core.units import duration_for_people
 from fallow.core.value import replace
 from fallow.engine.history.run import Run
@@ -98,9 +99,9 @@ class WarnAskKill:
             self._notify("stopped", state, f"was stopped: {state.asked_because}; {words}")
         return True
 
-    def cancel_warning(self, state: JobState, why: str) -> None:
+    def cancel_warning(self, state: JobState, why: ReasonKind) -> None:
         """Cancel the warning of a job that the rule no longer judges, or that starts from the beginning."""
-        self._carry_out(state, self._actions_for(state.job), (CancelWarning(why),), frozenset())
+        self._carry_out(state, self._actions_for(state.job), (CancelWarning(Reason.of(why)),), frozenset())
 
     def name_survivors(self, state: JobState) -> None:
         """Kill once more what is left of a job that was killed, and say what survives."""
@@ -116,14 +117,16 @@ class WarnAskKill:
 
     def _leave_alone(
         self, state: JobState, target: JobActions, gpus: frozenset[str], protections: Sequence[Protection]
-    ) -> str | None:
+    ) -> Reason | None:
         """Return why the job is to be left alone. A protected pid may be any process below those that hold GPUs."""
         any_pid = any(isinstance(protection.target, OneProcess) for protection in protections)
         touched = Affected(gpus, target.describe() if any_pid else state.job.processes)
         wall_s = self._clock.wall_s()
         alone = leave_alone(touched, wall_s, protections, self._protect_rules)
         protection = protection_on(touched, protections, wall_s)
-        state.left_alone = alone if protection is None else with_its_end(protection, wall_s)
+        state.left_alone = None if alone is None else str(alone)
+        if protection is not None:
+            state.left_alone = with_its_end(protection, wall_s)
         return alone
 
     def _allowed(
@@ -148,12 +151,12 @@ class WarnAskKill:
                 self._journal.refusal(state.job.subject, in_words(step.actions[0]), why, state.job.keys)
                 self._run.report.tally.action(kind_of(step.actions[0]), "refused")
             return False
-        state.refusal = ""
+        state.refusal = None
         return self._stacks_are_written(state, target, step)
 
     def _refused(
         self, actions: Sequence[JobAction], touched: Affected, now_s: float, protections: Sequence[Protection]
-    ) -> str | None:
+    ) -> Reason | None:
         if self._limit is not None:
             self._taken = [taken for taken in self._taken if now_s - taken.at_s < self._limit.per_s]
         rulings = arbitrate(
@@ -208,7 +211,7 @@ class WarnAskKill:
         self, state: JobState, target: JobActions, actions: Sequence[JobAction], gpus: frozenset[str]
     ) -> None:
         for action in actions:
-            self._journal.action(state.job.subject, in_words(action), action.because, state.job.keys)
+            self._journal.action(state.job.subject, in_words(action), action.reason, state.job.keys)
             outcome = self._do(state, target, action, gpus)
             if outcome is not None:
                 self._journal.outcome(state.job.subject, in_words(action), outcome.words, state.job.keys)

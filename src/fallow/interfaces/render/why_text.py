@@ -155,5 +155,6 @@ def _event_facts(event: Event) -> dict[str, Any]:
         "subject": event.subject,
         "finding": event.finding,
         "because": event.because,
+        "reason": {"kind": event.reason, **dict(event.facts)} if event.reason else None,
         "evidence": dict(event.evidence),
     }

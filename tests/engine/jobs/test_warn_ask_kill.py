@@ -1,0 +1,179 @@
+"""The driver works on any pair of ports: here the jobs of a cluster's scheduler, on another host."""
+
+import pathlib
+from collections.abc import Iterator, Mapping, Sequence
+
+import pytest
+
+from fallow.core.actions import Ask, CancelWarning, Kill, Warn
+from fallow.core.findings import Outcome
+from fallow.core.gpu import Gpu, Holder, Snapshot
+from fallow.core.job import GpuKey, Job
+from fallow.core.process import Process
+from fallow.core.protections import AffectedProcess
+from fallow.core.reasons import Reason, ReasonKind
+from fallow.core.reservations import NOTHING_READ, Reservations
+from fallow.core.value import replace
+from fallow.engine.config.rules import Idle, Protect
+from fallow.engine.history.journal import Journal
+from fallow.engine.history.run import Report, Run
+from fallow.engine.idle_rules.enforcer import RuleEnforcer
+from fallow.engine.jobs.ports import DryRunJobActions, JobActions
+from fallow.engine.machine.world import World
+from tests.conftest import Fallow
+from tests.core.gpus import GIB, held
+from tests.engine.driven import DrivenClock
+
+HOST = "node07"
+RULE = {"name": "cluster", "act": True, "idle_for": "20s", "warmup": "0s", "warn_before": "10s", "grace": "5s"}
+PID = 4711
+
+
+def card(load: float) -> Gpu:
+    quiet = held(0)
+    recent = replace(quiet.recent, mean=load, peak=load)
+    return replace(quiet, holders=(Holder(PID, GIB, utilization=load),), utilization=load, recent=recent)
+
+
+class Scheduler:
+    """A source of jobs, and what acts on them by their number: nothing here is a process of this machine."""
+
+    def __init__(self, *, deaf: bool = False, forbidden: Reason | None = None) -> None:
+        self.done: list[str] = []
+        self.running = True
+        self._deaf = deaf
+        self._forbidden = forbidden
+
+    def jobs(self, snapshot: Snapshot, _: Mapping[str, Reservations] = NOTHING_READ) -> Sequence[Job]:
+        gpu = GpuKey(HOST, str(held(0).uuid))
+        job = Job("job 99", "ada", {Process(PID, 1): "train.py"}, (gpu,), frozenset({PID}))
+        return [job] if self.running else []
+
+    def __call__(self, _: Job) -> JobActions:
+        return self
+
+    def describe(self) -> tuple[AffectedProcess, ...]:
+        return (AffectedProcess(PID, 1, "ada", "train.py"),)
+
+    def forbidden(self, _: Sequence[AffectedProcess]) -> Reason | None:
+        return self._forbidden
+
+    def warn(self, action: Warn) -> Outcome | None:
+        self.done.append(f"warn in {action.ask_in_s:g}")
+        return Outcome(True, "mailed")
+
+    def cancel(self, action: CancelWarning) -> None:
+        self.done.append(f"cancel: {action.reason.kind}")
+
+    def write_stacks(self) -> str | None:
+        return "no stacks"
+
+    def ask(self, action: Ask) -> Outcome:
+        self.done.append(f"ask {action.signal}")
+        self.running = self._deaf
+        return Outcome(True, "scancel")
+
+    def kill(self, action: Kill) -> Outcome:
+        self.done.append(f"kill: {action.reason.kind}")
+        return Outcome(True, "scancel --signal=KILL")
+
+    def survivors(self) -> str:
+        self.done.append("name survivors")
+        return "job 99 completes for ever"
+
+    def is_gone(self, job: Job | None) -> str | None:
+        return None if job is not None else "the scheduler has ended it"
+
+
+class Cluster:
+    """The enforcer of the idle rules, on the scheduler's jobs, in driven time."""
+
+    def __init__(self, folder: pathlib.Path, scheduler: Scheduler, *, dry_run: bool = False) -> None:
+        self.clock = DrivenClock()
+        self.world = World(Fallow(folder).environ, clock=self.clock)
+        self.journal = Journal(str(folder / "journal"), self.clock.wall_s, lambda _: None)
+        self.said: list[str] = []
+        run = Run(self.world, self.journal, Report(self.said.append), dry_run)
+        actions = (lambda job: DryRunJobActions(scheduler(job))) if dry_run else scheduler
+        rules = [Idle.model_validate(RULE)]
+        self.enforcer = RuleEnforcer(run, scheduler, actions, rules, Protect(), 1.0)
+
+    def idle(self, ticks: int, host: str = HOST, load: float = 0.0) -> None:
+        for _ in range(ticks):
+            self.clock.sleep(1.0)
+            at_s, wall_s = self.clock.monotonic_s(), self.clock.wall_s()
+            self.enforcer.turn(Snapshot(host, simulated=True, at_s=at_s, wall_s=wall_s, gpus=(card(load),)))
+
+    def close(self) -> None:
+        self.journal.close()
+        self.world.close()
+
+
+@pytest.fixture
+def clusters(tmp_path: pathlib.Path) -> Iterator[list[Cluster]]:
+    made: list[Cluster] = []
+    yield made
+    for cluster in made:
+        cluster.close()
+
+
+def test_jobs_of_another_owner_are_warned_then_asked_through_its_ports(
+    tmp_path: pathlib.Path, clusters: list[Cluster]
+) -> None:
+    scheduler = Scheduler()
+    cluster = Cluster(tmp_path, scheduler)
+    clusters.append(cluster)
+    cluster.idle(23)
+    assert scheduler.done == ["warn in 10", "ask TERM"]
+    assert "the scheduler has ended it" in cluster.said[-1]
+
+
+def test_one_that_does_not_end_is_killed_after_the_grace_and_its_survivors_are_named(
+    tmp_path: pathlib.Path, clusters: list[Cluster]
+) -> None:
+    scheduler = Scheduler(deaf=True)
+    cluster = Cluster(tmp_path, scheduler)
+    clusters.append(cluster)
+    cluster.idle(60)
+    assert scheduler.done == ["warn in 10", "ask TERM", "kill: still_there", "name survivors"]
+    assert cluster.said[-1].endswith("could not be ended: job 99 completes for ever")
+
+
+def test_readings_of_another_host_say_nothing_about_the_job(tmp_path: pathlib.Path, clusters: list[Cluster]) -> None:
+    scheduler = Scheduler()
+    cluster = Cluster(tmp_path, scheduler)
+    clusters.append(cluster)
+    cluster.idle(100, host="node08")
+    assert scheduler.done == []
+
+
+def test_work_cancels_the_warning_and_the_journal_says_of_what_kind_each_reason_is(
+    tmp_path: pathlib.Path, clusters: list[Cluster]
+) -> None:
+    scheduler = Scheduler()
+    cluster = Cluster(tmp_path, scheduler)
+    clusters.append(cluster)
+    cluster.idle(15)
+    cluster.idle(1, load=0.9)
+    assert scheduler.done == ["warn in 10", "cancel: works"]
+    actions = [event for event in cluster.journal.last(None) if event.kind == "action"]
+    assert [event.reason for event in actions] == ["works", "idle"]
+    assert dict(actions[1].facts)["for_s"] == 10.0
+
+
+def test_what_is_forbidden_is_kept_once_with_its_kind(tmp_path: pathlib.Path, clusters: list[Cluster]) -> None:
+    scheduler = Scheduler(forbidden=Reason.of(ReasonKind.NEEDS_ROOT, pid=PID, user="ada"))
+    cluster = Cluster(tmp_path, scheduler)
+    clusters.append(cluster)
+    cluster.idle(100)
+    assert scheduler.done == []
+    assert [(event.kind, event.reason) for event in cluster.journal.last(None)] == [("refusal", "needs_root")]
+
+
+def test_a_dry_run_reaches_nothing(tmp_path: pathlib.Path, clusters: list[Cluster]) -> None:
+    scheduler = Scheduler(deaf=True)
+    cluster = Cluster(tmp_path, scheduler, dry_run=True)
+    clusters.append(cluster)
+    cluster.idle(60)
+    assert scheduler.done == []
+    assert [" would " in f" {line}" for line in cluster.said] == [True] * 3
