@@ -35,7 +35,7 @@ def main(words: Sequence[str], world: World, tell: Callable[[str], None]) -> int
     if args.processes:  # who shares a card with others cannot have it claimed
         gpus = pick_for(world, request)
     else:
-        claimed = claim(world, request, pid=os.getpid(), program=program_name(command[0]), tell=tell)
+        claimed = claim(world, request, pid=os.getpid(), program=program_name(command[0]), say=tell)
         gpus = claimed.gpus
         for held in claimed.claims:
             held.hand_to_job()

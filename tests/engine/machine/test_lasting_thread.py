@@ -45,7 +45,7 @@ def test_a_suspension_that_breaks_has_failed() -> None:
 class Breaking:
     """A post that breaks at the first message."""
 
-    speaks = True
+    reports_success = True
 
     def __init__(self) -> None:
         self.sent = threading.Event()

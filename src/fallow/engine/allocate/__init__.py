@@ -1,1 +1,1 @@
-"""Choosing GPUs for a job and claiming them."""
+"""Chooses GPUs for a job and claims them."""

@@ -1,4 +1,4 @@
-"""From a request to claimed GPUs: stand in line, look, claim, look again."""
+"""Claims the GPUs of a request: it joins the queue, looks at the GPUs, claims some, and looks again."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ from fallow.engine.allocate.pick import (
     links_that_matter,
     not_enough,
     refused_file,
-    tell_of_indices,
+    warn_of_indices,
 )
 from fallow.engine.machine.claim_holders import awake, stands
 from fallow.engine.machine.world import World
@@ -33,24 +33,24 @@ from fallow.policies.pick import (
 from fallow.readers.lock_table import LockTable
 from fallow.readers.proc import user_name
 
-_QUIET_S = 1.0  # how long a missed ring could go unnoticed
-_BUSY_S = 0.25  # how often to look at a card that nobody claims and somebody uses
+_CHECK_S = 1.0  # for changes of the folder that inotify did not report
+_BUSY_S = 0.25  # between looks at GPUs that are used without a claim
 _POLL_S = 0.05  # without inotify
-_IN_PASSING_S = 10.0  # how long a crowd of others who only try once may stand before us
-_SHORTEST_NAP_S, _LONGEST_NAP_S = 0.002, 0.05
-_AFTER_A_RING_S = (0.0, 0.001, 0.002, 0.005, 0.01, 0.02)  # it rings a moment before the lock is really free
+_IN_PASSING_S = 10.0  # how long launches that try only once may go before us
+_SHORTEST_PAUSE_S, _LONGEST_PAUSE_S = 0.002, 0.05
+_AFTER_A_CHANGE_S = (0.0, 0.001, 0.002, 0.005, 0.01, 0.02)  # the event comes a moment before the lock is free
 
 
 @value
 class Claimed:
-    """GPUs that are ours until the claims end."""
+    """GPUs with the claims on them."""
 
     gpus: tuple[Gpu, ...]
     claims: tuple[HeldClaim, ...]
 
 
 class _Launch:
-    """One launch on its way to its GPUs."""
+    """One launch that wants GPUs: its request, its place in the queue, and its last look at the GPUs."""
 
     def __init__(self, world: World, request: Request, program: str, pid: int) -> None:
         self.world = world
@@ -61,7 +61,7 @@ class _Launch:
         self.label = Claim(request.wanted.shared, pid, world.user, program, clock.wall_s(), birth)
         in_passing = request.wait_s is None
         self._left_over: dict[str, Refusal] = {}
-        self.place = QueueEntry(
+        self.entry = QueueEntry(
             world.folder,
             self.label,
             clock.monotonic_s,
@@ -73,20 +73,20 @@ class _Launch:
         self._look()
 
     def _look(self) -> None:
-        """Look, and stand in the line of every GPU that could do; new ones may have come."""
+        """Look at the GPUs, and join the queue of every GPU that would do; new ones may have appeared."""
         self.snapshot = self.world.gpu_reader.look(self.request.depth)
         self.request = counted(self.snapshot, self.request, self.world.visible_devices)
         wanted = self.request.wanted
         self.allowed = candidates(self.snapshot, self.request, self.world.visible_devices)
-        could = [gpu for gpu in self.allowed.gpus if eligible(gpu, wanted) and gpu.trouble is None]
-        self.place.join([gpu.uuid for gpu in could if isinstance(gpu.uuid, str)])
+        fit = [gpu for gpu in self.allowed.gpus if eligible(gpu, wanted) and gpu.trouble is None]
+        self.entry.join([gpu.uuid for gpu in fit if isinstance(gpu.uuid, str)])
 
-    def hopeless(self) -> bool:
-        """Whether too few GPUs are well: then waiting would only shut the others out."""
-        return len(self.place.cards) < self.request.wanted.count
+    def is_hopeless(self) -> bool:
+        """Return whether too few GPUs work, so that waiting would only keep others from them."""
+        return len(self.entry.cards) < self.request.wanted.count
 
     def could_be_our_turn(self, reservations: dict[str, Reservations]) -> bool:
-        """Whether enough GPUs are not promised to others: only then is it worth asking the driver."""
+        """Return whether enough GPUs are not reserved for others; only then is it worth querying the driver."""
         shared = self.request.wanted.shared
         ours = [
             not each.ahead and (each.claim is None or (shared and each.claim.shared))
@@ -95,11 +95,11 @@ class _Launch:
         return sum(ours) >= self.request.wanted.count
 
     def attempt(self) -> Claimed | Choice:
-        """Look, choose, claim, and look again at what was claimed. A choice with GPUs in it was lost to others."""
+        """Look, choose, claim, and look again. A choice that is returned with GPUs in it was lost to others."""
         self._look()
         if self._left_over:
             self._left_over = _left_over(self.world, self.allowed.gpus, shared=self.request.wanted.shared)
-        reservations = self.place.reservations()
+        reservations = self.entry.reservations()
         choice = self.choice(reservations)
         claims: list[HeldClaim] = []
         try:
@@ -120,30 +120,30 @@ class _Launch:
         try:
             return take(self.world.folder, str(gpu.uuid), self.label)
         except FileRefused as error:
-            self.place.shut[str(gpu.uuid)] = error
+            self.entry.shut[str(gpu.uuid)] = error
             return None
 
     def choice(self, reservations: dict[str, Reservations]) -> Choice:
-        """What the last look and the promises leave to us."""
+        """Return what the last look and the reservations of others leave for us."""
         wanted = self.request.wanted
         links = links_that_matter(self.world, self.allowed.gpus, wanted)
-        shut = self.place.shut
+        shut = self.entry.shut
         against = {gpu.label: refused_file(shut[str(gpu.uuid)]) for gpu in self.allowed.gpus if str(gpu.uuid) in shut}
         against |= self._left_over
         there = [gpu for gpu in self.allowed.gpus if gpu.label not in against]
-        free, told = without_fillers(self.world, there, reservations, anybodys=True)
-        choice = choose(free, wanted, told, links, self.world.chance)
+        free, adjusted = without_fillers(self.world, there, reservations, of_all_users=True)
+        choice = choose(free, wanted, adjusted, links, self.world.chance)
         return replace(choice, refused={**choice.refused, **against})
 
     def refused(self, choice: Choice) -> NotEnoughGpus:
-        """The error that says why."""
+        """Return the error that says why."""
         return not_enough(self.world, self.snapshot, self.request, self.allowed, choice)
 
     def _still_good(self, gpus: tuple[Gpu, ...], reservations: dict[str, Reservations]) -> bool:
-        """Between the look and the claim somebody may have come who does not use fallow."""
+        """Return whether the GPUs are still free: a job without fallow may have started since the look."""
         wanted = self.request.wanted
         seen = self.world.gpu_reader.look(self.request.depth).gpus
-        now = {gpu.uuid: gpu for gpu in without_fillers(self.world, seen, reservations, anybodys=True)[0]}
+        now = {gpu.uuid: gpu for gpu in without_fillers(self.world, seen, reservations, of_all_users=True)[0]}
         self._left_over = _left_over(self.world, gpus, shared=wanted.shared)
         return not self._left_over and all(
             gpu.uuid in now
@@ -153,11 +153,11 @@ class _Launch:
 
 
 def _left_over(world: World, gpus: Sequence[Gpu], *, shared: bool) -> dict[str, Refusal]:
-    """Earlier launches that still have a card, though its claim file does not say so, by label.
+    """Return, by label, why an earlier launch still has a GPU although its claim file does not show it.
 
-    Processes of ours that closed their claim and live on; and claims on a file that somebody has removed since, which
-    the kernel's table of locks still shows. Where nobody but root can remove it, that proves nothing: anybody can
-    make such a lock on a file of their own.
+    It may be a process of ours that closed its claim and lives on, or a claim on a file that was removed since, which
+    the kernel's table of locks still shows. The table proves nothing if only root can remove the file, because any
+    user can make such a lock on a file of their own.
     """
     found = {} if shared else world.proc.launched_on(tuple(str(gpu.uuid) for gpu in gpus), world.has_the_same_gpus)
     table = LockTable(world.proc)
@@ -181,43 +181,43 @@ def _end(claims: list[HeldClaim]) -> None:
         held.end()
 
 
-def claim(world: World, request: Request, *, pid: int, program: str, tell: Callable[[str], None]) -> Claimed:
-    """The GPUs, claimed; waits in line if the request says so, in order of arrival.
+def claim(world: World, request: Request, *, pid: int, program: str, say: Callable[[str], None]) -> Claimed:
+    """Claim GPUs and return them; wait in the queue if the request says so.
 
-    `program` is what others are told that the GPUs are claimed for: a name, not a command line.
+    `program` is shown to others as what the GPUs are claimed for: a name, not a command line.
     """
-    tell_of_the_owner(world, tell)
+    warn_of_folder_owner(world, say)
     launch = _Launch(world, request, program, pid)
-    tell_of_indices(world, launch.snapshot, tell)
+    warn_of_indices(world, launch.snapshot, say)
     try:
-        claimed = _at_once(launch) if request.wait_s is None else _in_line(launch, tell)
+        claimed = _claim_now(launch) if request.wait_s is None else _claim_in_turn(launch, say)
     finally:
-        launch.place.leave()
+        launch.entry.leave()
     try:
         if not request.wanted.shared:
-            wait_until_clear(world, claimed.gpus, request.wanted.max_processes, tell)
+            wait_until_clear(world, claimed.gpus, request.wanted.max_processes, say)
     except BaseException:
         _end(list(claimed.claims))
         raise
     return claimed
 
 
-def tell_of_the_owner(world: World, tell: Callable[[str], None]) -> None:
-    """Whoever owns the folder can take a claim away; that is told to whoever relies on one."""
+def warn_of_folder_owner(world: World, say: Callable[[str], None]) -> None:
+    """Warn that the owner of the claim folder, if another user, can remove claims."""
     uid = world.folder.owner_uid
     if uid not in (0, os.geteuid()):
         can = f"{world.folder.path} is {user_name(uid)}'s, who can take claims away"
-        tell(f"the claim folder {can}; root puts that right: fallow doctor --fix")
+        say(f"the claim folder {can}; root puts that right: fallow doctor --fix")
 
 
-def _at_once(launch: _Launch) -> Claimed:
+def _claim_now(launch: _Launch) -> Claimed:
     clock = launch.world.clock
     until_s = clock.monotonic_s() + _IN_PASSING_S
-    nap_s = _SHORTEST_NAP_S
+    pause_s = _SHORTEST_PAUSE_S
     while True:
         late = clock.monotonic_s() > until_s
-        launch.place.minds_passers = not late
-        reservations = launch.place.reservations()
+        launch.entry.minds_passers = not late
+        reservations = launch.entry.reservations()
         crowded = any(each.in_passing for each in reservations.values())
         worth_a_look = launch.could_be_our_turn(reservations) or not crowded
         answer = launch.attempt() if worth_a_look else launch.choice(reservations)
@@ -225,26 +225,26 @@ def _at_once(launch: _Launch) -> Claimed:
             return answer
         if late or not (answer.gpus or crowded):
             raise launch.refused(answer)
-        clock.sleep(nap_s)
-        nap_s = min(2 * nap_s, _LONGEST_NAP_S)
+        clock.sleep(pause_s)
+        pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
 
-def _in_line(launch: _Launch, tell: Callable[[str], None]) -> Claimed:
+def _claim_in_turn(launch: _Launch, say: Callable[[str], None]) -> Claimed:
     clock = launch.world.clock
     start_s = clock.monotonic_s()
     until_s = start_s + (launch.request.wait_s or 0.0)
-    if launch.hopeless():
-        launch.request = replace(launch.request, wait_s=None)  # nobody waited
-        raise launch.refused(launch.choice(launch.place.reservations()))
+    if launch.is_hopeless():
+        launch.request = replace(launch.request, wait_s=None)  # so that the error does not say that we waited
+        raise launch.refused(launch.choice(launch.entry.reservations()))
     sweep(launch.world.folder, lambda pid: launch.world.proc.stat(pid) is not None)
-    bell = FolderWatch(launch.world.folder, clock.sleep)
+    watch = FolderWatch(launch.world.folder, clock.sleep)
     try:
-        rang = True
+        changed = True
         while True:
-            for nap_s in _AFTER_A_RING_S if rang else (0.0,):
-                clock.sleep(nap_s)
-                launch.place.minds_passers = clock.monotonic_s() - start_s < _IN_PASSING_S
-                reservations = launch.place.reservations()
+            for pause_s in _AFTER_A_CHANGE_S if changed else (0.0,):
+                clock.sleep(pause_s)
+                launch.entry.minds_passers = clock.monotonic_s() - start_s < _IN_PASSING_S
+                reservations = launch.entry.reservations()
                 our_turn = launch.could_be_our_turn(reservations)
                 answer = launch.attempt() if our_turn else None
                 if isinstance(answer, Claimed):
@@ -252,13 +252,13 @@ def _in_line(launch: _Launch, tell: Callable[[str], None]) -> Claimed:
             left_s = until_s - clock.monotonic_s()
             if left_s <= 0:
                 raise launch.refused(launch.choice(reservations))
-            tell(_waiting(launch))
-            rang = bell.wait(min(left_s, _BUSY_S if our_turn else _QUIET_S), _POLL_S)
+            say(_waiting(launch))
+            changed = watch.wait(min(left_s, _BUSY_S if our_turn else _CHECK_S), _POLL_S)
     finally:
-        bell.close()
+        watch.close()
 
 
 def _waiting(launch: _Launch) -> str:
-    count, ahead = launch.request.wanted.count, launch.place.length_ahead()
+    count, ahead = launch.request.wanted.count, launch.entry.length_ahead()
     gpus = "1 GPU" if count == 1 else f"{count} GPUs"
     return f"waiting for {gpus}, {ahead} ahead in line" if ahead else f"waiting for {gpus}, first in line"

@@ -1,4 +1,4 @@
-"""From a request to GPUs: who may be asked at all, what is promised, and a pick that leaves a reservation."""
+"""Picks GPUs for a request: those that are allowed, idle and not claimed. A pick leaves a soft reservation."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -47,14 +47,14 @@ class Request:
     wanted: Wanted
     gpus: str | None = None
     all_named: bool = False
-    """All that `gpus` names, however many these are; the count of `wanted` says nothing then."""
+    """Whether all that `gpus` names are wanted; the count of `wanted` is ignored then."""
     wait_s: float | None = None
     suits: Callable[[Gpu], bool] | None = None
-    """A test of one's own, beside what is wanted."""
+    """A test by the caller, in addition to what is wanted."""
 
     @property
     def depth(self) -> Depth:
-        """How closely to look: whoever brings a test may ask for any reading."""
+        """Return how much to read of the GPUs: a test by the caller may need any reading."""
         return depth_needed(self.wanted) if self.suits is None else Depth.LOOK
 
 
@@ -67,7 +67,7 @@ class Candidates:
 
 
 def counted(snapshot: Snapshot, request: Request, visible_devices: str | None) -> Request:
-    """The request with its count: a list means all that it names, and `all` those that we may see."""
+    """Return the request with its count: a list means all that it names, and `all` those that are visible."""
     if not request.all_named or request.gpus is None:
         return request
     named = select(request.gpus, snapshot.gpus)
@@ -77,7 +77,7 @@ def counted(snapshot: Snapshot, request: Request, visible_devices: str | None) -
 
 
 def candidates(snapshot: Snapshot, request: Request, visible_devices: str | None) -> Candidates:
-    """Those that the person's list and an outer CUDA_VISIBLE_DEVICES leave; more than there are is an error."""
+    """Return the GPUs that --gpus and CUDA_VISIBLE_DEVICES allow; raise an error if these are too few."""
     allowed, hidden_ones = named_and_visible(request.gpus, visible_devices, snapshot.gpus)
     listed = (*allowed, *hidden_ones)
     could = [gpu for gpu in listed if eligible(gpu, request.wanted)]
@@ -99,37 +99,37 @@ def candidates(snapshot: Snapshot, request: Request, visible_devices: str | None
 
 
 def pick(
-    world: World, request: Request, tell: Callable[[str], None] = lambda _: None, *, reserve: bool = True
+    world: World, request: Request, say: Callable[[str], None] = lambda _: None, *, reserve: bool = True
 ) -> tuple[Gpu, ...]:
-    """Idle GPUs, softly reserved so that others who pick now get others, unless that is not wanted."""
+    """Return idle GPUs. With `reserve` they are softly reserved, so that the next pick gives others."""
     deadline_s = world.clock.monotonic_s() + (request.wait_s or 0.0)
     patience = {} if request.wait_s is None else {"patience_s": min(_PATIENCE_S, request.wait_s)}
     while True:
         snapshot = world.gpu_reader.look(request.depth)
-        tell_of_indices(world, snapshot, tell)
+        warn_of_indices(world, snapshot, say)
         request = counted(snapshot, request, world.visible_devices)
         allowed = candidates(snapshot, request, world.visible_devices)
         links = links_that_matter(world, allowed.gpus, request.wanted)
-        with gate(world.folder, world.clock.monotonic_s, world.clock.sleep, **patience) as kept_out:
-            if kept_out is not None:
+        with gate(world.folder, world.clock.monotonic_s, world.clock.sleep, **patience) as locked_gate:
+            if locked_gate is not None:
                 patience = {"patience_s": 0.0}  # once is enough
-                tell(f"{holder_in_words(world, kept_out, GATE_BYTE)} keeps the gate of {world.folder.path} shut")
+                say(f"{holder_in_words(world, locked_gate, GATE_BYTE)} keeps the gate of {world.folder.path} shut")
             choice = _choose(world, request, allowed, links, reserve=reserve)
         if choice.gpus:
             return choice.gpus
         left_s = deadline_s - world.clock.monotonic_s()
         if left_s <= 0:
             raise not_enough(world, snapshot, request, allowed, choice)
-        tell(f"waiting for {_gpus(request.wanted.count)}")
+        say(f"waiting for {_gpus(request.wanted.count)}")
         world.clock.sleep(min(_LOOK_AGAIN_S, left_s))
 
 
 def _choose(world: World, request: Request, allowed: Candidates, links: Links, *, reserve: bool) -> Choice:
-    """Choose among the candidates by what is promised of each, and reserve what is chosen."""
+    """Choose among the candidates by the reservations of each, and reserve what is chosen."""
     now_s = world.clock.monotonic_s()
     cards: dict[str, CardFile] = {}
     shut: dict[str, Refusal] = {}
-    line = Queue(world.folder, stands(world), awake(world))
+    queue = Queue(world.folder, stands(world), awake(world))
     try:
         for gpu in allowed.gpus:
             try:
@@ -137,10 +137,10 @@ def _choose(world: World, request: Request, allowed: Candidates, links: Links, *
                     cards[gpu.uuid] = CardFile(world.folder.open(gpu.uuid))
             except FileRefused as error:
                 shut[gpu.label] = refused_file(error)
-        promised = {uuid: _soft(line.reservations(card, now_s)) for uuid, card in cards.items()}
+        reservations = {uuid: _soft(queue.reservations(card, now_s)) for uuid, card in cards.items()}
         fit = [gpu for gpu in allowed.gpus if gpu.label not in shut]
-        free, promised = without_fillers(world, fit, promised, anybodys=False)
-        choice = choose(free, request.wanted, promised, links, world.chance)
+        free, reservations = without_fillers(world, fit, reservations, of_all_users=False)
+        choice = choose(free, request.wanted, reservations, links, world.chance)
         for gpu in choice.gpus if reserve else ():
             cards[str(gpu.uuid)].reserve(now_s)
     finally:
@@ -149,27 +149,27 @@ def _choose(world: World, request: Request, allowed: Candidates, links: Links, *
     return replace(choice, refused={**choice.refused, **shut})
 
 
-def _soft(promised: Reservations) -> Reservations:
-    """Those who only try once are gone in a moment: a card that they might take is avoided, not refused."""
-    return replace(promised, ahead=False, reserved=True) if promised.in_passing else promised
+def _soft(reservations: Reservations) -> Reservations:
+    """Return reservations by which a GPU that a launch tries just now is avoided, not refused."""
+    return replace(reservations, ahead=False, reserved=True) if reservations.in_passing else reservations
 
 
 def refused_file(error: FileRefused) -> Refusal:
-    """Why a GPU whose claim file is not fit is refused, and who is to blame."""
+    """Return why a GPU with an unusable claim file is refused, and whose file it is."""
     whose = "" if error.uid is None else f"; it is {user_name(error.uid)}'s"
     return Refusal(Because.FILE, f"{error}{whose} (root puts that right: fallow doctor --fix)")
 
 
-def tell_of_indices(world: World, snapshot: Snapshot, tell: Callable[[str], None]) -> None:
-    """On a machine with several models CUDA counts its cards fastest first, unless it is told otherwise."""
+def warn_of_indices(world: World, snapshot: Snapshot, say: Callable[[str], None]) -> None:
+    """Warn of indices in CUDA_VISIBLE_DEVICES if CUDA would count several models fastest first."""
     models = {gpu.name for gpu in snapshot.gpus if isinstance(gpu.name, str)}
     in_pci_order = world.environ.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID"
     if len(models) > 1 and not in_pci_order and names_by_index(world.visible_devices or ""):
-        tell("CUDA_VISIBLE_DEVICES has indices, which are read in PCI order here; CUDA_DEVICE_ORDER says otherwise")
+        say("CUDA_VISIBLE_DEVICES has indices, which are read in PCI order here; CUDA_DEVICE_ORDER says otherwise")
 
 
 def links_that_matter(world: World, gpus: Sequence[Gpu], wanted: Wanted) -> Links:
-    """How the GPUs are connected, asked only where several are to be chosen well."""
+    """Return how the GPUs are connected; they are read only if several are to be chosen well."""
     if wanted.order is Order.BEST and 1 < wanted.count < len(gpus):
         return world.gpu_reader.links(gpus)
     return {}
@@ -187,13 +187,13 @@ def not_enough(
 
 
 def _with_names(world: World, snapshot: Snapshot, refused: Mapping[str, Refusal]) -> dict[str, str]:
-    """In words, and with the user and the program where somebody is to blame: that is whom to talk to."""
-    told = _in_words(refused)
+    """Return the refusals in words, with the user and the program that has the GPU: whom to talk to."""
+    sentences = _in_words(refused)
     for gpu in world.gpu_reader.describe(snapshot).gpus:
         why = refused.get(gpu.label)
         if why is not None:
-            told[gpu.label] = _with_name(world, gpu, why)
-    return told
+            sentences[gpu.label] = _with_name(world, gpu, why)
+    return sentences
 
 
 def _with_name(world: World, gpu: Gpu, why: Refusal) -> str:
@@ -202,12 +202,12 @@ def _with_name(world: World, gpu: Gpu, why: Refusal) -> str:
         if isinstance(first.user, str) and isinstance(first.command, str):
             return f"{why} ({first.user}: {program_name(first.command)})"
     if why.because in (Because.CLAIMED, Because.LINE):
-        return _promised_to(world, gpu) or str(why)
+        return _reserved_for(world, gpu) or str(why)
     return str(why)
 
 
-def _promised_to(world: World, gpu: Gpu) -> str | None:
-    """Who has claimed a GPU, or stands first in its line; None if that is over by now."""
+def _reserved_for(world: World, gpu: Gpu) -> str | None:
+    """Return who has claimed a GPU or is first in its queue; None if that is over by now."""
     try:
         card = CardFile(world.folder.open(str(gpu.uuid)))
     except FallowError:

@@ -1,4 +1,4 @@
-"""What a person means by a subject: the machine, a GPU, a process, a user."""
+"""Parses what a person wants to protect: the machine, a GPU, a process, a user."""
 
 from collections.abc import Callable, Sequence
 
@@ -24,9 +24,9 @@ _KINDS = ("gpu", "pid", "user")
 
 
 def target_of(text: str, world: World, *, gone_is_fine: bool = False, among: Sequence[Gpu] | None = None) -> Target:
-    """`all`, a GPU (`3`, `gpu:3`, a UUID), `pid:123`, `user:ada`; a number that is no GPU is a process.
+    """Parse `all`, a GPU (`3`, `gpu:3`, a UUID), `pid:123` or `user:ada`; a number that is no GPU is a process.
 
-    The GPUs are those that somebody has seen already, or those that one look finds.
+    The GPUs are those of `among`, or those that one look finds.
     """
 
     def gpus() -> Sequence[Gpu]:
@@ -38,7 +38,7 @@ def target_of(text: str, world: World, *, gone_is_fine: bool = False, among: Seq
 def target_among(
     text: str, gpus: Callable[[], Sequence[Gpu]], table: ProcessTable, *, gone_is_fine: bool = False
 ) -> Target:
-    """The same for whoever has seen the GPUs already; they are asked for only where one is meant."""
+    """Parse the same as `target_of`; `gpus` is called only if a GPU may be meant."""
     kind, colon, rest = text.partition(":")
     if text == "all":
         return Everything()
@@ -70,7 +70,7 @@ def target_among(
 
 
 def _user(text: str, *, gone_is_fine: bool) -> OneUser:
-    """By the name that their processes go by; a number is a user too, also where it has no name."""
+    """Return the user by name; a number is a user too, even without a name."""
     if is_number(text):
         return OneUser(user_name(int(text)))
     if not gone_is_fine and not is_user(text):

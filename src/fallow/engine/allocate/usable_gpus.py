@@ -12,7 +12,7 @@ from fallow.engine.machine.world import World
 
 
 def gpus_to_fill(world: World, named: str | None, say: Callable[[str], None]) -> tuple[Gpu, ...]:
-    """Return the named GPUs, or all; WrongUsage if none can be used."""
+    """Return the named GPUs, or all; raise WrongUsage if none can be used."""
     gpus = world.gpu_reader.look(Depth.LOOK).gpus  # with the number of each device node
     shown, hidden = named_and_visible(named, world.visible_devices, gpus)
     for gpu in shown:
@@ -26,7 +26,7 @@ def gpus_to_fill(world: World, named: str | None, say: Callable[[str], None]) ->
 
 
 def gpus_to_burn(world: World, gpus: Sequence[Gpu], named: str | None) -> tuple[Gpu, ...]:
-    """Return the named GPUs, or all; NotEnoughGpus if one of them is hidden, nameless or claimed by another job."""
+    """Return the named GPUs, or all; raise NotEnoughGpus if one is hidden, nameless or claimed by another job."""
     shown, hidden = named_and_visible(named, world.visible_devices, gpus)
     if hidden and (named is not None or not shown):
         only = f"CUDA_VISIBLE_DEVICES={world.visible_devices}"

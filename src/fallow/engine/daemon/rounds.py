@@ -42,9 +42,9 @@ class Rounds:
         """What the idle rules count."""
         return self._patrol.counting
 
-    def turn(self, snapshot: Snapshot, promised: Mapping[str, Reservations]) -> None:
+    def turn(self, snapshot: Snapshot, reservations: Mapping[str, Reservations]) -> None:
         """One tick, with holders that are described, and with what was read of claims at it, by UUID."""
-        self._patrol.turn(snapshot, promised)
+        self._patrol.turn(snapshot, reservations)
         self._lost_cards.turn(snapshot)
         self._notices.turn()
 

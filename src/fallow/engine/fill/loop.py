@@ -258,7 +258,7 @@ class FillLoop:
         """Return the first reason against a filler on these GPUs; a reason goes before an Unknown."""
         found = [self._sign(slot, find_gpu(snapshot, uuid), uuid, opened.get(uuid)) for uuid in slot.uuids]
         found += [self._sign(slot, gpu, str(gpu.uuid), None) for gpu in self._strays(slot, snapshot)]
-        found.append(self._presence.get(slot.spec.presence_rules, Unknown("nobody has asked yet")))
+        found.append(self._presence.get(slot.spec.presence_rules, Unknown("people at terminals were not read yet")))
         first = next((each for each in ahead if (each.marked or each.wants) and _share(each, slot)), None)
         if first is not None:
             found.append(f"{first.spec.name} comes first on {first.name}")

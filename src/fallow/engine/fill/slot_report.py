@@ -30,7 +30,7 @@ class SlotReport:
     """Reports what changes in one slot, each thing once."""
 
     def __init__(self, slot: "FillerSlot", run: Run, words: Words) -> None:
-        self.because, self.since_s = "nobody has looked yet", run.world.clock.monotonic_s()
+        self.because, self.since_s = "the GPUs were not read yet", run.world.clock.monotonic_s()
         self.yields = 0
         self.last_yield_s: float | None = None
         self.keys = [gpu_key(uuid) for uuid in slot.uuids]

@@ -1,9 +1,9 @@
-"""Who has claimed a GPU, and who waits for it, as the kernel has it.
+"""Finds out which process has claimed a GPU, and which wait for it, from what the kernel shows.
 
-Whoever is named may be warned, charged and ended for it. So a claim is a process's only if that very process has the
-lock's open file; neither a label, which everybody may write, nor the number of a process beside a lock, which may be
-somebody else's by now, proves that. All that is told of it comes from /proc. What cannot be shown is a claim of
-somebody who is not known: it keeps others from the card, and nobody is held to account for it.
+The process that is named may be warned, charged and killed for it. So a claim belongs to a process only if that
+process has the lock's open file. A label does not prove that, since every user can write one, nor does the pid of a
+lock, which may be of another process by now. User and command come from /proc. If the process cannot be shown, the
+claim is of an unknown process: it keeps others from the GPU, and nobody is charged for it.
 """
 
 import os
@@ -18,7 +18,7 @@ from fallow.core.unknown import Unknown, known
 from fallow.engine.machine.world import World
 from fallow.readers.proc import TICKS_PER_S, user_name
 
-_TICK_S = 2 / TICKS_PER_S  # births are told in ticks
+_TICK_S = 2 / TICKS_PER_S  # births are counted in ticks
 _NS = 1e9
 _STOPPED = "Tt"  # by a signal, and by a debugger
 _NOT_FOUND = "a process that was not found yet, or that we may not look into"
@@ -26,7 +26,7 @@ _HIDDEN = "somebody who hides it: no process has it open (docs/concepts/claims.m
 
 
 def claim_on(world: World, card: CardFile) -> Claim | None:
-    """Who has claimed a GPU; without a pid where that is not proven. None if nobody has."""
+    """Return the claim on a GPU, without a pid if that is not proven; None if there is none."""
     held = card.held()
     if held is None:
         return None
@@ -41,7 +41,7 @@ def claim_on(world: World, card: CardFile) -> Claim | None:
 
 
 def claim_of(world: World, uuid: str) -> Claim | Unknown | None:
-    """The same by the UUID. A folder that cannot be read leaves it unknown."""
+    """Return the claim on the GPU of this UUID; Unknown if the claim folder cannot be read."""
     try:
         fd = world.folder.peek(uuid)
     except FallowError as error:
@@ -56,13 +56,13 @@ def claim_of(world: World, uuid: str) -> Claim | Unknown | None:
 
 
 def _signed(world: World, inode: int, named: Process | None) -> str | None:
-    """Who says in the label to have claimed it, and signed that, where only root could prove it."""
+    """Return who has claimed it according to its label, if the process signed it and only root could prove more."""
     if os.geteuid() == 0:
         return _NOT_FOUND
     stat = None if named is None else world.proc.stat(named.pid)
     if named is None or stat is None or stat.birth != named.birth:
         return None
-    from fallow.readers.lock_table import LockTable  # whoever only picks does not need it
+    from fallow.readers.lock_table import LockTable  # `pick` does not need it
 
     if world.proc.uid(named.pid) == os.geteuid() or named.pid not in LockTable(world.proc).signers(inode):
         return None
@@ -85,7 +85,7 @@ def _named(world: World, shared: bool, process: Process, since_wall_s: float | N
 
 
 def holder_in_words(world: World, fd: int, byte: int) -> str:
-    """Whoever holds a lock on a byte of an open file, for people who look once."""
+    """Return which process holds a lock on a byte of an open file, in words."""
     world.look_patiently()
     answer = world.lock_holders.holder(fd, byte)
     if answer.holder is None:
@@ -95,18 +95,18 @@ def holder_in_words(world: World, fd: int, byte: int) -> str:
 
 
 def waiter_in_words(waiter: Waiter) -> str:
-    """A launch that stands in line, for people."""
+    """Return a waiting launch in words."""
     return f"pid {waiter.pid} ({user_name(waiter.uid)}: {program_name(waiter.command)})"
 
 
 def stands(world: World) -> Callable[[Waiter], bool]:
-    """A test of those who stand in line: a process of the label's owner that lives, and was born before it came."""
+    """Return a test whether a label in the queue is true: its owner's process lives and is older than its ticket."""
     proc = world.proc
 
     def is_true(waiter: Waiter) -> bool:
         stat = proc.stat(waiter.pid)
         if stat is None:
-            return proc.stat(1) is None  # where others' processes are hidden, whose label it is has to do
+            return proc.stat(1) is None  # if /proc hides the processes of others, the owner of the label must suffice
         if stat.birth != waiter.birth or proc.uid(waiter.pid) != waiter.uid:
             return False
         born_s, came_s = waiter.birth / TICKS_PER_S - _TICK_S, waiter.ticket / _NS
@@ -116,7 +116,7 @@ def stands(world: World) -> Callable[[Waiter], bool]:
 
 
 def awake(world: World) -> Callable[[Waiter], bool]:
-    """A test of those who stand in line: one that is stopped takes no GPU, and would keep all others from it."""
+    """Return a test whether a waiting launch runs: a stopped one takes no GPU, and would keep all others from it."""
 
     def is_awake(waiter: Waiter) -> bool:
         stat = world.proc.stat(waiter.pid)
@@ -126,6 +126,6 @@ def awake(world: World) -> Callable[[Waiter], bool]:
 
 
 def _asleep_s(world: World) -> float:
-    """How long the machine was suspended since boot: births count that time, places in line do not."""
+    """Return how long the machine was suspended since boot: births count that time, tickets do not."""
     uptime_s = world.proc.uptime_s()
     return 0.0 if uptime_s is None else max(0.0, uptime_s - world.clock.monotonic_s())

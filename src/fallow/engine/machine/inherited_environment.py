@@ -1,4 +1,4 @@
-"""The environment for processes that fallow starts: what fallow's own caller gave it."""
+"""The environment for processes that fallow starts: the one that fallow was started with."""
 
 from collections.abc import Mapping
 
@@ -9,10 +9,10 @@ _OF_A_LAUNCH = ("FALLOW_CLAIM", "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")
 
 
 def given_environ(environ: Mapping[str, str]) -> Mapping[str, str]:
-    """The environment as whoever started us gave it, for what we start in turn.
+    """Return the environment that fallow was started with.
 
-    In the C locale Python puts LC_CTYPE into its own environment before it runs a line of ours (PEP 538). What the
-    kernel keeps of our start shows whether it was there.
+    In the C locale Python sets LC_CTYPE before it runs any code of ours (PEP 538). The kernel's copy of our first
+    environment shows whether it was set before.
     """
     coerced = environ.get("LC_CTYPE")
     if coerced not in _COERCED:

@@ -1,4 +1,4 @@
-"""What speaks against a filler beside the GPUs: a person at a terminal, the hours of the day."""
+"""Reasons against a filler other than the GPUs: a person at a terminal, the hours of the day."""
 
 import os
 from collections.abc import Collection
@@ -17,7 +17,7 @@ from fallow.readers.terminals import LEAST_IDLE_S, Terminals, terminal_name
 
 @value
 class PresenceRules:
-    """For whom a filler makes way, and when it may be there at all."""
+    """For which people a filler yields, and between which hours it may run."""
 
     mind_users: bool = True
     user_idle_s: float = 300.0
@@ -27,30 +27,30 @@ class PresenceRules:
 
 
 class PresenceCheck:
-    """Asked once a tick. The terminal that fallow was started from does not count: its owner asked for this."""
+    """Checks the rules once a tick. The terminal that fallow was started from does not count."""
 
-    def __init__(self, world: World, presence: PresenceRules, terminals: Terminals | None = None) -> None:
+    def __init__(self, world: World, rules: PresenceRules, terminals: Terminals | None = None) -> None:
         self._world = world
-        self._manners = presence
+        self._rules = rules
         self._terminals = terminals if terminals is not None else world.terminals()
         self._own = own_terminals(world.proc)
 
     def cannot_see(self) -> Unknown | None:
-        """Why people cannot be seen on this machine, where that matters."""
-        people = self._terminals.people() if self._manners.mind_users else None
+        """Return why people at terminals cannot be found on this machine, if the rules need that."""
+        people = self._terminals.people() if self._rules.mind_users else None
         return people if isinstance(people, Unknown) else None
 
     def against(self) -> str | Unknown | None:
-        """A reason, Unknown where it cannot be told, or None."""
+        """Return a reason against a filler, Unknown if there may be one, or None."""
         hours = self._hours()
         if hours is not None:
             return hours
-        return self._people(self._own) if self._manners.mind_users else None
+        return self._people(self._own) if self._rules.mind_users else None
 
     def _hours(self) -> str | None:
-        if self._manners.between is None:
+        if self._rules.between is None:
             return None
-        first, last = self._manners.between
+        first, last = self._rules.between
         if in_hours(minute_of_day(self._world.clock.wall_s()), first, last):
             return None
         return f"it is not between {_clock(first)} and {_clock(last)}"
@@ -61,27 +61,27 @@ class PresenceCheck:
             return people
         unknown = None
         for person in people:
-            if person.user in self._manners.ignore_users or person.terminal in own:
+            if person.user in self._rules.ignore_users or person.terminal in own:
                 continue
             if isinstance(person.idle_s, Unknown):
                 unknown = Unknown(f"how long {person.user} has been away from {person.place} is {person.idle_s}")
-            elif person.idle_s < self._manners.user_idle_s:
+            elif person.idle_s < self._rules.user_idle_s:
                 return f"{person.user} was at {person.place} {duration_for_people(person.idle_s)} ago"
         return unknown
 
 
 def demand_user_idle(seconds: float) -> float:
-    """So many seconds without a touch can be seen; WrongUsage if they cannot."""
+    """Return the seconds; raise WrongUsage if they are too few to be measured at a terminal."""
     if seconds < LEAST_IDLE_S:
         raise WrongUsage(
-            f"nobody can be told to be away after {duration_for_people(seconds)}: the kernel notes touches of a "
-            f"terminal in steps of 8s; write {duration_for_people(LEAST_IDLE_S)} or more"
+            f"{duration_for_people(seconds)} at a terminal cannot be measured: the kernel notes when it is used in "
+            f"steps of 8s; write {duration_for_people(LEAST_IDLE_S)} or more"
         )
     return seconds
 
 
 def own_terminals(proc: Proc) -> set[str]:
-    """The terminals that we read or write, and those that whoever started us did it from, as through sudo."""
+    """Return the terminals that fallow reads or writes, and those of the processes that started it, as with sudo."""
     above = (proc.stat(pid) for pid in proc.ancestors(os.getpid()))
     found = {name for row in above if row is not None and (name := terminal_name(row.terminal)) is not None}
     for fd in (0, 1, 2):

@@ -1,7 +1,7 @@
-"""Whom the daemon runs things as, and whose files it then obeys.
+"""Decides as which user the daemon runs a command, and whether others could change what is run.
 
-A config of root's says for each thing that is run whom it runs as. What that user runs may be changed by nobody but
-root and that user: not the program, not the script that it reads, not the folder that it runs in.
+A config of root names the user for each command. Only root and that user may be able to change what is run: the
+program, the scripts that it reads, the folder that it runs in.
 """
 
 import os
@@ -25,16 +25,16 @@ _USUAL = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 @value
 class RunAs:
-    """Whom something runs as, where a config says so and we could be anybody."""
+    """The user, environment and trust with which root runs a command of the config."""
 
     account: Account | None
-    """Whom to become; None if we are that user already."""
+    """The user to become; None if we are that user already."""
     environ: dict[str, str]
     trusted: Trusted
 
 
 def run_as(user: str | None, environ: Mapping[str, str]) -> RunAs | None:
-    """The guise of a user; None where nobody is named, or we are no root: then it runs as we are, by our own word."""
+    """Return how to run as a user; None if no user is named or we are not root: then it runs as our own user."""
     if user is None or os.geteuid() != 0:
         return None
     found = account(user)
@@ -48,26 +48,26 @@ def run_as(user: str | None, environ: Mapping[str, str]) -> RunAs | None:
 
 
 def trusted_by(user: Account) -> Trusted:
-    """Whose files this user obeys."""
+    """Return whose files this user may run."""
     who = "root" if user.uid == 0 else f"root and {user.name}"
     return Trusted(frozenset({0, user.uid}), f"what runs as {user.name} may be changed by {who} alone", user.name)
 
 
 def safe_path(path: str, trusted: Trusted) -> str:
-    """The folders of a PATH in which nobody else can put a program; the usual ones if none is left."""
+    """Return the folders of a PATH in which no other user can put a program; the usual ones if none is left."""
     kept = [folder for folder in path.split(":") if folder.startswith("/") and not doubts(folder, trusted)]
     return ":".join(kept) or _USUAL
 
 
 def refuse_doubtful(command: Sequence[str], cwd: str | None, environ: Mapping[str, str], trusted: Trusted) -> None:
-    """CannotRun if somebody else can change what would be run."""
+    """Raise CannotRun if another user can change what would be run."""
     found = [*doubts_of(command, cwd, environ, trusted), *([] if cwd is None else doubts(cwd, trusted))]
     if found:
         raise CannotRun(f"{found[0].sentence} ({found[0].suggestion})" if found[0].suggestion else found[0].sentence)
 
 
 def doubts_of(command: Sequence[str], cwd: str | None, environ: Mapping[str, str], trusted: Trusted) -> list[Mistake]:
-    """Every reason not to run it: somebody else can change the program, or a script that it reads."""
+    """Return every reason not to run it: another user can change the program, or a script that it reads."""
     found: list[Mistake] = []
     for file in dict.fromkeys(files_of(command, cwd, environ.get("PATH", _USUAL))):
         found += [doubt for doubt in doubts(file, trusted) if doubt not in found]
@@ -75,7 +75,7 @@ def doubts_of(command: Sequence[str], cwd: str | None, environ: Mapping[str, str
 
 
 def files_of(command: Sequence[str], cwd: str | None, path: str) -> Iterator[str]:
-    """The files that are obeyed: the program, its interpreter, and every file among its words that can be run."""
+    """Yield the files that are run: the program, its interpreter, and every argument that is a script or program."""
     program = _found(command[0], cwd, path)
     if program is None:
         return
@@ -93,7 +93,7 @@ def files_of(command: Sequence[str], cwd: str | None, path: str) -> Iterator[str
 
 
 def files_of_line(line: str, cwd: str | None, path: str) -> Iterator[str]:
-    """The same for a line of shell, as far as its words can be told apart."""
+    """Yield the files that a shell command runs, as far as its words can be found."""
     words = shlex.shlex(line, posix=True, punctuation_chars=True)
     words.whitespace_split = True
     try:
@@ -103,7 +103,7 @@ def files_of_line(line: str, cwd: str | None, path: str) -> Iterator[str]:
                 file = os.path.join(cwd or "/", word)
             if file is not None:
                 yield from _with_interpreter(file, path)
-    except ValueError:  # a quotation that does not end: the shell will say so
+    except ValueError:  # a quote that is not closed: the shell will report it
         return
 
 
@@ -128,6 +128,6 @@ def _with_interpreter(file: str, path: str) -> Iterator[str]:
 
 
 def doubts_of_log(log: str, trusted: Trusted) -> list[Mistake]:
-    """Every reason not to write to it; that it is not there yet is none."""
+    """Return every reason not to write to the log; it need not exist yet."""
     with Followed(log, trusted) as followed:
         return followed.doubts

@@ -1,4 +1,4 @@
-"""Being asked to leave, by whoever may: a readable descriptor instead of a signal that interrupts."""
+"""A pipe for the signals that ask a process to leave: a readable descriptor instead of an interruption."""
 
 import os
 import signal
@@ -8,7 +8,7 @@ LEAVING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 class SignalPipe:
-    """From now on SIGTERM, Ctrl-C and a hang-up make `fd` readable and do nothing else; what was ignored stays so."""
+    """Makes `fd` readable at SIGTERM, SIGINT and SIGHUP, which do nothing else; ignored signals stay ignored."""
 
     def __init__(self) -> None:
         self.fd, self._written = os.pipe()
@@ -20,11 +20,11 @@ class SignalPipe:
                 signal.signal(number, _nothing)
 
     def fetch(self) -> int:
-        """How many signals have come since the last time."""
+        """Return how many signals have come since the last call."""
         return len(self.numbers())
 
     def numbers(self) -> list[int]:
-        """The signals that have come since the last time, in their order."""
+        """Return the signals that have come since the last call, in their order."""
         try:
             return [number for number in os.read(self.fd, 64) if number in LEAVING]
         except BlockingIOError:
@@ -32,4 +32,4 @@ class SignalPipe:
 
 
 def _nothing(number: int, frame: FrameType | None) -> None:
-    """The wake-up through the descriptor is all that is wanted."""
+    """Do nothing: Python writes the number to the wake-up descriptor."""

@@ -1,4 +1,4 @@
-"""The time zone of this machine, whatever way it is set."""
+"""The time zone of this machine, in whatever way it is set."""
 
 from datetime import UTC, datetime, timedelta, tzinfo
 
@@ -7,18 +7,18 @@ class LocalZone(tzinfo):
     """Local time as the C library has it: TZ in any of its forms, else /etc/localtime; summer time included."""
 
     def utcoffset(self, when: datetime | None) -> timedelta | None:
-        """How far local time is ahead of UTC."""
+        """Return how far local time is ahead of UTC."""
         return None if when is None else when.replace(tzinfo=None).astimezone().utcoffset()
 
     def dst(self, when: datetime | None) -> timedelta | None:  # noqa: ARG002  as tzinfo has it
-        """Not told apart from the rest."""
+        """Return None: summer time is part of the offset."""
         return None
 
     def tzname(self, when: datetime | None) -> str | None:
-        """What people call it, such as CET."""
+        """Return its usual name, such as CET."""
         return None if when is None else when.replace(tzinfo=None).astimezone().tzname()
 
     def fromutc(self, when: datetime) -> datetime:
-        """The local time of a moment in UTC."""
+        """Return the local time of a moment in UTC."""
         local = datetime.fromtimestamp(when.replace(tzinfo=UTC).timestamp(), UTC).astimezone()
         return local.replace(tzinfo=self)

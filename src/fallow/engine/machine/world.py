@@ -1,4 +1,4 @@
-"""The world that a verb works in: a clock, an environment, eyes, the folder of claims."""
+"""The world that a command works in: a clock, an environment, a GPU reader, the claim folder."""
 
 import os
 from collections.abc import Mapping
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     from fallow.readers.terminals import Terminals
 
 _DRIVER_LIMIT_S = 2.0
-_PATIENTLY_S = 1e6  # where nobody waits for it
+_PATIENTLY_S = 1e6  # reopening happens in the background, so it may take any time
 
 
 class World:
-    """This machine; eyes and claims are opened when they are first needed."""
+    """This machine. The GPU reader and the claim folder are opened when they are first needed."""
 
     def __init__(
         self, environ: Mapping[str, str], *, simulate: str | None = None, clock: Clock | None = None
     ) -> None:
         """`simulate` names a machine such as `8xH100`; None leaves it to FALLOW_SIMULATE."""
-        # What is started from here must be on the same machine, so the choice is in its environment too.
+        # Processes that are started from here get the same simulated machine through their environment.
         self.environ = environ if simulate is None else {**environ, "FALLOW_SIMULATE": simulate}
         self.proc = Proc()
         self.clock: Clock = clock if clock is not None else SystemClock()
@@ -40,7 +40,7 @@ class World:
 
     @cached_property
     def gpu_reader(self) -> GpuReader:
-        """The driver's, or simulated ones where somebody asked for them."""
+        """Return the reader of the driver, or of simulated GPUs if those were asked for."""
         proc, host = self.proc, os.uname().nodename
         if self._simulate:
             from fallow.readers.simulated_reader import SimulatedReader
@@ -54,7 +54,7 @@ class World:
             raise NoDriver(str(error), "to try fallow without a GPU, add --simulate") from None
 
     def reopen_driver_when_lost(self) -> None:
-        """From now on eyes that outlive the driver: while it is away all is unknown, and it is opened again."""
+        """Keep reading when the driver is unloaded: meanwhile every reading is unknown, and it is opened again."""
         if self._simulate:
             return
         from fallow.readers.nvml_reader import NvmlReader
@@ -67,24 +67,24 @@ class World:
 
     @cached_property
     def folder(self) -> ClaimFolder:
-        """Where all users' claims are."""
+        """Return the folder with the claims of all users."""
         return ClaimFolder(folder_path(self.environ))
 
     @cached_property
     def protections(self) -> "ProtectionFolder":
-        """What people have asked to be left alone; in the same place, since it is everybody's too."""
+        """Return the folder of protections, which is in the claim folder, since all users share it too."""
         from fallow.actuators.claims.protections import ProtectionFolder
 
         return ProtectionFolder(self.folder, user_name, self.proc)
 
-    def daemon(self, tell: "Callable[[str], None]") -> "DaemonClient":
-        """Who may be asked instead of looking ourselves; `tell` gets the reason when there is no answer."""
+    def daemon(self, say: "Callable[[str], None]") -> "DaemonClient":
+        """Return a client of the daemon; `say` gets the reason if the daemon does not answer."""
         from fallow.engine.machine.daemon_client import DaemonClient
 
-        return DaemonClient(self.environ, self.clock, self.simulated, tell)
+        return DaemonClient(self.environ, self.clock, self.simulated, say)
 
     def close(self) -> None:
-        """Let go of whatever was opened."""
+        """Close what was opened."""
         if "gpu_reader" in self.__dict__:
             self.gpu_reader.close()
         if "folder" in self.__dict__:
@@ -92,43 +92,43 @@ class World:
 
     @cached_property
     def lock_holders(self) -> "LockHolders":
-        """Who holds which lock."""
+        """Return the reader of which process holds a lock."""
         from fallow.readers.lock_holders import LockHolders
 
         return LockHolders(self.proc, self.clock)
 
     def look_patiently(self) -> None:
-        """Whoever looks only once is not in anybody's way, and rather waits a moment than not to know."""
+        """Give the search for lock holders more time, for a command that looks only once."""
         from fallow.readers.lock_holders import PATIENTLY_S
 
         self.lock_holders.limit_s = PATIENTLY_S
 
     @property
     def state_folder(self) -> str:
-        """Where journal, history and stacks are (see actuators/state_folder); FallowError if there is no place."""
+        """Return the folder of journal, history and stacks; raise FallowError if there is none."""
         from fallow.actuators.files.state_folder import path_of
 
         return path_of(self.environ)
 
     @property
     def user(self) -> str:
-        """Who we are."""
+        """Return the name of the user that fallow runs as."""
         return user_name(os.geteuid())
 
     @property
     def viewer(self) -> "Viewer":
-        """What we may read of others' command lines: as root all, else nothing but names."""
+        """Return what our user may read of others' command lines: root all, others only program names."""
         from fallow.core.visibility import Viewer
 
         return Viewer(self.user, everything=os.geteuid() == 0)
 
     @property
     def simulated(self) -> str | None:
-        """The simulated machine that somebody asked for, as they wrote it."""
+        """Return the simulated machine that was asked for, as it was written; None if the GPUs are real."""
         return self._simulate or None
 
     def has_the_same_gpus(self, environ: Mapping[str, str]) -> bool:
-        """Whether a process with this environment is on our GPUs: anybody is on real ones, only some on simulated."""
+        """Return whether a process with this environment uses the same GPUs: always, unless they are simulated."""
         if not self._simulate:
             return True
         from fallow.readers.simulated_reader import same_machine
@@ -136,23 +136,23 @@ class World:
         return same_machine(self.environ, environ)
 
     def terminals(self) -> "Terminals":
-        """Who is here; the terminals are in FALLOW_TERMINALS, else in /dev."""
+        """Return the reader of people at terminals; the terminals are in FALLOW_TERMINALS, else in /dev."""
         from fallow.readers.terminals import Terminals
 
         return Terminals(self.clock, devices=self.environ.get("FALLOW_TERMINALS") or "/dev", proc=self.proc)
 
     @property
     def device_folder(self) -> str:
-        """Where the nodes of the cards are: FALLOW_DEVICES, else /dev."""
+        """Return the folder of the GPUs' device nodes: FALLOW_DEVICES, else /dev."""
         return self.environ.get("FALLOW_DEVICES") or "/dev"
 
     @property
     def visible_devices(self) -> str | None:
-        """The outer CUDA_VISIBLE_DEVICES, which binds us."""
+        """Return our CUDA_VISIBLE_DEVICES: fallow only uses GPUs that it allows."""
         return self.environ.get("CUDA_VISIBLE_DEVICES")
 
     def chance(self) -> int:
-        """A number by chance."""
+        """Return a random number."""
         return int.from_bytes(os.urandom(4), "little")
 
     def _driver_limit_s(self) -> float:

@@ -140,7 +140,7 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:  # noqa: 
     wanted = request(args, shared=args.shared)
     if args.dry_run and not stoppable:
         return _dry_run(args, pick(world, wanted, voice.note, reserve=False), line, voice)
-    claimed = claim(world, wanted, pid=os.getpid(), program=program_name(command[0]), tell=voice.note)
+    claimed = claim(world, wanted, pid=os.getpid(), program=program_name(command[0]), say=voice.note)
     variables = gpu_names.environment(claimed.gpus, indices=args.format == "index")
     if voice.on_a_terminal:
         voice.note(f"on {gpu_names.for_people(claimed.gpus)}")
