@@ -21,10 +21,7 @@ from fallow.readers.proc import Proc
 from tests.conftest import Fallow
 from tests.core.gpus import idle
 from tests.engine.idle_rules.enforcer_resident import OnTheHost, Resident
-from tests.engine.idle_rules.test_enforcer import (
-    WAITS,
-    Start,
-)
+from tests.engine.idle_rules.test_enforcer import WAITS, Start, patrol, start  # noqa: F401  fixtures
 
 CARD = "GPU-fa110000-0000-4000-8000-000000000000"
 
@@ -99,7 +96,7 @@ def blame(world: World, begin: Start, fd: int) -> int:
 def test_a_signature_and_a_label_name_nobody_who_has_not_the_claim_open(
     world: World,
     card: CardFile,
-    start: Start,
+    start: Start,  # noqa: F811
 ) -> None:
     fd = claimed(world)
     pid = blame(world, start, fd)
@@ -113,8 +110,8 @@ def test_a_signature_and_a_label_name_nobody_who_has_not_the_claim_open(
 
 
 def test_a_rule_touches_nobody_for_a_claim_that_they_have_not_open(
-    patrol: Callable[..., Resident],
-    start: Start,
+    patrol: Callable[..., Resident],  # noqa: F811
+    start: Start,  # noqa: F811
     fallow: Fallow,
 ) -> None:
     world = World(fallow.environ)
@@ -130,7 +127,7 @@ def test_a_rule_touches_nobody_for_a_claim_that_they_have_not_open(
 def test_whoever_has_the_claim_open_is_named_though_a_label_blames_another(
     world: World,
     card: CardFile,
-    start: Start,
+    start: Start,  # noqa: F811
 ) -> None:
     fd = claimed(world)
     blame(world, start, fd)

@@ -1,4 +1,4 @@
-"""Whom a program runs as, and what it finds of the world there."""
+"""The user that a program runs as, and its environment."""
 
 from collections.abc import Mapping
 
@@ -9,7 +9,7 @@ _KEPT = ("LANG", "LANGUAGE", "TZ")
 
 @value
 class Account:
-    """A user whom processes can belong to, as the password database has it."""
+    """A user, as the password database has it."""
 
     name: str
     uid: int
@@ -18,7 +18,7 @@ class Account:
     shell: str
 
     def environ(self, ours: Mapping[str, str], path: str) -> dict[str, str]:
-        """What a program of theirs finds: who they are and how they write. The rest of ours is not theirs to read."""
+        """Return the environment of the user's programs: who they are, and the language; nothing else of ours."""
         kept = {name: text for name, text in ours.items() if name in _KEPT or name.startswith("LC_")}
         own = {"HOME": self.home, "USER": self.name, "LOGNAME": self.name, "SHELL": self.shell, "PATH": path}
         return kept | own

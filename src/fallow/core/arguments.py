@@ -1,11 +1,10 @@
-"""The parser of words that every command line of ours goes through, with what argparse gets wrong mended."""
+"""The parser of every command line, with fixes for argparse."""
 
 import argparse
 import sys
 from typing import Any, Protocol
 
-# Our own words are not translated, so neither are argparse's: looking for translations of each takes longer than
-# parsing the command line.
+# Messages are not translated: looking for translations takes longer than parsing the command line.
 argparse._ = str  # type: ignore[attr-defined]
 
 
@@ -14,7 +13,7 @@ class _Writes(Protocol):
 
 
 class ArgumentParser(argparse.ArgumentParser):
-    """argparse, but no value of an option escapes its converter."""
+    """argparse, with a converter for every value of an option."""
 
     def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:  # noqa: ANN401  as argparse has it
         # Several Pythons take the -- of `--opt=--` for a separator, drop it, and store [] without asking the
@@ -24,5 +23,5 @@ class ArgumentParser(argparse.ArgumentParser):
         return super()._get_values(action, arg_strings)
 
     def print_help(self, file: _Writes | None = None) -> None:
-        """Print it, or fail: newer Pythons swallow that it could not be written."""
+        """Print the help, or fail: newer Pythons ignore that it could not be written."""
         (sys.stdout if file is None else file).write(self.format_help())

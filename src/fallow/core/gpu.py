@@ -1,6 +1,6 @@
 """What is known of a GPU at one moment: frozen values, each of which may be Unknown.
 
-Units are in the names. A ratio is 0..1. Per cent belongs to the faces.
+Units are in the names. A ratio is 0..1; only interfaces use per cent.
 """
 
 from fallow.core.unknown import NOT_ASKED, Unknown
@@ -24,7 +24,7 @@ class Holder:
 
 @value
 class Memory:
-    """Memory of a GPU. Up to `floor_bytes` may be in use while nobody holds the card."""
+    """Memory of a GPU. Up to `floor_bytes` may be in use while no process holds it."""
 
     total_bytes: int
     used_bytes: int
@@ -46,16 +46,16 @@ NEEDS_TWO_LOOKS = Unknown("hardware counters need two looks")
 
 @value
 class Counters:
-    """Hardware counters between two looks (GPM): how much of the card really worked."""
+    """Hardware counters between two looks (GPM): how much of the GPU worked."""
 
     sm: float | Unknown
     occupancy: float | Unknown
     tensor: float | Unknown
     dram: float | Unknown
     floating: float | Unknown = NOT_ASKED
-    """Of the units for floating point the one that did most, tensor cores apart."""
+    """The floating point unit that did most, without tensor cores."""
     seconds: float = 1.0
-    """How long the two looks were apart: nothing in some milliseconds is not much."""
+    """The time between the two looks: zero in some milliseconds says little."""
 
     def __str__(self) -> str:
         named: tuple[tuple[str, float | Unknown], ...]
@@ -67,7 +67,7 @@ class Counters:
 
 @value
 class Place:
-    """Where a MIG instance lives: the slot on its card, and the card's UUID."""
+    """Where a MIG instance is: the slot on its card, and the card's UUID."""
 
     slot: int
     parent_uuid: str | Unknown
@@ -87,7 +87,7 @@ class Gpu:
     holders: tuple[Holder, ...] | Unknown
     temperature_c: int | Unknown
     trouble: str | None = None
-    """Why the card as a whole is not to be trusted: it is lost, or does not answer."""
+    """Why no reading of the GPU can be trusted: it is lost, or does not answer."""
     mig: Place | None = None
     minor: int | Unknown = NOT_ASKED
     recent: Recent | Unknown = NOT_ASKED
@@ -104,7 +104,7 @@ class Gpu:
 
     @property
     def label(self) -> str:
-        """How people call it: `3`, or `3:1` for the MIG instance in slot 1 of card 3."""
+        """Return its name for people: `3`, or `3:1` for the MIG instance in slot 1 of card 3."""
         return str(self.index) if self.mig is None else f"{self.index}:{self.mig.slot}"
 
 
@@ -115,7 +115,7 @@ class Snapshot:
     host: str
     simulated: bool
     at_s: float
-    """Monotonic, for differences."""
+    """Monotonic seconds, for differences."""
     wall_s: float
     """Seconds since the epoch, for people."""
     gpus: tuple[Gpu, ...]

@@ -1,6 +1,6 @@
-"""An interval: what one GPU did over a stretch of witnessed time, and whose it was.
+"""An interval: what one GPU did over a stretch of witnessed time, and who held it.
 
-Times are whole milliseconds since the epoch, so that sums are exact. Whose it was is a set of parties, each a user
+Times are whole milliseconds since the epoch, so that sums are exact. The holders are a set of parties, each a user
 and a job. The job of a process is the first of these that is known:
 
     slurm:1234        its Slurm job
@@ -25,7 +25,7 @@ _CONTAINER_LETTERS = 12
 
 @value
 class Party:
-    """Whose time it is: a user and a job."""
+    """Who held the GPU: a user and a job."""
 
     user: str
     job: str
@@ -34,14 +34,14 @@ class Party:
 NOBODY = Party("-", "-")
 """Nobody held the GPU."""
 SOMEBODY = Party("?", "?")
-"""Somebody may have, and it is not known who."""
+"""It is unknown who held the GPU."""
 MANY_JOBS = "(many small jobs)"
-"""The job that many small ones of a user are put together under."""
+"""The name for many small jobs of a user."""
 
 
 @value
 class Card:
-    """What a GPU is called: once by the driver, and once by people."""
+    """The names of a GPU: the driver's, and the one for people."""
 
     uuid: str
     label: str
@@ -54,7 +54,7 @@ class Card:
 class Interval:
     """One activity of one GPU, held by the same parties throughout.
 
-    Of an interval that was put together from several, only `witnessed_ms` between its two ends belongs to it.
+    If it was merged from several intervals, only `witnessed_ms` of the time between its ends belongs to it.
     """
 
     uuid: str
@@ -67,7 +67,7 @@ class Interval:
 
 
 def job_of(holder: Holder) -> str:
-    """The name of the job that the process belongs to."""
+    """Return the name of the job that the process belongs to."""
     if isinstance(holder.slurm_job, str):
         return f"slurm:{printable(holder.slurm_job)}"
     if isinstance(holder.kubernetes_pod, str):
@@ -78,12 +78,12 @@ def job_of(holder: Holder) -> str:
 
 
 def party_of(holder: Holder) -> Party:
-    """Whose process it is."""
+    """Return the party of a process."""
     return Party(SOMEBODY.user if isinstance(holder.user, Unknown) else printable(holder.user), job_of(holder))
 
 
 def parties_of(gpu: GpuStatus) -> tuple[Party, ...]:
-    """Whose the GPU is: its holders', but for fillers; else whose claim it is; else somebody's whom nobody knows."""
+    """Return the parties of a GPU: its holders, without fillers; else its claim; else an unknown one."""
     if gpu.activity in AVAILABLE:
         return (NOBODY,)
     people = people_on(gpu)
@@ -102,5 +102,5 @@ def _claimer(claim: Claim) -> Party:
 
 
 def in_order(parties: Iterable[Party]) -> tuple[Party, ...]:
-    """Each party once, in an order that does not hang on who came first."""
+    """Return each party once, in an order that does not depend on who came first."""
     return tuple(sorted(set(parties), key=lambda party: (party.user, party.job)))

@@ -1,4 +1,4 @@
-"""What people write for money: `2.50`, `2.50/h`, `$2.50/h`, `2,50 EUR/h`, and `H100=2.50/h` for some cards only."""
+"""Parse prices: `2.50`, `2.50/h`, `$2.50/h`, `2,50 EUR/h`, and `H100=2.50/h` for some GPUs only."""
 
 import re
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ _PRICE = rf"({_CURRENCY})?\s*(\d{{1,9}}(?:[.,]\d{{1,6}})?)\s*({_CURRENCY})?\s*(?
 
 @value
 class Prices:
-    """What an hour of a card costs: one price for all, or one for those with a name or a UUID."""
+    """What an hour of a GPU costs: one price for all, or one by name or UUID."""
 
     default: float | None = None
     named: tuple[tuple[str, float], ...] = ()
@@ -22,11 +22,11 @@ class Prices:
 
     @property
     def given(self) -> bool:
-        """Whether there is any price at all."""
+        """Return whether there is any price."""
         return self.default is not None or bool(self.named)
 
     def of(self, card: Card) -> float | Unknown:
-        """The price of an hour of this card. A UUID goes before a name, a longer name before a shorter one."""
+        """Return the price of an hour of this GPU. A UUID goes before a name, a longer name before a shorter one."""
         for word, price in sorted(self.named, key=lambda pair: -len(pair[0])):
             if card.uuid.lower().startswith(word.lower()):
                 return price
@@ -36,7 +36,7 @@ class Prices:
         return Unknown(f"GPU {card.label} ({card.name}) has no price") if self.default is None else self.default
 
     def in_words(self, amount: float) -> str:
-        """An amount of money, with its currency where there is one."""
+        """Return an amount of money, with its currency if there is one."""
         text = f"{amount:,.2f}"
         if not self.currency:
             return text
@@ -44,7 +44,7 @@ class Prices:
 
 
 def prices_from(texts: Iterable[str]) -> Prices:
-    """The prices that people gave, each alone or with the name or UUID of the cards that it is for."""
+    """Return the prices that people gave, each alone or with the name or UUID of its GPUs."""
     default: float | None = None
     named: dict[str, float] = {}
     currencies: set[str] = set()

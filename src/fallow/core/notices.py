@@ -1,4 +1,4 @@
-"""A notice: something happened that people asked to be told of."""
+"""A notice: something that people want to be informed of."""
 
 from typing import Literal, get_args
 
@@ -10,9 +10,9 @@ NOTICE_EVENTS: tuple[NoticeEvent, ...] = get_args(NoticeEvent)
 
 @value
 class Notice:
-    """What happened, to whom, and the sentence that says so."""
+    """What happened, to what, and the sentence for people."""
 
     event: NoticeEvent
     subject: str
-    """Whom it is about, as the journal's keys have it: the same again soon is told once."""
+    """What it is about, as a key of the journal: the same event again soon is sent once."""
     text: str

@@ -1,18 +1,18 @@
-"""What others wrote, made plain before it reaches a chat, a mail or a terminal: no mention, no link, no markup."""
+"""Make text of others plain before it reaches a chat, a mail or a terminal: no mention, no link, no markup."""
 
 from fallow.core.units import printable
 
 _LONGEST = 2000
-# Each looks nearly the same and means nothing: to a person the sentence stays what it was.
+# Each replacement looks nearly the same and has no meaning to a program.
 _DEFUSED = str.maketrans({"@": "＠", "<": "‹", ">": "›", "[": "⟦", "]": "⟧", "`": "ˋ", "*": "∗"})
 
 
 def as_plain(line: str) -> str:
-    """One line that no program reads anything into: no mention, tag, link, emphasis, control or bidi letter."""
+    """Return one line without mentions, tags, links, emphasis, control or bidi characters."""
     plain = printable(" ".join(line.split())).translate(_DEFUSED).replace("://", ":∕∕").replace("www.", "www․")
     return plain if len(plain) <= _LONGEST else f"{plain[: _LONGEST - 1]}…"
 
 
 def as_plain_text(text: str) -> str:
-    """The same for each line of a message that has several of ours."""
+    """Return the same for each line of a message."""
     return "\n".join(as_plain(line) for line in text.split("\n"))

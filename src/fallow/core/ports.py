@@ -1,4 +1,4 @@
-"""What the hall needs of eyes and clocks; the wings provide it and tests bring their own."""
+"""The protocols of clocks and readers that the engine uses; tests bring their own."""
 
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
@@ -8,7 +8,7 @@ from fallow.core.gpu import Gpu, Snapshot
 
 
 class Depth(IntEnum):
-    """How closely to look: at what choosing a GPU needs, at what judging its load needs, or at everything."""
+    """How much to read: what choosing a GPU needs, what judging its load needs, or everything."""
 
     GLANCE = 1
     WATCH = 2
@@ -16,37 +16,37 @@ class Depth(IntEnum):
 
 
 class Clock(Protocol):
-    """The one who is asked for the time."""
+    """Tells the time."""
 
     def monotonic_s(self) -> float:
-        """Seconds that never go back, for differences."""
+        """Return seconds that never go back, for differences."""
 
     def wall_s(self) -> float:
-        """Seconds since the epoch, for people."""
+        """Return seconds since the epoch, for people."""
 
     def sleep(self, seconds: float) -> None:
-        """Let time pass."""
+        """Sleep."""
 
 
 Links = Mapping[frozenset[str], int]
-"""How well two GPUs are connected, by their UUIDs: more is nearer. A pair that is missing is not known."""
+"""How well two GPUs are connected, by their UUIDs: more is nearer. A missing pair is unknown."""
 
 
 class GpuReader(Protocol):
-    """Whatever sees GPUs."""
+    """Reads GPUs. A reader for another vendor implements this."""
 
     def look(self, depth: Depth) -> Snapshot:
-        """All GPUs now. What cannot be seen is Unknown."""
+        """Return all GPUs now. What cannot be read is Unknown."""
 
     def links(self, gpus: Sequence[Gpu]) -> Links:
-        """How the given GPUs are connected to each other."""
+        """Return how the given GPUs are connected to each other."""
 
     def describe(self, snapshot: Snapshot) -> Snapshot:
-        """The same, with each holder's user, command, container and job."""
+        """Return the same snapshot, with each holder's user, command, container and job."""
 
     @property
     def is_free(self) -> bool:
-        """Whether nobody is inside the driver: a call that hangs is."""
+        """Return whether no call is inside the driver, as one that hangs is."""
 
     def close(self) -> None:
-        """Let go of the driver."""
+        """Close the driver."""

@@ -1,4 +1,4 @@
-"""A process by its identity, how one ends, and what hands must know of the others."""
+"""The identity of a process, how it ended, and the table of processes."""
 
 from collections.abc import Iterator, Sequence
 from typing import Protocol
@@ -11,7 +11,7 @@ _KILLED_BY = 128
 
 @value
 class Process:
-    """A process is its pid and its birth: a pid alone may be somebody else by now."""
+    """A process, identified by its pid and its birth: a pid alone may belong to another process by now."""
 
     pid: int
     birth: int
@@ -26,52 +26,52 @@ class Ended:
 
     @property
     def exit_code(self) -> int:
-        """What a shell shows for it."""
+        """Return what a shell shows for it."""
         return _KILLED_BY + self.by_signal if self.by_signal is not None else self.code or 0
 
 
 class ProcessRow(Protocol):
-    """What the table says of one process."""
+    """One row of the table of processes."""
 
     @property
     def pid(self) -> int:
-        """Its number, for as long as it lives."""
+        """Return its pid."""
 
     @property
     def parent(self) -> int:
-        """Who started it, or adopted it."""
+        """Return the process that started or adopted it."""
 
     @property
     def group(self) -> int:
-        """The process group that it is in."""
+        """Return its process group."""
 
     @property
     def session(self) -> int:
-        """The session that it is in, named by the process that began it."""
+        """Return its session, which is the pid of the process that began it."""
 
     @property
     def birth(self) -> int:
-        """When it began, in clock ticks since boot."""
+        """Return when it began, in clock ticks since boot."""
 
     @property
     def state(self) -> str:
-        """One letter, as the kernel gives it: R, S, D, T, Z and a few more."""
+        """Return its state as the kernel's letter: R, S, D, T, Z and a few more."""
 
 
 class ProcessTable(Protocol):
-    """Whatever knows the processes of this machine."""
+    """Knows the processes of this machine."""
 
     def whose_pids(self) -> str | None:
-        """Why its pids are not those that we signal by; None if they are."""
+        """Return why its pids cannot be used for signals; None if they can."""
 
     def everybody(self) -> Sequence[ProcessRow]:
-        """All processes that can be seen."""
+        """Return all visible processes."""
 
     def stat(self, pid: int) -> ProcessRow | None:
-        """One process; None if there is no such."""
+        """Return one process; None if there is none."""
 
     def ancestors(self, pid: int) -> Iterator[int]:
-        """The parent of the process, its parent, and so on."""
+        """Return the parent of the process, its parent, and so on."""
 
     def command(self, pid: int) -> str | Unknown:
-        """The command line."""
+        """Return the command line."""

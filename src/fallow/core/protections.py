@@ -1,7 +1,7 @@
 """Protections: a person's "leave this alone until…", and what one covers.
 
-A protection ends by itself, by the clock on the wall, because that is the clock that its owner meant. In doubt it
-covers: whose process it is may be unknown, and unknown is never a reason to go ahead.
+A protection ends by itself, by system time, because that is what its owner meant. If in doubt, it covers: it may be
+unknown whose process it is, and unknown is never a reason to go ahead.
 """
 
 from collections.abc import Iterable
@@ -37,7 +37,7 @@ class OneGpu:
 
 @value
 class OneProcess:
-    """A process: its pid, and its birth, because pids come again."""
+    """A process: its pid and its birth, because pids are used again."""
 
     pid: int
     birth: int
@@ -61,7 +61,7 @@ Target = Everything | OneGpu | OneProcess | OneUser
 
 @value
 class Protection:
-    """Leave the target alone until then."""
+    """A person's wish to leave the target alone until then."""
 
     id: int
     target: Target
@@ -76,7 +76,7 @@ class Protection:
 
 @value
 class AffectedProcess:
-    """A process that an action would touch."""
+    """A process that an action would affect."""
 
     pid: int
     birth: int | Unknown
@@ -86,7 +86,7 @@ class AffectedProcess:
 
 @value
 class Affected:
-    """All that an action would touch. For a MIG instance name its card too: a protection on the card covers it."""
+    """All that an action would affect. For a MIG instance also its card: a protection of the card covers it."""
 
     gpus: frozenset[str] = frozenset()
     processes: tuple[AffectedProcess, ...] = ()
@@ -95,14 +95,14 @@ class Affected:
 
 
 def with_its_end(protection: Protection, wall_s: float) -> str:
-    """Who protects what and why, and for how long."""
+    """Return who protects what and why, and for how long."""
     left_s = protection.until_wall_s - wall_s
     end = "until it is released" if left_s == inf else f"for another {duration_for_people(round(left_s))}"
     return f"{protection}; {end}"
 
 
 def parse_target(text: str) -> Target:
-    """A target as `str` writes it: `all`, `gpu:UUID`, `pid:PID@BIRTH`, `user:NAME`. Others may have written it."""
+    """Parse a target: `all`, `gpu:UUID`, `pid:PID@BIRTH`, `user:NAME`. Any user may have written it."""
     if len(text) > _LONGEST_NAME or not text.isprintable():
         raise WrongUsage(f"{printable(text[:_LONGEST_NAME])!r} names nothing that can be protected")
     kind, _, rest = text.partition(":")
@@ -119,15 +119,15 @@ def parse_target(text: str) -> Target:
 
 
 def reason_of(text: str) -> str:
-    """A reason as people wrote it, in one line that is not too long."""
+    """Return a reason that a person wrote, as one line of limited length."""
     line = printable(text)
     return line if len(line) <= _LONGEST_WHY else f"{line[: _LONGEST_WHY - 1]}…"
 
 
 def covers(protection: Protection, touched: Affected) -> bool:
-    """Whether an action that touches this would break the protection, were it not over."""
+    """Return whether an action on this would break the protection, if it is in force."""
     if touched.machine:
-        return True  # whoever turns the machine off leaves nothing on it alone
+        return True  # turning the machine off affects everything on it
     match protection.target:
         case Everything():
             return True
@@ -141,19 +141,19 @@ def covers(protection: Protection, touched: Affected) -> bool:
 
 
 def covering(protections: Iterable[Protection], touched: Affected, wall_s: float) -> list[Protection]:
-    """Those that forbid to touch this now."""
+    """Return the protections that cover this now."""
     return [
         protection for protection in protections if not is_over(protection, wall_s) and covers(protection, touched)
     ]
 
 
 def is_over(protection: Protection, wall_s: float) -> bool:
-    """Whether its time has come."""
+    """Return whether it has ended."""
     return wall_s >= protection.until_wall_s
 
 
 def protection_on(touched: Affected, protections: Iterable[Protection], wall_s: float) -> Protection | None:
-    """The protection that lasts longest among those which forbid to touch this now, or None."""
+    """Return the protection that lasts longest among those that cover this now, or None."""
     return max(covering(protections, touched, wall_s), key=lambda protection: protection.until_wall_s, default=None)
 
 

@@ -1,4 +1,4 @@
-"""What is promised of a GPU: claims, the line of launches that wait, soft reservations."""
+"""What is reserved of a GPU: claims, the queue of launches that wait, soft reservations."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -9,18 +9,18 @@ from fallow.core.value import value
 
 @value
 class Claim:
-    """A GPU promised to one launch: its first process, as far as that is known, and since when."""
+    """A GPU reserved for one launch: its first process, if that is known, and since when."""
 
     shared: bool
     pid: int | None = None
     user: str | None = None
     command: str | None = None
-    """The name of its program; no more, since everybody may see it."""
+    """The name of its program; no more, since all users may see it."""
     since_wall_s: float | None = None
     birth: int | None = None
-    """With the pid, who the process is; a pid alone may be somebody else by now."""
+    """With the pid, the identity of the process; a pid alone may belong to another one by now."""
     told: str | None = None
-    """What people are told where who it is is not proven, and so is not in the others."""
+    """What people are told if the process is not proven, and so not in the other fields."""
 
     def __str__(self) -> str:
         kind = "shared" if self.shared else "claimed"
@@ -33,7 +33,7 @@ class Claim:
 
 @value
 class Waiter:
-    """A launch that stands in line: when it came, and who it is. The user is the owner of what it wrote."""
+    """A launch that waits: when it came, and who it is. The user is the owner of its label."""
 
     ticket: int
     """When it came, in nanoseconds since boot."""
@@ -45,23 +45,23 @@ class Waiter:
 
 @value
 class Reservations:
-    """All that is promised of one GPU."""
+    """All that is reserved of one GPU."""
 
     claim: Claim | None = None
     ahead: bool = False
     """A launch that came earlier waits for this GPU."""
     waiting: Waiter | None = None
-    """Who that is."""
+    """That launch, if it waits."""
     in_passing: bool = False
     """That launch only tries once and will be gone in a moment."""
     in_line: bool = False
-    """Somebody has locked a place in line, whether or not that counts."""
+    """There is a lock in the queue, whether or not it counts."""
     reserved: bool = False
-    """Somebody picked it moments ago: to be avoided while there are others."""
+    """A pick took it moments ago: it is avoided while there are others."""
     filler: Claim | None = None
-    """Somebody says that the work on it yields; that is to be checked."""
+    """A mark says that a filler is on it; that must be checked."""
     in_the_way: int = 0
-    """0: nobody has to leave first. 1: a filler has to. 2: that of another user, or nobody knows who."""
+    """0: nothing has to leave first. 1: a filler has to. 2: that of another user, or an unknown one."""
 
 
 NOTHING_RESERVED = Reservations()

@@ -1,4 +1,4 @@
-"""Which GPUs are meant: by a person's list, or by an outer CUDA_VISIBLE_DEVICES.
+"""Select GPUs: by a person's list, or by CUDA_VISIBLE_DEVICES.
 
 Indices are NVML's, which are in PCI order; CUDA counts the same way only under CUDA_DEVICE_ORDER=PCI_BUS_ID.
 UUIDs are safe everywhere.
@@ -15,7 +15,7 @@ _MIG_PATH_PARTS = 3  # MIG-GPU-<uuid>/<gpu instance>/<compute instance>, as driv
 
 
 def select(text: str, gpus: Sequence[Gpu]) -> tuple[Gpu, ...]:
-    """The GPUs that a person named: `0,2`, `0-3`, `0:1`, UUIDs or their prefixes, `all`."""
+    """Return the GPUs that a person named: `0,2`, `0-3`, `0:1`, UUIDs or their prefixes, `all`."""
     chosen: dict[str, Gpu] = {}
     for raw in text.split(","):
         word = raw.strip()
@@ -27,10 +27,9 @@ def select(text: str, gpus: Sequence[Gpu]) -> tuple[Gpu, ...]:
 
 
 def visible(value: str | None, gpus: Sequence[Gpu]) -> tuple[Gpu, ...]:
-    """The GPUs that a value of CUDA_VISIBLE_DEVICES lets through, as CUDA reads it.
+    """Return the GPUs that a value of CUDA_VISIBLE_DEVICES allows, as CUDA reads it.
 
-    Unset lets all through. CUDA stops at the first entry that names nothing, and takes a list with an entry
-    twice for none at all.
+    Unset allows all. CUDA stops at the first entry that names no GPU, and treats a list with an entry twice as empty.
     """
     if value is None:
         return tuple(gpus)
@@ -55,7 +54,7 @@ def named_and_visible(
 
 
 def names_by_index(value: str) -> bool:
-    """Whether a value of CUDA_VISIBLE_DEVICES uses indices, whose meaning hangs on CUDA_DEVICE_ORDER."""
+    """Return whether a value of CUDA_VISIBLE_DEVICES uses indices, whose meaning depends on CUDA_DEVICE_ORDER."""
     return any(is_number(word.strip()) for word in value.split(","))
 
 
@@ -96,7 +95,7 @@ def _by_uuid_prefix(word: str, gpus: Sequence[Gpu]) -> list[Gpu]:
 def _visible_one(word: str, gpus: Sequence[Gpu]) -> Gpu | None:
     if is_number(word):
         found = [gpu for gpu in gpus if gpu.index == int(word)]
-        # CUDA gives a card in MIG mode as its first instance.
+        # CUDA shows a card in MIG mode as its first instance.
         return found[0] if found else None
     if not word.startswith(("GPU-", "MIG-")):
         return None

@@ -1,4 +1,4 @@
-"""Unknown: there is no such fact now, and why."""
+"""Unknown: a reading that could not be taken, and why."""
 
 from typing import NoReturn, TypeVar
 
@@ -9,11 +9,11 @@ T = TypeVar("T")
 
 @value
 class Unknown:
-    """A fact that nobody has. It is never idle, never false and never zero, so it has no truth value."""
+    """A missing fact. It is never idle, never false and never zero, so it has no truth value."""
 
     why: str
     asked: bool = True
-    """False where nobody wanted to know: nothing failed."""
+    """False if it was not read on purpose: nothing failed."""
 
     def __bool__(self) -> NoReturn:
         raise TypeError(f"unknown is neither true nor false ({self.why})")
@@ -26,5 +26,5 @@ NOT_ASKED = Unknown("not asked", asked=False)
 
 
 def known(value: T | Unknown, default: T) -> T:
-    """The value, or the default where the caller has said what not knowing means."""
+    """Return the value, or the default that the caller gives for an unknown one."""
     return default if isinstance(value, Unknown) else value

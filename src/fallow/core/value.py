@@ -4,8 +4,8 @@ The standard library's dataclasses load `inspect` and compile code for each clas
 that `fallow pick` needs, half of what the whole program may take. A value keeps its fields in its `__dict__`
 and finds defaults on its class, so there is nothing to generate. Type checkers see an ordinary frozen dataclass.
 
-A daemon makes the same few values a hundred times a second: a class that is made that often gets an `__init__` of its
-own after all. A pick never gets so far.
+A daemon makes the same few values a hundred times a second, so a class that is made that often gets its own
+`__init__`. A pick never makes as many.
 """
 
 from operator import attrgetter
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
         return cls
 
     def replace(instance: T, **changes: object) -> T:
-        """The same value with some fields changed."""
+        """Return the same value with some fields changed."""
         return instance
 
     def fields(cls: type[object]) -> tuple[str, ...]:
-        """The names of a value's fields, in order."""
+        """Return the names of a value's fields, in order."""
         return ()
 
 else:
@@ -49,16 +49,16 @@ else:
         return cls
 
     def replace(instance, **changes):
-        """The same value with some fields changed."""
+        """Return the same value with some fields changed."""
         cls = type(instance)
         if not changes.keys() <= cls._allowed:
             raise TypeError(f"{cls.__name__} does not have: {', '.join(sorted(changes.keys() - cls._allowed))}")
         made = cls.__new__(cls)
-        made.__dict__.update(instance.__dict__, **changes)  # which was whole, so the new one is
+        made.__dict__.update(instance.__dict__, **changes)  # which was complete, so the new one is
         return made
 
     def fields(cls):
-        """The names of a value's fields, in order."""
+        """Return the names of a value's fields, in order."""
         return cls.__match_args__
 
     def _init(self, *args, **kwargs):
@@ -84,10 +84,10 @@ else:
         return lambda self: tuple(getattr(self, name) for name in names)
 
     def _init_of(cls):
-        """An `__init__` that does the same for one class, several times as fast."""
+        """Return an `__init__` that does the same for one class, several times as fast."""
         names, required = cls.__match_args__, cls._required
         if list(names[: len(required)]) != [name for name in names if name in required]:
-            return _init  # a default comes before a field without one, which no signature can say
+            return _init  # a default before a field without one cannot be written as a signature
         words = ", ".join(name if name in required else f"{name}=defaults[{name!r}]" for name in names)
         lines = "".join(f"    fields[{name!r}] = {name}\n" for name in names)
         made = {"defaults": {name: getattr(cls, name) for name in names if name not in required}}

@@ -1,11 +1,11 @@
-"""How much of the time between two looks was witnessed."""
+"""Count how much of the time between two looks was witnessed."""
 
 
 def witnessed_s(before_s: float | None, at_s: float, longest_gap_s: float) -> float:
-    """Seconds since the look before; a gap, a first look and a clock that went back count zero.
+    """Return the seconds since the last look; a gap, a first look and a clock that went back count zero.
 
-    A tick speaks for the whole stretch since the one before it, because the readings do. Over a longer gap
-    they do not, and nobody knows what happened there.
+    A tick covers the whole time since the one before it, because the readings do. Over a longer gap they do not, and
+    it is unknown what happened there.
     """
     if before_s is None:
         return 0.0

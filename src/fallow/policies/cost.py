@@ -1,15 +1,15 @@
-"""What idle GPUs cost: the hours of each activity, by GPU, user, job or day, and the price of those that did nothing.
+"""Add up what idle GPUs cost: the hours of each activity, by GPU, user, job or day, and the price of idle ones.
 
     observed = free + filled + busy + idle + stuck + unknown      of each GPU, to the millisecond
     cost     = (idle + stuck) * price of that GPU                 somebody held it, and nothing was done
 
-Free time costs nobody: nobody kept the others out. Nor did a filler, which makes way: filled time is nobody's.
+Free time costs nothing, since nobody kept others out. Nor did a filler, which yields: filled time belongs to nobody.
 Unknown time is never called idle, so it costs nothing either.
 
-Where several hold one GPU at once, its time is shared out, so that the sums stay what they are: equally among the
-users, and each user's share equally among the jobs of that user. How many processes a job has makes no difference.
-What does not divide goes to the first, a millisecond each. Nobody's time is that of `-`; time of somebody who is
-not known, `?`.
+If several users hold one GPU at once, its time is divided, so that sums stay correct: equally among the users, and
+each user's share equally among the jobs of that user. The number of processes of a job makes no difference. What
+does not divide goes to the first, a millisecond each. Time of nobody is that of `-`, of an unknown user that of
+`?`.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -30,7 +30,7 @@ _WASTED = (Activity.IDLE, Activity.STUCK)
 
 
 class By(StrEnum):
-    """What the hours are told by."""
+    """What the hours are grouped by."""
 
     GPU = "gpu"
     USER = "user"
@@ -51,15 +51,15 @@ class Line:
     stuck_ms: int
     unknown_ms: int
     cost: float | Unknown
-    """Of the idle and the stuck time; Unknown where a card of it has no price."""
+    """The cost of the idle and stuck time; Unknown if a GPU of it has no price."""
 
     @property
     def observed_ms(self) -> int:
-        """All of it."""
+        """Return all of the time."""
         return self.free_ms + self.filled_ms + self.busy_ms + self.idle_ms + self.stuck_ms + self.unknown_ms
 
     def ms(self, activity: Activity) -> int:
-        """The time of one activity."""
+        """Return the time of one activity."""
         spent: int = getattr(self, f"{activity.value}_ms")
         return spent
 
@@ -74,7 +74,7 @@ class Bill:
 
 
 def bill(intervals: Iterable[Interval], by: By, cards: Mapping[str, Card], prices: Prices, zone: tzinfo) -> Bill:
-    """The hours and their cost. Days and GPUs in their order; users and jobs with the costliest first."""
+    """Return the hours and their cost: days and GPUs in their order, users and jobs with the costliest first."""
     prices_by_uuid = {uuid: prices.of(card) for uuid, card in cards.items()}
     sums: dict[tuple[str, ...], _Sum] = {}
     total = _Sum()
@@ -99,7 +99,7 @@ def bill(intervals: Iterable[Interval], by: By, cards: Mapping[str, Card], price
 
 
 def first_lines(told: Bill, most: int) -> tuple[Line, ...]:
-    """For people: of many users or jobs the first, and the rest as one line, so that the sums stay."""
+    """Return the first lines of many users or jobs, and the rest as one line, so that the sums stay."""
     if told.by in (By.GPU, By.DAY) or len(told.lines) <= most:
         return told.lines
     kept, rest = told.lines[: most - 1], told.lines[most - 1 :]
@@ -111,7 +111,7 @@ def first_lines(told: Bill, most: int) -> tuple[Line, ...]:
 
 
 def shared_out(whole_ms: int, parties: tuple[Party, ...]) -> Iterator[tuple[Party, int]]:
-    """The time of each party: equal for the users, and for the jobs of one user. Nothing is lost or made."""
+    """Return the time of each party: equal for the users, and for the jobs of one user. The sum stays."""
     if len(parties) == 1:
         yield parties[0], whole_ms
         return
@@ -123,7 +123,7 @@ def shared_out(whole_ms: int, parties: tuple[Party, ...]) -> Iterator[tuple[Part
 
 
 def by_days(interval: Interval, zone: tzinfo) -> Iterator[tuple[str, int]]:
-    """The time on each local day that the interval touches; in proportion, where not all of it was witnessed."""
+    """Return the time on each local day of the interval; in proportion if not all of it was witnessed."""
     told_ms, span_ms = 0, max(1, interval.end_ms - interval.begin_ms)
     for day, end_ms in _days(interval.begin_ms, interval.end_ms, zone):
         until_ms = interval.witnessed_ms * (end_ms - interval.begin_ms) // span_ms
@@ -133,7 +133,7 @@ def by_days(interval: Interval, zone: tzinfo) -> Iterator[tuple[str, int]]:
 
 @lru_cache(maxsize=1024)
 def _days(begin_ms: int, end_ms: int, zone: tzinfo) -> list[tuple[str, int]]:
-    """The local days of a span, each with the time at which it, or the span, ends."""
+    """Yield the local days of a span, each with the time at which it, or the span, ends."""
     edges = day_edges_ms(begin_ms, end_ms, zone)
     return [(day_of(day_begins_ms, zone).isoformat(), day_ends_ms) for day_begins_ms, day_ends_ms in pairwise(edges)]
 
@@ -159,7 +159,7 @@ def _equal_parts(whole_ms: int, count: int) -> Iterator[int]:
 
 
 class _Sum:
-    """What has been added up so far."""
+    """The sum so far."""
 
     def __init__(self) -> None:
         self._ms = dict.fromkeys(Activity, 0)

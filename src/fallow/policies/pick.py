@@ -1,4 +1,4 @@
-"""Which GPUs to give: refuse, rank, choose.
+"""Choose GPUs: refuse, rank, choose.
 
 A GPU is refused for the first of these that holds, and the reason is kept:
 
@@ -6,8 +6,8 @@ A GPU is refused for the first of these that holds, and the reason is kept:
     -> a reading is missing -> claimed -> others wait for it -> too many processes
     -> memory held by nobody visible -> too busy -> too much memory traffic -> too little free memory
 
-What is not known is never given, whatever the limits are and whoever shares. Those left are ranked, and the first are
-given: not picked moments ago before picked, then empty before filled. Both only rank, they never refuse.
+A GPU with an unknown reading is never given, whatever the limits are, also not to share. The rest is ranked, and the
+first are given: those without a recent pick before those with one, then empty before filled. Both only rank.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -38,7 +38,7 @@ class Order(StrEnum):
 
 @value
 class Wanted:
-    """What a launch asks for. Ratios are 0..1."""
+    """What a launch needs. Ratios are 0..1."""
 
     count: int = 1
     name: str | None = None
@@ -89,14 +89,14 @@ class Choice:
 
 
 def eligible(gpu: Gpu, wanted: Wanted) -> bool:
-    """Whether this GPU could ever do, whatever happens on it now: only in such lines may a launch stand."""
+    """Return whether this GPU could ever do, whatever happens on it now: a launch waits only for such GPUs."""
     large_enough = isinstance(gpu.memory, Unknown) or gpu.memory.total_bytes >= wanted.min_free_bytes
     right_name = isinstance(gpu.name, Unknown) or _wrong_name(gpu, wanted) is None
-    return large_enough and right_name  # what is not known now may turn out to fit
+    return large_enough and right_name  # what is unknown now may fit later
 
 
 def depth_needed(wanted: Wanted) -> Depth:
-    """How closely to look: a card that others may hold is judged by its last seconds, not by an instant."""
+    """Return how much to read: a GPU that others may hold is judged by its last seconds, not by an instant."""
     return Depth.WATCH if wanted.max_processes or wanted.shared else Depth.GLANCE
 
 
@@ -127,7 +127,7 @@ def choose(
 
 
 def refusal(gpu: Gpu, wanted: Wanted, promised: Reservations) -> Refusal | None:
-    """The first reason not to give this GPU, or None."""
+    """Return the first reason not to give this GPU, or None."""
     wrong_name = _wrong_name(gpu, wanted)
     if wrong_name is not None:
         return wrong_name
@@ -143,7 +143,7 @@ def refusal(gpu: Gpu, wanted: Wanted, promised: Reservations) -> Refusal | None:
     missing = _not_known({"who holds it": gpu.holders, "its memory": gpu.memory})
     if missing is not None:
         return missing
-    # Who shares said so, and expects others: their processes do not count against the card.
+    # A launch that shares expects others: their processes do not count against the GPU.
     lenient = claim is not None
     too_many = None if lenient else _held(gpu, wanted)
     if too_many is not None:
@@ -162,7 +162,7 @@ def _wrong_name(gpu: Gpu, wanted: Wanted) -> Refusal | None:
 
 
 def _not_known(readings: Mapping[str, object]) -> Refusal | None:
-    """What must be known of a GPU that is given, under any limit."""
+    """Return which reading is missing that every GPU must have to be given, or None."""
     for what, reading in readings.items():
         if isinstance(reading, Unknown):
             return Refusal(Because.UNKNOWN, f"{what} is {reading}")
@@ -174,7 +174,7 @@ def _held(gpu: Gpu, wanted: Wanted) -> Refusal | None:
     if len(holders) > wanted.max_processes:
         return Refusal(Because.HELD, _held_by(holders))
     if len(holders) == wanted.max_processes:
-        # Whoever holds memory unseen is one process more, at least.
+        # Memory without a visible holder counts as one process more.
         unseen = unseen_memory_bytes(gpu)
         if isinstance(unseen, Unknown):
             return Refusal(Because.UNKNOWN, f"its memory is {unseen}")
@@ -226,7 +226,7 @@ def _ranked(
 def _best_connected(
     ranked: Sequence[Gpu], count: int, promises: Mapping[str, Reservations], links: Links
 ) -> list[Gpu]:
-    """The best connected group; of several such, the one whose members rank first."""
+    """Return the best connected group; of several such, the one whose members rank first."""
 
     def nearness(group: Iterable[Gpu]) -> tuple[int, int]:
         pairs = [links.get(frozenset((str(a.uuid), str(b.uuid))), 0) for a, b in combinations(group, 2)]
@@ -246,7 +246,7 @@ def _best_connected(
 def _grown(
     seed: Gpu, ranked: Sequence[Gpu], count: int, merit: Callable[[Iterable[Gpu]], tuple[int, ...]]
 ) -> list[Gpu]:
-    """A group grown from one GPU by the neighbour that fits best, where trying all groups takes too long."""
+    """Return a group grown from one GPU by the best neighbour, if trying all groups would take too long."""
     group = [seed]
     while len(group) < count:
         rest = [gpu for gpu in ranked if gpu not in group]
@@ -255,7 +255,7 @@ def _grown(
 
 
 def _promised(gpu: Gpu, promises: Mapping[str, Reservations]) -> tuple[int, int]:
-    """What speaks against a GPU that fits: somebody picked it moments ago; somebody has to leave it first."""
+    """Rank a GPU that fits: whether it was picked moments ago, and whether a filler has to leave it first."""
     promised = promises.get(gpu.uuid, NOTHING_RESERVED) if isinstance(gpu.uuid, str) else NOTHING_RESERVED
     return int(promised.reserved), promised.in_the_way
 
@@ -265,7 +265,7 @@ def _free_steps(gpu: Gpu) -> int:
 
 
 def _warmth_steps(gpu: Gpu) -> int:
-    # Not known ranks behind every temperature that is.
+    # Unknown ranks behind every known temperature.
     return 100 if isinstance(gpu.temperature_c, Unknown) else gpu.temperature_c // _WARMTH_STEP_C
 
 

@@ -1,6 +1,6 @@
-"""From sights to intervals and samples, in memory, without a disk.
+"""Turn statuses into intervals and samples, in memory.
 
-A tick speaks for the time since the one before it, as everywhere in fallow. An interval goes on while the activity
+A tick covers the time since the one before it, as everywhere in fallow. An interval goes on while the activity
 and the holders stay the same; it ends when they change, when a gap is too long to be witnessed, and at each quarter
 of an hour, so that every interval lies in one quarter and thereby on one local day in any time zone.
 """
@@ -34,7 +34,7 @@ _MIB = 2**20
 
 
 class Piece(NamedTuple):
-    """An interval on its way to the disk; a later one with the same number is the same interval, grown."""
+    """An interval to be written; a later one with the same number is the same interval, longer."""
 
     number: int
     uuid: str
@@ -55,7 +55,7 @@ class Batch(NamedTuple):
 
 
 class Collector:
-    """What a watcher has seen and nobody has written down yet. It forgets the oldest before it grows too large."""
+    """Collects what is not written yet. It drops the oldest before it grows too large."""
 
     def __init__(self, longest_gap_s: float, most_waiting: int = _MOST_WAITING) -> None:
         self._gap_ms = round(longest_gap_s * 1000)
@@ -69,7 +69,7 @@ class Collector:
         self._now_ms = 0
 
     def take(self, status: Status) -> None:
-        """One more tick."""
+        """Add one tick."""
         now_ms = self._now_ms = round(status.wall_s * 1000)
         sample_at_s = now_ms // 1000 // SAMPLE_S * SAMPLE_S
         for gpu in status.gpus:
@@ -84,7 +84,7 @@ class Collector:
             del self._samples[next(iter(self._samples))]
 
     def batch(self) -> Batch:
-        """Hand over what there is. Intervals that still go on are handed over each time they have grown."""
+        """Return what there is. Intervals that go on are returned each time they have grown."""
         pieces = list(self._ended)
         self._ended.clear()
         for track in self._tracks.values():
@@ -96,7 +96,7 @@ class Collector:
         return batch
 
     def _track(self, gpu: GpuStatus, status: Status) -> "_Track":
-        """A card that cannot tell its UUID any more is still the one that was seen in its place."""
+        """Return the track of a GPU; one that no longer reports its UUID is the one that was seen in its place."""
         label, uuid, name = gpu.label, gpu.uuid, gpu.name
         if isinstance(uuid, Unknown):
             uuid = self._uuids.get(label, f"GPU {label}")
@@ -140,7 +140,7 @@ class Collector:
 
 
 class _Track:
-    """What is remembered of one GPU from tick to tick: the interval that goes on (number 0: none), and its crew."""
+    """What is kept of one GPU from tick to tick: its present interval (number 0: none), and its crew."""
 
     def __init__(self, uuid: str) -> None:
         self.uuid = uuid
@@ -156,16 +156,16 @@ class _Track:
         self._crew = ""
 
     def begin(self, number: int, at_ms: int, activity: Activity, crew: str) -> None:
-        """A new interval, still without length."""
+        """Begin a new interval, still without length."""
         self.number, self.begin_ms, self.activity, self.crew = number, at_ms, activity, crew
         self.quarter_ends_ms = (at_ms // QUARTER_MS + 1) * QUARTER_MS
 
     def piece(self) -> Piece:
-        """The interval as it is now."""
+        """Return the interval as it is now."""
         return Piece(self.number, self.uuid, self.begin_ms, self.end_ms, self.activity, self.crew)
 
     def crew_of(self, gpu: GpuStatus) -> str:
-        """The crew of this tick; written anew only when somebody has come or gone."""
+        """Return the crew of this tick; formatted again only when it has changed."""
         people = people_on(gpu)
         key = (
             gpu.activity in AVAILABLE,
@@ -178,7 +178,7 @@ class _Track:
 
 
 def crew_text(gpu: GpuStatus) -> str:
-    """Who holds it, as it is written down: each user, job and pid; without pids where there are too many."""
+    """Return the holders as they are stored: each user, job and pid; without pids if there are too many."""
     people = people_on(gpu)
     if gpu.activity in AVAILABLE or not people or len(people) > _MOST_HOLDERS:
         return text_of_parties(_few(parties_of(gpu)))
@@ -186,13 +186,13 @@ def crew_text(gpu: GpuStatus) -> str:
 
 
 def text_of_parties(parties: tuple[Party, ...]) -> str:
-    """Parties as they are written down; nobody is an empty list."""
+    """Return parties as they are stored; nobody is an empty list."""
     rows = [[party.user, party.job] for party in parties if party != NOBODY]
     return json.dumps(rows, ensure_ascii=False, separators=(",", ":"))
 
 
 def parties_of_text(text: str) -> tuple[Party, ...]:
-    """The parties of a crew that was written down. One that cannot be read is somebody's."""
+    """Return the parties of a stored crew. One that cannot be read is an unknown user."""
     try:
         parties = in_order(Party(str(row[0]), str(row[1])) for row in json.loads(text))
     except (ValueError, TypeError, IndexError, KeyError):

@@ -1,4 +1,4 @@
-"""What is counted from the start of the daemon on: seconds by activity and user, yields, deeds, unknowns."""
+"""Count since the start of the daemon: seconds by activity and user, yields, actions, unknown readings."""
 
 from bisect import bisect_left
 
@@ -21,7 +21,7 @@ _READINGS = tuple(name for name in fields(Gpu) if name not in ("index", "mig", "
 
 
 class Tally:
-    """The one who counts. Only the main thread asks it to; what it hands out does not change any more."""
+    """The counters. Only the main thread changes them; what `counts` returns never changes."""
 
     def __init__(self, longest_gap_s: float = 3.0) -> None:
         self.longest_gap_s = longest_gap_s
@@ -33,7 +33,7 @@ class Tally:
         self._before_s: float | None = None
 
     def witness(self, status: Status, at_s: float) -> None:
-        """One more tick. A gap counts zero."""
+        """Count one tick. A gap counts zero."""
         passed_s = witnessed_s(self._before_s, at_s, self.longest_gap_s)
         self._before_s = at_s
         for gpu in status.gpus:
@@ -42,13 +42,13 @@ class Tally:
             self._add_unknowns(gpu)
 
     def action(self, kind: str, result: str) -> None:
-        """A deed, and what came of it: done, failed, refused or dry_run."""
+        """Count an action and its outcome: done, failed, refused or dry_run."""
         key = (kind, result)
         self._actions[key] = self._actions.get(key, 0) + 1
 
     def yielded(self, filler: str, seconds: float) -> None:
-        """A filler has given its GPUs back, so long after it was asked to."""
-        # Of each bound how many took no longer, of all how many there were, and their sum.
+        """Count a yield, and how long it took."""
+        # For each bound how many took no longer, and for all their number and their sum.
         row = self._yields.setdefault(filler, [0.0] * (len(YIELD_BOUNDS_S) + 2))
         for place in range(bisect_left(YIELD_BOUNDS_S, seconds), len(YIELD_BOUNDS_S)):
             row[place] += 1
@@ -56,7 +56,7 @@ class Tally:
         row[-1] += seconds
 
     def counts(self) -> Counts:
-        """All of it, as it is now."""
+        """Return all counts as they are now."""
         yields = {
             name: Histogram(YIELD_BOUNDS_S, tuple(int(count) for count in row[:-2]), int(row[-2]), row[-1])
             for name, row in self._yields.items()
@@ -64,14 +64,14 @@ class Tally:
         return Counts(dict(self._seconds), yields, dict(self._actions), dict(self._unknowns))
 
     def _add_seconds(self, uuid: str, gpu: GpuStatus, passed_s: float) -> None:
-        """Users who hold a GPU together share its time, so that the seconds of a GPU add up to the time seen."""
+        """Add seconds. Users who hold a GPU together share its time, so that its seconds add up to the time seen."""
         users = sorted({self._counted_as(party.user) for party in parties_of(gpu)})
         for user in users:
             key = (uuid, gpu.activity.value, user)
             self._seconds[key] = self._seconds.get(key, 0.0) + passed_s / len(users)
 
     def _counted_as(self, user: str) -> str:
-        """The first so many users by name: whoever can become many users must not make a series for each."""
+        """Return the name under which a user is counted: only the first ones have their own."""
         if user not in self._users and len(self._users) >= _MOST_USERS and user not in _NO_USERS:
             return OTHER_USERS
         self._users.add(user)

@@ -1,7 +1,7 @@
-"""The one connection of this process to history.db, for whoever writes history and whoever reads it here.
+"""The one connection of this process to history.db, for all threads that write or read history.
 
-What others do to the file is noticed before each use, and after each write. Taken away or emptied, it begins anew;
-damaged, it is set aside. Each is told, with the time before which something is missing.
+Changes of the file by others are noticed before each use, and after each write. If it was removed or emptied, a new
+one begins; if it is damaged, it is set aside. Each is reported, with the time before which something is missing.
 """
 
 import sqlite3
@@ -18,7 +18,7 @@ from fallow.engine.history.store import FILE_NAME, LastWritten, Store
 
 
 class HistoryFile:
-    """May be used by any thread; whoever uses the store has the lock."""
+    """The file; any thread may use it, under its lock."""
 
     def __init__(self, folder: str, tell: Callable[[str], None], wall_s: Callable[[], float]) -> None:
         self.lock = RLock()
@@ -33,7 +33,7 @@ class HistoryFile:
         self._cards: dict[str, Card] = {}
 
     def write(self, batch: Batch) -> Store:
-        """All of it or nothing; in a new file, with all cards that were ever seen."""
+        """Write all of it or nothing; into a new file also all GPUs that were ever seen."""
         with self.lock:
             self._cards.update(batch.cards)
             try:
@@ -44,17 +44,17 @@ class HistoryFile:
                 return self._write(batch)
 
     def past(self) -> HistoryReader:
-        """To be read in this process, as it is at each question."""
+        """Return a reader for this process, which reads the file as it is at each call."""
         with self.lock:
             return HistoryReader(lambda: self.store().database, self.lock)
 
     def store(self) -> Store:
-        """The file as others find it, opened if it is not."""
+        """Return the file as others find it, opened if necessary."""
         with self.lock:
             return self._opened()
 
     def failed(self, error: Exception) -> bool:
-        """Begin with a new connection, and where the file is damaged with a new file, which is the answer."""
+        """Use a new connection, and if the file is damaged a new file; return where the damaged one is."""
         with self.lock:
             replaced = self._store is not None and self._store.is_taken_away
             self.close()
@@ -63,7 +63,7 @@ class HistoryFile:
             try:
                 kept = set_aside(self._path)
             except OSError:
-                return False  # it stays, and with it the reason why nothing is kept
+                return False  # it stays, and so does the reason why nothing is kept
             when = clock_time(self._wall_s())
             self._tell(f"history was damaged ({error}): what was before {when} is in {kept}, and it begins anew")
             self._file = None
@@ -71,7 +71,7 @@ class HistoryFile:
             return True
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         with self.lock:
             if self._store is not None:
                 with suppress(sqlite3.Error):

@@ -1,13 +1,13 @@
-"""The journal: what was found, what was done about it, and what came of that.
+"""The journal: verdicts, actions and outcomes.
 
-SQLite, every row synced before it is reported: whoever is killed at any moment, every row that was written is there
-afterwards. One connection in a process, shared by its threads; the file is never opened beside it, because closing
-any descriptor of a file drops all locks that the process has on it. It has no write-ahead log: rows are rare, and
-there is one file less that somebody can take away, and none that a close could delete under somebody else.
+It is SQLite, and every row is synced before it is reported: after a kill at any moment every written row is there. A
+process has one connection, shared by its threads; the file is never opened beside it, because closing any descriptor
+of a file drops all locks that the process has on it. There is no write-ahead log: rows are rare, and so there is no
+second file that could be removed, or that a close could delete while another process uses it.
 
-What cannot be written now waits in memory (some hundred rows), and is written as soon as it can be. A file that was
-taken away or is damaged is replaced by a new one; the damaged one is kept beside it. Each is told once, with the
-time since when rows are missing. Policies do not hang on any of it.
+What cannot be written waits in memory (some hundred rows), and is written as soon as possible. A file that was
+removed or is damaged is replaced by a new one; the damaged one is kept beside it. Each is reported once, with the
+time since when rows are missing. Policies do not depend on any of it.
 """
 
 import sqlite3
@@ -30,12 +30,12 @@ __all__ = ["Event", "Journal", "open_journal"]
 
 _MOST_ROWS = 20_000
 _MOST_WAITING = 500
-_PATIENCE_S = 2.0  # with somebody else who writes; once that was in vain, the next rows wait less
+_PATIENCE_S = 2.0  # for another process that writes; after one failure the next rows wait less
 _LESS_PATIENCE_S = 0.05
 
 
 def open_journal(world: "World", tell: Callable[[str], None]) -> "Journal":
-    """The journal of whoever we are. Where it has no place, that is told, and nothing is kept."""
+    """Open the journal of this user. If there is no place for it, report that and keep nothing."""
     try:
         folder: str | FallowError = world.state_folder
     except FallowError as error:
@@ -72,25 +72,25 @@ class Journal:
         self._try_to(lambda: None)
 
     def verdict(self, verdict: Verdict, keys: Iterable[str]) -> None:
-        """What was found, with the readings that say so."""
+        """Record what was found, with its readings."""
         self._write("verdict", verdict.subject, verdict.finding, verdict.because, verdict.evidence, keys)
 
     def action(self, subject: str, action: str, because: str | Reason, keys: Iterable[str]) -> None:
-        """What is about to be done, written before it is."""
+        """Record an action, before it is taken."""
         self._write("action", subject, action, because, (), keys)
 
     def outcome(self, subject: str, action: str, words: str, keys: Iterable[str]) -> None:
-        """What came of it."""
+        """Record the outcome of an action."""
         self._write("outcome", subject, action, words, (), keys)
 
     def refusal(self, subject: str, action: str, why: str | Reason, keys: Iterable[str]) -> None:
-        """What was not allowed, and why."""
+        """Record an action that was not allowed, and why."""
         self._write("refusal", subject, action, why, (), keys)
 
     def last(self, key: str | None, most: int = 30) -> list[Event]:
-        """The last events about a GPU or a process, newest first; without a key, about anything.
+        """Return the last events about a GPU or a process, newest first; without a key, all.
 
-        Without its birth, a process is the last one of that number. FallowError if it cannot be read now.
+        Without its birth, a process is the last one of that pid. Raise FallowError if it cannot be read now.
         """
         found: list[Event] = []
         with self._lock:
@@ -99,17 +99,17 @@ class Journal:
         return found
 
     def rest_power_w(self) -> dict[str, float]:
-        """What each card is known to draw at rest."""
+        """Return what each GPU draws at rest."""
         found: dict[str, float] = {}
         self._try_to(lambda: found.update(journal_file.rest_power_w(self._open_database())))
         return found
 
     def remember_rest_power(self, uuid: str, watts: float) -> None:
-        """Keep what was learned of a card."""
+        """Store what a GPU draws at rest."""
         self._try_to(lambda: journal_file.remember_rest_power(self._open_database(), uuid, watts))
 
     def close(self) -> None:
-        """Write what waits, if that is possible now; what is not is told."""
+        """Write what waits, if possible; report what is lost."""
         with self._lock:
             if self._waiting:
                 self._try_to(self._write_waiting)
@@ -130,7 +130,7 @@ class Journal:
             self._try_to(self._write_waiting)
 
     def _write_waiting(self) -> None:
-        """All rows that wait, in one transaction; again in a new file, if this one was taken away meanwhile."""
+        """Write all rows that wait, in one transaction; again in a new file if this one was removed meanwhile."""
         while True:
             database = self._open_database()
             journal_file.write(database, self._waiting)
@@ -143,7 +143,7 @@ class Journal:
             journal_file.trim(database, self._most_rows)
 
     def _try_to(self, action: Callable[[], object]) -> bool:
-        """Whether it could be done; whatever comes of it, the caller goes on."""
+        """Do it; return whether that worked. The caller goes on in any case."""
         with self._lock:
             for last_try in (False, True):
                 try:
@@ -158,13 +158,13 @@ class Journal:
             return False
 
     def _failed(self, error: Exception, *, last_try: bool) -> bool:
-        """Whether to try again at once, in a new file. Each reason is told once; the next row tries again anyway."""
+        """Return whether to try again at once, in a new file. Each reason is reported once."""
         damaged = sqlite_file.says_damaged(error)
         emptied = getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_ERROR
         same = self._is_there()
         self._let_go()
         if not last_try and (emptied or (damaged and not same)):
-            return True  # its tables are made anew; or somebody else has set it aside already
+            return True  # its tables are made again; or another process has set it aside already
         if damaged and self._set_aside(error) and not last_try:
             return True
         if self._since_s is None:
@@ -178,7 +178,7 @@ class Journal:
         return False
 
     def _went_well(self) -> None:
-        """After trouble: that it is over, and whether it cost anything."""
+        """Report after a problem that it is over, and whether rows were lost."""
         if self._since_s is None or self._waiting or self._database is None:
             return
         since = sqlite_file.clock_time(self._since_s)
@@ -189,7 +189,7 @@ class Journal:
         self._since_s, self._lost, self._told = None, 0, ""
 
     def _set_aside(self, error: Exception) -> bool:
-        """A damaged journal is kept for whoever can mend it, and a new one begins; whether that can be."""
+        """Keep a damaged journal beside a new one; return whether that worked."""
         try:
             kept = sqlite_file.set_aside(self._path)
         except OSError as refusal:
@@ -197,7 +197,7 @@ class Journal:
             return False
         when = sqlite_file.clock_time(self._wall_s())
         self._tell(f"the journal was damaged ({error}): rows from before {when} are in {kept}, and a new one begins")
-        self._was_open = False  # the new one is no surprise
+        self._was_open = False  # the new one needs no report
         return True
 
     def _say_once(self, sentence: str) -> None:
@@ -223,7 +223,7 @@ class Journal:
         return self._database
 
     def _is_there(self) -> bool:
-        """Whether what we have open is what others find under its name."""
+        """Return whether the open file is what others find under its name."""
         return self._file is not None and sqlite_file.identity(self._path) == self._file
 
     def _let_go(self) -> None:

@@ -1,4 +1,4 @@
-"""The file that the journal is kept in: its tables, and how rows get into it and out again."""
+"""The file of the journal: its tables, and how rows are written and read."""
 
 import json
 import os
@@ -34,7 +34,7 @@ _LONGEST = 4000
 
 
 class Row(NamedTuple):
-    """What is to be written."""
+    """A row to be written."""
 
     wall_s: float
     kind: str
@@ -47,12 +47,12 @@ class Row(NamedTuple):
 
 
 def connected(path: str, patience_s: float) -> tuple[sqlite3.Connection, bool]:
-    """The database at that path, which is there, with its tables; and whether it had none before."""
+    """Open the existing database at that path, with its tables; return it and whether it had none before."""
     database = sqlite3.connect(
         uri(path, "mode=rw"), uri=True, timeout=patience_s, isolation_level=None, check_same_thread=False
     )
     try:
-        with suppress(sqlite3.OperationalError):  # an older fallow has it open with a log: then so do we
+        with suppress(sqlite3.OperationalError):  # an older fallow has it open with a log, so this one uses it too
             database.execute("PRAGMA journal_mode = TRUNCATE")
         database.execute("PRAGMA synchronous = FULL")
         database.execute(f"PRAGMA cache_size = -{_CACHE_KIB:d}")
@@ -76,7 +76,7 @@ def _demand_ours(database: sqlite3.Connection) -> None:
 
 
 def read(folder: str, key: str | None, most: int) -> list[Event]:
-    """The last events of the journal in that folder, beside whoever writes it; none if there is no journal."""
+    """Return the last events of the journal in that folder, which another process may write; none without one."""
     path = os.path.join(folder, FILE_NAME)
     try:
         found = os.stat(path)
@@ -97,7 +97,7 @@ def read(folder: str, key: str | None, most: int) -> list[Event]:
 
 
 def _unreadable(path: str, written_s: float, error: sqlite3.Error) -> str:
-    """What is wrong with a journal, since when that can be, and what to do."""
+    """Return the error for a journal: what is wrong, since when, and what to do."""
     if not says_damaged(error):
         return f"the journal {path} cannot be read now: {error}"
     return (
@@ -107,7 +107,7 @@ def _unreadable(path: str, written_s: float, error: sqlite3.Error) -> str:
 
 
 def write(database: sqlite3.Connection, rows: Iterable[Row]) -> None:
-    """All of them, or none."""
+    """Write all rows, or none."""
     database.execute("BEGIN IMMEDIATE")
     try:
         for row in rows:
@@ -128,7 +128,7 @@ def write(database: sqlite3.Connection, rows: Iterable[Row]) -> None:
 
 
 def last(database: sqlite3.Connection, key: str | None, most: int) -> list[Event]:
-    """The last events, newest first."""
+    """Return the last events, newest first."""
     if key is not None and key.startswith("pid:") and "@" not in key:
         key = _last_of_that_number(database, key)
     which = "" if key is None else "WHERE id IN (SELECT event FROM about WHERE key = ?)"
@@ -138,20 +138,20 @@ def last(database: sqlite3.Connection, key: str | None, most: int) -> list[Event
 
 
 def trim(database: sqlite3.Connection, most_rows: int) -> None:
-    """Keep the newest."""
+    """Delete all but the newest rows."""
     oldest = "(SELECT max(id) FROM event) - ?"
     database.execute(f"DELETE FROM about WHERE event < {oldest}", (most_rows,))  # noqa: S608  no part from outside
     database.execute(f"DELETE FROM event WHERE id < {oldest}", (most_rows,))  # noqa: S608  the same
 
 
 def rest_power_w(database: sqlite3.Connection) -> dict[str, float]:
-    """What each card is known to draw at rest."""
+    """Return what each GPU draws at rest."""
     rows = database.execute("SELECT uuid, watts FROM rest_power").fetchall()
     return {str(uuid): float(watts) for uuid, watts in rows if isinstance(watts, int | float)}
 
 
 def remember_rest_power(database: sqlite3.Connection, uuid: str, watts: float) -> None:
-    """Keep what was learned of a card."""
+    """Store what a GPU draws at rest."""
     database.execute("INSERT OR REPLACE INTO rest_power VALUES (?, ?)", (uuid, watts))
 
 

@@ -1,4 +1,4 @@
-"""Reading history, beside whoever writes it: the file is opened read-only, and every answer is of one moment."""
+"""Read history while another process may write it: the file is opened read-only, and each answer is of one moment."""
 
 import os
 import sqlite3
@@ -30,7 +30,7 @@ _INSIDE = (
 
 @value
 class Sample:
-    """The means of one GPU's readings over some seconds; None where there was no reading."""
+    """The means of one GPU's readings over some seconds; None if there was no reading."""
 
     at_s: int
     span_s: int
@@ -41,24 +41,24 @@ class Sample:
 
 
 def _leave() -> None:
-    """Whoever opened it closes it."""
+    """Do nothing: the caller closes it."""
 
 
 class HistoryReader:
-    """What history has. Its methods may be called by any thread."""
+    """Reads history. Any thread may call its methods."""
 
     def __init__(
         self, database: Callable[[], sqlite3.Connection], lock: RLock, close: Callable[[], None] = _leave
     ) -> None:
-        """`database` is asked for at each question: where it is shared, it may be another one by then."""
+        """`database` is called for each question: a shared one may have been replaced."""
         self._database = database
         self._lock = lock
         self._crews: dict[int, tuple[Party, ...]] = {}
         self.close = close
-        """Done."""
+        """Close it."""
 
     def cards(self) -> dict[str, Card]:
-        """Every GPU that was ever seen and not forgotten, by UUID, in the order of their indices."""
+        """Return every GPU that was ever seen and is still kept, by UUID, in the order of their indices."""
         rows = self._ask("SELECT uuid, label, name, host, simulated FROM card ORDER BY id")
         cards = [
             Card(str(uuid), str(label), str(name), str(host), bool(simulated))
@@ -70,9 +70,9 @@ class HistoryReader:
         return {card.uuid: card for card in cards}
 
     def tallies(self, edges_ms: Sequence[int]) -> list[Interval]:
-        """All that was witnessed between each two edges, summed up by GPU, activity and holders.
+        """Return what was witnessed between each two edges, summed up by GPU, activity and holders.
 
-        The hours of any report come from these: a few rows for each day, whatever the length of history.
+        The hours of any report come from these: a few rows for each day, however long history is.
         """
         question = (
             f"SELECT activity, crew, sum({_INSIDE}) FROM interval WHERE {_REACHING_IN} "  # noqa: S608  no part from outside
@@ -93,9 +93,9 @@ class HistoryReader:
         return found
 
     def strip(self, uuid: str, since_ms: int, until_ms: int) -> list[Interval]:
-        """What one GPU did and whose it was, in order: neighbours that are alike are joined, gaps are left out.
+        """Return what one GPU did and who held it, in order: equal neighbours are joined, gaps are left out.
 
-        What is too old to be kept in order is laid out one after the other inside its quarter of an hour.
+        What is too old to be kept in order is put one after the other inside its quarter of an hour.
         """
         question = (
             f"SELECT begin, witnessed, activity, crew FROM interval WHERE {_REACHING_IN} "  # noqa: S608  the same
@@ -110,7 +110,7 @@ class HistoryReader:
         return strip
 
     def colours(self, uuid: str, since_ms: int, until_ms: int, finest_ms: int) -> list[tuple[int, int, Activity]]:
-        """The same for a picture: from when, until when, what; what is shorter than the finest is put together."""
+        """Return the same for a picture: from when, until when, what; short stretches are merged."""
         question = (
             f"SELECT min(begin), sum(witnessed), activity, 0 FROM interval WHERE {_REACHING_IN} "  # noqa: S608  the same
             "GROUP BY span >= ?, iif(span >= ?, begin, begin / ?), activity ORDER BY 1"
@@ -130,7 +130,7 @@ class HistoryReader:
         return self._numbers().get(uuid), since_ms // QUARTER_MS * QUARTER_MS, until_ms, since_ms
 
     def samples(self, uuid: str, since_s: float, until_s: float) -> list[Sample]:
-        """The readings of one GPU, in order; the older, the coarser."""
+        """Return the readings of one GPU, in order; older ones are coarser."""
         question = "SELECT * FROM sample WHERE span = ? AND card = ? AND at > ? AND at < ?"
         found: list[Sample] = []
         with self._one_moment():
@@ -152,14 +152,14 @@ class HistoryReader:
 
     @contextmanager
     def _one_moment(self) -> Iterator[None]:
-        """Several questions about the same state of the file, which nobody else here uses meanwhile."""
+        """Ask several questions about the same state of the file; no other thread uses it meanwhile."""
         with self._lock:
             self._ask("BEGIN")
             self._crews.clear()
             try:
                 yield
             finally:
-                with suppress(FallowError):  # a connection that broke has no transaction any more
+                with suppress(FallowError):  # a broken connection has no transaction any more
                     self._ask("COMMIT")
 
     def _ask(self, question: str, values: tuple[object, ...] = ()) -> list[tuple[Any, ...]]:
@@ -171,7 +171,7 @@ class HistoryReader:
 
 
 def open_history(folder: str) -> HistoryReader | None:
-    """History as it was kept in this folder, for another process than the one that writes it; None if none was."""
+    """Open the history in this folder, from another process than the one that writes it; None if there is none."""
     path = os.path.join(folder, FILE_NAME)
     try:
         os.stat(path)
@@ -187,7 +187,7 @@ def open_history(folder: str) -> HistoryReader | None:
     except sqlite3.Error as error:
         what = "it is a folder" if os.path.isdir(path) else str(error)
         raise FallowError(f"history in {folder} cannot be read: {what}") from None
-    if version == 0:  # made, and nothing written yet
+    if version == 0:  # it exists, and nothing is written yet
         database.close()
         return None
     if version != len(MIGRATIONS):
@@ -207,7 +207,7 @@ def _version(database: sqlite3.Connection) -> int:
 
 
 def _laid_out(rows: Iterable[tuple[Any, ...]], since_ms: int, until_ms: int) -> Iterator[tuple[int, int, str, int]]:
-    """Each where it began, or behind the one before; as far as it lies inside the span."""
+    """Yield each at its beginning, or behind the one before, cut to the span."""
     laid_ms = 0
     for begin, witnessed, activity, crew in rows:
         begin_ms = max(begin, laid_ms)

@@ -1,4 +1,4 @@
-"""From history to a report: what was witnessed in a span of time, ready to be added up."""
+"""Turn history into a report: what was witnessed in a span of time, ready to be added up."""
 
 from collections.abc import Sequence
 from datetime import tzinfo
@@ -16,23 +16,23 @@ _FINEST = 1000
 
 
 class Witnessed(Protocol):
-    """History, as far as a report needs it: read from its file, or told by the daemon."""
+    """What a report needs of history: read from its file, or from the daemon."""
 
     def cards(self) -> dict[str, Card]:
-        """Every GPU that it knows, by UUID, in order."""
+        """Return every known GPU, by UUID, in order."""
 
     def tallies(self, edges_ms: Sequence[int]) -> list[Interval]:
-        """All that was witnessed between each two edges."""
+        """Return what was witnessed between each two edges."""
 
     def colours(self, uuid: str, since_ms: int, until_ms: int, finest_ms: int) -> list[tuple[int, int, Activity]]:
-        """What one GPU did: from when, until when, and what; no finer than that."""
+        """Return what one GPU did: from when, until when, and what; no finer than that."""
 
     def close(self) -> None:
-        """Done."""
+        """Close it."""
 
 
 class Report:
-    """What the GPUs did in a span of time, and what it cost. Without a past, nothing was witnessed."""
+    """What the GPUs did in a span of time, and what it cost. Without history, nothing was witnessed."""
 
     def __init__(self, past: Witnessed | None, since_s: float, until_s: float, prices: Prices, zone: tzinfo) -> None:
         self.since_s = since_s
@@ -45,30 +45,30 @@ class Report:
 
     @cached_property
     def cards(self) -> dict[str, Card]:
-        """The GPUs of which something was witnessed, by UUID, in order."""
+        """Return the GPUs of which something was witnessed, by UUID, in order."""
         everything = {} if self._past is None else self._past.cards()
         seen = {interval.uuid for interval in self.intervals}
         return {uuid: card for uuid, card in everything.items() if uuid in seen}
 
     @cached_property
     def intervals(self) -> list[Interval]:
-        """What was witnessed, summed up by local day."""
+        """Return what was witnessed, summed up by local day."""
         edges_ms = day_edges_ms(self._since_ms, self._until_ms, self.zone)
         return [] if self._past is None else self._past.tallies(edges_ms)
 
     def bill(self, by: By) -> Bill:
-        """The hours and their cost."""
+        """Return the hours and their cost."""
         if by not in self._bills:
             self._bills[by] = bill(self.intervals, by, self.cards, self.prices, self.zone)
         return self._bills[by]
 
     @property
     def last_day_ms(self) -> tuple[int, int]:
-        """The last day of the span, or all of it if it is shorter."""
+        """Return the last day of the span, or all of it if it is shorter."""
         return max(self._since_ms, self._until_ms - _DAY_MS), self._until_ms
 
     def strips(self) -> list[tuple[Card, list[tuple[int, int, Activity]]]]:
-        """What each GPU did over that last day: from when, until when, and what; no finer than a screen can show."""
+        """Return what each GPU did on that last day: from when, until when, and what; as fine as a screen shows."""
         if self._past is None:
             return []
         begin_ms, end_ms = self.last_day_ms

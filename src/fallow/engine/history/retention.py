@@ -1,11 +1,11 @@
-"""What becomes of history as it ages, so that 90 days of it stay small.
+"""Make history coarser as it ages, so that 90 days of it stay small.
 
     samples      every 10 s for a day, then every minute for a week, then every hour
     intervals    as they were for a day, or the last 200,000 of them where they are more; then, of each GPU and
                  quarter of an hour, one for each activity and set of parties, with the time witnessed of it
-    everything   gone after the days to keep, by a clock that has not just leapt ahead
+    everything   deleted after the days to keep, by a clock that has not just jumped ahead
 
-No time is lost or made in this: the hours of each GPU and each day are the same before and after, and so are the
+No time is lost or added by this: the hours of each GPU and each day are the same before and after, and so are the
 shares of users, to a millisecond. What is given up is the pids, the order inside a quarter of an hour, and the
 names of jobs of less than a minute where there are many.
 """
@@ -31,7 +31,7 @@ from fallow.engine.history.store import ADD_SAMPLE, Store, transaction
 DAY_S = 86_400
 HOUR_MS = 3_600_000
 COARSER = ((SAMPLE_S, 60, DAY_S), (60, 3600, 7 * DAY_S))
-"""Samples of so many seconds become samples of so many, after so many."""
+"""Samples of the first length in seconds become samples of the second, after the third."""
 
 _MOST_EXACT = 200_000
 _QUARTERS_AT_ONCE = 16
@@ -42,7 +42,7 @@ _MARK = "INSERT INTO mark VALUES (?, ?) ON CONFLICT DO UPDATE SET at = excluded.
 
 
 def age(store: Store, now_ms: int, keep_ms: int, most_exact: int = _MOST_EXACT) -> None:
-    """Make what has grown old coarser, and clear away what is too old. In steps, each a transaction of its own."""
+    """Make old rows coarser, and delete what is too old. In steps, each in its own transaction."""
     cards = [int(number) for (number,) in store.database.execute("SELECT id FROM card").fetchall()]
     for finer, coarser, after_s in COARSER:
         _coarsen_samples(store, cards, finer, coarser, now_ms // 1000 - after_s)
@@ -85,7 +85,7 @@ def _coarsen_intervals(store: Store, cards: list[int], now_ms: int, most_exact: 
 
 
 def _next_quarter_ms(store: Store, cards: Iterable[int], at_ms: int, now_ms: int) -> int:
-    """The next quarter of an hour, from this on, of which there is anything; now, if there is none."""
+    """Return the next quarter of an hour with rows, from this one on; now if there is none."""
     question = "SELECT min(begin) FROM interval WHERE card = ? AND begin >= ?"
     found = [store.database.execute(question, (card, at_ms)).fetchone()[0] for card in cards]
     return min((int(begin) // QUARTER_MS * QUARTER_MS for begin in found if begin is not None), default=now_ms)
@@ -97,7 +97,7 @@ def _mark(store: Store, name: str) -> int:
 
 
 class _Row(NamedTuple):
-    """An interval as it lies in the file, with who it was."""
+    """A stored interval, with its holders."""
 
     begin: int
     span: int
@@ -107,7 +107,7 @@ class _Row(NamedTuple):
 
 
 def _merge_span(store: Store, card: int, begin_ms: int, until_ms: int) -> int:
-    """Merge the intervals of these quarters; how many there were."""
+    """Merge the intervals of these quarters; return how many there were."""
     found = store.database.execute(
         "SELECT begin, span, witnessed, activity, holders FROM interval JOIN crew ON crew.id = crew "
         "WHERE card = ? AND begin >= ? AND begin < ? ORDER BY begin, turn",
@@ -133,7 +133,7 @@ def _merge_span(store: Store, card: int, begin_ms: int, until_ms: int) -> int:
 
 
 def _merged(rows: list[_Row]) -> list[_Row]:
-    """One row for each activity and set of parties of a quarter."""
+    """Return one row for each activity and set of parties of a quarter."""
     by_crew: dict[tuple[Party, ...], int] = {}
     for row in rows:
         by_crew[row.parties] = by_crew.get(row.parties, 0) + row.witnessed
@@ -154,7 +154,7 @@ def _merged(rows: list[_Row]) -> list[_Row]:
 
 
 def _clock_is_trusted(store: Store, now_ms: int) -> bool:
-    """A clock that has leapt ahead by days may be wrong: nothing is cleared by it until it has stood for a day."""
+    """Return whether the clock is trusted: after it jumped ahead by days nothing is deleted for one day."""
     before_ms, leapt_ms = _mark(store, "clock"), _mark(store, "leapt")
     if before_ms and now_ms - before_ms > 2 * DAY_S * 1000:
         leapt_ms = now_ms
@@ -174,7 +174,7 @@ def _clear(store: Store, cards: Iterable[int], before_ms: int) -> None:
 
 
 def _clear_crews(store: Store, now_ms: int) -> None:
-    """Those of whom no interval speaks any more."""
+    """Delete crews that no interval refers to."""
     with transaction(store.database):
         store.database.execute("DELETE FROM crew WHERE id NOT IN (SELECT crew FROM interval)")
         store.database.execute(_MARK, ("crews_cleared", now_ms))

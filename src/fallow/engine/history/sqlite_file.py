@@ -1,4 +1,4 @@
-"""A database as a file that others can take away, damage or replace, whatever SQLite thinks of it."""
+"""A database as a file that others can remove, damage or replace, without SQLite noticing."""
 
 import os
 import sqlite3
@@ -12,11 +12,11 @@ _BUSY_S = 2.0
 
 
 class NotOurs(FallowError):
-    """A database, and not one of fallow's."""
+    """A database that is not fallow's."""
 
 
 def identity(path: str) -> tuple[int, int] | None:
-    """Which file is there under that name; None if none is."""
+    """Return which file has that name; None if there is none."""
     try:
         found = os.stat(path, follow_symlinks=False)
     except OSError:
@@ -25,17 +25,17 @@ def identity(path: str) -> tuple[int, int] | None:
 
 
 def says_damaged(error: Exception) -> bool:
-    """Whether SQLite found something in the file that it never wrote, or we found other tables than ours."""
+    """Return whether the error means that the file is damaged, or has other tables than ours."""
     return isinstance(error, NotOurs) or getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGED
 
 
 def is_empty(database: sqlite3.Connection) -> bool:
-    """Whether there is not one table in it: it is new, or somebody has emptied it."""
+    """Return whether it has no table: it is new, or was emptied."""
     return database.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone() is None
 
 
 def set_aside(path: str) -> str:
-    """Move a damaged file out of the way, with what belongs to it; where it is then. The last of many is replaced."""
+    """Rename a damaged file and what belongs to it; return its new path. The last of many is replaced."""
     names = [f"{path}.damaged-{number}" for number in range(1, _MOST_DAMAGED + 1)]
     kept = next((name for name in names if not os.path.lexists(name)), names[-1])
     for ending in ("-journal", "-wal", "-shm", ""):
@@ -45,7 +45,7 @@ def set_aside(path: str) -> str:
 
 
 def clock_time(wall_s: float) -> str:
-    """`2026-11-15 14:39:19`, local; the number where no calendar reaches."""
+    """Return `2026-11-15 14:39:19`, local; the number if no calendar reaches that far."""
     try:
         return f"{datetime.fromtimestamp(wall_s).astimezone():%Y-%m-%d %H:%M:%S}"
     except (ValueError, OverflowError, OSError):
@@ -53,13 +53,13 @@ def clock_time(wall_s: float) -> str:
 
 
 def uri(path: str, how: str) -> str:
-    """The name by which SQLite opens it: `mode=rw`, never making it, or `mode=ro`."""
+    """Return the name by which SQLite opens it: `mode=rw`, which never creates it, or `mode=ro`."""
     quoted = path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
     return f"file:{quoted}?{how}"
 
 
 def open_read_only(path: str) -> sqlite3.Connection:
-    """Beside whoever writes it. What is ours may be mended on the way: a writer that was killed in the middle."""
+    """Open it read-only while another process may write it. Our own may be repaired after a writer was killed."""
     how = "rw" if os.stat(path).st_uid == os.geteuid() and os.access(path, os.W_OK) else "ro"
     database = sqlite3.connect(
         uri(path, f"mode={how}"), uri=True, timeout=_BUSY_S, isolation_level=None, check_same_thread=False

@@ -1,9 +1,9 @@
-"""The file that history is kept in: its tables, how older ones become today's, and how a batch is written.
+"""The file of history: its tables, how older ones are upgraded, and how a batch is written.
 
-SQLite, without a write-ahead log: what is reported as written is in the one file, and no second one can be taken away
-or emptied under it. A batch is one transaction: whoever is killed at any moment, and whenever the disk is full,
-either all of it is there or none, and what was there before stays. The number of the tables' version is
-SQLite's own `user_version`; each script below leads from one version to the next.
+It is SQLite without a write-ahead log: what is reported as written is in the one file, and there is no second one
+that could be removed or emptied. A batch is one transaction: after a kill at any moment, or when the disk is full,
+either all of it is there or none, and what was there before stays. The version of the tables is SQLite's
+`user_version`; each script below leads from one version to the next.
 """
 
 import sqlite3
@@ -47,15 +47,15 @@ ADD_SAMPLE = """
 """
 _BUSY_S = 2.0
 _CREWS_REMEMBERED = 5_000
-_CACHE_KIB = 512  # what is written is small, and a daemon's memory is not for pages that nobody reads
+_CACHE_KIB = 512  # what is written is small, so a large page cache would only waste memory
 
 
 class NewerHistory(FallowError):
-    """The file was written by a fallow that knows more than this one."""
+    """The file was written by a newer fallow."""
 
 
 def migrate(database: sqlite3.Connection, scripts: Sequence[str] = MIGRATIONS) -> None:
-    """Make the tables what this fallow expects, in one transaction."""
+    """Upgrade the tables to this version, in one transaction."""
     with transaction(database):
         version = version_of(database)
         if version > len(scripts):
@@ -67,13 +67,13 @@ def migrate(database: sqlite3.Connection, scripts: Sequence[str] = MIGRATIONS) -
 
 
 def version_of(database: sqlite3.Connection) -> int:
-    """Which version of the tables the file has; 0 for a new one."""
+    """Return the version of the tables of the file; 0 for a new one."""
     return int(database.execute("PRAGMA user_version").fetchone()[0])
 
 
 @contextmanager
 def transaction(database: sqlite3.Connection) -> Iterator[None]:
-    """All of it or nothing."""
+    """Do all of it or nothing."""
     database.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -85,20 +85,22 @@ def transaction(database: sqlite3.Connection) -> Iterator[None]:
 
 
 LastWritten = dict[str, tuple[int, tuple[int, int, int]]]
-"""Of each GPU, the number of the piece that was written last, and where it lies: it may still grow."""
+"""For each GPU, the number of the piece that was written last and its row: it may still grow."""
 
 
 class Store:
-    """The one who writes. Every failure is an OSError, a sqlite3.Error or a FallowError, and changes nothing."""
+    """Writes history. Every failure is an OSError, a sqlite3.Error or a FallowError, and changes nothing."""
 
     def __init__(self, path: str, last: LastWritten) -> None:
-        """The file is there. `last` outlives the store: one that is opened anew goes on with unfinished pieces."""
+        """The file exists. `last` outlives the store: one that is opened again continues unfinished pieces."""
         self._path = path
         self.database = sqlite3.connect(
             uri(path, "mode=rw"), uri=True, timeout=_BUSY_S, isolation_level=None, check_same_thread=False
         )
         try:
-            with suppress(sqlite3.OperationalError):  # an older fallow has it open with a log: then so do we
+            with suppress(
+                sqlite3.OperationalError
+            ):  # an older fallow has it open with a log, so this one uses it too
                 self.database.execute("PRAGMA journal_mode = TRUNCATE")
             self.database.execute("PRAGMA synchronous = FULL")
             self.database.execute(f"PRAGMA cache_size = -{_CACHE_KIB:d}")
@@ -113,16 +115,16 @@ class Store:
         self._last = last
 
     def close(self) -> None:
-        """Done."""
+        """Close it."""
         self.database.close()
 
     @property
     def is_taken_away(self) -> bool:
-        """Whether what we have open is no longer what others find: what is written now, nobody would ever read."""
+        """Return whether the open file is no longer what others find, so that nobody would read what is written."""
         return identity(self._path) != self.file
 
     def write(self, batch: Batch) -> None:
-        """Write it all down, or nothing of it."""
+        """Write all of it, or nothing."""
         last = dict(self._last)
         try:
             with transaction(self.database):
@@ -138,12 +140,12 @@ class Store:
         self._last.update(last)
 
     def forget(self) -> None:
-        """Numbers of cards and crews are looked up anew: some may have gone, or never have been written."""
+        """Forget the numbers of GPUs and crews: some may be gone, or never have been written."""
         self._cards.clear()
         self._crews.clear()
 
     def crew(self, text: str) -> int:
-        """The number of a crew, a new one where it was never seen."""
+        """Return the number of a crew; a new one if it was never seen."""
         number = self._crews.get(text)
         if number is None:
             if len(self._crews) >= _CREWS_REMEMBERED:
@@ -176,7 +178,7 @@ class Store:
         return number
 
     def _write_piece(self, piece: Piece, last: LastWritten) -> None:
-        """A piece that is there already has grown; else it is new, also where the clock has gone back."""
+        """Write a piece: update the one that has grown, else add a new one, also if the clock went back."""
         span = piece.end_ms - piece.begin_ms
         number, where = last.get(piece.uuid, (None, None))
         if number == piece.number and where is not None:

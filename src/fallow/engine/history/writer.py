@@ -1,9 +1,9 @@
-"""History: what each GPU did and whose it was, written down as it is seen.
+"""Write history: what each GPU did and who held it.
 
-`record` is called once a tick and only adds to what is in memory. Every 4 seconds a thread writes that down, so
-that a disk that is slow, hangs or is full holds up nobody who watches: a kill at any moment loses what was seen
-since, 5 seconds at most where a write takes less than one. While nothing can be written, what is seen waits in
-memory as far as there is room for it (20,000 intervals), and is written when there is room on the disk again.
+`record` is called once a tick and only adds to memory. Every 4 seconds a thread writes that, so a disk that is
+slow, hangs or is full delays nothing else. A kill at any moment loses what was seen since, at most 5 seconds if a
+write takes less than one. While nothing can be written, up to 20,000 intervals wait in memory, and are written when
+there is room on the disk again.
 """
 
 import sqlite3
@@ -25,11 +25,11 @@ _DAY_MS = 86_400_000
 _FLUSH_S = 4.0
 _LONGEST_GAP_S = 3.0
 _LAST_WRITE_S = 5.0
-_WELL_AFTER = 15  # so many writes that went well: on a disk that is nearly full, some do and some do not
+_WELL_AFTER = 15  # how many writes must succeed: on a disk that is nearly full, some do and some do not
 
 
 class HistoryWriter:
-    """The one who writes history down. Only one may do so in a folder at a time."""
+    """Writes history. Only one process may do so in a folder at a time."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class HistoryWriter:
         self._flushed_s: float | None = None
 
     def record(self, status: Status) -> None:
-        """One more tick. Never waits for the disk and never fails because of it."""
+        """Record one tick. Never waits for the disk and never fails because of it."""
         self._wall_s = status.wall_s
         self._gatherer.take(status)
         if self._flushed_s is None or not 0 <= status.wall_s - self._flushed_s < _FLUSH_S:
@@ -56,17 +56,17 @@ class HistoryWriter:
         self._pass_on()
 
     def past(self) -> HistoryReader:
-        """What was written, for whoever asks in this process; for any thread."""
+        """Return a reader of what was written; any thread may use it."""
         return self._writer.file.past()
 
     def settle(self, timeout_s: float = _LAST_WRITE_S) -> bool:
-        """Wait until what was handed over is written; whether it is."""
+        """Wait until what was recorded is written; return whether it is."""
         settled = self._writer.wait(timeout_s)
         self._pass_on()
         return settled
 
     def close(self) -> None:
-        """Write the rest, if the disk lets us, and end."""
+        """Write the rest if possible, and end."""
         if self._writer.wait(_LAST_WRITE_S):
             self._hand_over()
         self._writer.end(_LAST_WRITE_S)
@@ -84,7 +84,7 @@ class HistoryWriter:
 
 
 class _Writer:
-    """A thread with one batch in its hands at most. One that could not be written stays there until it can."""
+    """A thread with at most one batch. One that cannot be written stays until it can."""
 
     def __init__(self, folder: str, keep_ms: int, wall_s: Callable[[], float]) -> None:
         self.sentences: deque[str] = deque()
@@ -101,29 +101,29 @@ class _Writer:
 
     @property
     def idle(self) -> bool:
-        """Whether a new batch can be given."""
+        """Return whether it can take a new batch."""
         return self._batch is None
 
     def give(self, batch: Batch) -> None:
-        """Write this. Only when idle."""
+        """Write this batch; only when idle."""
         with self._changed:
             self._batch, self._wanted = batch, True
             self._changed.notify_all()
 
     def try_again(self) -> None:
-        """Try what could not be written once more; while it is being written, or if there is nothing, do nothing."""
+        """Try again what could not be written; do nothing while it is being written, or if there is nothing."""
         with self._changed:
             self._wanted = self._batch is not None
             self._changed.notify_all()
 
     def wait(self, timeout_s: float) -> bool:
-        """Until the batch is written or has failed; whether nothing is left."""
+        """Wait until the batch is written or has failed; return whether nothing is left."""
         with self._changed:
             self._changed.wait_for(lambda: self._batch is None or not self._wanted, timeout_s)
             return self._batch is None
 
     def end(self, timeout_s: float) -> None:
-        """Finish what was given, and stop."""
+        """Finish the batch, and stop."""
         with self._changed:
             self._ending = True
             self._changed.notify_all()
@@ -145,14 +145,14 @@ class _Writer:
         self.file.close()
 
     def _write(self, batch: Batch) -> bool:
-        """Whether nothing is left to write of it."""
+        """Write the batch; return whether nothing is left of it."""
         try:
             store = self.file.write(batch)
             self._age(store, batch.now_ms)
         except (OSError, sqlite3.Error, FallowError) as error:
             self._failed(error)
             return False
-        except Exception as error:  # noqa: BLE001  what cannot be written by a mistake of ours never can be
+        except Exception as error:  # noqa: BLE001  an internal error would occur again, so the batch is dropped
             self._failed(error)
             self.sentences.append(f"some seconds of history are lost ({type(error).__name__}: {error}); it goes on")
             return True
@@ -163,7 +163,7 @@ class _Writer:
         return True
 
     def _age(self, store: Store, now_ms: int) -> None:
-        """Once an hour. Where there is no room for it, later: what has just been written is safe."""
+        """Age history once an hour; later if there is no room on the disk."""
         if self._aged_ms is not None and 0 <= now_ms - self._aged_ms < HOUR_MS:
             return
         self._aged_ms = now_ms
@@ -174,7 +174,7 @@ class _Writer:
             self._failed(error)
 
     def _failed(self, error: Exception) -> None:
-        """Told once. The file is opened anew the next time: whatever was wrong with it may have passed."""
+        """Report the error once. The file is opened again the next time: the problem may be over."""
         if not self._trouble:
             self.sentences.append(f"history is not kept in {self._folder} for now: {error}; all else goes on")
         self._trouble = _WELL_AFTER
