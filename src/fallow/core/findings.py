@@ -1,4 +1,4 @@
-"""A verdict: what was found of something, and the readings that say so; and how it is remembered."""
+"""A verdict: what was found, with the readings that show it; events of the journal, and outcomes of actions."""
 
 from fallow.core.units import duration_for_people
 from fallow.core.value import value
@@ -8,18 +8,18 @@ Evidence = tuple[tuple[str, str], ...]
 
 
 def gpu_key(uuid: object) -> str:
-    """Under which the journal keeps what is said of a GPU."""
+    """Return the key under which the journal keeps events about a GPU."""
     return f"gpu:{uuid}"
 
 
 def process_key(pid: int, birth: int) -> str:
-    """Under which the journal keeps what is said of a process: pids come again, and then they are somebody else."""
+    """Return the key under which the journal keeps events about a process. Pids are reused, so the birth is in it."""
     return f"pid:{pid}@{birth}"
 
 
 @value
 class Verdict:
-    """What was found of a subject, the sentence that says why, and the readings behind it."""
+    """What was found about a subject, the sentence that says why, and the readings behind it."""
 
     subject: str
     finding: str
@@ -44,14 +44,14 @@ class Event:
     """The facts of the reason."""
 
     def in_words(self, now_wall_s: float) -> str:
-        """One line, as a person would tell it."""
+        """Return one line for people."""
         ago = duration_for_people(max(0.0, now_wall_s - self.wall_s))
         return f"{ago} ago, {self.kind}: {self.subject}: {self.finding}: {self.because}"
 
 
 @value
 class Outcome:
-    """Whether it was done, and in words."""
+    """Whether an action was done, and a sentence about it."""
 
     ok: bool
     words: str

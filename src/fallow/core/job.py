@@ -109,11 +109,11 @@ class JobFinding:
 
     @property
     def evidence(self) -> Evidence:
-        """The readings in words: written only when somebody reads them, not at every tick."""
+        """Return the readings as text, which is made only when it is needed, not at every tick."""
         return tuple(pair for gpu, pids in self.seen for pair in _evidence(gpu, pids))
 
     def verdict(self, subject: str) -> Verdict:
-        """The same, of a subject."""
+        """Return the same as a verdict on a subject."""
         return Verdict(subject, self.activity, self.because, self.evidence)
 
 
@@ -132,7 +132,7 @@ def job_activity(
 
 
 def find_gpu(snapshot: Snapshot, uuid: str) -> Gpu | Unknown:
-    """The GPU with this UUID; one that cannot be seen now is unknown, not gone."""
+    """Return the GPU with this UUID; one that cannot be read now is Unknown, not gone."""
     for gpu in snapshot.gpus:
         if gpu.uuid == uuid:
             return gpu
@@ -140,7 +140,7 @@ def find_gpu(snapshot: Snapshot, uuid: str) -> Gpu | Unknown:
 
 
 def stretch_load(gpu: Gpu) -> float | Unknown:
-    """How much ran on the GPU on average since the last look, a ratio: the most that any witness says."""
+    """Return how much ran on the GPU since the last reading, a ratio: the highest that any reading says."""
     if gpu.trouble is not None:
         return Unknown(gpu.trouble)
     samples = gpu.recent if isinstance(gpu.recent, Unknown) else gpu.recent.mean
@@ -156,7 +156,7 @@ def stretch_load(gpu: Gpu) -> float | Unknown:
 
 
 def own_holders(gpu: Gpu, pids: frozenset[int] | Unknown) -> tuple[Holder, ...] | Unknown:
-    """Those of the job's processes that hold this GPU."""
+    """Return those of the job's processes that hold this GPU."""
     if isinstance(pids, Unknown):
         return pids
     if isinstance(gpu.holders, Unknown):
@@ -165,7 +165,7 @@ def own_holders(gpu: Gpu, pids: frozenset[int] | Unknown) -> tuple[Holder, ...] 
 
 
 def own_load(gpu: Gpu, pids: frozenset[int] | Unknown) -> float | Unknown:
-    """How much the job's own processes ran on this GPU, where the driver says it of each."""
+    """Return how much the job's own processes ran on this GPU, where the driver gives it for each."""
     own = own_holders(gpu, pids)
     if isinstance(own, Unknown):
         return own
@@ -204,7 +204,7 @@ def _on_gpu(gpu: Gpu | Unknown, pids: frozenset[int] | Unknown, idle_below: floa
 
 
 def _counted_load(gpu: Gpu) -> float | Unknown:
-    """What the hardware counters saw. Copies leave the multiprocessors alone, and show in the memory."""
+    """Return what the hardware counters show. Copies use no multiprocessor, and show in the memory traffic."""
     if isinstance(gpu.counters, Unknown):
         return gpu.counters
     sm, dram = gpu.counters.sm, gpu.counters.dram

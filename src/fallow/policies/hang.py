@@ -1,4 +1,4 @@
-"""Whether a GPU that looks fully used does anything: what one tick says.
+"""Tell from one tick whether a GPU that looks fully used does any work.
 
     WORKS     something shows work, or the card is neither full nor quiet
     QUIET     nothing ran: idle, which is another policy's matter
@@ -18,7 +18,7 @@ A card is full at 95 % utilization on average since the last look. The signals, 
                                                                         MB/s           count it, from 2 MB/s
 
 Tiny kernels are those of one CUDA graph, or of a model that is bound by its launches. The looking itself causes the
-traffic on the bus in a hang. One endless kernel that only counts whole numbers cannot be told from a hang.
+traffic on the bus in a hang. One endless kernel that only counts whole numbers cannot be distinguished from a hang.
 
 At rest, with a context and no work, that card drew 128 W; a job that works 5 % of the time already draws 166 W.
 The bus must be known, because copies look like a hang in everything else; and of power and counters one must be.
@@ -43,7 +43,7 @@ _LITTLE_POWER = 0.4  # of the limit: a hang draws no more
 
 
 class Look(StrEnum):
-    """What one tick says of a GPU."""
+    """What one tick says about a GPU."""
 
     WORKS = "works"
     QUIET = "quiet"
@@ -70,7 +70,7 @@ class _Signal:
 
 
 def look_for_hang(gpu: Gpu, pids: frozenset[int] | Unknown, rest_w: float | None) -> HangFinding:
-    """Whether the job with these processes hangs on this GPU, given what the card is known to draw at rest."""
+    """Return whether the job with these processes hangs on this GPU, given what the GPU draws at rest."""
     where = f"GPU {gpu.label}"
     if gpu.trouble is not None:
         return HangFinding(Look.UNKNOWN, f"{where}: {gpu.trouble}")
@@ -92,12 +92,12 @@ def look_for_hang(gpu: Gpu, pids: frozenset[int] | Unknown, rest_w: float | None
 
 
 def is_full(gpu: Gpu) -> bool:
-    """Whether something ran all the time since the last look."""
+    """Return whether something ran all the time since the last reading."""
     return not isinstance(gpu.recent, Unknown) and gpu.recent.mean >= _FULL_FROM
 
 
 def counters_would_tell(gpu: Gpu) -> bool:
-    """Whether it looks full and does little, and a second look with counters says whether it works."""
+    """Return whether it looks full and draws little power, so that a second reading with counters decides."""
     return (
         gpu.counters == NEEDS_TWO_LOOKS
         and not isinstance(gpu.recent, Unknown)
@@ -109,7 +109,7 @@ def counters_would_tell(gpu: Gpu) -> bool:
 
 
 def rest_power_w(gpu: Gpu, before_w: float | None) -> float | None:
-    """What the card draws with a context and no work: the lowest power ever seen while held and quiet."""
+    """Return what the GPU draws with a context and no work: the lowest power ever seen while held and idle."""
     held = not isinstance(gpu.holders, Unknown) and len(gpu.holders) > 0
     at_rest = held and judge(gpu).activity is Activity.IDLE
     if not at_rest or isinstance(gpu.power_w, Unknown):
@@ -118,7 +118,7 @@ def rest_power_w(gpu: Gpu, before_w: float | None) -> float | None:
 
 
 def _load_of_the_job(gpu: Gpu, card: float, pids: frozenset[int] | Unknown) -> float:
-    """The card's load, unless others are on it too and the driver tells the job's share."""
+    """Return the load of the GPU, or the job's share where others use the GPU too and the driver gives it."""
     own = own_load(gpu, pids)
     alone = own_holders(gpu, pids) == gpu.holders
     return card if alone or isinstance(own, Unknown) else min(own, card)
@@ -132,7 +132,7 @@ def _weigh(power: _Signal, counters: _Signal, bus: _Signal) -> tuple[Look, str]:
     if isinstance(bus.works, Unknown):
         return Look.UNKNOWN, f"and without the {bus.name} copies look like a hang ({bus.works})"
     if isinstance(power.works, Unknown) and isinstance(counters.works, Unknown):
-        return Look.UNKNOWN, f"and neither power ({power.works}) nor counters ({counters.works}) can be told"
+        return Look.UNKNOWN, f"and neither power ({power.works}) nor counters ({counters.works}) is known"
     used = [f"{signal.name} ({signal.text})" for signal in signals if not isinstance(signal.works, Unknown)]
     return Look.HUNG, f"yet no work shows in {' or '.join(used)}"
 

@@ -34,7 +34,7 @@ from fallow.policies.ladder import (
 
 @value
 class IdleRules:
-    """How long a job may idle, and how it is told."""
+    """How long a job may be idle, and how it is warned and asked."""
 
     timeout_s: float
     warmup_s: float = 60.0
@@ -46,14 +46,14 @@ class IdleRules:
 
     @property
     def times(self) -> Times:
-        """When to climb each rung, in seconds after the warm-up."""
+        """Return when each step is due, in seconds after the warm-up."""
         warn_s = warn_after_s(self.timeout_s, self.warn_before_s)
         return Times(ReasonKind.IDLE, warn_s, self.timeout_s, self.grace_s, self.signal)
 
 
 @value
 class State:
-    """Where one job stands. Begin with the time of its launch: the first look speaks for the time since."""
+    """Where one job stands. With the time of its launch, the first tick counts the time since then."""
 
     at_s: float | None = None
     warmed_s: float = 0.0
@@ -61,7 +61,7 @@ class State:
 
     @property
     def idle_s(self) -> float:
-        """Witnessed seconds of idleness since the job last worked."""
+        """Return the witnessed seconds of idleness since the job last worked."""
         return self.ladder.fault_s
 
 
@@ -76,7 +76,7 @@ class Decision:
 def step(
     state: State, at_s: float, finding: JobFinding, rules: IdleRules, leave_alone: Reason | None = None
 ) -> Decision:
-    """One tick. `leave_alone` says which hold or protection is on, if one is."""
+    """Return the decision of one tick. `leave_alone` is why the job must be left alone, if it must."""
     passed_s = witnessed_s(state.at_s, at_s, rules.longest_gap_s)
     cold_s = max(0.0, rules.warmup_s - state.warmed_s)
     seen_s = 0.0 if finding.activity is JobActivity.UNKNOWN else passed_s
@@ -90,7 +90,7 @@ def step(
 
 
 def refused(before: State, at_s: float) -> State:
-    """The state to go on from when the arbiter did not allow a decision: as it was, the tick counting nothing."""
+    """Return the state after a decision that the arbiter refused: as it was, and the tick counts nothing."""
     return replace(before, at_s=at_s)
 
 

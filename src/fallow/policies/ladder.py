@@ -29,7 +29,7 @@ _LEAST_NOTICE_S = 1.0
 
 
 class Rung(StrEnum):
-    """How far it has come."""
+    """How far a job has come."""
 
     CALM = "calm"
     WARNED = "warned"
@@ -38,7 +38,7 @@ class Rung(StrEnum):
 
 
 class Sign(StrEnum):
-    """What one tick says: the fault was there, it was not, or nobody knows."""
+    """What one tick says: the fault is there, it is not, or that is unknown."""
 
     FAULT = "fault"
     FINE = "fine"
@@ -47,7 +47,7 @@ class Sign(StrEnum):
 
 @value
 class Times:
-    """When to climb each rung, and the word for the fault."""
+    """When each step is due, and the kind of fault."""
 
     fault: ReasonKind
     warn_after_s: float
@@ -57,7 +57,7 @@ class Times:
 
     @property
     def least_notice_s(self) -> float:
-        """What even a late warning leaves: half of what it should, a second at least, if it is to leave anything."""
+        """Return the notice that even a late warning gives: half of the full notice, and at least a second."""
         notice_s = self.ask_after_s - self.warn_after_s
         return max(_LEAST_NOTICE_S, notice_s / 2) if notice_s > 0 else 0.0
 
@@ -68,14 +68,14 @@ class Ladder:
 
     rung: Rung = Rung.CALM
     fault_s: float = 0.0
-    """Witnessed seconds of the fault without it being over in between."""
+    """Witnessed seconds of the fault since it was last over."""
     asked_s: float = 0.0
     """Witnessed seconds since it was asked."""
     ask_at_s: float = 0.0
-    """Once it was warned: the seconds of the fault at which it is asked."""
+    """After the warning: the seconds of the fault at which it is asked."""
 
     def next_action(self, times: Times) -> tuple[str, float]:
-        """What comes next if the fault goes on, and in how many seconds of it: warn, ask, kill, or nothing."""
+        """Return what comes next if the fault goes on (warn, ask, kill or nothing), and in how many seconds of it."""
         match self.rung:
             case Rung.CALM:
                 return "warn", max(0.0, times.warn_after_s - self.fault_s)
@@ -92,7 +92,7 @@ Climbed = tuple[Ladder, tuple[JobAction, ...]]
 
 
 def warn_after_s(timeout_s: float, warn_before_s: float | None) -> float:
-    """When to warn of a timeout: so long before it, by default a minute but no more than half of the time."""
+    """Return when to warn of a timeout: by default a minute before it, or half of a shorter time."""
     notice_s = min(_LONGEST_NOTICE_S, timeout_s / 2) if warn_before_s is None else warn_before_s
     return max(0.0, timeout_s - notice_s)
 
@@ -100,7 +100,7 @@ def warn_after_s(timeout_s: float, warn_before_s: float | None) -> float:
 def climb(
     ladder: Ladder, passed_s: float, sign: Sign, because: str, times: Times, leave_alone: Reason | None = None
 ) -> Climbed:
-    """One tick, in which `passed_s` were witnessed. `leave_alone` is the protection that is on."""
+    """Return the state after one tick that witnessed `passed_s`, and what to do. `leave_alone` is why nothing is."""
     if ladder.rung is Rung.KILLED:
         return ladder, ()
     if leave_alone is not None:
@@ -108,7 +108,7 @@ def climb(
     if sign is Sign.FINE and ladder.rung is not Rung.ASKED:
         return _down(ladder, Reason.of(ReasonKind.WORKS, readings=because))
     if passed_s == 0:
-        return ladder, ()  # a tick that witnessed nothing may calm, and leads to nothing
+        return ladder, ()  # a tick that witnessed nothing may end a warning, and leads to nothing else
     if ladder.rung is Rung.ASKED:
         return _wait(ladder, passed_s, times)
     if sign is Sign.FAULT:
@@ -121,7 +121,7 @@ def _up(ladder: Ladder, because: str, times: Times) -> Climbed:
     if ladder.rung is Rung.CALM and ladder.fault_s >= times.warn_after_s:
         ask_at_s = max(times.ask_after_s, ladder.fault_s + times.least_notice_s)
         return replace(ladder, rung=Rung.WARNED, ask_at_s=ask_at_s), (Warn(lasted, ask_at_s - ladder.fault_s),)
-    # A warning must come a tick before the asking, or nobody could heed it.
+    # The warning comes at least a tick before the signal, or nobody could react to it.
     if ladder.rung is Rung.WARNED and ladder.fault_s >= ladder.ask_at_s:
         return replace(ladder, rung=Rung.ASKED), (Ask(lasted, times.signal),)
     return ladder, ()

@@ -41,12 +41,12 @@ from fallow.policies.ladder import (
 )
 
 _NOT_LEARNED: Mapping[str, float] = MappingProxyType({})
-_WHOEVER = Unknown("nobody said whose processes")
+_ALL_PROCESSES = Unknown("no processes were named")
 
 
 @value
 class StuckRules:
-    """For how long it must look hung, and whether anything follows."""
+    """For how long a job must look hung, and whether it is stopped then."""
 
     window_s: float
     acts: bool = False
@@ -58,14 +58,14 @@ class StuckRules:
 
     @property
     def times(self) -> Times:
-        """When to climb each rung, for rules that act."""
+        """Return when each step is due, for rules that act."""
         warn_s = warn_after_s(self.window_s, self.warn_before_s)
         return Times(ReasonKind.STUCK, warn_s, self.window_s, self.grace_s, self.signal)
 
 
 @value
 class State:
-    """Where one job stands, and what each of its cards is known to draw at rest, by UUID."""
+    """Where one job stands, and what each of its GPUs is known to draw at rest, by UUID."""
 
     at_s: float | None = None
     rest_w: Mapping[str, float] = _NOT_LEARNED
@@ -88,7 +88,7 @@ def step(
     snapshot: Snapshot,
     gpus: Iterable[GpuKey],
     rules: StuckRules,
-    pids: frozenset[int] | Unknown = _WHOEVER,
+    pids: frozenset[int] | Unknown = _ALL_PROCESSES,
     leave_alone: Reason | None = None,
 ) -> Decision:
     """Return the decision of one tick for a job on these GPUs; without its pids, for all processes on them."""
@@ -109,7 +109,7 @@ def step(
 
 
 def refused(before: State, at_s: float) -> State:
-    """The state to go on from when the arbiter did not allow a decision: as it was, the tick counting nothing."""
+    """Return the state after a decision that the arbiter refused: as it was, and the tick counts nothing."""
     return replace(before, at_s=at_s)
 
 
@@ -127,7 +127,7 @@ def _look(gpu: Gpu | Unknown, pids: frozenset[int] | Unknown, rest_w: float | No
 
 
 def _together(findings: Iterable[HangFinding]) -> tuple[Sign, str]:
-    """One GPU that works clears the job; one that is unknown leaves it open; one that is hung accuses it."""
+    """Return what all GPUs say together: one that works clears the job, then one unknown leaves it open."""
     by_look: dict[Look, str] = {}
     for finding in findings:
         by_look.setdefault(finding.look, finding.because)
@@ -162,7 +162,7 @@ def _in_words(sign: Sign, hung_s: float, because: str, rules: StuckRules) -> tup
     if hung_s < rules.window_s:
         return (
             "suspect",
-            f"{because}; for {lasted}, and stuck if that holds for {duration_for_people(rules.window_s)}",
+            f"{because}; for {lasted}, and stuck if that lasts for {duration_for_people(rules.window_s)}",
         )
     return "stuck", f"{because}; for {lasted}"
 

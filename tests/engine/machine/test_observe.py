@@ -104,7 +104,7 @@ def test_the_first_sight_of_a_hang_says_so_and_for_how_long_that_must_hold(tmp_p
     (once,) = look_once(world).gpus
     assert once.activity is Activity.BUSY
     assert once.because.startswith("looks stuck: ")
-    assert "stuck if that holds for 1m" in once.because
+    assert "stuck if that lasts for 1m" in once.because
     watched = [status.gpus[0] for status in itertools.islice(watch(world, 1.0), 70)]
     assert {gpu.because.startswith("looks stuck: ") for gpu in watched[:60]} == {True}
     assert watched[-1].activity is Activity.STUCK

@@ -1,17 +1,16 @@
-"""Which jobs of people hold which cards: from the holders that the driver lists to those who belong together.
+"""Find the jobs on the GPUs: which processes hold GPUs, and which of them belong together.
 
-A job is judged as a whole and touched as little as can be. To it belong all holders of one user that were started
-together: in one session of the kernel (a terminal, a service, one command through ssh), and in sessions that were
-begun from there, as launchers do for each of their workers. The way up ends at a terminal, at another user, and at
-programs that start things which have nothing to do with each other, such as the server of notebooks.
+A job is all processes of one user that hold GPUs and were started together: in one session of the kernel (a terminal,
+a service, one command through ssh), and in sessions that were begun from there, as launchers do for each of their
+workers. The way up ends at a terminal, at another user, and at programs that start unrelated things, such as a
+notebook server.
 
-A card that nobody is on is held by whoever has claimed it: the process that the kernel names for the claim.
+A GPU without processes is held by the process that has claimed it, as the kernel names it.
 
-What cannot be named is nobody's job and is never touched: a process that /proc does not show, or whose owner or
-command it does not tell; one that fallow started or lives by; one that our own or root's fallow watches or fills
-with; and what serves everybody on the machine, as a display server, a monitor of root's or the server of MPS does. No
-process gets there by calling itself so: its program must be root's. A monitor of anybody else's holds no card, so
-whoever holds one is none.
+A process belongs to no job, and is never touched, if /proc does not show it, its owner or its command; if fallow
+started it or depends on it; if our own or root's fallow watches it or fills with it; and if it serves everybody on
+the machine, as a display server, a monitor of root or the MPS server does. A name alone does not make it so: its
+program must be root's. A monitor of another user holds no GPU, so a process that holds one is none.
 """
 
 import os
@@ -49,14 +48,14 @@ JobKey = tuple[str, int]
 
 @value
 class _Known:
-    """What was learned of a process when it was first seen as somebody's job."""
+    """What is known about a process that belongs to a job."""
 
     key: JobKey
     command: str
 
 
 class JobFinder:
-    """Remembers who was seen on which card: one that cannot be read now has not been left."""
+    """Finds jobs. It remembers which process was on which GPU: one that cannot be read now was not left."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -67,7 +66,7 @@ class JobFinder:
     def jobs(self, snapshot: Snapshot, promised: Mapping[str, Reservations] = NOTHING_READ) -> list[Job]:
         """Return all jobs of people that hold a GPU now; of a GPU in `promised` the claim was read a moment ago."""
         doubtful: list[str] = []
-        stat = cache(self._world.proc.stat)  # whoever is on many cards is looked at once
+        stat = cache(self._world.proc.stat)  # a process on several GPUs is looked up once
         self._on = {process: cards for process, cards in self._on.items() if _is(process, stat(process.pid))}
         for gpu in snapshot.gpus:
             uuid, sure = card_name(gpu), _is_sure(gpu)
@@ -84,19 +83,19 @@ class JobFinder:
         return self._grouped(snapshot.host, [card_name(gpu) for gpu in snapshot.gpus], doubtful)
 
     def is_fallows(self, pid: int) -> bool:
-        """Whether a process is fallow itself, was started by a fallow, or is one that ours lives by."""
+        """Return whether a process is fallow, was started by a fallow, or is one that ours depends on."""
         line = (pid, *self._world.proc.ancestors(pid))
         if os.getpid() in line or pid in untouchable(self._world.proc):
             return True
         return any(self.is_a_fallow(each) for each in line)
 
     def is_a_fallow(self, pid: int) -> bool:
-        """Whether a process is one: ours, root's, or a program of root's. Anybody else can call theirs so."""
+        """Return whether a process is a fallow, by names that only we or root can give a program."""
         names = self._world.proc.trusted_names(pid)
         return any(name == "fallow" or name.startswith("fallow.") for name in names)
 
     def is_alive(self, process: Process) -> bool:
-        """Whether it still is itself, and has not ended."""
+        """Return whether it is the same process, and has not ended."""
         return _is(process, self._world.proc.stat(process.pid))
 
     def _grouped(self, host: str, order: list[str], doubtful: list[str]) -> list[Job]:
@@ -117,7 +116,7 @@ class JobFinder:
         return jobs
 
     def _claimers(self, gpu: Gpu, promised: Mapping[str, Reservations]) -> Iterable[Process]:
-        """Who keeps others from a card that nobody is on."""
+        """Return the process that has claimed a GPU without processes."""
         if gpu.holders != () or isinstance(gpu.uuid, Unknown):
             return
         known = promised.get(gpu.uuid)
@@ -167,12 +166,12 @@ class JobFinder:
 
 
 def card_name(gpu: Gpu) -> str:
-    """The UUID. A card whose is not known gets a name that no look finds, so that what it does stays unknown."""
+    """Return the UUID, or, where it is not known, a name that no snapshot has, so that its load stays unknown."""
     return f"number {gpu.label}" if isinstance(gpu.uuid, Unknown) else gpu.uuid
 
 
 def _is(process: Process, stat: Stat | None) -> bool:
-    """Whether that is the same process, and it has not ended."""
+    """Return whether that is the same process, and it has not ended."""
     return stat is not None and stat.birth == process.birth and stat.state not in "ZX"
 
 

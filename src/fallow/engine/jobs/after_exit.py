@@ -73,7 +73,7 @@ class AfterExit:
         if protected is None:
             seconds = duration_for_people(COUNTDOWN_S)
             text = f"about to {in_words(action)} in {seconds}: {because}. To prevent it: fallow protect --for 1h"
-            try:  # from the first word on: who was told of it is also told that nothing follows
+            try:  # from the first word on: people who read of it also read that nothing follows
                 self._run.say(self._actuators.power.announce(text).words)
                 self._run.say(text)
                 protected = self._protected_during_countdown()

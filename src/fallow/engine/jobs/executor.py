@@ -1,4 +1,4 @@
-"""Deeds that may take long: done at once by who has nothing else to do, or beside by who must go on looking."""
+"""Run actions that may take long: inline, or in a thread where the caller must go on."""
 
 from collections import deque
 from collections.abc import Callable
@@ -13,28 +13,28 @@ Then = Callable[[Outcome], None]
 
 
 class Executor(Protocol):
-    """Whoever does deeds, one after the other."""
+    """Runs actions, one after the other."""
 
     def begin(self, work: Work, then: Then) -> None:
-        """Do this; `then` is called, by whoever collects, with what came of it."""
+        """Run this; `collect` calls `then` with its outcome."""
 
     def collect(self) -> None:
-        """Pass on what came of what has been done."""
+        """Pass on the outcomes of the actions that are done."""
 
 
 class Inline:
-    """Does it while its caller waits."""
+    """Runs it while the caller waits."""
 
     def begin(self, work: Work, then: Then) -> None:
-        """Do it."""
+        """Run it."""
         then(work())
 
     def collect(self) -> None:
-        """All is passed on already."""
+        """Do nothing: `begin` has passed on everything."""
 
 
 class InThread:
-    """Does it in a thread of its own, which there is only once there is something to do."""
+    """Runs it in a thread, which is started with the first action."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -43,15 +43,15 @@ class InThread:
         self._thread: Thread | None = None
 
     def begin(self, work: Work, then: Then) -> None:
-        """Do it after what was begun before."""
+        """Run it after those that were begun before."""
         self._todo.put((work, then))
         if self._thread is None:
-            # A daemon thread: a deed that takes a day must not keep the program from ending.
+            # A daemon thread: an action that takes a day must not keep the program from ending.
             self._thread = Thread(target=self._work, name=self._name, daemon=True)
             self._thread.start()
 
     def collect(self) -> None:
-        """Pass on what came of what has been done."""
+        """Pass on the outcomes of the actions that are done."""
         while self._done:
             then, outcome = self._done.popleft()
             then(outcome)
@@ -61,6 +61,6 @@ class InThread:
             work, then = self._todo.get()
             try:
                 outcome = work()
-            except BaseException as error:  # noqa: BLE001  a deed that breaks has failed; who guards goes on guarding
+            except BaseException as error:  # noqa: BLE001  an action that breaks has failed; the guard goes on
                 outcome = Outcome(False, f"it failed with {type(error).__name__}: {error}")
             self._done.append((then, outcome))

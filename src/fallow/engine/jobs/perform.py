@@ -1,4 +1,4 @@
-"""Doing what was decided: one door from a deed to the hands, for real or as a dry run."""
+"""Perform actions on the host: run a command, send a notice, power off. Every such action goes through here."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import assert_never
@@ -35,7 +35,7 @@ from fallow.engine.machine.world import World
 
 
 class HostActuators:
-    """Power, commands and notices; a dry run has another pair, which only say what they would do."""
+    """Power, commands and notices; those of a dry run only say what they would do."""
 
     def __init__(self, power: Power, hooks: Hooks, helpers: Helpers) -> None:
         self.power = power
@@ -44,7 +44,7 @@ class HostActuators:
 
 
 def host_actuators(world: World, *, dry_run: bool, user: str | None = None) -> HostActuators:
-    """The hands of this machine, or those of a dry run. `user`: whom commands run as, where a config says so."""
+    """Return the actuators of this machine, or those of a dry run. `user`: the account that commands run as."""
     helpers = Helpers(world.clock.monotonic_s)
     power = SystemPower(helpers, world.environ, lambda: _terminals(world))
     if dry_run:
@@ -60,7 +60,7 @@ def shortcomings(
     environ: Mapping[str, str],
     signals: Callable[[], FallowError | None],
 ) -> list[FallowError]:
-    """What of this could never be done here: to be told at the start, not in the night."""
+    """Return why these actions could never be done here, to be said at the start and not in the night."""
     return [error for error in each_shortcoming(actions, host_actuators, environ, signals) if error is not None]
 
 
@@ -70,9 +70,9 @@ def each_shortcoming(
     environ: Mapping[str, str],
     signals: Callable[[], FallowError | None],
 ) -> list[FallowError | None]:
-    """Why each deed could never be done here; None for those that can.
+    """Return for each action why it could never be done here, or None.
 
-    The one place that says so, for every face: `guard`, `run --then`, `check` and `up` refuse in the same words.
+    `guard`, `run --then`, `check` and `up` all refuse with these words.
     `signals`: why the process that a signal is for cannot be signalled.
     """
     addresses = [action.url for action in actions if isinstance(action, Notify)]
@@ -97,7 +97,7 @@ def each_shortcoming(
 
 
 def refuse(found: Sequence[FallowError], *, dry_run: bool, tell: Callable[[str], None]) -> None:
-    """Do not even begin with what cannot be done. Only a dry run goes on all the same, and says it."""
+    """Raise the first error. A dry run goes on all the same, and says each."""
     for error in found:
         if not dry_run:
             raise error
@@ -111,7 +111,7 @@ def perform(
     send_signal: Callable[[str], Outcome],
     title: str,
 ) -> Outcome:
-    """Do it; what came of it."""
+    """Perform the action; return its outcome."""
     match action:
         case EndGuard():
             return Outcome(True, "the guard ends")
@@ -129,12 +129,12 @@ def perform(
 
 
 def nobody_to_signal() -> FallowError | None:
-    """Where no process can be named: in a config, and after a job."""
+    """Return the error for a signal where no process can be named: in a config, and after a job."""
     return WrongUsage("there is no process that a signal could go to; name it with fallow guard --attach PID")
 
 
 def touches_machine(actions: tuple[HostAction, ...]) -> bool:
-    """Whether one of them ends everything on the machine, so that every protection forbids it."""
+    """Return whether one of them ends everything on the machine, so that every protection forbids it."""
     return any(type(action) in _POWER for action in actions)
 
 

@@ -1,4 +1,4 @@
-"""What an action would touch: every process of a job, whoever watches it, and its GPUs with the cards they are on."""
+"""What an action on a job touches: its processes, the fallow that watches it, and its GPUs with their cards."""
 
 import os
 from collections.abc import Iterable
@@ -11,19 +11,19 @@ from fallow.engine.machine.world import World
 
 
 def affected_processes(world: World, tree: JobTree, *, watcher: bool) -> tuple[AffectedProcess, ...]:
-    """All that live of the job: who holds the pid that they see in `ps` may mean any of them, or the watcher."""
+    """Return all living processes of the job; with `watcher` fallow too, because people may protect either pid."""
     pids = [row.pid for row in tree.living()] + ([os.getpid()] if watcher else [])
-    return tuple(_touched(world, pid) for pid in pids)
+    return tuple(_affected(world, pid) for pid in pids)
 
 
 def uuids_with_cards(gpus: Iterable[Gpu]) -> frozenset[str]:
-    """The UUIDs of the GPUs; a protection on a card covers its MIG instances."""
+    """Return the UUIDs of the GPUs and of their cards; a protection on a card covers its MIG instances."""
     own = {gpu.uuid for gpu in gpus}
     cards = {gpu.mig.parent_uuid for gpu in gpus if gpu.mig is not None}
     return frozenset(uuid for uuid in own | cards if isinstance(uuid, str))
 
 
-def _touched(world: World, pid: int) -> AffectedProcess:
+def _affected(world: World, pid: int) -> AffectedProcess:
     stat = world.proc.stat(pid)
     birth = Unknown("it has ended") if stat is None else stat.birth
     return AffectedProcess(pid, birth, world.proc.user(pid), world.proc.command(pid))

@@ -1,4 +1,4 @@
-"""The protections that last, as the daemon knows them or as the folder has them, and those on something."""
+"""Read the active protections, from the daemon or from their folder, and find those that cover something."""
 
 from collections.abc import Iterable, Sequence
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def active_protections(world: World, daemon: "DaemonClient | None") -> Sequence[Protection]:
-    """All that last."""
+    """Return all active protections."""
     listed = None if daemon is None else daemon.protections()
     return world.protections.active(world.clock.wall_s()) if listed is None else listed
 
@@ -27,7 +27,7 @@ def active_protections(world: World, daemon: "DaemonClient | None") -> Sequence[
 def protections_on(
     gpus: Iterable[Gpu], world: World, daemon: "DaemonClient | None", processes: tuple[AffectedProcess, ...] = ()
 ) -> list[Protection]:
-    """Those on these, to be shown: who cannot read the folder is told so with the claims, which are in it too."""
+    """Return those that cover these, to be shown; none if the folder cannot be read, which the claims report."""
     try:
         found = active_protections(world, daemon)
     except FallowError:

@@ -1,4 +1,4 @@
-"""The Python stacks of a job, written in a thread: py-spy may take seconds, and whoever asked must stay awake."""
+"""Write the Python stacks of a job to a file, in a thread where the caller must go on: py-spy may take seconds."""
 
 import threading
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ _LIMIT_S = 30.0
 
 
 def write_stacks(world: World, pids: Sequence[int], name: str, helpers: Helpers) -> str:
-    """Write the stacks of these processes to a new file in the state folder; a sentence says what came of it."""
+    """Write the stacks of these processes to a new file in the state folder; return a sentence about it."""
     try:
         return py_spy.dump(pids, world.state_folder, f"stacks-{name}.txt", helpers, world.environ)
     except Exception as error:  # noqa: BLE001  whatever breaks here, the job is asked all the same
@@ -32,7 +32,7 @@ class StackWriting:
 
     @property
     def is_over(self) -> bool:
-        """Whether there is nothing more to wait for; then `sentence` says what came of it."""
+        """Return whether there is nothing more to wait for; then `sentence` says how it went."""
         return not self._thread.is_alive() or self._world.clock.monotonic_s() >= self._until_s
 
     def join(self) -> None:

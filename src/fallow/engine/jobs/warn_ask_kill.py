@@ -2,7 +2,7 @@
 
 One tick for one job:
 
-    leave alone?   a protection or a [protect] rule covers the job: the policies are told, and cancel a warning
+    leave alone?   a protection or a [protect] rule covers the job: the policies cancel a warning
     propose        the policies (policies/idle.py, policies/stuck.py) step; policies/ladder.py has the delays
     allowed?       the job may be touched at all, the arbiter agrees, the stacks are written; a refusal is written
                    to the journal once, and what was refused is proposed again after 10 s
