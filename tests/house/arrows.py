@@ -109,9 +109,9 @@ def _fill() -> Iterator[Arrow]:
 
         def same(state: fill.FillState) -> Hashable:
             at_s = state.at_s or 0.0
-            blind_s = None if state.blind_since_s is None else min(4.0, at_s - state.blind_since_s)
-            since_s, quiet_s = min(8.0, at_s - state.since_s), min(4.0, state.quiet_s)
-            failures = min(3, state.failures)
+            blind_s = None if state.blind_since_s is None else min(2.0, at_s - state.blind_since_s)
+            since_s, quiet_s = min(4.0, at_s - state.since_s), min(2.0, state.quiet_s)
+            failures = min(2, state.failures)
             return state.phase, state.clear, state.killed, failures, blind_s, since_s, quiet_s
 
         yield from _walk(fill.FillState(), lambda state: state.phase.name, steps, same)

@@ -27,8 +27,8 @@ LOOKS_INTO = {
 SEARCHES = {"match", "search", "fullmatch", "findall", "finditer", "split"}
 # Here `words` is the list of arguments of a command line, not a sentence.
 COMMAND_LINES = {"compat/selecting_command.py", "interfaces/cli/main.py", "readers/proc.py"}
-# tomllib, before Python 3.14, says where a mistake is only in its message.
-OTHERS_MESSAGES = {"engine/config/parse_toml.py"}
+# tomllib, before Python 3.14, says where a mistake is only in its message; argparse words its own.
+OTHERS_MESSAGES = {"engine/config/parse_toml.py", "interfaces/cli/options.py"}
 
 
 def is_sentence(node: ast.expr) -> bool:
