@@ -1,4 +1,4 @@
-"""The commands and APIs of five older tools, thin, on fallow's own machinery: change one word and keep the rest."""
+"""The commands and APIs of five older tools, as thin layers on fallow's engine: change one word and keep the rest."""
 
 from typing import TYPE_CHECKING
 
@@ -18,11 +18,11 @@ _HOMES = {
     "gpuselect": "selecting",
     "gpustatus": "selecting",
 }
-__all__ = [*_HOMES]  # noqa: PLE0604  names and homes are kept in one place
+__all__ = [*_HOMES]  # noqa: PLE0604  each name is written once, with its module
 
 
 def __getattr__(name: str) -> object:
-    """Load each part when it is first used."""
+    """Import the module of a name when it is first used."""
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'fallow.compat' has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""`gpu_mon`: programs on idle GPUs, as its INI file says. What `fallow fill` stands on runs them, all in one loop."""
+"""`gpu_mon`: run programs on idle GPUs as its INI file says, with the loop of `fallow fill`."""
 
 import argparse
 import shlex
@@ -25,15 +25,15 @@ from fallow.policies.fill import FillRules
 
 
 def main(words: Sequence[str], world: World, tell: Callable[[str], None]) -> int:
-    """Fill as the file says until somebody ends it, or only say it as a fallow.toml does."""
+    """Fill GPUs as the file says until a person ends it, or only print the fallow.toml that says the same."""
     args = _options(words)
     file = read(args.config)
     if args.print_config:
         print(as_toml(file, world.user), end="")
         return 0
-    places = _places(file, gpus_to_fill(world, None, tell), tell)
+    slots = _slots(file, gpus_to_fill(world, None, tell), tell)
     with open_run(world, tell) as run:
-        loop = fill_loop(run, [(spec(file, filler), gpus) for filler, gpus in places])
+        loop = fill_loop(run, [(spec(file, filler), gpus) for filler, gpus in slots])
         quiet = duration_for_people(file.interval_s)
         for slot in loop.slots:
             tell(f"{slot.name}: {printable(shlex.join(slot.spec.command))} after {quiet} of quiet")
@@ -42,7 +42,7 @@ def main(words: Sequence[str], world: World, tell: Callable[[str], None]) -> int
 
 
 def spec(file: GpuMonFile, filler: Filler) -> FillerSpec:
-    """One program of the file, as those who run fillers know it."""
+    """Return one program of the file as a filler."""
     if file.user_idle_s is None:
         presence = PresenceRules(mind_users=False)
     else:
@@ -59,10 +59,10 @@ def spec(file: GpuMonFile, filler: Filler) -> FillerSpec:
     )
 
 
-def _places(
+def _slots(
     file: GpuMonFile, here: Sequence[Gpu], tell: Callable[[str], None]
 ) -> list[tuple[Filler, tuple[Gpu, ...]]]:
-    """The GPUs of each program, those that are there; a program with none is left out."""
+    """Return the GPUs of each program that the machine has; a program without any is left out."""
     found = []
     shown = {gpu.index for gpu in here}
     for filler in file.fillers:

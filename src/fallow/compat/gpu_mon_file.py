@@ -1,4 +1,4 @@
-"""The INI file of `gpu_mon`: every key of it, read into a value, or every mistake in it."""
+"""Reads the INI file of `gpu_mon`, with all its keys, and finds every mistake in it."""
 
 import configparser
 import os
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 @value
 class Watched:
-    """Cards (None: all), and the programs that may be on them without counting."""
+    """GPUs (None: all), and the programs on them that are ignored."""
 
     gpus: tuple[int, ...] | None
     ignore: frozenset[str]
@@ -36,7 +36,7 @@ class Watched:
 
 @value
 class Filler:
-    """A program for idle cards (None: one over all of them)."""
+    """A program for idle GPUs (None: one program on all of them)."""
 
     name: str
     command: tuple[str, ...]
@@ -46,17 +46,17 @@ class Filler:
 
     @property
     def together(self) -> bool:
-        """Whether it waits for several cards."""
+        """Return whether it needs several GPUs at once."""
         return self.gpus is None or len(self.gpus) > 1
 
-    def shares_cards_with(self, other: "Filler") -> bool:
-        """Whether both may want the same card."""
+    def shares_gpus_with(self, other: "Filler") -> bool:
+        """Return whether both may want the same GPU."""
         return self.gpus is None or other.gpus is None or not set(self.gpus).isdisjoint(other.gpus)
 
 
 @value
 class GpuMonFile:
-    """All that the file says; `user_idle_s` is None where people at terminals do not matter."""
+    """The content of the file; `user_idle_s` is None if people at terminals are ignored."""
 
     interval_s: int
     watched: tuple[Watched, ...]
@@ -65,7 +65,7 @@ class GpuMonFile:
     ignore_users: tuple[str, ...]
 
     def ignored_by(self, filler: Filler) -> tuple[str, ...]:
-        """The programs that do not count on any of the filler's cards."""
+        """Return the programs that are ignored on all of the filler's GPUs."""
         everywhere = self._ignored_on(None)
         if filler.gpus is None:
             return tuple(sorted(everywhere))
@@ -78,7 +78,7 @@ class GpuMonFile:
 
 
 def read(path: str) -> GpuMonFile:
-    """The file; ConfigWrong with every mistake in it. Root reads none that others could have written."""
+    """Read the file; raise ConfigWrong with every mistake in it. Root reads none that others can write."""
     path = from_home(path)
     text = location.read(path)
     parser = configparser.ConfigParser(interpolation=None)
@@ -94,7 +94,7 @@ def read(path: str) -> GpuMonFile:
 
 
 class _Reading:
-    """Takes the sections apart, and collects what is wrong with them."""
+    """Parses the sections, and collects the mistakes in them."""
 
     def __init__(self, parser: configparser.ConfigParser, lines: dict[tuple[str, str], int]) -> None:
         self._parser = parser
@@ -113,12 +113,12 @@ class _Reading:
                 self._wrong(section, key, "there is no such key", f"{', '.join(sorted(_KEYS[kind]))} are known")
         if not kinds["process"]:
             self.mistakes.append(Mistake("there is no [process-…], so nothing would ever run"))
-        heeded = self._get("tty", "enabled", _truth, False)
+        minds_users = self._get("tty", "enabled", _truth, False)
         return GpuMonFile(
             interval_s=self._get("defaults", "interval_seconds", _seconds, _INTERVAL_S),
             watched=tuple(self._watched(section) for section in kinds["gpu"]),
             fillers=tuple(self._filler(section) for section in kinds["process"]),
-            user_idle_s=self._get("tty", "idle_seconds", _seconds, _USER_IDLE_S) if heeded else None,
+            user_idle_s=self._get("tty", "idle_seconds", _seconds, _USER_IDLE_S) if minds_users else None,
             ignore_users=self._get("tty", "whitelist", _names, ()),
         )
 
@@ -162,7 +162,7 @@ def _no_ini(error: configparser.Error) -> list[Mistake]:
 
 
 def _lines(text: str) -> dict[tuple[str, str], int]:
-    """Where each section and each key stands."""
+    """Return the line number of each section and key."""
     found: dict[tuple[str, str], int] = {}
     section = ""
     for number, line in enumerate(text.splitlines(), 1):

@@ -1,4 +1,4 @@
-"""What the INI file of `gpu_mon` says, said in a fallow.toml."""
+"""Translates the INI file of `gpu_mon` into a fallow.toml."""
 
 import json
 from collections.abc import Iterable
@@ -7,7 +7,7 @@ from fallow.compat.gpu_mon_file import GpuMonFile
 
 
 def as_toml(file: GpuMonFile, user: str) -> str:
-    """The fallow.toml that says the same; `user` is whom gpu_mon ran its programs as: who called it."""
+    """Return the fallow.toml that says the same; `user` is the user who called gpu_mon, as whom its programs ran."""
     users = "ignore" if file.user_idle_s is None else "yield"
     lines = ["[terminals]", f"users = {_text(users)}"]
     if file.user_idle_s is not None:
@@ -17,7 +17,7 @@ def as_toml(file: GpuMonFile, user: str) -> str:
         lines += ["", "[[filler]]", f"name = {_text(filler.name)}", f"command = {_texts(filler.command)}"]
         lines.append(f"user = {_text(user)}")
         lines += [f"gpus = {_text(gpus)}", f"together = {'true' if filler.together else 'false'}"]
-        if any(filler.shares_cards_with(before) for before in file.fillers[:number]):
+        if any(filler.shares_gpus_with(before) for before in file.fillers[:number]):
             lines.append(f"priority = {-number}")
         lines += [f'idle_for = "{file.interval_s}s"', f"ignore = {_texts(file.ignored_by(filler))}"]
         lines += [f"cwd = {_text(filler.folder)}"] if filler.folder else []

@@ -1,6 +1,6 @@
-"""`gpu_idle_timeout`: run a command, and end it when every GPU of the machine idles for a window of samples.
+"""`gpu_idle_timeout`: run a command, and end it when every GPU of the machine is idle for a window of samples.
 
-The supervisor of `fallow run` does it; here are the old tool's options and the lines that it logs.
+The supervisor of `fallow run` does the work. This file has the old tool's options and log lines.
 """
 
 import argparse
@@ -76,7 +76,7 @@ class _LoggedJob:
         self._below = f"threshhold {args.threshhold_percentage:g}%"
         self._window = f"{args.sample_freq * args.num_samples:g} seconds"
 
-    def jobs(self, snapshot: Snapshot, promised: Mapping[str, Reservations] = NOTHING_READ) -> Sequence[Job]:
+    def jobs(self, snapshot: Snapshot, reservations: Mapping[str, Reservations] = NOTHING_READ) -> Sequence[Job]:
         """Log one sample: the delay that is left, or the usage of each GPU."""
         self._gpus = snapshot.gpus
         if self._delay > 1:
@@ -86,7 +86,7 @@ class _LoggedJob:
             for gpu in snapshot.gpus:
                 load = stretch_load(gpu)
                 self._log.debug(f"{gpu.uuid} usage {load if isinstance(load, Unknown) else f'{100 * load:.0f}%'}")
-        return self._source.jobs(snapshot, promised)
+        return self._source.jobs(snapshot, reservations)
 
     def warn(self, action: Warn) -> Outcome | None:
         """Log the warning."""
@@ -95,24 +95,24 @@ class _LoggedJob:
         return self._actions.warn(action)
 
     def cancel(self, action: CancelWarning) -> None:
-        """Log that it goes on."""
+        """Log that the process continues."""
         self._log.warning(f"the process goes on: {action.because}")
         self._actions.cancel(action)
 
     def ask(self, action: Ask) -> Outcome:
-        """Log it for each GPU, and send the signal."""
+        """Log the kill for each GPU, and send the signal."""
         for gpu in self._gpus:
             self._log.error(f"{gpu.uuid} usage below {self._below} for last {self._window}. Killing process.")
         return self._actions.ask(action)
 
     def kill(self, action: Kill) -> Outcome:
-        """Log it, and kill what is left."""
+        """Log that the process still lives, and kill it."""
         self._log.error("process still alive, killing.")
         return self._actions.kill(action)
 
 
 def _watch(args: argparse.Namespace) -> Watch:
-    """A sample speaks for the time since the one before it, so the first that counts ends the delay."""
+    """Return the rules. A sample covers the time since the one before it, so the first that counts ends the delay."""
     every_s = args.sample_freq
     idle = IdleRules(
         timeout_s=every_s * args.num_samples,

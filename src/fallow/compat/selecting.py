@@ -1,4 +1,4 @@
-"""The functions of `gpuselect`: idle GPUs in CUDA_VISIBLE_DEVICES, chosen as `fallow pick` chooses."""
+"""The functions of `gpuselect`: they choose idle GPUs as `fallow pick` does, and set CUDA_VISIBLE_DEVICES."""
 
 import logging
 import os
@@ -20,7 +20,7 @@ CVD = "CUDA_VISIBLE_DEVICES"
 
 
 class GpuInfo(NamedTuple):
-    """What a `selector` is shown of a GPU: utilization in per cent, memory in bytes, power in mW."""
+    """The readings of a GPU that a `selector` gets: utilization in per cent, memory in bytes, power in mW."""
 
     device: int
     name: str
@@ -35,7 +35,7 @@ class GpuInfo(NamedTuple):
     temperature: int | None
 
 
-_NEEDED = 8  # of its fields; a GPU of which one of these is not known is not shown to a selector
+_NEEDED = 8  # the first fields: a GPU with one of these unknown is not given to a selector
 _STATUS = ("device", "name", "util", "mem_util", "processes", "performance_state", "power_usage", "temperature")
 _STATUS_CALLS = {"util": "utilization", "mem_util": "mem_utilization"}
 
@@ -51,9 +51,9 @@ def gpuselect(
     silent: bool = False,
     set_cvd: bool = True,
 ) -> str:
-    """Choose idle GPUs by chance and set CUDA_VISIBLE_DEVICES to them; its new value.
+    """Choose idle GPUs at random and set CUDA_VISIBLE_DEVICES to them; return its new value.
 
-    With too few of them it raises an exception, or returns "" if it is to be silent.
+    If there are too few, raise an exception, or return "" if `silent`.
     """
     speak()
     world = World(_allocation.outer())
@@ -73,7 +73,7 @@ def gpuselect(
 
 
 def gpustatus(only_cvd: bool = True) -> list[dict[str, int | str | None]]:
-    """The state of each GPU, of those in CUDA_VISIBLE_DEVICES or of all; a reading that is not known is None."""
+    """Return the state of the GPUs in CUDA_VISIBLE_DEVICES, or of all; an unknown reading is None."""
     world = World(os.environ)
     try:
         gpus = world.gpu_reader.look(Depth.LOOK).gpus
@@ -84,14 +84,14 @@ def gpustatus(only_cvd: bool = True) -> list[dict[str, int | str | None]]:
 
 
 class _Allocation:
-    """The CUDA_VISIBLE_DEVICES that we set, and the one before it: that one binds, our own does not."""
+    """The CUDA_VISIBLE_DEVICES that we set, and the one before: only that one limits what we may choose."""
 
     def __init__(self) -> None:
         self._outer: str | None = None
         self._ours: str | None = None
 
     def outer(self) -> dict[str, str]:
-        """The environment without what we did to it."""
+        """Return the environment without our own change to it."""
         environ = dict(os.environ)
         now = environ.pop(CVD, None)
         if now is None or now != self._ours:
@@ -99,7 +99,7 @@ class _Allocation:
         return environ if self._outer is None else {**environ, CVD: self._outer}
 
     def set(self, devices: str) -> None:
-        """From now on CUDA sees these. An index means the same card to it only in PCI order."""
+        """Let CUDA see these devices; in PCI order, so that an index means the same GPU."""
         self._ours = devices
         os.environ.update({CVD: devices, "CUDA_DEVICE_ORDER": "PCI_BUS_ID"})
 
@@ -117,7 +117,7 @@ def request_for(
     processes: int,
     selector: Callable[[GpuInfo], bool] | None = None,
 ) -> Request:
-    """What is asked for, in the old words; they are checked first."""
+    """Check the old tool's parameters, and return them as a request."""
     listed = [devices] if isinstance(devices, int) else sorted(set(devices or ()))
     if count < 1:
         raise WrongUsage("GPU count must be >= 1")
@@ -140,7 +140,7 @@ def request_for(
 
 
 def pick_for(world: World, request: Request) -> tuple[Gpu, ...]:
-    """As `pick` does; a machine that could never have so many is only one more way not to have enough."""
+    """Pick GPUs as `fallow pick` does; raise NotEnoughGpus also if the machine has too few at all."""
     try:
         return pick(world, request, logger.warning)
     except WrongUsage as error:
@@ -158,7 +158,7 @@ def _suits(gpu: Gpu, selector: Callable[[GpuInfo], bool]) -> bool:
 
 
 def _facts(gpu: Gpu) -> dict[str, Any]:
-    """The fields of GpuInfo; what is not known is None."""
+    """Return the fields of GpuInfo; an unknown reading is None."""
     memory, holders = gpu.memory, gpu.holders
     facts = {
         "device": gpu.index,
@@ -181,12 +181,12 @@ def _scaled(reading: float | Unknown, scale: int) -> int | Unknown:
 
 
 def by_device(gpus: Sequence[Gpu]) -> str:
-    """Device IDs as CUDA takes them; it knows MIG instances by UUID only."""
+    """Return device IDs as CUDA takes them: MIG instances by UUID only."""
     return ",".join(str(gpu.index if gpu.mig is None else gpu.uuid) for gpu in gpus)
 
 
 def speak(*, debug: bool = False) -> None:
-    """To stderr, from INFO on, unless the program that we are part of has its own mind."""
+    """Log to stderr from INFO on, unless the calling program has configured the logger."""
     if not logger.handlers:
         logger.addHandler(logging.StreamHandler())
     if debug or logger.level == logging.NOTSET:

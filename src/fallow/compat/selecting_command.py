@@ -1,4 +1,4 @@
-"""`gpuselect` as a command: print idle GPUs, or claim them as `fallow run` does and become a command."""
+"""The command `gpuselect`: print idle GPUs, or claim them as `fallow run` does and exec() a command."""
 
 import argparse
 import os
@@ -19,7 +19,7 @@ from fallow.engine.machine.world import World
 
 
 def main(words: Sequence[str], world: World, tell: Callable[[str], None]) -> int:  # noqa: RET503  become() never returns
-    """Print the GPUs, or become the command that is to run on them."""
+    """Print the GPUs, or exec() the command that is to run on them."""
     at = words.index("--") if "--" in words else len(words)
     args = _options(words[:at])
     command = [*args.command, *words[at + 1 :]]
@@ -32,7 +32,7 @@ def main(words: Sequence[str], world: World, tell: Callable[[str], None]) -> int
         return 0
     path = spawn.find(command, world.environ)
     environ = {**world.environ, "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
-    if args.processes:  # who shares a card with others cannot have it claimed
+    if args.processes:  # a GPU that others use too cannot be claimed
         gpus = pick_for(world, request)
     else:
         claimed = claim(world, request, pid=os.getpid(), program=program_name(command[0]), say=tell)

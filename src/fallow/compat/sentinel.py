@@ -1,4 +1,4 @@
-"""`gpu_sentinel`: arm on work, act when it has ended. The policy and the loop are those of `fallow guard`."""
+"""`gpu_sentinel`: wait for work, and act when it has ended. Policy and loop are those of `fallow guard`."""
 
 import argparse
 import functools
@@ -30,7 +30,7 @@ _ACTIONS: dict[str, HostAction] = {"end_process": EndGuard(), "shutdown": PowerO
 
 
 class SentinelState(Enum):
-    """SAFE until enough work was seen, then ARMED. The old tool's document calls the first IDLE."""
+    """SAFE until there was enough work, then ARMED. The old tool's document calls the first IDLE."""
 
     SAFE = 0
     ARMED = 1
@@ -38,9 +38,9 @@ class SentinelState(Enum):
 
 
 class Sentinel:
-    """Watches a stream of values: arms after so many above a threshold, acts once after so many below another.
+    """Watches a stream of values: it arms after enough above a threshold, and acts once after enough below another.
 
-    It counts ticks, whatever time passes between them. A value that is not a number is neither.
+    It counts ticks, whatever time passes between them. NaN is neither above nor below.
     """
 
     def __init__(
@@ -60,15 +60,15 @@ class Sentinel:
 
     @property
     def state(self) -> SentinelState:
-        """Whether enough work was seen."""
+        """Return whether there was enough work."""
         return SentinelState.SAFE if self._now.phase is guard.Phase.IDLE else SentinelState.ARMED
 
     def tick(self, current_value: float) -> None:
-        """The next value; calls `kill_fn` if it completes the quiet, and never again after that."""
+        """Take the next value; call `kill_fn` when the values were low for long enough, once and never again."""
         rules = _rules(EndGuard(), self.arm_threshold, self.arm_duration, self.kill_threshold, self.kill_duration)
         at_s = (self._now.at_s or 0.0) + _TICK_S
         if self.arm_duration <= 0 and self._now.phase is guard.Phase.IDLE:
-            self._now = guard.State(guard.Phase.ARMED, at_s)  # no tick of work is needed, so the first of any arms it
+            self._now = guard.State(guard.Phase.ARMED, at_s)  # no work is needed, so the first value arms it
             return
         load = 0.0 if math.isnan(current_value) else current_value
         against = () if current_value < self.kill_threshold else (f"{current_value} is not below the threshold",)
@@ -80,7 +80,7 @@ class Sentinel:
 
 
 def get_gpu_usage(device_ids: Sequence[int] | None = None) -> float:
-    """The mean usage of these GPUs, or of all, since it was last asked for: 0..1, and NaN if one is not known.
+    """Return the mean usage of these GPUs, or of all, since the last call: 0..1, or NaN if one is unknown.
 
     GPUs that the machine does not have are left out.
     """
@@ -91,17 +91,17 @@ def get_gpu_usage(device_ids: Sequence[int] | None = None) -> float:
 
 
 @functools.cache
-def _world(pid: int) -> World:  # noqa: ARG001  the threads of the eyes do not live on in a process that was forked
-    """Kept, so that what ran between two calls is seen."""
+def _world(pid: int) -> World:  # noqa: ARG001  the reader's threads do not exist in a forked process
+    """Return one World a process, so that usage is measured from call to call."""
     return World(os.environ)
 
 
 def main(words: Sequence[str], world: World, tell: Callable[[str], None]) -> int:
-    """Guard until it has acted."""
+    """Run the guard until it has acted."""
     args = _options(words)
     action = _ACTIONS[args.kill_action]
     rules = _rules(action, args.arm_threshold, args.arm_duration, args.kill_threshold, args.kill_duration)
-    gpus = _those_that_are_there(args.gpu_devices, world, tell)
+    gpus = _present_gpus(args.gpu_devices, world, tell)
     with open_run(world, tell) as run:
         loop = guard_loop(run, rules, gpus=gpus, armed=args.arm_duration <= 0)
         tell(
@@ -116,7 +116,7 @@ def main(words: Sequence[str], world: World, tell: Callable[[str], None]) -> int
 def _rules(
     action: HostAction, arm_above: float, arm_for_s: float, idle_below: float, idle_for_s: float
 ) -> guard.GuardRules:
-    """A guard of the mean, without a countdown."""
+    """Return the rules of a guard that judges the mean and has no countdown."""
     return guard.GuardRules(
         actions=(action,),
         arm_above=arm_above,
@@ -129,7 +129,7 @@ def _rules(
     )
 
 
-def _those_that_are_there(named: Sequence[int] | None, world: World, tell: Callable[[str], None]) -> str | None:
+def _present_gpus(named: Sequence[int] | None, world: World, tell: Callable[[str], None]) -> str | None:
     if not named:
         return None
     there = {gpu.index for gpu in world.gpu_reader.look(Depth.GLANCE).gpus}

@@ -1,6 +1,6 @@
-"""The stressor "GPU Sentinel": a light load on every GPU that nobody uses, gone at the first sign of anybody.
+"""The stressor "GPU Sentinel": a light load on every free GPU, which leaves as soon as somebody uses the GPU.
 
-The loop of `fallow fill` does it, with stressor.py as the filler; here are the lines that the old tool prints.
+The loop of `fallow fill` runs it, with stressor.py as the filler. This file has the lines that the old tool prints.
 """
 
 import sys
@@ -30,7 +30,7 @@ _STRESSOR = FillerSpec(
 
 
 def main(words: Sequence[str], world: World, tell: Callable[[str], None]) -> int:
-    """Load what is free until somebody ends it."""
+    """Load free GPUs until a person ends it."""
     ArgumentParser(
         "gpu_stress",
         description="Load every visible GPU that nobody uses, and leave it when somebody comes. It has no options.",
@@ -46,7 +46,7 @@ def main(words: Sequence[str], world: World, tell: Callable[[str], None]) -> int
 
 
 def _in_its_words(slot: FillerSlot, news: News, detail: str) -> str:
-    """The old lines, and behind each that gives a GPU up, why."""
+    """Return the line that the old tool prints, followed by the reason if a GPU is given up."""
     gpu = f"[GPU {slot.gpus[0].label}]"
     match news:
         case News.FILLING:

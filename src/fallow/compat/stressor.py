@@ -1,6 +1,6 @@
-"""What the stressor "GPU Sentinel" runs on one GPU: `python -m fallow.compat.stressor`, started by stress.py.
+"""The load of the stressor "GPU Sentinel" on one GPU: `python -m fallow.compat.stressor`, started by stress.py.
 
-It is `fallow burn --memory 88% --load warm`, in chunks of 512 MiB, and says what it takes in the old tool's lines.
+It is `fallow burn --memory 88% --load warm` in chunks of 512 MiB, and prints the old tool's lines.
 """
 
 import os
@@ -16,25 +16,25 @@ _ASK = Ask(Load.WARM, verify=False, memory_share=0.88, chunk_bytes=512 * 2**20)
 
 
 def say(line: str) -> None:
-    """One line of its log; several processes write it, so none is kept back."""
+    """Print one line of the log at once, since several processes write to it."""
     print(line, flush=True)
 
 
 class Lines:
-    """What is said of each card while memory is taken, each thing once."""
+    """Prints what each GPU allocates, each line once."""
 
     def __init__(self) -> None:
         self._said: set[str] = set()
 
-    def __call__(self, cards: Sequence[Burned]) -> None:
-        for card in cards:
-            tally, gpu = card.tally, f"[GPU {card.gpu.label}]"
+    def __call__(self, results: Sequence[Burned]) -> None:
+        for result in results:
+            tally, gpu = result.tally, f"[GPU {result.gpu.label}]"
             if tally.wanted_bytes:
                 self._say(f"{gpu} Attempting to allocate {_gb(tally.wanted_bytes)}")
             if tally.held_bytes:
                 self._say(f"{gpu} Allocated {_gb(tally.held_bytes)} in {tally.chunks} chunks")
-            if card.failed is not None:
-                self._say(f"{gpu} {card.failed}")
+            if result.failed is not None:
+                self._say(f"{gpu} {result.failed}")
 
     def _say(self, line: str) -> None:
         if line not in self._said:
@@ -43,7 +43,7 @@ class Lines:
 
 
 def main() -> int:
-    """Load the card that CUDA_VISIBLE_DEVICES names until somebody asks us to leave; the exit code."""
+    """Load the GPU that CUDA_VISIBLE_DEVICES names until a signal ends it; return the exit code."""
     lines = Lines()
     try:
         burning = burn(World(os.environ), BurnRequest(_ASK, None, None), lines)
@@ -51,7 +51,7 @@ def main() -> int:
         say(f"[Stressor] {error}")
         return error.exit_code
     lines(burning.cards)
-    return next((card.code for card in burning.cards if card.code), 0)
+    return next((result.code for result in burning.cards if result.code), 0)
 
 
 def _gb(size: int) -> str:

@@ -29,8 +29,8 @@ def up(simulated: Fallow, file: pathlib.Path) -> Fill:
 def test_a_config_without_a_mistake_is_loaded(simulated: Fallow, file: pathlib.Path, up: Fill) -> None:
     file.write_text("[page]\nenabled = false\n[machine]\nprice = 3\n")
     done = simulated("reload")
-    assert (done.returncode, done.stdout, done.stderr) == (0, f"the config is loaded anew: {file}\n", "")
-    up.until("the config is loaded anew (reload 1)")
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"config reloaded: {file}\n", "")
+    up.until("config reloaded (reload 1)")
 
 
 def test_every_mistake_is_told_with_its_line_and_the_old_one_stays(
@@ -64,4 +64,4 @@ def test_nobody_else_may_have_it_reload(simulated: Fallow, open_folder: pathlib.
     done = subprocess.run(line, env=environ, cwd=REPOSITORY, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (77, "")
     assert f"only root and {ME}, who runs the daemon, may have it reload" in done.stderr
-    assert not running.told("loaded anew")
+    assert not running.told("config reloaded")

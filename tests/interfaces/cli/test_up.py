@@ -109,7 +109,7 @@ def test_a_hang_up_loads_the_config_anew_and_a_wrong_one_changes_nothing(
     running.until("page.listen")
     config(filler("work", script, "grace = '3s'"))
     running.process.send_signal(signal.SIGHUP)
-    running.until("the config is loaded anew")
+    running.until("config reloaded")
     assert len(pids_written(pids)) == 1, "other rules, the same process"
     config("")
     running.process.send_signal(signal.SIGHUP)

@@ -278,7 +278,7 @@ def test_a_terminal_of_root_is_not_given_to_a_filler_of_another(
         finally:
             daemon.terminate()
     os.close(its)
-    assert b"what it prints is thrown away" in os.read(ours, 65536)
+    assert b"its output is discarded" in os.read(ours, 65536)
     os.close(ours)
 
 

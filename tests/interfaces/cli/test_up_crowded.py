@@ -192,7 +192,7 @@ def test_what_changes_under_page_counts_from_the_next_reload(
     first = port_of(up)
     up.until("up, ")
     up.process.send_signal(1)
-    up.until("loaded anew (reload 1)")
+    up.until("config reloaded (reload 1)")
     assert asked(first, "/healthz") == 200, "nothing has changed, and who watches goes on watching"
     config.write_text("[page]\nlisten = '127.0.0.1:0'\nhosts = 'gpu.example'\n")
     up.process.send_signal(1)
@@ -205,7 +205,7 @@ def test_what_changes_under_page_counts_from_the_next_reload(
         asked(first, "/healthz")
     config.write_text("[page]\nenabled = false\n")
     up.process.send_signal(1)
-    up.until("loaded anew (reload 3)")
+    up.until("config reloaded (reload 3)")
     until_s = time.monotonic() + LIMIT_S
     with suppress(ConnectionError, http.client.HTTPException):
         while asked(second, "/healthz"):

@@ -1,4 +1,4 @@
-"""From a config to places for fillers and to guards; what is there already and has not changed is kept."""
+"""Builds the filler slots and guards of a config; those that exist already and have not changed are kept."""
 
 from collections.abc import Sequence
 
@@ -25,38 +25,38 @@ from fallow.engine.machine.run_as import run_as
 
 
 class DaemonBuilder:
-    """Makes places and guards of a config, with the hands that all of them share."""
+    """Builds filler slots and guards, all with the same starter of fillers."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
         self._world = run.world
         self._said: set[str] = set()
-        spawn.keep_the_ends_of_children()  # here, because a thread that performs an action may not
+        spawn.keep_the_ends_of_children()  # here, because only the main thread may
         self._starter = filler_starter(run)
 
     def reap(self) -> None:
-        """Take the ends of orphans that became ours and that nobody waits for; in a dry run none do."""
+        """Reap orphans that became our children; in a dry run there are none."""
         if isinstance(self._starter, SystemFillerStarter):
             reap_strangers(self._starter.others | spawn.helpers)
 
     def slots(self, config: Config, gpus: Sequence[Gpu], before: Sequence[FillerSlot]) -> list[FillerSlot]:
-        """All places, those that come first at the front. One whose process would be the same is kept as it is."""
+        """Return all slots, those with precedence first. A slot whose process would be the same is kept."""
         gap_s = config.machine.every * MISSED_LOOKS
         kept = {(slot.spec.process, slot.uuids): slot for slot in before}
         built: list[FillerSlot] = []
         for filler in config.fillers:
             spec = filler.spec(config.terminals, gap_s)
-            self._say_if_unheard(filler)
-            for place in self._places(filler, gpus):
-                slot = kept.get((spec.process, tuple(str(gpu.uuid) for gpu in place)))
+            self._warn_of_lost_output(filler)
+            for slot_gpus in self._gpus_of_slots(filler, gpus):
+                slot = kept.get((spec.process, tuple(str(gpu.uuid) for gpu in slot_gpus)))
                 if slot is None:
-                    slot = self._slot(spec, place)
+                    slot = self._slot(spec, slot_gpus)
                 slot.spec = spec
                 built.append(slot)
         return built
 
     def guards(self, config: Config, before: Sequence[tuple[Guard, GuardLoop]]) -> list[tuple[Guard, GuardLoop]]:
-        """All guards with what they were made of. One whose definition is the same goes on where it stands."""
+        """Return all guards with their definitions. A guard whose definition is the same keeps its state."""
         kept = {guard.name: (guard, guard_loop) for guard, guard_loop in before}
         gap_s = config.machine.every * MISSED_LOOKS
         return [
@@ -64,8 +64,8 @@ class DaemonBuilder:
             for guard in config.guards
         ]
 
-    def _slot(self, spec: FillerSpec, place: tuple[Gpu, ...]) -> FillerSlot:
-        return filler_slot(self._named(spec.name), spec, place, self._starter)
+    def _slot(self, spec: FillerSpec, gpus: tuple[Gpu, ...]) -> FillerSlot:
+        return filler_slot(self._named(spec.name), spec, gpus, self._starter)
 
     def _guard(self, guard: Guard, gap_s: float) -> tuple[Guard, GuardLoop]:
         run = self._named(guard.name)
@@ -77,14 +77,14 @@ class DaemonBuilder:
             unless=guard.unless,
             user=guard.user,
             executor=InThread(f"fallow-guard-{guard.name}"),
-            refuses=False,  # the config was checked for it; to check at every reload would delay a yield
+            refuses=False,  # the config was checked already; checking at every reload would delay a yield
         )
         return guard, loop
 
     def _named(self, name: str) -> Run:
         return replace(self._run, report=self._run.report.prefixed(f"{name}: "))
 
-    def _places(self, filler: Filler, gpus: Sequence[Gpu]) -> list[tuple[Gpu, ...]]:
+    def _gpus_of_slots(self, filler: Filler, gpus: Sequence[Gpu]) -> list[tuple[Gpu, ...]]:
         try:
             shown, hidden = named_and_visible(filler.gpus, self._world.visible_devices, gpus)
         except WrongUsage as error:
@@ -98,13 +98,13 @@ class DaemonBuilder:
             return [known] if known and len(known) == len(shown) + len(hidden) else []
         return [(gpu,) for gpu in known]
 
-    def _say_if_unheard(self, filler: Filler) -> None:
+    def _warn_of_lost_output(self, filler: Filler) -> None:
         run_as_user = (
             None if filler.log is not None or self._run.dry_run else run_as(filler.user, self._world.environ)
         )
         if run_as_user is not None and run_as_user.account is not None and not outputs_are_pipes():
-            as_whom = f"since it runs as {filler.user} and has no log"
-            self._say_once(f"{filler.name}: what it prints is thrown away, {as_whom}")
+            why = f"because it runs as {filler.user} and has no log"
+            self._say_once(f"{filler.name}: its output is discarded, {why}")
 
     def _say_once(self, sentence: str) -> None:
         if sentence not in self._said:

@@ -1,7 +1,7 @@
-"""`fallow up` at work: one look a tick serves everybody who decides, counts, remembers or shows.
+"""The loop of `fallow up`: one look a tick serves fillers, guards, rules, history, metrics and page.
 
-The order of a tick: first whoever must make way, then guards and patrol, then history, counts and the board. Between
-ticks only fillers are woken. Everything here runs in the main thread; what others may read is on the board.
+In a tick, fillers come first, because they must yield; then guards and idle rules; then history, counters and the
+board. Between ticks only fillers are run. All of this runs in the main thread; other threads read the board.
 """
 
 from collections.abc import Callable
@@ -36,27 +36,27 @@ from fallow.engine.machine.signal_pipe import SignalPipe
 from fallow.engine.machine.world import World
 
 _DAY_S = 86_400.0
-_HUSH_S = 0.03  # longer than it takes to tell a newcomer from a monitor, and to ask a filler to leave
+_QUIET_S = 0.03  # longer than it takes to tell a newcomer from a monitor, and to ask a filler to leave
 
 
 class Daemon:
-    """Everything that `fallow up` does, from its start to its end."""
+    """Runs everything that `fallow up` does, from its start to its end."""
 
     def __init__(
         self,
         world: World,
         load: Callable[[], Config],
         publisher: Publisher,
-        tell: Callable[[str], None],
+        say: Callable[[str], None],
         *,
         file: str | None = None,
         dry_run: bool = False,
     ) -> None:
-        """`load` reads the config, now and at every reload; `file` is where it is, for people."""
+        """`load` reads the config, now and at every reload; `file` is its path, for messages."""
         self._world = world
         self._load = load
         self._publisher = publisher
-        self._tell = tell
+        self._say = say
         self._file = file
         self._dry_run = dry_run
         self._manager = ServiceManager(world.environ)
@@ -64,46 +64,46 @@ class Daemon:
         self.reloads = Reloads()
         self._loaded = 0
         self._started_wall_s = world.clock.wall_s()
-        self._journal = open_journal(world, tell)
+        self._journal = open_journal(world, say)
         self._tally = Tally()
         self._settled = Settled()
         self._watcher = Watcher(world, self._tally.longest_gap_s)
-        report = Report(tell, self._tally, self._notify)
+        report = Report(say, self._tally, self._notify)
         run = Run(world, self._journal, report, dry_run)
         self._rounds = Rounds(run, Config())
         self._builder = DaemonBuilder(run)
         self._uuids: frozenset[str] = frozenset()
         self._guards: list[tuple[Guard, GuardLoop]] = []
-        self._fill_loop = FillLoop(run, (), alert=self._hush)
+        self._fill_loop = FillLoop(run, (), alert=self._delay_publishing)
         self.config = self._load()
         snapshot = world.gpu_reader.look(Depth.LOOK)
         self._history = self._open_history(self.config)
-        self.records = Records(self._journal, self._past)
+        self.records = Records(self._journal, self._history_reader)
         self._apply(self.config, snapshot)
         self._next_tick_s = world.clock.monotonic_s()
-        self._shortage = Shortage(tell)
+        self._shortage = Shortage(say)
         self.when_reloaded: Callable[[bool], None] = lambda _: None
-        """Called after each reload, with whether something under [page] has changed; it must not take long."""
+        """Called after each reload, with whether [page] has changed; it must return quickly."""
 
-    def run(self, asked: SignalPipe, for_s: float | None = None) -> int | None:
-        """Until a signal ends it, which is the answer, or its time is over."""
+    def run(self, signals: SignalPipe, for_s: float | None = None) -> int | None:
+        """Run until a signal ends it, and return the signal; None if its time is over."""
         clock = self._world.clock
         until_s = None if for_s is None else clock.monotonic_s() + for_s
         self.turn()
         self._manager.ready(self._status())
         while until_s is None or clock.monotonic_s() < until_s:
-            for number in asked.numbers():
+            for number in signals.numbers():
                 if number != SIGHUP:
                     return number
                 self.reload()
-            self._answer()
+            self._answer_reloads()
             self.turn()
             due = [self._next_tick_s, *(each for each in (until_s, self._alive_s) if each is not None)]
-            self._fill_loop.wait(min(due), [asked.fd, self.reloads.fd])
+            self._fill_loop.wait(min(due), [signals.fd, self.reloads.fd])
         return None
 
     def turn(self) -> None:
-        """A tick if it is time for one; else whatever woke us."""
+        """Run a tick if one is due; otherwise run only the fillers."""
         now_s = self._world.clock.monotonic_s()
         if now_s >= self._next_tick_s:
             self._next_tick_s = max(self._next_tick_s + self.config.machine.every, now_s)
@@ -114,25 +114,25 @@ class Daemon:
                 self._fill_loop.turn()
         self._say_alive(now_s)
 
-    def _answer(self) -> None:
-        """Load the config anew for those who asked for it through a door, and tell them what came of it."""
+    def _answer_reloads(self) -> None:
+        """Reload the config for the requests that wait for it, and answer them."""
         waiting = [each for each in self.reloads.asked() if each.set_running_or_notify_cancel()]
         if waiting:
-            came = self.reload()
+            reloaded = self.reload()
             for each in waiting:
-                each.set_result(came)
+                each.set_result(reloaded)
 
     def reload(self) -> Reloaded:
-        """Put the config as it is now in force; what came of it. One with mistakes is told, and the old one stays."""
+        """Read the config again and apply it. The mistakes of a wrong one are reported, and the old one stays."""
         self._manager.reloading(self._world.clock.monotonic_s())
         try:
             config = self._load()
         except FallowError as error:
             sentence = f"the config is not loaded, and the old one stays in force: {error}"
             mistakes = error.mistakes if isinstance(error, ConfigWrong) else ()
-            self._tell(sentence)
+            self._say(sentence)
             for mistake in mistakes:
-                self._tell(mistake.in_file(str(self._file)))
+                self._say(mistake.in_file(str(self._file)))
             self._manager.ready(self._status())
             return Reloaded(False, sentence, self._file, mistakes)
         if config.history != self.config.history or config.machine.every != self.config.machine.every:
@@ -141,13 +141,13 @@ class Daemon:
         page_changed = config.page != self.config.page
         self._apply(config, self._world.gpu_reader.look(Depth.LOOK))
         self._loaded += 1
-        self._tell(f"the config is loaded anew (reload {self._loaded})")
+        self._say(f"config reloaded (reload {self._loaded})")
         self.when_reloaded(page_changed)
         self._manager.ready(self._status())
-        return Reloaded(True, "the config is loaded anew", self._file)
+        return Reloaded(True, "config reloaded", self._file)
 
     def end(self) -> None:
-        """Ask all fillers to leave, insist where they do not, and let go of everything."""
+        """Ask all fillers to leave, kill those that do not, and close everything."""
         self._manager.stopping()
         try:
             self._fill_loop.end()
@@ -155,7 +155,7 @@ class Daemon:
                 guard_loop.call_off("fallow up was ended")
         finally:
             for status, at_s in self._settled.rest():
-                self._add_up(status, at_s)
+                self._record(status, at_s)
             self._fill_loop.close()
             self._rounds.close()
             self._history.close()
@@ -166,9 +166,9 @@ class Daemon:
     def _notify(self, notice: Notice) -> None:
         self._rounds.note(notice)
 
-    def _hush(self) -> None:
-        """Somebody may have come, and the yield comes before those who watch."""
-        self._publisher.hushed_until_s = self._world.clock.monotonic_s() + _HUSH_S
+    def _delay_publishing(self) -> None:
+        """Delay publishing, because a newcomer may have come and the yield is more urgent."""
+        self._publisher.hushed_until_s = self._world.clock.monotonic_s() + _QUIET_S
 
     def _apply(self, config: Config, snapshot: Snapshot) -> None:
         self.config = config
@@ -180,28 +180,28 @@ class Daemon:
         for _, guard_loop in before:
             if all(guard_loop is not kept for _, kept in self._guards):
                 guard_loop.call_off("it is not in the config any more")
-        self._arrange(snapshot)
+        self._assign_slots(snapshot)
 
-    def _arrange(self, snapshot: Snapshot) -> None:
+    def _assign_slots(self, snapshot: Snapshot) -> None:
         self._uuids = _uuids(snapshot)
         self._fill_loop.change(self._builder.slots(self.config, snapshot.gpus, self._fill_loop.slots))
 
     def _open_history(self, config: Config) -> HistoryWriter:
         return HistoryWriter(
             self._world.state_folder,
-            self._tell,
+            self._say,
             keep_days=config.history.keep_for / _DAY_S,
             longest_gap_s=config.machine.every * MISSED_LOOKS,
         )
 
-    def _past(self) -> HistoryReader:
-        return self._history.past()  # which may be another one after a reload
+    def _history_reader(self) -> HistoryReader:
+        return self._history.past()  # a reload may have replaced the writer
 
     def _tick(self) -> None:
         gpu_reader = self._world.gpu_reader
         snapshot = gpu_reader.describe(gpu_reader.look(Depth.LOOK))
         if not _uuids(snapshot) <= self._uuids:
-            self._arrange(snapshot)  # a card that was not there before, or not known
+            self._assign_slots(snapshot)  # a GPU that was not there before, or without a UUID
         self._fill_loop.tick(snapshot)
         for _, guard_loop in self._guards:
             guard_loop.turn(snapshot)
@@ -209,13 +209,13 @@ class Daemon:
         status = self._watcher.status(snapshot, self._fill_loop.reservations)
         shown = seen_by(status, EVERYTHING if self.config.machine.commands_shown else ANYBODY)
         for settled, at_s in self._settled.take(shown, snapshot.at_s):
-            self._add_up(settled, at_s)
+            self._record(settled, at_s)
         self._publisher.publish(self._board(shown, status, snapshot.at_s))
         self._manager.status(self._status())
         self._builder.reap()
 
-    def _add_up(self, status: Status, at_s: float) -> None:
-        """What history and the counters get: sights of which it is known what each GPU did."""
+    def _record(self, status: Status, at_s: float) -> None:
+        """Add a status to history and counters, once it is known what each GPU did."""
         self._history.record(status)
         self._tally.witness(status, at_s)
 
@@ -236,14 +236,14 @@ class Daemon:
         )
 
     def _say_alive(self, now_s: float) -> None:
-        """Half the time that the watchdog gives us is when to be heard of next; only a loop that turns gets here."""
+        """Tell the service manager that the loop still runs, twice in each period of its watchdog."""
         if self._manager.watchdog_s is None or (self._alive_s is not None and now_s < self._alive_s):
             return
         self._manager.alive()
         self._alive_s = now_s + self._manager.watchdog_s / 2
 
     def _status(self) -> str:
-        """`8 GPUs: 6 available (4 free, 2 filled), 2 busy; 2 fillers at work`."""
+        """Return the status for systemd: `8 GPUs: 6 available (4 free, 2 filled), 2 busy; 2 fillers at work`."""
         board = self._publisher.board
         if board is None:
             return "looking for the first time"

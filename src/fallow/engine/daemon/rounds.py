@@ -1,4 +1,4 @@
-"""What goes round the machine beside fillers and guards: the patrol, who looks for lost cards, and the notices."""
+"""What the daemon does at each tick beside fillers and guards: idle rules, lost GPUs and notices."""
 
 from collections.abc import Mapping
 
@@ -14,47 +14,47 @@ from fallow.engine.notify.notifier import Notifier, notifier_for
 
 
 class Rounds:
-    """All of that, as the config in force has it."""
+    """Runs idle rules, the check for lost GPUs and the notifier, as the current config says."""
 
     def __init__(self, run: Run, config: Config) -> None:
         self._run = run
         self._config = config
         self._notices = self._make_notices(config)
-        self._patrol = self._make_patrol(config)
-        self._lost_cards = LostGpus(run)
+        self._enforcer = self._make_enforcer(config)
+        self._lost_gpus = LostGpus(run)
 
     def change(self, config: Config) -> None:
-        """Go by this config from now on. What is not changed goes on where it stands."""
+        """Apply another config. What has not changed in it keeps its state."""
         before, self._config = self._config, config
         if config.notices != before.notices:
             self._notices.close()
             self._notices = self._make_notices(config)
         rules, rules_before = ((each.idle, each.protect, each.notices, each.machine) for each in (config, before))
         if rules != rules_before:
-            self._patrol = self._make_patrol(config)
+            self._enforcer = self._make_enforcer(config)
 
     def note(self, notice: Notice) -> None:
-        """Something that people asked to be told of."""
+        """Send a notice."""
         self._notices.note(notice)
 
     @property
     def counting(self) -> tuple[Counting, ...]:
-        """What the idle rules count."""
-        return self._patrol.counting
+        """Return what the idle rules count."""
+        return self._enforcer.counting
 
     def turn(self, snapshot: Snapshot, reservations: Mapping[str, Reservations]) -> None:
-        """One tick, with holders that are described, and with what was read of claims at it, by UUID."""
-        self._patrol.turn(snapshot, reservations)
-        self._lost_cards.turn(snapshot)
+        """Run one tick, with a snapshot whose holders are described and the reservations read at it, by UUID."""
+        self._enforcer.turn(snapshot, reservations)
+        self._lost_gpus.turn(snapshot)
         self._notices.turn()
 
     def close(self) -> None:
-        """Send what waits, in a little time."""
+        """Send the notices that wait, within a few seconds."""
         self._notices.close()
 
     def _make_notices(self, config: Config) -> Notifier:
         section = config.notices
         return notifier_for(self._run, section.urls, section.rules)
 
-    def _make_patrol(self, config: Config) -> RuleEnforcer:
+    def _make_enforcer(self, config: Config) -> RuleEnforcer:
         return enforcer_for_processes(self._run, config.idle, config.protect, config.machine.every)
