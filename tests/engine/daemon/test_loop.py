@@ -165,7 +165,7 @@ def test_a_job_that_pauses_is_busy_and_one_that_stops_is_idle_from_then_on(
     assert daemon("reload") is True
     daemon("tick")
     assert daemon("see")["for_s"][0] == pytest.approx(33.0), "a reload forgets nothing"
-    assert seen["spent"] == {f"busy {user}": pytest.approx(42.0), f"fallow {user}": pytest.approx(32.0)}
+    assert seen["spent"] == {f"busy {user}": pytest.approx(42.0), f"idle {user}": pytest.approx(32.0)}
 
 
 def test_a_reload_ends_only_what_has_changed(world: World, up: Callable[..., Resident], config: pathlib.Path) -> None:
