@@ -116,7 +116,7 @@ def test_the_death_of_the_command_is_its_own(world: World, fallow: Fallow) -> No
         (("-s", "0", "true"), 2, "SAMPLE_FREQ must be greater than 0"),
         (("-n", "0", "true"), 2, "NUM_SAMPLES must be greater than 0"),
         ((), 2, "no command to run"),
-        (("--signal-name", "SIGFOO", "true"), 2, "is no signal"),
+        (("--signal-name", "SIGFOO", "true"), 2, "is not a signal"),
         (("--", "no-such-thing"), 127, "no command"),
     ],
 )

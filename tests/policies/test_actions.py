@@ -37,14 +37,14 @@ def test_an_action_is_read_as_people_write_it(text: str, action: HostAction) -> 
 @pytest.mark.parametrize(
     ("text", "help_given"),
     [
-        ("", "is no action; write end, signal"),
-        ("poweroff", "is no action; write end, signal"),
+        ("", "is not an action; write end, signal"),
+        ("poweroff", "is not an action; write end, signal"),
         ("run:", "write it as run:COMMAND"),
         ("run", "write it as run:COMMAND"),
         ("notify:me", "write it as notify:URL"),
         ("notify", "write it as notify:URL"),
-        ("signal:", "is no signal"),
-        ("signal:LOUD", "is no signal; write its name"),
+        ("signal:", "is not a signal"),
+        ("signal:LOUD", "is not a signal; write its name"),
         ("shutdown:now", "says too much; write it as shutdown"),
         ("end:", "says too much; write it as end"),
     ],

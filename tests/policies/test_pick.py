@@ -140,7 +140,10 @@ def test_a_large_machine_is_searched_by_growing_groups() -> None:
         (idle(trouble="the card is lost"), "lost"),
         (idle(utilization=0.2), "20%"),
         (idle(memory_utilization=0.1), "memory traffic 10%"),
-        (idle(memory=Memory(80 * GIB, 9 * GIB, 71 * GIB, 2**26)), "9.0 GiB of its memory are held by nobody visible"),
+        (
+            idle(memory=Memory(80 * GIB, 9 * GIB, 71 * GIB, 2**26)),
+            "9.0 GiB of its memory are held by no visible process",
+        ),
         (idle(holders=GONE), "coughed"),
         (idle(memory=GONE), "coughed"),
         (idle(utilization=GONE), "coughed"),

@@ -29,7 +29,7 @@ def test_on_an_empty_card_there_is_nobody() -> None:
         (Scene(idle(), protection="ada protects all (protection 1)"), "ada protects all"),
         (Scene(idle(temperature_c=81), max_temp_c=80, filled=True), "GPU 0 is at 81 °C"),
         (Scene(idle(recent=Recent(1.0, 0.1, 0.4))), "something ran on GPU 0"),
-        (Scene(idle(utilization=0.2)), "20% utilization by nobody visible"),
+        (Scene(idle(utilization=0.2)), "20% utilization by no visible process"),
     ],
 )
 def test_each_sign_alone_is_enough(scene: Scene, words: str) -> None:

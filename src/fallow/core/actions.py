@@ -172,7 +172,7 @@ def parse_action(text: str) -> HostAction:
         case "end" | "shutdown" | "reboot" as bare, _:
             raise WrongUsage(f"{text!r} says too much", f"write it as {bare}")
         case _:
-            raise WrongUsage(f"{text!r} is no action", did_you_mean(word, _WORDS) or f"write {_WAYS}")
+            raise WrongUsage(f"{text!r} is not an action", did_you_mean(word, _WORDS) or f"write {_WAYS}")
 
 
 def signal_name(text: str) -> str:
@@ -180,7 +180,7 @@ def signal_name(text: str) -> str:
     name = text.strip().upper().removeprefix("SIG")
     if name not in _SIGNALS:
         way = did_you_mean(name, _SIGNALS) or "write its name, as TERM, INT or USR1"
-        raise WrongUsage(f"{text!r} is no signal", way)
+        raise WrongUsage(f"{text!r} is not a signal", way)
     return name
 
 

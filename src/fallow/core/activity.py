@@ -1,13 +1,13 @@
-"""What a GPU did: the one place where readings become a word.
+"""Judge what a GPU did: the one place where readings become an activity.
 
-    UNKNOWN   the card is in trouble, or a reading that the answer needs is missing
+    UNKNOWN   the GPU has failed, or a reading that the answer needs is missing
     FREE      no holder, no memory beyond the floor, nothing runs now
-    FILLED    only fillers are on it, which make way; no single reading tells them, so `standing` answers it
-    BUSY      something ran: a sample, a process or a counter since the last look says so
+    FILLED    only fillers are on it, which leave when needed; `standing` decides it
+    BUSY      something ran: a sample, a process or a counter since the last reading says so
     IDLE      held, and everything that was read says that nothing ran
-    STUCK     looks busy, does nothing; takes a window of time to tell, so no single look answers it
+    STUCK     looks busy and does nothing; decided over a window of time, never by one reading
 
-The order matters: trouble first, then evidence of work, and only what is known to be quiet is quiet.
+The order matters: failures first, then evidence of work; a GPU is idle only if all that this needs is known.
 """
 
 from enum import StrEnum
@@ -18,11 +18,11 @@ from fallow.core.unknown import Unknown
 from fallow.core.value import value
 
 A_STRETCH_S = 0.9
-"""How long counters must have counted to say that nothing runs; a little less than the usual second between looks."""
+"""How long counters must have counted to say that nothing runs; a little less than the second between readings."""
 
 
 class Activity(StrEnum):
-    """What a GPU did since the last look."""
+    """What a GPU did since the last reading."""
 
     FREE = "free"
     FILLED = "filled"
@@ -33,7 +33,7 @@ class Activity(StrEnum):
 
 
 AVAILABLE = (Activity.FREE, Activity.FILLED)
-"""Those that whoever comes can have now."""
+"""The activities of a GPU that can be taken now."""
 
 
 @value
@@ -45,11 +45,11 @@ class Finding:
 
 
 def judge(gpu: Gpu) -> Finding:
-    """What this one look says of the GPU."""
+    """Return what this one reading says of the GPU."""
     if gpu.trouble is not None:
         return Finding(Activity.UNKNOWN, gpu.trouble)
     if isinstance(gpu.holders, Unknown):
-        return Finding(Activity.UNKNOWN, f"who holds it is {gpu.holders}")
+        return Finding(Activity.UNKNOWN, f"its processes are {gpu.holders}")
     if isinstance(gpu.memory, Unknown):
         return Finding(Activity.UNKNOWN, f"its memory is {gpu.memory}")
     if gpu.holders:
@@ -58,7 +58,7 @@ def judge(gpu: Gpu) -> Finding:
 
 
 def unseen_memory_bytes(gpu: Gpu) -> int | Unknown:
-    """Memory in use that no visible holder accounts for, above what an empty card uses; 0 if none."""
+    """Return the memory that no visible holder accounts for, above what an empty GPU uses; 0 if none."""
     if isinstance(gpu.memory, Unknown):
         return gpu.memory
     if isinstance(gpu.holders, Unknown):
@@ -73,11 +73,11 @@ def unseen_memory_bytes(gpu: Gpu) -> int | Unknown:
 
 
 def load_now(gpu: Gpu) -> float | Unknown:
-    """How much ran, for a limit on it.
+    """Return how much ran, to compare it with a limit.
 
-    A card that somebody holds is judged by the last seconds: one instant reads 0 for a job that works 5 % of
-    each second, so without samples, or counters over some time, it is not known. Where nobody is left, old
-    samples are only an echo of who was there.
+    A GPU that is held is judged by the last seconds: one instant reads 0 for a job that works 5 % of
+    each second, so without samples, or counters over some time, it is not known. If no holder is left, old
+    samples are of one that has gone.
     """
     if isinstance(gpu.utilization, Unknown):
         return _idle_instance_has_no_load(gpu)
@@ -94,7 +94,7 @@ def load_now(gpu: Gpu) -> float | Unknown:
 
 
 def _idle_instance_has_no_load(gpu: Gpu) -> float | Unknown:
-    """The driver gives no utilization for a MIG instance; one that nobody holds has none."""
+    """Return 0 for a MIG instance that nobody holds: the driver has no utilization of instances."""
     nobody = not isinstance(gpu.holders, Unknown) and not gpu.holders
     if gpu.mig is not None and gpu.trouble is None and nobody and unseen_memory_bytes(gpu) == 0:
         return 0.0
@@ -106,12 +106,14 @@ def _held_by_nobody_visible(gpu: Gpu, memory: Memory) -> Finding:
     if isinstance(load, Unknown):
         return Finding(Activity.UNKNOWN, f"its utilization is {load}")
     if load > 0:
-        return Finding(Activity.BUSY, f"{load:.0%} utilization by nobody visible")
+        return Finding(Activity.BUSY, f"{load:.0%} utilization by no visible process")
     unseen = unseen_memory_bytes(gpu)
     if isinstance(unseen, Unknown):
         return Finding(Activity.UNKNOWN, f"its memory is {unseen}")
     if unseen:
-        return Finding(Activity.IDLE, f"{bytes_for_people(memory.used_bytes)} held by nobody visible, nothing runs")
+        return Finding(
+            Activity.IDLE, f"{bytes_for_people(memory.used_bytes)} held by no visible process, nothing runs"
+        )
     return Finding(Activity.FREE, "nobody holds it")
 
 

@@ -9,7 +9,7 @@ from fallow.core.value import replace, value
 
 @value
 class GpuStatus(Gpu):
-    """A GPU, what it did, since when, and who has claimed it."""
+    """A GPU with what it did, for how long, and who has claimed it."""
 
     activity: Activity = Activity.UNKNOWN
     because: str = "not judged"
@@ -19,15 +19,15 @@ class GpuStatus(Gpu):
     waiting: int = 0
     """Launches that wait in line for it."""
     filler: Claim | None = None
-    """Work that yields is on it, in the words of who started it."""
+    """The filler on it, as it describes itself."""
     filler_pids: tuple[int, ...] = ()
-    """Those of its holders that are the filler's."""
+    """Its holders that belong to the filler."""
     settling: bool = False
-    """Nothing runs on it, and it is busy only until that has lasted."""
+    """Whether nothing runs on it, and it is called busy until that has lasted."""
 
 
 def people_on(gpu: GpuStatus) -> tuple[Holder, ...]:
-    """Its holders without those that make way; nobody where it is not known who they are."""
+    """Return its holders without fillers; none where the holders are not known."""
     if isinstance(gpu.holders, Unknown):
         return ()
     return tuple(holder for holder in gpu.holders if holder.pid not in gpu.filler_pids)
@@ -44,26 +44,26 @@ class Status:
 
     @property
     def counted(self) -> dict[Activity, int]:
-        """How many GPUs do what, for those activities that there are, in their order."""
+        """Return how many GPUs have each activity that occurs, in the order of activities."""
         does = [gpu.activity for gpu in self.gpus]
         return {activity: does.count(activity) for activity in Activity if activity in does}
 
     @property
     def available(self) -> int:
-        """How many are available now."""
+        """Return how many are available now."""
         return sum(self.counted.get(activity, 0) for activity in AVAILABLE)
 
     def among(self, labels: frozenset[str]) -> "Status":
-        """The same with these GPUs alone."""
+        """Return the status of these GPUs alone."""
         return replace(self, gpus=tuple(gpu for gpu in self.gpus if gpu.label in labels))
 
     @property
     def in_words(self) -> str:
-        """`4 available (1 free, 3 filled), 3 busy, 1 idle`: first what is available."""
+        """Return `4 available (1 free, 3 filled), 3 busy, 1 idle`: first what is available."""
         return self.summed_up("available")
 
     def summed_up(self, available: str) -> str:
-        """The same, with this word for what is available."""
+        """Return the same, with this word for what is available."""
         told = {activity: f"{number} {activity.value}" for activity, number in self.counted.items()}
         within = ", ".join(told[activity] for activity in AVAILABLE if activity in told)
         others = [words for activity, words in told.items() if activity not in AVAILABLE]
@@ -72,13 +72,13 @@ class Status:
 
 @value
 class Shown:
-    """A sight, and how many of its GPUs are available to who looks."""
+    """A status, and how many of its GPUs are available to the user who asks."""
 
     status: Status
     visible_devices: str | None
-    """The outer CUDA_VISIBLE_DEVICES, where there is one."""
+    """The outer CUDA_VISIBLE_DEVICES, if there is one."""
     to_you: int
-    """How many of the available ones that leaves."""
+    """How many of the available GPUs that allows."""
 
 
 def seen(
@@ -92,7 +92,7 @@ def seen(
     *,
     settling: bool = False,
 ) -> GpuStatus:
-    """The GPU with its finding."""
+    """Return the GPU with its finding."""
     return GpuStatus(
         **vars(gpu),
         activity=finding.activity,

@@ -1,7 +1,7 @@
-"""What to type where a package is not installed: a command that adds it to this very installation.
+"""The command that installs a missing package into this installation of fallow.
 
-fallow may have come from a clone, and Debian lets nobody install into its own Python; the interpreter that runs us
-can always be given a package, by its pip or, where it has none, by uv.
+fallow may run from a clone, and Debian refuses packages for its own Python. The interpreter that runs fallow can
+always be given a package: by its pip or, if it has none, by uv.
 """
 
 import sys
@@ -15,14 +15,14 @@ _PACKAGES = {
 
 
 def remedy(module: str) -> str:
-    """The command that installs what is imported by this name."""
+    """Return the command that installs what is imported by this name."""
     name = module.partition(".")[0]
     return install(_PACKAGES.get(name, name))
 
 
 def install(packages: str) -> str:
-    """The command that installs these packages, as they would be written on a command line."""
-    from importlib.util import find_spec  # noqa: PLC0415  only those who lack something pay for it
+    """Return the command that installs these packages."""
+    from importlib.util import find_spec  # noqa: PLC0415  loaded only where something is missing
 
     if find_spec("pip") is None:
         return f"uv pip install --python {sys.executable} {packages}"

@@ -1,4 +1,4 @@
-"""One mistake in a file that a person wrote: where it is, what is wrong, what would be right."""
+"""One mistake in a config file: where it is, what is wrong, and what was probably meant."""
 
 from fallow.core.value import value
 
@@ -14,7 +14,7 @@ class Mistake:
     suggestion: str = ""
 
     def in_file(self, file: str) -> str:
-        """`FILE:LINE: path: sentence (suggestion)`, as compilers write it and editors read it."""
+        """Return `FILE:LINE: path: sentence (suggestion)`, as compilers write it and editors read it."""
         place = file if self.line is None else f"{file}:{self.line}"
         words = [place, self.where, self.sentence] if self.where else [place, self.sentence]
         return ": ".join(words) + (f" ({self.suggestion})" if self.suggestion else "")

@@ -67,5 +67,5 @@ def prices_from(texts: Iterable[str]) -> Prices:
 def _price(price: str, text: str) -> tuple[float, str]:
     match = re.fullmatch(_PRICE, price.strip())
     if match is None or (match[1] and match[3]) or not match[2].isascii():
-        raise WrongUsage(f"{text[:40]!r} is no price; write it as 2.50, 2.50/h, $2.50/h or H100=2.50/h")
+        raise WrongUsage(f"{text[:40]!r} is not a price; write it as 2.50, 2.50/h, $2.50/h or H100=2.50/h")
     return float(match[2].replace(",", ".")), match[1] or match[3] or ""

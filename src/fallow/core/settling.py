@@ -1,19 +1,19 @@
-"""When a GPU on which nothing runs is idle: once that has lasted, and then from its beginning.
+"""Decide when a GPU on which nothing runs is idle: once that has lasted, and then from its beginning.
 
-    FREE, FILLED, BUSY, STUCK, UNKNOWN   are told at once
-    IDLE                                 is told once nothing ran for SETTLING_S; until then the GPU is BUSY, settling
+    FREE, FILLED, BUSY, STUCK, UNKNOWN   are reported at once
+    IDLE                                 is reported once nothing ran for SETTLING_S; until then it is BUSY, settling
 
     FREE, FILLED, BUSY or STUCK --nothing runs-->            BUSY, settling
     BUSY, settling --something runs-->                       BUSY
     BUSY, settling --nothing ran for SETTLING_S-->           IDLE, for as long as nothing ran
-    BUSY, settling --not known, or a gap in the looking-->   settles again
-    IDLE --not known, or a gap in the looking-->             IDLE at the next quiet look, for as long as before
+    BUSY, settling --not known, or a gap between readings--> settles again
+    IDLE --not known, or a gap between readings-->           IDLE at the next quiet reading, for as long as before
 
-Else a job that works every third second would be called idle again and again, and one that only starts at once. At
-the first look nobody has seen anything run, so what is quiet then is idle: one look says what it saw.
+Otherwise a job that works every third second would be called idle again and again, and a job that starts would be
+called idle at once. At the first reading nothing has been seen to run, so a quiet GPU is idle then.
 
-Whoever adds hours up takes the sights from `Settled`, which keeps each until it is known what it was. So the hours
-of each activity are those that `for_s` told.
+Hours are added up from `Settled`, which keeps each status until it is known what it was. So the hours of each
+activity agree with `for_s`.
 """
 
 from collections.abc import Iterator
@@ -30,22 +30,22 @@ SETTLING_S = 12.0
 
 @value
 class Settling:
-    """What is remembered of one GPU from look to look."""
+    """What is remembered of one GPU from reading to reading."""
 
     activity: Activity
     at_s: float
     for_s: float = 0.0
     """Witnessed seconds of this activity."""
     quiet_s: float = 0.0
-    """Witnessed seconds for which somebody held it and nothing ran."""
+    """Witnessed seconds for which it was held and nothing ran."""
     idle: bool = True
-    """Whether the next quiet look is idleness: nothing was seen to run, or it has settled."""
+    """Whether the next quiet reading is idleness: nothing was seen to run, or it has settled."""
     settling: bool = False
     """Whether nothing runs, and it is not known yet whether that lasts."""
 
 
 def settle(before: Settling | None, finding: Finding, at_s: float, longest_gap_s: float) -> tuple[Settling, Finding]:
-    """One more look, and what it makes of the GPU."""
+    """Take one more reading, and return what the GPU is by it."""
     if before is None:
         before = Settling(finding.activity, at_s)
     passed_s = witnessed_s(before.at_s, at_s, longest_gap_s)
@@ -71,13 +71,13 @@ def _lasting(before: Settling, now: Settling, passed_s: float) -> Settling:
 
 
 class Settled:
-    """Sights that wait until it is known of each GPU whether what was quiet was idle: SETTLING_S at most."""
+    """Statuses that wait, for SETTLING_S at most, until it is known of each GPU whether it was idle."""
 
     def __init__(self) -> None:
         self._waiting: list[tuple[Status, float]] = []
 
     def take(self, status: Status, at_s: float) -> Iterator[tuple[Status, float]]:
-        """One more; those of which all is known now come out, in their order, each with its time."""
+        """Take one more, and yield those of which all is known now, in order, each with its time."""
         self._waiting.append((status, at_s))
         now = {gpu.label: gpu for gpu in status.gpus}
         self._waiting = [(_resolved(each, now), its_s) for each, its_s in self._waiting]
@@ -85,7 +85,7 @@ class Settled:
             yield self._waiting.pop(0)
 
     def rest(self) -> Iterator[tuple[Status, float]]:
-        """Nothing more comes: those that wait were what they seemed."""
+        """Yield the rest as they are: no more readings come."""
         for status, at_s in self._waiting:
             yield _resolved(status, {}), at_s
         self._waiting = []

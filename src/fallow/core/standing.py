@@ -1,13 +1,13 @@
-"""What a GPU is to people: what it did, together with who is there to be made way for.
+"""Judge a GPU by its readings together with its claim and its filler.
 
-    people are on it, or it cannot be told                what it did (see activity)
-    nobody of people is on it, and it is claimed          FALLOW, held by the claimer
-    the same, and whether it is claimed cannot be told    UNKNOWN
-    nothing but a filler is on it                         FILLED: whoever comes can have it
-    nobody is on it                                       FREE
+    other processes than fillers are on it, or may be     what it did (see activity)
+    no such process is on it, and it is claimed           IDLE, held by the owner of the claim
+    no such process, and the claim cannot be read         UNKNOWN
+    only a filler is on it                                FILLED: it can be taken now
+    no process is on it                                   FREE
 
-A claim keeps others out as a process does, so one that nobody uses is idleness of whoever claimed. A filler that has
-not yet come, or is about to go, leaves the card as free as it was.
+A claim keeps others out as a process does, so a claimed GPU without a process is idle. A filler that has not started
+yet, or is about to leave, changes nothing: the GPU is free.
 """
 
 from fallow.core.activity import (
@@ -25,44 +25,44 @@ from fallow.core.value import value
 
 @value
 class Around:
-    """What is known of a GPU beside its readings."""
+    """What is known of a GPU besides its readings."""
 
     claim: Claim | Unknown | None = None
     fillers: frozenset[int] = frozenset()
-    """Those of its holders that are known to make way."""
+    """Its holders that are fillers."""
     gone: frozenset[int] = frozenset()
-    """Those of its holders that have ended since the look."""
+    """Its holders that have ended since the reading."""
 
     @property
     def nobody(self) -> frozenset[int]:
-        """Those of its holders whom nobody need mind."""
+        """Return its holders that keep nobody out."""
         return self.fillers | self.gone
 
 
 def standing(gpu: Gpu, around: Around) -> Finding:
-    """What this one look says of the GPU, and of its claim and its filler."""
+    """Return what this one reading says of the GPU, with its claim and its filler."""
     finding = judge(gpu)
     if gpu.trouble is not None or isinstance(gpu.holders, Unknown) or isinstance(gpu.memory, Unknown):
         return finding
     if any(holder.pid not in around.nobody for holder in gpu.holders):
         return finding
     if not gpu.holders and finding.activity is not Activity.FREE:
-        return finding  # somebody is there who is not to be seen
+        return finding  # a process is there that cannot be seen
     if gpu.holders and unseen_memory_bytes(gpu) != 0:
         return finding  # as much as the filler holds, and more
     if isinstance(around.claim, Claim):
-        return Finding(Activity.IDLE, f"{around.claim}, and nothing of that is on the card")
+        return Finding(Activity.IDLE, f"{around.claim}, which has no process on the GPU")
     if isinstance(around.claim, Unknown):
         return Finding(Activity.UNKNOWN, "whether somebody has claimed it cannot be told")
     filler = filler_of(gpu, around.fillers)
     if filler is not None:
         what = program_name(filler.command or "work")
-        return Finding(Activity.FILLED, f"filled with {what}, which makes way for whoever comes")
+        return Finding(Activity.FILLED, f"filled with {what}, which leaves when the GPU is needed")
     return finding
 
 
 def filler_of(gpu: Gpu, fillers: frozenset[int]) -> Claim | None:
-    """The filler on a GPU, as its first process has it; None if none of the holders is one."""
+    """Return the filler on a GPU, by its first process; None if no holder is one."""
     if isinstance(gpu.holders, Unknown):
         return None
     first = next((holder for holder in gpu.holders if holder.pid in fillers), None)

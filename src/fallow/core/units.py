@@ -1,4 +1,4 @@
-"""What people type: durations, sizes, per cent, hours of a day."""
+"""Read and write durations, sizes, per cent and hours as people type them."""
 
 import re
 
@@ -21,17 +21,17 @@ _SIZE = r"(\d+(?:\.\d+)?)\s*([A-Z]*)"
 
 
 def duration_s(text: str) -> float:
-    """Seconds of `90`, `90s`, `10m`, `2h`, `1h30m`, `500ms`, `7d`, `2w`."""
+    """Return the seconds of `90`, `90s`, `10m`, `2h`, `1h30m`, `500ms`, `7d`, `2w`."""
     word = text.strip().lower()
     if len(word) > _LONGEST_WORD or not re.fullmatch(f"{_NUMBER}|{_DURATION}", word, re.ASCII):
-        raise WrongUsage(f"{text[:_LONGEST_WORD]!r} is no duration", "write it as 90, 90s, 10m, 2h, 1h30m or 7d")
+        raise WrongUsage(f"{text[:_LONGEST_WORD]!r} is not a duration", "write it as 90, 90s, 10m, 2h, 1h30m or 7d")
     if re.fullmatch(_NUMBER, word, re.ASCII):
         return float(word)
     return sum(float(count) * _SECONDS[unit] for count, unit in re.findall(_DURATION_PART, word, re.ASCII))
 
 
 def span_s(text: str) -> float:
-    """Seconds of the same with a unit: a plain number of what people count in minutes or days could mean either."""
+    """Return the seconds of the same, which needs a unit: a bare number could mean minutes or days."""
     seconds, word = duration_s(text), text.strip()
     if seconds and re.fullmatch(_NUMBER, word, re.ASCII):
         raise WrongUsage(f"{word!r} has no unit", f"write {word}s, {word}m, {word}h or {word}d")
@@ -39,68 +39,68 @@ def span_s(text: str) -> float:
 
 
 def size_bytes(text: str) -> int:
-    """Bytes of `20GiB`, `20G` (the same), `512MB` (decimal), or 0."""
+    """Return the bytes of `20GiB`, `20G` (the same), `512MB` (decimal), or 0."""
     match = re.fullmatch(_SIZE, text.strip().upper()[: _LONGEST_WORD + 1], re.ASCII)
     if match is None or match[2] not in _BYTES or len(match[0]) > _LONGEST_WORD:
-        raise WrongUsage(f"{text[:_LONGEST_WORD]!r} is no size", "write it as 20GiB, 20G or 512MB")
+        raise WrongUsage(f"{text[:_LONGEST_WORD]!r} is not a size", "write it as 20GiB, 20G or 512MB")
     if not match[2] and float(match[1]):
         raise WrongUsage(f"{match[1]!r} has no unit", f"write {match[1]}GiB, {match[1]}MiB or {match[1]}B")
     return int(float(match[1]) * _BYTES[match[2]])
 
 
 def ratio(text: str) -> float:
-    """The ratio 0..1 of `5` or `5%`."""
+    """Return the ratio 0..1 of `5` or `5%`."""
     word = text.strip().removesuffix("%").rstrip()
     if not re.fullmatch(_NUMBER, word, re.ASCII) or float(word) > 100:
-        raise WrongUsage(f"{text!r} is no per cent between 0 and 100", "write it as 5 or 5%")
+        raise WrongUsage(f"{text!r} is not a per cent between 0 and 100", "write it as 5 or 5%")
     return float(word) / 100
 
 
 def hours(text: str) -> tuple[int, int]:
-    """The minutes of the day from which and up to which `20:00-07:00` lasts; past midnight if the end is earlier."""
+    """Return the first and last minute of the day of `20:00-07:00`; past midnight if the last is earlier."""
     match = re.fullmatch(_HOURS, text.strip(), re.ASCII)
     first, last = (int(match[at]) * 60 + int(match[at + 1]) for at in (1, 3)) if match else (0, 0)
     if first == last % (24 * 60) or last > 24 * 60:
-        raise WrongUsage(f"{text[:_LONGEST_WORD]!r} are no hours", "write them as 20:00-07:00")
+        raise WrongUsage(f"{text[:_LONGEST_WORD]!r} is not a range of hours", "write it as 20:00-07:00")
     return first, last
 
 
 def count(text: str) -> int:
-    """A whole number of at least 1."""
+    """Return a whole number of at least 1."""
     if not is_number(text.strip()) or int(text) < 1:
-        raise WrongUsage(f"{text[:_LONGEST_WORD]!r} is no count", "write a whole number of at least 1")
+        raise WrongUsage(f"{text[:_LONGEST_WORD]!r} is not a count", "write a whole number of at least 1")
     return int(text)
 
 
 def count_or_zero(text: str) -> int:
-    """A whole number, 0 among them."""
+    """Return a whole number of at least 0."""
     if not is_number(text.strip()):
-        raise WrongUsage(f"{text[:_LONGEST_WORD]!r} is no count", "write a whole number")
+        raise WrongUsage(f"{text[:_LONGEST_WORD]!r} is not a count", "write a whole number")
     return int(text)
 
 
 def is_number(word: str) -> bool:
-    """Whether it is a whole number as people type it: int() fails on some other digits, and on too many."""
+    """Return whether the text is a whole number that int() can read: it fails on some digits, and on too many."""
     return word.isascii() and word.isdigit() and len(word) <= _LONGEST_WORD
 
 
 def printable(text: str) -> str:
-    """The same without anything that would move a cursor, end a line or fail to encode: others wrote it."""
+    """Return the text without anything that moves a cursor, ends a line or cannot be encoded: others wrote it."""
     if text.isprintable():
         return text
     return "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
 def shortened(command: str, most: int = 60) -> str:
-    """A command in one line of some length, whatever it holds."""
+    """Return a command in one line, cut to some length."""
     line = printable(" ".join(command.split()))
     return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
 def program_name(command: str) -> str:
-    """What others may read of a command line: its first word, without the folder and without what is assigned in it.
+    """Return what others may read of a command line: its first word, without folder and assigned values.
 
-    The kernel's own processes have no command line, only a name in brackets: that stays.
+    Processes of the kernel have no command line, only a name in brackets, which stays.
     """
     first, *rest = command.split(maxsplit=1) or ["?"]
     if rest or not (first.startswith("[") and first.endswith("]")):

@@ -4,7 +4,7 @@ A GPU is refused for the first of these that holds, and the reason is kept:
 
     not in the list or not visible -> its claim file is not fit -> not of that name -> in trouble
     -> a reading is missing -> claimed -> others wait for it -> too many processes
-    -> memory held by nobody visible -> too busy -> too much memory traffic -> too little free memory
+    -> memory held by no visible process -> too busy -> too much memory traffic -> too little free memory
 
 A GPU with an unknown reading is never given, whatever the limits are, also not to share. The rest is ranked, and the
 first are given: those without a recent pick before those with one, then empty before filled. Both only rank.
@@ -179,7 +179,7 @@ def _held(gpu: Gpu, wanted: Wanted) -> Refusal | None:
         if isinstance(unseen, Unknown):
             return Refusal(Because.UNKNOWN, f"its memory is {unseen}")
         if unseen:
-            text = f"{bytes_for_people(unseen)} of its memory are held by nobody visible"
+            text = f"{bytes_for_people(unseen)} of its memory are held by no visible process"
             return Refusal(Because.UNSEEN, text)
     return None
 

@@ -6,7 +6,7 @@
     it is claimed, or was picked moments ago                                          a sign
     a person has asked to leave it alone                                              a sign
     it is too warm                                                                    a sign
-    without a filler on it: something ran, or memory is held by nobody visible        a sign
+    without a filler on it: something ran, or memory is held by no visible process        a sign
 
 The filler's own processes, and programs that the person named to be ignored, are nobody.
 """

@@ -65,7 +65,7 @@ def machine(spec: str) -> list[Model]:
         if match is None or kind not in _MODELS or (match[1] is not None and int(match[1]) == 0):
             way = f"write 8xH100, with one of {', '.join(_MODELS)}"
             raise WrongUsage(
-                f"{spec!r} is no simulated machine", did_you_mean(kind, _MODELS) * (kind not in _MODELS) or way
+                f"{spec!r} is not a simulated machine", did_you_mean(kind, _MODELS) * (kind not in _MODELS) or way
             )
         name, gib = _MODELS[kind]
         cards.extend([Model(name, gib * _GIB)] * int(match[1] or 1))

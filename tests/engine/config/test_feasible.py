@@ -43,7 +43,7 @@ def mistakes(text: str, let_pass: list[Mistake] | None = None) -> list[str]:
         ),
         (FILLER + "command = 'no-such-program --now'\n", "f:4: filler[1].command: there is no command"),
         (FILLER + "command = '/no/such/program'\n", "f:4: filler[1].command: there is no command"),
-        (FILLER + "command = 'true'\ncwd = '/no/such'\n", "f:5: filler[1].cwd: /no/such is no folder to run in"),
+        (FILLER + "command = 'true'\ncwd = '/no/such'\n", "f:5: filler[1].cwd: /no/such is not a folder to run in"),
         (FILLER + "command = 'true'\nlog = '/no/such/log'\n", "f:5: filler[1].log: the folder /no/such is not there"),
         (FILLER + "command = 'true'\ngpus = '0-15'\n", "f:5: filler[1].gpus: there is no GPU 8 here"),
         (
@@ -53,7 +53,10 @@ def mistakes(text: str, let_pass: list[Mistake] | None = None) -> list[str]:
         ("[[idle]]\nname = 'i'\nidle_for = '1h'\ngpus = 9\n", "f:4: idle[1].gpus: there is no GPU '9' here"),
         ("[[idle]]\nname = 'i'\nidle_for = '1h'\nusers = ['nobdy']\n", "f:4: idle[1].users[1]: there is no user"),
         ("[protect]\nusers = ['root', 'nobdy']\n", "f:2: protect.users[2]: there is no user 'nobdy' on this machine"),
-        ("[page]\nhosts = 'https://gpu1:8990/x'\n", "f:2: page.hosts: 'https://gpu1:8990/x' is no name of a machine"),
+        (
+            "[page]\nhosts = 'https://gpu1:8990/x'\n",
+            "f:2: page.hosts: 'https://gpu1:8990/x' is not the name of a machine",
+        ),
         ("[page]\nhosts = ['a', 'gpu1:8990']\n", "(write it as gpu1)"),
     ],
 )
@@ -101,7 +104,7 @@ def test_an_impossible_action_hides_nothing_of_the_others_of_its_guard() -> None
 
 def test_nothing_follows_from_a_key_that_is_wrong_itself() -> None:
     (mistake,) = mistakes("[[idle]]\nname = 'i'\nidle_for = 'soon'\n")
-    assert "'soon' is no duration" in mistake
+    assert "'soon' is not a duration" in mistake
     (mistake,) = mistakes("[page]\nlisten = '0.0.0.0:80'\ntoken_file = 3\n")
     assert "page.token_file" in mistake
 

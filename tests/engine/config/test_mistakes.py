@@ -17,7 +17,7 @@ IDLE = '[[idle]]\nname = "i"\nidle_for = "2h"\n'
         # Shapes and keys.
         ("[filler]\n", 1, "filler", "there may be several of it (write it as [[filler]])"),
         ("[[page]]\n", 1, "page", "it can be there only once (write it as [page])"),
-        ("page = 3\n", 1, "page", "3 is no table (write it as [page])"),
+        ("page = 3\n", 1, "page", "3 is not a table (write it as [page])"),
         ("filler = [1]\n", 1, "filler[1]", "there may be several of it"),
         ("\nfillers = 1\n", 2, "fillers", "there is no such section (did you mean filler?)"),
         ("every = 1\n", 1, "every", "there is no such section (it belongs under [machine])"),
@@ -28,9 +28,9 @@ IDLE = '[[idle]]\nname = "i"\nidle_for = "2h"\n'
         (FILLER + "zzz = 3\n", 4, "filler[1].zzz", "there are name, command, enabled"),
         ("[[filler]]\ncommand = 'x'\n", 1, "filler[1].name", "it is missing (add it: the name"),
         # Values.
-        (FILLER + "idle_for = '3x'\n", 4, "filler[1].idle_for", "'3x' is no duration (write it as 90, 90s"),
-        (FILLER + "idle_for = -3\n", 4, "filler[1].idle_for", "'-3' is no duration"),
-        (FILLER + "idle_for = true\n", 4, "filler[1].idle_for", "true is no duration"),
+        (FILLER + "idle_for = '3x'\n", 4, "filler[1].idle_for", "'3x' is not a duration (write it as 90, 90s"),
+        (FILLER + "idle_for = -3\n", 4, "filler[1].idle_for", "'-3' is not a duration"),
+        (FILLER + "idle_for = true\n", 4, "filler[1].idle_for", "true is not a duration"),
         (FILLER + "idle_for = '9999d'\n", 4, "filler[1].idle_for", "too long (at most ten years)"),
         (FILLER + "suspend_within = 0\n", 4, "filler[1].suspend_within", "no time at all"),
         (FILLER + "yield = 'kil'\n", 4, "filler[1].yield", "'kil' is not known here (did you mean kill?)"),
@@ -40,9 +40,14 @@ IDLE = '[[idle]]\nname = "i"\nidle_for = "2h"\n'
         (FILLER + "gpus = '3-1'\n", 4, "filler[1].gpus", "'3-1' runs backwards (write it as 1-3)"),
         (FILLER + "gpus = 'first'\n", 4, "filler[1].gpus", "'first' names no GPU"),
         (FILLER + "gpus = []\n", 4, "filler[1].gpus", "it names no GPU"),
-        (FILLER + "gpus = -1\n", 4, "filler[1].gpus", "no list of GPUs"),
-        (FILLER + "between = '25:00-06:00'\n", 4, "filler[1].between", "are no hours (write them as 20:00-07:00)"),
-        (FILLER + "between = '06:00-06:00'\n", 4, "filler[1].between", "are no hours"),
+        (FILLER + "gpus = -1\n", 4, "filler[1].gpus", "not a list of GPUs"),
+        (
+            FILLER + "between = '25:00-06:00'\n",
+            4,
+            "filler[1].between",
+            "is not a range of hours (write it as 20:00-07:00)",
+        ),
+        (FILLER + "between = '06:00-06:00'\n", 4, "filler[1].between", "is not a range of hours"),
         (
             FILLER + "max_temp = 900\n",
             4,
@@ -50,34 +55,34 @@ IDLE = '[[idle]]\nname = "i"\nidle_for = "2h"\n'
             "900 does not fit (write a whole number from 30 to 120)",
         ),
         (FILLER + "cwd = 'here'\n", 4, "filler[1].cwd", "begin it with / or ~/"),
-        (FILLER + "env = { 'A B' = 'c' }\n", 4, 'filler[1].env."A B"', "no name of a variable"),
+        (FILLER + "env = { 'A B' = 'c' }\n", 4, 'filler[1].env."A B"', "not the name of a variable"),
         (
             FILLER + "[filler.env]\nOK = 1\nCUDA_VISIBLE_DEVICES = '0'\n",
             6,
             "filler[1].env.CUDA_VISIBLE_DEVICES",
             "gpus",
         ),
-        (FILLER + "env = 3\n", 4, "filler[1].env", "3 is no table"),
-        (FILLER + "ignore = [\n  'a',\n  3,\n]\n", 6, "filler[1].ignore[2]", "3 is no text (write it in quotes)"),
-        (FILLER + "ignore = 3\n", 4, "filler[1].ignore", "3 is no text"),
-        ("[[filler]]\nname = 'a b'\ncommand = 'x'\n", 2, "filler[1].name", "'a b' is no name"),
+        (FILLER + "env = 3\n", 4, "filler[1].env", "3 is not a table"),
+        (FILLER + "ignore = [\n  'a',\n  3,\n]\n", 6, "filler[1].ignore[2]", "3 is not text (write it in quotes)"),
+        (FILLER + "ignore = 3\n", 4, "filler[1].ignore", "3 is not text"),
+        ("[[filler]]\nname = 'a b'\ncommand = 'x'\n", 2, "filler[1].name", "'a b' is not a name"),
         ("[[filler]]\nname = 'a'\ncommand = \"x 'y\"\n", 3, "filler[1].command", "a quotation in the command"),
         ("[[filler]]\nname = 'a'\ncommand = []\n", 3, "filler[1].command", "the command is empty"),
-        ("[machine]\nprice = '2 EUR'\n", 2, "machine.price", "'2 EUR' is no price"),
+        ("[machine]\nprice = '2 EUR'\n", 2, "machine.price", "'2 EUR' is not a price"),
         ("[machine]\nprice = -1\n", 2, "machine.price", "below zero"),
         ("[machine]\nevery = '1ms'\n", 2, "machine.every", "too often (at least 0.05 s)"),
-        ("[machine.prices]\nH100 = 3\nA100 = 'x'\n", 3, "machine.prices.A100", "'x' is no price"),
-        ("[[idle]]\nname = 'i'\nidle_for = 1\nidle_below = 200\n", 4, "idle[1].idle_below", "no per cent"),
-        (IDLE + "signal = 'TREM'\n", 4, "idle[1].signal", "'TREM' is no signal"),
+        ("[machine.prices]\nH100 = 3\nA100 = 'x'\n", 3, "machine.prices.A100", "'x' is not a price"),
+        ("[[idle]]\nname = 'i'\nidle_for = 1\nidle_below = 200\n", 4, "idle[1].idle_below", "not a per cent"),
+        (IDLE + "signal = 'TREM'\n", 4, "idle[1].signal", "'TREM' is not a signal"),
         ("[[guard]]\nname = 'g'\naction = 'end'\n", 3, "guard[1].action", "'end' would do nothing here"),
         ("[[guard]]\nname = 'g'\naction = ['signal']\n", 3, "guard[1].action[1]", "no process can be named"),
         ("[[guard]]\nname = 'g'\naction = ['notify:x']\n", 3, "guard[1].action[1]", "says no address"),
         ("[[guard]]\nname = 'g'\naction = []\n", 3, "guard[1].action", "the list is empty"),
-        (GUARD + "unless = ['cpu']\n", 4, "guard[1].unless[1]", "'cpu' is no condition"),
+        (GUARD + "unless = ['cpu']\n", 4, "guard[1].unless[1]", "'cpu' is not a condition"),
         (GUARD + "across = 'al'\n", 4, "guard[1].across", "did you mean all?"),
         ("[notices]\nevents = ['warnd']\n", 2, "notices.events[1]", "did you mean warned?"),
         ("[page]\nlisten = '8990'\n", 2, "page.listen", "'8990' has no port"),
-        ("[page]\nlisten = 'example:1'\n", 2, "page.listen", "no address of this machine"),
+        ("[page]\nlisten = 'example:1'\n", 2, "page.listen", "not an address of this machine"),
         ("[history]\nkeep_for = 0\n", 2, "history.keep_for", "no time at all"),
         # Contradictions.
         (FILLER * 2, 5, "filler[2].name", "filler[1] is called 'a' too (give each a name of its own)"),
@@ -96,14 +101,14 @@ IDLE = '[[idle]]\nname = "i"\nidle_for = "2h"\n'
         ("[page]\nlisten = '0.0.0.0:80'\n", 2, "page.listen", "there is no token_file"),
         ("[page]\nlisten = '[::]:80'\n", 2, "page.listen", "can be reached from other machines"),
         # No TOML.
-        ("[page]\nlisten = localhost\n", 2, "", "this is no TOML (text stands in quotes)"),
+        ("[page]\nlisten = localhost\n", 2, "", "this is not TOML (text stands in quotes)"),
         (FILLER + "idle_for = 30s\n", 4, "", "text stands in quotes"),
         (FILLER + "together = True  # both\n", 4, "", "write true, in small letters"),
         ("[page]\n[page]\n", 2, "", "this table is there already"),
         ("[page]\nhosts = []\nhosts = []\n", 3, "", "this key is there already"),
-        ("[page\n", 1, "", "this is no TOML: expected"),
-        ("x = [\n\n\n", 1, "", "this is no TOML"),
-        ("x = 1\0\n", 1, "", "this is no TOML"),
+        ("[page\n", 1, "", "this is not TOML: expected"),
+        ("x = [\n\n\n", 1, "", "this is not TOML"),
+        ("x = 1\0\n", 1, "", "this is not TOML"),
     ],
 )
 def test_a_mistake_is_told_with_its_line(text: str, line: int, where: str, says: str) -> None:
@@ -122,7 +127,7 @@ def test_text_that_wears_the_parser_out_is_refused_in_a_sentence(text: str) -> N
 def test_a_semicolon_in_what_was_written_garbles_no_message() -> None:
     """F13: what is wrong and what to write are two values, and neither is cut out of a sentence."""
     (mistake,) = mistakes("[[idle]]\nname = 'i'\nidle_for = '1h; 2h'\n")
-    assert mistake.sentence == "'1h; 2h' is no duration"
+    assert mistake.sentence == "'1h; 2h' is not a duration"
     assert mistake.suggestion.startswith("write it as")
 
 

@@ -211,15 +211,15 @@ def test_a_loop_of_links_is_refused_in_a_sentence(tmp_path: pathlib.Path) -> Non
 
 def test_what_is_no_plain_file_is_refused_and_not_waited_for(tmp_path: pathlib.Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    assert "it is no plain file" in refusal(tmp_path / "pipe")
+    assert "it is not a plain file" in refusal(tmp_path / "pipe")
     assert "it is a folder" in refusal(tmp_path)
     assert "there is no such file" in refusal(tmp_path / "nothing")
-    assert "it is no plain file" in refusal(pathlib.Path("/dev/null"))
+    assert "it is not a plain file" in refusal(pathlib.Path("/dev/null"))
 
 
 def test_what_is_no_text_is_refused_at_its_line(file: pathlib.Path) -> None:
     file.write_bytes(b"[page]\n# \xff\n")
-    assert refusal(file).startswith(f"{file}:2: this is no UTF-8")
+    assert refusal(file).startswith(f"{file}:2: this is not UTF-8")
     file.write_bytes(b"#" * (2 << 20))
     assert "longer than 1 MiB" in refusal(file)
 

@@ -240,8 +240,8 @@ def test_who_may_not_turn_the_machine_off_is_told_when_it_starts(open_folder: pa
     ("words", "code", "says"),
     [
         (("--action", "signal"), 2, "--attach PID"),
-        (("--action", "dance"), 2, "is no action"),
-        (("--unless", "rain"), 2, "is no condition"),
+        (("--action", "dance"), 2, "is not an action"),
+        (("--unless", "rain"), 2, "is not a condition"),
         (("--attach", "4000000", "--action", "signal"), 2, "no process 4000000"),
         (("--attach", "1", "--action", "signal"), 77, "never signals pid 1"),
         (("--gpus", "9"), 2, "no GPU '9'"),

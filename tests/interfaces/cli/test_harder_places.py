@@ -253,7 +253,7 @@ def test_a_command_runs_with_its_output_closed(simulated: Fallow) -> None:
         (("why", "all"), "neither a GPU nor a process"),
         (("why", "user:root"), "neither a GPU nor a process"),
         (("protect", "--list", "--for", "1h"), "no subject"),
-        (("run", "--then", "foo", "--", "true"), "is no action for after a job"),
+        (("run", "--then", "foo", "--", "true"), "is not an action for after a job"),
     ],
 )
 def test_words_that_do_not_go_together_are_told(simulated: Fallow, words: tuple[str, ...], says: str) -> None:

@@ -36,7 +36,7 @@ def test_a_card_that_anybody_uses_or_holds_is_not_given_and_each_is_told_why(wor
     assert done.stdout == ""
     assert done.stderr.splitlines()[0] == "fallow: need 3 GPUs, 2 available"
     for card, why in enumerate(
-        ["utilization 1%", "memory traffic 2%", "held by pid", "nobody visible", "lost", "Unknown"]
+        ["utilization 1%", "memory traffic 2%", "held by pid", "no visible process", "lost", "Unknown"]
     ):
         assert any(line.startswith(f"fallow: GPU {card}: ") and why in line for line in done.stderr.splitlines())
     assert str(os.getpid()) in done.stderr

@@ -55,13 +55,13 @@ def test_subjects_are_the_machine_a_gpu_a_process_or_a_user(simulated: Fallow) -
     [
         ((), "for how long"),
         (("--for", "0"), "for how long"),
-        (("--for", "soon"), "is no duration"),
+        (("--for", "soon"), "is not a duration"),
         (("nonsense", "--for", "1h"), "no GPU 'nonsense'"),
-        (("pid:x", "--for", "1h"), "is no process"),
+        (("pid:x", "--for", "1h"), "is not a process"),
         (("pid:4000000", "--for", "1h"), "no process 4000000"),
-        (("--release", "abc"), "'abc' is no id of a protection; fallow protect --list shows them"),
-        (("--release", ""), "'' is no id of a protection"),
-        (("--release", "-7"), "'-7' is no id of a protection"),
+        (("--release", "abc"), "'abc' is not an id of a protection; fallow protect --list shows them"),
+        (("--release", ""), "'' is not an id of a protection"),
+        (("--release", "-7"), "'-7' is not an id of a protection"),
         (("--release", "7"), "there is no protection 7; write the first 3 digits of its id, or more"),
     ],
 )

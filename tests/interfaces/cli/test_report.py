@@ -158,11 +158,11 @@ def test_history_of_another_time_is_told_apart_from_none(fallow: Fallow) -> None
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [
-        (("--since", "soon"), 2, "'soon' is no duration"),
+        (("--since", "soon"), 2, "'soon' is not a duration"),
         (("--since", "0"), 2, "ten years"),
         (("--since", "999w9d"), 2, "ten years"),
         (("--by", "moon"), 2, "moon"),
-        (("--price", "cheap"), 2, "is no price"),
+        (("--price", "cheap"), 2, "is not a price"),
         (("--price", "$1", "--price", "T4=1€"), 2, "one currency"),
         (("--format", "pdf"), 2, "pdf"),
         (("-o", "/no/such/folder/x"), 2, "cannot be written"),

@@ -213,9 +213,9 @@ def test_what_follows_a_stop_follows_only_a_stop_unless_always_is_said(
     ("words", "says"),
     [
         (("--then", "signal:TERM"), "makes no sense after a job"),
-        (("--then", "explode"), "is no action"),
-        (("--idle-timeout", "soon"), "is no duration"),
-        (("--idle-timeout", "1s", "--signal", "FOO"), "is no signal"),
+        (("--then", "explode"), "is not an action"),
+        (("--idle-timeout", "soon"), "is not a duration"),
+        (("--idle-timeout", "1s", "--signal", "FOO"), "is not a signal"),
         (("--idle-timeout", "1s", "--every", "0"), "too often"),
     ],
 )

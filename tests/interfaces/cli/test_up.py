@@ -151,8 +151,8 @@ def test_a_guard_of_the_config_acts_while_fillers_go_on(
     [
         (("--config", "/no/such/file"), 78, "there is no such file"),
         (("--listen", "0.0.0.0:8990"), 2, "can be reached from other machines, and the config has no token_file"),
-        (("--listen", "nowhere"), 2, "is no address to listen on"),
-        (("--for", "soon"), 2, "is no duration"),
+        (("--listen", "nowhere"), 2, "is not an address to listen on"),
+        (("--for", "soon"), 2, "is not a duration"),
         (("--", "true"), 2, "takes no command"),
     ],
 )

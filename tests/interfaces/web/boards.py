@@ -65,7 +65,7 @@ def varied_gpus() -> tuple[GpuStatus, ...]:
         card(
             3,
             Activity.FILLED,
-            "filled with fah-client, which makes way for whoever comes",
+            "filled with fah-client, which leaves when the GPU is needed",
             64,
             holders=(filling,),
             **watts,
@@ -90,7 +90,7 @@ def varied_gpus() -> tuple[GpuStatus, ...]:
         card(
             4,
             Activity.IDLE,
-            "claimed by dan for python (pid 52001), and nothing of that is on the card",
+            "claimed by dan for python (pid 52001), which has no process on the GPU",
             1_900,
             **free,
         ),

@@ -137,7 +137,7 @@ class ProtectionReader:
         try:
             found = os.fstat(fd)
             if not stat.S_ISREG(found.st_mode):
-                raise OSError(0, "it is no plain file")
+                raise OSError(0, "it is not a plain file")
             return os.read(fd, MOST_BYTES + 1), found
         finally:
             os.close(fd)

@@ -8,7 +8,7 @@ from contextlib import suppress
 def replace_file(path: str, text: str) -> None:
     """Write this text to the file, all of it or nothing; raise OSError if that fails.
 
-    A link stays a link, and a file keeps its mode and its owner. What is no plain file (a pipe, a device) is written
+    A link stays a link, and a file keeps its mode and its owner. A pipe or a device is written
     to as it is; so is a file in a folder where we may not make another.
     """
     data = text.encode("utf-8", "surrogateescape")

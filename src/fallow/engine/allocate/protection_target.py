@@ -80,7 +80,7 @@ def _user(text: str, *, gone_is_fine: bool) -> OneUser:
 
 def _process(text: str, table: ProcessTable, *, gone_is_fine: bool) -> OneProcess:
     if not is_number(text):
-        raise WrongUsage(f"{text!r} is no process; write pid:12345")
+        raise WrongUsage(f"{text!r} is not a process; write pid:12345")
     stat = table.stat(int(text))
     if stat is None and not gone_is_fine:
         raise WrongUsage(f"there is no process {text} and no GPU of that number")

@@ -90,7 +90,7 @@ class Feasible:
         of_command, of_cwd = (*path, "command"), (*path, "cwd")
         spec = filler.spec(Terminals(), 0.0)
         if cwd is not None and not os.path.isdir(cwd):
-            yield Fault(of_cwd, f"{cwd} is no folder to run in", "make it, or name another", (of_command,))
+            yield Fault(of_cwd, f"{cwd} is not a folder to run in", "make it, or name another", (of_command,))
             spec = replace(spec, cwd=None)  # a program that is not named from there is looked for all the same
         if spec.cwd is not None or cwd is None or not _is_named_from_its_folder(filler.command[0]):
             try:

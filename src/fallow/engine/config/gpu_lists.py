@@ -20,7 +20,7 @@ def gpu_list(value: object) -> str:
         elif isinstance(item, int) and not isinstance(item, bool) and 0 <= item <= _HIGHEST_INDEX:
             words.append(str(item))
         else:
-            raise Complaint("it is no list of GPUs", f"{_HOW}")
+            raise Complaint("it is not a list of GPUs", f"{_HOW}")
     if not words:
         raise Complaint("it names no GPU", f"{_HOW}")
     return ",".join(_checked(word) for word in words)

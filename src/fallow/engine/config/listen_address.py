@@ -37,7 +37,7 @@ def address(text: str) -> Address:
     try:
         found = ip_address(bare)
     except ValueError:
-        raise WrongUsage(f"{text[:60]!r} is no address of this machine", f"{_HOW}") from None
+        raise WrongUsage(f"{text[:60]!r} is not an address of this machine", f"{_HOW}") from None
     if (found.version == 6) != host.startswith("["):
         raise WrongUsage(f"{text[:60]!r} is ambiguous", f"{_HOW}")
     return Address(str(found), int(port))

@@ -71,7 +71,7 @@ def read(path: str) -> str:
         return content.removeprefix(BOM_UTF8).decode()
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        raise ConfigWrong(file, [Mistake("this is no UTF-8", "", line, suggestion="save it as UTF-8")]) from None
+        raise ConfigWrong(file, [Mistake("this is not UTF-8", "", line, suggestion="save it as UTF-8")]) from None
 
 
 def _opened(path: str, file: str) -> int:
@@ -89,5 +89,5 @@ def _opened(path: str, file: str) -> int:
 
 
 def _no_file(file: str, mode: int) -> ConfigWrong:
-    what = "a folder" if stat.S_ISDIR(mode) else "no plain file"
+    what = "a folder" if stat.S_ISDIR(mode) else "not a plain file"
     return ConfigWrong(file, [Mistake(f"it is {what}", suggestion="name a file")])

@@ -61,14 +61,14 @@ def _sentence(path: Path, details: ErrorDetails) -> tuple[str, str]:
         case "tuple_type" | "model_type" if path[0] in SECTIONS:
             return _wrong_shape(str(path[0]), given)
         case _:
-            return f"{shown(given)} is no table", f'write it as {path[-1]} = {{ NAME = "value" }}'
+            return f"{shown(given)} is not a table", f'write it as {path[-1]} = {{ NAME = "value" }}'
 
 
 def _wrong_shape(section: str, given: object) -> tuple[str, str]:
     """`[filler]` for `[[filler]]`, the other way round, or no table at all."""
     if section in SEVERAL:
         return "there may be several of it", f"write it as [[{section}]]"
-    what = "it can be there only once" if isinstance(given, list) else f"{shown(given)} is no table"
+    what = "it can be there only once" if isinstance(given, list) else f"{shown(given)} is not a table"
     return what, f"write it as [{section}]"
 
 

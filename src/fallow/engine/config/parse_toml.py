@@ -43,7 +43,7 @@ def _in_words(what: str, line: str) -> tuple[str, str]:
         return "this key is there already", "write it once"
     bare = re.fullmatch(_BARE_VALUE, line)
     if bare and bare[1].lower() in ("true", "false"):
-        return "this is no TOML", f"write {bare[1].lower()}, in small letters"
+        return "this is not TOML", f"write {bare[1].lower()}, in small letters"
     if bare:
-        return "this is no TOML", "text stands in quotes"
-    return f"this is no TOML: {what[:1].lower()}{what[1:]}", ""
+        return "this is not TOML", "text stands in quotes"
+    return f"this is not TOML: {what[:1].lower()}{what[1:]}", ""

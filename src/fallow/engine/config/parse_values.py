@@ -56,7 +56,7 @@ def shown(value: object) -> str:
 def text(value: object) -> str:
     """Text that is not empty and can be handed to the system."""
     if not isinstance(value, str):
-        raise Complaint(f"{shown(value)} is no text", "write it in quotes")
+        raise Complaint(f"{shown(value)} is not text", "write it in quotes")
     if not value.strip():
         raise Complaint("the text is empty", "write something, or leave the key out")
     if "\0" in value:
@@ -73,7 +73,7 @@ def flag(value: object) -> bool:
 
 def _number(value: object, what: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not -_LARGEST < value < _LARGEST:
-        raise ValueError(f"{shown(value)} is no {what}")
+        raise ValueError(f"{shown(value)} is not a {what}")
     return float(value)
 
 
@@ -93,7 +93,7 @@ def _written(parse: Callable[[str], T], value: object, how: str) -> T:
 
 def duration(value: object) -> float:
     """Seconds of `"90s"`, `"1h30m"` or 90."""
-    seconds = _written(units.duration_s, value, "no duration; write it as 90, 90s, 10m, 2h or 1h30m")
+    seconds = _written(units.duration_s, value, "not a duration; write it as 90, 90s, 10m, 2h or 1h30m")
     if seconds > _LONGEST_DURATION_S:
         raise Complaint(f"{shown(value)} is too long", "at most ten years")
     return seconds
@@ -125,7 +125,7 @@ def tick(value: object) -> float:
 
 def share(value: object) -> float:
     """The ratio 0..1 of `"5%"` or 5."""
-    return _written(units.ratio, value, "no per cent; write it as 5 or 5%")
+    return _written(units.ratio, value, "not a per cent; write it as 5 or 5%")
 
 
 def whole(value: object, least: int, most: int) -> int:
@@ -147,7 +147,7 @@ def currency(value: object) -> str:
     """What prices are in."""
     word = text(value).strip()
     if len(word) > 8 or not word.isprintable() or any(letter.isdigit() or letter.isspace() for letter in word):
-        raise Complaint(f"{shown(value)} is no currency", "write it as USD, EUR or €")
+        raise Complaint(f"{shown(value)} is not a currency", "write it as USD, EUR or €")
     return word
 
 
@@ -155,7 +155,7 @@ def name(value: object) -> str:
     """A name, as it stands in notices and metrics."""
     word = text(value)
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}", word):
-        raise Complaint(f"{shown(word)} is no name", "use letters, digits, '.', '_' and '-', up to 40")
+        raise Complaint(f"{shown(word)} is not a name", "use letters, digits, '.', '_' and '-', up to 40")
     return word
 
 
@@ -170,7 +170,7 @@ def command(value: object) -> tuple[str, ...]:
     elif isinstance(value, list) and all(isinstance(word, str) for word in value):
         words = value
     else:
-        raise Complaint(f"{shown(value)} is no command", "write text, or a list of texts")
+        raise Complaint(f"{shown(value)} is not a command", "write text, or a list of texts")
     if not words or not words[0].strip() or any("\0" in word for word in words):
         raise Complaint("the command is empty", 'write it as ["python", "train.py"]')
     return tuple(words)
@@ -198,7 +198,7 @@ def host(value: object) -> str:
     ):
         bare = re.fullmatch(r"(?:[a-zA-Z]+://)?([A-Za-z0-9._-]+)(?::\d+)?(?:/.*)?", word, re.ASCII)
         how = f"write it as {bare[1]}" if bare else "write it as gpu-server.example.org"
-        raise Complaint(f"{shown(value)} is no name of a machine", f"{how}")
+        raise Complaint(f"{shown(value)} is not the name of a machine", f"{how}")
     return word
 
 
@@ -207,7 +207,9 @@ def url(value: object) -> str:
     # Addresses hold passwords, so no complaint repeats one.
     word = text(value)
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*://\S+", word):
-        raise Complaint("it is no address for notices", "write it as ntfy://my-topic or mailto://user:password@host")
+        raise Complaint(
+            "it is not an address for notices", "write it as ntfy://my-topic or mailto://user:password@host"
+        )
     return word
 
 
@@ -215,7 +217,7 @@ def variable(value: object) -> str:
     """The name of a variable of the environment."""
     word = text(value)
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", word, re.ASCII):
-        raise Complaint(f"{shown(word)} is no name of a variable", "use letters, digits and '_'")
+        raise Complaint(f"{shown(word)} is not the name of a variable", "use letters, digits and '_'")
     if word in ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"):
         raise Complaint("fallow sets it itself", "name the cards with gpus")
     return word
@@ -226,7 +228,7 @@ def setting(value: object) -> str:
     if isinstance(value, str) and "\0" not in value:
         return value
     if isinstance(value, bool) or not isinstance(value, int | float) or not -_LARGEST < value < _LARGEST:
-        raise Complaint(f"{shown(value)} is no text", "write it in quotes")
+        raise Complaint(f"{shown(value)} is not text", "write it in quotes")
     return str(value)
 
 
@@ -235,8 +237,8 @@ def action(value: object) -> HostAction:
     ways = "write run:COMMAND, notify:URL, shutdown or reboot"
     word = value.partition(":")[0].strip().lower() if isinstance(value, str) else ""
     if word not in _ACTIONS:
-        raise Complaint(f"{shown(value)} is no action", did_you_mean(word, _ACTIONS) or ways)
-    found = _written(parse_action, value, "no text")
+        raise Complaint(f"{shown(value)} is not an action", did_you_mean(word, _ACTIONS) or ways)
+    found = _written(parse_action, value, "not text")
     if isinstance(found, EndGuard):
         raise Complaint("'end' would do nothing here", ways)
     if isinstance(found, SendSignal):
@@ -248,20 +250,20 @@ def condition(value: object) -> str:
     """What speaks against acting."""
     written = text(value)
     # It is built only to be sure that it can be; the world is looked at by none of them until it is asked.
-    _written(lambda word: parse_unless(word, World({})), written, "no condition")
+    _written(lambda word: parse_unless(word, World({})), written, "not a condition")
     return written
 
 
 def between(value: object) -> tuple[int, int]:
     """The minutes of the day of `"22:00-06:00"`."""
-    return _written(units.hours, text(value), "no text")
+    return _written(units.hours, text(value), "not text")
 
 
 def listen(value: object) -> Address:
     """The address of `"127.0.0.1:8990"`."""
-    return _written(address, text(value), "no text")
+    return _written(address, text(value), "not text")
 
 
 def signal(value: object) -> str:
     """The name of a signal."""
-    return _written(signal_name, text(value), "no text")
+    return _written(signal_name, text(value), "not text")

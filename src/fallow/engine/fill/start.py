@@ -176,7 +176,7 @@ def check_command(spec: FillerSpec, environ: Mapping[str, str]) -> None:
     if "{" in program:
         return  # it depends on the GPU
     if spec.cwd is not None and not os.path.isdir(spec.cwd):
-        raise CannotRun(f"{spec.cwd} is no folder to run in")
+        raise CannotRun(f"{spec.cwd} is not a folder to run in")
     if os.sep in program and spec.cwd is not None:
         program = os.path.join(spec.cwd, program)
     spawn.find((program,), environ)

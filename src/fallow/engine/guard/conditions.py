@@ -37,7 +37,7 @@ def parse_unless(text: str, world: World) -> Condition:
         case "process", rest if rest:
             return process(world, rest)
     way = "" if kind in _KINDS else did_you_mean(kind, _KINDS)
-    raise WrongUsage(f"{text!r} is no condition", way or "write users, users:10m, cpu:20, net:1MB or process:NAME")
+    raise WrongUsage(f"{text!r} is not a condition", way or "write users, users:10m, cpu:20, net:1MB or process:NAME")
 
 
 def users(terminals: Terminals, idle_s: float) -> Condition:

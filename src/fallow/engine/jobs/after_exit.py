@@ -36,7 +36,7 @@ def parse_then(text: str) -> Then:
     try:
         action = parse_action(text.removeprefix(_ALWAYS))
     except WrongUsage:
-        raise WrongUsage(f"{text!r} is no action for after a job", f"{ways}") from None
+        raise WrongUsage(f"{text!r} is not an action for after a job", f"{ways}") from None
     if isinstance(action, EndGuard | SendSignal):
         raise WrongUsage(f"{text!r} makes no sense after a job", f"{ways}")
     return Then(action, always)

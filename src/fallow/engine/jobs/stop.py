@@ -56,7 +56,9 @@ def _left(world: World, uuids: tuple[str, ...]) -> list[str]:
         else:
             unseen = unseen_memory_bytes(gpu)
             if not isinstance(unseen, Unknown) and unseen:
-                sentences.append(f"{bytes_for_people(unseen)} on GPU {gpu.label} are still held by nobody visible")
+                sentences.append(
+                    f"{bytes_for_people(unseen)} on GPU {gpu.label} are still held by no visible process"
+                )
     return sentences
 
 

@@ -87,7 +87,7 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
 def _id(text: str) -> int:
     """The id of a protection, or how it begins."""
     if not is_number(text.strip()) or int(text) < 1:
-        raise WrongUsage(f"{text!r} is no id of a protection", "fallow protect --list shows them")
+        raise WrongUsage(f"{text!r} is not an id of a protection", "fallow protect --list shows them")
     return int(text)
 
 

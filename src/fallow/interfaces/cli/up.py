@@ -173,7 +173,7 @@ def _loader(file: str | None, args: argparse.Namespace, world: World, voice: Std
         try:
             page = Page.model_validate({**found.page.model_dump(), "listen": listen})
         except ValueError:
-            raise WrongUsage(f"{listen!r} is no address to listen on; write it as 127.0.0.1:8990") from None
+            raise WrongUsage(f"{listen!r} is not an address to listen on; write it as 127.0.0.1:8990") from None
         if page.token_file is None and not page.listen.is_loopback:
             raise WrongUsage(f"{listen} can be reached from other machines, and the config has no token_file")
         return found.model_copy(update={"page": page})

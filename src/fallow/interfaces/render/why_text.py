@@ -34,7 +34,7 @@ def gpu_now(gpu: GpuStatus, wall_s: float) -> list[str]:
         since = f" for {duration_for_people(gpu.for_s)} (since {clock_time(wall_s - gpu.for_s)})"
     lines = [printable(f"GPU {gpu.label} is {gpu.activity.value}{since}: {gpu.because}")]
     if isinstance(gpu.holders, Unknown):
-        lines.append(f"  who holds it is {gpu.holders}")
+        lines.append(f"  its processes are {gpu.holders}")
     else:
         lines.extend(f"  held by {_holder(each)}" for each in gpu.holders)
     if isinstance(gpu.claim, Unknown):

@@ -87,7 +87,7 @@ class AccessMiddleware:
                 JSONResponse({"detail": sentence}, 421) if for_programs else PlainTextResponse(f"{sentence}\n", 421)
             )
         if scope["state"]["same_origin"] is None:
-            return JSONResponse({"detail": "its Origin is no address"}, 400)
+            return JSONResponse({"detail": "its Origin is not an address"}, 400)
         if shown is not None and self._settings.token is not None and not scope["state"]["known"]:
             return self._wrong_token(scope["state"]["address"])
         length = headers.get("content-length", "0")
