@@ -106,7 +106,9 @@ def test_a_signature_and_a_label_name_nobody_who_has_not_the_claim_open(
         claim = claim_on(world, card)
         assert claim is not None
         assert (claim.pid, claim.user, claim.birth, claim.since_wall_s) == (None, None, None, None)
-        assert str(claim).startswith("claimed by somebody who hides it: no process has it open (docs/concepts/claims")
+        assert str(claim).startswith(
+            "claimed by a hidden process: none that can be seen has it open (docs/concepts/claims"
+        )
 
 
 def test_a_rule_touches_nobody_for_a_claim_that_they_have_not_open(

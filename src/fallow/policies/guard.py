@@ -158,7 +158,7 @@ def step(state: State, at_s: float, loads: Loads, blockers: Sequence[str | Unkno
 def came_of(state: State, outcome: Outcome, rules: GuardRules) -> Decision:
     """What follows from what came of the deed that was under way: the next, a pause, or the end."""
     if not state.under_way:
-        raise ValueError("no deed is under way")
+        raise ValueError("no action is under way")
     place = state.turn
     action = rules.actions[place]
     over = replace(state, under_way=False, seconds=0.0)

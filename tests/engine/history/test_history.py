@@ -188,7 +188,7 @@ def test_rubbish_instead_of_a_file_is_told_once_by_the_writer_and_by_the_reader(
     history.close()
     assert len(told) == 1
     assert "history was damaged (file is not a database)" in told[0]
-    assert "history.db.damaged-1, and it begins anew" in told[0]
+    assert "history.db.damaged-1, and a new one begins" in told[0]
     assert (tmp_path / "history.db.damaged-1").read_bytes() == b"not a database" * 1000
     past = open_history(str(tmp_path))
     assert past is not None

@@ -149,7 +149,7 @@ def test_a_journal_that_was_taken_away_begins_anew_and_says_so(tmp_path: pathlib
     shutil.rmtree(tmp_path / "state")
     journal.action("a job", "insist", "it did not leave", ["pid:1"])
     assert [event.finding for event in journal.last("pid:1")] == ["insist"]
-    assert told == [f"the journal was taken away: rows from before {clock_time(1.0)} are gone, and it begins anew"]
+    assert told == [f"the journal was taken away: rows from before {clock_time(1.0)} are gone, and a new one begins"]
     journal.close()
 
 

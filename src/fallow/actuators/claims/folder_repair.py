@@ -29,7 +29,7 @@ def repair(path: str, wall_s: float, *, dry_run: bool) -> Iterator[str]:
             _make(path)
         return
     if not stat.S_ISDIR(facts.st_mode):
-        yield f"{say}move {path} aside, which is not a folder, and make it anew"
+        yield f"{say}move {path} aside, which is not a folder, and make a new one"
         if not dry_run:
             os.rename(path, f"{path}{_ASIDE}{os.urandom(4).hex()}")
             _make(path)

@@ -65,7 +65,7 @@ class HistoryFile:
             except OSError:
                 return False  # it stays, and so does the reason why nothing is kept
             when = clock_time(self._wall_s())
-            self._tell(f"history was damaged ({error}): what was before {when} is in {kept}, and it begins anew")
+            self._tell(f"history was damaged ({error}): what was before {when} is in {kept}, and a new one begins")
             self._file = None
             self._written.clear()
             return True
@@ -95,7 +95,7 @@ class HistoryFile:
             self._store = Store(self._path, self._written)
             if self._file is not None and (self._store.was_empty or self._file != self._store.file):
                 when = clock_time(self._wall_s())
-                self._tell(f"history was taken away: what was before {when} is gone, and it begins anew")
+                self._tell(f"history was taken away: what was before {when} is gone, and a new one begins")
                 self._file = None
                 self._written.clear()
         return self._store

@@ -218,7 +218,7 @@ class Journal:
             self._database, new = journal_file.connected(self._path, patience_s)
             if self._was_open and (new or before != self._file):
                 when = sqlite_file.clock_time(self._wall_s())
-                self._tell(f"the journal was taken away: rows from before {when} are gone, and it begins anew")
+                self._tell(f"the journal was taken away: rows from before {when} are gone, and a new one begins")
             self._was_open = True
         return self._database
 

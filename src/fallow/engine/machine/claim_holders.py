@@ -22,7 +22,7 @@ _TICK_S = 2 / TICKS_PER_S  # births are counted in ticks
 _NS = 1e9
 _STOPPED = "Tt"  # by a signal, and by a debugger
 _NOT_FOUND = "a process that was not found yet, or that we may not look into"
-_HIDDEN = "somebody who hides it: no process has it open (docs/concepts/claims.md says how to end that)"
+_HIDDEN = "a hidden process: none that can be seen has it open (docs/concepts/claims.md says how to end that)"
 
 
 def claim_on(world: World, card: CardFile) -> Claim | None:

@@ -208,7 +208,7 @@ class DaemonClient:
                 _, uid, _ = _CREDENTIALS.unpack(connection.getsockopt(SOL_SOCKET, SO_PEERCRED, _CREDENTIALS.size))
                 if uid in (0, os.geteuid(), os.stat(os.path.dirname(path)).st_uid):
                     return connection
-                trouble = NoAnswer(f"whoever listens at {path} is user {uid}, whom nobody has to believe")
+                trouble = NoAnswer(f"the daemon at {path} runs as user {uid}, which is neither root nor you")
             except BlockingIOError:
                 trouble = NoAnswer(_BUSY)
             except OSError as error:

@@ -36,7 +36,4 @@ def said_at_start(settings: Settings) -> str:
     """What whoever starts it should know."""
     if settings.open_to_read:
         return f"the page is at http://{settings.address}/, for this machine only"
-    return (
-        f"the page is at http://{settings.address}/ and can be reached from other machines; "
-        "whoever wants to see it needs the token"
-    )
+    return f"the page is at http://{settings.address}/ and can be reached from other machines; it asks for the token"
