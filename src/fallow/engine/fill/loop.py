@@ -78,6 +78,9 @@ class FillLoop:
         self._ancestries: dict[int, tuple[int, ...]] = {}
         self._keepers: dict[int, int | None] = {}
         self._said: set[str] = set()
+        self._sharing: dict[FillerSlot, list[FillerSlot]] = {}
+        self._kept_on: dict[int | None, list[Gpu]] = {}
+        self._poller, self._polled = select.poll(), frozenset[int]()
         self.change(slots)
 
     @property
@@ -92,6 +95,7 @@ class FillLoop:
             slot.retire("the config has changed")
         self._leaving += gone
         self._slots = list(slots)
+        self._find_sharing()
         self._presence_checks = {
             presence: self._presence_checks.get(presence) or PresenceCheck(self._world, presence, self._terminals)
             for presence in (slot.spec.presence_rules for slot in slots)
@@ -118,13 +122,16 @@ class FillLoop:
 
     def wait(self, until_s: float, others: Iterable[int] = ()) -> None:
         """Wait for a file event, a report of a keeper, one of the other descriptors, or the time of the next look."""
-        poller = select.poll()  # select(2) knows no descriptor beyond 1023, and a daemon may have thousands
         fillers = (slot.filler for slot in self._all_slots())
         now_s = self._world.clock.monotonic_s()
         events = self._events.fds(now_s) if self._slots or self._leaving else ()  # without slots none is read
-        for fd in (*events, *others, *(filler.fd for filler in fillers if filler and filler.fd)):
-            poller.register(fd, select.POLLIN)
-        poller.poll(max(0.0, min(until_s, self._due_s(now_s)) - now_s) * 1000)
+        fds = frozenset((*events, *others, *(filler.fd for filler in fillers if filler and filler.fd)))
+        if fds != self._polled:
+            self._poller = select.poll()  # select(2) knows no descriptor beyond 1023, and a daemon may have thousands
+            for fd in fds:
+                self._poller.register(fd, select.POLLIN)
+            self._polled = fds
+        self._poller.poll(max(0.0, min(until_s, self._due_s(now_s)) - now_s) * 1000)
 
     def tick(self, snapshot: Snapshot) -> None:
         """Do what is due once a tick, with a snapshot that the caller may use for more than this."""
@@ -181,9 +188,13 @@ class FillLoop:
     def _decide(self, snapshot: Snapshot, opened: Opened) -> None:
         now_s = self._world.clock.monotonic_s()
         self._next_glance_s, self._decided_s = now_s + _GLANCE_S, now_s
-        for index, slot in enumerate(self._slots):
-            against = self._against(slot, snapshot, opened.get(attention(slot), {}), self._slots[:index])
-            slot.turn(snapshot.at_s, against, room=not self._is_occupied_behind(slot, index))
+        self._kept_on = self._find_kept(snapshot)
+        for slot in self._slots:
+            sharing = self._sharing[slot]
+            index = sharing.index(slot)
+            against = self._against(slot, snapshot, opened.get(attention(slot), {}), sharing[:index])
+            # A filler that yields to this slot, of a later or a retired one, may still be on its GPUs.
+            slot.turn(snapshot.at_s, against, room=not any(each.marked for each in sharing[index + 1 :]))
         for slot in self._leaving:
             slot.turn(snapshot.at_s, slot.retired)
         self._close_retired()
@@ -209,14 +220,16 @@ class FillLoop:
         for slot in [slot for slot in self._leaving if slot.filler is None]:
             slot.close()
             self._leaving.remove(slot)
+            self._find_sharing()
+
+    def _find_sharing(self) -> None:
+        """Note for each slot all slots that have a GPU in common with it, itself among them, in their order."""
+        slots = list(self._all_slots())
+        self._sharing = {slot: [other for other in slots if _share(slot, other)] for slot in slots}
 
     def _all_slots(self) -> Iterator[FillerSlot]:
         yield from self._slots
         yield from self._leaving
-
-    def _is_occupied_behind(self, slot: FillerSlot, index: int) -> bool:
-        """Return whether a filler that yields to this slot, of a later or a retired one, is still on its GPUs."""
-        return any(each.marked and _share(each, slot) for each in (*self._slots[index + 1 :], *self._leaving))
 
     def _due_s(self, now_s: float) -> float:
         due = [now_s + TICK_S * 3600]
@@ -257,25 +270,29 @@ class FillLoop:
     ) -> str | Unknown | None:
         """Return the first reason against a filler on these GPUs; a reason goes before an Unknown."""
         found = [self._sign(slot, find_gpu(snapshot, uuid), uuid, opened.get(uuid)) for uuid in slot.uuids]
-        found += [self._sign(slot, gpu, str(gpu.uuid), None) for gpu in self._strays(slot, snapshot)]
+        found += [self._sign(slot, gpu, str(gpu.uuid), None) for gpu in self._strays(slot)]
         found.append(self._presence.get(slot.spec.presence_rules, Unknown("people at terminals were not read yet")))
-        first = next((each for each in ahead if (each.marked or each.wants) and _share(each, slot)), None)
+        first = next((each for each in ahead if each.marked or each.wants), None)
         if first is not None:
             found.append(f"{first.spec.name} comes first on {first.name}")
         signs = [each for each in found if isinstance(each, str)]
         return signs[0] if signs else next((each for each in found if each is not None), None)
 
-    def _strays(self, slot: FillerSlot, snapshot: Snapshot) -> list[Gpu]:
+    def _find_kept(self, snapshot: Snapshot) -> dict[int | None, list[Gpu]]:
+        """Return the GPUs that the processes of each of our keepers are on; under None, those of all others."""
+        found: dict[int | None, list[Gpu]] = {}
+        for gpu in snapshot.gpus:
+            if isinstance(gpu.uuid, str) and not isinstance(gpu.holders, Unknown):
+                for keeper in {self._keeper_of(holder.pid) for holder in gpu.holders}:
+                    found.setdefault(keeper, []).append(gpu)
+        return found
+
+    def _strays(self, slot: FillerSlot) -> list[Gpu]:
         """Return the GPUs that the filler uses without being given them; it yields to others on those as well."""
         keeper = None if slot.filler is None else slot.filler.keeper
         if keeper is None:
             return []
-        found = [
-            gpu
-            for gpu in snapshot.gpus
-            if isinstance(gpu.uuid, str) and gpu.uuid not in slot.uuids and not isinstance(gpu.holders, Unknown)
-            if any(self._keeper_of(holder.pid) == keeper for holder in gpu.holders)
-        ]
+        found = [gpu for gpu in self._kept_on.get(keeper, ()) if gpu.uuid not in slot.uuids]
         for gpu in found:
             self._say_once(
                 f"the filler of {slot.name} is on GPU {gpu.label}; does it set CUDA_VISIBLE_DEVICES itself?"
