@@ -295,9 +295,12 @@ def _answers(name: str, kind: Any, symbol: str | None = None) -> Call:
 
     def call(*args: object) -> Any:
         answer = kind()
-        _check(_function(symbol or name)(*args, byref(answer)))
+        status = (_functions.get(wanted) or _function(wanted))(*args, byref(answer))
+        if status != NVML_SUCCESS:
+            raise NVMLError(status)
         return answer.value
 
+    wanted = symbol or name
     return _named(name, call)
 
 

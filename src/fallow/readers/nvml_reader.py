@@ -19,6 +19,7 @@ from fallow.readers.call_pool import AboutTo, CallPool
 from fallow.readers.proc import Proc
 
 _ASK_FOR_MIG_EVERY = 60  # looks
+_CLOCKS_LAST_S = 2.5  # they are shown and decide nothing, and are a quarter of all calls
 _QUIET_BUS_BYTES_PER_S = 2**20  # reading causes some traffic itself, 0.2 to 0.7 MB/s on an H200
 _QUIET_MEMORY = 0.001
 _NOBODY_THERE = Unknown("not asked: nobody holds the card", asked=False)
@@ -37,6 +38,14 @@ class _Device:
         self.counters = nvml.HardwareCounters()
         self.counted_s: float | None = None
         """When the counters were last read."""
+        self._clocks: dict[str, Any] = {}
+        self._clocks_s: float | None = None
+
+    def clocks(self, ask: nvml.Ask, at_s: float) -> dict[str, Any]:
+        """Return the clocks and what goes with them, as they were a moment ago at most."""
+        if self._clocks_s is None or not 0 <= at_s - self._clocks_s < _CLOCKS_LAST_S:
+            self._clocks, self._clocks_s = nvml.clocks(ask, self.handle), at_s
+        return self._clocks
 
 
 class _Card:
@@ -147,8 +156,10 @@ class _LookAtCard:
             facts.update(nvml.power(ask, body.handle))
             self._read_load(ask, device, row, parent)
         if self.depth >= Depth.LOOK:
-            facts["minor"] = nvml.minor(ask, body.handle)
-            facts.update(nvml.clocks(ask, body.handle))
+            if "minor" not in body.identity or isinstance(body.identity["minor"], Unknown):
+                body.identity["minor"] = nvml.minor(ask, body.handle)
+            facts["minor"] = body.identity["minor"]
+            facts.update(body.clocks(ask, self.at_s))
 
     def _read_load(self, ask: nvml.Ask, device: _Device, row: _Row, parent: _Device | None) -> None:
         """Read what ran since the last look, from counters and samples."""
