@@ -19,11 +19,13 @@ from fallow.policies.hang import (
     Look,
     look_for_hang,
     rest_power_w,
+    shows_no_hang,
 )
 from fallow.policies.stuck import (
     Decision,
     State,
     StuckRules,
+    cleared,
     step,
 )
 from tests.core.gpus import GIB, NOT_SUPPORTED
@@ -88,6 +90,24 @@ def test_of_the_measured_loads_only_the_two_spins_are_stuck(load: Load, blind: d
     decision = watched(card(load, **blind))
     assert decision.verdict.finding == ("stuck" if load in (ONE_THREAD, SPINS) else "clear")
     assert not decision.actions, "it only reports"
+
+
+@pytest.mark.parametrize("load", list(dict.fromkeys((*TABLE, *WORKING))), ids=lambda load: load.name)
+@pytest.mark.parametrize(
+    "blind",
+    [{}, NO_COUNTERS, {"recent": NOT_SUPPORTED}, {"recent": NOT_SUPPORTED, **NO_COUNTERS}, {"trouble": "it is lost"}],
+    ids=["all signals", "no counters", "no samples", "neither", "lost"],
+)
+def test_what_shows_no_hang_is_clear_and_comes_to_the_same_state_without_a_verdict(
+    load: Load, blind: dict[str, Any]
+) -> None:
+    gpu = card(load, **blind)
+    before = State(at_s=1.0, rest_w={str(gpu.uuid): REST_W + 1}, hung_s=5.0)
+    decision = step(before, snapshot(2.0, gpu), [key(gpu.uuid)], WINDOW)
+    assert shows_no_hang(gpu) or load.utilization >= 0.95 or blind, "what is not full is never looked at further"
+    if shows_no_hang(gpu):
+        assert decision.verdict.finding == "clear"
+        assert cleared(before, gpu, str(gpu.uuid), 2.0) == decision.state
 
 
 @pytest.mark.parametrize(

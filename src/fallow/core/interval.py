@@ -103,4 +103,5 @@ def _claimer(claim: Claim) -> Party:
 
 def in_order(parties: Iterable[Party]) -> tuple[Party, ...]:
     """Return each party once, in an order that does not depend on who came first."""
-    return tuple(sorted(set(parties), key=lambda party: (party.user, party.job)))
+    found = tuple(parties)
+    return found if len(found) < 2 else tuple(sorted(set(found), key=lambda party: (party.user, party.job)))

@@ -44,7 +44,8 @@ def standing(gpu: Gpu, around: Around) -> Finding:
     finding = judge(gpu)
     if gpu.trouble is not None or isinstance(gpu.holders, Unknown) or isinstance(gpu.memory, Unknown):
         return finding
-    if any(holder.pid not in around.nobody for holder in gpu.holders):
+    nobody = around.nobody
+    if any(holder.pid not in nobody for holder in gpu.holders):
         return finding
     if not gpu.holders and finding.activity is not Activity.FREE:
         return finding  # a process is there that cannot be seen

@@ -1,6 +1,7 @@
 """Read and write durations, sizes, per cent and hours as people type them."""
 
 import re
+from functools import lru_cache
 
 from fallow.core.errors import WrongUsage
 
@@ -13,6 +14,7 @@ for _power, _letter in enumerate("KMGT", start=1):
 # Patterns are compiled when first used, not when loaded: most runs need none of them.
 _LONGEST_WORD = 18
 _LONGEST_PROGRAM = 40
+_KNOWN_COMMANDS = 256  # a daemon meets the same ones every second
 _DURATION = r"(?:\d+(?:\.\d+)?(?:ms|s|m|h|d|w))+"
 _DURATION_PART = r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)"
 _NUMBER = r"\d+(?:\.\d+)?"
@@ -91,12 +93,14 @@ def printable(text: str) -> str:
     return "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
+@lru_cache(maxsize=_KNOWN_COMMANDS)
 def shortened(command: str, most: int = 60) -> str:
     """Return a command in one line, cut to some length."""
     line = printable(" ".join(command.split()))
     return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
+@lru_cache(maxsize=_KNOWN_COMMANDS)
 def program_name(command: str) -> str:
     """Return what others may read of a command line: its first word, without folder and assigned values.
 

@@ -91,6 +91,15 @@ def look_for_hang(gpu: Gpu, pids: frozenset[int] | Unknown, rest_w: float | None
     return HangFinding(look, f"{where}: {load:.0%} utilization, {because}", evidence)
 
 
+def shows_no_hang(gpu: Gpu) -> bool:
+    """Whether `look_for_hang` finds work or quiet of all who are on the GPU, without saying why."""
+    if gpu.trouble is not None:
+        return False
+    if isinstance(gpu.recent, Unknown):
+        return not isinstance(gpu.counters, Unknown) and _counters_show_work(gpu.counters)
+    return gpu.recent.mean < _FULL_FROM
+
+
 def is_full(gpu: Gpu) -> bool:
     """Return whether something ran all the time since the last reading."""
     return not isinstance(gpu.recent, Unknown) and gpu.recent.mean >= _FULL_FROM
@@ -155,18 +164,27 @@ def _counters(counters: Counters | Unknown) -> _Signal:
     if isinstance(counters, Unknown):
         return _Signal(name, str(counters), counters)
     readings = (
-        ("tensor", counters.tensor, _TENSOR_FROM),
-        ("floating point", counters.floating, _FLOATING_FROM),
-        ("memory", counters.dram, _DRAM_FROM),
-        ("occupancy", counters.occupancy, _OCCUPANCY_FROM),
+        ("tensor", counters.tensor),
+        ("floating point", counters.floating),
+        ("memory", counters.dram),
+        ("occupancy", counters.occupancy),
     )
     text = ", ".join(
-        f"{what} {'unknown' if isinstance(value, Unknown) else format(value, '.2%')}" for what, value, _ in readings
+        f"{what} {'unknown' if isinstance(value, Unknown) else format(value, '.2%')}" for what, value in readings
     )
-    if any(not isinstance(value, Unknown) and value >= limit for _, value, limit in readings):
+    if _counters_show_work(counters):
         return _Signal(name, text, works=True)
-    missing = [value for _, value, _ in readings if isinstance(value, Unknown)]
+    missing = [value for _, value in readings if isinstance(value, Unknown)]
     return _Signal(name, text, missing[0] if missing else False)
+
+
+def _counters_show_work(counters: Counters) -> bool:
+    return (
+        (not isinstance(counters.tensor, Unknown) and counters.tensor >= _TENSOR_FROM)
+        or (not isinstance(counters.floating, Unknown) and counters.floating >= _FLOATING_FROM)
+        or (not isinstance(counters.dram, Unknown) and counters.dram >= _DRAM_FROM)
+        or (not isinstance(counters.occupancy, Unknown) and counters.occupancy >= _OCCUPANCY_FROM)
+    )
 
 
 def _bus(gpu: Gpu) -> _Signal:

@@ -108,18 +108,23 @@ def step(
     return Decision(State(snapshot.at_s, rest_w, hung_s, ladder), verdict, actions)
 
 
+def cleared(before: State, gpu: Gpu, uuid: str, at_s: float) -> State:
+    """Return the state to which `step` comes, by rules that only report, of one GPU that shows no hang."""
+    return State(at_s, _learn(before.rest_w, {uuid: gpu}), ladder=before.ladder)
+
+
 def refused(before: State, at_s: float) -> State:
     """Return the state after a decision that the arbiter refused: as it was, and the tick counts nothing."""
     return replace(before, at_s=at_s)
 
 
 def _learn(before: Mapping[str, float], gpus: Mapping[str, Gpu | Unknown]) -> Mapping[str, float]:
-    learned = dict(before)
+    learned: dict[str, float] = {}
     for uuid, gpu in gpus.items():
         rest_w = None if isinstance(gpu, Unknown) else rest_power_w(gpu, before.get(uuid))
-        if rest_w is not None:
+        if rest_w is not None and rest_w != before.get(uuid):
             learned[uuid] = rest_w
-    return learned
+    return {**before, **learned} if learned else before
 
 
 def _look(gpu: Gpu | Unknown, pids: frozenset[int] | Unknown, rest_w: float | None) -> HangFinding:

@@ -31,6 +31,11 @@ class ServiceManager:
         self._socket.close()
         self._socket = None
 
+    @property
+    def listens(self) -> bool:
+        """Whether there is one that wants to know."""
+        return self._socket is not None
+
     def ready(self, status: str) -> None:
         """Report that the daemon is ready, also after a reload."""
         self._send("READY=1", f"STATUS={status}")

@@ -204,14 +204,15 @@ class Daemon:
             self._assign_slots(snapshot)  # a GPU that was not there before, or without a UUID
         self._fill_loop.tick(snapshot)
         for _, guard_loop in self._guards:
-            guard_loop.turn(snapshot)
+            guard_loop.turn(snapshot, self._fill_loop.protections)
         self._rounds.turn(snapshot, self._fill_loop.reservations)
         status = self._watcher.status(snapshot, self._fill_loop.reservations)
         shown = seen_by(status, EVERYTHING if self.config.machine.commands_shown else ANYBODY)
         for settled, at_s in self._settled.take(shown, snapshot.at_s):
             self._record(settled, at_s)
         self._publisher.publish(self._board(shown, status, snapshot.at_s))
-        self._manager.status(self._status())
+        if self._manager.listens:
+            self._manager.status(self._status())
         self._builder.reap()
 
     def _record(self, status: Status, at_s: float) -> None:

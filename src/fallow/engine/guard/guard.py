@@ -101,8 +101,11 @@ class GuardLoop:
         """Return the state of the guard for status and page."""
         return GuardView(self.name, self._state.phase.value, self._because, self._uuids)
 
-    def turn(self, snapshot: Snapshot) -> bool:
-        """Decide and act on one snapshot; return whether all is done."""
+    def turn(self, snapshot: Snapshot, protections: Sequence[Protection] | None = None) -> bool:
+        """Decide and act on one snapshot; return whether all is done.
+
+        `protections` are those that were read at the same tick. They are read again before an action.
+        """
         watched, loads = self._loads(snapshot)
         self._uuids = tuple(str(gpu.uuid) for gpu in watched)
         blockers: list[str | Unknown] = []
@@ -110,7 +113,8 @@ class GuardLoop:
             why = condition()
             if why is not None:
                 blockers.append(why)
-        protections = self._protections()
+        if protections is None:
+            protections = self._protections()
         alone = leave_alone(self._affected(watched), self._world.clock.wall_s(), protections) if protections else None
         protected = None if alone is None else str(alone)
         if protected is not None:

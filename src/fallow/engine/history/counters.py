@@ -17,7 +17,7 @@ _MOST_USERS = 100
 _NO_USERS = (NOBODY.user, SOMEBODY.user)
 OTHER_USERS = "other"
 """All users beyond those that are counted by name."""
-_READINGS = tuple(name for name in fields(Gpu) if name not in ("index", "mig", "trouble"))
+_READINGS = frozenset(name for name in fields(Gpu) if name not in ("index", "mig", "trouble"))
 
 
 class Tally:
@@ -66,9 +66,10 @@ class Tally:
     def _add_seconds(self, uuid: str, gpu: GpuStatus, passed_s: float) -> None:
         """Add seconds. Users who hold a GPU together share its time, so that its seconds add up to the time seen."""
         users = sorted({self._counted_as(party.user) for party in parties_of(gpu)})
+        activity, share_s = gpu.activity.value, passed_s / len(users)
         for user in users:
-            key = (uuid, gpu.activity.value, user)
-            self._seconds[key] = self._seconds.get(key, 0.0) + passed_s / len(users)
+            key = (uuid, activity, user)
+            self._seconds[key] = self._seconds.get(key, 0.0) + share_s
 
     def _counted_as(self, user: str) -> str:
         """Return the name under which a user is counted: only the first ones have their own."""
@@ -78,9 +79,8 @@ class Tally:
         return user
 
     def _add_unknowns(self, gpu: Gpu) -> None:
-        for name in _READINGS:
-            reading = getattr(gpu, name)
-            if isinstance(reading, Unknown) and reading.asked:
+        for name, reading in vars(gpu).items():  # a field that was not set has a default that nobody asked for
+            if type(reading) is Unknown and reading.asked and name in _READINGS:
                 key = (name, reading.why)
                 if key not in self._unknowns and len(self._unknowns) >= _MOST_REASONS:
                     key = _OTHER_REASONS

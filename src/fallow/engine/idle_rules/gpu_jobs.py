@@ -42,6 +42,8 @@ _SERVES_EVERYBODY = {
     *("kwin_x11", "kwin_wayland", "plasmashell", "weston", "sway", "mutter"),
 }
 _MIXED = Unknown("they share a GPU through MPS")
+_LOOK_AGAIN_AFTER = 5  # looks that pass over a process which is nobody's job, while its command stays the same
+_PassedOver = tuple[str | Unknown, int]
 JobKey = tuple[str, int]
 """The user, and the session at which the way up ends."""
 
@@ -62,6 +64,7 @@ class JobFinder:
         self._on: dict[Process, set[str]] = {}
         self._known: dict[Process, _Known] = {}
         self._servers: set[Process] = set()
+        self._passed_over: dict[Process, _PassedOver] = {}
 
     def jobs(self, snapshot: Snapshot, promised: Mapping[str, Reservations] = NOTHING_READ) -> list[Job]:
         """Return all jobs of people that hold a GPU now; of a GPU in `promised` the claim was read a moment ago."""
@@ -80,6 +83,7 @@ class JobFinder:
         self._on = {process: cards for process, cards in self._on.items() if cards}
         self._known = {process: known for process, known in self._known.items() if process in self._on}
         self._servers.intersection_update(self._on)
+        self._passed_over = {process: was for process, was in self._passed_over.items() if process in self._on}
         return self._grouped(snapshot.host, [card_name(gpu) for gpu in snapshot.gpus], doubtful)
 
     def is_fallows(self, pid: int) -> bool:
@@ -127,12 +131,19 @@ class JobFinder:
                 yield process
 
     def _learn(self, process: Process) -> _Known | None:
-        if process not in self._known:
+        known = self._known.get(process)
+        if known is None:
+            # The same process may become another program, and so somebody's job.
+            command, (before, looks) = self._world.proc.command(process.pid), self._passed_over.get(process, ("", 0))
+            if command == before and looks < _LOOK_AGAIN_AFTER:
+                self._passed_over[process] = before, looks + 1
+                return None
             known = self._look_at(process)
             if known is None:
-                return None  # for now: the same process may become another program, and so somebody's job
+                self._passed_over[process] = command, 0
+                return None
             self._known[process] = known
-        return self._known[process]
+        return known
 
     def _look_at(self, process: Process) -> _Known | None:
         proc = self._world.proc
