@@ -26,7 +26,7 @@ from fallow.interfaces.web.wrong_tokens import WrongTokens
 
 _TICKS_TO_LIVE = 5
 _LEAST_TO_LIVE_S = 5.0
-_FIGURES_EVERY_S = 3.0
+_FIGURES_EVERY_S = 5.0
 
 
 class Pulse:
