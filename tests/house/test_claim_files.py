@@ -8,7 +8,7 @@ import stat
 
 import pytest
 
-from fallow.actuators.claims.claims import CardFile, gate, seal_of, take
+from fallow.actuators.claims.claims import ClaimFile, gate, seal_of, take
 from fallow.actuators.claims.fill_marks import mark_filled
 from fallow.actuators.claims.folder import ClaimFolder
 from fallow.actuators.claims.protections import ProtectionFolder
@@ -80,7 +80,7 @@ def test_a_claim_writes_its_label_and_locks_the_bytes_that_the_page_names(folder
 
 
 def test_a_pick_writes_its_reservation_where_the_page_says(folder: ClaimFolder) -> None:
-    card = CardFile(folder.open(UUID))
+    card = ClaimFile(folder.open(UUID))
     card.reserve(now_s=5.0)
     first, last = documented_bytes("until when a pick reserves")
     assert len(content(folder)) == last + 1

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from fallow.actuators.claims.claims import CLAIM_BYTE, CardFile
+from fallow.actuators.claims.claims import CLAIM_BYTE, ClaimFile
 from fallow.actuators.files import ofd_locks
 from fallow.engine.machine.claim_holders import claim_on
 from fallow.engine.machine.clock import SystemClock
@@ -35,8 +35,8 @@ def world(tmp_path: pathlib.Path) -> Iterator[World]:
 
 
 @pytest.fixture
-def card(world: World) -> Iterator[CardFile]:
-    made = CardFile(world.folder.open(CARD))
+def card(world: World) -> Iterator[ClaimFile]:
+    made = ClaimFile(world.folder.open(CARD))
     yield made
     made.close()
 
@@ -95,7 +95,7 @@ def blame(world: World, begin: Start, fd: int) -> int:
 
 def test_a_signature_and_a_label_name_nobody_who_has_not_the_claim_open(
     world: World,
-    card: CardFile,
+    card: ClaimFile,
     start: Start,  # noqa: F811
 ) -> None:
     fd = claimed(world)
@@ -128,7 +128,7 @@ def test_a_rule_touches_nobody_for_a_claim_that_they_have_not_open(
 
 def test_whoever_has_the_claim_open_is_named_though_a_label_blames_another(
     world: World,
-    card: CardFile,
+    card: ClaimFile,
     start: Start,  # noqa: F811
 ) -> None:
     fd = claimed(world)
@@ -141,7 +141,7 @@ def test_whoever_has_the_claim_open_is_named_though_a_label_blames_another(
     os.close(fd)
 
 
-def test_a_search_has_its_measure_and_goes_on_at_the_next_look(world: World, card: CardFile) -> None:
+def test_a_search_has_its_measure_and_goes_on_at_the_next_look(world: World, card: ClaimFile) -> None:
     """Thousands of descriptors held the daemon up for minutes."""
     copies = [os.dup(card.fd) for _ in range(300)]
     holders = LockHolders(world.proc, Frozen())
@@ -157,7 +157,7 @@ def test_a_search_has_its_measure_and_goes_on_at_the_next_look(world: World, car
 
 
 def test_a_descriptor_is_looked_into_only_if_it_is_of_that_very_file(
-    world: World, card: CardFile, tmp_path: pathlib.Path
+    world: World, card: ClaimFile, tmp_path: pathlib.Path
 ) -> None:
     """900 descriptors of a file with 10 000 locks, of the same name as the card's, cost seconds."""
     heavy = os.open(tmp_path / CARD, os.O_RDWR | os.O_CREAT)
@@ -174,7 +174,7 @@ def test_a_descriptor_is_looked_into_only_if_it_is_of_that_very_file(
         os.close(each)
 
 
-def test_a_search_that_took_long_pauses_for_as_long(card: CardFile) -> None:
+def test_a_search_that_took_long_pauses_for_as_long(card: ClaimFile) -> None:
     """One descriptor can take longer than all that a second has for it."""
     clock = Frozen()
     holders = LockHolders(Slow(clock), clock)

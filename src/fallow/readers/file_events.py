@@ -40,15 +40,15 @@ class FileEvents:
         """Return the descriptors that become readable when something happened."""
         return () if self._inotify is None else (self._inotify.fileno(),)
 
-    def listen_for_visits(self, name: str, path: str) -> str | None:
+    def watch_opens(self, name: str, path: str) -> str | None:
         """Watch opens and closes of a file; return why that is impossible, or None."""
         return self._listen(name, path, flags.OPEN | _CLOSED)
 
-    def listen_for_writes(self, name: str, path: str) -> str | None:
+    def watch_writes(self, name: str, path: str) -> str | None:
         """Watch writes to files of a folder; return why that is impossible, or None."""
         return self._listen(name, path, flags.MODIFY)
 
-    def heard(self) -> FileEvent:
+    def read(self) -> FileEvent:
         """Return everything that happened since the last time."""
         if self._inotify is None:
             return FileEvent(frozenset(), frozenset())

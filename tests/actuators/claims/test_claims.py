@@ -12,7 +12,7 @@ import pytest
 
 from fallow.actuators.claims.claims import (
     RESERVED_FOR_S,
-    CardFile,
+    ClaimFile,
     gate,
     take,
 )
@@ -36,7 +36,7 @@ def claimed(folder: ClaimFolder, uuid: str = FIRST) -> Claim | None:
     fd = folder.peek(uuid)
     if fd is None:
         return None
-    card = CardFile(fd)
+    card = ClaimFile(fd)
     try:
         return card.claim()
     finally:
@@ -49,7 +49,7 @@ def who_claimed(folder: ClaimFolder, uuid: str = FIRST) -> Claim | None:
     world.look_patiently()
     fd = world.folder.peek(uuid)
     assert fd is not None
-    card = CardFile(fd)
+    card = ClaimFile(fd)
     try:
         return claim_on(world, card)
     finally:
@@ -121,7 +121,7 @@ def test_a_file_removed_under_us_is_made_anew_so_that_both_lock_the_same_one(fol
 
 
 def test_a_reservation_lasts_some_seconds_and_one_from_before_a_reboot_is_not_believed(folder: ClaimFolder) -> None:
-    card = CardFile(folder.open("GPU-1"))
+    card = ClaimFile(folder.open("GPU-1"))
     assert not card.reserved(1000.0)
     card.reserve(1000.0)
     assert card.reserved(1000.1)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fallow.actuators.claims.claims import CLAIM_BYTE, CardFile, read_label
+from fallow.actuators.claims.claims import CLAIM_BYTE, ClaimFile, read_label
 from fallow.actuators.claims.fill_marks import mark_filled
 from fallow.actuators.claims.folder import ClaimFolder
 from fallow.actuators.claims.queue import Queue, QueueEntry
@@ -51,8 +51,8 @@ def world(tmp_path: pathlib.Path) -> Iterator[World]:
 
 
 @pytest.fixture
-def card(world: World) -> Iterator[CardFile]:
-    made = CardFile(world.folder.open(UUID))
+def file(world: World) -> Iterator[ClaimFile]:
+    made = ClaimFile(world.folder.open(UUID))
     yield made
     made.close()
 
@@ -72,30 +72,30 @@ def label(world: World, ticket: int, **what: object) -> None:
     assert world.folder.add(f"waiting-{ticket}", json.dumps(content).encode())
 
 
-def waiting(world: World, card: CardFile) -> Waiter | None:
-    return Queue(world.folder, lambda _: True).reservations(card, NOW_S).waiting
+def waiting(world: World, file: ClaimFile) -> Waiter | None:
+    return Queue(world.folder, lambda _: True).reservations(file, NOW_S).waiting
 
 
-def test_a_place_counts_with_its_label_and_is_nobodys_without(world: World, card: CardFile, theirs: int) -> None:
+def test_a_place_counts_with_its_label_and_is_nobodys_without(world: World, file: ClaimFile, theirs: int) -> None:
     """V7"""
     ticket = int((NOW_S - 1) * 1e9)
     ofd_locks.take(theirs, ticket)
-    assert not Queue(world.folder, lambda _: True).reservations(card, NOW_S).ahead
+    assert not Queue(world.folder, lambda _: True).reservations(file, NOW_S).ahead
     label(world, ticket)
-    found = waiting(world, card)
+    found = waiting(world, file)
     assert found is not None
     assert (found.pid, found.uid, found.ticket) == (os.getpid(), os.geteuid(), ticket)
 
 
 @pytest.mark.parametrize("ticket", [1, 10**9 - 1, int((NOW_S + 1) * 1e9), CLAIM_BYTE - 1])
 def test_no_ticket_is_from_before_boot_or_from_after_now(
-    world: World, card: CardFile, theirs: int, ticket: int
+    world: World, file: ClaimFile, theirs: int, ticket: int
 ) -> None:
     """V7"""
     ofd_locks.take(theirs, ticket)
     label(world, ticket)
-    assert waiting(world, card) is None
-    assert card.count_in_line(NOW_S) == 0
+    assert waiting(world, file) is None
+    assert file.count_in_line(NOW_S) == 0
 
 
 def test_a_label_must_be_of_a_living_process_of_its_owner_that_is_no_younger(tmp_path: pathlib.Path) -> None:
@@ -111,16 +111,16 @@ def test_a_label_must_be_of_a_living_process_of_its_owner_that_is_no_younger(tmp
 
 
 def test_thousands_of_locks_in_a_line_are_looked_at_in_bounded_time(
-    world: World, card: CardFile, theirs: int
+    world: World, file: ClaimFile, theirs: int
 ) -> None:
     """V7"""
     for ticket in range(3 * 10**9, 3 * 10**9 + 4000, 2):
         ofd_locks.take(theirs, ticket)
-    assert waiting(world, card) is None
-    assert 0 < card.count_in_line(NOW_S) <= 256
+    assert waiting(world, file) is None
+    assert 0 < file.count_in_line(NOW_S) <= 256
 
 
-def test_whoever_finds_the_line_locked_goes_on_without(world: World, card: CardFile) -> None:
+def test_whoever_finds_the_line_locked_goes_on_without(world: World, file: ClaimFile) -> None:
     """V7: `run` spun for ever."""
     script = (
         "import fcntl, os, struct, sys; fd = os.open(sys.argv[1], os.O_RDWR); "
@@ -141,13 +141,13 @@ def test_whoever_finds_the_line_locked_goes_on_without(world: World, card: CardF
         eve.stdin.close()
 
 
-def test_those_who_try_once_are_minded_for_seconds_only(world: World, card: CardFile, theirs: int) -> None:
+def test_those_who_try_once_are_minded_for_seconds_only(world: World, file: ClaimFile, theirs: int) -> None:
     """V7"""
     line = Queue(world.folder, lambda _: True)
     ofd_locks.take(theirs, int((NOW_S - 1) * 1e9), shared=True)
-    assert line.reservations(card, NOW_S).in_passing
-    assert not line.reservations(card, NOW_S, passing=False).ahead
-    assert not line.reservations(card, NOW_S + 60).ahead, "nobody tries once for a minute"
+    assert line.reservations(file, NOW_S).in_passing
+    assert not line.reservations(file, NOW_S, passing=False).ahead
+    assert not line.reservations(file, NOW_S + 60).ahead, "nobody tries once for a minute"
 
 
 def test_a_mark_with_nobody_on_the_card_keeps_a_launch_for_seconds(world: World) -> None:
@@ -176,7 +176,7 @@ def test_numbers_that_make_no_sense_are_none(raw: bytes) -> None:
 
 def test_the_kernels_table_names_who_signed_and_what_is_locked_elsewhere(tmp_path: pathlib.Path) -> None:
     folder = ClaimFolder(str(tmp_path / "claims"))
-    first = CardFile(folder.open("GPU-1"))
+    first = ClaimFile(folder.open("GPU-1"))
     table = LockTable(Proc())
     assert table.signers(first.inode) == frozenset()
     ofd_locks.take(first.fd, 77)

@@ -88,7 +88,7 @@ def test_a_tree_that_we_did_not_start_ends_from_a_process_that_was_named() -> No
         assert len(tree.living()) == 6
         assert tree.has(tree.living()[-1].pid)
         assert not tree.has(os.getpid())
-        assert tree.insist() == ()
+        assert tree.kill() == ()
         assert scene.rest() == []
 
 
@@ -99,7 +99,7 @@ def test_who_left_a_named_tree_after_it_was_seen_is_still_found() -> None:
         third = tree.living()[2].pid
         os.kill(third, signal.SIGKILL)
         wait_until_dead(third)
-        assert tree.insist() == ()
+        assert tree.kill() == ()
         assert scene.rest() == []
 
 

@@ -31,7 +31,7 @@ def end_of_job(job: Supervision, helpers: Helpers, hook: bool) -> None:
         say(SystemHooks(helpers, os.environ).run_command(line, os.environ).words)
     say(f"asked {job.tree.ask(signal.SIGTERM)}")
     say(f"gone {job.wait_for_tree(0.1)}")
-    survivors = job.tree.insist(20.0)
+    survivors = job.tree.kill(20.0)
     say(f"survivors {[str(survivor) for survivor in survivors]}")
     say(f"ended {job.wait_for_job(0.0)}")
 

@@ -98,11 +98,11 @@ def test_only_the_line_that_the_keeper_gave_is_used() -> None:
     assert line is not None
     assert line.may_stay_s() == 0.5
     assert line.may_stay_s() == 0.0
-    assert keeper.heard() is False
+    assert keeper.read() is False
     line.tell_freed()
-    assert keeper.heard() is True
+    assert keeper.read() is True
     line.close()
-    assert keeper.heard() is None
+    assert keeper.read() is None
     keeper.close()
 
 

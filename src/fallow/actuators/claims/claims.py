@@ -40,7 +40,7 @@ _OUT_OF_THE_WAY = 400  # shells and scripts use low descriptors themselves, and 
 RESERVED_FOR_S = 10.0
 
 
-class CardFile:
+class ClaimFile:
     """The open claim file of one GPU."""
 
     def __init__(self, fd: int) -> None:
@@ -109,7 +109,7 @@ class CardFile:
 class HeldClaim:
     """A claim of this process."""
 
-    def __init__(self, uuid: str, card: CardFile, seal: int) -> None:
+    def __init__(self, uuid: str, card: ClaimFile, seal: int) -> None:
         self.uuid = uuid
         self._card = card
         self._seal = seal
@@ -137,7 +137,7 @@ class HeldClaim:
 def take(folder: ClaimFolder, uuid: str, claim: Claim) -> HeldClaim | None:
     """Claim a GPU; None if somebody else has it."""
     for _ in range(_TRIES):
-        card = CardFile(folder.open(uuid))
+        card = ClaimFile(folder.open(uuid))
         if not ofd_locks.take(card.fd, CLAIM_BYTE, shared=claim.shared):
             card.close()
             return None

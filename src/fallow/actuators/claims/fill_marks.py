@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from fallow.actuators.claims.claims import (
     FILLER_BYTE,
-    CardFile,
+    ClaimFile,
     label_of,
     read_label,
 )
@@ -25,8 +25,8 @@ _TRIES = 50
 class FillMark:
     """A mark of this process."""
 
-    def __init__(self, card: CardFile) -> None:
-        self._card = card
+    def __init__(self, file: ClaimFile) -> None:
+        self._card = file
 
     def end(self) -> None:
         """Remove the mark."""
@@ -36,21 +36,21 @@ class FillMark:
 def mark_filled(folder: ClaimFolder, uuid: str, label: Claim) -> FillMark | None:
     """Mark a GPU as filled; None if another filler has it. So there are never two on a GPU."""
     for _ in range(_TRIES):
-        card = CardFile(folder.open(uuid))
-        if not ofd_locks.take(card.fd, FILLER_BYTE):
-            card.close()
+        file = ClaimFile(folder.open(uuid))
+        if not ofd_locks.take(file.fd, FILLER_BYTE):
+            file.close()
             return None
-        if folder.still_there(uuid, card.fd):
+        if folder.still_there(uuid, file.fd):
             with suppress(OSError):  # on a full disk the mark works without its label
-                os.pwrite(card.fd, label_of(label).ljust(_LABEL_BYTES)[:_LABEL_BYTES], _LABEL_AT)
-            return FillMark(card)
-        card.close()  # the file was removed meanwhile: a lock on it binds nobody
+                os.pwrite(file.fd, label_of(label).ljust(_LABEL_BYTES)[:_LABEL_BYTES], _LABEL_AT)
+            return FillMark(file)
+        file.close()  # the file was removed meanwhile: a lock on it binds nobody
         folder.refresh()
     return None
 
 
-def filler_on(card: CardFile) -> Claim | None:
+def filler_on(file: ClaimFile) -> Claim | None:
     """Return what the label says of the filler on the GPU; None if there is no filler."""
-    if ofd_locks.other(card.fd, FILLER_BYTE, FILLER_BYTE) is None:
+    if ofd_locks.other(file.fd, FILLER_BYTE, FILLER_BYTE) is None:
         return None
-    return read_label(False, os.pread(card.fd, _LABEL_BYTES, _LABEL_AT))
+    return read_label(False, os.pread(file.fd, _LABEL_BYTES, _LABEL_AT))

@@ -16,7 +16,7 @@ from contextlib import suppress
 
 from fallow.actuators.claims.claims import (
     CLAIM_BYTE,
-    CardFile,
+    ClaimFile,
     gate,
     label_of,
     read_label,
@@ -48,13 +48,13 @@ class Queue:
         self._known: dict[int, Waiter | None] = {}
 
     def reservations(
-        self, card: CardFile, now_s: float, ticket: int = CLAIM_BYTE, *, passing: bool = True
+        self, file: ClaimFile, now_s: float, ticket: int = CLAIM_BYTE, *, passing: bool = True
     ) -> Reservations:
         """Return what is reserved of a GPU before a ticket; `passing`: also for launches that only try once."""
-        if card.is_untouched():
-            return Reservations(reserved=card.reserved(now_s))
+        if file.is_untouched():
+            return Reservations(reserved=file.reserved(now_s))
         waiting, in_passing, in_line = None, False, False
-        for place in card.places(now_s, ticket):
+        for place in file.places(now_s, ticket):
             in_line = True
             if place.shared:
                 in_passing = in_passing or (passing and place.start > now_s * _NS - _PASSES_WITHIN_NS)
@@ -64,13 +64,13 @@ class Queue:
                 break
             waiting = None
         return Reservations(
-            claim=card.claim(),
+            claim=file.claim(),
             ahead=in_passing or waiting is not None,
             waiting=waiting,
             in_passing=in_passing and waiting is None,
             in_line=in_line,
-            reserved=card.reserved(now_s),
-            filler=filler_on(card),
+            reserved=file.reserved(now_s),
+            filler=filler_on(file),
         )
 
     def _waiter(self, ticket: int) -> Waiter | None:
@@ -107,7 +107,7 @@ class QueueEntry:
         in_passing: bool,
     ) -> None:
         """`in_passing`: only for the moment of one try, for a launch that does not wait."""
-        self.cards: dict[str, CardFile] = {}
+        self.files: dict[str, ClaimFile] = {}
         self.shut: dict[str, FileRefused] = {}
         """Why a GPU has no queue, by UUID: its file is unfit."""
         self.ticket = 0
@@ -122,26 +122,26 @@ class QueueEntry:
 
     def join(self, uuids: Sequence[str]) -> None:
         """Join these queues too. The ticket stays the same."""
-        new = [uuid for uuid in uuids if uuid not in self.cards]
-        opened: dict[str, CardFile] = {}
+        new = [uuid for uuid in uuids if uuid not in self.files]
+        opened: dict[str, ClaimFile] = {}
         for uuid in new:
             self.shut.pop(uuid, None)
             try:
-                opened[uuid] = CardFile(self._folder.open(uuid))
+                opened[uuid] = ClaimFile(self._folder.open(uuid))
             except FileRefused as error:
                 self.shut[uuid] = error
             except BaseException:  # such as too many open files: reporting it needs one
-                for card in opened.values():
-                    card.close()
+                for file in opened.values():
+                    file.close()
                 raise
         if not opened:
             return
         with gate(self._folder, self._now_s, self._sleep):
             if not self.ticket:
                 self.ticket = self._arrive()
-            for card in opened.values():
-                ofd_locks.take(card.fd, self.ticket, shared=self._in_passing)
-        self.cards.update(opened)
+            for file in opened.values():
+                ofd_locks.take(file.fd, self.ticket, shared=self._in_passing)
+        self.files.update(opened)
 
     def _arrive(self) -> int:
         """Return a new ticket; a launch that waits writes a label for it."""
@@ -163,22 +163,22 @@ class QueueEntry:
         """Return what is reserved of each GPU before this launch."""
         now_s, passing = self._now_s(), self.minds_passers
         return {
-            uuid: self._line.reservations(card, now_s, self.ticket, passing=passing)
-            for uuid, card in self.cards.items()
+            uuid: self._line.reservations(file, now_s, self.ticket, passing=passing)
+            for uuid, file in self.files.items()
         }
 
     def leave(self) -> None:
         """Leave all queues."""
         with suppress(OSError):
             self._folder.remove(_label_name(self.ticket))
-        for card in self.cards.values():
-            card.close()
-        self.cards.clear()
+        for file in self.files.values():
+            file.close()
+        self.files.clear()
 
     def length_ahead(self) -> int:
         """Return the largest number of launches before this one in any of its queues."""
         now_s = self._now_s()
-        return max((card.count_in_line(now_s, self.ticket) for card in self.cards.values()), default=0)
+        return max((file.count_in_line(now_s, self.ticket) for file in self.files.values()), default=0)
 
 
 def sweep(folder: ClaimFolder, lives: Callable[[int], bool]) -> None:

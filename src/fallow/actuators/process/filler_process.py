@@ -127,7 +127,7 @@ class Filler:
     def kill_with_keeper(self) -> None:
         """Kill a keeper that does not answer, and the whole filler with it."""
         tree = JobTree(self._table, Process(self.keeper, self._birth), self._now)
-        self.notes.extend(str(survivor) for survivor in tree.insist(_DIES_WITHIN_S))
+        self.notes.extend(str(survivor) for survivor in tree.kill(_DIES_WITHIN_S))
         self._keeper_is_gone()
 
     def _keeper_is_gone(self) -> None:
@@ -140,7 +140,7 @@ class Filler:
             left = [row for row in self._table.everybody() if self._is_left_over(row)]
             for row in left:
                 tree = JobTree(self._table, Process(row.pid, row.birth), self._now)
-                self.notes.extend(str(survivor) for survivor in tree.insist())
+                self.notes.extend(str(survivor) for survivor in tree.kill())
                 with suppress(ChildProcessError):
                     os.waitpid(row.pid, os.WNOHANG)
             if not left:

@@ -118,7 +118,7 @@ class JobTree:
                 continue  # a program of another user, started through sudo
         return asked
 
-    def insist(self, limit_s: float = 5.0) -> tuple[Survivor, ...]:
+    def kill(self, limit_s: float = 5.0) -> tuple[Survivor, ...]:
         """Send SIGKILL again and again until no process is left or the time is over; return what is left."""
         until_s = self._now() + limit_s
         while True:

@@ -83,7 +83,7 @@ class KeeperLine:
         with suppress(OSError):
             self._line.send(f"{seconds:g}".encode(), socket.MSG_DONTWAIT)
 
-    def heard(self) -> bool | None:
+    def read(self) -> bool | None:
         """Return whether the filler says that its memory is free; None if the other end is closed."""
         try:
             said = self._line.recv(64, socket.MSG_DONTWAIT)

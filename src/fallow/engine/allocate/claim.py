@@ -83,7 +83,7 @@ class _Launch:
 
     def is_hopeless(self) -> bool:
         """Return whether too few GPUs work, so that waiting would only keep others from them."""
-        return len(self.entry.cards) < self.request.wanted.count
+        return len(self.entry.files) < self.request.wanted.count
 
     def could_be_our_turn(self, reservations: dict[str, Reservations]) -> bool:
         """Return whether enough GPUs are not reserved for others; only then is it worth querying the driver."""

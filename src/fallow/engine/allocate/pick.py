@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-from fallow.actuators.claims.claims import GATE_BYTE, CardFile, gate
+from fallow.actuators.claims.claims import GATE_BYTE, ClaimFile, gate
 from fallow.actuators.claims.folder import FileRefused
 from fallow.actuators.claims.queue import Queue
 from fallow.core.errors import FallowError, NotEnoughGpus, WrongUsage
@@ -127,25 +127,25 @@ def pick(
 def _choose(world: World, request: Request, allowed: Candidates, links: Links, *, reserve: bool) -> Choice:
     """Choose among the candidates by the reservations of each, and reserve what is chosen."""
     now_s = world.clock.monotonic_s()
-    cards: dict[str, CardFile] = {}
+    files: dict[str, ClaimFile] = {}
     shut: dict[str, Refusal] = {}
     queue = Queue(world.folder, stands(world), awake(world))
     try:
         for gpu in allowed.gpus:
             try:
                 if isinstance(gpu.uuid, str):
-                    cards[gpu.uuid] = CardFile(world.folder.open(gpu.uuid))
+                    files[gpu.uuid] = ClaimFile(world.folder.open(gpu.uuid))
             except FileRefused as error:
                 shut[gpu.label] = refused_file(error)
-        reservations = {uuid: _soft(queue.reservations(card, now_s)) for uuid, card in cards.items()}
+        reservations = {uuid: _soft(queue.reservations(file, now_s)) for uuid, file in files.items()}
         fit = [gpu for gpu in allowed.gpus if gpu.label not in shut]
         free, reservations = without_fillers(world, fit, reservations, of_all_users=False)
         choice = choose(free, request.wanted, reservations, links, world.chance)
         for gpu in choice.gpus if reserve else ():
-            cards[str(gpu.uuid)].reserve(now_s)
+            files[str(gpu.uuid)].reserve(now_s)
     finally:
-        for card in cards.values():
-            card.close()
+        for file in files.values():
+            file.close()
     return replace(choice, refused={**choice.refused, **shut})
 
 
@@ -209,20 +209,20 @@ def _with_name(world: World, gpu: Gpu, why: Refusal) -> str:
 def _reserved_for(world: World, gpu: Gpu) -> str | None:
     """Return who has claimed a GPU or is first in its queue; None if that is over by now."""
     try:
-        card = CardFile(world.folder.open(str(gpu.uuid)))
+        file = ClaimFile(world.folder.open(str(gpu.uuid)))
     except FallowError:
         return None
     world.look_patiently()
     try:
-        claim = claim_on(world, card)
+        claim = claim_on(world, file)
         if claim is not None:
             return str(claim)
         waiting = (
-            Queue(world.folder, stands(world), awake(world)).reservations(card, world.clock.monotonic_s()).waiting
+            Queue(world.folder, stands(world), awake(world)).reservations(file, world.clock.monotonic_s()).waiting
         )
         return None if waiting is None else f"{waiter_in_words(waiting)} came earlier and waits for it"
     finally:
-        card.close()
+        file.close()
 
 
 def _in_words(refused: Mapping[str, Refusal]) -> dict[str, str]:

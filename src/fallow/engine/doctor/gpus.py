@@ -91,24 +91,26 @@ def _counters(gpus: Sequence[Gpu]) -> CheckFinding:
 
 
 def _nodes(gpus: Sequence[Gpu], world: World) -> CheckFinding:
-    ears = FileEvents()
-    deaf: dict[str, str] = {}
+    events = FileEvents()
+    unwatched: dict[str, str] = {}
     try:
         for gpu in gpus:
             if gpu.mig is not None:
                 continue
             path = f"{world.device_folder}/nvidia{gpu.minor}"
-            why = str(gpu.minor) if isinstance(gpu.minor, Unknown) else ears.listen_for_visits(gpu.label, path)
+            why = str(gpu.minor) if isinstance(gpu.minor, Unknown) else events.watch_opens(gpu.label, path)
             if why is not None:
-                deaf[gpu.label] = why
+                unwatched[gpu.label] = why
     finally:
-        ears.close()
-    if not deaf:
+        events.close()
+    if not unwatched:
         return ok(
             "device files",
             "opens are noticed within milliseconds, so fillers leave before a new process allocates memory",
         )
-    why = next(iter(deaf.values()))
+    why = next(iter(unwatched.values()))
     watches = world.proc.kernel_setting("fs/inotify/max_user_watches")
-    means = f"cannot watch the device file of GPU {', '.join(deaf)} ({why}): fillers poll instead, and leave later"
+    means = (
+        f"cannot watch the device file of GPU {', '.join(unwatched)} ({why}): fillers poll instead, and leave later"
+    )
     return lacking("device files", means, f"make /dev/nvidia* visible; fs.inotify.max_user_watches is {watches}")

@@ -42,7 +42,7 @@ class DeviceEvents:
     def watch(self, slots: Sequence[FillerSlot]) -> None:
         """Watch the GPUs of these slots. What is known of newcomers to them is kept."""
         if slots and not self._watches_claims:
-            self._claim_writes.listen_for_writes(CLAIMS, self._world.folder.path)
+            self._claim_writes.watch_writes(CLAIMS, self._world.folder.path)
             self._watches_claims = True
         self._watch_nodes({str(gpu.uuid): gpu for slot in slots for gpu in slot.gpus})
         wanted: dict[Attention, dict[str, str]] = {}
@@ -60,13 +60,13 @@ class DeviceEvents:
 
     def read(self, now_s: float, occupied: set[str]) -> FileEvent:
         """Return the events since the last call. An open of an occupied GPU starts the search for its process."""
-        events = self._opens.heard()
+        events = self._opens.read()
         self._opened_uuids |= events.came
         if events.came & occupied:
             for _, newcomers in self._newcomers.values():
                 newcomers.note_open(now_s)
         # Any user can write to the claim folder a thousand times a second, so these events are read at intervals.
-        if now_s >= self._claims_due_s and self._claim_writes.heard().came:
+        if now_s >= self._claims_due_s and self._claim_writes.read().came:
             self._claims_due_s = now_s + _CLAIMS_EVERY_S
             return FileEvent(events.came | {CLAIMS}, events.left)
         return events
@@ -104,7 +104,7 @@ class DeviceEvents:
             if uuid in self._nodes or uuid in self._why_unwatched:
                 continue
             path = f"{self._world.device_folder}/nvidia{gpu.minor}"
-            why = self._why_not(gpu) or self._opens.listen_for_visits(uuid, path)
+            why = self._why_not(gpu) or self._opens.watch_opens(uuid, path)
             if why is None:
                 self._nodes[uuid] = path
             else:

@@ -101,7 +101,7 @@ class Keeper:
 
     def _read_filler(self) -> bool:
         """Report that the filler's memory is free; return False if the filler has closed the channel."""
-        freed = self._yield_channel.heard()
+        freed = self._yield_channel.read()
         if freed:
             self._send(now="freed")
         return freed is not None
@@ -141,7 +141,7 @@ class Keeper:
     def _kill(self) -> None:
         if self._tree.ended is None:
             signals.ask_group(self._tree.root.pid, signal.SIGKILL)
-        survivors = self._tree.insist()
+        survivors = self._tree.kill()
         if survivors:
             self._send(now="survives", why="; ".join(map(str, survivors)))
 

@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable
 from typing import assert_never
 
-from fallow.actuators.claims.claims import CardFile
+from fallow.actuators.claims.claims import ClaimFile
 from fallow.actuators.claims.fill_marks import FillMark, mark_filled
 from fallow.actuators.claims.queue import Queue
 from fallow.core.board import FillerView
@@ -69,7 +69,7 @@ class FillerSlot:
         self._world = run.world
         self._starter = starter
         self._report = SlotReport(self, run, words)
-        self._cards: dict[str, CardFile] = {}
+        self._files: dict[str, ClaimFile] = {}
         self._queue = Queue(run.world.folder, stands(run.world), awake(run.world))
         self._marks: list[FillMark] = []
         self._kill_sent_s: float | None = None
@@ -107,17 +107,17 @@ class FillerSlot:
     def reservations(self, uuid: str) -> Reservations:
         """Return the claims and launches of others that wait for one of the GPUs."""
         folder = self._world.folder
-        card = self._cards.get(uuid)
-        if card is not None and not folder.still_there(uuid, card.fd):
-            self._cards.pop(uuid).close()
-            card = None
+        file = self._files.get(uuid)
+        if file is not None and not folder.still_there(uuid, file.fd):
+            self._files.pop(uuid).close()
+            file = None
             folder.refresh()
             self._restore_mark(uuid)
-        if card is None:
-            card = self._cards[uuid] = CardFile(folder.open(uuid))
-        reservations = self._queue.reservations(card, self._world.clock.monotonic_s())
+        if file is None:
+            file = self._files[uuid] = ClaimFile(folder.open(uuid))
+        reservations = self._queue.reservations(file, self._world.clock.monotonic_s())
         return (
-            reservations if reservations.claim is None else replace(reservations, claim=claim_on(self._world, card))
+            reservations if reservations.claim is None else replace(reservations, claim=claim_on(self._world, file))
         )
 
     def _restore_mark(self, uuid: str) -> None:
@@ -189,9 +189,9 @@ class FillerSlot:
 
     def close(self) -> None:
         """Close the claim files."""
-        for card in self._cards.values():
-            card.close()
-        self._cards.clear()
+        for file in self._files.values():
+            file.close()
+        self._files.clear()
 
     @property
     def _label(self) -> Claim:

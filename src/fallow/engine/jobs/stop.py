@@ -25,7 +25,7 @@ def ask_trees(trees: Sequence[JobTree], name: str) -> Outcome:
 
 def kill_trees(trees: Sequence[JobTree], for_s: float) -> Outcome:
     """Send SIGKILL to what is left, for so long until it is gone; 0 sends it once and waits for nothing."""
-    survivors = [survivor for tree in trees for survivor in tree.insist(for_s)]
+    survivors = [survivor for tree in trees for survivor in tree.kill(for_s)]
     if survivors:
         return Outcome(False, "; ".join(str(survivor) for survivor in survivors))
     return Outcome(True, "nobody is left")

@@ -9,7 +9,7 @@ claim is of an unknown process: it keeps others from the GPU, and nobody is char
 import os
 from collections.abc import Callable
 
-from fallow.actuators.claims.claims import CLAIM_BYTE, CardFile
+from fallow.actuators.claims.claims import CLAIM_BYTE, ClaimFile
 from fallow.core.errors import FallowError
 from fallow.core.process import Process
 from fallow.core.reservations import Claim, Waiter
@@ -25,19 +25,19 @@ _NOT_FOUND = "a process that was not found yet, or that we may not look into"
 _HIDDEN = "a hidden process: none that can be seen has it open (docs/concepts/claims.md says how to end that)"
 
 
-def claim_on(world: World, card: CardFile) -> Claim | None:
+def claim_on(world: World, file: ClaimFile) -> Claim | None:
     """Return the claim on a GPU, without a pid if that is not proven; None if there is none."""
-    held = card.held()
+    held = file.held()
     if held is None:
         return None
-    label = card.label()
+    label = file.label()
     named = None if label.pid is None or label.birth is None else Process(label.pid, label.birth)
-    answer = world.lock_holders.holder(card.fd, CLAIM_BYTE, named)
+    answer = world.lock_holders.holder(file.fd, CLAIM_BYTE, named)
     if answer.holder is not None:
         return _named(world, held.shared, answer.holder, label.since_wall_s if answer.holder == named else None)
     if answer.nobody:
         return Claim(held.shared, told=_HIDDEN)
-    return Claim(held.shared, told=_signed(world, card.inode, named))
+    return Claim(held.shared, told=_signed(world, file.inode, named))
 
 
 def claim_of(world: World, uuid: str) -> Claim | Unknown | None:
@@ -48,11 +48,11 @@ def claim_of(world: World, uuid: str) -> Claim | Unknown | None:
         return Unknown(str(error))
     if fd is None:
         return None
-    card = CardFile(fd)
+    file = ClaimFile(fd)
     try:
-        return claim_on(world, card)
+        return claim_on(world, file)
     finally:
-        card.close()
+        file.close()
 
 
 def _signed(world: World, inode: int, named: Process | None) -> str | None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from fallow.actuators.claims.claims import CardFile
+from fallow.actuators.claims.claims import ClaimFile
 from fallow.actuators.claims.fill_marks import filler_on
 from fallow.core.activity import Activity, Finding
 from fallow.core.errors import FallowError
@@ -129,15 +129,15 @@ def _read_claims(world: World, gpu: Gpu, read: Mapping[str, Reservations]) -> _C
         return _Claims(Unknown(str(error)))
     if fd is None:
         return _Claims()
-    card = CardFile(fd)
+    file = ClaimFile(fd)
     try:
         return _Claims(
-            claim_on(world, card),
-            card.count_in_line(world.clock.monotonic_s()),
-            filler_pids(world, gpu) if filler_on(card) is not None else frozenset(),
+            claim_on(world, file),
+            file.count_in_line(world.clock.monotonic_s()),
+            filler_pids(world, gpu) if filler_on(file) is not None else frozenset(),
         )
     finally:
-        card.close()
+        file.close()
 
 
 def _gone(world: World, gpu: Gpu, claims: _Claims) -> frozenset[int]:

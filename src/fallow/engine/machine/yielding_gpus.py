@@ -10,7 +10,7 @@ on it. `run` may claim it, which makes a true filler leave, and waits until it h
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from fallow.actuators.claims.claims import CardFile
+from fallow.actuators.claims.claims import ClaimFile
 from fallow.actuators.claims.fill_marks import filler_on
 from fallow.core.errors import NotEnoughGpus
 from fallow.core.gpu import Gpu, Memory
@@ -110,11 +110,11 @@ def wait_until_clear(world: World, gpus: Iterable[Gpu], most_holders: int, say: 
 
 
 def _is_marked(world: World, gpu: Gpu) -> bool:
-    card = CardFile(world.folder.open(str(gpu.uuid)))
+    file = ClaimFile(world.folder.open(str(gpu.uuid)))
     try:
-        return filler_on(card) is not None
+        return filler_on(file) is not None
     finally:
-        card.close()
+        file.close()
 
 
 def _holder_count(world: World, gpu: Gpu) -> float:
