@@ -1,7 +1,7 @@
-"""The daemon's doors, in a thread of their own: one loop serves the socket and the page.
+"""The daemon's socket and page, in a thread of their own: one loop, one app.
 
-Nothing in here decides anything, and nothing that happens in here can stop the policies: a door that cannot be opened
-is told, and the daemon goes on without it. A page can be shut and another shown in its place at any time.
+Nothing in here decides anything, and nothing that happens in here can stop the policies: what cannot be opened is
+reported, and the daemon goes on without it. A page can be closed and another opened in its place at any time.
 """
 
 import asyncio
@@ -9,109 +9,110 @@ import threading
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from fastapi import FastAPI
 
 from fallow.core.errors import FallowError
 from fallow.engine.daemon.sources import Sources
-from fallow.engine.machine.lasting_thread import steady
+from fallow.engine.machine.background import Background
 from fallow.interfaces.socket import server
-
-if TYPE_CHECKING:
-    from fallow.interfaces.web.server import PageServer
+from fallow.interfaces.socket.access import SocketAccess
+from fallow.interfaces.web.app import make_app
+from fallow.interfaces.web.server import HttpServer
 
 _CLOSES_WITHIN_S = 5.0
 _OPENS_AGAIN_S = 1.0
-_MOST_TOLD = 20
+_MOST_REPORTED = 20
+
+OpenPage = Callable[[FastAPI], HttpServer | None]
 
 
 class ServerThread:
     """Opened by the main thread, and closed by it."""
 
     def __init__(
-        self, socket_path: str | None, sources: Sources, page: "PageServer | None", tell: Callable[[str], None]
+        self, socket_path: str | None, sources: Sources, open_page: OpenPage, tell: Callable[[str], None]
     ) -> None:
-        """Returns when each door is open, or has said why it is not."""
+        """Return when socket and page are open, or it is said why they are not. `open_page` takes the app."""
         self._path = socket_path
-        self._sources = sources
+        self._app = make_app(sources)
+        self._socket_app = SocketAccess(self._app, sources.simulated)
+        self._open_page = open_page
         self._tell = tell
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
         self._loop = asyncio.new_event_loop()
         self._over = asyncio.Event()
-        self._page: PageServer | None = None
+        self._page: HttpServer | None = None
         self._page_ended = threading.Event()
-        self._changing = threading.Lock()
-        self._desk_settled = threading.Event()
-        self._thread = steady("the doors of the daemon", self._run, tell)
+        self._socket_settled = threading.Event()
+        self._thread = Background[None]("the daemon's server", lambda _: self._run(), tell, _CLOSES_WITHIN_S)
+        self._pages = Background[bool]("the page", self._renew, tell, _CLOSES_WITHIN_S)
+        self._thread.give(None)
         if socket_path is not None:
-            self._desk_settled.wait()
-        self.show(page)
+            self._socket_settled.wait()
+        self._renew(changed=True)
 
-    def show(self, page: "PageServer | None") -> None:
-        """From now on this page, or none. Returns when it is open, or has said why it is not."""
-        self.shut_page()
+    def renew_page(self, *, changed: bool) -> None:
+        """Open the page again where its config has changed, or where there is none: its port may be free by now."""
+        self._pages.give(changed)  # beside the policies, which wait for nobody who reads slowly
+
+    def close(self) -> None:
+        """End both, and all who are still connected."""
+        self._pages.end()
+        self._close_page()
+        with suppress(RuntimeError):  # its loop has ended by itself
+            self._loop.call_soon_threadsafe(self._over.set)
+        self._thread.end()
+
+    def _renew(self, changed: bool) -> None:
+        if not changed and self._page is not None:
+            return
+        self._close_page()
+        page = self._open_page(self._app)
         if page is not None:
             settled = threading.Event()
             self._page, self._page_ended = page, threading.Event()
-            asyncio.run_coroutine_threadsafe(self._show_the_page(page, settled, self._page_ended), self._loop)
+            asyncio.run_coroutine_threadsafe(self._serve_page(page, settled, self._page_ended), self._loop)
             settled.wait()
 
-    def renew_page(self, make: "Callable[[], PageServer | None]", *, changed: bool) -> None:
-        """Open the page anew where its config has changed, or where there is none: its port may be free by now."""
-
-        def renew() -> None:
-            with self._changing:
-                if changed or self._page is None:
-                    self.shut_page()
-                    self.show(make())
-
-        steady("the page", renew, self._tell)  # beside the policies, which wait for nobody who reads slowly
-
-    def shut_page(self) -> None:
-        """No page; whoever was watching it is cut off."""
+    def _close_page(self) -> None:
         page = self._page
         if page is not None:
             page.stop()
             self._page_ended.wait(_CLOSES_WITHIN_S)
             self._page = None
 
-    def close(self) -> None:
-        """End both, and whoever is still connected."""
-        with self._changing:
-            self.shut_page()
-        with suppress(RuntimeError):  # its loop has ended by itself
-            self._loop.call_soon_threadsafe(self._over.set)
-        self._thread.join(_CLOSES_WITHIN_S)
-
     def _run(self) -> None:
-        if self._loop.is_closed():  # it has failed, and begins again
-            self._loop, self._over = asyncio.new_event_loop(), asyncio.Event()
         with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
             runner.run(self._serve())
 
     async def _serve(self) -> None:
         self._loop.set_exception_handler(self._went_wrong)
-        door = None
-        if self._path is not None:
-            door = asyncio.create_task(self._answer_at_the_desk(self._path))
-        await self._over.wait()
-        if door is not None:
-            door.cancel()
-            await asyncio.gather(door, return_exceptions=True)
+        async with self._app.router.lifespan_context(self._app):
+            tasks = [] if self._path is None else [asyncio.create_task(self._serve_socket(self._path))]
+            await self._over.wait()
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     def _went_wrong(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """What nobody else catches, such as no descriptor for whoever comes: told once, without a traceback."""
+        """Report what nobody else catches, such as no descriptor for a connection: once, without a traceback."""
         error = context.get("exception")
-        sentence = f"a door of the daemon had trouble: {context.get('message')}" + (f" ({error!r})" if error else "")
-        if sentence not in self._told and len(self._told) < _MOST_TOLD:
-            self._told.add(sentence)
+        sentence = f"the daemon's server: {context.get('message')}" + (f" ({error!r})" if error else "")
+        if sentence not in self._reported and len(self._reported) < _MOST_REPORTED:
+            self._reported.add(sentence)
             self._tell(sentence)
 
-    async def _answer_at_the_desk(self, path: str) -> None:
-        settled = self._desk_settled
-        serve = partial(server.serve, path, self._sources, settled.set, self._tell)
-        await self._open("nobody can ask the daemon", settled, serve)
+    async def _serve_socket(self, path: str) -> None:
+        settled = self._socket_settled
+        await self._open(
+            "nobody can ask the daemon",
+            settled,
+            partial(server.serve, path, self._socket_app, settled.set, self._tell),
+        )
 
-    async def _show_the_page(self, page: "PageServer", settled: threading.Event, ended: threading.Event) -> None:
+    async def _serve_page(self, page: HttpServer, settled: threading.Event, ended: threading.Event) -> None:
         try:
             await self._open("there is no page", settled, partial(page.run, settled.set))
         finally:
@@ -120,21 +121,21 @@ class ServerThread:
             ended.set()
 
     async def _open(
-        self, without: str, settled: threading.Event, door: Callable[[], Coroutine[None, None, None]]
+        self, without: str, settled: threading.Event, serve: Callable[[], Coroutine[None, None, None]]
     ) -> None:
         try:
-            while await self._has_failed(without, door):
+            while await self._has_failed(without, serve):
                 await asyncio.sleep(_OPENS_AGAIN_S)
         finally:
-            settled.set()  # whatever happened, nobody waits for this door
+            settled.set()  # whatever happened, nobody waits for it
 
-    async def _has_failed(self, without: str, door: Callable[[], Coroutine[None, None, None]]) -> bool:
-        """Whether it has ended by a mistake of ours, and is to be opened again."""
+    async def _has_failed(self, without: str, serve: Callable[[], Coroutine[None, None, None]]) -> bool:
+        """Serve; return whether it ended by an internal error, and is to be opened again."""
         try:
-            await door()
+            await serve()
         except (FallowError, OSError) as error:
             self._tell(f"{without}: {error}")
-        except Exception as error:  # noqa: BLE001  a door that broke must not stay shut in silence
+        except Exception as error:  # noqa: BLE001  what broke must not stay closed in silence
             self._tell(f"{without} for a moment: internal error ({type(error).__name__}: {error})")
             return True
         return False

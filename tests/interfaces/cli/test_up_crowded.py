@@ -165,12 +165,12 @@ def test_a_port_that_somebody_has_is_an_error_and_a_reload_opens_the_page_when_i
         config.chmod(0o600)
         words = () if where == "the config" else ("--listen", f"127.0.0.1:{port}")
         up = start_up(simulated, ups, "--config", str(config), "--log-format", "json", *words)
-        said = up.until("somebody else listens on")
+        said = up.until("another program listens on")
         assert '"level": "error"' in said
         assert "give no token" in said
         up.until("up, ")
         up.process.send_signal(1)
-        up.until("somebody else listens on", times=2)
+        up.until("another program listens on", times=2)
     up.process.send_signal(1)
     up.until("the page is at")
     until_s = time.monotonic() + LIMIT_S

@@ -3,7 +3,6 @@
 It watches as the daemon does, keeps a journal, and says `ready` once somebody may ask. A line on stdin ends it.
 """
 
-import asyncio
 import os
 import sys
 import threading
@@ -12,8 +11,9 @@ from fallow.actuators.claims.folder import ClaimFolder, folder_path
 from fallow.actuators.claims.protections import ProtectionFolder
 from fallow.core.board import Board, Counts
 from fallow.core.findings import Verdict
+from fallow.engine.daemon.publisher import Publisher
 from fallow.engine.daemon.reload import Reloads
-from fallow.engine.daemon.sources import DaemonSources
+from fallow.engine.daemon.sources import Sources
 from fallow.engine.history.journal import open_journal
 from fallow.engine.history.reader import open_history
 from fallow.engine.history.records import Records
@@ -21,7 +21,7 @@ from fallow.engine.machine.clock import SystemClock
 from fallow.engine.machine.observe import watch
 from fallow.engine.machine.socket_path import own_socket
 from fallow.engine.machine.world import World
-from fallow.interfaces.socket.server import serve
+from fallow.interfaces.server_thread import ServerThread
 from fallow.readers.proc import user_name
 
 EVERY_S = 0.1
@@ -37,7 +37,7 @@ class SmallDaemon:
 
     def __init__(self) -> None:
         self.world = World(os.environ)
-        self.board: Board | None = None
+        self.publisher = Publisher()
         self.seen = threading.Event()
         self.going = True
         self.journal = open_journal(self.world, complain)
@@ -45,24 +45,25 @@ class SmallDaemon:
     def look(self) -> None:
         started_s = SystemClock().wall_s()
         for status in watch(self.world, EVERY_S):
-            self.board = Board(status, (), (), (), NOTHING_COUNTED, started_s, None, False)
+            self.publisher.publish(Board(status, (), (), (), NOTHING_COUNTED, started_s, None, False))
             self.seen.set()
             if not self.going:
                 break
 
     def answer(self) -> None:
-        path = own_socket(os.environ)
-        assert path is not None
         folder = ClaimFolder(folder_path(os.environ))
-        sources = DaemonSources(
-            lambda: self.board,
+        sources = Sources(
+            self.publisher,
             Records(self.journal, lambda: open_history(self.world.state_folder)),
-            ProtectionFolder(folder, user_name),
+            ProtectionFolder(folder, user_name, self.world.proc),
+            self.world.proc,
             SystemClock(),
             self.world.simulated,
             Reloads().ask,
+            lambda: EVERY_S,
         )
-        asyncio.run(serve(path, sources, ready=lambda: print("ready", flush=True)))
+        ServerThread(own_socket(os.environ), sources, lambda _: None, complain)
+        print("ready", flush=True)
 
 
 def main() -> None:
@@ -70,12 +71,12 @@ def main() -> None:
     looking = threading.Thread(target=daemon.look)
     looking.start()
     daemon.seen.wait()
-    board = daemon.board
+    board = daemon.publisher.board
     assert board is not None
     uuid = str(board.status.gpus[0].uuid)
     verdict = Verdict("GPU 0", "idle", "the small daemon says so", (("utilization", "0%"),))
     daemon.journal.verdict(verdict, [f"gpu:{uuid}"])
-    threading.Thread(target=daemon.answer, daemon=True).start()
+    daemon.answer()
     sys.stdin.readline()
     daemon.going = False
     looking.join()

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from fallow.core.wire import VERSION
 from tests.actuators.claims.test_users import ADA, BOB, Users
 from tests.conftest import Fallow
 from tests.engine.history.life import life
@@ -137,6 +136,9 @@ def test_a_real_daemon_answers_only_who_does_not_simulate(world: World, fallow: 
     assert "the daemon is on real GPUs" in simulated.stderr
 
 
+HANG_UP = b""
+
+
 def answer_with(path: pathlib.Path, *lines: bytes) -> socket.socket:
     """Something at the daemon's place that reads a request, says this, and then nothing more."""
     path.parent.mkdir(mode=0o755, exist_ok=True)
@@ -152,6 +154,8 @@ def answer_with(path: pathlib.Path, *lines: bytes) -> socket.socket:
         with connection:
             connection.recv(65536)
             for line in lines:
+                if line == HANG_UP:
+                    return
                 connection.sendall(line)
             connection.recv(1)  # until they have had enough of it
 
@@ -159,20 +163,27 @@ def answer_with(path: pathlib.Path, *lines: bytes) -> socket.socket:
     return listening
 
 
-GOOD = json.dumps({"v": VERSION, "ok": None, "more": True}).encode() + b"\n"
+def http(body: bytes, status: bytes = b"200 OK", length: int | None = None) -> bytes:
+    size = len(body) if length is None else length
+    return b"HTTP/1.1 %s\r\ncontent-length: %d\r\n\r\n%s" % (status, size, body)
 
 
 @pytest.mark.parametrize(
     ("lines", "says"),
     [
         ((), "did not answer within 2 s"),
-        ((b'{"v": "9-00000000", "ok": [], "more": false}\n',), "another version"),
-        ((b'{"v": "9", "no": {"kind": "version", "why": "the daemon is fallow 9"}}\n',), "the daemon is fallow 9"),
-        ((b"rubbish\n",), "cannot be asked"),
-        ((b"[]\n",), "makes no sense"),
-        ((b'{"v": "%s", "ok": {"is": "Sight"}}\n' % VERSION.encode(),), "makes no sense"),
-        ((GOOD,), "did not answer within 2 s"),
+        ((http(b'{"version": 9, "gpus": []}'), HANG_UP), "it speaks version 9 of the API, this fallow speaks 1"),
+        ((http(b'{"detail": "?", "version": 2}', b"404 Not Found"), HANG_UP), "it speaks version 2"),
+        ((http(b'{"version": 1, "detail": "too early", "reason": "early"}', b"503 x"), HANG_UP), "too early"),
+        ((b"rubbish\n", HANG_UP), "makes no sense"),
+        ((http(b"[]"), HANG_UP), "makes no sense"),
+        ((http(b"[" * 100_000), HANG_UP), "makes no sense"),
+        ((http(b'{"version": 1, "host": "x"}'), HANG_UP), "makes no sense"),
+        ((http(b'{"version": 1}', length=99), HANG_UP), "broke off in the middle"),
+        ((http(b'{"version": 1}'),), "did not answer within 2 s"),
+        ((HANG_UP,), "busy with others"),
     ],
+    ids=str,
 )
 def test_a_daemon_that_makes_no_sense_is_left_out(simulated: Fallow, lines: tuple[bytes, ...], says: str) -> None:
     with answer_with(pathlib.Path(simulated.environ["FALLOW_SOCKET"]), *lines):
@@ -254,7 +265,7 @@ def test_an_impostor_is_not_believed(open_folder: pathlib.Path) -> None:
         code, out, err = users.run(ADA, "status", "--json", "-v")
         bob.communicate("")
     assert code == 0
-    assert f"is user {BOB}, whom nobody has to believe" in err
+    assert f"runs as user {BOB}, which is neither root nor you" in err
     assert len(json.loads(out)["gpus"]) == 2
 
 

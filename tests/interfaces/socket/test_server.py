@@ -1,4 +1,4 @@
-"""The desk: whoever asks too much, too slowly or nonsense costs nobody but themselves."""
+"""The socket: who asks too much, too slowly or nonsense costs nobody but themselves."""
 
 import json
 import os
@@ -15,12 +15,10 @@ from typing import Any
 import pytest
 
 from fallow.actuators.host.unix_socket import SocketFile, SocketTaken
+from fallow.core.api import VERSION
 from fallow.core.errors import FallowError, NotPermitted
-from fallow.core.wire import VERSION
 from tests.actuators.claims.test_users import ADA, Users
 from tests.conftest import Fallow
-from tests.engine.history.life import life
-from tests.engine.history.test_history import record
 from tests.interfaces.socket.conftest import Start
 
 pytestmark = pytest.mark.usefixtures("daemon")
@@ -48,104 +46,113 @@ def everything(connection: socket.socket) -> bytes:
     return said
 
 
-def ask(path: str, **words: object) -> dict[str, Any]:
+def request(method: str, target: str, body: object = None, **headers: str) -> bytes:
+    content = b"" if body is None else json.dumps(body).encode()
+    lines = [f"{method} {target} HTTP/1.1", "host: localhost", "connection: close"]
+    lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
+    if body is not None:
+        lines += ["content-type: application/json", f"content-length: {len(content)}"]
+    return "\r\n".join([*lines, "", ""]).encode() + content
+
+
+def ask(path: str, target: str, method: str = "GET", body: object = None, **headers: str) -> tuple[int, Any]:
     with connected(path) as connection:
-        request = {"v": VERSION, "simulate": "4xH100", **words}
-        connection.sendall(json.dumps(request).encode() + b"\n")
-        answer: dict[str, Any] = json.loads(everything(connection))
-        return answer
+        connection.sendall(request(method, f"/api/v1{target}", body, **headers))
+        head, _, content = everything(connection).partition(b"\r\n\r\n")
+        return int(head.split()[1]), json.loads(content or b"null")
 
 
 def answers(path: str) -> bool:
-    return "ok" in ask(path, ask="status")
+    return ask(path, "/status")[0] == 200
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        b"\n",
-        b"nonsense\n",
-        b"[" * 60_000 + b"\n",
-        b'{"ask": ' + b"9" * 50_000 + b"}\n",
-        b"null\n",
-        b"\xff\xfe\n",
-        b'{"ask": "status"}\n',
-        b'{"ask": {}}\n',
-    ],
-    ids=["empty", "words", "deep", "long number", "null", "no text", "no version", "no question"],
+NONSENSE = (
+    b"nonsense\r\n\r\n",
+    b"\xff\xfe\r\n\r\n",
+    b"GET / HTTP/9.9\r\n\r\n",
+    b"GET /api/v1/status HTTP/1.1\r\nhost: localhost\r\nx: " + b"9" * 70_000 + b"\r\n\r\n",
 )
-def test_nonsense_is_answered_with_a_sentence(path: str, line: bytes) -> None:
-    with connected(path) as connection:
-        connection.sendall(line)
-        refusal = json.loads(everything(connection))
-    assert refusal["no"]["why"]
-    assert answers(path)
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        {"ask": "run", "command": ["true"]},
-        {"ask": "shutdown"},
-        {"ask": "why", "key": 5, "most": 1},
-        {"ask": "why", "key": None, "most": 10**9},
-        {"ask": "why", "key": None, "most": True},
-        {"ask": "why", "key": "\ud800", "most": 1},
-        {"ask": "protect", "target": "gpu:\ud800", "until": 2e9, "why": ""},
-        {"ask": "protect", "target": "all", "until": 2e9, "why": "\udfff"},
-        {"ask": "protect", "target": "all", "until": 1e18, "why": ""},
-        {"ask": "protect", "target": "all", "until": float("nan"), "why": ""},
-        {"ask": "protect", "target": "all", "until": "soon", "why": ""},
-        {"ask": "protect", "target": "everything", "until": 2e9, "why": ""},
-        {"ask": "protect", "target": "all", "until": 2e9, "why": "x" * 5000},
-        {"ask": "protect", "target": "pid:1@1", "until": 2e9, "why": ""},
-        {"ask": "release", "id": -1},
-        {"ask": "release", "id": "../passwd"},
-        {"ask": "status", "simulate": ["4xH100"]},
-        {"ask": "status", "simulate": "x" * 60_000},
-    ],
-    ids=lambda words: str(words)[:60],
+def test_nonsense_is_a_bad_request(path: str) -> None:
+    for sent in NONSENSE:
+        with connected(path) as connection:
+            with suppress(BrokenPipeError, ConnectionResetError):
+                connection.sendall(sent)
+            assert b"200 OK" not in everything(connection)
+        assert answers(path)
+
+
+NEW = {"subject": "all", "for_s": 3600, "why": ""}
+
+
+IMPOSSIBLE: tuple[tuple[str, str, object, int], ...] = (
+    ("POST", "/run", {"command": ["true"]}, 404),
+    ("POST", "/status", {}, 405),
+    ("GET", "/events?limit=1000000000", None, 422),
+    ("GET", "/events?limit=true", None, 422),
+    ("GET", f"/events?key={'x' * 500}", None, 422),
+    ("POST", "/protections", {**NEW, "for_s": 1e18}, 422),
+    ("POST", "/protections", {**NEW, "for_s": "soon"}, 422),
+    ("POST", "/protections", {**NEW, "for_s": -1}, 422),
+    ("POST", "/protections", {**NEW, "subject": "everything"}, 422),
+    ("POST", "/protections", {**NEW, "why": "x" * 5000}, 422),
+    ("POST", "/protections", {**NEW, "by": "root"}, 422),
+    ("POST", "/protections", {**NEW, "subject": "user:no-such-user"}, 404),
+    ("POST", "/protections", {**NEW, "subject": "pid:1@1"}, 409),
+    ("POST", "/protections", [[[[]]]], 422),
+    ("POST", "/protections", "x" * 20_000, 413),
+    ("DELETE", "/protections/-1", None, 422),
+    ("DELETE", "/protections/..%2fpasswd", None, 404),
+    ("DELETE", "/protections/123456789", None, 422),
 )
-def test_what_is_not_possible_is_refused(path: str, words: dict[str, object]) -> None:
-    refusal = ask(path, **words)
-    assert refusal["no"]["why"], refusal
-    assert "mistake" not in refusal["no"]["why"]
-    assert ask(path, ask="protections")["ok"] == []
 
 
-@pytest.mark.parametrize("edges", [None, [], [1], [2, 1], [1, 1], [[1], 2], ["a", 1], [0.5, 2], [-1, 2], [1, 10**30]])
-def test_days_that_make_no_sense_are_refused(
-    simulated: Fallow, start_daemon: Start, tmp_path: pathlib.Path, edges: object
-) -> None:
-    record(tmp_path / "kept", *life(0.001, cards=1))
-    own = {"FALLOW_STATE_DIR": str(tmp_path / "kept"), "FALLOW_SOCKET": str(tmp_path / "other" / "fallow.sock")}
-    start_daemon({**simulated.environ, **own})
-    assert ask(own["FALLOW_SOCKET"], ask="tallies", edges=edges)["no"]["kind"] == "usage"
+def test_what_is_not_possible_is_refused_in_a_sentence(path: str) -> None:
+    for method, target, body, code in IMPOSSIBLE:
+        found, problem = ask(path, target, method, body)
+        assert found == code, (method, target, body, problem)
+        assert problem["detail"]
+        assert problem["version"] == VERSION
+    assert ask(path, "/protections") == (200, {"version": VERSION, "protections": []})
+
+
+def test_a_caller_who_means_other_gpus_is_refused(path: str) -> None:
+    for machine in ["real", "4xT4", "x" * 2000, "%ff", "4xH100, 4xT4"]:
+        assert ask(path, "/status", fallow_machine=machine)[0] == 409
+    assert ask(path, "/status", fallow_machine="4xH100")[0] == 200
+
+
+@pytest.mark.parametrize("edges", ["", "1", "a,1", "0.5,2", "-1,2", f"1,{10**30}", ",".join("12345" * 40)])
+def test_days_that_make_no_sense_are_refused(path: str, edges: str) -> None:
+    code, problem = ask(path, f"/history/tallies?edges={edges}")
+    assert (code, problem["reason"]) == (422, "usage")
 
 
 def test_where_there_is_no_history_it_is_empty(path: str) -> None:
-    assert ask(path, ask="tallies", edges=[1, 2])["ok"] == []
+    assert ask(path, "/history/tallies?edges=1,2")[1]["tallies"] == []
+    assert ask(path, "/history/gpus")[1]["gpus"] == []
 
 
-def test_a_line_without_an_end_ends_the_connection(path: str) -> None:
+def test_a_request_without_an_end_ends_the_connection(path: str) -> None:
     with connected(path) as connection:
         with suppress(BrokenPipeError, ConnectionResetError):
             for _ in range(200):
                 connection.sendall(b"x" * 65536)
-        assert everything(connection) == b""
+        assert b"200 OK" not in everything(connection)
     assert answers(path)
 
 
 def test_who_says_nothing_is_let_go(path: str) -> None:
     with connected(path) as connection:
-        assert everything(connection) == b"", "closed by the desk after its time for a question"
+        assert everything(connection) == b"", "closed after the time for a request"
 
 
 def test_who_never_reads_keeps_nobody_from_an_answer(path: str) -> None:
     with socket.socket(socket.AF_UNIX) as lazy:
         lazy.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
         lazy.connect(path)
-        lazy.sendall(json.dumps({"v": VERSION, "simulate": "4xH100", "ask": "status"}).encode() + b"\n")
+        lazy.sendall(request("GET", "/api/v1/status"))
         assert answers(path)
 
 
@@ -158,7 +165,7 @@ def test_a_user_has_some_connections_and_others_have_theirs(open_folder: pathlib
     try:
         for connection in idle:
             connection.connect(users.environ["FALLOW_SOCKET"])
-        assert everything(idle[-1]) == b"", "one too many is closed at once"
+        assert everything(idle[0]) == b"", "the oldest makes way, as one too many came"
         code, out, _ = users.run(ADA, "status", "--json")
         assert code == 0
         assert json.loads(out)["gpus"][0]["for_s"] is not None, "ada is answered all the same"
@@ -191,9 +198,9 @@ def test_who_floods_it_waits_and_the_daemon_has_time(path: str) -> None:
 
 
 def test_it_says_who_it_is_to_whoever_asks(path: str) -> None:
-    hello = ask(path, ask="hello")["ok"]
+    _, hello = ask(path, "/daemon")
     assert hello["simulated"] == "4xH100"
-    assert hello["speaks"] == VERSION
+    assert hello["version"] == VERSION
     assert hello["looked_s_ago"] < 30
 
 
@@ -259,7 +266,7 @@ def test_there_is_no_socket_where_others_could_change_it(tmp_path: pathlib.Path)
 
 
 @pytest.mark.several_users
-def test_the_holds_of_one_user_through_the_desk_are_counted(open_folder: pathlib.Path, start_daemon: Start) -> None:
+def test_the_holds_of_one_user_through_the_socket_are_counted(open_folder: pathlib.Path, start_daemon: Start) -> None:
     users = Users(open_folder)
     environ = {**users.environ, "FALLOW_STATE_DIR": str(open_folder / "state")}
     start_daemon(environ)

@@ -1,4 +1,4 @@
-"""The places at the desk are shared by user, and a socket that somebody deletes comes back."""
+"""The connections of the socket are shared by user, and a socket that was deleted comes back."""
 
 import asyncio
 import os
@@ -9,11 +9,12 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import pytest
+from starlette.responses import PlainTextResponse
 
-from fallow.interfaces.socket.server import Limits, serve
+from fallow.interfaces.socket.server import serve
+from fallow.interfaces.web.connection_limit import ConnectionLimits
 from tests.actuators.claims.test_users import ADA, BOB
 from tests.conftest import LIMIT_S
 
@@ -37,11 +38,12 @@ sys.stdin.read()
 
 
 @contextmanager
-def desk(path: pathlib.Path, limits: Limits, told: Callable[[str], None] = lambda _: None) -> Iterator[None]:
-    """A desk that answers nobody but does let people in: what it would show is not asked for."""
+def served(
+    path: pathlib.Path, limits: ConnectionLimits, told: Callable[[str], None] = print, look_again_s: float = 5.0
+) -> Iterator[None]:
+    """A socket that says hello to whoever is let in."""
     ready, loop = threading.Event(), asyncio.new_event_loop()
-    sources: Any = None
-    task = loop.create_task(serve(str(path), sources, ready.set, told, limits))
+    task = loop.create_task(serve(str(path), PlainTextResponse("hello"), ready.set, told, limits, look_again_s))
 
     def run() -> None:
         try:
@@ -57,6 +59,7 @@ def desk(path: pathlib.Path, limits: Limits, told: Callable[[str], None] = lambd
     finally:
         loop.call_soon_threadsafe(task.cancel)
         thread.join(LIMIT_S)
+        assert not thread.is_alive()
 
 
 @contextmanager
@@ -82,8 +85,8 @@ def is_answered(path: pathlib.Path) -> bool:
         connection.settimeout(LIMIT_S)
         connection.connect(str(path))
         try:
-            connection.sendall(b"nonsense\n")
-            return b"no line of JSON" in connection.recv(4096)
+            connection.sendall(b"GET / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
+            return connection.recv(4096).startswith(b"HTTP/1.1 200")
         except (BrokenPipeError, ConnectionResetError):
             return False
 
@@ -92,16 +95,16 @@ def is_answered(path: pathlib.Path) -> bool:
 def test_a_flood_of_some_users_leaves_a_place_for_another(open_folder: pathlib.Path) -> None:
     """Weak: a flood of connections to the socket shuts other users out."""
     path = open_folder / "run" / "fallow.sock"
-    patient = Limits(connections=16, connections_of_user=10, question_s=LIMIT_S)
-    with desk(path, patient), flood(path, ADA, 300), flood(path, BOB, 300):
+    patient = ConnectionLimits(connections=16, of_user=10, request_s=LIMIT_S)
+    with served(path, patient), flood(path, ADA, 300), flood(path, BOB, 300):
         assert all(is_answered(path) for _ in range(20)), "all places were theirs, and some are given up"
 
 
 @pytest.mark.several_users
 def test_who_has_as_many_as_anybody_gets_no_more(open_folder: pathlib.Path) -> None:
     path = open_folder / "run" / "fallow.sock"
-    patient = Limits(connections=2, connections_of_user=2, question_s=LIMIT_S)
-    with desk(path, patient), flood(path, ADA, 1), flood(path, BOB, 1):
+    patient = ConnectionLimits(connections=2, of_user=2, request_s=LIMIT_S)
+    with served(path, patient), flood(path, ADA, 1), flood(path, BOB, 1):
         assert not is_answered(path), "one each is a fair share of two"
 
 
@@ -113,7 +116,7 @@ def test_a_socket_that_somebody_deletes_is_made_again_and_that_is_said(tmp_path:
         told.append(sentence)
         said.set()
 
-    with desk(path, Limits(look_again_s=0.02), tell):
+    with served(path, ConnectionLimits(connections=8, of_user=8), tell, look_again_s=0.02):
         assert is_answered(path)
         os.unlink(path)
         assert said.wait(LIMIT_S)
@@ -121,5 +124,5 @@ def test_a_socket_that_somebody_deletes_is_made_again_and_that_is_said(tmp_path:
         while not path.exists():
             assert not until.wait(0.005)
         assert is_answered(path)
-    assert told == [f"somebody has deleted {path}; it is made again"]
+    assert told == [f"{path} was deleted; it is made again"]
     assert not path.exists()

@@ -11,24 +11,22 @@ from typing import Any
 
 from fallow.actuators.claims.folder import ClaimFolder
 from fallow.actuators.claims.protections import ProtectionFolder
-from fallow.core.money import Prices
 from fallow.core.value import replace
 from fallow.engine.config.listen_address import Address
 from fallow.engine.daemon.publisher import Publisher
+from fallow.engine.daemon.reload import Reloads
+from fallow.engine.daemon.sources import Sources
 from fallow.engine.history.journal import Journal
 from fallow.engine.history.reader import open_history
 from fallow.engine.history.records import Records
 from fallow.engine.machine.clock import SystemClock
+from fallow.interfaces.web.access import PageAccess
 from fallow.interfaces.web.app import make_app
-from fallow.interfaces.web.connection_limit import CrowdLimits
-from fallow.interfaces.web.server import (
-    PageServer,
-    bound,
-    listen,
-    most_streams,
-)
-from fallow.interfaces.web.settings import Settings
-from fallow.interfaces.web.sources import Boards, MachineSources
+from fallow.interfaces.web.connection_limit import ConnectionLimits
+from fallow.interfaces.web.server import HttpServer, bound, listen, page_limits
+from fallow.interfaces.web.sessions import Sessions
+from fallow.interfaces.web.settings import Settings, checked
+from fallow.interfaces.web.wrong_tokens import WrongTokens
 from fallow.readers.proc import Proc, user_name
 
 TOKEN = "a-token-that-nobody-guesses"
@@ -83,54 +81,60 @@ class Site:
 class Built:
     """A page that listens, and that nobody serves yet."""
 
-    def __init__(self, server: PageServer, address: Address, app: Any) -> None:
+    def __init__(self, server: HttpServer, address: Address, app: Any) -> None:
         self.server = server
         self.address = address
         self.app = app
 
+    async def run(self, ready: Callable[[], None]) -> None:
+        async with self.app.router.lifespan_context(self.app):
+            await self.server.run(ready)
+
 
 @contextmanager
 def built(
-    boards: Boards,
+    boards: Publisher,
     home: pathlib.Path,
     *,
     token: str | None = None,
     pretend: Address | None = None,
-    prices: Prices | None = None,
     hosts: tuple[str, ...] = (),
     clock: Any = None,
-    limits: CrowdLimits | None = None,
+    limits: ConnectionLimits | None = None,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Iterator[Built]:
     """The page, on a port of loopback. `pretend` is the address that it takes itself to listen on."""
     home.mkdir(exist_ok=True)
     folder = ClaimFolder(str(home / "claims"))
-    state, made_clock = str(home / "state"), clock or SystemClock()
-    sources = MachineSources(
+    state, made_clock, proc, reloads = str(home / "state"), clock or SystemClock(), Proc(), Reloads()
+    sources = Sources(
         boards,
-        made_clock,
-        ProtectionFolder(folder, user_name),
-        Proc(),
         Records(Journal(state, made_clock.wall_s, print), lambda: open_history(state)),
-        "root",
-        lambda: prices or Prices(),
+        ProtectionFolder(folder, user_name, proc),
+        proc,
+        made_clock,
+        None,
+        reloads.ask,
+        lambda: 1.0,
     )
     listening = listen(Address("127.0.0.1", 0))
     address = bound(Address("127.0.0.1", 0), listening)
-    settings = Settings(pretend or address, token=token, hosts=hosts, most_streams=most_streams())
-    app = make_app(sources, settings, tell)
+    settings = checked(Settings(pretend or address, token=token, hosts=hosts))
+    app = make_app(sources)
+    access = PageAccess(app, settings, Sessions(made_clock.monotonic_s), WrongTokens(tell))
     try:
-        yield Built(PageServer(app, listening, limits), address, app)
+        yield Built(HttpServer(access, listening, limits or page_limits()), address, app)
     finally:
         folder.close()
+        reloads.close()
 
 
 @contextmanager
-def served(boards: Boards, home: pathlib.Path, **settings: Any) -> Iterator[Site]:
+def served(boards: Publisher, home: pathlib.Path, **settings: Any) -> Iterator[Site]:
     """The same while it is served."""
     with built(boards, home, **settings) as page:
         ready = threading.Event()
-        thread = threading.Thread(target=lambda: asyncio.run(page.server.run(ready.set)), name="desk")
+        thread = threading.Thread(target=lambda: asyncio.run(page.run(ready.set)), name="server")
         thread.start()
         try:
             assert ready.wait(30)

@@ -7,14 +7,13 @@ from collections.abc import Iterator
 from urllib.parse import urlencode
 
 import pytest
+from starlette.responses import PlainTextResponse
 
 from fallow.core.errors import FallowError, NotPermitted, WrongUsage
 from fallow.engine.config.listen_address import Address
-from fallow.interfaces.web.app import make_app
 from fallow.interfaces.web.server import bound, listen
-from fallow.interfaces.web.settings import Settings, said_at_start
+from fallow.interfaces.web.settings import Settings, checked, said_at_start
 from fallow.interfaces.web.token import is_token, token_in
-from tests.conftest import Fallow
 from tests.interfaces.web.boards import varied
 from tests.interfaces.web.served import (
     TOKEN,
@@ -83,7 +82,7 @@ def test_every_answer_lets_nothing_in_from_elsewhere(site: Site, path: str) -> N
 def test_an_address_that_others_reach_needs_a_token() -> None:
     for host in ("0.0.0.0", "192.0.2.1", "::"):
         with pytest.raises(WrongUsage, match="can be reached from other machines"):
-            make_app(None, Settings(Address(host, 0)))  # type: ignore[arg-type]
+            checked(Settings(Address(host, 0)))
     assert "can be reached from other machines" in said_at_start(Settings(Address("0.0.0.0", 8990), token=TOKEN))
     assert "this machine only" in said_at_start(Settings(Address("127.0.0.1", 8990)))
 
@@ -135,12 +134,13 @@ def test_a_hold_needs_the_token_on_loopback_too(site: Site) -> None:
     assert site.ask("/api/v1/protections", "POST", wanted).status == 401
     assert site.ask("/api/v1/protections/1", "DELETE").status == 401
     assert site.ask("/protections", "POST", "subject=all&for=1h", FORM).status == 401
-    assert site.ask("/api/v1/protections").json == []
+    assert site.ask("/api/v1/protections").json["protections"] == []
     made = site.with_token("/api/v1/protections", "POST", wanted)
     assert made.status == 201
-    assert site.ask("/api/v1/protections").json == [made.json]
+    (listed,) = site.ask("/api/v1/protections").json["protections"]
+    assert made.json == {**listed, "version": 1}
     assert site.with_token(f"/api/v1/protections/{made.json['id']}", "DELETE").status == 204
-    assert site.ask("/api/v1/protections").json == []
+    assert site.ask("/api/v1/protections").json["protections"] == []
 
 
 def test_another_page_cannot_use_the_cookie(site: Site) -> None:
@@ -152,13 +152,13 @@ def test_another_page_cannot_use_the_cookie(site: Site) -> None:
     assert site.ask("/protections", "POST", "subject=all&for=1h", known).status == 401, (
         "a browser always says where from"
     )
-    assert site.ask("/api/v1/protections").json == []
+    assert site.ask("/api/v1/protections").json["protections"] == []
     own = {**known, "origin": site.url}
     assert site.ask("/protections", "POST", "subject=all&for=1h&why=mine", own).status == 303
-    (protection,) = site.ask("/api/v1/protections").json
+    (protection,) = site.ask("/api/v1/protections").json["protections"]
     assert (protection["subject"], protection["why"]) == ("all", "mine")
     assert site.ask(f"/protections/{protection['id']}/release", "POST", "", own).status == 303
-    assert site.ask("/api/v1/protections").json == []
+    assert site.ask("/api/v1/protections").json["protections"] == []
 
 
 @pytest.mark.several_users
@@ -173,7 +173,7 @@ def test_a_hold_of_somebody_else_stays_theirs(site: Site) -> None:
     try:
         answer = site.with_token(f"/api/v1/protections/{number}", "DELETE")
         assert answer.status == 403
-        assert len(site.ask("/api/v1/protections").json) == 1
+        assert len(site.ask("/api/v1/protections").json["protections"]) == 1
     finally:
         ProtectionFolder(folder, str).release(number)
         folder.close()
@@ -190,7 +190,9 @@ def test_without_a_token_in_the_config_nobody_can_do_anything(tmp_path: pathlib.
 def test_nothing_takes_a_command_and_no_answer_is_a_lever(site: Site) -> None:
     paths = site.ask("/api/v1/openapi.json").json["paths"]
     changes = {(path, method) for path, methods in paths.items() for method in methods if method != "get"}
-    assert changes == {("/api/v1/protections", "post"), ("/api/v1/protections/{number}", "delete")}
+    protecting = {("/api/v1/protections", "post"), ("/api/v1/protections/{number}", "delete")}
+    assert changes == {*protecting, ("/api/v1/reload", "post")}
+    assert site.with_token("/api/v1/reload", "POST").status == 403, "only by the socket"
     page = site.with_token("/").text
     assert {part.split('"')[0] for part in page.split('action="')[1:]} <= {
         "/protections",
@@ -265,32 +267,26 @@ def test_only_the_token_is_the_token() -> None:
     assert not is_token("", TOKEN)
 
 
-def test_the_config_opens_the_page_and_it_is_told_where(simulated: Fallow, tmp_path: pathlib.Path) -> None:
-    from fallow.engine.config.model import Config
-    from fallow.engine.history.journal import open_journal
-    from fallow.engine.history.records import Records
-    from fallow.engine.machine.world import World
+def test_the_config_opens_the_page_and_it_is_told_where(tmp_path: pathlib.Path) -> None:
+    from fallow.engine.config.model import Page
+    from fallow.engine.machine.clock import SystemClock
     from fallow.interfaces.web.compose import open_page
 
     told: list[str] = []
-    world = World(simulated.environ)
-    records = Records(open_journal(world, told.append), lambda: None)
-    written = {"listen": "127.0.0.1:0", "token_file": str(tmp_path / "token")}
-    config = Config.model_validate({"page": written, "machine": {"price": 2.5, "currency": "EUR"}})
-    server = open_page(lambda: config, hall(varied), records, world, told.append)
+    app = PlainTextResponse("hello")
+    page = Page.model_validate({"listen": "127.0.0.1:0", "token_file": str(tmp_path / "token")})
+    server = open_page(app, page, SystemClock(), told.append)
     assert server is not None
-    server.close()
+    server._listening.close()
     assert stat.S_IMODE((tmp_path / "token").stat().st_mode) == 0o600
     assert "this machine only" in told[-1]
-    assert config.machine.all_prices.default == 2.5
-    off = Config.model_validate({"page": {"enabled": False}})
-    assert open_page(lambda: off, hall(varied), records, world, told.append) is None
+    assert open_page(app, Page.model_validate({"enabled": False}), SystemClock(), told.append) is None
 
 
 def test_a_port_that_is_taken_is_told_before_anything_is_served() -> None:
     taken = listen(Address("127.0.0.1", 0))
     try:
-        with pytest.raises(FallowError, match=r"somebody else listens on .*give no token"):
+        with pytest.raises(FallowError, match=r"another program listens on .*give no token"):
             listen(bound(Address("127.0.0.1", 0), taken))
     finally:
         taken.close()

@@ -18,8 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fallow.core.value import replace
-from fallow.interfaces.web.connection_limit import Crowd, CrowdLimits, neighbourhood
-from fallow.interfaces.web.server import usual_limits
+from fallow.interfaces.web.connection_limit import ConnectionLimits, Connections, neighbourhood
+from fallow.interfaces.web.server import page_limits
 from fallow.readers.socket_users import user_of
 from tests.conftest import LIMIT_S
 from tests.interfaces.web.boards import varied
@@ -31,9 +31,7 @@ from tests.interfaces.web.served import (
     served,
 )
 
-QUICK = CrowdLimits(
-    connections=40, of_address=10, of_user=40, silent_of_address=8, moment_s=0.05, request_s=0.3, answer_s=5.0
-)
+QUICK = ConnectionLimits(connections=40, of_address=10, of_user=40, request_s=0.3, answer_s=5.0)
 
 
 @pytest.fixture
@@ -160,7 +158,7 @@ def test_who_comes_in_the_moment_in_which_the_page_ends_is_hung_up_on(tmp_path: 
             late.connect((page.address.host, page.address.port))
             page.server.stop()
 
-        asyncio.run(page.server.run(comes_and_it_ends))
+        asyncio.run(page.run(comes_and_it_ends))
         assert is_ended(late)
 
 
@@ -176,7 +174,7 @@ def nothing_is_tidied_up() -> Iterator[None]:
 
 def test_ten_seconds_are_what_a_request_may_take() -> None:
     """V12"""
-    assert usual_limits().request_s == 10.0
+    assert page_limits().request_s == 10.0
 
 
 def test_who_goes_away_in_the_middle_of_a_body_leaves_no_traceback(
@@ -204,7 +202,7 @@ def test_a_crowd_that_says_nothing_shuts_nobody_out(site: Site) -> None:
 
 
 def test_those_who_watch_are_not_cut_off_by_the_limit_on_answers(tmp_path: pathlib.Path) -> None:
-    short = CrowdLimits(connections=40, of_address=10, of_user=40, request_s=0.2, answer_s=0.2)
+    short = ConnectionLimits(connections=40, of_address=10, of_user=40, request_s=0.2, answer_s=0.2)
     halls = hall(varied)
     with served(halls, tmp_path, limits=short) as made, connected(made) as watching:
         watching.sendall(b"GET /stream HTTP/1.1\r\nhost: localhost\r\n\r\n")
@@ -222,46 +220,57 @@ def test_those_who_watch_are_not_cut_off_by_the_limit_on_answers(tmp_path: pathl
 class Visitor:
     """One in the crowd."""
 
-    def __init__(self, place: str) -> None:
-        self.place = place
+    lasts = False
+
+    def __init__(self, owner: str) -> None:
+        self.owner = owner
         self.is_cut = False
 
     def cut(self) -> None:
         self.is_cut = True
 
 
+OWNERS = ["127.0.0.1", "user 5", "192.0.2.1", "192.0.2.2"]
 STEPS = st.lists(
-    st.tuples(st.sampled_from(["enter", "asks", "silent", "leave", "wait"]), st.integers(0, 30), st.integers(0, 3)),
+    st.tuples(st.sampled_from(["enter", "asks", "silent", "leave"]), st.integers(0, 30), st.integers(0, 3)),
     max_size=80,
 )
 
 
 @given(STEPS)
-def test_there_are_never_more_than_there_may_be_and_only_the_silent_make_way(
+def test_there_are_never_more_than_there_may_be_and_who_has_asked_ends_only_for_somebody_with_fewer(
     steps: list[tuple[str, int, int]],
 ) -> None:
     """F35, V12"""
-    limits = CrowdLimits(connections=6, of_address=3, of_user=6, silent_of_address=2, moment_s=1.0)
-    now_s, asked = 0.0, set[Visitor]()
-    crowd, inside = Crowd(limits, lambda: now_s), list[Visitor]()
+    limits = ConnectionLimits(connections=6, of_address=3, of_user=4)
+    asked = set[Visitor]()
+    crowd, inside = Connections(limits), list[Visitor]()
     for what, which, where in steps:
         one = inside[which % len(inside)] if inside else None
-        if what == "wait":
-            now_s += 0.7
-        elif what == "enter":
-            new = Visitor(["127.0.0.1", "192.0.2.1", "192.0.2.2", "192.0.2.3"][where])
+        before = {owner: sum(visitor.owner == owner for visitor in inside) for owner in OWNERS}
+        new: Visitor | None = None
+        if what == "enter":
+            new = Visitor(OWNERS[where])
             crowd.enter(new)
             inside.append(new)
+        elif one is not None and what == "leave":
+            crowd.leave(one)
+            inside.remove(one)
+            asked.discard(one)
         elif one is not None:
-            {"asks": crowd.has_asked, "silent": crowd.fall_silent, "leave": crowd.leave}[what](one)
+            crowd.change(one, silent=what == "silent")
             (asked.add if what == "asks" else asked.discard)(one)
-            if what == "leave":
-                inside.remove(one)
-        assert not any(gone.is_cut for gone in asked), "who has asked is never sent away for another"
+        ended = [visitor for visitor in inside if visitor.is_cut]
+        for gone in ended:
+            if gone in asked:
+                assert new is not None
+                assert before[gone.owner] > before[new.owner] + 1, "one with most gives one up"
+                assert not any(each.owner == gone.owner and each not in asked for each in inside), "the silent first"
+        assert len(ended) <= 1
         inside = [visitor for visitor in inside if not visitor.is_cut]
         assert len(crowd) == len(inside) <= limits.connections
-        for place in ("192.0.2.1", "192.0.2.2", "192.0.2.3"):
-            assert sum(visitor.place == place for visitor in inside) <= limits.of_address
+        assert all(sum(visitor.owner == owner for visitor in inside) <= 3 for owner in OWNERS[2:])
+        assert sum(visitor.owner == OWNERS[1] for visitor in inside) <= 4
 
 
 def test_all_addresses_of_a_host_are_one() -> None:

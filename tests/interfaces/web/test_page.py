@@ -65,7 +65,7 @@ def browser() -> Iterator[Any]:
 @pytest.fixture(scope="module")
 def busy_hall() -> Publisher:
     made = Publisher()
-    made.publish(varied(time.time()))
+    made.publish(replace(varied(time.time()), prices=Prices(default=2.5, currency="USD")))
     return made
 
 
@@ -81,7 +81,7 @@ def site(busy_hall: Publisher, tmp_path_factory: pytest.TempPathFactory) -> Iter
     journal = Journal(str(home / "state"), time.time, print)
     journal.action("folding on GPU 6", "ask", "dan has come", [])
     journal.close()
-    with served(busy_hall, home, token=TOKEN, prices=Prices(default=2.5, currency="USD")) as made:
+    with served(busy_hall, home, token=TOKEN) as made:
         yield made
 
 

@@ -1,59 +1,170 @@
-"""What the daemon's doors may see: the board, the journal, history and the protections, and nothing that decides."""
+"""What the daemon shows to those who ask, and what they may ask it to do; nothing in here decides."""
 
-from collections.abc import Callable
-from typing import Protocol
+import os
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from fallow.actuators.claims.protections import ProtectionFolder
+from fallow.actuators.host.as_user import in_the_name_of
 from fallow.core.board import Board
-from fallow.core.findings import Event
+from fallow.core.errors import FallowError, NotPermitted, WrongUsage
+from fallow.core.interval import Interval
+from fallow.core.money import Prices
 from fallow.core.ports import Clock
+from fallow.core.process import ProcessTable
+from fallow.core.protections import OneProcess, Protection, Target, parse_target, reason_of
+from fallow.core.value import value
+from fallow.core.visibility import ANYBODY, Viewer
+from fallow.engine.allocate.protection_target import target_among
+from fallow.engine.daemon.publisher import Publisher
 from fallow.engine.daemon.reload import Reloaded
 from fallow.engine.history.reader import HistoryReader
 from fallow.engine.history.records import Records
+from fallow.engine.history.redacted_reader import RedactedHistory
+from fallow.engine.history.report import Report
+from fallow.engine.machine.timezone import LocalZone
+from fallow.readers.proc import user_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
+LONGEST_PROTECTION_S = 366 * 86400.0
+_UNMAPPED = 65534  # what the kernel shows of a user who has no number here
 
-class Sources(Protocol):
-    """What is shown. Everything but the board and the protections may take a while, and is asked for in threads."""
-
-    simulated: str | None
-    """The simulated machine, as `--simulate` names it; None for a real one."""
-    clock: Clock
-    protections: ProtectionFolder
-    """Of the doors alone: the policies have their own."""
-
-    def board(self) -> Board | None:
-        """What was seen at the last tick; None before the first."""
-
-    def events(self, key: str | None, limit: int) -> list[Event]:
-        """The last events about a GPU or a process, newest first; without a key, about anything."""
-
-    def past(self) -> HistoryReader | None:
-        """History, opened for one question; whoever asked closes it."""
-
-    def reload(self) -> "Future[Reloaded]":
-        """Have the config loaded anew; what will come of it."""
+T = TypeVar("T")
 
 
-class DaemonSources:
-    """Those of a running daemon."""
+@value
+class Peer:
+    """The process that asks through the socket, as the kernel has it."""
+
+    pid: int
+    uid: int
+    gid: int
+
+    @property
+    def viewer(self) -> Viewer:
+        """Whose command lines they may read. A user who has no number here could be anybody."""
+        return ANYBODY if self.uid == _UNMAPPED else Viewer(user_name(self.uid), everything=self.uid == 0)
+
+
+class NoSuchSubject(WrongUsage):
+    """There is nothing of that name to protect, or no such protection."""
+
+
+class CannotActFor(FallowError):
+    """The daemon cannot do this in the name of who asks; they can do it themselves."""
+
+
+class Sources:
+    """The board, the journal, history and the protections of a running daemon.
+
+    What reads the disk (`events`, `past`, `strip`, `report`) may be slow, and is asked for in threads.
+    """
 
     def __init__(
         self,
-        board: Callable[[], Board | None],
+        publisher: Publisher,
         records: Records,
         protections: ProtectionFolder,
+        table: ProcessTable,
         clock: Clock,
         simulated: str | None,
         reload: Callable[[], "Future[Reloaded]"],
+        every_s: Callable[[], float],
     ) -> None:
-        self.board = board
-        self.protections = protections
+        """`protections` is for the thread that serves alone: the policies have their own."""
+        self.publisher = publisher
         self.clock = clock
         self.simulated = simulated
+        """The simulated machine, as `--simulate` names it; None for a real one."""
+        self.user = user_name(os.geteuid())
+        """The user that the daemon runs as; protections are placed in their name through the page."""
         self.events = records.events
-        self.past = records.past
-        self.reload = reload
+        self.past: Callable[[], HistoryReader | None] = records.past
+        self._protections = protections
+        self._table = table
+        self._reload = reload
+        self.every_s = every_s
+        """How often the daemon looks, by the config in force."""
+
+    def board(self) -> Board | None:
+        """Return what was seen at the last tick; None before the first."""
+        return self.publisher.board
+
+    def hush_s(self) -> float:
+        """Return for how long the page should do nothing, because a yield is under way; mostly 0."""
+        return self.publisher.hushed_until_s - self.clock.monotonic_s()
+
+    def rights_of(self, viewer: Viewer) -> Viewer:
+        """Return the viewer, who may read everything where the owner of the machine says so."""
+        board = self.board()
+        return viewer if board is None else board.rights_of(viewer)
+
+    def protections(self) -> Sequence[Protection]:
+        """Return the protections in force."""
+        return self._protections.active(self.clock.wall_s())
+
+    def protect(self, subject: str, for_s: float, why: str, peer: Peer | None) -> Protection:
+        """Place a protection in the name of who asks; without a peer, in the daemon's own."""
+        if not 0 < for_s <= LONGEST_PROTECTION_S:
+            raise WrongUsage("a protection lasts for some time, and at most a year")
+        target, now_s = self._target(subject), self.clock.wall_s()
+        self._protections.demand_room(os.geteuid() if peer is None else peer.uid, now_s)
+        number = _as(peer, lambda: self._protections.place(target, now_s + for_s, why))
+        by = self.user if peer is None else user_name(peer.uid)
+        return Protection(number, target, now_s + for_s, reason_of(why), by)
+
+    def release_protection(self, number: int, peer: Peer | None) -> None:
+        """End a protection before its time. Through the page that is one of the daemon's own user, also as root."""
+        if peer is None:
+            found = next((each for each in self.protections() if each.id == number), None)
+            if found is None:
+                raise NoSuchSubject(f"there is no protection {number}")
+            if found.by_user != self.user:
+                raise NotPermitted(f"protection {number} is {found.by_user}'s; only they can release it")
+        _as(peer, lambda: self._protections.release(number))
+
+    def reload(self, peer: Peer | None) -> "Future[Reloaded]":
+        """Make the daemon load its config again; return what will come of it."""
+        if peer is None or peer.uid not in (0, os.geteuid()):
+            raise NotPermitted(f"only root and {self.user}, who runs the daemon, may make it reload, by its socket")
+        return self._reload()
+
+    def strip(self, uuid: str, since_s: float) -> list[Interval]:
+        """Return what one GPU did in the last so many seconds, in order."""
+        past, now_s = self.past(), self.clock.wall_s()
+        return [] if past is None else past.strip(uuid, round((now_s - since_s) * 1000), round(now_s * 1000))
+
+    def report(self, since_s: float, viewer: Viewer = ANYBODY) -> Report:
+        """Return what all GPUs did in the last so many seconds, as the viewer may see it."""
+        now_s, past, board = self.clock.wall_s(), self.past(), self.board()
+        shown = None if past is None else RedactedHistory(past, self.rights_of(viewer))
+        return Report(shown, now_s - since_s, now_s, Prices() if board is None else board.prices, LocalZone())
+
+    def _target(self, subject: str) -> Target:
+        """Return what is meant. A pid with its birth must be the same process here: namespaces number them anew."""
+        board = self.board()
+        try:
+            if subject.startswith("pid:") and "@" in subject:
+                target = parse_target(subject)
+            else:
+                target = target_among(subject, lambda: () if board is None else board.status.gpus, self._table)
+        except WrongUsage as error:
+            raise NoSuchSubject(str(error)) from None
+        if isinstance(target, OneProcess):
+            stat = self._table.stat(target.pid)
+            if stat is None or stat.birth != target.birth:
+                raise CannotActFor(f"the daemon does not see pid {target.pid} as the same process")
+        return target
+
+
+def _as(peer: Peer | None, action: Callable[[], T]) -> T:
+    """Act in the name of who asks, so that the kernel decides what they may."""
+    if peer is None:
+        return action()
+    if peer.uid == _UNMAPPED or (os.geteuid() != 0 and peer.uid != os.geteuid()):
+        raise CannotActFor(f"the daemon cannot act in the name of user {peer.uid}")
+    with in_the_name_of(peer.uid, peer.gid):
+        return action()

@@ -4,18 +4,18 @@ import re
 from collections.abc import Iterator
 
 from fallow.actuators.process.helpers import Helpers
+from fallow.core.api import VERSION
 from fallow.core.errors import CannotRun, CommandNotFound
 from fallow.core.missing import install
 from fallow.core.units import duration_for_people, printable
-from fallow.core.wire import VERSION
 from fallow.engine.doctor.finding import (
     CheckFinding,
     broken,
     lacking,
     ok,
 )
-from fallow.engine.machine.daemon_client import NoAnswer
 from fallow.engine.machine.socket_path import sockets_to_ask
+from fallow.engine.machine.unix_http import NoAnswer
 from fallow.engine.machine.world import World
 
 _ANSWERS_WITHIN_S = 5.0
@@ -38,7 +38,7 @@ def daemon(world: World) -> Iterator[CheckFinding]:
         return
     who = f"fallow {said.get('fallow')}, pid {said.get('pid')}, as {said.get('user')}"
     looked_s = said.get("looked_s_ago")
-    if said.get("speaks") != VERSION:
+    if said.get("version") != VERSION:
         means = f"{who} has another version: status, why, protect and report work without it"
         yield broken("daemon", means, "systemctl restart fallow")
     elif not isinstance(looked_s, int | float) or looked_s > _TOO_LONG_AGO_S:

@@ -9,7 +9,6 @@ there is room on the disk again.
 import sqlite3
 from collections import deque
 from collections.abc import Callable
-from threading import Condition
 
 from fallow.core.errors import FallowError
 from fallow.core.gpu_status import Status
@@ -18,7 +17,7 @@ from fallow.engine.history.file import HistoryFile
 from fallow.engine.history.reader import HistoryReader
 from fallow.engine.history.retention import HOUR_MS, age
 from fallow.engine.history.store import Store
-from fallow.engine.machine.lasting_thread import steady
+from fallow.engine.machine.background import Background
 
 KEEP_DAYS = 90.0
 _DAY_MS = 86_400_000
@@ -69,7 +68,7 @@ class HistoryWriter:
         """Write the rest if possible, and end."""
         if self._writer.wait(_LAST_WRITE_S):
             self._hand_over()
-        self._writer.end(_LAST_WRITE_S)
+        self._writer.end()
         self._pass_on()
 
     def _hand_over(self) -> None:
@@ -84,7 +83,7 @@ class HistoryWriter:
 
 
 class _Writer:
-    """A thread with at most one batch. One that cannot be written stays until it can."""
+    """Writes one batch at a time beside the loop. A batch that could not be written stays until it can."""
 
     def __init__(self, folder: str, keep_ms: int, wall_s: Callable[[], float]) -> None:
         self.sentences: deque[str] = deque()
@@ -93,56 +92,38 @@ class _Writer:
         self._keep_ms = keep_ms
         self._aged_ms: int | None = None
         self._trouble = 0
-        self._changed = Condition()
-        self._batch: Batch | None = None
-        self._wanted = False
-        self._ending = False
-        self._thread = steady("history", self._work, self.sentences.append)
+        self._unwritten: Batch | None = None
+        self._work = Background("history", self._try, self.sentences.append, _LAST_WRITE_S)
 
     @property
     def idle(self) -> bool:
-        """Return whether it can take a new batch."""
-        return self._batch is None
+        """Whether a new batch can be given."""
+        return self._unwritten is None
 
     def give(self, batch: Batch) -> None:
-        """Write this batch; only when idle."""
-        with self._changed:
-            self._batch, self._wanted = batch, True
-            self._changed.notify_all()
+        """Write this. Only when idle."""
+        self._unwritten = batch
+        self._work.give(batch)
 
     def try_again(self) -> None:
-        """Try again what could not be written; do nothing while it is being written, or if there is nothing."""
-        with self._changed:
-            self._wanted = self._batch is not None
-            self._changed.notify_all()
+        """Try what could not be written once more; while it is being written, do nothing."""
+        batch = self._unwritten
+        if batch is not None and self._work.is_idle:
+            self._work.give(batch)
 
     def wait(self, timeout_s: float) -> bool:
         """Wait until the batch is written or has failed; return whether nothing is left."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._batch is None or not self._wanted, timeout_s)
-            return self._batch is None
+        self._work.finish(timeout_s)
+        return self._unwritten is None
 
-    def end(self, timeout_s: float) -> None:
-        """Finish the batch, and stop."""
-        with self._changed:
-            self._ending = True
-            self._changed.notify_all()
-        self._thread.join(timeout_s)
+    def end(self) -> None:
+        """Finish what was given, and close the file; where the disk hangs, leave that to the kernel."""
+        if self._work.end():
+            self.file.close()
 
-    def _work(self) -> None:
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._wanted or self._ending)
-                batch = self._batch
-                if not self._wanted or batch is None:
-                    break
-            written = self._write(batch)
-            with self._changed:
-                self._wanted = False
-                if written:
-                    self._batch = None
-                self._changed.notify_all()
-        self.file.close()
+    def _try(self, batch: Batch) -> None:
+        if self._write(batch):
+            self._unwritten = None
 
     def _write(self, batch: Batch) -> bool:
         """Write the batch; return whether nothing is left of it."""

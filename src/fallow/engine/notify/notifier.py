@@ -7,7 +7,6 @@ its own, so a service that does not answer delays the next message and nothing e
 import os
 from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
-from threading import Condition, Thread
 from typing import Protocol
 
 from fallow.actuators.host import notice_process
@@ -17,8 +16,8 @@ from fallow.actuators.process.helpers import Helpers
 from fallow.core.findings import Outcome
 from fallow.core.notices import Notice
 from fallow.engine.history.run import Run
+from fallow.engine.machine.background import Background
 from fallow.engine.machine.inherited_environment import without_gpus
-from fallow.engine.machine.lasting_thread import steady
 from fallow.engine.machine.world import World
 from fallow.policies import grouping
 from fallow.policies.grouping import GroupingRules, Message, Outbox
@@ -65,7 +64,7 @@ class DryRunNoticeSender:
 
 
 class Notifier:
-    """Queues notices and sends them from a thread. Its methods may be called from the loop's thread only."""
+    """Queues notices and sends them beside the loop. Its methods may be called from the loop's thread only."""
 
     def __init__(
         self,
@@ -83,26 +82,24 @@ class Notifier:
         self._say = say
         self._host = host
         self._box = Outbox()
-        self._closing = False
-        self._changed = Condition()
         self._outcomes: SimpleQueue[list[Outcome]] = SimpleQueue()
         self._failing: set[int] = set()
-        self._thread: Thread | None = None
+        # What it fails with goes the way of all outcomes: only the loop's thread may speak.
+        self._sending = Background(
+            "notices", self._send, lambda sentence: self._outcomes.put([Outcome(False, sentence)]), _LEAVE_AFTER_S
+        )
 
     def note(self, notice: Notice) -> None:
         """Queue a notice; return at once."""
-        if not self._urls:
-            return
-        with self._changed:
+        if self._urls:
             self._box = grouping.note(self._box, notice, self._now(), self._rules)
-            self._changed.notify()
-        if self._thread is None:
-            # A failure of the thread is queued like the outcomes of messages: only the loop's thread may report.
-            self._thread = steady("notices", self._run, lambda why: self._outcomes.put([Outcome(False, why)]))
-        self.turn()
+            self.turn()
 
     def turn(self) -> None:
-        """Report the outcomes of messages. The loop calls this at each tick, since only its thread may report."""
+        """Send what is due, and report the outcomes of messages; the loop calls this at each tick."""
+        due_s = grouping.due_s(self._box, self._rules)
+        if due_s is not None and due_s <= self._now() and self._sending.is_idle:
+            self._give_next()
         while True:
             try:
                 outcomes = self._outcomes.get_nowait()
@@ -118,35 +115,27 @@ class Notifier:
                     self._say(f"notices: {outcome.words}; reported once, until it works again")
 
     def close(self, limit_s: float = _LEAVE_AFTER_S) -> None:
-        """Send what is queued at once, and wait for that for `limit_s` at most."""
-        if self._thread is None:
-            return
-        with self._changed:
-            self._closing = True
-            self._changed.notify()
-        self._thread.join(limit_s)
+        """Send what waits at once, and wait for that so long at most."""
+        in_time = self._sending.finish(limit_s)
+        while in_time and self._give_next():
+            in_time = self._sending.finish(limit_s)
         self.turn()
-        if self._thread.is_alive():
+        if not in_time:
             self._say("notices: the last could not be sent in time")
+        else:
+            self._sending.end()
 
-    def _run(self) -> None:
-        while (message := self._next()) is not None:
-            self._outcomes.put(self._sender.send(self._urls, message))
+    def _give_next(self) -> bool:
+        """Have the next message sent; return whether there is one."""
+        if grouping.due_s(self._box, self._rules) is None:
+            return False
+        self._box, message = grouping.collect(self._box, self._now(), self._rules, self._host)
+        if message is not None:
+            self._sending.give(message)
+        return message is not None
 
-    def _next(self) -> Message | None:
-        """Wait for the next message and return it; None if the notifier is closing and the queue is empty."""
-        with self._changed:
-            while True:
-                due_s = grouping.due_s(self._box, self._rules)
-                if due_s is None and self._closing:
-                    return None
-                left_s = None if due_s is None else due_s - self._now()
-                if left_s is not None and (left_s <= 0 or self._closing):
-                    self._box, message = grouping.collect(self._box, self._now(), self._rules, self._host)
-                    if message is not None:
-                        return message
-                else:
-                    self._changed.wait(left_s)
+    def _send(self, message: Message) -> None:
+        self._outcomes.put(self._sender.send(self._urls, message))
 
 
 def notifier_for(run: Run, urls: Sequence[str], rules: GroupingRules) -> Notifier:

@@ -4,12 +4,12 @@ import argparse
 import json
 from typing import TYPE_CHECKING
 
+from fallow.core.api import VERSION
 from fallow.core.errors import ConfigWrong, WrongUsage
 from fallow.core.mistake import Mistake
 from fallow.core.units import duration_for_people, printable
 from fallow.engine.machine.world import World
 from fallow.interfaces.cli.options import Parser, add_json
-from fallow.interfaces.render.as_json import VERSION
 from fallow.interfaces.stderr import Stderr
 
 if TYPE_CHECKING:

@@ -6,11 +6,11 @@ import os
 import sys
 
 from fallow.actuators.process import spawn
+from fallow.core.api import VERSION
 from fallow.core.errors import WrongUsage
 from fallow.engine.doctor.finding import CheckFinding, Health, ok
 from fallow.engine.machine.world import World
 from fallow.interfaces.cli.options import Parser, add_json
-from fallow.interfaces.render.as_json import VERSION
 from fallow.interfaces.stderr import Stderr
 
 EXAMPLES = """\

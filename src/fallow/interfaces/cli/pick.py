@@ -52,7 +52,8 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
         case _:
             import json
 
-            from fallow.interfaces.render.as_json import VERSION, gpu_facts
+            from fallow.core.api import VERSION
+            from fallow.interfaces.render.as_json import gpu_facts
 
             print(json.dumps({"version": VERSION, "gpus": [gpu_facts(gpu) for gpu in gpus]}))
     return 0

@@ -5,6 +5,7 @@ import json
 import os
 from collections.abc import Callable, Sequence
 
+from fallow.core.api import VERSION
 from fallow.core.errors import WrongUsage
 from fallow.core.protections import Protection, reason_of, with_its_end
 from fallow.core.units import is_number, span_s
@@ -12,7 +13,7 @@ from fallow.engine.allocate.protection_target import target_of
 from fallow.engine.jobs.protections import active_protections
 from fallow.engine.machine.world import World
 from fallow.interfaces.cli.options import Parser, add_alone, add_json, typed
-from fallow.interfaces.render.as_json import VERSION, protection_facts
+from fallow.interfaces.render.as_json import protection_facts
 from fallow.interfaces.stderr import Stderr
 
 EXAMPLES = """\
@@ -76,7 +77,7 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     status = None if daemon is None else daemon.status()
     target = target_of(args.subject or "all", world, among=None if status is None else status.gpus)
     until_s = world.clock.wall_s() + args.duration
-    placed = None if daemon is None or status is None else daemon.protect(target, until_s, reason_of(args.why))
+    placed = None if daemon is None or status is None else daemon.protect(target, args.duration, reason_of(args.why))
     if placed is not None:
         return _show(world, [placed], as_json=args.json)
     world.protections.demand_room(os.geteuid(), world.clock.wall_s())

@@ -1,12 +1,14 @@
 """`fallow reload`: have the daemon load its config anew, and say what came of it."""
 
 import argparse
+from typing import Any
 
 from fallow.core.errors import ConfigWrong, FallowError, NoDaemon
 from fallow.core.mistake import Mistake
 from fallow.core.units import printable
-from fallow.engine.machine.daemon_client import DaemonClient, NoAnswer
+from fallow.engine.machine.daemon_client import DaemonClient
 from fallow.engine.machine.socket_path import own_socket
+from fallow.engine.machine.unix_http import NoAnswer
 from fallow.engine.machine.world import World
 from fallow.interfaces.cli.options import Parser
 from fallow.interfaces.stderr import Stderr
@@ -44,14 +46,16 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:  # noqa: 
             place is None
         )
         raise NoDaemon(f"there is no fallow up of {world.user} to reload{lost}")
-    if came.get("loaded") is True:
+    if came.get("ok") is True:
         print(f"{printable(str(came.get('sentence')))}: {printable(str(came.get('file')))}")
         return 0
     rows = came.get("mistakes") or ()
-    mistakes = [
-        Mistake(printable(str(sentence)), printable(str(where)), line, None, printable(str(suggestion)))
-        for line, where, sentence, suggestion in rows
-    ]
+    mistakes = [_mistake(row) for row in rows]
     if not mistakes:
         raise FallowError(printable(str(came.get("sentence"))))
     raise ConfigWrong(printable(str(came.get("file"))), mistakes)
+
+
+def _mistake(row: dict[str, Any]) -> Mistake:
+    sentence, where, suggestion = (printable(str(row.get(name))) for name in ("sentence", "where", "suggestion"))
+    return Mistake(sentence, where, row.get("line"), None, suggestion)

@@ -14,7 +14,6 @@ from fallow.actuators.process.signals import die_of
 from fallow.core.errors import FallowError, PartMissing, WrongUsage
 from fallow.core.units import span_s
 from fallow.engine.daemon.publisher import Publisher
-from fallow.engine.daemon.sources import DaemonSources
 from fallow.engine.machine.clock import demand_countable
 from fallow.engine.machine.signal_pipe import SignalPipe
 from fallow.engine.machine.socket_path import own_socket
@@ -25,10 +24,13 @@ from fallow.interfaces.stderr import Stderr
 from fallow.readers.proc import user_name
 
 if TYPE_CHECKING:
+    from fastapi import FastAPI
+
     from fallow.core.mistake import Mistake
     from fallow.engine.config import Config
     from fallow.engine.daemon.loop import Daemon
-    from fallow.interfaces.web.server import PageServer
+    from fallow.interfaces.server_thread import ServerThread
+    from fallow.interfaces.web.server import HttpServer
 
 EXAMPLES = """\
   fallow up
@@ -102,7 +104,6 @@ def _be_up(
     """The signal that ended it; None if its time was over."""
     from fallow.engine.daemon.loop import Daemon
     from fallow.engine.doctor.fix import own_the_folder
-    from fallow.interfaces.server_thread import ServerThread
 
     own_the_folder(world, voice.note)
     sys.setswitchinterval(_SWITCH_S)
@@ -114,44 +115,52 @@ def _be_up(
     publisher = Publisher()
     daemon = Daemon(world, load, publisher, voice.note, file=file, dry_run=args.dry_run)
     try:
-
-        def page() -> "PageServer | None":
-            return _page(daemon, publisher, world, voice)
-
-        doors = ServerThread(socket, _sources(daemon, publisher, world), page(), voice.note)
+        serving = _serve(daemon, publisher, world, voice, socket)
         try:
-            daemon.when_reloaded = lambda changed: doors.renew_page(page, changed=changed)
+            if serving is not None:
+                daemon.when_reloaded = lambda changed: serving.renew_page(changed=changed)
             what = "without a config: it only watches" if file is None else f"with {file}"
             dry_run = ", dry run: nothing is done" if args.dry_run else ""
             voice.note(f"up, {what}{_simulated(world)}{dry_run}")
             return daemon.run(asked, args.for_s)
         finally:
-            doors.close()
+            if serving is not None:
+                serving.close()
     finally:
         daemon.end()
 
 
-def _page(daemon: "Daemon", publisher: Publisher, world: World, voice: Stderr) -> "PageServer | None":
-    """The page, if there is to be one; a daemon goes on without it."""
+def _serve(
+    daemon: "Daemon", publisher: Publisher, world: World, voice: Stderr, socket: str | None
+) -> "ServerThread | None":
+    """The socket and the page; a daemon goes on without them."""
     try:
+        from fallow.engine.daemon.sources import Sources
+        from fallow.interfaces.server_thread import ServerThread
         from fallow.interfaces.web.compose import open_page
-
-        return open_page(lambda: daemon.config, publisher, daemon.records, world, voice.note)
     except ModuleNotFoundError as error:
-        voice.note(str(PartMissing.of("the page", error.name or "")))
-    except FallowError as error:
-        voice.error(f"there is no page: {error}")
-    return None
+        voice.note(str(PartMissing.of("the daemon's socket and page", error.name or "")))
+        return None
 
+    def page(app: "FastAPI") -> "HttpServer | None":
+        try:
+            return open_page(app, daemon.config.page, world.clock, voice.note)
+        except FallowError as error:
+            voice.error(f"there is no page: {error}")
+            return None
 
-def _sources(daemon: "Daemon", publisher: Publisher, world: World) -> DaemonSources:
     folder = ClaimFolder(folder_path(world.environ))
-    protections = ProtectionFolder(
-        folder, user_name, world.proc, beside=world.protections
-    )  # of the doors' own thread
-    return DaemonSources(
-        lambda: publisher.board, daemon.records, protections, world.clock, world.simulated, daemon.reloads.ask
+    sources = Sources(
+        publisher,
+        daemon.records,
+        ProtectionFolder(folder, user_name, world.proc, beside=world.protections),  # for the server's thread alone
+        world.proc,
+        world.clock,
+        world.simulated,
+        daemon.reloads.ask,
+        lambda: daemon.config.machine.every,
     )
+    return ServerThread(socket, sources, page, voice.note)
 
 
 def _loader(file: str | None, args: argparse.Namespace, world: World, voice: Stderr) -> "Callable[[], Config]":

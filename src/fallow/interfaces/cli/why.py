@@ -25,6 +25,7 @@ from fallow.engine.machine.observe import look_once
 from fallow.engine.machine.world import World
 from fallow.interfaces.cli.options import Parser, add_alone, add_json
 from fallow.interfaces.render import why_text
+from fallow.interfaces.render.as_json import iso_time
 from fallow.interfaces.stderr import Stderr
 
 _MOST_EVENTS = 30
@@ -196,6 +197,6 @@ def _events(world: World, daemon: DaemonClient | None, key: str | None) -> tuple
         unreadable = error
     if daemon is not None:
         found += daemon.events(key, _MOST_EVENTS) or []
-    events = {(event.wall_s, event.kind, event.subject, event.finding): event for event in found}
+    events = {(iso_time(event.wall_s), event.kind, event.subject, event.finding): event for event in found}
     last = sorted(events.values(), key=lambda event: (event.wall_s, event.id), reverse=True)[:_MOST_EVENTS]
     return last, unreadable

@@ -6,6 +6,7 @@ from math import inf
 from typing import Any
 
 from fallow.core.activity import AVAILABLE, Activity
+from fallow.core.api import VERSION
 from fallow.core.board import Counting
 from fallow.core.gpu import Gpu, Holder
 from fallow.core.gpu_status import GpuStatus, Status
@@ -13,9 +14,6 @@ from fallow.core.protections import Affected, Protection, protection_on
 from fallow.core.reservations import Claim
 from fallow.core.unknown import Unknown
 from fallow.engine.jobs.protection_scope import uuids_with_cards
-
-VERSION = 1
-"""Of every object that is printed: a field that is there keeps its name and meaning as long as this stays."""
 
 
 def status(
@@ -45,6 +43,7 @@ def gpu_facts(gpu: Gpu) -> dict[str, Any]:
     facts: dict[str, Any] = {
         "index": gpu.index,
         "mig_slot": gpu.mig.slot if gpu.mig is not None else None,
+        "mig_parent_uuid": gpu.mig.parent_uuid if gpu.mig is not None else None,
         "uuid": gpu.uuid,
         "name": gpu.name,
         "utilization": gpu.utilization,
@@ -95,7 +94,7 @@ def gpu_seen(
     if isinstance(gpu.claim, Unknown):
         facts["unknown"]["claim"] = facts["unknown"]["filler"] = gpu.claim.why  # one file tells both
     judged = {"activity": gpu.activity.value, "for_s": gpu.for_s, "because": gpu.because, "settling": gpu.settling}
-    first = {name: facts.pop(name) for name in ("index", "mig_slot", "uuid", "name")}
+    first = {name: facts.pop(name) for name in ("index", "mig_slot", "mig_parent_uuid", "uuid", "name")}
     return (
         first
         | judged
@@ -168,4 +167,5 @@ def _claim(claim: Claim | Unknown | None) -> dict[str, Any] | None:
         "user": claim.user,
         "command": claim.command,
         "since": None if claim.since_wall_s is None else iso_time(claim.since_wall_s),
+        "unproven": claim.told,
     }

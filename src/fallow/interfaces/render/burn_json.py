@@ -2,9 +2,9 @@
 
 from typing import Any
 
+from fallow.core.api import VERSION
 from fallow.core.unknown import Unknown
 from fallow.engine.burn.parent import Burned, Burning, BurnRequest
-from fallow.interfaces.render.as_json import VERSION
 
 
 def as_json(request: BurnRequest, burning: Burning) -> dict[str, Any]:

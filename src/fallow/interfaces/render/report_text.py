@@ -7,10 +7,11 @@ from datetime import UTC, datetime
 from typing import Any, TextIO
 
 from fallow.core.activity import Activity
+from fallow.core.api import VERSION
 from fallow.core.interval import Card
 from fallow.core.unknown import Unknown
 from fallow.engine.history.report import Report
-from fallow.interfaces.render.as_json import VERSION, iso_time
+from fallow.interfaces.render.as_json import iso_time
 from fallow.policies.cost import By, Line, first_lines
 
 HEADS = {By.GPU: ("GPU", "name"), By.USER: ("user",), By.JOB: ("job", "user"), By.DAY: ("day",)}

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any, assert_never
 
+from fallow.core.api import VERSION
 from fallow.core.board import Counting, FillerView, GuardView
 from fallow.core.findings import Event
 from fallow.core.gpu import Holder
@@ -17,7 +18,7 @@ from fallow.core.units import (
 from fallow.core.unknown import Unknown
 from fallow.engine.history.sqlite_file import clock_time
 from fallow.engine.machine.daemon_client import Ruled
-from fallow.interfaces.render.as_json import VERSION, gpu_seen, iso_time, protection_facts
+from fallow.interfaces.render.as_json import gpu_seen, iso_time, protection_facts
 
 _ACTIONS = {
     "report": "it is reported",

@@ -15,10 +15,12 @@ from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect, cookie_parser
-from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from fallow.core.visibility import ANYBODY
+from fallow.interfaces.web.api_facts import problem
+from fallow.interfaces.web.caller import Caller
+from fallow.interfaces.web.disk_reads import PAGE
 from fallow.interfaces.web.sessions import Sessions
 from fallow.interfaces.web.settings import Settings
 from fallow.interfaces.web.token import is_token
@@ -47,77 +49,87 @@ _WITHOUT_TOKEN = ("/login", "/healthz", "/static/")
 _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 
 
-class AccessMiddleware:
-    """Stands before the app."""
+class PageAccess:
+    """Stands before the app on the page."""
 
     def __init__(self, app: ASGIApp, settings: Settings, sessions: Sessions, wrong: WrongTokens) -> None:
         self._app = app
-        self._settings = settings
-        self._sessions = sessions
-        self._wrong = wrong
+        self.settings = settings
+        self.sessions = sessions
+        self.wrong = wrong
         self._names = {*_LOOPBACK_NAMES, settings.address.host, *(name.lower() for name in settings.hosts)}
         self._any_address = ip_address(_as_address(settings.address.host)).is_unspecified
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let in, or say why not."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
+        """Let a request in, or say why not."""
         headers = Headers(scope=scope)
         shown = _shown_token(headers)
         state = scope["state"]
+        state["page"] = self
         state["address"] = scope["client"][0] if scope["client"] else ""
-        state["known"] = self._knows_the_token(headers, scope["method"], shown, state["address"])
-        # The token lets one protect GPUs; it does not make one the owner of what others run.
-        state["viewer"] = ANYBODY
         state["same_origin"] = same_origin(headers)
-        state["head"] = scope["method"] == "HEAD"
-        if state["head"]:  # what a GET would say, and the server leaves its body out
-            scope = {**scope, "method": "GET"}
-        answer = self._refusal(scope, headers, shown) or self._app
-        with suppress(ClientDisconnect):  # whoever has gone needs no answer, and nobody else an explanation
-            await answer(scope, receive, _with_headers(send))
+        known = self._knows_the_token(headers, scope["method"], shown, state["address"])
+        # The token lets one protect GPUs; it does not make one the owner of what others run.
+        state["caller"] = Caller(PAGE, knows_token=known, has_token=self.settings.token is not None)
+        await answered(self._refusal(scope, headers, shown) or self._app, scope, receive, send)
 
     def _refusal(self, scope: Scope, headers: Headers, shown: str | None) -> Response | None:
         path: str = scope["path"]
+        state = scope["state"]
         if not self._is_our_name(headers.get("host", "")):
             sentence = "This page is not known by that name. Names are added with hosts in [page] of the config."
-            for_programs = path.startswith(("/api/", "/metrics", "/healthz"))
-            return (
-                JSONResponse({"detail": sentence}, 421) if for_programs else PlainTextResponse(f"{sentence}\n", 421)
-            )
-        if scope["state"]["same_origin"] is None:
-            return JSONResponse({"detail": "its Origin is not an address"}, 400)
-        if shown is not None and self._settings.token is not None and not scope["state"]["known"]:
-            return self._wrong_token(scope["state"]["address"])
-        length = headers.get("content-length", "0")
-        if "transfer-encoding" in headers:
-            return JSONResponse({"detail": "say how long it is"}, 411)
-        if not length.isdecimal() or len(length) > _LONGEST_LENGTH or int(length) > _LARGEST_BODY:
-            return JSONResponse({"detail": f"more than {_LARGEST_BODY} bytes are too many"}, 413)
-        if self._settings.open_to_read or scope["state"]["known"] or path.startswith(_WITHOUT_TOKEN):
+            if path.startswith(("/api/", "/metrics", "/healthz")):
+                return problem(421, "host", sentence)
+            return PlainTextResponse(f"{sentence}\n", 421)
+        if state["same_origin"] is None:
+            return problem(400, "usage", "its Origin is not an address")
+        if shown is not None and self.settings.token is not None and not state["caller"].knows_token:
+            return self._wrong_token(state["address"])
+        too_long = body_refusal(headers)
+        if too_long is not None:
+            return too_long
+        if self.settings.open_to_read or state["caller"].knows_token or path.startswith(_WITHOUT_TOKEN):
             return None
         if path == "/":
             return RedirectResponse("/login", 303)
-        return JSONResponse({"detail": "this needs the token"}, 401, {"www-authenticate": "Bearer"})
+        return problem(401, "token", "this needs the token", {"www-authenticate": "Bearer"})
 
     def _is_our_name(self, host: str) -> bool:
         name = _host_name(host)
         return name in self._names or (self._any_address and _is_address(name))
 
     def _knows_the_token(self, headers: Mapping[str, str], method: str, shown: str | None, address: str) -> bool:
-        token = self._settings.token
+        token = self.settings.token
         if token is None:
             return False
         if shown is not None:
-            return not self._wrong.too_many_from(address) and is_token(shown, token)
-        return self._sessions.knows(cookie_in(headers)) and (method in _SAFE or same_origin(headers) is True)
+            return not self.wrong.too_many_from(address) and is_token(shown, token)
+        return self.sessions.knows(cookie_in(headers)) and (method in _SAFE or same_origin(headers) is True)
 
     def _wrong_token(self, address: str) -> Response:
-        if self._wrong.too_many_from(address):
-            return JSONResponse({"detail": TOO_MANY_WRONG}, 429, {"retry-after": "60"})
-        self._wrong.count(address)
-        return JSONResponse({"detail": "this is not the token"}, 401, {"www-authenticate": "Bearer"})
+        if self.wrong.too_many_from(address):
+            return problem(429, "token", TOO_MANY_WRONG, {"retry-after": "60"})
+        self.wrong.count(address)
+        return problem(401, "token", "this is not the token", {"www-authenticate": "Bearer"})
+
+
+async def answered(answer: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer a request. HEAD is what GET would say: the server leaves its body out."""
+    scope["state"]["head"] = scope["method"] == "HEAD"
+    if scope["state"]["head"]:
+        scope = {**scope, "method": "GET"}
+    with suppress(ClientDisconnect):  # a caller who has gone needs no answer, and nobody else an explanation
+        await answer(scope, receive, _with_headers(send))
+
+
+def body_refusal(headers: Mapping[str, str]) -> Response | None:
+    """Return why a body is not taken; None if it is."""
+    length = headers.get("content-length", "0")
+    if "transfer-encoding" in headers:
+        return problem(411, "usage", "say how long it is")
+    if not length.isdecimal() or len(length) > _LONGEST_LENGTH or int(length) > _LARGEST_BODY:
+        return problem(413, "usage", f"more than {_LARGEST_BODY} bytes are too many")
+    return None
 
 
 def cookie_in(headers: Mapping[str, str]) -> str:

@@ -1,171 +1,135 @@
-"""`/api/v1`: the same values as the command line, for programs."""
+"""`/api/v1`: the same values as the command line, on the page and on the socket alike.
 
-from typing import Annotated, Any
+What a caller sees and may do follows from who they are (see caller.py):
 
-from fastapi import APIRouter, Depends, HTTPException, Path, Query, Request
+    status, rules, fillers, guards    anybody; command lines as core/visibility shows them
+    events, history, report, prices   anybody
+    protections                       anybody; placed and released in the name of who asks, on the page with the token
+    reload                            root and the user of the daemon, on the socket
+"""
+
+import asyncio
+import os
+from collections.abc import Callable
+from typing import Annotated, Any, TypeVar
+
+from fastapi import APIRouter, Depends, Path, Request
 from fastapi.security import HTTPBearer
+from starlette.responses import Response
 
+from fallow import __version__
 from fallow.core.board import Board
-from fallow.core.errors import FallowError, NotPermitted
-from fallow.core.unknown import Unknown
-from fallow.core.value import fields
+from fallow.core.errors import FallowError
+from fallow.core.money import Prices
+from fallow.core.visibility import Viewer
+from fallow.engine.daemon.sources import Peer, Sources
 from fallow.interfaces.render import as_json
-from fallow.interfaces.render.report_text import facts_of
-from fallow.interfaces.web import models
-from fallow.interfaces.web.cached_reads import CachedReads
-from fallow.interfaces.web.settings import Settings
-from fallow.interfaces.web.sources import NoSuchSubject, Sources
-from fallow.policies.cost import By
+from fallow.interfaces.web import api_facts, models
+from fallow.interfaces.web.api_facts import Json
+from fallow.interfaces.web.caller import Refused, caller_of, demand_change, refused
 
-_WEEK_S = 7 * 86400.0
-_LONGEST_REPORT_S = 3660 * 86400.0
+T = TypeVar("T")
 _LARGEST_ID = 2**31 - 1
-_bearer = HTTPBearer(auto_error=False, description="The token of the page.")
+_bearer = HTTPBearer(auto_error=False, description="The token of the page; on the socket none is needed.")
 
 
-def need_token(request: Request) -> None:
-    """Let on only those who know the token."""
-    settings: Settings = request.app.state.settings
-    if settings.token is None:
-        raise HTTPException(403, "nobody can do this here: the config names no token_file")
-    if not request.state.known:
-        raise HTTPException(401, "this needs the token", {"www-authenticate": "Bearer"})
+async def _changing(request: Request) -> Peer | None:  # a plain function would be called in a thread
+    return demand_change(request)
 
 
-def refused(error: FallowError) -> HTTPException:
-    """The answer to what could not be done."""
-    if isinstance(error, NoSuchSubject):
-        return HTTPException(404, str(error))
-    return HTTPException(403 if isinstance(error, NotPermitted) else 422, str(error))
+Changing = Annotated[Peer | None, Depends(_changing)]
+_GUARDED: dict[str, Any] = {"dependencies": [Depends(_bearer)], "responses": models.TOKEN_PROBLEMS}
 
 
-def make_api(sources: Sources, archive: CachedReads) -> APIRouter:
-    """All of it."""
-    api = APIRouter(prefix="/api/v1", responses=models.PROBLEMS)
-    _add_now(api, sources)
-    _add_past(api, sources, archive)
-    _add_protections(api, sources)
-    return api
+def add_now(api: APIRouter, sources: Sources) -> None:
+    """Add what the daemon saw at its last tick."""
 
-
-def _add_now(api: APIRouter, sources: Sources) -> None:
-    def board() -> Board:
+    async def board() -> Board:
         found = sources.board()
         if found is None:
-            raise HTTPException(503, "no GPU has been looked at yet")
+            raise Refused(503, "early", "no GPU has been looked at yet")
         return found
 
     Now = Annotated[Board, Depends(board)]  # noqa: N806  a type
+    made: dict[Viewer, tuple[Board, bytes]] = {}
 
     @api.get("/status", response_model=models.Status, summary="All GPUs at the last tick")
-    async def status(request: Request, now: Now) -> Any:  # noqa: ANN401  the model says what it is
-        return as_json.status(now.as_seen_by(request.state.viewer), now.protections, now.counting)
+    async def status(request: Request, now: Now) -> Response:
+        viewer = now.rights_of(caller_of(request).viewer)
+        if viewer not in made or made[viewer][0] is not now:  # once for a tick and a viewer, however often they ask
+            for old in [each for each, (board, _) in made.items() if board is not now]:
+                del made[old]
+            made[viewer] = (
+                now,
+                bytes(Json(as_json.status(now.as_seen_by(viewer), now.protections, now.counting)).body),
+            )
+        return Response(made[viewer][1], media_type=Json.media_type)
 
-    @api.get("/fillers", response_model=list[models.Filler], summary="The fillers and what they do")
-    async def fillers(now: Now) -> Any:  # noqa: ANN401
-        return [{name: getattr(one, name) for name in fields(type(one))} for one in now.fillers]
+    @api.get("/rules", response_model=models.Rules, summary="What the idle rules count")
+    async def rules(now: Now) -> Response:
+        return Json({"rules": api_facts.plain(now.counting)})
 
-    @api.get("/guards", response_model=list[models.Guard], summary="The guards and what they wait for")
-    async def guards(now: Now) -> Any:  # noqa: ANN401
-        return [{name: getattr(one, name) for name in fields(type(one))} for one in now.guards]
+    @api.get("/fillers", response_model=models.Fillers, summary="The fillers and what they do")
+    async def fillers(now: Now) -> Response:
+        return Json({"fillers": api_facts.plain(now.fillers)})
 
+    @api.get("/guards", response_model=models.Guards, summary="The guards and what they wait for")
+    async def guards(now: Now) -> Response:
+        return Json({"guards": api_facts.plain(now.guards)})
 
-def _add_past(api: APIRouter, sources: Sources, archive: CachedReads) -> None:
-    @api.get(
-        "/history",
-        response_model=models.History,
-        responses={404: {"model": models.Problem, "description": "There is no such GPU."}},
-        summary="What each GPU did, as intervals",
-    )
-    async def history(
-        since_s: Annotated[float, Query(gt=0, le=_WEEK_S, allow_inf_nan=False)] = 86400.0,
-        gpu: Annotated[
-            str | None, Query(max_length=80, description="The UUID of one; all if it is left out.")
-        ] = None,
-    ) -> Any:  # noqa: ANN401
+    @api.get("/prices", response_model=models.Prices, summary="What an hour of a GPU costs, by the config")
+    async def prices() -> Response:
         now = sources.board()
-        cards = {} if now is None else {one.uuid: one.label for one in now.status.gpus}
-        known = {uuid: label for uuid, label in cards.items() if not isinstance(uuid, Unknown)}
-        if gpu is not None and gpu not in known:
-            raise HTTPException(404, "there is no GPU of that UUID")
-        wanted = known if gpu is None else {gpu: known[gpu]}
-        until_s = sources.clock.wall_s()
-        strips = await _asked(archive, lambda: {uuid: sources.strip(uuid, since_s) for uuid in wanted})
-        return {
-            "since": as_json.iso_time(until_s - since_s),
-            "until": as_json.iso_time(until_s),
-            "gpus": [
-                {
-                    "uuid": uuid,
-                    "gpu": label,
-                    "intervals": [
-                        {
-                            "begin": as_json.iso_time(one.begin_ms / 1000),
-                            "end": as_json.iso_time(one.end_ms / 1000),
-                            "activity": one.activity.value,
-                            "users": sorted({party.user for party in one.parties}),
-                        }
-                        for one in strips[uuid]
-                    ],
-                }
-                for uuid, label in wanted.items()
-            ],
-        }
+        return Json(api_facts.plain(Prices() if now is None else now.prices))
 
-    @api.get("/report", response_model=models.Report, summary="Hours of each activity, and what the idle ones cost")
-    async def report(
-        request: Request,
-        since_s: Annotated[float, Query(gt=0, le=_LONGEST_REPORT_S, allow_inf_nan=False)] = _WEEK_S,
-        by: By = By.GPU,
-    ) -> Any:  # noqa: ANN401
-        return await _asked(archive, lambda: facts_of(sources.report(since_s, request.state.viewer), by))
-
-    @api.get("/events", response_model=list[models.Event], summary="The last lines of the journal, newest first")
-    async def events(limit: Annotated[int, Query(ge=1, le=500)] = 50) -> Any:  # noqa: ANN401
-        found = await _asked(archive, lambda: sources.events(limit))
-        return [
+    @api.get("/daemon", response_model=models.Daemon, summary="The daemon itself")
+    async def daemon() -> Response:
+        now, now_s = sources.board(), sources.clock.wall_s()
+        return Json(
             {
-                "id": event.id,
-                "at": as_json.iso_time(event.wall_s),
-                "kind": event.kind,
-                "subject": event.subject,
-                "finding": event.finding,
-                "because": event.because,
-                "evidence": list(event.evidence),
+                "fallow": __version__,
+                "simulated": sources.simulated,
+                "pid": os.getpid(),
+                "user": sources.user,
+                "config": None if now is None else now.config,
+                "dry_run": None if now is None else now.is_dry_run,
+                "up_s": None if now is None else now_s - now.started_wall_s,
+                "looked_s_ago": None if now is None else now_s - now.status.wall_s,
             }
-            for event in found
-        ]
+        )
 
 
-def _add_protections(api: APIRouter, sources: Sources) -> None:
-    @api.get("/protections", response_model=list[models.Protection], summary="The protections that last")
-    async def protections() -> Any:  # noqa: ANN401
-        return [as_json.protection_facts(protection) for protection in sources.protections()]
+def add_changes(api: APIRouter, sources: Sources) -> None:
+    """Add what a caller may have done."""
 
-    guarded: Any = {
-        "dependencies": [Depends(_bearer), Depends(need_token)],
-        "responses": models.TOKEN_PROBLEMS,
-    }
+    @api.get("/protections", response_model=models.Protections, summary="The protections in force")
+    async def protections() -> Response:
+        return Json({"protections": [as_json.protection_facts(each) for each in sources.protections()]})
 
     @api.post(
-        "/protections", status_code=201, response_model=models.Protection, summary="Leave this alone", **guarded
+        "/protections", status_code=201, response_model=models.Protection, summary="Protect a subject", **_GUARDED
     )
-    async def place(wanted: models.NewProtection) -> Any:  # noqa: ANN401
-        try:
-            return as_json.protection_facts(sources.protect(wanted.subject, wanted.for_s, wanted.why))
-        except FallowError as error:
-            raise refused(error) from None
+    async def place(wanted: models.NewProtection, peer: Changing) -> Response:
+        placed = _done(lambda: sources.protect(wanted.subject, wanted.for_s, wanted.why, peer))
+        return Json(as_json.protection_facts(placed), 201)
 
-    @api.delete("/protections/{number}", status_code=204, summary="End a protection before its time", **guarded)
-    async def release(number: Annotated[int, Path(ge=1, le=_LARGEST_ID)]) -> None:
-        try:
-            sources.release_protection(number)
-        except FallowError as error:
-            raise refused(error) from None
+    @api.delete("/protections/{number}", status_code=204, summary="End a protection before its time", **_GUARDED)
+    async def release(number: Annotated[int, Path(ge=1, le=_LARGEST_ID)], peer: Changing) -> None:
+        _done(lambda: sources.release_protection(number, peer))
+
+    @api.post(
+        "/reload",
+        response_model=models.Reloaded,
+        responses={403: {"model": models.Problem, "description": "Only root and the daemon's user, by the socket."}},
+        summary="Load the config again",
+    )
+    async def reload(request: Request) -> Response:
+        came = _done(lambda: sources.reload(caller_of(request).peer))
+        return Json(api_facts.plain(await asyncio.wrap_future(came)))
 
 
-async def _asked(archive: CachedReads, question: Any) -> Any:  # noqa: ANN401
+def _done(action: Callable[[], T]) -> T:
     try:
-        return await archive.ask(question)
+        return action()
     except FallowError as error:
-        raise HTTPException(503, str(error)) from None
+        raise refused(error) from None

@@ -1,28 +1,31 @@
-"""The app: pages, API and metrics behind one set of doors."""
+"""The app: pages, API and metrics, the same on the page and on the socket."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
+from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
 import fallow
 from fallow.core.board import Board
 from fallow.core.gpu_status import GpuStatus
 from fallow.core.unknown import Unknown
+from fallow.engine.daemon.sources import Sources
 from fallow.interfaces.render.metrics import Metrics
-from fallow.interfaces.web.access import AccessMiddleware
-from fallow.interfaces.web.api import make_api
+from fallow.interfaces.web import models
+from fallow.interfaces.web.api import add_changes, add_now
+from fallow.interfaces.web.api_facts import problem
+from fallow.interfaces.web.api_history import add_past, add_raw_history
 from fallow.interfaces.web.cached_reads import CachedReads
-from fallow.interfaces.web.event_streams import Streams
+from fallow.interfaces.web.caller import Refused
+from fallow.interfaces.web.disk_reads import DiskReads
+from fallow.interfaces.web.event_streams import Watchers
 from fallow.interfaces.web.page import Files, make_pages
 from fallow.interfaces.web.page_parts import Renderer
-from fallow.interfaces.web.sessions import Sessions
-from fallow.interfaces.web.settings import Settings, checked
-from fallow.interfaces.web.sources import Sources
-from fallow.interfaces.web.wrong_tokens import WrongTokens
+from fallow.interfaces.web.server import most_watchers
 
 _TICKS_TO_LIVE = 5
 _LEAST_TO_LIVE_S = 5.0
@@ -32,9 +35,9 @@ _FIGURES_EVERY_S = 5.0
 class Pulse:
     """When the policy loop last showed a sign of life, by a clock that nobody sets."""
 
-    def __init__(self, sources: Sources, every_s: float) -> None:
+    def __init__(self, sources: Sources) -> None:
         self._clock = sources.clock
-        self._patience_s = max(_LEAST_TO_LIVE_S, _TICKS_TO_LIVE * every_s)
+        self._every_s = sources.every_s
         self._beat_s: float | None = None
 
     def beat(self) -> None:
@@ -47,7 +50,8 @@ class Pulse:
         if self._beat_s is None:
             return "no GPU has been looked at yet"
         silent_s = self._clock.monotonic_s() - self._beat_s
-        return f"nobody has looked at the GPUs for {silent_s:.0f} s" if silent_s > self._patience_s else None
+        patience_s = max(_LEAST_TO_LIVE_S, _TICKS_TO_LIVE * self._every_s())
+        return f"nobody has looked at the GPUs for {silent_s:.0f} s" if silent_s > patience_s else None
 
 
 class ChangeFilter:
@@ -73,33 +77,29 @@ def _pids(gpu: GpuStatus) -> tuple[int, ...] | Unknown:
     return gpu.holders if isinstance(gpu.holders, Unknown) else tuple(holder.pid for holder in gpu.holders)
 
 
-def make_app(sources: Sources, settings: Settings, tell: Callable[[str], None] = lambda _: None) -> FastAPI:
-    """The app. It is told of each tick from the thread of the policy loop, and does everything in its own."""
-    checked(settings)
-    archive = CachedReads(sources)
-    renderer = Renderer(sources, archive)
+def make_app(sources: Sources) -> FastAPI:
+    """Return the app. It hears of each tick in the thread of the policy loop, and does everything in its own."""
+    reads = DiskReads()
+    renderer = Renderer(sources, CachedReads(sources, reads))
     static = Files()
-    streams = Streams(renderer.parts, static.edition, settings.most_streams, sources.hush_s)
-    pulse = Pulse(sources, settings.every_s)
-
-    worth = ChangeFilter(sources)
-    sessions, wrong = Sessions(sources.clock.monotonic_s), WrongTokens(tell)
+    watchers = Watchers(renderer.parts, static.edition, most_watchers(), sources.hush_s)
+    pulse, worth = Pulse(sources), ChangeFilter(sources)
 
     def tick(board: Board) -> None:
         pulse.beat()
-        if len(streams) and worth.should_push(board):
-            streams.nudge()
+        if len(watchers) and worth.should_push(board):
+            watchers.nudge()
 
     @asynccontextmanager
     async def life(_: FastAPI) -> AsyncIterator[None]:
-        streams.open()
+        watchers.open()
         if sources.board() is not None:
             pulse.beat()
-        end = sources.subscribe(tick)
+        end = sources.publisher.subscribe(tick)
         yield
         end()
-        streams.close()
-        archive.close()
+        watchers.close()
+        reads.close()
 
     app = FastAPI(
         title="fallow",
@@ -111,14 +111,19 @@ def make_app(sources: Sources, settings: Settings, tell: Callable[[str], None] =
         telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
         lifespan=life,
     )
-    app.state.settings, app.state.streams = settings, streams
-    api = make_api(sources, archive)
+    app.state.watchers = watchers
+    api = APIRouter(prefix="/api/v1", responses=models.PROBLEMS)
+    add_now(api, sources)
+    add_past(api, sources, reads)
+    add_raw_history(api, sources, reads)
+    add_changes(api, sources)
     app.include_router(api)
-    app.include_router(make_pages(sources, settings, renderer, streams, static, sessions, wrong))
-    _add_signs_of_life(app, lambda: pulse.ails or streams.ails, Metrics(sources.board, lambda: len(streams)))
+    app.include_router(make_pages(sources, renderer, watchers, static))
+    _add_signs_of_life(app, lambda: pulse.ails or watchers.ails, Metrics(sources.board, lambda: len(watchers)))
+    app.add_exception_handler(Refused, _refused)
     app.add_exception_handler(RequestValidationError, _does_not_fit)
+    app.add_exception_handler(HTTPException, _http_problem)
     app.add_exception_handler(405, _names_the_methods(api))
-    app.add_middleware(AccessMiddleware, settings=settings, sessions=sessions, wrong=wrong)
     return app
 
 
@@ -134,22 +139,32 @@ def _add_signs_of_life(app: FastAPI, ails: Callable[[], str | None], metrics: Me
         return Response(body, media_type=kind)
 
 
+async def _refused(_: Request, error: Exception) -> Response:
+    assert isinstance(error, Refused)
+    return problem(error.code, error.reason, error.detail, error.headers)
+
+
+async def _http_problem(_: Request, error: Exception) -> Response:
+    """The framework's own refusals, such as an address that is not there."""
+    assert isinstance(error, HTTPException)
+    return problem(error.status_code, "http", error.detail, dict(error.headers or {}))
+
+
 async def _does_not_fit(_: Request, error: Exception) -> Response:
     """In a sentence, and without what was sent: it may be anything."""
     assert isinstance(error, RequestValidationError)
     faults = [f"{'.'.join(str(word) for word in one['loc'])}: {one['msg']}" for one in error.errors()[:5]]
-    sentence = "; ".join(faults).encode(errors="replace").decode()
-    return JSONResponse({"detail": sentence}, 422)
+    return problem(422, "usage", "; ".join(faults))
 
 
-def _names_the_methods(api: APIRouter) -> Callable[[Request, Exception], Response]:
+def _names_the_methods(api: APIRouter) -> Callable[[Request, Exception], Awaitable[Response]]:
     """The answer to a method that is not there: all that are, where the framework names those of one route."""
 
-    def answer(request: Request, _: Exception) -> Response:
+    async def answer(request: Request, _: Exception) -> Response:
         routes = [route for route in api.routes if isinstance(route, APIRoute)]
         fitting = {
             method for route in routes if route.path_regex.match(request.url.path) for method in route.methods or ()
         }
-        return JSONResponse({"detail": "that cannot be done here"}, 405, {"allow": ", ".join(sorted(fitting))})
+        return problem(405, "http", "that cannot be done here", {"allow": ", ".join(sorted(fitting))})
 
     return answer

@@ -1,11 +1,9 @@
-"""What the page takes from the disk: asked for in one thread beside the loop, and kept for a while.
+"""What the page takes from the disk, kept for a while.
 
 A page that is looked at asks at every tick; a day drawn a thousand points wide moves once in a minute and a half.
 """
 
-import asyncio
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import TypeVar
 
@@ -14,11 +12,12 @@ from fallow.core.errors import FallowError
 from fallow.core.units import shortened
 from fallow.core.unknown import Unknown
 from fallow.core.value import value
+from fallow.engine.daemon.sources import Sources
 from fallow.engine.history.journal import Event
 from fallow.engine.history.report import Report
 from fallow.interfaces.render import charts
 from fallow.interfaces.render.report_text import cost_for_people, hours
-from fallow.interfaces.web.sources import Sources
+from fallow.interfaces.web.disk_reads import PAGE, DiskReads
 from fallow.policies.cost import By, Line
 
 DAY_S = 86_400.0
@@ -62,18 +61,14 @@ class Cost:
 class CachedReads:
     """History and journal, as the page shows them. All methods are for the loop that the page runs in."""
 
-    def __init__(self, sources: Sources) -> None:
+    def __init__(self, sources: Sources, reads: DiskReads) -> None:
         self._sources = sources
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="archive")
+        self._reads = reads
         self._kept: dict[str, tuple[float, object]] = {}
-
-    async def ask(self, question: Callable[[], T]) -> T:
-        """Anything that reads the disk; one after the other."""
-        return await asyncio.get_running_loop().run_in_executor(self._thread, question)
 
     async def events(self) -> list[Event] | str:
         """The last events; a sentence if they cannot be read."""
-        return await self._keep("events", _EVENTS_LAST_S, lambda: self._sources.events(_EVENTS_SHOWN))
+        return await self._keep("events", _EVENTS_LAST_S, lambda: self._sources.events(None, _EVENTS_SHOWN))
 
     async def strips(self, uuids: tuple[str, ...]) -> Strips | str:
         """The last day of these cards; a sentence if it cannot be read."""
@@ -82,10 +77,6 @@ class CachedReads:
     async def cost(self) -> Cost | str:
         """What idleness cost; a sentence if it cannot be read."""
         return await self._keep("cost", _COSTS_LAST_S, self._add_up)
-
-    def close(self) -> None:
-        """No more questions."""
-        self._thread.shutdown(wait=False, cancel_futures=True)
 
     async def _keep(self, name: str, lasts_s: float, question: Callable[[], T]) -> T | str:
         now_s = self._sources.clock.monotonic_s()
@@ -98,7 +89,7 @@ class CachedReads:
 
     async def _or_why(self, question: Callable[[], T]) -> T | str:
         try:
-            return await self.ask(question)
+            return await self._reads.ask(PAGE, question)
         except FallowError as error:
             return str(error)
 

@@ -2,48 +2,29 @@
 
 from collections.abc import Callable
 
-from fallow.actuators.claims.folder import ClaimFolder, folder_path
-from fallow.actuators.claims.protections import ProtectionFolder
-from fallow.engine.config.model import Config
-from fallow.engine.history.records import Records
-from fallow.engine.machine.world import World
-from fallow.interfaces.web.app import make_app
-from fallow.interfaces.web.server import (
-    PageServer,
-    bound,
-    listen,
-    most_streams,
-)
+from starlette.types import ASGIApp
+
+from fallow.core.ports import Clock
+from fallow.engine.config.model import Page
+from fallow.interfaces.web.access import PageAccess
+from fallow.interfaces.web.server import HttpServer, bound, listen, page_limits
+from fallow.interfaces.web.sessions import Sessions
 from fallow.interfaces.web.settings import Settings, checked, said_at_start
-from fallow.interfaces.web.sources import Boards, MachineSources
 from fallow.interfaces.web.token import token_in
-from fallow.readers.proc import user_name
+from fallow.interfaces.web.wrong_tokens import WrongTokens
 
 
-def open_page(
-    config: Callable[[], Config], boards: Boards, records: Records, world: World, tell: Callable[[str], None]
-) -> PageServer | None:
-    """The page as the config has it; None if it has none. What is wrong with it is told before anything is served.
+def open_page(app: ASGIApp, page: Page, clock: Clock, tell: Callable[[str], None]) -> HttpServer | None:
+    """Return the page as the config has it; None if it has none. What is wrong with it is said before it is served.
 
-    Where it listens and its token stay as they are until it is opened anew; prices follow the config in force. Run
-    it in the loop of the thread that serves, and stop it from any.
+    Run it in the loop of the thread that serves, and stop it from any.
     """
-    page, machine = config().page, config().machine
     if not page.enabled:
         return None
     token = None if page.token_file is None else token_in(page.token_file, tell)
-    wanted = checked(Settings(page.listen, token, page.hosts, machine.every, most_streams()))
+    wanted = checked(Settings(page.listen, token, page.hosts))
     listening = listen(wanted.address)
-    settings = Settings(bound(wanted.address, listening), token, page.hosts, machine.every, most_streams())
-    sources = MachineSources(
-        boards,
-        world.clock,
-        # Of its own: it is used from another thread.
-        ProtectionFolder(ClaimFolder(folder_path(world.environ)), user_name, world.proc, beside=world.protections),
-        world.proc,
-        records,
-        world.user,
-        lambda: config().machine.all_prices,
-    )
+    settings = Settings(bound(wanted.address, listening), token, page.hosts)
     tell(said_at_start(settings))
-    return PageServer(make_app(sources, settings, tell), listening)
+    access = PageAccess(app, settings, Sessions(clock.monotonic_s), WrongTokens(tell))
+    return HttpServer(access, listening, page_limits())

@@ -1,14 +1,11 @@
-"""Who is connected to the page, and who makes way when there are too many.
+"""How many connections there may be, and which one ends when there are too many.
 
-A connection is silent while it owes us a request: before its first byte, in the middle of a head or a body, and
-between two requests. Silent ones cost a place and do nothing with it, so they make way for whoever comes: the one
-that has been silent for longest first. Once half of the places are taken, one address may have so many silent ones;
-and so many in all at any time. This machine's own address is everybody's on it: who comes from there is counted by
-their user, as the kernel tells it; where it does not, only the silent ones are counted.
+A connection is silent while it owes a request: before its first byte, in the middle of a head or a body, and between
+two requests. Silent ones make way first, the one that has been silent for longest. Each user of this machine, by the
+kernel's word, and each address elsewhere has a share. Where all places are taken, the one with most connections gives
+one up to one with fewer: a crowd of one shuts nobody else out.
 """
 
-from collections import Counter
-from collections.abc import Callable
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Protocol
 
@@ -19,17 +16,14 @@ _USER = "user "
 
 
 @value
-class CrowdLimits:
+class ConnectionLimits:
     """How many there may be, and how long each may take."""
 
     connections: int
-    of_address: int
-    """From one address that is not this machine's own."""
     of_user: int
     """Of one user of this machine."""
-    silent_of_address: int = 64
-    """So many may be silent for longer than a moment: a request that is on its way is none."""
-    moment_s: float = 1.0
+    of_address: int = 0
+    """From one address elsewhere."""
     request_s: float = 10.0
     """For the whole of a request, head and body."""
     answer_s: float = 60.0
@@ -40,86 +34,86 @@ class Guest(Protocol):
     """A connection."""
 
     @property
-    def place(self) -> str:
-        """Where it comes from."""
+    def owner(self) -> str:
+        """Whose it is: a user, or an address."""
+
+    @property
+    def lasts(self) -> bool:
+        """Whether what is sent on it has no end."""
 
     def cut(self) -> None:
         """End it now."""
 
 
-class Crowd:
-    """All connections. Those that are silent are kept in the order in which they fell silent."""
+class Connections:
+    """All connections, by owner; of each owner in the order in which they last fell silent or asked."""
 
-    def __init__(self, limits: CrowdLimits, now_s: Callable[[], float]) -> None:
+    def __init__(self, limits: ConnectionLimits) -> None:
         self.limits = limits
-        self._now_s = now_s
-        self._guests: set[Guest] = set()
-        self._of: Counter[str] = Counter()
-        self._silent: dict[Guest, float] = {}
-        self._silent_of: dict[str, dict[Guest, None]] = {}
+        self._of: dict[str, dict[Guest, bool]] = {}
 
     def __len__(self) -> int:
-        return len(self._guests)
+        return sum(map(len, self._of.values()))
 
     def enter(self, guest: Guest) -> None:
-        """One more, who is silent. If that is too many, somebody goes: maybe the one who has just come."""
-        limits, place = self.limits, guest.place
-        self._guests.add(guest)
-        self._of[place] += 1
-        self.fall_silent(guest)
-        silent = self._silent_of[place]
-        first = next(iter(silent))
-        lately = self._now_s() - self._silent[first] < limits.moment_s
-        pressed = 2 * len(self._guests) > limits.connections
-        crowded = pressed and len(silent) > limits.silent_of_address and not lately
-        if crowded or (place != LOOPBACK and self._of[place] > self._most_of(place)):
-            self._end(first)
-        elif len(self._guests) > limits.connections:
-            self._end(next(iter(self._silent)))
+        """Take in one more, which is silent. If that is too many, one ends: maybe this one."""
+        own = self._of.setdefault(guest.owner, {})
+        own[guest] = True
+        if len(own) > self._share_of(guest.owner):
+            self._end(_first_silent(own))
+        elif len(self) > self.limits.connections:
+            most = max(self._of.values(), key=len)
+            self._end(_first_silent(own if len(most) <= len(own) else most))
 
-    def fall_silent(self, guest: Guest) -> None:
-        """It owes us a request."""
-        if guest in self._guests:
-            self._silent[guest] = self._now_s()
-            self._silent_of.setdefault(guest.place, {})[guest] = None
-
-    def has_asked(self, guest: Guest) -> None:
-        """Its request is there."""
-        if guest in self._silent:
-            del self._silent[guest]
-            del self._silent_of[guest.place][guest]
-            if not self._silent_of[guest.place]:
-                del self._silent_of[guest.place]
+    def change(self, guest: Guest, *, silent: bool) -> None:
+        """Note that it owes a request now, or that its request is there."""
+        own = self._of.get(guest.owner, {})
+        if own.pop(guest, None) is not None:
+            own[guest] = silent
 
     def leave(self, guest: Guest) -> None:
-        """It is gone."""
-        if guest in self._guests:
-            self.has_asked(guest)
-            self._guests.remove(guest)
-            self._of[guest.place] -= 1
-            if not self._of[guest.place]:
-                del self._of[guest.place]
+        """Note that it has ended."""
+        own = self._of.get(guest.owner, {})
+        own.pop(guest, None)
+        if not own:
+            self._of.pop(guest.owner, None)
+
+    def end_lasting(self) -> None:
+        """End those that would never end by themselves."""
+        for guest in self._all():
+            if guest.lasts:
+                self._end(guest)
 
     def close(self) -> None:
         """End all that are left."""
-        for guest in list(self._guests):
+        for guest in self._all():
             self._end(guest)
 
-    def _most_of(self, place: str) -> int:
-        return self.limits.of_user if place.startswith(_USER) else self.limits.of_address
+    def _all(self) -> list[Guest]:
+        return [guest for own in self._of.values() for guest in own]
+
+    def _share_of(self, owner: str) -> int:
+        if owner == LOOPBACK:  # of a user of this machine, and the kernel does not say of which
+            return self.limits.connections
+        return self.limits.of_user if owner.startswith(_USER) else self.limits.of_address
 
     def _end(self, guest: Guest) -> None:
         self.leave(guest)
         guest.cut()
 
 
-def user_place(uid: int) -> str:
-    """The place of a user of this machine."""
+def _first_silent(guests: dict[Guest, bool]) -> Guest:
+    """Return the one that has been silent for longest; where all are being answered, the one that is so longest."""
+    return next((guest for guest, silent in guests.items() if silent), next(iter(guests)))
+
+
+def user(uid: int) -> str:
+    """Return the owner that a user of this machine is."""
     return f"{_USER}{uid}"
 
 
 def neighbourhood(address: str) -> str:
-    """The address; of this machine's own the usual one, and of IPv6 the network: a host has as many as it likes."""
+    """Return the address; for this machine's own the usual one, for IPv6 its network: a host has many addresses."""
     try:
         found = ip_address(address)
     except ValueError:

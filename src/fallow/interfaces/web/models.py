@@ -4,18 +4,27 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from fallow.engine.daemon.sources import LONGEST_PROTECTION_S
+
 Activity = Literal["free", "filled", "busy", "idle", "stuck", "unknown"]
 Why = Annotated[dict[str, str], Field(description="The reason of each null above.")]
-Version = Annotated[Literal[1], Field(description="Of the format: fields keep their names and meanings within one.")]
 Time = Annotated[str, Field(description="As 2026-11-15T09:30:00.000+00:00, in UTC.")]
 
-SUBJECT = r"^(all|gpu:[A-Za-z0-9:.\-]{1,64}|pid:[0-9]{1,9}|user:[A-Za-z0-9_][A-Za-z0-9_.@\-]{0,62})$"
-_LONGEST_PROTECTION_S = 366 * 86400
+SUBJECT = r"^(all|gpu:[A-Za-z0-9:.\-]{1,64}|pid:[0-9]{1,9}(@[0-9]{1,19})?|user:[A-Za-z0-9_][A-Za-z0-9_.@\-]{0,62})$"
 
 
-class Problem(BaseModel):
-    """Why there is no other answer."""
+class Versioned(BaseModel):
+    """An answer with the version of the JSON."""
 
+    version: Annotated[
+        Literal[1], Field(description="Of the format: fields keep their names and meanings within one.")
+    ]
+
+
+class Problem(Versioned):
+    """Why there is no other answer: a word for programs, and a sentence."""
+
+    reason: str
     detail: str
 
 
@@ -41,9 +50,10 @@ class Claim(BaseModel):
     user: str | None
     command: str | None
     since: Time | None
+    unproven: Annotated[str | None, Field(description="What is said of the launch where nothing proves who it is.")]
 
 
-class Protection(BaseModel):
+class ListedProtection(BaseModel):
     """Leave the subject alone until then; without an end, until it is released."""
 
     id: int
@@ -66,6 +76,7 @@ class Gpu(BaseModel):
 
     index: int
     mig_slot: int | None
+    mig_parent_uuid: str | None
     uuid: str | None
     name: str | None
     activity: Activity
@@ -95,16 +106,15 @@ class Gpu(BaseModel):
     holders: list[Holder] | None
     unknown: Why
     claim: Claim | None
-    protection: Annotated[Protection | None, Field(description="The protection on it that lasts longest.")]
+    protection: Annotated[ListedProtection | None, Field(description="The protection on it that lasts longest.")]
     stops_at: Annotated[Time | None, Field(description="When its job is asked to end, if it goes on as now.")]
     waiting: int
     filler: GpuFiller | None
 
 
-class Status(BaseModel):
+class Status(Versioned):
     """All GPUs at the last tick: what `fallow status --json` prints."""
 
-    version: Version
     host: str
     simulated: bool
     at: Time
@@ -130,7 +140,7 @@ class GpuHistory(BaseModel):
     intervals: list[Interval]
 
 
-class History(BaseModel):
+class History(Versioned):
     """What each GPU did over a span of time."""
 
     since: Time
@@ -165,10 +175,9 @@ class ReportLine(BaseModel):
     unknown: Why
 
 
-class Report(BaseModel):
+class Report(Versioned):
     """What `fallow report --format json` prints."""
 
-    version: Version
     since: Time
     until: Time
     by: Literal["gpu", "user", "job", "day"]
@@ -176,6 +185,119 @@ class Report(BaseModel):
     gpus: list[ReportedGpu]
     lines: list[ReportLine]
     total: ReportLine
+
+
+class HistoryGpu(BaseModel):
+    """A GPU that history knows."""
+
+    uuid: str
+    label: str
+    name: str
+    host: str
+    simulated: bool
+
+
+class HistoryGpus(Versioned):
+    """Every GPU that history knows."""
+
+    gpus: list[HistoryGpu]
+
+
+class Party(BaseModel):
+    """Whose time it was: `-` is nobody, `?` is somebody who is not known."""
+
+    user: str
+    job: str
+
+
+class Tally(BaseModel):
+    """Witnessed time of one GPU, one activity and the same holders, between two moments."""
+
+    uuid: str
+    begin_ms: int
+    end_ms: int
+    witnessed_ms: int
+    activity: Activity
+    parties: list[Party]
+
+
+class Tallies(Versioned):
+    """Witnessed time between each two moments."""
+
+    tallies: list[Tally]
+
+
+class Stretches(Versioned):
+    """What one GPU did, in order."""
+
+    activities: Annotated[
+        list[list[int | Activity]],
+        Field(description="From when, until when (ms since the epoch), what."),
+    ]
+
+
+class Prices(Versioned):
+    """What an hour of a GPU costs: one price for all, and others by name or UUID."""
+
+    default: float | None
+    named: Annotated[list[list[str | float]], Field(description="Pairs of a name or a UUID and a price.")]
+    currency: str
+
+
+class Daemon(Versioned):
+    """The daemon itself."""
+
+    fallow: str
+    simulated: str | None
+    pid: int
+    user: str
+    config: str | None
+    dry_run: bool | None
+    up_s: float | None
+    looked_s_ago: float | None
+
+
+class Rule(BaseModel):
+    """How far an idle rule has counted of one job, and what follows."""
+
+    rule: str
+    subject: str
+    uuids: list[str]
+    processes: list[str]
+    fault: Literal["idle", "stuck"]
+    for_s: float
+    begins_in_s: float
+    action: Annotated[
+        Literal["report", "warn", "ask", "kill", "nothing"], Field(description="What follows if it goes on.")
+    ]
+    in_s: float | None
+    refused: str | None
+    left_alone: str | None
+
+
+class Rules(Versioned):
+    """What the idle rules count."""
+
+    rules: list[Rule]
+
+
+class Mistake(BaseModel):
+    """One mistake in the config."""
+
+    sentence: str
+    where: str
+    line: int | None
+    column: int | None
+    suggestion: str
+
+
+class Reloaded(Versioned):
+    """What came of a reload: loaded, or why not, with every mistake of the config."""
+
+    ok: bool
+    sentence: str
+    file: str | None
+    mistakes: list[Mistake]
 
 
 class Filler(BaseModel):
@@ -192,12 +314,35 @@ class Filler(BaseModel):
     last_yield_s: float | None
 
 
+class Fillers(Versioned):
+    """The fillers."""
+
+    fillers: list[Filler]
+
+
 class Guard(BaseModel):
     """One guard."""
 
     name: str
     phase: str
     because: str
+    uuids: list[str]
+
+
+class Guards(Versioned):
+    """The guards."""
+
+    guards: list[Guard]
+
+
+class Protection(Versioned, ListedProtection):
+    """A protection that was placed."""
+
+
+class Protections(Versioned):
+    """The protections in force."""
+
+    protections: list[ListedProtection]
 
 
 class NewProtection(BaseModel):
@@ -206,7 +351,7 @@ class NewProtection(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid")
 
     subject: Annotated[str, Field(pattern=SUBJECT, examples=["all", "gpu:3", "user:ada"])]
-    for_s: Annotated[float, Field(gt=0, le=_LONGEST_PROTECTION_S, allow_inf_nan=False, examples=[1800])]
+    for_s: Annotated[float, Field(gt=0, le=LONGEST_PROTECTION_S, allow_inf_nan=False, examples=[1800])]
     why: Annotated[str, Field(max_length=200, examples=["debugging"])] = ""
 
 
@@ -222,6 +367,12 @@ class Event(BaseModel):
     evidence: list[tuple[str, str]]
 
 
+class Events(Versioned):
+    """The last lines of the journal."""
+
+    events: list[Event]
+
+
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     422: {"model": Problem, "description": "It does not fit."},
     503: {"model": Problem, "description": "Nothing has been seen yet, or history cannot be read."},
@@ -232,5 +383,6 @@ TOKEN_PROBLEMS: dict[int | str, dict[str, Any]] = {
     401: {"model": Problem, "description": "It needs the token."},
     403: {"model": Problem, "description": "It is not allowed."},
     404: {"model": Problem, "description": "There is no such thing."},
+    409: {"model": Problem, "description": "The daemon cannot do it for who asks; they can themselves."},
     429: {"model": Problem, "description": "Too many wrong tokens came from this address."},
 }

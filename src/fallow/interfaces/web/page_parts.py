@@ -14,11 +14,11 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from fallow.core.activity import Activity
 from fallow.core.board import Board
 from fallow.core.value import value
+from fallow.engine.daemon.sources import Sources
 from fallow.engine.machine.timezone import LocalZone
 from fallow.interfaces.render import charts, colours
 from fallow.interfaces.web import view_models
 from fallow.interfaces.web.cached_reads import CachedReads, Strips
-from fallow.interfaces.web.sources import Sources
 
 _TIMER = re.compile(r'data-timer="([^"]*)">([^<]*)<')
 _MOST_SAID = 4

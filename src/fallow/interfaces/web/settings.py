@@ -12,10 +12,6 @@ class Settings:
     address: Address
     token: str | None = None
     hosts: tuple[str, ...] = ()
-    every_s: float = 1.0
-    """How often the policy loop looks."""
-    most_streams: int = 500
-    """So many may watch at once."""
 
     @property
     def open_to_read(self) -> bool:

@@ -1,4 +1,4 @@
-"""F34: a thread of the daemon that fails says so and goes on; what was done in one says how it ended."""
+"""F34: work beside the loop that fails is reported and goes on; what was done in a thread says how it ended."""
 
 import threading
 from typing import Any
@@ -6,29 +6,58 @@ from typing import Any
 from fallow.core.findings import Outcome
 from fallow.core.notices import Notice
 from fallow.engine.fill.suspension import Suspension
-from fallow.engine.machine.lasting_thread import steady
+from fallow.engine.machine.background import Background
 from fallow.engine.notify.notifier import Notifier
 from fallow.policies.grouping import GroupingRules, Message
 
 LIMIT_S = 30.0
 
 
-def test_work_that_fails_is_told_once_and_done_again() -> None:
-    told: list[str] = []
-    tries = iter([KeyError("x"), KeyError("x"), SystemExit(3), None])
+def test_what_fails_is_reported_once_and_the_next_thing_is_done() -> None:
+    reported: list[str] = []
+    done: list[str] = []
 
-    def work() -> None:
-        failure = next(tries)
-        if failure is not None:
-            raise failure
+    def work(thing: BaseException | str) -> None:
+        if isinstance(thing, BaseException):
+            raise thing
+        done.append(thing)
 
-    thread = steady("history", work, told.append, pause_s=0.0)
-    thread.join(LIMIT_S)
-    assert not thread.is_alive()
-    assert told == [
+    background = Background("history", work, reported.append, LIMIT_S)
+    for thing in (KeyError("x"), KeyError("x"), "one", SystemExit(3), "two"):
+        background.give(thing)
+    assert background.end()
+    assert done == ["one", "two"]
+    assert reported == [
         "history: internal error (KeyError: 'x'); it goes on",
         "history: internal error (SystemExit: 3); it goes on",
     ]
+
+
+def test_things_are_done_in_order_and_of_too_many_the_oldest_are_dropped() -> None:
+    go, begun, done = threading.Event(), threading.Event(), list[int]()
+
+    def work(number: int) -> None:
+        begun.set()
+        go.wait(LIMIT_S)
+        done.append(number)
+
+    background = Background("the log", work, print, LIMIT_S, most=3)
+    background.give(0)
+    assert begun.wait(LIMIT_S)
+    for number in range(1, 6):
+        background.give(number)
+    assert not background.is_idle
+    go.set()
+    assert background.finish()
+    assert done == [0, 3, 4, 5]
+
+
+def test_work_that_hangs_is_waited_for_no_longer_than_its_deadline() -> None:
+    go = threading.Event()
+    background = Background("history", lambda _: go.wait(LIMIT_S), print, deadline_s=0.01)
+    background.give(None)
+    assert not background.end()
+    go.set()
 
 
 def test_a_suspension_that_breaks_has_failed() -> None:

@@ -1,0 +1,123 @@
+"""Values from the API's JSON: what is null there, with its reason in `unknown`, is Unknown again.
+
+What is not in the JSON (the floor of memory, births, how long samples span) is not rebuilt: the commands that ask
+the daemon show what its JSON shows. Facts of the wrong shape raise KeyError, TypeError or ValueError.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from math import inf
+from typing import Any, TypeVar
+
+from fallow.core.activity import Activity
+from fallow.core.board import Counting
+from fallow.core.findings import Event
+from fallow.core.gpu import Counters, Holder, Memory, Place, Recent
+from fallow.core.gpu_status import GpuStatus, Status
+from fallow.core.interval import Interval, Party
+from fallow.core.protections import Protection, parse_target
+from fallow.core.reservations import Claim
+from fallow.core.unknown import NOT_ASKED, Unknown
+from fallow.core.value import fields
+
+Facts = Mapping[str, Any]
+T = TypeVar("T")
+_COUNTERS = ("sm", "occupancy", "tensor", "dram", "floating")
+_PLAIN = (
+    *("uuid", "name", "utilization", "memory_utilization", "temperature_c", "power_w", "power_limit_w"),
+    *("sm_clock_mhz", "memory_clock_mhz", "pcie_rx_bytes_per_s", "pcie_tx_bytes_per_s"),
+)
+
+
+def status(facts: Facts) -> Status:
+    """Return all GPUs of one tick."""
+    return Status(facts["host"], facts["simulated"], wall_s(facts["at"]), tuple(gpu(each) for each in facts["gpus"]))
+
+
+def gpu(facts: Facts) -> GpuStatus:
+    """Return one GPU with what was found of it."""
+    total, used = _fact(facts, "memory_total_bytes"), _fact(facts, "memory_used_bytes")
+    mean, peak = _fact(facts, "utilization_mean"), _fact(facts, "utilization_peak")
+    throttled_by, holders = _fact(facts, "throttled_by"), _fact(facts, "holders")
+    slot, filler = facts["mig_slot"], facts["filler"]
+    return GpuStatus(
+        index=facts["index"],
+        **{name: _fact(facts, name) for name in _PLAIN},
+        memory=total if isinstance(total, Unknown) else Memory(total, used, total - used, 0),
+        holders=holders if isinstance(holders, Unknown) else tuple(_holder(each) for each in holders),
+        mig=None if slot is None else Place(slot, _fact(facts, "mig_parent_uuid"), NOT_ASKED),
+        recent=mean if isinstance(mean, Unknown) else Recent(0.0, mean, peak),
+        throttled_by=throttled_by if isinstance(throttled_by, Unknown) else tuple(throttled_by),
+        counters=_counters(facts),
+        activity=Activity(facts["activity"]),
+        because=facts["because"],
+        for_s=facts["for_s"],
+        claim=_claim(_fact(facts, "claim")),
+        waiting=facts["waiting"],
+        filler=None if filler is None else Claim(shared=False, user=filler["user"], command=filler["command"]),
+        filler_pids=() if filler is None else tuple(filler["pids"]),
+        settling=facts["settling"],
+    )
+
+
+def event(facts: Facts) -> Event:
+    """Return one line of the journal."""
+    return value(Event, {**facts, "wall_s": wall_s(facts["at"])})
+
+
+def protection(facts: Facts) -> Protection:
+    """Return one protection; one without an end lasts until it is released."""
+    until_s = inf if facts["until"] is None else wall_s(facts["until"])
+    return Protection(facts["id"], parse_target(facts["subject"]), until_s, facts["why"], facts["by"])
+
+
+def counting(facts: Facts) -> Counting:
+    """Return what one idle rule counts of one job."""
+    return value(Counting, {**facts, "in_s": inf if facts["in_s"] is None else facts["in_s"]})
+
+
+def interval(facts: Facts) -> Interval:
+    """Return one sum of witnessed time."""
+    parties = [value(Party, each) for each in facts["parties"]]
+    return value(Interval, {**facts, "activity": Activity(facts["activity"]), "parties": parties})
+
+
+def value(kind: type[T], facts: Facts) -> T:
+    """Return a value whose JSON has the names of its fields."""
+    return kind(**{name: _as_tuples(facts[name]) for name in fields(kind)})
+
+
+def wall_s(text: str) -> float:
+    """Return the seconds since the epoch of a time in the JSON."""
+    return datetime.fromisoformat(text).timestamp()
+
+
+def _fact(facts: Facts, name: str) -> Any:  # noqa: ANN401  whatever it is
+    """Return the fact, or Unknown with the reason that stands for it."""
+    why = facts["unknown"].get(name)
+    if facts[name] is not None or why is None:
+        return facts[name]
+    return NOT_ASKED if why == NOT_ASKED.why else Unknown(why)
+
+
+def _as_tuples(fact: Any) -> Any:  # noqa: ANN401
+    return tuple(_as_tuples(each) for each in fact) if isinstance(fact, list) else fact
+
+
+def _holder(facts: Facts) -> Holder:
+    names = ("memory_bytes", "utilization", "user", "command", "container", "slurm_job", "kubernetes_pod")
+    return Holder(facts["pid"], **{name: _fact(facts, name) for name in names})
+
+
+def _counters(facts: Facts) -> Counters | Unknown:
+    counted = [_fact(facts, f"counter_{name}") for name in _COUNTERS]
+    first = counted[0]
+    return first if isinstance(first, Unknown) and all(each == first for each in counted) else Counters(*counted)
+
+
+def _claim(facts: Facts | Unknown | None) -> Claim | Unknown | None:
+    if facts is None or isinstance(facts, Unknown):
+        return facts
+    since_s = None if facts["since"] is None else wall_s(facts["since"])
+    names = {name: facts[name] for name in ("shared", "pid", "user", "command")}
+    return Claim(**names, since_wall_s=since_s, told=facts["unproven"])

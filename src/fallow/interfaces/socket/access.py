@@ -1,0 +1,68 @@
+"""What stands before the app on the socket: who asks is the kernel's word, and each user has some questions a second.
+
+A daemon on simulated GPUs answers callers who mean the same ones, a real one those who mean real ones. A caller who
+does not say which (any HTTP client) is answered.
+"""
+
+import asyncio
+from urllib.parse import unquote
+
+from starlette.datastructures import Headers
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from fallow.core.api import MACHINE_HEADER, REAL_MACHINE
+from fallow.core.errors import FallowError
+from fallow.engine.daemon.sources import Peer
+from fallow.interfaces.web.access import answered, body_refusal
+from fallow.interfaces.web.api_facts import problem
+from fallow.interfaces.web.caller import Caller
+from fallow.interfaces.web.connection_limit import user
+from fallow.readers.simulated_reader import machine
+
+_ASKS_PER_S = 40
+_MOST_TURNS = 64
+_LONGEST_MACHINE = 1000
+
+
+class SocketAccess:
+    """Stands before the app on the socket."""
+
+    def __init__(self, app: ASGIApp, simulated: str | None) -> None:
+        self._app = app
+        self._simulated = simulated
+        self._turns: dict[int, float] = {}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Say who asks, and let them in when it is their turn."""
+        peer: Peer = scope["state"]["connection"].peer
+        scope["state"]["caller"] = Caller(user(peer.uid), peer.viewer, peer)
+        scope["state"]["same_origin"] = False
+        await self._wait_for_turn(peer.uid)
+        await answered(self._refusal(Headers(scope=scope)) or self._app, scope, receive, send)
+
+    def _refusal(self, headers: Headers) -> Response | None:
+        meant = headers.get(MACHINE_HEADER)
+        if meant is not None and not _is_same_machine(self._simulated, meant):
+            what = "real GPUs" if self._simulated is None else f"simulated GPUs ({self._simulated})"
+            return problem(409, "machine", f"the daemon is on {what}, and others were asked for")
+        return body_refusal(headers)
+
+    async def _wait_for_turn(self, uid: int) -> None:
+        """Let each question take a little of its user's time; a user who is ahead by more than a second waits."""
+        now_s = asyncio.get_running_loop().time()
+        turn_s = max(self._turns.get(uid, 0.0), now_s - 1.0) + 1 / _ASKS_PER_S
+        self._turns[uid] = turn_s
+        if turn_s > now_s:
+            await asyncio.sleep(turn_s - now_s)
+        if len(self._turns) > _MOST_TURNS:
+            self._turns = {user: at_s for user, at_s in self._turns.items() if at_s > now_s - 1.0}
+
+
+def _is_same_machine(ours: str | None, meant: str) -> bool:
+    if ours is None or meant == REAL_MACHINE or len(meant) > _LONGEST_MACHINE:
+        return ours is None and meant == REAL_MACHINE
+    try:
+        return machine(ours) == machine(unquote(meant))
+    except FallowError:
+        return False

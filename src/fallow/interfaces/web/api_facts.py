@@ -1,0 +1,58 @@
+"""What only the API says, as JSON: values of core, events, intervals; and an answer that carries the version."""
+
+import json
+from math import isinf
+from typing import Any
+
+from starlette.responses import Response
+
+from fallow.core.activity import Activity
+from fallow.core.api import VERSION
+from fallow.core.findings import Event
+from fallow.core.interval import Interval
+from fallow.core.value import fields
+from fallow.interfaces.render.as_json import iso_time
+
+
+class Json(Response):
+    """An object as JSON. In ASCII, because what other programs wrote may be no text; with the version always."""
+
+    media_type = "application/json"
+
+    def render(self, content: dict[str, Any]) -> bytes:
+        """Return the bytes of the body."""
+        return json.dumps({"version": VERSION, **content}, separators=(",", ":"), allow_nan=False).encode()
+
+
+def problem(code: int, reason: str, detail: str, headers: dict[str, str] | None = None) -> Response:
+    """Return why there is no other answer: a reason for programs, and a sentence."""
+    return Json({"reason": reason, "detail": detail}, code, headers)
+
+
+def plain(what: Any) -> Any:  # noqa: ANN401  any value of core
+    """Return a value under the names of its fields; what never comes is null."""
+    if isinstance(what, Activity):
+        return what.value
+    if isinstance(what, float) and isinf(what):
+        return None
+    if isinstance(what, tuple | list):
+        return [plain(each) for each in what]
+    if what is None or isinstance(what, bool | int | float | str):
+        return what
+    return {name: plain(getattr(what, name)) for name in fields(type(what))}
+
+
+def event(each: Event) -> dict[str, Any]:
+    """Return one line of the journal."""
+    facts: dict[str, Any] = plain(each)
+    return {"at": iso_time(facts.pop("wall_s"))} | facts
+
+
+def interval(each: Interval) -> dict[str, Any]:
+    """Return one stretch of a GPU's time, for people."""
+    return {
+        "begin": iso_time(each.begin_ms / 1000),
+        "end": iso_time(each.end_ms / 1000),
+        "activity": each.activity.value,
+        "users": sorted({party.user for party in each.parties}),
+    }

@@ -1,0 +1,130 @@
+"""`/api/v1` on what was: events of the journal, and history."""
+
+from collections.abc import Callable, Sequence
+from typing import Annotated, TypeVar
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response
+
+from fallow.core.errors import FallowError
+from fallow.core.unknown import Unknown
+from fallow.engine.daemon.sources import Sources
+from fallow.engine.history.reader import HistoryReader
+from fallow.engine.history.redacted_reader import RedactedHistory
+from fallow.interfaces.render.as_json import iso_time
+from fallow.interfaces.render.report_text import facts_of
+from fallow.interfaces.web import api_facts, models
+from fallow.interfaces.web.api_facts import Json
+from fallow.interfaces.web.caller import Refused, caller_of
+from fallow.interfaces.web.disk_reads import DiskReads
+from fallow.policies.cost import By
+
+_WEEK_S = 7 * 86400.0
+_LONGEST_REPORT_S = 3660 * 86400.0
+_LONGEST_PICTURE_MS = 32 * 86_400_000
+_MOST_EDGES = 64
+_LATEST_MS = 2**53
+_EDGES = rf"^[0-9]{{1,15}}(,[0-9]{{1,15}}){{1,{_MOST_EDGES - 1}}}$"
+
+T = TypeVar("T")
+Uuid = Annotated[str, Query(max_length=80, description="The UUID of a GPU.")]
+Moment = Annotated[int, Query(ge=0, le=_LATEST_MS, description="Milliseconds since the epoch.")]
+
+
+def add_past(api: APIRouter, sources: Sources, reads: DiskReads) -> None:
+    """Add the journal, and reports made of history."""
+
+    @api.get("/events", response_model=models.Events, summary="The last lines of the journal, newest first")
+    async def events(
+        request: Request,
+        limit: Annotated[int, Query(ge=1, le=500)] = 50,
+        key: Annotated[
+            str | None,
+            Query(max_length=200, description="Only those about `gpu:UUID`, `pid:PID` or `pid:PID@BIRTH`."),
+        ] = None,
+    ) -> Response:
+        found = await _asked(reads, request, lambda: sources.events(key, limit))
+        return Json({"events": [api_facts.event(each) for each in found]})
+
+    @api.get("/report", response_model=models.Report, summary="Hours of each activity, and what the idle ones cost")
+    async def report(
+        request: Request,
+        since_s: Annotated[float, Query(gt=0, le=_LONGEST_REPORT_S, allow_inf_nan=False)] = _WEEK_S,
+        by: By = By.GPU,
+    ) -> Response:
+        viewer = caller_of(request).viewer
+        return Json(await _asked(reads, request, lambda: facts_of(sources.report(since_s, viewer), by)))
+
+    @api.get(
+        "/history",
+        response_model=models.History,
+        responses={404: {"model": models.Problem, "description": "There is no such GPU."}},
+        summary="What each GPU did, as intervals",
+    )
+    async def history(
+        request: Request,
+        since_s: Annotated[float, Query(gt=0, le=_WEEK_S, allow_inf_nan=False)] = 86400.0,
+        gpu: Uuid | None = None,
+    ) -> Response:
+        now = sources.board()
+        labels = {} if now is None else {one.uuid: one.label for one in now.status.gpus}
+        known = {uuid: label for uuid, label in labels.items() if not isinstance(uuid, Unknown)}
+        if gpu is not None and gpu not in known:
+            raise Refused(404, "usage", "there is no GPU of that UUID")
+        wanted = known if gpu is None else {gpu: known[gpu]}
+        until_s = sources.clock.wall_s()
+        strips = await _asked(reads, request, lambda: {uuid: sources.strip(uuid, since_s) for uuid in wanted})
+        gpus = [
+            {"uuid": uuid, "gpu": label, "intervals": [api_facts.interval(one) for one in strips[uuid]]}
+            for uuid, label in wanted.items()
+        ]
+        return Json({"since": iso_time(until_s - since_s), "until": iso_time(until_s), "gpus": gpus})
+
+
+def add_raw_history(api: APIRouter, sources: Sources, reads: DiskReads) -> None:
+    """Add history as `fallow report` adds it up, with the prices and the days of who asks."""
+
+    def read(question: Callable[[HistoryReader], Sequence[T]]) -> Sequence[T]:
+        past = sources.past()
+        if past is None:
+            return []
+        try:
+            return question(past)
+        finally:
+            past.close()
+
+    @api.get("/history/gpus", response_model=models.HistoryGpus, summary="Every GPU that history knows")
+    async def gpus(request: Request) -> Response:
+        found = await _asked(reads, request, lambda: read(lambda past: list(past.cards().values())))
+        return Json({"gpus": api_facts.plain(found)})
+
+    @api.get("/history/tallies", response_model=models.Tallies, summary="Witnessed time between each two moments")
+    async def tallies(
+        request: Request,
+        edges: Annotated[
+            str, Query(pattern=_EDGES, description=f"2 to {_MOST_EDGES} moments in ms since the epoch.")
+        ],
+    ) -> Response:
+        moments = sorted({int(each) for each in edges.split(",")})
+        viewer = sources.rights_of(caller_of(request).viewer)
+        found = await _asked(
+            reads, request, lambda: read(lambda past: RedactedHistory(past, viewer).tallies(moments))
+        )
+        return Json({"tallies": api_facts.plain(found)})
+
+    @api.get("/history/activities", response_model=models.Stretches, summary="What one GPU did, for a picture")
+    async def activities(
+        request: Request, gpu: Uuid, since_ms: Moment, until_ms: Moment, finest_ms: Moment = 0
+    ) -> Response:
+        begin_ms = max(since_ms, until_ms - _LONGEST_PICTURE_MS)
+        found = await _asked(
+            reads, request, lambda: read(lambda past: past.colours(gpu, begin_ms, until_ms, finest_ms))
+        )
+        return Json({"activities": api_facts.plain(found)})
+
+
+async def _asked(reads: DiskReads, request: Request, question: Callable[[], T]) -> T:
+    try:
+        return await reads.ask(caller_of(request).key, question)
+    except FallowError as error:
+        raise Refused(503, "failed", str(error)) from None

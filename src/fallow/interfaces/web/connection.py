@@ -1,0 +1,99 @@
+"""One HTTP connection: uvicorn's own, with a time for each request and answer, and with the process at its other end.
+
+uvicorn has no limit on how long a request may take, cannot end a connection that does not read, and tells an app
+nothing about the process at the other end of a unix socket. Hence this subclass, the only one.
+"""
+
+import asyncio
+import socket
+import struct
+from collections.abc import Callable
+from typing import Any
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from fallow.engine.daemon.sources import Peer
+from fallow.interfaces.web.connection_limit import LOOPBACK, Connections, neighbourhood, user
+from fallow.readers.socket_users import user_of
+
+_CREDENTIALS = struct.Struct("3i")
+_NO_LINGER = struct.pack("ii", 1, 0)
+
+
+class Connection(H11Protocol):
+    """A connection. The app finds it as `connection` in the state of a request."""
+
+    def __init__(self, connections: Connections, **words: Any) -> None:  # noqa: ANN401  uvicorn's own
+        super().__init__(**words)
+        self._all = connections
+        self._due: asyncio.TimerHandle | None = None
+        self._silent = True
+        self.owner = ""
+        self.peer: Peer | None = None
+        """The process at the other end of a unix socket, by the kernel's word."""
+        self.is_cut = False
+        self.lasts = False
+        """Whether what is sent on it has no end, and a limit of its own."""
+        self.when_lost: Callable[[], None] = lambda: None
+        """Called when it has ended."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin."""
+        self.app_state = {**self.app_state, "connection": self}
+        super().connection_made(transport)
+        carrier = transport.get_extra_info("socket")
+        if carrier.family == socket.AF_UNIX:
+            raw = carrier.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+            self.peer = Peer(*_CREDENTIALS.unpack(raw))
+            self.owner = user(self.peer.uid)
+        else:
+            self.owner = neighbourhood(self.client[0] if self.client else "")
+            uid = user_of(carrier) if self.owner == LOOPBACK else None
+            self.owner = self.owner if uid is None else user(uid)
+        self._give(self._all.limits.request_s)
+        self._all.enter(self)
+
+    def data_received(self, data: bytes) -> None:
+        """Take some of a request."""
+        super().data_received(data)
+        self._take_stock()
+
+    def on_response_complete(self) -> None:
+        """Note that the answer is written."""
+        super().on_response_complete()
+        self._take_stock()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Note that it has ended."""
+        self.is_cut = True
+        self._give(None)
+        self._all.leave(self)
+        super().connection_lost(exc)
+        self.when_lost()
+
+    def cut(self) -> None:
+        """End it now, whatever is still on its way: the kernel forgets what the other side never took."""
+        self.is_cut = True
+        carrier = self.transport.get_extra_info("socket")
+        if carrier is not None and self.peer is None:
+            carrier.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
+        self.transport.abort()
+
+    def _take_stock(self) -> None:
+        """See whose turn it is, and give them their time."""
+        silent = self.conn.their_state in (h11.IDLE, h11.SEND_BODY)
+        if silent != self._silent:
+            self._silent = silent
+            limits = self._all.limits
+            self._give(limits.request_s if silent else limits.answer_s)
+            self._all.change(self, silent=silent)
+
+    def _give(self, seconds: float | None) -> None:
+        if self._due is not None:
+            self._due.cancel()
+        self._due = None if seconds is None else self.loop.call_later(seconds, self._time_is_up)
+
+    def _time_is_up(self) -> None:
+        if self._silent or not self.lasts:
+            self.cut()
