@@ -6,6 +6,7 @@ end was warned.
 
 from collections.abc import Mapping
 from enum import StrEnum
+from math import inf
 
 from fallow.core.actions import Ask, JobAction
 from fallow.core.board import Counting
@@ -13,12 +14,15 @@ from fallow.core.findings import Verdict
 from fallow.core.gpu import Snapshot
 from fallow.core.job import IDLE_BELOW, Job, JobFinding, job_activity
 from fallow.core.reasons import Reason
+from fallow.core.unknown import known
 from fallow.core.value import replace, value
 from fallow.engine.jobs.ports import JobActions
 from fallow.policies import idle, stuck
 from fallow.policies.idle import IdleRules
 from fallow.policies.ladder import Rung
 from fallow.policies.stuck import StuckRules
+
+_FULL_FROM = 0.9  # below the load from which policies/hang.py calls a GPU full
 
 
 class Policy(StrEnum):
@@ -75,6 +79,7 @@ class JobState:
         self._seen = frozenset(job.members)
         self._idle = idle.State(at_s=began_s)
         self._stuck = stuck.State(at_s=began_s)
+        self._found: tuple[Snapshot, JobFinding] | None = None
 
     @property
     def who(self) -> str:
@@ -139,7 +144,10 @@ class JobState:
 
     def finding(self, snapshot: Snapshot) -> JobFinding:
         """Return what the job did on its GPUs, and on those where it may be."""
-        return job_activity(snapshot, (*self.job.gpus, *self.job.doubtful), self.job.pids, self.rule.idle_below)
+        if self._found is None or self._found[0] is not snapshot:
+            gpus = (*self.job.gpus, *self.job.doubtful)
+            self._found = snapshot, job_activity(snapshot, gpus, self.job.pids, self.rule.idle_below)
+        return self._found[1]
 
     def propose(
         self, policy: Policy, snapshot: Snapshot, alone: Reason | None, rest_w: Mapping[str, float]
@@ -177,10 +185,22 @@ class JobState:
     def _propose_stuck(
         self, snapshot: Snapshot, alone: Reason | None, rest_w: Mapping[str, float]
     ) -> PolicyStep | None:
-        if self.rule.stuck is None:
+        if self.rule.stuck is None or not (self.rule.stuck.acts or self._could_be_stuck(snapshot, rest_w)):
             return None
         before = replace(self._stuck, rest_w=rest_w)
         gpus = (*self.job.gpus, *self.job.doubtful)
         decision = stuck.step(before, snapshot, gpus, self.rule.stuck, self.job.pids, alone)
         verdict = replace(decision.verdict, subject=self.job.subject)
         return PolicyStep(Policy.STUCK, decision.state, decision.actions, verdict)
+
+    def _could_be_stuck(self, snapshot: Snapshot, rest_w: Mapping[str, float]) -> bool:
+        """Return whether a rule that only reports could find a hang, or learn what a GPU draws at rest."""
+        if self._stuck.hung_s > 0:
+            return True
+        uuids = {gpu.uuid for gpu in (*self.job.gpus, *self.job.doubtful)}
+        return any(
+            known(gpu.utilization, 0.0) >= _FULL_FROM
+            or (gpu.utilization == 0 and known(gpu.power_w, inf) < rest_w.get(str(gpu.uuid), inf))
+            for gpu in snapshot.gpus
+            if gpu.uuid in uuids
+        )

@@ -69,10 +69,11 @@ class WarnAskKill:
 
     def look(self, state: JobState, snapshot: Snapshot, protections: Sequence[Protection]) -> None:
         """Judge the job by this snapshot, and act."""
-        target = state.asked or self._actions_for(state.job)
+        now = self._actions_for(state.job)
         gpus = self._gpus_with_parents(state.job, snapshot)
-        alone = self._leave_alone(state, target, gpus, protections)
+        alone = self._leave_alone(state, state.asked or now, gpus, protections)
         for policy in Policy:
+            target = state.asked or now
             step = state.propose(policy, snapshot, alone, self._rest_power(state))
             if step is None:
                 continue
