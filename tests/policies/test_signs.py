@@ -23,9 +23,9 @@ def test_on_an_empty_card_there_is_nobody() -> None:
     [
         (Scene(held(pid=7)), "pid 7 is on GPU 0"),
         (Scene(idle(), opened_by="pid 7 has opened /dev/nvidia0"), "pid 7 has opened /dev/nvidia0"),
-        (Scene(idle(), promised=Reservations(claim=Claim(False, 9, "ada"))), "GPU 0 is claimed by ada (pid 9)"),
-        (Scene(idle(), promised=Reservations(reserved=True)), "somebody picked GPU 0 moments ago"),
-        (Scene(idle(), promised=Reservations(filler=Claim(False, None, "bob"))), "another filler is on GPU 0"),
+        (Scene(idle(), reservations=Reservations(claim=Claim(False, 9, "ada"))), "GPU 0 is claimed by ada (pid 9)"),
+        (Scene(idle(), reservations=Reservations(reserved=True)), "somebody picked GPU 0 moments ago"),
+        (Scene(idle(), reservations=Reservations(filler=Claim(False, None, "bob"))), "another filler is on GPU 0"),
         (Scene(idle(), protection="ada protects all (protection 1)"), "ada protects all"),
         (Scene(idle(temperature_c=81), max_temp_c=80, filled=True), "GPU 0 is at 81 °C"),
         (Scene(idle(recent=Recent(1.0, 0.1, 0.4))), "something ran on GPU 0"),
@@ -86,7 +86,7 @@ def test_each_minute_is_either_between_two_hours_or_between_them_the_other_way(m
 def test_a_sure_sign_is_told_before_anything_else_is_asked() -> None:
     everything: dict[str, Any] = {
         "protection": "protected",
-        "promised": Reservations(reserved=True),
+        "reservations": Reservations(reserved=True),
         "max_temp_c": 10,
     }
     assert sign(Scene(held(pid=7), **everything)) == "pid 7 is on GPU 0"

@@ -36,7 +36,7 @@ from fallow.core.witnessed_time import witnessed_s
 
 
 class Phase(StrEnum):
-    """Where a filler stands with its GPUs."""
+    """The state of a filler."""
 
     QUIET = "quiet"
     FILLED = "filled"
@@ -46,7 +46,7 @@ class Phase(StrEnum):
 
 @value
 class FillRules:
-    """The times, in seconds, and the manner of leaving."""
+    """The times in seconds, and how a filler leaves."""
 
     idle_for_s: float = 30.0
     manner: Yield = Yield.TERM
@@ -61,15 +61,15 @@ class FillRules:
 
 @value
 class FillState:
-    """What is remembered from one look to the next."""
+    """What is remembered of a filler from one look to the next."""
 
     phase: Phase = Phase.QUIET
     at_s: float | None = None
     quiet_s: float = 0.0
     clear: bool = False
-    """Whether the last look found nobody."""
+    """Whether the last look found no reason against a filler."""
     since_s: float = 0.0
-    """When the filler was let in, asked to leave, or ended, by phase."""
+    """When the filler was started, asked to leave, or ended, by phase."""
     blind_since_s: float | None = None
     killed: bool = False
     failures: int = 0
@@ -77,14 +77,14 @@ class FillState:
 
 @value
 class FillLook:
-    """One look: what speaks against the filler (None: nothing), what there is of it, and how it ended if it did."""
+    """One look: the reason against the filler (None: nothing), whether it runs, and how it ended if it did."""
 
     at_s: float
     against: str | Unknown | None
     presence: Presence
     ended: str | None = None
     room: bool = True
-    """Whether no other filler is on the GPUs that would make way for this one."""
+    """Whether no other filler that yields to this one is still on the GPUs."""
 
 
 @value
@@ -95,13 +95,13 @@ class FillDecision:
     because: str
     actions: tuple[FillAction, ...] = ()
     wants: bool = False
-    """It would be on its GPUs now, if others made way."""
+    """Whether it would be on its GPUs now, if other fillers had left them."""
     ended: str = ""
-    """How the filler came to its end, if it just did."""
+    """How the filler ended, if it just did."""
 
 
 def step(state: FillState, look: FillLook, rules: FillRules) -> FillDecision:
-    """One look further."""
+    """Decide on one look."""
     state = _counted(state, look, rules)
     match state.phase:
         case Phase.QUIET:
@@ -116,7 +116,7 @@ def step(state: FillState, look: FillLook, rules: FillRules) -> FillDecision:
 
 
 def due_s(state: FillState, rules: FillRules) -> float | None:
-    """When the next look is due, if nothing happens before; None if nothing is waited for."""
+    """Return when the next look is due if nothing happens before; None if there is no deadline."""
     if state.phase is Phase.YIELDING and not state.killed:
         return state.since_s + _leaves_within_s(rules)
     if state.phase is Phase.QUIET and state.clear and state.at_s is not None:
@@ -125,13 +125,13 @@ def due_s(state: FillState, rules: FillRules) -> float | None:
 
 
 def pause_s(failures: int, rules: FillRules) -> float:
-    """How long to wait after so many fillers that ended at once."""
+    """Return how long to wait after so many fillers that ended soon after their start."""
     doublings = min(failures - 1, 60)  # beyond, a float would overflow one day
     return float(min(rules.longest_pause_s, rules.first_pause_s * 2.0**doublings))
 
 
 def _counted(state: FillState, look: FillLook, rules: FillRules) -> FillState:
-    """Time counts between two looks that both found nobody: whoever left in between may have left just now."""
+    """Count the time between two looks that both found no reason: after a reason, it may have ended just now."""
     passed_s = witnessed_s(state.at_s, look.at_s, rules.longest_gap_s)
     blind, clear = isinstance(look.against, Unknown), look.against is None
     quiet_s = (state.quiet_s if clear or blind else 0.0) + (passed_s if clear and state.clear else 0.0)

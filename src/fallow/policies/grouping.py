@@ -1,4 +1,4 @@
-"""Which notices go out together, and which are only counted.
+"""Decides which notices go out together as one message, and which are only counted.
 
     EMPTY    nothing waits
     WAITING  the first of a group has come
@@ -6,9 +6,9 @@
     EMPTY    --a notice-->                                        WAITING
     WAITING  --group_for_s later, or one that cannot wait-->      EMPTY    one message, if there may be one more
 
-Only counted, and told with the next message, is: the same event about the same subject within SAME_AGAIN_S; what
-comes when MOST_WAITING wait; and a group that would be more than at_most messages in per_s. That the machine goes
-down is told at once, and always.
+A notice is only counted, and the next message says how many, if it repeats an event about the same subject within
+SAME_AGAIN_S, if MOST_WAITING wait already, or if its group would be more than at_most messages in per_s. A notice
+that the machine goes down is sent at once, and always.
 """
 
 from collections.abc import Iterable, Mapping
@@ -28,7 +28,7 @@ _NEVER: Mapping[tuple[str, str], float] = MappingProxyType({})
 
 @value
 class GroupingRules:
-    """What is told of, and how much of it."""
+    """Which events are sent, and how many messages at most."""
 
     events: frozenset[str] = frozenset(NOTICE_EVENTS)
     group_for_s: float = 10.0
@@ -38,7 +38,7 @@ class GroupingRules:
 
 @value
 class Outbox:
-    """What waits, and what is remembered of what was sent."""
+    """The notices that wait, and what is remembered of those that were sent."""
 
     waiting: tuple[Notice, ...] = ()
     since_s: float | None = None
@@ -49,14 +49,14 @@ class Outbox:
 
 @value
 class Message:
-    """What goes out as one."""
+    """One message to people, made of one or more notices."""
 
     title: str
     text: str
 
 
 def note(box: Outbox, notice: Notice, at_s: float, rules: GroupingRules) -> Outbox:
-    """One more notice."""
+    """Return the outbox with one more notice, or with one more counted."""
     if notice.event not in rules.events:
         return box
     told_s = box.told_at_s.get((notice.event, notice.subject))
@@ -73,14 +73,14 @@ def note(box: Outbox, notice: Notice, at_s: float, rules: GroupingRules) -> Outb
 
 
 def due_s(box: Outbox, rules: GroupingRules) -> float | None:
-    """When the group that waits is to go out; None if nothing waits."""
+    """Return when the waiting group is to be sent; None if nothing waits."""
     if box.since_s is None:
         return None
     return box.since_s if _is_urgent(box) else box.since_s + rules.group_for_s
 
 
 def collect(box: Outbox, at_s: float, rules: GroupingRules, host: str) -> tuple[Outbox, Message | None]:
-    """The group that waits, as one message; None if there is none, or if there were too many lately."""
+    """Return the waiting group as one message; None if nothing waits or too many messages were sent lately."""
     sent = tuple(sent_s for sent_s in box.sent_at_s if at_s - sent_s < rules.per_s)
     told = {key: told_s for key, told_s in box.told_at_s.items() if at_s - told_s < SAME_AGAIN_S}
     emptied = Outbox(sent_at_s=sent, told_at_s=told, left_out=box.left_out)

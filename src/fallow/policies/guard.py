@@ -45,11 +45,11 @@ _TRIES_BEFORE_THE_NEXT = 3  # of a command; everything else has one
 _MOST_TRIES = 5
 
 Loads = Mapping[str, float | Unknown]
-"""How much ran on each card on average since the last tick, by label."""
+"""The mean load of each GPU since the last tick, by label."""
 
 
 class Across(StrEnum):
-    """Which card the guard goes by."""
+    """Which GPU's load the guard judges."""
 
     ALL = "all"
     ANY = "any"
@@ -67,7 +67,7 @@ class Phase(StrEnum):
 
 
 class Standing(StrEnum):
-    """What kind of sentence a decision comes with, for whoever must do something about it."""
+    """The kind of sentence that a decision comes with."""
 
     WAITS = "waits"
     """Nothing follows yet: no work so far, not enough of it, or not enough quiet."""
@@ -94,7 +94,7 @@ class GuardRules:
     countdown_s: float = 60.0
     longest_gap_s: float = 3.0
     first_pause_s: float = 10.0
-    """How long after its first failure a deed is tried again; twice as long after each further one."""
+    """How long after its first failure an action is tried again; doubled after each further one."""
     longest_pause_s: float = 600.0
 
 
@@ -107,17 +107,17 @@ class State:
     seconds: float = 0.0
     """Witnessed towards the next phase: of work, of quiet, of the countdown, or of the pause after a failure."""
     done: tuple[int, ...] = ()
-    """Which deeds are done or given up, by their place in the rules."""
+    """The actions that are done or given up, by their index in the rules."""
     given_up: tuple[int, ...] = ()
-    """Which of those were given up."""
+    """Those of them that were given up."""
     failures: tuple[int, ...] = ()
-    """How often each deed has failed; a deed without a number has not been tried."""
+    """How often each action has failed; an action without a number has not been tried."""
     turn: int = 0
-    """Whose turn it is in this round, by its place; past the last when the round is over."""
+    """The index of the next action in this round; past the last when the round is over."""
     under_way: bool = False
-    """The deed whose turn it is was given to the hands, and what came of it has not been told."""
+    """Whether that action was begun and its outcome is not known yet."""
     why: str = ""
-    """The sentence that the countdown began with: the because of every deed."""
+    """The sentence that the countdown began with, which is the reason of every action."""
 
 
 @value
@@ -131,15 +131,15 @@ class Decision:
 
 
 def step(state: State, at_s: float, loads: Loads, blockers: Sequence[str | Unknown], rules: GuardRules) -> Decision:
-    """One tick. A blocker is a reason not to act: a protection, a person at a terminal, a CPU that works.
+    """Decide one tick. A blocker is a reason not to act: a protection, a person at a terminal, a busy CPU.
 
     The idle time goes back to zero, and a countdown is called off, by
-      - a load of idle_below or more, judged across the cards;
+      - a load of idle_below or more, judged across the GPUs;
       - a blocker of any kind.
     The idle time and the countdown pause, and nothing is lost, while
-      - the load of a card is unknown and the others do not show work;
+      - the load of a GPU is unknown and the others do not show work;
       - a blocker cannot be read;
-      - nobody looks: a gap, a suspend of the machine, a restart.
+      - there are no looks: a gap, a suspend of the machine, a restart.
     """
     passed_s = witnessed_s(state.at_s, at_s, rules.longest_gap_s)
     now = replace(state, at_s=at_s)
@@ -156,7 +156,7 @@ def step(state: State, at_s: float, loads: Loads, blockers: Sequence[str | Unkno
 
 
 def came_of(state: State, outcome: Outcome, rules: GuardRules) -> Decision:
-    """What follows from what came of the deed that was under way: the next, a pause, or the end."""
+    """Decide what follows from the outcome of the action under way: the next one, a pause, or the end."""
     if not state.under_way:
         raise ValueError("no action is under way")
     place = state.turn
@@ -194,7 +194,7 @@ def _wait_for_work(now: State, passed_s: float, loads: Loads, rules: GuardRules)
 
 
 def _wait_for_quiet(now: State, passed_s: float, against: str | Unknown | None, rules: GuardRules) -> Decision:
-    """What armed, counting down and waiting to try again have in common: only quiet that is known leads on."""
+    """Decide what armed, countdown and a pause after a failure have in common: only known quiet leads on."""
     if isinstance(against, Unknown):
         return Decision(now, Standing.PAUSED, f"paused: {against.why}")
     if against is not None:
@@ -214,7 +214,7 @@ def _wait_for_quiet(now: State, passed_s: float, against: str | Unknown | None, 
             return Decision(announced, Standing.ACTS, because, (announce,))
         at_once = _next_action(replace(announced, phase=Phase.ACTING, turn=0), Standing.ACTS, because, rules)
         return replace(at_once, actions=(announce, *at_once.actions))
-    # A round that was over begins anew with the first that is left; a command that failed has its turn again.
+    # After the end of a round the first action that is left comes next; a command that failed is tried again.
     again = now.phase is Phase.COUNTDOWN or now.turn >= len(rules.actions)
     acting = replace(later, phase=Phase.ACTING, seconds=0.0, turn=0 if again else now.turn)
     return _next_action(acting, Standing.ACTS, "the GPUs stayed quiet", rules)
@@ -231,7 +231,7 @@ def _needed_s(now: State, rules: GuardRules) -> float:
 
 
 def _left(state: State, rules: GuardRules) -> list[int]:
-    """The deeds that are neither done nor given up."""
+    """Return the actions that are neither done nor given up."""
     return [place for place in range(len(rules.actions)) if place not in state.done]
 
 
@@ -244,7 +244,7 @@ def _counted(state: State, place: int, times: int, rules: GuardRules) -> tuple[i
 
 
 def _next_action(state: State, standing: Standing, because: str, rules: GuardRules) -> Decision:
-    """The next of this round; when it is over, a pause before the next one, or the end."""
+    """Decide on the next action of this round; at its end, a pause before the next round, or the end of all."""
     left = _left(state, rules)
     if not left:
         return Decision(replace(state, phase=Phase.ACTED), standing, because)
@@ -265,7 +265,7 @@ def _pause_s(failures: int, rules: GuardRules) -> float:
 
 
 def _against(loads: Loads, blockers: Sequence[str | Unknown], rules: GuardRules) -> str | Unknown | None:
-    """What speaks against acting: a reason that sets the time back, an Unknown that pauses it, or None."""
+    """Return what is against acting: a reason that resets the time, an Unknown that pauses it, or None."""
     least = _least(loads, rules.across)
     if least > 0 and least >= rules.idle_below:
         return _load_in_words(least, rules)
@@ -279,7 +279,7 @@ def _against(loads: Loads, blockers: Sequence[str | Unknown], rules: GuardRules)
 
 
 def _least(loads: Loads, across: Across) -> float:
-    """The load to go by, with nothing assumed of cards that are unknown: it is so much, or more."""
+    """Return the load to judge, with unknown GPUs as zero: the true one is this or more."""
     values = [known(load, 0.0) for load in loads.values()] or [0.0]
     match across:
         case Across.ALL:
@@ -292,7 +292,7 @@ def _least(loads: Loads, across: Across) -> float:
 
 
 def _unknown(loads: Loads) -> Unknown | None:
-    """Why quiet cannot be told, if it cannot."""
+    """Return why quiet is unknown, if it is."""
     if not loads:
         return Unknown("there is no GPU to watch")
     for label, load in loads.items():

@@ -103,7 +103,7 @@ def depth_needed(wanted: Wanted) -> Depth:
 def choose(
     candidates: Sequence[Gpu],
     wanted: Wanted,
-    promises: Mapping[str, Reservations],
+    reservations: Mapping[str, Reservations],
     links: Links,
     chance: Callable[[], int],
 ) -> Choice:
@@ -111,22 +111,22 @@ def choose(
     refused: dict[str, Refusal] = {}
     fitting: list[Gpu] = []
     for gpu in candidates:
-        promised = promises.get(gpu.uuid, NOTHING_RESERVED) if isinstance(gpu.uuid, str) else NOTHING_RESERVED
-        why = refusal(gpu, wanted, promised)
+        reserved = reservations.get(gpu.uuid, NOTHING_RESERVED) if isinstance(gpu.uuid, str) else NOTHING_RESERVED
+        why = refusal(gpu, wanted, reserved)
         if why is None:
             fitting.append(gpu)
         else:
             refused[gpu.label] = why
     if len(fitting) < wanted.count:
         return Choice((), refused)
-    ranked = _ranked(fitting, wanted.order, promises, chance)
+    ranked = _ranked(fitting, wanted.order, reservations, chance)
     if wanted.order is Order.BEST and 1 < wanted.count < len(ranked):
-        ranked = _best_connected(ranked, wanted.count, promises, links)
+        ranked = _best_connected(ranked, wanted.count, reservations, links)
     given = sorted(ranked[: wanted.count], key=_place)
     return Choice(tuple(given), refused)
 
 
-def refusal(gpu: Gpu, wanted: Wanted, promised: Reservations) -> Refusal | None:
+def refusal(gpu: Gpu, wanted: Wanted, reserved: Reservations) -> Refusal | None:
     """Return the first reason not to give this GPU, or None."""
     wrong_name = _wrong_name(gpu, wanted)
     if wrong_name is not None:
@@ -135,10 +135,10 @@ def refusal(gpu: Gpu, wanted: Wanted, promised: Reservations) -> Refusal | None:
         return Refusal(Because.TROUBLE, gpu.trouble)
     if isinstance(gpu.uuid, Unknown):
         return Refusal(Because.UNKNOWN, f"its UUID is {gpu.uuid}")
-    claim = promised.claim
+    claim = reserved.claim
     if claim is not None and not (wanted.shared and claim.shared):
         return Refusal(Because.CLAIMED, str(claim))
-    if promised.ahead:
+    if reserved.ahead:
         return Refusal(Because.LINE, "a launch came earlier and waits for it")
     missing = _not_known({"who holds it": gpu.holders, "its memory": gpu.memory})
     if missing is not None:
@@ -208,10 +208,10 @@ def _too_little(gpu: Gpu, wanted: Wanted) -> Refusal | None:
 
 
 def _ranked(
-    gpus: Sequence[Gpu], order: Order, promises: Mapping[str, Reservations], chance: Callable[[], int]
+    gpus: Sequence[Gpu], order: Order, reservations: Mapping[str, Reservations], chance: Callable[[], int]
 ) -> list[Gpu]:
     def merit(gpu: Gpu) -> tuple[int, ...]:
-        first = _promised(gpu, promises)
+        first = _rank(gpu, reservations)
         match order:
             case Order.INDEX:
                 return (*first, *_place(gpu))
@@ -224,7 +224,7 @@ def _ranked(
 
 
 def _best_connected(
-    ranked: Sequence[Gpu], count: int, promises: Mapping[str, Reservations], links: Links
+    ranked: Sequence[Gpu], count: int, reservations: Mapping[str, Reservations], links: Links
 ) -> list[Gpu]:
     """Return the best connected group; of several such, the one whose members rank first."""
 
@@ -234,8 +234,8 @@ def _best_connected(
 
     def merit(group: Iterable[Gpu]) -> tuple[int, ...]:
         group = tuple(group)
-        promised = zip(*(_promised(gpu, promises) for gpu in group), strict=True)
-        return (*(-sum(each) for each in promised), *nearness(group))
+        ranks = zip(*(_rank(gpu, reservations) for gpu in group), strict=True)
+        return (*(-sum(each) for each in ranks), *nearness(group))
 
     if comb(len(ranked), count) <= _MOST_COMBINATIONS:
         return list(max(combinations(ranked, count), key=merit))
@@ -254,10 +254,10 @@ def _grown(
     return group
 
 
-def _promised(gpu: Gpu, promises: Mapping[str, Reservations]) -> tuple[int, int]:
+def _rank(gpu: Gpu, reservations: Mapping[str, Reservations]) -> tuple[int, int]:
     """Rank a GPU that fits: whether it was picked moments ago, and whether a filler has to leave it first."""
-    promised = promises.get(gpu.uuid, NOTHING_RESERVED) if isinstance(gpu.uuid, str) else NOTHING_RESERVED
-    return int(promised.reserved), promised.in_the_way
+    found = reservations.get(gpu.uuid, NOTHING_RESERVED) if isinstance(gpu.uuid, str) else NOTHING_RESERVED
+    return int(found.reserved), found.in_the_way
 
 
 def _free_steps(gpu: Gpu) -> int:

@@ -1,14 +1,14 @@
-"""Signs of anybody on a GPU: what speaks against a filler there, the surest first.
+"""Finds signs that a GPU is in use, which speak against a filler on it; the surest comes first.
 
-    the card is in trouble, or who holds it is not known                              Unknown
-    somebody else holds it                                                            a sign
-    somebody has it open as only work does                                            a sign
+    the GPU is in trouble, or its holders are unknown                                 Unknown
+    another process holds it                                                          a sign
+    a process has it open as only CUDA does                                           a sign
     it is claimed, or was picked moments ago                                          a sign
-    a person has asked to leave it alone                                              a sign
+    a protection applies                                                              a sign
     it is too warm                                                                    a sign
-    without a filler on it: something ran, or memory is held by no visible process        a sign
+    without a filler on it: something ran, or memory is held by no visible process    a sign
 
-The filler's own processes, and programs that the person named to be ignored, are nobody.
+The filler's own processes, and programs that a person named to be ignored, are no sign.
 """
 
 from fallow.core.activity import Activity, judge
@@ -18,46 +18,46 @@ from fallow.core.units import program_name
 from fallow.core.unknown import Unknown
 from fallow.core.value import value
 
-_COOLER_BY_C = 5  # before a card that got too warm is filled again
+_COOLER_BY_C = 5  # before a GPU that got too warm is filled again
 
 
 @value
 class Scene:
-    """One GPU, and what was found around it."""
+    """One GPU and all that was read for it."""
 
     gpu: Gpu
-    nobody: frozenset[int] = frozenset()
-    """Processes that do not count: the filler's own, and those to be ignored."""
+    ignored: frozenset[int] = frozenset()
+    """The holders that are no sign: the filler's own processes, and programs to be ignored."""
     opened_by: str | None = None
-    """Who has it open as only work does, in words."""
-    promised: Reservations = Reservations()
+    """The process that has it open as only CUDA does, in words."""
+    reservations: Reservations = Reservations()
     protection: str | None = None
     filled: bool = False
     max_temp_c: int | None = None
 
 
 def sign(scene: Scene) -> str | Unknown | None:
-    """The first sign of anybody; Unknown where it cannot be told; None where nobody is."""
+    """Return the first sign, Unknown if there may be one, or None."""
     gpu = scene.gpu
     if gpu.trouble is not None:
         return Unknown(f"GPU {gpu.label}: {gpu.trouble}")
     if isinstance(gpu.holders, Unknown):
         return Unknown(f"who holds GPU {gpu.label} is {gpu.holders}")
     for holder in gpu.holders:
-        if holder.pid not in scene.nobody:
+        if holder.pid not in scene.ignored:
             return f"{_who(holder)} is on GPU {gpu.label}"
     found = (
         scene.opened_by,
-        _promised(gpu, scene.promised, scene.filled),
+        _reserved(gpu, scene.reservations, scene.filled),
         scene.protection,
-        _warmth(scene),
+        _temperature(scene),
         None if scene.filled else _use(gpu),
     )
     return next((each for each in found if each is not None), None)
 
 
 def in_hours(minute: int, first: int, last: int) -> bool:
-    """Whether a minute of the day is between two others, over midnight too."""
+    """Return whether a minute of the day is between two others, over midnight too."""
     return first <= minute < last if first <= last else minute >= first or minute < last
 
 
@@ -67,15 +67,15 @@ def _who(holder: Holder) -> str:
     return f"pid {holder.pid}{user}{command}"
 
 
-def _promised(gpu: Gpu, promised: Reservations, filled: bool) -> str | None:
-    if promised.filler is not None and not filled:
-        return f"another filler is on GPU {gpu.label}: {promised.filler}"
-    if promised.claim is not None:
-        return f"GPU {gpu.label} is {promised.claim}"
-    return f"somebody picked GPU {gpu.label} moments ago" if promised.reserved else None
+def _reserved(gpu: Gpu, reservations: Reservations, filled: bool) -> str | None:
+    if reservations.filler is not None and not filled:
+        return f"another filler is on GPU {gpu.label}: {reservations.filler}"
+    if reservations.claim is not None:
+        return f"GPU {gpu.label} is {reservations.claim}"
+    return f"somebody picked GPU {gpu.label} moments ago" if reservations.reserved else None
 
 
-def _warmth(scene: Scene) -> str | Unknown | None:
+def _temperature(scene: Scene) -> str | Unknown | None:
     gpu, limit_c = scene.gpu, scene.max_temp_c
     if limit_c is None:
         return None
@@ -87,8 +87,8 @@ def _warmth(scene: Scene) -> str | Unknown | None:
 
 
 def _use(gpu: Gpu) -> str | Unknown | None:
-    """Whether anything used a card that no process but those that are nobody holds."""
-    if gpu.holders:  # only those to be ignored: their work is ignored too
+    """Return the sign that a GPU without holders is used."""
+    if gpu.holders:  # all are ignored, so their work is ignored too
         return None
     if not isinstance(gpu.recent, Unknown) and gpu.recent.peak > 0:
         return f"something ran on GPU {gpu.label} in the last {gpu.recent.seconds:.0f} s"

@@ -63,11 +63,11 @@ class RuleEnforcer:
         """Return what each rule counts of each job."""
         return tuple(each for state in self._states.values() for each in state.counting())
 
-    def turn(self, snapshot: Snapshot, promised: Mapping[str, Reservations] = NOTHING_READ) -> None:
-        """Judge all jobs by this snapshot, read at Depth.WATCH at least; `promised` is what was read of claims."""
+    def turn(self, snapshot: Snapshot, reservations: Mapping[str, Reservations] = NOTHING_READ) -> None:
+        """Judge all jobs by this snapshot, read at Depth.WATCH at least; `reservations` were read with it."""
         if not self._rules:
             return
-        jobs = {job.key: job for job in self._source.jobs(snapshot, promised)}
+        jobs = {job.key: job for job in self._source.jobs(snapshot, reservations)}
         if not jobs and not self._states:
             return
         protections = self._run.world.protections.active(self._run.world.clock.wall_s(), self._run.say)

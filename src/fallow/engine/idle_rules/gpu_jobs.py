@@ -66,8 +66,8 @@ class JobFinder:
         self._servers: set[Process] = set()
         self._passed_over: dict[Process, _PassedOver] = {}
 
-    def jobs(self, snapshot: Snapshot, promised: Mapping[str, Reservations] = NOTHING_READ) -> list[Job]:
-        """Return all jobs of people that hold a GPU now; of a GPU in `promised` the claim was read a moment ago."""
+    def jobs(self, snapshot: Snapshot, reservations: Mapping[str, Reservations] = NOTHING_READ) -> list[Job]:
+        """Return all jobs of people that hold a GPU now; claims in `reservations` are not read again."""
         doubtful: list[str] = []
         stat = cache(self._world.proc.stat)  # a process on several GPUs is looked up once
         self._on = {process: cards for process, cards in self._on.items() if _is(process, stat(process.pid))}
@@ -78,7 +78,7 @@ class JobFinder:
                     cards.discard(uuid)
             else:
                 doubtful.append(uuid)
-            for process in (*_holders(gpu, stat), *self._claimers(gpu, promised)):
+            for process in (*_holders(gpu, stat), *self._claimers(gpu, reservations)):
                 self._on.setdefault(process, set()).add(uuid)
         self._on = {process: cards for process, cards in self._on.items() if cards}
         self._known = {process: known for process, known in self._known.items() if process in self._on}
@@ -119,11 +119,11 @@ class JobFinder:
             jobs.append(Job(key, key[0], processes, gpus, pids, others))
         return jobs
 
-    def _claimers(self, gpu: Gpu, promised: Mapping[str, Reservations]) -> Iterable[Process]:
+    def _claimers(self, gpu: Gpu, reservations: Mapping[str, Reservations]) -> Iterable[Process]:
         """Return the process that has claimed a GPU without processes."""
         if gpu.holders != () or isinstance(gpu.uuid, Unknown):
             return
-        known = promised.get(gpu.uuid)
+        known = reservations.get(gpu.uuid)
         claim = claim_of(self._world, gpu.uuid) if known is None else known.claim
         if isinstance(claim, Claim) and claim.pid is not None and claim.birth is not None:
             process = Process(claim.pid, claim.birth)

@@ -19,8 +19,8 @@ from fallow.core.reservations import NOTHING_READ, Reservations
 class JobSource(Protocol):
     """Finds the jobs that hold GPUs."""
 
-    def jobs(self, snapshot: Snapshot, promised: Mapping[str, Reservations] = NOTHING_READ) -> Sequence[Job]:
-        """Return the jobs that hold GPUs now. `promised` is what was read of claims a moment ago, by UUID."""
+    def jobs(self, snapshot: Snapshot, reservations: Mapping[str, Reservations] = NOTHING_READ) -> Sequence[Job]:
+        """Return the jobs that hold GPUs now. `reservations` were read a moment ago, by UUID."""
 
 
 class JobActions(Protocol):
