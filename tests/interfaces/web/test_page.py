@@ -117,7 +117,7 @@ def test_a_job_arrives_goes_idle_and_is_stopped_before_our_eyes(
     card = page.locator("#card-1")
     expect(card.locator(".state")).to_contain_text("free")
     words = ["run", "--gpus", "1", "--warmup", "1s", "--idle-timeout", "20s", "--", sys.executable]
-    job = simulated.start(*words, str(REPOSITORY / "tests" / "web" / "worker.py"))
+    job = simulated.start(*words, str(REPOSITORY / "tests" / "interfaces" / "web" / "worker.py"))
 
     expect(card.locator(".state")).to_contain_text("busy")
     expect(card.locator(".holders")).to_contain_text("python")

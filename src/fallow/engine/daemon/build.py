@@ -65,12 +65,12 @@ class DaemonBuilder:
         ]
 
     def _slot(self, spec: FillerSpec, gpus: tuple[Gpu, ...]) -> FillerSlot:
-        return filler_slot(self._named(spec.name), spec, gpus, self._starter)
+        return filler_slot(self._run, spec, gpus, self._starter, prefix=f"{spec.name}: ")
 
     def _guard(self, guard: Guard, gap_s: float) -> tuple[Guard, GuardLoop]:
-        run = self._named(guard.name)
+        report = self._run.report.prefixed(f"{guard.name}: ")
         loop = guard_loop(
-            replace(run, dry_run=run.dry_run or guard.dry_run),
+            replace(self._run, report=report, dry_run=self._run.dry_run or guard.dry_run),
             guard.rules(gap_s),
             name=guard.name,
             gpus=None if guard.gpus == "all" else guard.gpus,
@@ -80,9 +80,6 @@ class DaemonBuilder:
             refuses=False,  # the config was checked already; checking at every reload would delay a yield
         )
         return guard, loop
-
-    def _named(self, name: str) -> Run:
-        return replace(self._run, report=self._run.report.prefixed(f"{name}: "))
 
     def _gpus_of_slots(self, filler: Filler, gpus: Sequence[Gpu]) -> list[tuple[Gpu, ...]]:
         try:

@@ -24,10 +24,15 @@ def filler_starter(run: Run) -> FillerStarter:
 
 
 def filler_slot(
-    run: Run, spec: FillerSpec, gpus: tuple[Gpu, ...], starter: FillerStarter, words: Words = words_of_fill
+    run: Run,
+    spec: FillerSpec,
+    gpus: tuple[Gpu, ...],
+    starter: FillerStarter,
+    words: Words = words_of_fill,
+    prefix: str = "",
 ) -> FillerSlot:
-    """Return a slot; in a dry run its sentences say so."""
-    report = run.report.prefixed("dry run: ") if run.dry_run else run.report
+    """Return a slot. Its sentences begin with the prefix, and in a dry run say so before it."""
+    report = run.report.prefixed(f"dry run: {prefix}" if run.dry_run else prefix)
     return FillerSlot(replace(run, report=report), spec, gpus, starter, words)
 
 

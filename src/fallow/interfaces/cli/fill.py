@@ -123,8 +123,8 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     places = [gpus] if spec.together else [(gpu,) for gpu in gpus]
     with open_run(world, voice.note, dry_run=args.dry_run) as run_:
         unstoppable()
-        loop = fill_loop(run_, [(spec, place) for place in places])
         voice.never_wait()
+        loop = fill_loop(run_, [(spec, place) for place in places])
         would = "would fill" if args.dry_run else "filling"
         many = "1 GPU" if len(gpus) == 1 else f"{len(gpus)} GPUs"
         voice.note(f"{would} {many} with work after {duration_for_people(args.idle_for)} of quiet")
