@@ -24,7 +24,16 @@ NEVER = (
     r"activity=~?\\*[\"']fallow",
 )
 """Words that the project no longer uses, wherever they are."""
-NOT_FOR_PEOPLE = (r"\bverbs?\b", r"\bdeeds?\b", r"\bwhoever\b", r"\banew\b", r"\bsomebody who\b", r"\binsist\w*")
+NOT_FOR_PEOPLE = (
+    r"\bverbs?\b",
+    r"\bdeeds?\b",
+    r"\bwhoever\b",
+    r"\banew\b",
+    r"\bsomebody who\b",
+    r"\binsist\w*",
+    r"\bin earnest\b",
+    r"\bSeenGpu\b",
+)
 """Words that no help, message, page or document uses."""
 ALLOWED = {
     "src/fallow/core/did_you_mean.py": "the old words, each with the one that replaces it",

@@ -283,7 +283,7 @@ def test_why_tells_the_story_of_a_filler(fill: StartFill, newcomer: Callable, si
     ("words", "code", "says"),
     [
         ((), 2, "fill needs a command"),
-        (("sleep", "1"), 2, "a command goes behind --, as in: fallow fill -- CMD"),
+        (("sleep", "1"), 2, "a program goes behind --, as in: fallow fill -- CMD"),
         (("--", "no-such-command"), 127, "there is no command 'no-such-command'"),
         (("--cwd", "/no/such", "--", "true"), 126, "/no/such is not a folder"),
         (("--between", "25:00-26:00", "--", "true"), 2, "is not a range of hours"),
@@ -291,7 +291,7 @@ def test_why_tells_the_story_of_a_filler(fill: StartFill, newcomer: Callable, si
         (("--max-temp", "warm", "--", "true"), 2, "is not a count"),
         (("--gpus", "9", "--", "true"), 2, "9"),
         (("--each", "--together", "--", "true"), 2, "not allowed with"),
-        (("--yield", "maybe", "--", "true"), 2, "invalid choice"),
+        (("--yield", "maybe", "--", "true"), 2, "--yield: 'maybe' is not known here"),
     ],
 )
 def test_wrong_input_is_a_sentence_and_a_code(

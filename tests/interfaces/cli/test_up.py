@@ -153,7 +153,7 @@ def test_a_guard_of_the_config_acts_while_fillers_go_on(
         (("--listen", "0.0.0.0:8990"), 2, "can be reached from other machines, and the config has no token_file"),
         (("--listen", "nowhere"), 2, "is not an address to listen on"),
         (("--for", "soon"), 2, "is not a duration"),
-        (("--", "true"), 2, "takes no command"),
+        (("--", "true"), 2, "runs no command"),
     ],
 )
 def test_wrong_input_is_a_sentence_and_a_code(
