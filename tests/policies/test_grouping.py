@@ -133,7 +133,7 @@ def test_every_notice_is_told_or_counted_exactly_once_and_the_limits_hold(
         int(word)
         for _, message in desk.sent
         for line in message.text.splitlines()
-        if line.startswith("Not told")
+        if line.startswith("Not sent")
         for word in line.replace(",", " ").split()
         if word.isdigit()
     )

@@ -107,5 +107,5 @@ def _message(box: Outbox, host: str) -> Message:
     what = shortened(lines[0], 80) if len(lines) == 1 else f"{len(lines)} notices"
     if box.left_out:
         counts = ", ".join(f"{count} of {event}" for event, count in box.left_out.items())
-        lines.append(f"Not told before, since there was so much to tell: {counts}.")
+        lines.append(f"Not sent before, because there were too many: {counts}.")
     return Message(printable(f"fallow on {host}: {what}"), "\n".join(lines))

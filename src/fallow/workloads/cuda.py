@@ -38,7 +38,7 @@ _MEANING = {
     "CUDA_ERROR_LAUNCH_FAILED": "a kernel failed",
     "CUDA_ERROR_LAUNCH_TIMEOUT": "a kernel took too long, and the driver ended it",
     "CUDA_ERROR_HARDWARE_STACK_ERROR": "a kernel met a hardware fault",
-    "CUDA_ERROR_ILLEGAL_INSTRUCTION": "a kernel met an instruction that the card does not know",
+    "CUDA_ERROR_ILLEGAL_INSTRUCTION": "a kernel met an instruction that the GPU does not know",
 }
 
 
@@ -160,12 +160,12 @@ def _start() -> Any:  # noqa: ANN401  the vendor's module
     try:
         from cuda.bindings import driver  # noqa: PLC0415  only the process that loads a GPU pays for it
     except ImportError:
-        raise PartMissing.of("loading a card", "cuda-bindings") from None
+        raise PartMissing.of("loading a GPU", "cuda-bindings") from None
     try:
         version = int(driver.cuDriverGetVersion()[1] or 0)
         if 0 < version < _NEEDS:
             spoken = f"{version // 1000}.{version % 1000 // 10}"
-            raise NoDriver(f"the driver speaks CUDA {spoken}; loading a card needs one for CUDA 12.0 or newer (525)")
+            raise NoDriver(f"the driver speaks CUDA {spoken}; loading a GPU needs one for CUDA 12.0 or newer (525)")
         begun = driver.cuInit(0)[0]
     except (RuntimeError, OSError):  # what cuda-bindings raises if the library is missing or too old
         raise NoDriver("there is no NVIDIA driver here that speaks CUDA") from None
@@ -176,11 +176,11 @@ def _start() -> Any:  # noqa: ANN401  the vendor's module
 
 def _fail(name: str) -> NoReturn:
     if name in _NO_CARD:
-        raise NoDriver(f"CUDA shows no such card: {name}")
+        raise NoDriver(f"CUDA shows no such GPU: {name}")
     if name in _TOO_OLD:
-        raise NoDriver(f"the driver cannot compile for this card; it needs one for CUDA 12.0 or newer ({name})")
+        raise NoDriver(f"the driver cannot compile for this GPU; it needs one for CUDA 12.0 or newer ({name})")
     if name == _OUT_OF_MEMORY:
         raise NotEnoughGpus("its memory is full: not even a context finds room")
     if name == _TAKEN:
-        raise NotEnoughGpus("it is in exclusive mode, and somebody else has it")
+        raise NotEnoughGpus("it is in exclusive mode, and another process uses it")
     raise CardFailed(f"{_MEANING.get(name, 'the driver reports a failure')} ({name})")

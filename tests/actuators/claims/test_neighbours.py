@@ -95,7 +95,7 @@ def test_a_card_is_not_claimed_twice_though_a_neighbour_takes_its_file_away(
         assert street.eve("rename", str(street.claims), f"{street.claims}-moved").returncode == 0
     code, out, err = street.run(BOB, "run", "--gpus", "0", "--", "echo", "ran")
     assert (code, out) == (75, "")
-    assert "claimed by a launch whose claim file somebody has removed" in err
+    assert "claimed by a launch whose claim file was removed" in err
     job.communicate("\n")
     assert street.run(BOB, "run", "--gpus", "0", "--", "echo", "ran")[1] == "ran\n", "its job has ended"
 

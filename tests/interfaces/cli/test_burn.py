@@ -283,7 +283,7 @@ def test_too_old_a_driver_is_told_with_what_it_needs(cards: World, fallow: Fallo
     done = fallow("burn")
     assert done.returncode == 69
     assert done.stderr == (
-        "fallow: the driver speaks CUDA 11.4; loading a card needs one for CUDA 12.0 or newer (525)\n"
+        "fallow: the driver speaks CUDA 11.4; loading a GPU needs one for CUDA 12.0 or newer (525)\n"
     )
 
 
@@ -301,7 +301,7 @@ def test_without_cuda_bindings_it_says_what_to_install(cards: World, fallow: Fal
     (tmp_path / "cuda" / "__init__.py").touch()  # hides the real one
     done = fallow("burn", PYTHONPATH=str(tmp_path))
     assert done.returncode == 69
-    assert f"loading a card needs cuda-bindings, which is not installed; run: {BIN}/python" in done.stderr
+    assert f"loading a GPU needs cuda-bindings, which is not installed; run: {BIN}/python" in done.stderr
     assert done.stderr.endswith(" -m pip install 'cuda-bindings>=12.8'\n")
 
 

@@ -171,7 +171,7 @@ def _left_over(world: World, gpus: Sequence[Gpu], *, shared: bool) -> dict[str, 
             why = f"pid {found[uuid]} of an earlier launch still runs"
             against[gpu.label] = Refusal(Because.LEFT_OVER, why)
         elif lock is not None and not (shared and lock.shared):
-            why = "claimed by a launch whose claim file somebody has removed"
+            why = "claimed by a launch whose claim file was removed"
             against[gpu.label] = Refusal(Because.LEFT_OVER, why)
     return against
 

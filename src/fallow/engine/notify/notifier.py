@@ -84,7 +84,7 @@ class Notifier:
         self._box = Outbox()
         self._outcomes: SimpleQueue[list[Outcome]] = SimpleQueue()
         self._failing: set[int] = set()
-        # What it fails with goes the way of all outcomes: only the loop's thread may speak.
+        # A failure of the thread is queued like an outcome: only the loop's thread may report.
         self._sending = Background(
             "notices", self._send, lambda sentence: self._outcomes.put([Outcome(False, sentence)]), _LEAVE_AFTER_S
         )
