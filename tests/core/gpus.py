@@ -12,7 +12,7 @@ from fallow.core.unknown import Unknown
 from fallow.core.value import replace
 
 GIB = 2**30
-NOT_SUPPORTED = Unknown("the card does not support it")
+NOT_SUPPORTED = Unknown("the GPU does not support it")
 
 
 def idle(index: int = 0, **changes: Any) -> Gpu:

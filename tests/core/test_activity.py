@@ -67,8 +67,8 @@ def test_a_card_whose_emptiness_cannot_be_read_is_unknown(field: str) -> None:
 
 
 def test_a_card_in_trouble_is_unknown_whatever_its_numbers_say() -> None:
-    assert activity(idle(trouble="the card is lost")) is Activity.UNKNOWN
-    assert activity(held(utilization=1.0, trouble="the card is lost")) is Activity.UNKNOWN
+    assert activity(idle(trouble="the GPU is lost")) is Activity.UNKNOWN
+    assert activity(held(utilization=1.0, trouble="the GPU is lost")) is Activity.UNKNOWN
 
 
 def test_memory_that_nobody_visible_holds_is_held() -> None:

@@ -59,7 +59,7 @@ def test_memory_that_the_filler_does_not_account_for_is_somebodys() -> None:
 def test_a_card_that_cannot_be_read_is_never_filled(field: str) -> None:
     """F9"""
     assert activity(held(**{field: Unknown("the driver coughed")}), FILLED) is Activity.UNKNOWN
-    assert activity(held(trouble="the card is lost"), FILLED) is Activity.UNKNOWN
+    assert activity(held(trouble="the GPU is lost"), FILLED) is Activity.UNKNOWN
 
 
 def test_a_claim_that_nobody_uses_is_idleness_of_the_claimer() -> None:

@@ -37,7 +37,7 @@ from tests.policies.loads import (
 )
 
 MINE = frozenset({PID})
-LOST = "the card is lost: it has fallen off the bus"
+LOST = "the GPU is lost: it has fallen off the bus"
 QUIET, WORKING = Recent(1.0, 0.0, 0.0), Recent(1.0, 0.9, 1.0)
 
 
@@ -123,7 +123,7 @@ def test_a_job_without_cards_is_unknown() -> None:
 
 
 def test_a_mig_instance_is_judged_by_its_counters() -> None:
-    silent = Unknown("the driver does not tell it of MIG instances")
+    silent = Unknown("the driver does not report it for MIG instances")
     instance = held(
         mig=Place(0, "GPU-1", 3), utilization=silent, recent=silent, holders=(Holder(PID, GIB, utilization=silent),)
     )
@@ -132,7 +132,7 @@ def test_a_mig_instance_is_judged_by_its_counters() -> None:
     assert activity(replace(instance, counters=Counters(0.3, 0.0, 0.0, 0.0))) is JobActivity.BUSY
     copies = Counters(0.0, 0.0, 0.0, 0.011)
     assert activity(replace(instance, counters=copies)) is JobActivity.BUSY
-    half_blind = Counters(0.0, 0.0, 0.0, Unknown("the card does not count it"))
+    half_blind = Counters(0.0, 0.0, 0.0, Unknown("the GPU does not count it"))
     assert activity(replace(instance, counters=half_blind)) is JobActivity.UNKNOWN
 
 

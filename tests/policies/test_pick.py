@@ -44,7 +44,7 @@ def cards(draw: st.DrawFn, index: int) -> Gpu:
         holders=holders,
         memory=memory,
         temperature_c=draw(st.sampled_from([30, 60, GONE])),
-        trouble=draw(st.sampled_from([None, None, "the card is lost"])),
+        trouble=draw(st.sampled_from([None, None, "the GPU is lost"])),
         uuid=draw(st.sampled_from([f"GPU-{index}", f"GPU-{index}", GONE])),
     )
 
@@ -137,7 +137,7 @@ def test_a_large_machine_is_searched_by_growing_groups() -> None:
     ("gpu", "says"),
     [
         (held(), "held by pid 100"),
-        (idle(trouble="the card is lost"), "lost"),
+        (idle(trouble="the GPU is lost"), "lost"),
         (idle(utilization=0.2), "20%"),
         (idle(memory_utilization=0.1), "memory traffic 10%"),
         (

@@ -155,7 +155,7 @@ def test_one_instant_of_full_use_is_not_a_stretch_of_it() -> None:
 
 
 def test_a_lost_card_is_unknown() -> None:
-    assert looked(SPINS, trouble="the card is lost").look is Look.UNKNOWN
+    assert looked(SPINS, trouble="the GPU is lost").look is Look.UNKNOWN
 
 
 def test_another_job_that_hangs_on_a_shared_card_is_not_this_one() -> None:

@@ -1,1 +1,1 @@
-"""Hands: each effect on the world has one file here that does it."""
+"""Actuators change the world: each kind of effect has one file here."""

@@ -1,4 +1,4 @@
-"""What may be done with work that yields, a closed set of deeds, each with its because; and what there is to tell."""
+"""What can be done with a filler: a closed set of actions, each with its reason; and what is reported of it."""
 
 from enum import StrEnum
 
@@ -14,7 +14,7 @@ class Yield(StrEnum):
 
 
 class Presence(StrEnum):
-    """What there is of a filler."""
+    """Whether a filler is there."""
 
     ABSENT = "absent"
     RUNNING = "running"
@@ -22,7 +22,7 @@ class Presence(StrEnum):
 
 
 class News(StrEnum):
-    """What there is to tell of a place for a filler, by the words that `fallow fill` says it with."""
+    """What is reported of a slot, by the beginning of the sentence that `fallow fill` prints."""
 
     FILLING = "filling it: "
     LEFT_ALONE = "left alone: "
@@ -35,28 +35,28 @@ class News(StrEnum):
 
 @value
 class Start:
-    """Let it in."""
+    """Start it."""
 
     because: str
 
 
 @value
 class Resume:
-    """Let it go on where it was suspended."""
+    """Resume it after a suspension."""
 
     because: str
 
 
 @value
 class Ask:
-    """Ask it to leave; it has its grace."""
+    """Ask it to leave within its grace."""
 
     because: str
 
 
 @value
 class Suspend:
-    """Take it off the GPU with all that it knows; kill it if that takes longer than so."""
+    """Suspend it, with its GPU memory saved; kill it if that takes longer than `within_s`."""
 
     because: str
     within_s: float

@@ -173,7 +173,7 @@ def _from_the_top(path: str) -> str:
         here = os.getcwd()
     except OSError as error:
         # The working folder may be gone while the file exists.
-        raise OSError(f"the working folder cannot be told: {error.strerror}") from None
+        raise OSError(f"the working folder cannot be found: {error.strerror}") from None
     if not here.startswith("/"):
         raise OSError("the working folder cannot be reached from /")
     return f"{here}/{path}"

@@ -24,7 +24,7 @@ OPENING_TAKES = 10.0  # times the limit of a plain call: a GPU without persisten
 Handle = Any
 """A value of the driver: a pointer, a struct, a number."""
 
-_NOT_SUPPORTED = Unknown("the card does not support it")
+_NOT_SUPPORTED = Unknown("the GPU does not support it")
 _TOO_OLD = Unknown("the driver is too old for it")
 _MEANING = {
     library.NVML_ERROR_NOT_SUPPORTED: _NOT_SUPPORTED,
@@ -32,8 +32,8 @@ _MEANING = {
     library.NVML_ERROR_FUNCTION_NOT_FOUND: _TOO_OLD,
 }
 _TROUBLE = {
-    library.NVML_ERROR_GPU_IS_LOST: "the card is lost: it has fallen off the bus",
-    library.NVML_ERROR_RESET_REQUIRED: "the card needs a reset",
+    library.NVML_ERROR_GPU_IS_LOST: "the GPU is lost: it has fallen off the bus",
+    library.NVML_ERROR_RESET_REQUIRED: "the GPU needs a reset",
 }
 _NO_DRIVER = {
     library.NVML_ERROR_LIBRARY_NOT_FOUND: "no NVIDIA driver here (libnvidia-ml.so.1 is not found)",
@@ -224,7 +224,7 @@ def holders(ask: Ask, handle: Handle) -> tuple[Holder, ...] | Unknown:
 
 
 def _process_memory(used: int | None) -> int | Unknown:
-    return Unknown("the driver does not tell memory by process") if used is None else used
+    return Unknown("the driver does not report memory by process") if used is None else used
 
 
 def temperature_c(ask: Ask, handle: Handle) -> int | Unknown:
@@ -337,7 +337,7 @@ class HardwareCounters:
         if isinstance(support, Unknown):
             return support
         if not support.isSupportedDevice:
-            self._unsupported = Unknown("the card has no such counters (Hopper and newer have)")
+            self._unsupported = Unknown("the GPU has no such counters (Hopper and newer have them)")
             return self._unsupported
         pair = [ask(library.nvmlGpmSampleAlloc, of_card=False) for _ in range(2)]
         for sample in pair:
@@ -379,7 +379,7 @@ class HardwareCounters:
 
 def _metric(metric: Handle) -> float | Unknown:
     if metric.nvmlReturn != library.NVML_SUCCESS or isnan(metric.value):
-        return Unknown("the card does not count it")
+        return Unknown("the GPU does not count it")
     return float(metric.value)
 
 

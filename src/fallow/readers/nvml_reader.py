@@ -22,9 +22,9 @@ _ASK_FOR_MIG_EVERY = 60  # looks
 _CLOCKS_LAST_S = 2.5  # they are shown and decide nothing, and are a quarter of all calls
 _QUIET_BUS_BYTES_PER_S = 2**20  # reading causes some traffic itself, 0.2 to 0.7 MB/s on an H200
 _QUIET_MEMORY = 0.001
-_NOBODY_THERE = Unknown("not asked: nobody holds the card", asked=False)
-_COUNTERS_TELL = Unknown("not asked: the hardware counters tell", asked=False)
-_MIG_HAS_NONE = Unknown("the driver does not tell it of MIG instances")
+_NOBODY_THERE = Unknown("not read: no process holds the GPU", asked=False)
+_COUNTERS_TELL = Unknown("not read: the hardware counters are enough", asked=False)
+_MIG_HAS_NONE = Unknown("the driver does not report it for MIG instances")
 _REQUIRED = set(fields(Gpu)) - {"index", "trouble", "mig"}
 
 

@@ -50,7 +50,7 @@ class ProcMachine:
         """Return the capabilities of this process, as bits by the kernel's numbers."""
         raw = read_start(f"{self._root}/self/status") or b""
         match = re.search(rb"^CapEff:\s*([0-9a-f]+)", raw, re.MULTILINE)
-        return int(match[1], 16) if match else Unknown("/proc/self/status does not tell")
+        return int(match[1], 16) if match else Unknown("/proc/self/status does not say")
 
     def kernel_setting(self, name: str) -> int | Unknown:
         """Return a number under /proc/sys, such as `fs/inotify/max_user_watches`."""

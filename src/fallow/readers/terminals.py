@@ -74,7 +74,7 @@ class Terminals:
             return in_utmp
         if in_utmp is None and in_logind is None and at_terminals is None:
             return Unknown(
-                f"nothing tells who is here: neither {self._utmp}, {self._sessions} nor {self._devices}/pts"
+                f"there is no record of who is here: neither {self._utmp}, {self._sessions} nor {self._devices}/pts"
             )
         recorded = [] if in_utmp is None or isinstance(in_utmp, Unknown) else in_utmp
         found = dict.fromkeys((*recorded, *(in_logind or ())))

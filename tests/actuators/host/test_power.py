@@ -156,4 +156,4 @@ def test_without_wall_an_announcement_is_written_to_the_terminals(machine: Machi
 
 
 def test_an_announcement_that_reaches_nobody_is_told(machine: Machine) -> None:
-    assert machine.power().announce("off in 60 s").words == "no terminal could be told"
+    assert machine.power().announce("off in 60 s").words == "no terminal could be written to"

@@ -142,7 +142,7 @@ class TestAsRoot:
         mine.write_text("")
         for name, code, says in (
             (str(theirs), 78, f"{theirs} belongs to another user"),
-            ("../theirs.toml", 78, "the working folder cannot be told"),
+            ("../theirs.toml", 78, "the working folder cannot be found"),
             (str(mine), 0, ""),
         ):
             line = 'mkdir gone && cd gone && rmdir ../gone && exec fallow "$@"'

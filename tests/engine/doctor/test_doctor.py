@@ -75,7 +75,7 @@ def test_a_lost_card_is_broken_and_named(world: World, fallow: Fallow) -> None:
     world.fault("*", card=2, error=15)
     checks = examined(fallow, 1)
     assert states(checks, "broken") == {"GPUs"}
-    assert "GPU 2: the card is lost" in checks["GPUs"]["means"]
+    assert "GPU 2: the GPU is lost" in checks["GPUs"]["means"]
 
 
 def test_process_lists_that_the_driver_keeps_to_itself_are_broken(world: World, fallow: Fallow) -> None:

@@ -210,6 +210,6 @@ def test_a_card_that_is_not_there_any_more_keeps_the_machine_on(machine: Machine
 def test_a_card_that_cannot_be_read_keeps_the_machine_on(machine: Machine) -> None:
     def script(passed_s: float) -> list[Gpu]:
         cards = works_then_rests(passed_s)
-        return cards if passed_s < WORK_S else [*cards[:7], idle(7, trouble="the card is lost")]
+        return cards if passed_s < WORK_S else [*cards[:7], idle(7, trouble="the GPU is lost")]
 
     assert machine.guard(script, until_s=10_000.0) is None

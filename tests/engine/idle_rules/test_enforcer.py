@@ -209,7 +209,7 @@ def test_work_on_any_of_its_cards_is_work(patrol: Callable[..., Resident], start
     "missing",
     [
         {"holders": Unknown("the driver does not say")},
-        {"trouble": "the card is lost"},
+        {"trouble": "the GPU is lost"},
         {"uuid": Unknown("no answer")},
         {"holders": Unknown("no answer"), "uuid": Unknown("no answer"), "trouble": "it does not answer"},
     ],

@@ -137,7 +137,7 @@ def gone(cards: list[Gpu]) -> list[Gpu]:
 
 
 def lost(cards: list[Gpu]) -> list[Gpu]:
-    return [*cards[:7], idle(7, trouble="the card is lost")]
+    return [*cards[:7], idle(7, trouble="the GPU is lost")]
 
 
 def no_cards(_cards: list[Gpu]) -> list[Gpu]:

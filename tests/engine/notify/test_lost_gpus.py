@@ -13,7 +13,7 @@ from fallow.engine.machine.world import World
 from fallow.engine.notify.lost_gpus import LostGpus
 from tests.core.gpus import idle
 
-LOST = replace(idle(1), trouble="the card is lost", uuid=Unknown("no answer"))
+LOST = replace(idle(1), trouble="the GPU is lost", uuid=Unknown("no answer"))
 
 
 def told(folder: pathlib.Path, looks: Sequence[tuple[Gpu, ...]]) -> list[Notice]:
@@ -34,7 +34,7 @@ def test_a_card_is_lost_when_it_lasts_and_back_when_it_answers(tmp_path: pathlib
         ("card_lost", f"gpu:{idle(1).uuid}"),
         ("card_back", f"gpu:{idle(1).uuid}"),
     ]
-    assert "the card is lost" in found[0].text
+    assert "the GPU is lost" in found[0].text
 
 
 def test_a_moment_without_an_answer_is_no_loss(tmp_path: pathlib.Path) -> None:

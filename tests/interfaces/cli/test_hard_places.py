@@ -40,7 +40,7 @@ def test_a_launch_that_needs_a_lost_card_does_not_shut_the_others_out(world: Wor
     world.fault("*", card=3, error=15)
     done = fallow("run", "-n", "8", "--wait", "--", "true")
     assert done.returncode == 75
-    assert "GPU 3: the card is lost" in done.stderr
+    assert "GPU 3: the GPU is lost" in done.stderr
 
 
 def test_the_line_is_visible_and_who_is_stopped_in_it_keeps_nobody_waiting(simulated: Fallow) -> None:

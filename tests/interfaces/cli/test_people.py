@@ -56,7 +56,7 @@ def test_without_any_source_fillers_stay_away_and_say_why(simulated: Fallow) -> 
     nowhere = {"FALLOW_TERMINALS": str(simulated.home / "nowhere")}
     filling = simulated.start("fill", "--gpus", "0", "--idle-for", "0.5s", "--", "sleep", "600", **nowhere)
     assert filling.stderr is not None
-    assert "so nothing is filled" in next(line for line in filling.stderr if "nothing tells who is here" in line)
+    assert "so nothing is filled" in next(line for line in filling.stderr if "no record of who is here" in line)
     found = simulated("doctor", **nowhere).stdout
     assert "fillers stay away" in found
     assert "logins are recorded" not in found

@@ -19,7 +19,7 @@ from fallow.core.value import replace
 from tests.core.gpus import GIB, held, idle
 
 NO_COUNTS = Counts({}, {}, {}, {})
-LOST = Unknown("the card is lost")
+LOST = Unknown("the GPU is lost")
 
 
 def board(status: Status, **changes: Any) -> Board:
@@ -130,7 +130,7 @@ def varied(wall_s: float) -> Board:
         yields={"folding": Histogram((0.1, 0.5, 1.0, 5.0), (2, 18, 19, 19), 19, 5.7)},
         actions={("ask", "done"): 3, ("insist", "done"): 1, ("ask", "refused"): 2},
         unknowns={
-            ("power_w", "the card is lost"): 310,
+            ("power_w", "the GPU is lost"): 310,
             ("holders", "pid 512 is gone"): 2,
             ("holders", "pid 9 is gone"): 1,
         },

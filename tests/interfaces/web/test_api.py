@@ -59,7 +59,7 @@ def test_status_is_what_the_command_prints(site: Site, simulated: Fallow) -> Non
     assert [gpu["activity"] for gpu in answer["gpus"]][:3] == ["busy", "idle", "stuck"]
     lost = answer["gpus"][5]
     assert lost["power_w"] is None
-    assert lost["unknown"]["power_w"] == "the card is lost"
+    assert lost["unknown"]["power_w"] == "the GPU is lost"
 
 
 def test_status_is_the_board_to_the_last_value(tmp_path: pathlib.Path) -> None:

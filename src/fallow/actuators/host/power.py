@@ -105,7 +105,7 @@ class SystemPower:
 
     def _write_to_terminals(self, text: str) -> Outcome:
         told = write_to(self._terminals(), text)
-        return Outcome(bool(told), f"announced on {', '.join(told)}" if told else "no terminal could be told")
+        return Outcome(bool(told), f"announced on {', '.join(told)}" if told else "no terminal could be written to")
 
 
 class DryRunPower:

@@ -49,7 +49,7 @@ class Checkpoint:
         if int(code) != _OK:
             if code.name in _NO_SUCH:
                 return None
-            raise CheckpointFailed(f"the driver does not tell the state of pid {pid}: {code.name}")
+            raise CheckpointFailed(f"the driver does not report the state of pid {pid}: {code.name}")
         found = _STATES.get(int(cast("int", number)))
         if found is None:
             raise CheckpointFailed(f"pid {pid} is in a state that fallow does not know: {number}")
