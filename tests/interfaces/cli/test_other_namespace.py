@@ -49,7 +49,7 @@ def test_status_works_and_says_that_its_pids_are_not_ours(simulated: Fallow) -> 
     """F28"""
     done = inside(simulated, "status")
     assert done.returncode == 0, done.stderr
-    assert "the pids that are shown are not ours" in done.stderr
+    assert "the pids shown are of another pid namespace" in done.stderr
     assert "4 simulated GPUs" in done.stdout
 
 

@@ -63,7 +63,7 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
         raise WrongUsage("--dry-run goes with --fix: without it nothing is changed")
     from fallow.engine.doctor import examine
 
-    voice.detail("examining; this takes a few seconds")
+    voice.detail("checking; this takes a few seconds")
     found = [_program(), *examine(world)]
     if args.json:
         print(json.dumps(_as_json(found, world), indent=2))

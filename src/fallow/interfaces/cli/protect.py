@@ -60,9 +60,9 @@ def parser(parents: list[argparse.ArgumentParser]) -> Parser:
 
 
 def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
-    """Place, list or release."""
+    """Place, list or release a protection."""
     if (args.release is not None or args.list) and (args.subject is not None or args.duration is not None):
-        raise WrongUsage("--list and --release take no subject and no --for")
+        raise WrongUsage("--list and --release cannot be combined with SUBJECT or --for")
     daemon = None if args.alone else world.daemon(voice.detail)
     if args.release is not None:
         number = _meant(args.release, lambda: active_protections(world, daemon))
@@ -73,7 +73,7 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     if args.list:
         return _show(world, active_protections(world, daemon), as_json=args.json)
     if args.duration is None or not 0 < args.duration <= _LONGEST_S:
-        raise WrongUsage("for how long? write: fallow protect [SUBJECT] --for 2h; at most a year")
+        raise WrongUsage("--for is missing, or not between 0 and a year; write: fallow protect [SUBJECT] --for 2h")
     status = None if daemon is None else daemon.status()
     target = target_of(args.subject or "all", world, among=None if status is None else status.gpus)
     until_s = world.clock.wall_s() + args.duration

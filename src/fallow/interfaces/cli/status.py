@@ -52,7 +52,7 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     """Ask the daemon or look, and show."""
     elsewhere = world.proc.whose_pids()
     if elsewhere is not None:
-        voice.note(f"the pids that are shown are not ours: {elsewhere}")
+        voice.note(f"the pids shown are of another pid namespace: {elsewhere}")
     daemon = None if args.alone else world.daemon(voice.detail)
     looks = (_shown(status, args.gpus, world.visible_devices) for status in _statuses(args, world, voice, daemon))
 
