@@ -86,7 +86,7 @@ def users_of(*names: str) -> set[str]:
             ("fastapi",),
             {
                 *("interfaces/web/api.py", "interfaces/web/api_history.py", "interfaces/web/app.py"),
-                *("interfaces/web/caller.py", "interfaces/web/page.py", "interfaces/server_thread.py"),
+                *("interfaces/web/caller.py", "interfaces/web/page.py"),
             },
         ),
         ("lays out pages", ("jinja2",), {"interfaces/render/report_html.py", "interfaces/web/page_parts.py"}),

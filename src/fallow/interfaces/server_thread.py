@@ -11,7 +11,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from fastapi import FastAPI
+from starlette.types import ASGIApp
 
 from fallow.core.errors import FallowError
 from fallow.engine.daemon.sources import Sources
@@ -25,7 +25,7 @@ _CLOSES_WITHIN_S = 5.0
 _OPENS_AGAIN_S = 1.0
 _MOST_REPORTED = 20
 
-OpenPage = Callable[[FastAPI], HttpServer | None]
+OpenPage = Callable[[ASGIApp], HttpServer | None]
 
 
 class ServerThread:

@@ -24,7 +24,7 @@ from fallow.interfaces.stderr import Stderr
 from fallow.readers.proc import user_name
 
 if TYPE_CHECKING:
-    from fastapi import FastAPI
+    from starlette.types import ASGIApp
 
     from fallow.core.mistake import Mistake
     from fallow.engine.config import Config
@@ -142,7 +142,7 @@ def _serve(
         voice.note(str(PartMissing.of("the daemon's socket and page", error.name or "")))
         return None
 
-    def page(app: "FastAPI") -> "HttpServer | None":
+    def page(app: "ASGIApp") -> "HttpServer | None":
         try:
             return open_page(app, daemon.config.page, world.clock, voice.note)
         except FallowError as error:
