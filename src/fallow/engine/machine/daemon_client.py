@@ -240,8 +240,8 @@ def _quoted(word: str) -> str:
     return "".join(chr(byte) if byte in _UNRESERVED else f"%{byte:02X}" for byte in word.encode(errors="replace"))
 
 
-def _refused(reason: object, why: str) -> Exception:
-    match reason:
+def _refused(kind: object, why: str) -> Exception:
+    match kind:
         case "usage":
             return WrongUsage(why)
         case "permission":
