@@ -156,6 +156,7 @@ def _event_facts(event: Event) -> dict[str, Any]:
         "subject": event.subject,
         "finding": event.finding,
         "because": event.because,
-        "reason": {"kind": event.reason, **dict(event.facts)} if event.reason else None,
+        "reason": event.reason,
+        "facts": dict(event.facts),
         "evidence": dict(event.evidence),
     }

@@ -365,6 +365,8 @@ class Event(BaseModel):
     finding: str
     because: str
     evidence: list[tuple[str, str]]
+    reason: str
+    facts: list[tuple[str, str | float]]
 
 
 class Events(Versioned):
