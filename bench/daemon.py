@@ -10,15 +10,7 @@ import subprocess
 import time
 from collections.abc import Iterable
 
-from bench.machine import (
-    FALLOW,
-    WATCHED_S,
-    Machine,
-    machine,
-    promise,
-    resident_mb,
-    share_of_a_core,
-)
+from bench.machine import FALLOW, WATCHED_S, Machine, machine, promise, resident_mb, share_of_a_core
 from tests.standin import Process
 
 _UNWATCHED = "cannot watch opens"

@@ -4,14 +4,7 @@ import pathlib
 import subprocess
 import time
 
-from bench.machine import (
-    CARDS,
-    FALLOW,
-    WATCHED_S,
-    machine,
-    promise,
-    share_of_a_core,
-)
+from bench.machine import CARDS, FALLOW, WATCHED_S, machine, promise, share_of_a_core
 
 CPU_LIMIT = 0.003
 

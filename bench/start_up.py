@@ -6,13 +6,7 @@ import sys
 import time
 from collections.abc import Mapping
 
-from bench.machine import (
-    BIN,
-    FALLOW,
-    REPOSITORY,
-    machine,
-    promise,
-)
+from bench.machine import BIN, FALLOW, REPOSITORY, machine, promise
 
 ROUNDS = 21
 PICK_LIMIT, STATUS_LIMIT = 1.0, 1.4

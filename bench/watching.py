@@ -3,14 +3,7 @@
 import subprocess
 import time
 
-from bench.machine import (
-    FALLOW,
-    WATCHED_S,
-    machine,
-    promise,
-    resident_mb,
-    share_of_a_core,
-)
+from bench.machine import FALLOW, WATCHED_S, machine, promise, resident_mb, share_of_a_core
 
 CPU_LIMIT, MEMORY_LIMIT_MB = 0.002, 40.0
 

@@ -7,12 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from fallow.compat.gpu_mon import spec
-from fallow.compat.gpu_mon_file import (
-    Filler,
-    GpuMonFile,
-    Watched,
-    read,
-)
+from fallow.compat.gpu_mon_file import Filler, GpuMonFile, Watched, read
 from fallow.compat.gpu_mon_toml import as_toml
 from fallow.core.errors import ConfigWrong
 from fallow.core.value import replace

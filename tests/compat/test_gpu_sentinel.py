@@ -11,12 +11,7 @@ import pytest
 from fallow.compat import Sentinel, SentinelState
 from tests.compat.documents import blocks, commands, ours
 from tests.conftest import REPOSITORY, Fallow
-from tests.interfaces.cli.test_guard import (
-    rest,
-    systemctl,
-    until,
-    work,
-)
+from tests.interfaces.cli.test_guard import rest, systemctl, until, work
 from tests.standin import World
 
 __all__ = ["systemctl"]  # a fixture

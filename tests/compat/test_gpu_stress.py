@@ -13,12 +13,7 @@ import pytest
 from tests.compat.documents import blocks, commands, ours
 from tests.conftest import REPOSITORY, Fallow
 from tests.cuda_process import CudaProcess
-from tests.interfaces.cli.filled import (
-    Fill,
-    pids_written,
-    wait_for_end,
-    wait_for_lines,
-)
+from tests.interfaces.cli.filled import Fill, pids_written, wait_for_end, wait_for_lines
 from tests.standin import Process, World
 
 MIB = 2**20

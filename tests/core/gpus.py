@@ -2,12 +2,7 @@
 
 from typing import Any
 
-from fallow.core.gpu import (
-    Gpu,
-    Holder,
-    Memory,
-    Recent,
-)
+from fallow.core.gpu import Gpu, Holder, Memory, Recent
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace
 

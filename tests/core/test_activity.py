@@ -2,28 +2,11 @@
 
 import pytest
 
-from fallow.core.activity import (
-    Activity,
-    judge,
-    load_now,
-    unseen_memory_bytes,
-)
-from fallow.core.gpu import (
-    Counters,
-    Gpu,
-    Holder,
-    Memory,
-    Place,
-    Recent,
-)
+from fallow.core.activity import Activity, judge, load_now, unseen_memory_bytes
+from fallow.core.gpu import Counters, Gpu, Holder, Memory, Place, Recent
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace
-from tests.core.gpus import (
-    GIB,
-    NOT_SUPPORTED,
-    held,
-    idle,
-)
+from tests.core.gpus import GIB, NOT_SUPPORTED, held, idle
 
 
 def activity(gpu: Gpu) -> Activity:

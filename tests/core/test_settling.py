@@ -7,12 +7,7 @@ from hypothesis import strategies as st
 
 from fallow.core.activity import Activity, Finding
 from fallow.core.gpu_status import Status, seen
-from fallow.core.settling import (
-    SETTLING_S,
-    Settled,
-    Settling,
-    settle,
-)
+from fallow.core.settling import SETTLING_S, Settled, Settling, settle
 from tests.core.gpus import held
 
 LONGEST_GAP_S = 3.0

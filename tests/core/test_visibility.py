@@ -6,23 +6,12 @@ from hypothesis import strategies as st
 from fallow.core.activity import Activity
 from fallow.core.gpu import Gpu, Holder
 from fallow.core.gpu_status import GpuStatus, Status
-from fallow.core.interval import (
-    MANY_JOBS,
-    Interval,
-    Party,
-    in_order,
-)
+from fallow.core.interval import MANY_JOBS, Interval, Party, in_order
 from fallow.core.reservations import Claim
 from fallow.core.units import program_name
 from fallow.core.unknown import Unknown
 from fallow.core.value import fields
-from fallow.core.visibility import (
-    ANYBODY,
-    EVERYTHING,
-    Viewer,
-    interval_seen_by,
-    seen_by,
-)
+from fallow.core.visibility import ANYBODY, EVERYTHING, Viewer, interval_seen_by, seen_by
 from tests.core.gpus import held
 
 SECRET = "s3cr3t"

@@ -14,16 +14,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.conftest import REPOSITORY, Fallow
-from tests.gpu.visits import (
-    against,
-    on_the_empty_card,
-    start_fill,
-    told,
-    until,
-    until_filled,
-    used_share,
-    visit,
-)
+from tests.gpu.visits import against, on_the_empty_card, start_fill, told, until, until_filled, used_share, visit
 from tests.interfaces.cli.filled import Fill
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(300)]

@@ -13,14 +13,7 @@ from hypothesis import find, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from fallow.core.actions import (
-    Action,
-    GuardAction,
-    HostAction,
-    Notify,
-    PowerOff,
-    RunCommand,
-)
+from fallow.core.actions import Action, GuardAction, HostAction, Notify, PowerOff, RunCommand
 from fallow.core.findings import Outcome
 from fallow.core.gpu import Counters, Gpu, Snapshot
 from fallow.core.job import GpuKey, JobActivity, JobFinding
@@ -28,12 +21,7 @@ from fallow.core.reasons import Reason, ReasonKind
 from fallow.core.unknown import Unknown
 from fallow.policies import guard, idle, stuck
 from tests.core.gpus import held
-from tests.policies.loads import (
-    FLAT_OUT,
-    HOLDS,
-    SPINS,
-    card,
-)
+from tests.policies.loads import FLAT_OUT, HOLDS, SPINS, card
 
 _Drawn = TypeVar("_Drawn")
 TICK_S = 1.0

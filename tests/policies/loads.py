@@ -2,12 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from fallow.core.gpu import (
-    Counters,
-    Gpu,
-    Holder,
-    Recent,
-)
+from fallow.core.gpu import Counters, Gpu, Holder, Recent
 from tests.core.gpus import GIB, held, idle
 
 PID = 100

@@ -35,13 +35,7 @@ from fallow.core.protections import (
 )
 from fallow.core.reasons import Reason, ReasonKind
 from fallow.core.unknown import Unknown
-from fallow.policies.arbiter import (
-    Proposal,
-    ProtectRules,
-    RateLimit,
-    Taken,
-    arbitrate,
-)
+from fallow.policies.arbiter import Proposal, ProtectRules, RateLimit, Taken, arbitrate
 from tests.policies.histories import modest
 
 NOON, SIX = 1000.0, 2000.0

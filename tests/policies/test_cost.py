@@ -11,22 +11,10 @@ from hypothesis import strategies as st
 from fallow.core.activity import AVAILABLE, Activity
 from fallow.core.days import day_begins_ms, day_edges_ms, day_of
 from fallow.core.errors import WrongUsage
-from fallow.core.interval import (
-    NOBODY,
-    Card,
-    Interval,
-    Party,
-)
+from fallow.core.interval import NOBODY, Card, Interval, Party
 from fallow.core.money import Prices, prices_from
 from fallow.core.unknown import Unknown
-from fallow.policies.cost import (
-    By,
-    Line,
-    bill,
-    by_days,
-    first_lines,
-    shared_out,
-)
+from fallow.policies.cost import By, Line, bill, by_days, first_lines, shared_out
 
 HOUR = 3_600_000
 CARDS = {

@@ -7,26 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fallow.core.fillers import (
-    Ask,
-    FillAction,
-    Kill,
-    Presence,
-    Resume,
-    Start,
-    Suspend,
-    Yield,
-)
+from fallow.core.fillers import Ask, FillAction, Kill, Presence, Resume, Start, Suspend, Yield
 from fallow.core.unknown import Unknown
-from fallow.policies.fill import (
-    FillDecision,
-    FillLook,
-    FillRules,
-    FillState,
-    Phase,
-    pause_s,
-    step,
-)
+from fallow.policies.fill import FillDecision, FillLook, FillRules, FillState, Phase, pause_s, step
 from tests.policies.histories import (
     LONGEST_GAP_S,
     TICK_S,

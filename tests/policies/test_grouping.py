@@ -4,16 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fallow.core.notices import NOTICE_EVENTS, Notice, NoticeEvent
-from fallow.policies.grouping import (
-    MOST_WAITING,
-    SAME_AGAIN_S,
-    GroupingRules,
-    Message,
-    Outbox,
-    collect,
-    due_s,
-    note,
-)
+from fallow.policies.grouping import MOST_WAITING, SAME_AGAIN_S, GroupingRules, Message, Outbox, collect, due_s, note
 from tests.policies.histories import modest
 
 RULES = GroupingRules(group_for_s=10.0, at_most=3, per_s=3600.0)

@@ -20,15 +20,7 @@ from fallow.core.actions import (
 from fallow.core.findings import Outcome
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace
-from fallow.policies.guard import (
-    Across,
-    GuardRules,
-    Phase,
-    Standing,
-    State,
-    came_of,
-    step,
-)
+from fallow.policies.guard import Across, GuardRules, Phase, Standing, State, came_of, step
 from tests.policies.histories import (
     ACTIONS,
     GUARD_KINDS,

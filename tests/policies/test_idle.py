@@ -6,21 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fallow.core.actions import (
-    Ask,
-    CancelWarning,
-    Kill,
-    Warn,
-)
+from fallow.core.actions import Ask, CancelWarning, Kill, Warn
 from fallow.core.job import JobActivity, JobFinding
 from fallow.core.reasons import Reason, ReasonKind
 from fallow.policies import idle
-from fallow.policies.idle import (
-    IdleRules,
-    State,
-    refused,
-    step,
-)
+from fallow.policies.idle import IdleRules, State, refused, step
 from fallow.policies.ladder import Rung, warn_after_s
 from tests.policies.histories import (
     GUARD_KINDS,

@@ -4,37 +4,13 @@ from typing import Any
 
 import pytest
 
-from fallow.core.gpu import (
-    Counters,
-    Gpu,
-    Holder,
-    Place,
-    Recent,
-)
-from fallow.core.job import (
-    JobActivity,
-    JobFinding,
-    job_activity,
-    stretch_load,
-)
+from fallow.core.gpu import Counters, Gpu, Holder, Place, Recent
+from fallow.core.job import JobActivity, JobFinding, job_activity, stretch_load
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace
-from tests.core.gpus import (
-    GIB,
-    NOT_SUPPORTED,
-    held,
-    idle,
-)
+from tests.core.gpus import GIB, NOT_SUPPORTED, held, idle
 from tests.policies.histories import key, snapshot
-from tests.policies.loads import (
-    FIVE_PER_CENT,
-    HOLDS,
-    NOTHING,
-    PID,
-    TABLE,
-    Load,
-    card,
-)
+from tests.policies.loads import FIVE_PER_CENT, HOLDS, NOTHING, PID, TABLE, Load, card
 
 MINE = frozenset({PID})
 LOST = "the GPU is lost: it has fallen off the bus"

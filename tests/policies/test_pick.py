@@ -10,14 +10,7 @@ from fallow.core.gpu import Gpu, Holder, Memory
 from fallow.core.reservations import Claim, Reservations
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace
-from fallow.policies.pick import (
-    Because,
-    Choice,
-    Order,
-    Wanted,
-    choose,
-    refusal,
-)
+from fallow.policies.pick import Because, Choice, Order, Wanted, choose, refusal
 from tests.core.gpus import GIB, held, idle
 
 GONE = Unknown("the driver coughed")

@@ -7,27 +7,10 @@ import pytest
 from hypothesis import given
 
 from fallow.core.actions import Ask, Kill, Warn
-from fallow.core.gpu import (
-    Counters,
-    Gpu,
-    Holder,
-    Recent,
-)
+from fallow.core.gpu import Counters, Gpu, Holder, Recent
 from fallow.core.unknown import Unknown
-from fallow.policies.hang import (
-    HangFinding,
-    Look,
-    look_for_hang,
-    rest_power_w,
-    shows_no_hang,
-)
-from fallow.policies.stuck import (
-    Decision,
-    State,
-    StuckRules,
-    cleared,
-    step,
-)
+from fallow.policies.hang import HangFinding, Look, look_for_hang, rest_power_w, shows_no_hang
+from fallow.policies.stuck import Decision, State, StuckRules, cleared, step
 from tests.core.gpus import GIB, NOT_SUPPORTED
 from tests.policies.histories import (
     LONGEST_GAP_S,

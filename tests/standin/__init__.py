@@ -1,11 +1,6 @@
 """Stand-ins for NVIDIA's management library and for CUDA, driven live by a test."""
 
-from tests.standin.build import (
-    CUDA_SONAME,
-    SONAME,
-    BuildError,
-    build,
-)
+from tests.standin.build import CUDA_SONAME, SONAME, BuildError, build
 from tests.standin.card import Card, MigInstance, Process
 from tests.standin.world import World
 

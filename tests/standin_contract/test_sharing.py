@@ -10,13 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.standin import (
-    CUDA_SONAME,
-    SONAME,
-    Process,
-    World,
-    build,
-)
+from tests.standin import CUDA_SONAME, SONAME, Process, World, build
 
 from . import raw
 from .remote import Reader

@@ -13,12 +13,7 @@ from hypothesis import strategies as st
 from fallow.core.errors import NotEnoughGpus
 from fallow.workloads.products import RESULT_WORDS, THREADS, best
 from fallow.workloads.simulated import SimulatedWork
-from fallow.workloads.work import (
-    SIMULATED_SCALE,
-    Ask,
-    Load,
-    MemoryFreed,
-)
+from fallow.workloads.work import SIMULATED_SCALE, Ask, Load, MemoryFreed
 from tests.conftest import REPOSITORY, Fallow
 from tests.standin import World
 

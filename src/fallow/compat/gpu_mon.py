@@ -4,12 +4,7 @@ import argparse
 import shlex
 from collections.abc import Callable, Sequence
 
-from fallow.compat.gpu_mon_file import (
-    PLACE,
-    Filler,
-    GpuMonFile,
-    read,
-)
+from fallow.compat.gpu_mon_file import PLACE, Filler, GpuMonFile, read
 from fallow.compat.gpu_mon_toml import as_toml
 from fallow.core.arguments import ArgumentParser
 from fallow.core.errors import WrongUsage

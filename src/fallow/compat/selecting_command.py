@@ -5,13 +5,7 @@ import os
 from collections.abc import Callable, Sequence
 
 from fallow.actuators.process import spawn
-from fallow.compat.selecting import (
-    CVD,
-    by_device,
-    pick_for,
-    request_for,
-    speak,
-)
+from fallow.compat.selecting import CVD, by_device, pick_for, request_for, speak
 from fallow.core.arguments import ArgumentParser
 from fallow.core.units import program_name
 from fallow.engine.allocate.claim import claim

@@ -7,12 +7,7 @@ import os
 from collections.abc import Callable, Sequence
 from enum import Enum
 
-from fallow.core.actions import (
-    EndGuard,
-    HostAction,
-    PowerOff,
-    Reboot,
-)
+from fallow.core.actions import EndGuard, HostAction, PowerOff, Reboot
 from fallow.core.arguments import ArgumentParser
 from fallow.core.errors import WrongUsage
 from fallow.core.findings import Outcome

@@ -10,12 +10,7 @@ A claim keeps others out as a process does, so a claimed GPU without a process i
 yet, or is about to leave, changes nothing: the GPU is free.
 """
 
-from fallow.core.activity import (
-    Activity,
-    Finding,
-    judge,
-    unseen_memory_bytes,
-)
+from fallow.core.activity import Activity, Finding, judge, unseen_memory_bytes
 from fallow.core.gpu import Gpu
 from fallow.core.reservations import Claim
 from fallow.core.units import program_name

@@ -7,12 +7,7 @@ refusals) are read by many people: they name a process by its user, pid and prog
 
 from fallow.core.gpu import Holder
 from fallow.core.gpu_status import GpuStatus, Status
-from fallow.core.interval import (
-    MANY_JOBS,
-    Interval,
-    Party,
-    in_order,
-)
+from fallow.core.interval import MANY_JOBS, Interval, Party, in_order
 from fallow.core.reservations import Claim
 from fallow.core.units import program_name
 from fallow.core.unknown import Unknown

@@ -28,12 +28,7 @@ from fallow.core.actions import (
     Warn,
     in_words,
 )
-from fallow.core.protections import (
-    Affected,
-    AffectedProcess,
-    Protection,
-    protection_on,
-)
+from fallow.core.protections import Affected, AffectedProcess, Protection, protection_on
 from fallow.core.reasons import Reason, ReasonKind
 from fallow.core.units import program_name
 from fallow.core.unknown import Unknown

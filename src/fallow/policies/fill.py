@@ -19,16 +19,7 @@ for `lasted` resets the pause.
 from enum import StrEnum
 from typing import assert_never
 
-from fallow.core.fillers import (
-    Ask,
-    FillAction,
-    Kill,
-    Presence,
-    Resume,
-    Start,
-    Suspend,
-    Yield,
-)
+from fallow.core.fillers import Ask, FillAction, Kill, Presence, Resume, Start, Suspend, Yield
 from fallow.core.units import duration_for_people
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace, value

@@ -25,16 +25,7 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import assert_never
 
-from fallow.core.actions import (
-    Announce,
-    CallOff,
-    GuardAction,
-    HostAction,
-    PowerOff,
-    Reboot,
-    RunCommand,
-    in_words,
-)
+from fallow.core.actions import Announce, CallOff, GuardAction, HostAction, PowerOff, Reboot, RunCommand, in_words
 from fallow.core.findings import Outcome
 from fallow.core.units import duration_for_people
 from fallow.core.unknown import Unknown, known

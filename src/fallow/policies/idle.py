@@ -23,13 +23,7 @@ from fallow.core.job import JobActivity, JobFinding
 from fallow.core.reasons import Reason, ReasonKind
 from fallow.core.value import replace, value
 from fallow.core.witnessed_time import witnessed_s
-from fallow.policies.ladder import (
-    Ladder,
-    Sign,
-    Times,
-    climb,
-    warn_after_s,
-)
+from fallow.policies.ladder import Ladder, Sign, Times, climb, warn_after_s
 
 
 @value

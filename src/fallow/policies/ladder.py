@@ -14,13 +14,7 @@ job was asked, only time and protections count: what it does on the GPU then may
 from enum import StrEnum
 from typing import assert_never
 
-from fallow.core.actions import (
-    Ask,
-    CancelWarning,
-    JobAction,
-    Kill,
-    Warn,
-)
+from fallow.core.actions import Ask, CancelWarning, JobAction, Kill, Warn
 from fallow.core.reasons import Reason, ReasonKind
 from fallow.core.value import replace, value
 

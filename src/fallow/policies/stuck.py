@@ -25,20 +25,8 @@ from fallow.core.units import duration_for_people
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace, value
 from fallow.core.witnessed_time import witnessed_s
-from fallow.policies.hang import (
-    HangFinding,
-    Look,
-    look_for_hang,
-    rest_power_w,
-)
-from fallow.policies.ladder import (
-    Climbed,
-    Ladder,
-    Sign,
-    Times,
-    climb,
-    warn_after_s,
-)
+from fallow.policies.hang import HangFinding, Look, look_for_hang, rest_power_w
+from fallow.policies.ladder import Climbed, Ladder, Sign, Times, climb, warn_after_s
 
 _NOT_LEARNED: Mapping[str, float] = MappingProxyType({})
 _ALL_PROCESSES = Unknown("no processes were named")

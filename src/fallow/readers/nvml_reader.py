@@ -5,12 +5,7 @@ from typing import Any
 
 from fallow.core.activity import A_STRETCH_S
 from fallow.core.errors import NoDriver
-from fallow.core.gpu import (
-    Gpu,
-    Holder,
-    Place,
-    Snapshot,
-)
+from fallow.core.gpu import Gpu, Holder, Place, Snapshot
 from fallow.core.ports import Clock, Depth, Links
 from fallow.core.unknown import NOT_ASKED, Unknown
 from fallow.core.value import fields, replace

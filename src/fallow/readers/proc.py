@@ -16,12 +16,7 @@ from fallow.core.units import printable
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace, value
 from fallow.readers.file_trust import Followed
-from fallow.readers.proc_files import (
-    MOST_OF_COMMAND,
-    pass_on_shortage,
-    read_start,
-    read_variables,
-)
+from fallow.readers.proc_files import MOST_OF_COMMAND, pass_on_shortage, read_start, read_variables
 from fallow.readers.proc_machine import ProcMachine
 
 # Docker, containerd, CRI-O and Podman all name the cgroup of a container by its 64 hex digits.

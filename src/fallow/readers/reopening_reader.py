@@ -10,12 +10,7 @@ from threading import Thread
 
 from fallow.core.errors import NoDriver
 from fallow.core.gpu import Gpu, Snapshot
-from fallow.core.ports import (
-    Clock,
-    Depth,
-    GpuReader,
-    Links,
-)
+from fallow.core.ports import Clock, Depth, GpuReader, Links
 from fallow.core.unknown import Unknown
 from fallow.core.value import fields, replace
 

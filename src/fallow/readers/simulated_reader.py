@@ -15,13 +15,7 @@ from collections.abc import Mapping, Sequence
 
 from fallow.core.did_you_mean import did_you_mean
 from fallow.core.errors import WrongUsage
-from fallow.core.gpu import (
-    Gpu,
-    Holder,
-    Memory,
-    Recent,
-    Snapshot,
-)
+from fallow.core.gpu import Gpu, Holder, Memory, Recent, Snapshot
 from fallow.core.ports import Clock, Depth, Links
 from fallow.core.selection import visible
 from fallow.core.unknown import NOT_ASKED, Unknown

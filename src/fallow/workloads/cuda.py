@@ -6,12 +6,7 @@ No other file knows the vendor's error codes. The device is the first one that C
 import ctypes
 from typing import Any, NoReturn
 
-from fallow.core.errors import (
-    CardFailed,
-    NoDriver,
-    NotEnoughGpus,
-    PartMissing,
-)
+from fallow.core.errors import CardFailed, NoDriver, NotEnoughGpus, PartMissing
 
 Argument = ctypes.c_uint32 | ctypes.c_uint64
 _NEEDS = 12000  # CUDA 12.0: the oldest whose compiler knows all of our kernels

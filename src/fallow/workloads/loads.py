@@ -7,12 +7,7 @@ from fallow.workloads.bench import Bench
 from fallow.workloads.cuda import Device
 from fallow.workloads.memory import Chunk, DeviceMemory
 from fallow.workloads.products import RESULT_WORDS, THREADS, best
-from fallow.workloads.work import (
-    Ask,
-    Load,
-    MemoryFreed,
-    Tally,
-)
+from fallow.workloads.work import Ask, Load, MemoryFreed, Tally
 
 _OPERAND_BYTES = 2**30  # far more than the caches hold
 _FIRST_STEPS = 16

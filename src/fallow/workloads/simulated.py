@@ -10,13 +10,7 @@ from collections.abc import Callable
 
 from fallow.core.errors import NotEnoughGpus
 from fallow.core.units import bytes_for_people
-from fallow.workloads.work import (
-    SIMULATED_SCALE,
-    Ask,
-    Load,
-    MemoryFreed,
-    Tally,
-)
+from fallow.workloads.work import SIMULATED_SCALE, Ask, Load, MemoryFreed, Tally
 
 _REST_S = 0.1
 

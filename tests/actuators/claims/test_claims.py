@@ -10,12 +10,7 @@ from typing import Any
 
 import pytest
 
-from fallow.actuators.claims.claims import (
-    RESERVED_FOR_S,
-    ClaimFile,
-    gate,
-    take,
-)
+from fallow.actuators.claims.claims import RESERVED_FOR_S, ClaimFile, gate, take
 from fallow.actuators.claims.folder import ClaimFolder
 from fallow.core.reservations import Claim
 from fallow.engine.machine.claim_holders import claim_on

@@ -11,12 +11,7 @@ from fallow.actuators.process.tree import JobTree
 from fallow.core.process import Process
 from fallow.engine.machine.clock import SystemClock
 from fallow.readers.proc import Proc
-from tests.actuators.process.stage import (
-    LIMIT_S,
-    job,
-    play,
-    wrapped,
-)
+from tests.actuators.process.stage import LIMIT_S, job, play, wrapped
 
 HARD_TO_END = ["ignores_term", "five_deep", "double_fork", "storm", "starts_anew", "hops"]
 

@@ -11,14 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tests.actuators.process.stage import (
-    HERE,
-    LIMIT_S,
-    Scene,
-    job,
-    play,
-    wrapped,
-)
+from tests.actuators.process.stage import HERE, LIMIT_S, Scene, job, play, wrapped
 
 CTRL_C = b"\x03"
 CTRL_Z = b"\x1a"

@@ -13,14 +13,7 @@ from fallow.core.errors import ConfigWrong
 from fallow.engine.config import load
 from fallow.engine.config.model import SECTIONS
 from fallow.engine.config.schema import json_schema
-from tests.engine.config.example import (
-    EXAMPLE,
-    LINES,
-    KeyLine,
-    key_lines,
-    mistakes,
-    modest,
-)
+from tests.engine.config.example import EXAMPLE, LINES, KeyLine, key_lines, mistakes, modest
 
 NEEDED = {"name", "command", "action"}
 PRICED = "machine.prices"  # its keys are names of cards, so any name will do

@@ -12,12 +12,7 @@ from fallow.core.findings import Outcome
 from fallow.core.gpu import Gpu, Snapshot
 from fallow.core.ports import Depth, Links
 from fallow.core.unknown import Unknown
-from fallow.engine.guard.conditions import (
-    Condition,
-    Cpu,
-    Net,
-    users,
-)
+from fallow.engine.guard.conditions import Condition, Cpu, Net, users
 from fallow.engine.guard.guard import GuardLoop
 from fallow.engine.history.journal import Journal
 from fallow.engine.history.run import Report, Run

@@ -12,20 +12,8 @@ from fallow.core.gpu_status import GpuStatus, Status
 from fallow.core.interval import NOBODY, SOMEBODY, Party
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace
-from fallow.engine.history.collector import (
-    QUARTER_MS,
-    Collector,
-    Piece,
-    crew_text,
-    parties_of_text,
-)
-from tests.engine.history.life import (
-    START_S,
-    gpu_status,
-    holder,
-    life,
-    status,
-)
+from fallow.engine.history.collector import QUARTER_MS, Collector, Piece, crew_text, parties_of_text
+from tests.engine.history.life import START_S, gpu_status, holder, life, status
 
 GAP_S = 3.0
 QUIET = Unknown("the card does not answer")

@@ -14,21 +14,9 @@ from fallow.core.interval import Card, Interval, Party
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace
 from fallow.engine.history.reader import HistoryReader, open_history
-from fallow.engine.history.store import (
-    MIGRATIONS,
-    NewerHistory,
-    Store,
-    migrate,
-    version_of,
-)
+from fallow.engine.history.store import MIGRATIONS, NewerHistory, Store, migrate, version_of
 from fallow.engine.history.writer import HistoryWriter
-from tests.engine.history.life import (
-    START_S,
-    gpu_status,
-    holder,
-    life,
-    status,
-)
+from tests.engine.history.life import START_S, gpu_status, holder, life, status
 
 START_MS = round(START_S * 1000)
 ADA = (Party("ada", "python train.py"),)

@@ -21,13 +21,7 @@ from fallow.engine.history.retention import age
 from fallow.engine.history.store import FILE_NAME, Store
 from fallow.engine.history.writer import HistoryWriter
 from fallow.policies.cost import Bill, By, bill
-from tests.engine.history.life import (
-    START_S,
-    gpu_status,
-    holder,
-    life,
-    status,
-)
+from tests.engine.history.life import START_S, gpu_status, holder, life, status
 
 START_MS = round(START_S * 1000)
 DAY_MS = 86_400_000

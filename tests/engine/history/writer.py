@@ -5,12 +5,7 @@ import sys
 from fallow.core.activity import Activity
 from fallow.core.gpu_status import Status
 from fallow.engine.history.writer import HistoryWriter
-from tests.engine.history.life import (
-    START_S,
-    gpu_status,
-    holder,
-    status,
-)
+from tests.engine.history.life import START_S, gpu_status, holder, status
 
 ACTIVITIES = (Activity.BUSY, Activity.IDLE, Activity.STUCK)
 CARDS = 8

@@ -21,12 +21,7 @@ from fallow.engine.jobs.job_state import JobRule
 from fallow.engine.jobs.supervisor import Supervisor
 from fallow.policies.idle import IdleRules
 from fallow.policies.stuck import StuckRules
-from tests.engine.driven import (
-    DrivenClock,
-    DrivenJob,
-    RecordingActions,
-    driven_world,
-)
+from tests.engine.driven import DrivenClock, DrivenJob, RecordingActions, driven_world
 
 
 class PausingJob(DrivenJob):

@@ -10,14 +10,7 @@ import pytest
 from fallow.actuators.host.hooks import SystemHooks
 from fallow.actuators.host.power import SystemPower
 from fallow.actuators.process.helpers import Helpers
-from fallow.core.actions import (
-    HostAction,
-    Notify,
-    PowerOff,
-    Reboot,
-    RunCommand,
-    SendSignal,
-)
+from fallow.core.actions import HostAction, Notify, PowerOff, Reboot, RunCommand, SendSignal
 from fallow.core.gpu import Gpu
 from fallow.engine.guard.attached import Attached
 from fallow.engine.guard.guard import GuardLoop

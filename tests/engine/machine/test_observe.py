@@ -4,12 +4,7 @@ import itertools
 import pathlib
 
 from fallow.core.activity import Activity
-from fallow.core.gpu import (
-    NEEDS_TWO_LOOKS,
-    Counters,
-    Gpu,
-    Recent,
-)
+from fallow.core.gpu import NEEDS_TWO_LOOKS, Counters, Gpu, Recent
 from fallow.core.gpu_status import Status
 from fallow.core.value import replace
 from fallow.engine.machine.observe import look_once, watch

@@ -14,12 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import (
-    BIN,
-    LIMIT_S,
-    REPOSITORY,
-    Fallow,
-)
+from tests.conftest import BIN, LIMIT_S, REPOSITORY, Fallow
 from tests.standin import SONAME, World
 
 MIB = 2**20

@@ -12,13 +12,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.conftest import Fallow
-from tests.interfaces.cli.filled import (
-    Fill,
-    pids_written,
-    until_there,
-    wait_for_end,
-    wait_for_lines,
-)
+from tests.interfaces.cli.filled import Fill, pids_written, until_there, wait_for_end, wait_for_lines
 
 StartFill = Callable[..., Fill]
 

@@ -11,12 +11,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.conftest import Fallow
-from tests.interfaces.cli.filled import (
-    Fill,
-    pids_written,
-    wait_for_end,
-    wait_for_lines,
-)
+from tests.interfaces.cli.filled import Fill, pids_written, wait_for_end, wait_for_lines
 from tests.length import COMINGS
 from tests.standin import Process, World
 

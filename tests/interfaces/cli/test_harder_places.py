@@ -13,12 +13,7 @@ import pytest
 
 from tests.conftest import LIMIT_S, Fallow
 from tests.interfaces.cli.test_guard import FAST as GUARD_FAST
-from tests.interfaces.cli.test_guard import (
-    rest,
-    systemctl,
-    until,
-    work,
-)
+from tests.interfaces.cli.test_guard import rest, systemctl, until, work
 from tests.interfaces.cli.test_run_stops import FAST, job
 from tests.standin import MigInstance, World
 

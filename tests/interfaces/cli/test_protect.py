@@ -11,12 +11,7 @@ import pytest
 
 from fallow.actuators.claims.folder import ClaimFolder
 from fallow.actuators.claims.protections import ProtectionFolder
-from fallow.core.protections import (
-    Affected,
-    Everything,
-    OneProcess,
-    covering,
-)
+from fallow.core.protections import Affected, Everything, OneProcess, covering
 from fallow.readers.proc import Proc
 from tests.actuators.claims.test_users import ADA, BOB, Users
 from tests.conftest import Fallow

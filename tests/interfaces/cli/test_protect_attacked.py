@@ -15,12 +15,7 @@ from hypothesis import strategies as st
 from fallow.actuators.claims.folder import ClaimFolder
 from fallow.actuators.claims.protection_file import Says, understood
 from fallow.actuators.claims.protections import ProtectionFolder
-from fallow.core.protections import (
-    Everything,
-    OneGpu,
-    Protection,
-    parse_target,
-)
+from fallow.core.protections import Everything, OneGpu, Protection, parse_target
 from fallow.interfaces.render.as_json import protection_facts
 from tests.actuators.claims.test_users import ADA, BOB, Users
 from tests.conftest import Fallow

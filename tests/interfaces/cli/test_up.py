@@ -11,12 +11,7 @@ from itertools import pairwise
 import pytest
 
 from tests.conftest import LIMIT_S, ME, Fallow
-from tests.interfaces.cli.filled import (
-    Fill,
-    pids_written,
-    wait_for_end,
-    wait_for_lines,
-)
+from tests.interfaces.cli.filled import Fill, pids_written, wait_for_end, wait_for_lines
 from tests.standin import World
 
 StartUp = Callable[..., Fill]

@@ -11,12 +11,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.conftest import LIMIT_S, REPOSITORY, Fallow
-from tests.interfaces.cli.filled import (
-    Fill,
-    pids_written,
-    wait_for_end,
-    wait_for_lines,
-)
+from tests.interfaces.cli.filled import Fill, pids_written, wait_for_end, wait_for_lines
 
 pytestmark = pytest.mark.several_users
 

@@ -14,12 +14,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.actuators.claims.test_users import ADA, BOB, Users
-from tests.conftest import (
-    BIN,
-    LIMIT_S,
-    REPOSITORY,
-    refuse_to_skip,
-)
+from tests.conftest import BIN, LIMIT_S, REPOSITORY, refuse_to_skip
 from tests.interfaces.cli.filled import Fill
 from tests.standin import Process, World
 

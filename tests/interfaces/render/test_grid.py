@@ -6,13 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fallow.interfaces.render.grid import (
-    Column,
-    Screen,
-    Styled,
-    cells,
-    folded_to,
-)
+from fallow.interfaces.render.grid import Column, Screen, Styled, cells, folded_to
 
 WORDS = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Zl", "Zp")), max_size=60)
 

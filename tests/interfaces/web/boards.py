@@ -3,13 +3,7 @@
 from typing import Any
 
 from fallow.core.activity import Activity, Finding
-from fallow.core.board import (
-    Board,
-    Counts,
-    FillerView,
-    GuardView,
-    Histogram,
-)
+from fallow.core.board import Board, Counts, FillerView, GuardView, Histogram
 from fallow.core.gpu import Holder
 from fallow.core.gpu_status import GpuStatus, Status, seen
 from fallow.core.protections import OneGpu, Protection

@@ -15,12 +15,7 @@ from fallow.interfaces.web.server import bound, listen
 from fallow.interfaces.web.settings import Settings, checked, said_at_start
 from fallow.interfaces.web.token import is_token, token_in
 from tests.interfaces.web.boards import varied
-from tests.interfaces.web.served import (
-    TOKEN,
-    Site,
-    hall,
-    served,
-)
+from tests.interfaces.web.served import TOKEN, Site, hall, served
 
 FORM = {"content-type": "application/x-www-form-urlencoded"}
 EVERYTHING = ("/", "/stream", "/metrics", "/api/v1/status", "/api/v1/openapi.json", "/api/v1/protections", "/nothing")

@@ -18,18 +18,8 @@ from fallow.engine.history.writer import HistoryWriter
 from fallow.interfaces.render import as_json
 from tests.conftest import BIN, Fallow
 from tests.engine.history.life import life
-from tests.interfaces.web.boards import (
-    board,
-    card,
-    process,
-    varied,
-)
-from tests.interfaces.web.served import (
-    TOKEN,
-    Site,
-    hall,
-    served,
-)
+from tests.interfaces.web.boards import board, card, process, varied
+from tests.interfaces.web.served import TOKEN, Site, hall, served
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>\x1b[31m\u202e\x00 {{ 7*7 }}"
 

@@ -16,12 +16,7 @@ from fallow.core.board import Board
 from fallow.core.gpu_status import Status
 from fallow.core.value import replace
 from fallow.engine.daemon.publisher import Publisher
-from tests.interfaces.web.boards import (
-    board,
-    card,
-    process,
-    varied,
-)
+from tests.interfaces.web.boards import board, card, process, varied
 from tests.interfaces.web.served import Site, hall, served
 
 MANY = 50

@@ -7,12 +7,7 @@ that byte and write that label, so a mark is believed only after a look at the p
 import os
 from contextlib import suppress
 
-from fallow.actuators.claims.claims import (
-    FILLER_BYTE,
-    ClaimFile,
-    label_of,
-    read_label,
-)
+from fallow.actuators.claims.claims import FILLER_BYTE, ClaimFile, label_of, read_label
 from fallow.actuators.claims.folder import ClaimFolder
 from fallow.actuators.files import ofd_locks
 from fallow.core.reservations import Claim

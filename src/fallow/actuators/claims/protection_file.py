@@ -9,13 +9,7 @@ import math
 from enum import StrEnum
 
 from fallow.core.errors import WrongUsage
-from fallow.core.protections import (
-    Everything,
-    Protection,
-    Target,
-    parse_target,
-    reason_of,
-)
+from fallow.core.protections import Everything, Protection, Target, parse_target, reason_of
 from fallow.core.value import value
 
 MOST_BYTES = 8192

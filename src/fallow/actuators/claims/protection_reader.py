@@ -11,13 +11,7 @@ from collections.abc import Callable
 from itertools import islice
 
 from fallow.actuators.claims.folder import ClaimFolder
-from fallow.actuators.claims.protection_file import (
-    MOST_BYTES,
-    Says,
-    Word,
-    nonsense,
-    understood,
-)
+from fallow.actuators.claims.protection_file import MOST_BYTES, Says, Word, nonsense, understood
 from fallow.core.value import value
 
 MOST_OF_USER = 50

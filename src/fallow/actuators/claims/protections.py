@@ -29,13 +29,7 @@ from fallow.actuators.claims.protection_reader import (
     file_name,
 )
 from fallow.core.errors import NotPermitted, WrongUsage
-from fallow.core.protections import (
-    Everything,
-    OneProcess,
-    Protection,
-    Target,
-    is_over,
-)
+from fallow.core.protections import Everything, OneProcess, Protection, Target, is_over
 
 _MOST_TRIES = 100
 _MOST_TOLD_OF_USER = 20

@@ -14,13 +14,7 @@ claim excludes.
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from fallow.actuators.claims.claims import (
-    CLAIM_BYTE,
-    ClaimFile,
-    gate,
-    label_of,
-    read_label,
-)
+from fallow.actuators.claims.claims import CLAIM_BYTE, ClaimFile, gate, label_of, read_label
 from fallow.actuators.claims.fill_marks import filler_on
 from fallow.actuators.claims.folder import ClaimFolder, FileRefused
 from fallow.actuators.files import ofd_locks

@@ -8,12 +8,7 @@ from fallow.actuators.host.send_notice import without_secrets
 from fallow.actuators.process.helpers import Helpers
 from fallow.actuators.process.signals import signal_name
 from fallow.core.account import Account
-from fallow.core.errors import (
-    CannotRun,
-    CommandNotFound,
-    FallowError,
-    WrongUsage,
-)
+from fallow.core.errors import CannotRun, CommandNotFound, FallowError, WrongUsage
 from fallow.core.findings import Outcome
 from fallow.core.process import Ended
 from fallow.core.units import program_name

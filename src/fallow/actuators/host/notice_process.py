@@ -13,13 +13,7 @@ from threading import Thread
 from fallow.actuators.host import send_notice
 from fallow.actuators.process.helpers import Helpers
 from fallow.actuators.process.signals import die_with_parent
-from fallow.core.errors import (
-    CannotRun,
-    CommandNotFound,
-    FallowError,
-    PartMissing,
-    WrongUsage,
-)
+from fallow.core.errors import CannotRun, CommandNotFound, FallowError, PartMissing, WrongUsage
 from fallow.core.findings import Outcome
 
 _LIMIT_S = 30.0

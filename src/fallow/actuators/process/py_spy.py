@@ -7,12 +7,7 @@ from collections.abc import Iterable, Mapping
 from fallow.actuators.files.state_folder import write_new
 from fallow.actuators.process.helpers import Helpers, Ran
 from fallow.actuators.process.spawn import find
-from fallow.core.errors import (
-    CannotRun,
-    CommandNotFound,
-    FallowError,
-    PartMissing,
-)
+from fallow.core.errors import CannotRun, CommandNotFound, FallowError, PartMissing
 from fallow.core.units import printable
 
 _BESIDE_US = os.path.dirname(sys.executable)  # where pip puts py-spy, which may not be on the PATH

@@ -14,12 +14,7 @@ from itertools import chain
 
 from fallow.actuators.process import signals
 from fallow.actuators.process.signals import Handle
-from fallow.core.process import (
-    Ended,
-    Process,
-    ProcessRow,
-    ProcessTable,
-)
+from fallow.core.process import Ended, Process, ProcessRow, ProcessTable
 from fallow.core.units import program_name
 from fallow.core.value import value
 

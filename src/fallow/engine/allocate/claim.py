@@ -22,14 +22,7 @@ from fallow.engine.allocate.pick import (
 from fallow.engine.machine.claim_holders import awake, stands
 from fallow.engine.machine.world import World
 from fallow.engine.machine.yielding_gpus import wait_until_clear, without_fillers
-from fallow.policies.pick import (
-    Because,
-    Choice,
-    Refusal,
-    choose,
-    eligible,
-    refusal,
-)
+from fallow.policies.pick import Because, Choice, Refusal, choose, eligible, refusal
 from fallow.readers.lock_table import LockTable
 from fallow.readers.proc import user_name
 

@@ -14,25 +14,10 @@ from fallow.core.selection import named_and_visible, names_by_index, select, vis
 from fallow.core.units import bytes_for_people, duration_for_people, program_name
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace, value
-from fallow.engine.machine.claim_holders import (
-    awake,
-    claim_on,
-    holder_in_words,
-    stands,
-    waiter_in_words,
-)
+from fallow.engine.machine.claim_holders import awake, claim_on, holder_in_words, stands, waiter_in_words
 from fallow.engine.machine.world import World
 from fallow.engine.machine.yielding_gpus import without_fillers
-from fallow.policies.pick import (
-    Because,
-    Choice,
-    Order,
-    Refusal,
-    Wanted,
-    choose,
-    depth_needed,
-    eligible,
-)
+from fallow.policies.pick import Because, Choice, Order, Refusal, Wanted, choose, depth_needed, eligible
 from fallow.readers.proc import user_name
 
 FOREVER = math.inf

@@ -7,13 +7,7 @@ from fallow.core.errors import WrongUsage
 from fallow.core.gpu import Gpu
 from fallow.core.ports import Depth
 from fallow.core.process import ProcessTable
-from fallow.core.protections import (
-    Everything,
-    OneGpu,
-    OneProcess,
-    OneUser,
-    Target,
-)
+from fallow.core.protections import Everything, OneGpu, OneProcess, OneUser, Target
 from fallow.core.selection import select
 from fallow.core.units import is_number
 from fallow.engine.machine.world import World

@@ -20,13 +20,7 @@ from fallow.core.errors import CardFailed, FallowError
 from fallow.core.ports import Clock
 from fallow.engine.machine.clock import SystemClock
 from fallow.engine.machine.signal_pipe import LEAVING, SignalPipe
-from fallow.workloads.work import (
-    Ask,
-    Load,
-    MemoryFreed,
-    Tally,
-    Work,
-)
+from fallow.workloads.work import Ask, Load, MemoryFreed, Tally, Work
 
 CONTROL_FD = 3
 LEAVE_NOW = b"!"  # on the pipe; any other byte asks it to leave

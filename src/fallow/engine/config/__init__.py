@@ -11,12 +11,7 @@ load            all of it together            schema          the same for edito
 """
 
 from fallow.engine.config.load import load, understand
-from fallow.engine.config.location import (
-    MACHINE,
-    find,
-    may_be_there,
-    searched,
-)
+from fallow.engine.config.location import MACHINE, find, may_be_there, searched
 from fallow.engine.config.model import Config
 
 __all__ = ["MACHINE", "Config", "find", "load", "may_be_there", "searched", "understand"]

@@ -26,13 +26,7 @@ from fallow.engine.config.rules import Guard, Idle
 from fallow.engine.config.toml_positions import Path
 from fallow.engine.fill.start import check_command
 from fallow.engine.jobs.perform import each_shortcoming, host_actuators, nobody_to_signal
-from fallow.engine.machine.run_as import (
-    RunAs,
-    doubts_of,
-    doubts_of_log,
-    files_of_line,
-    run_as,
-)
+from fallow.engine.machine.run_as import RunAs, doubts_of, doubts_of_log, files_of_line, run_as
 from fallow.engine.machine.world import World
 from fallow.readers.accounts import account, names
 from fallow.readers.file_trust import doubts

@@ -9,13 +9,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from fallow.core import units
-from fallow.core.actions import (
-    EndGuard,
-    HostAction,
-    SendSignal,
-    parse_action,
-    signal_name,
-)
+from fallow.core.actions import EndGuard, HostAction, SendSignal, parse_action, signal_name
 from fallow.core.did_you_mean import did_you_mean
 from fallow.core.errors import WrongUsage
 from fallow.engine.config.complaint import Complaint

@@ -8,12 +8,7 @@ from fallow.actuators.claims.folder import ClaimFolder, FileRefused, folder_path
 from fallow.actuators.files.state_folder import prepared
 from fallow.core.errors import ConfigWrong, FallowError
 from fallow.core.missing import remedy
-from fallow.engine.doctor.finding import (
-    CheckFinding,
-    broken,
-    lacking,
-    ok,
-)
+from fallow.engine.doctor.finding import CheckFinding, broken, lacking, ok
 from fallow.engine.machine.world import World
 from fallow.readers.proc import user_name
 

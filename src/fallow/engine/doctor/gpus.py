@@ -6,12 +6,7 @@ from fallow.core.errors import NoDriver
 from fallow.core.gpu import Gpu
 from fallow.core.ports import Depth
 from fallow.core.unknown import Unknown
-from fallow.engine.doctor.finding import (
-    CheckFinding,
-    broken,
-    lacking,
-    ok,
-)
+from fallow.engine.doctor.finding import CheckFinding, broken, lacking, ok
 from fallow.engine.machine.world import World
 from fallow.readers.file_events import FileEvents
 

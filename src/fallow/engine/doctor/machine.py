@@ -5,12 +5,7 @@ from collections.abc import Iterator
 
 from fallow.core.gpu import Holder
 from fallow.core.unknown import Unknown
-from fallow.engine.doctor.finding import (
-    CheckFinding,
-    broken,
-    lacking,
-    ok,
-)
+from fallow.engine.doctor.finding import CheckFinding, broken, lacking, ok
 from fallow.engine.machine.world import World
 
 _BEFORE_FALLOW_S = 1.7e9

@@ -3,13 +3,7 @@
 import threading
 from collections.abc import Callable, Iterable, Mapping
 
-from fallow.engine.doctor import (
-    folders,
-    gpus,
-    machine,
-    permissions,
-    service,
-)
+from fallow.engine.doctor import folders, gpus, machine, permissions, service
 from fallow.engine.doctor.finding import CheckFinding, broken
 from fallow.engine.machine.world import World
 

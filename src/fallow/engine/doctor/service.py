@@ -8,12 +8,7 @@ from fallow.core.api import VERSION
 from fallow.core.errors import CannotRun, CommandNotFound
 from fallow.core.missing import install
 from fallow.core.units import duration_for_people, printable
-from fallow.engine.doctor.finding import (
-    CheckFinding,
-    broken,
-    lacking,
-    ok,
-)
+from fallow.engine.doctor.finding import CheckFinding, broken, lacking, ok
 from fallow.engine.machine.socket_path import sockets_to_ask
 from fallow.engine.machine.unix_http import NoAnswer
 from fallow.engine.machine.world import World

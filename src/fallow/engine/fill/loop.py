@@ -21,12 +21,7 @@ from fallow.core.protections import Affected, Protection, protection_on
 from fallow.core.reservations import Reservations
 from fallow.core.unknown import NOT_ASKED, Unknown
 from fallow.core.value import replace
-from fallow.engine.fill.device_events import (
-    CLAIMS,
-    DeviceEvents,
-    Opened,
-    attention,
-)
+from fallow.engine.fill.device_events import CLAIMS, DeviceEvents, Opened, attention
 from fallow.engine.fill.slot import FillerSlot
 from fallow.engine.history.run import Run
 from fallow.engine.jobs.protection_scope import uuids_with_cards

@@ -9,17 +9,7 @@ from fallow.actuators.claims.fill_marks import FillMark, mark_filled
 from fallow.actuators.claims.queue import Queue
 from fallow.core.board import FillerView
 from fallow.core.errors import FallowError
-from fallow.core.fillers import (
-    Ask,
-    FillAction,
-    Kill,
-    News,
-    Presence,
-    Resume,
-    Start,
-    Suspend,
-    Yield,
-)
+from fallow.core.fillers import Ask, FillAction, Kill, News, Presence, Resume, Start, Suspend, Yield
 from fallow.core.gpu import Gpu
 from fallow.core.reservations import Claim, Reservations
 from fallow.core.units import program_name
@@ -29,12 +19,7 @@ from fallow.engine.fill.slot_report import SlotReport, Words, words_of_fill
 from fallow.engine.fill.start import FillerLike, FillerSpec, FillerStarter
 from fallow.engine.history.run import Run
 from fallow.engine.machine.claim_holders import awake, claim_on, stands
-from fallow.policies.fill import (
-    FillLook,
-    FillState,
-    due_s,
-    step,
-)
+from fallow.policies.fill import FillLook, FillState, due_s, step
 
 _RESUME_WITHIN_S = 60.0
 _KEEPER_ANSWERS_WITHIN_S = 8.0  # after 5 s it gives up on processes that cannot be killed, and reports them

@@ -7,13 +7,7 @@ from collections.abc import Callable
 
 from fallow.core.did_you_mean import did_you_mean
 from fallow.core.errors import WrongUsage
-from fallow.core.units import (
-    bytes_for_people,
-    duration_for_people,
-    ratio,
-    size_bytes,
-    span_s,
-)
+from fallow.core.units import bytes_for_people, duration_for_people, ratio, size_bytes, span_s
 from fallow.core.unknown import Unknown
 from fallow.engine.machine.presence import demand_user_idle
 from fallow.engine.machine.world import World

@@ -12,16 +12,7 @@ from typing import NamedTuple
 from fallow.core.activity import AVAILABLE, Activity, load_now
 from fallow.core.gpu import Holder
 from fallow.core.gpu_status import GpuStatus, Status, people_on
-from fallow.core.interval import (
-    MANY_JOBS,
-    NOBODY,
-    SOMEBODY,
-    Card,
-    Party,
-    in_order,
-    parties_of,
-    party_of,
-)
+from fallow.core.interval import MANY_JOBS, NOBODY, SOMEBODY, Card, Party, in_order, parties_of, party_of
 from fallow.core.units import printable
 from fallow.core.unknown import Unknown
 

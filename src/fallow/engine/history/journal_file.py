@@ -10,14 +10,7 @@ from typing import Any, NamedTuple
 from fallow.core.errors import FallowError, NotPermitted
 from fallow.core.findings import Event, Evidence
 from fallow.core.reasons import Reason
-from fallow.engine.history.sqlite_file import (
-    NotOurs,
-    clock_time,
-    is_empty,
-    open_read_only,
-    says_damaged,
-    uri,
-)
+from fallow.engine.history.sqlite_file import NotOurs, clock_time, is_empty, open_read_only, says_damaged, uri
 
 FILE_NAME = "journal.db"
 _SCHEMA = """

@@ -13,19 +13,8 @@ names of jobs of less than a minute where there are many.
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from fallow.core.interval import (
-    MANY_JOBS,
-    NOBODY,
-    SOMEBODY,
-    Party,
-    in_order,
-)
-from fallow.engine.history.collector import (
-    QUARTER_MS,
-    SAMPLE_S,
-    parties_of_text,
-    text_of_parties,
-)
+from fallow.core.interval import MANY_JOBS, NOBODY, SOMEBODY, Party, in_order
+from fallow.engine.history.collector import QUARTER_MS, SAMPLE_S, parties_of_text, text_of_parties
 from fallow.engine.history.store import ADD_SAMPLE, Store, transaction
 
 DAY_S = 86_400

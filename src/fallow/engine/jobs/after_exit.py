@@ -1,12 +1,6 @@
 """Do what follows after a job has ended: the actions of `--then`, in order, with a countdown before a shutdown."""
 
-from fallow.core.actions import (
-    EndGuard,
-    HostAction,
-    SendSignal,
-    in_words,
-    parse_action,
-)
+from fallow.core.actions import EndGuard, HostAction, SendSignal, in_words, parse_action
 from fallow.core.errors import WrongUsage
 from fallow.core.findings import Outcome
 from fallow.core.protections import Affected

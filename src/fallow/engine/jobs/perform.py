@@ -4,28 +4,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import assert_never
 
 from fallow.actuators.host import notice_process
-from fallow.actuators.host.hooks import (
-    DryRunHooks,
-    Hooks,
-    SystemHooks,
-    no_such_command,
-)
-from fallow.actuators.host.power import (
-    DryRunPower,
-    Power,
-    PowerAction,
-    SystemPower,
-)
+from fallow.actuators.host.hooks import DryRunHooks, Hooks, SystemHooks, no_such_command
+from fallow.actuators.host.power import DryRunPower, Power, PowerAction, SystemPower
 from fallow.actuators.process.helpers import Helpers
-from fallow.core.actions import (
-    EndGuard,
-    HostAction,
-    Notify,
-    PowerOff,
-    Reboot,
-    RunCommand,
-    SendSignal,
-)
+from fallow.core.actions import EndGuard, HostAction, Notify, PowerOff, Reboot, RunCommand, SendSignal
 from fallow.core.errors import FallowError, NotPermitted, WrongUsage
 from fallow.core.findings import Outcome
 from fallow.core.units import printable

@@ -4,12 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from fallow.core.errors import FallowError
 from fallow.core.gpu import Gpu
-from fallow.core.protections import (
-    Affected,
-    AffectedProcess,
-    Protection,
-    covering,
-)
+from fallow.core.protections import Affected, AffectedProcess, Protection, covering
 from fallow.engine.jobs.protection_scope import uuids_with_cards
 from fallow.engine.machine.world import World
 

@@ -20,13 +20,7 @@ from fallow.core.findings import Outcome, Verdict
 from fallow.core.gpu import Snapshot
 from fallow.core.job import Job
 from fallow.core.notices import Notice, NoticeEvent
-from fallow.core.protections import (
-    Affected,
-    OneProcess,
-    Protection,
-    protection_on,
-    with_its_end,
-)
+from fallow.core.protections import Affected, OneProcess, Protection, protection_on, with_its_end
 from fallow.core.reasons import Reason, ReasonKind
 from fallow.core.units import duration_for_people
 from fallow.core.value import replace
@@ -34,14 +28,7 @@ from fallow.engine.history.run import Run
 from fallow.engine.jobs.job_state import JobState, Policy, PolicyStep
 from fallow.engine.jobs.ports import ActionsFor, JobActions
 from fallow.policies import stuck
-from fallow.policies.arbiter import (
-    Proposal,
-    ProtectRules,
-    RateLimit,
-    Taken,
-    arbitrate,
-    leave_alone,
-)
+from fallow.policies.arbiter import Proposal, ProtectRules, RateLimit, Taken, arbitrate, leave_alone
 
 _TRY_AGAIN_AFTER_S = 10.0
 _DIES_WITHIN_S = 5.0

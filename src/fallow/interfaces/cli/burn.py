@@ -5,20 +5,9 @@ import sys
 from collections.abc import Sequence
 
 from fallow.core.errors import CardFailed, NoDriver
-from fallow.core.units import (
-    bytes_for_people,
-    duration_for_people,
-    ratio,
-    size_bytes,
-    span_s,
-)
+from fallow.core.units import bytes_for_people, duration_for_people, ratio, size_bytes, span_s
 from fallow.core.unknown import Unknown
-from fallow.engine.burn.parent import (
-    Burned,
-    Burning,
-    BurnRequest,
-    burn,
-)
+from fallow.engine.burn.parent import Burned, Burning, BurnRequest, burn
 from fallow.engine.machine.world import World
 from fallow.interfaces.cli.options import Parser, typed
 from fallow.interfaces.stderr import Stderr

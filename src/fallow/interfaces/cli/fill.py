@@ -5,13 +5,7 @@ import os
 
 from fallow.core.errors import WrongUsage
 from fallow.core.fillers import Yield
-from fallow.core.units import (
-    count,
-    duration_for_people,
-    duration_s,
-    hours,
-    span_s,
-)
+from fallow.core.units import count, duration_for_people, duration_s, hours, span_s
 from fallow.engine.allocate.usable_gpus import gpus_to_fill
 from fallow.engine.fill.compose import fill_loop
 from fallow.engine.fill.start import FillerSpec, check_command

@@ -4,13 +4,7 @@ import argparse
 
 from fallow.core.actions import EndGuard, parse_action
 from fallow.core.errors import FallowError
-from fallow.core.units import (
-    count,
-    duration_for_people,
-    duration_s,
-    ratio,
-    span_s,
-)
+from fallow.core.units import count, duration_for_people, duration_s, ratio, span_s
 from fallow.engine.guard.compose import guard_loop
 from fallow.engine.history.run import open_run
 from fallow.engine.machine.world import World

@@ -10,13 +10,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from fallow.core.did_you_mean import did_you_mean
-from fallow.core.errors import (
-    ConfigWrong,
-    FallowError,
-    NotEnoughGpus,
-    PartMissing,
-    WrongUsage,
-)
+from fallow.core.errors import ConfigWrong, FallowError, NotEnoughGpus, PartMissing, WrongUsage
 from fallow.engine.machine.clock import SystemClock
 from fallow.engine.machine.inherited_environment import given_environ
 from fallow.engine.machine.world import World

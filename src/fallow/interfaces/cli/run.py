@@ -8,23 +8,11 @@ from fallow.actuators.process import spawn
 from fallow.core.actions import signal_name
 from fallow.core.errors import WrongUsage
 from fallow.core.gpu import Gpu
-from fallow.core.units import (
-    duration_s,
-    printable,
-    program_name,
-    ratio,
-    span_s,
-)
+from fallow.core.units import duration_s, printable, program_name, ratio, span_s
 from fallow.engine.allocate.claim import Claimed, claim
 from fallow.engine.allocate.pick import pick
 from fallow.engine.machine.world import World
-from fallow.interfaces.cli.options import (
-    Parser,
-    add_choice,
-    every_s,
-    request,
-    typed,
-)
+from fallow.interfaces.cli.options import Parser, add_choice, every_s, request, typed
 from fallow.interfaces.render import gpu_names
 from fallow.interfaces.stderr import Stderr
 

@@ -8,13 +8,7 @@ from fallow.core.errors import FallowError, WrongUsage
 from fallow.core.findings import Event, gpu_key, process_key
 from fallow.core.gpu import Gpu
 from fallow.core.gpu_status import GpuStatus, Status
-from fallow.core.protections import (
-    AffectedProcess,
-    OneGpu,
-    OneProcess,
-    parse_target,
-    with_its_end,
-)
+from fallow.core.protections import AffectedProcess, OneGpu, OneProcess, parse_target, with_its_end
 from fallow.core.units import program_name
 from fallow.core.unknown import Unknown
 from fallow.engine.allocate.protection_target import target_of

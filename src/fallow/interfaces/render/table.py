@@ -5,25 +5,10 @@ from typing import TextIO
 
 from fallow.core.activity import AVAILABLE, Activity
 from fallow.core.gpu import Holder
-from fallow.core.gpu_status import (
-    GpuStatus,
-    Shown,
-    Status,
-    people_on,
-)
-from fallow.core.units import (
-    bytes_for_people,
-    duration_for_people,
-    printable,
-    shortened,
-)
+from fallow.core.gpu_status import GpuStatus, Shown, Status, people_on
+from fallow.core.units import bytes_for_people, duration_for_people, printable, shortened
 from fallow.core.unknown import Unknown
-from fallow.interfaces.render.grid import (
-    Cell,
-    Column,
-    Screen,
-    Styled,
-)
+from fallow.interfaces.render.grid import Cell, Column, Screen, Styled
 
 _COLOUR = {
     Activity.FREE: "green",

@@ -9,12 +9,7 @@ from fallow.core.findings import Event
 from fallow.core.gpu import Holder
 from fallow.core.gpu_status import GpuStatus
 from fallow.core.protections import Protection
-from fallow.core.units import (
-    bytes_for_people,
-    duration_for_people,
-    printable,
-    shortened,
-)
+from fallow.core.units import bytes_for_people, duration_for_people, printable, shortened
 from fallow.core.unknown import Unknown
 from fallow.engine.history.sqlite_file import clock_time
 from fallow.engine.machine.daemon_client import Ruled

@@ -12,14 +12,7 @@ from fallow.core.activity import Activity
 from fallow.core.board import Board, FillerView, GuardView
 from fallow.core.gpu import Holder
 from fallow.core.gpu_status import GpuStatus, people_on
-from fallow.core.protections import (
-    Everything,
-    OneGpu,
-    OneProcess,
-    OneUser,
-    Protection,
-    is_over,
-)
+from fallow.core.protections import Everything, OneGpu, OneProcess, OneUser, Protection, is_over
 from fallow.core.reservations import Claim
 from fallow.core.units import bytes_for_people, duration_for_people, shortened
 from fallow.core.unknown import Unknown
