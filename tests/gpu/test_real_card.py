@@ -115,9 +115,9 @@ def test_work_is_busy_even_when_it_is_five_per_cent_of_each_second(
 def test_counters_tell_matrix_work(start: Start, report: Callable[[str, object], None]) -> None:
     start(WORKS.format(busy=10.0, rest=0.0))
     gpu_reader = NvmlReader("here", SystemClock(), Proc(), 2.0)
-    gpu_reader.look(Depth.LOOK)
+    gpu_reader.look(Depth.EVERYTHING)
     time.sleep(1)  # the stretch that is counted
-    gpu = gpu_reader.look(Depth.LOOK).gpus[0]
+    gpu = gpu_reader.look(Depth.EVERYTHING).gpus[0]
     assert not isinstance(gpu.counters, Unknown)
     assert not isinstance(gpu.counters.tensor, Unknown)
     assert gpu.counters.tensor > 0.5
@@ -144,4 +144,4 @@ def test_a_look_is_cheap(report: Callable[[str, object], None]) -> None:
         took[depth] = (time.perf_counter() - began) / 200
         report(f"one {depth.name.lower()} at one card", f"{took[depth] * 1000:.3f} ms")
     gpu_reader.close()
-    assert took[Depth.GLANCE] < 0.05
+    assert took[Depth.HOLDERS] < 0.05

@@ -136,7 +136,15 @@ def check_status(world: World, plan: list[Fault], code: int, out: str, err: str)
         if gpu["activity"] == "free":
             assert (gpu["holders"], gpu["utilization"]) == ([], 0), "free is only what is known to be free"
         for name, value in gpu.items():
-            if value is None and name not in ("mig_slot", "for_s", "claim", "filler"):
+            if value is None and name not in (
+                "mig_slot",
+                "mig_parent_uuid",
+                "for_s",
+                "claim",
+                "filler",
+                "protection",
+                "stops_at",
+            ):
                 assert gpu["unknown"].get(name), f"{name} is null without a reason"
 
 

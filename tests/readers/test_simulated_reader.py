@@ -95,7 +95,7 @@ def test_a_machine_that_cannot_be_is_refused_with_those_that_can(spec: str) -> N
 
 
 def test_cards_that_nobody_was_given_are_free(gpu_reader: SimulatedReader) -> None:
-    snapshot = gpu_reader.look(Depth.LOOK)
+    snapshot = gpu_reader.look(Depth.EVERYTHING)
     assert snapshot.simulated
     assert {judge(gpu).activity for gpu in snapshot.gpus} == {Activity.FREE}
 
@@ -105,7 +105,7 @@ def test_a_process_that_was_given_a_card_holds_it_and_its_cpu_is_the_cards_load(
 ) -> None:
     busy, quiet, little = start(WORKS, "0"), start(SLEEPS, "1"), start(WORKS_A_LITTLE, "2")
     gpu_reader = SimulatedReader("here", SecondsOfWork(busy, little), Proc(), simulated.environ)
-    snapshot = gpu_reader.look(Depth.LOOK)
+    snapshot = gpu_reader.look(Depth.EVERYTHING)
     pids = [[holder.pid for holder in gpu.holders] for gpu in snapshot.gpus if not isinstance(gpu.holders, Unknown)]
     assert pids == [[busy], [quiet], [little], []]
     activities = [judge(gpu).activity for gpu in snapshot.gpus]
@@ -113,11 +113,11 @@ def test_a_process_that_was_given_a_card_holds_it_and_its_cpu_is_the_cards_load(
 
 
 def test_a_card_is_held_by_uuid_too_and_several_by_one(gpu_reader: SimulatedReader, start: Start) -> None:
-    uuids = [gpu.uuid for gpu in gpu_reader.look(Depth.GLANCE).gpus]
+    uuids = [gpu.uuid for gpu in gpu_reader.look(Depth.HOLDERS).gpus]
     pid = start(SLEEPS, f"{uuids[2]},{uuids[3]}")
-    held = [gpu.index for gpu in gpu_reader.look(Depth.GLANCE).gpus if gpu.holders]
+    held = [gpu.index for gpu in gpu_reader.look(Depth.HOLDERS).gpus if gpu.holders]
     assert held == [2, 3]
-    described = gpu_reader.describe(gpu_reader.look(Depth.GLANCE)).gpus[2].holders
+    described = gpu_reader.describe(gpu_reader.look(Depth.HOLDERS)).gpus[2].holders
     assert not isinstance(described, Unknown)
     assert described[0].pid == pid
     assert "sys.stdin.read" in str(described[0].command)
@@ -125,7 +125,7 @@ def test_a_card_is_held_by_uuid_too_and_several_by_one(gpu_reader: SimulatedRead
 
 def test_its_memory_is_their_resident_memory(gpu_reader: SimulatedReader, start: Start) -> None:
     start("x = b'x' * 80_000_000; print('up', flush=True); input()", "3")
-    memory = gpu_reader.look(Depth.GLANCE).gpus[3].memory
+    memory = gpu_reader.look(Depth.HOLDERS).gpus[3].memory
     assert not isinstance(memory, Unknown)
     assert 80_000_000 <= memory.used_bytes <= 200_000_000
     assert memory.free_bytes == memory.total_bytes - memory.used_bytes
@@ -153,7 +153,7 @@ def test_a_process_that_is_not_on_this_simulated_machine_holds_nothing_of_it(
     """F17"""
     start(SLEEPS, "0", **elsewhere)
     here = start(SLEEPS, "1", FALLOW_SIMULATE="4")  # the same cards in other words
-    holders = [gpu.holders for gpu in gpu_reader.look(Depth.GLANCE).gpus]
+    holders = [gpu.holders for gpu in gpu_reader.look(Depth.HOLDERS).gpus]
     assert [[holder.pid for holder in seen] for seen in holders if not isinstance(seen, Unknown)] == [
         [],
         [here],
@@ -197,6 +197,6 @@ def test_without_proc_simulated_cards_are_unknown_and_never_free(tmp_path: pathl
     empty = tmp_path / "proc"
     empty.mkdir()
     gpu_reader = SimulatedReader("here", SystemClock(), Proc(str(empty)), {"FALLOW_SIMULATE": "2xH100"})
-    snapshot = gpu_reader.describe(gpu_reader.look(Depth.LOOK))
+    snapshot = gpu_reader.describe(gpu_reader.look(Depth.EVERYTHING))
     assert [judge(gpu).activity for gpu in snapshot.gpus] == [Activity.UNKNOWN, Activity.UNKNOWN]
     assert all("no /proc" in str(refusal(gpu, Wanted(max_processes=9), Reservations())) for gpu in snapshot.gpus)

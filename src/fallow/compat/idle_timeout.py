@@ -40,7 +40,7 @@ def main(words: Sequence[str], world: World, tell: Callable[[str], None]) -> int
     log = _log(debug=args.debug)
     command: list[str] = args.exec_command_and_args
     path = spawn.find(command, world.environ)
-    gpus = world.gpu_reader.look(Depth.GLANCE).gpus
+    gpus = world.gpu_reader.look(Depth.HOLDERS).gpus
     journal = open_journal(world, log.warning)
     run = Run(world, journal, Report(lambda _: None))  # the lines are logged by _LoggedJob, in the old words
     helpers = host_actuators(world, dry_run=False).helpers

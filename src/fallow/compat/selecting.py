@@ -76,7 +76,7 @@ def gpustatus(only_cvd: bool = True) -> list[dict[str, int | str | None]]:
     """Return the state of the GPUs in CUDA_VISIBLE_DEVICES, or of all; an unknown reading is None."""
     world = World(os.environ)
     try:
-        gpus = world.gpu_reader.look(Depth.LOOK).gpus
+        gpus = world.gpu_reader.look(Depth.EVERYTHING).gpus
     finally:
         world.close()
     shown = visible(world.visible_devices, gpus) if only_cvd else gpus
@@ -126,7 +126,7 @@ def request_for(
     if min(util, mem_util, processes) < 0:
         raise WrongUsage("Utilization/process count thresholds must be >= 0")
     logger.debug(f"count={count},devices={devices},name={name},util={util},mem_util={mem_util},processes={processes}")
-    gpus = world.gpu_reader.look(Depth.GLANCE).gpus
+    gpus = world.gpu_reader.look(Depth.HOLDERS).gpus
     logger.debug(f"GPU count: {len(gpus)}")
     for device in listed:
         if all(gpu.index != device for gpu in gpus):

@@ -79,7 +79,7 @@ def get_gpu_usage(device_ids: Sequence[int] | None = None) -> float:
 
     GPUs that the machine does not have are left out.
     """
-    gpus = _world(os.getpid()).gpu_reader.look(Depth.WATCH).gpus
+    gpus = _world(os.getpid()).gpu_reader.look(Depth.LOAD).gpus
     loads = [stretch_load(gpu) for gpu in gpus if not device_ids or gpu.index in device_ids]
     known = [load for load in loads if not isinstance(load, Unknown)]
     return sum(known) / len(known) if known and len(known) == len(loads) else math.nan
@@ -127,7 +127,7 @@ def _rules(
 def _present_gpus(named: Sequence[int] | None, world: World, tell: Callable[[str], None]) -> str | None:
     if not named:
         return None
-    there = {gpu.index for gpu in world.gpu_reader.look(Depth.GLANCE).gpus}
+    there = {gpu.index for gpu in world.gpu_reader.look(Depth.HOLDERS).gpus}
     missing = [str(index) for index in named if index not in there]
     if len(missing) == len(named):
         raise WrongUsage(f"there is no GPU {', '.join(missing)} here")

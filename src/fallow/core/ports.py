@@ -8,11 +8,13 @@ from fallow.core.gpu import Gpu, Snapshot
 
 
 class Depth(IntEnum):
-    """How much to read: what choosing a GPU needs, what judging its load needs, or everything."""
+    """How much of each GPU to read. Each value reads what the one before it reads, too."""
 
-    GLANCE = 1
-    WATCH = 2
-    LOOK = 3
+    HOLDERS = 1
+    """Identity, memory and processes: what choosing a GPU needs."""
+    LOAD = 2
+    """Utilization, too: what judging a job needs."""
+    EVERYTHING = 3
 
 
 class Clock(Protocol):

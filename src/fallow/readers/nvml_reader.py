@@ -145,12 +145,12 @@ class _LookAtCard:
         facts["memory"] = nvml.memory(ask, handle)
         facts["holders"] = nvml.holders(ask, handle)
         body = device if parent is None else parent
-        if self.depth is not Depth.WATCH:
+        if self.depth is not Depth.LOAD:
             facts["temperature_c"] = nvml.temperature_c(ask, body.handle)
-        if self.depth >= Depth.WATCH:
+        if self.depth >= Depth.LOAD:
             facts.update(nvml.power(ask, body.handle))
             self._read_load(ask, device, row, parent)
-        if self.depth >= Depth.LOOK:
+        if self.depth >= Depth.EVERYTHING:
             if "minor" not in body.identity or isinstance(body.identity["minor"], Unknown):
                 body.identity["minor"] = nvml.minor(ask, body.handle)
             facts["minor"] = body.identity["minor"]

@@ -55,7 +55,7 @@ class ReopeningReader:
         self._gpu_reader: GpuReader | None = gpu_reader
         self._open_again = open_again
         self._clock = clock
-        self._last = gpu_reader.look(Depth.LOOK)
+        self._last = gpu_reader.look(Depth.EVERYTHING)
         self._since_s: float | None = None
         self._opening: _Opening | None = None
         self._why = ""

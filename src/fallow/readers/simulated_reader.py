@@ -97,7 +97,7 @@ class SimulatedReader:
     def look(self, depth: Depth) -> Snapshot:
         """Return all GPUs now. The first full look at a held GPU takes a second: CPU use is measured over time."""
         held = self._held()
-        if depth >= Depth.WATCH and self._before_s is None and held:
+        if depth >= Depth.LOAD and self._before_s is None and held:
             self._remember(held)
             self._clock.sleep(_SHORTEST_WINDOW_S)
             held = self._held()
@@ -108,7 +108,7 @@ class SimulatedReader:
             )
             return Snapshot(self._host, simulated=True, at_s=now_s, wall_s=self._clock.wall_s(), gpus=blind)
         gpus = [self._gpu(blank, held.get(blank.index, []), now_s) for blank in self._blank]
-        if depth >= Depth.WATCH:
+        if depth >= Depth.LOAD:
             self._remember(held)
         return Snapshot(self._host, simulated=True, at_s=now_s, wall_s=self._clock.wall_s(), gpus=tuple(gpus))
 

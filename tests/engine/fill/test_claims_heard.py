@@ -19,7 +19,7 @@ class OneSlot:
     """As much of a slot as DeviceEvents needs: its GPUs, and which opens its filler yields to."""
 
     def __init__(self, world: World) -> None:
-        self.gpus = world.gpu_reader.look(Depth.GLANCE).gpus[:1]
+        self.gpus = world.gpu_reader.look(Depth.HOLDERS).gpus[:1]
         self.uuids = tuple(str(gpu.uuid) for gpu in self.gpus)
         self.spec = FillerSpec(("true",), FillRules(manner=Yield.TERM), PresenceRules())
 

@@ -58,14 +58,14 @@ def test_without_any_source_fillers_stay_away_and_say_why(simulated: Fallow) -> 
     assert filling.stderr is not None
     assert "so nothing is filled" in next(line for line in filling.stderr if "no record of who is here" in line)
     found = simulated("doctor", **nowhere).stdout
-    assert "fillers stay away" in found
+    assert "fillers never start" in found
     assert "logins are recorded" not in found
 
 
 def test_doctor_says_by_what_people_are_seen(simulated: Fallow) -> None:
     """F25"""
     found = simulated("doctor").stdout
-    assert f"people are seen by {simulated.home}/terminals/pts; 0 are here now" in found
+    assert f"people are noticed by {simulated.home}/terminals/pts; 0 logged in now" in found
 
 
 @pytest.mark.parametrize(

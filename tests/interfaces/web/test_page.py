@@ -234,7 +234,7 @@ def test_the_keyboard_reaches_everything_and_shows_where_it_is(browser: Any, sit
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
     page.wait_for_url("**/#protections-title")
-    (protection,) = site.ask("/api/v1/protections").json
+    (protection,) = site.ask("/api/v1/protections").json["protections"]
     assert (protection["subject"], protection["why"]) == ("all", "by hand")
     assert site.with_token(f"/api/v1/protections/{protection['id']}", "DELETE").status == 204
     assert page.complaints == []
@@ -268,7 +268,7 @@ def test_nothing_sticks_out_on_a_narrow_screen(browser: Any, site: Site, width: 
 def test_without_script_it_is_a_plain_view_that_loads_itself_again(browser: Any, site: Site) -> None:
     page = opened(browser, site.url, java_script_enabled=False)
     assert "GPU 1" in page.inner_text("main")
-    assert "fallow for 2h34m" in page.inner_text("#card-1")
+    assert "idle for 2h34m" in page.inner_text("#card-1")
     assert 'http-equiv="refresh" content="10"' in site.ask("/").text.split("<noscript>")[1].split("</noscript>")[0]
 
 

@@ -24,7 +24,7 @@ def target_of(text: str, world: World, *, gone_is_fine: bool = False, among: Seq
     """
 
     def gpus() -> Sequence[Gpu]:
-        return world.gpu_reader.look(Depth.GLANCE).gpus if among is None else among
+        return world.gpu_reader.look(Depth.HOLDERS).gpus if among is None else among
 
     return target_among(text, gpus, world.proc, gone_is_fine=gone_is_fine)
 

@@ -261,7 +261,7 @@ def _plan(gpu: Gpu, request: BurnRequest, simulated: bool, stays: bool) -> str:
 def burn(world: World, request: BurnRequest, show: Callable[[Sequence[Burned]], None]) -> Burning:
     """Load the GPUs until their time is over or a signal asks us to leave; return the results."""
     signals = SignalPipe()
-    snapshot = world.gpu_reader.look(Depth.GLANCE)
+    snapshot = world.gpu_reader.look(Depth.HOLDERS)
     cards = gpus_to_burn(world, snapshot.gpus, request.gpus)
     yield_channel = YieldLine.of(world.environ)
     simulated, stays = snapshot.simulated, yield_channel is not None
@@ -328,7 +328,7 @@ class _Supervisor:
         return [worker for worker in self._workers if worker.burned.running]
 
     def _look(self) -> None:
-        gpus = {gpu.label: gpu for gpu in self._world.gpu_reader.look(Depth.LOOK).gpus}
+        gpus = {gpu.label: gpu for gpu in self._world.gpu_reader.look(Depth.EVERYTHING).gpus}
         for worker in self._workers:
             if worker.gpu.label in gpus:
                 worker.look_at(gpus[worker.gpu.label])

@@ -66,7 +66,7 @@ class Feasible:
     def _gpus(self) -> Sequence[Gpu] | None:
         """The cards of this machine; None where there are none to be seen, and nothing is said of them then."""
         try:
-            return self._world.gpu_reader.look(Depth.LOOK).gpus or None
+            return self._world.gpu_reader.look(Depth.EVERYTHING).gpus or None
         except NoDriver:
             return None
 

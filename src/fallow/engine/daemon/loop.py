@@ -76,7 +76,7 @@ class Daemon:
         self._guards: list[tuple[Guard, GuardLoop]] = []
         self._fill_loop = FillLoop(run, (), alert=self._delay_publishing)
         self.config = self._load()
-        snapshot = world.gpu_reader.look(Depth.LOOK)
+        snapshot = world.gpu_reader.look(Depth.EVERYTHING)
         self._history = self._open_history(self.config)
         self.records = Records(self._journal, self._history_reader)
         self._apply(self.config, snapshot)
@@ -139,7 +139,7 @@ class Daemon:
             self._history.close()
             self._history = self._open_history(config)
         page_changed = config.page != self.config.page
-        self._apply(config, self._world.gpu_reader.look(Depth.LOOK))
+        self._apply(config, self._world.gpu_reader.look(Depth.EVERYTHING))
         self._loaded += 1
         self._say(f"config reloaded (reload {self._loaded})")
         self.when_reloaded(page_changed)
@@ -199,7 +199,7 @@ class Daemon:
 
     def _tick(self) -> None:
         gpu_reader = self._world.gpu_reader
-        snapshot = gpu_reader.describe(gpu_reader.look(Depth.LOOK))
+        snapshot = gpu_reader.describe(gpu_reader.look(Depth.EVERYTHING))
         if not _uuids(snapshot) <= self._uuids:
             self._assign_slots(snapshot)  # a GPU that was not there before, or without a UUID
         self._fill_loop.tick(snapshot)

@@ -38,7 +38,7 @@ def own_the_folder(world: World, tell: Callable[[str], None]) -> None:
     if uid != 0:
         can = f"{world.folder.path} is {user_name(uid)}'s, who can delete the claims and protections of others"
         raise NotPermitted(f"the claim folder {can}; run: sudo fallow doctor --fix")
-    for gpu in world.gpu_reader.look(Depth.GLANCE).gpus:
+    for gpu in world.gpu_reader.look(Depth.HOLDERS).gpus:
         try:
             if isinstance(gpu.uuid, str):
                 os.close(world.folder.open(gpu.uuid))

@@ -23,12 +23,12 @@ def examine(world: World) -> Iterator[CheckFinding]:
         return
     if world.simulated:
         yield ok("driver", f"not needed: {world.simulated} is simulated")
-        yield ok("GPUs", f"{len(gpu_reader.look(Depth.GLANCE).gpus)} simulated GPUs")
+        yield ok("GPUs", f"{len(gpu_reader.look(Depth.HOLDERS).gpus)} simulated GPUs")
         return
     yield from _versions(world)
-    gpu_reader.look(Depth.LOOK)  # counters need two looks
+    gpu_reader.look(Depth.EVERYTHING)  # counters need two looks
     world.clock.sleep(_BETWEEN_LOOKS_S)
-    gpus = gpu_reader.look(Depth.LOOK).gpus
+    gpus = gpu_reader.look(Depth.EVERYTHING).gpus
     yield _answering(gpus)
     well = [gpu for gpu in gpus if gpu.trouble is None]
     yield _process_lists(well)

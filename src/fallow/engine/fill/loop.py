@@ -147,7 +147,7 @@ class FillLoop:
             return
         if not (urgent or opened or self._is_due(now_s)):
             return  # a driver query would only delay a newcomer
-        snapshot = self._world.gpu_reader.look(Depth.GLANCE)
+        snapshot = self._world.gpu_reader.look(Depth.HOLDERS)
         looked_s = self._world.clock.monotonic_s() - now_s
         self._next_poll_s = now_s + max(_POLL_S, looked_s / _SHARE_OF_A_CORE)
         self._events.pause_claims(now_s + looked_s / _SHARE_OF_A_CORE)
@@ -251,9 +251,9 @@ class FillLoop:
     def _depth(self) -> Depth:
         """Return how much to read at a tick: what ran since the last one matters only for slots without a filler."""
         if all(slot.filled for slot in self._slots):
-            return Depth.GLANCE
+            return Depth.HOLDERS
         reads_temperature = any(slot.spec.max_temp_c is not None for slot in self._slots)
-        return Depth.LOOK if reads_temperature else Depth.WATCH
+        return Depth.EVERYTHING if reads_temperature else Depth.LOAD
 
     def _read_presence(self) -> None:
         """Read what changes slowly: people at terminals, hours, protections."""

@@ -76,12 +76,12 @@ class GuardLoop:
 
     def check(self) -> None:
         """Raise WrongUsage if a GPU to be watched is not there: at the start, not when work ends."""
-        self._watched(self._world.gpu_reader.look(Depth.GLANCE))
+        self._watched(self._world.gpu_reader.look(Depth.HOLDERS))
 
     def run(self, every_s: float) -> None:
         """Run until all actions are done or given up. An interrupt in a countdown calls them off."""
         try:
-            while not self.turn(self._world.gpu_reader.look(Depth.WATCH)):
+            while not self.turn(self._world.gpu_reader.look(Depth.LOAD)):
                 self._world.clock.sleep(every_s)
         finally:
             self.call_off("the guard was ended")

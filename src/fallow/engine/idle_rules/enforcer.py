@@ -64,7 +64,7 @@ class RuleEnforcer:
         return tuple(each for state in self._states.values() for each in state.counting())
 
     def turn(self, snapshot: Snapshot, reservations: Mapping[str, Reservations] = NOTHING_READ) -> None:
-        """Judge all jobs by this snapshot, read at Depth.WATCH at least; `reservations` were read with it."""
+        """Judge all jobs by this snapshot, read at Depth.LOAD at least; `reservations` were read with it."""
         if not self._rules:
             return
         jobs = {job.key: job for job in self._source.jobs(snapshot, reservations)}

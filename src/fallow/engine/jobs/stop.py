@@ -42,7 +42,7 @@ def who_still_holds(world: World, uuids: tuple[str, ...]) -> list[str]:
 
 
 def _left(world: World, uuids: tuple[str, ...]) -> list[str]:
-    snapshot = world.gpu_reader.describe(world.gpu_reader.look(Depth.GLANCE))
+    snapshot = world.gpu_reader.describe(world.gpu_reader.look(Depth.HOLDERS))
     sentences: list[str] = []
     for uuid in uuids:
         gpu = find_gpu(snapshot, uuid)

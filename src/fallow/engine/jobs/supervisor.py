@@ -79,7 +79,7 @@ class Supervisor:
 
     def _tick(self) -> None:
         world = self._run.world
-        snapshot = world.gpu_reader.look(Depth.WATCH)
+        snapshot = world.gpu_reader.look(Depth.LOAD)
         for job in self._source.jobs(snapshot):
             if self._state is None:
                 self._state = JobState(self._rule, job, self._began_s)

@@ -119,7 +119,7 @@ def _is_marked(world: World, gpu: Gpu) -> bool:
 
 def _holder_count(world: World, gpu: Gpu) -> float:
     """Return how many holders a GPU has now; infinity if that cannot be read."""
-    now = next((each for each in world.gpu_reader.look(Depth.GLANCE).gpus if each.uuid == gpu.uuid), None)
+    now = next((each for each in world.gpu_reader.look(Depth.HOLDERS).gpus if each.uuid == gpu.uuid), None)
     return float("inf") if now is None or isinstance(now.holders, Unknown) else len(now.holders)
 
 
