@@ -5,6 +5,7 @@ Where the interpreter or the package lies where others cannot read, everything i
 
 import importlib
 import importlib.metadata
+import importlib.readers
 import os
 import pathlib
 import pkgutil

@@ -84,7 +84,7 @@ CONFIG_OF_GPU_MON = "[process-one]\ncmd=sleep 1000\ngpus=ALL\n"
         (["report", "--format", "csv"], "gpu"),
         (["compat", "gpu_mon", "-c", "gpu_mon.conf", "--print-config"], "process-one"),
         (["run", "--dump-stacks", "--idle-timeout", "1h", "--then", "notify:ntfy://topic", "--", "true"], ""),
-        (["doctor"], "all that belong to fallow are installed"),
+        (["doctor"], "all that fallow needs are installed"),
     ],
     ids=lambda each: " ".join(each[:2]) if isinstance(each, list) else "",
 )

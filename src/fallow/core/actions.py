@@ -93,7 +93,7 @@ class Announce:
 
 @value
 class CallOff:
-    """Tell everyone that they do not follow."""
+    """Tell everyone that the announced actions will not happen."""
 
     because: str
 

@@ -34,7 +34,7 @@ class Memory:
 
 @value
 class Recent:
-    """The driver's own samples since the last look: nothing between two looks is missed."""
+    """Utilization (0..1) that the driver sampled since the last look, so that nothing between two looks is missed."""
 
     seconds: float
     mean: float

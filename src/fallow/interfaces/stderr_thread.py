@@ -16,7 +16,7 @@ class StderrThread:
         self._fd = fd
         self._encoding = encoding
         self._lines = Background("the log", self._write, lambda _: None, _LAST_WORDS_S)
-        self.say = self._lines.give
+        self.say = self._lines.give_or_do
         """Put a line in the queue, and wait for nobody."""
         atexit.register(self.finish)
 

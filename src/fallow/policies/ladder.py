@@ -74,7 +74,7 @@ class Ladder:
             case Rung.CALM:
                 return "warn", max(0.0, times.warn_after_s - self.fault_s)
             case Rung.WARNED:
-                return "ask", max(0.0, times.ask_after_s - self.fault_s)
+                return "ask", max(0.0, self.ask_at_s - self.fault_s)
             case Rung.ASKED:
                 return "kill", max(0.0, times.grace_s - self.asked_s)
             case Rung.KILLED:

@@ -39,7 +39,8 @@ def examine(world: World) -> Iterator[CheckFinding]:
 def _versions(world: World) -> Iterator[CheckFinding]:
     from fallow.readers.nvml_reader import NvmlReader
 
-    assert isinstance(world.gpu_reader, NvmlReader)
+    if not isinstance(world.gpu_reader, NvmlReader):
+        return
     driver, cuda = world.gpu_reader.versions()
     if isinstance(driver, Unknown):
         yield broken("driver", f"its version is {driver}")

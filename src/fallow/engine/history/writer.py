@@ -103,7 +103,7 @@ class _Writer:
     def give(self, batch: Batch) -> None:
         """Write this. Only when idle."""
         self._unwritten = batch
-        self._work.give(batch)
+        self._work.give_or_do(batch)
 
     def try_again(self) -> None:
         """Try what could not be written once more; while it is being written, do nothing."""

@@ -81,10 +81,10 @@ class ForegroundJobActions:
         return kill_trees((self._tree,), _KILL_FOR_S)
 
     def survivors(self) -> str:
-        """Name what is left."""
+        """Kill what is left once more, and name it."""
         outcome = kill_trees((self._tree,), 0.0)
         return "" if outcome.ok else outcome.words
 
     def is_gone(self, _: Job | None) -> str | None:
-        """Return whether any process is left."""
+        """Return "nobody is left" once that is so, else None."""
         return None if self._tree.living() else "nobody is left"

@@ -1,6 +1,6 @@
-"""The two ports of the idle rules: where jobs come from, and what can be done to one.
+"""The two ports of WarnAskKill: where jobs come from, and what can be done to one.
 
-The processes of this machine are the first pair (see foreground_job.py for the job that `fallow run` started, and
+The processes of this machine are the first pair (see foreground.py for the job that `fallow run` started, and
 engine/idle_rules for the jobs of other people). An owner such as Slurm or a container engine is another pair.
 """
 

@@ -38,12 +38,17 @@ class Background(Generic[T]):
     def give(self, thing: T) -> None:
         """Let it be done, and return at once. The thread starts with the first thing."""
         with self._changed:
+            if self._thread is None:
+                self._start()
             self._waiting.append(thing)
             self._changed.notify_all()
-            if self._thread is None:
-                # A daemon thread: work that hangs must not keep the program from ending.
-                self._thread = Thread(target=self._run, name=self._name, daemon=True)
-                self._thread.start()
+
+    def give_or_do(self, thing: T) -> None:
+        """Let it be done; where the system has no thread left, do it here. For work that ends soon."""
+        try:
+            self.give(thing)
+        except RuntimeError:
+            self._do(thing)
 
     def finish(self, deadline_s: float | None = None) -> bool:
         """Wait until everything is done, for so long at most; return whether it is."""
@@ -62,6 +67,12 @@ class Background(Generic[T]):
             self._thread.join(self._deadline_s)
         return done
 
+    def _start(self) -> None:
+        # A daemon thread: work that hangs must not keep the program from ending.
+        thread = Thread(target=self._run, name=self._name, daemon=True)
+        thread.start()
+        self._thread = thread
+
     def _run(self) -> None:
         while True:
             with self._changed:
@@ -69,13 +80,16 @@ class Background(Generic[T]):
                 if self._ending:
                     return
                 thing, self._busy = self._waiting.popleft(), True
-            try:
-                self._work(thing)
-            except BaseException as error:  # noqa: BLE001  that is what it is for
-                self._failed(error)
+            self._do(thing)
             with self._changed:
                 self._busy = False
                 self._changed.notify_all()
+
+    def _do(self, thing: T) -> None:
+        try:
+            self._work(thing)
+        except BaseException as error:  # noqa: BLE001  that is what it is for
+            self._failed(error)
 
     def _failed(self, error: BaseException) -> None:
         sentence = f"{self._name}: internal error ({type(error).__name__}: {error}); it goes on"

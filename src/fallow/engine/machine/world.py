@@ -41,15 +41,12 @@ class World:
     @cached_property
     def gpu_reader(self) -> GpuReader:
         """Return the reader of the driver, or of simulated GPUs if those were asked for."""
-        proc, host = self.proc, os.uname().nodename
         if self._simulate:
             from fallow.readers.simulated_reader import SimulatedReader
 
-            return SimulatedReader(host, self.clock, proc, self.environ)
-        from fallow.readers.nvml_reader import NvmlReader
-
+            return SimulatedReader(os.uname().nodename, self.clock, self.proc, self.environ)
         try:
-            return NvmlReader(host, self.clock, proc, self._driver_limit_s())
+            return self._open_driver()
         except NoDriver as error:
             raise NoDriver(str(error), "to try fallow without a GPU, add --simulate") from None
 
@@ -57,13 +54,15 @@ class World:
         """Keep reading when the driver is unloaded: meanwhile every reading is unknown, and it is opened again."""
         if self._simulate:
             return
-        from fallow.readers.nvml_reader import NvmlReader
         from fallow.readers.reopening_reader import ReopeningReader
 
-        def open_again() -> GpuReader:
-            return NvmlReader(os.uname().nodename, self.clock, self.proc, self._driver_limit_s(), _PATIENTLY_S)
+        self.gpu_reader = ReopeningReader(self.gpu_reader, lambda: self._open_driver(_PATIENTLY_S), self.clock)
 
-        self.gpu_reader = ReopeningReader(self.gpu_reader, open_again, self.clock)
+    def _open_driver(self, first_s: float | None = None) -> GpuReader:
+        """Open the driver's reader. `first_s` limits the first call, where it may take longer than the others."""
+        from fallow.readers.nvml_reader import NvmlReader
+
+        return NvmlReader(os.uname().nodename, self.clock, self.proc, self._driver_limit_s(), first_s)
 
     @cached_property
     def folder(self) -> ClaimFolder:

@@ -24,7 +24,7 @@ from fallow.interfaces.stderr import Stderr
 
 _MOST_EVENTS = 30
 _UNWATCHED = "  nobody has watched this GPU, as `fallow up` would: since when is not known, and no rule counts"
-_NO_STORY = "the journal has nothing on that"
+_NO_STORY = "the journal has no entries on that"
 EXAMPLES = """\
   fallow why            the last decision, and what was done
   fallow why 3          GPU 3
