@@ -3,7 +3,7 @@
 import pytest
 
 from fallow.core.activity import Activity, judge, load_now, unseen_memory_bytes
-from fallow.core.gpu import Counters, Gpu, Holder, Memory, Place, Recent
+from fallow.core.gpu import Counters, Gpu, Holder, Memory, MigPlace, Recent
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace
 from tests.core.gpus import GIB, NOT_SUPPORTED, held, idle
@@ -76,7 +76,7 @@ def test_old_samples_of_a_card_that_everybody_left_are_an_echo() -> None:
 
 
 def test_a_mig_instance_without_utilization_is_free_when_nobody_holds_it_and_unknown_when_somebody_does() -> None:
-    place = Place(0, "GPU-parent", 7)
+    place = MigPlace(0, "GPU-parent", 7)
     empty = idle(mig=place, utilization=NOT_SUPPORTED, memory_utilization=NOT_SUPPORTED, recent=NOT_SUPPORTED)
     assert activity(empty) is Activity.FREE
     taken = replace(empty, holders=(Holder(1, GIB, utilization=NOT_SUPPORTED),))

@@ -3,15 +3,15 @@
 import pytest
 
 from fallow.core.errors import WrongUsage
-from fallow.core.gpu import Gpu, Place
+from fallow.core.gpu import Gpu, MigPlace
 from fallow.core.selection import select, visible
 from tests.core.gpus import idle
 
 CARDS = [idle(index) for index in range(8)]
 MIG = [
     idle(0),
-    idle(1, uuid="MIG-aaaa", mig=Place(0, "GPU-parent", 7)),
-    idle(1, uuid="MIG-bbbb", mig=Place(2, "GPU-parent", 9)),
+    idle(1, uuid="MIG-aaaa", mig=MigPlace(0, "GPU-parent", 7)),
+    idle(1, uuid="MIG-bbbb", mig=MigPlace(2, "GPU-parent", 9)),
 ]
 
 

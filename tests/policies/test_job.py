@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fallow.core.gpu import Counters, Gpu, Holder, Place, Recent
+from fallow.core.gpu import Counters, Gpu, Holder, MigPlace, Recent
 from fallow.core.job import JobActivity, JobFinding, job_activity, stretch_load
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace
@@ -101,7 +101,10 @@ def test_a_job_without_cards_is_unknown() -> None:
 def test_a_mig_instance_is_judged_by_its_counters() -> None:
     silent = Unknown("the driver does not report it for MIG instances")
     instance = held(
-        mig=Place(0, "GPU-1", 3), utilization=silent, recent=silent, holders=(Holder(PID, GIB, utilization=silent),)
+        mig=MigPlace(0, "GPU-1", 3),
+        utilization=silent,
+        recent=silent,
+        holders=(Holder(PID, GIB, utilization=silent),),
     )
     assert activity(instance) is JobActivity.UNKNOWN
     assert activity(replace(instance, counters=Counters(0.0, 0.0, 0.0, 0.0))) is JobActivity.IDLE

@@ -66,7 +66,7 @@ class Counters:
 
 
 @value
-class Place:
+class MigPlace:
     """Where a MIG instance is: the slot on its card, and the card's UUID."""
 
     slot: int
@@ -88,7 +88,7 @@ class Gpu:
     temperature_c: int | Unknown
     trouble: str | None = None
     """Why no reading of the GPU can be trusted: it is lost, or does not answer."""
-    mig: Place | None = None
+    mig: MigPlace | None = None
     minor: int | Unknown = NOT_ASKED
     recent: Recent | Unknown = NOT_ASKED
     power_w: float | Unknown = NOT_ASKED

@@ -5,7 +5,7 @@ from typing import Any
 
 from fallow.core.activity import A_STRETCH_S
 from fallow.core.errors import NoDriver
-from fallow.core.gpu import Gpu, Holder, Place, Snapshot
+from fallow.core.gpu import Gpu, Holder, MigPlace, Snapshot
 from fallow.core.ports import Clock, Depth, Links
 from fallow.core.unknown import NOT_ASKED, Unknown
 from fallow.core.value import fields, replace
@@ -62,7 +62,7 @@ class _Card:
 class _Row:
     """The readings of one GPU as they come in; each that never came gets its reason."""
 
-    def __init__(self, index: int, mig: Place | None = None, **facts: object) -> None:
+    def __init__(self, index: int, mig: MigPlace | None = None, **facts: object) -> None:
         self.index = index
         self.mig = mig
         self.facts: dict[str, Any] = facts
@@ -126,12 +126,12 @@ class _LookAtCard:
     def _read_instances(self, ask: nvml.Ask, parent: _Device, handles: dict[int, nvml.Handle]) -> None:
         for slot, handle in handles.items():
             if isinstance(handle, Unknown):
-                self.rows.append(_Row(self.card.index, Place(slot, parent.identity["uuid"], handle), uuid=handle))
+                self.rows.append(_Row(self.card.index, MigPlace(slot, parent.identity["uuid"], handle), uuid=handle))
                 continue
             identity = nvml.identity(ask, handle)
             device = self.card.instances.setdefault(str(identity["uuid"]), _Device(handle))
             device.handle, device.identity = handle, identity
-            place = Place(slot, parent.identity["uuid"], nvml.instance_id(ask, handle))
+            place = MigPlace(slot, parent.identity["uuid"], nvml.instance_id(ask, handle))
             row = _Row(self.card.index, place, **identity)
             self.rows.append(row)
             self._read_device(ask, device, row, parent)

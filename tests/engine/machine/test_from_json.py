@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from fallow.core.activity import Activity
 from fallow.core.board import Counting, FillerView, GuardView
 from fallow.core.findings import Event
-from fallow.core.gpu import Counters, Place, Recent
+from fallow.core.gpu import Counters, MigPlace, Recent
 from fallow.core.gpu_status import GpuStatus, Status
 from fallow.core.interval import Card, Interval, Party
 from fallow.core.money import Prices
@@ -28,7 +28,7 @@ RICH = replace(
     gpu_status(0, Activity.IDLE, holder(), holder(7, user=Unknown("gone"), slurm_job="12")),
     recent=Recent(14.0, 0.01, 0.5),
     counters=Counters(0.5, Unknown("too old"), 0.0, 0.1),
-    mig=Place(1, "GPU-parent", Unknown("why")),
+    mig=MigPlace(1, "GPU-parent", Unknown("why")),
     throttled_by=("power cap",),
     claim=Claim(False, 5, "ada", "python", 1.5),
     for_s=12.5,
@@ -36,7 +36,7 @@ RICH = replace(
 POOR = replace(
     gpu_status(1, Activity.UNKNOWN),
     **{name: Unknown(f"no {name}") for name in ("uuid", "name", "utilization", "memory", "holders", "temperature_c")},
-    mig=Place(0, Unknown("hidden"), NOT_ASKED),
+    mig=MigPlace(0, Unknown("hidden"), NOT_ASKED),
     claim=Unknown("its folder cannot be read"),
 )
 UNPROVEN = replace(gpu_status(2, Activity.IDLE), claim=Claim(shared=True, told="somebody's container"))

@@ -3,7 +3,7 @@
 import pathlib
 from collections.abc import Sequence
 
-from fallow.core.gpu import Gpu, Place, Snapshot
+from fallow.core.gpu import Gpu, MigPlace, Snapshot
 from fallow.core.notices import Notice
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace
@@ -43,6 +43,6 @@ def test_a_moment_without_an_answer_is_no_loss(tmp_path: pathlib.Path) -> None:
 
 
 def test_a_card_that_is_not_listed_any_more_is_lost_and_a_mig_instance_is_not(tmp_path: pathlib.Path) -> None:
-    part = replace(idle(0), mig=Place(1, "GPU-parent", 3), uuid="MIG-1")
+    part = replace(idle(0), mig=MigPlace(1, "GPU-parent", 3), uuid="MIG-1")
     found = told(tmp_path, [(part, idle(1))] * 3 + [()] * 20)
     assert [notice.event for notice in found] == ["card_lost"]

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from fallow.core.activity import Activity
 from fallow.core.board import Counting
 from fallow.core.findings import Event
-from fallow.core.gpu import Counters, Holder, Memory, Place, Recent
+from fallow.core.gpu import Counters, Holder, Memory, MigPlace, Recent
 from fallow.core.gpu_status import GpuStatus, Status
 from fallow.core.interval import Interval, Party
 from fallow.core.protections import Protection, parse_target
@@ -45,7 +45,7 @@ def gpu(facts: Facts) -> GpuStatus:
         **{name: _fact(facts, name) for name in _PLAIN},
         memory=total if isinstance(total, Unknown) else Memory(total, used, total - used, 0),
         holders=holders if isinstance(holders, Unknown) else tuple(_holder(each) for each in holders),
-        mig=None if slot is None else Place(slot, _fact(facts, "mig_parent_uuid"), NOT_ASKED),
+        mig=None if slot is None else MigPlace(slot, _fact(facts, "mig_parent_uuid"), NOT_ASKED),
         recent=mean if isinstance(mean, Unknown) else Recent(0.0, mean, peak),
         throttled_by=throttled_by if isinstance(throttled_by, Unknown) else tuple(throttled_by),
         counters=_counters(facts),
