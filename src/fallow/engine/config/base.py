@@ -1,4 +1,4 @@
-"""What all sections of the config have in common."""
+"""The base class of all sections of the config."""
 
 from typing import Any
 
@@ -6,12 +6,12 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 def by_default(written: object, alias: str | None = None) -> Any:  # noqa: ANN401  the type is the field's own
-    """What holds if the key is left out, as a person would write it."""
+    """Return a field whose default is written as a person would write it."""
     return Field(default=written, alias=alias)
 
 
 class Section(BaseModel):
-    """A table of the config: frozen, every key known and described, defaults written as a person would write them."""
+    """A table of the config: frozen, every key known and described, defaults as a person would write them."""
 
     model_config = ConfigDict(
         frozen=True,

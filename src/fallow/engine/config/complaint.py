@@ -1,8 +1,8 @@
-"""What is wrong with a value of the config, and what to write instead: two values, not a sentence to take apart."""
+"""The error that a parser of config values raises: what is wrong, and what to write instead, as two values."""
 
 
 class Complaint(ValueError):
-    """A ValueError is what pydantic collects; this one says apart what would be right."""
+    """A ValueError, so that pydantic collects it, which names what is wrong and what would be right separately."""
 
     def __init__(self, sentence: str, way: str = "") -> None:
         super().__init__(f"{sentence}; {way}" if way else sentence)

@@ -1,4 +1,4 @@
-"""Mistakes that no single value shows: keys that contradict each other."""
+"""Find keys of the config that contradict each other."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -11,11 +11,11 @@ from fallow.engine.config.rules import Guard, Idle
 from fallow.engine.config.toml_positions import Path
 
 Numbers = Mapping[str, Sequence[int]]
-"""For each section that may be there several times: the place in the file of each one that could be read."""
+"""For each section that may occur several times: the positions in the file of those that could be read."""
 
 
 def contradictions(config: Config, numbers: Numbers) -> Iterator[Fault]:
-    """All of them, each with the path of the key that is to be changed."""
+    """Yield every contradiction, with the path of the key to change."""
     fillers = list(zip(numbers["filler"], config.filler, strict=True))
     rules = list(zip(numbers["idle"], config.idle, strict=True))
     guards = list(zip(numbers["guard"], config.guard, strict=True))
@@ -40,7 +40,7 @@ def _same_names(section: str, named: Iterable[tuple[int, Filler | Idle | Guard]]
 
 
 def _same_cards(fillers: Sequence[tuple[int, Filler]]) -> Iterator[Fault]:
-    """One that waits for all its cards at once never gets them from another that may take each of them first."""
+    """Yield fillers that may take GPUs from one that needs all of its GPUs at once, which would then never start."""
     for place, (number, later) in enumerate(fillers):
         for before, earlier in fillers[:place]:
             together = later.together or earlier.together

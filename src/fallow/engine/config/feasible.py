@@ -1,6 +1,6 @@
-"""What a config asks for and this machine, or whoever runs fallow on it, cannot do.
+"""Find what a config asks for and this machine, or the user who runs fallow, cannot do.
 
-`fallow check` and `fallow up` ask the same questions here: to be told now, with the line, and not in the night.
+`fallow check` and `fallow up` share these checks, so that a problem is reported at once, with its line.
 """
 
 import os
@@ -35,17 +35,17 @@ _SAY_WHO = 'add user = "NAME", or user = "root" if it shall be root'
 
 
 class Feasible:
-    """All that is to be refused of a config on this machine, for `load`."""
+    """Checks whether this machine can do what a config asks for; given to `load`."""
 
     def __init__(self, world: World, tell: Callable[[str], None], *, dry_run: bool = False) -> None:
         self._world = world
         self._tell = tell
         self._dry_run = dry_run
         self._judged: dict[object, list[FallowError | None]] = {}
-        """What takes a process to find out is found out once."""
+        """The results of checks that start a process, so that each is made once."""
 
     def __call__(self, config: Config, numbers: Numbers) -> Iterator[Fault]:
-        """Every fault, each at the key that is to be changed. What is not enabled is nobody's concern yet."""
+        """Yield every fault, at the key to change. Sections that are not enabled are not checked."""
         gpus = self._gpus()
         for number, filler in zip(numbers["filler"], config.filler, strict=True):
             path: Path = ("filler", number)
@@ -64,7 +64,7 @@ class Feasible:
         yield from _unknown(("terminals", "ignore_user"), config.terminals.ignore_user, may_pass=True)
 
     def _gpus(self) -> Sequence[Gpu] | None:
-        """The cards of this machine; None where there are none to be seen, and nothing is said of them then."""
+        """Return the GPUs of this machine; None if there are none or no driver, and then they are not checked."""
         try:
             return self._world.gpu_reader.look(Depth.EVERYTHING).gpus or None
         except NoDriver:
@@ -85,7 +85,7 @@ class Feasible:
         spec = filler.spec(Terminals(), 0.0)
         if cwd is not None and not os.path.isdir(cwd):
             yield Fault(of_cwd, f"{cwd} is not a folder to run in", "make it, or name another", (of_command,))
-            spec = replace(spec, cwd=None)  # a program that is not named from there is looked for all the same
+            spec = replace(spec, cwd=None)  # a program given by another path is still checked
         if spec.cwd is not None or cwd is None or not _is_named_from_its_folder(filler.command[0]):
             try:
                 check_command(spec, environ)
@@ -129,7 +129,7 @@ class Feasible:
         yield from self._unless_dry_run(("notices", "urls"), refused, dry_run=self._dry_run)
 
     def _unless_dry_run(self, path: Path, found: Iterable[FallowError], *, dry_run: bool) -> Iterator[Fault]:
-        """Each, unless it is a dry run, which does nothing of it: that only says so."""
+        """Yield each error as a fault; in a dry run, which would not act, only report it."""
         for error in found:
             if dry_run:
                 self._tell(f"{in_words(path)}: {error}")
@@ -137,7 +137,7 @@ class Feasible:
                 yield Fault(path, str(error))
 
     def _guise(self, path: Path, user: str | None) -> Generator[Fault, None, RunAs | None]:
-        """Whom it runs as; a fault if that is not said where it must be, or cannot be."""
+        """Return the user to run as; yield a fault if none is named where one must be, or it cannot be used."""
         me = os.geteuid()
         if user is None:
             if me == 0:
@@ -158,7 +158,7 @@ def _is_named_from_its_folder(program: str) -> bool:
 
 
 def _path(world: World) -> str:
-    """Where programs are looked for, those folders among it that are passed over because others can write there."""
+    """Return the whole PATH, with the folders that are skipped because others can write to them."""
     return world.environ.get("PATH", os.defpath)
 
 
@@ -168,7 +168,7 @@ def _doubtful(path: Path, found: Iterable[Mistake]) -> Iterator[Fault]:
 
 
 def _unknown(path: Path, users: Sequence[str], *, may_pass: bool = False) -> Iterator[Fault]:
-    """Who is not there cannot be spared either, which nobody meant; that nobody ignores them may pass."""
+    """Yield users that do not exist: one that should be spared is a fault, one that should be ignored may pass."""
     for place, user in enumerate(users):
         if account(user) is None and not (user.isascii() and user.isdigit()):
             yield Fault((*path, place), *_no_such(user), may_pass=may_pass)

@@ -1,4 +1,4 @@
-"""Lists of GPUs as the config has them, before anybody knows which cards the machine has."""
+"""Lists of GPUs as the config writes them, before it is known which GPUs the machine has."""
 
 import re
 
@@ -11,7 +11,7 @@ _HOW = "write it as 0,2 or 0-3, as [0, 2], as UUIDs or their beginnings, or as a
 
 
 def gpu_list(value: object) -> str:
-    """The list as the command line has it, of text, of a number, or of a list of both."""
+    """Return the list as the command line writes it, from text, a number, or a list of both."""
     items = value if isinstance(value, list) else [value]
     words: list[str] = []
     for item in items:
@@ -27,7 +27,7 @@ def gpu_list(value: object) -> str:
 
 
 def may_share(one: str, other: str) -> bool:
-    """Whether two lists surely have a card in common. An index and a UUID may be the same card: that is not known."""
+    """Return whether two lists surely share a GPU. An index and a UUID may mean the same GPU: that is not known."""
     mine, others = _cards(one), _cards(other)
     return mine is None or others is None or not mine.isdisjoint(others)
 
@@ -46,7 +46,7 @@ def _checked(word: str) -> str:
 
 
 def _cards(text: str) -> set[str] | None:
-    """The cards of a list by index or beginning of a UUID; None for all of them."""
+    """Return the GPUs of a list, by index or beginning of a UUID; None for all of them."""
     found: set[str] = set()
     for word in text.split(","):
         first, dash, last = word.partition("-")

@@ -1,4 +1,4 @@
-"""Where the page listens: an address of this machine and a port."""
+"""The address and port that the page listens on."""
 
 from ipaddress import ip_address
 
@@ -12,7 +12,7 @@ _HIGHEST_PORT = 65535
 
 @value
 class Address:
-    """A host, which is an IP address or `localhost`, and a port; 0 is any port that is free."""
+    """A host, which is an IP address or `localhost`, and a port; 0 means any free port."""
 
     host: str
     port: int
@@ -22,12 +22,12 @@ class Address:
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only this machine can reach it."""
+        """Return whether only this machine can reach it."""
         return self.host == "localhost" or ip_address(self.host).is_loopback
 
 
 def address(text: str) -> Address:
-    """The address of `127.0.0.1:8990`."""
+    """Return the address that a text such as `127.0.0.1:8990` means."""
     host, colon, port = text.strip().rpartition(":")
     if not colon or not is_number(port) or int(port) > _HIGHEST_PORT:
         raise WrongUsage(f"{text[:60]!r} has no port", f"{_HOW}")

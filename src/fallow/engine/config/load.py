@@ -1,4 +1,4 @@
-"""From a file to a config, or to every mistake in it at once."""
+"""Load a config from a file, or raise ConfigWrong with every mistake in it."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 
@@ -18,18 +18,18 @@ from fallow.engine.config.types import is_time
 Values = dict[str, object]
 Tell = Callable[[Mistake], None]
 Check = Callable[[Config, Numbers], Iterable[Fault]]
-_OF_AN_ACTION = 4  # names in the path of one: guard, its number, action, its place
+_OF_AN_ACTION = 4  # names in the path of an action: guard, its number, action, its position
 _SECONDS = frozenset({"grace", "countdown", "suspend_within"})
-"""Times that nobody counts in minutes, as on the command line."""
+"""Times that are never counted in minutes, as on the command line."""
 _NO_ACTION = "notify:none://"
 _STAND_INS: Values = {"name": "unnamed", "command": ["true"], "action": [_NO_ACTION]}
 
 
 def load(path: str, check: Check | None = None, let_pass: Tell | None = None, remark: Tell | None = None) -> Config:
-    """The config in a file; ConfigWrong, with all mistakes, if it has any.
+    """Return the config in a file; raise ConfigWrong, with all mistakes, if it has any.
 
-    `check` looks for more than the text shows, such as what this machine cannot do. What of that may be otherwise
-    soon goes to `let_pass`, if there is one, and is no mistake then. `remark` is told what is no mistake and may
+    `check` finds faults that the text does not show, such as what this machine cannot do. A fault that may pass by
+    itself goes to `let_pass`, if that is given, and is then no mistake. `remark` gets what is no mistake, but may
     mean something else than it seems to.
     """
     return understand(read(path), path, check, let_pass, remark)
@@ -42,7 +42,7 @@ def understand(
     let_pass: Tell | None = None,
     remark: Tell | None = None,
 ) -> Config:
-    """The config that a text is; the path is for the sentences."""
+    """Return the config that a text means; the path is for the messages."""
     file = printable(path)
     found = parsed(text)
     if isinstance(found, Mistake):
@@ -74,7 +74,7 @@ def understand(
 
 
 def _sound(values: Values, bad: Collection[Path]) -> tuple[Values, Numbers]:
-    """What is left without the parts that are wrong, and where it stands, to look for further mistakes in it."""
+    """Return the values without the wrong parts, and the positions of the rest, to find further mistakes in it."""
     sound: Values = {}
     numbers: dict[str, list[int]] = {name: [] for name in SEVERAL}
     for name, given in values.items():
@@ -89,7 +89,7 @@ def _sound(values: Values, bad: Collection[Path]) -> tuple[Values, Numbers]:
 
 
 def _without(table: object, path: Path, bad: Collection[Path]) -> Values:
-    """A section without its wrong keys; something stands for those that it cannot be without."""
+    """Return a section without its wrong keys; required keys get a stand-in."""
     given = table if isinstance(table, dict) else {}
     kept = {key: item for key, item in given.items() if (*path, key) not in bad}
     if isinstance(actions := kept.get("action"), list):
@@ -101,7 +101,7 @@ def _without(table: object, path: Path, bad: Collection[Path]) -> Values:
 
 
 def _plain_times(values: Values) -> Iterator[Fault]:
-    """Times without a unit, of those that people count in minutes too: they are seconds."""
+    """Yield times without a unit, which are seconds but might be meant as minutes."""
     for section, given in values.items():
         tables = enumerate(given) if section in SEVERAL and isinstance(given, list) else [(None, given)]
         for number, table in tables:
@@ -116,7 +116,7 @@ def _plain_times(values: Values) -> Iterator[Fault]:
 
 
 def _plain_number(given: object) -> str:
-    """A number as it was written, in quotes or not; nothing for all else, and for zero, which needs no unit."""
+    """Return a number as written, in quotes or not; empty for anything else, and for zero, which needs no unit."""
     text = "" if isinstance(given, bool) or not isinstance(given, int | float | str) else str(given).strip()
     digits = text.replace(".", "", 1)
     return text if digits.isascii() and digits.isdigit() and digits.strip("0") else ""
@@ -128,12 +128,12 @@ def _is_needed(section: str, key: str) -> bool:
 
 
 def _key(path: Path) -> Path:
-    """The path of the key that something wrong is in: `filler[2].env`, not one variable of it."""
+    """Return the path of the key that a fault is in: `filler[2].env`, not one variable of it."""
     return path[:3] if path[0] in SEVERAL else path[:2]
 
 
 def _wrong_part(path: Path, values: Values) -> Path:
-    """What is left out to go on: the key, or one deed of a list of them, which are each for themselves."""
+    """Return the path of what is left out to go on: the key, or one action of a list of actions."""
     match path:
         case ("guard", int(number), "action", int(place), *_):
             guards = values["guard"]
@@ -156,7 +156,7 @@ def _count(given: object) -> int:
 
 def _placed(fault: Fault, positions: Positions) -> Mistake:
     path = fault.path
-    # An item that stands without the brackets of its list has no place of its own.
+    # An item that is written without the brackets of its list has no position of its own.
     while path and isinstance(path[-1], int) and path not in positions:
         path = path[:-1]
     place = positions.nearest(path)

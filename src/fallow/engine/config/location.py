@@ -1,4 +1,4 @@
-"""Where the config is, and reading it."""
+"""Find the config file, and read it."""
 
 import os
 import stat
@@ -16,11 +16,11 @@ _LARGEST_BYTES = 1 << 20
 
 
 def searched(environ: Mapping[str, str], etc: str = "/etc", *, others: bool = False) -> list[str]:
-    """Where a config is looked for when nobody names one, in order.
+    """Return the paths where a config is looked for when none is named, in order.
 
-    Root looks in the home that the password database gives, whatever variables sudo has kept; and in the machine's
-    own place, which is root's alone: what it starts is not to be started by others. `others`: by those too who only
-    want to know what it says.
+    Root uses the home directory of the password database, whatever variables sudo has kept. Only root uses the
+    config of the machine, because nobody else should start what it starts. `others`: include it for other users
+    too, who only want to read it.
     """
     root, own = os.geteuid() == 0, home(environ.get("HOME"))
     base = (None if root else environ.get("XDG_CONFIG_HOME")) or (f"{own}/.config" if own else None)
@@ -30,17 +30,17 @@ def searched(environ: Mapping[str, str], etc: str = "/etc", *, others: bool = Fa
 def find(
     environ: Mapping[str, str], explicit: str | None = None, etc: str = "/etc", *, others: bool = False
 ) -> str | None:
-    """The config to use: the one named, else FALLOW_CONFIG, else our own, else the machine's, else None.
+    """Return the config to use: the one named, else FALLOW_CONFIG, else the user's, else the machine's, else None.
 
-    One that was named is taken whether it is there or not, and so is one that is there and cannot be looked at:
-    whoever loads it is told. Only one that is surely not there is passed over.
+    A named config is returned whether it exists or not, and so is one that exists and cannot be examined: loading
+    it then fails with the reason. Only one that surely does not exist is skipped.
     """
     named = explicit or environ.get("FALLOW_CONFIG")
     return named or next((path for path in searched(environ, etc, others=others) if may_be_there(path)), None)
 
 
 def may_be_there(path: str) -> bool:
-    """Whether there is something, or nobody can tell."""
+    """Return whether a file exists, or its existence cannot be determined."""
     try:
         os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -51,7 +51,7 @@ def may_be_there(path: str) -> bool:
 
 
 def read(path: str) -> str:
-    """The text of a config. Root reads none that others could have written."""
+    """Return the text of a config. Root reads none that others could have written."""
     file = printable(path)
     try:
         source = _opened(path, file)
@@ -75,7 +75,7 @@ def read(path: str) -> str:
 
 
 def _opened(path: str, file: str) -> int:
-    """A descriptor to read from: as root, of the very file that was judged."""
+    """Return a descriptor to read from: as root, of the very file that was checked."""
     if os.geteuid() != 0:
         if not stat.S_ISREG(os.stat(path).st_mode):
             raise _no_file(file, os.stat(path).st_mode)

@@ -1,4 +1,4 @@
-"""What pydantic found, in sentences that help: what is wrong, and what was probably meant."""
+"""Turn pydantic's errors into sentences that say what is wrong, and what was probably meant."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -27,19 +27,19 @@ _ELSEWHERE = {
 
 @value
 class Fault:
-    """Something wrong at a path of the file."""
+    """A fault at a path of the config."""
 
     path: Path
     sentence: str
     suggestion: str = ""
     rests_on: tuple[Path, ...] = ()
-    """Other keys that it is about: where one of them is wrong by itself, nothing follows from it."""
+    """Other keys that the fault depends on: if one of them is wrong itself, the fault is not reported."""
     may_pass: bool = False
-    """It is so now and may be otherwise soon, as with a card that is not there."""
+    """Whether the fault may pass by itself, as with a GPU that is not there now."""
 
 
 def faults(error: ValidationError) -> Iterator[Fault]:
-    """Everything that is wrong with the shape of the config and with single values."""
+    """Yield everything that is wrong with the shape of the config and with single values."""
     for details in error.errors(include_url=False):
         path: Path = tuple(part for part in details["loc"] if part != _OF_A_KEY)
         yield Fault(path, *_sentence(path, details))
@@ -65,7 +65,7 @@ def _sentence(path: Path, details: ErrorDetails) -> tuple[str, str]:
 
 
 def _wrong_shape(section: str, given: object) -> tuple[str, str]:
-    """`[filler]` for `[[filler]]`, the other way round, or no table at all."""
+    """Return the message for `[filler]` for `[[filler]]`, the other way round, or a value that is no table."""
     if section in SEVERAL:
         return "there may be several of it", f"write it as [[{section}]]"
     what = "it can be there only once" if isinstance(given, list) else f"{shown(given)} is not a table"
@@ -115,7 +115,7 @@ def _either(words: list[str]) -> str:
 
 
 def in_words(path: Path) -> str:
-    """`filler[2].idle_for`: counted from 1, odd keys in quotes."""
+    """Return a path as `filler[2].idle_for`: counted from 1, unusual keys in quotes."""
     text = ""
     for part in path:
         if isinstance(part, int):

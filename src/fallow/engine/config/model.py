@@ -137,4 +137,4 @@ SECTIONS: Mapping[str, type[Section]] = {
     "history": History,
 }
 SEVERAL = frozenset({"filler", "idle", "guard"})
-"""Sections that may be there more than once, written as `[[…]]`."""
+"""Sections that may occur more than once, written as `[[…]]`."""

@@ -1,4 +1,4 @@
-"""From the text of a config to its values, with the line where it is no TOML."""
+"""Parse the text of a config into values, or report the line where it is not TOML."""
 
 import re
 import tomllib
@@ -11,7 +11,7 @@ _BARE_VALUE = r"""\s*[\w."'-]+\s*=\s*([^\s"'\[{#][^#]*?)\s*(?:#.*)?"""
 
 
 def parsed(text: str) -> tuple[dict[str, object], Positions] | Mistake:
-    """The values and where they stand; or where the text stops being TOML, beyond which nothing can be said."""
+    """Return the values and their positions; or the mistake where the text stops being TOML."""
     try:
         return tomllib.loads(text), Positions(text)
     except tomllib.TOMLDecodeError as error:

@@ -1,6 +1,6 @@
-"""How values are written in the config: fallow's own notations, as text or as plain numbers.
+"""Parse the values of the config: fallow's own notations, as text or as plain numbers.
 
-Each function reads what TOML gave, and says what is wrong with it by a Complaint, which pydantic collects.
+Each function takes a value from TOML and raises Complaint if it is wrong, which pydantic collects.
 """
 
 import re
@@ -29,7 +29,7 @@ _LARGEST = 10**18
 
 
 def shown(value: object) -> str:
-    """What was written, for a sentence: short, on one line, whatever it is."""
+    """Return any value as a short text on one line, for a message."""
     match value:
         case bool():
             return "true" if value else "false"
@@ -48,7 +48,7 @@ def shown(value: object) -> str:
 
 
 def text(value: object) -> str:
-    """Text that is not empty and can be handed to the system."""
+    """Return a text that is not empty and that the system accepts."""
     if not isinstance(value, str):
         raise Complaint(f"{shown(value)} is not text", "write it in quotes")
     if not value.strip():
@@ -59,7 +59,7 @@ def text(value: object) -> str:
 
 
 def flag(value: object) -> bool:
-    """true or false."""
+    """Return a value that must be true or false."""
     if not isinstance(value, bool):
         raise Complaint(f"{shown(value)} is neither true nor false", "write true or false, without quotes")
     return value
@@ -72,7 +72,7 @@ def _number(value: object, what: str) -> float:
 
 
 def _written(parse: Callable[[str], T], value: object, how: str) -> T:
-    """What a parser of the command line makes of a text or of a plain number."""
+    """Return the result of a command-line parser, applied to a text or a plain number."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         written = shown(value)
     elif isinstance(value, str):
@@ -86,7 +86,7 @@ def _written(parse: Callable[[str], T], value: object, how: str) -> T:
 
 
 def duration(value: object) -> float:
-    """Seconds of `"90s"`, `"1h30m"` or 90."""
+    """Return the seconds of `"90s"`, `"1h30m"` or 90."""
     seconds = _written(units.duration_s, value, "not a duration; write it as 90, 90s, 10m, 2h or 1h30m")
     if seconds > _LONGEST_DURATION_S:
         raise Complaint(f"{shown(value)} is too long", "at most ten years")
@@ -94,7 +94,7 @@ def duration(value: object) -> float:
 
 
 def some_time(value: object) -> float:
-    """A duration that is not zero."""
+    """Return a duration that is not zero."""
     seconds = duration(value)
     if seconds <= 0:
         raise Complaint("it is no time at all", "write a duration that is longer than zero")
@@ -102,7 +102,7 @@ def some_time(value: object) -> float:
 
 
 def user_idle(value: object) -> float:
-    """After how long somebody at a terminal is away."""
+    """Return how long a person at a terminal must be idle to count as away."""
     try:
         return demand_user_idle(duration(value))
     except WrongUsage as error:
@@ -110,7 +110,7 @@ def user_idle(value: object) -> float:
 
 
 def tick(value: object) -> float:
-    """How often to look."""
+    """Return how often to read the GPUs."""
     seconds = duration(value)
     if seconds < _SHORTEST_TICK_S:
         raise Complaint(f"{shown(value)} is too often", f"at least {_SHORTEST_TICK_S:g} s")
@@ -118,19 +118,19 @@ def tick(value: object) -> float:
 
 
 def share(value: object) -> float:
-    """The ratio 0..1 of `"5%"` or 5."""
+    """Return the ratio 0..1 of `"5%"` or 5."""
     return _written(units.ratio, value, "not a per cent; write it as 5 or 5%")
 
 
 def whole(value: object, least: int, most: int) -> int:
-    """A whole number between two others."""
+    """Return a whole number between two others."""
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
         raise Complaint(f"{shown(value)} does not fit", f"write a whole number from {least} to {most}")
     return value
 
 
 def money(value: object) -> float:
-    """A price."""
+    """Return a price."""
     number = _number(value, "price; write a number, as 2.50")
     if number < 0:
         raise Complaint("a price below zero would make idle cards earn money", "write a number, as 2.50")
@@ -138,7 +138,7 @@ def money(value: object) -> float:
 
 
 def currency(value: object) -> str:
-    """What prices are in."""
+    """Return the currency of prices."""
     word = text(value).strip()
     if len(word) > 8 or not word.isprintable() or any(letter.isdigit() or letter.isspace() for letter in word):
         raise Complaint(f"{shown(value)} is not a currency", "write it as USD, EUR or €")
@@ -146,7 +146,7 @@ def currency(value: object) -> str:
 
 
 def name(value: object) -> str:
-    """A name, as it stands in notices and metrics."""
+    """Return a name as notices and metrics show it."""
     word = text(value)
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}", word):
         raise Complaint(f"{shown(word)} is not a name", "use letters, digits, '.', '_' and '-', up to 40")
@@ -154,7 +154,7 @@ def name(value: object) -> str:
 
 
 def command(value: object) -> tuple[str, ...]:
-    """The words of a command, of a list or of a line that is taken apart as a shell would; no shell is run."""
+    """Return the words of a command, from a list or from a line that is split as a shell would; no shell is run."""
     if isinstance(value, str):
         try:
             words = shlex.split(value)
@@ -171,13 +171,13 @@ def command(value: object) -> tuple[str, ...]:
 
 
 def place(value: object) -> str:
-    """An absolute path; `~` is the home of whoever runs fallow."""
+    """Return an absolute path; `~` is the home of the user who runs fallow."""
     place_at_home(value)
     return from_home(text(value))
 
 
 def place_at_home(value: object) -> str:
-    """The same, where it is not known yet whose home `~` is."""
+    """Return a path whose `~` is kept, because it is not known yet whose home it is."""
     path = text(value)
     if not from_home(path).startswith("/"):
         raise Complaint(f"{shown(value)} does not say from where", "begin it with / or ~/")
@@ -185,7 +185,7 @@ def place_at_home(value: object) -> str:
 
 
 def host(value: object) -> str:
-    """A name that a browser asks for the page by; no address, and no port."""
+    """Return a host name by which a browser asks for the page: no address, and no port."""
     word = text(value).strip()
     if not re.fullmatch(
         r"[A-Za-z0-9_]([A-Za-z0-9._-]*[A-Za-z0-9_])?|\[?[0-9A-Fa-f:]*:[0-9A-Fa-f:.]*\]?", word, re.ASCII
@@ -197,8 +197,8 @@ def host(value: object) -> str:
 
 
 def url(value: object) -> str:
-    """An address that notices go to."""
-    # Addresses hold passwords, so no complaint repeats one.
+    """Return an address to which notices are sent."""
+    # Such addresses contain passwords, so no complaint repeats one.
     word = text(value)
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*://\S+", word):
         raise Complaint(
@@ -208,7 +208,7 @@ def url(value: object) -> str:
 
 
 def variable(value: object) -> str:
-    """The name of a variable of the environment."""
+    """Return the name of an environment variable."""
     word = text(value)
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", word, re.ASCII):
         raise Complaint(f"{shown(word)} is not the name of a variable", "use letters, digits and '_'")
@@ -218,7 +218,7 @@ def variable(value: object) -> str:
 
 
 def setting(value: object) -> str:
-    """The value of a variable of the environment."""
+    """Return the value of an environment variable."""
     if isinstance(value, str) and "\0" not in value:
         return value
     if isinstance(value, bool) or not isinstance(value, int | float) or not -_LARGEST < value < _LARGEST:
@@ -227,7 +227,7 @@ def setting(value: object) -> str:
 
 
 def action(value: object) -> HostAction:
-    """What a guard of the daemon can do."""
+    """Return an action that a guard of the daemon can carry out."""
     ways = "write run:COMMAND, notify:URL, shutdown or reboot"
     word = value.partition(":")[0].strip().lower() if isinstance(value, str) else ""
     if word not in _ACTIONS:
@@ -241,23 +241,23 @@ def action(value: object) -> HostAction:
 
 
 def condition(value: object) -> str:
-    """What speaks against acting."""
+    """Return a condition under which a guard does not act."""
     written = text(value)
-    # It is built only to be sure that it can be; the world is looked at by none of them until it is asked.
+    # It is built only to check that it can be; none of them reads anything before it is evaluated.
     _written(lambda word: parse_unless(word, World({})), written, "not a condition")
     return written
 
 
 def between(value: object) -> tuple[int, int]:
-    """The minutes of the day of `"22:00-06:00"`."""
+    """Return the minutes of the day that `"22:00-06:00"` means."""
     return _written(units.hours, text(value), "not text")
 
 
 def listen(value: object) -> Address:
-    """The address of `"127.0.0.1:8990"`."""
+    """Return the address that `"127.0.0.1:8990"` means."""
     return _written(address, text(value), "not text")
 
 
 def signal(value: object) -> str:
-    """The name of a signal."""
+    """Return the name of a signal."""
     return _written(signal_name, text(value), "not text")

@@ -8,7 +8,7 @@ _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def json_schema() -> dict[str, object]:
-    """The schema of the whole file. TOML has no null: a key without a default is simply left out."""
+    """Return the schema of the whole file. TOML has no null, so a key without a default is simply left out."""
     made = TypeAdapter(Config).json_schema(by_alias=True)
     return {"$schema": _DIALECT, **{key: _without_null(part) for key, part in made.items()}, "title": "fallow.toml"}
 
@@ -20,7 +20,7 @@ def _without_null(part: object) -> object:
         return part
     kept = {key: _without_null(item) for key, item in part.items() if not (key == "default" and item is None)}
     if isinstance(kept.get("title"), str):
-        del kept["title"]  # made of the key's own name, which says it already
+        del kept["title"]  # a title made from the key's name repeats it
     only = kept.get("anyOf")
     if isinstance(only, list) and len(only) == 1 and isinstance(only[0], dict):
         del kept["anyOf"]

@@ -1,4 +1,4 @@
-"""Words that only a shell understands, in a command that no shell runs."""
+"""Find shell syntax in a command that is run without a shell."""
 
 import os
 import re
@@ -13,7 +13,7 @@ _HOW = """write it as ["sh", "-c", "..."]"""
 
 
 def refuse_shell(line: str, words: list[str]) -> None:
-    """ValueError if the line, which was split into these words, means something else than it says."""
+    """Raise ValueError if the line, which was split into these words, would mean something else in a shell."""
     if not words:
         return
     found = next((word for word in _as_written(line) if set(word) <= _OPERATORS), None)
@@ -29,17 +29,17 @@ def refuse_shell(line: str, words: list[str]) -> None:
 
 
 def _as_written(line: str) -> list[str]:
-    """The words of a line with their quotes, so that nobody takes a quoted one for an operator."""
+    """Return the words of a line with their quotes, so that a quoted one is not taken for an operator."""
     apart = shlex.shlex(re.sub(r"\\.", "x", line), posix=False, punctuation_chars=True)
     apart.whitespace_split = True
     try:
         return list(apart)
-    except ValueError:  # of quotes within words, which this way of reading does not know
+    except ValueError:  # quotes within words, which shlex does not support in this mode
         return []
 
 
 def _expands(line: str) -> bool:
-    """Whether there is a `$name`, `${`, `$(` or a backtick outside single quotes."""
+    """Return whether there is a `$name`, `${`, `$(` or a backtick outside single quotes."""
     quoted, escaped = False, False
     for letter, after in zip(line, [*line[1:], ""], strict=True):
         if escaped:

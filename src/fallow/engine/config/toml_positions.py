@@ -1,7 +1,7 @@
-"""Where each key of a TOML file stands.
+"""Find the line and column of each key in a TOML file.
 
-The standard library's parser tells values and no positions. This walks over a text which that parser has accepted,
-so it need not judge anything: it only finds where keys and list items begin. docs/decisions says why it is ours.
+The standard library's parser returns values without positions. This code reads a text that the parser has accepted,
+so it validates nothing: it only finds where keys and list items begin. docs/decisions says why it is our own.
 """
 
 import tomllib
@@ -24,10 +24,10 @@ class Place:
 
 
 class Positions:
-    """The places of all keys, tables and list items of a text."""
+    """The positions of all keys, tables and list items of a text."""
 
     def __init__(self, text: str) -> None:
-        """The text must be one that tomllib has accepted."""
+        """Take a text that tomllib has accepted."""
         walk = _Walk(text.replace("\r\n", "\n"))
         walk.statements()
         self._places: Mapping[Path, Place] = walk.places
@@ -36,18 +36,18 @@ class Positions:
         return path in self._places
 
     def nearest(self, path: Path) -> Place:
-        """The place of a path, or of the innermost thing around it that is in the file."""
+        """Return the position of a path, or of the innermost table or list around it that is in the file."""
         while path and path not in self._places:
             path = path[:-1]
         return self._places.get(path, Place(1, 1))
 
     def paths(self) -> frozenset[Path]:
-        """Everything that has a place."""
+        """Return the path of everything that has a position."""
         return frozenset(self._places)
 
 
 class _Walk:
-    """One pass over the text, which remembers where it has seen what."""
+    """One pass over the text, which records the position of each key."""
 
     def __init__(self, text: str) -> None:
         self.places: dict[Path, Place] = {}
@@ -60,7 +60,7 @@ class _Walk:
         self._line_start = 0
 
     def statements(self) -> None:
-        """The whole text."""
+        """Read the whole text."""
         self._skip_blank()
         while self._at < len(self._text):
             if self._text.startswith("[[", self._at):
@@ -72,7 +72,7 @@ class _Walk:
             self._skip_blank()
 
     def _header(self, brackets: int) -> None:
-        """`[a.b]` or `[[a.b]]`; a part that names a list means its last item."""
+        """Read `[a.b]` or `[[a.b]]`; a part that names a list means its last item."""
         self._at += brackets
         parts = self._key()
         self._at += brackets
@@ -89,7 +89,7 @@ class _Walk:
         self._table = path
 
     def _pair(self, inside: Path) -> None:
-        """`a.b = value`."""
+        """Read `a.b = value`."""
         path = inside
         for word, place in self._key():
             path = (*path, word)
@@ -99,7 +99,7 @@ class _Walk:
         self._value(path)
 
     def _key(self) -> list[tuple[str, Place]]:
-        """The parts of a key up to what follows it, each with its place."""
+        """Return the parts of a key, each with its position, and step over the key."""
         parts: list[tuple[str, Place]] = []
         while True:
             self._skip_blank()
@@ -145,7 +145,7 @@ class _Walk:
             self._pair(path)
 
     def _closed(self, bracket: str) -> bool:
-        """Whether the list or table ends here; steps over its end, or over the comma before its next item."""
+        """Return whether the list or table ends here; step over its end, or over the comma before its next item."""
         self._skip_blank()
         if self._text[self._at] == ",":
             self._at += 1
@@ -180,7 +180,7 @@ class _Walk:
                 return
 
     def _place(self) -> Place:
-        """Where we are. The walk only goes on, so lines are counted from where they were counted last."""
+        """Return the current position. Lines are counted from where they were counted last."""
         self._line += self._text.count("\n", self._counted_to, self._at)
         newest = self._text.rfind("\n", self._counted_to, self._at)
         self._line_start = newest + 1 if newest >= 0 else self._line_start

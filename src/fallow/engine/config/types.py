@@ -1,6 +1,6 @@
-"""The types of the config's keys: how each is read, and what its JSON Schema is.
+"""The types of the config's keys: how each is parsed, and its JSON Schema.
 
-The schema is for editors, and lets through all that the reading does; the reading has the last word.
+The schema is for editors and accepts all that the parsers accept; the parsers decide.
 """
 
 from collections.abc import Callable, Iterable
@@ -35,7 +35,7 @@ def _not_empty(found: tuple[T, ...]) -> tuple[T, ...]:
 
 
 class _Alone:
-    """Tells the JSON Schema of a list that an item may stand alone."""
+    """Declare in the JSON Schema of a list that a single item may be written without the list."""
 
     def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         schema = handler(core)
@@ -103,17 +103,17 @@ _TIMES = (parse_values.duration, parse_values.some_time, parse_values.user_idle)
 
 
 def is_time(annotation: object, metadata: Iterable[object] = ()) -> bool:
-    """Whether a key of this type is a time that people count in minutes or more as well as in seconds."""
+    """Return whether a key of this type is a time that may be counted in minutes as well as in seconds."""
     if any(isinstance(each, PlainValidator) and each.func in _TIMES for each in metadata):
         return True
     return any(is_time(each, getattr(each, "__metadata__", ())) for each in get_args(annotation))
 
 
 Several = Annotated[tuple[T, ...], BeforeValidator(_several), _Alone()]
-"""A list; a single item may stand without its brackets."""
+"""The type of a list; a single item may be written without its brackets."""
 
 OneOrMore = Annotated[Several[T], AfterValidator(_not_empty)]
-"""The same, and not empty."""
+"""The type of such a list that must not be empty."""
 
 FROZEN = AfterValidator(lambda found: MappingProxyType(dict(found)))
-"""For a table of pairs: nobody changes it later."""
+"""Makes a table of pairs immutable."""

@@ -10,9 +10,9 @@ class Health(StrEnum):
 
     OK = "ok"
     LACKING = "lacking"
-    """Something that fallow can do does not work here; the rest does."""
+    """Something that fallow can do does not work here; the rest works."""
     BROKEN = "broken"
-    """A part does not work, or must not be trusted."""
+    """A part does not work, or cannot be trusted."""
 
 
 @value
@@ -31,7 +31,7 @@ def ok(part: str, means: str) -> CheckFinding:
 
 
 def lacking(part: str, means: str, remedy: str = "") -> CheckFinding:
-    """Return a finding that a part does not work here."""
+    """Return a finding that a part does not work here, while the rest works."""
     return CheckFinding(part, Health.LACKING, means, remedy)
 
 

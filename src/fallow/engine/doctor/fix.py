@@ -13,7 +13,7 @@ from fallow.readers.proc import user_name
 
 
 def fix(world: World, *, dry_run: bool) -> Iterator[str]:
-    """Yield each change as a sentence before it is made; raise NotPermitted if we are not root."""
+    """Yield each change as a sentence before it is made; raise NotPermitted if fallow does not run as root."""
     path = folder_path(world.environ)
     if os.geteuid() != 0 and not dry_run:
         raise NotPermitted(f"only root can repair {path}; run: sudo fallow doctor --fix")
@@ -28,7 +28,7 @@ def fix(world: World, *, dry_run: bool) -> Iterator[str]:
 
 
 def own_the_folder(world: World, tell: Callable[[str], None]) -> None:
-    """Refuse a claim folder that is not root's, and create each GPU's file, for a daemon of root.
+    """Refuse a claim folder that root does not own, and create each GPU's file, for a daemon of root.
 
     The owner of the folder could delete protections. A file that cannot be used is reported.
     """

@@ -1,4 +1,4 @@
-"""Check the folders: whether they can be used, whom they belong to, and whether their files are intact."""
+"""Check the folders: whether they can be used, who owns them, and whether their files are intact."""
 
 import os
 import stat
@@ -68,7 +68,7 @@ def _unfit(folder: ClaimFolder, names: list[str]) -> Iterator[str]:
 
 
 def state(world: World) -> Iterator[CheckFinding]:
-    """Check the folder of journal and history."""
+    """Check the folder of the journal and the history."""
     try:
         path = world.state_folder
     except FallowError as error:
@@ -100,7 +100,7 @@ def journal(world: World) -> Iterator[CheckFinding]:
 
 
 def history(world: World) -> Iterator[CheckFinding]:
-    """Check the history that report adds up."""
+    """Check the history that `fallow report` adds up."""
     from fallow.engine.history.reader import open_history
     from fallow.engine.history.store import FILE_NAME
 

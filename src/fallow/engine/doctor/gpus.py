@@ -1,4 +1,4 @@
-"""Check the driver and the GPUs: what can be read of them, and how soon a new process is noticed."""
+"""Check the driver and the GPUs: what can be read from them, and how soon a new process is noticed."""
 
 from collections.abc import Iterator, Sequence
 
@@ -15,7 +15,7 @@ _BETWEEN_LOOKS_S = 0.2
 
 
 def examine(world: World) -> Iterator[CheckFinding]:
-    """Check all that the driver can be asked."""
+    """Check everything that the driver reports."""
     try:
         gpu_reader = world.gpu_reader
     except NoDriver as error:
@@ -26,7 +26,7 @@ def examine(world: World) -> Iterator[CheckFinding]:
         yield ok("GPUs", f"{len(gpu_reader.look(Depth.HOLDERS).gpus)} simulated GPUs")
         return
     yield from _versions(world)
-    gpu_reader.look(Depth.EVERYTHING)  # counters need two looks
+    gpu_reader.look(Depth.EVERYTHING)  # counters need two readings
     world.clock.sleep(_BETWEEN_LOOKS_S)
     gpus = gpu_reader.look(Depth.EVERYTHING).gpus
     yield _answering(gpus)

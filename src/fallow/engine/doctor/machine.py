@@ -1,4 +1,4 @@
-"""Check what the machine shows of its processes and people, and its clock."""
+"""Check what the machine shows of its processes and logged-in people, and its clock."""
 
 import os
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ _BEFORE_FALLOW_S = 1.7e9
 
 
 def processes(world: World) -> Iterator[CheckFinding]:
-    """Check whether processes of other users can be seen, and what they have open."""
+    """Check whether the processes of other users and their open files can be seen."""
     proc, me = world.proc, os.getpid()
     pids = proc.pids()
     if 1 not in pids:
@@ -30,7 +30,7 @@ def processes(world: World) -> Iterator[CheckFinding]:
 
 
 def container(world: World) -> Iterator[CheckFinding]:
-    """Check whether pids mean the same to us and to the driver, and whether we run in a container."""
+    """Check whether pids mean the same to fallow and to the driver, and whether fallow runs in a container."""
     mine = world.proc.describe(Holder(os.getpid(), 0))
     inside = [
         f"{what} {name}"
@@ -50,7 +50,7 @@ def container(world: World) -> Iterator[CheckFinding]:
 
 
 def terminals(world: World) -> Iterator[CheckFinding]:
-    """Check whether people who are logged in can be noticed."""
+    """Check whether logged-in people can be noticed."""
     people = world.terminals()
     there = people.people()
     if isinstance(there, Unknown):

@@ -17,7 +17,7 @@ _CAP_KILL, _CAP_SYS_PTRACE = 5, 19
 
 
 def signals(world: World) -> Iterator[CheckFinding]:
-    """Check whose processes can be stopped."""
+    """Check whose processes fallow can stop."""
     if _may(world, _CAP_KILL):
         yield ok("signals", "the processes of every user can be stopped, if a rule says so")
     else:

@@ -26,7 +26,7 @@ CHECKS: Mapping[str, Check] = {
     "service": service.unit,
     "parts": service.parts,
 }
-_LIMIT_S = 40.0  # opening a card that sleeps, and asking logind, may take half a minute each
+_LIMIT_S = 40.0  # opening a GPU that sleeps, and asking logind, may take half a minute each
 
 
 def examine(world: World, checks: Mapping[str, Check] = CHECKS, limit_s: float = _LIMIT_S) -> list[CheckFinding]:

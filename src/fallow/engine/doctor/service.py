@@ -20,7 +20,7 @@ _WITHOUT = {"burn": "fallow burn and suspending fillers do not work"}
 
 
 def daemon(world: World) -> Iterator[CheckFinding]:
-    """Check whether the daemon answers, reads the GPUs, and has our version."""
+    """Check whether the daemon answers, reads the GPUs, and has the version of this fallow."""
     try:
         said = world.daemon(lambda _: None).hello()
     except NoAnswer as error:
@@ -74,7 +74,7 @@ def unit(world: World) -> Iterator[CheckFinding]:
         yield lacking("service", f"no unit is installed (systemctl says: {said})", write)
 
 
-def parts(world: World) -> Iterator[CheckFinding]:  # noqa: ARG001  as every check has it
+def parts(world: World) -> Iterator[CheckFinding]:  # noqa: ARG001  every check has this signature
     """Check the packages that fallow needs, and those of its extras."""
     from importlib.metadata import PackageNotFoundError, requires, version
 
