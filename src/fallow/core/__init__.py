@@ -1,1 +1,1 @@
-"""Values and pure functions: nothing here touches the world."""
+"""Values and pure functions, without any input or output."""

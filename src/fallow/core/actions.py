@@ -68,7 +68,7 @@ class Warn(_ForAReason):
 
 @value
 class CancelWarning(_ForAReason):
-    """Tell them that the warning no longer applies."""
+    """Tell the people of a job that the warning no longer applies."""
 
 
 @value

@@ -1,4 +1,4 @@
-"""What a client and the daemon have agreed on: the version of the JSON, and the header that names the machine."""
+"""What clients and the daemon share: the version of the JSON, and the header that names the machine."""
 
 VERSION = 1
 """The version of all JSON that fallow prints and serves. It grows when a field goes away or changes its meaning."""

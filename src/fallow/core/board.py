@@ -1,4 +1,4 @@
-"""What the daemon shows to whoever asks: one frozen value, made anew at every tick."""
+"""The board: all that the daemon shows, as one frozen value that is made at every tick."""
 
 from collections.abc import Mapping
 
@@ -11,11 +11,11 @@ from fallow.core.visibility import EVERYTHING, Viewer, seen_by
 
 @value
 class FillerView:
-    """One filler's place."""
+    """The state of one filler slot."""
 
     name: str
     gpus: tuple[str, ...]
-    """Labels, as people call them."""
+    """The labels of its GPUs."""
     uuids: tuple[str, ...]
     phase: str
     """quiet, filled, yielding or backoff."""
@@ -29,7 +29,7 @@ class FillerView:
 
 @value
 class GuardView:
-    """One guard."""
+    """The state of one guard."""
 
     name: str
     phase: str
@@ -40,32 +40,32 @@ class GuardView:
 
 @value
 class Counting:
-    """A rule that counts the idleness, or the hang, of a job: how far it has come, and what it would do when."""
+    """How long an idle rule has seen a job idle or stuck, and what it does when."""
 
     rule: str
     subject: str
     uuids: tuple[str, ...]
     processes: tuple[str, ...]
-    """Its processes, as the journal's keys have them."""
+    """The journal's keys of its processes."""
     fault: str
     """idle or stuck."""
     for_s: float
-    """For how long the fault has been witnessed; 0 while there is none."""
+    """For how long the fault was witnessed; 0 while there is none."""
     action: str
     """What follows if it goes on: report, warn, ask, kill or nothing."""
     in_s: float
-    """In how many seconds of it."""
+    """After how many more seconds of the fault."""
     begins_in_s: float = 0.0
-    """A job that is new is not counted for so long."""
+    """Seconds until a new job is counted."""
     refused: str | None = None
-    """Why what was due is not done."""
+    """Why an action that was due is not done."""
     left_alone: str | None = None
     """The protection that keeps the rule from counting, with its end."""
 
 
 @value
 class Histogram:
-    """Seconds, counted up to each bound; the bounds grow, and each count has those before it in it."""
+    """A histogram of durations: bounds in seconds, and for each how many durations were no longer."""
 
     bounds_s: tuple[float, ...]
     counts: tuple[int, ...]
@@ -75,16 +75,16 @@ class Histogram:
 
 @value
 class Counts:
-    """What has been counted since the daemon began."""
+    """All counters since the daemon started."""
 
     activity_s: Mapping[tuple[str, str, str], float]
     """Witnessed seconds by UUID, activity and user."""
     yields: Mapping[str, Histogram]
     """How long yields took, by filler."""
     actions: Mapping[tuple[str, str], int]
-    """Deeds by their kind and what came of them: done, failed, refused, dry_run."""
+    """Actions by kind and outcome: done, failed, refused, dry_run."""
     unknowns: Mapping[tuple[str, str], int]
-    """Ticks at which a reading was not known, by its name and why."""
+    """Ticks at which a reading was unknown, by its name and the reason."""
 
 
 @value
@@ -92,7 +92,7 @@ class Board:
     """The machine as the daemon sees it now."""
 
     status: Status
-    """As anybody may see it."""
+    """What every user may see."""
     fillers: tuple[FillerView, ...]
     guards: tuple[GuardView, ...]
     protections: tuple[Protection, ...]
@@ -102,18 +102,18 @@ class Board:
     """The config that is in force."""
     is_dry_run: bool
     full_status: Status | None = None
-    """With whole command lines, for those who may read them; None where `sight` is all that there is."""
+    """The status with whole command lines, for users who may read them; None if `status` is all there is."""
     commands_shown: bool = False
-    """Whether the owner of the machine shows command lines to everybody."""
+    """Whether the owner of the machine shows command lines to all users."""
     counting: tuple[Counting, ...] = ()
     """What the idle rules count."""
     prices: Prices = Prices()
-    """What an hour of a card costs, by the config that is in force."""
+    """What an hour of a GPU costs, by the config that is in force."""
 
     def as_seen_by(self, viewer: Viewer) -> Status:
-        """The machine, with as much of each command line as the viewer may read."""
+        """Return the status with as much of each command line as the viewer may read."""
         return self.status if self.full_status is None else seen_by(self.full_status, self.rights_of(viewer))
 
     def rights_of(self, viewer: Viewer) -> Viewer:
-        """The viewer, who may read everything where the owner of the machine says so."""
+        """Return the viewer, who may read everything if the owner of the machine says so."""
         return EVERYTHING if self.commands_shown else viewer

@@ -1,4 +1,4 @@
-"""Suggest the word that was probably meant, where somebody typed one that does not exist."""
+"""Suggest the word that was probably meant by one that does not exist."""
 
 from collections.abc import Iterable
 

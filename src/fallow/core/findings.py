@@ -4,7 +4,7 @@ from fallow.core.units import duration_for_people
 from fallow.core.value import value
 
 Evidence = tuple[tuple[str, str], ...]
-"""Readings as pairs of a name and a text, in the order a person would want them."""
+"""Readings as pairs of a name and a text, the most important first."""
 
 
 def gpu_key(uuid: object) -> str:

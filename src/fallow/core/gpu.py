@@ -34,7 +34,7 @@ class Memory:
 
 @value
 class Recent:
-    """Utilization (0..1) that the driver sampled since the last look, so that nothing between two looks is missed."""
+    """Utilization (0..1) that the driver sampled since the last reading, so that nothing in between is missed."""
 
     seconds: float
     mean: float
@@ -46,7 +46,7 @@ NEEDS_TWO_LOOKS = Unknown("hardware counters need two looks")
 
 @value
 class Counters:
-    """Hardware counters between two looks (GPM): how much of the GPU worked."""
+    """Hardware counters between two readings (GPM): how much of the GPU worked."""
 
     sm: float | Unknown
     occupancy: float | Unknown
@@ -55,7 +55,7 @@ class Counters:
     floating: float | Unknown = NOT_ASKED
     """The floating point unit that did most, without tensor cores."""
     seconds: float = 1.0
-    """The time between the two looks: zero in some milliseconds says little."""
+    """The time between the two readings: zero over some milliseconds says little."""
 
     def __str__(self) -> str:
         named: tuple[tuple[str, float | Unknown], ...]

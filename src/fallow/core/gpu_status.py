@@ -1,4 +1,4 @@
-"""A GPU together with what was found of it."""
+"""The status of a GPU: its readings together with what was concluded from them."""
 
 from fallow.core.activity import AVAILABLE, Activity, Finding
 from fallow.core.gpu import Gpu, Holder
@@ -14,10 +14,10 @@ class GpuStatus(Gpu):
     activity: Activity = Activity.UNKNOWN
     because: str = "not judged"
     for_s: float | None = None
-    """Witnessed seconds of this activity; None if nobody was watching."""
+    """Witnessed seconds of this activity; None if it was not watched."""
     claim: Claim | Unknown | None = NOT_ASKED
     waiting: int = 0
-    """Launches that wait in line for it."""
+    """How many launches wait for it."""
     filler: Claim | None = None
     """The filler on it, as it describes itself."""
     filler_pids: tuple[int, ...] = ()
@@ -27,7 +27,7 @@ class GpuStatus(Gpu):
 
 
 def people_on(gpu: GpuStatus) -> tuple[Holder, ...]:
-    """Return its holders without fillers; none where the holders are not known."""
+    """Return the holders of a GPU without its fillers; none if the holders are not known."""
     if isinstance(gpu.holders, Unknown):
         return ()
     return tuple(holder for holder in gpu.holders if holder.pid not in gpu.filler_pids)

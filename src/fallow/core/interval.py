@@ -1,4 +1,4 @@
-"""An interval: what one GPU did over a stretch of witnessed time, and who held it.
+"""An interval: what one GPU did over some witnessed time, and who held it.
 
 Times are whole milliseconds since the epoch, so that sums are exact. The holders are a set of parties, each a user
 and a job. The job of a process is the first of these that is known:

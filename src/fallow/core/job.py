@@ -100,7 +100,7 @@ class JobActivity(StrEnum):
 
 @value
 class JobFinding:
-    """What a job did, the sentence that says why, and the readings behind it."""
+    """What a job did, the sentence that says why, and the readings that show it."""
 
     activity: JobActivity
     because: str
@@ -113,7 +113,7 @@ class JobFinding:
         return tuple(pair for gpu, pids in self.seen for pair in _evidence(gpu, pids))
 
     def verdict(self, subject: str) -> Verdict:
-        """Return the same as a verdict on a subject."""
+        """Return the finding as a verdict on a subject."""
         return Verdict(subject, self.activity, self.because, self.evidence)
 
 
@@ -193,7 +193,7 @@ def _on_gpu(gpu: Gpu | Unknown, pids: frozenset[int] | Unknown, idle_below: floa
             return JobFinding(JobActivity.UNKNOWN, f"{where}: whether anything ran is {card}", seen)
         load, whose = card, "the card ran"
     else:
-        # Where nobody else is on the card, what its samples saw was the job too.
+        # If no other process is on the card, its samples are of the job too.
         alone = own_holders(gpu, pids) == gpu.holders
         load, whose = max(own, known(card, own)) if alone else own, "its processes ran"
     if load > 0 and load >= idle_below:

@@ -18,7 +18,7 @@ class Depth(IntEnum):
 
 
 class Clock(Protocol):
-    """Tells the time."""
+    """A clock."""
 
     def monotonic_s(self) -> float:
         """Return seconds that never go back, for differences."""

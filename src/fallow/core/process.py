@@ -59,7 +59,7 @@ class ProcessRow(Protocol):
 
 
 class ProcessTable(Protocol):
-    """Knows the processes of this machine."""
+    """The processes of this machine."""
 
     def whose_pids(self) -> str | None:
         """Return why its pids cannot be used for signals; None if they can."""

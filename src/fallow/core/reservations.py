@@ -1,4 +1,4 @@
-"""What is reserved of a GPU: claims, the queue of launches that wait, soft reservations."""
+"""What reserves a GPU: claims, the queue of launches that wait, soft reservations."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -20,7 +20,7 @@ class Claim:
     birth: int | None = None
     """With the pid, the identity of the process; a pid alone may belong to another one by now."""
     told: str | None = None
-    """What people are told if the process is not proven, and so not in the other fields."""
+    """The sentence for people if the process is not proven, and so not in the other fields."""
 
     def __str__(self) -> str:
         kind = "shared" if self.shared else "claimed"

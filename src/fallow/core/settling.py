@@ -45,7 +45,7 @@ class Settling:
 
 
 def settle(before: Settling | None, finding: Finding, at_s: float, longest_gap_s: float) -> tuple[Settling, Finding]:
-    """Take one more reading, and return what the GPU is by it."""
+    """Return the state of the GPU after one more reading."""
     if before is None:
         before = Settling(finding.activity, at_s)
     passed_s = witnessed_s(before.at_s, at_s, longest_gap_s)
@@ -77,7 +77,7 @@ class Settled:
         self._waiting: list[tuple[Status, float]] = []
 
     def take(self, status: Status, at_s: float) -> Iterator[tuple[Status, float]]:
-        """Take one more, and yield those of which all is known now, in order, each with its time."""
+        """Add a status, and yield those in which no GPU is settling any more, in order, each with its time."""
         self._waiting.append((status, at_s))
         now = {gpu.label: gpu for gpu in status.gpus}
         self._waiting = [(_resolved(each, now), its_s) for each, its_s in self._waiting]
@@ -85,7 +85,7 @@ class Settled:
             yield self._waiting.pop(0)
 
     def rest(self) -> Iterator[tuple[Status, float]]:
-        """Yield the rest as they are: no more readings come."""
+        """Yield the statuses that still wait: no more readings come."""
         for status, at_s in self._waiting:
             yield _resolved(status, {}), at_s
         self._waiting = []

@@ -30,7 +30,7 @@ class Around:
 
     @property
     def nobody(self) -> frozenset[int]:
-        """Return its holders that keep nobody out."""
+        """Return the holders that keep no other job from the GPU."""
         return self.fillers | self.gone
 
 

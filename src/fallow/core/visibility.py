@@ -1,7 +1,7 @@
-"""Who may read a command line: its owner and root. Everybody else reads the name of the program.
+"""Decide who may read a command line: its owner and root. Others read only the name of the program.
 
 Command lines hold passwords, paths and plans, and a machine may hide them from other users (hidepid). fallow often
-looks as root, so it must not tell what the kernel would not have told. Sentences (the journal, the log, notices,
+runs as root, so it must not show what the kernel would hide. Sentences (the journal, the log, notices,
 refusals) are read by many people: they name a process by its user, pid and program, and never quote its command.
 """
 
@@ -18,14 +18,14 @@ _NO_COMMAND = ("slurm:", "pod:", "container:")
 
 @value
 class Viewer:
-    """Somebody who looks; without a name it may be anybody."""
+    """A user who reads a status or history; without a name, an unknown user."""
 
     user: str | None = None
     everything: bool = False
-    """Root, or anybody where the owner of the machine shows command lines to all."""
+    """True for root, and for every user if the owner of the machine shows command lines to all."""
 
     def may_read(self, owner: str | Unknown | None) -> bool:
-        """Whether the words of this owner are for them. What nobody knows the owner of is for nobody."""
+        """Return whether this user may read command lines of that owner; those of an unknown owner only root may."""
         return self.everything or (self.user is not None and owner == self.user)
 
 
@@ -34,14 +34,14 @@ EVERYTHING = Viewer(everything=True)
 
 
 def seen_by(status: Status, viewer: Viewer) -> Status:
-    """The same, with as much of each command line as the viewer may read."""
+    """Return the status with as much of each command line as the viewer may read."""
     if viewer.everything:
         return status
     return replace(status, gpus=tuple(_gpu_seen_by(gpu, viewer) for gpu in status.gpus))
 
 
 def interval_seen_by(interval: Interval, viewer: Viewer) -> Interval:
-    """The same for what was written down: history may be older than the rule."""
+    """Return the interval with as much of each command as the viewer may read: stored history may have more."""
     if viewer.everything:
         return interval
     return replace(interval, parties=in_order(_party_seen_by(party, viewer) for party in interval.parties))

@@ -1,8 +1,8 @@
-"""Count how much of the time between two looks was witnessed."""
+"""Return how much of the time between two readings was witnessed."""
 
 
 def witnessed_s(before_s: float | None, at_s: float, longest_gap_s: float) -> float:
-    """Return the seconds since the last look; a gap, a first look and a clock that went back count zero.
+    """Return the seconds since the last reading; zero for a gap, a first reading and a clock that went back.
 
     A tick covers the whole time since the one before it, because the readings do. Over a longer gap they do not, and
     it is unknown what happened there.

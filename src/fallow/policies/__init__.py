@@ -1,1 +1,1 @@
-"""Pure decisions: what the values mean and what should follow."""
+"""Pure functions that decide what readings mean and what should be done."""

@@ -54,7 +54,7 @@ class RateLimit:
 
 @value
 class Proposal:
-    """An action, and what it would touch."""
+    """An action, and what it would affect."""
 
     action: Action
     touched: Affected
@@ -158,7 +158,7 @@ def command_fits(command: str, pattern: str) -> bool:
 
 
 def _conflict(proposal: Proposal, this_tick: Iterable[Taken]) -> Reason | None:
-    """Two policies may end the same thing in one tick: the first does, the second has nothing left to do."""
+    """Return a reason if an action of this tick already ends the same thing, else None."""
     if not _ends_work(proposal.action):
         return None
     for before in this_tick:

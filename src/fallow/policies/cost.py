@@ -55,7 +55,7 @@ class Line:
 
     @property
     def observed_ms(self) -> int:
-        """Return all of the time."""
+        """Return the time of all activities together."""
         return self.free_ms + self.filled_ms + self.busy_ms + self.idle_ms + self.stuck_ms + self.unknown_ms
 
     def ms(self, activity: Activity) -> int:
@@ -159,7 +159,7 @@ def _equal_parts(whole_ms: int, count: int) -> Iterator[int]:
 
 
 class _Sum:
-    """The sum so far."""
+    """The time and cost that were added up so far."""
 
     def __init__(self) -> None:
         self._ms = dict.fromkeys(Activity, 0)

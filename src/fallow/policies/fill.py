@@ -92,7 +92,7 @@ class FillDecision:
 
 
 def step(state: FillState, look: FillLook, rules: FillRules) -> FillDecision:
-    """Decide on one look."""
+    """Return the decision on one look."""
     state = _counted(state, look, rules)
     match state.phase:
         case Phase.QUIET:

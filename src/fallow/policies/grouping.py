@@ -1,4 +1,4 @@
-"""Decides which notices go out together as one message, and which are only counted.
+"""Decide which notices are sent together as one message, and which are only counted.
 
     EMPTY    nothing waits
     WAITING  the first of a group has come

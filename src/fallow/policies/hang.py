@@ -1,11 +1,11 @@
-"""Tell from one tick whether a GPU that looks fully used does any work.
+"""Decide from one tick whether a GPU that looks fully used does any work.
 
     WORKS     something shows work, or the card is neither full nor quiet
     QUIET     nothing ran: idle, which is another policy's matter
     HUNG      full, and every signal that can be read shows no work
     UNKNOWN   full, and the signals that would tell are missing
 
-A card is full at 95 % utilization on average since the last look. The signals, and what was measured on an H200:
+A GPU is full at 95 % utilization on average since the last reading. The signals, and what was measured on an H200:
 
                      a hang (two kinds)   copies    matmul   fp64 SVD   tiny kernels   shows work
     power            128, 140 W           135 W     691 W    176 W      126 W          above rest + 5 % of the way to
@@ -17,12 +17,12 @@ A card is full at 95 % utilization on average since the last look. The signals, 
     PCIe             0.2 to 1.6 MB/s      56 GB/s   -        99 MB/s    0.9 to 180     from 1 GB/s; where the counters
                                                                         MB/s           count it, from 2 MB/s
 
-Tiny kernels are those of one CUDA graph, or of a model that is bound by its launches. The looking itself causes the
+Tiny kernels are those of one CUDA graph, or of a model that is bound by its launches. Taking the readings causes the
 traffic on the bus in a hang. One endless kernel that only counts whole numbers cannot be distinguished from a hang.
 
-At rest, with a context and no work, that card drew 128 W; a job that works 5 % of the time already draws 166 W.
+At rest, with a context and no work, that GPU drew 128 W; a job that works 5 % of the time already draws 166 W.
 The bus must be known, because copies look like a hang in everything else; and of power and counters one must be.
-A card that draws far less at rest than in a hang is missed, not accused.
+A hang of a GPU that draws far less at rest than in a hang is missed, and never reported wrongly.
 """
 
 from enum import StrEnum
@@ -38,12 +38,12 @@ _FULL_FROM = 0.95
 _POWER_MARGIN = 0.05  # of the way from rest to the limit
 _TENSOR_FROM, _FLOATING_FROM, _DRAM_FROM, _OCCUPANCY_FROM = 0.001, 0.0001, 0.02, 0.05
 _BUS_FROM_BYTES_PER_S = 1e9
-_COUNTED_BUS_FROM_BYTES_PER_S = 2e6  # over the whole time between two looks, not over the 20 ms of one call
+_COUNTED_BUS_FROM_BYTES_PER_S = 2e6  # over the whole time between two readings, not over the 20 ms of one call
 _LITTLE_POWER = 0.4  # of the limit: a hang draws no more
 
 
 class Look(StrEnum):
-    """What one tick says about a GPU."""
+    """What one tick shows about a GPU."""
 
     WORKS = "works"
     QUIET = "quiet"
@@ -53,7 +53,7 @@ class Look(StrEnum):
 
 @value
 class HangFinding:
-    """What one tick says, why, and the readings it used."""
+    """What one tick shows, why, and the readings it used."""
 
     look: Look
     because: str
@@ -92,7 +92,7 @@ def look_for_hang(gpu: Gpu, pids: frozenset[int] | Unknown, rest_w: float | None
 
 
 def shows_no_hang(gpu: Gpu) -> bool:
-    """Whether `look_for_hang` finds work or quiet of all who are on the GPU, without saying why."""
+    """Return whether `look_for_hang` would find work or quiet for all processes on the GPU, without a reason."""
     if gpu.trouble is not None:
         return False
     if isinstance(gpu.recent, Unknown):
@@ -191,7 +191,7 @@ def _bus(gpu: Gpu) -> _Signal:
     ways = (("in", gpu.pcie_rx_bytes_per_s), ("out", gpu.pcie_tx_bytes_per_s))
     text = ", ".join(f"{'unknown' if isinstance(rate, Unknown) else _rate(rate)} {way}" for way, rate in ways)
     counted = not isinstance(gpu.counters, Unknown)
-    fetched = gpu.pcie_rx_bytes_per_s  # kernels that are launched are fetched by the card
+    fetched = gpu.pcie_rx_bytes_per_s  # the GPU fetches each kernel that is launched
     launches = counted and not isinstance(fetched, Unknown) and fetched >= _COUNTED_BUS_FROM_BYTES_PER_S
     if launches or any(not isinstance(rate, Unknown) and rate >= _BUS_FROM_BYTES_PER_S for _, rate in ways):
         return _Signal("PCIe bus", text, works=True)

@@ -1,4 +1,4 @@
-"""Choose GPUs: refuse, rank, choose.
+"""Choose GPUs for a launch: refuse those that do not fit, rank the rest, take the first.
 
 A GPU is refused for the first of these that holds, and the reason is kept:
 
@@ -51,7 +51,7 @@ class Wanted:
 
 
 class Because(StrEnum):
-    """Why a GPU is refused."""
+    """The kinds of reason to refuse a GPU."""
 
     NOT_LISTED = "not listed"
     HIDDEN = "hidden"
@@ -71,7 +71,7 @@ class Because(StrEnum):
 
 @value
 class Refusal:
-    """Why a GPU is refused: what kind of reason, and the sentence for people."""
+    """Why a GPU is refused: the kind of reason, and the sentence for people."""
 
     because: Because
     text: str
@@ -89,7 +89,7 @@ class Choice:
 
 
 def eligible(gpu: Gpu, wanted: Wanted) -> bool:
-    """Return whether this GPU could ever do, whatever happens on it now: a launch waits only for such GPUs."""
+    """Return whether this GPU could ever fit, whatever runs on it now: a launch waits only for such GPUs."""
     large_enough = isinstance(gpu.memory, Unknown) or gpu.memory.total_bytes >= wanted.min_free_bytes
     right_name = isinstance(gpu.name, Unknown) or _wrong_name(gpu, wanted) is None
     return large_enough and right_name  # what is unknown now may fit later
@@ -107,7 +107,7 @@ def choose(
     links: Links,
     chance: Callable[[], int],
 ) -> Choice:
-    """Give `wanted.count` of the candidates, or say why not."""
+    """Return `wanted.count` of the candidates, or none, and why the others were refused."""
     refused: dict[str, Refusal] = {}
     fitting: list[Gpu] = []
     for gpu in candidates:

@@ -1,4 +1,4 @@
-"""Finds signs that a GPU is in use, which speak against a filler on it; the surest comes first.
+"""Find signs that a GPU is in use, so that no filler may be on it; the surest comes first.
 
     the GPU is in trouble, or its holders are unknown                                 Unknown
     another process holds it                                                          a sign
@@ -23,7 +23,7 @@ _COOLER_BY_C = 5  # before a GPU that got too warm is filled again
 
 @value
 class Scene:
-    """One GPU and all that was read for it."""
+    """One GPU, and what was read to decide whether a filler may use it."""
 
     gpu: Gpu
     ignored: frozenset[int] = frozenset()

@@ -97,7 +97,7 @@ def step(
 
 
 def cleared(before: State, gpu: Gpu, uuid: str, at_s: float) -> State:
-    """Return the state to which `step` comes, by rules that only report, of one GPU that shows no hang."""
+    """Return the state that `step` returns for one GPU that shows no hang, under rules that only report."""
     return State(at_s, _learn(before.rest_w, {uuid: gpu}), ladder=before.ladder)
 
 
