@@ -1,1 +1,1 @@
-"""Doors: they ask and render; they never decide."""
+"""Interfaces: the command line, the web page, the daemon's socket and the Python library."""

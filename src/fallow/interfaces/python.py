@@ -1,4 +1,4 @@
-"""fallow for Python programs: the same machinery as the command line."""
+"""fallow as a Python library, with the same functions as the command line."""
 
 import os
 import sys
@@ -18,7 +18,7 @@ from fallow.policies.pick import Order, Wanted
 
 
 def gpus(*, simulate: str | None = None) -> list[GpuStatus]:
-    """All GPUs of this machine now, each with what it does and who holds it."""
+    """Return all GPUs of this machine now, each with its activity and its holders."""
     _demand("simulate", simulate, str, "a text such as '4xH100'")
     world = World(os.environ, simulate=simulate)
     try:
@@ -40,9 +40,9 @@ def pick(
     wait_s: float | None = None,
     simulate: str | None = None,
 ) -> tuple[Gpu, ...]:
-    """Idle GPUs, softly reserved for some seconds. Ratios are 0..1. Raises NotEnoughGpus.
+    """Return idle GPUs, softly reserved for some seconds. Ratios are 0..1. Raises NotEnoughGpus.
 
-    Without `n` it is one GPU, or all of `gpus` where these are named.
+    Without `n` it returns one GPU, or all of `gpus` where these are named.
     """
     wanted = _wanted(n, name, max_util, max_mem_util, max_processes, min_free, order, shared=False)
     request = _request(wanted, gpus, n, wait_s, simulate)
@@ -67,7 +67,7 @@ def claim(
     shared: bool = False,
     simulate: str | None = None,
 ) -> AbstractContextManager[tuple[Gpu, ...]]:
-    """GPUs that nobody else is given inside the `with` block, nor after it while a process that inherited them lives.
+    """Claim GPUs for the `with` block, and beyond it for as long as a process lives that inherited the claim.
 
     Forked processes inherit the claim; those that `subprocess` starts do so with close_fds=False.
     """
@@ -94,7 +94,7 @@ def _claimed(request: choosing.Request, simulate: str | None) -> Iterator[tuple[
 
 
 def watch(every: float = 1.0, *, simulate: str | None = None) -> Iterator[Status]:
-    """A sight of all GPUs every so many seconds, for ever, with the witnessed time of each activity."""
+    """Yield a status of all GPUs every so many seconds, forever, with the observed time of each activity."""
     _demand("simulate", simulate, str, "a text such as '4xH100'")
     _demand("every", every, (int, float), "a number of seconds", optional=False)
     if not 0 < every < inf:
@@ -164,7 +164,7 @@ def _request(
 
 
 def _listed(gpus: object) -> str | None:
-    """A list of GPUs in each form that Python people write it in."""
+    """Return a list of GPUs as the command line writes it, from any form that Python programs use."""
     if gpus is None or isinstance(gpus, str):
         return gpus
     words = [gpus] if isinstance(gpus, int) else gpus
@@ -176,7 +176,7 @@ def _listed(gpus: object) -> str | None:
 
 
 def _demand(name: str, given: object, kinds: type | tuple[type, ...], what: str, *, optional: bool = True) -> None:
-    """TypeError, unless it is one of these. True and False are no numbers here."""
+    """Raise TypeError unless the value has one of these types. True and False do not count as numbers."""
     if given is None and optional:
         return
     if not isinstance(given, kinds) or (isinstance(given, bool) and kinds is not bool):

@@ -6,14 +6,14 @@ import sys
 
 
 def entry() -> None:
-    """The console script.
+    """Run the console script.
 
-    Ctrl-C ends us at once and as it ends any program, from the first moment on: nothing that fallow holds needs to be
-    put back, since the kernel does that. A verb that has something to say then asks for the interruption itself.
+    Ctrl-C ends fallow at once, like any program: nothing needs to be restored, because the kernel releases its
+    locks. A command that must print something first catches the interruption itself.
     """
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    gc.disable()  # until all is loaded: what is loaded stays, and looking through it again and again takes a tenth
+    gc.disable()  # until all is loaded: loaded modules stay, and collecting garbage takes a tenth of the time
     from fallow.interfaces.cli.main import main
 
     sys.exit(main(sys.argv[1:]))

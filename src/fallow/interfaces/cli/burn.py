@@ -1,4 +1,4 @@
-"""`fallow burn`: a built-in load that holds memory, keeps a card warm, or tests it hard and checks its sums."""
+"""`fallow burn`: a built-in load that holds memory, keeps a GPU warm, or tests it and checks its results."""
 
 import argparse
 import sys
@@ -62,7 +62,7 @@ def parser(parents: list[argparse.ArgumentParser]) -> Parser:
 
 
 def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
-    """Load the cards, and tell what came of it."""
+    """Load the GPUs, and print the results."""
     share, size = args.memory
     request = BurnRequest(Ask(Load(args.load), args.verify, share, size), args.gpus, args.for_s)
     progress = _Progress(shown=sys.stderr is not None and sys.stderr.isatty() and not voice.as_json)
@@ -84,7 +84,7 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
 
 def _tell_failures(cards: Sequence[Burned], voice: Stderr) -> None:
     if all(card.failed is not None and card.code == NoDriver.exit_code for card in cards):
-        raise NoDriver(str(cards[0].failed))  # the same for all of them
+        raise NoDriver(str(cards[0].failed))  # all GPUs have the same reason
     for card in cards:
         if card.failed is not None:
             voice.error(f"GPU {card.gpu.label}: {card.failed}")
@@ -93,13 +93,13 @@ def _tell_failures(cards: Sequence[Burned], voice: Stderr) -> None:
 
 
 def _code(burned: Sequence[Burned]) -> int:
-    """1 if a card is not to be trusted; else why one could not be loaded; else 0."""
+    """Return 1 if a GPU computed wrongly; else the code of the first that could not be loaded; else 0."""
     codes = [CardFailed.exit_code if card.tally.wrong_words else card.code for card in burned]
     return CardFailed.exit_code if CardFailed.exit_code in codes else next((code for code in codes if code), 0)
 
 
 def _memory(text: str) -> tuple[float | None, int | None]:
-    """A share of what is free, or so many bytes."""
+    """Return a share of the free memory, or a number of bytes."""
     if text.strip().endswith("%") or text.strip().replace(".", "", 1).isdigit():
         share = typed(ratio)(text)
         if share == 0:
@@ -165,14 +165,14 @@ def _table(burning: Burning) -> None:
 
 
 class _Progress:
-    """One line on the terminal that is written anew."""
+    """Shows progress on one line of the terminal, which is overwritten."""
 
     def __init__(self, *, shown: bool) -> None:
         self._shown = shown
         self._written = False
 
     def show(self, burned: Sequence[Burned]) -> None:
-        """How it stands."""
+        """Show the progress of all GPUs."""
         if not self._shown:
             return
         parts = [f"GPU {card.gpu.label}: {self._part(card)}" for card in burned]
@@ -180,7 +180,7 @@ class _Progress:
         self._written = True
 
     def clear(self) -> None:
-        """Leave nothing of it."""
+        """Erase the line."""
         if self._written:
             print(_CLEAR_LINE, end="", file=sys.stderr, flush=True)
 

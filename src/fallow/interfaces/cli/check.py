@@ -1,4 +1,4 @@
-"""`fallow check`: every mistake in a config at once, each with its line."""
+"""`fallow check`: report every mistake in a config, each with its line."""
 
 import argparse
 import json
@@ -44,7 +44,7 @@ def parser(parents: list[argparse.ArgumentParser]) -> Parser:
 
 
 def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
-    """Print the mistakes, or what was found."""
+    """Print the mistakes, or a summary of the config."""
     if (args.example or args.schema) and args.file is not None:
         raise WrongUsage("--example and --schema take no file")
     if args.example:
@@ -131,7 +131,7 @@ def _counts(found: "Config") -> dict[str, object]:
 
 
 def _summary(found: "Config") -> str:
-    """`2 fillers (1 not enabled), 1 idle rule (only reports), no guard, page on 127.0.0.1:8990, …`."""
+    """Return a summary such as `2 fillers (1 not enabled), 1 idle rule (only reports), page on 127.0.0.1:8990, …`."""
     acting = sum(rule.act for rule in found.idle)
     does = "only reports" if len(found.idle) == 1 else "only report"
     parts = [

@@ -1,4 +1,4 @@
-"""`fallow compat NAME …`: an older tool's command line, on fallow's machinery."""
+"""`fallow compat NAME …`: accept the command line of an older tool."""
 
 import argparse
 import importlib
@@ -40,7 +40,7 @@ def parser(parents: list[argparse.ArgumentParser]) -> Parser:
 
 
 def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
-    """Hand the words over."""
+    """Run the older tool's command line with fallow."""
     home = _HOMES.get(args.name)
     if home is None:
         way = did_you_mean(args.name, _HOMES) or f"there are {', '.join(_HOMES)}"

@@ -1,4 +1,4 @@
-"""`fallow demo`: the whole story on simulated GPUs, with real processes, in the terminal and on a page."""
+"""`fallow demo`: show what fallow does on simulated GPUs, with real processes, in the terminal and on a page."""
 
 import argparse
 import json
@@ -47,7 +47,7 @@ idle_for = "4s"
 log = "/dev/null"
 """
 _PROGRAMS = {"train.py": "while True:\n    pass\n", "forgotten.py": "import signal\nsignal.pause()\n"}
-_PAUSE_S = 3.0  # to read in
+_PAUSE_S = 3.0  # time to read
 _PATIENCE_S = 60.0
 _LOOK_AGAIN_S = 0.2
 _SWEEPS = 20
@@ -71,7 +71,7 @@ def parser(parents: list[argparse.ArgumentParser]) -> Parser:
 
 
 def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
-    """Tell it."""
+    """Run the demonstration."""
     began_s = world.clock.monotonic_s()
     with interruptible():
         folder = _folder()
@@ -88,7 +88,7 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
             uninterrupted()
             if stage is not None:
                 stage.clear()
-            for _ in range(_SWEEPS):  # what was just ended may still write its last line
+            for _ in range(_SWEEPS):  # a process that was just ended may still write its last line
                 shutil.rmtree(folder, ignore_errors=True)
                 if not os.path.exists(folder):
                     break
@@ -97,7 +97,7 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
 
 
 def _folder() -> str:
-    """A folder of our own, where the path of a socket is not too long for the kernel."""
+    """Return a new folder whose path is short enough for a socket in it."""
     folder = tempfile.mkdtemp(prefix="fallow-demo-")
     if len(os.fsencode(folder)) <= _LONGEST_FOLDER:
         return folder
@@ -106,7 +106,7 @@ def _folder() -> str:
 
 
 class _Stage:
-    """A machine of its own: simulated GPUs, claims, state and a socket that nobody else uses."""
+    """A simulated machine with claims, state and a socket of its own."""
 
     def __init__(self, folder: str, voice: Stderr) -> None:
         self._voice = voice
@@ -132,7 +132,7 @@ class _Stage:
         self.world = World(self.environ)
 
     def say(self, sentence: str) -> None:
-        """A line of the story."""
+        """Print a heading of the demonstration."""
         bold, plain = ("\033[1m", "\033[0m") if sys.stdout.isatty() and "NO_COLOR" not in os.environ else ("", "")
         if self._chapters:
             self.world.clock.sleep(_PAUSE_S)
@@ -140,7 +140,7 @@ class _Stage:
         print(f"\n{bold}# {sentence}{plain}", flush=True)
 
     def show(self, *words: str) -> None:
-        """Run fallow as a person would, with what it prints and its exit code."""
+        """Run a fallow command as a person would, and print its output and exit code."""
         print(f"$ fallow {shlex.join(words)}", flush=True)
         pid = self._start(words)
         code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
@@ -149,12 +149,12 @@ class _Stage:
             print(f"(exit code {code})", flush=True)
 
     def start(self, *words: str) -> None:
-        """Start a fallow that stays; it ends with the story."""
+        """Start a fallow command that runs until the demonstration ends."""
         print(f"$ fallow {shlex.join(words)} &", flush=True)
         self._start(words)
 
     def wait_until(self, activities: Callable[[dict[str, Activity]], bool]) -> None:
-        """Until the daemon sees the GPUs do that."""
+        """Wait until the daemon reports these activities of the GPUs."""
         until_s = self.world.clock.monotonic_s() + _PATIENCE_S
         while not activities(self._seen()):
             if self.world.clock.monotonic_s() > until_s:
@@ -175,10 +175,10 @@ class _Stage:
         self.world.close()
 
     def _start(self, words: Sequence[str]) -> int:
-        """Start this fallow, whatever others are on the PATH."""
+        """Start this fallow, not another one on the PATH."""
         command = [*spawn.OURSELVES, *words]
         pid = spawn.start(command[0], command, self.environ, ())
-        stat = self.world.proc.stat(pid)  # a child that has ended is there until it is waited for
+        stat = self.world.proc.stat(pid)  # a child that has ended stays visible until it is waited for
         handle = None if stat is None else Handle.open(self.world.proc, Process(pid, stat.birth), ())
         if handle is None:
             raise FallowError("a process that was just started cannot be seen; is /proc there?")

@@ -1,4 +1,4 @@
-"""`fallow doctor`: what is there, what it may do, and what each lack means."""
+"""`fallow doctor`: check the installation, and say what each missing part means."""
 
 import argparse
 import json
@@ -50,7 +50,7 @@ def parser(parents: list[argparse.ArgumentParser]) -> Parser:
 
 
 def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
-    """Examine and tell."""
+    """Run the checks, and print the findings."""
     if args.unit:
         print(_unit(), end="")
         return 0
@@ -124,7 +124,7 @@ def _as_json(found: list[CheckFinding], world: World) -> dict[str, object]:
 
 
 def _unit() -> str:
-    """The unit that ships, with this very fallow in it."""
+    """Return the shipped systemd unit, with the path of this fallow in it."""
     text = _shipped("fallow.service")
     called = os.path.abspath(sys.argv[0])
     ours = called if os.path.basename(called) == "fallow" else " ".join(spawn.OURSELVES)

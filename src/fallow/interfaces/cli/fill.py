@@ -1,4 +1,4 @@
-"""`fallow fill`: run a command on idle GPUs, and get out of everyone's way."""
+"""`fallow fill`: run a command on idle GPUs, and leave them when others need them."""
 
 import argparse
 import os
@@ -108,7 +108,7 @@ def parser(parents: list[argparse.ArgumentParser]) -> Parser:
 
 
 def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
-    """Fill until somebody ends it."""
+    """Run fillers until fallow is interrupted."""
     if not args.command:
         raise WrongUsage("fill needs a command; write it behind --, as in: fallow fill -- CMD ...")
     spec = _spec(args)

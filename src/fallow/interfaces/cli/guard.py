@@ -1,4 +1,4 @@
-"""`fallow guard`: arm once work has begun, act when it has ended."""
+"""`fallow guard`: wait until GPUs are in use, then until they are idle, then act."""
 
 import argparse
 
@@ -101,7 +101,7 @@ def parser(parents: list[argparse.ArgumentParser]) -> Parser:
 
 
 def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
-    """Guard until it has acted."""
+    """Run the guard until it has acted."""
     actions = tuple(parse_action(text) for text in args.action) or (EndGuard(),)
     rules = GuardRules(
         actions=actions,

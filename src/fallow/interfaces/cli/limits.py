@@ -1,12 +1,12 @@
-"""When the system gives no more: which limit it was, and how to see it."""
+"""Explain which limit of the system an error comes from, and how to see that limit."""
 
 import errno
 
-_NO_THREAD = "can't start new thread"  # all that Python says of it
+_NO_THREAD = "can't start new thread"  # Python says no more than this
 
 
 def limit_in_words(error: BaseException) -> str | None:
-    """The limit that an error comes from; None if it comes from none."""
+    """Return the limit that an error comes from; None if it comes from none."""
     number = error.errno if isinstance(error, OSError) else None
     if number == errno.EMFILE:
         return f"no more files can be opened: {_limit('NOFILE')} (ulimit -n shows it)"
@@ -22,7 +22,7 @@ def limit_in_words(error: BaseException) -> str | None:
 
 
 def _could_not_be_loaded(error: BaseException) -> bool:
-    """A part that is there and that the loader or the compiler failed on, under a limit of memory."""
+    """Return whether an installed module failed to load while the memory of this process is limited."""
     import resource
 
     failed = isinstance(error, ImportError | SystemError) and not isinstance(error, ModuleNotFoundError)

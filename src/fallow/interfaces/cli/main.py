@@ -42,7 +42,7 @@ _EXAMPLES = """\
   fallow run -- python train.py
   fallow help pick"""
 _TAKE_COMMAND = ("run", "fill", "compat")
-_WITHOUT_RESULT = ("run", "guard", "fill", "up", "compat")  # what they print is not theirs
+_WITHOUT_RESULT = ("run", "guard", "fill", "up", "compat")  # fallow prints no result of its own
 _MACHINE = r"\d{1,2}x\w+(,(\d{1,2}x)?\w+)*"
 _KILLED_BY = 128
 _SIGPIPE = 13
@@ -126,11 +126,11 @@ def _main(argv: list[str], voice: Stderr) -> int:
 
 
 def _split(argv: list[str]) -> tuple[list[str], str | None, list[str], list[str] | None]:
-    """Return the options before the command's name, the name, its own words, and the program behind `--`."""
+    """Return the options before the command's name, the name, its own words, and the program after `--`."""
     command = None
     at = _next_word(argv, 0)
     if argv[at : at + 1] == ["compat"]:
-        at = _next_word(argv, at + 1) + 1  # behind the tool's name all is the tool's
+        at = _next_word(argv, at + 1) + 1  # everything after the tool's name belongs to the tool
         argv, command = argv[:at], argv[at:]
     elif "--" in argv:
         at = argv.index("--")
@@ -153,7 +153,7 @@ def _help_as_option(argv: list[str]) -> list[str]:
 
 
 def _with_machine(words: list[str]) -> list[str]:
-    """Each --simulate with its machine in one word: a bare one must not swallow the word behind it."""
+    """Join each --simulate with its machine: one without a machine must not take the next word."""
     joined: list[str] = []
     at = 0
     while at < len(words):
@@ -165,12 +165,12 @@ def _with_machine(words: list[str]) -> list[str]:
 
 
 def _names_machine(words: list[str], at: int) -> bool:
-    """Whether the word can only be a machine, as 4xA100: no command, GPU or subject looks like that."""
+    """Return whether the word can only be a machine such as 4xA100: no command, GPU or subject looks like that."""
     return at < len(words) and re.fullmatch(_MACHINE, words[at], re.ASCII) is not None
 
 
 def _next_word(words: list[str], at: int) -> int:
-    """Where the options end that begin there."""
+    """Return the index of the first word after the options that begin there."""
     while at < len(words) and words[at].startswith("-") and words[at] != "--":
         takes_next = words[at] == "--log-format" or (words[at] == "--simulate" and _names_machine(words, at + 1))
         at += 2 if takes_next else 1

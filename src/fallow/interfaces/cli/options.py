@@ -1,4 +1,4 @@
-"""Options that several commands share, and the parser that answers a mistake with one sentence."""
+"""Options that several commands share, and a parser that reports a mistake in one sentence."""
 
 import argparse
 import os
@@ -20,10 +20,10 @@ _WIDTH = 80
 
 
 class _Layout(argparse.RawDescriptionHelpFormatter):
-    """Help in at most 80 columns, in which no word is broken."""
+    """Formats help in at most 80 columns, without breaking words."""
 
     def __init__(self, prog: str) -> None:
-        # argparse makes one for every option, and would load shutil for its width.
+        # argparse makes a formatter for every option, and would load shutil for its width.
         try:
             width = os.get_terminal_size().columns or _WIDTH
         except OSError:
@@ -37,7 +37,7 @@ class _Layout(argparse.RawDescriptionHelpFormatter):
 
 
 class Parser(ArgumentParser):
-    """A parser that answers a mistake with one sentence and exit code 2."""
+    """A parser that reports a mistake in one sentence, with exit code 2."""
 
     def __init__(self, prog: str, description: str, examples: str, parents: list[argparse.ArgumentParser]) -> None:
         super().__init__(
@@ -51,12 +51,12 @@ class Parser(ArgumentParser):
         )
 
     def error(self, message: str) -> NoReturn:
-        """Raise what is wrong, and where to read more."""
+        """Raise WrongUsage, which says what is wrong and where to read more."""
         sentence = message.removeprefix("argument ").replace("expected one argument", "needs a value")
         raise WrongUsage(f"{sentence} (see: {self.prog} --help)")
 
     def parse_args(self, args: Sequence[str], namespace: Any = None) -> Any:  # type: ignore[override]  # noqa: ANN401  as argparse has it
-        """Parse all words. Words that are left over may be a program that was not written behind `--`."""
+        """Parse all words. Words that are left over may be a program that was not written after `--`."""
         parsed, left = self.parse_known_args(args, namespace)
         if not left:
             return parsed
@@ -76,7 +76,7 @@ class Parser(ArgumentParser):
 
 
 def typed(convert: Callable[[str], T]) -> Callable[[str], T]:
-    """Return a converter whose complaint names the option."""
+    """Return a converter whose error names the option."""
 
     def converter(text: str) -> T:
         try:
@@ -118,17 +118,17 @@ def common() -> argparse.ArgumentParser:
 
 
 def add_alone(parser: argparse.ArgumentParser) -> None:
-    """Add the option of commands that ask the daemon, where one runs."""
+    """Add the option of commands that ask the daemon if one runs."""
     parser.add_argument("--alone", action="store_true", help="do not ask the daemon, even if one runs")
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:
-    """Add the option of commands that have a result for programs too."""
+    """Add the option of commands that can print their result as JSON."""
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
 def add_choice(parser: argparse.ArgumentParser) -> None:
-    """Add the options that say which GPUs are wanted."""
+    """Add the options that select GPUs."""
     group = parser.add_argument_group("which GPUs")
     group.add_argument(
         "-n",
@@ -187,7 +187,7 @@ def add_choice(parser: argparse.ArgumentParser) -> None:
 
 
 def request(args: argparse.Namespace, *, shared: bool = False) -> Request:
-    """What the options ask for."""
+    """Return the request that the options describe."""
     wanted = Wanted(
         count=1 if args.count is None else args.count,
         name=args.name,

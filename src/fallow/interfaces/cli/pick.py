@@ -1,4 +1,4 @@
-"""`fallow pick`: idle GPUs, printed for a shell."""
+"""`fallow pick`: print idle GPUs for use in a shell."""
 
 import argparse
 
@@ -37,7 +37,7 @@ def parser(parents: list[argparse.ArgumentParser]) -> Parser:
 
 
 def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
-    """Pick and print."""
+    """Pick GPUs, and print them."""
     gpus = pick(world, request(args), voice.note)
     match args.format:
         case "index":

@@ -1,4 +1,4 @@
-"""`fallow protect`: leave this alone until then."""
+"""`fallow protect`: keep rules away from a GPU, process or user until a given time."""
 
 import argparse
 import json
@@ -86,14 +86,14 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
 
 
 def _id(text: str) -> int:
-    """The id of a protection, or how it begins."""
+    """Return the id of a protection, or its first digits."""
     if not is_number(text.strip()) or int(text) < 1:
         raise WrongUsage(f"{text!r} is not an id of a protection", "fallow protect --list shows them")
     return int(text)
 
 
 def _meant(number: int, listed: Callable[[], Sequence[Protection]]) -> int:
-    """The protection whose id begins like this, where only one does: ids are long, since none comes again."""
+    """Return the id that begins with these digits, if only one does: ids are long, because none is used twice."""
     digits = str(number)
     if len(digits) >= _WHOLE_ID:
         return number

@@ -1,4 +1,4 @@
-"""`fallow reload`: have the daemon load its config anew, and say what came of it."""
+"""`fallow reload`: make the daemon load its config again, and print the result."""
 
 import argparse
 from typing import Any
@@ -33,8 +33,8 @@ def parser(parents: list[argparse.ArgumentParser]) -> Parser:
     )
 
 
-def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:  # noqa: ARG001  as every command
-    """Ask the daemon, and print its answer."""
+def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:  # noqa: ARG001  every command has this signature
+    """Ask the daemon to reload, and print its answer."""
     place = own_socket(world.environ)
     daemon = DaemonClient(world.environ, world.clock, world.simulated, voice.detail, [] if place is None else [place])
     try:

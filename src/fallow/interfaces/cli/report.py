@@ -1,4 +1,4 @@
-"""`fallow report`: the hours of each activity, and what the idle ones cost."""
+"""`fallow report`: the hours of each activity, and what idle hours cost."""
 
 import argparse
 import io
@@ -71,7 +71,7 @@ def parser(parents: list[argparse.ArgumentParser]) -> Parser:
 
 
 def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
-    """Read history, add up, print."""
+    """Read history, add it up, and print it."""
     given = prices_from(args.price)
     if not 0 < args.since <= _LONGEST_S:
         raise WrongUsage("--since is a time between now and ten years ago; write it as 12h, 7d or 2w")
@@ -103,7 +103,7 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
 
 
 def _tell_trouble(trouble: str, folder: str, voice: Stderr, *, found: bool) -> None:
-    """A daemon that does not answer may have all the history there is: nobody says that there is none."""
+    """Report that the daemon did not answer, which is an error if no history was found: the daemon may have some."""
     sentence = f"the daemon could not be asked for its history: {trouble}"
     if not found:
         raise FallowError(f"{sentence}; try again later")
@@ -111,7 +111,7 @@ def _tell_trouble(trouble: str, folder: str, voice: Stderr, *, found: bool) -> N
 
 
 def _prices_in_force(world: World, daemon: "DaemonClient | None", voice: Stderr) -> Prices:
-    """What cards cost by the config that the daemon runs with, else by ours; nothing, where none says so."""
+    """Return the prices of the daemon's config, else of the user's; none if neither has any."""
     told = None if daemon is None else daemon.prices()
     if told is not None and told.given:
         return told
@@ -142,7 +142,7 @@ def _print(report: Report, by: By, form: str, file: TextIO | None) -> None:
 
 
 def _write(report: Report, by: By, form: str, path: str) -> None:
-    """Made whole before the file is touched, so that whatever fails leaves it as it was."""
+    """Write the report to a file in one step, so that a failure leaves the file as it was."""
     text = io.StringIO(newline="")
     _print(report, by, form, text)
     try:

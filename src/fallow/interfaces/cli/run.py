@@ -1,4 +1,4 @@
-"""`fallow run`: claim GPUs and become the command, or stay beside it to stop it if it idles or hangs."""
+"""`fallow run`: claim GPUs and exec the command, or stay its parent to stop it if it idles or hangs."""
 
 import argparse
 import os
@@ -113,7 +113,7 @@ def _add_stopping(made: Parser) -> None:
 
 
 def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:  # noqa: RET503  become() never returns
-    """Claim, then become the command, or supervise it."""
+    """Claim GPUs, then exec the command, or supervise it."""
     command: list[str] = args.command
     if not command:
         raise WrongUsage("no command given; write: fallow run [OPTIONS] -- CMD ...")
@@ -141,7 +141,7 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:  # noqa: 
 
 
 def _dry_run(args: argparse.Namespace, gpus: tuple[Gpu, ...], line: str, voice: Stderr) -> int:
-    """Say what would be done, and leave no trace: a filler on the card stays there."""
+    """Print what would be done, and change nothing: a filler on the GPU stays."""
     variables = gpu_names.environment(gpus, indices=args.format == "index")
     assignments = " ".join(f"{name}={value}" for name, value in variables.items())
     voice.note(f"would run on GPU {', '.join(gpu.label for gpu in gpus)}: {assignments} {line}")

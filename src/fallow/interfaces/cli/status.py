@@ -1,4 +1,4 @@
-"""`fallow status`: each GPU, what it does, for how long, and who holds it."""
+"""`fallow status`: show each GPU, its activity, for how long, and who holds it."""
 
 import argparse
 import json
@@ -49,7 +49,7 @@ def parser(parents: list[argparse.ArgumentParser]) -> Parser:
 
 
 def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
-    """Ask the daemon or look, and show."""
+    """Ask the daemon or read the GPUs, and print the result."""
     elsewhere = world.proc.whose_pids()
     if elsewhere is not None:
         voice.note(f"the pids shown are of another pid namespace: {elsewhere}")
@@ -80,7 +80,7 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
 
 
 def _show_protections(status: Status, world: World, daemon: "DaemonClient | None") -> None:
-    """Below the table: what nobody's rule touches now, whoever holds the GPU."""
+    """Print below the table the protections in force on these GPUs."""
     from fallow.engine.jobs.protections import protections_on
 
     labels = {OneGpu(str(gpu.uuid)): gpu.label for gpu in status.gpus}
@@ -92,7 +92,7 @@ def _show_protections(status: Status, world: World, daemon: "DaemonClient | None
 def _statuses(
     args: argparse.Namespace, world: World, voice: Stderr, daemon: "DaemonClient | None"
 ) -> Iterator[Status]:
-    """What the daemon sees, for as long as it answers; then what we see ourselves."""
+    """Yield the daemon's status for as long as it answers; then what this process reads itself."""
     if daemon is not None:
         while (status := daemon.status()) is not None:
             yield status
@@ -105,7 +105,7 @@ def _statuses(
 
 
 def _shown(status: Status, gpus: str | None, visible_devices: str | None) -> Shown:
-    """The GPUs that were asked for, and how many of them are available under an outer CUDA_VISIBLE_DEVICES."""
+    """Return the requested GPUs, and how many of them CUDA_VISIBLE_DEVICES leaves available."""
     named = status if gpus is None else status.among(frozenset(gpu.label for gpu in select(gpus, status.gpus)))
     allowed = frozenset(gpu.label for gpu in visible(visible_devices, status.gpus))
     return Shown(named, visible_devices, named.among(allowed).available)

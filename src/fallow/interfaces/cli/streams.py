@@ -1,4 +1,4 @@
-"""stdout and stderr as a person gave them to us, made safe to write to."""
+"""Make stdout and stderr safe to write to, whatever their encoding and even if they are closed."""
 
 import errno
 import io
@@ -11,37 +11,37 @@ _CANNOT_PRINT = (errno.EBADF, errno.ENOSPC, errno.EIO, errno.EFBIG)
 
 
 class _Closed(io.TextIOBase):
-    """In place of a stdout that was closed before we began: whoever has a result to print fails, and nobody else."""
+    """Replaces a stdout that was closed before fallow started: writing to it fails."""
 
     def write(self, _text: str) -> int:
-        """Say that it is lost, as a closed descriptor would."""
+        """Raise the error of a closed descriptor."""
         raise OSError(errno.EBADF, os.strerror(errno.EBADF))
 
 
 def prepare() -> None:
-    """Once, before the first word: no letter ends us, and a result that nobody can get is no success."""
+    """Prepare the streams before the first output: no character and no closed stdout causes a crash."""
     if sys.stdout is None:
         sys.stdout = _Closed()
     spell_out(sys.stdout, sys.stderr)
 
 
 def is_closed() -> bool:
-    """Whether nobody can get a result from us."""
+    """Return whether stdout was closed, so that no result can be printed."""
     return isinstance(sys.stdout, _Closed)
 
 
 def flush() -> None:
-    """Let what was printed arrive, or fail now while there is an exit code for it."""
+    """Flush stdout now, while a failure can still change the exit code."""
     if not is_closed():
         sys.stdout.flush()
 
 
 def throw_away() -> None:
-    """Whoever read our output has left, or it is full; let the interpreter's last flush go nowhere."""
+    """Send the interpreter's last flush to /dev/null, because the reader of stdout has gone or the disk is full."""
     if not is_closed():
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def cannot_print(error: OSError) -> bool:
-    """Whether it was the printing that failed."""
+    """Return whether printing failed."""
     return error.errno in _CANNOT_PRINT

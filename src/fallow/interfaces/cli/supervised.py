@@ -1,4 +1,4 @@
-"""The part of `fallow run` that stays the parent of the job: its options, and what is said when it has ended."""
+"""The part of `fallow run` that stays the parent of the job: its options, and its last message."""
 
 import argparse
 from collections.abc import Sequence
@@ -21,12 +21,12 @@ _REPORT_A_HANG_AFTER_S = 600.0
 
 
 def prepare(args: argparse.Namespace, world: World, voice: Stderr) -> WatchedRun:
-    """Check what was asked for, before anything is claimed."""
+    """Check the options before anything is claimed."""
     return WatchedRun(world, voice.note, _watch(args), dry_run=args.dry_run)
 
 
 def run_watched(watched: WatchedRun, program: Program, gpus: Sequence[Gpu], voice: Stderr) -> int:  # noqa: RET503  end_as() never returns
-    """Run the job and end as it ended, or with 124 if it was stopped."""
+    """Run the job, and end with its exit code or signal, or with 124 if it was stopped."""
     result, follow = watched.run(program, gpus)
     _say_end(result, voice)
     with interruptible():

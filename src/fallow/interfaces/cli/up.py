@@ -1,4 +1,4 @@
-"""`fallow up`: everything as one daemon, from one file."""
+"""`fallow up`: run the daemon, with everything that one config file describes."""
 
 import argparse
 import os
@@ -37,7 +37,7 @@ EXAMPLES = """\
   fallow up --config /etc/fallow/fallow.toml
   fallow up --simulate --dry-run --for 10m
   fallow reload"""
-_SWITCH_S = 0.0001  # a thread that serves others must not keep a yield waiting
+_SWITCH_S = 0.0001  # a thread that serves requests must not delay a yield
 
 
 def parser(parents: list[argparse.ArgumentParser]) -> Parser:
@@ -63,13 +63,13 @@ def parser(parents: list[argparse.ArgumentParser]) -> Parser:
 
 
 def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
-    """Be up until somebody ends it."""
+    """Run the daemon until it is interrupted."""
     demand_countable(world.clock)
     from fallow.engine import config
 
     file = config.find(world.environ, args.config)
     load = _loader(None if file is None else _from_the_top(file), args, world, voice)
-    load()  # a mistake is told before anything is opened
+    load()  # report a mistake before anything is opened
     if file is None and config.may_be_there(config.MACHINE):
         voice.note(
             f"{config.MACHINE} is for the daemon of root, and is not used; to use a config of your own:"
@@ -89,7 +89,7 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     if number is not None:
         voice.finish()
         die_of(number)
-        return 128 + number  # where one cannot die of it, as pid 1 of a container
+        return 128 + number  # if the signal cannot end us, as for pid 1 of a container
     return 0
 
 
@@ -101,7 +101,7 @@ def _be_up(
     file: str | None,
     socket: str | None,
 ) -> int | None:
-    """The signal that ended it; None if its time was over."""
+    """Run the daemon, and return the signal that ended it; None if its time was over."""
     from fallow.engine.daemon.loop import Daemon
     from fallow.engine.doctor.fix import own_the_folder
 
@@ -133,7 +133,7 @@ def _be_up(
 def _serve(
     daemon: "Daemon", publisher: Publisher, world: World, voice: Stderr, socket: str | None
 ) -> "ServerThread | None":
-    """The socket and the page; a daemon goes on without them."""
+    """Open the socket and the page; the daemon runs on without them."""
     try:
         from fallow.engine.daemon.sources import Sources
         from fallow.interfaces.server_thread import ServerThread
@@ -153,7 +153,7 @@ def _serve(
     sources = Sources(
         publisher,
         daemon.records,
-        ProtectionFolder(folder, user_name, world.proc, beside=world.protections),  # for the server's thread alone
+        ProtectionFolder(folder, user_name, world.proc, beside=world.protections),  # only the server's thread uses it
         world.proc,
         world.clock,
         world.simulated,
@@ -164,7 +164,7 @@ def _serve(
 
 
 def _loader(file: str | None, args: argparse.Namespace, world: World, voice: Stderr) -> "Callable[[], Config]":
-    """What reads the config, with what the command line puts in its place."""
+    """Return a function that loads the config, with the options of the command line applied."""
     from fallow.engine import config
     from fallow.engine.config.feasible import Feasible
     from fallow.engine.config.model import Page
@@ -191,7 +191,7 @@ def _loader(file: str | None, args: argparse.Namespace, world: World, voice: Std
 
 
 def _from_the_top(file: str) -> str:
-    """The file, wherever we go later. Where the working folder is gone, whoever reads it says so."""
+    """Return the absolute path; the path as it is if the working folder is gone, so that reading it reports that."""
     try:
         return os.path.abspath(file)
     except FileNotFoundError:

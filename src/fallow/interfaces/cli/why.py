@@ -1,4 +1,4 @@
-"""`fallow why`: why a GPU or a process is judged as it is, which rule counts, and what was done."""
+"""`fallow why`: explain why a GPU or a process is judged as it is, which rule counts, and what was done."""
 
 import argparse
 import json
@@ -52,7 +52,7 @@ def parser(parents: list[argparse.ArgumentParser]) -> Parser:
 
 
 def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
-    """What it is now, by the daemon's eyes or by one look, then what our journal and the daemon's have."""
+    """Print what the daemon or one reading says now, then what the journals of this user and the daemon have."""
     daemon = None if args.alone else world.daemon(voice.detail)
     told = None if daemon is None else daemon.status()
     target = _target(args.subject, world, None if told is None else told.gpus)
@@ -73,7 +73,7 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
         _refuse_who_is_on_no_gpu(target, status, world)
     if unreadable is not None:
         if target is None and not events:
-            raise unreadable  # there is nothing else to say
+            raise unreadable  # there is nothing else to print
         voice.note(str(unreadable))
     now_s = world.clock.wall_s()
     if args.json:
@@ -116,7 +116,7 @@ def _target(subject: str | None, world: World, seen: Sequence[Gpu] | None) -> On
 
 
 def _key(target: OneGpu | OneProcess | None) -> str | None:
-    """A process that has ended is the last one of its number that the journal knows."""
+    """Return the journal's key of a target; a process that has ended is the last one with its pid."""
     match target:
         case OneGpu(uuid=uuid):
             return gpu_key(uuid)
@@ -129,7 +129,7 @@ def _key(target: OneGpu | OneProcess | None) -> str | None:
 
 
 def _touched(target: OneGpu | OneProcess, world: World) -> tuple[AffectedProcess, ...]:
-    """The process itself, for the protections on it; none if it has ended."""
+    """Return the process itself, for the protections on it; none if it has ended."""
     if isinstance(target, OneGpu) or target.birth == 0:
         return ()
     return (AffectedProcess(target.pid, target.birth, world.proc.user(target.pid), world.proc.command(target.pid)),)
@@ -171,7 +171,7 @@ def _lives(target: OneProcess, world: World) -> bool:
 
 
 def _refuse_who_is_on_no_gpu(target: OneProcess, status: Status, world: World) -> None:
-    """Where all is known and nothing of it is about the process, it was not the one that was meant."""
+    """Raise WrongUsage if the process uses no GPU and all holders are known: another one was meant."""
     if not _lives(target, world):
         raise WrongUsage(f"there is no process {target.pid}, and the journal has nothing on one that has ended")
     blind = next((gpu for gpu in status.gpus if isinstance(gpu.holders, Unknown)), None)
@@ -182,7 +182,7 @@ def _refuse_who_is_on_no_gpu(target: OneProcess, status: Status, world: World) -
 
 
 def _events(world: World, daemon: DaemonClient | None, key: str | None) -> tuple[list[Event], FallowError | None]:
-    """Newest first, and why our own journal has none. Where both are the same one, each event is told once."""
+    """Return events of both journals, newest first and without duplicates, and why ours cannot be read."""
     found: list[Event] = []
     unreadable: FallowError | None = None
     try:

@@ -1,1 +1,1 @@
-"""Values as text, tables, JSON, HTML and metrics."""
+"""Render values as text, tables, JSON, HTML and metrics."""

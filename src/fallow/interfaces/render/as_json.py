@@ -1,4 +1,4 @@
-"""Return the values of fallow as JSON: a value that is not known is null, and its reason is in `unknown`."""
+"""Render fallow's values as JSON: an unknown value is null, and its reason is in `unknown`."""
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -33,12 +33,12 @@ def status(
 
 
 def iso_time(wall_s: float) -> str:
-    """Seconds since the epoch as people write them, in UTC."""
+    """Return seconds since the epoch as an ISO 8601 time in UTC."""
     return datetime.fromtimestamp(wall_s, UTC).isoformat(timespec="milliseconds")
 
 
 def gpu_facts(gpu: Gpu) -> dict[str, Any]:
-    """The readings of one GPU."""
+    """Return the readings of one GPU."""
     unknown: dict[str, str] = {}
     facts: dict[str, Any] = {
         "index": gpu.index,
@@ -71,7 +71,7 @@ def gpu_facts(gpu: Gpu) -> dict[str, Any]:
 
 
 def protection_facts(protection: Protection) -> dict[str, Any]:
-    """One protection; one without an end lasts until it is released."""
+    """Return one protection; one without an end lasts until it is released."""
     return {
         "id": protection.id,
         "subject": str(protection.target),
@@ -84,7 +84,7 @@ def protection_facts(protection: Protection) -> dict[str, Any]:
 def gpu_seen(
     gpu: GpuStatus, wall_s: float, protections: Sequence[Protection] | Unknown, counting: Iterable[Counting]
 ) -> dict[str, Any]:
-    """Return one GPU with what was found of it, what protects it and when its job would be stopped."""
+    """Return one GPU with its activity, its protection and when its job would be stopped."""
     facts = gpu_facts(gpu)
     protection = None
     if isinstance(protections, Unknown):
@@ -92,7 +92,7 @@ def gpu_seen(
     else:
         protection = protection_on(Affected(uuids_with_cards([gpu])), protections, wall_s)
     if isinstance(gpu.claim, Unknown):
-        facts["unknown"]["claim"] = facts["unknown"]["filler"] = gpu.claim.why  # one file tells both
+        facts["unknown"]["claim"] = facts["unknown"]["filler"] = gpu.claim.why  # both come from one file
     judged = {"activity": gpu.activity.value, "for_s": gpu.for_s, "because": gpu.because, "settling": gpu.settling}
     first = {name: facts.pop(name) for name in ("index", "mig_slot", "mig_parent_uuid", "uuid", "name")}
     return (
@@ -111,7 +111,7 @@ def gpu_seen(
 
 
 def _stops_at(gpu: GpuStatus, wall_s: float, counting: Iterable[Counting]) -> str | None:
-    """Return when the first job on the GPU is asked to end, if it goes on; known once it was warned."""
+    """Return when the first job on the GPU would be sent its signal; known once it was warned."""
     sooner = [
         each.in_s
         for each in counting

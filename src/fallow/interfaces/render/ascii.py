@@ -1,4 +1,4 @@
-"""Our own letters on a stream that has none of them: spelled in ASCII, so that no locale ever ends us."""
+"""Spell fallow's special characters in ASCII where a stream cannot encode them, so that no locale causes a crash."""
 
 import codecs
 from io import TextIOBase
@@ -22,20 +22,20 @@ _SPELLED = {
 
 
 def spell(error: UnicodeError) -> tuple[str, int]:
-    """What stands for letters that cannot be encoded; those of others are question marks."""
+    """Return what replaces characters that cannot be encoded; a question mark for those that fallow does not use."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     return "".join(_SPELLED.get(letter, "?") for letter in error.object[error.start : error.end]), error.end
 
 
 def encoded(text: str, encoding: str) -> bytes:
-    """The text in that encoding, whatever is in it."""
+    """Return the text in that encoding, whatever it contains."""
     codecs.register_error(_HANDLER, spell)
     return text.encode(encoding, _HANDLER)
 
 
 def spell_out(*streams: TextIO | TextIOBase | None) -> None:
-    """From now on nothing that is written there fails because of its letters."""
+    """Set these streams so that no character makes writing fail."""
     codecs.register_error(_HANDLER, spell)
     for stream in streams:
         change = getattr(stream, "reconfigure", None)

@@ -1,4 +1,4 @@
-"""What `fallow burn --json` prints: the closing table, with everything that is not known as null and its reason."""
+"""Render what `fallow burn --json` prints: the closing table, with unknown values as null and their reason."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from fallow.engine.burn.parent import Burned, Burning, BurnRequest
 
 
 def as_json(request: BurnRequest, burning: Burning) -> dict[str, Any]:
-    """The whole run."""
+    """Return the whole run as JSON values."""
     return {
         "version": VERSION,
         "simulated": burning.simulated,

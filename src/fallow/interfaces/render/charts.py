@@ -1,7 +1,7 @@
-"""Pictures of a report as plain rectangles: where each lies and what it is. The template draws them.
+"""Compute the rectangles of a report's charts; the template draws them.
 
-Every picture is 1000 wide, and stretched to the width that there is; words stand beside it, not in it, so that they
-stay readable at any width.
+Every chart is 1000 wide and is stretched to the width of the page. Text stands beside it, not in it, so that it
+stays readable at any width.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,13 +12,13 @@ from fallow.policies.cost import Line
 
 WIDTH = 1000.0
 HEIGHT = 100.0
-_THINNEST = 0.5  # what is there is seen
+_THINNEST = 0.5  # whatever exists is visible
 _STACKED = (Activity.BUSY, Activity.FILLED, Activity.FREE, Activity.UNKNOWN, Activity.IDLE, Activity.STUCK)
-"""What is wanted first, what costs last, so that what costs ends at one edge."""
+"""The order of activities: wanted time first and wasted time last, so that waste is at one edge."""
 
 
 Stretch = tuple[int, int, Activity]
-"""From when until when, in milliseconds, and what."""
+"""Begin and end in milliseconds, and the activity."""
 
 
 @value
@@ -33,7 +33,7 @@ class Box:
 
 
 def strip(stretches: Iterable[Stretch], begin_ms: int, end_ms: int) -> list[Box]:
-    """What one GPU did, from left to right; where nobody watched, nothing."""
+    """Return what one GPU did, from left to right, with gaps where it was not observed."""
     scale = WIDTH / max(1, end_ms - begin_ms)
     boxes: list[Box] = []
     for stretch_begin_ms, stretch_end_ms, activity in stretches:
@@ -44,7 +44,7 @@ def strip(stretches: Iterable[Stretch], begin_ms: int, end_ms: int) -> list[Box]
 
 
 def bar(line: Line, most_ms: int, only: Sequence[Activity] = _STACKED) -> list[Box]:
-    """The time of one line, from left to right, against the longest."""
+    """Return the time of one line, from left to right, relative to the longest."""
     boxes: list[Box] = []
     x = 0.0
     for activity in only:
@@ -56,7 +56,7 @@ def bar(line: Line, most_ms: int, only: Sequence[Activity] = _STACKED) -> list[B
 
 
 def columns(lines: Sequence[Line], most_ms: int) -> list[Box]:
-    """A column for each line, what costs on top."""
+    """Return a column for each line, with wasted time on top."""
     boxes: list[Box] = []
     step = WIDTH / max(1, len(lines))
     for number, line in enumerate(lines):

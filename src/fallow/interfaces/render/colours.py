@@ -1,4 +1,4 @@
-"""The colour of each activity wherever one is drawn, on light and on dark ground, and what the activity means."""
+"""The colour of each activity on a light and on a dark background, and what the activity means."""
 
 from fallow.core.activity import Activity
 

@@ -1,6 +1,6 @@
-"""Columns of text on a terminal: aligned, coloured, folded where they do not fit, and redrawn in place.
+"""Print tables on a terminal: aligned, coloured, folded to fit, and redrawn in place.
 
-A library for this takes longer to load than all else that `fallow status` does.
+A library for this takes longer to load than everything else that `fallow status` does.
 """
 
 import os
@@ -12,7 +12,7 @@ from unicodedata import combining, east_asian_width
 from fallow.core.units import is_number
 from fallow.core.value import value
 
-_WIDE_ENOUGH = 200  # where nobody's terminal sets a width, nothing is cut short
+_WIDE_ENOUGH = 200  # without a terminal there is no width to fit
 _BETWEEN = "  "
 _NARROWEST = 8
 _STYLES = {
@@ -40,7 +40,7 @@ Cell = str | Styled
 
 @value
 class Column:
-    """One column: its head, to which side it is set, and whether it may be folded."""
+    """One column: its heading, its alignment, and whether it may be folded."""
 
     head: Cell
     right: bool = False
@@ -48,7 +48,7 @@ class Column:
 
 
 class Screen:
-    """Where tables are printed: a terminal, a pipe or a file."""
+    """The output for tables: a terminal, a pipe or a file."""
 
     def __init__(self, file: TextIO | None = None, environ: Mapping[str, str] = os.environ) -> None:
         self._file = sys.stdout if file is None else file
@@ -59,7 +59,7 @@ class Screen:
 
     @property
     def width(self) -> int:
-        """How much fits beside each other: COLUMNS, else what the terminal says."""
+        """Return how many characters fit on a line: COLUMNS, else the width of the terminal."""
         given = self._environ.get("COLUMNS", "")
         if is_number(given) and int(given) > 0:
             return int(given)
@@ -71,14 +71,14 @@ class Screen:
         self._file.flush()
 
     def redraw(self, frames: Iterator[list[str]]) -> None:
-        """Keep one frame up to date; one below the other where nothing can be overwritten."""
+        """Redraw each frame over the one before; print them one after the other where that is not possible."""
         if self.is_dumb:
             for frame in frames:
                 self.write(frame)
             return
         drawn = 0
         try:
-            self._file.write("\x1b[?25l")  # no cursor
+            self._file.write("\x1b[?25l")  # hide the cursor
             for frame in frames:
                 shown = frame[: max(1, self._size()[1] - 1)]
                 above = f"\x1b[{drawn}F" if drawn else "\r"
@@ -90,14 +90,14 @@ class Screen:
             self._file.flush()
 
     def styled(self, cell: Cell) -> str:
-        """A text in its colour, where there are colours."""
+        """Return a text in its colour, if colours are used."""
         if isinstance(cell, str):
             return cell
         style = _STYLES.get(cell.style) if self._coloured else None
         return cell.text if style is None or not cell.text else f"\x1b[{style}m{cell.text}\x1b[0m"
 
     def table(self, columns: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> list[str]:
-        """The lines of a table."""
+        """Return the lines of a table."""
         heads = [
             column.head if isinstance(column.head, Styled) else Styled(column.head, "bold") for column in columns
         ]
@@ -105,7 +105,7 @@ class Screen:
         return [line for row in (heads, *rows) for line in self._row(columns, row, widths)]
 
     def _widths(self, columns: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> list[int]:
-        """As wide as their contents; where that is too much, those that fold give way, the widest first."""
+        """Return widths that fit the contents; if the sum is too wide, narrow columns that fold, the widest first."""
         widths = [
             max((cells(line) for row in rows for line in _text(row[at]).split("\n")), default=0)
             for at in range(len(columns))
@@ -143,14 +143,14 @@ class Screen:
 
 
 def cells(text: str) -> int:
-    """How many places a text takes on a terminal."""
+    """Return how many cells of a terminal a text takes."""
     if text.isascii():
         return len(text)
     return sum(0 if combining(letter) else 2 if east_asian_width(letter) in "WF" else 1 for letter in text)
 
 
 def folded_to(text: str, width: int) -> Iterator[str]:
-    """The text in lines of at most that width, broken between words where that can be."""
+    """Yield the text in lines of at most that width, broken between words where possible."""
     for paragraph in text.split("\n"):
         line = ""
         for word in paragraph.split(" "):
@@ -166,7 +166,7 @@ def folded_to(text: str, width: int) -> Iterator[str]:
 
 
 def _cut(word: str, width: int) -> list[str]:
-    """A word in pieces that fit."""
+    """Return a word in pieces that fit."""
     pieces, piece = [], ""
     for letter in word:
         if piece and cells(piece + letter) > width:

@@ -1,4 +1,4 @@
-"""The board as Prometheus reads it: base units, names of our own, and nothing where a reading is not known."""
+"""Render the daemon's board as Prometheus metrics: base units, and no sample where a reading is unknown."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -27,14 +27,14 @@ _NUMBER = re.compile(r"\d+")
 
 
 class Metrics:
-    """What `/metrics` says. Everything is read from the board when it is asked for; nothing is kept."""
+    """Serves `/metrics`. Everything is read from the board at each request; nothing is kept."""
 
     def __init__(self, board: Callable[[], Board | None], streams: Callable[[], int]) -> None:
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(_Collector(board, streams))
 
     def exposed(self, accept: str) -> tuple[bytes, str]:
-        """The text, and its type: OpenMetrics for those who ask for it."""
+        """Return the metrics and their content type: OpenMetrics if the client accepts it."""
         encode, kind = choose_encoder(accept)
         return encode(self._registry), kind
 
@@ -45,7 +45,7 @@ class _Collector(Collector):
         self._streams = streams
 
     def collect(self) -> Iterable[Metric]:
-        """All families; those of the board only once there is one."""
+        """Yield all metric families; those of the board only once there is one."""
         board = self._board()
         yield gauge("fallow_up", "Whether the GPUs have been looked at.", [((), float(board is not None))])
         yield gauge("fallow_event_streams", "Pages that are open and watch.", [((), float(self._streams()))])
@@ -59,7 +59,7 @@ class _Collector(Collector):
 def gauge(
     name: str, help_text: str, samples: Iterable[tuple[tuple[str, ...], float | None]], labels: tuple[str, ...] = ()
 ) -> GaugeMetricFamily:
-    """A family of gauges; a value of None is not told."""
+    """Return a family of gauges; a value of None is left out."""
     family = GaugeMetricFamily(name, help_text, labels=labels)
     for words, number in samples:
         if number is not None:

@@ -1,4 +1,4 @@
-"""A report as one page that needs nothing else: no script, no file beside it, nothing from elsewhere."""
+"""Render a report as one HTML page that is complete: no script, no other file, nothing from the network."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -23,7 +23,7 @@ _TITLES = {By.GPU: "By GPU", By.DAY: "By day", By.USER: "By user", By.JOB: "By j
 
 
 def as_html(report: Report, first: By) -> str:
-    """The page: the section that was asked for comes first."""
+    """Return the page; the requested section comes first."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     templates = Environment(

@@ -1,4 +1,4 @@
-"""A report as text: a table for people, JSON and CSV for programs."""
+"""Render a report as text: a table for people, JSON and CSV for programs."""
 
 import csv
 import io
@@ -17,17 +17,17 @@ from fallow.policies.cost import By, Line, first_lines
 HEADS = {By.GPU: ("GPU", "name"), By.USER: ("user",), By.JOB: ("job", "user"), By.DAY: ("day",)}
 _FIELDS = {By.GPU: ("gpu", "uuid", "name"), By.USER: ("user",), By.JOB: ("job", "user"), By.DAY: ("day",)}
 _HOUR_MS = 3_600_000
-_MOST_LINES = 100  # for people; programs get them all
+_MOST_LINES = 100  # for people; programs get all of them
 
 
 def hours(ms: int) -> str:
-    """Hours as people read them: `1,234.5`; a little is not nothing."""
+    """Return hours as `1,234.5`; a small amount is never shown as zero."""
     told = f"{ms / _HOUR_MS:,.1f}"
     return "<0.1" if ms and told == "0.0" else told
 
 
 def span_in_words(report: Report) -> str:
-    """`2026-11-08 09:30 to 2026-11-15 09:30 CET`."""
+    """Return a span as `2026-11-08 09:30 to 2026-11-15 09:30 CET`."""
     since, until = (
         datetime.fromtimestamp(at, UTC).astimezone(report.zone) for at in (report.since_s, report.until_s)
     )
@@ -35,7 +35,7 @@ def span_in_words(report: Report) -> str:
 
 
 def machine_in_words(report: Report) -> str:
-    """`box: 8 GPUs`; simulated ones are said to be."""
+    """Return the machine as `box: 8 GPUs`, or as simulated."""
     cards = list(report.cards.values())
     if not cards:
         return "no GPU was watched"
@@ -47,7 +47,7 @@ def machine_in_words(report: Report) -> str:
 
 
 def names_for_people(line: Line, by: By, cards: dict[str, Card]) -> list[str]:
-    """What a line is called, a word for each head."""
+    """Return the name of a line, one word for each heading."""
     if not line.name:
         return ["all", *[""] * (len(HEADS[by]) - 1)]
     if by is not By.GPU:
@@ -58,7 +58,7 @@ def names_for_people(line: Line, by: By, cards: dict[str, Card]) -> list[str]:
 
 
 def show_table(report: Report, by: By, file: TextIO | None) -> None:
-    """Hours of each activity; the cost where there is a price; and the sum of it all."""
+    """Print the hours of each activity, the cost if there is a price, and the totals."""
     from fallow.interfaces.render.table import show_hours
 
     bill = report.bill(by)
@@ -77,17 +77,17 @@ def show_table(report: Report, by: By, file: TextIO | None) -> None:
 
 
 def cost_for_people(line: Line, report: Report) -> str:
-    """An amount of money, or `?`."""
+    """Return an amount of money, or `?`."""
     return "?" if isinstance(line.cost, Unknown) else report.prices.in_words(line.cost)
 
 
 def as_json(report: Report, by: By) -> str:
-    """One object, with times in seconds to the millisecond."""
+    """Return the report as one JSON object, with times in seconds to the millisecond."""
     return json.dumps(facts_of(report, by), indent=2) + "\n"
 
 
 def facts_of(report: Report, by: By) -> dict[str, Any]:
-    """What the JSON says."""
+    """Return the values of the JSON."""
     bill = report.bill(by)
     prices = {card.uuid: report.prices.of(card) for card in report.cards.values()}
     gpus = [
@@ -114,7 +114,7 @@ def facts_of(report: Report, by: By) -> dict[str, Any]:
 
 
 def as_csv(report: Report, by: By) -> str:
-    """A head and a row for each line, in the fields of the JSON; what is not known is empty."""
+    """Return a heading and a row for each line, with the fields of the JSON; unknown values are empty."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     times = [f"{activity.value}_s" for activity in Activity]
@@ -142,7 +142,7 @@ def _facts(line: Line, by: By, cards: dict[str, Card]) -> dict[str, Any]:
 
 
 def _cell(fact: object) -> object:
-    """A spreadsheet takes what begins with one of these for a formula, and others wrote the commands."""
+    """Return a cell that no spreadsheet takes for a formula: other users wrote the commands in it."""
     if isinstance(fact, str) and fact not in ("", "-") and fact[0] in "=+-@":
         return f"'{fact}"
     return "" if fact is None else fact

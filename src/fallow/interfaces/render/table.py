@@ -1,4 +1,4 @@
-"""The table that people look at."""
+"""Print the table of `fallow status` and the tables of other commands."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import TextIO
@@ -24,19 +24,19 @@ _LONGEST_LIST = 40
 
 
 def show(shown: Shown) -> None:
-    """Print it once."""
+    """Print the table once."""
     screen = Screen()
     screen.write(_lines(screen, shown))
 
 
 def show_live(looks: Iterator[Shown]) -> None:
-    """Keep one table up to date, until Ctrl-C; one below the other where nothing can be overwritten."""
+    """Keep one table up to date until Ctrl-C; print one after the other where nothing can be overwritten."""
     screen = Screen()
     screen.redraw(_lines(screen, shown) for shown in looks)
 
 
 def show_rows(title: str | None, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a plain table: the first column to the left, the others to the right, the last as wide as it needs."""
+    """Print a plain table: the first and last columns aligned to the left, the others to the right."""
     screen = Screen()
     heads = [Column(name, right=0 < at < len(columns) - 1, folds=True) for at, name in enumerate(columns)]
     above = [] if title is None else [screen.styled(Styled(title, "bold yellow"))]
@@ -46,7 +46,7 @@ def show_rows(title: str | None, columns: Sequence[str], rows: Sequence[Sequence
 def show_hours(
     title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], words: int, file: TextIO | None
 ) -> None:
-    """Print a report: the first so many columns are words, the others numbers, under the colour of their activity."""
+    """Print a report: the first `words` columns are text, the others numbers, headed in their activity's colour."""
     screen = Screen(file)
     columns = [
         Column(
@@ -62,7 +62,7 @@ def _printable(rows: Sequence[Sequence[str]]) -> list[list[Cell]]:
 
 
 def _lines(screen: Screen, shown_now: Shown) -> list[str]:
-    """What does not fit goes, least needed first: the story of who and why must stay readable."""
+    """Return the lines of the table. Columns that do not fit are left out, so that the reasons stay readable."""
     width, status = screen.width, shown_now.status
     shown = dict(_COLUMNS)
     if all(gpu.for_s is None for gpu in status.gpus):
@@ -79,7 +79,7 @@ def _lines(screen: Screen, shown_now: Shown) -> list[str]:
 
 
 def _summary(shown: Shown) -> str:
-    """First what is available to this user: an outer CUDA_VISIBLE_DEVICES leaves them less than there is."""
+    """Return how many GPUs are available, first to this user, whom CUDA_VISIBLE_DEVICES may leave fewer."""
     if shown.visible_devices is None:
         return shown.status.in_words
     allowed = shortened(shown.visible_devices, _LONGEST_LIST) or "''"
@@ -122,7 +122,7 @@ def _story(gpu: GpuStatus) -> str:
         lines.append(f"and {len(people) - _HOLDERS_SHOWN} more")
     if isinstance(gpu.claim, Unknown):
         lines.append(f"who has claimed it is {gpu.claim}")
-    elif gpu.claim is not None and people:  # else it is the reason itself
+    elif gpu.claim is not None and people:  # otherwise the claim is the reason
         lines.append(str(gpu.claim))
     if gpu.filler is not None:
         lines.append(f"a filler, which yields: {shortened(gpu.filler.command or 'unnamed', 80)}")
@@ -130,7 +130,7 @@ def _story(gpu: GpuStatus) -> str:
         lines.append(f"{gpu.waiting} waiting in line for it")
     if gpu.activity not in AVAILABLE:
         lines.append(gpu.because)
-    return "\n".join(printable(line) for line in lines)  # others wrote some of that
+    return "\n".join(printable(line) for line in lines)  # other users wrote some of that
 
 
 def _holder(holder: Holder) -> str:

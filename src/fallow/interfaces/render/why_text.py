@@ -1,4 +1,4 @@
-"""Why a GPU is what it is, for people and for programs: now, then what was found and done before."""
+"""Explain why a GPU has its activity, for people and for programs: now, then what was found and done before."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, assert_never
@@ -24,7 +24,7 @@ _ACTIONS = {
 
 
 def gpu_now(gpu: GpuStatus, wall_s: float) -> list[str]:
-    """What it is and why, since when, and who is on it."""
+    """Return its activity and why, since when, and who is on it."""
     since = ""
     if gpu.for_s is not None:
         since = f" for {duration_for_people(gpu.for_s)} (since {clock_time(wall_s - gpu.for_s)})"
@@ -43,7 +43,7 @@ def gpu_now(gpu: GpuStatus, wall_s: float) -> list[str]:
 
 
 def ruled(each: Ruled) -> str:
-    """One rule, guard or filler, and what it would do when."""
+    """Return one rule, guard or filler, and what it would do when."""
     match each:
         case Counting():
             return printable(f"  rule {each.rule}: {_counting(each)}")
@@ -55,7 +55,7 @@ def ruled(each: Ruled) -> str:
 
 
 def story(events: Sequence[Event], now_wall_s: float) -> list[str]:
-    """The last verdict with its readings, then what was done since."""
+    """Return the last verdict with its readings, then what was done since."""
     lines: list[str] = []
     later: list[Event] = []
     for event in events:
@@ -78,7 +78,7 @@ def as_json(
     events: Iterable[Event],
     unreadable: str | None,
 ) -> dict[str, Any]:
-    """Return the same for programs. `unreadable`: why a journal could not be read."""
+    """Return the explanation for programs. `unreadable`: why a journal could not be read."""
     found, told = list(rules), [_event_facts(event) for event in events]
     counting = [each for each in found if isinstance(each, Counting)]
     return {
