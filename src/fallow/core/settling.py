@@ -45,7 +45,7 @@ class Settling:
 
 
 def settle(before: Settling | None, finding: Finding, at_s: float, longest_gap_s: float) -> tuple[Settling, Finding]:
-    """Return the state of the GPU after one more reading."""
+    """Return the state and the finding of a GPU after one more reading."""
     if before is None:
         before = Settling(finding.activity, at_s)
     passed_s = witnessed_s(before.at_s, at_s, longest_gap_s)

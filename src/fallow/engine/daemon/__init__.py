@@ -1,1 +1,1 @@
-"""`fallow up`: everything above in one loop."""
+"""`fallow up`: fillers, guards, idle rules, history and notices in one loop."""

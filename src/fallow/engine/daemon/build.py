@@ -1,4 +1,4 @@
-"""Builds the filler slots and guards of a config; those that exist already and have not changed are kept."""
+"""Build the filler slots and guards of a config; those that exist already and have not changed are kept."""
 
 from collections.abc import Sequence
 

@@ -36,7 +36,7 @@ from fallow.engine.machine.signal_pipe import SignalPipe
 from fallow.engine.machine.world import World
 
 _DAY_S = 86_400.0
-_QUIET_S = 0.03  # longer than it takes to tell a newcomer from a monitor, and to ask a filler to leave
+_QUIET_S = 0.03  # longer than it takes to distinguish a newcomer from a monitor, and to ask a filler to leave
 
 
 class Daemon:
@@ -237,7 +237,7 @@ class Daemon:
         )
 
     def _say_alive(self, now_s: float) -> None:
-        """Tell the service manager that the loop still runs, twice in each period of its watchdog."""
+        """Report to the service manager that the loop still runs, twice in each period of its watchdog."""
         if self._manager.watchdog_s is None or (self._alive_s is not None and now_s < self._alive_s):
             return
         self._manager.alive()

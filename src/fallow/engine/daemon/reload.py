@@ -1,4 +1,4 @@
-"""Being asked through a door to load the config anew: from the door's thread to the loop, and back with an answer."""
+"""Requests to load the config again: from a server's thread to the loop, and back with the outcome."""
 
 import os
 from collections import deque
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @value
 class Reloaded:
-    """What came of it: loaded, or why not, with every mistake of the config."""
+    """The outcome of a reload: loaded, or why not, with every mistake of the config."""
 
     ok: bool
     sentence: str
@@ -23,7 +23,7 @@ class Reloaded:
 
 
 class Reloads:
-    """Who waits for it. `ask` is for any thread, all else for the one with the loop."""
+    """The requests that wait for a reload. Any thread may call `ask`; only the loop's thread the rest."""
 
     def __init__(self) -> None:
         self.fd, self._bell = os.pipe()
@@ -32,17 +32,17 @@ class Reloads:
         self._waiting: deque[Future[Reloaded]] = deque()
 
     def ask(self) -> "Future[Reloaded]":
-        """What will come of it, once the loop has done it."""
+        """Request a reload; return a future of its outcome."""
         from concurrent.futures import Future  # does not load where Python cannot count the time
 
         waiting: Future[Reloaded] = Future()
         self._waiting.append(waiting)
-        with suppress(BlockingIOError):  # it rings already
+        with suppress(BlockingIOError):  # the loop is woken already
             os.write(self._bell, b"\0")
         return waiting
 
     def asked(self) -> "list[Future[Reloaded]]":
-        """Those who wait for an answer; one reload serves them all."""
+        """Return the requests that wait; one reload answers them all."""
         with suppress(BlockingIOError):
             os.read(self.fd, 4096)
         found = []
@@ -51,7 +51,7 @@ class Reloads:
         return found
 
     def close(self) -> None:
-        """Nobody will be answered any more."""
+        """Cancel the requests that wait, and close the pipe."""
         for waiting in self.asked():
             waiting.cancel()
         os.close(self.fd)

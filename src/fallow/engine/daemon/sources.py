@@ -1,4 +1,4 @@
-"""What the daemon shows to those who ask, and what they may ask it to do; nothing in here decides."""
+"""What the daemon shows to clients, and what they may ask it to do; nothing is decided here."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 @value
 class Peer:
-    """The process that asks through the socket, as the kernel has it."""
+    """The process at the other end of the socket, as the kernel reports it."""
 
     pid: int
     uid: int
@@ -45,7 +45,7 @@ class Peer:
 
     @property
     def viewer(self) -> Viewer:
-        """Whose command lines they may read. A user who has no number here could be anybody."""
+        """Return the viewer that it is. A user who has no number here could be any user."""
         return ANYBODY if self.uid == _UNMAPPED else Viewer(user_name(self.uid), everything=self.uid == 0)
 
 
@@ -54,13 +54,13 @@ class NoSuchSubject(WrongUsage):
 
 
 class CannotActFor(FallowError):
-    """The daemon cannot do this in the name of who asks; they can do it themselves."""
+    """The daemon cannot do this as the user who asks, who can do it without the daemon."""
 
 
 class Sources:
     """The board, the journal, history and the protections of a running daemon.
 
-    What reads the disk (`events`, `past`, `strip`, `report`) may be slow, and is asked for in threads.
+    What reads the disk (`events`, `past`, `strip`, `report`) may be slow, and is called in threads.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class Sources:
         reload: Callable[[], "Future[Reloaded]"],
         every_s: Callable[[], float],
     ) -> None:
-        """`protections` is for the thread that serves alone: the policies have their own."""
+        """`protections` is used by the serving thread alone: the policies have their own."""
         self.publisher = publisher
         self.clock = clock
         self.simulated = simulated
@@ -98,7 +98,7 @@ class Sources:
         return self.publisher.hushed_until_s - self.clock.monotonic_s()
 
     def rights_of(self, viewer: Viewer) -> Viewer:
-        """Return the viewer, who may read everything where the owner of the machine says so."""
+        """Return the viewer, who may read everything if the owner of the machine says so."""
         board = self.board()
         return viewer if board is None else board.rights_of(viewer)
 
@@ -107,7 +107,7 @@ class Sources:
         return self._protections.active(self.clock.wall_s())
 
     def protect(self, subject: str, for_s: float, why: str, peer: Peer | None) -> Protection:
-        """Place a protection in the name of who asks; without a peer, in the daemon's own."""
+        """Place a protection as the user who asks; without a peer, as the daemon's own user."""
         if not 0 < for_s <= LONGEST_PROTECTION_S:
             raise WrongUsage("a protection lasts for some time, and at most a year")
         target, now_s = self._target(subject), self.clock.wall_s()
@@ -127,7 +127,7 @@ class Sources:
         _as(peer, lambda: self._protections.release(number))
 
     def reload(self, peer: Peer | None) -> "Future[Reloaded]":
-        """Make the daemon load its config again; return what will come of it."""
+        """Make the daemon load its config again; return a future of the outcome."""
         if peer is None or peer.uid not in (0, os.geteuid()):
             raise NotPermitted(f"only root and {self.user}, who runs the daemon, may make it reload, by its socket")
         return self._reload()
@@ -144,7 +144,7 @@ class Sources:
         return Report(shown, now_s - since_s, now_s, Prices() if board is None else board.prices, LocalZone())
 
     def _target(self, subject: str) -> Target:
-        """Return what is meant. A pid with its birth must be the same process here: namespaces number them anew."""
+        """Return the target. A pid with its birth must be the same process here: each namespace has its own pids."""
         board = self.board()
         try:
             if subject.startswith("pid:") and "@" in subject:
@@ -161,7 +161,7 @@ class Sources:
 
 
 def _as(peer: Peer | None, action: Callable[[], T]) -> T:
-    """Act in the name of who asks, so that the kernel decides what they may."""
+    """Act as the user who asks, so that the kernel decides what is permitted."""
     if peer is None:
         return action()
     if peer.uid == _UNMAPPED or (os.geteuid() != 0 and peer.uid != os.geteuid()):

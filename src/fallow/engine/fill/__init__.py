@@ -1,1 +1,1 @@
-"""`fallow fill`: run background work on idle GPUs and remove it as soon as somebody needs them."""
+"""`fallow fill`: run background work on idle GPUs and remove it as soon as they are needed."""

@@ -1,4 +1,4 @@
-"""Puts together the parts of `fallow fill`, for the command, the daemon and the older tools alike."""
+"""Put together the parts of `fallow fill`, for the command, the daemon and the older tools alike."""
 
 from collections.abc import Callable, Sequence
 

@@ -1,4 +1,4 @@
-"""Opens the file that a filler's output goes to, as the user whom the filler runs as."""
+"""Open the file that a filler's output goes to, as the user whom the filler runs as."""
 
 import os
 import stat

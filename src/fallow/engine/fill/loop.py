@@ -347,7 +347,7 @@ class FillLoop:
     def _is_ignored(self, slot: FillerSlot, pid: int, *, ours: bool) -> bool:
         if not self._ancestry_of(pid):
             # It has ended since the look, as the children of a sweep do all the time. Or the pid is of another
-            # namespace, and cannot be told from the filler's own.
+            # namespace, and cannot be distinguished from the filler's.
             return ours or not self._own_pids
         ignored = slot.spec.ignore
         return self._is_ours(pid) or (bool(ignored) and not self._world.proc.trusted_names(pid).isdisjoint(ignored))

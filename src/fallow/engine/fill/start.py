@@ -1,4 +1,4 @@
-"""Starts fillers: real ones with a keeper process each, or none in a dry run."""
+"""Start fillers: real ones with a keeper process each, or none in a dry run."""
 
 import os
 import sys
@@ -47,7 +47,7 @@ class FillerSpec:
 
 
 class FillerLike(Protocol):
-    """A filler that was started: its state, and the orders that it takes."""
+    """A filler that was started: its state, and what it can be ordered to do."""
 
     presence: Presence
     pid: int | None

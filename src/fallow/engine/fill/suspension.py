@@ -1,4 +1,4 @@
-"""Takes all CUDA processes of a filler off their GPUs and puts them back, in a thread of the keeper.
+"""Take all CUDA processes of a filler off their GPUs and put them back, in a thread of the keeper.
 
 Suspending takes about 0.6 s for each GiB. Meanwhile the keeper's main thread watches the deadline, and kills.
 """

@@ -1,4 +1,4 @@
-"""Puts together the parts of a guard, for `fallow guard`, the daemon and the older tools alike."""
+"""Put together the parts of a guard, for `fallow guard`, the daemon and the older tools alike."""
 
 from collections.abc import Sequence
 

@@ -201,7 +201,7 @@ class GuardLoop:
         return tuple(action for index, action in enumerate(self._rules.actions) if index not in self._state.done)
 
     def _announce_to_terminals(self, text: str, then: Then = lambda _: None) -> None:
-        """Announce to everybody at a terminal, but only what ends everybody's work."""
+        """Announce to all people at terminals, but only what ends the work of all."""
         if touches_machine(self._rules.actions):
             self._executor.begin(lambda: self._actuators.power.announce(text), then)
         else:

@@ -75,7 +75,7 @@ class Collector:
             del self._samples[next(iter(self._samples))]
 
     def batch(self) -> Batch:
-        """Return what there is. Intervals that go on are returned each time they have grown."""
+        """Return what is not written yet. Intervals that go on are returned each time they have grown."""
         pieces = list(self._ended)
         self._ended.clear()
         for track in self._tracks.values():
@@ -131,7 +131,7 @@ class Collector:
 
 
 class _Track:
-    """What is kept of one GPU from tick to tick: its present interval (number 0: none), and its crew."""
+    """What is kept of one GPU from tick to tick: its interval (number 0: none), and its crew (its holders)."""
 
     def __init__(self, uuid: str) -> None:
         self.uuid = uuid
@@ -156,7 +156,7 @@ class _Track:
         return Piece(self.number, self.uuid, self.begin_ms, self.end_ms, self.activity, self.crew)
 
     def crew_of(self, gpu: GpuStatus) -> str:
-        """Return the crew of this tick; formatted again only when it has changed."""
+        """Return the holders of this tick as they are stored; formatted again only when they have changed."""
         people = people_on(gpu)
         key = (
             gpu.activity in AVAILABLE,

@@ -79,7 +79,7 @@ class Tally:
         return user
 
     def _add_unknowns(self, gpu: Gpu) -> None:
-        for name, reading in vars(gpu).items():  # a field that was not set has a default that nobody asked for
+        for name, reading in vars(gpu).items():  # fields that were not read may be missing here, and do not count
             if type(reading) is Unknown and reading.asked and name in _READINGS:
                 key = (name, reading.why)
                 if key not in self._unknowns and len(self._unknowns) >= _MOST_REASONS:

@@ -18,7 +18,7 @@ from fallow.engine.history.store import FILE_NAME, LastWritten, Store
 
 
 class HistoryFile:
-    """The file; any thread may use it, under its lock."""
+    """The file of history; any thread may use it, under its lock."""
 
     def __init__(self, folder: str, tell: Callable[[str], None], wall_s: Callable[[], float]) -> None:
         self.lock = RLock()
@@ -33,7 +33,7 @@ class HistoryFile:
         self._cards: dict[str, Card] = {}
 
     def write(self, batch: Batch) -> Store:
-        """Write all of it or nothing; into a new file also all GPUs that were ever seen."""
+        """Write the whole batch or nothing; into a new file also all GPUs that were ever seen."""
         with self.lock:
             self._cards.update(batch.cards)
             try:
@@ -82,7 +82,7 @@ class HistoryFile:
         while True:
             store = self.store()
             store.write(batch if self._file == store.file else batch._replace(cards=self._cards))
-            if not store.is_taken_away:  # else it was written where nobody will find it
+            if not store.is_taken_away:  # else it was written to a file that no reader finds
                 self._file = store.file
                 return store
 

@@ -143,7 +143,7 @@ class Journal:
             journal_file.trim(database, self._most_rows)
 
     def _try_to(self, action: Callable[[], object]) -> bool:
-        """Do it; return whether that worked. The caller goes on in any case."""
+        """Perform a write; return whether it worked. The caller goes on in any case."""
         with self._lock:
             for last_try in (False, True):
                 try:

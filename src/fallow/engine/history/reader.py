@@ -110,7 +110,7 @@ class HistoryReader:
         return strip
 
     def colours(self, uuid: str, since_ms: int, until_ms: int, finest_ms: int) -> list[tuple[int, int, Activity]]:
-        """Return the same for a picture: from when, until when, what; short stretches are merged."""
+        """Return what one GPU did, for a picture: from when, until when, what; short intervals are merged."""
         question = (
             f"SELECT min(begin), sum(witnessed), activity, 0 FROM interval WHERE {_REACHING_IN} "  # noqa: S608  the same
             "GROUP BY span >= ?, iif(span >= ?, begin, begin / ?), activity ORDER BY 1"
@@ -152,7 +152,7 @@ class HistoryReader:
 
     @contextmanager
     def _one_moment(self) -> Iterator[None]:
-        """Ask several questions about the same state of the file; no other thread uses it meanwhile."""
+        """Read the same state of the file throughout the block; no other thread uses it meanwhile."""
         with self._lock:
             self._ask("BEGIN")
             self._crews.clear()
@@ -207,7 +207,7 @@ def _version(database: sqlite3.Connection) -> int:
 
 
 def _laid_out(rows: Iterable[tuple[Any, ...]], since_ms: int, until_ms: int) -> Iterator[tuple[int, int, str, int]]:
-    """Yield each at its beginning, or behind the one before, cut to the span."""
+    """Yield each interval at its beginning, or after the one before it, cut to the span."""
     laid_ms = 0
     for begin, witnessed, activity, crew in rows:
         begin_ms = max(begin, laid_ms)

@@ -1,4 +1,4 @@
-"""What a process writes down and shows to whoever asks: journal and history, each with one connection."""
+"""The journal and the history of the daemon, as its readers get them: one connection each."""
 
 from collections.abc import Callable
 
@@ -8,14 +8,14 @@ from fallow.engine.history.reader import HistoryReader
 
 
 class Records:
-    """For any thread. What cannot be read now is a FallowError that says why."""
+    """Reads journal and history, from any thread. What cannot be read now raises FallowError with the reason."""
 
     def __init__(self, journal: Journal, past: Callable[[], HistoryReader | None]) -> None:
-        """`past` is asked for each time, since history may be opened anew with another config."""
+        """`past` is called for each question, since another config may open history again."""
         self._journal = journal
         self.past = past
-        """History, for one question; whoever asked closes it. None if none is kept."""
+        """Open history for one question; the caller closes it. None if none is kept."""
 
     def events(self, key: str | None, limit: int) -> list[Event]:
-        """The last events about a GPU or a process, newest first; without a key, about anything."""
+        """Return the last events about a GPU or a process, newest first; without a key, about anything."""
         return self._journal.last(key, limit)

@@ -25,10 +25,10 @@ class Witnessed(Protocol):
         """Return what was witnessed between each two edges."""
 
     def colours(self, uuid: str, since_ms: int, until_ms: int, finest_ms: int) -> list[tuple[int, int, Activity]]:
-        """Return what one GPU did: from when, until when, and what; no finer than that."""
+        """Return what one GPU did: from when, until when, and what; no finer than `finest_ms`."""
 
     def close(self) -> None:
-        """Close it."""
+        """Close the reader."""
 
 
 class Report:

@@ -163,7 +163,7 @@ def _clear(store: Store, cards: Iterable[int], before_ms: int) -> None:
 
 
 def _clear_crews(store: Store, now_ms: int) -> None:
-    """Delete crews that no interval refers to."""
+    """Delete stored sets of holders that no interval refers to."""
     with transaction(store.database):
         store.database.execute("DELETE FROM crew WHERE id NOT IN (SELECT crew FROM interval)")
         store.database.execute(_MARK, ("crews_cleared", now_ms))

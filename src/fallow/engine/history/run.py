@@ -11,7 +11,7 @@ from fallow.engine.machine.world import World
 
 
 class Report:
-    """What a capability tells people while it runs: sentences, counts for the metrics, and notices."""
+    """What a capability reports while it runs: sentences, counts for the metrics, and notices."""
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class Report:
 
 @value
 class Run:
-    """One run of a capability. In a dry run nothing is done; actuators that only say what they would do take part."""
+    """One run of a capability. In a dry run nothing is done: the actuators only say what they would do."""
 
     world: World
     journal: Journal
@@ -39,7 +39,7 @@ class Run:
 
     @property
     def say(self) -> Callable[[str], None]:
-        """Return what tells the user one sentence."""
+        """Return the function that reports one sentence to the user."""
         return self.report.say
 
 

@@ -73,7 +73,7 @@ def version_of(database: sqlite3.Connection) -> int:
 
 @contextmanager
 def transaction(database: sqlite3.Connection) -> Iterator[None]:
-    """Do all of it or nothing."""
+    """Commit everything done inside the block, or nothing."""
     database.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -115,16 +115,16 @@ class Store:
         self._last = last
 
     def close(self) -> None:
-        """Close it."""
+        """Close the file."""
         self.database.close()
 
     @property
     def is_taken_away(self) -> bool:
-        """Return whether the open file is no longer what others find, so that nobody would read what is written."""
+        """Return whether the open file is no longer what others find, so that what is written would not be read."""
         return identity(self._path) != self.file
 
     def write(self, batch: Batch) -> None:
-        """Write all of it, or nothing."""
+        """Write the whole batch, or nothing."""
         last = dict(self._last)
         try:
             with transaction(self.database):
@@ -145,7 +145,7 @@ class Store:
         self._crews.clear()
 
     def crew(self, text: str) -> int:
-        """Return the number of a crew; a new one if it was never seen."""
+        """Return the number under which these holders are stored; a new one if they were never seen."""
         number = self._crews.get(text)
         if number is None:
             if len(self._crews) >= _CREWS_REMEMBERED:

@@ -97,11 +97,11 @@ class _Writer:
 
     @property
     def idle(self) -> bool:
-        """Whether a new batch can be given."""
+        """Return whether a new batch can be given."""
         return self._unwritten is None
 
     def give(self, batch: Batch) -> None:
-        """Write this. Only when idle."""
+        """Write a batch. To be called only when idle."""
         self._unwritten = batch
         self._work.give_or_do(batch)
 

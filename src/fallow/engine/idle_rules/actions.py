@@ -1,7 +1,7 @@
 """Act on other people's jobs: warn on their terminals, then signal the processes that hold GPUs and all below them.
 
 A job is touched only if, at that moment, every process of it belongs to its user, none is fallow's, and each may be
-signalled. Whether a protection covers it is the arbiter's question.
+signalled. Whether a protection covers it is decided by the arbiter.
 
 Processes of other users below a job of root forbid touching it: root starts other people's work. Below a job of
 anybody else they come from setuid programs. They are left alone and protect nothing, or every user could protect a
@@ -34,7 +34,7 @@ from fallow.readers.terminals import Terminals
 
 
 class ActionsOnProcesses:
-    """Makes what acts on a job, really or in a dry run."""
+    """Makes the JobActions of a job, real ones or those of a dry run."""
 
     def __init__(self, run: Run, finder: JobFinder, terminals: Terminals) -> None:
         self.world = run.world
@@ -44,7 +44,7 @@ class ActionsOnProcesses:
         self._dry_run = run.dry_run
 
     def __call__(self, job: Job) -> JobActions:
-        """Return what acts on the job as it is now."""
+        """Return the JobActions of the job as it is now."""
         actions = ProcessJobActions(self, job)
         return DryRunJobActions(actions) if self._dry_run else actions
 
@@ -65,12 +65,12 @@ class ProcessJobActions:
         self._table = _ReadOnce(shared.world.proc)
 
     def describe(self) -> tuple[AffectedProcess, ...]:
-        """Return all that live, as the process table has them now."""
+        """Return all processes of the job that are alive now."""
         self._table.forget()
         return tuple(each for tree in self._trees for each in affected_processes(self._world, tree, watcher=False))
 
     def forbidden(self, processes: Sequence[AffectedProcess]) -> Reason | None:
-        """Return why one of them is not ours to touch, or None."""
+        """Return why one of these processes must not be touched, or None."""
         never = untouchable(self._world.proc)
         for process in processes:
             pid = process.pid
@@ -137,7 +137,7 @@ class ProcessJobActions:
 
     @cached_property
     def _trees(self) -> tuple[JobTree, ...]:
-        """The trees of its processes, without those that are below another one of them."""
+        """Return the trees of its processes, without those that are below another one of them."""
         proc, user, root = self._world.proc, self._job.user, user_name(0)
         pids = frozenset(process.pid for process in self._job.members)
         tops = [process for process in self._job.members if pids.isdisjoint(proc.ancestors(process.pid))]

@@ -29,7 +29,7 @@ from fallow.readers.terminals import Terminals
 def enforcer_for_processes(
     run: Run, rules: Sequence[Idle], protect: Protect, every_s: float, terminals: Terminals | None = None
 ) -> "RuleEnforcer":
-    """Return what enforces the rules on the processes of this machine."""
+    """Return the enforcer of the rules for the processes of this machine."""
     if rules and run.world.simulated is None and run.world.proc.in_pid_namespace_of_its_own():
         run.say("inside a container the driver's pids are not those seen here, so the idle rules do nothing")
         rules = ()

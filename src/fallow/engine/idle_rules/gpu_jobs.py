@@ -8,7 +8,7 @@ notebook server.
 A GPU without processes is held by the process that has claimed it, as the kernel names it.
 
 A process belongs to no job, and is never touched, if /proc does not show it, its owner or its command; if fallow
-started it or depends on it; if our own or root's fallow watches it or fills with it; and if it serves everybody on
+started it or depends on it; if our own or root's fallow watches it or fills with it; and if it serves all users of
 the machine, as a display server, a monitor of root or the MPS server does. A name alone does not make it so: its
 program must be root's. A monitor of another user holds no GPU, so a process that holds one is none.
 """
@@ -42,7 +42,7 @@ _SERVES_EVERYBODY = {
     *("kwin_x11", "kwin_wayland", "plasmashell", "weston", "sway", "mutter"),
 }
 _MIXED = Unknown("they share a GPU through MPS")
-_LOOK_AGAIN_AFTER = 5  # looks that pass over a process which is nobody's job, while its command stays the same
+_LOOK_AGAIN_AFTER = 5  # looks at which a process of no job is passed over, while its command stays the same
 _PassedOver = tuple[str | Unknown, int]
 JobKey = tuple[str, int]
 """The user, and the session at which the way up ends."""
@@ -133,7 +133,7 @@ class JobFinder:
     def _learn(self, process: Process) -> _Known | None:
         known = self._known.get(process)
         if known is None:
-            # The same process may become another program, and so somebody's job.
+            # The same process may become another program, and so belong to a job.
             command, (before, looks) = self._world.proc.command(process.pid), self._passed_over.get(process, ("", 0))
             if command == before and looks < _LOOK_AGAIN_AFTER:
                 self._passed_over[process] = before, looks + 1

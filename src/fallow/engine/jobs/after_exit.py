@@ -37,7 +37,7 @@ def parse_then(text: str) -> Then:
 
 
 class AfterExit:
-    """Does what follows."""
+    """Performs the actions of `--then`."""
 
     def __init__(self, run: Run, actuators: HostActuators) -> None:
         self._run = run
@@ -67,7 +67,7 @@ class AfterExit:
         if protected is None:
             seconds = duration_for_people(COUNTDOWN_S)
             text = f"about to {in_words(action)} in {seconds}: {because}. To prevent it: fallow protect --for 1h"
-            try:  # from the first word on: people who read of it also read that nothing follows
+            try:  # from the announcement on: people who read it must also read that it is called off
                 self._run.say(self._actuators.power.announce(text).words)
                 self._run.say(text)
                 protected = self._protected_during_countdown()

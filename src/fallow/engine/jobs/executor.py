@@ -23,7 +23,7 @@ class Executor(Protocol):
 
 
 class Inline:
-    """Runs it while the caller waits."""
+    """Runs an action while the caller waits."""
 
     def begin(self, work: Work, then: Then) -> None:
         """Run it."""
@@ -34,7 +34,7 @@ class Inline:
 
 
 class InThread:
-    """Runs it in a thread, which is started with the first action."""
+    """Runs actions in a thread, which is started with the first one."""
 
     def __init__(self, name: str) -> None:
         self._name = name

@@ -30,7 +30,7 @@ class ForegroundJobSource:
         self._command = command
 
     def jobs(self, snapshot: Snapshot, _: Mapping[str, Reservations] = NOTHING_READ) -> Sequence[Job]:
-        """Return it."""
+        """Return the job."""
         root = self._tree.root
         gpus = tuple(GpuKey(snapshot.host, uuid) for uuid in self._uuids)
         return [Job(root, self._user, {root: self._command}, gpus, self._pids(snapshot, gpus))]
@@ -67,7 +67,7 @@ class ForegroundJobActions:
         """Do nothing more."""
 
     def write_stacks(self) -> str | None:
-        """Write them now: a thread would lose its children to the one that reaps those of the job."""
+        """Write the stacks now: in a thread, py-spy could be reaped together with the children of the job."""
         root = self._tree.root
         pids = [row.pid for row in self._tree.living()]
         return write_stacks(self._world, pids, f"{root.pid}-{root.birth}", self._helpers)
@@ -86,5 +86,5 @@ class ForegroundJobActions:
         return "" if outcome.ok else outcome.words
 
     def is_gone(self, _: Job | None) -> str | None:
-        """Return "nobody is left" once that is so, else None."""
+        """Return "nobody is left" once no process is left, else None."""
         return None if self._tree.living() else "nobody is left"

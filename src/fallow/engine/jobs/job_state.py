@@ -65,7 +65,7 @@ class JobState:
         self.rule = rule
         self.job = job
         self.asked: JobActions | None = None
-        """What acts on those that were asked to end, from then on."""
+        """Acts on the processes that were asked to end; None before they were."""
         self.asked_because: str | None = None
         self.refused_until_s = 0.0
         """Until then what was refused is not proposed again."""
@@ -165,7 +165,7 @@ class JobState:
             self._stuck = step.state
 
     def refuse(self, policy: Policy, at_s: float) -> None:
-        """Stay where it was: a step that was refused counts nothing."""
+        """Keep the state as it was: a step that was refused counts nothing."""
         if policy is Policy.IDLE:
             self._idle = idle.refused(self._idle, at_s)
         else:

@@ -42,7 +42,7 @@ def shortcomings(
     environ: Mapping[str, str],
     signals: Callable[[], FallowError | None],
 ) -> list[FallowError]:
-    """Return why these actions could never be done here, to be said at the start and not in the night."""
+    """Return why these actions could never be done here, to be reported at the start, not when they are due."""
     return [error for error in each_shortcoming(actions, host_actuators, environ, signals) if error is not None]
 
 

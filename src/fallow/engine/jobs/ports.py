@@ -36,10 +36,10 @@ class JobActions(Protocol):
         """Warn the people of the job; None if the report of the run reaches them already."""
 
     def cancel(self, action: CancelWarning) -> None:
-        """Tell them that the warning is cancelled."""
+        """Tell the people of the job that the warning is cancelled."""
 
     def write_stacks(self) -> str | None:
-        """Write the Python stacks of the job to a file; a sentence when that is over, None until then."""
+        """Write the Python stacks of the job to a file; return a sentence when that is over, None until then."""
 
     def ask(self, action: Ask) -> Outcome:
         """Send the polite signal."""
@@ -85,5 +85,5 @@ class DryRunJobActions:
         return Outcome(True, "would kill what is left of the job")
 
     def survivors(self) -> str:
-        """Name nobody: nobody was killed."""
+        """Return nothing: no process was killed."""
         return ""

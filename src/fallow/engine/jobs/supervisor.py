@@ -38,7 +38,7 @@ class Supervisor:
         every_s: float = 1.0,
         until_nobody_is_left: bool = False,
     ) -> None:
-        """`until_nobody_is_left`: watch on after its first process has ended: something follows after the job."""
+        """`until_nobody_is_left`: watch on after its first process has ended: an action follows after the job."""
         self._run = run
         self._job = job
         self._source = source

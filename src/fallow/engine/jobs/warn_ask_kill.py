@@ -159,7 +159,7 @@ class WarnAskKill:
         return next((ruling.refused for ruling in rulings if ruling.refused is not None), None)
 
     def _stacks_are_written(self, state: JobState, target: JobActions, step: PolicyStep) -> bool:
-        """Before the job is asked: it may be gone a moment later."""
+        """Return whether the stacks are written, where the rule wants that before the job is asked to end."""
         if not state.rule.dump_stacks or not any(isinstance(action, Ask) for action in step.actions):
             return True
         sentence = target.write_stacks()

@@ -1,4 +1,4 @@
-"""Work beside a loop that waits for nobody: one thread does one thing after the other.
+"""Do slow work in a thread beside a loop that must not wait, one thing after the other.
 
 A thread that ends by an exception ends in silence, and what depends on it waits for ever. This one reports what
 failed and goes on with the next thing.
@@ -32,11 +32,11 @@ class Background(Generic[T]):
 
     @property
     def is_idle(self) -> bool:
-        """Whether everything that was given is done."""
+        """Return whether everything that was given is done."""
         return not self._waiting and not self._busy
 
     def give(self, thing: T) -> None:
-        """Let it be done, and return at once. The thread starts with the first thing."""
+        """Queue a thing, and return at once. The thread starts with the first thing."""
         with self._changed:
             if self._thread is None:
                 self._start()
@@ -44,7 +44,7 @@ class Background(Generic[T]):
             self._changed.notify_all()
 
     def give_or_do(self, thing: T) -> None:
-        """Let it be done; where the system has no thread left, do it here. For work that ends soon."""
+        """Queue a thing; if the system has no thread left, do it here. For work that ends soon."""
         try:
             self.give(thing)
         except RuntimeError:
@@ -88,7 +88,7 @@ class Background(Generic[T]):
     def _do(self, thing: T) -> None:
         try:
             self._work(thing)
-        except BaseException as error:  # noqa: BLE001  that is what it is for
+        except BaseException as error:  # noqa: BLE001  reported, and the thread goes on
             self._failed(error)
 
     def _failed(self, error: BaseException) -> None:

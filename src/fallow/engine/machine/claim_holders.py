@@ -1,4 +1,4 @@
-"""Finds out which process has claimed a GPU, and which wait for it, from what the kernel shows.
+"""Find out which process has claimed a GPU, and which wait for it, from what the kernel shows.
 
 The process that is named may be warned, charged and killed for it. So a claim belongs to a process only if that
 process has the lock's open file. A label does not prove that, since every user can write one, nor does the pid of a

@@ -112,7 +112,7 @@ class DaemonClient:
         return answer[1]
 
     def reload(self) -> Facts | None:
-        """Make it load its config again, whatever its GPUs; return what came of it, None if there is no daemon."""
+        """Make it load its config again, whatever its GPUs; return the outcome, None if there is no daemon."""
         return _checked(ask(self._places, self._clock, "POST", "/api/v1/reload", {}, limit_s=_LONG_S))
 
     def ask(
@@ -161,7 +161,7 @@ class DaemonClient:
 
 
 class RemoteHistory:
-    """The daemon's history, which need not be ours to read."""
+    """Reads the daemon's history through its API, also if our user may not read the file."""
 
     def __init__(self, daemon: DaemonClient, cards: Iterable[Card]) -> None:
         self._daemon = daemon
@@ -188,7 +188,7 @@ class RemoteHistory:
         return self._asked(f"/history/activities{query}", _stretches)
 
     def close(self) -> None:
-        """Nothing is kept open."""
+        """Do nothing: nothing is kept open."""
 
     def _asked(self, target: str, build: Callable[[Facts], list[T]]) -> list[T]:
         try:
@@ -236,7 +236,7 @@ def _query(**words: str | int) -> str:
 
 
 def _quoted(word: str) -> str:
-    """The word as it may stand in an address or a header; urllib would take longer to load than to be asked."""
+    """Return the word escaped for an address or a header, without urllib, which takes long to load."""
     return "".join(chr(byte) if byte in _UNRESERVED else f"%{byte:02X}" for byte in word.encode(errors="replace"))
 
 

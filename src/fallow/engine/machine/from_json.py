@@ -1,4 +1,4 @@
-"""Values from the API's JSON: what is null there, with its reason in `unknown`, is Unknown again.
+"""Make values of the API's JSON: what is null there, with its reason in `unknown`, becomes Unknown.
 
 What is not in the JSON (the floor of memory, births, how long samples span) is not rebuilt: the commands that ask
 the daemon show what its JSON shows. Facts of the wrong shape raise KeyError, TypeError or ValueError.

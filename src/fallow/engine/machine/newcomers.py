@@ -1,4 +1,4 @@
-"""Finds the process that is about to work on a GPU, after an open of its device node.
+"""Find the process that is about to work on a GPU, after an open of its device node.
 
 An open is no proof: monitors open the node too, up to three times. A process that has four descriptors on it has
 called cuInit, 5 ms after its first open and more than 100 ms before its first allocation. So after an open the

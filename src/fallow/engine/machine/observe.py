@@ -1,4 +1,4 @@
-"""Makes a status of a snapshot: the activity of each GPU, how long it has lasted, and who has claimed the GPU."""
+"""Make a status of a snapshot: the activity of each GPU, how long it has lasted, and who has claimed the GPU."""
 
 from collections.abc import Iterator, Mapping
 

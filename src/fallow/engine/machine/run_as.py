@@ -1,4 +1,4 @@
-"""Decides as which user the daemon runs a command, and whether others could change what is run.
+"""Decide as which user the daemon runs a command, and whether others could change what is run.
 
 A config of root names the user for each command. Only root and that user may be able to change what is run: the
 program, the scripts that it reads, the folder that it runs in.

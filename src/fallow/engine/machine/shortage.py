@@ -1,4 +1,4 @@
-"""Survives a system that has no descriptors, memory or processes left: a look is missed, and nothing else.
+"""Go on while the system has no descriptors, memory or processes left: only readings are missed.
 
 What could not be read is unknown, and no job is judged by it: the tick ends there, and its time is not witnessed.
 """

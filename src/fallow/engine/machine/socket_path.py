@@ -7,7 +7,7 @@ _MACHINE = "/run/fallow/fallow.sock"
 
 
 def own_socket(environ: Mapping[str, str]) -> str | None:
-    """Where a daemon of this user listens; None where there is no safe place for it."""
+    """Return where a daemon of this user listens; None if there is no safe place for it."""
     named = environ.get("FALLOW_SOCKET")
     if named:
         return named
@@ -15,7 +15,7 @@ def own_socket(environ: Mapping[str, str]) -> str | None:
 
 
 def sockets_to_ask(environ: Mapping[str, str]) -> list[str]:
-    """Where to look for a daemon, in order: the machine's sees and does more than a user's own."""
+    """Return where to look for a daemon, in order: the machine's sees and does more than a user's own."""
     named = environ.get("FALLOW_SOCKET")
     places = [named] if named else [_MACHINE, _of_user(environ)]
     return [place for place in places if place]

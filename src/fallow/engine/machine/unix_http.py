@@ -1,6 +1,6 @@
-"""One HTTP request over a daemon's unix socket, by hand: http.client takes longer to load than an answer to come.
+"""Send one HTTP request over a daemon's unix socket, without http.client, which takes longer to load than an answer.
 
-A daemon is believed only if it runs as root, as the user who asks, or as the owner of the folder of its socket.
+A daemon is trusted only if it runs as root, as the user who asks, or as the owner of the folder of its socket.
 """
 
 import json

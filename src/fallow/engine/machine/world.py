@@ -1,4 +1,4 @@
-"""The world that a command works in: a clock, an environment, a GPU reader, the claim folder."""
+"""The machine that a command works on: a clock, an environment, a GPU reader, the claim folder."""
 
 import os
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Treats GPUs with a filler on them as free: the filler yields to a job that picks or claims the GPU.
+"""Treat GPUs with a filler on them as free: the filler yields to a job that picks or claims the GPU.
 
 The mark on a GPU says that there is a filler, but any user can place one. A process belongs to a filler if a keeper
 is among its ancestors: a process of root or of our own user whose command line says so. The command lines of these
