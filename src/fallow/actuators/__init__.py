@@ -1,1 +1,1 @@
-"""Actuators change the world: each kind of effect has one file here."""
+"""Actuators change the machine: each kind of effect has one file here."""

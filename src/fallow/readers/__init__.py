@@ -1,1 +1,1 @@
-"""Readers read the world. What they cannot read becomes Unknown, never an exception and never a zero."""
+"""Readers read the state of the machine. What cannot be read becomes Unknown, never an exception and never a zero."""

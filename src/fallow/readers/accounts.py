@@ -1,4 +1,4 @@
-"""Read the users of this machine from the password database. The environment is not trusted: anybody can write it."""
+"""Read the users of this machine from the password database. The environment is not trusted: any user can set it."""
 
 import os
 import pwd

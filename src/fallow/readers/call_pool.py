@@ -3,7 +3,7 @@
 A driver that hangs does not return, and a thread inside it cannot be interrupted. So calls run on a worker thread
 and announce each step before they take it. One worker runs them all while nothing hangs. When a step has taken
 `stall_s`, a second worker takes over the calls that wait. When it has taken its limit, the call is given up and its
-thread is left alone: it is a daemon thread, so the program still ends when it is told to. While a thread is inside
+thread is left alone: it is a daemon thread, so the program can still end. While a thread is inside
 the driver for a key, no other call with that key starts. The worker waits for the next calls, because starting a
 thread takes longer than reading a GPU.
 """
@@ -16,7 +16,7 @@ from typing import Protocol
 
 
 class AboutTo(Protocol):
-    """Is called before each step, with its name and how many times the usual limit it may take."""
+    """Announces each step of a call, with its name and how many times the usual limit it may take."""
 
     def __call__(self, call: str, takes: float = 1.0) -> None:
         """Announce a step."""

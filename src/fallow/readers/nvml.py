@@ -56,8 +56,8 @@ _NEARNESS = {  # by the nearest common ancestor; NVLink is nearer than any
     library.NVML_TOPOLOGY_NODE: 20,
     library.NVML_TOPOLOGY_SYSTEM: 10,
 }
-# What an empty card uses: some MiB for the driver, in the newer accounting. The older one counts what the
-# firmware reserves as used, which grows with the card. A CUDA context takes more than either.
+# What an empty GPU uses: some MiB for the driver, in the newer accounting. The older one counts what the
+# firmware reserves as used, which grows with the GPU. A CUDA context takes more than either.
 _FLOOR_BYTES = 64 * 2**20
 _FLOOR_SHARE_WITH_RESERVED = 0.02
 _GPM_METRICS = (
@@ -196,7 +196,7 @@ def utilization(ask: Ask, handle: Handle) -> dict[str, Any]:
 
 
 def memory(ask: Ask, handle: Handle) -> Memory | Unknown:
-    """Return memory in use, without the firmware's share if the driver can tell it."""
+    """Return memory in use, without the firmware's share if the driver reports it."""
     info = ask(library.nvmlDeviceGetMemoryInfo, handle, library.nvmlMemory_v2)
     if not isinstance(info, Unknown):
         return Memory(info.total, info.used, info.free, _FLOOR_BYTES)

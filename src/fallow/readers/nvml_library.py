@@ -99,7 +99,7 @@ class MemoryInfoV2(_Struct):
 
 
 class ProcessInfo(_Struct):
-    """One process on a card, in the second and the third form of the lists alike."""
+    """One process on a GPU, in the second and the third form of the lists alike."""
 
     _fields_ = (
         ("pid", c_uint),
@@ -119,7 +119,7 @@ class _Value(ctypes.Union):
 
 
 class Sample(_Struct):
-    """One sample of a card's utilization; its time in microseconds."""
+    """One sample of a GPU's utilization; its time in microseconds."""
 
     _fields_ = (("timeStamp", c_ulonglong), ("sampleValue", _Value))
 
@@ -163,7 +163,7 @@ class GpmSupport(_Struct):
     _fields_ = (("version", c_uint), ("isSupportedDevice", c_uint))
 
 
-nvmlMemory_v2 = ctypes.sizeof(MemoryInfoV2) | 2 << 24  # a struct's size and version, as the library wants it
+nvmlMemory_v2 = ctypes.sizeof(MemoryInfoV2) | 2 << 24  # a struct's size and version, as the library expects it
 
 _library: ctypes.CDLL | None = None
 _functions: dict[str, Call] = {}
@@ -181,7 +181,7 @@ def nvmlInit() -> None:
 
 
 def nvmlShutdown() -> None:
-    """Shut it down."""
+    """Shut the library down."""
     _check(_function("nvmlShutdown")())
 
 

@@ -74,7 +74,7 @@ class _Row:
 
 
 class _LookAtCard:
-    """Reads one card with all its instances."""
+    """The call that reads one card with all its instances."""
 
     def __init__(self, card: _Card, depth: Depth, at_s: float) -> None:
         self.at_s = at_s
@@ -231,7 +231,7 @@ def _with_load(
 
 
 class _Connect:
-    """Starts NVML."""
+    """The call that starts NVML."""
 
     key: Hashable = "nvml"
 
@@ -239,12 +239,12 @@ class _Connect:
         self.cards = 0
 
     def run(self, about_to: AboutTo) -> None:
-        """Start it and count the cards."""
+        """Start NVML and count the cards."""
         self.cards = nvml.connect(about_to)
 
 
 class _Versions:
-    """Reads versions."""
+    """The call that reads the versions of driver and CUDA."""
 
     key: Hashable = "versions"
 
@@ -253,23 +253,23 @@ class _Versions:
         self.cuda: int | Unknown = NOT_ASKED
 
     def run(self, about_to: AboutTo) -> None:
-        """Read both."""
+        """Read both versions."""
         ask = nvml.Ask(about_to)
         self.driver, self.cuda = nvml.version(ask, of_cuda=False), nvml.version(ask, of_cuda=True)
 
 
 class _Disconnect:
-    """Shuts NVML down."""
+    """The call that shuts NVML down."""
 
     key: Hashable = "nvml"
 
     def run(self, about_to: AboutTo) -> None:
-        """Shut it down."""
+        """Shut NVML down."""
         nvml.disconnect(about_to)
 
 
 class _Compare:
-    """Reads how cards are connected."""
+    """The call that reads how cards are connected."""
 
     key: Hashable = "links"
 

@@ -115,7 +115,7 @@ class Proc(ProcMachine):
             return False
 
     def environ(self, pid: int) -> dict[str, str] | None:
-        """Return its variables for fallow and CUDA; None if it has ended or may not be read."""
+        """Return the variables of a process for fallow and CUDA; None if it has ended or may not be read."""
         return read_variables(f"{self._root}/{pid}/environ")
 
     def own_environ(self) -> dict[str, str] | None:

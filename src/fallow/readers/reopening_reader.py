@@ -1,4 +1,4 @@
-"""A reader that survives the driver: it may be unloaded, replaced or reset, and come back.
+"""A reader that goes on when the driver is unloaded, replaced or reset, and comes back.
 
 While no GPU answers, every look returns the GPUs that were there, each with the reason why nothing is known of it.
 After a while, if no call is inside the driver, the driver is closed and opened again in a thread, because opening

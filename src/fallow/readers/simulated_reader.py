@@ -43,7 +43,7 @@ _SHORTEST_WINDOW_S = 1.05  # a job that works once a second must show at the fir
 
 @value
 class Model:
-    """One card of the simulated machine."""
+    """The model of a simulated GPU."""
 
     name: str
     memory_bytes: int

@@ -17,7 +17,7 @@ _LONGEST_ANSWER = 4096
 
 
 def user_of(connection: "socket.socket | TransportSocket") -> int | None:
-    """Return the uid at the other end; None if it is another machine, has hung up, or the kernel does not say.
+    """Return the uid at the other end; None if it is another machine, is closed, or the kernel does not say.
 
     Never waits.
     """

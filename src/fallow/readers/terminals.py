@@ -1,7 +1,7 @@
 """Find out who is at this machine, and for how long they have typed nothing.
 
 People are found in three places, whichever the system has: utmp, logind's files, and the terminals themselves,
-which exist wherever somebody types, even if no login is recorded. A terminal's access time says when it was last
+which exist wherever a person types, even if no login is recorded. A terminal's access time says when it was last
 used. It is in system time, which can be set, so after the first look the monotonic time at which it changed counts.
 The kernel moves the access time in steps of eight seconds.
 
@@ -68,7 +68,7 @@ class Terminals:
         self._of_leader: dict[int, tuple[float, str | None]] = {}
 
     def people(self) -> list[Person] | Unknown:
-        """Return everybody who is here; Unknown if there is no record, or it makes no sense."""
+        """Return all people who are logged in; Unknown if there is no record, or it makes no sense."""
         in_utmp, in_logind, at_terminals = self._in_utmp(), self._in_logind(), self._at_terminals()
         if isinstance(in_utmp, Unknown) and in_logind is None:
             return in_utmp

@@ -30,7 +30,7 @@ _MOST_LOOKED_AT = 256  # locks in a queue: a user may have placed thousands
 GATE, GATE_BYTE = "gate", 0
 _GATE_PATIENCE_S = 2.0
 _LONGEST_COMMAND = 200
-_TRIES = 50  # in case somebody removes the file again and again
+_TRIES = 50  # in case the file is removed again and again
 _SEAL_FROM = 2**62 + 2**40
 _SEALS = 2**40 - 87  # a prime
 _END_OF_TIME_S = 4e9
@@ -126,7 +126,7 @@ class HeldClaim:
         os.set_inheritable(moved, True)
 
     def end(self) -> None:
-        """End it now, also for every process that inherited it; a forked child only closes its own copy."""
+        """End the claim now, also for every process that inherited it; a forked child only closes its own copy."""
         if os.getpid() == self._pid:
             ofd_locks.release(self._card.fd, CLAIM_BYTE)
             ofd_locks.release(self._card.fd, self._seal)
@@ -135,7 +135,7 @@ class HeldClaim:
 
 
 def take(folder: ClaimFolder, uuid: str, claim: Claim) -> HeldClaim | None:
-    """Claim a GPU; None if somebody else has it."""
+    """Claim a GPU; return None if it is claimed already."""
     for _ in range(_TRIES):
         card = ClaimFile(folder.open(uuid))
         if not ofd_locks.take(card.fd, CLAIM_BYTE, shared=claim.shared):
@@ -164,7 +164,7 @@ def gate(
     sleep: Callable[[float], None],
     patience_s: float = _GATE_PATIENCE_S,
 ) -> Iterator[int | None]:
-    """Let one process in at a time, for moments. After some seconds go on without: nobody may block all others.
+    """Let one process in at a time, briefly. After some seconds go on without, so that none can block all others.
 
     Yield the open file if another process keeps us out, to find out who that is; else None.
     """

@@ -27,7 +27,7 @@ _OF_THE_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 _OF_THE_PROCESS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)  # the command line says which limit that is
 _BEING_MADE = 0o700
 _YIELDS = 1000
-_TRIES = 50  # in case somebody removes the file again and again
+_TRIES = 50  # in case the file is removed again and again
 _MOST_READ = 65536
 DRAFT = ".draft-"
 

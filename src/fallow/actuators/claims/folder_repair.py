@@ -19,7 +19,7 @@ _OLD_S = 60.0
 
 
 def repair(path: str, wall_s: float, *, dry_run: bool) -> Iterator[str]:
-    """Repair, or only say what would be done; yield each step as a sentence. Raise OSError if one fails."""
+    """Repair it, or only say what would be done; yield each step as a sentence. Raise OSError if one fails."""
     say = "would " if dry_run else ""
     try:
         facts = os.stat(path, follow_symlinks=False)

@@ -17,7 +17,7 @@ _END_OF_TIME_S = 4e9
 
 
 class Says(StrEnum):
-    """What kind of file it is."""
+    """What the file of a protection says."""
 
     HOLD = "protect"
     RELEASED = "released"
@@ -29,7 +29,7 @@ class Says(StrEnum):
 
 @value
 class Word:
-    """What a file says, and the protection that follows from it."""
+    """What the file of a protection says, and the protection that follows from it."""
 
     says: Says
     protection: Protection

@@ -120,7 +120,7 @@ class ProtectionReader:
             word = nonsense(number, owner, f"its file cannot be read ({error.strerror}), so it protects everything")
         linked = found.st_nlink != 1 and not stat.S_ISDIR(found.st_mode)  # nobody can make a hard link to a folder
         if linked and word.says is Says.NONSENSE:
-            word = nonsense(number, "somebody")  # the owner of a link's file is not who put it here
+            word = nonsense(number, "somebody")  # another user may have made the link
         # A protection means what it said at first; later changes of the file are ignored.
         if known is not None and known.uid == uid and Says.HOLD is known.word.says and word.says is not Says.RELEASED:
             word = known.word

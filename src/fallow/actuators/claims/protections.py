@@ -39,7 +39,7 @@ Tell = Callable[[str], None]
 
 
 class Lives(Protocol):
-    """Knows which processes have ended."""
+    """Finds out which processes have ended."""
 
     def pid_namespace(self) -> int | None:
         """Return the namespace of its pids; None if they are not those of this process."""

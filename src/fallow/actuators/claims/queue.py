@@ -1,12 +1,12 @@
 """The queue of launches that wait for GPUs, in order of arrival.
 
-A place in the queue is a lock on one byte of the file of each GPU that would do. The byte's number is the time of
+A place in the queue is a lock on one byte of the file of each GPU that fits. The byte's number is the time of
 arrival, so a lower one came earlier. A launch may take a GPU only if no other is before it there. A launch that ends
 leaves the queue, since the kernel drops its lock.
 
 Any user can lock any byte. So a place counts only with a label, written before the lock is taken: a file that
 belongs to the user who waits and names a process of theirs that is not younger than the place. Launches that only
-try once have no label, and count for moments. Any other lock there is ignored, and if somebody has locked the whole
+try once have no label, and count for moments. Any other lock there is ignored, and if a user has locked the whole
 queue, new launches go on without it. A launch that is stopped is passed over. The order is a courtesy: only the
 claim excludes.
 """
@@ -28,14 +28,14 @@ _MOST_KNOWN = 10_000
 _PASSES_WITHIN_NS = 15 * _NS  # a launch that only tries once is gone by then
 
 Stands = Callable[[Waiter], bool]
-"""Tells whether a label is true: its process lives, belongs to its owner, and is not younger than the place."""
+"""Returns whether a label is true: its process lives, belongs to its owner, and is not younger than the place."""
 
 
 class Queue:
     """The launches that wait; each label is read once."""
 
     def __init__(self, folder: ClaimFolder, stands: Stands, awake: Stands = lambda _: True) -> None:
-        """`awake` tells whether a launch could take a GPU now; it is asked each time, and passed over if not."""
+        """`awake` returns whether a launch could take a GPU now; a launch that could not is passed over."""
         self._folder = folder
         self._stands = stands
         self._awake = awake
@@ -87,7 +87,7 @@ class Queue:
 
 
 class QueueEntry:
-    """A place in the queue of each GPU that would do."""
+    """A place in the queue of each GPU that fits."""
 
     def __init__(
         self,

@@ -21,7 +21,7 @@ class Hooks(Protocol):
     """Runs commands and sends notices."""
 
     def run_command(self, line: str, environ: Mapping[str, str]) -> Outcome:
-        """Run a line of shell."""
+        """Run a shell command line."""
 
     def notify(self, url: str, title: str, text: str) -> Outcome:
         """Send a notice."""

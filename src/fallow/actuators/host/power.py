@@ -38,10 +38,10 @@ class Power(Protocol):
         """Return why it could not be done; None if it can. Asked at the start, not when it is needed."""
 
     def do(self, action: PowerAction, reason: str) -> Outcome:
-        """Do it now."""
+        """Perform the action now."""
 
     def announce(self, text: str) -> Outcome:
-        """Tell everybody who is logged in."""
+        """Show a text to all users who are logged in."""
 
 
 class SystemPower:
@@ -73,7 +73,7 @@ class SystemPower:
         return f"not permitted to {_ACTION[action]}: not root, and logind, asked {_QUESTION[action]}, answers {said}"
 
     def do(self, action: PowerAction, reason: str) -> Outcome:
-        """Ask the system to do it. If this succeeds, it has begun."""
+        """Make the system shut down or reboot. If this succeeds, that has begun."""
         command = self._command(action, reason)
         if command is None:
             return Outcome(False, f"could not {_ACTION[action]}: there is neither systemctl nor shutdown on the PATH")
@@ -88,7 +88,7 @@ class SystemPower:
 
     def announce(self, text: str) -> Outcome:
         """Announce through wall(1), else on each terminal that we may write to."""
-        # On its stdin: an argument could be the name of a file, which root's wall would show to everybody.
+        # On its stdin: an argument could be the name of a file, which root's wall would show to all users.
         line = f"fallow: {printable(text)}\n".encode()
         try:
             ran = self._helpers.run(["wall"], self._environ, _ANSWERS_WITHIN_S, reads=line)

@@ -18,7 +18,7 @@ class ServiceManager:
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._socket: socket.socket | None = None
         self.watchdog_s = _watchdog_s(environ)
-        """How often it expects to hear from us; None if it does not."""
+        """How often it expects a report that we are alive; None if it does not."""
         self._status = ""
         address = environ.get("NOTIFY_SOCKET", "")
         if not address.startswith(("/", "@")):
@@ -33,7 +33,7 @@ class ServiceManager:
 
     @property
     def listens(self) -> bool:
-        """Whether there is one that wants to know."""
+        """Return whether there is a service manager to report to."""
         return self._socket is not None
 
     def ready(self, status: str) -> None:

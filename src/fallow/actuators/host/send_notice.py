@@ -12,7 +12,7 @@ LIMIT_S = 15.0
 
 
 def deliver(url: str, title: str, text: str, limit_s: float = LIMIT_S) -> Outcome:
-    """Send through Apprise if it knows the address; else as JSON to a plain web address. Always as plain text."""
+    """Send a notice as plain text: through Apprise if it knows the address, else as JSON to a plain web address."""
     failure = _within(limit_s, lambda: _send(url, as_plain(title), as_plain_text(text)))
     to = without_secrets(url)
     return Outcome(failure is None, f"told {to}" if failure is None else f"could not tell {to}: {failure}")
@@ -55,7 +55,7 @@ def _apprise() -> Any:  # noqa: ANN401  a module without types
 
 
 def _send(url: str, title: str, text: str) -> str | None:
-    """Send it; return why that failed, or None."""
+    """Send a notice; return why that failed, or None."""
     why = refusal(url)
     if why is not None:
         return str(why)
@@ -86,7 +86,7 @@ def _post(url: str, title: str, text: str) -> str | None:
 
 
 def _within(limit_s: float, send: Callable[[], str | None]) -> str | None:
-    """Return why it failed. A server can keep a connection open without end: its thread is left behind."""
+    """Return why sending failed, or None. A connection may stay open without end: its thread is left behind."""
     from queue import Empty, SimpleQueue  # noqa: PLC0415  loaded only to send a notice
     from threading import Thread  # noqa: PLC0415
 

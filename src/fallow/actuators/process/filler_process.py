@@ -38,10 +38,10 @@ class Filler:
         self.presence = Presence.RUNNING
         self.pid: int | None = None
         self.ended: str | None = None
-        """How it ended, in words."""
+        """How the filler ended, in words."""
         self.notes: list[str] = []
         self.freed_s: float | None = None
-        """When it said that all its memory was freed, if it did."""
+        """When it reported that all its memory was freed, if it did."""
         self._line, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
             self.keeper = spawn.start_keeper(keeper[0], [*keeper, *command], environ, its.fileno())

@@ -38,7 +38,7 @@ class HeldSignals:
         self.before = signal.pthread_sigmask(signal.SIG_BLOCK, _HELD)
 
     def fetch(self, timeout_s: float) -> signal.struct_siginfo | None:
-        """Return the next one; None if none comes in time."""
+        """Return the next signal; None if none comes in time."""
         return signal.sigtimedwait(_HELD, max(0.0, timeout_s))
 
     def release(self) -> None:
@@ -61,7 +61,7 @@ class Supervision:
         helpers: Helpers,
         monotonic_s: Callable[[], float],
     ) -> None:
-        """Start it; raise CannotRun or CommandNotFound if that fails."""
+        """Start the job; raise CannotRun or CommandNotFound if that fails."""
         signals.demand_own_pids(table)
         self._table = table
         self._now = monotonic_s

@@ -121,7 +121,7 @@ def die_of(number: int) -> None:
 
 
 def signal_name(number: int) -> str:
-    """Return SIGTERM for 15."""
+    """Return the name of a signal: SIGTERM for 15."""
     try:
         return signal.Signals(number).name
     except ValueError:  # most real-time signals have no name

@@ -40,7 +40,7 @@ def find(command: Sequence[str], environ: Mapping[str, str]) -> str:
 
 
 def become(path: str, command: Sequence[str], environ: Mapping[str, str]) -> NoReturn:
-    """Exec() the command: same process, terminal and descriptors."""
+    """Replace this process by the command, with exec(): same pid, terminal and descriptors."""
     for number in _IGNORED_BY_PYTHON:
         signal.signal(number, signal.SIG_DFL)
     try:

@@ -1,4 +1,4 @@
-"""A socket between a keeper and its filler: how long the filler may stay without its memory, and that it is free.
+"""A socket on which a keeper says how long its filler may stay without memory, and the filler that it is free.
 
 A newcomer that creates its context waits for the driver while another context is torn down. So a filler that frees
 its memory first and ends a moment later delays it less than one that ends at once. Only a filler that knows the
