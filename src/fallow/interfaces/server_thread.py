@@ -1,7 +1,7 @@
-"""The daemon's socket and page, in a thread of their own: one loop, one app.
+"""Run the daemon's socket and page in one thread, with one event loop and one app.
 
-Nothing in here decides anything, and nothing that happens in here can stop the policies: what cannot be opened is
-reported, and the daemon goes on without it. A page can be closed and another opened in its place at any time.
+Nothing in here decides anything, and no failure in here can stop the policies: what cannot be opened is
+reported, and the daemon runs on without it. The page can be closed and opened again at any time.
 """
 
 import asyncio
@@ -29,12 +29,12 @@ OpenPage = Callable[[ASGIApp], HttpServer | None]
 
 
 class ServerThread:
-    """Opened by the main thread, and closed by it."""
+    """The thread that serves the socket and the page; the main thread opens and closes it."""
 
     def __init__(
         self, socket_path: str | None, sources: Sources, open_page: OpenPage, tell: Callable[[str], None]
     ) -> None:
-        """Return when socket and page are open, or it is said why they are not. `open_page` takes the app."""
+        """Return once socket and page are open, or it is reported why they are not. `open_page` takes the app."""
         self._path = socket_path
         self._app = make_app(sources)
         self._socket_app = SocketAccess(self._app, sources.simulated)
@@ -54,14 +54,14 @@ class ServerThread:
         self._renew(changed=True)
 
     def renew_page(self, *, changed: bool) -> None:
-        """Open the page again where its config has changed, or where there is none: its port may be free by now."""
-        self._pages.give(changed)  # beside the policies, which wait for nobody who reads slowly
+        """Open the page again if its config has changed, or if there is none: its port may be free by now."""
+        self._pages.give(changed)  # in a thread, because the policies must not wait for slow clients
 
     def close(self) -> None:
-        """End both, and all who are still connected."""
+        """Close the socket, the page and all connections."""
         self._pages.end()
         self._close_page()
-        with suppress(RuntimeError):  # its loop has ended by itself
+        with suppress(RuntimeError):  # the loop has ended by itself
             self._loop.call_soon_threadsafe(self._over.set)
         self._thread.end()
 
@@ -97,7 +97,7 @@ class ServerThread:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     def _went_wrong(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """Report what nobody else catches, such as no descriptor for a connection: once, without a traceback."""
+        """Report an error that nothing else catches, such as no descriptor left: once, without a traceback."""
         error = context.get("exception")
         sentence = f"the daemon's server: {context.get('message')}" + (f" ({error!r})" if error else "")
         if sentence not in self._reported and len(self._reported) < _MOST_REPORTED:
@@ -127,15 +127,15 @@ class ServerThread:
             while await self._has_failed(without, serve):
                 await asyncio.sleep(_OPENS_AGAIN_S)
         finally:
-            settled.set()  # whatever happened, nobody waits for it
+            settled.set()  # whatever happened, no thread waits for it
 
     async def _has_failed(self, without: str, serve: Callable[[], Coroutine[None, None, None]]) -> bool:
-        """Serve; return whether it ended by an internal error, and is to be opened again."""
+        """Serve; return whether an internal error ended it, so that it must be opened again."""
         try:
             await serve()
         except (FallowError, OSError) as error:
             self._tell(f"{without}: {error}")
-        except Exception as error:  # noqa: BLE001  what broke must not stay closed in silence
+        except Exception as error:  # noqa: BLE001  a server that broke must not stay closed without a report
             self._tell(f"{without} for a moment: internal error ({type(error).__name__}: {error})")
             return True
         return False

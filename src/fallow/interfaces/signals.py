@@ -1,4 +1,4 @@
-"""Ctrl-C and kill for verbs that have something to put back, or to say, before they end of it."""
+"""Handle Ctrl-C and SIGTERM for commands that must restore or print something before they end."""
 
 import signal
 import sys
@@ -12,24 +12,24 @@ _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class _Interrupted(BaseException):
-    """Unwinds like KeyboardInterrupt, for each of the signals that end a program."""
+    """Unwinds the stack like KeyboardInterrupt, for each of the signals that end a program."""
 
 
 def unstoppable() -> None:
-    """Ctrl-Z and a terminal that is busy do not stop us: whoever comes would wait for a filler that nobody ends."""
+    """Ignore Ctrl-Z and SIGTTOU: a stopped fallow would leave a filler on a GPU that others need."""
     for number in (signal.SIGTSTP, signal.SIGTTOU):
         signal.signal(number, signal.SIG_IGN)
 
 
 def uninterrupted() -> None:
-    """From now on such signals change nothing, until all is put back: a terminal that closes sends two."""
+    """Ignore these signals until everything is restored: a terminal that closes sends two."""
     for number in _ENDING:
         signal.signal(number, signal.SIG_IGN)
 
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Inside, such a signal unwinds; behind it, the process ends of it all the same, so that scripts stop too."""
+    """Unwind the block on such a signal; then end by the same signal, so that scripts stop too."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:  # noqa: ARG001  as the signal module calls it
         raise _Interrupted(number)
@@ -43,6 +43,6 @@ def interruptible() -> Iterator[None]:
         number = interrupted.args[0]
         for other in _ENDING:
             if signal.getsignal(other) is interrupt:
-                signal.signal(other, signal.SIG_DFL)  # whoever insists now is obeyed at once
+                signal.signal(other, signal.SIG_DFL)  # a second signal ends us at once
         die_of(number)
-        sys.exit(128 + number)  # where one cannot die of it, as pid 1 of a container
+        sys.exit(128 + number)  # if the signal cannot end us, as for pid 1 of a container

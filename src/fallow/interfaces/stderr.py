@@ -1,4 +1,4 @@
-"""What fallow says beside its results: on stderr, as text or as JSON lines."""
+"""Write fallow's messages to stderr, as text or as JSON lines."""
 
 import os
 import sys
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Stderr:
-    """The one who speaks. Results go to stdout and never through here."""
+    """Writes messages to stderr. Results go to stdout and never through here."""
 
     def __init__(self, wall_s: Callable[[], float]) -> None:
         self._wall_s = wall_s
@@ -23,33 +23,33 @@ class Stderr:
 
     @property
     def on_a_terminal(self) -> bool:
-        """Whether a person reads along, and not a log."""
+        """Return whether a person reads stderr, and not a log."""
         return sys.stderr is not None and not self.as_json and sys.stderr.isatty()
 
     def never_wait(self) -> None:
-        """From now on a reader who does not read costs us sentences and no time: something may depend on us."""
+        """From now on drop messages instead of waiting for a slow reader: others may depend on this process."""
         if self._beside is None and sys.stderr is not None:
             from fallow.interfaces.stderr_thread import StderrThread
 
             self._beside = StderrThread(sys.stderr.fileno(), sys.stderr.encoding)
 
     def finish(self) -> None:
-        """Let what was said be heard, before a signal ends us without another word."""
+        """Write the queued messages, before a signal ends this process."""
         if self._beside is not None:
             self._beside.finish()
 
     def error(self, sentence: str) -> None:
-        """Why fallow ends."""
+        """Report why fallow ends."""
         self._say("error", sentence)
 
     def note(self, sentence: str) -> None:
-        """What a person should know. The same thing twice in a row is said once."""
+        """Report what a person should know. A message that repeats the last one is left out."""
         if sentence != self._last:
             self._last = sentence
             self._say("note", sentence)
 
     def detail(self, sentence: str) -> None:
-        """What only somebody who asked with -v wants to know."""
+        """Report what is only shown with -v."""
         if self.verbose:
             self._say("detail", sentence)
 
@@ -61,14 +61,14 @@ class Stderr:
 
             line = json.dumps({"at": iso_time(self._wall_s()), "level": level, "message": sentence})
         else:
-            line = f"fallow: {printable(sentence)}"  # others wrote a part of it
+            line = f"fallow: {printable(sentence)}"  # other users wrote a part of it
         if sys.stderr is None:
-            return  # closed by whoever started us
+            return  # the parent process closed it
         if self._beside is not None:
             self._beside.say(f"{line}\n")
             return
         try:
             print(line, file=sys.stderr, flush=True)
         except (OSError, ValueError):
-            # Nobody listens. That must not decide what is done, nor the exit code when Python flushes at the end.
-            sys.stderr = open(os.devnull, "w")  # noqa: SIM115  for as long as we live
+            # Nobody reads stderr. That must not change what is done, nor the exit code when Python flushes it.
+            sys.stderr = open(os.devnull, "w")  # noqa: SIM115  open until the process ends

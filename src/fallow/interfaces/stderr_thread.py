@@ -1,4 +1,4 @@
-"""Sentences on stderr from a thread: a reader that stopped reading, with Ctrl-S or a full pipe, stops nobody."""
+"""Write to stderr from a thread, so that a reader that stopped reading (Ctrl-S, a full pipe) blocks nothing."""
 
 import atexit
 import os
@@ -10,18 +10,18 @@ _LAST_WORDS_S = 0.5
 
 
 class StderrThread:
-    """Keeps the last thousand sentences for a reader who is slow; the others are lost."""
+    """Keeps the last thousand messages for a slow reader; the others are lost."""
 
     def __init__(self, fd: int, encoding: str) -> None:
         self._fd = fd
         self._encoding = encoding
         self._lines = Background("the log", self._write, lambda _: None, _LAST_WORDS_S)
         self.say = self._lines.give_or_do
-        """Put a line in the queue, and wait for nobody."""
+        """Put a line in the queue without waiting."""
         atexit.register(self.finish)
 
     def finish(self) -> None:
-        """Let what is left be written, if somebody reads it."""
+        """Write what is left, if the reader takes it in time."""
         self._lines.finish()
 
     def _write(self, line: str) -> None:
@@ -29,5 +29,5 @@ class StderrThread:
             rest = encoded(line, self._encoding)
             while rest:
                 rest = rest[os.write(self._fd, rest) :]
-        except OSError:  # nobody listens; that decides nothing
+        except OSError:  # nobody reads it, which changes nothing
             pass

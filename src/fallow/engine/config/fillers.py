@@ -106,7 +106,7 @@ class Filler(Section):
         return f"{found.home.rstrip('/')}{place[1:]}"
 
     def spec(self, terminals: Terminals, longest_gap_s: float) -> "FillerSpec":
-        """Return the same as the fill loop takes it."""
+        """Return the filler as the fill loop takes it."""
         from fallow.engine.fill.start import FillerSpec
         from fallow.engine.machine.presence import PresenceRules
         from fallow.policies.fill import FillRules

@@ -116,12 +116,12 @@ class Config(Section):
 
     @property
     def fillers(self) -> tuple[Filler, ...]:
-        """Return those that are enabled, the one with the highest priority first."""
+        """Return the enabled fillers, the one with the highest priority first."""
         return tuple(sorted((one for one in self.filler if one.enabled), key=lambda one: -one.priority))
 
     @property
     def guards(self) -> tuple[Guard, ...]:
-        """Return those that are enabled."""
+        """Return the enabled guards."""
         return tuple(one for one in self.guard if one.enabled)
 
 

@@ -98,12 +98,12 @@ class Protect(Section):
 
     @property
     def protect_rules(self) -> ProtectRules:
-        """Return the same as the arbiter takes it."""
+        """Return the protected users and commands as the arbiter takes them."""
         return ProtectRules(frozenset(self.users), self.commands)
 
     @property
     def limit(self) -> RateLimit:
-        """Return the same as the arbiter takes it."""
+        """Return the limit of stopped jobs as the arbiter takes it."""
         return RateLimit(self.at_most, self.per)
 
 

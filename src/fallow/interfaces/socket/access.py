@@ -1,7 +1,7 @@
-"""What stands before the app on the socket: who asks is the kernel's word, and each user has some questions a second.
+"""The middleware of the socket: it takes the caller from the kernel, and limits the requests of each user.
 
-A daemon on simulated GPUs answers callers who mean the same ones, a real one those who mean real ones. A caller who
-does not say which (any HTTP client) is answered.
+A daemon on simulated GPUs answers callers who ask for the same ones, a real one those who ask for real ones. A
+caller who does not say which (any HTTP client) is answered.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ _LONGEST_MACHINE = 1000
 
 
 class SocketAccess:
-    """Stands before the app on the socket."""
+    """The middleware that identifies callers and limits their requests on the socket."""
 
     def __init__(self, app: ASGIApp, simulated: str | None) -> None:
         self._app = app
@@ -34,7 +34,7 @@ class SocketAccess:
         self._turns: dict[int, float] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Say who asks, and let them in when it is their turn."""
+        """Identify the caller, and pass the request on when it is their turn."""
         peer: Peer = scope["state"]["connection"].peer
         scope["state"]["caller"] = Caller(user(peer.uid), peer.viewer, peer)
         scope["state"]["same_origin"] = False
@@ -49,7 +49,7 @@ class SocketAccess:
         return body_refusal(headers)
 
     async def _wait_for_turn(self, uid: int) -> None:
-        """Let each question take a little of its user's time; a user who is ahead by more than a second waits."""
+        """Delay a user who sends more than _ASKS_PER_S requests a second, after a burst of as many."""
         now_s = asyncio.get_running_loop().time()
         turn_s = max(self._turns.get(uid, 0.0), now_s - 1.0) + 1 / _ASKS_PER_S
         self._turns[uid] = turn_s

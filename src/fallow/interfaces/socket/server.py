@@ -1,4 +1,4 @@
-"""The daemon's unix socket, where everybody on the machine may ask. A socket that was deleted is made again."""
+"""Serve the daemon's unix socket, which every user of the machine may use. A deleted socket is created again."""
 
 import asyncio
 from collections.abc import Callable
@@ -22,7 +22,7 @@ async def serve(
     limits: ConnectionLimits = LIMITS,
     look_again_s: float = _LOOK_AGAIN_S,
 ) -> None:
-    """Answer at this path until cancelled. Where it cannot listen, an error says why before `ready`."""
+    """Serve at this path until cancelled. If it cannot listen, raise an error before `ready` is called."""
     while True:
         file = SocketFile(path, _QUEUE)
         server = HttpServer(app, file.socket, limits)

@@ -1,11 +1,11 @@
-"""What is let in: the right name, a body of some size, and, where it matters, somebody who knows the token.
+"""The middleware of the page: it checks the host name, the size of the body and, where needed, the token.
 
-Host       a page elsewhere whose name is made to point here (DNS rebinding) still asks under that name, so only known
+Host       a page elsewhere whose name is made to point here (DNS rebinding) still sends that name, so only known
            names are answered; an address cannot be made to point elsewhere
 token      as `Authorization: Bearer`, or as the cookie of a session that began with it; after some wrong ones an
            address has to wait
 cookie     counts for a change only if the page itself sent it (Origin): browsers send cookies from other ports too
-headers    nothing from elsewhere, nothing inline, no frame, no guessing; those that make no sense are refused
+headers    nothing from elsewhere, nothing inline, no frame, no sniffing; malformed ones are refused
 """
 
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ _HEADERS = {
     "content-security-policy": _POLICY,
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
-    # Not `no-referrer`: browsers would then send no Origin with a form, and by that we know our own.
+    # Not `no-referrer`: browsers would then send no Origin with a form, and the Origin shows that a form is ours.
     "referrer-policy": "same-origin",
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
@@ -50,7 +50,7 @@ _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 
 
 class PageAccess:
-    """Stands before the app on the page."""
+    """The middleware that decides which requests reach the app on the page."""
 
     def __init__(self, app: ASGIApp, settings: Settings, sessions: Sessions, wrong: WrongTokens) -> None:
         self._app = app
@@ -61,7 +61,7 @@ class PageAccess:
         self._any_address = ip_address(_as_address(settings.address.host)).is_unspecified
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let a request in, or say why not."""
+        """Pass a request on, or answer why it is refused."""
         headers = Headers(scope=scope)
         shown = _shown_token(headers)
         state = scope["state"]
@@ -69,7 +69,7 @@ class PageAccess:
         state["address"] = scope["client"][0] if scope["client"] else ""
         state["same_origin"] = same_origin(headers)
         known = self._knows_the_token(headers, scope["method"], shown, state["address"])
-        # The token lets one protect GPUs; it does not make one the owner of what others run.
+        # The token allows its user to protect GPUs; it does not make them the owner of other users' jobs.
         state["caller"] = Caller(PAGE, knows_token=known, has_token=self.settings.token is not None)
         await answered(self._refusal(scope, headers, shown) or self._app, scope, receive, send)
 
@@ -114,16 +114,16 @@ class PageAccess:
 
 
 async def answered(answer: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
-    """Answer a request. HEAD is what GET would say: the server leaves its body out."""
+    """Answer a request. HEAD is handled as GET, and the server leaves out the body."""
     scope["state"]["head"] = scope["method"] == "HEAD"
     if scope["state"]["head"]:
         scope = {**scope, "method": "GET"}
-    with suppress(ClientDisconnect):  # a caller who has gone needs no answer, and nobody else an explanation
+    with suppress(ClientDisconnect):  # a caller who has gone needs no answer
         await answer(scope, receive, _with_headers(send))
 
 
 def body_refusal(headers: Mapping[str, str]) -> Response | None:
-    """Return why a body is not taken; None if it is."""
+    """Return the refusal of a body that is too large or has no length; None if it is accepted."""
     length = headers.get("content-length", "0")
     if "transfer-encoding" in headers:
         return problem(411, "usage", "say how long it is")
@@ -133,12 +133,12 @@ def body_refusal(headers: Mapping[str, str]) -> Response | None:
 
 
 def cookie_in(headers: Mapping[str, str]) -> str:
-    """The cookie of the page; empty if there is none."""
+    """Return the cookie of the page; empty if there is none."""
     return cookie_parser(headers.get("cookie", "")).get(COOKIE, "")
 
 
 def same_origin(headers: Mapping[str, str]) -> bool | None:
-    """Whether the page itself sent it, as the browser says; None if what it says makes no sense."""
+    """Return whether the page itself sent the request, by its Origin; None if the Origin is malformed."""
     origin = headers.get("origin", "")
     try:
         return bool(origin) and urlsplit(origin).netloc.lower() == headers.get("host", "").lower()

@@ -33,7 +33,7 @@ _LARGEST_ID = 2**31 - 1
 _bearer = HTTPBearer(auto_error=False, description="The token of the page; on the socket none is needed.")
 
 
-async def _changing(request: Request) -> Peer | None:  # a plain function would be called in a thread
+async def _changing(request: Request) -> Peer | None:  # FastAPI would call a plain function in a thread
     return demand_change(request)
 
 
@@ -42,7 +42,7 @@ _GUARDED: dict[str, Any] = {"dependencies": [Depends(_bearer)], "responses": mod
 
 
 def add_now(api: APIRouter, sources: Sources) -> None:
-    """Add what the daemon saw at its last tick."""
+    """Add the routes for what the daemon saw at its last tick."""
 
     async def board() -> Board:
         found = sources.board()
@@ -56,7 +56,7 @@ def add_now(api: APIRouter, sources: Sources) -> None:
     @api.get("/status", response_model=models.Status, summary="All GPUs at the last tick")
     async def status(request: Request, now: Now) -> Response:
         viewer = now.rights_of(caller_of(request).viewer)
-        if viewer not in made or made[viewer][0] is not now:  # once for a tick and a viewer, however often they ask
+        if viewer not in made or made[viewer][0] is not now:  # render once per tick and viewer
             for old in [each for each, (board, _) in made.items() if board is not now]:
                 del made[old]
             made[viewer] = (
@@ -100,7 +100,7 @@ def add_now(api: APIRouter, sources: Sources) -> None:
 
 
 def add_changes(api: APIRouter, sources: Sources) -> None:
-    """Add what a caller may have done."""
+    """Add the routes that change something."""
 
     @api.get("/protections", response_model=models.Protections, summary="The protections in force")
     async def protections() -> Response:

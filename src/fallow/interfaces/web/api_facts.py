@@ -1,4 +1,4 @@
-"""What only the API says, as JSON: values of core, events, intervals; and an answer that carries the version."""
+"""Render what only the API returns as JSON: values of core, events, intervals; and answers with the version."""
 
 import json
 from math import isinf
@@ -15,7 +15,7 @@ from fallow.interfaces.render.as_json import iso_time
 
 
 class Json(Response):
-    """An object as JSON. In ASCII, because what other programs wrote may be no text; with the version always."""
+    """An answer in JSON: in ASCII, because text of other programs may be invalid; and always with the version."""
 
     media_type = "application/json"
 
@@ -25,12 +25,12 @@ class Json(Response):
 
 
 def problem(code: int, reason: str, detail: str, headers: dict[str, str] | None = None) -> Response:
-    """Return why there is no other answer: a reason for programs, and a sentence."""
+    """Return an answer that says why a request failed: a reason for programs, and a sentence."""
     return Json({"reason": reason, "detail": detail}, code, headers)
 
 
 def plain(what: Any) -> Any:  # noqa: ANN401  any value of core
-    """Return a value under the names of its fields; what never comes is null."""
+    """Return a value as a dictionary of its fields; infinity becomes null."""
     if isinstance(what, Activity):
         return what.value
     if isinstance(what, float) and isinf(what):
@@ -49,7 +49,7 @@ def event(each: Event) -> dict[str, Any]:
 
 
 def interval(each: Interval) -> dict[str, Any]:
-    """Return one stretch of a GPU's time, for people."""
+    """Return one interval of a GPU's history."""
     return {
         "begin": iso_time(each.begin_ms / 1000),
         "end": iso_time(each.end_ms / 1000),

@@ -1,4 +1,4 @@
-"""`/api/v1` on what was: events of the journal, and history."""
+"""`/api/v1` for the past: events of the journal, and history."""
 
 from collections.abc import Callable, Sequence
 from typing import Annotated, TypeVar
@@ -32,7 +32,7 @@ Moment = Annotated[int, Query(ge=0, le=_LATEST_MS, description="Milliseconds sin
 
 
 def add_past(api: APIRouter, sources: Sources, reads: DiskReads) -> None:
-    """Add the journal, and reports made of history."""
+    """Add the routes for the journal, and for reports from history."""
 
     @api.get("/events", response_model=models.Events, summary="The last lines of the journal, newest first")
     async def events(
@@ -82,7 +82,7 @@ def add_past(api: APIRouter, sources: Sources, reads: DiskReads) -> None:
 
 
 def add_raw_history(api: APIRouter, sources: Sources, reads: DiskReads) -> None:
-    """Add history as `fallow report` adds it up, with the prices and the days of who asks."""
+    """Add the routes for history as `fallow report` needs it, to add it up with the caller's prices and days."""
 
     def read(question: Callable[[HistoryReader], Sequence[T]]) -> Sequence[T]:
         past = sources.past()

@@ -33,7 +33,7 @@ _FIGURES_EVERY_S = 5.0
 
 
 class Pulse:
-    """When the policy loop last showed a sign of life, by a clock that nobody sets."""
+    """Records when the policy loop last finished a tick, by the monotonic clock."""
 
     def __init__(self, sources: Sources) -> None:
         self._clock = sources.clock
@@ -41,12 +41,12 @@ class Pulse:
         self._beat_s: float | None = None
 
     def beat(self) -> None:
-        """Now."""
+        """Record a tick."""
         self._beat_s = self._clock.monotonic_s()
 
     @property
     def ails(self) -> str | None:
-        """What is wrong; None if nothing is."""
+        """Return what is wrong; None if nothing is."""
         if self._beat_s is None:
             return "no GPU has been looked at yet"
         silent_s = self._clock.monotonic_s() - self._beat_s
@@ -55,7 +55,7 @@ class Pulse:
 
 
 class ChangeFilter:
-    """What is worth telling at once: who is where, and what they do. Mere figures are told every few seconds."""
+    """Decides which changes are pushed at once: holders and activities. Readings alone wait some seconds."""
 
     def __init__(self, sources: Sources) -> None:
         self._clock = sources.clock
@@ -63,7 +63,7 @@ class ChangeFilter:
         self._told_s = 0.0
 
     def should_push(self, board: Board) -> bool:
-        """Whether those who watch should hear of this board now."""
+        """Return whether to push this board to the watchers now."""
         cards = tuple((gpu.activity, _pids(gpu), gpu.claim, gpu.filler) for gpu in board.status.gpus)
         story = (cards, tuple((view.phase, view.yields) for view in board.fillers), board.guards, board.protections)
         now_s = self._clock.monotonic_s()
@@ -78,7 +78,7 @@ def _pids(gpu: GpuStatus) -> tuple[int, ...] | Unknown:
 
 
 def make_app(sources: Sources) -> FastAPI:
-    """Return the app. It hears of each tick in the thread of the policy loop, and does everything in its own."""
+    """Return the app. The policy loop's thread only notifies it of each tick; all else happens in its own thread."""
     reads = DiskReads()
     renderer = Renderer(sources, CachedReads(sources, reads))
     static = Files()
@@ -106,7 +106,7 @@ def make_app(sources: Sources) -> FastAPI:
         version=fallow.__version__,
         description="One machine's GPUs: what each does, since when, who holds it, and why.",
         openapi_url="/api/v1/openapi.json",
-        docs_url=None,  # both would load a page's worth of script from elsewhere
+        docs_url=None,  # both would load scripts from elsewhere
         redoc_url=None,
         telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
         lifespan=life,
@@ -145,20 +145,20 @@ async def _refused(_: Request, error: Exception) -> Response:
 
 
 async def _http_problem(_: Request, error: Exception) -> Response:
-    """The framework's own refusals, such as an address that is not there."""
+    """Answer the framework's own errors, such as an unknown path."""
     assert isinstance(error, HTTPException)
     return problem(error.status_code, "http", error.detail, dict(error.headers or {}))
 
 
 async def _does_not_fit(_: Request, error: Exception) -> Response:
-    """In a sentence, and without what was sent: it may be anything."""
+    """Answer a request that does not validate, without repeating what was sent: it may be anything."""
     assert isinstance(error, RequestValidationError)
     faults = [f"{'.'.join(str(word) for word in one['loc'])}: {one['msg']}" for one in error.errors()[:5]]
     return problem(422, "usage", "; ".join(faults))
 
 
 def _names_the_methods(api: APIRouter) -> Callable[[Request, Exception], Awaitable[Response]]:
-    """The answer to a method that is not there: all that are, where the framework names those of one route."""
+    """Return a handler that names all methods of a path where one is unknown; the framework names one route's."""
 
     async def answer(request: Request, _: Exception) -> Response:
         routes = [route for route in api.routes if isinstance(route, APIRoute)]

@@ -1,6 +1,6 @@
-"""What the page takes from the disk, kept for a while.
+"""Read history and journal for the page, and cache the results for a while.
 
-A page that is looked at asks at every tick; a day drawn a thousand points wide moves once in a minute and a half.
+An open page asks at every tick; a chart of one day, a thousand points wide, changes every minute and a half.
 """
 
 from collections.abc import Callable
@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 @value
 class Strip:
-    """The last day of one card: a picture, and the same in words."""
+    """The last day of one GPU, as a chart and as text."""
 
     boxes: tuple[charts.Box, ...]
     told: str
@@ -40,7 +40,7 @@ class Strip:
 
 @value
 class Strips:
-    """The last day of all cards, by UUID, and the hours under the pictures."""
+    """The last day of all GPUs, by UUID, and the hours below the charts."""
 
     by_uuid: dict[str, Strip]
     ticks: tuple[str, ...]
@@ -48,18 +48,18 @@ class Strips:
 
 @value
 class Cost:
-    """What idleness cost: of the last day and the last week, and whose most of it was."""
+    """The cost of idle GPUs: for the last day and the last week, and for the users who caused most of it."""
 
     spans: tuple[tuple[str, str, str, str], ...]
-    """The span, its idle and stuck hours, their share of what was watched, their price."""
+    """The span, its idle and stuck hours, their share of the observed time, their price."""
     users: tuple[tuple[str, str, str], ...]
-    """A user, the idle and stuck hours of the week, their price."""
+    """A user, their idle and stuck hours of the week, their price."""
     priced: bool
     nothing: bool
 
 
 class CachedReads:
-    """History and journal, as the page shows them. All methods are for the loop that the page runs in."""
+    """History and journal, as the page shows them. Call all methods in the event loop of the page."""
 
     def __init__(self, sources: Sources, reads: DiskReads) -> None:
         self._sources = sources
@@ -67,15 +67,15 @@ class CachedReads:
         self._kept: dict[str, tuple[float, object]] = {}
 
     async def events(self) -> list[Event] | str:
-        """The last events; a sentence if they cannot be read."""
+        """Return the last events; a sentence if they cannot be read."""
         return await self._keep("events", _EVENTS_LAST_S, lambda: self._sources.events(None, _EVENTS_SHOWN))
 
     async def strips(self, uuids: tuple[str, ...]) -> Strips | str:
-        """The last day of these cards; a sentence if it cannot be read."""
+        """Return the last day of these GPUs; a sentence if it cannot be read."""
         return await self._keep(f"strips {' '.join(uuids)}", _STRIPS_LAST_S, lambda: self._draw(uuids))
 
     async def cost(self) -> Cost | str:
-        """What idleness cost; a sentence if it cannot be read."""
+        """Return the cost of idle GPUs; a sentence if it cannot be read."""
         return await self._keep("cost", _COSTS_LAST_S, self._add_up)
 
     async def _keep(self, name: str, lasts_s: float, question: Callable[[], T]) -> T | str:

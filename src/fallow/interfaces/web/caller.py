@@ -1,4 +1,4 @@
-"""Who asks: put into the state of each request by what stands before the app."""
+"""The caller of a request, which the middleware puts into the request's state."""
 
 from fastapi import Request
 
@@ -10,27 +10,27 @@ from fallow.engine.daemon.sources import CannotActFor, NoSuchSubject, Peer
 
 @value
 class Caller:
-    """Who asks, and what follows from it."""
+    """Who sent a request, and what they may do."""
 
     key: str
-    """By which one caller's questions are told from another's: a user, or the page."""
+    """Identifies the caller: a user, or the page."""
     viewer: Viewer = ANYBODY
-    """Whose command lines they may read."""
+    """Whose command lines the caller may read."""
     peer: Peer | None = None
-    """On the socket: the process that asks, by the kernel's word. None on the page."""
+    """On the socket: the calling process, as the kernel reports it. None on the page."""
     knows_token: bool = False
-    """On the page: whether they have shown the token."""
+    """On the page: whether the caller has shown the token."""
     has_token: bool = False
-    """On the page: whether there is a token that they could show."""
+    """On the page: whether a token is configured."""
 
     @property
     def may_change(self) -> bool:
-        """Whether protections may be placed and released: on the socket in one's own name, on the page by token."""
+        """Return whether the caller may place and release protections: always on the socket, by token on the page."""
         return self.peer is not None or self.knows_token
 
 
 class Refused(Exception):
-    """A question that is not answered: the HTTP status, a reason for programs, and a sentence."""
+    """A request that is refused: the HTTP status, a reason for programs, and a sentence."""
 
     def __init__(self, code: int, reason: str, detail: str, headers: dict[str, str] | None = None) -> None:
         super().__init__(detail)
@@ -41,13 +41,13 @@ class Refused(Exception):
 
 
 def caller_of(request: Request) -> Caller:
-    """Return who asks."""
+    """Return the caller of a request."""
     found: Caller = request.state.caller
     return found
 
 
 def demand_change(request: Request) -> Peer | None:
-    """Let on only those who may change something; return in whose name."""
+    """Raise Refused unless the caller may change something; return the process that asks, None on the page."""
     caller = caller_of(request)
     if not caller.may_change:
         if not caller.has_token:
@@ -57,7 +57,7 @@ def demand_change(request: Request) -> Peer | None:
 
 
 def refused(error: FallowError) -> Refused:
-    """Return the refusal that an error of the engine means."""
+    """Return the refusal for an error of the engine."""
     match error:
         case NoSuchSubject():
             return Refused(404, "usage", str(error))

@@ -1,4 +1,4 @@
-"""From the config to a page that is ready to be served."""
+"""Open the page that the config describes."""
 
 from collections.abc import Callable
 
@@ -15,9 +15,9 @@ from fallow.interfaces.web.wrong_tokens import WrongTokens
 
 
 def open_page(app: ASGIApp, page: Page, clock: Clock, tell: Callable[[str], None]) -> HttpServer | None:
-    """Return the page as the config has it; None if it has none. What is wrong with it is said before it is served.
+    """Return the page that the config describes; None if it has none. Raise an error if it cannot be opened.
 
-    Run it in the loop of the thread that serves, and stop it from any.
+    Run it in the event loop of the server's thread; stop it from any thread.
     """
     if not page.enabled:
         return None

@@ -1,7 +1,7 @@
-"""One HTTP connection: uvicorn's own, with a time for each request and answer, and with the process at its other end.
+"""One HTTP connection of uvicorn, with a time limit for each request and answer, and the process at its other end.
 
-uvicorn has no limit on how long a request may take, cannot end a connection that does not read, and tells an app
-nothing about the process at the other end of a unix socket. Hence this subclass, the only one.
+uvicorn has no limit on how long a request may take, cannot end a connection that does not read, and does not give an
+app the process at the other end of a unix socket. That is why this subclass exists.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ _NO_LINGER = struct.pack("ii", 1, 0)
 
 
 class Connection(H11Protocol):
-    """A connection. The app finds it as `connection` in the state of a request."""
+    """An HTTP connection. The app finds it as `connection` in the state of a request."""
 
     def __init__(self, connections: Connections, **words: Any) -> None:  # noqa: ANN401  uvicorn's own
         super().__init__(**words)
@@ -31,15 +31,15 @@ class Connection(H11Protocol):
         self._silent = True
         self.owner = ""
         self.peer: Peer | None = None
-        """The process at the other end of a unix socket, by the kernel's word."""
+        """The process at the other end of a unix socket, as the kernel reports it."""
         self.is_cut = False
         self.lasts = False
-        """Whether what is sent on it has no end, and a limit of its own."""
+        """Whether it carries a stream without an end, to which the time limit of answers does not apply."""
         self.when_lost: Callable[[], None] = lambda: None
-        """Called when it has ended."""
+        """Called when the connection has ended."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin."""
+        """Identify the client, and start the time limit of its request."""
         self.app_state = {**self.app_state, "connection": self}
         super().connection_made(transport)
         carrier = transport.get_extra_info("socket")
@@ -55,7 +55,7 @@ class Connection(H11Protocol):
         self._all.enter(self)
 
     def data_received(self, data: bytes) -> None:
-        """Take some of a request."""
+        """Take a part of a request."""
         super().data_received(data)
         self._take_stock()
 
@@ -65,7 +65,7 @@ class Connection(H11Protocol):
         self._take_stock()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Note that it has ended."""
+        """Note that the connection has ended."""
         self.is_cut = True
         self._give(None)
         self._all.leave(self)
@@ -73,7 +73,7 @@ class Connection(H11Protocol):
         self.when_lost()
 
     def cut(self) -> None:
-        """End it now, whatever is still on its way: the kernel forgets what the other side never took."""
+        """End the connection now; the kernel drops what was not received."""
         self.is_cut = True
         carrier = self.transport.get_extra_info("socket")
         if carrier is not None and self.peer is None:
@@ -81,7 +81,7 @@ class Connection(H11Protocol):
         self.transport.abort()
 
     def _take_stock(self) -> None:
-        """See whose turn it is, and give them their time."""
+        """Start the time limit of the request or of the answer, when the other one is due."""
         silent = self.conn.their_state in (h11.IDLE, h11.SEND_BODY)
         if silent != self._silent:
             self._silent = silent

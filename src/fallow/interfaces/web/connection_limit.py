@@ -1,9 +1,9 @@
-"""How many connections there may be, and which one ends when there are too many.
+"""Limit the number of connections, and choose which one ends when there are too many.
 
-A connection is silent while it owes a request: before its first byte, in the middle of a head or a body, and between
-two requests. Silent ones make way first, the one that has been silent for longest. Each user of this machine, by the
-kernel's word, and each address elsewhere has a share. Where all places are taken, the one with most connections gives
-one up to one with fewer: a crowd of one shuts nobody else out.
+A connection is silent while its client owes a request: before the first byte, within a head or a body, and between
+two requests. Silent connections end first, the one that has been silent for longest. Each user of this machine, as
+the kernel reports it, and each remote address has a share. If all connections are in use, the owner with most of them
+loses one to an owner with fewer: nobody can shut out everybody else.
 """
 
 from ipaddress import IPv4Address, IPv6Address, ip_address
@@ -17,36 +17,36 @@ _USER = "user "
 
 @value
 class ConnectionLimits:
-    """How many there may be, and how long each may take."""
+    """How many connections there may be, and how long each may take."""
 
     connections: int
     of_user: int
-    """Of one user of this machine."""
+    """The most connections of one user of this machine."""
     of_address: int = 0
-    """From one address elsewhere."""
+    """The most connections from one remote address."""
     request_s: float = 10.0
-    """For the whole of a request, head and body."""
+    """The time for a whole request, head and body."""
     answer_s: float = 60.0
-    """For the whole of an answer, however slowly it is read. Those who watch have a limit of their own."""
+    """The time for a whole answer, however slowly it is read. Event streams have their own limit."""
 
 
 class Guest(Protocol):
-    """A connection."""
+    """A connection that is counted."""
 
     @property
     def owner(self) -> str:
-        """Whose it is: a user, or an address."""
+        """Return the owner: a user, or an address."""
 
     @property
     def lasts(self) -> bool:
-        """Whether what is sent on it has no end."""
+        """Return whether it carries a stream without an end."""
 
     def cut(self) -> None:
-        """End it now."""
+        """End the connection now."""
 
 
 class Connections:
-    """All connections, by owner; of each owner in the order in which they last fell silent or asked."""
+    """All connections by owner; those of each owner in the order in which they last became silent or active."""
 
     def __init__(self, limits: ConnectionLimits) -> None:
         self.limits = limits
@@ -56,7 +56,7 @@ class Connections:
         return sum(map(len, self._of.values()))
 
     def enter(self, guest: Guest) -> None:
-        """Take in one more, which is silent. If that is too many, one ends: maybe this one."""
+        """Add a connection, which is silent. If that is too many, one ends, possibly this one."""
         own = self._of.setdefault(guest.owner, {})
         own[guest] = True
         if len(own) > self._share_of(guest.owner):
@@ -66,26 +66,26 @@ class Connections:
             self._end(_first_silent(own if len(most) <= len(own) else most))
 
     def change(self, guest: Guest, *, silent: bool) -> None:
-        """Note that it owes a request now, or that its request is there."""
+        """Note that the connection became silent, or that its request arrived."""
         own = self._of.get(guest.owner, {})
         if own.pop(guest, None) is not None:
             own[guest] = silent
 
     def leave(self, guest: Guest) -> None:
-        """Note that it has ended."""
+        """Note that the connection has ended."""
         own = self._of.get(guest.owner, {})
         own.pop(guest, None)
         if not own:
             self._of.pop(guest.owner, None)
 
     def end_lasting(self) -> None:
-        """End those that would never end by themselves."""
+        """End all streams that have no end."""
         for guest in self._all():
             if guest.lasts:
                 self._end(guest)
 
     def close(self) -> None:
-        """End all that are left."""
+        """End all connections that are left."""
         for guest in self._all():
             self._end(guest)
 
@@ -93,7 +93,7 @@ class Connections:
         return [guest for own in self._of.values() for guest in own]
 
     def _share_of(self, owner: str) -> int:
-        if owner == LOOPBACK:  # of a user of this machine, and the kernel does not say of which
+        if owner == LOOPBACK:  # a user of this machine, but the kernel does not say which
             return self.limits.connections
         return self.limits.of_user if owner.startswith(_USER) else self.limits.of_address
 
@@ -103,17 +103,17 @@ class Connections:
 
 
 def _first_silent(guests: dict[Guest, bool]) -> Guest:
-    """Return the one that has been silent for longest; where all are being answered, the one that is so longest."""
+    """Return the connection that has been silent for longest; if none is silent, the one answered for longest."""
     return next((guest for guest, silent in guests.items() if silent), next(iter(guests)))
 
 
 def user(uid: int) -> str:
-    """Return the owner that a user of this machine is."""
+    """Return the name of a user of this machine as an owner."""
     return f"{_USER}{uid}"
 
 
 def neighbourhood(address: str) -> str:
-    """Return the address; for this machine's own the usual one, for IPv6 its network: a host has many addresses."""
+    """Return the owner for an address: one for all loopback addresses, the /64 network for IPv6."""
     try:
         found = ip_address(address)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Questions that read the disk, in threads beside the loop: one of each caller at a time."""
+"""Run requests that read the disk in threads, one for each caller at a time."""
 
 import asyncio
 from collections.abc import Callable
@@ -12,17 +12,17 @@ T = TypeVar("T")
 
 
 class DiskReads:
-    """All methods are for the loop that serves."""
+    """Runs disk reads in threads. Call all methods in the event loop of the server."""
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(_THREADS, "fallow-reads")
         self._locks: dict[str, asyncio.Lock] = {}
 
     async def ask(self, caller: str, question: Callable[[], T]) -> T:
-        """Return the answer to one question. A caller who asks for much makes nobody else wait.
+        """Return the answer to one request. A caller who sends many requests does not delay others.
 
-        A caller who leaves before the answer is there keeps their turn until it is: what it reads must not be
-        closed under it.
+        If a caller leaves early, their turn lasts until the read has ended, because what is being read must stay
+        open.
         """
         async with self._locks.setdefault(caller, asyncio.Lock()):
             answer = asyncio.get_running_loop().run_in_executor(self._threads, question)
@@ -33,5 +33,5 @@ class DiskReads:
                 raise
 
     def close(self) -> None:
-        """No more questions."""
+        """Accept no more requests."""
         self._threads.shutdown(wait=False, cancel_futures=True)

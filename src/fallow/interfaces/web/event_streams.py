@@ -1,8 +1,8 @@
-"""Server-sent events: a queue for each watcher, and the same bytes for all.
+"""Send server-sent events: a queue for each watcher, and the same bytes for all.
 
-The policy loop only says that there is something new (`nudge`), which neither renders nor sends. The loop that serves
-then renders once, and puts what changed into every queue. Nobody is waited for: a watcher whose queue is full has not
-read for a while, and is cut off. A browser then connects again by itself, and gets everything.
+The policy loop only signals that there is something new (`nudge`), which neither renders nor sends. The server's loop
+then renders once, and puts what changed into every queue. It waits for no watcher: one whose queue is full has not
+read for a while, and is disconnected. A browser then connects again by itself, and gets everything.
 """
 
 import asyncio
@@ -26,25 +26,25 @@ class Wire(Protocol):
     """The connection under a stream."""
 
     lasts: bool
-    """Whether what is sent on it has no end, and a limit of its own."""
+    """Whether it carries a stream without an end, to which the time limit of answers does not apply."""
     when_lost: Callable[[], None]
-    """Called when it has ended."""
+    """Called when the connection has ended."""
 
     @property
     def is_cut(self) -> bool:
-        """Whether it has ended, or is about to."""
+        """Return whether the connection has ended, or is about to."""
 
     def cut(self) -> None:
-        """End it now, whatever is still on its way."""
+        """End the connection now, and drop what was not sent."""
 
 
 class Watchers:
-    """All watchers. Everything but `nudge` belongs to the loop that serves."""
+    """All watchers. Call everything but `nudge` in the event loop of the server."""
 
     def __init__(
         self, render: Callable[[], Awaitable[Parts]], edition: str, most: int, hush_s: Callable[[], float]
     ) -> None:
-        """`hush_s`: for how long to wait before more is handed out."""
+        """`hush_s` returns how long to wait before more is sent."""
         self._render = render
         self._hush_s = hush_s
         self._edition = edition
@@ -61,28 +61,28 @@ class Watchers:
 
     @property
     def is_full(self) -> bool:
-        """Whether one more would be too many."""
+        """Return whether there are as many watchers as allowed."""
         return len(self) >= self._most
 
     @property
     def ails(self) -> str | None:
-        """Why nobody gets any news; None if they do."""
+        """Return why watchers get no updates; None if they do."""
         if self._task is None or not self._task.done() or self._task.cancelled():
             return None
         return f"the page cannot be made: {self._task.exception()!r}"
 
     def open(self) -> None:
-        """Begin, in the loop that runs."""
+        """Start, in the running event loop."""
         self._loop = asyncio.get_running_loop()
         self._task = self._loop.create_task(self._work())
 
     def nudge(self) -> None:
-        """Say that there is something new, from any thread; it waits for nothing. RuntimeError once it ended."""
+        """Signal from any thread, without waiting, that something is new. Raise RuntimeError if the loop closed."""
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._wanted.set)
 
     async def attend(self, wire: Wire, send: Send) -> None:
-        """Serve one watcher until they go."""
+        """Send events to one watcher until they leave."""
         wire.lasts = True
         watcher = _Watcher(wire)
         wire.when_lost = watcher.wake
@@ -126,26 +126,26 @@ class Watchers:
 
 
 class _Watcher:
-    """One watcher, and what waits to be sent to them."""
+    """One watcher, and the events that wait to be sent to them."""
 
     def __init__(self, wire: Wire) -> None:
         self.wire = wire
         self._waiting: asyncio.Queue[bytes] = asyncio.Queue(_MOST_WAITING)
 
     def offer(self, news: bytes) -> None:
-        """Put it into the queue; a watcher whose queue is full is cut off."""
+        """Put an event into the queue; if the queue is full, end the connection."""
         if self._waiting.full():
             self.wire.cut()
         else:
             self._waiting.put_nowait(news)
 
     def wake(self) -> None:
-        """Let it notice that the connection has ended."""
+        """Wake the stream, so that it notices that the connection has ended."""
         if self._waiting.empty():
             self._waiting.put_nowait(b"")
 
     async def run(self, send: Send) -> None:
-        """Send what there is, until they go."""
+        """Send events until the connection ends."""
         await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
         await send({"type": "http.response.body", "body": _RECONNECT, "more_body": True})
         while not self.wire.is_cut:

@@ -1,4 +1,4 @@
-"""The shapes of the API's answers, as OpenAPI tells them; the values are those of the command line's JSON."""
+"""The schemas of the API's answers, for OpenAPI; the values are those of the command line's JSON."""
 
 from typing import Annotated, Any, Literal
 

@@ -1,4 +1,4 @@
-"""What a browser asks for: the page, its files, its stream, the form for the token, and the forms for protections."""
+"""The routes of a browser: the page, its files, its event stream, and the forms for the token and for protections."""
 
 import hashlib
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ _LONGEST_WHY = 200
 
 
 class Files:
-    """The files of the page, ready to be sent, and an edition by which a browser knows when they are new."""
+    """The files of the page, and an edition by which a browser knows when they are new."""
 
     def __init__(self) -> None:
         folder = files("fallow.interfaces.web") / "static"
@@ -37,7 +37,7 @@ class Files:
         self.edition = digest.hexdigest()[:12]
 
     def answer(self, name: str) -> Response:
-        """One file; its address changes with its edition, so a browser may keep it."""
+        """Return one file; its address changes with its edition, so a browser may cache it."""
         body = self._bodies.get(name)
         if body is None:
             raise Refused(404, "usage", "there is no such file")
@@ -45,7 +45,7 @@ class Files:
 
 
 def colours_in_css() -> str:
-    """The activities' colours, which the report has too."""
+    """Return the colours of the activities as CSS, the same as in the report."""
     light, dark = (
         "".join(f"--{activity.value}:{shade[activity]};" for activity in Activity)
         for shade in (colours.LIGHT, colours.DARK)
@@ -55,7 +55,7 @@ def colours_in_css() -> str:
 
 
 def make_pages(sources: Sources, renderer: Renderer, watchers: Watchers, static: Files) -> APIRouter:
-    """Return all that is not for programs."""
+    """Return all routes that are not for programs."""
     pages = APIRouter(include_in_schema=False)
 
     @pages.get("/", response_class=HTMLResponse)
@@ -84,7 +84,7 @@ def make_pages(sources: Sources, renderer: Renderer, watchers: Watchers, static:
 
 
 class _Watching(Response):
-    """The answer to a watcher: as long as they watch."""
+    """The answer to a watcher, which lasts as long as they watch."""
 
     def __init__(self, watchers: Watchers) -> None:
         self._watchers = watchers
@@ -150,7 +150,7 @@ def _add_protection_forms(pages: APIRouter, sources: Sources) -> None:
 
 
 def _demand_token(request: Request) -> tuple[PageAccess, str]:
-    """Return the access to the page, and its token; on the socket there is none."""
+    """Return the access to the page, and its token; raise Refused if there is none, as on the socket."""
     access: PageAccess | None = getattr(request.state, "page", None)
     if access is None or access.settings.token is None:
         raise Refused(404, "usage", "there is no token: the config names no token_file")

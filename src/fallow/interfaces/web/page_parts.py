@@ -1,7 +1,7 @@
-"""The page in parts: each is rendered once a tick for everybody, and sent only when it has changed.
+"""Render the page in parts: each once per tick for all watchers, and sent only when it has changed.
 
-Times that go on stand in the parts too, but a part that differs in nothing else is not sent again: their texts go
-alone, by name.
+Parts contain times that change at every tick. A part in which only such times have changed is not sent again: their
+texts are sent alone, by name.
 """
 
 import json
@@ -31,15 +31,15 @@ class Parts:
     at: str
     html: dict[str, str]
     layout: str
-    """Which cards there are: where that changes, the page is laid out anew."""
+    """Which GPUs there are: when that changes, the page is laid out again."""
     activities: dict[str, tuple[Activity, str]]
 
     def whole(self, edition: str) -> bytes:
-        """Everything, for whoever has just come, or has missed something."""
+        """Return all parts as an event, for a watcher who is new or has missed something."""
         return _event({"edition": edition, "layout": self.layout, "at": self.at, "parts": self.html})
 
     def since(self, before: "Parts") -> bytes:
-        """What has changed since then."""
+        """Return as an event what has changed since then."""
         parts: dict[str, str] = {}
         timers: dict[str, str] = {}
         for name, html in self.html.items():
@@ -55,7 +55,7 @@ class Parts:
         return _event(news | {"said": self._said(before)})
 
     def _said(self, before: "Parts") -> list[str]:
-        """What has become of which card, in a sentence, for those who listen."""
+        """Return sentences about GPUs whose activity has changed, for screen readers."""
         changed = [
             f"GPU {label} is {activity} now: {because}"
             for label, (activity, because) in self.activities.items()
@@ -66,7 +66,7 @@ class Parts:
 
 
 class Renderer:
-    """Makes pages and their parts from what there is to show."""
+    """Renders the page and its parts."""
 
     def __init__(self, sources: Sources, archive: CachedReads) -> None:
         self._sources = sources
@@ -85,7 +85,7 @@ class Renderer:
         )
 
     async def parts(self) -> Parts:
-        """All parts as they are now."""
+        """Return all parts as they are now."""
         board = self._sources.board()
         if board is None:
             return Parts("", {}, "", {})
@@ -104,7 +104,7 @@ class Renderer:
         return Parts(self._clock(board), html, " ".join(activities), activities)
 
     async def page(self, **about_the_visitor: object) -> str:
-        """The whole page."""
+        """Return the whole page."""
         board = self._sources.board()
         template = self._templates.get_template("page.html")
         parts = await self.parts()
@@ -123,7 +123,7 @@ class Renderer:
         )
 
     def login(self, **about_the_visitor: object) -> str:
-        """The form that asks for the token."""
+        """Return the form that asks for the token."""
         return self._templates.get_template("login.html").render(**about_the_visitor)
 
     def _cards(self, board: Board, strips: Strips | str) -> dict[str, str]:
@@ -145,7 +145,7 @@ class Renderer:
         )
 
     def _part(self, name: str, template: str, **values: object) -> str:
-        """Rendered anew only where the words have changed: on a quiet machine, hardly ever."""
+        """Return a part, rendered again only if its values have changed."""
         words_before, html = self._made.get(name, ({}, ""))
         if words_before != values:
             html = self._templates.get_template(f"parts/{template}.html").render(**values)
@@ -160,7 +160,7 @@ class Renderer:
 
 
 def _still(html: str) -> str:
-    """The part without the texts of what goes on."""
+    """Return the part without the texts of its timers."""
     return _TIMER.sub(r'data-timer="\1"><', html)
 
 

@@ -1,4 +1,4 @@
-"""uvicorn on a socket that listens, in a loop that is not its own: no signals, no log, no work while nobody asks."""
+"""Run uvicorn on a listening socket, in our own event loop: no signals, no log, no work without requests."""
 
 import asyncio
 import errno
@@ -26,29 +26,29 @@ _QUEUE = 1024
 
 
 def most_connections() -> int:
-    """Return how many there may be: no more than half of the files that this process may open."""
+    """Return the most connections allowed: no more than half of the files that this process may open."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return _MOST_CONNECTIONS if soft == resource.RLIM_INFINITY else max(1, min(_MOST_CONNECTIONS, soft // 2))
 
 
 def most_watchers() -> int:
-    """Return how many may watch, so that others can still ask."""
+    """Return the most watchers allowed, so that other requests can still be answered."""
     return max(1, min(_MOST_WATCHERS, most_connections() - _FOR_OTHERS))
 
 
 def page_limits() -> ConnectionLimits:
-    """Return the limits of the page."""
+    """Return the connection limits of the page."""
     most = most_connections()
     return ConnectionLimits(most, of_user=most, of_address=max(8, most // 4))
 
 
 def listen(address: Address) -> socket.socket:
-    """Return a socket that listens there; before anything else starts, so that a taken port is said at once."""
+    """Return a socket that listens at the address; raise FallowError if it cannot, such as for a port in use."""
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        # Connections inherit it: the kernel keeps at most so much for each reader that does not read.
+        # Connections inherit it: the kernel buffers at most this much for each client that does not read.
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER_BYTES)
         listening.bind((address.host, address.port))
         listening.listen(_QUEUE)
@@ -66,12 +66,12 @@ def listen(address: Address) -> socket.socket:
 
 
 def bound(address: Address, listening: socket.socket) -> Address:
-    """Return the address with the port that the system chose, where it was to choose one."""
+    """Return the address with the real port, if the system chose it."""
     return replace(address, port=listening.getsockname()[1])
 
 
 class HttpServer:
-    """Serves an app on a socket that listens, in the loop that runs it."""
+    """Serves an app on a listening socket, in the event loop that runs it."""
 
     def __init__(self, app: ASGIApp, listening: socket.socket, limits: ConnectionLimits) -> None:
         self._connections = Connections(limits)
@@ -79,7 +79,7 @@ class HttpServer:
         self._config = uvicorn.Config(
             app,
             http=cast("Any", partial(Connection, self._connections)),
-            backlog=max(1, min(64, limits.connections // 8)),  # so many are accepted before any is turned away
+            backlog=max(1, min(64, limits.connections // 8)),  # how many are accepted at once before any is ended
             ws="none",
             lifespan="off",
             log_config=None,
@@ -94,7 +94,7 @@ class HttpServer:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def run(self, ready: Callable[[], None]) -> None:
-        """Serve until stopped; `ready` is called once it answers."""
+        """Serve until stopped; call `ready` once requests are answered."""
         self._loop = asyncio.get_running_loop()
 
         async def until_the_end() -> None:
@@ -107,32 +107,32 @@ class HttpServer:
         try:
             await _Server(self._config, until_the_end).serve([self._listening])
         finally:
-            self._connections.close()  # those that came while it ended
+            self._connections.close()  # those that connected while it ended
 
     def stop(self) -> None:
-        """End it; from any thread."""
+        """Stop the server, from any thread."""
         if self._loop is None:
             self._ended.set()
         elif not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._ended.set)
 
     async def _accept_no_more(self) -> None:
-        """Wait until the connections that were just accepted are known, to be ended with all others.
+        """Wait until the connections that were just accepted are known, so that they are ended with all others.
 
-        asyncio drops those that it is accepting while its server closes: nobody would answer them, nor hang up.
+        asyncio drops connections that it is accepting while its server closes: they would get no answer and no end.
         """
         asyncio.get_running_loop().remove_reader(self._listening)
-        await asyncio.sleep(0)  # they have a transport
-        await asyncio.sleep(0)  # and a protocol
+        await asyncio.sleep(0)  # now they have a transport
+        await asyncio.sleep(0)  # and now a protocol
 
 
 class _Server(uvicorn.Server):
-    """Waits for its end, where uvicorn looks ten times a second: nothing is done while nobody asks."""
+    """Waits for an event to end, instead of waking ten times a second as uvicorn does."""
 
     def __init__(self, config: uvicorn.Config, until_the_end: Callable[[], Any]) -> None:
         super().__init__(config)
         self._until_the_end = until_the_end
 
     async def main_loop(self) -> None:
-        """Wait."""
+        """Wait until the server is stopped."""
         await self._until_the_end()

@@ -1,4 +1,4 @@
-"""Who has shown the token in a browser: a cookie means something only for as long as the page remembers it."""
+"""Sessions of browsers that have shown the token: a cookie is valid only while the daemon remembers it."""
 
 import hashlib
 import secrets
@@ -9,14 +9,14 @@ _MOST = 1000
 
 
 class Sessions:
-    """Sessions by what their cookies hash to. They end by logging out, with time, and with the daemon."""
+    """Sessions by the hash of their cookie. They end by logging out, after a time, and with the daemon."""
 
     def __init__(self, now_s: Callable[[], float]) -> None:
         self._now_s = now_s
         self._begun: dict[bytes, float] = {}
 
     def begin(self) -> str:
-        """The cookie of a new one. Where there are too many, the oldest ends."""
+        """Return the cookie of a new session. If there are too many, the oldest ends."""
         cookie = secrets.token_urlsafe(32)
         while len(self._begun) >= _MOST:
             del self._begun[next(iter(self._begun))]
@@ -24,12 +24,12 @@ class Sessions:
         return cookie
 
     def knows(self, cookie: str) -> bool:
-        """Whether it is one of ours. It is looked up by its hash, so how long that takes tells nothing of it."""
+        """Return whether the cookie is valid. It is looked up by its hash, so the time taken reveals nothing."""
         begun_s = self._begun.get(_hashed(cookie))
         return begun_s is not None and self._now_s() - begun_s < LASTS_S
 
     def end(self, cookie: str) -> None:
-        """This one is over, whoever has a copy of its cookie."""
+        """End the session of this cookie, for every copy of it."""
         self._begun.pop(_hashed(cookie), None)
 
 

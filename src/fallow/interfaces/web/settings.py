@@ -1,4 +1,4 @@
-"""Where the page listens, by which names it may be asked for, and what a visitor must know."""
+"""The settings of the page: its address, its host names and its token."""
 
 from fallow.core.errors import WrongUsage
 from fallow.core.value import value
@@ -7,7 +7,7 @@ from fallow.engine.config.listen_address import Address
 
 @value
 class Settings:
-    """How the page is set up; one that others can reach and that has no token is refused."""
+    """How the page is set up."""
 
     address: Address
     token: str | None = None
@@ -15,12 +15,12 @@ class Settings:
 
     @property
     def open_to_read(self) -> bool:
-        """Whether everybody who can reach the page may read it."""
+        """Return whether everybody who can reach the page may read it."""
         return self.address.is_loopback
 
 
 def checked(settings: Settings) -> Settings:
-    """The same, unless its doors are open."""
+    """Return the settings; raise WrongUsage if other machines could reach a page without a token."""
     if not settings.address.is_loopback and not settings.token:
         raise WrongUsage(
             f"{settings.address} can be reached from other machines, and there is no token; set token_file in [page]"
@@ -29,7 +29,7 @@ def checked(settings: Settings) -> Settings:
 
 
 def said_at_start(settings: Settings) -> str:
-    """What whoever starts it should know."""
+    """Return the message that says where the page is."""
     if settings.open_to_read:
         return f"the page is at http://{settings.address}/, for this machine only"
     return f"the page is at http://{settings.address}/ and can be reached from other machines; it asks for the token"

@@ -1,4 +1,4 @@
-"""The token: a secret in a file that only its owner reads."""
+"""The token of the page: a secret in a file that only its owner can read."""
 
 import hmac
 import os
@@ -13,7 +13,7 @@ _LONGEST_BYTES = 4096
 
 
 def token_in(path: str, tell: Callable[[str], None]) -> str:
-    """The token in the file; one that is not there is made. `tell` gets the sentence that says so."""
+    """Return the token in the file; create one if the file does not exist, and report that with `tell`."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except FileNotFoundError:
@@ -36,7 +36,7 @@ def token_in(path: str, tell: Callable[[str], None]) -> str:
 
 
 def is_token(given: str, token: str) -> bool:
-    """Whether somebody knows it; how long the answer takes tells nothing of it."""
+    """Return whether the token is right; the time taken reveals nothing about it."""
     return hmac.compare_digest(given.encode(), token.encode())
 
 

@@ -1,7 +1,7 @@
-"""What the page says, as plain words: the templates only lay it out.
+"""The values that the page shows, as plain text: the templates only lay them out.
 
-Whatever others wrote (names, commands, reasons) is cut to a length and freed of what would not print; that it is
-no markup is the templates' part, which escape everything.
+Text that others wrote (names, commands, reasons) is shortened and made printable; the templates escape it, so that
+it is never markup.
 """
 
 from collections.abc import Iterable, Sequence
@@ -29,7 +29,7 @@ _PERCENT = 100
 
 @value
 class Timer:
-    """A time that goes on: the page updates its text alone, wherever it stands under this name."""
+    """A time that changes: the page updates only its text, wherever it stands under this name."""
 
     key: str
     text: str
@@ -42,9 +42,9 @@ class MachineView:
     host: str
     gpus: str
     available: str
-    """`4 available`: how many are available comes first."""
+    """How many GPUs are available, as `4 available`."""
     counted: tuple[tuple[Activity, int], ...]
-    """How many cards do what, for those activities that there are."""
+    """How many GPUs have each activity that occurs."""
     is_dry_run: bool
     watched_for: str
     config: str
@@ -52,7 +52,7 @@ class MachineView:
 
 @value
 class Reading:
-    """One reading: what of, as words, and how full a bar for it is, 0..100; None for no bar."""
+    """One reading: its name, its text, and how full its bar is, 0..100; None for no bar."""
 
     name: str
     text: str
@@ -62,7 +62,7 @@ class Reading:
 
 @value
 class HolderView:
-    """One holder."""
+    """One holder of a GPU."""
 
     user: str
     command: str
@@ -74,7 +74,7 @@ class HolderView:
 
 @value
 class GpuView:
-    """One card."""
+    """One GPU."""
 
     id: str
     label: str
@@ -87,7 +87,7 @@ class GpuView:
     more_holders: int
     claim: str
     filler: str
-    """Work that is on it and yields."""
+    """The filler that runs on it."""
     waiting: int
     held: tuple[str, ...]
     """The protections that cover it."""
@@ -95,7 +95,7 @@ class GpuView:
 
 @value
 class FillerLine:
-    """One filler's place."""
+    """One filler and its GPUs."""
 
     name: str
     gpus: str
@@ -130,12 +130,12 @@ class EventView:
 
 
 def cards(board: Board) -> tuple[GpuView, ...]:
-    """All cards, in their order."""
+    """Return all GPUs, in their order."""
     return tuple(_card(gpu, board) for gpu in board.status.gpus)
 
 
 def fillers(views: Sequence[FillerView]) -> list[FillerLine]:
-    """The fillers' places."""
+    """Return the fillers."""
     return [
         FillerLine(
             name=shortened(view.name, _LONGEST_NAME),
@@ -150,12 +150,12 @@ def fillers(views: Sequence[FillerView]) -> list[FillerLine]:
 
 
 def guards(views: Sequence[GuardView]) -> list[tuple[str, str, str]]:
-    """Name, phase and reason of each guard."""
+    """Return the name, phase and reason of each guard."""
     return [(shortened(one.name, _LONGEST_NAME), one.phase, shortened(one.because, _LONGEST_REASON)) for one in views]
 
 
 def protections(found: Iterable[Protection], board: Board, now_s: float, own: str) -> list[ProtectionView]:
-    """The protections that last; `own` is whose can be released through the page."""
+    """Return the protections in force; those of the user `own` can be released on the page."""
     return [
         ProtectionView(
             id=protection.id,
@@ -171,7 +171,7 @@ def protections(found: Iterable[Protection], board: Board, now_s: float, own: st
 
 
 def events(found: Iterable[Event], now_s: float, zone: tzinfo) -> list[EventView]:
-    """The last lines of the journal."""
+    """Return the last lines of the journal."""
     return [
         EventView(
             ago=Timer(f"event-{event.id}", f"{_coarsely(max(0.0, now_s - event.wall_s))} ago"),
@@ -186,7 +186,7 @@ def events(found: Iterable[Event], now_s: float, zone: tzinfo) -> list[EventView
 
 
 def machine(board: Board, now_s: float) -> MachineView:
-    """`8 GPUs`, `4 simulated GPUs`, and who watches them."""
+    """Return the machine as a whole, with its GPUs as `8 GPUs` or `4 simulated GPUs`."""
     number = len(board.status.gpus)
     return MachineView(
         host=shortened(board.status.host, _LONGEST_NAME),
@@ -200,7 +200,7 @@ def machine(board: Board, now_s: float) -> MachineView:
 
 
 def card_id(label: str) -> str:
-    """What a card is called inside the page."""
+    """Return the id of a GPU within the page."""
     return f"card-{label.replace(':', '-')}"
 
 
@@ -222,7 +222,7 @@ def _card(gpu: GpuStatus, board: Board) -> GpuView:
         readings=_readings(gpu),
         holders=tuple(_holder(holder) for holder in known[:_HOLDERS_SHOWN]),
         more_holders=max(0, len(known) - _HOLDERS_SHOWN),
-        # Where nobody else is there, the claim or the filler is the reason itself.
+        # Without other holders, the claim or the filler is already the reason.
         claim=shortened(str(gpu.claim), _LONGEST_REASON) if isinstance(gpu.claim, Claim) and known else "",
         filler=shortened(gpu.filler.command or "?", _LONGEST_COMMAND) if gpu.filler is not None and known else "",
         waiting=gpu.waiting,
@@ -304,7 +304,7 @@ def _left(protection: Protection, now_s: float) -> str:
 
 
 def _coarsely(seconds: float) -> str:
-    """To the minute once there is one: what has lasted need not move at every tick."""
+    """Return a duration in whole minutes once it has one, so that it does not change at every tick."""
     return duration_for_people(int(seconds) if seconds < 60 else seconds // 60 * 60)
 
 

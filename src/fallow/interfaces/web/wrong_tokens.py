@@ -1,4 +1,4 @@
-"""Wrong tokens: how many came from where. They are told in one line a minute; who gave some waits for its end."""
+"""Count wrong tokens by address. They are reported in one line a minute; an address with too many must wait."""
 
 import asyncio
 from collections import Counter
@@ -12,7 +12,7 @@ _ELSEWHERE = "elsewhere"
 
 
 class WrongTokens:
-    """Counts them by address, in the loop that runs. After some of them in a minute no more are looked at."""
+    """Counts wrong tokens by address, in the running loop. After some within a minute, no more are checked."""
 
     def __init__(self, tell: Callable[[str], None], minute_s: float = 60.0) -> None:
         self._tell = tell
@@ -20,11 +20,11 @@ class WrongTokens:
         self._counts: Counter[str] = Counter()
 
     def too_many_from(self, address: str) -> bool:
-        """Whether this address has to wait, whatever it says."""
+        """Return whether this address must wait, even with the right token."""
         return self._counts[self._place(address)] >= _MOST
 
     def count(self, address: str) -> None:
-        """One more. The first of a minute is told at once, the others together at its end."""
+        """Count one wrong token. The first of a minute is reported at once, the others together at its end."""
         place = self._place(address)
         if not self._counts:
             self._tell(f"the page was given a wrong token from {place}; more within a minute are told together")

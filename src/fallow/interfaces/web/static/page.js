@@ -1,5 +1,5 @@
 "use strict";
-// Keeps the page up to date: parts that have changed are put in their places, and nothing is laid out anew.
+// Keeps the page up to date: replaces the parts that have changed, and nothing else.
 (() => {
   const main = document.getElementById("main");
   const live = document.getElementById("live");
