@@ -85,7 +85,7 @@ class Kill(_ForAReason):
 
 @value
 class Announce:
-    """Tell everyone on the machine that the actions follow after a countdown."""
+    """Announce to all people on the machine that the actions follow after a countdown."""
 
     because: str
     in_s: float
@@ -93,7 +93,7 @@ class Announce:
 
 @value
 class CallOff:
-    """Tell everyone that the announced actions will not happen."""
+    """Announce to all people on the machine that the actions will not follow."""
 
     because: str
 

@@ -45,7 +45,7 @@ class Finding:
 
 
 def judge(gpu: Gpu) -> Finding:
-    """Return what this one reading says of the GPU."""
+    """Return the activity that this one reading shows, and why."""
     if gpu.trouble is not None:
         return Finding(Activity.UNKNOWN, gpu.trouble)
     if isinstance(gpu.holders, Unknown):
@@ -94,7 +94,7 @@ def load_now(gpu: Gpu) -> float | Unknown:
 
 
 def _idle_instance_has_no_load(gpu: Gpu) -> float | Unknown:
-    """Return 0 for a MIG instance that nobody holds: the driver has no utilization of instances."""
+    """Return 0 for a MIG instance without holders: the driver has no utilization of instances."""
     nobody = not isinstance(gpu.holders, Unknown) and not gpu.holders
     if gpu.mig is not None and gpu.trouble is None and nobody and unseen_memory_bytes(gpu) == 0:
         return 0.0
@@ -121,7 +121,7 @@ def _held(gpu: Gpu, holders: tuple[Holder, ...]) -> Finding:
     work = _evidence_of_work(gpu, holders)
     if work is not None:
         return Finding(Activity.BUSY, work)
-    # Quiet must be known over a stretch of time: one instant of 0 % says nothing about the last seconds.
+    # Quiet must be known over some time: one instant of 0 % says nothing about the last seconds.
     who = "1 process" if len(holders) == 1 else f"{len(holders)} processes"
     if not isinstance(gpu.recent, Unknown):
         return Finding(Activity.IDLE, f"held by {who}, nothing ran in the last {gpu.recent.seconds:.0f} s")

@@ -91,13 +91,13 @@ class AlreadyRunning(FallowError):
 
 
 class NotPermitted(FallowError):
-    """The system does not permit it."""
+    """The system does not permit an action."""
 
     exit_code = 77
 
 
 class ConfigWrong(FallowError):
-    """The config has mistakes; all of them, in the order of their lines."""
+    """The config has mistakes, which are listed in the order of their lines."""
 
     exit_code = 78
 

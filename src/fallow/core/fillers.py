@@ -14,7 +14,7 @@ class Yield(StrEnum):
 
 
 class Presence(StrEnum):
-    """Whether a filler is there."""
+    """Whether a filler is on its GPUs."""
 
     ABSENT = "absent"
     RUNNING = "running"
@@ -35,28 +35,28 @@ class News(StrEnum):
 
 @value
 class Start:
-    """Start it."""
+    """Start the filler."""
 
     because: str
 
 
 @value
 class Resume:
-    """Resume it after a suspension."""
+    """Resume the filler after a suspension."""
 
     because: str
 
 
 @value
 class Ask:
-    """Ask it to leave within its grace."""
+    """Ask the filler to leave within its grace."""
 
     because: str
 
 
 @value
 class Suspend:
-    """Suspend it, with its GPU memory saved; kill it if that takes longer than `within_s`."""
+    """Suspend the filler, with its GPU memory saved; kill it if that takes longer than `within_s`."""
 
     because: str
     within_s: float
@@ -64,7 +64,7 @@ class Suspend:
 
 @value
 class Kill:
-    """Kill it."""
+    """Kill the filler."""
 
     because: str
 

@@ -19,7 +19,7 @@ def process_key(pid: int, birth: int) -> str:
 
 @value
 class Verdict:
-    """What was found about a subject, the sentence that says why, and the readings behind it."""
+    """What was found about a subject, the sentence that says why, and the readings that show it."""
 
     subject: str
     finding: str
@@ -51,7 +51,7 @@ class Event:
 
 @value
 class Outcome:
-    """Whether an action was done, and a sentence about it."""
+    """The outcome of an action: whether it was done, and a sentence about it."""
 
     ok: bool
     words: str

@@ -81,12 +81,12 @@ class Job:
 
     @property
     def process_keys(self) -> tuple[str, ...]:
-        """Return those of its processes."""
+        """Return the keys under which the journal keeps events about its processes."""
         return tuple(process_key(process.pid, process.birth) for process in self.members)
 
     @property
     def processes(self) -> tuple[AffectedProcess, ...]:
-        """Return its processes as protections see them."""
+        """Return its processes, to compare them with protections."""
         return tuple(AffectedProcess(one.pid, one.birth, self.user, line) for one, line in self.members.items())
 
 
@@ -145,7 +145,7 @@ def stretch_load(gpu: Gpu) -> float | Unknown:
         return Unknown(gpu.trouble)
     samples = gpu.recent if isinstance(gpu.recent, Unknown) else gpu.recent.mean
     counted = _counted_load(gpu)
-    # An instant of work is work; an instant of nothing says nothing.
+    # One instant of work is work; one instant of nothing does not show that nothing ran.
     instant = known(gpu.utilization, 0.0)
     witnesses = [load for load in (samples, counted) if not isinstance(load, Unknown)]
     if witnesses or instant > 0:

@@ -27,7 +27,7 @@ class Clock(Protocol):
         """Return seconds since the epoch, for people."""
 
     def sleep(self, seconds: float) -> None:
-        """Sleep."""
+        """Sleep for so many seconds."""
 
 
 Links = Mapping[frozenset[str], int]

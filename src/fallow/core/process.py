@@ -26,7 +26,7 @@ class Ended:
 
     @property
     def exit_code(self) -> int:
-        """Return what a shell shows for it."""
+        """Return the exit code that a shell shows for it."""
         return _KILLED_BY + self.by_signal if self.by_signal is not None else self.code or 0
 
 

@@ -148,7 +148,7 @@ def covering(protections: Iterable[Protection], touched: Affected, wall_s: float
 
 
 def is_over(protection: Protection, wall_s: float) -> bool:
-    """Return whether it has ended."""
+    """Return whether the protection has ended."""
     return wall_s >= protection.until_wall_s
 
 

@@ -35,7 +35,7 @@ class Around:
 
 
 def standing(gpu: Gpu, around: Around) -> Finding:
-    """Return what this one reading says of the GPU, with its claim and its filler."""
+    """Return the activity that this one reading shows, given its claim and its filler, and why."""
     finding = judge(gpu)
     if gpu.trouble is not None or isinstance(gpu.holders, Unknown) or isinstance(gpu.memory, Unknown):
         return finding

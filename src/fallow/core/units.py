@@ -33,7 +33,7 @@ def duration_s(text: str) -> float:
 
 
 def span_s(text: str) -> float:
-    """Return the seconds of the same, which needs a unit: a bare number could mean minutes or days."""
+    """Return the seconds of a duration with a unit: a bare number could mean minutes or days."""
     seconds, word = duration_s(text), text.strip()
     if seconds and re.fullmatch(_NUMBER, word, re.ASCII):
         raise WrongUsage(f"{word!r} has no unit", f"write {word}s, {word}m, {word}h or {word}d")

@@ -48,7 +48,7 @@ class Across(StrEnum):
 
 
 class Phase(StrEnum):
-    """How far the guard has come."""
+    """The phases of a guard."""
 
     IDLE = "idle"
     ARMED = "armed"
@@ -91,7 +91,7 @@ class GuardRules:
 
 @value
 class State:
-    """Where the guard stands."""
+    """The state of a guard."""
 
     phase: Phase = Phase.IDLE
     at_s: float | None = None
@@ -100,7 +100,7 @@ class State:
     done: tuple[int, ...] = ()
     """The actions that are done or given up, by their index in the rules."""
     given_up: tuple[int, ...] = ()
-    """Those of them that were given up."""
+    """The actions of `done` that were given up."""
     failures: tuple[int, ...] = ()
     """How often each action has failed; an action without a number has not been tried."""
     turn: int = 0
@@ -113,7 +113,7 @@ class State:
 
 @value
 class Decision:
-    """The state after a tick, what is to be done, and a sentence on where it stands."""
+    """The state after a tick, what is to be done, and a sentence about the state."""
 
     state: State
     standing: Standing

@@ -47,7 +47,7 @@ class IdleRules:
 
 @value
 class State:
-    """Where one job stands. With the time of its launch, the first tick counts the time since then."""
+    """The state of one job. With the time of its launch, the first tick counts the time since then."""
 
     at_s: float | None = None
     warmed_s: float = 0.0

@@ -23,7 +23,7 @@ _LEAST_NOTICE_S = 1.0
 
 
 class Rung(StrEnum):
-    """How far a job has come."""
+    """The steps of the ladder."""
 
     CALM = "calm"
     WARNED = "warned"
@@ -32,7 +32,7 @@ class Rung(StrEnum):
 
 
 class Sign(StrEnum):
-    """What one tick says: the fault is there, it is not, or that is unknown."""
+    """What one tick shows: the fault is there, it is not, or that is unknown."""
 
     FAULT = "fault"
     FINE = "fine"
@@ -58,7 +58,7 @@ class Times:
 
 @value
 class Ladder:
-    """Where one job stands."""
+    """The state of one job on the ladder."""
 
     rung: Rung = Rung.CALM
     fault_s: float = 0.0

@@ -53,7 +53,7 @@ class StuckRules:
 
 @value
 class State:
-    """Where one job stands, and what each of its GPUs is known to draw at rest, by UUID."""
+    """The state of one job, and the power that each of its GPUs is known to draw at rest, by UUID."""
 
     at_s: float | None = None
     rest_w: Mapping[str, float] = _NOT_LEARNED

@@ -136,7 +136,7 @@ class Followed:
         self._judge(shown, os.fstat(folder))
 
     def _judge(self, path: str, found: os.stat_result) -> None:
-        """Check owner and mode: an owner can change the mode, and a writer the content."""
+        """Add a doubt if owner or mode is not safe: an owner can change the mode, and a writer the content."""
         shown, whole = printable(path)[:_LONGEST_SHOWN], printable(path) == path and len(path) <= _LONGEST_SHOWN
         quoted = shlex.quote(path)
         if found.st_uid not in self._trusted.uids:

@@ -34,7 +34,7 @@ class Answer:
 
     holder: Process | None = None
     nobody: bool = False
-    """All processes were searched, and none has it open."""
+    """True if all processes were searched, and none has the file open."""
 
 
 @value

@@ -120,7 +120,7 @@ class Terminals:
                 owner = os.stat(f"{self._devices}/{name}").st_uid
             except OSError:
                 continue  # closed this moment
-            if owner != 0 or name.startswith("pts/"):  # nobody has logged in at a console of root yet
+            if owner != 0 or name.startswith("pts/"):  # a console of root: no login there yet
                 found.append((user_name(owner), name))
         return found
 

@@ -147,7 +147,7 @@ def take(folder: ClaimFolder, uuid: str, claim: Claim) -> HeldClaim | None:
         if folder.still_there(uuid, card.fd):
             _write_label(card.fd, claim)
             return HeldClaim(uuid, card, seal)
-        card.close()  # the file was removed meanwhile: a lock on it binds nobody
+        card.close()  # the file was removed meanwhile: a lock on it excludes no process
         folder.refresh()
     raise FileRefused(f"its file {folder.path}/{uuid} is removed as often as it is made", None)
 

@@ -1,7 +1,7 @@
 """Mark GPUs that are filled: a filler yields, so the GPU is available.
 
 A mark is a lock in the GPU's claim file, held for exactly as long as the filler is on the GPU. Any user can lock
-that byte and write that label, so a mark is believed only after a look at the processes.
+that byte and write that label, so a mark counts only after a check of the processes.
 """
 
 import os
@@ -39,7 +39,7 @@ def mark_filled(folder: ClaimFolder, uuid: str, label: Claim) -> FillMark | None
             with suppress(OSError):  # on a full disk the mark works without its label
                 os.pwrite(file.fd, label_of(label).ljust(_LABEL_BYTES)[:_LABEL_BYTES], _LABEL_AT)
             return FillMark(file)
-        file.close()  # the file was removed meanwhile: a lock on it binds nobody
+        file.close()  # the file was removed meanwhile: a lock on it excludes no process
         folder.refresh()
     return None
 

@@ -1,6 +1,6 @@
-"""Who may own the claim folder and its files, and how root takes over what another user made first.
+"""Check who owns the claim folder and its files; as root, take over what another user made first.
 
-In a sticky folder, its owner and the owner of a file can remove the file; a claim on a removed file binds nobody.
+In a sticky folder, its owner and the owner of a file can remove the file; then a claim on it excludes no process.
 So root takes over the folder, and each GPU's file that it opens. Ownership is changed through open descriptors
 only, and then the path is checked once more. Locks stay, since the files stay the same.
 """

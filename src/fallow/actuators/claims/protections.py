@@ -1,6 +1,6 @@
 """Set, list and release protections: one file each, in the claim folder that all users share.
 
-The owner of the file is the owner of the protection; nobody can forge that. A file that cannot be read protects
+The owner of the file is the owner of the protection; no user can forge that. A file that cannot be read protects
 everything, and so do the files of a user who has more than the limit.
 
 A protection that was seen stays in force until its time ends, unless its owner or root removed it. In a sticky
@@ -73,7 +73,7 @@ class ProtectionFolder:
         self._told: Counter[tuple[str, int]] = Counter()
 
     def place(self, target: Target, until_wall_s: float, why: str) -> int:
-        """Place a protection; its number is random, so that nobody can take it first, and none comes again."""
+        """Place a protection; its number is random, so that no user can take it first, and none is used twice."""
         namespace = self._pid_namespace if isinstance(target, OneProcess) else None
         for _ in range(_MOST_TRIES):
             number = FIRST_NUMBER + int.from_bytes(os.urandom(8), "little") % (LAST_NUMBER - FIRST_NUMBER + 1)
@@ -194,7 +194,7 @@ class ProtectionFolder:
         return protections
 
     def _tell_once(self, tell: Tell | None, kind: str, uid: int, sentence: str) -> None:
-        """Report each problem once, so that nobody can fill a log with protections."""
+        """Report each problem once, so that no user can fill a log with protections."""
         if tell is not None and self._told[kind, uid] < (_MOST_TOLD_OF_USER if kind == "gone" else 1):
             self._told[kind, uid] += 1
             tell(sentence)
@@ -234,7 +234,7 @@ class ProtectionFolder:
 
 
 def _who_can_remove(folder: ClaimFolder) -> tuple[tuple[int, int], set[int]]:
-    """Return which folder it is, and who can remove files of others in it; -1 means anybody."""
+    """Return which folder it is, and who can remove files of others in it; -1 means any user."""
     facts = os.fstat(folder.fd)
     anybody = facts.st_mode & _WRITTEN_BY_OTHERS and not facts.st_mode & _STICKY
     return (facts.st_dev, facts.st_ino), {facts.st_uid} | ({-1} if anybody else set())

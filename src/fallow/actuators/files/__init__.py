@@ -1,1 +1,1 @@
-"""Files that others can reach: written whole, locked, and only in folders that nobody else can change."""
+"""Files that others can reach: written whole, locked, and only in folders that no other user can change."""

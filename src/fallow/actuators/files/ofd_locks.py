@@ -5,7 +5,7 @@ and exec, and end when its last copy is closed. A flock on the whole file would 
 without taking it for a moment, which could make another launch fail.
 
 A flock has one use here: the kernel's table of locks, which all users may read, names the process that took it. So a
-launch that claims also takes a shared flock, as a signature. It excludes nobody.
+launch that claims also takes a shared flock, as a signature. It excludes no process.
 """
 
 import fcntl

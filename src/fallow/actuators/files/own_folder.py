@@ -13,7 +13,7 @@ _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 def own_folder(folder: str) -> str | None:
-    """Make the folder, or make sure that nobody else can change it; return a sentence if others could until now."""
+    """Make the folder, or make sure that no other user can change it; return a sentence if others could until now."""
     try:
         os.makedirs(folder, mode=_EVERYBODY_ENTERS, exist_ok=True)
         fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)

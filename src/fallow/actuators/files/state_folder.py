@@ -29,7 +29,7 @@ def path_of(environ: Mapping[str, str]) -> str:
     if named:
         return os.path.abspath(named)
     if os.geteuid() == 0:
-        return _OF_ROOT  # whatever HOME says: sudo -E keeps that of its caller
+        return _OF_ROOT  # whatever HOME is: sudo -E keeps that of its caller
     base = environ.get("XDG_STATE_HOME", "")
     return f"{base}/fallow" if base.startswith("/") else f"{_home(environ)}/.local/state/fallow"
 
@@ -177,7 +177,7 @@ def _link_at(below: int, fd: int, name: str, path: str) -> str | None:
 
 
 def _demand_trusted(fd: int, path: str) -> None:
-    """Raise NotPermitted if anybody but root and this user can replace what is in the folder."""
+    """Raise NotPermitted if a user other than root and this one can replace what is in the folder."""
     found = os.fstat(fd)
     if not stat.S_ISDIR(found.st_mode):
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))

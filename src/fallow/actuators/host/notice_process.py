@@ -60,7 +60,7 @@ def _ask(helpers: Helpers, environ: Mapping[str, str], order: Mapping[str, objec
 
 
 def main() -> None:
-    """Send what stdin says, to all addresses at the same time; without a text, only check them."""
+    """Send the message on stdin to all addresses at the same time; without a text, only check them."""
     order = json.load(sys.stdin)
     die_with_parent(order["parent"])
     if "text" in order:

@@ -115,7 +115,7 @@ class DryRunPower:
         self._real = real
 
     def can(self, action: PowerAction) -> str | None:
-        """Answer as without a dry run: a dry run is there to find that out."""
+        """Return what the real one returns: a dry run is there to find that out."""
         return self._real.can(action)
 
     def do(self, action: PowerAction, reason: str) -> Outcome:

@@ -1,6 +1,6 @@
 """Make sure that each user has one daemon, by a lock that the kernel frees however the daemon ends.
 
-The file says which daemon runs; only the lock decides. After a crash the file excludes nobody. Only its owner can
+The file says which daemon runs; only the lock decides. After a crash the file excludes no daemon. Only its owner can
 open the file: a user who could read it could lock it, and keep the daemon from starting.
 """
 
@@ -71,7 +71,7 @@ class Instance:
 
 
 def _open(path: str) -> int:
-    """Open the lock file, which nobody else can open."""
+    """Open the lock file, which no other user can open."""
     try:
         fd = os.open(path, _FLAGS | os.O_NONBLOCK, 0o600)
         if _is_only_ours(fd):
@@ -84,7 +84,7 @@ def _open(path: str) -> int:
 
 
 def _is_only_ours(fd: int) -> bool:
-    """Return whether nobody else can have locked it, or only a process that could write to it: a daemon."""
+    """Return whether no other user can have locked it, or only a process that could write to it: a daemon."""
     found = os.fstat(fd)
     if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & _OTHERS_WRITE:
         return False

@@ -1,6 +1,6 @@
 """The file of a listening unix socket, in a folder that only its owner can change. It never replaces one in use.
 
-A lock beside it lasts exactly as long as a process listens. A process that gets the lock knows that a socket file
+A lock beside it lasts exactly as long as a process listens. So once a process has the lock, a socket file
 that is still there is no longer used.
 """
 

@@ -73,7 +73,7 @@ class Filler:
         self._order(do="kill")
 
     def suspend(self, within_s: float) -> None:
-        """Suspend it within that time; else it is killed."""
+        """Suspend the filler; it is killed if that takes longer than `within_s`."""
         self._order(do="suspend", within_s=within_s)
 
     def resume(self, within_s: float) -> None:

@@ -58,7 +58,7 @@ class Handle:
         return cls(process, fd)
 
     def send(self, number: int) -> bool:
-        """Signal it; return False if it has ended, raise PermissionError if we may not."""
+        """Signal the process; return False if it has ended, raise PermissionError if we may not."""
         try:
             signal.pidfd_send_signal(self.fd, number)
         except ProcessLookupError:

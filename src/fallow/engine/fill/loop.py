@@ -122,7 +122,7 @@ class FillLoop:
         events = self._events.fds(now_s) if self._slots or self._leaving else ()  # without slots none is read
         fds = frozenset((*events, *others, *(filler.fd for filler in fillers if filler and filler.fd)))
         if fds != self._polled:
-            self._poller = select.poll()  # select(2) knows no descriptor beyond 1023, and a daemon may have thousands
+            self._poller = select.poll()  # select(2) takes no descriptor beyond 1023, and a daemon may have thousands
             for fd in fds:
                 self._poller.register(fd, select.POLLIN)
             self._polled = fds

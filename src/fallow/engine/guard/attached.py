@@ -46,7 +46,7 @@ class Attached:
 
 
 class DryRunAttached(Attached):
-    """The same process, to which nothing is sent."""
+    """The attached process in a dry run: nothing is sent to it."""
 
     def send(self, name: str) -> Outcome:
         """Return what would be sent."""

@@ -87,7 +87,7 @@ class GuardLoop:
             self.call_off("the guard was ended")
 
     def call_off(self, because: str) -> None:
-        """Tell the people at terminals that an announced action does not follow."""
+        """Announce to the people at terminals that an announced action does not follow."""
         if self._state.phase in (guard.Phase.COUNTDOWN, guard.Phase.ACTING):
             self._announce_to_terminals(f"called off: {because}")
 

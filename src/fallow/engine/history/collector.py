@@ -147,7 +147,7 @@ class _Track:
         self._crew = ""
 
     def begin(self, number: int, at_ms: int, activity: Activity, crew: str) -> None:
-        """Begin a new interval, still without length."""
+        """Begin a new interval of length zero."""
         self.number, self.begin_ms, self.activity, self.crew = number, at_ms, activity, crew
         self.quarter_ends_ms = (at_ms // QUARTER_MS + 1) * QUARTER_MS
 
@@ -177,7 +177,7 @@ def crew_text(gpu: GpuStatus) -> str:
 
 
 def text_of_parties(parties: tuple[Party, ...]) -> str:
-    """Return parties as they are stored; nobody is an empty list."""
+    """Return parties as they are stored; no holder is an empty list."""
     rows = [[party.user, party.job] for party in parties if party != NOBODY]
     return json.dumps(rows, ensure_ascii=False, separators=(",", ":"))
 

@@ -92,7 +92,7 @@ class Store:
     """Writes history. Every failure is an OSError, a sqlite3.Error or a FallowError, and changes nothing."""
 
     def __init__(self, path: str, last: LastWritten) -> None:
-        """The file exists. `last` outlives the store: one that is opened again continues unfinished pieces."""
+        """Open the existing file. `last` outlives the store: one that is opened again continues unfinished pieces."""
         self._path = path
         self.database = sqlite3.connect(
             uri(path, "mode=rw"), uri=True, timeout=_BUSY_S, isolation_level=None, check_same_thread=False

@@ -106,7 +106,7 @@ class _Writer:
         self._work.give_or_do(batch)
 
     def try_again(self) -> None:
-        """Try what could not be written once more; while it is being written, do nothing."""
+        """Try again to write what could not be written; while a write is under way, do nothing."""
         batch = self._unwritten
         if batch is not None and self._work.is_idle:
             self._work.give(batch)
@@ -117,7 +117,7 @@ class _Writer:
         return self._unwritten is None
 
     def end(self) -> None:
-        """Finish what was given, and close the file; where the disk hangs, leave that to the kernel."""
+        """Write what was given, and close the file; if the disk hangs, leave that to the kernel."""
         if self._work.end():
             self.file.close()
 
@@ -144,7 +144,7 @@ class _Writer:
         return True
 
     def _age(self, store: Store, now_ms: int) -> None:
-        """Age history once an hour; later if there is no room on the disk."""
+        """Make old history coarser once an hour; later if there is no room on the disk."""
         if self._aged_ms is not None and 0 <= now_ms - self._aged_ms < HOUR_MS:
             return
         self._aged_ms = now_ms

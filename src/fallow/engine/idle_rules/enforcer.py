@@ -83,7 +83,7 @@ class RuleEnforcer:
                     self._judge(judged, job, snapshot, protections)
 
     def _state_of(self, rule: Idle, job_rule: JobRule, job: Job, uuids: set[str]) -> JobState | None:
-        """Return where the job stands under the rule; None if the rule does not cover it or another one stops it."""
+        """Return the state of the job under the rule; None if the rule does not cover it or another one stops it."""
         state = self._states.get((rule.name, job.key))
         if state is not None and state.asked is not None:
             return state

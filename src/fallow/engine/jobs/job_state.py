@@ -1,4 +1,4 @@
-"""One job under one rule: where it stands with the policies against idle and against stuck jobs.
+"""The state of one job under one rule: what the policies against idle and against stuck jobs remember of it.
 
 A process that joins the job was not seen before, so the job starts from the beginning: everything that is asked to
 end was warned.
@@ -158,7 +158,7 @@ class JobState:
         return None if self._idle.ladder.rung is Rung.ASKED else self._propose_stuck(snapshot, alone, rest_w)
 
     def take(self, step: PolicyStep) -> None:
-        """Go on from a step that was allowed."""
+        """Apply a step that was allowed."""
         if isinstance(step.state, idle.State):
             self._idle = step.state
         else:

@@ -79,7 +79,7 @@ def each_shortcoming(
 
 
 def refuse(found: Sequence[FallowError], *, dry_run: bool, tell: Callable[[str], None]) -> None:
-    """Raise the first error. A dry run goes on all the same, and says each."""
+    """Raise the first error. A dry run reports each, and goes on."""
     for error in found:
         if not dry_run:
             raise error

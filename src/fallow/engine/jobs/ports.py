@@ -33,7 +33,7 @@ class JobActions(Protocol):
         """Return why one of these processes of the job must not be touched, or None."""
 
     def warn(self, action: Warn) -> Outcome | None:
-        """Warn the people of the job; None if the report of the run reaches them already."""
+        """Warn the people of the job; return None if the report of the run reaches them already."""
 
     def cancel(self, action: CancelWarning) -> None:
         """Tell the people of the job that the warning is cancelled."""

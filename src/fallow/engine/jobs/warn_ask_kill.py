@@ -159,7 +159,7 @@ class WarnAskKill:
         return next((ruling.refused for ruling in rulings if ruling.refused is not None), None)
 
     def _stacks_are_written(self, state: JobState, target: JobActions, step: PolicyStep) -> bool:
-        """Return whether the stacks are written, where the rule wants that before the job is asked to end."""
+        """Return whether the stacks are written, if the rule requires that before the job is asked to end."""
         if not state.rule.dump_stacks or not any(isinstance(action, Ask) for action in step.actions):
             return True
         sentence = target.write_stacks()
@@ -179,7 +179,7 @@ class WarnAskKill:
             if is_stuck and not state.reported_stuck and state.asked is None:
                 self._found(state, "stuck", f"looks stuck: {verdict.because}", verdict)
             state.reported_stuck = is_stuck or (state.reported_stuck and verdict.finding != "clear")
-        # What a job does once it was asked may be its way of saving its work, and says nothing about it.
+        # A job that was asked may be saving its work: what it does then shows nothing.
         if state.rule.acts and step.actions and not any(isinstance(action, Kill) for action in step.actions):
             self._journal.verdict(verdict, state.job.keys)
         if state.rule.acts or step.policy is Policy.STUCK:

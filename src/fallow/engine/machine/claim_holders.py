@@ -3,7 +3,7 @@
 The process that is named may be warned, charged and killed for it. So a claim belongs to a process only if that
 process has the lock's open file. A label does not prove that, since every user can write one, nor does the pid of a
 lock, which may be of another process by now. User and command come from /proc. If the process cannot be shown, the
-claim is of an unknown process: it keeps others from the GPU, and nobody is charged for it.
+claim is of an unknown process: it keeps others from the GPU, and no user is charged for it.
 """
 
 import os

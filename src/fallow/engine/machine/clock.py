@@ -23,7 +23,7 @@ class SystemClock:
             return _LAST_S  # Python counts nanoseconds in 64 bits, and cannot read a later time
 
     def sleep(self, seconds: float) -> None:
-        """Sleep."""
+        """Sleep for so many seconds."""
         time.sleep(seconds)
 
 

@@ -34,7 +34,7 @@ Ruled = Counting | GuardView | FillerView
 
 
 class DaemonClient:
-    """The daemon of this machine. What it does not answer is None; `tell` gets the reason."""
+    """A client of the daemon of this machine. What it does not answer is None; `tell` gets the reason."""
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class DaemonClient:
         return self._get("/prices", lambda facts: from_json.value(Prices, facts))
 
     def hello(self) -> Facts | None:
-        """Return what the daemon says of itself, also one of another version; None if there is none."""
+        """Return what the daemon reports about itself, also one of another version; None if there is none."""
         answer = ask(self._places, self._clock, "GET", "/api/v1/daemon", {})
         if answer is None:
             return None
@@ -168,7 +168,7 @@ class RemoteHistory:
         self._cards = {card.uuid: card for card in cards}
 
     def cards(self) -> dict[str, Card]:
-        """Return every GPU that it knows, by UUID, in order."""
+        """Return every known GPU, by UUID, in order."""
         return dict(self._cards)
 
     def tallies(self, edges_ms: Sequence[int]) -> list[Interval]:
@@ -183,7 +183,7 @@ class RemoteHistory:
         return found
 
     def colours(self, uuid: str, since_ms: int, until_ms: int, finest_ms: int) -> list[tuple[int, int, Activity]]:
-        """Return what one GPU did: from when, until when, and what; no finer than that."""
+        """Return what one GPU did: from when, until when, and what; no finer than `finest_ms`."""
         query = _query(gpu=uuid, since_ms=since_ms, until_ms=until_ms, finest_ms=finest_ms)
         return self._asked(f"/history/activities{query}", _stretches)
 

@@ -151,7 +151,7 @@ def _gone(world: World, gpu: Gpu, claims: _Claims) -> frozenset[int]:
 
 
 def _with_counters(world: World, snapshot: Snapshot) -> Snapshot:
-    """Look again where hardware counters, which need two looks, can tell a hang from work."""
+    """Look again where hardware counters, which need two looks, can distinguish a hang from work."""
     if not any(counters_would_tell(gpu) for gpu in snapshot.gpus):
         return snapshot
     world.clock.sleep(_SECOND_LOOK_AFTER_S)

@@ -1,4 +1,4 @@
-"""Where the daemon's socket is: FALLOW_SOCKET, else the machine's in /run/fallow, else the user's own."""
+"""Find the daemon's socket: FALLOW_SOCKET, else the machine's in /run/fallow, else the user's own."""
 
 import os
 from collections.abc import Mapping
