@@ -63,7 +63,7 @@ class Status:
         return self.summed_up("available")
 
     def summed_up(self, available: str) -> str:
-        """Return the same, with this word for what is available."""
+        """Return the status in words, with this word for what is available."""
         told = {activity: f"{number} {activity.value}" for activity, number in self.counted.items()}
         within = ", ".join(told[activity] for activity in AVAILABLE if activity in told)
         others = [words for activity, words in told.items() if activity not in AVAILABLE]

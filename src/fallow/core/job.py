@@ -55,12 +55,12 @@ class Job:
 
     @property
     def first(self) -> Process:
-        """Return its oldest process, by which people know it."""
+        """Return the oldest process of the job, which messages name."""
         return min(self.members, key=lambda process: (process.birth, process.pid))
 
     @property
     def name(self) -> str:
-        """Return what its user calls it."""
+        """Return its name for people: its oldest process, and how many more there are."""
         more = f" and {len(self.members) - 1} more" if len(self.members) > 1 else ""
         return f"job {self.first.pid} ({program_name(self.members[self.first])}){more}"
 

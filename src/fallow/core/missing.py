@@ -1,4 +1,4 @@
-"""The command that installs a missing package into this installation of fallow.
+"""Find the command that installs a missing package into this installation of fallow.
 
 fallow may run from a clone, and Debian refuses packages for its own Python. The interpreter that runs fallow can
 always be given a package: by its pip or, if it has none, by uv.

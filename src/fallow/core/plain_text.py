@@ -14,5 +14,5 @@ def as_plain(line: str) -> str:
 
 
 def as_plain_text(text: str) -> str:
-    """Return the same for each line of a message."""
+    """Return a message with each line made plain."""
     return "\n".join(as_plain(line) for line in text.split("\n"))

@@ -91,7 +91,7 @@ class Affected:
     gpus: frozenset[str] = frozenset()
     processes: tuple[AffectedProcess, ...] = ()
     machine: bool = False
-    """The machine as a whole, and with it everything on it."""
+    """True for the machine as a whole, with everything on it."""
 
 
 def with_its_end(protection: Protection, wall_s: float) -> str:

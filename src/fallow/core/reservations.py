@@ -51,9 +51,9 @@ class Reservations:
     ahead: bool = False
     """A launch that came earlier waits for this GPU."""
     waiting: Waiter | None = None
-    """That launch, if it waits."""
+    """The launch that is ahead, if it waits."""
     in_passing: bool = False
-    """That launch only tries once and will be gone in a moment."""
+    """The launch that is ahead only tries once and will be gone in a moment."""
     in_line: bool = False
     """There is a lock in the queue, whether or not it counts."""
     reserved: bool = False

@@ -87,7 +87,7 @@ def is_number(word: str) -> bool:
 
 
 def printable(text: str) -> str:
-    """Return the text without anything that moves a cursor, ends a line or cannot be encoded: others wrote it."""
+    """Return the text without anything that moves a cursor, ends a line or cannot be encoded."""
     if text.isprintable():
         return text
     return "".join(letter if letter.isprintable() else "?" for letter in text)

@@ -77,7 +77,7 @@ class Ruling:
 
     @property
     def allowed(self) -> bool:
-        """Return whether it may be done."""
+        """Return whether the action may be done."""
         return self.refused is None
 
 
@@ -91,7 +91,7 @@ def arbitrate(
     recent: Sequence[Taken] = (),
     limit: RateLimit | None = None,
 ) -> tuple[Ruling, ...]:
-    """Return a ruling on each, in order: what is allowed first counts against what follows."""
+    """Return a ruling on each proposal, in order: what is allowed first counts against what follows."""
     taken = list(recent)
     rulings: list[Ruling] = []
     for proposal in proposals:

@@ -40,7 +40,7 @@ class Followed:
     def __init__(self, path: str, trusted: Trusted = ROOT_ALONE) -> None:
         self.doubts: list[Mistake] = []
         self.missing = False
-        """There is nothing at the end of the path; the doubts are about the way to it."""
+        """True if there is nothing at the end of the path; then the doubts are about the folders above it."""
         self.found: os.stat_result | None = None
         self._trusted = trusted
         self._folder: int | None = None
@@ -77,7 +77,7 @@ class Followed:
         return fd
 
     def close(self) -> None:
-        """Close it and its folder."""
+        """Close the file and its folder."""
         self._protection(None)
         if self._folder is not None:
             os.close(self._folder)

@@ -26,7 +26,7 @@ class Ran:
 
     @property
     def last_line(self) -> str:
-        """Return its last line, which of a program that fails is mostly the reason."""
+        """Return the last line of its output: for a program that fails, mostly the reason."""
         lines = self.output.strip().splitlines()
         return lines[-1].strip() if lines else ""
 
@@ -63,7 +63,7 @@ class Helpers:
         return Ran(_end_of(pid) if in_time else None, output.decode(errors="replace"))
 
     def _listen(self, pid: int, ours: int, limit_s: float) -> tuple[bytes, bool]:
-        """Return its output until it ends, and whether it did in time. Its children may keep the pipe open."""
+        """Return the output until it ends, and whether it did in time. Its children may keep the pipe open."""
         until_s = self._now() + limit_s
         output = b""
         pidfd = os.pidfd_open(pid)

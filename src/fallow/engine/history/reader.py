@@ -41,7 +41,7 @@ class Sample:
 
 
 def _leave() -> None:
-    """Do nothing: the caller closes it."""
+    """Do nothing: the owner of the connection closes it."""
 
 
 class HistoryReader:
@@ -55,7 +55,7 @@ class HistoryReader:
         self._lock = lock
         self._crews: dict[int, tuple[Party, ...]] = {}
         self.close = close
-        """Close it."""
+        """Close the connection."""
 
     def cards(self) -> dict[str, Card]:
         """Return every GPU that was ever seen and is still kept, by UUID, in the order of their indices."""

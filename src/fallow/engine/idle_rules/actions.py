@@ -103,7 +103,7 @@ class ProcessJobActions:
         self._tell_user(f"goes on: {action.because}")
 
     def write_stacks(self) -> str | None:
-        """Write them in a thread: py-spy may take seconds."""
+        """Write the stacks in a thread: py-spy may take seconds."""
         stacks, first = self._shared.stacks, self._job.first
         if first not in stacks:
             pids = [process.pid for process in self.describe()]
@@ -123,7 +123,7 @@ class ProcessJobActions:
         return Outcome(True, f"SIGKILL to {'1 process' if count == 1 else f'{count} processes'}")
 
     def survivors(self) -> str:
-        """Kill what is left once more, and name it."""
+        """Kill once more what is left, and return its name."""
         self._table.forget()
         outcome = kill_trees(self._trees, 0.0)
         return "" if outcome.ok else outcome.words

@@ -26,7 +26,7 @@ class Inline:
     """Runs an action while the caller waits."""
 
     def begin(self, work: Work, then: Then) -> None:
-        """Run it."""
+        """Run the action now."""
         then(work())
 
     def collect(self) -> None:
@@ -43,7 +43,7 @@ class InThread:
         self._thread: Thread | None = None
 
     def begin(self, work: Work, then: Then) -> None:
-        """Run it after those that were begun before."""
+        """Run the action after those that were begun before."""
         self._todo.put((work, then))
         if self._thread is None:
             # A daemon thread: an action that takes a day must not keep the program from ending.

@@ -81,7 +81,7 @@ class ForegroundJobActions:
         return kill_trees((self._tree,), _KILL_FOR_S)
 
     def survivors(self) -> str:
-        """Kill what is left once more, and name it."""
+        """Kill once more what is left, and return its name."""
         outcome = kill_trees((self._tree,), 0.0)
         return "" if outcome.ok else outcome.words
 

@@ -116,7 +116,7 @@ def nobody_to_signal() -> FallowError | None:
 
 
 def touches_machine(actions: tuple[HostAction, ...]) -> bool:
-    """Return whether one of them ends everything on the machine, so that every protection forbids it."""
+    """Return whether one of the actions ends everything on the machine, so that every protection forbids it."""
     return any(type(action) in _POWER for action in actions)
 
 

@@ -67,7 +67,7 @@ class DaemonClient:
         return self._get(f"/events{query}", lambda facts: [from_json.event(each) for each in facts["events"]])
 
     def rules_on(self, uuids: Sequence[str], process: str | None) -> list[Ruled] | None:
-        """Return its rules, guards and fillers that have to do with these GPUs, or with that process."""
+        """Return the daemon's rules, guards and fillers on these GPUs or that process."""
         counting = self._get("/rules", lambda facts: [from_json.counting(each) for each in facts["rules"]])
         guards = self._get("/guards", lambda facts: [from_json.value(GuardView, each) for each in facts["guards"]])
         fillers = self._get(
@@ -118,7 +118,7 @@ class DaemonClient:
     def ask(
         self, method: str, target: str, body: Mapping[str, object] | None = None, limit_s: float = _SHORT_S
     ) -> Facts | None:
-        """Return an answer of the API; None if there is no daemon, NoAnswer if it does not answer or not this."""
+        """Return an answer of the API; None if there is no daemon. Raise NoAnswer if it gives none."""
         return _checked(ask(self._places, self._clock, method, f"/api/v1{target}", self._headers, body, limit_s))
 
     def values(

@@ -35,7 +35,7 @@ def status(facts: Facts) -> Status:
 
 
 def gpu(facts: Facts) -> GpuStatus:
-    """Return one GPU with what was found of it."""
+    """Return the status of one GPU."""
     total, used = _fact(facts, "memory_total_bytes"), _fact(facts, "memory_used_bytes")
     mean, peak = _fact(facts, "utilization_mean"), _fact(facts, "utilization_peak")
     throttled_by, holders = _fact(facts, "throttled_by"), _fact(facts, "holders")
@@ -93,7 +93,7 @@ def wall_s(text: str) -> float:
 
 
 def _fact(facts: Facts, name: str) -> Any:  # noqa: ANN401  whatever it is
-    """Return the fact, or Unknown with the reason that stands for it."""
+    """Return the fact, or Unknown with its reason."""
     why = facts["unknown"].get(name)
     if facts[name] is not None or why is None:
         return facts[name]
