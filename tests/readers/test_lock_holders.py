@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import socket
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -123,6 +124,23 @@ def test_a_rule_touches_nobody_for_a_claim_that_they_have_not_open(
         resident = patrol()
         assert resident("jobs", gpus=(idle(uuid=CARD),)) == []
         assert resident("turn", gpus=[(idle(uuid=CARD),)] * 40) == []
+    world.close()
+
+
+def test_a_rule_touches_nobody_who_was_handed_a_claim_that_another_process_took(
+    patrol: Callable[..., Resident],  # noqa: F811
+    fallow: Fallow,
+) -> None:
+    """A message bus queues descriptors of strangers; root's rule must not end it for what they sent."""
+    world = World(fallow.environ)
+    fd = claimed(world)
+    with subprocess.Popen(["sleep", "1000"], pass_fds=[fd]) as bystander:
+        os.close(fd)
+        resident = patrol()
+        assert resident("jobs", gpus=(idle(uuid=CARD),)) == []
+        assert resident("turn", gpus=[(idle(uuid=CARD),)] * 40) == []
+        assert bystander.poll() is None
+        bystander.kill()
     world.close()
 
 

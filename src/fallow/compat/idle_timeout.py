@@ -68,7 +68,8 @@ class _LoggedJob:
         self._log = log
         self._source = source
         self._actions = actions
-        self.describe, self.forbidden, self.is_gone = actions.describe, actions.forbidden, actions.is_gone
+        self.describe, self.find = actions.describe, actions.find
+        self.forbidden, self.is_gone = actions.forbidden, actions.is_gone
         self.write_stacks, self.survivors = actions.write_stacks, actions.survivors
         self._gpus: tuple[Gpu, ...] = ()
         self._delay = args.delay_samples

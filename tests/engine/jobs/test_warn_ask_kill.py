@@ -10,7 +10,7 @@ from fallow.core.findings import Outcome
 from fallow.core.gpu import Gpu, Holder, Snapshot
 from fallow.core.job import GpuKey, Job
 from fallow.core.process import Process
-from fallow.core.protections import AffectedProcess
+from fallow.core.protections import AffectedProcess, OneProcess
 from fallow.core.reasons import Reason, ReasonKind
 from fallow.core.reservations import NOTHING_READ, Reservations
 from fallow.core.value import replace
@@ -43,6 +43,7 @@ class Scheduler:
         self.running = True
         self._deaf = deaf
         self._forbidden = forbidden
+        self.described = 0
 
     def jobs(self, snapshot: Snapshot, _: Mapping[str, Reservations] = NOTHING_READ) -> Sequence[Job]:
         gpu = GpuKey(HOST, str(held(0).uuid))
@@ -53,7 +54,11 @@ class Scheduler:
         return self
 
     def describe(self) -> tuple[AffectedProcess, ...]:
+        self.described += 1
         return (AffectedProcess(PID, 1, "ada", "train.py"),)
+
+    def find(self, pid: int) -> AffectedProcess | None:
+        return AffectedProcess(PID, 1, "ada", "train.py") if pid == PID else None
 
     def forbidden(self, _: Sequence[AffectedProcess]) -> Reason | None:
         return self._forbidden
@@ -115,6 +120,21 @@ def clusters(tmp_path: pathlib.Path) -> Iterator[list[Cluster]]:
     yield made
     for cluster in made:
         cluster.close()
+
+
+def test_a_protected_pid_elsewhere_has_no_job_described_while_it_is_only_watched(
+    tmp_path: pathlib.Path, clusters: list[Cluster]
+) -> None:
+    """A job of thousands of processes and a protection of any pid made every tick take seconds."""
+    scheduler = Scheduler()
+    cluster = Cluster(tmp_path, scheduler)
+    clusters.append(cluster)
+    cluster.world.protections.place(OneProcess(1, 1), cluster.clock.wall_s() + 3600, "elsewhere")
+    cluster.idle(9)
+    assert scheduler.described == 0
+    cluster.idle(14)
+    assert scheduler.done == ["warn in 10", "ask TERM"]
+    assert scheduler.described > 0, "before anything is done to it"
 
 
 def test_jobs_of_another_owner_are_warned_then_asked_through_its_ports(

@@ -46,6 +46,8 @@ from tests.standin import World
         (("staus",), 2, "there is no command 'staus'; did you mean status?"),
         (("Status",), 2, "there is no command 'Status'; did you mean status?"),
         (("help", "staus"), 2, "there is no command 'staus'; did you mean status?"),
+        (("protect", "4999", "--for", "1h"), 2, "there is no GPU '4999' here"),
+        (("run", "--idle-timeout", "0s", "--", "true"), 2, "--idle-timeout 0 leaves no time for a warning"),
         (("run", "--idle-timout", "30m", "--", "true"), 2, "no option --idle-timout; did you mean --idle-timeout?"),
         (("status", "--jsn"), 2, "there is no option --jsn; did you mean --json?"),
         (("pick", "--gpu=3"), 2, "there is no option --gpu; did you mean --gpus?"),

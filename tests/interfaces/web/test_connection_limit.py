@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fallow.core.value import replace
-from fallow.interfaces.web.connection_limit import ConnectionLimits, Connections, neighbourhood
+from fallow.interfaces.web.connection_limit import ConnectionLimits, Connections, neighbourhood, user
 from fallow.interfaces.web.server import page_limits
 from fallow.readers.socket_users import user_of
 from tests.conftest import LIMIT_S
@@ -405,3 +405,27 @@ def test_the_wrong_tokens_of_a_minute_are_told_together_and_then_forgotten() -> 
     told = asyncio.run(minute())
     assert told[1].startswith("the page was given 1000 wrong tokens within a minute, 300 of them from 192.0.2.0, ")
     assert len(told) == 2
+
+
+class OneConnection:
+    """A connection that only remembers that it was ended."""
+
+    def __init__(self, owner: str, *, lasts: bool = False) -> None:
+        self.owner = owner
+        self.lasts = lasts
+        self.is_cut = False
+
+    def cut(self) -> None:
+        self.is_cut = True
+
+
+@pytest.mark.parametrize("lasts", [True, False])
+def test_root_is_let_in_though_as_many_users_as_there_are_places_have_one_each(*, lasts: bool) -> None:
+    connections = Connections(ConnectionLimits(64, of_user=16))
+    others = [OneConnection(user(1000 + number), lasts=lasts) for number in range(64)]
+    for each in others:
+        connections.enter(each)
+    root = OneConnection(user(0))
+    connections.enter(root)
+    assert not root.is_cut
+    assert sum(each.is_cut for each in others) == 1

@@ -18,8 +18,9 @@ _KINDS = ("gpu", "pid", "user")
 
 
 def target_of(text: str, world: World, *, gone_is_fine: bool = False, among: Sequence[Gpu] | None = None) -> Target:
-    """Parse `all`, a GPU (`3`, `gpu:3`, a UUID), `pid:123` or `user:ada`; a number that is no GPU is a process.
+    """Parse `all`, a GPU (`3`, `gpu:3`, a UUID), `pid:123` or `user:ada`.
 
+    With `gone_is_fine` the process may have ended, and a number that is no GPU is a process.
     The GPUs are those of `among`, or those that one look finds.
     """
 
@@ -50,9 +51,11 @@ def target_among(
         return OneGpu(word)
     try:
         meant = select(word, there)
-    except WrongUsage:
+    except WrongUsage as error:
         if not is_number(text):
             raise
+        if not gone_is_fine:  # somebody who mistypes a GPU must not believe that it is protected
+            raise WrongUsage(error.sentence, f"{error.way}; for a process write pid:{text}") from None
         return _process(text, table, gone_is_fine=gone_is_fine)
     parents = {None if gpu.mig is None else gpu.mig.parent_uuid for gpu in meant}
     parent = next(iter(parents))

@@ -25,7 +25,7 @@ from fallow.core.unknown import Unknown
 from fallow.engine.history.run import Run
 from fallow.engine.idle_rules.gpu_jobs import JobFinder
 from fallow.engine.jobs.ports import DryRunJobActions, JobActions
-from fallow.engine.jobs.protection_scope import affected_processes
+from fallow.engine.jobs.protection_scope import affected_process, affected_processes
 from fallow.engine.jobs.stack_dump import StackWriting
 from fallow.engine.jobs.stop import ask_trees, kill_trees
 from fallow.engine.machine.world import World
@@ -68,6 +68,10 @@ class ProcessJobActions:
         """Return all processes of the job that are alive now."""
         self._table.forget()
         return tuple(each for tree in self._trees for each in affected_processes(self._world, tree, watcher=False))
+
+    def find(self, pid: int) -> AffectedProcess | None:
+        """Return a process of the job, found through its ancestors; None for any other."""
+        return affected_process(self._world, pid) if any(tree.has(pid) for tree in self._trees) else None
 
     def forbidden(self, processes: Sequence[AffectedProcess]) -> Reason | None:
         """Return why one of these processes must not be touched, or None."""

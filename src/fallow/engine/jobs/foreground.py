@@ -1,5 +1,6 @@
 """The job that `fallow run` started, as the ladder sees it: where it comes from, and what acts on it."""
 
+import os
 from collections.abc import Mapping, Sequence
 
 from fallow.actuators.process.foreground_job import Supervision
@@ -12,7 +13,7 @@ from fallow.core.protections import AffectedProcess
 from fallow.core.reasons import Reason
 from fallow.core.reservations import NOTHING_READ, Reservations
 from fallow.core.unknown import Unknown
-from fallow.engine.jobs.protection_scope import affected_processes
+from fallow.engine.jobs.protection_scope import affected_process, affected_processes
 from fallow.engine.jobs.stack_dump import write_stacks
 from fallow.engine.jobs.stop import ask_trees, kill_trees
 from fallow.engine.machine.world import World
@@ -54,6 +55,11 @@ class ForegroundJobActions:
     def describe(self) -> tuple[AffectedProcess, ...]:
         """Return every process of the job, and fallow itself: people may protect either."""
         return affected_processes(self._world, self._tree, watcher=True)
+
+    def find(self, pid: int) -> AffectedProcess | None:
+        """Return a process of the job, or fallow itself; None for any other."""
+        ours = pid == os.getpid() or self._tree.has(pid)
+        return affected_process(self._world, pid) if ours else None
 
     def forbidden(self, _: Sequence[AffectedProcess]) -> Reason | None:
         """Return None: fallow started it."""

@@ -27,7 +27,10 @@ class JobActions(Protocol):
     """Acts on one job as it was when this was made: processes that join it later are not touched."""
 
     def describe(self) -> tuple[AffectedProcess, ...]:
-        """Return every process that an action would touch now."""
+        """Return every process that an action would touch now. It may be thousands, so not at every tick."""
+
+    def find(self, pid: int) -> AffectedProcess | None:
+        """Return the process of that pid if an action would touch it, else None. Cheap, whatever the job is."""
 
     def forbidden(self, processes: Sequence[AffectedProcess]) -> Reason | None:
         """Return why one of these processes of the job must not be touched, or None."""
@@ -62,6 +65,7 @@ class DryRunJobActions:
 
     def __init__(self, real: JobActions) -> None:
         self.describe = real.describe
+        self.find = real.find
         self.forbidden = real.forbidden
         self.is_gone = real.is_gone
 

@@ -13,7 +13,7 @@ from fallow.engine.machine.world import World
 def affected_processes(world: World, tree: JobTree, *, watcher: bool) -> tuple[AffectedProcess, ...]:
     """Return all living processes of the job; with `watcher` fallow too, because people may protect either pid."""
     pids = [row.pid for row in tree.living()] + ([os.getpid()] if watcher else [])
-    return tuple(_affected(world, pid) for pid in pids)
+    return tuple(affected_process(world, pid) for pid in pids)
 
 
 def uuids_with_cards(gpus: Iterable[Gpu]) -> frozenset[str]:
@@ -23,7 +23,8 @@ def uuids_with_cards(gpus: Iterable[Gpu]) -> frozenset[str]:
     return frozenset(uuid for uuid in own | cards if isinstance(uuid, str))
 
 
-def _affected(world: World, pid: int) -> AffectedProcess:
+def affected_process(world: World, pid: int) -> AffectedProcess:
+    """Return what is known of one process."""
     stat = world.proc.stat(pid)
     birth = Unknown("it has ended") if stat is None else stat.birth
     return AffectedProcess(pid, birth, world.proc.user(pid), world.proc.command(pid))

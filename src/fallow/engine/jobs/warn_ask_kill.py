@@ -107,8 +107,9 @@ class WarnAskKill:
         self, state: JobState, target: JobActions, gpus: frozenset[str], protections: Sequence[Protection]
     ) -> Reason | None:
         """Return why the job is to be left alone. A protected pid may be any process below those that hold GPUs."""
-        any_pid = any(isinstance(protection.target, OneProcess) for protection in protections)
-        touched = Affected(gpus, target.describe() if any_pid else state.job.processes)
+        pids = {each.target.pid for each in protections if isinstance(each.target, OneProcess)}
+        found = (target.find(pid) for pid in sorted(pids))
+        touched = Affected(gpus, (*state.job.processes, *(each for each in found if each is not None)))
         wall_s = self._clock.wall_s()
         alone = leave_alone(touched, wall_s, protections, self._protect_rules)
         protection = protection_on(touched, protections, wall_s)

@@ -117,6 +117,9 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:  # noqa: 
     command: list[str] = args.command
     if not command:
         raise WrongUsage("no command given; write: fallow run [OPTIONS] -- CMD ...")
+    for option, given_s in (("--idle-timeout", args.idle_timeout), ("--stuck-timeout", args.stuck_timeout)):
+        if given_s == 0:
+            raise WrongUsage(f"{option} 0 leaves no time for a warning", "leave it out to stop nothing")
     path = spawn.find(command, world.environ)
     line = printable(shlex.join(command))
     stoppable = args.idle_timeout is not None or args.stuck_timeout is not None

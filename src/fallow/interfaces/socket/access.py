@@ -39,9 +39,11 @@ class SocketAccess:
         scope["state"]["caller"] = Caller(user(peer.uid), peer.viewer, peer)
         scope["state"]["same_origin"] = False
         await self._wait_for_turn(peer.uid)
-        await answered(self._refusal(Headers(scope=scope)) or self._app, scope, receive, send)
+        await answered(self._refusal(scope["path"], Headers(scope=scope)) or self._app, scope, receive, send)
 
-    def _refusal(self, headers: Headers) -> Response | None:
+    def _refusal(self, path: str, headers: Headers) -> Response | None:
+        if path == "/stream":  # it would keep one of the few places for ever
+            return problem(404, "usage", "the stream is on the page, not on the socket")
         meant = headers.get(MACHINE_HEADER)
         if meant is not None and not _is_same_machine(self._simulated, meant):
             what = "real GPUs" if self._simulated is None else f"simulated GPUs ({self._simulated})"

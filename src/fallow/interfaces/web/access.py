@@ -70,7 +70,8 @@ class PageAccess:
         state["same_origin"] = same_origin(headers)
         known = self._knows_the_token(headers, scope["method"], shown, state["address"])
         # The token allows its user to protect GPUs; it does not make them the owner of other users' jobs.
-        state["caller"] = Caller(PAGE, knows_token=known, has_token=self.settings.token is not None)
+        key = f"{PAGE} {state['connection'].owner}"
+        state["caller"] = Caller(key, knows_token=known, has_token=self.settings.token is not None)
         await answered(self._refusal(scope, headers, shown) or self._app, scope, receive, send)
 
     def _refusal(self, scope: Scope, headers: Headers, shown: str | None) -> Response | None:

@@ -6,6 +6,7 @@ the kernel reports it, and each remote address has a share. If all connections a
 loses one to an owner with fewer: nobody can shut out everybody else.
 """
 
+import os
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Protocol
 
@@ -50,6 +51,8 @@ class Connections:
 
     def __init__(self, limits: ConnectionLimits) -> None:
         self.limits = limits
+        self.first = frozenset({user(0), user(os.geteuid())})
+        """Root and the user of the daemon: nobody shuts them out."""
         self._of: dict[str, dict[Guest, bool]] = {}
 
     def __len__(self) -> int:
@@ -62,8 +65,7 @@ class Connections:
         if len(own) > self._share_of(guest.owner):
             self._end(_first_silent(own))
         elif len(self) > self.limits.connections:
-            most = max(self._of.values(), key=len)
-            self._end(_first_silent(own if len(most) <= len(own) else most))
+            self._end(self._who_makes_way(own, first=guest.owner in self.first))
 
     def change(self, guest: Guest, *, silent: bool) -> None:
         """Note that the connection became silent, or that its request arrived."""
@@ -88,6 +90,15 @@ class Connections:
         """End all connections that are left."""
         for guest in self._all():
             self._end(guest)
+
+    def _who_makes_way(self, own: dict[Guest, bool], *, first: bool) -> Guest:
+        """Return the connection that ends for a new one: of the owner with most, of one who comes first last."""
+        others = {owner: guests for owner, guests in self._of.items() if owner not in self.first}
+        lasting = next((each for guests in others.values() for each in guests if each.lasts), None)
+        if lasting is not None:
+            return lasting
+        most = max((others or self._of).values(), key=len)
+        return _first_silent(most if first or len(most) > len(own) else own)
 
     def _all(self) -> list[Guest]:
         return [guest for own in self._of.values() for guest in own]

@@ -34,6 +34,10 @@ class Wire(Protocol):
     def is_cut(self) -> bool:
         """Return whether the connection has ended, or is about to."""
 
+    @property
+    def owner(self) -> str:
+        """Whose it is: a user, or an address."""
+
     def cut(self) -> None:
         """End the connection now, and drop what was not sent."""
 
@@ -63,6 +67,10 @@ class Watchers:
     def is_full(self) -> bool:
         """Return whether there are as many watchers as allowed."""
         return len(self) >= self._most
+
+    def has_share(self, owner: str) -> bool:
+        """Return whether one more of this owner would leave too few for others."""
+        return sum(each.wire.owner == owner for each in (*self._new, *self._told)) >= max(1, self._most // 2)
 
     @property
     def ails(self) -> str | None:

@@ -73,8 +73,8 @@ def make_pages(sources: Sources, renderer: Renderer, watchers: Watchers, static:
         return static.answer(name)
 
     @pages.get("/stream")
-    async def stream() -> Response:
-        if watchers.is_full:
+    async def stream(request: Request) -> Response:
+        if watchers.is_full or watchers.has_share(request.scope["state"]["connection"].owner):
             raise Refused(503, "full", "too many are watching", {"retry-after": "30"})
         return _Watching(watchers)
 
