@@ -51,8 +51,6 @@ class Connections:
 
     def __init__(self, limits: ConnectionLimits) -> None:
         self.limits = limits
-        self.first = frozenset({user(0), user(os.geteuid())})
-        """Root and the user of the daemon: nobody shuts them out."""
         self._of: dict[str, dict[Guest, bool]] = {}
 
     def __len__(self) -> int:
@@ -65,7 +63,7 @@ class Connections:
         if len(own) > self._share_of(guest.owner):
             self._end(_first_silent(own))
         elif len(self) > self.limits.connections:
-            self._end(self._who_makes_way(own, first=guest.owner in self.first))
+            self._end(self._who_makes_way(own, first=comes_first(guest.owner)))
 
     def change(self, guest: Guest, *, silent: bool) -> None:
         """Note that the connection became silent, or that its request arrived."""
@@ -93,7 +91,7 @@ class Connections:
 
     def _who_makes_way(self, own: dict[Guest, bool], *, first: bool) -> Guest:
         """Return the connection that ends for a new one: of the owner with most, of one who comes first last."""
-        others = {owner: guests for owner, guests in self._of.items() if owner not in self.first}
+        others = {owner: guests for owner, guests in self._of.items() if not comes_first(owner)}
         lasting = next((each for guests in others.values() for each in guests if each.lasts), None)
         if lasting is not None:
             return lasting
@@ -116,6 +114,11 @@ class Connections:
 def _first_silent(guests: dict[Guest, bool]) -> Guest:
     """Return the connection that has been silent for longest; if none is silent, the one answered for longest."""
     return next((guest for guest, silent in guests.items() if silent), next(iter(guests)))
+
+
+def comes_first(owner: str) -> bool:
+    """Return whether nobody may shut this owner out: root, and the user of the daemon."""
+    return owner in (user(0), user(os.geteuid()))
 
 
 def user(uid: int) -> str:

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from starlette.types import Send
 
+from fallow.interfaces.web.connection_limit import LOOPBACK, comes_first
 from fallow.interfaces.web.page_parts import Parts
 
 _MOST_WAITING = 30
@@ -70,6 +71,8 @@ class Watchers:
 
     def has_share(self, owner: str) -> bool:
         """Return whether one more of this owner would leave too few for others."""
+        if comes_first(owner) or owner == LOOPBACK:
+            return False
         return sum(each.wire.owner == owner for each in (*self._new, *self._told)) >= max(1, self._most // 2)
 
     @property
