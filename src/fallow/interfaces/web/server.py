@@ -23,6 +23,7 @@ _FOR_OTHERS = 32
 _WAITS_S = 2
 _SEND_BUFFER_BYTES = 128 * 1024
 _QUEUE = 1024
+_TURNS_TO_KNOW = 5  # of the loop, until an accepted connection has its transport and its protocol
 
 
 def most_connections() -> int:
@@ -122,8 +123,8 @@ class HttpServer:
         asyncio drops connections that it is accepting while its server closes: they would get no answer and no end.
         """
         asyncio.get_running_loop().remove_reader(self._listening)
-        await asyncio.sleep(0)  # now they have a transport
-        await asyncio.sleep(0)  # and now a protocol
+        for _ in range(_TURNS_TO_KNOW):
+            await asyncio.sleep(0)
 
 
 class _Server(uvicorn.Server):
