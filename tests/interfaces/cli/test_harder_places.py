@@ -148,9 +148,11 @@ def test_a_dry_run_without_a_timeout_runs_nothing_and_names_what_would_follow(si
 
 def test_a_dry_run_with_a_timeout_names_what_would_follow_the_stop(simulated: Fallow) -> None:
     words = ("--dry-run", "--idle-timeout", "1s", *FAST, "--then", "run:echo X")
-    done = simulated("run", *words, "--", "sleep", "4")
-    assert done.returncode == 0
-    assert "would run 'echo'" in done.stderr
+    watched = simulated.start("run", *words, "--", "sh", "-c", "read line")
+    until(watched, "would stop")
+    _, said = watched.communicate("go on\n", timeout=LIMIT_S)
+    assert watched.returncode == 0
+    assert "would run 'echo'" in said
 
 
 def until_called_off(systemctl: pathlib.Path) -> None:

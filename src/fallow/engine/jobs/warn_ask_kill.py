@@ -200,10 +200,11 @@ class WarnAskKill:
         self, state: JobState, target: JobActions, actions: Sequence[JobAction], gpus: frozenset[str]
     ) -> None:
         for action in actions:
-            self._journal.action(state.job.subject, in_words(action), action.reason, state.job.keys)
+            words = f"dry run: {in_words(action)}" if self._run.dry_run else in_words(action)
+            self._journal.action(state.job.subject, words, action.reason, state.job.keys)
             outcome = self._do(state, target, action, gpus)
             if outcome is not None:
-                self._journal.outcome(state.job.subject, in_words(action), outcome.words, state.job.keys)
+                self._journal.outcome(state.job.subject, words, outcome.words, state.job.keys)
             done = "dry_run" if self._run.dry_run else "done"
             self._run.report.tally.action(kind_of(action), done if outcome is None or outcome.ok else "failed")
 

@@ -47,7 +47,11 @@ class Watchers:
     """All watchers. Call everything but `nudge` in the event loop of the server."""
 
     def __init__(
-        self, render: Callable[[], Awaitable[Parts]], edition: str, most: int, hush_s: Callable[[], float]
+        self,
+        render: Callable[[], Awaitable[Parts]],
+        edition: Callable[[], str],
+        most: int,
+        hush_s: Callable[[], float],
     ) -> None:
         """`hush_s` returns how long to wait before more is sent."""
         self._render = render
@@ -129,7 +133,7 @@ class Watchers:
             for watcher in self._told:
                 watcher.offer(changed)
         if self._new:
-            whole = parts.whole(self._edition)
+            whole = parts.whole(self._edition())
             for watcher in self._new:
                 watcher.offer(whole)
             self._told |= self._new

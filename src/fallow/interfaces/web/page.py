@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping
+from functools import cached_property
 from importlib.resources import files
 from urllib.parse import parse_qs
 
@@ -29,12 +30,17 @@ _LONGEST_WHY = 200
 class Files:
     """The files of the page, and an edition by which a browser knows when they are new."""
 
-    def __init__(self) -> None:
-        folder = files("fallow.interfaces.web") / "static"
-        self._bodies = {name: (folder / name).read_bytes() for name in _KINDS}
-        self._bodies["page.css"] = colours_in_css().encode() + self._bodies["page.css"]
+    @cached_property
+    def edition(self) -> str:
+        """Return what changes whenever one of the files does."""
         digest = hashlib.sha256(fallow.__version__.encode() + b"".join(self._bodies.values()))
-        self.edition = digest.hexdigest()[:12]
+        return digest.hexdigest()[:12]
+
+    @cached_property
+    def _bodies(self) -> dict[str, bytes]:
+        folder = files("fallow.interfaces.web") / "static"
+        bodies = {name: (folder / name).read_bytes() for name in _KINDS}
+        return bodies | {"page.css": colours_in_css().encode() + bodies["page.css"]}
 
     def answer(self, name: str) -> Response:
         """Return one file; its address changes with its edition, so a browser may cache it."""

@@ -7,6 +7,7 @@ texts are sent alone, by name.
 import json
 import re
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -73,16 +74,18 @@ class Renderer:
         self._archive = archive
         self._zone = LocalZone()
         self._made: dict[str, tuple[dict[str, object], str]] = {}
-        self._templates = Environment(
+
+    @cached_property
+    def _templates(self) -> Environment:
+        made = Environment(
             loader=PackageLoader("fallow.interfaces.web"),
             autoescape=True,
             undefined=StrictUndefined,
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        self._templates.globals.update(
-            activities=list(Activity), colours=colours, width=charts.WIDTH, height=charts.HEIGHT
-        )
+        made.globals.update(activities=list(Activity), colours=colours, width=charts.WIDTH, height=charts.HEIGHT)
+        return made
 
     async def parts(self) -> Parts:
         """Return all parts as they are now."""
