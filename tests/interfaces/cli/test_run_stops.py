@@ -11,7 +11,8 @@ import time
 
 import pytest
 
-from tests.conftest import Fallow
+from tests.conftest import LIMIT_S, Fallow
+from tests.interfaces.cli.test_guard import until
 
 FAST = ("--warmup", "0.5s", "--every", "0.25s", "--grace", "1s")
 WORKS = "began = time.monotonic()\nwhile time.monotonic() < began + {seconds}: pass\n"
@@ -166,10 +167,10 @@ def test_stacks_are_in_a_file_that_the_message_names(simulated: Fallow, tmp_path
 
 
 def test_a_dry_run_lets_the_job_live_and_says_what_would_be(simulated: Fallow) -> None:
-    words = ("run", "--dry-run", "--idle-timeout", "1s", *FAST, "--", "sleep", "4")
-    done = simulated(*words)
-    assert done.returncode == 0
-    assert "would stop the job" in done.stderr
+    watched = simulated.start("run", "--dry-run", "--idle-timeout", "1s", *FAST, "--", "sh", "-c", "read line")
+    until(watched, "would stop the job")
+    watched.communicate("go on\n", timeout=LIMIT_S)
+    assert watched.returncode == 0
 
 
 def test_stacks_that_cannot_be_read_keep_no_job_from_being_stopped(simulated: Fallow, tmp_path: pathlib.Path) -> None:
