@@ -429,3 +429,11 @@ def test_root_is_let_in_though_as_many_users_as_there_are_places_have_one_each(*
     connections.enter(root)
     assert not root.is_cut
     assert sum(each.is_cut for each in others) == 1
+
+
+def test_who_has_as_many_as_anybody_gets_no_more() -> None:
+    connections = Connections(ConnectionLimits(2, of_user=2))
+    ada, bob, eve = (OneConnection(user(uid)) for uid in (1001, 1002, 1003))
+    for each in (ada, bob, eve):
+        connections.enter(each)
+    assert [each.is_cut for each in (ada, bob, eve)] == [False, False, True], "one each is a fair share of two"
