@@ -5,6 +5,7 @@ import os
 import pathlib
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -131,11 +132,18 @@ def test_a_rule_touches_nobody_who_was_handed_a_claim_that_another_process_took(
     patrol: Callable[..., Resident],  # noqa: F811
     fallow: Fallow,
 ) -> None:
-    """A message bus queues descriptors of strangers; root's rule must not end it for what they sent."""
+    """A message bus queues descriptors of strangers; root's rule must not end it for what they sent.
+
+    Nor where the pid that signed the claim is the bystander's, as when a pid is used again.
+    """
     world = World(fallow.environ)
     fd = claimed(world)
-    with subprocess.Popen(["sleep", "1000"], pass_fds=[fd]) as bystander:
+    signs = f"import fcntl, time; fcntl.flock({fd}, fcntl.LOCK_SH); print('signed', flush=True); time.sleep(1000)"
+    words = [sys.executable, "-c", signs]
+    with subprocess.Popen(words, pass_fds=[fd], stdout=subprocess.PIPE, text=True) as bystander:
         os.close(fd)
+        assert bystander.stdout is not None
+        assert bystander.stdout.readline() == "signed\n"
         resident = patrol()
         assert resident("jobs", gpus=(idle(uuid=CARD),)) == []
         assert resident("turn", gpus=[(idle(uuid=CARD),)] * 40) == []

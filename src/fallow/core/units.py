@@ -34,7 +34,11 @@ def duration_s(text: str) -> float:
 
 def span_s(text: str) -> float:
     """Return the seconds of a duration with a unit: a bare number could mean minutes or days."""
-    seconds, word = duration_s(text), text.strip()
+    word = text.strip()
+    try:
+        seconds = duration_s(text)
+    except WrongUsage as error:
+        raise WrongUsage(error.sentence, "write it as 90s, 10m, 2h, 1h30m or 7d") from None
     if seconds and re.fullmatch(_NUMBER, word, re.ASCII):
         raise WrongUsage(f"{word!r} has no unit", f"write {word}s, {word}m, {word}h or {word}d")
     return seconds

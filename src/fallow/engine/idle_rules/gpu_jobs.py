@@ -27,7 +27,6 @@ from fallow.core.value import value
 from fallow.engine.machine.claim_holders import claim_of
 from fallow.engine.machine.newcomers import MONITORS
 from fallow.engine.machine.world import World
-from fallow.readers.lock_table import LockTable
 from fallow.readers.proc import Stat
 
 _STARTS_FOR_OTHERS = frozenset(
@@ -121,10 +120,10 @@ class JobFinder:
         return jobs
 
     def _claimers(self, gpu: Gpu, reservations: Mapping[str, Reservations]) -> Iterable[Process]:
-        """Return the process that has claimed a GPU without processes, if it took the claim itself.
+        """Return the process that has claimed a GPU without processes, if `fallow run` gave it that GPU.
 
-        A claim can be handed to any program that takes descriptors from strangers, such as a message bus. What proves
-        who took it is the signature: the kernel keeps the pid that signed, which is its launch or an ancestor of it.
+        A claim can be handed to any program that takes descriptors from strangers, such as a message bus, and the
+        pid that signed a claim may be used again. The environment that a process was started with is its user's own.
         """
         if gpu.holders != () or isinstance(gpu.uuid, Unknown):
             return
@@ -132,16 +131,12 @@ class JobFinder:
         claim = claim_of(self._world, gpu.uuid) if known is None else known.claim
         if isinstance(claim, Claim) and claim.pid is not None and claim.birth is not None:
             process = Process(claim.pid, claim.birth)
-            if self.is_alive(process) and self._has_signed(process, gpu.uuid):
+            if self.is_alive(process) and self._was_given(process, gpu.uuid):
                 yield process
 
-    def _has_signed(self, process: Process, uuid: str) -> bool:
-        proc = self._world.proc
-        inode = self._world.folder.inode(uuid)
-        signers, owner = LockTable(proc).signers(inode), proc.uid(process.pid)
-        return process.pid in signers or any(
-            pid in signers and proc.uid(pid) == owner for pid in proc.ancestors(process.pid)
-        )
+    def _was_given(self, process: Process, uuid: str) -> bool:
+        environ = self._world.proc.environ(process.pid) or {}
+        return uuid in environ.get("FALLOW_CLAIM", "").split(",")
 
     def _learn(self, process: Process) -> _Known | None:
         known = self._known.get(process)
