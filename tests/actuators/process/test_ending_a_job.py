@@ -10,7 +10,7 @@ import pytest
 from fallow.actuators.process.tree import JobTree
 from fallow.core.process import Process
 from fallow.engine.machine.clock import SystemClock
-from fallow.readers.proc import Proc
+from fallow.readers.proc import Proc, Stat
 from tests.actuators.process.stage import LIMIT_S, job, play, wrapped
 
 HARD_TO_END = ["ignores_term", "five_deep", "double_fork", "storm", "starts_anew", "hops"]
@@ -84,6 +84,32 @@ def test_a_tree_that_we_did_not_start_ends_from_a_process_that_was_named() -> No
         assert tree.has(tree.living()[-1].pid)
         assert not tree.has(os.getpid())
         assert tree.kill() == ()
+        assert scene.rest() == []
+
+
+class CountedProc(Proc):
+    """/proc, with the number of times that all processes were read."""
+
+    looks = 0
+
+    def everybody(self) -> list[Stat]:
+        self.looks += 1
+        return super().everybody()
+
+
+def test_a_job_of_many_named_processes_is_found_in_one_look_each_once_and_parents_first() -> None:
+    """With a look for each of them, the stop of a job of 1,500 processes took a minute."""
+    with play(job("five_deep")) as scene:
+        assert scene.line() == "ready"
+        line = named_tree(scene.wrapper.pid).living()
+        named = [Process(row.pid, row.birth) for row in (line[4], line[3], line[1])]
+        proc = CountedProc()
+        tree = JobTree(proc, named[0], SystemClock().monotonic_s, beside=named)
+        assert [row.pid for row in tree.living()] == [row.pid for row in line[1:]]
+        assert proc.looks == 1
+        assert [tree.has(row.pid) for row in line] == [False] + [True] * 5
+        assert tree.kill() == ()
+        os.kill(line[0].pid, signal.SIGKILL)
         assert scene.rest() == []
 
 

@@ -1,4 +1,8 @@
-"""Write the Python stacks of a job through py-spy, to show later where it hung."""
+"""Write the Python stacks of a job through py-spy, to show later where it hung.
+
+py-spy reads by pid, which may belong to another process by then. What it read counts only if the process that was
+meant has not ended before py-spy has.
+"""
 
 import os
 import sys
@@ -6,8 +10,10 @@ from collections.abc import Iterable, Mapping
 
 from fallow.actuators.files.state_folder import write_new
 from fallow.actuators.process.helpers import Helpers, Ran
+from fallow.actuators.process.signals import Handle
 from fallow.actuators.process.spawn import find
 from fallow.core.errors import CannotRun, CommandNotFound, FallowError, PartMissing
+from fallow.core.process import Process, ProcessTable
 from fallow.core.units import printable
 
 _BESIDE_US = os.path.dirname(sys.executable)  # where pip puts py-spy, which may not be on the PATH
@@ -24,7 +30,8 @@ def shortcoming(environ: Mapping[str, str]) -> PartMissing | None:
 
 
 def dump(
-    pids: Iterable[int],
+    processes: Iterable[Process],
+    table: ProcessTable,
     folder: str,
     name: str,
     helpers: Helpers,
@@ -37,15 +44,21 @@ def dump(
     beside_us = _with_ours(environ, beside)
     stacks: list[str] = []
     refusals: list[str] = []
-    for pid in pids:
-        try:
-            ran = helpers.run(["py-spy", "dump", "--pid", str(pid)], beside_us, limit_s)
-        except (CommandNotFound, CannotRun):
-            return f"no stacks: {PartMissing.of('that', 'py-spy')}"
+    for process in processes:
+        handle = Handle.open(table, process, ())
+        if handle is None:
+            continue
+        with handle:
+            try:
+                ran = helpers.run(["py-spy", "dump", "--pid", str(process.pid)], beside_us, limit_s)
+            except (CommandNotFound, CannotRun):
+                return f"no stacks: {PartMissing.of('that', 'py-spy')}"
+            if handle.ended():
+                continue
         if ran.ok:
             stacks.append(_plain(ran.output.strip()))
         elif not _is_no_python(ran):
-            refusals.append(f"pid {pid}: {_refusal(ran, limit_s)}")
+            refusals.append(f"pid {process.pid}: {_refusal(ran, limit_s)}")
     left_out = f"; left out: {', '.join(refusals)}" if refusals else ""
     if not stacks:
         return f"no stacks{left_out}" if refusals else "no stacks: the job has no Python process that could be read"

@@ -8,7 +8,7 @@ started them. So one process supervises one job.
 import os
 import signal
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import chain
 
@@ -70,10 +70,12 @@ class JobTree:
         monotonic_s: Callable[[], float],
         orphans: Orphans | None = None,
         spare: Callable[[ProcessRow], bool] = lambda _: False,
+        beside: Collection[Process] = (),
     ) -> None:
         """`orphans` is None for a process that we did not start: processes that leave its tree are not found.
 
-        `spare`: processes below it that are left alone, since they belong to another user.
+        `spare`: processes below it that are left alone, since they belong to another user. `beside`: more processes
+        that belong to the job with all below them.
         """
         self.root = root
         self.ended: Ended | None = None
@@ -81,7 +83,8 @@ class JobTree:
         self._now = monotonic_s
         self._orphans = orphans
         self._spare = spare
-        self._known = frozenset((root,))
+        self._first = (root, *beside)
+        self._known = frozenset(self._first)
 
     def has(self, pid: int) -> bool:
         """Return whether a process belongs to the job. Reads only it and its ancestors, so it is cheap."""
@@ -144,19 +147,19 @@ class JobTree:
 
     def _members(self) -> list[ProcessRow]:
         rows = self._table.everybody()
+        by_pid = {row.pid: row for row in rows}
         children: dict[int, list[ProcessRow]] = {}
         for row in rows:
             children.setdefault(row.parent, []).append(row)
-        ours = [row for row in rows if self._is_ours(row)]
-        pids = {row.pid for row in ours}
-        todo = deque(row for row in ours if row.parent not in pids)
+        ours = {row.pid: row for row in rows if self._is_ours(row)}
+        todo = deque(row for row in ours.values() if ours.keys().isdisjoint(_above(row, by_pid)))
         found: list[ProcessRow] = []
         while todo:
             row = todo.popleft()
             found.append(row)
             todo.extend(children.get(row.pid, ()))
         # A process that was seen in the tree stays known, even if it has another parent at the next look.
-        self._known = frozenset((self.root, *map(_identity, found)))
+        self._known = frozenset((*self._first, *map(_identity, found)))
         return found
 
     def _is_ours(self, row: ProcessRow) -> bool:
@@ -213,6 +216,13 @@ class JobTree:
         if row.state == "D":
             return Survivor(row.pid, name, "waits inside the kernel and hears no signal (state D)")
         return Survivor(row.pid, name, f"was killed and has not ended yet (state {row.state})")
+
+
+def _above(row: ProcessRow, by_pid: Mapping[int, ProcessRow]) -> Iterator[int]:
+    """Yield the parent of a process, its parent, and so on; a parent is never younger."""
+    while (parent := by_pid.get(row.parent)) is not None and parent.birth <= row.birth:
+        yield parent.pid
+        row = parent
 
 
 def _identity(row: ProcessRow) -> Process:

@@ -17,7 +17,7 @@ from fallow.actuators.process.tree import JobTree
 from fallow.core.actions import Ask, CancelWarning, Kill, Warn
 from fallow.core.findings import Outcome
 from fallow.core.job import Job
-from fallow.core.process import Process, ProcessRow, ProcessTable
+from fallow.core.process import Process, ProcessRow
 from fallow.core.protections import AffectedProcess
 from fallow.core.reasons import Reason, ReasonKind
 from fallow.core.units import duration_for_people
@@ -27,7 +27,7 @@ from fallow.engine.idle_rules.gpu_jobs import JobFinder
 from fallow.engine.jobs.ports import DryRunJobActions, JobActions
 from fallow.engine.jobs.protection_scope import affected_process, affected_processes
 from fallow.engine.jobs.stack_dump import StackWriting
-from fallow.engine.jobs.stop import ask_trees, kill_trees
+from fallow.engine.jobs.stop import ask_tree, kill_tree
 from fallow.engine.machine.world import World
 from fallow.readers.proc import user_name
 from fallow.readers.terminals import Terminals
@@ -62,16 +62,14 @@ class ProcessJobActions:
         self._shared = shared
         self._world: World = shared.world
         self._job = job
-        self._table = _ReadOnce(shared.world.proc)
 
     def describe(self) -> tuple[AffectedProcess, ...]:
         """Return all processes of the job that are alive now."""
-        self._table.forget()
-        return tuple(each for tree in self._trees for each in affected_processes(self._world, tree, watcher=False))
+        return affected_processes(self._world, self._tree, watcher=False)
 
     def find(self, pid: int) -> AffectedProcess | None:
         """Return a process of the job, found through its ancestors; None for any other."""
-        return affected_process(self._world, pid) if any(tree.has(pid) for tree in self._trees) else None
+        return affected_process(self._world, pid) if self._tree.has(pid) else None
 
     def forbidden(self, processes: Sequence[AffectedProcess]) -> Reason | None:
         """Return why one of these processes must not be touched, or None."""
@@ -110,26 +108,23 @@ class ProcessJobActions:
         """Write the stacks in a thread: py-spy may take seconds."""
         stacks, first = self._shared.stacks, self._job.first
         if first not in stacks:
-            pids = [process.pid for process in self.describe()]
-            stacks[first] = StackWriting(self._world, pids, f"{first.pid}-{first.birth}")
+            living = [Process(row.pid, row.birth) for row in self._tree.living()]
+            stacks[first] = StackWriting(self._world, living, f"{first.pid}-{first.birth}")
             return None
         return stacks.pop(first).sentence if stacks[first].is_over else None
 
     def ask(self, action: Ask) -> Outcome:
         """Send the polite signal to every process."""
-        return ask_trees(self._trees, action.signal)
+        return ask_tree(self._tree, action.signal)
 
     def kill(self, _: Kill) -> Outcome:
         """Send SIGKILL once; what is left after a while is named by `survivors`."""
-        self._table.forget()
-        count = sum(len(tree.living()) for tree in self._trees)
-        kill_trees(self._trees, 0.0)
+        count = len(self._tree.kill(0.0))
         return Outcome(True, f"SIGKILL to {'1 process' if count == 1 else f'{count} processes'}")
 
     def survivors(self) -> str:
         """Kill once more what is left, and return its name."""
-        self._table.forget()
-        outcome = kill_trees(self._trees, 0.0)
+        outcome = kill_tree(self._tree, 0.0)
         return "" if outcome.ok else outcome.words
 
     def is_gone(self, job: Job | None) -> str | None:
@@ -140,40 +135,16 @@ class ProcessJobActions:
         return "it gave its GPUs back" if lives else "nobody of it is left"
 
     @cached_property
-    def _trees(self) -> tuple[JobTree, ...]:
-        """Return the trees of its processes, without those that are below another one of them."""
+    def _tree(self) -> JobTree:
+        """Return its processes with all below them, as one tree: one look at all processes finds it, however many."""
         proc, user, root = self._world.proc, self._job.user, user_name(0)
-        pids = frozenset(process.pid for process in self._job.members)
-        tops = [process for process in self._job.members if pids.isdisjoint(proc.ancestors(process.pid))]
 
         def is_anothers(row: ProcessRow) -> bool:
             owner = proc.user(row.pid)
             return not isinstance(owner, Unknown) and owner != user != root
 
         now = self._world.clock.monotonic_s
-        return tuple(JobTree(self._table, process, now, spare=is_anothers) for process in tops)
+        return JobTree(proc, self._job.first, now, spare=is_anothers, beside=self._job.members)
 
     def _tell_user(self, sentence: str) -> list[str]:
         return write_to(self._shared.terminals_of(self._job.user), f"your {self._job.name} {sentence}")
-
-
-class _ReadOnce:
-    """The process table, read once for all trees of one action: reading it for each tree would delay the loop."""
-
-    def __init__(self, table: ProcessTable) -> None:
-        self._table = table
-        self._rows: Sequence[ProcessRow] | None = None
-        self.stat = table.stat
-        self.ancestors = table.ancestors
-        self.command = table.command
-        self.whose_pids = table.whose_pids
-
-    def everybody(self) -> Sequence[ProcessRow]:
-        """Return all processes, as they were when this was first called."""
-        if self._rows is None:
-            self._rows = self._table.everybody()
-        return self._rows
-
-    def forget(self) -> None:
-        """Read the table again next time."""
-        self._rows = None

@@ -9,13 +9,14 @@ from fallow.core.actions import Ask, CancelWarning, Kill, Warn
 from fallow.core.findings import Outcome
 from fallow.core.gpu import Gpu, Snapshot
 from fallow.core.job import GpuKey, Job
+from fallow.core.process import Process
 from fallow.core.protections import AffectedProcess
 from fallow.core.reasons import Reason
 from fallow.core.reservations import NOTHING_READ, Reservations
 from fallow.core.unknown import Unknown
 from fallow.engine.jobs.protection_scope import affected_process, affected_processes
 from fallow.engine.jobs.stack_dump import write_stacks
-from fallow.engine.jobs.stop import ask_trees, kill_trees
+from fallow.engine.jobs.stop import ask_tree, kill_tree
 from fallow.engine.machine.world import World
 
 _KILL_FOR_S = 5.0
@@ -75,20 +76,20 @@ class ForegroundJobActions:
     def write_stacks(self) -> str | None:
         """Write the stacks now: in a thread, py-spy could be reaped together with the children of the job."""
         root = self._tree.root
-        pids = [row.pid for row in self._tree.living()]
-        return write_stacks(self._world, pids, f"{root.pid}-{root.birth}", self._helpers)
+        processes = [Process(row.pid, row.birth) for row in self._tree.living()]
+        return write_stacks(self._world, processes, f"{root.pid}-{root.birth}", self._helpers)
 
     def ask(self, action: Ask) -> Outcome:
         """Send the polite signal to every process."""
-        return ask_trees((self._tree,), action.signal)
+        return ask_tree(self._tree, action.signal)
 
     def kill(self, _: Kill) -> Outcome:
         """Kill until nothing is left, or for 5 s."""
-        return kill_trees((self._tree,), _KILL_FOR_S)
+        return kill_tree(self._tree, _KILL_FOR_S)
 
     def survivors(self) -> str:
         """Kill once more what is left, and return its name."""
-        outcome = kill_trees((self._tree,), 0.0)
+        outcome = kill_tree(self._tree, 0.0)
         return "" if outcome.ok else outcome.words
 
     def is_gone(self, _: Job | None) -> str | None:

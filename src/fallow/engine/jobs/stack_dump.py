@@ -5,15 +5,16 @@ from collections.abc import Sequence
 
 from fallow.actuators.process import py_spy
 from fallow.actuators.process.helpers import Helpers
+from fallow.core.process import Process
 from fallow.engine.machine.world import World
 
 _LIMIT_S = 30.0
 
 
-def write_stacks(world: World, pids: Sequence[int], name: str, helpers: Helpers) -> str:
+def write_stacks(world: World, processes: Sequence[Process], name: str, helpers: Helpers) -> str:
     """Write the stacks of these processes to a new file in the state folder; return a sentence about it."""
     try:
-        return py_spy.dump(pids, world.state_folder, f"stacks-{name}.txt", helpers, world.environ)
+        return py_spy.dump(processes, world.proc, world.state_folder, f"stacks-{name}.txt", helpers, world.environ)
     except Exception as error:  # noqa: BLE001  whatever breaks here, the job is asked all the same
         return f"no stacks: {error}"
 
@@ -21,10 +22,10 @@ def write_stacks(world: World, pids: Sequence[int], name: str, helpers: Helpers)
 class StackWriting:
     """One file of stacks that is being written."""
 
-    def __init__(self, world: World, pids: Sequence[int], name: str) -> None:
+    def __init__(self, world: World, processes: Sequence[Process], name: str) -> None:
         self.sentence = "no stacks: py-spy takes too long"
         self._world = world
-        self._pids = pids
+        self._processes = processes
         self._name = name
         self._until_s = world.clock.monotonic_s() + _LIMIT_S
         self._thread = threading.Thread(target=self._write, name="fallow-stacks", daemon=True)
@@ -40,4 +41,5 @@ class StackWriting:
         self._thread.join(_LIMIT_S)
 
     def _write(self) -> None:
-        self.sentence = write_stacks(self._world, self._pids, self._name, Helpers(self._world.clock.monotonic_s))
+        helpers = Helpers(self._world.clock.monotonic_s)
+        self.sentence = write_stacks(self._world, self._processes, self._name, helpers)

@@ -1,7 +1,6 @@
 """Send signals to the process trees of a job, and check that its GPUs are free again afterwards."""
 
 import signal
-from collections.abc import Sequence
 
 from fallow.actuators.process.tree import JobTree
 from fallow.core.activity import unseen_memory_bytes
@@ -17,15 +16,15 @@ _MEMORY_IS_BACK_WITHIN_S = 5.0
 _LOOK_AGAIN_S = 0.1
 
 
-def ask_trees(trees: Sequence[JobTree], name: str) -> Outcome:
+def ask_tree(tree: JobTree, name: str) -> Outcome:
     """Send the polite signal to every process, children first."""
-    asked = sum(tree.ask(signal.Signals[f"SIG{name}"]) for tree in trees)
+    asked = tree.ask(signal.Signals[f"SIG{name}"])
     return Outcome(asked > 0, f"SIG{name} to {'1 process' if asked == 1 else f'{asked} processes'}")
 
 
-def kill_trees(trees: Sequence[JobTree], for_s: float) -> Outcome:
+def kill_tree(tree: JobTree, for_s: float) -> Outcome:
     """Send SIGKILL to what is left, for so long until it is gone; 0 sends it once and waits for nothing."""
-    survivors = [survivor for tree in trees for survivor in tree.kill(for_s)]
+    survivors = tree.kill(for_s)
     if survivors:
         return Outcome(False, "; ".join(str(survivor) for survivor in survivors))
     return Outcome(True, "nobody is left")
