@@ -72,6 +72,51 @@ def test_who_owes_a_request_is_cut_off_in_time_and_no_line_is_logged(
     assert caplog.records == []
 
 
+HEAD = b"HTTP/1.1\r\nhost: localhost\r\n"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"GET /healthz " + HEAD + b"connection: close\r\n\r\n",
+        b"GET /api/v1/status " + HEAD + b"connection: close\r\nauthorization: Bearer wrong\r\n\r\n",
+        b"nonsense\r\n\r\n",
+    ],
+    ids=["answered", "refused", "not HTTP"],
+)
+def test_who_asks_without_pause_waits_whatever_they_ask(tmp_path: pathlib.Path, said: bytes) -> None:
+    """Ten at once, and then ten a second."""
+    limits = replace(QUICK, asks_per_s=10.0, request_s=LIMIT_S)
+    with served(hall(varied), tmp_path, token=TOKEN, limits=limits) as site:
+        began_s = time.monotonic()
+        for _ in range(20):
+            with connected(site) as connection:
+                connection.sendall(said)
+                assert connection.recv(1) == b"H"
+        assert time.monotonic() - began_s > 0.9
+
+
+def test_requests_that_come_in_one_piece_are_counted_one_by_one(tmp_path: pathlib.Path) -> None:
+    limits = replace(QUICK, asks_per_s=10.0, request_s=LIMIT_S)
+    with served(hall(varied), tmp_path, limits=limits) as site, connected(site) as connection:
+        began_s = time.monotonic()
+        last = b"GET /healthz " + HEAD + b"connection: close\r\n\r\n"
+        connection.sendall(b"".join([b"GET /healthz " + HEAD + b"\r\n"] * 19) + last)
+        with connection.makefile("rb") as answers:
+            assert answers.read().count(b"HTTP/1.1 200") == 20
+        assert time.monotonic() - began_s > 0.9
+
+
+def test_a_turn_is_never_far_ahead_and_nobody_waits_for_the_turn_of_another() -> None:
+    connections = Connections(replace(QUICK, connections=40, asks_per_s=40.0))
+    waits = [connections.seconds_to_turn(user(1), 100.0) for _ in range(1000)]
+    assert max(waits[:40]) <= 1e-9, "as many as in a second come at once"
+    assert waits == sorted(waits)
+    assert max(waits) == pytest.approx(1.0), "as long as 40 connections take, not 1000"
+    assert all(connections.seconds_to_turn(f"10.0.0.{each}", 100.0) < 0 for each in range(200))
+    assert connections.seconds_to_turn(user(1), 102.0) < 0, "who pauses is in time again"
+
+
 TALK = """
 import os, socket, sys
 host, port, uid, count = sys.argv[1], *map(int, sys.argv[2:])

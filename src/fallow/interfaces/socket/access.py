@@ -1,10 +1,9 @@
-"""The middleware of the socket: it takes the caller from the kernel, and limits the requests of each user.
+"""The middleware of the socket: it takes the caller from the kernel.
 
 A daemon on simulated GPUs answers callers who ask for the same ones, a real one those who ask for real ones. A
 caller who does not say which (any HTTP client) is answered.
 """
 
-import asyncio
 from urllib.parse import unquote
 
 from starlette.datastructures import Headers
@@ -20,25 +19,21 @@ from fallow.interfaces.web.caller import Caller
 from fallow.interfaces.web.connection_limit import user
 from fallow.readers.simulated_reader import machine
 
-_ASKS_PER_S = 40
-_MOST_TURNS = 64
 _LONGEST_MACHINE = 1000
 
 
 class SocketAccess:
-    """The middleware that identifies callers and limits their requests on the socket."""
+    """The middleware that identifies callers on the socket."""
 
     def __init__(self, app: ASGIApp, simulated: str | None) -> None:
         self._app = app
         self._simulated = simulated
-        self._turns: dict[int, float] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Identify the caller, and pass the request on when it is their turn."""
+        """Identify the caller, and pass the request on, or answer why it is refused."""
         peer: Peer = scope["state"]["connection"].peer
         scope["state"]["caller"] = Caller(user(peer.uid), peer.viewer, peer)
         scope["state"]["same_origin"] = False
-        await self._wait_for_turn(peer.uid)
         await answered(self._refusal(scope["path"], Headers(scope=scope)) or self._app, scope, receive, send)
 
     def _refusal(self, path: str, headers: Headers) -> Response | None:
@@ -49,16 +44,6 @@ class SocketAccess:
             what = "real GPUs" if self._simulated is None else f"simulated GPUs ({self._simulated})"
             return problem(409, "machine", f"the daemon is on {what}, and others were asked for")
         return body_refusal(headers)
-
-    async def _wait_for_turn(self, uid: int) -> None:
-        """Delay a user who sends more than _ASKS_PER_S requests a second, after a burst of as many."""
-        now_s = asyncio.get_running_loop().time()
-        turn_s = max(self._turns.get(uid, 0.0), now_s - 1.0) + 1 / _ASKS_PER_S
-        self._turns[uid] = turn_s
-        if turn_s > now_s:
-            await asyncio.sleep(turn_s - now_s)
-        if len(self._turns) > _MOST_TURNS:
-            self._turns = {user: at_s for user, at_s in self._turns.items() if at_s > now_s - 1.0}
 
 
 def _is_same_machine(ours: str | None, meant: str) -> bool:

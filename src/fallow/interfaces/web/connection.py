@@ -1,7 +1,7 @@
-"""One HTTP connection of uvicorn, with a time limit for each request and answer, and the process at its other end.
+"""One HTTP connection of uvicorn, with time limits, the turns of its owner, and the process at its other end.
 
-uvicorn has no limit on how long a request may take, cannot end a connection that does not read, and does not give an
-app the process at the other end of a unix socket. That is why this subclass exists.
+uvicorn has no limit on how long a request may take or how often somebody asks, cannot end a connection that does not
+read, and does not give an app the process at the other end of a unix socket. That is why this subclass exists.
 """
 
 import asyncio
@@ -29,6 +29,8 @@ class Connection(H11Protocol):
         self._all = connections
         self._due: asyncio.TimerHandle | None = None
         self._silent = True
+        self._counted = False
+        self._turn: asyncio.TimerHandle | None = None
         self.owner = ""
         self.peer: Peer | None = None
         """The process at the other end of a unix socket, as the kernel reports it."""
@@ -59,6 +61,20 @@ class Connection(H11Protocol):
         super().data_received(data)
         self._take_stock()
 
+    def handle_events(self) -> None:
+        """Read what has arrived; a new request, whatever is in it, when it is the turn of its owner."""
+        begins = self.conn.their_state is h11.IDLE and bool(self.conn.trailing_data[0])
+        if begins and not self._counted:
+            self._counted = True
+            wait_s = self._all.seconds_to_turn(self.owner, self.loop.time())
+            if wait_s > 0:
+                self._unset_keepalive_if_required()
+                self.flow.pause_reading()
+                self._turn = self.loop.call_later(wait_s, self._take_turn)
+                return
+        super().handle_events()
+        self._counted = self.conn.their_state is h11.IDLE and self._counted
+
     def on_response_complete(self) -> None:
         """Note that the answer is written."""
         super().on_response_complete()
@@ -68,6 +84,8 @@ class Connection(H11Protocol):
         """Note that the connection has ended."""
         self.is_cut = True
         self._give(None)
+        if self._turn is not None:
+            self._turn.cancel()
         self._all.leave(self)
         super().connection_lost(exc)
         self.when_lost()
@@ -82,12 +100,19 @@ class Connection(H11Protocol):
 
     def _take_stock(self) -> None:
         """Start the time limit of the request or of the answer, when the other one is due."""
-        silent = self.conn.their_state in (h11.IDLE, h11.SEND_BODY)
+        silent = self._turn is None and self.conn.their_state in (h11.IDLE, h11.SEND_BODY)
         if silent != self._silent:
             self._silent = silent
             limits = self._all.limits
             self._give(limits.request_s if silent else limits.answer_s)
             self._all.change(self, silent=silent)
+
+    def _take_turn(self) -> None:
+        self._turn = None
+        if not self.is_cut:
+            self.flow.resume_reading()
+            self.handle_events()
+            self._take_stock()
 
     def _give(self, seconds: float | None) -> None:
         if self._due is not None:

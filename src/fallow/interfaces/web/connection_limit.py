@@ -1,9 +1,10 @@
-"""Limit the number of connections, and choose which one ends when there are too many.
+"""Limit the number of connections, choose which one ends when there are too many, and give each owner its turns.
 
 A connection is silent while its client owes a request: before the first byte, within a head or a body, and between
 two requests. Silent connections end first, the one that has been silent for longest. Each user of this machine, as
 the kernel reports it, and each remote address has a share. If all connections are in use, the owner with most of them
-loses one to an owner with fewer: nobody can shut out everybody else.
+loses one to an owner with fewer: nobody can shut out everybody else. An owner who asks too often waits
+before a request is read.
 """
 
 import os
@@ -14,6 +15,7 @@ from fallow.core.value import value
 
 LOOPBACK = "127.0.0.1"
 _USER = "user "
+_MOST_TURNS = 64
 
 
 @value
@@ -29,6 +31,8 @@ class ConnectionLimits:
     """The time for a whole request, head and body."""
     answer_s: float = 60.0
     """The time for a whole answer, however slowly it is read. Event streams have their own limit."""
+    asks_per_s: float = 40.0
+    """The most requests of one owner in a second, after a burst of as many."""
 
 
 class Guest(Protocol):
@@ -52,6 +56,7 @@ class Connections:
     def __init__(self, limits: ConnectionLimits) -> None:
         self.limits = limits
         self._of: dict[str, dict[Guest, bool]] = {}
+        self._turns: dict[str, float] = {}
 
     def __len__(self) -> int:
         return sum(map(len, self._of.values()))
@@ -77,6 +82,18 @@ class Connections:
         own.pop(guest, None)
         if not own:
             self._of.pop(guest.owner, None)
+
+    def seconds_to_turn(self, owner: str, now_s: float) -> float:
+        """Count a request of this owner, and return in how many seconds it may be read; at most 0 for now.
+
+        Nobody waits longer than a request on each connection would take, however many have hung up meanwhile.
+        """
+        asks_per_s = self.limits.asks_per_s
+        turn_s = max(self._turns.get(owner, 0.0), now_s - 1.0) + 1 / asks_per_s
+        if len(self._turns) > _MOST_TURNS:
+            self._turns = {each: at_s for each, at_s in self._turns.items() if at_s > now_s - 1.0}
+        self._turns[owner] = min(turn_s, now_s + self.limits.connections / asks_per_s)
+        return self._turns[owner] - now_s
 
     def end_lasting(self) -> None:
         """End all streams that have no end."""
