@@ -10,8 +10,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from fallow.core.findings import process_key
+from fallow.core.findings import Verdict, process_key
 from fallow.engine.history.journal import Journal
+from fallow.engine.history.sqlite_file import clock_time
 from tests.conftest import LIMIT_S, ME, Fallow
 from tests.interfaces.cli.filled import Fill
 from tests.standin.world import World
@@ -110,6 +111,37 @@ def test_a_process_that_is_another_by_now_does_not_get_the_story_of_the_first(si
     ended = simulated("why", f"pid:{gone}").stdout
     assert ended.startswith(f"pid {gone} has ended\n")
     assert "somebody's job: ask the job to end: it idled" in ended
+
+
+def test_it_says_when_people_were_warned_of_a_stop_that_came_since(simulated: Fallow) -> None:
+    gone = process_key(2**22 - 7, 5)
+    at_s, told = 1_800_000_000.0, []
+    for minutes, kind, finding in (
+        (0, "verdict", "idle"),
+        (0, "action", "warn that the job will be asked to end in 5m"),
+        (0, "outcome", "warn that the job will be asked to end in 5m"),
+        (5, "verdict", "idle"),
+        (5, "action", "ask the job to end with SIGTERM"),
+    ):
+        now_s = at_s + minutes * 60
+        journal = Journal(simulated.environ["FALLOW_STATE_DIR"], lambda now_s=now_s: now_s, print)
+        if kind == "verdict":
+            journal.verdict(Verdict("ada's job", finding, "0 %", (("GPU 3", f"after {minutes} minutes"),)), [gone])
+        else:
+            getattr(journal, kind)("ada's job", finding, "told on pts/3", [gone])
+        journal.close()
+        told.append((clock_time(now_s), f"{kind}: ada's job: {finding}"))
+    lines = simulated("why", "pid:4194297").stdout.splitlines()
+    assert [line for line in lines if line.startswith("  ")] == ["  GPU 3: after 5 minutes"], "of the last verdict"
+    events = [line for line in lines if "ada's job" in line]
+    for line, (when, words) in zip(events, told[1:], strict=True):
+        assert line.startswith(f"{when}, "), line
+        assert words in line
+    journal = Journal(simulated.environ["FALLOW_STATE_DIR"], lambda: at_s + 600, print)
+    journal.action("ada's job", "cancel the warning", "it works", [gone])
+    journal.verdict(Verdict("ada's job", "goes on", "it works"), [gone])
+    journal.close()
+    assert "warn" not in simulated("why", "pid:4194297").stdout, "one that was cancelled warns of nothing"
 
 
 @pytest.mark.parametrize("subject", ["all", "user:root", "moon", "gpu:9", "pid:x"])

@@ -55,17 +55,20 @@ def ruled(each: Ruled) -> str:
 
 
 def story(events: Sequence[Event], now_wall_s: float) -> list[str]:
-    """Return the last verdict with its readings, then what was done since."""
+    """Return the last verdict with its readings, what was done since, and before it a warning that still counts."""
+    found = next((at for at, event in enumerate(events) if event.kind == "verdict"), len(events) - 1)
     lines: list[str] = []
-    later: list[Event] = []
-    for event in events:
-        if event.kind == "verdict":
-            lines.append(printable(event.in_words(now_wall_s)))
-            lines.extend(printable(f"  {name}: {text}") for name, text in event.evidence)
-            break
-        later.append(event)
-    lines.extend(printable(event.in_words(now_wall_s)) for event in reversed(later))
+    for event in (*reversed(_warning(events[found + 1 :])), *reversed(events[: found + 1])):
+        lines.append(printable(f"{clock_time(event.wall_s)}, {event.in_words(now_wall_s)}"))
+        lines.extend(printable(f"  {name}: {text}") for name, text in event.evidence)
     return lines
+
+
+def _warning(events: Sequence[Event]) -> Sequence[Event]:
+    """Return the last warning and what came of it, newest first; nothing if it was cancelled."""
+    about = [event for event in events if event.kind != "verdict" and "warn" in event.finding]
+    at = next((at for at, event in enumerate(about) if event.kind == "action"), None)
+    return () if at is None or "cancel" in about[at].finding else about[: at + 1]
 
 
 def as_json(
