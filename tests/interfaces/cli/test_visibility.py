@@ -182,6 +182,7 @@ def test_another_user_finds_the_secret_nowhere_and_its_owner_and_root_do(stage: 
     assert leaks(world_readable(stage.folder / "claims") | world_readable(stage.folder / "run")) == []
     ada = asked(stage, pid, ADA)
     assert SECRET in ada["status --json"]
+    assert SECRET in ada["report --by job --format csv"]
     assert HOOK_SECRET not in "".join(ada.values())
     assert FILLER_SECRET not in "".join(ada.values())
     assert SECRET in asked(stage, pid, 0)["status --json"], "root"
@@ -190,7 +191,8 @@ def test_another_user_finds_the_secret_nowhere_and_its_owner_and_root_do(stage: 
     assert leaks({"the log": "\n".join(running.said) + rest}) == []
     kept = {path.name: path.read_bytes().decode(errors="replace") for path in stage.state.iterdir() if path.is_file()}
     assert f"{ADA}'s job {pid} (sh)" in "".join(kept.values())
-    assert leaks(kept) == [], "journal and history keep what may be shown"
+    assert leaks({name: text for name, text in kept.items() if name != "history.db"}) == []
+    assert {path.stat().st_mode & 0o077 for path in stage.state.glob("history.db*")} == {0}, "root's alone"
 
 
 def test_the_owner_of_the_machine_can_show_command_lines_to_everyone(stage: Stage) -> None:

@@ -208,7 +208,7 @@ class Daemon:
         self._rounds.turn(snapshot, self._fill_loop.reservations)
         status = self._watcher.status(snapshot, self._fill_loop.reservations)
         shown = seen_by(status, EVERYTHING if self.config.machine.commands_shown else ANYBODY)
-        for settled, at_s in self._settled.take(shown, snapshot.at_s):
+        for settled, at_s in self._settled.take(status, snapshot.at_s):
             self._record(settled, at_s)
         self._publisher.publish(self._board(shown, status, snapshot.at_s))
         if self._manager.listens:

@@ -11,6 +11,7 @@ from fallow.core.errors import FallowError, NotPermitted, WrongUsage
 from fallow.core.money import Prices, prices_from
 from fallow.core.units import span_s
 from fallow.engine.history.reader import open_history
+from fallow.engine.history.redacted_reader import RedactedHistory
 from fallow.engine.history.report import Report, Witnessed
 from fallow.engine.machine.timezone import LocalZone
 from fallow.engine.machine.world import World
@@ -81,7 +82,8 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     past: Witnessed | None = None if daemon is None else daemon.past()
     where = "the daemon's folder"
     if past is None:
-        past, where = open_history(folder), folder
+        own, where = open_history(folder), folder
+        past = None if own is None else RedactedHistory(own, world.viewer)
         if daemon is not None and daemon.trouble is not None:
             _tell_trouble(daemon.trouble, folder, voice, found=past is not None)
     try:
