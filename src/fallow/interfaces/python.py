@@ -40,7 +40,9 @@ def pick(
     wait_s: float | None = None,
     simulate: str | None = None,
 ) -> tuple[Gpu, ...]:
-    """Return idle GPUs, softly reserved for some seconds. Ratios are 0..1. Raises NotEnoughGpus.
+    """Return idle GPUs, softly reserved for some seconds. Raises NotEnoughGpus.
+
+    `max_util` and `max_mem_util` are ratios 0..1; `min_free` is a size with its unit, such as "40GiB".
 
     Without `n` it returns one GPU, or all of `gpus` where these are named.
     """
@@ -124,7 +126,7 @@ def _wanted(
     _demand("n", n, int, "a whole number, or None")
     _demand("name", name, str, "a text")
     _demand("max_processes", max_processes, int, "a whole number", optional=False)
-    _demand("min_free", min_free, (int, str), "a number of bytes, or a text such as '20GiB'", optional=False)
+    _demand("min_free", min_free, (int, str), "a size with its unit, such as '20GiB'", optional=False)
     _demand("order", order, str, "a text", optional=False)
     if n is not None and n < 1:
         raise WrongUsage(f"n is {n}; give a whole number of at least 1")
@@ -134,16 +136,19 @@ def _wanted(
         _demand(what, share, (int, float), "a number from 0 to 1", optional=False)
         if not 0 <= share <= 1:
             raise WrongUsage(f"{what} is {share!r}; give a ratio from 0 to 1, not per cent")
-    for what, number in (("max_processes", max_processes), ("min_free", min_free)):
-        if not isinstance(number, str) and number < 0:
-            raise WrongUsage(f"{what} is {number}; give a number that is not negative")
+    if max_processes < 0:
+        raise WrongUsage(f"max_processes is {max_processes}; give a number that is not negative")
+    try:
+        min_free_bytes = size_bytes(str(min_free))
+    except WrongUsage as error:
+        raise WrongUsage(f"min_free: {error.sentence}", error.way) from None
     return Wanted(
         count=1 if n is None else n,
         name=name,
         max_utilization=max_util,
         max_memory_utilization=max_mem_util,
         max_processes=max_processes,
-        min_free_bytes=size_bytes(min_free) if isinstance(min_free, str) else min_free,
+        min_free_bytes=min_free_bytes,
         order=Order(order),
         shared=shared,
     )

@@ -32,3 +32,9 @@ def test_an_address_is_read(text: str, host: str, port: int, loopback: bool) -> 
 def test_what_is_no_address_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(WrongUsage, match=r"127\.0\.0\.1:8990"):
         address(text)
+
+
+@pytest.mark.parametrize("text", ["127.0.0.1:99999", "127.0.0.1:65536", "localhost:http", "[::1]:-1"])
+def test_a_port_that_is_none_is_told_with_the_ports_that_there_are(text: str) -> None:
+    with pytest.raises(WrongUsage, match="is not a number from 1 to 65535"):
+        address(text)

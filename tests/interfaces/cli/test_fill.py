@@ -277,7 +277,7 @@ def test_why_tells_the_story_of_a_filler(fill: StartFill, newcomer: Callable, si
     ("words", "code", "says"),
     [
         ((), 2, "fill needs a command"),
-        (("sleep", "1"), 2, "a program goes behind --, as in: fallow fill -- CMD"),
+        (("sleep", "1"), 2, "a command goes behind --; write: fallow fill -- sleep 1"),
         (("--", "no-such-command"), 127, "there is no command 'no-such-command'"),
         (("--cwd", "/no/such", "--", "true"), 126, "/no/such is not a folder"),
         (("--between", "25:00-26:00", "--", "true"), 2, "is not a range of hours"),

@@ -46,8 +46,10 @@ def counting(action: str, in_s: float, **more: Any) -> Counting:
 def test_every_command_prints_one_object_that_begins_with_its_version(
     simulated: Fallow, words: tuple[str, ...]
 ) -> None:
-    found = json.loads(simulated(*words).stdout)
+    said = simulated(*words).stdout
+    found = json.loads(said)
     assert next(iter(found.items())) == ("version", as_json.VERSION)
+    assert said == json.dumps(found, indent=2) + "\n", "all of them are indented alike"
 
 
 @pytest.mark.parametrize(

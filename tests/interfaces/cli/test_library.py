@@ -116,6 +116,7 @@ def test_without_a_driver_the_error_says_so(claim_dir: None) -> None:
         ({"min_free": 2.5}, TypeError),
         ({"min_free": -1}, ValueError),
         ({"min_free": "40"}, ValueError),
+        ({"min_free": 40}, ValueError),
         ({"order": None}, TypeError),
         ({"order": "worst"}, ValueError),
         ({"wait_s": "1m"}, TypeError),

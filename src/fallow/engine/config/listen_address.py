@@ -29,15 +29,17 @@ class Address:
 def address(text: str) -> Address:
     """Return the address that a text such as `127.0.0.1:8990` means."""
     host, colon, port = text.strip().rpartition(":")
-    if not colon or not is_number(port) or int(port) > _HIGHEST_PORT:
-        raise WrongUsage(f"{text[:60]!r} has no port", f"{_HOW}")
+    if not colon or not port:
+        raise WrongUsage(f"{text[:60]!r} has no port", _HOW)
+    if not is_number(port) or int(port) > _HIGHEST_PORT:
+        raise WrongUsage(f"the port of {text[:60]!r} is not a number from 1 to {_HIGHEST_PORT}", _HOW)
     bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
     if bare == "localhost":
         return Address(bare, int(port))
     try:
         found = ip_address(bare)
     except ValueError:
-        raise WrongUsage(f"{text[:60]!r} is not an address of this machine", f"{_HOW}") from None
+        raise WrongUsage(f"{text[:60]!r} is not an address of this machine", _HOW) from None
     if (found.version == 6) != host.startswith("["):
-        raise WrongUsage(f"{text[:60]!r} is ambiguous", f"{_HOW}")
+        raise WrongUsage(f"{text[:60]!r} is ambiguous", _HOW)
     return Address(str(found), int(port))

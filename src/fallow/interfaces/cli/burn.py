@@ -72,11 +72,10 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
         progress.clear()
     _tell_failures(burning.cards, voice)
     if args.json:
-        import json
-
+        from fallow.interfaces.render.as_json import as_text
         from fallow.interfaces.render.burn_json import as_json
 
-        print(json.dumps(as_json(request, burning), indent=2))
+        print(as_text(as_json(request, burning)))
     else:
         _table(burning)
     return _code(burning.cards)

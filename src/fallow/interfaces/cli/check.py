@@ -1,7 +1,7 @@
 """`fallow check`: report every mistake in a config, each with its line."""
 
 import argparse
-import json
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from fallow.core.api import VERSION
@@ -10,6 +10,7 @@ from fallow.core.mistake import Mistake
 from fallow.core.units import duration_for_people, printable
 from fallow.engine.machine.world import World
 from fallow.interfaces.cli.options import Parser, add_json
+from fallow.interfaces.render.as_json import as_text
 from fallow.interfaces.stderr import Stderr
 
 if TYPE_CHECKING:
@@ -73,10 +74,7 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
         for remark in remarks:
             voice.note(remark.in_file(printable(file)))
     if args.json:
-        rows = [_row(remark) for remark in remarks]
-        print(
-            json.dumps({"version": VERSION, "file": file, "mistakes": [], "remarks": rows, "found": _counts(found)})
-        )
+        _print_json(file, (), remarks, _counts(found))
     else:
         print(f"{printable(file)}: no mistakes; {_summary(found)}")
     return 0
@@ -92,20 +90,24 @@ def _print_example() -> int:
 def _print_schema() -> int:
     from fallow.engine.config.schema import json_schema
 
-    print(json.dumps(json_schema(), indent=2, ensure_ascii=False))
+    print(as_text(json_schema()))
     return 0
 
 
 def _print_mistakes(error: ConfigWrong, remarks: list[Mistake], *, as_json: bool) -> None:
     if as_json:
-        mistakes, rows = ([_row(each) for each in some] for some in (error.mistakes, remarks))
-        print(
-            json.dumps({"version": VERSION, "file": error.file, "mistakes": mistakes, "remarks": rows, "found": None})
-        )
+        _print_json(error.file, error.mistakes, remarks, None)
         return
     for mistake in error.mistakes:
         print(mistake.in_file(error.file))
     print("1 mistake" if len(error.mistakes) == 1 else f"{len(error.mistakes)} mistakes")
+
+
+def _print_json(
+    file: str, mistakes: Sequence[Mistake], remarks: Sequence[Mistake], found: dict[str, object] | None
+) -> None:
+    rows, others = ([_row(each) for each in some] for some in (mistakes, remarks))
+    print(as_text({"version": VERSION, "file": file, "mistakes": rows, "remarks": others, "found": found}))
 
 
 def _row(mistake: Mistake) -> dict[str, object]:

@@ -1,7 +1,6 @@
 """`fallow doctor`: check the installation, and say what each missing part means."""
 
 import argparse
-import json
 import os
 import sys
 
@@ -11,6 +10,7 @@ from fallow.core.errors import WrongUsage
 from fallow.engine.doctor.finding import CheckFinding, Health, ok
 from fallow.engine.machine.world import World
 from fallow.interfaces.cli.options import Parser, add_json
+from fallow.interfaces.render.as_json import as_text
 from fallow.interfaces.stderr import Stderr
 
 EXAMPLES = """\
@@ -66,7 +66,7 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     voice.detail("checking; this takes a few seconds")
     found = [_program(), *examine(world)]
     if args.json:
-        print(json.dumps(_as_json(found, world), indent=2))
+        print(as_text(_as_json(found, world)))
     else:
         _show(found)
     return _UNHEALTHY if any(each.health is Health.BROKEN for each in found) else 0

@@ -60,13 +60,18 @@ class Parser(ArgumentParser):
         parsed, left = self.parse_known_args(args, namespace)
         if not left:
             return parsed
+        if self.prog in _TAKE_COMMAND and not left[0].startswith("-"):
+            import shlex
+
+            at = args.index(left[0])
+            line = shlex.join([*self.prog.split(), *args[:at], "--", *args[at:]])
+            raise WrongUsage(f"a command goes behind --; write: {line}")
         option = next((word.partition("=")[0] for word in left if word.startswith("-")), None)
         if option is not None:
             way = did_you_mean(option, (name for name in self._option_string_actions if name.startswith("--")), 0.7)
             self.error(f"there is no option {option}{way and f'; {way}'}")
-        runs = self.prog in _TAKE_COMMAND
-        way = f"a program goes behind --, as in: {self.prog} -- CMD ..." if runs else "leave it out"
-        return self.error(f"{' '.join(left)!r} is one word too many; {way}")
+        many = "one word" if len(left) == 1 else f"{len(left)} words"
+        return self.error(f"{' '.join(left)!r} is {many} too many; leave {'it' if len(left) == 1 else 'them'} out")
 
     def _check_value(self, action: argparse.Action, value: object) -> None:
         if action.choices is not None and value not in action.choices:

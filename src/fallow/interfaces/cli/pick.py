@@ -50,10 +50,8 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
             pairs = " ".join(f"{name}={value}" for name, value in gpu_names.environment(gpus, indices=True).items())
             print(f"export {pairs}")
         case _:
-            import json
-
             from fallow.core.api import VERSION
-            from fallow.interfaces.render.as_json import gpu_facts
+            from fallow.interfaces.render.as_json import as_text, gpu_facts
 
-            print(json.dumps({"version": VERSION, "gpus": [gpu_facts(gpu) for gpu in gpus]}))
+            print(as_text({"version": VERSION, "gpus": [gpu_facts(gpu) for gpu in gpus]}))
     return 0

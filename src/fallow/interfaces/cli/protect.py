@@ -1,7 +1,6 @@
 """`fallow protect`: keep rules away from a GPU, process or user until a given time."""
 
 import argparse
-import json
 import os
 from collections.abc import Callable, Sequence
 
@@ -13,7 +12,7 @@ from fallow.engine.allocate.protection_target import target_of
 from fallow.engine.jobs.protections import active_protections
 from fallow.engine.machine.world import World
 from fallow.interfaces.cli.options import Parser, add_alone, add_json, typed
-from fallow.interfaces.render.as_json import protection_facts
+from fallow.interfaces.render.as_json import as_text, protection_facts
 from fallow.interfaces.stderr import Stderr
 
 EXAMPLES = """\
@@ -72,8 +71,13 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
         return 0
     if args.list:
         return _show(world, active_protections(world, daemon), as_json=args.json)
-    if args.duration is None or not 0 < args.duration <= _LONGEST_S:
-        raise WrongUsage("--for is missing, or not between 0 and a year; write: fallow protect [SUBJECT] --for 2h")
+    if args.duration is None:
+        import shlex
+
+        subject = "" if args.subject is None else f"{shlex.quote(args.subject)} "
+        raise WrongUsage("it is not said for how long", f"write it as: fallow protect {subject}--for 2h")
+    if not 0 < args.duration <= _LONGEST_S:
+        raise WrongUsage("a protection lasts for some time, and at most a year", "write it as --for 2h")
     status = None if daemon is None else daemon.status()
     target = target_of(args.subject or "all", world, among=None if status is None else status.gpus)
     until_s = world.clock.wall_s() + args.duration
@@ -113,7 +117,7 @@ def _show(world: World, protections: Sequence[Protection], *, as_json: bool) -> 
     now_s = world.clock.wall_s()
     if as_json:
         listed = [protection_facts(protection) for protection in protections]
-        print(json.dumps({"version": VERSION, "protections": listed}))
+        print(as_text({"version": VERSION, "protections": listed}))
         return 0
     for protection in protections:
         print(with_its_end(protection, now_s))

@@ -16,6 +16,14 @@ from fallow.interfaces.cli.options import Parser, add_choice, every_s, request, 
 from fallow.interfaces.render import gpu_names
 from fallow.interfaces.stderr import Stderr
 
+_WITH_TIMEOUT = {
+    "warmup": 60.0,
+    "idle_below": 0.01,
+    "every": 1.0,
+    "signal": "TERM",
+    "grace": 10.0,
+    "dump_stacks": False,
+}
 EXAMPLES = """\
   fallow run -- python train.py
   fallow run -n 4 --name H100 --wait -- torchrun --nproc-per-node 4 train.py
@@ -63,20 +71,16 @@ def _add_stopping(made: Parser) -> None:
     group.add_argument(
         "--warmup",
         type=span,
-        default=60.0,
         metavar="D",
         help="how long after its start a job is never called idle (default: 60s)",
     )
     group.add_argument(
         "--idle-below",
         type=typed(ratio),
-        default=0.01,
         metavar="P",
         help="utilization in per cent below which the job is idle (default: 1)",
     )
-    group.add_argument(
-        "--every", type=every_s, default=1.0, metavar="D", help="how often to read the GPUs (default: 1s)"
-    )
+    group.add_argument("--every", type=every_s, metavar="D", help="how often to read the GPUs (default: 1s)")
     group.add_argument(
         "--stuck-timeout",
         type=span,
@@ -86,20 +90,19 @@ def _add_stopping(made: Parser) -> None:
     group.add_argument(
         "--signal",
         type=typed(signal_name),
-        default="TERM",
         metavar="NAME",
         help="the signal that asks the job to end (default: TERM)",
     )
     group.add_argument(
         "--grace",
         type=duration,
-        default=10.0,
         metavar="D",
         help="how long after the signal the job gets SIGKILL (default: 10s)",
     )
     group.add_argument(
         "--dump-stacks",
         action="store_true",
+        default=None,
         help="before the signal, write the job's Python stacks to a file (needs py-spy)",
     )
     group.add_argument(
@@ -120,9 +123,15 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:  # noqa: 
     for option, given_s in (("--idle-timeout", args.idle_timeout), ("--stuck-timeout", args.stuck_timeout)):
         if given_s == 0:
             raise WrongUsage(f"{option} 0 leaves no time for a warning", "leave it out to stop nothing")
+    stoppable = args.idle_timeout is not None or args.stuck_timeout is not None
+    for name, default in _WITH_TIMEOUT.items():
+        if getattr(args, name) is None:
+            setattr(args, name, default)
+        elif not stoppable:
+            option = f"--{name.replace('_', '-')}"
+            raise WrongUsage(f"{option} does nothing without --idle-timeout or --stuck-timeout; add one of them")
     path = spawn.find(command, world.environ)
     line = printable(shlex.join(command))
-    stoppable = args.idle_timeout is not None or args.stuck_timeout is not None
     watched = stoppable or args.then
     if watched:
         from fallow.interfaces.cli.supervised import prepare, run_watched

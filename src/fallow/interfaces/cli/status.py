@@ -62,7 +62,7 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     if not args.watch:
         shown = next(looks)
         if args.json:
-            print(json.dumps(facts(shown), indent=2))
+            print(as_json.as_text(facts(shown)))
         else:
             from fallow.interfaces.render.table import show
 

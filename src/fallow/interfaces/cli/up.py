@@ -68,7 +68,8 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     from fallow.engine import config
 
     file = config.find(world.environ, args.config)
-    load = _loader(None if file is None else _from_the_top(file), args, world, voice)
+    file = None if file is None else _from_the_top(file)
+    load = _loader(file, args, world, voice)
     load()  # report a mistake before anything is opened
     if file is None and config.may_be_there(config.MACHINE):
         voice.note(
@@ -167,7 +168,7 @@ def _loader(file: str | None, args: argparse.Namespace, world: World, voice: Std
     """Return a function that loads the config, with the options of the command line applied."""
     from fallow.engine import config
     from fallow.engine.config.feasible import Feasible
-    from fallow.engine.config.model import Page
+    from fallow.engine.config.listen_address import address
 
     listen: str | None = args.listen
     feasible = Feasible(world, voice.note, dry_run=args.dry_run)
@@ -179,10 +180,7 @@ def _loader(file: str | None, args: argparse.Namespace, world: World, voice: Std
         found = config.Config() if file is None else config.load(file, feasible, wait_for)
         if listen is None:
             return found
-        try:
-            page = Page.model_validate({**found.page.model_dump(), "listen": listen})
-        except ValueError:
-            raise WrongUsage(f"{listen!r} is not an address to listen on; write it as 127.0.0.1:8990") from None
+        page = found.page.model_copy(update={"listen": address(listen)})
         if page.token_file is None and not page.listen.is_loopback:
             raise WrongUsage(f"{listen} can be reached from other machines, and the config has no token_file")
         return found.model_copy(update={"page": page})

@@ -1,7 +1,6 @@
 """`fallow why`: explain why a GPU or a process is judged as it is, which rule counts, and what was done."""
 
 import argparse
-import json
 from collections.abc import Iterator, Sequence
 
 from fallow.core.errors import FallowError, WrongUsage
@@ -19,7 +18,7 @@ from fallow.engine.machine.observe import look_once
 from fallow.engine.machine.world import World
 from fallow.interfaces.cli.options import Parser, add_alone, add_json
 from fallow.interfaces.render import why_text
-from fallow.interfaces.render.as_json import iso_time
+from fallow.interfaces.render.as_json import as_text, iso_time
 from fallow.interfaces.stderr import Stderr
 
 _MOST_EVENTS = 30
@@ -82,7 +81,7 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
         facts = why_text.as_json(
             None if target is None else str(target), watched, gpus, now_s, protections, rules, events, why_not
         )
-        print(json.dumps(facts, indent=2))
+        print(as_text(facts))
         return 0
     for line in _now(target, gpus, world, now_s):
         print(line)

@@ -1,6 +1,7 @@
 """Render fallow's values as JSON: an unknown value is null, and its reason is in `unknown`."""
 
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from math import inf
 from typing import Any
@@ -30,6 +31,11 @@ def status(
         "counts": {activity.value: what.counted.get(activity, 0) for activity in Activity},
         "gpus": [gpu_seen(gpu, what.wall_s, protections, rules) for gpu in what.gpus],
     }
+
+
+def as_text(facts: Mapping[str, Any]) -> str:
+    """Return an object as every command prints it."""
+    return json.dumps(facts, indent=2)
 
 
 def iso_time(wall_s: float) -> str:

@@ -2,7 +2,6 @@
 
 import csv
 import io
-import json
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
@@ -11,7 +10,7 @@ from fallow.core.api import VERSION
 from fallow.core.interval import Card
 from fallow.core.unknown import Unknown
 from fallow.engine.history.report import Report
-from fallow.interfaces.render.as_json import iso_time
+from fallow.interfaces.render.as_json import as_text, iso_time
 from fallow.policies.cost import By, Line, first_lines
 
 HEADS = {By.GPU: ("GPU", "name"), By.USER: ("user",), By.JOB: ("job", "user"), By.DAY: ("day",)}
@@ -83,7 +82,7 @@ def cost_for_people(line: Line, report: Report) -> str:
 
 def as_json(report: Report, by: By) -> str:
     """Return the report as one JSON object, with times in seconds to the millisecond."""
-    return json.dumps(facts_of(report, by), indent=2) + "\n"
+    return f"{as_text(facts_of(report, by))}\n"
 
 
 def facts_of(report: Report, by: By) -> dict[str, Any]:
