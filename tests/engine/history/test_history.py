@@ -11,8 +11,6 @@ from fallow.core.activity import Activity
 from fallow.core.errors import FallowError, NotPermitted
 from fallow.core.gpu_status import Status
 from fallow.core.interval import Card, Interval, Party
-from fallow.core.unknown import Unknown
-from fallow.core.value import replace
 from fallow.engine.history.reader import HistoryReader, open_history
 from fallow.engine.history.store import MIGRATIONS, NewerHistory, Store, migrate, version_of
 from fallow.engine.history.writer import HistoryWriter
@@ -90,20 +88,6 @@ def test_a_clock_that_goes_back_loses_nothing_that_was_written(tmp_path: pathlib
     found = {one.activity: one.witnessed_ms for one in opened.tallies([START_MS, START_MS + 10**6])}
     opened.close()
     assert found == {Activity.BUSY: 99_000, Activity.FREE: 49_000}
-
-
-def test_samples_are_the_means_of_ten_seconds_and_what_was_unknown_is_none(tmp_path: pathlib.Path) -> None:
-    def at(second: int) -> Status:
-        gpu = gpu_status(0, Activity.BUSY, holder(), load=(second % 10) / 10, power_w=300.0)
-        return status(START_S + second, gpu if second < 10 else replace(gpu, power_w=Unknown("no sensor")))
-
-    record(tmp_path, *map(at, range(20)))
-    opened = past(tmp_path)
-    first, second = opened.samples(UUID, START_S, START_S + 60)
-    opened.close()
-    assert (first.at_s, first.span_s, first.power_w, first.temperature_c) == (START_S, 10, 300.0, 30.0)
-    assert first.utilization == second.utilization == pytest.approx(0.45)
-    assert second.power_w is None
 
 
 def test_it_is_read_while_it_is_written(tmp_path: pathlib.Path) -> None:

@@ -16,7 +16,7 @@ from fallow.core.gpu_status import Status
 from fallow.core.interval import MANY_JOBS
 from fallow.core.money import Prices
 from fallow.engine.history.collector import QUARTER_MS
-from fallow.engine.history.reader import HistoryReader, Sample, open_history
+from fallow.engine.history.reader import HistoryReader, open_history
 from fallow.engine.history.retention import age
 from fallow.engine.history.store import FILE_NAME, Store
 from fallow.engine.history.writer import HistoryWriter
@@ -160,46 +160,15 @@ def test_jobs_of_seconds_are_put_together_where_there_are_many_and_stay_their_us
     assert rows(tmp_path, "crew") < 20
 
 
-def test_samples_get_coarser_with_age_and_their_means_stay(tmp_path: pathlib.Path) -> None:
-    loads = [0.2, 0.4, 0.9]
-    record(
-        tmp_path,
-        (
-            status(
-                START_S + at, gpu_status(0, Activity.BUSY, holder(), load=loads[at % 3], power_w=100.0 + at // 1800)
-            )
-            for at in range(7200)
-        ),
-    )
-    uuid = str(gpu_status(0, Activity.BUSY).uuid)
-
-    def samples() -> list[Sample]:
-        opened = past(tmp_path)
-        found = opened.samples(uuid, START_S, START_S + 7200)
-        opened.close()
-        return found
-
-    for days, span_s, least in ((0.1, 10, 720), (2.0, 60, 120), (9.0, 3600, 2)):
-        grow_old(tmp_path, days)
-        found = samples()
-        assert {one.span_s for one in found} == {span_s}
-        assert least <= len(found) <= least + 1
-        power = sum((one.power_w or 0) for one in found) / len(found)
-        assert power == pytest.approx(101.5, abs=0.6)
-        assert all(one.utilization == pytest.approx(0.5, abs=0.05) for one in found)
-
-
 def test_what_is_too_old_goes_and_the_rest_stays(tmp_path: pathlib.Path) -> None:
     free = gpu_status(0, Activity.FREE)
     hours = [status(START_S + hour * 3600 + second, free) for hour in range(0, 96, 6) for second in range(120)]
     record(tmp_path, hours, keep_days=2.0)
     opened = past(tmp_path)
     strip = opened.strip(str(free.uuid), START_MS, START_MS + 5 * DAY_MS)
-    samples = opened.samples(str(free.uuid), START_S, START_S + 5 * 86400)
     opened.close()
     oldest_h = 90 - 48  # and of that one, the beginning is too old
     assert [(one.begin_ms - START_MS) // 3_600_000 for one in strip] == [h for h in range(0, 96, 6) if h > oldest_h]
-    assert samples[0].at_s >= START_S + oldest_h * 3600
     assert rows(tmp_path, "crew") == 1
 
 
@@ -225,5 +194,5 @@ def test_90_days_of_8_cards_stay_far_below_100_megabytes(tmp_path: pathlib.Path)
         record(tmp_path, islice(statuses, 43200))
         grow_old(tmp_path, half / 2 + 1.0)  # a day later: all of it is as coarse as it gets for a week
         sizes.append((tmp_path / "history.db").stat().st_size)
-    a_day_exact = 12_000_000  # of samples and intervals that are not coarse yet, twice what a day needs
+    a_day_exact = 12_000_000  # of intervals that are not coarse yet, twice what a day needs
     assert sizes[1] + 89 * 2 * (sizes[1] - sizes[0]) + a_day_exact < 100_000_000

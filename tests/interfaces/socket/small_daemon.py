@@ -16,7 +16,6 @@ from fallow.engine.daemon.reload import Reloads
 from fallow.engine.daemon.sources import Sources
 from fallow.engine.history.journal import open_journal
 from fallow.engine.history.reader import open_history
-from fallow.engine.history.records import Records
 from fallow.engine.machine.clock import SystemClock
 from fallow.engine.machine.observe import watch
 from fallow.engine.machine.socket_path import own_socket
@@ -54,7 +53,8 @@ class SmallDaemon:
         folder = ClaimFolder(folder_path(os.environ))
         sources = Sources(
             self.publisher,
-            Records(self.journal, lambda: open_history(self.world.state_folder)),
+            self.journal.last,
+            lambda: open_history(self.world.state_folder),
             ProtectionFolder(folder, user_name, self.world.proc),
             self.world.proc,
             SystemClock(),

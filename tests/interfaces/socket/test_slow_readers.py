@@ -30,7 +30,7 @@ EVENTS = request("GET", "/api/v1/events?limit=1")
 
 
 class LongStories:
-    """Records with one event of 4 MiB, and one that takes until it is let go."""
+    """A journal with one event of 4 MiB, which takes until it is let go."""
 
     def __init__(self) -> None:
         self.go = threading.Event()
@@ -40,9 +40,6 @@ class LongStories:
         self.asked.set()
         self.go.wait()
         return [Event(1, 1.0, "verdict", "GPU 0", "idle", "x" * 4 * MIB, ())]
-
-    def past(self) -> None:
-        return None
 
 
 @pytest.fixture
@@ -55,7 +52,9 @@ def path(tmp_path: pathlib.Path, stories: Any) -> Iterator[str]:
     """A socket that gives an answer four seconds, on a machine that may be busy."""
     proc, reloads = Proc(), Reloads()
     protections = ProtectionFolder(ClaimFolder(str(tmp_path / "claims")), user_name, proc)
-    sources = Sources(Publisher(), stories, protections, proc, SystemClock(), None, reloads.ask, lambda: 1.0)
+    sources = Sources(
+        Publisher(), stories.events, lambda: None, protections, proc, SystemClock(), None, reloads.ask, lambda: 1.0
+    )
     app = SocketAccess(make_app(sources), None)
     place, ready, loop = str(tmp_path / "run" / "fallow.sock"), threading.Event(), asyncio.new_event_loop()
     limits = ConnectionLimits(connections=16, of_user=16, request_s=30.0, answer_s=4.0)

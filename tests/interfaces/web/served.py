@@ -18,7 +18,6 @@ from fallow.engine.daemon.reload import Reloads
 from fallow.engine.daemon.sources import Sources
 from fallow.engine.history.journal import Journal
 from fallow.engine.history.reader import open_history
-from fallow.engine.history.records import Records
 from fallow.engine.machine.clock import SystemClock
 from fallow.interfaces.web.access import PageAccess
 from fallow.interfaces.web.app import make_app
@@ -109,7 +108,8 @@ def built(
     state, made_clock, proc, reloads = str(home / "state"), clock or SystemClock(), Proc(), Reloads()
     sources = Sources(
         boards,
-        Records(Journal(state, made_clock.wall_s, print), lambda: open_history(state)),
+        Journal(state, made_clock.wall_s, print).last,
+        lambda: open_history(state),
         ProtectionFolder(folder, user_name, proc),
         proc,
         made_clock,

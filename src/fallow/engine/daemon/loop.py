@@ -27,7 +27,6 @@ from fallow.engine.guard.guard import GuardLoop
 from fallow.engine.history.counters import Tally
 from fallow.engine.history.journal import open_journal
 from fallow.engine.history.reader import HistoryReader
-from fallow.engine.history.records import Records
 from fallow.engine.history.run import Report, Run
 from fallow.engine.history.writer import HistoryWriter
 from fallow.engine.machine.observe import MISSED_LOOKS, Watcher
@@ -64,12 +63,12 @@ class Daemon:
         self.reloads = Reloads()
         self._loaded = 0
         self._started_wall_s = world.clock.wall_s()
-        self._journal = open_journal(world, say)
+        self.journal = open_journal(world, say)
         self._tally = Tally()
         self._settled = Settled()
         self._watcher = Watcher(world, self._tally.longest_gap_s)
         report = Report(say, self._tally, self._notify)
-        run = Run(world, self._journal, report, dry_run)
+        run = Run(world, self.journal, report, dry_run)
         self._rounds = Rounds(run, Config())
         self._builder = DaemonBuilder(run)
         self._uuids: frozenset[str] = frozenset()
@@ -78,7 +77,6 @@ class Daemon:
         self.config = self._load()
         snapshot = world.gpu_reader.look(Depth.EVERYTHING)
         self._history = self._open_history(self.config)
-        self.records = Records(self._journal, self._history_reader)
         self._apply(self.config, snapshot)
         self._next_tick_s = world.clock.monotonic_s()
         self._shortage = Shortage(say)
@@ -159,7 +157,7 @@ class Daemon:
             self._fill_loop.close()
             self._rounds.close()
             self._history.close()
-            self._journal.close()
+            self.journal.close()
             self.reloads.close()
             self._manager.close()
 
@@ -194,8 +192,9 @@ class Daemon:
             longest_gap_s=config.machine.every * MISSED_LOOKS,
         )
 
-    def _history_reader(self) -> HistoryReader:
-        return self._history.past()  # a reload may have replaced the writer
+    def past(self) -> HistoryReader:
+        """Return a reader of history; another one after a reload, which may replace the writer."""
+        return self._history.past()
 
     def _tick(self) -> None:
         gpu_reader = self._world.gpu_reader

@@ -8,6 +8,7 @@ from fallow.actuators.claims.protections import ProtectionFolder
 from fallow.actuators.host.as_user import in_the_name_of
 from fallow.core.board import Board
 from fallow.core.errors import FallowError, NotPermitted, WrongUsage
+from fallow.core.findings import Event
 from fallow.core.interval import Interval
 from fallow.core.money import Prices
 from fallow.core.ports import Clock
@@ -19,8 +20,6 @@ from fallow.engine.allocate.protection_target import target_among
 from fallow.engine.daemon.publisher import Publisher
 from fallow.engine.daemon.reload import Reloaded
 from fallow.engine.history.reader import HistoryReader
-from fallow.engine.history.records import Records
-from fallow.engine.history.redacted_reader import RedactedHistory
 from fallow.engine.history.report import Report
 from fallow.engine.machine.timezone import LocalZone
 from fallow.readers.proc import user_name
@@ -66,7 +65,8 @@ class Sources:
     def __init__(
         self,
         publisher: Publisher,
-        records: Records,
+        events: Callable[[str | None, int], list[Event]],
+        past: Callable[[], HistoryReader | None],
         protections: ProtectionFolder,
         table: ProcessTable,
         clock: Clock,
@@ -74,15 +74,19 @@ class Sources:
         reload: Callable[[], "Future[Reloaded]"],
         every_s: Callable[[], float],
     ) -> None:
-        """`protections` is used by the serving thread alone: the policies have their own."""
+        """`protections` is used by the serving thread alone: the policies have their own.
+
+        `past` opens history for one question, since another config may open it again; None if none is kept.
+        """
         self.publisher = publisher
         self.clock = clock
         self.simulated = simulated
         """The simulated machine, as `--simulate` names it; None for a real one."""
         self.user = user_name(os.geteuid())
         """The user that the daemon runs as; protections are placed in their name through the page."""
-        self.events = records.events
-        self.past: Callable[[], HistoryReader | None] = records.past
+        self.events = events
+        """Return the last events about a GPU or a process, newest first; without a key, about anything."""
+        self.past = past
         self._protections = protections
         self._table = table
         self._reload = reload
@@ -140,8 +144,8 @@ class Sources:
     def report(self, since_s: float, viewer: Viewer = ANYBODY) -> Report:
         """Return what all GPUs did in the last so many seconds, as the viewer may see it."""
         now_s, past, board = self.clock.wall_s(), self.past(), self.board()
-        shown = None if past is None else RedactedHistory(past, self.rights_of(viewer))
-        return Report(shown, now_s - since_s, now_s, Prices() if board is None else board.prices, LocalZone())
+        prices = Prices() if board is None else board.prices
+        return Report(past, now_s - since_s, now_s, prices, LocalZone(), self.rights_of(viewer))
 
     def _target(self, subject: str) -> Target:
         """Return the target. A pid with its birth must be the same process here: each namespace has its own pids."""

@@ -1,4 +1,4 @@
-"""Turn statuses into intervals and samples, in memory.
+"""Turn statuses into intervals, in memory.
 
 A tick covers the time since the one before it, as everywhere in fallow. An interval goes on while the activity
 and the holders stay the same; it ends when they change, when a gap is too long to be witnessed, and at each quarter
@@ -9,7 +9,7 @@ import json
 from collections import deque
 from typing import NamedTuple
 
-from fallow.core.activity import AVAILABLE, Activity, load_now
+from fallow.core.activity import AVAILABLE, Activity
 from fallow.core.gpu import Holder
 from fallow.core.gpu_status import GpuStatus, Status, people_on
 from fallow.core.interval import MANY_JOBS, NOBODY, SOMEBODY, Card, Party, in_order, parties_of, party_of
@@ -17,11 +17,8 @@ from fallow.core.units import printable
 from fallow.core.unknown import Unknown
 
 QUARTER_MS = 900_000
-SAMPLE_S = 10
-
 _MOST_WAITING = 20_000
 _MOST_HOLDERS = 16
-_MIB = 2**20
 
 
 class Piece(NamedTuple):
@@ -41,8 +38,6 @@ class Batch(NamedTuple):
     now_ms: int
     cards: dict[str, Card]
     pieces: list[Piece]
-    samples: dict[tuple[str, int], list[int]]
-    """By UUID and time: sum and count of utilization (1/1000), memory (MiB), power (W) and temperature (°C)."""
 
 
 class Collector:
@@ -54,25 +49,14 @@ class Collector:
         self._cards: dict[str, Card] = {}
         self._uuids: dict[str, str] = {}
         self._ended: deque[Piece] = deque(maxlen=most_waiting)
-        self._samples: dict[tuple[str, int], list[int]] = {}
-        self._most_waiting = most_waiting
         self._numbers = 0
         self._now_ms = 0
 
     def take(self, status: Status) -> None:
         """Add one tick."""
         now_ms = self._now_ms = round(status.wall_s * 1000)
-        sample_at_s = now_ms // 1000 // SAMPLE_S * SAMPLE_S
         for gpu in status.gpus:
-            track = self._track(gpu, status)
-            self._grow(track, gpu, now_ms)
-            key = (track.uuid, sample_at_s)
-            sums = self._samples.get(key)
-            if sums is None:
-                sums = self._samples[key] = [0] * 8
-            _add_readings(sums, gpu)
-        while len(self._samples) > self._most_waiting:
-            del self._samples[next(iter(self._samples))]
+            self._grow(self._track(gpu, status), gpu, now_ms)
 
     def batch(self) -> Batch:
         """Return what is not written yet. Intervals that go on are returned each time they have grown."""
@@ -82,8 +66,8 @@ class Collector:
             if track.grown:
                 pieces.append(track.piece())
                 track.grown = False
-        batch = Batch(self._now_ms, self._cards, pieces, self._samples)
-        self._cards, self._samples = {}, {}
+        batch = Batch(self._now_ms, self._cards, pieces)
+        self._cards = {}
         return batch
 
     def _track(self, gpu: GpuStatus, status: Status) -> "_Track":
@@ -200,19 +184,3 @@ def _few(parties: tuple[Party, ...]) -> tuple[Party, ...]:
     if len(parties) <= _MOST_HOLDERS:
         return parties
     return in_order(Party(party.user, MANY_JOBS) for party in parties)
-
-
-def _add_readings(sums: list[int], gpu: GpuStatus) -> None:
-    load = load_now(gpu)
-    if not isinstance(load, Unknown):
-        sums[0] += round(load * 1000)
-        sums[1] += 1
-    if not isinstance(gpu.memory, Unknown):
-        sums[2] += gpu.memory.used_bytes // _MIB
-        sums[3] += 1
-    if not isinstance(gpu.power_w, Unknown):
-        sums[4] += round(gpu.power_w)
-        sums[5] += 1
-    if not isinstance(gpu.temperature_c, Unknown):
-        sums[6] += gpu.temperature_c
-        sums[7] += 1

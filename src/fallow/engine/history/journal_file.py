@@ -4,13 +4,19 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterable
-from contextlib import suppress
 from typing import Any, NamedTuple
 
 from fallow.core.errors import FallowError, NotPermitted
 from fallow.core.findings import Event, Evidence
 from fallow.core.reasons import Reason
-from fallow.engine.history.sqlite_file import NotOurs, clock_time, is_empty, open_read_only, says_damaged, uri
+from fallow.engine.history.sqlite_file import (
+    NotOurs,
+    clock_time,
+    open_read_only,
+    open_to_write,
+    says_damaged,
+    transaction,
+)
 
 FILE_NAME = "journal.db"
 _SCHEMA = """
@@ -41,26 +47,13 @@ class Row(NamedTuple):
 
 def connected(path: str, patience_s: float) -> tuple[sqlite3.Connection, bool]:
     """Open the existing database at that path, with its tables; return it and whether it had none before."""
-    database = sqlite3.connect(
-        uri(path, "mode=rw"), uri=True, timeout=patience_s, isolation_level=None, check_same_thread=False
-    )
-    try:
-        with suppress(sqlite3.OperationalError):  # an older fallow has it open with a log, so this one uses it too
-            database.execute("PRAGMA journal_mode = TRUNCATE")
-        database.execute("PRAGMA synchronous = FULL")
-        database.execute(f"PRAGMA cache_size = -{_CACHE_KIB:d}")
-        new = is_empty(database)
-        database.executescript(_SCHEMA)
-        if not _has_reasons(database):
-            database.execute("ALTER TABLE event ADD COLUMN reason TEXT NOT NULL DEFAULT ''")
-        _demand_ours(database)
-    except BaseException:
-        database.close()
-        raise
-    return database, new
+    return open_to_write(path, patience_s, _CACHE_KIB, _prepare)
 
 
-def _demand_ours(database: sqlite3.Connection) -> None:
+def _prepare(database: sqlite3.Connection) -> None:
+    database.executescript(_SCHEMA)
+    if not _has_reasons(database):
+        database.execute("ALTER TABLE event ADD COLUMN reason TEXT NOT NULL DEFAULT ''")
     try:
         for table, columns in (("event", _COLUMNS), ("about", "key, event"), ("rest_power", "uuid, watts")):
             database.execute(f"SELECT {columns} FROM {table} LIMIT 0")  # noqa: S608  no part from outside
@@ -101,8 +94,7 @@ def _unreadable(path: str, written_s: float, error: sqlite3.Error) -> str:
 
 def write(database: sqlite3.Connection, rows: Iterable[Row]) -> None:
     """Write all rows, or none."""
-    database.execute("BEGIN IMMEDIATE")
-    try:
+    with transaction(database):
         for row in rows:
             texts = [_clean(text) for text in (row.kind, row.subject, row.finding, row.because)]
             evidence = json.dumps([(_clean(name), _clean(text)) for name, text in row.evidence])
@@ -113,11 +105,6 @@ def write(database: sqlite3.Connection, rows: Iterable[Row]) -> None:
             )
             about = [(_clean(key), cursor.lastrowid) for key in row.keys]
             database.executemany("INSERT OR IGNORE INTO about VALUES (?, ?)", about)
-        database.execute("COMMIT")
-    except BaseException:
-        if database.in_transaction:
-            database.execute("ROLLBACK")
-        raise
 
 
 def last(database: sqlite3.Connection, key: str | None, most: int) -> list[Event]:

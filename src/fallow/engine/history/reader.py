@@ -12,13 +12,10 @@ from fallow.core.activity import Activity
 from fallow.core.errors import FallowError, NotPermitted
 from fallow.core.interval import Card, Interval, Party
 from fallow.core.units import is_number
-from fallow.core.value import value
-from fallow.engine.history.collector import QUARTER_MS, SAMPLE_S, parties_of_text
-from fallow.engine.history.retention import COARSER
+from fallow.engine.history.collector import QUARTER_MS, parties_of_text
 from fallow.engine.history.sqlite_file import open_read_only
 from fallow.engine.history.store import FILE_NAME, MIGRATIONS, version_of
 
-_MIB = 2**20
 # An interval lies in one quarter of an hour, so that those which reach into a span begin at most a quarter before it.
 _REACHING_IN = "card = ? AND begin >= ? AND begin < ? AND begin + span > ?"
 # Of an interval that the span cuts, the part inside: exact where all of it was witnessed, else in proportion.
@@ -26,18 +23,6 @@ _INSIDE = (
     "CASE WHEN begin >= ? AND begin + span <= ? THEN witnessed "
     "ELSE witnessed * (min(begin + span, ?) - max(begin, ?)) / span END"
 )
-
-
-@value
-class Sample:
-    """The means of one GPU's readings over some seconds; None if there was no reading."""
-
-    at_s: int
-    span_s: int
-    utilization: float | None
-    memory_bytes: float | None
-    power_w: float | None
-    temperature_c: float | None
 
 
 def _leave() -> None:
@@ -129,17 +114,6 @@ class HistoryReader:
     def _reach(self, uuid: str, since_ms: int, until_ms: int) -> tuple[object, ...]:
         return self._numbers().get(uuid), since_ms // QUARTER_MS * QUARTER_MS, until_ms, since_ms
 
-    def samples(self, uuid: str, since_s: float, until_s: float) -> list[Sample]:
-        """Return the readings of one GPU, in order; older ones are coarser."""
-        question = "SELECT * FROM sample WHERE span = ? AND card = ? AND at > ? AND at < ?"
-        found: list[Sample] = []
-        with self._one_moment():
-            card = self._numbers().get(uuid)
-            for span in (SAMPLE_S, *(coarser for _, coarser, _ in COARSER)):
-                rows = self._ask(question, (span, card, since_s - span, until_s))
-                found.extend(_sample(row) for row in rows)
-        return sorted(found, key=lambda sample: sample.at_s)
-
     def _numbers(self) -> dict[str, int]:
         return {str(uuid): int(number) for uuid, number in self._ask("SELECT uuid, id FROM card ORDER BY id")}
 
@@ -224,15 +198,3 @@ def _join(strip: list[Interval], following: Interval) -> None:
             strip[-1] = Interval(last.uuid, last.begin_ms, following.end_ms, ms, last.activity, last.parties)
             return
     strip.append(following)
-
-
-def _sample(row: tuple[int, ...]) -> Sample:
-    span, _, at, load, loads, memory, memories, power, powers, heat, heats = row
-    return Sample(
-        at_s=at,
-        span_s=span,
-        utilization=load / loads / 1000 if loads else None,
-        memory_bytes=memory / memories * _MIB if memories else None,
-        power_w=power / powers if powers else None,
-        temperature_c=heat / heats if heats else None,
-    )

@@ -9,6 +9,7 @@ from fallow.core.activity import Activity
 from fallow.core.days import day_edges_ms
 from fallow.core.interval import Card, Interval
 from fallow.core.money import Prices
+from fallow.core.visibility import EVERYTHING, Viewer, interval_seen_by
 from fallow.policies.cost import Bill, By, bill
 
 _DAY_MS = 86_400_000
@@ -34,12 +35,22 @@ class Witnessed(Protocol):
 class Report:
     """What the GPUs did in a span of time, and what it cost. Without history, nothing was witnessed."""
 
-    def __init__(self, past: Witnessed | None, since_s: float, until_s: float, prices: Prices, zone: tzinfo) -> None:
+    def __init__(
+        self,
+        past: Witnessed | None,
+        since_s: float,
+        until_s: float,
+        prices: Prices,
+        zone: tzinfo,
+        viewer: Viewer = EVERYTHING,
+    ) -> None:
+        """`viewer`: whose command lines are shown; what is stored may be older than the rule on who reads what."""
         self.since_s = since_s
         self.until_s = until_s
         self.prices = prices
         self.zone = zone
         self._past = past
+        self._viewer = viewer
         self._bills: dict[By, Bill] = {}
         self._since_ms, self._until_ms = round(since_s * 1000), round(until_s * 1000)
 
@@ -54,7 +65,8 @@ class Report:
     def intervals(self) -> list[Interval]:
         """Return what was witnessed, summed up by local day."""
         edges_ms = day_edges_ms(self._since_ms, self._until_ms, self.zone)
-        return [] if self._past is None else self._past.tallies(edges_ms)
+        found = [] if self._past is None else self._past.tallies(edges_ms)
+        return [interval_seen_by(each, self._viewer) for each in found]
 
     def bill(self, by: By) -> Bill:
         """Return the hours and their cost."""

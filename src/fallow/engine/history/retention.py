@@ -1,6 +1,5 @@
 """Make history coarser as it ages, so that 90 days of it stay small.
 
-    samples      every 10 s for a day, then every minute for a week, then every hour
     intervals    as they were for a day, or the last 200,000 of them where they are more; then, of each GPU and
                  quarter of an hour, one for each activity and set of parties, with the time witnessed of it
     everything   deleted after the days to keep, by a clock that has not just jumped ahead
@@ -14,14 +13,12 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from fallow.core.interval import MANY_JOBS, NOBODY, SOMEBODY, Party, in_order
-from fallow.engine.history.collector import QUARTER_MS, SAMPLE_S, parties_of_text, text_of_parties
-from fallow.engine.history.store import ADD_SAMPLE, Store, transaction
+from fallow.engine.history.collector import QUARTER_MS, parties_of_text, text_of_parties
+from fallow.engine.history.sqlite_file import transaction
+from fallow.engine.history.store import Store
 
 DAY_S = 86_400
 HOUR_MS = 3_600_000
-COARSER = ((SAMPLE_S, 60, DAY_S), (60, 3600, 7 * DAY_S))
-"""Samples of the first length in seconds become samples of the second, after the third."""
-
 _MOST_EXACT = 200_000
 _QUARTERS_AT_ONCE = 16
 _MANY_CREWS = 8
@@ -33,28 +30,11 @@ _MARK = "INSERT INTO mark VALUES (?, ?) ON CONFLICT DO UPDATE SET at = excluded.
 def age(store: Store, now_ms: int, keep_ms: int, most_exact: int = _MOST_EXACT) -> None:
     """Make old rows coarser, and delete what is too old. In steps, each in its own transaction."""
     cards = [int(number) for (number,) in store.database.execute("SELECT id FROM card").fetchall()]
-    for finer, coarser, after_s in COARSER:
-        _coarsen_samples(store, cards, finer, coarser, now_ms // 1000 - after_s)
     _coarsen_intervals(store, cards, now_ms, most_exact)
     if _clock_is_trusted(store, now_ms):
         _clear(store, cards, now_ms - keep_ms)
     if not 0 <= now_ms - _mark(store, "crews_cleared") < DAY_S * 1000:
         _clear_crews(store, now_ms)
-
-
-def _coarsen_samples(store: Store, cards: Iterable[int], finer: int, coarser: int, before_s: int) -> None:
-    before_s = before_s // coarser * coarser
-    for card in cards:
-        with transaction(store.database):
-            rows = store.database.execute(
-                "SELECT ?, card, at / ? * ?, sum(load), sum(loads), sum(memory), sum(memories), sum(power), "
-                "sum(powers), sum(heat), sum(heats) FROM sample WHERE span = ? AND card = ? AND at < ? GROUP BY 3",
-                (coarser, coarser, coarser, finer, card, before_s),
-            ).fetchall()
-            store.database.executemany(ADD_SAMPLE, rows)
-            store.database.execute(
-                "DELETE FROM sample WHERE span = ? AND card = ? AND at < ?", (finer, card, before_s)
-            )
 
 
 def _coarsen_intervals(store: Store, cards: list[int], now_ms: int, most_exact: int) -> None:
@@ -156,10 +136,6 @@ def _clear(store: Store, cards: Iterable[int], before_ms: int) -> None:
     with transaction(store.database):
         for card in cards:
             store.database.execute("DELETE FROM interval WHERE card = ? AND begin < ?", (card, before_ms))
-            for span in (SAMPLE_S, *(coarser for _, coarser, _ in COARSER)):
-                store.database.execute(
-                    "DELETE FROM sample WHERE span = ? AND card = ? AND at < ?", (span, card, before_ms // 1000)
-                )
 
 
 def _clear_crews(store: Store, now_ms: int) -> None:

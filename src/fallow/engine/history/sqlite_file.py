@@ -2,13 +2,16 @@
 
 import os
 import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from datetime import datetime
 
 from fallow.core.errors import FallowError
 
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _MOST_DAMAGED = 5
-_BUSY_S = 2.0
+BUSY_S = 2.0
+"""How long to wait for another process that writes."""
 
 
 class NotOurs(FallowError):
@@ -29,11 +32,6 @@ def says_damaged(error: Exception) -> bool:
     return isinstance(error, NotOurs) or getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGED
 
 
-def is_empty(database: sqlite3.Connection) -> bool:
-    """Return whether it has no table: it is new, or was emptied."""
-    return database.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone() is None
-
-
 def set_aside(path: str) -> str:
     """Rename a damaged file and what belongs to it; return its new path. The last of many is replaced."""
     names = [f"{path}.damaged-{number}" for number in range(1, _MOST_DAMAGED + 1)]
@@ -52,17 +50,50 @@ def clock_time(wall_s: float) -> str:
         return f"second {wall_s:.0f}"
 
 
-def uri(path: str, how: str) -> str:
+def _uri(path: str, how: str) -> str:
     """Return the name by which SQLite opens it: `mode=rw`, which never creates it, or `mode=ro`."""
     quoted = path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
     return f"file:{quoted}?{how}"
+
+
+def open_to_write(
+    path: str, patience_s: float, cache_kib: int, prepare: Callable[[sqlite3.Connection], None]
+) -> tuple[sqlite3.Connection, bool]:
+    """Open the existing file and prepare its tables; return it and whether it had none before."""
+    database = sqlite3.connect(
+        _uri(path, "mode=rw"), uri=True, timeout=patience_s, isolation_level=None, check_same_thread=False
+    )
+    try:
+        with suppress(sqlite3.OperationalError):  # an older fallow has it open with a log, so this one uses it too
+            database.execute("PRAGMA journal_mode = TRUNCATE")
+        database.execute("PRAGMA synchronous = FULL")
+        database.execute(f"PRAGMA cache_size = -{cache_kib:d}")
+        new = database.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone() is None
+        prepare(database)
+    except BaseException:
+        database.close()
+        raise
+    return database, new
+
+
+@contextmanager
+def transaction(database: sqlite3.Connection) -> Iterator[None]:
+    """Commit everything done inside the block, or nothing."""
+    database.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        database.execute("COMMIT")
+    except BaseException:
+        if database.in_transaction:
+            database.execute("ROLLBACK")
+        raise
 
 
 def open_read_only(path: str) -> sqlite3.Connection:
     """Open it read-only while another process may write it. Our own may be repaired after a writer was killed."""
     how = "rw" if os.stat(path).st_uid == os.geteuid() and os.access(path, os.W_OK) else "ro"
     database = sqlite3.connect(
-        uri(path, f"mode={how}"), uri=True, timeout=_BUSY_S, isolation_level=None, check_same_thread=False
+        _uri(path, f"mode={how}"), uri=True, timeout=BUSY_S, isolation_level=None, check_same_thread=False
     )
     database.execute("PRAGMA query_only = ON")
     return database

@@ -7,14 +7,13 @@ either all of it is there or none, and what was there before stays. The version 
 """
 
 import sqlite3
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
 from zlib import crc32
 
 from fallow.core.errors import FallowError
 from fallow.core.interval import Card
-from fallow.engine.history.collector import SAMPLE_S, Batch, Piece
-from fallow.engine.history.sqlite_file import identity, is_empty, uri
+from fallow.engine.history.collector import Batch, Piece
+from fallow.engine.history.sqlite_file import BUSY_S, identity, open_to_write, transaction
 
 FILE_NAME = "history.db"
 MIGRATIONS = (
@@ -28,24 +27,11 @@ MIGRATIONS = (
         card INTEGER NOT NULL, begin INTEGER NOT NULL, turn INTEGER NOT NULL, span INTEGER NOT NULL,
         witnessed INTEGER NOT NULL, activity TEXT NOT NULL, crew INTEGER NOT NULL,
         PRIMARY KEY (card, begin, turn)) WITHOUT ROWID;
-    CREATE TABLE sample (
-        span INTEGER NOT NULL, card INTEGER NOT NULL, at INTEGER NOT NULL,
-        load INTEGER NOT NULL, loads INTEGER NOT NULL, memory INTEGER NOT NULL, memories INTEGER NOT NULL,
-        power INTEGER NOT NULL, powers INTEGER NOT NULL, heat INTEGER NOT NULL, heats INTEGER NOT NULL,
-        PRIMARY KEY (span, card, at)) WITHOUT ROWID;
     CREATE TABLE mark (name TEXT PRIMARY KEY, at INTEGER NOT NULL) WITHOUT ROWID
     """,
     "UPDATE interval SET activity = 'idle' WHERE activity = 'fallow'",
+    "DROP TABLE IF EXISTS sample",  # means of readings, which nothing showed
 )
-ADD_SAMPLE = """
-    INSERT INTO sample VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-    ON CONFLICT DO UPDATE SET
-        load = load + excluded.load, loads = loads + excluded.loads,
-        memory = memory + excluded.memory, memories = memories + excluded.memories,
-        power = power + excluded.power, powers = powers + excluded.powers,
-        heat = heat + excluded.heat, heats = heats + excluded.heats
-"""
-_BUSY_S = 2.0
 _CREWS_REMEMBERED = 5_000
 _CACHE_KIB = 512  # what is written is small, so a large page cache would only waste memory
 
@@ -71,19 +57,6 @@ def version_of(database: sqlite3.Connection) -> int:
     return int(database.execute("PRAGMA user_version").fetchone()[0])
 
 
-@contextmanager
-def transaction(database: sqlite3.Connection) -> Iterator[None]:
-    """Commit everything done inside the block, or nothing."""
-    database.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-        database.execute("COMMIT")
-    except BaseException:
-        if database.in_transaction:
-            database.execute("ROLLBACK")
-        raise
-
-
 LastWritten = dict[str, tuple[int, tuple[int, int, int]]]
 """For each GPU, the number of the piece that was written last and its row: it may still grow."""
 
@@ -94,22 +67,8 @@ class Store:
     def __init__(self, path: str, last: LastWritten) -> None:
         """Open the existing file. `last` outlives the store: one that is opened again continues unfinished pieces."""
         self._path = path
-        self.database = sqlite3.connect(
-            uri(path, "mode=rw"), uri=True, timeout=_BUSY_S, isolation_level=None, check_same_thread=False
-        )
-        try:
-            with suppress(
-                sqlite3.OperationalError
-            ):  # an older fallow has it open with a log, so this one uses it too
-                self.database.execute("PRAGMA journal_mode = TRUNCATE")
-            self.database.execute("PRAGMA synchronous = FULL")
-            self.database.execute(f"PRAGMA cache_size = -{_CACHE_KIB:d}")
-            self.was_empty = is_empty(self.database)
-            migrate(self.database)
-            self.file = identity(path)
-        except BaseException:
-            self.database.close()
-            raise
+        self.database, self.was_empty = open_to_write(path, BUSY_S, _CACHE_KIB, migrate)
+        self.file = identity(path)
         self._cards: dict[str, int] = {}
         self._crews: dict[str, int] = {}
         self._last = last
@@ -132,8 +91,6 @@ class Store:
                     self._write_card(card)
                 for piece in batch.pieces:
                     self._write_piece(piece, last)
-                rows = [(SAMPLE_S, self._card(uuid), at, *sums) for (uuid, at), sums in batch.samples.items()]
-                self.database.executemany(ADD_SAMPLE, rows)
         except BaseException:
             self.forget()
             raise

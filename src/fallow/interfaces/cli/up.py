@@ -153,7 +153,8 @@ def _serve(
     folder = ClaimFolder(folder_path(world.environ))
     sources = Sources(
         publisher,
-        daemon.records,
+        daemon.journal.last,
+        daemon.past,
         ProtectionFolder(folder, user_name, world.proc, beside=world.protections),  # only the server's thread uses it
         world.proc,
         world.clock,
