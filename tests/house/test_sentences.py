@@ -103,7 +103,7 @@ def test_no_complaint_about_a_config_hides_its_way_out_in_a_sentence() -> None:
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Name)
-        and node.func.id in {"ValueError", "Complaint"}
+        and node.func.id in {"ValueError", "WrongUsage"}
         and node.args
         and "; " in ast.unparse(node.args[0])
     ]

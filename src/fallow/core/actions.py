@@ -18,34 +18,12 @@ from fallow.core.value import value
 AS_ASKED = "a person asked for it"
 
 _SIGNALS = frozenset(
-    {
-        "HUP",
-        "INT",
-        "QUIT",
-        "ABRT",
-        "KILL",
-        "USR1",
-        "USR2",
-        "PIPE",
-        "ALRM",
-        "TERM",
-        "CHLD",
-        "CONT",
-        "STOP",
-        "TSTP",
-        "TTIN",
-        "TTOU",
-        "URG",
-        "XCPU",
-        "XFSZ",
-        "VTALRM",
-        "PROF",
-        "WINCH",
-        "IO",
-        "PWR",
-    }
+    (
+        *("HUP", "INT", "QUIT", "ABRT", "KILL", "USR1", "USR2", "PIPE", "ALRM", "TERM", "CHLD", "CONT", "STOP"),
+        *("TSTP", "TTIN", "TTOU", "URG", "XCPU", "XFSZ", "VTALRM", "PROF", "WINCH", "IO", "PWR"),
+    )
 )  # those that one process sends to another
-_WORDS = ("end", "signal", "run", "notify", "shutdown", "reboot")
+ACTION_WORDS = ("end", "signal", "run", "notify", "shutdown", "reboot")
 _WAYS = "end, signal, signal:NAME, run:COMMAND, notify:URL, shutdown or reboot"
 
 
@@ -172,7 +150,7 @@ def parse_action(text: str) -> HostAction:
         case "end" | "shutdown" | "reboot" as bare, _:
             raise WrongUsage(f"{text!r} says too much", f"write it as {bare}")
         case _:
-            raise WrongUsage(f"{text!r} is not an action", did_you_mean(word, _WORDS) or f"write {_WAYS}")
+            raise WrongUsage(f"{text!r} is not an action", did_you_mean(word, ACTION_WORDS) or f"write {_WAYS}")
 
 
 def signal_name(text: str) -> str:

@@ -4,25 +4,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from fallow.core.fillers import Yield
+from fallow.engine.config import types
 from fallow.engine.config.base import Section, by_default
-from fallow.engine.config.types import (
-    FROZEN,
-    Between,
-    Celsius,
-    Command,
-    Duration,
-    Flag,
-    Gpus,
-    HomePlace,
-    Name,
-    Priority,
-    Setting,
-    Several,
-    SomeTime,
-    Text,
-    UserIdle,
-    Variable,
-)
 from fallow.readers.accounts import account, from_home
 
 if TYPE_CHECKING:
@@ -36,56 +19,56 @@ class Terminals(Section):
 
     users: Users = by_default("yield")
     """Whether fillers leave for people at terminals (`yield`) or stay (`ignore`)."""
-    user_idle: UserIdle = by_default("5m")
+    user_idle: types.UserIdle = by_default("5m")
     """How long after their last key people count as away; at least 10s."""
-    ignore_user: Several[Text] = by_default(())
+    ignore_user: types.Several[types.Text] = by_default(())
     """Users for whom fillers never leave."""
 
 
 class Filler(Section):
     """A command that runs on GPUs that nobody uses, and leaves them at the first sign of anybody."""
 
-    name: Name
+    name: types.Name
     """The name that status, page and messages show; each filler needs its own."""
-    command: Command
+    command: types.Command
     """The program and its arguments, a list or one line; no shell runs it. `{gpu}` and `{uuid}` are replaced."""
-    enabled: Flag = by_default(True)
+    enabled: types.Flag = by_default(True)
     """Whether the filler runs at all."""
-    priority: Priority = by_default(0)
+    priority: types.Priority = by_default(0)
     """Which filler gets a GPU that several want: the highest number, then the first in the file; from -100 to 100."""
-    gpus: Gpus = by_default("all")
+    gpus: types.Gpus = by_default("all")
     """The GPUs that it may run on."""
-    together: Flag = by_default(False)
+    together: types.Flag = by_default(False)
     """Run one process on all its GPUs, once all of them are idle, instead of one on each."""
-    idle_for: Duration = by_default("30s")
+    idle_for: types.Duration = by_default("30s")
     """How long a GPU must be idle before the filler starts on it."""
     yields: Yield = by_default("term", alias="yield")
     """How it leaves: `term` (SIGTERM, then SIGKILL), `kill` (SIGKILL), `suspend` (its memory leaves the GPU too)."""
-    grace: Duration = by_default("2s")
+    grace: types.Duration = by_default("2s")
     """How long after SIGTERM it gets SIGKILL."""
-    suspend_within: SomeTime = by_default("5s")
+    suspend_within: types.SomeTime = by_default("5s")
     """How long suspending may take before it is killed instead."""
-    eager: Flag = by_default(False)
+    eager: types.Flag = by_default(False)
     """Leave as soon as any process opens the GPU's device file, before it is known whether it uses the GPU."""
-    ignore: Several[Text] = by_default(())
+    ignore: types.Several[types.Text] = by_default(())
     """Programs on the GPU for which it never leaves; monitors such as nvidia-smi are known already."""
     users: Users | None = by_default(None)
     """As in `[terminals]`, for this filler alone."""
-    user_idle: UserIdle | None = by_default(None)
+    user_idle: types.UserIdle | None = by_default(None)
     """As in `[terminals]`, for this filler alone."""
-    ignore_user: Several[Text] = by_default(())
+    ignore_user: types.Several[types.Text] = by_default(())
     """More users for whom it never leaves."""
-    between: Between | None = by_default(None)
+    between: types.Between | None = by_default(None)
     """The hours in which it may run, by the machine's clock; they may go past midnight."""
-    max_temp: Celsius | None = by_default(None)
+    max_temp: types.Celsius | None = by_default(None)
     """The temperature of a GPU, in degrees Celsius, above which it leaves; from 30 to 120."""
-    log: HomePlace | None = by_default(None)
+    log: types.HomePlace | None = by_default(None)
     """The file to which its output is appended. `{gpu}` and `{uuid}` are replaced."""
-    cwd: HomePlace | None = by_default(None)
+    cwd: types.HomePlace | None = by_default(None)
     """The folder that it runs in. `~` is the home of the user that it runs as."""
-    user: Text | None = by_default(None)
+    user: types.Text | None = by_default(None)
     """The user that it runs as. A daemon of root needs it; write `"root"` to run it as root."""
-    env: Annotated[Mapping[Variable, Setting], FROZEN] = by_default({})
+    env: Annotated[Mapping[types.Variable, types.Setting], types.FROZEN] = by_default({})
     """Environment variables to set for it."""
 
     def people(self, terminals: Terminals) -> Terminals:

@@ -2,8 +2,8 @@
 
 import re
 
+from fallow.core.errors import WrongUsage
 from fallow.core.units import is_number, shortened
-from fallow.engine.config.complaint import Complaint
 
 _UUID = r"(?:MIG-)?(?:GPU-)?[0-9a-f][0-9a-f-]*(?:/\d+/\d+)?"
 _HIGHEST_INDEX = 9999
@@ -20,9 +20,9 @@ def gpu_list(value: object) -> str:
         elif isinstance(item, int) and not isinstance(item, bool) and 0 <= item <= _HIGHEST_INDEX:
             words.append(str(item))
         else:
-            raise Complaint("it is not a list of GPUs", f"{_HOW}")
+            raise WrongUsage("it is not a list of GPUs", f"{_HOW}")
     if not words:
-        raise Complaint("it names no GPU", f"{_HOW}")
+        raise WrongUsage("it names no GPU", f"{_HOW}")
     return ",".join(_checked(word) for word in words)
 
 
@@ -36,12 +36,12 @@ def _checked(word: str) -> str:
     first, dash, last = word.partition("-")
     if is_number(first) and dash and is_number(last):
         if int(first) > int(last):
-            raise Complaint(f"{word!r} runs backwards", f"write it as {last}-{first}")
+            raise WrongUsage(f"{word!r} runs backwards", f"write it as {last}-{first}")
         return word
     card, colon, slot = word.partition(":")
     known = word == "all" or is_number(word) or (colon and is_number(card) and is_number(slot))
     if not known and not re.fullmatch(_UUID, word, re.ASCII | re.IGNORECASE):
-        raise Complaint(f"{shortened(word, 30)!r} names no GPU", f"{_HOW}")
+        raise WrongUsage(f"{shortened(word, 30)!r} names no GPU", f"{_HOW}")
     return word
 
 

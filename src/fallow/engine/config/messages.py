@@ -7,10 +7,10 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from fallow.core.did_you_mean import did_you_mean
+from fallow.core.errors import WrongUsage
 from fallow.core.units import printable, shortened
 from fallow.core.value import value
 from fallow.engine.config.base import Section
-from fallow.engine.config.complaint import Complaint
 from fallow.engine.config.model import SECTIONS, SEVERAL
 from fallow.engine.config.parse_values import shown
 from fallow.engine.config.toml_positions import Path
@@ -50,7 +50,7 @@ def _sentence(path: Path, details: ErrorDetails) -> tuple[str, str]:
     match details["type"]:
         case "value_error":
             error = details["ctx"]["error"]
-            return (error.sentence, error.way) if isinstance(error, Complaint) else (str(error), "")
+            return (error.sentence, error.way) if isinstance(error, WrongUsage) else (str(error), "")
         case "missing":
             return "it is missing", f"add it: {_description(path)}"
         case "extra_forbidden":

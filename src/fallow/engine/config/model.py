@@ -5,38 +5,23 @@ from typing import Annotated, Literal
 
 from fallow.core.money import Prices
 from fallow.core.notices import NOTICE_EVENTS, NoticeEvent
+from fallow.engine.config import types
 from fallow.engine.config.base import Section, by_default
 from fallow.engine.config.fillers import Filler, Terminals
 from fallow.engine.config.rules import Guard, Idle, Protect
-from fallow.engine.config.types import (
-    FROZEN,
-    Count,
-    Currency,
-    Duration,
-    Flag,
-    Host,
-    Listen,
-    Money,
-    Place,
-    Several,
-    SomeTime,
-    Text,
-    Tick,
-    Url,
-)
 from fallow.policies.grouping import GroupingRules
 
 
 class Machine(Section):
     """Settings of the machine as a whole."""
 
-    every: Tick = by_default("1s")
+    every: types.Tick = by_default("1s")
     """How often to read the GPUs."""
-    price: Money | None = by_default(None)
+    price: types.Money | None = by_default(None)
     """What an hour of a GPU costs; without it reports show hours and no money."""
-    prices: Annotated[Mapping[Text, Money], FROZEN] = by_default({})
+    prices: Annotated[Mapping[types.Text, types.Money], types.FROZEN] = by_default({})
     """What an hour of some GPUs costs, by UUID or by a part of their name such as `H100`."""
-    currency: Currency = by_default("USD")
+    currency: types.Currency = by_default("USD")
     """The currency of the prices."""
     show_commands: Literal["owner", "everyone"] = by_default("owner")
     """Who may read whole command lines: their `owner` and root, or `everyone`."""
@@ -55,15 +40,15 @@ class Machine(Section):
 class Notices(Section):
     """Where notices go, about which events, and how many."""
 
-    urls: Several[Url] = by_default(())
+    urls: types.Several[types.Url] = by_default(())
     """The addresses to send notices to, as Apprise writes them."""
-    events: Several[NoticeEvent] = by_default(NOTICE_EVENTS)
+    events: types.Several[NoticeEvent] = by_default(NOTICE_EVENTS)
     """Which events to send notices about; the default is all that there are."""
-    group_for: Duration = by_default("10s")
+    group_for: types.Duration = by_default("10s")
     """The time in which events are collected into one notice."""
-    at_most: Count = by_default(20)
+    at_most: types.Count = by_default(20)
     """How many notices may be sent within the time of `per`; what is left over comes with the next."""
-    per: SomeTime = by_default("1h")
+    per: types.SomeTime = by_default("1h")
     """The time to which `at_most` applies."""
 
     @property
@@ -75,20 +60,20 @@ class Notices(Section):
 class Page(Section):
     """The web page, its API and the metrics."""
 
-    enabled: Flag = by_default(True)
+    enabled: types.Flag = by_default(True)
     """Whether the page is served."""
-    listen: Listen = by_default("127.0.0.1:8990")
+    listen: types.Listen = by_default("127.0.0.1:8990")
     """The address and port to listen on. One that other machines can reach needs a `token_file`."""
-    token_file: Place | None = by_default(None)
+    token_file: types.Place | None = by_default(None)
     """A file that only its owner can read, with the token that people log in with."""
-    hosts: Several[Host] = by_default(())
+    hosts: types.Several[types.Host] = by_default(())
     """Host names that the page answers to, besides `localhost` and its address."""
 
 
 class History(Section):
     """How long history is kept for reports."""
 
-    keep_for: SomeTime = by_default("90d")
+    keep_for: types.SomeTime = by_default("90d")
     """How long history is kept."""
 
 

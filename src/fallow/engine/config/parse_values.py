@@ -1,6 +1,6 @@
 """Parse the values of the config: fallow's own notations, as text or as plain numbers.
 
-Each function takes a value from TOML and raises Complaint if it is wrong, which pydantic collects.
+Each function takes a value from TOML and raises WrongUsage if it is wrong, which pydantic collects.
 """
 
 import re
@@ -9,10 +9,9 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from fallow.core import units
-from fallow.core.actions import EndGuard, HostAction, SendSignal, parse_action, signal_name
+from fallow.core.actions import ACTION_WORDS, EndGuard, HostAction, SendSignal, parse_action, signal_name
 from fallow.core.did_you_mean import did_you_mean
 from fallow.core.errors import WrongUsage
-from fallow.engine.config.complaint import Complaint
 from fallow.engine.config.listen_address import Address, address
 from fallow.engine.config.shell import refuse_shell
 from fallow.engine.guard.conditions import parse_unless
@@ -24,7 +23,6 @@ T = TypeVar("T")
 _LONGEST_DURATION_S = 10 * 366 * 86400.0
 _SHORTEST_TICK_S = 0.05
 _SHOWN = 30
-_ACTIONS = ("end", "signal", "run", "notify", "shutdown", "reboot")
 _LARGEST = 10**18
 
 
@@ -50,18 +48,18 @@ def shown(value: object) -> str:
 def text(value: object) -> str:
     """Return a text that is not empty and that the system accepts."""
     if not isinstance(value, str):
-        raise Complaint(f"{shown(value)} is not text", "write it in quotes")
+        raise WrongUsage(f"{shown(value)} is not text", "write it in quotes")
     if not value.strip():
-        raise Complaint("the text is empty", "write something, or leave the key out")
+        raise WrongUsage("the text is empty", "write something, or leave the key out")
     if "\0" in value:
-        raise Complaint("no text may hold a zero byte", "leave it out")
+        raise WrongUsage("no text may hold a zero byte", "leave it out")
     return value
 
 
 def flag(value: object) -> bool:
     """Return a value that must be true or false."""
     if not isinstance(value, bool):
-        raise Complaint(f"{shown(value)} is neither true nor false", "write true or false, without quotes")
+        raise WrongUsage(f"{shown(value)} is neither true nor false", "write true or false, without quotes")
     return value
 
 
@@ -82,14 +80,14 @@ def _written(parse: Callable[[str], T], value: object, how: str) -> T:
     try:
         return parse(written)
     except WrongUsage as error:
-        raise Complaint(units.printable(error.sentence), units.printable(error.way)) from None
+        raise WrongUsage(units.printable(error.sentence), units.printable(error.way)) from None
 
 
 def duration(value: object) -> float:
     """Return the seconds of `"90s"`, `"1h30m"` or 90."""
     seconds = _written(units.duration_s, value, "not a duration; write it as 90, 90s, 10m, 2h or 1h30m")
     if seconds > _LONGEST_DURATION_S:
-        raise Complaint(f"{shown(value)} is too long", "at most ten years")
+        raise WrongUsage(f"{shown(value)} is too long", "at most ten years")
     return seconds
 
 
@@ -97,23 +95,20 @@ def some_time(value: object) -> float:
     """Return a duration that is not zero."""
     seconds = duration(value)
     if seconds <= 0:
-        raise Complaint("it is no time at all", "write a duration that is longer than zero")
+        raise WrongUsage("it is no time at all", "write a duration that is longer than zero")
     return seconds
 
 
 def user_idle(value: object) -> float:
     """Return how long a person at a terminal must be idle to count as away."""
-    try:
-        return demand_user_idle(duration(value))
-    except WrongUsage as error:
-        raise ValueError(str(error)) from None
+    return demand_user_idle(duration(value))
 
 
 def tick(value: object) -> float:
     """Return how often to read the GPUs."""
     seconds = duration(value)
     if seconds < _SHORTEST_TICK_S:
-        raise Complaint(f"{shown(value)} is too often", f"at least {_SHORTEST_TICK_S:g} s")
+        raise WrongUsage(f"{shown(value)} is too often", f"at least {_SHORTEST_TICK_S:g} s")
     return seconds
 
 
@@ -125,7 +120,7 @@ def share(value: object) -> float:
 def whole(value: object, least: int, most: int) -> int:
     """Return a whole number between two others."""
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        raise Complaint(f"{shown(value)} does not fit", f"write a whole number from {least} to {most}")
+        raise WrongUsage(f"{shown(value)} does not fit", f"write a whole number from {least} to {most}")
     return value
 
 
@@ -133,7 +128,7 @@ def money(value: object) -> float:
     """Return a price."""
     number = _number(value, "price; write a number, as 2.50")
     if number < 0:
-        raise Complaint("a price below zero would make idle cards earn money", "write a number, as 2.50")
+        raise WrongUsage("a price below zero would make idle cards earn money", "write a number, as 2.50")
     return number
 
 
@@ -141,7 +136,7 @@ def currency(value: object) -> str:
     """Return the currency of prices."""
     word = text(value).strip()
     if len(word) > 8 or not word.isprintable() or any(letter.isdigit() or letter.isspace() for letter in word):
-        raise Complaint(f"{shown(value)} is not a currency", "write it as USD, EUR or €")
+        raise WrongUsage(f"{shown(value)} is not a currency", "write it as USD, EUR or €")
     return word
 
 
@@ -149,7 +144,7 @@ def name(value: object) -> str:
     """Return a name as notices and metrics show it."""
     word = text(value)
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}", word):
-        raise Complaint(f"{shown(word)} is not a name", "use letters, digits, '.', '_' and '-', up to 40")
+        raise WrongUsage(f"{shown(word)} is not a name", "use letters, digits, '.', '_' and '-', up to 40")
     return word
 
 
@@ -159,14 +154,14 @@ def command(value: object) -> tuple[str, ...]:
         try:
             words = shlex.split(value)
         except ValueError:
-            raise Complaint("a quotation in the command does not end", "write it as a list of words") from None
+            raise WrongUsage("a quotation in the command does not end", "write it as a list of words") from None
         refuse_shell(value, words)
     elif isinstance(value, list) and all(isinstance(word, str) for word in value):
         words = value
     else:
-        raise Complaint(f"{shown(value)} is not a command", "write text, or a list of texts")
+        raise WrongUsage(f"{shown(value)} is not a command", "write text, or a list of texts")
     if not words or not words[0].strip() or any("\0" in word for word in words):
-        raise Complaint("the command is empty", 'write it as ["python", "train.py"]')
+        raise WrongUsage("the command is empty", 'write it as ["python", "train.py"]')
     return tuple(words)
 
 
@@ -180,7 +175,7 @@ def place_at_home(value: object) -> str:
     """Return a path whose `~` is kept, because it is not known yet whose home it is."""
     path = text(value)
     if not from_home(path).startswith("/"):
-        raise Complaint(f"{shown(value)} does not say from where", "begin it with / or ~/")
+        raise WrongUsage(f"{shown(value)} does not say from where", "begin it with / or ~/")
     return path
 
 
@@ -192,7 +187,7 @@ def host(value: object) -> str:
     ):
         bare = re.fullmatch(r"(?:[a-zA-Z]+://)?([A-Za-z0-9._-]+)(?::\d+)?(?:/.*)?", word, re.ASCII)
         how = f"write it as {bare[1]}" if bare else "write it as gpu-server.example.org"
-        raise Complaint(f"{shown(value)} is not the name of a machine", f"{how}")
+        raise WrongUsage(f"{shown(value)} is not the name of a machine", f"{how}")
     return word
 
 
@@ -201,7 +196,7 @@ def url(value: object) -> str:
     # Such addresses contain passwords, so no complaint repeats one.
     word = text(value)
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*://\S+", word):
-        raise Complaint(
+        raise WrongUsage(
             "it is not an address for notices", "write it as ntfy://my-topic or mailto://user:password@host"
         )
     return word
@@ -211,9 +206,9 @@ def variable(value: object) -> str:
     """Return the name of an environment variable."""
     word = text(value)
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", word, re.ASCII):
-        raise Complaint(f"{shown(word)} is not the name of a variable", "use letters, digits and '_'")
+        raise WrongUsage(f"{shown(word)} is not the name of a variable", "use letters, digits and '_'")
     if word in ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"):
-        raise Complaint("fallow sets it itself", "name the cards with gpus")
+        raise WrongUsage("fallow sets it itself", "name the cards with gpus")
     return word
 
 
@@ -222,7 +217,7 @@ def setting(value: object) -> str:
     if isinstance(value, str) and "\0" not in value:
         return value
     if isinstance(value, bool) or not isinstance(value, int | float) or not -_LARGEST < value < _LARGEST:
-        raise Complaint(f"{shown(value)} is not text", "write it in quotes")
+        raise WrongUsage(f"{shown(value)} is not text", "write it in quotes")
     return str(value)
 
 
@@ -230,13 +225,13 @@ def action(value: object) -> HostAction:
     """Return an action that a guard of the daemon can carry out."""
     ways = "write run:COMMAND, notify:URL, shutdown or reboot"
     word = value.partition(":")[0].strip().lower() if isinstance(value, str) else ""
-    if word not in _ACTIONS:
-        raise Complaint(f"{shown(value)} is not an action", did_you_mean(word, _ACTIONS) or ways)
+    if word not in ACTION_WORDS:
+        raise WrongUsage(f"{shown(value)} is not an action", did_you_mean(word, ACTION_WORDS) or ways)
     found = _written(parse_action, value, "not text")
     if isinstance(found, EndGuard):
-        raise Complaint("'end' would do nothing here", ways)
+        raise WrongUsage("'end' would do nothing here", ways)
     if isinstance(found, SendSignal):
-        raise Complaint("no process can be named here to signal", "use fallow guard --attach PID, or run:COMMAND")
+        raise WrongUsage("no process can be named here to signal", "use fallow guard --attach PID, or run:COMMAND")
     return found
 
 

@@ -1,21 +1,7 @@
 """`[[idle]]`, `[protect]` and `[[guard]]`: what may be done to processes and to the machine, and what never."""
 
+from fallow.engine.config import types
 from fallow.engine.config.base import Section, by_default
-from fallow.engine.config.types import (
-    Action,
-    Condition,
-    Count,
-    Duration,
-    Flag,
-    Gpus,
-    Name,
-    OneOrMore,
-    Several,
-    Share,
-    Signal,
-    SomeTime,
-    Text,
-)
 from fallow.policies.arbiter import ProtectRules, RateLimit
 from fallow.policies.guard import Across, GuardRules
 from fallow.policies.idle import IdleRules
@@ -27,31 +13,31 @@ _LONGEST_NOTICE_S = 600.0
 class Idle(Section):
     """Find processes that hold GPUs without using them; stop them only with `act = true`."""
 
-    name: Name
+    name: types.Name
     """The name that status, page and messages show; each rule needs its own."""
-    act: Flag = by_default(False)
+    act: types.Flag = by_default(False)
     """Warn the people of a job, then send `signal`, then SIGKILL. Without it the rule only reports."""
-    idle_for: SomeTime | None = by_default(None)
+    idle_for: types.SomeTime | None = by_default(None)
     """How long a job may hold GPUs without using them."""
-    stuck_for: SomeTime | None = by_default(None)
+    stuck_for: types.SomeTime | None = by_default(None)
     """How long a job may hang at 100 % utilization."""
-    idle_below: Share = by_default(1)
+    idle_below: types.Share = by_default(1)
     """The utilization in per cent below which a job is idle."""
-    warmup: Duration = by_default("60s")
+    warmup: types.Duration = by_default("60s")
     """How long after its start a job is never called idle."""
-    warn_before: SomeTime | None = by_default(None)
+    warn_before: types.SomeTime | None = by_default(None)
     """How long before the signal people are warned; without it 10 minutes, or half of a shorter time."""
-    grace: Duration = by_default("60s")
+    grace: types.Duration = by_default("60s")
     """How long after the signal a job gets SIGKILL."""
-    signal: Signal = by_default("TERM")
+    signal: types.Signal = by_default("TERM")
     """The signal that asks a job to end."""
-    dump_stacks: Flag = by_default(False)
+    dump_stacks: types.Flag = by_default(False)
     """Write the Python stacks of a job to a file before the signal (needs py-spy)."""
-    gpus: Gpus = by_default("all")
+    gpus: types.Gpus = by_default("all")
     """The GPUs that it watches."""
-    users: Several[Text] = by_default(())
+    users: types.Several[types.Text] = by_default(())
     """The users whose jobs it judges; all if none is named."""
-    commands: Several[Text] = by_default(())
+    commands: types.Several[types.Text] = by_default(())
     """Shell patterns of the commands that it judges; all if none is given."""
 
     def idle_rules(self, longest_gap_s: float) -> IdleRules | None:
@@ -87,13 +73,13 @@ class Idle(Section):
 class Protect(Section):
     """Users and commands that nothing in this file ever stops, and how many jobs may be stopped at most."""
 
-    users: Several[Text] = by_default(())
+    users: types.Several[types.Text] = by_default(())
     """Users whose processes are never stopped."""
-    commands: Several[Text] = by_default(())
+    commands: types.Several[types.Text] = by_default(())
     """Shell patterns of commands that are never stopped: of the whole line or of one word of it, as `jupyter*`."""
-    at_most: Count = by_default(5)
+    at_most: types.Count = by_default(5)
     """How many jobs may be stopped within the time of `per`; further ones wait."""
-    per: SomeTime = by_default("10m")
+    per: types.SomeTime = by_default("10m")
     """The time to which `at_most` applies."""
 
     @property
@@ -110,31 +96,31 @@ class Protect(Section):
 class Guard(Section):
     """Wait until GPUs are in use, then until they are idle, then act once, as in `fallow guard`."""
 
-    name: Name
+    name: types.Name
     """The name that status, page and messages show; each guard needs its own."""
-    action: OneOrMore[Action]
+    action: types.OneOrMore[types.Action]
     """What to do, in order: `run:CMD`, `notify:URL`, `shutdown` or `reboot`."""
-    enabled: Flag = by_default(True)
+    enabled: types.Flag = by_default(True)
     """Whether the guard runs at all."""
-    dry_run: Flag = by_default(False)
+    dry_run: types.Flag = by_default(False)
     """Carry out no action, only say what it would be."""
-    gpus: Gpus = by_default("all")
+    gpus: types.Gpus = by_default("all")
     """The GPUs that it watches."""
-    arm_above: Share = by_default(10)
+    arm_above: types.Share = by_default(10)
     """The utilization in per cent above which a GPU is in use."""
-    arm_for: Duration = by_default("60s")
+    arm_for: types.Duration = by_default("60s")
     """How long GPUs must be in use before the guard is armed."""
-    idle_below: Share = by_default(5)
+    idle_below: types.Share = by_default(5)
     """The utilization in per cent below which a GPU is idle."""
-    idle_for: SomeTime = by_default("30m")
+    idle_for: types.SomeTime = by_default("30m")
     """How long GPUs must be idle before the guard acts."""
     across: Across = by_default("all")
     """Which GPUs must be idle: `all`, `any` of them, or their `mean`."""
-    unless: Several[Condition] = by_default(())
+    unless: types.Several[types.Condition] = by_default(())
     """Conditions under which it does not act: `users`, `users:10m`, `cpu:P`, `net:RATE` or `process:NAME`."""
-    countdown: Duration = by_default("60s")
+    countdown: types.Duration = by_default("60s")
     """How long people have to prevent a shutdown or reboot."""
-    user: Text | None = by_default(None)
+    user: types.Text | None = by_default(None)
     """The user that `run:CMD` runs as. A daemon of root needs it; write `"root"` to run it as root."""
 
     def rules(self, longest_gap_s: float) -> GuardRules:

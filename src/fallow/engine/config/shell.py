@@ -4,7 +4,7 @@ import os
 import re
 import shlex
 
-from fallow.engine.config.complaint import Complaint
+from fallow.core.errors import WrongUsage
 
 SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash", "fish"})
 _OPERATORS = frozenset("();<>|&")
@@ -18,14 +18,14 @@ def refuse_shell(line: str, words: list[str]) -> None:
         return
     found = next((word for word in _as_written(line) if set(word) <= _OPERATORS), None)
     if found is not None:
-        raise Complaint(f"{found!r} is for a shell, and no shell runs it", _HOW)
+        raise WrongUsage(f"{found!r} is for a shell, and no shell runs it", _HOW)
     if words[0] in _BUILTINS:
-        raise Complaint(f"{words[0]!r} is a word of the shell, and no shell runs it", f"{_HOW}, or use cwd and env")
+        raise WrongUsage(f"{words[0]!r} is a word of the shell, and no shell runs it", f"{_HOW}, or use cwd and env")
     name, equals, _ = words[0].partition("=")
     if equals and name.isidentifier():
-        raise Complaint(f"{name} would be set by a shell, and no shell runs it", "set it in env")
+        raise WrongUsage(f"{name} would be set by a shell, and no shell runs it", "set it in env")
     if os.path.basename(words[0]) not in SHELLS and _expands(line):
-        raise Complaint("a shell would put something in the place of '$' or '`', and no shell runs it", _HOW)
+        raise WrongUsage("a shell would put something in the place of '$' or '`', and no shell runs it", _HOW)
 
 
 def _as_written(line: str) -> list[str]:

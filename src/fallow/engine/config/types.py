@@ -4,6 +4,7 @@ The schema is for editors and accepts all that the parsers accept; the parsers d
 """
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from types import MappingProxyType
 from typing import Annotated, Any, TypeVar, get_args
 
@@ -12,8 +13,8 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from fallow.core.actions import HostAction
+from fallow.core.errors import WrongUsage
 from fallow.engine.config import parse_values
-from fallow.engine.config.complaint import Complaint
 from fallow.engine.config.gpu_lists import gpu_list
 from fallow.engine.config.listen_address import Address
 
@@ -30,7 +31,7 @@ def _several(value: Any) -> Any:  # noqa: ANN401  whatever TOML gave; the items 
 
 def _not_empty(found: tuple[T, ...]) -> tuple[T, ...]:
     if not found:
-        raise Complaint("the list is empty", "name at least one")
+        raise WrongUsage("the list is empty", "name at least one")
     return found
 
 
@@ -42,16 +43,9 @@ class _Alone:
         return {"anyOf": [schema, schema["items"]]}
 
 
-def _priority(value: object) -> int:
-    return parse_values.whole(value, -100, 100)
-
-
-def _celsius(value: object) -> int:
-    return parse_values.whole(value, 30, 120)
-
-
-def _count(value: object) -> int:
-    return parse_values.whole(value, 1, 10000)
+def _whole(least: int, most: int) -> tuple[PlainValidator, WithJsonSchema]:
+    read = partial(parse_values.whole, least=least, most=most)
+    return _typed(read, type="integer", minimum=least, maximum=most)
 
 
 _TIME = [
@@ -76,9 +70,9 @@ SomeTime = Annotated[float, *_typed(parse_values.some_time, anyOf=_TIME, example
 UserIdle = Annotated[float, *_typed(parse_values.user_idle, anyOf=_TIME, examples=["30s", "1h30m"])]
 Tick = Annotated[float, *_typed(parse_values.tick, anyOf=_TIME, examples=["1s", "500ms"])]
 Share = Annotated[float, *_typed(parse_values.share, anyOf=_PERCENT, examples=[5, "5%"])]
-Priority = Annotated[int, *_typed(_priority, type="integer", minimum=-100, maximum=100)]
-Count = Annotated[int, *_typed(_count, type="integer", minimum=1, maximum=10000)]
-Celsius = Annotated[int, *_typed(_celsius, type="integer", minimum=30, maximum=120)]
+Priority = Annotated[int, *_whole(-100, 100)]
+Count = Annotated[int, *_whole(1, 10000)]
+Celsius = Annotated[int, *_whole(30, 120)]
 Money = Annotated[float, *_typed(parse_values.money, type="number", minimum=0)]
 Currency = Annotated[str, *_typed(parse_values.currency, **_WORD, examples=["USD", "EUR"])]
 Command = Annotated[tuple[str, ...], *_typed(parse_values.command, anyOf=[_WORDS, _WORD])]
