@@ -50,7 +50,7 @@ def test_the_line_is_visible_and_who_is_stopped_in_it_keeps_nobody_waiting(simul
     waiting.stderr.readline()
     gpu = json.loads(simulated("status", "--json", "0").stdout)["gpus"][0]
     assert gpu["waiting"] == 1
-    assert "1 waiting in line" in simulated("status", "0").stdout
+    assert "1 waiting for it" in simulated("status", "0").stdout
     waiting.send_signal(signal.SIGSTOP)
     job.communicate("\n")
     assert simulated("run", "--gpus", "0", "--", "true").returncode == 0

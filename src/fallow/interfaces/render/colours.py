@@ -20,7 +20,7 @@ DARK = {
 }
 MEANING = {
     Activity.FREE: "nobody holds it",
-    Activity.FILLED: "only work is on it that makes way",
+    Activity.FILLED: "only fillers are on it, which leave when needed",
     Activity.BUSY: "something ran",
     Activity.IDLE: "held, and nothing ran",
     Activity.STUCK: "looks busy and does nothing",

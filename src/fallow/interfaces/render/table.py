@@ -127,7 +127,7 @@ def _story(gpu: GpuStatus) -> str:
     if gpu.filler is not None:
         lines.append(f"a filler, which yields: {shortened(gpu.filler.command or 'unnamed', 80)}")
     if gpu.waiting:
-        lines.append(f"{gpu.waiting} waiting in line for it")
+        lines.append(f"{gpu.waiting} waiting for it")
     if gpu.activity not in AVAILABLE:
         lines.append(gpu.because)
     return "\n".join(printable(line) for line in lines)  # other users wrote some of that

@@ -10,8 +10,7 @@ What a caller sees and may do follows from who they are (see caller.py):
 
 import asyncio
 import os
-from collections.abc import Callable
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Path, Request
 from fastapi.security import HTTPBearer
@@ -19,16 +18,14 @@ from starlette.responses import Response
 
 from fallow import __version__
 from fallow.core.board import Board
-from fallow.core.errors import FallowError
 from fallow.core.money import Prices
 from fallow.core.visibility import Viewer
 from fallow.engine.daemon.sources import Peer, Sources
 from fallow.interfaces.render import as_json
 from fallow.interfaces.web import api_facts, models
 from fallow.interfaces.web.api_facts import Json
-from fallow.interfaces.web.caller import Refused, caller_of, demand_change, refused
+from fallow.interfaces.web.caller import Refused, caller_of, demand_change, done
 
-T = TypeVar("T")
 _LARGEST_ID = 2**31 - 1
 _bearer = HTTPBearer(auto_error=False, description="The token of the page; on the socket none is needed.")
 
@@ -110,12 +107,12 @@ def add_changes(api: APIRouter, sources: Sources) -> None:
         "/protections", status_code=201, response_model=models.Protection, summary="Protect a subject", **_GUARDED
     )
     async def place(wanted: models.NewProtection, peer: Changing) -> Response:
-        placed = _done(lambda: sources.protect(wanted.subject, wanted.for_s, wanted.why, peer))
+        placed = done(lambda: sources.protect(wanted.subject, wanted.for_s, wanted.why, peer))
         return Json(as_json.protection_facts(placed), 201)
 
     @api.delete("/protections/{number}", status_code=204, summary="End a protection before its time", **_GUARDED)
     async def release(number: Annotated[int, Path(ge=1, le=_LARGEST_ID)], peer: Changing) -> None:
-        _done(lambda: sources.release_protection(number, peer))
+        done(lambda: sources.release_protection(number, peer))
 
     @api.post(
         "/reload",
@@ -124,12 +121,5 @@ def add_changes(api: APIRouter, sources: Sources) -> None:
         summary="Load the config again",
     )
     async def reload(request: Request) -> Response:
-        came = _done(lambda: sources.reload(caller_of(request).peer))
+        came = done(lambda: sources.reload(caller_of(request).peer))
         return Json(api_facts.plain(await asyncio.wrap_future(came)))
-
-
-def _done(action: Callable[[], T]) -> T:
-    try:
-        return action()
-    except FallowError as error:
-        raise refused(error) from None

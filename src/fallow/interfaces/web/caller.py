@@ -1,11 +1,16 @@
 """The caller of a request, which the middleware puts into the request's state."""
 
+from collections.abc import Callable
+from typing import TypeVar
+
 from fastapi import Request
 
 from fallow.core.errors import FallowError, NotPermitted, WrongUsage
 from fallow.core.value import value
 from fallow.core.visibility import ANYBODY, Viewer
 from fallow.engine.daemon.sources import CannotActFor, NoSuchSubject, Peer
+
+T = TypeVar("T")
 
 
 @value
@@ -56,16 +61,19 @@ def demand_change(request: Request) -> Peer | None:
     return caller.peer
 
 
-def refused(error: FallowError) -> Refused:
-    """Return the refusal for an error of the engine."""
-    match error:
-        case NoSuchSubject():
-            return Refused(404, "usage", str(error))
-        case WrongUsage():
-            return Refused(422, "usage", str(error))
-        case NotPermitted():
-            return Refused(403, "permission", str(error))
-        case CannotActFor():
-            return Refused(409, "alone", str(error))
-        case _:
-            return Refused(503, "failed", str(error))
+_REFUSALS: tuple[tuple[type[FallowError], int, str], ...] = (
+    (NoSuchSubject, 404, "usage"),
+    (WrongUsage, 422, "usage"),
+    (NotPermitted, 403, "permission"),
+    (CannotActFor, 409, "alone"),
+    (FallowError, 503, "failed"),
+)
+
+
+def done(action: Callable[[], T]) -> T:
+    """Return what came of an action of the engine; raise Refused for an error, by the first class that fits."""
+    try:
+        return action()
+    except FallowError as error:
+        code, reason = next((code, reason) for kind, code, reason in _REFUSALS if isinstance(error, kind))
+        raise Refused(code, reason, str(error)) from None

@@ -1,9 +1,15 @@
-"""The schemas of the API's answers, for OpenAPI; the values are those of the command line's JSON."""
+"""The schemas of the API's answers, for OpenAPI; the values are those of the command line's JSON.
 
-from typing import Annotated, Any, Literal
+What is served as it is in core (see `api_facts.plain`) has the schema of its class.
+"""
 
-from pydantic import BaseModel, ConfigDict, Field
+from typing import Annotated, Any, Literal, get_type_hints
 
+from pydantic import BaseModel, ConfigDict, Field, create_model
+
+from fallow.core import board, interval, mistake, money
+from fallow.core.value import fields
+from fallow.engine.daemon import reload
 from fallow.engine.daemon.sources import LONGEST_PROTECTION_S
 
 Activity = Literal["free", "filled", "busy", "idle", "stuck", "unknown"]
@@ -19,6 +25,21 @@ class Versioned(BaseModel):
     version: Annotated[
         Literal[1], Field(description="Of the format: fields keep their names and meanings within one.")
     ]
+
+
+def _like(
+    kind: type[object], name: str, meaning: str, base: type[BaseModel] = BaseModel, **otherwise: object
+) -> type[BaseModel]:
+    """Return the schema of a value of core; `otherwise`: types of fields that JSON writes in another way."""
+    types = get_type_hints(kind) | otherwise
+    shape: dict[str, Any] = {field: (types[field], ...) for field in fields(kind)}
+    return create_model(name, __base__=base, __doc__=meaning, **shape)
+
+
+def _list_of(item: type[BaseModel], name: str, field: str, meaning: str) -> type[BaseModel]:
+    """Return the schema of an answer that is a list."""
+    shape: dict[str, Any] = {field: (list[item], ...)}  # type: ignore[valid-type]  # made above
+    return create_model(name, __base__=Versioned, __doc__=meaning, **shape)
 
 
 class Problem(Versioned):
@@ -187,44 +208,17 @@ class Report(Versioned):
     total: ReportLine
 
 
-class HistoryGpu(BaseModel):
-    """A GPU that history knows."""
-
-    uuid: str
-    label: str
-    name: str
-    host: str
-    simulated: bool
-
-
-class HistoryGpus(Versioned):
-    """Every GPU that history knows."""
-
-    gpus: list[HistoryGpu]
-
-
-class Party(BaseModel):
-    """Whose time it was: `-` is nobody, `?` is somebody who is not known."""
-
-    user: str
-    job: str
-
-
-class Tally(BaseModel):
-    """Witnessed time of one GPU, one activity and the same holders, between two moments."""
-
-    uuid: str
-    begin_ms: int
-    end_ms: int
-    witnessed_ms: int
-    activity: Activity
-    parties: list[Party]
-
-
-class Tallies(Versioned):
-    """Witnessed time between each two moments."""
-
-    tallies: list[Tally]
+HistoryGpu = _like(interval.Card, "HistoryGpu", "A GPU that history knows.")
+HistoryGpus = _list_of(HistoryGpu, "HistoryGpus", "gpus", "Every GPU that history knows.")
+Party = _like(interval.Party, "Party", "Whose time it was: `-` is nobody, `?` is an unknown user.")
+Tally = _like(
+    interval.Interval,
+    "Tally",
+    "Witnessed time of one GPU, one activity and the same holders, between two moments.",
+    activity=Activity,
+    parties=list[Party],  # type: ignore[valid-type]  # made above
+)
+Tallies = _list_of(Tally, "Tallies", "tallies", "Witnessed time between each two moments.")
 
 
 class Stretches(Versioned):
@@ -236,12 +230,13 @@ class Stretches(Versioned):
     ]
 
 
-class Prices(Versioned):
-    """What an hour of a GPU costs: one price for all, and others by name or UUID."""
-
-    default: float | None
-    named: Annotated[list[list[str | float]], Field(description="Pairs of a name or a UUID and a price.")]
-    currency: str
+Prices = _like(
+    money.Prices,
+    "Prices",
+    "What an hour of a GPU costs: one price for all, and others by name or UUID.",
+    Versioned,
+    named=Annotated[list[list[str | float]], Field(description="Pairs of a name or a UUID and a price.")],
+)
 
 
 class Daemon(Versioned):
@@ -257,92 +252,36 @@ class Daemon(Versioned):
     looked_s_ago: float | None
 
 
-class Rule(BaseModel):
-    """How far an idle rule has counted of one job, and what follows."""
-
-    rule: str
-    subject: str
-    uuids: list[str]
-    processes: list[str]
-    fault: Literal["idle", "stuck"]
-    for_s: float
-    begins_in_s: float
-    action: Annotated[
+Rule = _like(
+    board.Counting,
+    "Rule",
+    "How far an idle rule has counted of one job, and what follows.",
+    fault=Literal["idle", "stuck"],
+    action=Annotated[
         Literal["report", "warn", "ask", "kill", "nothing"], Field(description="What follows if it goes on.")
-    ]
-    in_s: float | None
-    refused: str | None
-    left_alone: str | None
-
-
-class Rules(Versioned):
-    """What the idle rules count."""
-
-    rules: list[Rule]
-
-
-class Mistake(BaseModel):
-    """One mistake in the config."""
-
-    sentence: str
-    where: str
-    line: int | None
-    column: int | None
-    suggestion: str
-
-
-class Reloaded(Versioned):
-    """What came of a reload: loaded, or why not, with every mistake of the config."""
-
-    ok: bool
-    sentence: str
-    file: str | None
-    mistakes: list[Mistake]
-
-
-class Filler(BaseModel):
-    """One filler's place."""
-
-    name: str
-    gpus: list[str]
-    uuids: list[str]
-    phase: str
-    because: str
-    for_s: float
-    pid: int | None
-    yields: int
-    last_yield_s: float | None
-
-
-class Fillers(Versioned):
-    """The fillers."""
-
-    fillers: list[Filler]
-
-
-class Guard(BaseModel):
-    """One guard."""
-
-    name: str
-    phase: str
-    because: str
-    uuids: list[str]
-
-
-class Guards(Versioned):
-    """The guards."""
-
-    guards: list[Guard]
+    ],
+    in_s=float | None,
+)
+Rules = _list_of(Rule, "Rules", "rules", "What the idle rules count.")
+Mistake = _like(mistake.Mistake, "Mistake", "One mistake in the config.")
+Reloaded = _like(
+    reload.Reloaded,
+    "Reloaded",
+    "What came of a reload: loaded, or why not, with every mistake of the config.",
+    Versioned,
+    mistakes=list[Mistake],  # type: ignore[valid-type]  # made above
+)
+Filler = _like(board.FillerView, "Filler", "One filler's place.")
+Fillers = _list_of(Filler, "Fillers", "fillers", "The fillers.")
+Guard = _like(board.GuardView, "Guard", "One guard.")
+Guards = _list_of(Guard, "Guards", "guards", "The guards.")
 
 
 class Protection(Versioned, ListedProtection):
     """A protection that was placed."""
 
 
-class Protections(Versioned):
-    """The protections in force."""
-
-    protections: list[ListedProtection]
+Protections = _list_of(ListedProtection, "Protections", "protections", "The protections in force.")
 
 
 class NewProtection(BaseModel):
@@ -369,12 +308,7 @@ class Event(BaseModel):
     facts: list[tuple[str, str | float]]
 
 
-class Events(Versioned):
-    """The last lines of the journal."""
-
-    events: list[Event]
-
-
+Events = _list_of(Event, "Events", "events", "The last lines of the journal.")
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     422: {"model": Problem, "description": "It does not fit."},
     503: {"model": Problem, "description": "Nothing has been seen yet, or history cannot be read."},

@@ -12,12 +12,11 @@ from starlette.types import Receive, Scope, Send
 
 import fallow
 from fallow.core.activity import Activity
-from fallow.core.errors import FallowError
 from fallow.core.units import span_s
 from fallow.engine.daemon.sources import Sources
 from fallow.interfaces.render import colours
 from fallow.interfaces.web.access import COOKIE, TOO_MANY_WRONG, PageAccess, cookie_in
-from fallow.interfaces.web.caller import Refused, caller_of, demand_change, refused
+from fallow.interfaces.web.caller import Refused, caller_of, demand_change, done
 from fallow.interfaces.web.event_streams import Watchers
 from fallow.interfaces.web.page_parts import Renderer
 from fallow.interfaces.web.sessions import LASTS_S
@@ -138,20 +137,14 @@ def _add_protection_forms(pages: APIRouter, sources: Sources) -> None:
     async def place(request: Request) -> Response:
         peer = demand_change(request)
         form = await _form(request)
-        try:
-            for_s = span_s(form.get("for", ""))
-            sources.protect(form.get("subject", ""), for_s, form.get("why", "")[:_LONGEST_WHY], peer)
-        except FallowError as error:
-            raise refused(error) from None
+        subject, why = form.get("subject", ""), form.get("why", "")[:_LONGEST_WHY]
+        done(lambda: sources.protect(subject, span_s(form.get("for", "")), why, peer))
         return RedirectResponse("/#protections-title", 303)
 
     @pages.post("/protections/{number}/release")
     async def release(request: Request, number: int) -> Response:
         peer = demand_change(request)
-        try:
-            sources.release_protection(number, peer)
-        except FallowError as error:
-            raise refused(error) from None
+        done(lambda: sources.release_protection(number, peer))
         return RedirectResponse("/#protections-title", 303)
 
 

@@ -20,6 +20,7 @@ from fallow.engine.machine.timezone import LocalZone
 from fallow.interfaces.render import charts, colours
 from fallow.interfaces.web import view_models
 from fallow.interfaces.web.cached_reads import CachedReads, Strips
+from fallow.interfaces.web.view_models import View
 
 _TIMER = re.compile(r'data-timer="([^"]*)">([^<]*)<')
 _MOST_SAID = 4
@@ -132,16 +133,17 @@ class Renderer:
     def _cards(self, board: Board, strips: Strips | str) -> dict[str, str]:
         html: dict[str, str] = {}
         for gpu, card in zip(board.status.gpus, view_models.cards(board), strict=True):
-            html[card.id] = self._part(card.id, "card", card=card)
+            name = card["id"]
+            html[name] = self._part(name, "card", card=card)
             strip = strips if isinstance(strips, str) else strips.by_uuid.get(str(gpu.uuid))
             ticks = () if isinstance(strips, str) else strips.ticks
-            html[f"{card.id}-day"] = self._part(f"{card.id}-day", "strip", label=card.label, strip=strip, ticks=ticks)
+            html[f"{name}-day"] = self._part(f"{name}-day", "strip", label=gpu.label, strip=strip, ticks=ticks)
         return html
 
-    def _protections(self, board: Board) -> list[view_models.ProtectionView]:
+    def _protections(self, board: Board) -> list[View]:
         return view_models.protections(board.protections, board, self._sources.clock.wall_s(), self._sources.user)
 
-    async def _events(self) -> list[view_models.EventView] | str:
+    async def _events(self) -> list[View] | str:
         found = await self._archive.events()
         return (
             found if isinstance(found, str) else view_models.events(found, self._sources.clock.wall_s(), self._zone)
@@ -158,7 +160,7 @@ class Renderer:
     def _clock(self, board: Board) -> str:
         return f"{datetime.fromtimestamp(board.status.wall_s, UTC).astimezone(self._zone):%H:%M:%S}"
 
-    def _machine(self, board: Board) -> view_models.MachineView:
+    def _machine(self, board: Board) -> View:
         return view_models.machine(board, self._sources.clock.wall_s())
 
 

@@ -7,8 +7,8 @@ it is never markup.
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, tzinfo
 from math import inf
+from typing import Any
 
-from fallow.core.activity import Activity
 from fallow.core.board import Board, FillerView, GuardView
 from fallow.core.gpu import Holder
 from fallow.core.gpu_status import GpuStatus, people_on
@@ -26,6 +26,9 @@ _HOLDERS_SHOWN = 6
 _NOT_KNOWN = "?"
 _PERCENT = 100
 
+View = dict[str, Any]
+"""What a template shows of one thing, by the names that the template uses."""
+
 
 @value
 class Timer:
@@ -33,21 +36,6 @@ class Timer:
 
     key: str
     text: str
-
-
-@value
-class MachineView:
-    """The machine as a whole."""
-
-    host: str
-    gpus: str
-    available: str
-    """How many GPUs are available, as `4 available`."""
-    counted: tuple[tuple[Activity, int], ...]
-    """How many GPUs have each activity that occurs."""
-    is_dry_run: bool
-    watched_for: str
-    config: str
 
 
 @value
@@ -60,91 +48,22 @@ class Reading:
     why_unknown: str = ""
 
 
-@value
-class HolderView:
-    """One holder of a GPU."""
-
-    user: str
-    command: str
-    pid: int
-    memory: str
-    place: str
-    """The container, Slurm job or pod that it is in."""
-
-
-@value
-class GpuView:
-    """One GPU."""
-
-    id: str
-    label: str
-    name: str
-    activity: Activity
-    lasted: Timer | None
-    because: str
-    readings: tuple[Reading, ...]
-    holders: tuple[HolderView, ...]
-    more_holders: int
-    claim: str
-    filler: str
-    """The filler that runs on it."""
-    waiting: int
-    held: tuple[str, ...]
-    """The protections that cover it."""
-
-
-@value
-class FillerLine:
-    """One filler and its GPUs."""
-
-    name: str
-    gpus: str
-    phase: str
-    lasted: Timer
-    because: str
-    yields: str
-
-
-@value
-class ProtectionView:
-    """One protection."""
-
-    id: int
-    what: str
-    by: str
-    why: str
-    left: Timer
-    may_be_released: bool
-
-
-@value
-class EventView:
-    """One line of the journal."""
-
-    ago: Timer
-    at: str
-    kind: str
-    subject: str
-    finding: str
-    because: str
-
-
-def cards(board: Board) -> tuple[GpuView, ...]:
+def cards(board: Board) -> tuple[View, ...]:
     """Return all GPUs, in their order."""
     return tuple(_card(gpu, board) for gpu in board.status.gpus)
 
 
-def fillers(views: Sequence[FillerView]) -> list[FillerLine]:
+def fillers(views: Sequence[FillerView]) -> list[View]:
     """Return the fillers."""
     return [
-        FillerLine(
-            name=shortened(view.name, _LONGEST_NAME),
-            gpus=", ".join(view.gpus) or "none",
-            phase=view.phase,
-            lasted=Timer(f"filler-{number}", _coarsely(view.for_s)),
-            because=shortened(view.because, _LONGEST_REASON),
-            yields=_yields(view),
-        )
+        {
+            "name": shortened(view.name, _LONGEST_NAME),
+            "gpus": ", ".join(view.gpus) or "none",
+            "phase": view.phase,
+            "lasted": Timer(f"filler-{number}", _coarsely(view.for_s)),
+            "because": shortened(view.because, _LONGEST_REASON),
+            "yields": _yields(view),
+        }
         for number, view in enumerate(views)
     ]
 
@@ -154,49 +73,49 @@ def guards(views: Sequence[GuardView]) -> list[tuple[str, str, str]]:
     return [(shortened(one.name, _LONGEST_NAME), one.phase, shortened(one.because, _LONGEST_REASON)) for one in views]
 
 
-def protections(found: Iterable[Protection], board: Board, now_s: float, own: str) -> list[ProtectionView]:
+def protections(found: Iterable[Protection], board: Board, now_s: float, own: str) -> list[View]:
     """Return the protections in force; those of the user `own` can be released on the page."""
     return [
-        ProtectionView(
-            id=protection.id,
-            what=_what_is_held(protection, board),
-            by=shortened(protection.by_user, _LONGEST_NAME),
-            why=shortened(protection.why, _LONGEST_REASON),
-            left=Timer(f"protection-{protection.id}", _left(protection, now_s)),
-            may_be_released=protection.by_user == own and protection.id > 0,
-        )
+        {
+            "id": protection.id,
+            "what": _what_is_held(protection, board),
+            "by": shortened(protection.by_user, _LONGEST_NAME),
+            "why": shortened(protection.why, _LONGEST_REASON),
+            "left": Timer(f"protection-{protection.id}", _left(protection, now_s)),
+            "may_be_released": protection.by_user == own and protection.id > 0,
+        }
         for protection in found
         if not is_over(protection, now_s)
     ]
 
 
-def events(found: Iterable[Event], now_s: float, zone: tzinfo) -> list[EventView]:
+def events(found: Iterable[Event], now_s: float, zone: tzinfo) -> list[View]:
     """Return the last lines of the journal."""
     return [
-        EventView(
-            ago=Timer(f"event-{event.id}", f"{_coarsely(max(0.0, now_s - event.wall_s))} ago"),
-            at=f"{datetime.fromtimestamp(event.wall_s, UTC).astimezone(zone):%Y-%m-%d %H:%M:%S}",
-            kind=event.kind,
-            subject=shortened(event.subject, _LONGEST_COMMAND),
-            finding=shortened(event.finding, _LONGEST_REASON),
-            because=shortened(event.because, _LONGEST_REASON),
-        )
+        {
+            "ago": Timer(f"event-{event.id}", f"{_coarsely(max(0.0, now_s - event.wall_s))} ago"),
+            "at": f"{datetime.fromtimestamp(event.wall_s, UTC).astimezone(zone):%Y-%m-%d %H:%M:%S}",
+            "kind": event.kind,
+            "subject": shortened(event.subject, _LONGEST_COMMAND),
+            "finding": shortened(event.finding, _LONGEST_REASON),
+            "because": shortened(event.because, _LONGEST_REASON),
+        }
         for event in found
     ]
 
 
-def machine(board: Board, now_s: float) -> MachineView:
+def machine(board: Board, now_s: float) -> View:
     """Return the machine as a whole, with its GPUs as `8 GPUs` or `4 simulated GPUs`."""
     number = len(board.status.gpus)
-    return MachineView(
-        host=shortened(board.status.host, _LONGEST_NAME),
-        gpus=f"{number} {'simulated ' if board.status.simulated else ''}GPU{'' if number == 1 else 's'}",
-        available=f"{board.status.available or 'none'} available",
-        counted=tuple(board.status.counted.items()),
-        is_dry_run=board.is_dry_run,
-        watched_for=_coarsely(max(0.0, now_s - board.started_wall_s)),
-        config="" if board.config is None else shortened(board.config, _LONGEST_COMMAND),
-    )
+    return {
+        "host": shortened(board.status.host, _LONGEST_NAME),
+        "gpus": f"{number} {'simulated ' if board.status.simulated else ''}GPU{'' if number == 1 else 's'}",
+        "available": f"{board.status.available or 'none'} available",
+        "counted": tuple(board.status.counted.items()),
+        "is_dry_run": board.is_dry_run,
+        "watched_for": _coarsely(max(0.0, now_s - board.started_wall_s)),
+        "config": "" if board.config is None else shortened(board.config, _LONGEST_COMMAND),
+    }
 
 
 def card_id(label: str) -> str:
@@ -204,7 +123,7 @@ def card_id(label: str) -> str:
     return f"card-{label.replace(':', '-')}"
 
 
-def _card(gpu: GpuStatus, board: Board) -> GpuView:
+def _card(gpu: GpuStatus, board: Board) -> View:
     known = people_on(gpu)
     lasted = None if gpu.for_s is None else Timer(f"for-{gpu.label}", _coarsely(gpu.for_s))
     covering = [
@@ -212,25 +131,25 @@ def _card(gpu: GpuStatus, board: Board) -> GpuView:
         for protection in board.protections
         if _is_on(protection, gpu) and not is_over(protection, board.status.wall_s)
     ]
-    return GpuView(
-        id=card_id(gpu.label),
-        label=gpu.label,
-        name=_NOT_KNOWN if isinstance(gpu.name, Unknown) else shortened(gpu.name, _LONGEST_NAME),
-        activity=gpu.activity,
-        lasted=lasted,
-        because=shortened(gpu.because, _LONGEST_REASON),
-        readings=_readings(gpu),
-        holders=tuple(_holder(holder) for holder in known[:_HOLDERS_SHOWN]),
-        more_holders=max(0, len(known) - _HOLDERS_SHOWN),
+    return {
+        "id": card_id(gpu.label),
+        "label": gpu.label,
+        "name": _NOT_KNOWN if isinstance(gpu.name, Unknown) else shortened(gpu.name, _LONGEST_NAME),
+        "activity": gpu.activity,
+        "lasted": lasted,
+        "because": shortened(gpu.because, _LONGEST_REASON),
+        "readings": _readings(gpu),
+        "holders": tuple(_holder(holder) for holder in known[:_HOLDERS_SHOWN]),
+        "more_holders": max(0, len(known) - _HOLDERS_SHOWN),
         # Without other holders, the claim or the filler is already the reason.
-        claim=shortened(str(gpu.claim), _LONGEST_REASON) if isinstance(gpu.claim, Claim) and known else "",
-        filler=shortened(gpu.filler.command or "?", _LONGEST_COMMAND) if gpu.filler is not None and known else "",
-        waiting=gpu.waiting,
-        held=tuple(
+        "claim": shortened(str(gpu.claim), _LONGEST_REASON) if isinstance(gpu.claim, Claim) and known else "",
+        "filler": shortened(gpu.filler.command or "?", _LONGEST_COMMAND) if gpu.filler is not None and known else "",
+        "waiting": gpu.waiting,
+        "held": tuple(
             shortened(f"{protection.by_user}: {protection.why}" if protection.why else protection.by_user)
             for protection in covering
         ),
-    )
+    }
 
 
 def _readings(gpu: GpuStatus) -> tuple[Reading, ...]:
@@ -264,16 +183,16 @@ def _power(gpu: GpuStatus) -> Reading:
     return Reading("power", f"{gpu.power_w:.0f} of {gpu.power_limit_w:.0f} W", filled)
 
 
-def _holder(holder: Holder) -> HolderView:
+def _holder(holder: Holder) -> View:
     inside = (("Slurm job", holder.slurm_job), ("pod", holder.kubernetes_pod), ("container", holder.container))
     places = [f"{kind} {shortened(name, 20)}" for kind, name in inside if isinstance(name, str)]
-    return HolderView(
-        user=_NOT_KNOWN if isinstance(holder.user, Unknown) else shortened(holder.user, _LONGEST_NAME),
-        command=_NOT_KNOWN if isinstance(holder.command, Unknown) else shortened(holder.command, _LONGEST_COMMAND),
-        pid=holder.pid,
-        memory=_NOT_KNOWN if isinstance(holder.memory_bytes, Unknown) else bytes_for_people(holder.memory_bytes),
-        place=places[0] if places else "",
-    )
+    return {
+        "user": _NOT_KNOWN if isinstance(holder.user, Unknown) else shortened(holder.user, _LONGEST_NAME),
+        "command": _NOT_KNOWN if isinstance(holder.command, Unknown) else shortened(holder.command, _LONGEST_COMMAND),
+        "pid": holder.pid,
+        "memory": _NOT_KNOWN if isinstance(holder.memory_bytes, Unknown) else bytes_for_people(holder.memory_bytes),
+        "place": places[0] if places else "",
+    }
 
 
 def _is_on(protection: Protection, gpu: GpuStatus) -> bool:
