@@ -4,7 +4,7 @@ Units are in the names. A ratio is 0..1; only interfaces use per cent.
 """
 
 from fallow.core.unknown import NOT_ASKED, Unknown
-from fallow.core.value import value
+from fallow.core.value import fields, value
 
 
 @value
@@ -20,6 +20,10 @@ class Holder:
     container: str | Unknown | None = None
     slurm_job: str | Unknown | None = None
     kubernetes_pod: str | Unknown | None = None
+
+
+HOLDER_FACTS = tuple(name for name in fields(Holder) if name != "birth")
+"""What JSON has of a holder."""
 
 
 @value
@@ -63,6 +67,14 @@ class Counters:
         if not isinstance(self.floating, Unknown):
             named = (*named, ("floating point", self.floating))
         return ", ".join(f"{name} {'?' if isinstance(part, Unknown) else f'{part:.1%}'}" for name, part in named)
+
+
+COUNTED = ("sm", "occupancy", "tensor", "dram", "floating")
+PLAIN_READINGS = (
+    *("uuid", "name", "utilization", "memory_utilization", "temperature_c", "power_w", "power_limit_w"),
+    *("sm_clock_mhz", "memory_clock_mhz", "pcie_rx_bytes_per_s", "pcie_tx_bytes_per_s"),
+)
+"""The readings of a GPU that are single values."""
 
 
 @value

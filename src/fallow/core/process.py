@@ -30,32 +30,20 @@ class Ended:
         return _KILLED_BY + self.by_signal if self.by_signal is not None else self.code or 0
 
 
-class ProcessRow(Protocol):
+@value
+class ProcessRow:
     """One row of the table of processes."""
 
-    @property
-    def pid(self) -> int:
-        """Return its pid."""
-
-    @property
-    def parent(self) -> int:
-        """Return the process that started or adopted it."""
-
-    @property
-    def group(self) -> int:
-        """Return its process group."""
-
-    @property
-    def session(self) -> int:
-        """Return its session, which is the pid of the process that began it."""
-
-    @property
-    def birth(self) -> int:
-        """Return when it began, in clock ticks since boot."""
-
-    @property
-    def state(self) -> str:
-        """Return its state as the kernel's letter: R, S, D, T, Z and a few more."""
+    pid: int
+    parent: int
+    """The process that started or adopted it."""
+    group: int
+    session: int
+    """The pid of the process that began its session."""
+    birth: int
+    """When it began, in clock ticks since boot."""
+    state: str
+    """The kernel's letter: R, S, D, T, Z and a few more."""
 
 
 class ProcessTable(Protocol):

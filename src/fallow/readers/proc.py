@@ -12,6 +12,7 @@ from itertools import islice
 from pwd import getpwuid
 
 from fallow.core.gpu import Gpu, Holder
+from fallow.core.process import ProcessRow
 from fallow.core.units import printable
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace, value
@@ -40,17 +41,11 @@ PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 @value
-class Stat:
+class Stat(ProcessRow):
     """What is needed of /proc/PID/stat."""
 
-    pid: int
-    parent: int
-    group: int
-    session: int
-    birth: int
     cpu_ticks: int
     resident_bytes: int
-    state: str
     terminal: int
     """The device number of the terminal of its session; 0 if it has none."""
     of_kernel: bool

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable
 
+from fallow.core.value import replace
 from fallow.workloads.bench import Bench
 from fallow.workloads.cuda import Device
 from fallow.workloads.memory import Chunk, DeviceMemory
@@ -70,14 +71,11 @@ class CudaWork:
 
     def tally(self) -> Tally:
         """Return what was done so far."""
-        done = self._done
-        return Tally(
+        return replace(
+            self._done,
             wanted_bytes=self._wanted,
             held_bytes=0 if self.memory is None else self.memory.bytes(),
             chunks=0 if self.memory is None else len(self.memory.chunks),
-            flop=done.flop,
-            moved_bytes=done.moved_bytes,
-            checked_bytes=done.checked_bytes,
             wrong_words=0 if self.bench is None else self.bench.wrong_words(),
         )
 
@@ -137,11 +135,8 @@ class Patterns:
         if not sent:
             return done
         self._next += 1
-        return Tally(
-            flop=done.flop,
-            moved_bytes=done.moved_bytes + 2 * chunk.size,
-            checked_bytes=done.checked_bytes + chunk.size,
-        )
+        moved, checked = done.moved_bytes + 2 * chunk.size, done.checked_bytes + chunk.size
+        return replace(done, moved_bytes=moved, checked_bytes=checked)
 
 
 def _seed(number: int) -> int:

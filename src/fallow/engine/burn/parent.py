@@ -21,7 +21,7 @@ from fallow.core.gpu import Gpu
 from fallow.core.ports import Depth
 from fallow.core.process import Process
 from fallow.core.unknown import Unknown
-from fallow.core.value import replace, value
+from fallow.core.value import fields, replace, value
 from fallow.engine.allocate.usable_gpus import gpus_to_burn
 from fallow.engine.burn.worker import LEAVE_NOW
 from fallow.engine.machine.signal_pipe import LEAVING, SignalPipe
@@ -217,15 +217,13 @@ class _Worker:
 
     def _apply_report(self, report: dict[str, Any]) -> None:
         before = self.burned.tally
-        most = {name: max(getattr(before, name), report.pop(name)) for name in ("held_bytes", "chunks")}
-        names = ("wanted_bytes", "flop", "moved_bytes", "checked_bytes", "wrong_words")
-        if most["held_bytes"] and not self._began:
+        tally = {name: report.pop(name) for name in fields(Tally)}
+        tally |= {name: max(getattr(before, name), tally[name]) for name in ("held_bytes", "chunks")}
+        if tally["held_bytes"] and not self._began:
             self._began = True
             if self._over_at_s != _NEVER_S:  # its time is limited, and it was not asked already
                 self._over_at_s = self._clock.monotonic_s() + self._for_s + _OVERTIME_S
-        self.burned = replace(
-            self.burned, tally=Tally(**most, **{name: report.pop(name) for name in names}), **report
-        )
+        self.burned = replace(self.burned, tally=Tally(**tally), **report)
 
     def _end(self) -> None:
         os.close(self.output)
@@ -243,19 +241,9 @@ class _Worker:
 def _plan(gpu: Gpu, request: BurnRequest, simulated: bool, stays: bool) -> str:
     """Return the plan that the worker gets on its command line."""
     free = 0 if isinstance(gpu.memory, Unknown) else gpu.memory.free_bytes
-    ask = request.ask
-    return json.dumps(
-        {
-            "load": ask.load.value,
-            "verify": ask.verify,
-            "memory_share": ask.memory_share,
-            "memory_bytes": ask.memory_bytes,
-            "chunk_bytes": ask.chunk_bytes,
-            "for_s": request.for_s,
-            "simulated_bytes": free if simulated else None,
-            "stays": stays,
-        }
-    )
+    ask = {name: getattr(request.ask, name) for name in fields(Ask)}
+    simulated_bytes = free if simulated else None
+    return json.dumps({"ask": ask, "for_s": request.for_s, "simulated_bytes": simulated_bytes, "stays": stays})
 
 
 def burn(world: World, request: BurnRequest, show: Callable[[Sequence[Burned]], None]) -> Burning:

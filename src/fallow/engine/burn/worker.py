@@ -18,6 +18,7 @@ from typing import Any
 
 from fallow.core.errors import CardFailed, FallowError
 from fallow.core.ports import Clock
+from fallow.core.value import fields
 from fallow.engine.machine.clock import SystemClock
 from fallow.engine.machine.signal_pipe import LEAVING, SignalPipe
 from fallow.workloads.work import Ask, Load, MemoryFreed, Tally, Work
@@ -127,17 +128,8 @@ class Burner:
                 self._tally = self._work.tally()
 
     def _report(self, **more: Any) -> None:  # noqa: ANN401  whatever JSON can say
-        tally = self._tally
-        report = {
-            "seconds": self._took_s,
-            "wanted_bytes": tally.wanted_bytes,
-            "held_bytes": tally.held_bytes,
-            "chunks": tally.chunks,
-            "flop": tally.flop,
-            "moved_bytes": tally.moved_bytes,
-            "checked_bytes": tally.checked_bytes,
-            "wrong_words": tally.wrong_words,
-        }
+        tally = {name: getattr(self._tally, name) for name in fields(Tally)}
+        report = {"seconds": self._took_s, **tally}
         with suppress(OSError):  # the parent is gone, which the pipe shows too
             os.write(1, json.dumps(report | more).encode() + b"\n")
 
@@ -145,7 +137,7 @@ class Burner:
 def main() -> int:
     """Load the GPU that CUDA_VISIBLE_DEVICES names, as the plan on the command line says."""
     plan = json.loads(sys.argv[1])
-    ask = Ask(Load(plan["load"]), plan["verify"], plan["memory_share"], plan["memory_bytes"], plan["chunk_bytes"])
+    ask = Ask(**plan["ask"] | {"load": Load(plan["ask"]["load"])})
     work: Work
     if plan["simulated_bytes"] is not None:
         from fallow.workloads.simulated import SimulatedWork

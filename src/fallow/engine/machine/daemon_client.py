@@ -219,10 +219,6 @@ def _each(kind: type[T], rows: list[Facts]) -> list[T]:
     return [from_json.value(kind, row) for row in rows]
 
 
-def _tallies(facts: Facts) -> list[Interval]:
-    return [from_json.interval(each) for each in facts["tallies"]]
-
-
 def _stretches(facts: Facts) -> list[tuple[int, int, Activity]]:
     return [(begin_ms, end_ms, Activity(what)) for begin_ms, end_ms, what in facts["activities"]]
 

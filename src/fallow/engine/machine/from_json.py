@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from fallow.core.activity import Activity
 from fallow.core.board import Counting
 from fallow.core.findings import Event
-from fallow.core.gpu import Counters, Holder, Memory, MigPlace, Recent
+from fallow.core.gpu import COUNTED, HOLDER_FACTS, PLAIN_READINGS, Counters, Holder, Memory, MigPlace, Recent
 from fallow.core.gpu_status import GpuStatus, Status
 from fallow.core.interval import Interval, Party
 from fallow.core.protections import Protection, parse_target
@@ -22,11 +22,6 @@ from fallow.core.value import fields
 
 Facts = Mapping[str, Any]
 T = TypeVar("T")
-_COUNTERS = ("sm", "occupancy", "tensor", "dram", "floating")
-_PLAIN = (
-    *("uuid", "name", "utilization", "memory_utilization", "temperature_c", "power_w", "power_limit_w"),
-    *("sm_clock_mhz", "memory_clock_mhz", "pcie_rx_bytes_per_s", "pcie_tx_bytes_per_s"),
-)
 
 
 def status(facts: Facts) -> Status:
@@ -42,7 +37,7 @@ def gpu(facts: Facts) -> GpuStatus:
     slot, filler = facts["mig_slot"], facts["filler"]
     return GpuStatus(
         index=facts["index"],
-        **{name: _fact(facts, name) for name in _PLAIN},
+        **{name: _fact(facts, name) for name in PLAIN_READINGS},
         memory=total if isinstance(total, Unknown) else Memory(total, used, total - used, 0),
         holders=holders if isinstance(holders, Unknown) else tuple(_holder(each) for each in holders),
         mig=None if slot is None else MigPlace(slot, _fact(facts, "mig_parent_uuid"), NOT_ASKED),
@@ -105,12 +100,11 @@ def _as_tuples(fact: Any) -> Any:  # noqa: ANN401
 
 
 def _holder(facts: Facts) -> Holder:
-    names = ("memory_bytes", "utilization", "user", "command", "container", "slurm_job", "kubernetes_pod")
-    return Holder(facts["pid"], **{name: _fact(facts, name) for name in names})
+    return Holder(**{name: _fact(facts, name) for name in HOLDER_FACTS})
 
 
 def _counters(facts: Facts) -> Counters | Unknown:
-    counted = [_fact(facts, f"counter_{name}") for name in _COUNTERS]
+    counted = [_fact(facts, f"counter_{name}") for name in COUNTED]
     first = counted[0]
     return first if isinstance(first, Unknown) and all(each == first for each in counted) else Counters(*counted)
 

@@ -9,7 +9,7 @@ from typing import Any
 from fallow.core.activity import AVAILABLE, Activity
 from fallow.core.api import VERSION
 from fallow.core.board import Counting
-from fallow.core.gpu import Gpu, Holder
+from fallow.core.gpu import COUNTED, HOLDER_FACTS, PLAIN_READINGS, Gpu, Holder
 from fallow.core.gpu_status import GpuStatus, Status
 from fallow.core.protections import Affected, Protection, protection_on
 from fallow.core.reservations import Claim
@@ -45,35 +45,27 @@ def iso_time(wall_s: float) -> str:
 
 def gpu_facts(gpu: Gpu) -> dict[str, Any]:
     """Return the readings of one GPU."""
-    unknown: dict[str, str] = {}
-    facts: dict[str, Any] = {
-        "index": gpu.index,
-        "mig_slot": gpu.mig.slot if gpu.mig is not None else None,
-        "mig_parent_uuid": gpu.mig.parent_uuid if gpu.mig is not None else None,
-        "uuid": gpu.uuid,
-        "name": gpu.name,
-        "utilization": gpu.utilization,
-        "memory_utilization": gpu.memory_utilization,
-        "memory_used_bytes": gpu.memory if isinstance(gpu.memory, Unknown) else gpu.memory.used_bytes,
-        "memory_total_bytes": gpu.memory if isinstance(gpu.memory, Unknown) else gpu.memory.total_bytes,
-        "power_w": gpu.power_w,
-        "power_limit_w": gpu.power_limit_w,
-        "temperature_c": gpu.temperature_c,
-        "sm_clock_mhz": gpu.sm_clock_mhz,
-        "memory_clock_mhz": gpu.memory_clock_mhz,
-        "throttled_by": gpu.throttled_by if isinstance(gpu.throttled_by, Unknown) else list(gpu.throttled_by),
-        "pcie_rx_bytes_per_s": gpu.pcie_rx_bytes_per_s,
-        "pcie_tx_bytes_per_s": gpu.pcie_tx_bytes_per_s,
-    }
-    facts.update(_recent(gpu), **_counters(gpu))
-    for name, value in facts.items():
-        if isinstance(value, Unknown):
-            unknown[name], facts[name] = value.why, None
-    facts["holders"] = None if isinstance(gpu.holders, Unknown) else [_holder(holder) for holder in gpu.holders]
-    if isinstance(gpu.holders, Unknown):
-        unknown["holders"] = gpu.holders.why
-    facts["unknown"] = unknown
-    return facts
+    mig, memory, throttled_by, holders = gpu.mig, gpu.memory, gpu.throttled_by, gpu.holders
+    return with_reasons(
+        {
+            "index": gpu.index,
+            "mig_slot": None if mig is None else mig.slot,
+            "mig_parent_uuid": None if mig is None else mig.parent_uuid,
+            **{name: getattr(gpu, name) for name in PLAIN_READINGS},
+            "memory_used_bytes": memory if isinstance(memory, Unknown) else memory.used_bytes,
+            "memory_total_bytes": memory if isinstance(memory, Unknown) else memory.total_bytes,
+            "throttled_by": throttled_by if isinstance(throttled_by, Unknown) else list(throttled_by),
+            **_recent(gpu),
+            **_counters(gpu),
+            "holders": holders if isinstance(holders, Unknown) else [_holder(holder) for holder in holders],
+        }
+    )
+
+
+def with_reasons(facts: dict[str, Any]) -> dict[str, Any]:
+    """Return the facts with null for each that is Unknown, and its reason in `unknown`."""
+    unknown = {name: fact.why for name, fact in facts.items() if isinstance(fact, Unknown)}
+    return facts | dict.fromkeys(unknown) | {"unknown": unknown}
 
 
 def protection_facts(protection: Protection) -> dict[str, Any]:
@@ -134,27 +126,14 @@ def _recent(gpu: Gpu) -> dict[str, Any]:
 
 
 def _counters(gpu: Gpu) -> dict[str, Any]:
-    names = ("sm", "occupancy", "tensor", "dram", "floating")
-    if isinstance(gpu.counters, Unknown):
-        return {f"counter_{name}": gpu.counters for name in names}
-    return {f"counter_{name}": getattr(gpu.counters, name) for name in names}
+    counters = gpu.counters
+    return {
+        f"counter_{name}": counters if isinstance(counters, Unknown) else getattr(counters, name) for name in COUNTED
+    }
 
 
 def _holder(holder: Holder) -> dict[str, Any]:
-    facts = {
-        "pid": holder.pid,
-        "user": holder.user,
-        "command": holder.command,
-        "memory_bytes": holder.memory_bytes,
-        "utilization": holder.utilization,
-        "container": holder.container,
-        "slurm_job": holder.slurm_job,
-        "kubernetes_pod": holder.kubernetes_pod,
-    }
-    unknown = {name: value.why for name, value in facts.items() if isinstance(value, Unknown)}
-    return {name: None if isinstance(value, Unknown) else value for name, value in facts.items()} | {
-        "unknown": unknown
-    }
+    return with_reasons({name: getattr(holder, name) for name in HOLDER_FACTS})
 
 
 def _filler(gpu: GpuStatus) -> dict[str, Any] | None:

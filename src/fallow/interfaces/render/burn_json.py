@@ -5,6 +5,7 @@ from typing import Any
 from fallow.core.api import VERSION
 from fallow.core.unknown import Unknown
 from fallow.engine.burn.parent import Burned, Burning, BurnRequest
+from fallow.interfaces.render.as_json import with_reasons
 
 
 def as_json(request: BurnRequest, burning: Burning) -> dict[str, Any]:
@@ -22,7 +23,7 @@ def as_json(request: BurnRequest, burning: Burning) -> dict[str, Any]:
 def _card(card: Burned, *, simulated: bool) -> dict[str, Any]:
     tally, seen = card.tally, card.measured
     none = Unknown("a simulated card has none" if simulated else "this load does none")
-    facts: dict[str, Any] = {
+    facts = {
         "index": card.gpu.index,
         "mig_slot": card.gpu.mig.slot if card.gpu.mig is not None else None,
         "uuid": card.gpu.uuid,
@@ -41,8 +42,7 @@ def _card(card: Burned, *, simulated: bool) -> dict[str, Any]:
         "freed_in_s": card.freed_in_s,
         "failed": card.failed,
     }
-    unknown = {name: fact.why for name, fact in facts.items() if isinstance(fact, Unknown)}
-    return facts | dict.fromkeys(unknown) | {"unknown": unknown}
+    return with_reasons(facts)
 
 
 def _rate(amount: float, seconds: float, none: Unknown) -> float | Unknown:
