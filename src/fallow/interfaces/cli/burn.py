@@ -3,13 +3,14 @@
 import argparse
 import sys
 from collections.abc import Sequence
+from functools import partial
 
 from fallow.core.errors import CardFailed, NoDriver
 from fallow.core.units import bytes_for_people, duration_for_people, ratio, size_bytes, span_s
 from fallow.core.unknown import Unknown
 from fallow.engine.burn.parent import Burned, Burning, BurnRequest, burn
 from fallow.engine.machine.world import World
-from fallow.interfaces.cli.options import Parser, typed
+from fallow.interfaces.cli.options import Parser, chooses, takes, typed
 from fallow.interfaces.stderr import Stderr
 from fallow.workloads.work import SIMULATED_SCALE, Ask, Load
 
@@ -31,32 +32,29 @@ def parser(parents: list[argparse.ArgumentParser]) -> Parser:
         EXAMPLES,
         parents,
     )
-    made.add_argument(
-        "--gpus", metavar="LIST", help="load only these: 0,2 or 0-3, UUIDs or how they begin (default: all)"
+    add = partial(takes, made)
+    add("--gpus LIST", str, "load only these: 0,2 or 0-3, UUIDs or how they begin (default: all)")
+    add(
+        "--memory P|SIZE",
+        _memory,
+        "how much memory to occupy: per cent of what is free, or a size such as 20GiB (default: 88%%)",
+        (0.88, None),
     )
-    made.add_argument(
-        "--memory",
-        type=_memory,
-        default=(0.88, None),
-        metavar="P|SIZE",
-        help="how much memory to occupy: per cent of what is free, or a size such as 20GiB (default: 88%%)",
-    )
-    made.add_argument(
+    chooses(
+        made,
         "--load",
-        choices=[load.value for load in Load],
-        default=Load.MEMORY.value,
-        metavar="LOAD",
-        help="memory occupies memory and computes nothing, warm computes a little ten times a second, matmul "
+        Load,
+        "memory occupies memory and computes nothing, warm computes a little ten times a second, matmul "
         "multiplies matrices without a pause (default: memory)",
+        "memory",
+        metavar="LOAD",
     )
     made.add_argument(
         "--verify",
         action="store_true",
         help="check memory and results, count wrong words, and exit with 1 if there are any",
     )
-    made.add_argument(
-        "--for", dest="for_s", type=typed(span_s), metavar="D", help="stop after so long (default: at Ctrl-C)"
-    )
+    add("--for D", span_s, "stop after so long (default: at Ctrl-C)", dest="for_s")
     made.add_argument("--json", action="store_true", help="print the closing table as JSON")
     return made
 

@@ -17,7 +17,7 @@ from fallow.core.errors import FallowError
 from fallow.core.process import Process
 from fallow.core.units import span_s
 from fallow.engine.machine.world import World
-from fallow.interfaces.cli.options import Parser, typed
+from fallow.interfaces.cli.options import Parser, takes
 from fallow.interfaces.signals import interruptible, uninterrupted
 from fallow.interfaces.stderr import Stderr
 from fallow.readers.proc import user_name
@@ -64,9 +64,7 @@ def parser(parents: list[argparse.ArgumentParser]) -> Parser:
         EXAMPLES,
         parents,
     )
-    made.add_argument(
-        "--for", dest="for_s", type=typed(span_s), metavar="D", help="end after so long (default: when it is told)"
-    )
+    takes(made, "--for D", span_s, "end after so long (default: when it is told)", dest="for_s")
     return made
 
 

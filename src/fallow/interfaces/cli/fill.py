@@ -2,6 +2,7 @@
 
 import argparse
 import os
+from functools import partial
 
 from fallow.core.errors import WrongUsage
 from fallow.core.fillers import Yield
@@ -12,7 +13,7 @@ from fallow.engine.fill.start import FillerSpec, check_command
 from fallow.engine.history.run import open_run
 from fallow.engine.machine.presence import PresenceRules, demand_user_idle
 from fallow.engine.machine.world import World
-from fallow.interfaces.cli.options import Parser, typed
+from fallow.interfaces.cli.options import Parser, chooses, several, takes
 from fallow.interfaces.signals import interruptible, unstoppable
 from fallow.interfaces.stderr import Stderr
 from fallow.policies.fill import FillRules
@@ -37,72 +38,44 @@ def parser(parents: list[argparse.ArgumentParser]) -> Parser:
         parents,
     )
     made.usage = "fallow fill [OPTIONS] -- CMD ..."
-    duration, span = typed(duration_s), typed(span_s)
-    made.add_argument("--gpus", metavar="LIST", help="fill only these GPUs (default: all)")
+    add = partial(takes, made)
+    add("--gpus LIST", str, "fill only these GPUs (default: all)")
     how = made.add_mutually_exclusive_group()
     how.add_argument("--each", action="store_true", help="run one CMD on each GPU (default)")
     how.add_argument("--together", action="store_true", help="run one CMD on all GPUs, while all of them are idle")
-    made.add_argument(
-        "--idle-for",
-        type=span,
-        default=30.0,
-        metavar="D",
-        help="how long a GPU must be idle before CMD starts (default: 30s)",
-    )
-    made.add_argument(
+    add("--idle-for D", span_s, "how long a GPU must be idle before CMD starts (default: 30s)", 30.0)
+    chooses(
+        made,
         "--yield",
-        dest="manner",
-        choices=[manner.value for manner in Yield],
-        default="term",
-        help="how CMD leaves: term sends SIGTERM, then SIGKILL; kill sends SIGKILL; suspend stops it and takes "
+        Yield,
+        "how CMD leaves: term sends SIGTERM, then SIGKILL; kill sends SIGKILL; suspend stops it and takes "
         "its memory off the GPU (default: term)",
+        "term",
+        dest="manner",
     )
-    made.add_argument(
-        "--grace",
-        type=duration,
-        default=2.0,
-        metavar="D",
-        help="how long after SIGTERM CMD gets SIGKILL (default: 2s)",
-    )
-    made.add_argument(
-        "--suspend-within",
-        type=duration,
-        default=5.0,
-        metavar="D",
-        help="how long suspending may take before CMD is killed instead (default: 5s)",
+    add("--grace D", duration_s, "how long after SIGTERM CMD gets SIGKILL (default: 2s)", 2.0)
+    add(
+        "--suspend-within D",
+        duration_s,
+        "how long suspending may take before CMD is killed instead (default: 5s)",
+        5.0,
     )
     made.add_argument("--eager", action="store_true", help="leave for any process that opens the GPU's device file")
-    made.add_argument(
-        "--ignore",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="a program on the GPU that is no reason to leave; can be given several times",
+    several(made, "--ignore NAME", "a program on the GPU that is no reason to leave")
+    chooses(
+        made, "--users", ("yield", "ignore"), "whether to leave for people at a terminal (default: yield)", "yield"
     )
-    made.add_argument(
-        "--users",
-        choices=("yield", "ignore"),
-        default="yield",
-        help="whether to leave for people at a terminal (default: yield)",
+    add(
+        "--user-idle D",
+        span_s,
+        "how long after their last key people count as away (default: 5m, at least 10s)",
+        300.0,
     )
-    made.add_argument(
-        "--user-idle",
-        type=span,
-        default=300.0,
-        metavar="D",
-        help="how long after their last key people count as away (default: 5m, at least 10s)",
-    )
-    made.add_argument(
-        "--ignore-user",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="a user at a terminal who is no reason to leave; can be given several times",
-    )
-    made.add_argument("--between", type=typed(hours), metavar="HH:MM-HH:MM", help="run CMD only at these hours")
-    made.add_argument("--max-temp", type=typed(count), metavar="C", help="leave a GPU that is hotter than C degrees")
-    made.add_argument("--log", metavar="FILE", help="append CMD's output to FILE (default: print it here)")
-    made.add_argument("--cwd", metavar="DIR", help="run CMD in this folder")
+    several(made, "--ignore-user NAME", "a user at a terminal who is no reason to leave")
+    add("--between HH:MM-HH:MM", hours, "run CMD only at these hours")
+    add("--max-temp C", count, "leave a GPU that is hotter than C degrees")
+    add("--log FILE", str, "append CMD's output to FILE (default: print it here)")
+    add("--cwd DIR", str, "run CMD in this folder")
     made.add_argument("--dry-run", action="store_true", help="start nothing, only print what would be done")
     return made
 

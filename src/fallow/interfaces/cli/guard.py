@@ -1,6 +1,7 @@
 """`fallow guard`: wait until GPUs are in use, then until they are idle, then act."""
 
 import argparse
+from functools import partial
 
 from fallow.core.actions import EndGuard, parse_action
 from fallow.core.errors import FallowError
@@ -8,7 +9,7 @@ from fallow.core.units import count, duration_for_people, duration_s, ratio, spa
 from fallow.engine.guard.compose import guard_loop
 from fallow.engine.history.run import open_run
 from fallow.engine.machine.world import World
-from fallow.interfaces.cli.options import Parser, every_s, typed
+from fallow.interfaces.cli.options import Parser, chooses, every_s, several, takes
 from fallow.interfaces.signals import interruptible
 from fallow.interfaces.stderr import Stderr
 from fallow.policies.guard import Across, GuardRules
@@ -33,69 +34,29 @@ def parser(parents: list[argparse.ArgumentParser]) -> Parser:
         EXAMPLES,
         parents,
     )
-    duration, span, share = typed(duration_s), typed(span_s), typed(ratio)
-    made.add_argument("--gpus", metavar="LIST", help="watch only these GPUs (default: all)")
-    made.add_argument(
-        "--arm-above",
-        type=share,
-        default=0.1,
-        metavar="P",
-        help="utilization in per cent above which a GPU is in use (default: 10)",
+    add = partial(takes, made)
+    add("--gpus LIST", str, "watch only these GPUs (default: all)")
+    add("--arm-above P", ratio, "utilization in per cent above which a GPU is in use (default: 10)", 0.1)
+    add("--arm-for D", span_s, "how long GPUs must be in use before the guard is armed (default: 60s)", 60.0)
+    add("--idle-below P", ratio, "utilization in per cent below which a GPU is idle (default: 5)", 0.05)
+    add("--idle-for D", span_s, "how long GPUs must be idle before the guard acts (default: 30m)", 1800.0)
+    chooses(
+        made, "--across", Across, "whether all GPUs, any of them, or their mean must be idle (default: all)", "all"
     )
-    made.add_argument(
-        "--arm-for",
-        type=span,
-        default=60.0,
-        metavar="D",
-        help="how long GPUs must be in use before the guard is armed (default: 60s)",
+    several(
+        made,
+        "--unless COND",
+        "do not act while this is so: users (somebody typed in the last 5m; users:10m), cpu:P (more CPU "
+        "use, in per cent), net:RATE (more traffic) or process:NAME (it runs)",
     )
-    made.add_argument(
-        "--idle-below",
-        type=share,
-        default=0.05,
-        metavar="P",
-        help="utilization in per cent below which a GPU is idle (default: 5)",
+    add("--attach PID", count, "the process that --action signal signals")
+    several(
+        made,
+        "--action ACTION",
+        "what to do: end (default), signal[:NAME], run:CMD, notify:URL, shutdown or reboot",
     )
-    made.add_argument(
-        "--idle-for",
-        type=span,
-        default=1800.0,
-        metavar="D",
-        help="how long GPUs must be idle before the guard acts (default: 30m)",
-    )
-    made.add_argument(
-        "--across",
-        choices=[across.value for across in Across],
-        default="all",
-        help="whether all GPUs, any of them, or their mean must be idle (default: all)",
-    )
-    made.add_argument(
-        "--unless",
-        action="append",
-        default=[],
-        metavar="COND",
-        help="do not act while this is so: users (somebody typed in the last 5m; users:10m), cpu:P (more CPU "
-        "use, in per cent), net:RATE (more traffic) or process:NAME (it runs); can be given several times",
-    )
-    made.add_argument("--attach", type=typed(count), metavar="PID", help="the process that --action signal signals")
-    made.add_argument(
-        "--action",
-        action="append",
-        default=[],
-        metavar="ACTION",
-        help="what to do: end (default), signal[:NAME], run:CMD, notify:URL, shutdown or reboot; can be given "
-        "several times",
-    )
-    made.add_argument(
-        "--countdown",
-        type=duration,
-        default=60.0,
-        metavar="D",
-        help="how long people have to prevent a shutdown or reboot (default: 60s)",
-    )
-    made.add_argument(
-        "--every", type=every_s, default=1.0, metavar="D", help="how often to read the GPUs (default: 1s)"
-    )
+    add("--countdown D", duration_s, "how long people have to prevent a shutdown or reboot (default: 60s)", 60.0)
+    add("--every D", every_s, "how often to read the GPUs (default: 1s)", 1.0)
     made.add_argument("--dry-run", action="store_true", help="carry out no action, only print what it would be")
     return made
 

@@ -2,7 +2,8 @@
 
 import argparse
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, NoReturn, TypeVar
 
 from fallow.core import units
@@ -100,16 +101,47 @@ def every_s(text: str) -> float:
     return seconds
 
 
+def takes(
+    group: argparse._ActionsContainer,
+    usage: str,
+    read: Callable[[str], object],
+    what: str,
+    default: object = None,
+    dest: str | None = None,
+) -> None:
+    """Add an option with a value, such as `-n --count N`; `what` is its help."""
+    *flags, metavar = usage.split()
+    group.add_argument(*flags, type=typed(read), metavar=metavar, help=what, default=default, dest=dest)
+
+
+def several(group: argparse._ActionsContainer, usage: str, what: str) -> None:
+    """Add an option that can be given several times."""
+    flag, metavar = usage.split()
+    what = f"{what}; can be given several times"
+    group.add_argument(flag, action="append", default=[], metavar=metavar, help=what)
+
+
+def chooses(
+    group: argparse._ActionsContainer,
+    flag: str,
+    choices: Iterable[str],
+    what: str,
+    default: str,
+    dest: str | None = None,
+    metavar: str | None = None,
+) -> None:
+    """Add an option whose value is one of some words."""
+    group.add_argument(
+        flag, choices=[str(each) for each in choices], default=default, help=what, dest=dest, metavar=metavar
+    )
+
+
 def common() -> argparse.ArgumentParser:
     """Return the options that every command takes."""
     parser = argparse.ArgumentParser(add_help=False)
     group = parser.add_argument_group("for every command")
-    group.add_argument(
-        "--simulate",
-        metavar="[MACHINE]",
-        default=argparse.SUPPRESS,
-        help=f"use simulated GPUs: 4xA100, or {SIMULATE_DEFAULT} without MACHINE (FALLOW_SIMULATE does the same)",
-    )
+    machine = f"4xA100, or {SIMULATE_DEFAULT} without MACHINE (FALLOW_SIMULATE does the same)"
+    takes(group, "--simulate [MACHINE]", str, f"use simulated GPUs: {machine}", argparse.SUPPRESS)
     group.add_argument(
         "-v", "--verbose", action="store_true", default=argparse.SUPPRESS, help="print more about what is done"
     )
@@ -135,51 +167,21 @@ def add_json(parser: argparse.ArgumentParser) -> None:
 def add_choice(parser: argparse.ArgumentParser) -> None:
     """Add the options that select GPUs."""
     group = parser.add_argument_group("which GPUs")
-    group.add_argument(
-        "-n",
-        "--count",
-        type=typed(units.count),
-        metavar="N",
-        help="take N GPUs (default: 1; with --gpus, all of the list)",
-    )
-    group.add_argument(
-        "--gpus", metavar="LIST", help="take them from this list: 0,2 or 0-3, UUIDs or how they begin, all"
-    )
-    group.add_argument("--name", metavar="TEXT", help="take only GPUs whose name contains TEXT, such as H100")
-    group.add_argument(
-        "--max-util",
-        type=typed(units.ratio),
-        default=0.0,
-        metavar="P",
-        help="take GPUs whose utilization is at most P per cent (default: 0)",
-    )
-    group.add_argument(
-        "--max-mem-util",
-        type=typed(units.ratio),
-        default=0.0,
-        metavar="P",
-        help="take GPUs whose memory traffic is at most P per cent (default: 0)",
-    )
-    group.add_argument(
-        "--max-processes",
-        type=typed(units.count_or_zero),
-        default=0,
-        metavar="N",
-        help="take GPUs that at most N processes hold (default: 0)",
-    )
-    group.add_argument(
-        "--min-free",
-        type=typed(units.size_bytes),
-        default=0,
-        metavar="SIZE",
-        help="take GPUs with at least so much free memory, such as 20GiB",
-    )
-    group.add_argument(
+    add = partial(takes, group)
+    add("-n --count N", units.count, "take N GPUs (default: 1; with --gpus, all of the list)")
+    add("--gpus LIST", str, "take them from this list: 0,2 or 0-3, UUIDs or how they begin, all")
+    add("--name TEXT", str, "take only GPUs whose name contains TEXT, such as H100")
+    add("--max-util P", units.ratio, "take GPUs whose utilization is at most P per cent (default: 0)", 0.0)
+    add("--max-mem-util P", units.ratio, "take GPUs whose memory traffic is at most P per cent (default: 0)", 0.0)
+    add("--max-processes N", units.count_or_zero, "take GPUs that at most N processes hold (default: 0)", 0)
+    add("--min-free SIZE", units.size_bytes, "take GPUs with at least so much free memory, such as 20GiB", 0)
+    chooses(
+        group,
         "--order",
-        choices=[order.value for order in Order],
-        default=Order.BEST.value,
-        help="which to take first: those with most free memory, coolest and best connected; at random; or by "
+        Order,
+        "which to take first: those with most free memory, coolest and best connected; at random; or by "
         "index (default: best)",
+        Order.BEST.value,
     )
     group.add_argument(
         "--wait",

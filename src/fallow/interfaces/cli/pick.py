@@ -4,7 +4,7 @@ import argparse
 
 from fallow.engine.allocate.pick import pick
 from fallow.engine.machine.world import World
-from fallow.interfaces.cli.options import Parser, add_choice, request
+from fallow.interfaces.cli.options import Parser, add_choice, chooses, request
 from fallow.interfaces.render import gpu_names
 from fallow.interfaces.stderr import Stderr
 
@@ -26,12 +26,12 @@ def parser(parents: list[argparse.ArgumentParser]) -> Parser:
         parents,
     )
     add_choice(made)
-    made.add_argument(
+    chooses(
+        made,
         "--format",
-        choices=("index", "uuid", "env", "docker", "json"),
-        default="index",
-        help="print indices (0,3), UUIDs, `export` lines for eval, the value of docker's --gpus, or JSON "
-        "(default: index)",
+        ("index", "uuid", "env", "docker", "json"),
+        "print indices (0,3), UUIDs, `export` lines for eval, the value of docker's --gpus, or JSON (default: index)",
+        "index",
     )
     return made
 

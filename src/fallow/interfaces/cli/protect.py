@@ -3,6 +3,7 @@
 import argparse
 import os
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from fallow.core.api import VERSION
 from fallow.core.errors import WrongUsage
@@ -11,7 +12,7 @@ from fallow.core.units import is_number, span_s
 from fallow.engine.allocate.protection_target import target_of
 from fallow.engine.jobs.protections import active_protections
 from fallow.engine.machine.world import World
-from fallow.interfaces.cli.options import Parser, add_alone, add_json, typed
+from fallow.interfaces.cli.options import Parser, add_alone, add_json, takes
 from fallow.interfaces.render.as_json import as_text, protection_facts
 from fallow.interfaces.stderr import Stderr
 
@@ -38,21 +39,17 @@ def parser(parents: list[argparse.ArgumentParser]) -> Parser:
         parents,
     )
     made.usage = "fallow protect [OPTIONS] [SUBJECT]"
+    add = partial(takes, made)
     made.add_argument(
         "subject",
         nargs="?",
         metavar="SUBJECT",
         help="what to protect: a GPU, pid:PID, user:NAME or all (default: all); a bare number is a GPU",
     )
-    made.add_argument("--for", dest="duration", type=typed(span_s), metavar="D", help="how long the protection lasts")
-    made.add_argument("--why", default="", metavar="TEXT", help="the reason, shown to everybody")
+    add("--for D", span_s, "how long the protection lasts", dest="duration")
+    add("--why TEXT", str, "the reason, shown to everybody", "")
     made.add_argument("--list", action="store_true", help="print the protections that are in force")
-    made.add_argument(
-        "--release",
-        type=typed(_id),
-        metavar="ID",
-        help="end this protection now; the first three digits of its id are enough",
-    )
+    add("--release ID", _id, "end this protection now; the first three digits of its id are enough")
     add_json(made)
     add_alone(made)
     return made

@@ -4,6 +4,7 @@ import argparse
 import io
 import os
 import sys
+from functools import partial
 from typing import TextIO
 
 from fallow.actuators.files.atomic_file import replace_file
@@ -15,7 +16,7 @@ from fallow.engine.history.redacted_reader import RedactedHistory
 from fallow.engine.history.report import Report, Witnessed
 from fallow.engine.machine.timezone import LocalZone
 from fallow.engine.machine.world import World
-from fallow.interfaces.cli.options import Parser, add_alone, typed
+from fallow.interfaces.cli.options import Parser, add_alone, chooses, several, takes
 from fallow.interfaces.render import report_text
 from fallow.interfaces.stderr import Stderr
 from fallow.policies.cost import By
@@ -44,29 +45,16 @@ def parser(parents: list[argparse.ArgumentParser]) -> Parser:
         EXAMPLES,
         parents,
     )
-    made.add_argument(
-        "--since",
-        type=typed(span_s),
-        default=7 * 86400.0,
-        metavar="D",
-        help="how far back to begin: 12h, 7d, 2w (default: 7d)",
+    add = partial(takes, made)
+    add("--since D", span_s, "how far back to begin: 12h, 7d, 2w (default: 7d)", 7 * 86400.0)
+    chooses(made, "--by", By, "add up the hours of each GPU, user, job or day (default: gpu)", By.GPU.value)
+    several(
+        made,
+        "--price MONEY/h",
+        "what an hour of a GPU costs: 2.50/h or $2.50/h; H100=2.50/h for GPUs with this name or UUID",
     )
-    made.add_argument(
-        "--by",
-        choices=[by.value for by in By],
-        default=By.GPU.value,
-        help="add up the hours of each GPU, user, job or day (default: gpu)",
-    )
-    made.add_argument(
-        "--price",
-        action="append",
-        default=[],
-        metavar="MONEY/h",
-        help="what an hour of a GPU costs: 2.50/h or $2.50/h; H100=2.50/h for GPUs with this name or UUID; can "
-        "be given several times",
-    )
-    made.add_argument("--format", choices=_FORMATS, default="table", help="how to print the report (default: table)")
-    made.add_argument("-o", "--output", metavar="FILE", help="write the report to FILE (default: print it)")
+    chooses(made, "--format", _FORMATS, "how to print the report (default: table)", "table")
+    add("-o --output FILE", str, "write the report to FILE (default: print it)")
     add_alone(made)
     return made
 

@@ -3,6 +3,7 @@
 import argparse
 import os
 import shlex
+from functools import partial
 
 from fallow.actuators.process import spawn
 from fallow.core.actions import signal_name
@@ -12,7 +13,7 @@ from fallow.core.units import duration_s, printable, program_name, ratio, span_s
 from fallow.engine.allocate.claim import Claimed, claim
 from fallow.engine.allocate.pick import pick
 from fallow.engine.machine.world import World
-from fallow.interfaces.cli.options import Parser, add_choice, every_s, request, typed
+from fallow.interfaces.cli.options import Parser, add_choice, chooses, every_s, request, several, takes
 from fallow.interfaces.render import gpu_names
 from fallow.interfaces.stderr import Stderr
 
@@ -46,11 +47,12 @@ def parser(parents: list[argparse.ArgumentParser]) -> Parser:
     made.usage = "fallow run [OPTIONS] -- CMD ..."
     add_choice(made)
     made.add_argument("--shared", action="store_true", help="share the GPUs with other jobs that say --shared too")
-    made.add_argument(
+    chooses(
+        made,
         "--format",
-        choices=("uuid", "index"),
-        default="uuid",
-        help="name GPUs in CUDA_VISIBLE_DEVICES by UUID or by index (default: uuid)",
+        ("uuid", "index"),
+        "name GPUs in CUDA_VISIBLE_DEVICES by UUID or by index (default: uuid)",
+        "uuid",
     )
     made.add_argument(
         "--dry-run",
@@ -64,54 +66,25 @@ def parser(parents: list[argparse.ArgumentParser]) -> Parser:
 
 def _add_stopping(made: Parser) -> None:
     group = made.add_argument_group("stopping a job that does not use its GPUs")
-    duration, span = typed(duration_s), typed(span_s)
-    group.add_argument(
-        "--idle-timeout", type=span, metavar="D", help="stop the job when it has been idle for so long"
-    )
-    group.add_argument(
-        "--warmup",
-        type=span,
-        metavar="D",
-        help="how long after its start a job is never called idle (default: 60s)",
-    )
-    group.add_argument(
-        "--idle-below",
-        type=typed(ratio),
-        metavar="P",
-        help="utilization in per cent below which the job is idle (default: 1)",
-    )
-    group.add_argument("--every", type=every_s, metavar="D", help="how often to read the GPUs (default: 1s)")
-    group.add_argument(
-        "--stuck-timeout",
-        type=span,
-        metavar="D",
-        help="stop the job when it has hung for so long: 100 %% utilization and no work",
-    )
-    group.add_argument(
-        "--signal",
-        type=typed(signal_name),
-        metavar="NAME",
-        help="the signal that asks the job to end (default: TERM)",
-    )
-    group.add_argument(
-        "--grace",
-        type=duration,
-        metavar="D",
-        help="how long after the signal the job gets SIGKILL (default: 10s)",
-    )
+    add = partial(takes, group)
+    add("--idle-timeout D", span_s, "stop the job when it has been idle for so long")
+    add("--warmup D", span_s, "how long after its start a job is never called idle (default: 60s)")
+    add("--idle-below P", ratio, "utilization in per cent below which the job is idle (default: 1)")
+    add("--every D", every_s, "how often to read the GPUs (default: 1s)")
+    add("--stuck-timeout D", span_s, "stop the job when it has hung for so long: 100 %% utilization and no work")
+    add("--signal NAME", signal_name, "the signal that asks the job to end (default: TERM)")
+    add("--grace D", duration_s, "how long after the signal the job gets SIGKILL (default: 10s)")
     group.add_argument(
         "--dump-stacks",
         action="store_true",
         default=None,
         help="before the signal, write the job's Python stacks to a file (needs py-spy)",
     )
-    group.add_argument(
-        "--then",
-        action="append",
-        default=[],
-        metavar="ACTION",
-        help="what to do after the job was stopped: shutdown, reboot, run:CMD or notify:URL; always:ACTION "
-        "does it however the job ended; can be given several times",
+    several(
+        group,
+        "--then ACTION",
+        "what to do after the job was stopped: shutdown, reboot, run:CMD or notify:URL; always:ACTION "
+        "does it however the job ended",
     )
 
 

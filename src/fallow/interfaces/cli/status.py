@@ -13,7 +13,7 @@ from fallow.core.selection import select, visible
 from fallow.core.unknown import Unknown
 from fallow.engine.machine.observe import look_once, watch
 from fallow.engine.machine.world import World
-from fallow.interfaces.cli.options import Parser, add_alone, every_s
+from fallow.interfaces.cli.options import Parser, add_alone, every_s, takes
 from fallow.interfaces.render import as_json
 from fallow.interfaces.stderr import Stderr
 
@@ -41,9 +41,7 @@ def parser(parents: list[argparse.ArgumentParser]) -> Parser:
     made.add_argument("gpus", nargs="?", metavar="GPUS", help="show only these: 0,2 or 0-3, UUIDs or how they begin")
     made.add_argument("--json", action="store_true", help="print the result as JSON; with --watch one object a line")
     made.add_argument("--watch", action="store_true", help="show it again and again, until Ctrl-C")
-    made.add_argument(
-        "--every", type=every_s, default=1.0, metavar="D", help="how often --watch reads the GPUs (default: 1s)"
-    )
+    takes(made, "--every D", every_s, "how often --watch reads the GPUs (default: 1s)", 1.0)
     add_alone(made)
     return made
 

@@ -4,6 +4,7 @@ import argparse
 import os
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from fallow.actuators.claims.folder import ClaimFolder, folder_path
@@ -18,7 +19,7 @@ from fallow.engine.machine.clock import demand_countable
 from fallow.engine.machine.signal_pipe import SignalPipe
 from fallow.engine.machine.socket_path import own_socket
 from fallow.engine.machine.world import World
-from fallow.interfaces.cli.options import Parser, typed
+from fallow.interfaces.cli.options import Parser, takes
 from fallow.interfaces.signals import unstoppable
 from fallow.interfaces.stderr import Stderr
 from fallow.readers.proc import user_name
@@ -51,14 +52,11 @@ def parser(parents: list[argparse.ArgumentParser]) -> Parser:
         EXAMPLES,
         parents,
     )
-    made.add_argument(
-        "--config", metavar="FILE", help="read this config (default: the one that `fallow check` finds)"
-    )
-    made.add_argument("--listen", metavar="ADDR", help="serve the web page there, whatever the config says")
+    add = partial(takes, made)
+    add("--config FILE", str, "read this config (default: the one that `fallow check` finds)")
+    add("--listen ADDR", str, "serve the web page there, whatever the config says")
     made.add_argument("--dry-run", action="store_true", help="carry out no action, only print what it would be")
-    made.add_argument(
-        "--for", dest="for_s", type=typed(span_s), metavar="D", help="end after so long (default: never)"
-    )
+    add("--for D", span_s, "end after so long (default: never)", dest="for_s")
     return made
 
 
