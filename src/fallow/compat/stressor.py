@@ -50,8 +50,8 @@ def main() -> int:
     except FallowError as error:
         say(f"[Stressor] {error}")
         return error.exit_code
-    lines(burning.cards)
-    return next((result.code for result in burning.cards if result.code), 0)
+    lines(burning.results)
+    return next((result.code for result in burning.results if result.code), 0)
 
 
 def _gb(size: int) -> str:

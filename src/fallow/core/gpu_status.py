@@ -33,6 +33,11 @@ def people_on(gpu: GpuStatus) -> tuple[Holder, ...]:
     return tuple(holder for holder in gpu.holders if holder.pid not in gpu.filler_pids)
 
 
+def load_of(gpu: GpuStatus) -> float | Unknown:
+    """Return its utilization: the mean of the last seconds, or of this moment where that is not known."""
+    return gpu.utilization if isinstance(gpu.recent, Unknown) else gpu.recent.mean
+
+
 @value
 class Status:
     """All GPUs of one tick, judged."""

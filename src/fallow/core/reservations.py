@@ -6,6 +6,8 @@ from types import MappingProxyType
 from fallow.core.units import shortened
 from fallow.core.value import value
 
+_HIDDEN = "a process that we may not look into (root may: sudo fallow status)"
+
 
 @value
 class Claim:
@@ -19,13 +21,13 @@ class Claim:
     since_wall_s: float | None = None
     birth: int | None = None
     """With the pid, the identity of the process; a pid alone may belong to another one by now."""
-    told: str | None = None
+    unproven: str | None = None
     """The sentence for people if the process is not proven, and so not in the other fields."""
 
     def __str__(self) -> str:
         kind = "shared" if self.shared else "claimed"
         if self.pid is None:
-            return f"{kind} by {self.told or 'a process that we may not look into (root may: sudo fallow status)'}"
+            return f"{kind} by {self.unproven or _HIDDEN}"
         who = f" by {self.user}" if self.user else ""
         what = f" for {shortened(self.command)}" if self.command else ""
         return f"{kind}{who}{what} (pid {self.pid})"

@@ -29,7 +29,7 @@ class Around:
     """Its holders that have ended since the reading."""
 
     @property
-    def nobody(self) -> frozenset[int]:
+    def ignored(self) -> frozenset[int]:
         """Return the holders that keep no other job from the GPU."""
         return self.fillers | self.gone
 
@@ -39,8 +39,8 @@ def standing(gpu: Gpu, around: Around) -> Finding:
     finding = judge(gpu)
     if gpu.trouble is not None or isinstance(gpu.holders, Unknown) or isinstance(gpu.memory, Unknown):
         return finding
-    nobody = around.nobody
-    if any(holder.pid not in nobody for holder in gpu.holders):
+    ignored = around.ignored
+    if any(holder.pid not in ignored for holder in gpu.holders):
         return finding
     if not gpu.holders and finding.activity is not Activity.FREE:
         return finding  # a process is there that cannot be seen

@@ -39,7 +39,7 @@ POOR = replace(
     mig=MigPlace(0, Unknown("hidden"), NOT_ASKED),
     claim=Unknown("its folder cannot be read"),
 )
-UNPROVEN = replace(gpu_status(2, Activity.IDLE), claim=Claim(shared=True, told="somebody's container"))
+UNPROVEN = replace(gpu_status(2, Activity.IDLE), claim=Claim(shared=True, unproven="somebody's container"))
 FILLED = replace(
     gpu_status(3, Activity.FILLED, holder(9)),
     filler=Claim(shared=False, user="fold", command="fah"),

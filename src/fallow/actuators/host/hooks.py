@@ -1,7 +1,6 @@
 """Run the commands and send the notices that people configured."""
 
 from collections.abc import Mapping
-from typing import Protocol
 
 from fallow.actuators.host import notice_process
 from fallow.actuators.host.send_notice import without_secrets
@@ -15,16 +14,6 @@ from fallow.core.units import program_name
 
 _SHELL_LIMIT_S = 10.0
 _COMMAND_LIMIT_S = 86400.0  # an upload may take long; one that never ends must not keep the machine on
-
-
-class Hooks(Protocol):
-    """Runs commands and sends notices."""
-
-    def run_command(self, line: str, environ: Mapping[str, str]) -> Outcome:
-        """Run a shell command line."""
-
-    def notify(self, url: str, title: str, text: str) -> Outcome:
-        """Send a notice."""
 
 
 class SystemHooks:
@@ -87,13 +76,16 @@ def no_such_command(line: str, environ: Mapping[str, str], helpers: Helpers) -> 
 class DryRunHooks:
     """Says what would be done, and does nothing."""
 
-    def run_command(self, line: str, environ: Mapping[str, str]) -> Outcome:  # noqa: ARG002  the interface's
+    def run_command(self, line: str, environ: Mapping[str, str]) -> Outcome:  # noqa: ARG002  as the other one has it
         """Only say what would be done."""
         return Outcome(True, f"would run {program_name(line)!r}")
 
     def notify(self, url: str, title: str, text: str) -> Outcome:
         """Only say what would be done."""
         return Outcome(True, f"would tell {without_secrets(url)}: {title}: {text}")
+
+
+Hooks = SystemHooks | DryRunHooks
 
 
 def _in_words(ended: Ended) -> str:

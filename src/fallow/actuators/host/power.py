@@ -4,7 +4,6 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from enum import Enum
-from typing import Protocol
 
 from fallow.actuators.host.write_terminals import write_to
 from fallow.actuators.process.helpers import Helpers
@@ -29,19 +28,6 @@ _SYSTEMCTL = {PowerAction.SHUTDOWN: "poweroff", PowerAction.REBOOT: "reboot"}
 _SHUTDOWN = {PowerAction.SHUTDOWN: "-h", PowerAction.REBOOT: "-r"}
 _QUESTION = {PowerAction.SHUTDOWN: "CanPowerOff", PowerAction.REBOOT: "CanReboot"}
 _ACTION = {PowerAction.SHUTDOWN: "turn the machine off", PowerAction.REBOOT: "restart the machine"}
-
-
-class Power(Protocol):
-    """Controls the power of this machine."""
-
-    def can(self, action: PowerAction) -> str | None:
-        """Return why it could not be done; None if it can. Asked at the start, not when it is needed."""
-
-    def do(self, action: PowerAction, reason: str) -> Outcome:
-        """Perform the action now."""
-
-    def announce(self, text: str) -> Outcome:
-        """Show a text to all users who are logged in."""
 
 
 class SystemPower:
@@ -111,7 +97,7 @@ class SystemPower:
 class DryRunPower:
     """Says what would be done, and does nothing."""
 
-    def __init__(self, real: Power) -> None:
+    def __init__(self, real: SystemPower) -> None:
         self._real = real
 
     def can(self, action: PowerAction) -> str | None:
@@ -125,3 +111,6 @@ class DryRunPower:
     def announce(self, text: str) -> Outcome:
         """Only say what would be done."""
         return Outcome(True, f"would announce to all terminals: {text}")
+
+
+Power = SystemPower | DryRunPower

@@ -82,7 +82,7 @@ class Burning:
     """The results for all GPUs, and whether they are simulated."""
 
     simulated: bool
-    cards: tuple[Burned, ...]
+    results: tuple[Burned, ...]
 
 
 _NOT_MEASURED = Unknown("it was not read while it was loaded")

@@ -7,7 +7,7 @@ from fallow.policies.guard import Across, GuardRules
 from fallow.policies.idle import IdleRules
 from fallow.policies.stuck import StuckRules
 
-_LONGEST_NOTICE_S = 600.0
+_USUAL_NOTICE_S = 600.0
 
 
 class Idle(Section):
@@ -67,7 +67,7 @@ class Idle(Section):
         )
 
     def _notice_s(self, timeout_s: float) -> float:
-        return min(_LONGEST_NOTICE_S, timeout_s / 2) if self.warn_before is None else self.warn_before
+        return min(_USUAL_NOTICE_S, timeout_s / 2) if self.warn_before is None else self.warn_before
 
 
 class Protect(Section):

@@ -166,7 +166,7 @@ class Daemon:
 
     def _delay_publishing(self) -> None:
         """Delay publishing, because a newcomer may have come and the yield is more urgent."""
-        self._publisher.hushed_until_s = self._world.clock.monotonic_s() + _QUIET_S
+        self._publisher.paused_until_s = self._world.clock.monotonic_s() + _QUIET_S
 
     def _apply(self, config: Config, snapshot: Snapshot) -> None:
         self.config = config

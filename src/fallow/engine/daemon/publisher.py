@@ -12,7 +12,7 @@ class Publisher:
     def __init__(self) -> None:
         self._board: Board | None = None
         self._callbacks: tuple[Callable[[Board], None], ...] = ()
-        self.hushed_until_s = 0.0
+        self.paused_until_s = 0.0
         """Until then, by the monotonic clock, readers of the board should leave the processor to a yield."""
 
     @property

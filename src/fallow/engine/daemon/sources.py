@@ -97,9 +97,9 @@ class Sources:
         """Return what was seen at the last tick; None before the first."""
         return self.publisher.board
 
-    def hush_s(self) -> float:
+    def pause_s(self) -> float:
         """Return for how long the page should do nothing, because a yield is under way; mostly 0."""
-        return self.publisher.hushed_until_s - self.clock.monotonic_s()
+        return self.publisher.paused_until_s - self.clock.monotonic_s()
 
     def rights_of(self, viewer: Viewer) -> Viewer:
         """Return the viewer, who may read everything if the owner of the machine says so."""

@@ -3,7 +3,6 @@
 import os
 import sys
 from collections.abc import Mapping
-from typing import Protocol
 
 from fallow.actuators.process import spawn
 from fallow.actuators.process.filler_process import Filler, adopt
@@ -44,36 +43,6 @@ class FillerSpec:
         """Return what cannot change while it runs. All else are rules, which can."""
         suspends = self.rules.manner is Yield.SUSPEND
         return self.name, self.command, self.log, self.cwd, self.env, self.user, suspends
-
-
-class FillerLike(Protocol):
-    """A filler that was started: its state, and what it can be ordered to do."""
-
-    presence: Presence
-    pid: int | None
-    ended: str | None
-    notes: list[str]
-    freed_s: float | None
-
-    @property
-    def keeper(self) -> int | None: ...
-    @property
-    def fd(self) -> int | None: ...
-    def ask(self, stay_s: float = 0.0) -> None: ...
-    def kill(self) -> None: ...
-    def suspend(self, within_s: float) -> None: ...
-    def resume(self, within_s: float) -> None: ...
-    def listen(self) -> None: ...
-    def wait(self, timeout_s: float) -> None: ...
-    def kill_with_keeper(self) -> None: ...
-    def close(self) -> None: ...
-
-
-class FillerStarter(Protocol):
-    """Starts fillers."""
-
-    def start(self, spec: FillerSpec, gpus: tuple[Gpu, ...]) -> FillerLike:
-        """Start a filler on these GPUs."""
 
 
 class SystemFillerStarter:
@@ -126,7 +95,7 @@ class DryRunFiller:
         self.notes: list[str] = []
         self.freed_s: float | None = None
 
-    def ask(self, stay_s: float = 0.0) -> None:  # noqa: ARG002  as the protocol has it
+    def ask(self, stay_s: float = 0.0) -> None:  # noqa: ARG002  as a real one has it
         """Become absent."""
         self.presence = Presence.ABSENT
 
@@ -134,11 +103,11 @@ class DryRunFiller:
         """Become absent."""
         self.presence = Presence.ABSENT
 
-    def suspend(self, within_s: float) -> None:  # noqa: ARG002  as the protocol has it
+    def suspend(self, within_s: float) -> None:  # noqa: ARG002  as a real one has it
         """Become suspended."""
         self.presence = Presence.SUSPENDED
 
-    def resume(self, within_s: float) -> None:  # noqa: ARG002  as the protocol has it
+    def resume(self, within_s: float) -> None:  # noqa: ARG002  as a real one has it
         """Become running."""
         self.presence = Presence.RUNNING
 
@@ -159,9 +128,13 @@ class DryRunFiller:
 class DryRunFillerStarter:
     """Starts no process."""
 
-    def start(self, spec: FillerSpec, gpus: tuple[Gpu, ...]) -> DryRunFiller:  # noqa: ARG002  as the protocol has it
+    def start(self, spec: FillerSpec, gpus: tuple[Gpu, ...]) -> DryRunFiller:  # noqa: ARG002  as a real one has it
         """Return a filler without a process."""
         return DryRunFiller()
+
+
+FillerLike = Filler | DryRunFiller
+FillerStarter = SystemFillerStarter | DryRunFillerStarter
 
 
 def check_log(spec: FillerSpec, gpus: tuple[Gpu, ...]) -> None:

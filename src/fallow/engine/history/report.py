@@ -1,9 +1,8 @@
 """Turn history into a report: what was witnessed in a span of time, ready to be added up."""
 
-from collections.abc import Sequence
 from datetime import tzinfo
 from functools import cached_property
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from fallow.core.activity import Activity
 from fallow.core.days import day_edges_ms
@@ -12,24 +11,12 @@ from fallow.core.money import Prices
 from fallow.core.visibility import EVERYTHING, Viewer, interval_seen_by
 from fallow.policies.cost import Bill, By, bill
 
+if TYPE_CHECKING:
+    from fallow.engine.history.reader import HistoryReader
+    from fallow.engine.machine.daemon_client import RemoteHistory
+
 _DAY_MS = 86_400_000
 _FINEST = 1000
-
-
-class Witnessed(Protocol):
-    """What a report needs of history: read from its file, or from the daemon."""
-
-    def cards(self) -> dict[str, Card]:
-        """Return every known GPU, by UUID, in order."""
-
-    def tallies(self, edges_ms: Sequence[int]) -> list[Interval]:
-        """Return what was witnessed between each two edges."""
-
-    def colours(self, uuid: str, since_ms: int, until_ms: int, finest_ms: int) -> list[tuple[int, int, Activity]]:
-        """Return what one GPU did: from when, until when, and what; no finer than `finest_ms`."""
-
-    def close(self) -> None:
-        """Close the reader."""
 
 
 class Report:
@@ -37,7 +24,7 @@ class Report:
 
     def __init__(
         self,
-        past: Witnessed | None,
+        past: "HistoryReader | RemoteHistory | None",
         since_s: float,
         until_s: float,
         prices: Prices,

@@ -4,22 +4,11 @@ from collections import deque
 from collections.abc import Callable
 from queue import SimpleQueue
 from threading import Thread
-from typing import Protocol
 
 from fallow.core.findings import Outcome
 
 Work = Callable[[], Outcome]
 Then = Callable[[Outcome], None]
-
-
-class Executor(Protocol):
-    """Runs actions, one after the other."""
-
-    def begin(self, work: Work, then: Then) -> None:
-        """Run this; `collect` calls `then` with its outcome."""
-
-    def collect(self) -> None:
-        """Pass on the outcomes of the actions that are done."""
 
 
 class Inline:
@@ -64,3 +53,6 @@ class InThread:
             except BaseException as error:  # noqa: BLE001  an action that breaks has failed; the guard goes on
                 outcome = Outcome(False, f"it failed with {type(error).__name__}: {error}")
             self._done.append((then, outcome))
+
+
+Executor = Inline | InThread

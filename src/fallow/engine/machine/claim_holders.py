@@ -36,8 +36,8 @@ def claim_on(world: World, file: ClaimFile) -> Claim | None:
     if answer.holder is not None:
         return _named(world, held.shared, answer.holder, label.since_wall_s if answer.holder == named else None)
     if answer.nobody:
-        return Claim(held.shared, told=_HIDDEN)
-    return Claim(held.shared, told=_signed(world, file.inode, named))
+        return Claim(held.shared, unproven=_HIDDEN)
+    return Claim(held.shared, unproven=_signed(world, file.inode, named))
 
 
 def claim_of(world: World, uuid: str) -> Claim | Unknown | None:

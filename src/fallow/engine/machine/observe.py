@@ -83,7 +83,7 @@ class Watcher:
             claims.claim,
             claims.waiting,
             filler_of(gpu, claims.fillers),
-            tuple(sorted(around.nobody)),
+            tuple(sorted(around.ignored)),
             settling=now.settling,
         )
 

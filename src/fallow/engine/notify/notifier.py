@@ -7,7 +7,6 @@ its own, so a service that does not answer delays the next message and nothing e
 import os
 from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
-from typing import Protocol
 
 from fallow.actuators.host import notice_process
 from fallow.actuators.host.hooks import DryRunHooks
@@ -25,21 +24,11 @@ from fallow.policies.grouping import GroupingRules, Message, Outbox
 _LEAVE_AFTER_S = 3.0
 
 
-class NoticeSender(Protocol):
-    """Sends messages."""
-
-    @property
-    def reports_success(self) -> bool:
-        """Return whether outcomes are reported to the user even if they are good."""
-
-    def send(self, urls: Sequence[str], message: Message) -> list[Outcome]:
-        """Send a message and return the outcome for each address. It may take seconds, but has a time limit."""
-
-
 class SystemNoticeSender:
     """Sends messages, each from a process of its own."""
 
     reports_success = False
+    """Whether outcomes are reported to the user even if they are good."""
 
     def __init__(self, world: World) -> None:
         spawn.keep_the_ends_of_children()  # here, because only the main thread may
@@ -61,6 +50,9 @@ class DryRunNoticeSender:
         """Return what would be sent to each address."""
         hooks = DryRunHooks()
         return [hooks.notify(url, message.title, message.text) for url in urls]
+
+
+NoticeSender = SystemNoticeSender | DryRunNoticeSender
 
 
 class Notifier:

@@ -68,7 +68,7 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
         burning = burn(world, request, progress.show)
     finally:
         progress.clear()
-    _tell_failures(burning.cards, voice)
+    _tell_failures(burning.results, voice)
     if args.json:
         from fallow.interfaces.render.as_json import as_text
         from fallow.interfaces.render.burn_json import as_json
@@ -76,7 +76,7 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
         print(as_text(as_json(request, burning)))
     else:
         _table(burning)
-    return _code(burning.cards)
+    return _code(burning.results)
 
 
 def _tell_failures(cards: Sequence[Burned], voice: Stderr) -> None:
@@ -156,7 +156,7 @@ def _table(burning: Burning) -> None:
                 bytes_for_people(card.tally.held_bytes),
                 *(cell(card) for cell in (_rate, _traffic, _power, _heat, _throttling, _errors)),
             )
-            for card in burning.cards
+            for card in burning.results
         ],
     )
 

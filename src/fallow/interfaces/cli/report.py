@@ -11,9 +11,8 @@ from fallow.actuators.files.atomic_file import replace_file
 from fallow.core.errors import FallowError, NotPermitted, WrongUsage
 from fallow.core.money import Prices, prices_from
 from fallow.core.units import span_s
-from fallow.engine.history.reader import open_history
-from fallow.engine.history.redacted_reader import RedactedHistory
-from fallow.engine.history.report import Report, Witnessed
+from fallow.engine.history.reader import HistoryReader, open_history
+from fallow.engine.history.report import Report
 from fallow.engine.machine.timezone import LocalZone
 from fallow.engine.machine.world import World
 from fallow.interfaces.cli.options import Parser, add_alone, chooses, several, takes
@@ -23,7 +22,7 @@ from fallow.policies.cost import By
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from fallow.engine.machine.daemon_client import DaemonClient
+    from fallow.engine.machine.daemon_client import DaemonClient, RemoteHistory
 
 EXAMPLES = """\
   fallow report                             the last 7 days, by GPU
@@ -67,16 +66,15 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     folder = world.state_folder
     daemon = None if args.alone else world.daemon(voice.detail)
     prices = given if given.given else _prices_in_force(world, daemon, voice)
-    past: Witnessed | None = None if daemon is None else daemon.past()
+    past: HistoryReader | RemoteHistory | None = None if daemon is None else daemon.past()
     where = "the daemon's folder"
     if past is None:
-        own, where = open_history(folder), folder
-        past = None if own is None else RedactedHistory(own, world.viewer)
+        past, where = open_history(folder), folder
         if daemon is not None and daemon.trouble is not None:
             _tell_trouble(daemon.trouble, folder, voice, found=past is not None)
     try:
         now_s = world.clock.wall_s()
-        report = Report(past, now_s - args.since, now_s, prices, LocalZone())
+        report = Report(past, now_s - args.since, now_s, prices, LocalZone(), world.viewer)
         if not report.intervals:
             what = "no history" if past is None else "nothing of that time"
             voice.note(f"there is {what} in {where}; `fallow up` records it while it runs")

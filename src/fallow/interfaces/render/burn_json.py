@@ -15,8 +15,8 @@ def as_json(request: BurnRequest, burning: Burning) -> dict[str, Any]:
         "simulated": burning.simulated,
         "load": request.ask.load.value,
         "verify": request.ask.verify,
-        "errors": sum(card.tally.wrong_words for card in burning.cards),
-        "gpus": [_card(card, simulated=burning.simulated) for card in burning.cards],
+        "errors": sum(card.tally.wrong_words for card in burning.results),
+        "gpus": [_card(card, simulated=burning.simulated) for card in burning.results],
     }
 
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import (
@@ -17,7 +18,7 @@ from prometheus_client.registry import Collector
 import fallow
 from fallow.core.activity import Activity
 from fallow.core.board import Board, Histogram
-from fallow.core.gpu_status import GpuStatus
+from fallow.core.gpu_status import GpuStatus, load_of
 from fallow.core.unknown import Unknown
 from fallow.policies.guard import Phase
 
@@ -57,23 +58,21 @@ class _Collector(Collector):
 
 
 def gauge(
-    name: str, help_text: str, samples: Iterable[tuple[tuple[str, ...], float | None]], labels: tuple[str, ...] = ()
-) -> GaugeMetricFamily:
-    """Return a family of gauges; a value of None is left out."""
-    family = GaugeMetricFamily(name, help_text, labels=labels)
+    name: str,
+    help_text: str,
+    samples: Iterable[tuple[tuple[str, ...], float | None]],
+    labels: tuple[str, ...] = (),
+    kind: type[GaugeMetricFamily | CounterMetricFamily] = GaugeMetricFamily,
+) -> Metric:
+    """Return a family of gauges, or of counters; a value of None is left out."""
+    family = kind(name, help_text, labels=labels)
     for words, number in samples:
         if number is not None:
             family.add_metric(words, number)
     return family
 
 
-def _counter(
-    name: str, help_text: str, labels: tuple[str, ...], samples: Iterable[tuple[tuple[str, ...], float]]
-) -> CounterMetricFamily:
-    family = CounterMetricFamily(name, help_text, labels=labels)
-    for words, number in samples:
-        family.add_metric(words, number)
-    return family
+_counter = partial(gauge, kind=CounterMetricFamily)
 
 
 def _machine(board: Board) -> Iterator[Metric]:
@@ -110,7 +109,7 @@ def _cards(board: Board) -> Iterator[Metric]:
     ]
     yield gauge("fallow_gpu_activity", "1 for what the GPU does, 0 for the rest.", does, (*_CARD, "activity"))
     yield of_each("fallow_gpu_activity_duration_seconds", "For how long it has been seen so.", lambda gpu: gpu.for_s)
-    yield of_each("fallow_gpu_utilization_ratio", "Share of the time in which something ran.", _load)
+    yield of_each("fallow_gpu_utilization_ratio", "Share of the time in which something ran.", load_of)
     yield of_each("fallow_gpu_memory_used_bytes", "Memory in use.", lambda gpu: _memory(gpu, "used_bytes"))
     yield of_each("fallow_gpu_memory_total_bytes", "Memory that it has.", lambda gpu: _memory(gpu, "total_bytes"))
     yield of_each("fallow_gpu_power_watts", "Power that it draws.", lambda gpu: gpu.power_w)
@@ -127,16 +126,16 @@ def _counts(board: Board) -> Iterator[Metric]:
         for (uuid, activity, user), seconds in board.counts.activity_s.items()
     ]
     what = "Witnessed seconds of each activity, by the user who held the GPU."
-    yield _counter("fallow_activity_seconds", what, (*_CARD, "activity", "user"), spent)
+    yield _counter("fallow_activity_seconds", what, spent, (*_CARD, "activity", "user"))
     actions = board.counts.actions.items()
-    yield _counter("fallow_actions", "What was done, and what came of it.", ("action", "outcome"), actions)
+    yield _counter("fallow_actions", "What was done, and what came of it.", actions, ("action", "outcome"))
     reasons: dict[tuple[str, ...], float] = {}
     for (reading, why), ticks in board.counts.unknowns.items():
         # Numbers in a reason, such as pids, would make a new series each.
         words = (reading, _NUMBER.sub("N", why))
         reasons[words] = reasons.get(words, 0.0) + ticks
     what = "Ticks at which a reading was not known, by why."
-    yield _counter("fallow_unknown_readings", what, ("reading", "reason"), reasons.items())
+    yield _counter("fallow_unknown_readings", what, reasons.items(), ("reading", "reason"))
 
 
 def _fillers(board: Board) -> Iterator[Metric]:
@@ -164,10 +163,6 @@ def _names(gpu: GpuStatus) -> tuple[str, str]:
 
 def _known(number: float | Unknown | None) -> float | None:
     return None if number is None or isinstance(number, Unknown) else float(number)
-
-
-def _load(gpu: GpuStatus) -> float | Unknown:
-    return gpu.utilization if isinstance(gpu.recent, Unknown) else gpu.recent.mean
 
 
 def _memory(gpu: GpuStatus, field: str) -> float | Unknown:

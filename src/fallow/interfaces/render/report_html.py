@@ -10,6 +10,7 @@ from fallow.interfaces.render.report_text import (
     HEADS,
     cost_for_people,
     hours,
+    hours_in_words,
     machine_in_words,
     names_for_people,
     span_in_words,
@@ -74,17 +75,8 @@ def _strips(report: Report) -> dict[str, Any]:
     ticks = [datetime.fromtimestamp(at / 1000, UTC).astimezone(report.zone) for at in moments]
     rows = []
     for card, stretches in report.strips():
-        spent = dict.fromkeys(Activity, 0)
-        for stretch_begin_ms, stretch_end_ms, activity in stretches:
-            spent[activity] += stretch_end_ms - stretch_begin_ms
-        told = ", ".join(f"{activity} {hours(ms)} h" for activity, ms in spent.items() if ms)
-        rows.append(
-            {
-                "label": card.label,
-                "boxes": charts.strip(stretches, begin_ms, end_ms),
-                "told": told or "nobody watched",
-            }
-        )
+        told = hours_in_words(((last - first, activity) for first, last, activity in stretches), "nobody watched")
+        rows.append({"label": card.label, "boxes": charts.strip(stretches, begin_ms, end_ms), "told": told})
     return {"rows": rows, "ticks": [f"{tick:%H:%M}" for tick in ticks]}
 
 

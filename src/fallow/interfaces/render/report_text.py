@@ -2,6 +2,7 @@
 
 import csv
 import io
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
@@ -23,6 +24,14 @@ def hours(ms: int) -> str:
     """Return hours as `1,234.5`; a small amount is never shown as zero."""
     told = f"{ms / _HOUR_MS:,.1f}"
     return "<0.1" if ms and told == "0.0" else told
+
+
+def hours_in_words(stretches: Iterable[tuple[int, Activity]], nothing: str) -> str:
+    """Return how long each activity lasted, as `busy 3.1 h, idle 0.4 h`; stretches are milliseconds and activity."""
+    spent = dict.fromkeys(Activity, 0)
+    for ms, activity in stretches:
+        spent[activity] += ms
+    return ", ".join(f"{activity} {hours(ms)} h" for activity, ms in spent.items() if ms) or nothing
 
 
 def span_in_words(report: Report) -> str:

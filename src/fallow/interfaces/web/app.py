@@ -82,7 +82,7 @@ def make_app(sources: Sources) -> FastAPI:
     reads = DiskReads()
     renderer = Renderer(sources, CachedReads(sources, reads))
     static = Files()
-    watchers = Watchers(renderer.parts, lambda: static.edition, most_watchers(), sources.hush_s)
+    watchers = Watchers(renderer.parts, lambda: static.edition, most_watchers(), sources.pause_s)
     pulse, worth = Pulse(sources), ChangeFilter(sources)
 
     def tick(board: Board) -> None:

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TypeVar
 
-from fallow.core.activity import Activity
 from fallow.core.errors import FallowError
 from fallow.core.units import shortened
 from fallow.core.unknown import Unknown
@@ -16,7 +15,7 @@ from fallow.engine.daemon.sources import Sources
 from fallow.engine.history.journal import Event
 from fallow.engine.history.report import Report
 from fallow.interfaces.render import charts
-from fallow.interfaces.render.report_text import cost_for_people, hours
+from fallow.interfaces.render.report_text import cost_for_people, hours, hours_in_words
 from fallow.interfaces.web.disk_reads import PAGE, DiskReads
 from fallow.policies.cost import By, Line
 
@@ -99,13 +98,12 @@ class CachedReads:
         strips: dict[str, Strip] = {}
         for uuid in uuids:
             intervals = self._sources.strip(uuid, DAY_S)
-            spent = dict.fromkeys(Activity, 0)
-            for interval in intervals:
-                spent[interval.activity] += interval.witnessed_ms
-            told = ", ".join(f"{activity} {hours(ms)} h" for activity, ms in spent.items() if ms)
+            told = hours_in_words(
+                ((one.witnessed_ms, one.activity) for one in intervals), "nobody has watched it yet"
+            )
             stretches = [(one.begin_ms, one.end_ms, one.activity) for one in intervals]
             boxes = tuple(charts.strip(stretches, since_ms, until_ms))
-            strips[uuid] = Strip(boxes, told or "nobody has watched it yet")
+            strips[uuid] = Strip(boxes, told)
         zone = self._sources.report(DAY_S).zone
         moments = [since_ms + (until_ms - since_ms) * part // 4 for part in range(4)]
         ticks = [f"{datetime.fromtimestamp(at / 1000, UTC).astimezone(zone):%H:%M}" for at in moments]

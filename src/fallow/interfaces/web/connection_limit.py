@@ -9,9 +9,12 @@ before a request is read.
 
 import os
 from ipaddress import IPv4Address, IPv6Address, ip_address
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from fallow.core.value import value
+
+if TYPE_CHECKING:
+    from fallow.interfaces.web.connection import Connection
 
 LOOPBACK = "127.0.0.1"
 _USER = "user "
@@ -35,33 +38,18 @@ class ConnectionLimits:
     """The most requests of one owner in a second, after a burst of as many."""
 
 
-class Guest(Protocol):
-    """A connection that is counted."""
-
-    @property
-    def owner(self) -> str:
-        """Return the owner: a user, or an address."""
-
-    @property
-    def lasts(self) -> bool:
-        """Return whether it carries a stream without an end."""
-
-    def cut(self) -> None:
-        """End the connection now."""
-
-
 class Connections:
     """All connections by owner; those of each owner in the order in which they last became silent or active."""
 
     def __init__(self, limits: ConnectionLimits) -> None:
         self.limits = limits
-        self._of: dict[str, dict[Guest, bool]] = {}
+        self._of: dict[str, dict[Connection, bool]] = {}
         self._turns: dict[str, float] = {}
 
     def __len__(self) -> int:
         return sum(map(len, self._of.values()))
 
-    def enter(self, guest: Guest) -> None:
+    def enter(self, guest: "Connection") -> None:
         """Add a connection, which is silent. If that is too many, one ends, possibly this one."""
         own = self._of.setdefault(guest.owner, {})
         own[guest] = True
@@ -70,13 +58,13 @@ class Connections:
         elif len(self) > self.limits.connections:
             self._end(self._who_makes_way(own, first=comes_first(guest.owner)))
 
-    def change(self, guest: Guest, *, silent: bool) -> None:
+    def change(self, guest: "Connection", *, silent: bool) -> None:
         """Note that the connection became silent, or that its request arrived."""
         own = self._of.get(guest.owner, {})
         if own.pop(guest, None) is not None:
             own[guest] = silent
 
-    def leave(self, guest: Guest) -> None:
+    def leave(self, guest: "Connection") -> None:
         """Note that the connection has ended."""
         own = self._of.get(guest.owner, {})
         own.pop(guest, None)
@@ -106,7 +94,7 @@ class Connections:
         for guest in self._all():
             self._end(guest)
 
-    def _who_makes_way(self, own: dict[Guest, bool], *, first: bool) -> Guest:
+    def _who_makes_way(self, own: dict["Connection", bool], *, first: bool) -> "Connection":
         """Return the connection that ends for a new one: of the owner with most, of one who comes first last."""
         others = {owner: guests for owner, guests in self._of.items() if not comes_first(owner)}
         lasting = next((each for guests in others.values() for each in guests if each.lasts), None)
@@ -115,7 +103,7 @@ class Connections:
         most = max((others or self._of).values(), key=len)
         return _first_silent(most if first or len(most) > len(own) else own)
 
-    def _all(self) -> list[Guest]:
+    def _all(self) -> list["Connection"]:
         return [guest for own in self._of.values() for guest in own]
 
     def _share_of(self, owner: str) -> int:
@@ -123,12 +111,12 @@ class Connections:
             return self.limits.connections
         return self.limits.of_user if owner.startswith(_USER) else self.limits.of_address
 
-    def _end(self, guest: Guest) -> None:
+    def _end(self, guest: "Connection") -> None:
         self.leave(guest)
         guest.cut()
 
 
-def _first_silent(guests: dict[Guest, bool]) -> Guest:
+def _first_silent(guests: dict["Connection", bool]) -> "Connection":
     """Return the connection that has been silent for longest; if none is silent, the one answered for longest."""
     return next((guest for guest, silent in guests.items() if silent), next(iter(guests)))
 

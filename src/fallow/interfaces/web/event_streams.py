@@ -7,12 +7,15 @@ read for a while, and is disconnected. A browser then connects again by itself, 
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from starlette.types import Send
 
 from fallow.interfaces.web.connection_limit import LOOPBACK, comes_first
 from fallow.interfaces.web.page_parts import Parts
+
+if TYPE_CHECKING:
+    from fallow.interfaces.web.connection import Connection
 
 _MOST_WAITING = 30
 _HEADERS = [
@@ -23,26 +26,6 @@ _HEADERS = [
 _RECONNECT = b"retry: 3000\n\n"
 
 
-class Wire(Protocol):
-    """The connection under a stream."""
-
-    lasts: bool
-    """Whether it carries a stream without an end, to which the time limit of answers does not apply."""
-    when_lost: Callable[[], None]
-    """Called when the connection has ended."""
-
-    @property
-    def is_cut(self) -> bool:
-        """Return whether the connection has ended, or is about to."""
-
-    @property
-    def owner(self) -> str:
-        """Whose it is: a user, or an address."""
-
-    def cut(self) -> None:
-        """End the connection now, and drop what was not sent."""
-
-
 class Watchers:
     """All watchers. Call everything but `nudge` in the event loop of the server."""
 
@@ -51,11 +34,11 @@ class Watchers:
         render: Callable[[], Awaitable[Parts]],
         edition: Callable[[], str],
         most: int,
-        hush_s: Callable[[], float],
+        pause_s: Callable[[], float],
     ) -> None:
-        """`hush_s` returns how long to wait before more is sent."""
+        """`pause_s` returns how long to wait before more is sent."""
         self._render = render
-        self._hush_s = hush_s
+        self._pause_s = pause_s
         self._edition = edition
         self._most = most
         self._new: set[_Watcher] = set()
@@ -96,7 +79,7 @@ class Watchers:
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._wanted.set)
 
-    async def attend(self, wire: Wire, send: Send) -> None:
+    async def attend(self, wire: "Connection", send: Send) -> None:
         """Send events to one watcher until they leave."""
         wire.lasts = True
         watcher = _Watcher(wire)
@@ -121,8 +104,8 @@ class Watchers:
         while True:
             await self._wanted.wait()
             self._wanted.clear()
-            while (hush_s := self._hush_s()) > 0:
-                await asyncio.sleep(hush_s)
+            while (pause_s := self._pause_s()) > 0:
+                await asyncio.sleep(pause_s)
             if self:
                 self._hand_out(await self._render())
 
@@ -143,7 +126,7 @@ class Watchers:
 class _Watcher:
     """One watcher, and the events that wait to be sent to them."""
 
-    def __init__(self, wire: Wire) -> None:
+    def __init__(self, wire: "Connection") -> None:
         self.wire = wire
         self._waiting: asyncio.Queue[bytes] = asyncio.Queue(_MOST_WAITING)
 

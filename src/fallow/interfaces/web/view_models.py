@@ -4,14 +4,14 @@ Text that others wrote (names, commands, reasons) is shortened and made printabl
 it is never markup.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, tzinfo
 from math import inf
-from typing import Any
+from typing import Any, TypeVar
 
 from fallow.core.board import Board, FillerView, GuardView
-from fallow.core.gpu import Holder
-from fallow.core.gpu_status import GpuStatus, people_on
+from fallow.core.gpu import Holder, Memory
+from fallow.core.gpu_status import GpuStatus, load_of, people_on
 from fallow.core.protections import Everything, OneGpu, OneProcess, OneUser, Protection, is_over
 from fallow.core.reservations import Claim
 from fallow.core.units import bytes_for_people, duration_for_people, shortened
@@ -26,6 +26,7 @@ _HOLDERS_SHOWN = 6
 _NOT_KNOWN = "?"
 _PERCENT = 100
 
+T = TypeVar("T")
 View = dict[str, Any]
 """What a template shows of one thing, by the names that the template uses."""
 
@@ -153,34 +154,31 @@ def _card(gpu: GpuStatus, board: Board) -> View:
 
 
 def _readings(gpu: GpuStatus) -> tuple[Reading, ...]:
-    if isinstance(gpu.memory, Unknown):
-        memory = Reading("memory", _NOT_KNOWN, None, gpu.memory.why)
-    else:
-        used, total = gpu.memory.used_bytes, gpu.memory.total_bytes
-        text = f"{bytes_for_people(used)} of {bytes_for_people(total)}"
-        memory = Reading("memory", text, round(_PERCENT * used / total) if total else 0)
-    load: float | Unknown = gpu.utilization
-    if not isinstance(gpu.recent, Unknown):
-        load = gpu.recent.mean
     return (
-        Reading("utilization", _NOT_KNOWN, None, load.why)
-        if isinstance(load, Unknown)
-        else Reading("utilization", f"{load:.0%}", round(_PERCENT * load)),
-        memory,
-        _power(gpu),
-        Reading("temperature", _NOT_KNOWN, None, gpu.temperature_c.why)
-        if isinstance(gpu.temperature_c, Unknown)
-        else Reading("temperature", f"{gpu.temperature_c} °C"),
+        _reading("utilization", load_of(gpu), lambda load: (f"{load:.0%}", round(_PERCENT * load))),
+        _reading("memory", gpu.memory, _memory),
+        _reading("power", gpu.power_w, lambda watts: _power(watts, gpu.power_limit_w)),
+        _reading("temperature", gpu.temperature_c, lambda degrees: (f"{degrees} °C", None)),
     )
 
 
-def _power(gpu: GpuStatus) -> Reading:
-    if isinstance(gpu.power_w, Unknown):
-        return Reading("power", _NOT_KNOWN, None, gpu.power_w.why)
-    if isinstance(gpu.power_limit_w, Unknown) or not gpu.power_limit_w:
-        return Reading("power", f"{gpu.power_w:.0f} W")
-    filled = min(_PERCENT, round(_PERCENT * gpu.power_w / gpu.power_limit_w))
-    return Reading("power", f"{gpu.power_w:.0f} of {gpu.power_limit_w:.0f} W", filled)
+def _reading(name: str, found: T | Unknown, show: Callable[[T], tuple[str, int | None]]) -> Reading:
+    """Return a reading with its text and how full its bar is, or with the reason why it is not known."""
+    if isinstance(found, Unknown):
+        return Reading(name, _NOT_KNOWN, None, found.why)
+    return Reading(name, *show(found))
+
+
+def _memory(memory: Memory) -> tuple[str, int | None]:
+    used, total = memory.used_bytes, memory.total_bytes
+    text = f"{bytes_for_people(used)} of {bytes_for_people(total)}"
+    return text, round(_PERCENT * used / total) if total else 0
+
+
+def _power(watts: float, limit_w: float | Unknown) -> tuple[str, int | None]:
+    if isinstance(limit_w, Unknown) or not limit_w:
+        return f"{watts:.0f} W", None
+    return f"{watts:.0f} of {limit_w:.0f} W", min(_PERCENT, round(_PERCENT * watts / limit_w))
 
 
 def _holder(holder: Holder) -> View:
