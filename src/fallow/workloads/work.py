@@ -1,8 +1,10 @@
-"""What a load is asked to do, and what it counts. Each GPU has one process with one load."""
+"""What a load is asked to do, and what it counts. Each GPU has one process with one load.
 
-from collections.abc import Callable
+One thread calls `begin`, `step` and `tally` of a load; `free` is called from another, even during `begin`, and then
+`begin` raises MemoryFreed and further steps do nothing.
+"""
+
 from enum import StrEnum
-from typing import Protocol
 
 from fallow.core.value import value
 
@@ -53,19 +55,3 @@ class Tally:
 
 class MemoryFreed(Exception):
     """The memory was freed while more was being allocated."""
-
-
-class Work(Protocol):
-    """A load. One thread calls `begin` and `step`; `free` is called from another, even during `begin`."""
-
-    def begin(self, about_to_take: Callable[[int], None]) -> None:
-        """Report how much memory it will be, allocate it, and prepare; raise MemoryFreed if `free` was called."""
-
-    def step(self) -> None:
-        """Work for some milliseconds, or sleep."""
-
-    def free(self) -> None:
-        """Free all memory as fast as possible, and let further steps do nothing."""
-
-    def tally(self) -> Tally:
-        """Return what was done so far; called by the thread that steps, or after it has ended."""

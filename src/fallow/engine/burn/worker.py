@@ -14,14 +14,18 @@ import signal
 import sys
 import threading
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fallow.core.errors import CardFailed, FallowError
 from fallow.core.ports import Clock
 from fallow.core.value import fields
 from fallow.engine.machine.clock import SystemClock
 from fallow.engine.machine.signal_pipe import LEAVING, SignalPipe
-from fallow.workloads.work import Ask, Load, MemoryFreed, Tally, Work
+from fallow.workloads.work import Ask, Load, MemoryFreed, Tally
+
+if TYPE_CHECKING:
+    from fallow.workloads.loads import CudaWork
+    from fallow.workloads.simulated import SimulatedWork
 
 CONTROL_FD = 3
 LEAVE_NOW = b"!"  # on the pipe; any other byte asks it to leave
@@ -33,7 +37,7 @@ _LAST_STEP_S = 5.0  # no kernel takes so long, unless the GPU has failed
 class Burner:
     """Runs one load until it is asked to leave, its time is over, or it fails."""
 
-    def __init__(self, work: Work, for_s: float | None, clock: Clock, *, stays: bool) -> None:
+    def __init__(self, work: "CudaWork | SimulatedWork", for_s: float | None, clock: Clock, *, stays: bool) -> None:
         """`stays`: after freeing its memory, wait for LEAVE_NOW."""
         self._work = work
         self._stays = stays
@@ -138,16 +142,18 @@ def main() -> int:
     """Load the GPU that CUDA_VISIBLE_DEVICES names, as the plan on the command line says."""
     plan = json.loads(sys.argv[1])
     ask = Ask(**plan["ask"] | {"load": Load(plan["ask"]["load"])})
-    work: Work
-    if plan["simulated_bytes"] is not None:
-        from fallow.workloads.simulated import SimulatedWork
-
-        work = SimulatedWork(ask, plan["simulated_bytes"])
-    else:
-        from fallow.workloads.loads import CudaWork
-
-        work = CudaWork(ask)
+    work = _work(ask, plan["simulated_bytes"])
     return Burner(work, plan["for_s"], SystemClock(), stays=plan["stays"]).run()
+
+
+def _work(ask: Ask, simulated_bytes: int | None) -> "CudaWork | SimulatedWork":
+    if simulated_bytes is None:
+        from fallow.workloads import loads
+
+        return loads.CudaWork(ask)
+    from fallow.workloads import simulated
+
+    return simulated.SimulatedWork(ask, simulated_bytes)
 
 
 if __name__ == "__main__":

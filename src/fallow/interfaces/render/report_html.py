@@ -5,7 +5,8 @@ from typing import Any
 
 from fallow.core.activity import Activity
 from fallow.engine.history.report import Report
-from fallow.interfaces.render import charts, colours
+from fallow.interfaces.render import charts
+from fallow.interfaces.render.colours import LOOKS
 from fallow.interfaces.render.report_text import (
     HEADS,
     cost_for_people,
@@ -40,7 +41,7 @@ def as_html(report: Report, first: By) -> str:
         machine=machine_in_words(report),
         span=span_in_words(report),
         activities=list(Activity),
-        colours=colours,
+        looks=LOOKS,
         tiles=_tiles(report, total),
         strips=_strips(report),
         sections=[_section(report, by) for by in order],

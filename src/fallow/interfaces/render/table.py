@@ -8,16 +8,9 @@ from fallow.core.gpu import Holder
 from fallow.core.gpu_status import GpuStatus, Shown, Status, people_on
 from fallow.core.units import bytes_for_people, duration_for_people, printable, shortened
 from fallow.core.unknown import Unknown
+from fallow.interfaces.render.colours import LOOKS
 from fallow.interfaces.render.grid import Cell, Column, Screen, Styled
 
-_COLOUR = {
-    Activity.FREE: "green",
-    Activity.FILLED: "cyan",
-    Activity.BUSY: "blue",
-    Activity.IDLE: "yellow",
-    Activity.STUCK: "red",
-    Activity.UNKNOWN: "magenta",
-}
 _HOLDERS_SHOWN = 4
 _NOT_KNOWN = "?"
 _LONGEST_LIST = 40
@@ -48,12 +41,8 @@ def show_hours(
 ) -> None:
     """Print a report: the first `words` columns are text, the others numbers, headed in their activity's colour."""
     screen = Screen(file)
-    columns = [
-        Column(
-            Styled(head, _COLOUR[Activity(head)]) if head in list(Activity) else head, right=at >= words, folds=True
-        )
-        for at, head in enumerate(heads)
-    ]
+    coloured = [Styled(head, LOOKS[Activity(head)].terminal) if head in list(Activity) else head for head in heads]
+    columns = [Column(head, right=at >= words, folds=True) for at, head in enumerate(coloured)]
     screen.write([screen.styled(Styled(title, "bold")), *screen.table(columns, _printable(rows))])
 
 
@@ -104,7 +93,7 @@ def _memory(gpu: GpuStatus) -> str:
 
 _COLUMNS: dict[str, Callable[[GpuStatus], Cell]] = {
     "GPU": lambda gpu: gpu.label,
-    "activity": lambda gpu: Styled(gpu.activity.value, _COLOUR[gpu.activity]),
+    "activity": lambda gpu: Styled(gpu.activity.value, LOOKS[gpu.activity].terminal),
     "for": lambda gpu: "" if gpu.for_s is None else duration_for_people(gpu.for_s),
     "util": lambda gpu: _NOT_KNOWN if isinstance(gpu.utilization, Unknown) else f"{gpu.utilization:.0%}",
     "memory": _memory,

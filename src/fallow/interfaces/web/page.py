@@ -14,7 +14,7 @@ import fallow
 from fallow.core.activity import Activity
 from fallow.core.units import span_s
 from fallow.engine.daemon.sources import Sources
-from fallow.interfaces.render import colours
+from fallow.interfaces.render.colours import LOOKS
 from fallow.interfaces.web.access import COOKIE, TOO_MANY_WRONG, PageAccess, cookie_in
 from fallow.interfaces.web.caller import Refused, caller_of, demand_change, done
 from fallow.interfaces.web.event_streams import Watchers
@@ -51,10 +51,8 @@ class Files:
 
 def colours_in_css() -> str:
     """Return the colours of the activities as CSS, the same as in the report."""
-    light, dark = (
-        "".join(f"--{activity.value}:{shade[activity]};" for activity in Activity)
-        for shade in (colours.LIGHT, colours.DARK)
-    )
+    light = "".join(f"--{activity.value}:{look.light};" for activity, look in LOOKS.items())
+    dark = "".join(f"--{activity.value}:{look.dark};" for activity, look in LOOKS.items())
     fills = "".join(f"rect.{activity.value}{{fill:var(--{activity.value})}}" for activity in Activity)
     return f":root{{{light}}}@media(prefers-color-scheme:dark){{:root{{{dark}}}}}{fills}\n"
 

@@ -17,7 +17,8 @@ from fallow.core.board import Board
 from fallow.core.value import value
 from fallow.engine.daemon.sources import Sources
 from fallow.engine.machine.timezone import LocalZone
-from fallow.interfaces.render import charts, colours
+from fallow.interfaces.render import charts
+from fallow.interfaces.render.colours import LOOKS
 from fallow.interfaces.web import view_models
 from fallow.interfaces.web.cached_reads import CachedReads, Strips
 from fallow.interfaces.web.view_models import View
@@ -85,7 +86,7 @@ class Renderer:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        made.globals.update(activities=list(Activity), colours=colours, width=charts.WIDTH, height=charts.HEIGHT)
+        made.globals.update(looks=LOOKS, width=charts.WIDTH, height=charts.HEIGHT)
         return made
 
     async def parts(self) -> Parts:
