@@ -96,7 +96,7 @@ def test_a_filler_writes_its_label_and_locks_the_byte_that_the_page_names(folder
     assert parts(content(folder)[first : last + 1]) == {"pid", "birth", "since", "command"}
     assert documented_lock("the filler") == "2**62 + 1"
     assert locked(folder, 0, 2**63 - 2) == [2**62 + 1]
-    mark.end()
+    mark.close()
 
 
 @pytest.mark.parametrize("in_passing", [True, False])

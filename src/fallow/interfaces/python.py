@@ -46,8 +46,8 @@ def pick(
 
     Without `n` it returns one GPU, or all of `gpus` where these are named.
     """
-    wanted = _wanted(n, name, max_util, max_mem_util, max_processes, min_free, order, shared=False)
-    request = _request(wanted, gpus, n, wait_s, simulate)
+    limits = (max_util, max_mem_util, max_processes, min_free)
+    request = _request(n, gpus, name, limits, order, wait_s, simulate)
     world = World(os.environ, simulate=simulate)
     try:
         return choosing.pick(world, request)
@@ -73,9 +73,8 @@ def claim(
 
     Forked processes inherit the claim; those that `subprocess` starts do so with close_fds=False.
     """
-    _demand("shared", shared, bool, "True or False")
-    wanted = _wanted(n, name, max_util, max_mem_util, max_processes, min_free, order, shared=shared)
-    return _claimed(_request(wanted, gpus, n, wait_s, simulate), simulate)
+    limits = (max_util, max_mem_util, max_processes, min_free)
+    return _claimed(_request(n, gpus, name, limits, order, wait_s, simulate, shared=shared), simulate)
 
 
 @contextmanager
@@ -112,22 +111,27 @@ def _watched(every: float, simulate: str | None) -> Iterator[Status]:
         world.close()
 
 
-def _wanted(
+def _request(
     n: int | None,
+    gpus: str | int | Sequence[int | str] | None,
     name: str | None,
-    max_util: float,
-    max_mem_util: float,
-    max_processes: int,
-    min_free: str | int,
+    limits: tuple[float, float, int, str | int],
     order: str,
+    wait_s: float | None,
+    simulate: str | None,
     *,
-    shared: bool,
-) -> Wanted:
+    shared: bool = False,
+) -> choosing.Request:
+    """Return the request; raise TypeError or WrongUsage for a value that makes no sense."""
+    max_util, max_mem_util, max_processes, min_free = limits
     _demand("n", n, int, "a whole number, or None")
     _demand("name", name, str, "a text")
     _demand("max_processes", max_processes, int, "a whole number", optional=False)
     _demand("min_free", min_free, (int, str), "a size with its unit, such as '20GiB'", optional=False)
     _demand("order", order, str, "a text", optional=False)
+    _demand("wait_s", wait_s, (int, float), "a number of seconds, or None")
+    _demand("simulate", simulate, str, "a text such as '4xH100'")
+    _demand("shared", shared, bool, "True or False")
     if n is not None and n < 1:
         raise WrongUsage(f"n is {n}; give a whole number of at least 1")
     if order not in set(Order):
@@ -136,13 +140,14 @@ def _wanted(
         _demand(what, share, (int, float), "a number from 0 to 1", optional=False)
         if not 0 <= share <= 1:
             raise WrongUsage(f"{what} is {share!r}; give a ratio from 0 to 1, not per cent")
-    if max_processes < 0:
-        raise WrongUsage(f"max_processes is {max_processes}; give a number that is not negative")
+    for what, number in (("max_processes", max_processes), ("wait_s", wait_s)):
+        if number is not None and not number >= 0:
+            raise WrongUsage(f"{what} is {number!r}; give a number that is not negative")
     try:
         min_free_bytes = size_bytes(str(min_free))
     except WrongUsage as error:
         raise WrongUsage(f"min_free: {error.sentence}", error.way) from None
-    return Wanted(
+    wanted = Wanted(
         count=1 if n is None else n,
         name=name,
         max_utilization=max_util,
@@ -152,19 +157,6 @@ def _wanted(
         order=Order(order),
         shared=shared,
     )
-
-
-def _request(
-    wanted: Wanted,
-    gpus: str | int | Sequence[int | str] | None,
-    n: int | None,
-    wait_s: float | None,
-    simulate: str | None,
-) -> choosing.Request:
-    _demand("simulate", simulate, str, "a text such as '4xH100'")
-    _demand("wait_s", wait_s, (int, float), "a number of seconds, or None")
-    if wait_s is not None and not wait_s >= 0:
-        raise WrongUsage(f"wait_s is {wait_s!r}; give a number of seconds that is not negative")
     return choosing.Request(wanted, _listed(gpus), n is None, wait_s)
 
 

@@ -157,7 +157,7 @@ def test_a_mark_with_nobody_on_the_card_keeps_a_launch_for_seconds(world: World)
     said: list[str] = []
     wait_until_clear(world, world.gpu_reader.look(1).gpus, 0, said.append)  # type: ignore[arg-type]
     assert 9 < world.clock.monotonic_s() - NOW_S < 12
-    mark.end()
+    mark.close()
 
 
 @given(st.binary(max_size=300))

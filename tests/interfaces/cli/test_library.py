@@ -75,11 +75,9 @@ def test_the_claim_of_a_program_that_is_killed_ends(fallow: Fallow) -> None:
 
 def test_watching_yields_sights(claim_dir: None) -> None:
     statuses = library.watch(every=0.01, simulate="1xH100")
-    first, second = next(statuses), next(statuses)
+    assert next(statuses).gpus[0].for_s == 0
+    assert next(status for status in statuses if status.gpus[0].for_s), "on a busy machine some looks are too late"
     statuses.close()
-    assert first.gpus[0].for_s == 0
-    assert second.gpus[0].for_s is not None
-    assert second.gpus[0].for_s > 0
 
 
 def test_without_a_driver_the_error_says_so(claim_dir: None) -> None:

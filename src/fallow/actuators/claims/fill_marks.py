@@ -17,19 +17,8 @@ _LABEL_BYTES = 4096
 _TRIES = 50
 
 
-class FillMark:
-    """A mark of this process."""
-
-    def __init__(self, file: ClaimFile) -> None:
-        self._card = file
-
-    def end(self) -> None:
-        """Remove the mark."""
-        self._card.close()
-
-
-def mark_filled(folder: ClaimFolder, uuid: str, label: Claim) -> FillMark | None:
-    """Mark a GPU as filled; None if another filler has it. So there are never two on a GPU."""
+def mark_filled(folder: ClaimFolder, uuid: str, label: Claim) -> ClaimFile | None:
+    """Mark a GPU as filled, until the file is closed; None if another filler has it, so there are never two on it."""
     for _ in range(_TRIES):
         file = ClaimFile(folder.open(uuid))
         if not ofd_locks.take(file.fd, FILLER_BYTE):
@@ -38,7 +27,7 @@ def mark_filled(folder: ClaimFolder, uuid: str, label: Claim) -> FillMark | None
         if folder.still_there(uuid, file.fd):
             with suppress(OSError):  # on a full disk the mark works without its label
                 os.pwrite(file.fd, label_of(label).ljust(_LABEL_BYTES)[:_LABEL_BYTES], _LABEL_AT)
-            return FillMark(file)
+            return file
         file.close()  # the file was removed meanwhile: a lock on it excludes no process
         folder.refresh()
     return None

@@ -175,10 +175,6 @@ class ClaimFolder:
         finally:
             os.close(fd)
 
-    def owner(self, name: str) -> int:
-        """Return the owner of a file."""
-        return os.stat(name, dir_fd=self._fd, follow_symlinks=False).st_uid
-
     def add(self, name: str, content: bytes, mode: int = 0o644) -> bool:
         """Add a file that has its content and mode from the first moment; False if there is one of that name."""
         draft = f"{DRAFT}{os.urandom(12).hex()}"  # a random name that nobody can have taken

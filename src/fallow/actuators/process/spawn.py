@@ -7,7 +7,7 @@ import signal
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from fallow.core.errors import CannotRun, CommandNotFound, FallowError
 
@@ -57,11 +57,7 @@ def start(path: str, command: Sequence[str], environ: Mapping[str, str], blocked
     What we catch, it has at its default; what we were started with as ignored, it ignores. posix_spawn runs no
     Python between fork and exec, where a thread inside the driver could have left any lock held.
     """
-    keep_the_ends_of_children()
-    try:
-        return os.posix_spawn(path, list(command), environ, setsigmask=blocked, setsigdef=_IGNORED_BY_PYTHON)
-    except OSError as error:
-        raise _failure(path, error) from None
+    return _spawn(path, command, environ, (), setsigmask=blocked)
 
 
 def start_helper(
@@ -79,19 +75,7 @@ def start_helper(
         (os.POSIX_SPAWN_DUP2, output, 2),
         *((os.POSIX_SPAWN_CLOSE, fd) for fd in _meant_for_the_job()),
     ]
-    keep_the_ends_of_children()
-    try:
-        pid = os.posix_spawn(
-            path,
-            list(command),
-            environ,
-            file_actions=actions,
-            setsid=True,
-            setsigmask=(),
-            setsigdef=_IGNORED_BY_PYTHON,
-        )
-    except OSError as error:
-        raise _failure(path, error) from None
+    pid = _spawn(path, command, environ, actions, setsid=True, setsigmask=())
     helpers.add(pid)
     return pid
 
@@ -107,11 +91,7 @@ def start_burner(path: str, command: Sequence[str], environ: Mapping[str, str], 
         (os.POSIX_SPAWN_DUP2, line, 3),
         (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),  # last: without a stdin, one of the pipes may be 0
     ]
-    keep_the_ends_of_children()
-    try:
-        return os.posix_spawn(path, list(command), environ, file_actions=actions, setsigdef=_IGNORED_BY_PYTHON)
-    except OSError as error:
-        raise _failure(path, error) from None
+    return _spawn(path, command, environ, actions)
 
 
 def start_keeper(path: str, command: Sequence[str], environ: Mapping[str, str], line: int) -> int:
@@ -155,6 +135,20 @@ def start_filler(path: str, command: Sequence[str], environ: Mapping[str, str], 
         os.waitpid(pid, 0)
         raise CannotRun(sentence) if sentence else _failure(path, OSError(int(code), os.strerror(int(code))))
     return pid
+
+
+def _spawn(
+    path: str,
+    command: Sequence[str],
+    environ: Mapping[str, str],
+    actions: Sequence[tuple[Any, ...]],
+    **how: Any,  # noqa: ANN401  as posix_spawn has it
+) -> int:
+    keep_the_ends_of_children()
+    try:
+        return os.posix_spawn(path, list(command), environ, file_actions=actions, setsigdef=_IGNORED_BY_PYTHON, **how)
+    except OSError as error:
+        raise _failure(path, error) from None
 
 
 def keep_the_ends_of_children() -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import assert_never
 
 from fallow.actuators.claims.claims import ClaimFile
-from fallow.actuators.claims.fill_marks import FillMark, mark_filled
+from fallow.actuators.claims.fill_marks import mark_filled
 from fallow.actuators.claims.queue import Queue
 from fallow.core.board import FillerView
 from fallow.core.errors import FallowError
@@ -56,7 +56,7 @@ class FillerSlot:
         self._report = SlotReport(self, run, words)
         self._files: dict[str, ClaimFile] = {}
         self._queue = Queue(run.world.folder, stands(run.world), awake(run.world))
-        self._marks: list[FillMark] = []
+        self._marks: list[ClaimFile] = []
         self._kill_sent_s: float | None = None
         self._freed_s: float | None = None
 
@@ -256,7 +256,7 @@ class FillerSlot:
         if self._marks:
             self.left_s = self._world.clock.monotonic_s()
         for mark in self._marks:
-            mark.end()
+            mark.close()
         self._marks.clear()
 
     def _wait_until_gone(self, filler: FillerLike, until_s: float) -> None:

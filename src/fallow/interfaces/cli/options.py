@@ -18,6 +18,7 @@ T = TypeVar("T")
 _SHORTEST_TICK_S = 0.05
 _TAKE_COMMAND = ("fallow run", "fallow fill")
 _WIDTH = 80
+_MISSING = "the following arguments are required: "
 
 
 class _Layout(argparse.RawDescriptionHelpFormatter):
@@ -54,6 +55,8 @@ class Parser(ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Raise WrongUsage, which says what is wrong and where to read more."""
         sentence = message.removeprefix("argument ").replace("expected one argument", "needs a value")
+        if sentence.startswith(_MISSING):
+            sentence = f"{sentence.removeprefix(_MISSING)} is missing"
         raise WrongUsage(f"{sentence} (see: {self.prog} --help)")
 
     def parse_args(self, args: Sequence[str], namespace: Any = None) -> Any:  # type: ignore[override]  # noqa: ANN401  as argparse has it
@@ -70,9 +73,12 @@ class Parser(ArgumentParser):
         option = next((word.partition("=")[0] for word in left if word.startswith("-")), None)
         if option is not None:
             way = did_you_mean(option, (name for name in self._option_string_actions if name.startswith("--")), 0.7)
+            if not way and self.prog == "fallow":
+                way = "an option of a command goes behind its name"
             self.error(f"there is no option {option}{way and f'; {way}'}")
-        many = "one word" if len(left) == 1 else f"{len(left)} words"
-        return self.error(f"{' '.join(left)!r} is {many} too many; leave {'it' if len(left) == 1 else 'them'} out")
+        many, them = ("one word", "it") if len(left) == 1 else (f"{len(left)} words", "them")
+        gpus = f", or write --gpus {','.join(left)}" * ("--gpus" in self._option_string_actions)
+        return self.error(f"{' '.join(left)!r} is {many} too many; leave {them} out{gpus}")
 
     def _check_value(self, action: argparse.Action, value: object) -> None:
         if action.choices is not None and value not in action.choices:

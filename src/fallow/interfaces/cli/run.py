@@ -17,14 +17,16 @@ from fallow.interfaces.cli.options import Parser, add_choice, chooses, every_s, 
 from fallow.interfaces.render import gpu_names
 from fallow.interfaces.stderr import Stderr
 
-_WITH_TIMEOUT = {
-    "warmup": 60.0,
-    "idle_below": 0.01,
-    "every": 1.0,
-    "signal": "TERM",
-    "grace": 10.0,
-    "dump_stacks": False,
+_IDLE, _TIMEOUT, _WATCH = "--idle-timeout", "--idle-timeout or --stuck-timeout", "a timeout or --then"
+_DEFAULTS = {
+    "warmup": (60.0, _IDLE),
+    "idle_below": (0.01, _IDLE),
+    "every": (1.0, _WATCH),
+    "signal": ("TERM", _TIMEOUT),
+    "grace": (10.0, _TIMEOUT),
+    "dump_stacks": (False, _TIMEOUT),
 }
+"""The options that do nothing without another one: the value where none is given, and the other one."""
 EXAMPLES = """\
   fallow run -- python train.py
   fallow run -n 4 --name H100 --wait -- torchrun --nproc-per-node 4 train.py
@@ -65,7 +67,7 @@ def parser(parents: list[argparse.ArgumentParser]) -> Parser:
 
 
 def _add_stopping(made: Parser) -> None:
-    group = made.add_argument_group("stopping a job that does not use its GPUs")
+    group = made.add_argument_group("stopping a job that does not use its GPUs, with a timeout")
     add = partial(takes, group)
     add("--idle-timeout D", span_s, "stop the job when it has been idle for so long")
     add("--warmup D", span_s, "how long after its start a job is never called idle (default: 60s)")
@@ -97,15 +99,15 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:  # noqa: 
         if given_s == 0:
             raise WrongUsage(f"{option} 0 leaves no time for a warning", "leave it out to stop nothing")
     stoppable = args.idle_timeout is not None or args.stuck_timeout is not None
-    for name, default in _WITH_TIMEOUT.items():
+    watched = stoppable or args.then
+    given = {_IDLE: args.idle_timeout is not None, _TIMEOUT: stoppable, _WATCH: watched}
+    for name, (default, needs) in _DEFAULTS.items():
         if getattr(args, name) is None:
             setattr(args, name, default)
-        elif not stoppable:
-            option = f"--{name.replace('_', '-')}"
-            raise WrongUsage(f"{option} does nothing without --idle-timeout or --stuck-timeout; add one of them")
+        elif not given[needs]:
+            raise WrongUsage(f"--{name.replace('_', '-')} does nothing without {needs}; add that, or leave it out")
     path = spawn.find(command, world.environ)
     line = printable(shlex.join(command))
-    watched = stoppable or args.then
     if watched:
         from fallow.interfaces.cli.supervised import prepare, run_watched
 
