@@ -1,5 +1,7 @@
 """The status of a GPU: its readings together with what was concluded from them."""
 
+from typing import Any
+
 from fallow.core.activity import AVAILABLE, Activity, Finding
 from fallow.core.gpu import Gpu, Holder
 from fallow.core.reservations import Claim
@@ -86,26 +88,7 @@ class Shown:
     """How many of the available GPUs that allows."""
 
 
-def seen(
-    gpu: Gpu,
-    finding: Finding,
-    for_s: float | None,
-    claim: Claim | Unknown | None,
-    waiting: int = 0,
-    filler: Claim | None = None,
-    filler_pids: tuple[int, ...] = (),
-    *,
-    settling: bool = False,
-) -> GpuStatus:
-    """Return the GPU with its finding."""
-    return GpuStatus(
-        **vars(gpu),
-        activity=finding.activity,
-        because=finding.because,
-        for_s=for_s,
-        claim=claim,
-        waiting=waiting,
-        filler=filler,
-        filler_pids=filler_pids,
-        settling=settling,
-    )
+def seen(gpu: Gpu, finding: Finding, for_s: float | None, claim: Claim | Unknown | None, **more: Any) -> GpuStatus:  # noqa: ANN401
+    """Return the GPU with its finding; `more` are further fields of its status."""
+    about = {"activity": finding.activity, "because": finding.because, "for_s": for_s, "claim": claim, **more}
+    return GpuStatus(**vars(gpu), **about)

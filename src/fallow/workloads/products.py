@@ -69,7 +69,7 @@ def _by_warps(instruction: _Instruction, version: str, target: str) -> Product:
         words=loads * 4,
         warp_tile=loads * 512,
         repeats=_REPEATS,
-        zero=_zero(),
+        zero="".join(f"    mov.f32 %f{at}, 0f00000000;\n" for at in range(RESULT_WORDS)),
         load="".join(
             f"    ld.global.v4.u32 {{{', '.join(f'%w{4 * at + word}' for word in range(4))}}}, [%rd3+{512 * at}];\n"
             for at in range(loads)
@@ -106,10 +106,6 @@ def _warp_product(instruction: _Instruction, row: int, column: int) -> str:
         )
     packed = [f"{{{', '.join(names)}}}" for names in (sums, a, b, sums)]
     return f"    {instruction.operation} {', '.join(packed)};\n"
-
-
-def _zero() -> str:
-    return "".join(f"    mov.f32 %f{at}, 0f00000000;\n" for at in range(RESULT_WORDS))
 
 
 def _store() -> str:

@@ -12,7 +12,7 @@ from fallow.core.findings import Outcome
 from fallow.core.gpu import Gpu, Snapshot
 from fallow.core.ports import Depth, Links
 from fallow.core.unknown import Unknown
-from fallow.engine.guard.conditions import Condition, Cpu, Net, users
+from fallow.engine.guard.conditions import Condition, parse_unless, users
 from fallow.engine.guard.guard import GuardLoop
 from fallow.engine.history.journal import Journal
 from fallow.engine.history.run import Report, Run
@@ -179,7 +179,7 @@ def test_a_cpu_and_a_network_at_work_speak_against_it(machine: Machine) -> None:
     root = machine.folder / "proc"
     (root / "net").mkdir(parents=True)
     machine.world.proc = Proc(str(root))
-    cpu, net = Cpu(machine.world, 0.2), Net(machine.world, 1e6)
+    cpu, net = (parse_unless(text, machine.world) for text in ("cpu:20", "net:1MB"))
 
     def at(busy: int, total: int, moved: int) -> tuple[str | Unknown | None, str | Unknown | None]:
         (root / "stat").write_text(f"cpu  {busy} 0 0 {total - busy} 0 0 0 0 0 0\n")

@@ -131,7 +131,8 @@ class _Worker:
     def __init__(self, world: World, gpu: Gpu, request: BurnRequest, *, simulated: bool, stays: bool) -> None:
         """`stays`: after freeing its memory it waits until it is sent LEAVE_NOW."""
         self.gpu = gpu
-        self._stays_until_s = _NEVER_S
+        self.stays_until_s = _NEVER_S
+        """How long it may stay after freeing its memory."""
         self.measurements = _Measurements()
         self._table = world.proc
         self._clock = world.clock
@@ -160,21 +161,17 @@ class _Worker:
     @property
     def due_s(self) -> float:
         """Return the next deadline, if it reports nothing before."""
-        return min(self._over_at_s, self._kill_at_s, self._stays_until_s)
+        return min(self._over_at_s, self._kill_at_s, self.stays_until_s)
 
     @property
     def has_freed(self) -> bool:
         """Return whether it has freed all its memory."""
         return self.burned.freed_in_s is not None or not self.burned.running
 
-    def stay_until(self, until_s: float) -> None:
-        """Let it stay until then, after freeing its memory."""
-        self._stays_until_s = until_s
-
     def enforce_deadlines(self, now_s: float) -> None:
         """Ask it to leave if its time is over; kill it if it was asked and has not left."""
-        if now_s >= self._stays_until_s:
-            self._stays_until_s = _NEVER_S
+        if now_s >= self.stays_until_s:
+            self.stays_until_s = _NEVER_S
             self._send(LEAVE_NOW)
         if now_s >= self._kill_at_s:
             self.kill(_TOO_LATE)
@@ -307,7 +304,7 @@ class _Supervisor:
             return
         if self._stay_until_s is None:
             self._stay_until_s = self._world.clock.monotonic_s() + self._yield_channel.may_stay_s()
-        worker.stay_until(self._stay_until_s)
+        worker.stays_until_s = self._stay_until_s
         if not self._reported_freed and all(each.has_freed for each in self._workers):
             self._reported_freed = True
             self._yield_channel.tell_freed()

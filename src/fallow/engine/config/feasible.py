@@ -86,11 +86,14 @@ class Feasible:
         if cwd is not None and not os.path.isdir(cwd):
             yield Fault(of_cwd, f"{cwd} is not a folder to run in", "make it, or name another", (of_command,))
             spec = replace(spec, cwd=None)  # a program given by another path is still checked
-        if spec.cwd is not None or cwd is None or not _is_named_from_its_folder(filler.command[0]):
+        program = filler.command[0]
+        in_its_folder = os.sep in program and not os.path.isabs(program)
+        if spec.cwd is not None or cwd is None or not in_its_folder:
             try:
                 check_command(spec, environ)
             except FallowError as error:
-                passed_over = None if guise is None else shutil.which(filler.command[0], path=_path(self._world))
+                whole = self._world.environ.get("PATH", os.defpath)  # with the folders that others can write to
+                passed_over = None if guise is None else shutil.which(program, path=whole)
                 found = [] if passed_over is None or guise is None else doubts(passed_over, guise.trusted)
                 yield from _doubtful(of_command, found)
                 if not found:
@@ -151,15 +154,6 @@ class Feasible:
             yield Fault((*path, "user"), f"only root can run it as {user}", "leave it out, or let root run fallow up")
             return None
         return run_as(user, self._world.environ)
-
-
-def _is_named_from_its_folder(program: str) -> bool:
-    return os.sep in program and not os.path.isabs(program)
-
-
-def _path(world: World) -> str:
-    """Return the whole PATH, with the folders that are skipped because others can write to them."""
-    return world.environ.get("PATH", os.defpath)
 
 
 def _doubtful(path: Path, found: Iterable[Mistake]) -> Iterator[Fault]:

@@ -4,15 +4,19 @@ The standard library's parser returns values without positions. This code reads 
 so it validates nothing: it only finds where keys and list items begin. docs/decisions says why it is our own.
 """
 
+import re
 import tomllib
+from bisect import bisect_right
 from collections.abc import Mapping
 
 from fallow.core.value import value
 
 Path = tuple[str | int, ...]
-_BARE_ENDS = frozenset(" \t\n.=]")
-_SCALAR_ENDS = frozenset(",]}#\n")
-_BLANK = frozenset(" \t\n")
+_BLANK = re.compile(r"(?:[ \t\n]|#[^\n]*)*")
+_BARE = re.compile(r"[^ \t\n.=\]]*")
+_SCALAR = re.compile(r"[^,\]}#\n]+")
+# A string in any of its four forms; a long one may end in one or two quotes of its own.
+_STRING = re.compile(r'''"""(?:\\.|[^\\])*?"{3,}|\'{3}.*?\'{3,}|"(?:\\.|[^"\\])*"|\'[^\']*\'''', re.DOTALL)
 
 
 @value
@@ -55,9 +59,7 @@ class _Walk:
         self._at = 0
         self._table: Path = ()
         self._lengths: dict[Path, int] = {}  # of lists written as [[…]]
-        self._line = 1
-        self._counted_to = 0
-        self._line_start = 0
+        self._line_starts = [0, *(found.end() for found in re.finditer("\n", text))]
 
     def statements(self) -> None:
         """Read the whole text."""
@@ -103,14 +105,10 @@ class _Walk:
         parts: list[tuple[str, Place]] = []
         while True:
             self._skip_blank()
-            place, start = self._place(), self._at
-            if self._text[start] in "\"'":
-                self._string()
-                word = tomllib.loads(f"key = {self._text[start : self._at]}")["key"]
-            else:
-                while self._text[self._at] not in _BARE_ENDS:
-                    self._at += 1
-                word = self._text[start : self._at]
+            place, quoted = self._place(), self._text[self._at] in "\"'"
+            word = self._step_over(_STRING if quoted else _BARE)
+            if quoted:
+                word = tomllib.loads(f"key = {word}")["key"]
             parts.append((word, place))
             self._skip_blank()
             if self._text[self._at] != ".":
@@ -120,15 +118,13 @@ class _Walk:
     def _value(self, path: Path) -> None:
         match self._text[self._at]:
             case '"' | "'":
-                self._string()
+                self._step_over(_STRING)
             case "[":
                 self._list(path)
             case "{":
                 self._inline_table(path)
             case _:
-                self._at += 1
-                while self._at < len(self._text) and self._text[self._at] not in _SCALAR_ENDS:
-                    self._at += 1
+                self._step_over(_SCALAR)
 
     def _list(self, path: Path) -> None:
         self._at += 1
@@ -155,34 +151,18 @@ class _Walk:
         self._at += 1
         return True
 
-    def _string(self) -> None:
-        """Step over a string in any of its four forms."""
-        quote = self._text[self._at]
-        long = self._text.startswith(quote * 3, self._at)
-        end = quote * 3 if long else quote
-        self._at += len(end)
-        while not self._text.startswith(end, self._at):
-            self._at += 2 if self._text[self._at] == "\\" and quote == '"' else 1
-        self._at += len(end)
-        # A long string may end in one or two quotes of its own.
-        while long and self._at < len(self._text) and self._text[self._at] == quote:
-            self._at += 1
-
     def _skip_blank(self) -> None:
         """Step over spaces, line ends and comments."""
-        while self._at < len(self._text):
-            if self._text[self._at] == "#":
-                end = self._text.find("\n", self._at)
-                self._at = len(self._text) if end < 0 else end
-            elif self._text[self._at] in _BLANK:
-                self._at += 1
-            else:
-                return
+        self._step_over(_BLANK)
+
+    def _step_over(self, pattern: re.Pattern[str]) -> str:
+        """Return what the pattern matches here, and step over it."""
+        found = pattern.match(self._text, self._at)
+        assert found is not None, "tomllib has accepted the text"
+        self._at = found.end()
+        return found[0]
 
     def _place(self) -> Place:
-        """Return the current position. Lines are counted from where they were counted last."""
-        self._line += self._text.count("\n", self._counted_to, self._at)
-        newest = self._text.rfind("\n", self._counted_to, self._at)
-        self._line_start = newest + 1 if newest >= 0 else self._line_start
-        self._counted_to = self._at
-        return Place(self._line, self._at - self._line_start + 1)
+        """Return the current position."""
+        line = bisect_right(self._line_starts, self._at)
+        return Place(line, self._at - self._line_starts[line - 1] + 1)

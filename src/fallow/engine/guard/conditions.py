@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 from fallow.core.did_you_mean import did_you_mean
 from fallow.core.errors import WrongUsage
-from fallow.core.units import bytes_for_people, duration_for_people, ratio, size_bytes, span_s
+from fallow.core.units import bytes_for_people, ratio, size_bytes, span_s
 from fallow.core.unknown import Unknown
-from fallow.engine.machine.presence import demand_user_idle
+from fallow.engine.machine.presence import demand_user_idle, who_is_at_a_terminal
 from fallow.engine.machine.world import World
 from fallow.readers.terminals import Terminals
 
@@ -25,9 +25,10 @@ def parse_unless(text: str, world: World) -> Condition:
         case "users", rest:
             return users(world.terminals(), demand_user_idle(span_s(rest)) if rest else USER_IDLE_S)
         case "cpu", rest if rest:
-            return Cpu(world, ratio(rest))
+            return Rate("CPU", world.proc.cpu_ticks, ratio(rest), lambda load: f"is at {load:.0%}")
         case "net", rest if rest:
-            return Net(world, size_bytes(rest.removesuffix("/s")))
+            most = size_bytes(rest.removesuffix("/s"))
+            return Rate("network", lambda: _traffic(world), most, lambda rate: f"moves {bytes_for_people(rate)}/s")
         case "process", rest if rest:
             return process(world, rest)
     way = "" if kind in _KINDS else did_you_mean(kind, _KINDS)
@@ -36,19 +37,7 @@ def parse_unless(text: str, world: World) -> Condition:
 
 def users(terminals: Terminals, idle_s: float) -> Condition:
     """Return the condition that a person has used a terminal within `idle_s`."""
-
-    def check() -> str | Unknown | None:
-        people = terminals.people()
-        if isinstance(people, Unknown):
-            return people
-        for person in people:
-            if isinstance(person.idle_s, Unknown):
-                return Unknown(f"how long {person.user} has been away from {person.place} is {person.idle_s}")
-            if person.idle_s < idle_s:
-                return f"{person.user} was at {person.place} {duration_for_people(person.idle_s)} ago"
-        return None
-
-    return check
+    return lambda: who_is_at_a_terminal(terminals, idle_s)
 
 
 def process(world: World, name: str) -> Condition:
@@ -63,44 +52,35 @@ def process(world: World, name: str) -> Condition:
     return check
 
 
-class Cpu:
-    """The condition that the CPU use since the last tick was above a limit."""
+class Rate:
+    """The condition that something grew by more than a limit since the last tick."""
 
-    def __init__(self, world: World, above: float) -> None:
-        self._world = world
+    def __init__(
+        self,
+        what: str,
+        read: Callable[[], tuple[float, float] | Unknown],
+        above: float,
+        in_words: Callable[[float], str],
+    ) -> None:
+        """`read` returns how much there was until now, and the time by which its growth is divided."""
+        self._what = what
+        self._read = read
         self._above = above
-        self._before: tuple[int, int] | None = None
+        self._in_words = in_words
+        self._before: tuple[float, float] | None = None
 
     def __call__(self) -> str | Unknown | None:
         """Return the reason; Unknown at the first tick, which has nothing to compare with."""
-        now = self._world.proc.cpu_ticks()
+        now = self._read()
         if isinstance(now, Unknown):
             return now
         before, self._before = self._before, now
-        passed = 0 if before is None else now[1] - before[1]
-        if before is None or passed <= 0:
-            return Unknown("the CPU was looked at only once")
-        load = (now[0] - before[0]) / passed
-        return f"the CPU is at {load:.0%}" if load > self._above else None
+        if before is None or now[1] <= before[1]:
+            return Unknown(f"the {self._what} was looked at only once")
+        rate = (now[0] - before[0]) / (now[1] - before[1])
+        return f"the {self._what} {self._in_words(rate)}" if rate > self._above else None
 
 
-class Net:
-    """The condition that the network traffic since the last tick was above a limit."""
-
-    def __init__(self, world: World, above_bytes_per_s: float) -> None:
-        self._world = world
-        self._above = above_bytes_per_s
-        self._before: tuple[float, int] | None = None
-
-    def __call__(self) -> str | Unknown | None:
-        """Return the reason; Unknown at the first tick, which has nothing to compare with."""
-        moved = self._world.proc.net_bytes()
-        if isinstance(moved, Unknown):
-            return moved
-        now_s = self._world.clock.monotonic_s()
-        before, self._before = self._before, (now_s, moved)
-        passed_s = 0.0 if before is None else now_s - before[0]
-        if before is None or passed_s <= 0:
-            return Unknown("the network was looked at only once")
-        rate = (moved - before[1]) / passed_s
-        return f"the network moves {bytes_for_people(rate)}/s" if rate > self._above else None
+def _traffic(world: World) -> tuple[float, float] | Unknown:
+    moved = world.proc.net_bytes()
+    return moved if isinstance(moved, Unknown) else (moved, world.clock.monotonic_s())

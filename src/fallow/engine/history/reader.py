@@ -155,10 +155,13 @@ def open_history(folder: str) -> HistoryReader | None:
         raise NotPermitted(f"history in {folder} cannot be read: {error.strerror}") from None
     if not os.access(path, os.R_OK):
         raise NotPermitted(f"history in {folder} is not yours to read")
+    database = None
     try:
         database = open_read_only(path)
-        version = _version(database)
+        version = version_of(database)
     except sqlite3.Error as error:
+        if database is not None:
+            database.close()
         what = "it is a folder" if os.path.isdir(path) else str(error)
         raise FallowError(f"history in {folder} cannot be read: {what}") from None
     if version == 0:  # it exists, and nothing is written yet
@@ -170,14 +173,6 @@ def open_history(folder: str) -> HistoryReader | None:
         remedy = "update fallow to read it" if newer else "`fallow up` of this version converts it when it starts"
         raise FallowError(f"history in {folder} was written by {'a newer' if newer else 'an older'} fallow; {remedy}")
     return HistoryReader(lambda: database, RLock(), database.close)
-
-
-def _version(database: sqlite3.Connection) -> int:
-    try:
-        return version_of(database)
-    except sqlite3.Error:
-        database.close()
-        raise
 
 
 def _laid_out(rows: Iterable[tuple[Any, ...]], since_ms: int, until_ms: int) -> Iterator[tuple[int, int, str, int]]:

@@ -81,9 +81,9 @@ class Watcher:
             settled,
             now.for_s,
             claims.claim,
-            claims.waiting,
-            filler_of(gpu, claims.fillers),
-            tuple(sorted(around.ignored)),
+            waiting=claims.waiting,
+            filler=filler_of(gpu, claims.fillers),
+            filler_pids=tuple(sorted(around.ignored)),
             settling=now.settling,
         )
 

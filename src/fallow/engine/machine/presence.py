@@ -45,7 +45,9 @@ class PresenceCheck:
         hours = self._hours()
         if hours is not None:
             return hours
-        return self._people(self._own) if self._rules.mind_users else None
+        if not self._rules.mind_users:
+            return None
+        return who_is_at_a_terminal(self._terminals, self._rules.user_idle_s, self._rules.ignore_users, self._own)
 
     def _hours(self) -> str | None:
         if self._rules.between is None:
@@ -55,19 +57,23 @@ class PresenceCheck:
             return None
         return f"it is not between {_clock(first)} and {_clock(last)}"
 
-    def _people(self, own: Collection[str]) -> str | Unknown | None:
-        people = self._terminals.people()
-        if isinstance(people, Unknown):
-            return people
-        unknown = None
-        for person in people:
-            if person.user in self._rules.ignore_users or person.terminal in own:
-                continue
-            if isinstance(person.idle_s, Unknown):
-                unknown = Unknown(f"how long {person.user} has been away from {person.place} is {person.idle_s}")
-            elif person.idle_s < self._rules.user_idle_s:
-                return f"{person.user} was at {person.place} {duration_for_people(person.idle_s)} ago"
-        return unknown
+
+def who_is_at_a_terminal(
+    terminals: Terminals, idle_s: float, ignored_users: Collection[str] = (), ignored_terminals: Collection[str] = ()
+) -> str | Unknown | None:
+    """Return which person has used a terminal within `idle_s`, Unknown if that cannot be read, or None."""
+    people = terminals.people()
+    if isinstance(people, Unknown):
+        return people
+    unknown = None
+    for person in people:
+        if person.user in ignored_users or person.terminal in ignored_terminals:
+            continue
+        if isinstance(person.idle_s, Unknown):
+            unknown = Unknown(f"how long {person.user} has been away from {person.place} is {person.idle_s}")
+        elif person.idle_s < idle_s:
+            return f"{person.user} was at {person.place} {duration_for_people(person.idle_s)} ago"
+    return unknown
 
 
 def demand_user_idle(seconds: float) -> float:

@@ -119,11 +119,6 @@ def machine(board: Board, now_s: float) -> View:
     }
 
 
-def card_id(label: str) -> str:
-    """Return the id of a GPU within the page."""
-    return f"card-{label.replace(':', '-')}"
-
-
 def _card(gpu: GpuStatus, board: Board) -> View:
     known = people_on(gpu)
     lasted = None if gpu.for_s is None else Timer(f"for-{gpu.label}", _coarsely(gpu.for_s))
@@ -133,7 +128,7 @@ def _card(gpu: GpuStatus, board: Board) -> View:
         if _is_on(protection, gpu) and not is_over(protection, board.status.wall_s)
     ]
     return {
-        "id": card_id(gpu.label),
+        "id": f"card-{gpu.label.replace(':', '-')}",
         "label": gpu.label,
         "name": _NOT_KNOWN if isinstance(gpu.name, Unknown) else shortened(gpu.name, _LONGEST_NAME),
         "activity": gpu.activity,
