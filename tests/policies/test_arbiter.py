@@ -71,7 +71,7 @@ def protection(target: Target, until_wall_s: float = SIX) -> Protection:
 
 def allowed(*proposals: Proposal, wall_s: float = NOON, **given: object) -> list[bool]:
     rulings = arbitrate(proposals, at_s=100.0, wall_s=wall_s, **given)  # type: ignore[arg-type]
-    return [ruling.allowed for ruling in rulings]
+    return [ruling.refused is None for ruling in rulings]
 
 
 @pytest.mark.parametrize("action", ACTIONS, ids=lambda action: type(action).__name__)
@@ -142,7 +142,7 @@ def test_a_hold_always_wins(
     assert [ruling.proposal for ruling in rulings] == proposals
     for ruling in rulings:
         if protection_on(ruling.proposal.touched, protections, NOON) is not None:
-            assert not ruling.allowed
+            assert ruling.refused is not None
 
 
 @pytest.mark.parametrize(

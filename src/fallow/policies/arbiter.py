@@ -75,11 +75,6 @@ class Ruling:
     proposal: Proposal
     refused: Reason | None
 
-    @property
-    def allowed(self) -> bool:
-        """Return whether the action may be done."""
-        return self.refused is None
-
 
 def arbitrate(
     proposals: Sequence[Proposal],

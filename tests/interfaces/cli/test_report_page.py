@@ -13,7 +13,7 @@ import pytest
 from fallow.core.activity import Activity
 from fallow.core.gpu_status import GpuStatus
 from fallow.core.value import replace
-from fallow.interfaces.render import colours
+from fallow.interfaces.render.colours import LOOKS
 from tests.conftest import Fallow, refuse_to_skip
 from tests.engine.history.life import life
 from tests.interfaces.cli.test_report import record
@@ -91,7 +91,7 @@ def test_it_is_readable_in_light_and_dark_and_on_a_phone(page_file: pathlib.Path
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         grounds.add(page.evaluate("getComputedStyle(document.body).backgroundColor"))
         fill = page.evaluate("getComputedStyle(document.querySelector('rect.idle')).fill")
-        wanted = (colours.LIGHT if scheme == "light" else colours.DARK)[Activity.IDLE]
+        wanted = LOOKS[Activity.IDLE].light if scheme == "light" else LOOKS[Activity.IDLE].dark
         assert fill == f"rgb{tuple(bytes.fromhex(wanted[1:]))}"
         assert asked == [page_file.as_uri()]
         assert page.get_by_role("table").count() == 4

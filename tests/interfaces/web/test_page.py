@@ -18,7 +18,7 @@ from fallow.core.value import replace
 from fallow.engine.daemon.publisher import Publisher
 from fallow.engine.history.journal import Journal
 from fallow.engine.history.writer import HistoryWriter
-from fallow.interfaces.render import colours
+from fallow.interfaces.render.colours import LOOKS
 from tests.conftest import REPOSITORY, Fallow
 from tests.engine.history.life import life
 from tests.interfaces.cli.filled import Fill
@@ -200,7 +200,7 @@ def test_activities_have_their_colours_and_never_colours_alone(browser: Any, sit
     page = live(browser, site, color_scheme=scheme)
     for activity in Activity:
         fill = page.evaluate(f"getComputedStyle(document.querySelector('.legend rect.{activity.value}')).fill")
-        wanted = (colours.LIGHT if scheme == "light" else colours.DARK)[activity]
+        wanted = LOOKS[activity].light if scheme == "light" else LOOKS[activity].dark
         assert fill == f"rgb{tuple(bytes.fromhex(wanted[1:]))}"
     for state in page.locator(".state").all_inner_texts():
         assert any(activity.value in state for activity in Activity)

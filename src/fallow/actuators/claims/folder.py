@@ -80,12 +80,6 @@ class ClaimFolder:
         """Return the descriptor of the folder; it may be another one after `refresh`."""
         return self._fd
 
-    @property
-    def identity(self) -> tuple[int, int]:
-        """Return which folder it is; another one after it was removed and made again."""
-        facts = os.fstat(self._fd)
-        return facts.st_dev, facts.st_ino
-
     def refresh(self) -> None:
         """Open the folder again if it was removed and made again."""
         if not self._is_in_place():

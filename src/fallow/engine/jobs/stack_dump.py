@@ -36,10 +36,6 @@ class StackWriting:
         """Return whether there is nothing more to wait for; then `sentence` says how it went."""
         return not self._thread.is_alive() or self._world.clock.monotonic_s() >= self._until_s
 
-    def join(self) -> None:
-        """Wait until it is over."""
-        self._thread.join(_LIMIT_S)
-
     def _write(self) -> None:
         helpers = Helpers(self._world.clock.monotonic_s)
         self.sentence = write_stacks(self._world, self._processes, self._name, helpers)
