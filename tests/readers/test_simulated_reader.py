@@ -19,6 +19,7 @@ from fallow.readers.proc import Proc
 from fallow.readers.simulated_reader import SimulatedReader, machine
 from tests.conftest import LIMIT_S, Fallow
 from tests.engine.driven import DrivenClock
+from tests.waiting import PROGRAM_S, until
 
 WORKS = "import sys; print('up', flush=True)\nwhile True: pass"
 SLEEPS = "import sys; print('up', flush=True); sys.stdin.read()"
@@ -186,10 +187,8 @@ def test_what_fallow_starts_on_a_simulated_machine_is_on_it(fallow: Fallow, simu
         ("burn", ["burn", *words, "--gpus", "1"]),
     ):
         fallow.start(*there)
-        gpu = "0" if verb == "run" else "1"
-        until_s = time.monotonic() + 30
-        while "free" in fallow("status", *words, gpu).stdout:
-            assert time.monotonic() < until_s, f"{verb} is not seen on its card"
+        look = ("status", *words, "0" if verb == "run" else "1")
+        until(lambda look=look: fallow(*look).stdout, lambda told: "free" not in told, pause_s=PROGRAM_S)
 
 
 def test_without_proc_simulated_cards_are_unknown_and_never_free(tmp_path: pathlib.Path) -> None:

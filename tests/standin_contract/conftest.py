@@ -1,9 +1,7 @@
 """A world of its own for every test, read by one long-lived process."""
 
-import os
 import pathlib
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
@@ -47,16 +45,3 @@ def nvml(reader: Reader) -> Reader:
     """A reader that has started the library."""
     reader.nvmlInit()
     return reader
-
-
-def _until(happened: Callable[[], bool]) -> None:
-    end = time.monotonic() + 10
-    while not happened():
-        assert time.monotonic() < end, "it never happened"
-        os.sched_yield()
-
-
-@pytest.fixture
-def until() -> Callable[[Callable[[], bool]], None]:
-    """Wait for something that another process makes happen."""
-    return _until

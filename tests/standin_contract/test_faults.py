@@ -5,17 +5,17 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pynvml
 import pytest
 
 from tests.standin import MigInstance, World
+from tests.waiting import until
 
 from .remote import Reader, code_of
 
-Until = Callable[[Callable[[], bool]], None]
 LOST = pynvml.NVML_ERROR_GPU_IS_LOST
 UNKNOWN = pynvml.NVML_ERROR_UNKNOWN
 
@@ -104,7 +104,7 @@ def test_a_lookup_meets_a_delay_once(nvml: Reader, world: World) -> None:
 
 
 def test_a_call_that_never_answers_goes_on_when_its_fault_is_withdrawn(
-    nvml: Reader, world: World, aside: concurrent.futures.Executor, until: Until
+    nvml: Reader, world: World, aside: concurrent.futures.Executor
 ) -> None:
     handle = nvml.nvmlDeviceGetHandleByIndex(0)
     token = world.fault("nvmlDeviceGetPowerUsage", card=0, error=UNKNOWN, never=True)
@@ -119,7 +119,7 @@ def test_a_call_that_never_answers_goes_on_when_its_fault_is_withdrawn(
 
 @pytest.mark.parametrize("name", ["nvmlInit", "nvmlDeviceGetCount", "nvmlShutdown"])
 def test_start_and_end_may_hang_too(
-    nvml: Reader, world: World, aside: concurrent.futures.Executor, until: Until, name: str
+    nvml: Reader, world: World, aside: concurrent.futures.Executor, name: str
 ) -> None:
     world.fault(name, never=True)
     answer = aside.submit(getattr(nvml, name))
@@ -128,7 +128,7 @@ def test_start_and_end_may_hang_too(
     answer.result(timeout=10)
 
 
-def test_a_reader_killed_while_it_hangs_is_stuck_no_more(world: World, library: Path, until: Until) -> None:
+def test_a_reader_killed_while_it_hangs_is_stuck_no_more(world: World, library: Path) -> None:
     world.fault("*", card=0, never=True)
     hang = "import pynvml; pynvml.nvmlInit(); pynvml.nvmlDeviceGetHandleByIndex(0)"
     environ = {**os.environ, **world.environ(library)}
@@ -138,7 +138,7 @@ def test_a_reader_killed_while_it_hangs_is_stuck_no_more(world: World, library: 
     assert world.stuck() == 0
 
 
-def test_many_threads_of_one_process_may_hang_at_once(world: World, library: Path, until: Until) -> None:
+def test_many_threads_of_one_process_may_hang_at_once(world: World, library: Path) -> None:
     world.fault("nvmlDeviceGetTemperature", never=True)
     hang = """
 import threading, pynvml

@@ -6,16 +6,14 @@ import pathlib
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
 
 import pytest
 
 from tests.standin import CUDA_SONAME, SONAME, Process, World, build
+from tests.waiting import until
 
 from . import raw
 from .remote import Reader
-
-Until = Callable[[Callable[[], bool]], None]
 
 
 def test_sixty_four_readers_never_see_half_a_list(reader: Reader, world: World, tmp_path: pathlib.Path) -> None:
@@ -35,7 +33,7 @@ def test_sixty_four_readers_never_see_half_a_list(reader: Reader, world: World, 
     assert changes > 0
 
 
-def test_a_reader_waits_while_a_name_is_being_changed(nvml: Reader, world: World, until: Until) -> None:
+def test_a_reader_waits_while_a_name_is_being_changed(nvml: Reader, world: World) -> None:
     handle = nvml.nvmlDeviceGetHandleByIndex(0)
     with concurrent.futures.ThreadPoolExecutor() as executor:
         with world[0].writing():
@@ -46,7 +44,7 @@ def test_a_reader_waits_while_a_name_is_being_changed(nvml: Reader, world: World
         assert answer.result(timeout=10) == "whole"
 
 
-def test_a_reader_waits_while_a_list_is_being_changed(nvml: Reader, world: World, until: Until) -> None:
+def test_a_reader_waits_while_a_list_is_being_changed(nvml: Reader, world: World) -> None:
     name = "nvmlDeviceGetComputeRunningProcesses_v3"
     with concurrent.futures.ThreadPoolExecutor() as executor:
         with world[0].writing():

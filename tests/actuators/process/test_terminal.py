@@ -7,11 +7,11 @@ import signal
 import struct
 import sys
 import termios
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tests.actuators.process.stage import HERE, LIMIT_S, Scene, job, play, wrapped
+from tests.actuators.process.stage import HERE, Scene, job, play, wrapped
+from tests.waiting import until
 
 CTRL_C = b"\x03"
 CTRL_Z = b"\x1a"
@@ -105,10 +105,9 @@ def test_a_job_that_somebody_stops_where_no_shell_waits_does_not_stop_the_wrappe
 
 
 def wait_until_pending(pid: int, number: signal.Signals) -> None:
-    until_s = time.monotonic() + LIMIT_S
-    while time.monotonic() < until_s:
+    def is_pending() -> bool:
         status = pathlib.Path(f"/proc/{pid}/status").read_text()
         (pending,) = (line.split()[1] for line in status.splitlines() if line.startswith("ShdPnd:"))
-        if int(pending, 16) >> (number - 1) & 1:
-            return
-    raise AssertionError(f"{number.name} was never passed on")
+        return bool(int(pending, 16) >> (number - 1) & 1)
+
+    until(is_pending)

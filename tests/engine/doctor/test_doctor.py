@@ -18,10 +18,11 @@ from fallow.engine.doctor.run_checks import CHECKS, examine
 from fallow.engine.history.journal import Journal
 from fallow.engine.machine.world import World as OurWorld
 from tests.actuators.claims.test_users import ADA, BOB, Users
-from tests.conftest import LIMIT_S, Fallow
+from tests.conftest import Fallow
 from tests.interfaces.cli.filled import Fill
 from tests.interfaces.socket.conftest import daemon, start_daemon  # noqa: F401  fixtures
 from tests.standin import World
+from tests.waiting import PROGRAM_S, until
 
 pytestmark = pytest.mark.usefixtures("calm")
 Checks = dict[str, dict[str, Any]]
@@ -174,12 +175,13 @@ def test_the_config_of_the_daemon_that_runs_is_told(simulated: Fallow, tmp_path:
     config.write_text("[page]\nenabled = false\n")
     config.chmod(0o600)
     Fill(simulated.start("up", "--config", str(config))).until("up, ")
-    until_s = time.monotonic() + LIMIT_S
-    means = {"daemon": "has not read the GPUs yet"}
-    while "has not read the GPUs yet" in means["daemon"]:
-        means = {each["part"]: each["means"] for each in json.loads(simulated("doctor", "--json").stdout)["checks"]}
-        assert time.monotonic() < until_s
-    assert f", with {config}, up for" in means["daemon"]
+
+    def daemon_told() -> str:
+        checks = json.loads(simulated("doctor", "--json").stdout)["checks"]
+        return "".join(each["means"] for each in checks if each["part"] == "daemon")
+
+    told = until(daemon_told, lambda told: "has not read the GPUs yet" not in told, pause_s=PROGRAM_S)
+    assert f", with {config}, up for" in told
 
 
 def test_a_daemon_that_lives_is_ok_and_one_that_died_is_broken(

@@ -22,6 +22,7 @@ from tests.core.gpus import GIB, held, idle
 from tests.engine.idle_rules.enforcer_resident import Resident
 from tests.policies.loads import HOLDS, SPINS, card
 from tests.readers.test_terminals import USER_PROCESS, record
+from tests.waiting import until
 
 RULE: dict[str, Any] = {
     "name": "forgotten",
@@ -348,8 +349,7 @@ def test_of_two_notebooks_only_the_idle_one_is_stopped_and_the_server_lives(
     idler, worker = kernels(server, 2)
     resident = patrol()
     resident("turn", gpus=[(on(0, idler), on(1, worker, load=0.4))] * 27)
-    while is_alive(idler):
-        os.sched_yield()
+    until(lambda: not is_alive(idler))
     assert is_alive(worker)
     assert lives(server)
 

@@ -16,6 +16,7 @@ import pytest
 
 from tests.conftest import BIN, LIMIT_S, REPOSITORY, Fallow
 from tests.standin import SONAME, World
+from tests.waiting import PROGRAM_S, until
 
 MIB = 2**20
 LOST = 15  # NVML's number
@@ -28,14 +29,6 @@ def cards(make_world: Callable[..., World]) -> World:
     for card in world:
         card.memory_reserved, card.memory_used = 600 * MIB, 0
     return world
-
-
-def until(happened: Callable[[], bool]) -> None:
-    """Until the world shows it."""
-    end = time.monotonic() + LIMIT_S
-    while not happened():
-        assert time.monotonic() < end, "it never happened"
-        os.sched_yield()
 
 
 def held(world: World, card: int = 0) -> int:
@@ -208,7 +201,7 @@ def test_they_are_gone_with_a_parent_that_was_killed(cards: World, fallow: Fallo
     handles = [os.pidfd_open(pid) for pid in pids]
     job.kill()
     for handle in handles:
-        assert select.select([handle], [], [], 1.0)[0], "it lives on"
+        assert select.select([handle], [], [], LIMIT_S)[0], "it lives on"
         os.close(handle)
 
 
@@ -394,7 +387,7 @@ def test_on_simulated_gpus_a_real_process_holds_a_thousandth(simulated: Fallow) 
         found: dict[str, Any] = json.loads(simulated("status", "--json", "2").stdout)["gpus"][0]
         return found
 
-    until(lambda: any(holder["memory_bytes"] > 70 * MIB for holder in card()["holders"]))
+    until(lambda: any(holder["memory_bytes"] > 70 * MIB for holder in card()["holders"]), pause_s=PROGRAM_S)
     assert card()["activity"] == "busy"
     os.killpg(job.pid, signal.SIGTERM)
     code, out, _ = ended(job)
@@ -407,7 +400,7 @@ def test_a_simulated_load_dies_with_its_parent(simulated: Fallow) -> None:
     job = simulated.start("burn", "--gpus", "1")
     handle = os.pidfd_open(first_child(job))
     job.kill()
-    assert select.select([handle], [], [], 5.0)[0]
+    assert select.select([handle], [], [], LIMIT_S)[0]
     os.close(handle)
 
 

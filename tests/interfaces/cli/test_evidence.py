@@ -16,6 +16,7 @@ import pytest
 
 from tests.conftest import LIMIT_S, Fallow
 from tests.interfaces.cli.filled import Fill
+from tests.waiting import PROGRAM_S, until
 
 RULE = "[machine]\nevery = '0.2s'\n[[idle]]\nname = 'forgotten'\nidle_for = '0.5s'\nwarmup = 0\n"
 
@@ -47,9 +48,8 @@ class Watched:
 
     def until_there_is_history(self) -> None:
         """Until another process finds hours in history."""
-        by_s = time.monotonic() + LIMIT_S
-        while "NVIDIA" not in self._fallow("report", "--alone", "--format", "csv").stdout:
-            assert time.monotonic() < by_s, self.up.said
+        words = ("report", "--alone", "--format", "csv")
+        until(lambda: self._fallow(*words).stdout, lambda table: "NVIDIA" in table, pause_s=PROGRAM_S)
 
     def end_jobs(self) -> None:
         """What each card did is known as soon as it is free; of one that idles only once that has lasted."""

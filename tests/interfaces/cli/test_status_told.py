@@ -14,6 +14,7 @@ import pytest
 from tests.conftest import ME, Fallow
 from tests.interfaces.cli.filled import LIMIT_S, Fill
 from tests.standin import Process, World
+from tests.waiting import PROGRAM_S, until
 
 GIB = 2**30
 
@@ -38,9 +39,7 @@ def test_a_card_with_only_a_filler_on_it_is_filled_and_can_be_had(simulated: Fal
     """F9"""
     running = Fill(simulated.start("fill", "--gpus", "0", "--idle-for", "0", "--", "sleep", "1000"))
     running.until("filling it")
-    by_s = time.monotonic() + LIMIT_S
-    while (status := told(simulated))["gpus"][0]["activity"] == "free":  # until the filler has come
-        assert time.monotonic() < by_s
+    status = until(lambda: told(simulated), lambda now: now["gpus"][0]["activity"] != "free", pause_s=PROGRAM_S)
     assert [gpu["activity"] for gpu in status["gpus"]] == ["filled", "free", "free", "free"]
     assert status["available"] == 4
     assert (status["counts"]["free"], status["counts"]["filled"]) == (3, 1)
@@ -70,17 +69,15 @@ def test_filled_hours_are_nobodys_and_cost_nothing(simulated: Fallow, tmp_path: 
     config.chmod(0o600)
     daemon = Fill(simulated.start("up", "--config", str(config)))
     daemon.until("filling it")
-    by_s = time.monotonic() + LIMIT_S
-    while told(simulated, "3")["gpus"][0]["for_s"] is None or told(simulated, "3")["gpus"][0]["activity"] != "filled":
-        assert time.monotonic() < by_s
-    by_s = time.monotonic() + LIMIT_S
-    while True:
-        done = simulated("report", "--format", "json", "--by", "user", "--price", "100")
-        report = json.loads(done.stdout)
-        if report["total"]["filled_s"] > 0:
-            break
-        assert time.monotonic() < by_s, report
-        time.sleep(0.2)
+    until(
+        lambda: told(simulated, "3")["gpus"][0],
+        lambda gpu: gpu["for_s"] is not None and gpu["activity"] == "filled",
+        pause_s=PROGRAM_S,
+    )
+    words = ("report", "--format", "json", "--by", "user", "--price", "100")
+    report = until(
+        lambda: json.loads(simulated(*words).stdout), lambda told: told["total"]["filled_s"] > 0, pause_s=PROGRAM_S
+    )
     assert [line["user"] for line in report["lines"]] == ["-"]
     assert report["total"]["cost"] == 0
     total = report["total"]

@@ -15,6 +15,7 @@ import pytest
 
 from tests.conftest import BIN, LIMIT_S, Fallow
 from tests.interfaces.cli.filled import Fill
+from tests.waiting import PROGRAM_S, until
 
 
 class Up(Fill):
@@ -145,9 +146,7 @@ def test_the_loop_of_rules_outlives_a_time_without_descriptors_and_says_so_once(
     assert "Too many open files" in said
     resource.prlimit(up.process.pid, resource.RLIMIT_NOFILE, before)
     up.until("looking and acting go on")
-    until_s = time.monotonic() + LIMIT_S
-    while not looks(simulated, port):
-        assert time.monotonic() < until_s
+    until(lambda: looks(simulated, port), pause_s=PROGRAM_S)
     assert len(up.told("the system gives no more")) == 1
     assert up.end() == -15
     assert not up.told("Traceback"), up.said

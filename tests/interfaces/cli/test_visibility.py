@@ -8,15 +8,15 @@ import shutil
 import stat
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from tests.actuators.claims.test_users import ADA, BOB, Users
-from tests.conftest import BIN, LIMIT_S, REPOSITORY, refuse_to_skip
+from tests.conftest import BIN, REPOSITORY, refuse_to_skip
 from tests.interfaces.cli.filled import Fill
 from tests.standin import Process, World
+from tests.waiting import PROGRAM_S, until
 
 pytestmark = pytest.mark.several_users
 SECRET = "hunter2-of-ada"
@@ -199,9 +199,8 @@ def test_the_owner_of_the_machine_can_show_command_lines_to_everyone(stage: Stag
     stage.hold_a_card()
     _, port = stage.be_up('show_commands = "everyone"')
     assert SECRET in stage.users.run(BOB, "status", "--json")[1]
-    until_s = time.monotonic() + LIMIT_S
-    while SECRET not in (pages := browsed(port))["/api/v1/report?by=job"]:  # history is written every few seconds
-        assert time.monotonic() < until_s
+    # History is written every few seconds.
+    pages = until(lambda: browsed(port), lambda pages: SECRET in pages["/api/v1/report?by=job"], pause_s=PROGRAM_S)
     assert all(SECRET in pages[path] for path in ("/", "/api/v1/status", "/stream"))
     assert SECRET not in pages["/api/v1/events"], "sentences never quote a command line"
 

@@ -13,9 +13,10 @@ import pytest
 from fallow.core.findings import Verdict, process_key
 from fallow.engine.history.journal import Journal
 from fallow.engine.history.sqlite_file import clock_time
-from tests.conftest import LIMIT_S, ME, Fallow
+from tests.conftest import ME, Fallow
 from tests.interfaces.cli.filled import Fill
 from tests.standin.world import World
+from tests.waiting import PROGRAM_S, until
 
 RULES = f"""
 [machine]
@@ -48,9 +49,7 @@ def test_with_a_daemon_it_says_which_rule_counts_and_when_it_would_act(
     config.write_text(RULES)
     config.chmod(0o600)
     Fill(simulated.start("up", "--config", str(config), "--listen", "127.0.0.1:0")).until("up, with")
-    by_s = time.monotonic() + LIMIT_S
-    while "idle for" not in (told := simulated("why", "3").stdout):
-        assert time.monotonic() < by_s, told
+    told = until(lambda: simulated("why", "3").stdout, lambda told: "idle for" in told, pause_s=PROGRAM_S)
     first, *rest = told.splitlines()
     assert re.match(r"GPU 3 is \w+ for \S+ \(since \d{4}-\d\d-\d\d \d\d:\d\d:\d\d\): ", first), told
     assert any(f"(pid {sleeper.pid}" in line for line in rest)
@@ -159,9 +158,7 @@ def test_a_rule_under_a_hold_says_who_holds_until_when_and_what_it_would_do_with
     config.chmod(0o600)
     assert simulated("protect", "3", "--for", "2h", "--why", "debugging").returncode == 0
     Fill(simulated.start("up", "--config", str(config), "--listen", "127.0.0.1:0")).until("up, with")
-    by_s = time.monotonic() + LIMIT_S
-    while "rule forgotten" not in (told := simulated("why", "3").stdout):
-        assert time.monotonic() < by_s, told
+    told = until(lambda: simulated("why", "3").stdout, lambda told: "rule forgotten" in told, pause_s=PROGRAM_S)
     (rule,) = [line for line in told.splitlines() if line.startswith("  rule forgotten: ")]
     assert "not idle now" not in rule
     assert re.search(
@@ -173,8 +170,7 @@ def test_a_rule_under_a_hold_says_who_holds_until_when_and_what_it_would_do_with
     assert f"{ME} protects gpu:" in counting["left_alone"]
     (protection,) = json.loads(simulated("protect", "--list", "--json").stdout)["protections"]
     assert simulated("protect", "--release", str(protection["id"])).returncode == 0
-    while "left alone" in (told := simulated("why", "3").stdout):
-        assert time.monotonic() < by_s, told
+    until(lambda: simulated("why", "3").stdout, lambda told: "left alone" not in told, pause_s=PROGRAM_S)
 
 
 @pytest.mark.parametrize("form", [(), ("--json",)])
