@@ -48,8 +48,8 @@ def test_subjects_are_the_machine_a_gpu_a_process_or_a_user(simulated: Fallow) -
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ((), "--for is missing"),
-        (("--for", "0"), "--for is missing"),
+        ((), "it is not said for how long"),
+        (("--for", "0"), "at most a year"),
         (("--for", "soon"), "is not a duration"),
         (("nonsense", "--for", "1h"), "no GPU 'nonsense'"),
         (("pid:x", "--for", "1h"), "is not a process"),

@@ -146,7 +146,7 @@ def test_a_guard_of_the_config_acts_while_fillers_go_on(
     [
         (("--config", "/no/such/file"), 78, "there is no such file"),
         (("--listen", "0.0.0.0:8990"), 2, "can be reached from other machines, and the config has no token_file"),
-        (("--listen", "nowhere"), 2, "is not an address to listen on"),
+        (("--listen", "nowhere"), 2, "has no port"),
         (("--for", "soon"), 2, "is not a duration"),
         (("--", "true"), 2, "runs no command"),
     ],

@@ -80,5 +80,5 @@ def _process(text: str, table: ProcessTable, *, gone_is_fine: bool) -> OneProces
         raise WrongUsage(f"{text!r} is not a process; write pid:12345")
     stat = table.stat(int(text))
     if stat is None and not gone_is_fine:
-        raise WrongUsage(f"there is no process {text} and no GPU of that number")
+        raise WrongUsage(f"there is no process {text}")
     return OneProcess(int(text), 0 if stat is None else stat.birth)

@@ -23,6 +23,7 @@ from fallow.interfaces.stderr import Stderr
 
 _MOST_EVENTS = 30
 _UNWATCHED = "  nobody has watched this GPU, as `fallow up` would: since when is not known, and no rule counts"
+_SHOWN_BY = "`fallow status` lists the GPUs and the processes on them"
 _NO_STORY = "the journal has no entries on that"
 EXAMPLES = """\
   fallow why            the last decision, and what was done
@@ -172,12 +173,13 @@ def _lives(target: OneProcess, world: World) -> bool:
 def _refuse_who_is_on_no_gpu(target: OneProcess, status: Status, world: World) -> None:
     """Raise WrongUsage if the process uses no GPU and all holders are known: another one was meant."""
     if not _lives(target, world):
-        raise WrongUsage(f"there is no process {target.pid}, and the journal has nothing on one that has ended")
+        sentence = f"there is no process {target.pid}, and the journal has nothing on one that has ended"
+        raise WrongUsage(sentence, _SHOWN_BY)
     blind = next((gpu for gpu in status.gpus if isinstance(gpu.holders, Unknown)), None)
     if blind is None:
         command = world.proc.command(target.pid)
         what = "" if isinstance(command, Unknown) else f" ({program_name(command)})"
-        raise WrongUsage(f"pid {target.pid}{what} uses no GPU", "`fallow status` lists the processes that do")
+        raise WrongUsage(f"pid {target.pid}{what} uses no GPU", _SHOWN_BY)
 
 
 def _events(world: World, daemon: DaemonClient | None, key: str | None) -> tuple[list[Event], FallowError | None]:
