@@ -34,39 +34,35 @@ class News(StrEnum):
 
 
 @value
-class Start:
+class _Because:
+    because: str
+
+
+@value
+class Start(_Because):
     """Start the filler."""
 
-    because: str
-
 
 @value
-class Resume:
+class Resume(_Because):
     """Resume the filler after a suspension."""
 
-    because: str
-
 
 @value
-class Ask:
+class Ask(_Because):
     """Ask the filler to leave within its grace."""
 
-    because: str
-
 
 @value
-class Suspend:
+class Suspend(_Because):
     """Suspend the filler, with its GPU memory saved; kill it if that takes longer than `within_s`."""
 
-    because: str
     within_s: float
 
 
 @value
-class Kill:
+class Kill(_Because):
     """Kill the filler."""
-
-    because: str
 
 
 FillAction = Start | Resume | Ask | Suspend | Kill

@@ -1,7 +1,7 @@
 """The whole config: its sections, and the keys of the smaller ones."""
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 from fallow.core.money import Prices
 from fallow.core.notices import NOTICE_EVENTS, NoticeEvent
@@ -110,16 +110,9 @@ class Config(Section):
         return tuple(one for one in self.guard if one.enabled)
 
 
-SECTIONS: Mapping[str, type[Section]] = {
-    "machine": Machine,
-    "filler": Filler,
-    "idle": Idle,
-    "protect": Protect,
-    "guard": Guard,
-    "terminals": Terminals,
-    "notices": Notices,
-    "page": Page,
-    "history": History,
-}
-SEVERAL = frozenset({"filler", "idle", "guard"})
+_TYPES: dict[str, Any] = {name: field.annotation for name, field in Config.model_fields.items()}
+SEVERAL = frozenset(name for name, kind in _TYPES.items() if get_origin(kind) is tuple)
 """Sections that may occur more than once, written as `[[…]]`."""
+SECTIONS: Mapping[str, type[Section]] = {
+    name: get_args(kind)[0] if name in SEVERAL else kind for name, kind in _TYPES.items()
+}

@@ -82,20 +82,22 @@ class DaemonClient:
 
     def protections(self) -> list[Protection] | None:
         """Return the protections that it respects."""
-        return self._get("/protections", _protections)
+        return self._get("/protections", lambda facts: [from_json.protection(each) for each in facts["protections"]])
 
     def protect(self, target: Target, for_s: float, why: str) -> Protection | None:
         """Place a protection in the name of the user who asks."""
         body = {"subject": str(target), "for_s": for_s, "why": why}
-        return self._asked(from_json.protection, "POST", "/protections", body)
+        return self._or_nothing(lambda: self.values(from_json.protection, "POST", "/protections", body))
 
     def release_protection(self, number: int) -> bool:
         """End a protection of the user who asks, or as root any; False if the daemon does not answer."""
-        return self._asked(lambda _: True, "DELETE", f"/protections/{number}") is True
+        return self._or_nothing(lambda: self.values(lambda _: True, "DELETE", f"/protections/{number}")) is True
 
     def past(self) -> "RemoteHistory | None":
         """Return its history; None if it keeps none or does not answer."""
-        cards = self._get("/history/gpus", lambda facts: _each(Card, facts["gpus"]), _LONG_S)
+        cards = self._get(
+            "/history/gpus", lambda facts: [from_json.value(Card, each) for each in facts["gpus"]], _LONG_S
+        )
         return RemoteHistory(self, cards) if cards else None
 
     def prices(self) -> Prices | None:
@@ -115,12 +117,6 @@ class DaemonClient:
         """Make it load its config again, whatever its GPUs; return the outcome, None if there is no daemon."""
         return _checked(ask(self._places, self._clock, "POST", "/api/v1/reload", {}, limit_s=_LONG_S))
 
-    def ask(
-        self, method: str, target: str, body: Mapping[str, object] | None = None, limit_s: float = _SHORT_S
-    ) -> Facts | None:
-        """Return an answer of the API; None if there is no daemon. Raise NoAnswer if it gives none."""
-        return _checked(ask(self._places, self._clock, method, f"/api/v1{target}", self._headers, body, limit_s))
-
     def values(
         self,
         build: Callable[[Facts], T],
@@ -129,8 +125,8 @@ class DaemonClient:
         body: Mapping[str, object] | None = None,
         limit_s: float = _SHORT_S,
     ) -> T | None:
-        """Return an answer as values; None if there is no daemon, NoAnswer as in `ask`."""
-        facts = self.ask(method, target, body, limit_s)
+        """Return an answer of the API as values; None if there is no daemon. Raise NoAnswer if it gives none."""
+        facts = _checked(ask(self._places, self._clock, method, f"/api/v1{target}", self._headers, body, limit_s))
         if facts is None:
             return None
         try:
@@ -139,18 +135,11 @@ class DaemonClient:
             raise NoAnswer(f"its answer makes no sense: {type(error).__name__}: {error}") from None
 
     def _get(self, target: str, build: Callable[[Facts], T], limit_s: float = _SHORT_S) -> T | None:
-        return self._asked(build, "GET", target, limit_s=limit_s)
+        return self._or_nothing(lambda: self.values(build, "GET", target, limit_s=limit_s))
 
-    def _asked(
-        self,
-        build: Callable[[Facts], T],
-        method: str,
-        target: str,
-        body: Mapping[str, object] | None = None,
-        limit_s: float = _SHORT_S,
-    ) -> T | None:
+    def _or_nothing(self, question: Callable[[], T | None]) -> T | None:
         try:
-            return self.values(build, method, target, body, limit_s)
+            return question()
         except NoAnswer as error:
             self._leave_out(str(error))
             return None
@@ -215,16 +204,8 @@ def _checked(answer: Answer | None) -> Facts | None:
     return facts
 
 
-def _each(kind: type[T], rows: list[Facts]) -> list[T]:
-    return [from_json.value(kind, row) for row in rows]
-
-
 def _stretches(facts: Facts) -> list[tuple[int, int, Activity]]:
     return [(begin_ms, end_ms, Activity(what)) for begin_ms, end_ms, what in facts["activities"]]
-
-
-def _protections(facts: Facts) -> list[Protection]:
-    return [from_json.protection(each) for each in facts["protections"]]
 
 
 def _query(**words: str | int) -> str:

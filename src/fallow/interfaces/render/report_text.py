@@ -101,10 +101,7 @@ def facts_of(report: Report, by: By) -> dict[str, Any]:
     gpus = [
         {
             "gpu": card.label,
-            "uuid": card.uuid,
-            "name": card.name,
-            "host": card.host,
-            "simulated": card.simulated,
+            **{name: getattr(card, name) for name in ("uuid", "name", "host", "simulated")},
             "price_per_hour": None if isinstance(price := prices[card.uuid], Unknown) else price,
         }
         for card in report.cards.values()

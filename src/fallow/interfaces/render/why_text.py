@@ -134,27 +134,10 @@ def _counting(each: Counting) -> str:
 
 
 def _counting_facts(each: Counting) -> dict[str, Any]:
-    return {
-        "rule": each.rule,
-        "job": each.subject,
-        "fault": each.fault,
-        "for_s": each.for_s,
-        "begins_in_s": each.begins_in_s,
-        "next": each.action,
-        "in_s": each.in_s,
-        "refused": each.refused,
-        "left_alone": each.left_alone,
-    }
+    same = ("rule", "fault", "for_s", "begins_in_s", "in_s", "refused", "left_alone")
+    return {"job": each.subject, "next": each.action, **{name: getattr(each, name) for name in same}}
 
 
 def _event_facts(event: Event) -> dict[str, Any]:
-    return {
-        "at": iso_time(event.wall_s),
-        "kind": event.kind,
-        "subject": event.subject,
-        "finding": event.finding,
-        "because": event.because,
-        "reason": event.reason,
-        "facts": dict(event.facts),
-        "evidence": dict(event.evidence),
-    }
+    same = {name: getattr(event, name) for name in ("kind", "subject", "finding", "because", "reason")}
+    return {"at": iso_time(event.wall_s), **same, "facts": dict(event.facts), "evidence": dict(event.evidence)}
