@@ -7,10 +7,12 @@ from hypothesis import strategies as st
 
 from fallow.core.activity import Activity, Finding
 from fallow.core.gpu_status import Status, seen
+from fallow.core.reasons import Reason
 from fallow.core.settling import SETTLING_S, Settled, Settling, settle
 from tests.core.gpus import held
 
 LONGEST_GAP_S = 3.0
+WHY = Reason("free")
 RAW = (Activity.FREE, Activity.FILLED, Activity.BUSY, Activity.IDLE, Activity.STUCK, Activity.UNKNOWN)
 # Stretches of one raw activity, some whole ticks long, and the seconds from tick to tick: one is a gap.
 stretches = st.lists(
@@ -23,7 +25,7 @@ def lived(raw: Iterable[Activity], every_s: float = 1.0) -> list[tuple[Settling,
     told: list[tuple[Settling, Activity]] = []
     now: Settling | None = None
     for tick, activity in enumerate(raw):
-        now, finding = settle(now, Finding(activity, "x"), 100.0 + tick * every_s, LONGEST_GAP_S)
+        now, finding = settle(now, Finding(activity, WHY), 100.0 + tick * every_s, LONGEST_GAP_S)
         told.append((now, finding.activity))
     return told
 
@@ -83,9 +85,9 @@ def test_an_unknown_look_while_it_settles_begins_the_settling_anew() -> None:
 
 def test_a_gap_in_the_looking_counts_nothing() -> None:
     before = Settling(Activity.IDLE, 10.0, 5.0, 5.0)
-    assert settle(before, Finding(Activity.IDLE, "x"), 3610.0, LONGEST_GAP_S)[0].for_s == 5.0
+    assert settle(before, Finding(Activity.IDLE, WHY), 3610.0, LONGEST_GAP_S)[0].for_s == 5.0
     settling = Settling(Activity.BUSY, 10.0, 50.0, 9.0, idle=False, settling=True)
-    assert settle(settling, Finding(Activity.IDLE, "x"), 3610.0, LONGEST_GAP_S)[0].quiet_s == 0.0
+    assert settle(settling, Finding(Activity.IDLE, WHY), 3610.0, LONGEST_GAP_S)[0].quiet_s == 0.0
 
 
 @given(stretches)
@@ -97,7 +99,7 @@ def test_hours_add_up_and_are_those_that_for_s_tells(history: list[tuple[Activit
     for activity, ticks, every_s in history:
         for _ in range(ticks):
             at_s += every_s
-            now, finding = settle(now, Finding(activity, "x"), at_s, LONGEST_GAP_S)
+            now, finding = settle(now, Finding(activity, WHY), at_s, LONGEST_GAP_S)
             gpu = seen(held(), finding, now.for_s, None, settling=now.settling)
             out += settled.take(Status("h", False, at_s, (gpu,)), at_s)
             passed.append((at_s, activity, now))
@@ -105,7 +107,7 @@ def test_hours_add_up_and_are_those_that_for_s_tells(history: list[tuple[Activit
     assert [its_s for _, its_s in out] == [its_s for its_s, _, _ in passed], "each sight once, in order"
     idle_s = 0.0
     before_s: float | None = None
-    for (status, its_s), (_, raw, told) in zip(out, passed, strict=True):
+    for (status, its_s), (_, raw, shown) in zip(out, passed, strict=True):
         (gpu,) = status.gpus
         assert not gpu.settling
         if raw is not Activity.IDLE:
@@ -116,8 +118,8 @@ def test_hours_add_up_and_are_those_that_for_s_tells(history: list[tuple[Activit
         before_s = its_s
         if gpu.activity is Activity.IDLE:
             idle_s += stretch_s
-            if told.activity is Activity.IDLE:
-                assert abs(idle_s - told.for_s) < 1e-9
+            if shown.activity is Activity.IDLE:
+                assert abs(idle_s - shown.for_s) < 1e-9
         elif gpu.activity is not Activity.UNKNOWN:
             idle_s = 0.0
 

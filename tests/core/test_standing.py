@@ -11,6 +11,7 @@ from fallow.core.standing import Around, standing
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace
 from tests.core.gpus import GIB, held, idle
+from tests.reasons import said
 
 FILLER = Claim(False, pid=9, user="root", command="burn")
 CLAIM = Claim(False, pid=7, user="ada", command="sleep")
@@ -99,7 +100,7 @@ def test_a_sight_says_first_how_many_can_be_had() -> None:
     """F9"""
     does = [Activity.FREE, Activity.FILLED, Activity.BUSY, Activity.FILLED, Activity.FILLED]
     status = Status(
-        "box", False, 0.0, tuple(seen(idle(n), Finding(each, ""), None, None) for n, each in enumerate(does))
+        "box", False, 0.0, tuple(seen(idle(n), Finding(each, said("")), None, None) for n, each in enumerate(does))
     )
     assert status.in_words == "4 available (1 free, 3 filled), 1 busy"
     assert status.available == 4

@@ -13,6 +13,7 @@ from fallow.core.unknown import Unknown
 from fallow.core.value import fields
 from fallow.core.visibility import ANYBODY, EVERYTHING, Viewer, interval_seen_by, seen_by
 from tests.core.gpus import held
+from tests.reasons import said
 
 SECRET = "s3cr3t"
 USERS = st.sampled_from(["ada", "bob", "root", "1001"])
@@ -46,7 +47,7 @@ def statuses(draw: st.DrawFn) -> Status:
     gpu = GpuStatus(
         **facts,
         activity=Activity.BUSY,
-        because="it runs",
+        reason=said("it runs"),
         claim=claim,
         filler=filler if isinstance(filler, Claim) else None,
     )

@@ -11,16 +11,16 @@ from itertools import product
 from typing import Any, NamedTuple
 
 from fallow.core.actions import HostAction, Notify, RunCommand
-from fallow.core.fillers import Presence, Yield
+from fallow.core.fillers import FillAction, Presence, Yield
 from fallow.core.findings import Outcome
 from fallow.core.job import JobActivity, JobFinding
-from fallow.core.reasons import ReasonKind
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace
 from fallow.policies import fill, guard, idle, ladder, stuck
 from tests.conftest import REPOSITORY
 from tests.policies.histories import PROTECTED, key, snapshot
 from tests.policies.loads import FLAT_OUT, HOLDS, SPINS, card
+from tests.reasons import said
 
 POLICIES = ("fill", "guard", "ladder", "idle", "stuck")
 UNKNOWN = Unknown("it cannot be read")
@@ -86,9 +86,7 @@ def _walk(
     while waiting:
         state = waiting.pop()
         for following, actions in steps(state):
-            kinds = frozenset(
-                "HostAction" if isinstance(each, HostAction) else type(each).__name__ for each in actions
-            )
+            kinds = frozenset(_name(each) for each in actions)
             if phase(state) != phase(following) or kinds:
                 yield Arrow(phase(state), phase(following), kinds)
             if same(following) not in known:
@@ -96,8 +94,14 @@ def _walk(
                 waiting.append(following)
 
 
+def _name(action: object) -> str:
+    if isinstance(action, FillAction):
+        return action.verb.name.capitalize()
+    return "HostAction" if isinstance(action, HostAction) else type(action).__name__
+
+
 def _fill() -> Iterator[Arrow]:
-    looks = list(product((None, "somebody", UNKNOWN), Presence, (None, "ended"), (True, False)))
+    looks = list(product((None, said("somebody"), UNKNOWN), Presence, (None, "ended"), (True, False)))
     for manner in Yield:
         rules = fill.FillRules(2.0, manner, 2.0, 1.0, 3.0, 2.0, 3.0, 1.0, 2.0)
 
@@ -118,11 +122,11 @@ def _fill() -> Iterator[Arrow]:
 
 
 def _ladder() -> Iterator[Arrow]:
-    times = ladder.Times(ReasonKind.IDLE, warn_after_s=2.0, ask_after_s=4.0, grace_s=2.0)
+    rules = idle.IdleRules(timeout_s=4.0, grace_s=2.0)
 
     def steps(state: ladder.Ladder) -> Iterator[Step]:
         for passed_s, sign, leave_alone in product((0.0, 1.0), ladder.Sign, (None, PROTECTED)):
-            yield ladder.climb(state, passed_s, sign, "as drawn", times, leave_alone)
+            yield ladder.climb(state, passed_s, sign, said("as drawn"), rules, leave_alone)
 
     return _walk(ladder.Ladder(), lambda state: state.rung.name, steps)
 
@@ -135,7 +139,7 @@ def _idle() -> Iterator[Arrow]:
 
     def steps(state: idle.State) -> Iterator[Step]:
         for passed_s, activity, leave_alone in product((1.0, 9.0), JobActivity, (None, PROTECTED)):
-            finding = JobFinding(activity, "as drawn")
+            finding = JobFinding(activity, said("as drawn"))
             decision = idle.step(state, (state.at_s or 0.0) + passed_s, finding, rules, leave_alone)
             yield decision.state, decision.actions
 
@@ -143,13 +147,13 @@ def _idle() -> Iterator[Arrow]:
 
 
 def _stuck() -> Iterator[Arrow]:
-    rules = stuck.StuckRules(window_s=2.0)
+    rules = stuck.StuckRules(timeout_s=2.0)
     uuid = key(card(HOLDS).uuid)
 
     def phase(state: stuck.State) -> str:
         if state.hung_s == 0:
             return "CLEAR"
-        return "SUSPECT" if state.hung_s < rules.window_s else "STUCK"
+        return "SUSPECT" if state.hung_s < rules.timeout_s else "STUCK"
 
     def steps(state: stuck.State) -> Iterator[Step]:
         for load in (FLAT_OUT, HOLDS, SPINS, None):
@@ -174,11 +178,11 @@ def _guard() -> Iterator[Arrow]:
                     decision = guard.came_of(state, Outcome(ok=ok, words="as drawn"), rules)
                     yield decision.state, decision.actions
                 return
-            for load, blockers in product((0.9, 0.0, UNKNOWN), ((), ("somebody",), (UNKNOWN,))):
+            for load, blockers in product((0.9, 0.0, UNKNOWN), ((), (said("somebody"),), (UNKNOWN,))):
                 decision = guard.step(state, (state.at_s or 0.0) + 1.0, {"0": load}, blockers, rules)
                 yield decision.state, decision.actions
 
         def same(state: guard.State) -> Hashable:
-            return replace(state, at_s=0.0, seconds=min(4.0, state.seconds), why="")
+            return replace(state, at_s=0.0, seconds=min(4.0, state.seconds), why=said(""))
 
         yield from _walk(guard.State(at_s=0.0), lambda state: state.phase.name, steps, same)

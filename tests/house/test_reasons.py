@@ -1,9 +1,9 @@
 """Programs can rely on the kinds of reasons: the page about JSON names each of them."""
 
-from fallow.core.reasons import ReasonKind
+from fallow.core.reasons import SENTENCES
 from tests.conftest import REPOSITORY
 
 
 def test_every_kind_of_reason_is_in_the_page_about_json() -> None:
     page = (REPOSITORY / "docs" / "reference" / "json.md").read_text()
-    assert [kind for kind in ReasonKind if f"`{kind}`" not in page] == []
+    assert [kind for kind in SENTENCES if f"`{kind}`" not in page] == []

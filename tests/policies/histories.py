@@ -17,11 +17,12 @@ from fallow.core.actions import Action, GuardAction, HostAction, Notify, PowerOf
 from fallow.core.findings import Outcome
 from fallow.core.gpu import Counters, Gpu, Snapshot
 from fallow.core.job import GpuKey, JobActivity, JobFinding
-from fallow.core.reasons import Reason, ReasonKind
+from fallow.core.reasons import Reason
 from fallow.core.unknown import Unknown
 from fallow.policies import guard, idle, stuck
 from tests.core.gpus import held
 from tests.policies.loads import FLAT_OUT, HOLDS, SPINS, card
+from tests.reasons import said
 
 _Drawn = TypeVar("_Drawn")
 TICK_S = 1.0
@@ -110,7 +111,7 @@ any_idle_rules = st.builds(
 )
 stuck_rules = st.builds(
     stuck.StuckRules,
-    window_s=quarters(2, 20),
+    timeout_s=quarters(2, 20),
     acts=st.just(True),
     grace_s=quarters(0, 6),
     longest_gap_s=st.just(LONGEST_GAP_S),
@@ -164,14 +165,14 @@ def run_idle(
     for look in looks(history, every_s):
         activity = JobActivity.IDLE if look.kind is Kind.BLOCKED else JobActivity(look.kind)
         protection = PROTECTED if look.kind is Kind.BLOCKED else None
-        decision = idle.step(state, look.at_s, JobFinding(activity, "as drawn"), rules, protection)
+        decision = idle.step(state, look.at_s, JobFinding(activity, said("as drawn")), rules, protection)
         state = decision.state
         states.append(state)
         events += [Event(look.at_s, action) for action in decision.actions]
     return events, states
 
 
-PROTECTED = Reason.of(ReasonKind.PROTECTED, protection="a protection")
+PROTECTED = Reason("protected", protection="a protection")
 
 
 def key(uuid: object) -> GpuKey:
@@ -231,7 +232,7 @@ def run_guard(
     """All that the guard decides, with hands that do it, and every state that it was in."""
     run = GuardRun(rules, hands)
     for look in looks(history, every_s):
-        blockers = ["alice is at pts/0"] if look.kind is Kind.BLOCKED else []
+        blockers = [said("alice is at pts/0")] if look.kind is Kind.BLOCKED else []
         run.tick(look.at_s, {"0": _LOADS[look.kind]}, blockers)
     return run.events, run.states
 
@@ -248,7 +249,7 @@ class GuardRun:
         self.events: list[Event] = []
         self.told: list[tuple[guard.Standing, str]] = []
 
-    def tick(self, at_s: float, loads: guard.Loads, blockers: Sequence[str | Unknown] = ()) -> None:
+    def tick(self, at_s: float, loads: guard.Loads, blockers: Sequence[Reason | Unknown] = ()) -> None:
         """One tick, and whatever follows from it."""
         decision = guard.step(self.state, at_s, loads, blockers, self._rules)
         self._take(at_s, decision)

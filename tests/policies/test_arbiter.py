@@ -33,14 +33,14 @@ from fallow.core.protections import (
     parse_target,
     protection_on,
 )
-from fallow.core.reasons import Reason, ReasonKind
+from fallow.core.reasons import Reason
 from fallow.core.unknown import Unknown
 from fallow.policies.arbiter import Proposal, ProtectRules, RateLimit, Taken, arbitrate
 from tests.policies.histories import modest
 
 NOON, SIX = 1000.0, 2000.0
-STUCK = Reason.of(ReasonKind.STUCK, for_s=20.0, readings="x")
-IDLE = Reason.of(ReasonKind.IDLE, for_s=20.0, readings="x")
+STUCK = Reason("stuck", for_s=20.0, readings="x")
+IDLE = Reason("idle", for_s=20.0, readings="x")
 HIDDEN = Unknown("another user's process cannot be read")
 JOB = Affected(frozenset({"GPU-a"}), (AffectedProcess(12, 500, "alice", "/usr/bin/python train.py --big"),))
 OTHER_JOB = Affected(frozenset({"GPU-b"}), (AffectedProcess(13, 501, "bob", "python other.py"),))
@@ -49,7 +49,7 @@ ACTIONS: tuple[Action, ...] = (
     Warn(IDLE, 1.0),
     Ask(IDLE),
     Kill(IDLE),
-    Announce("x", 1.0),
+    Announce(IDLE, 1.0),
     EndGuard(),
     SendSignal(),
     RunCommand("sync"),
@@ -78,11 +78,11 @@ def allowed(*proposals: Proposal, wall_s: float = NOON, **given: object) -> list
 def test_under_a_hold_nothing_is_done(action: Action) -> None:
     (ruling,) = arbitrate([Proposal(action, JOB)], at_s=100.0, wall_s=NOON, protections=[protection(OneGpu("GPU-a"))])
     assert ruling.refused is not None
-    assert ruling.refused.kind is ReasonKind.PROTECTED
+    assert ruling.refused.kind == "protected"
     assert str(ruling.refused) == "carol protects gpu:GPU-a (protection 1): a demo"
 
 
-@pytest.mark.parametrize("action", [CancelWarning(IDLE), CallOff("x")], ids=lambda action: type(action).__name__)
+@pytest.mark.parametrize("action", [CancelWarning(IDLE), CallOff(IDLE)], ids=lambda action: type(action).__name__)
 def test_what_only_calms_is_always_allowed(action: Action) -> None:
     assert allowed(Proposal(action, JOB), protections=[protection(Everything())], limit=RateLimit(0, 60.0)) == [True]
 

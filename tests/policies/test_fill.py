@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fallow.core.fillers import Ask, FillAction, Kill, Presence, Resume, Start, Suspend, Yield
+from fallow.core.fillers import FillAction, FillVerb, Presence, Yield
+from fallow.core.reasons import Reason
 from fallow.core.unknown import Unknown
 from fallow.policies.fill import FillDecision, FillLook, FillRules, FillState, Phase, pause_s, step
 from tests.policies.histories import (
@@ -24,8 +25,9 @@ from tests.policies.histories import (
 )
 
 KINDS = (Kind.BUSY, Kind.IDLE, Kind.UNKNOWN, Kind.GAP)
-AGAINST: dict[Kind, str | Unknown | None] = {
-    Kind.BUSY: "pid 7 of ada is on GPU 0",
+SOMEBODY = Reason("occupied", process="pid 7 of ada", pid=7, gpu="0")
+AGAINST: dict[Kind, Reason | Unknown | None] = {
+    Kind.BUSY: SOMEBODY,
     Kind.IDLE: None,
     Kind.UNKNOWN: Unknown("as drawn"),
 }
@@ -87,19 +89,19 @@ class Filler:
             self.presence, self.ended = Presence.ABSENT, "ended with exit code 3"
 
     def do(self, action: FillAction, at_s: float) -> None:
-        match action:
-            case Start() | Resume():
-                assert self.presence is (Presence.ABSENT if isinstance(action, Start) else Presence.SUSPENDED)
+        match action.verb:
+            case FillVerb.START | FillVerb.RESUME:
+                assert self.presence is (Presence.ABSENT if action.verb is FillVerb.START else Presence.SUSPENDED)
                 self.presence, self.ended = Presence.RUNNING, None
                 self._ends_s = at_s + self.character.lives_s
-            case Ask():
+            case FillVerb.ASK:
                 self._ends_s = min(self._ends_s, at_s + self.character.leaves_in_s)
-            case Suspend():
+            case FillVerb.SUSPEND:
                 if self.character.suspends_in_s is None:
                     self._ends_s = at_s
                 else:
                     self._suspends_s = at_s + self.character.suspends_in_s
-            case Kill():
+            case FillVerb.KILL:
                 self._ends_s = at_s
 
 
@@ -131,10 +133,10 @@ def phases(acts: list[Act]) -> list[Phase]:
 def test_a_quiet_card_is_filled_given_back_and_filled_again() -> None:
     acts = run([Stretch(Kind.IDLE, 6), Stretch(Kind.BUSY, 2), Stretch(Kind.IDLE, 6)], SIMPLE, FAITHFUL)
     assert phases(acts) == [Phase.QUIET, Phase.FILLED, Phase.YIELDING, Phase.QUIET, Phase.FILLED]
-    assert [(act.at_s, type(act.decision.actions[0])) for act in acts if act.decision.actions] == [
-        (4.0, Start),
-        (7.0, Ask),
-        (12.0, Start),
+    assert [(act.at_s, act.decision.actions[0].verb) for act in acts if act.decision.actions] == [
+        (4.0, FillVerb.START),
+        (7.0, FillVerb.ASK),
+        (12.0, FillVerb.START),
     ]
 
 
@@ -142,16 +144,16 @@ def test_whoever_does_not_leave_within_the_grace_is_killed_once() -> None:
     stubborn = Character(10_000.0, 10_000.0, None)
     acts = run([Stretch(Kind.IDLE, 5), Stretch(Kind.BUSY, 6)], SIMPLE, stubborn)
     assert [
-        (act.at_s, action) for act in acts for action in act.decision.actions if not isinstance(action, Start)
+        (act.at_s, action) for act in acts for action in act.decision.actions if action.verb is not FillVerb.START
     ] == [
-        (6.0, Ask("pid 7 of ada is on GPU 0")),
-        (8.0, Kill("it has not left within 2s")),
+        (6.0, FillAction(FillVerb.ASK, SOMEBODY)),
+        (8.0, FillAction(FillVerb.KILL, Reason("too_slow", after_s=2.0))),
     ]
 
 
 def test_a_filler_that_dies_at_once_is_started_with_growing_pauses() -> None:
     acts = run([Stretch(Kind.IDLE, 100)], FillRules(idle_for_s=0.0, first_pause_s=2.0), Character(0.0, 0.0, None))
-    starts = [act.at_s for act in acts for action in act.decision.actions if isinstance(action, Start)]
+    starts = [act.at_s for act in acts for action in act.decision.actions if action.verb is FillVerb.START]
     assert [later - sooner for sooner, later in pairwise(starts)] == [3.0, 5.0, 9.0, 17.0, 33.0]
 
 
@@ -165,12 +167,16 @@ def test_a_suspended_filler_is_resumed_and_not_started_anew() -> None:
     suspending = FillRules(idle_for_s=2.0, manner=Yield.SUSPEND)
     history = [Stretch(Kind.IDLE, 4), Stretch(Kind.BUSY, 3), Stretch(Kind.IDLE, 5)]
     acts = run(history, suspending, Character(10_000.0, 0.0, 1.0))
-    assert [type(action) for act in acts for action in act.decision.actions] == [Start, Suspend, Resume]
+    assert [action.verb for act in acts for action in act.decision.actions] == [
+        FillVerb.START,
+        FillVerb.SUSPEND,
+        FillVerb.RESUME,
+    ]
 
 
 def test_a_filler_that_cannot_be_watched_any_more_leaves() -> None:
     acts = run([Stretch(Kind.IDLE, 5), Stretch(Kind.UNKNOWN, 15)], SIMPLE, FAITHFUL)
-    (asked,) = (act for act in acts for action in act.decision.actions if isinstance(action, Ask))
+    (asked,) = (act for act in acts for action in act.decision.actions if action.verb is FillVerb.ASK)
     assert asked.at_s == 16.0
     assert asked.decision.because == "for 10s nobody could tell who is there: unknown: as drawn"
 
@@ -192,7 +198,7 @@ def test_a_filler_is_let_in_only_after_enough_witnessed_quiet(
 ) -> None:
     acts = run(history, some, character)
     for at, act in enumerate(acts):
-        if any(isinstance(action, Start | Resume) for action in act.decision.actions):
+        if any(action.verb in (FillVerb.START, FillVerb.RESUME) for action in act.decision.actions):
             quiet_s = 0.0
             for before, now in pairwise(acts[: at + 1]):
                 passed_s = now.at_s - before.at_s
@@ -242,7 +248,7 @@ def test_the_histories_reach_every_state(phase: Phase) -> None:
     reach(drawn, lambda case: phase in phases(run(*case)))
 
 
-@pytest.mark.parametrize("kind", [Start, Resume, Ask, Suspend, Kill])
-def test_the_histories_reach_every_action(kind: type[FillAction]) -> None:
+@pytest.mark.parametrize("verb", FillVerb)
+def test_the_histories_reach_every_action(verb: FillVerb) -> None:
     drawn = st.tuples(histories(KINDS), rules, characters)
-    reach(drawn, lambda case: any(isinstance(action, kind) for act in run(*case) for action in act.decision.actions))
+    reach(drawn, lambda case: any(action.verb is verb for act in run(*case) for action in act.decision.actions))

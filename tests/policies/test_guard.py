@@ -18,6 +18,7 @@ from fallow.core.actions import (
     SendSignal,
 )
 from fallow.core.findings import Outcome
+from fallow.core.reasons import Reason
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace
 from fallow.policies.guard import Across, GuardRules, Phase, Standing, State, came_of, step
@@ -94,8 +95,8 @@ def test_without_a_countdown_the_deeds_follow_their_announcement_at_once() -> No
 
 def test_each_action_says_why() -> None:
     events, _ = run_guard([Stretch(Kind.BUSY, 10), Stretch(Kind.IDLE, 20)], RULES)
-    assert events[0].action == Announce("the GPUs have been quiet for 5s", in_s=2.0)
-    assert events[1].action == Notify("ntfy://quiet", because="the GPUs have been quiet for 5s")
+    assert events[0].action == Announce(Reason("gpus_quiet", for_s=5.0), in_s=2.0)
+    assert events[1].action == Notify("ntfy://quiet", reason=Reason("gpus_quiet", for_s=5.0))
 
 
 def test_a_machine_that_never_worked_is_left_on() -> None:
@@ -420,9 +421,9 @@ def test_while_a_deed_is_under_way_nothing_else_is_begun(load: float | Unknown) 
 
 
 def test_the_next_deed_follows_at_once_when_one_is_done() -> None:
-    waiting = State(phase=Phase.ACTING, at_s=0.0, under_way=True, why="the GPUs have been quiet for 30m")
+    waiting = State(phase=Phase.ACTING, at_s=0.0, under_way=True, why=Reason("gpus_quiet", for_s=1800.0))
     decision = came_of(waiting, Outcome(ok=True, words="sent"), RULES)
-    assert decision.actions == (RunCommand("sync", because="the GPUs have been quiet for 30m"),)
+    assert decision.actions == (RunCommand("sync", reason=Reason("gpus_quiet", for_s=1800.0)),)
 
 
 def test_nothing_can_come_of_a_deed_that_was_not_begun() -> None:

@@ -43,7 +43,7 @@ def test_histories_see_a_job_warming_up_and_warm() -> None:
 
 @pytest.mark.parametrize("finding", ["clear", "suspect", "stuck", "unknown"])
 def test_histories_reach_every_finding_on_hangs(finding: str) -> None:
-    rules = StuckRules(window_s=8.0)
+    rules = StuckRules(timeout_s=8.0)
 
     def found(history: list[Stretch]) -> bool:
         return any(decision.verdict.finding == finding for decision in run_stuck(history, rules)[1])

@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 
 from fallow.core.actions import Ask, CancelWarning, Kill, Warn
 from fallow.core.job import JobActivity, JobFinding
-from fallow.core.reasons import Reason, ReasonKind
+from fallow.core.reasons import Reason
+from fallow.core.value import replace
 from fallow.policies import idle
-from fallow.policies.idle import IdleRules, State, refused, step
-from fallow.policies.ladder import Rung, warn_after_s
+from fallow.policies.idle import IdleRules, State, step
+from fallow.policies.ladder import Rung
 from tests.policies.histories import (
     GUARD_KINDS,
     TICK_S,
@@ -28,8 +29,9 @@ from tests.policies.histories import (
     run_idle,
     seen_s,
 )
+from tests.reasons import said
 
-IDLE = JobFinding(JobActivity.IDLE, "GPU 0: its processes ran 0.0% of the time")
+IDLE = JobFinding(JobActivity.IDLE, said("GPU 0: its processes ran 0.0% of the time"))
 ENOUGH = 120  # ticks: more than any warm-up, timeout and grace that is drawn
 
 
@@ -51,9 +53,9 @@ def test_each_action_says_why() -> None:
     rules = IdleRules(timeout_s=120.0, warmup_s=0.0, grace_s=5.0, signal="INT")
     events, _ = run_idle([Stretch(Kind.IDLE, 130)], rules)
     warn, ask, kill = (event.action for event in events)
-    assert warn == Warn(Reason.of(ReasonKind.IDLE, for_s=60.0, readings="as drawn"), ask_in_s=60.0)
-    assert ask == Ask(Reason.of(ReasonKind.IDLE, for_s=120.0, readings="as drawn"), signal="INT")
-    assert kill == Kill(Reason.of(ReasonKind.STILL_THERE, signal="INT", for_s=5.0))
+    assert warn == Warn(Reason("idle", for_s=60.0, readings=said("as drawn")), ask_in_s=60.0)
+    assert ask == Ask(Reason("idle", for_s=120.0, readings=said("as drawn")), signal="INT")
+    assert kill == Kill(Reason("still_there", signal="INT", for_s=5.0))
     sentences = [
         "idle for 1m: as drawn",
         "idle for 2m: as drawn",
@@ -77,7 +79,7 @@ def test_a_driver_that_does_not_answer_for_an_hour_costs_nobody_anything() -> No
 
 @pytest.mark.parametrize(("timeout_s", "warned_s"), [(10.0, 5.0), (120.0, 60.0), (1800.0, 1740.0)])
 def test_a_warning_comes_a_minute_before_or_at_half_of_a_short_timeout(timeout_s: float, warned_s: float) -> None:
-    assert warn_after_s(timeout_s, None) == warned_s
+    assert IdleRules(timeout_s).warn_after_s == warned_s
 
 
 @modest
@@ -109,7 +111,7 @@ def test_a_decision_that_was_refused_is_made_again_a_tick_later() -> None:
     rules = IdleRules(timeout_s=4.0, warmup_s=0.0)
     before = run_idle([Stretch(Kind.IDLE, 3)], rules)[1][-1]
     assert step(before, 4.0, IDLE, rules).actions
-    after = refused(before, 4.0)
+    after = replace(before, at_s=4.0)
     assert after.ladder.rung is Rung.WARNED
     assert isinstance(step(after, 5.0, IDLE, rules).actions[0], Ask)
 
@@ -150,8 +152,8 @@ def test_nothing_is_done_before_its_witnessed_time(history: History, rules: Idle
         seen_before_s += seen_s(history, Kind.BUSY, event.at_s)
         match event.action:
             case Warn():
-                assert idle_s >= rules.times.warn_after_s
-                assert seen_before_s >= rules.warmup_s + rules.times.warn_after_s
+                assert idle_s >= rules.warn_after_s
+                assert seen_before_s >= rules.warmup_s + rules.warn_after_s
             case Ask():
                 assert idle_s >= rules.timeout_s
                 assert seen_before_s >= rules.warmup_s + rules.timeout_s

@@ -7,11 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fallow.core.gpu import Holder, Recent
+from fallow.core.reasons import Reason
 from fallow.core.reservations import Claim, Reservations
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace
 from fallow.policies.signs import Scene, in_hours, sign
 from tests.core.gpus import NOT_SUPPORTED, held, idle
+from tests.reasons import said
 
 
 def test_on_an_empty_card_there_is_nobody() -> None:
@@ -22,11 +24,11 @@ def test_on_an_empty_card_there_is_nobody() -> None:
     ("scene", "words"),
     [
         (Scene(held(pid=7)), "pid 7 is on GPU 0"),
-        (Scene(idle(), opened_by="pid 7 has opened /dev/nvidia0"), "pid 7 has opened /dev/nvidia0"),
+        (Scene(idle(), opened_by=said("pid 7 has opened /dev/nvidia0")), "pid 7 has opened /dev/nvidia0"),
         (Scene(idle(), reservations=Reservations(claim=Claim(False, 9, "ada"))), "GPU 0 is claimed by ada (pid 9)"),
         (Scene(idle(), reservations=Reservations(reserved=True)), "somebody picked GPU 0 moments ago"),
         (Scene(idle(), reservations=Reservations(filler=Claim(False, None, "bob"))), "another filler is on GPU 0"),
-        (Scene(idle(), protection="ada protects all (protection 1)"), "ada protects all"),
+        (Scene(idle(), protection=said("ada protects all (protection 1)")), "ada protects all"),
         (Scene(idle(temperature_c=81), max_temp_c=80, filled=True), "GPU 0 is at 81 °C"),
         (Scene(idle(recent=Recent(1.0, 0.1, 0.4))), "something ran on GPU 0"),
         (Scene(idle(utilization=0.2)), "20% utilization by no visible process"),
@@ -34,8 +36,8 @@ def test_on_an_empty_card_there_is_nobody() -> None:
 )
 def test_each_sign_alone_is_enough(scene: Scene, words: str) -> None:
     found = sign(scene)
-    assert isinstance(found, str)
-    assert words in found
+    assert isinstance(found, Reason)
+    assert words in str(found)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +64,7 @@ def test_a_stranger_beside_the_filler_is_found_by_name() -> None:
     card = held(pid=7)
     assert isinstance(card.holders, tuple)
     found = sign(Scene(replace(card, holders=(*card.holders, stranger)), frozenset({7}), filled=True))
-    assert found == "pid 8 of ada (python) is on GPU 0"
+    assert str(found) == "pid 8 of ada (python) is on GPU 0"
 
 
 def test_a_program_that_is_to_be_ignored_may_hold_and_work() -> None:
@@ -85,8 +87,8 @@ def test_each_minute_is_either_between_two_hours_or_between_them_the_other_way(m
 
 def test_a_sure_sign_is_told_before_anything_else_is_asked() -> None:
     everything: dict[str, Any] = {
-        "protection": "protected",
+        "protection": said("protected"),
         "reservations": Reservations(reserved=True),
         "max_temp_c": 10,
     }
-    assert sign(Scene(held(pid=7), **everything)) == "pid 7 is on GPU 0"
+    assert str(sign(Scene(held(pid=7), **everything))) == "pid 7 is on GPU 0"

@@ -50,7 +50,7 @@ MINE = frozenset({PID})
 NO_COUNTERS: dict[str, Any] = {"counters": NOT_SUPPORTED}
 NO_POWER: dict[str, Any] = {"power_w": NOT_SUPPORTED}
 NO_BUS: dict[str, Any] = {"pcie_rx_bytes_per_s": NOT_SUPPORTED, "pcie_tx_bytes_per_s": NOT_SUPPORTED}
-WINDOW = StuckRules(window_s=10.0)
+WINDOW = StuckRules(timeout_s=10.0)
 
 
 def looked(load: Load, rest_w: float | None = REST_W, **changes: Any) -> HangFinding:
@@ -201,7 +201,7 @@ def test_in_a_collective_that_waits_for_ever_the_one_who_never_came_is_quiet() -
 
 
 def test_a_hold_stops_the_acting_and_not_the_seeing() -> None:
-    rules = StuckRules(window_s=4.0, acts=True)
+    rules = StuckRules(timeout_s=4.0, acts=True)
     gpu = card(SPINS)
     decision = watched(gpu, rules=rules, ticks=3)
     for at_s in (4.0, 5.0, 6.0):
@@ -211,7 +211,7 @@ def test_a_hold_stops_the_acting_and_not_the_seeing() -> None:
 
 
 def test_told_to_act_it_warns_asks_and_insists() -> None:
-    rules = StuckRules(window_s=10.0, acts=True, grace_s=2.0)
+    rules = StuckRules(timeout_s=10.0, acts=True, grace_s=2.0)
     events, _ = run_stuck([Stretch(Kind.HUNG, 20)], rules)
     assert [(event.at_s, type(event.action)) for event in events] == [(5.0, Warn), (10.0, Ask), (12.0, Kill)]
 
@@ -227,7 +227,7 @@ def test_only_a_hang_that_was_witnessed_for_the_whole_window_is_acted_on(history
         cleared_s = max(
             (x.at_s for x in looks(history) if x.kind in (Kind.BUSY, Kind.IDLE) and x.at_s < asked_s), default=0
         )
-        assert seen_s(history, Kind.HUNG, asked_s) - seen_s(history, Kind.HUNG, cleared_s) >= rules.window_s
+        assert seen_s(history, Kind.HUNG, asked_s) - seen_s(history, Kind.HUNG, cleared_s) >= rules.timeout_s
     for look, decision in zip(looks(history), decisions, strict=True):
         assert look.kind is not Kind.UNKNOWN or decision.verdict.finding == "unknown"
 
@@ -250,7 +250,7 @@ def test_the_clock_set_back_or_forward_changes_nothing(history: History, rules: 
 
 
 def test_a_gap_counts_zero() -> None:
-    rules = StuckRules(window_s=6.0, longest_gap_s=LONGEST_GAP_S)
+    rules = StuckRules(timeout_s=6.0, longest_gap_s=LONGEST_GAP_S)
     gpu = card(SPINS)
     seen = watched(gpu, rules=rules, ticks=3).state
     after = step(seen, snapshot(1000.0, gpu), [key(gpu.uuid)], rules)

@@ -129,7 +129,7 @@ def _end(result: Result, log: logging.Logger) -> int:  # noqa: RET503  end_as() 
         log.warning(sentence)
     if result.going_on:
         log.warning(f"the process has ended; {result.going_on} that it started go on, unwatched")
-    if result.stopped_because is not None or result.ended is None:
+    if result.stopped is not None or result.ended is None:
         return _STOPPED
     end_as(result.ended)
 

@@ -13,6 +13,7 @@ from fallow.core.errors import WrongUsage
 from fallow.core.findings import Outcome
 from fallow.core.job import stretch_load
 from fallow.core.ports import Depth
+from fallow.core.reasons import Reason
 from fallow.core.unknown import Unknown
 from fallow.engine.guard.compose import guard_loop
 from fallow.engine.history.run import open_run
@@ -66,7 +67,7 @@ class Sentinel:
             self._now = guard.State(guard.Phase.ARMED, at_s)  # no work is needed, so the first value arms it
             return
         load = 0.0 if math.isnan(current_value) else current_value
-        against = () if current_value < self.kill_threshold else (f"{current_value} is not below the threshold",)
+        against = () if current_value < self.kill_threshold else (Reason("load_mean", load=load),)
         decision = guard.step(self._now, at_s, {"value": load}, against, rules)
         self._now = decision.state
         if self._now.under_way:

@@ -11,11 +11,11 @@ from typing import assert_never
 
 from fallow.core.did_you_mean import did_you_mean
 from fallow.core.errors import WrongUsage
-from fallow.core.reasons import Reason
+from fallow.core.reasons import Reason, WithReason
 from fallow.core.units import duration_for_people, program_name
 from fallow.core.value import value
 
-AS_ASKED = "a person asked for it"
+AS_ASKED = Reason("as_asked")
 
 _SIGNALS = frozenset(
     (
@@ -28,100 +28,97 @@ _WAYS = "end, signal, signal:NAME, run:COMMAND, notify:URL, shutdown or reboot"
 
 
 @value
-class _ForAReason:
-    reason: Reason
-
-    @property
-    def because(self) -> str:
-        """Return the reason as a sentence."""
-        return str(self.reason)
-
-
-@value
-class Warn(_ForAReason):
+class Warn(WithReason):
     """Warn the people of a job that it will be asked to end."""
 
+    reason: Reason
     ask_in_s: float
 
 
 @value
-class CancelWarning(_ForAReason):
+class CancelWarning(WithReason):
     """Tell the people of a job that the warning no longer applies."""
+
+    reason: Reason
 
 
 @value
-class Ask(_ForAReason):
+class Ask(WithReason):
     """Send the job its polite signal."""
 
+    reason: Reason
     signal: str = "TERM"
 
 
 @value
-class Kill(_ForAReason):
+class Kill(WithReason):
     """Kill what is left of the job."""
+
+    reason: Reason
 
 
 @value
-class Announce:
+class Announce(WithReason):
     """Announce to all people on the machine that the actions follow after a countdown."""
 
-    because: str
+    reason: Reason
     in_s: float
 
 
 @value
-class CallOff:
+class CallOff(WithReason):
     """Announce to all people on the machine that the actions will not follow."""
 
-    because: str
+    reason: Reason
 
 
 @value
-class EndGuard:
+class EndGuard(WithReason):
     """End the guard itself, and nothing else."""
 
-    because: str = AS_ASKED
+    reason: Reason = AS_ASKED
 
 
 @value
-class SendSignal:
+class SendSignal(WithReason):
     """Send a signal to the process that the guard was attached to."""
 
     name: str = "TERM"
-    because: str = AS_ASKED
+    reason: Reason = AS_ASKED
 
 
 @value
-class RunCommand:
+class RunCommand(WithReason):
     """Run a line in a shell."""
 
     line: str
-    because: str = AS_ASKED
+    reason: Reason = AS_ASKED
 
 
 @value
-class Notify:
+class Notify(WithReason):
     """Send a notice."""
 
     url: str
-    because: str = AS_ASKED
+    reason: Reason = AS_ASKED
 
 
 @value
-class PowerOff:
+class PowerOff(WithReason):
     """Turn the machine off."""
 
-    because: str = AS_ASKED
+    reason: Reason = AS_ASKED
 
 
 @value
-class Reboot:
+class Reboot(WithReason):
     """Restart the machine."""
 
-    because: str = AS_ASKED
+    reason: Reason = AS_ASKED
 
 
 JobAction = Warn | CancelWarning | Ask | Kill
+_KINDS = {Warn: "warn", CancelWarning: "cancel_warning", Ask: "ask", Kill: "kill"}
 HostAction = EndGuard | SendSignal | RunCommand | Notify | PowerOff | Reboot
 GuardAction = Announce | CallOff | HostAction
 Action = JobAction | GuardAction
@@ -164,16 +161,7 @@ def signal_name(text: str) -> str:
 
 def kind_of(action: JobAction) -> str:
     """Return the word under which the metrics count an action on a job."""
-    match action:
-        case Warn():
-            return "warn"
-        case CancelWarning():
-            return "cancel_warning"
-        case Ask():
-            return "ask"
-        case Kill():
-            return "kill"
-    assert_never(action)
+    return _KINDS[type(action)]
 
 
 def in_words(action: Action) -> str:

@@ -13,7 +13,7 @@ The order matters: failures first, then evidence of work; a GPU is idle only if 
 from enum import StrEnum
 
 from fallow.core.gpu import Gpu, Holder, Memory
-from fallow.core.units import bytes_for_people
+from fallow.core.reasons import Reason, WithReason
 from fallow.core.unknown import Unknown
 from fallow.core.value import value
 
@@ -37,21 +37,21 @@ AVAILABLE = (Activity.FREE, Activity.FILLED)
 
 
 @value
-class Finding:
-    """An activity and the sentence that says why."""
+class Finding(WithReason):
+    """An activity and why."""
 
     activity: Activity
-    because: str
+    reason: Reason
 
 
 def judge(gpu: Gpu) -> Finding:
     """Return the activity that this one reading shows, and why."""
     if gpu.trouble is not None:
-        return Finding(Activity.UNKNOWN, gpu.trouble)
+        return Finding(Activity.UNKNOWN, Reason("trouble", trouble=gpu.trouble))
     if isinstance(gpu.holders, Unknown):
-        return Finding(Activity.UNKNOWN, f"its processes are {gpu.holders}")
+        return Finding(Activity.UNKNOWN, Reason("processes_unknown", why=gpu.holders.why))
     if isinstance(gpu.memory, Unknown):
-        return Finding(Activity.UNKNOWN, f"its memory is {gpu.memory}")
+        return Finding(Activity.UNKNOWN, Reason("memory_unknown", why=gpu.memory.why))
     if gpu.holders:
         return _held(gpu, gpu.holders)
     return _held_by_nobody_visible(gpu, gpu.memory)
@@ -104,17 +104,15 @@ def _idle_instance_has_no_load(gpu: Gpu) -> float | Unknown:
 def _held_by_nobody_visible(gpu: Gpu, memory: Memory) -> Finding:
     load = load_now(gpu)
     if isinstance(load, Unknown):
-        return Finding(Activity.UNKNOWN, f"its utilization is {load}")
+        return Finding(Activity.UNKNOWN, Reason("utilization_unknown", why=load.why))
     if load > 0:
-        return Finding(Activity.BUSY, f"{load:.0%} utilization by no visible process")
+        return Finding(Activity.BUSY, Reason("ran_unseen", load=load))
     unseen = unseen_memory_bytes(gpu)
     if isinstance(unseen, Unknown):
-        return Finding(Activity.UNKNOWN, f"its memory is {unseen}")
+        return Finding(Activity.UNKNOWN, Reason("memory_unknown", why=unseen.why))
     if unseen:
-        return Finding(
-            Activity.IDLE, f"{bytes_for_people(memory.used_bytes)} held by no visible process, nothing runs"
-        )
-    return Finding(Activity.FREE, "nobody holds it")
+        return Finding(Activity.IDLE, Reason("held_unseen", used_bytes=memory.used_bytes))
+    return Finding(Activity.FREE, Reason("free"))
 
 
 def _held(gpu: Gpu, holders: tuple[Holder, ...]) -> Finding:
@@ -122,27 +120,27 @@ def _held(gpu: Gpu, holders: tuple[Holder, ...]) -> Finding:
     if work is not None:
         return Finding(Activity.BUSY, work)
     # Quiet must be known over some time: one instant of 0 % says nothing about the last seconds.
-    who = "1 process" if len(holders) == 1 else f"{len(holders)} processes"
+    count = len(holders)
     if not isinstance(gpu.recent, Unknown):
-        return Finding(Activity.IDLE, f"held by {who}, nothing ran in the last {gpu.recent.seconds:.0f} s")
+        return Finding(Activity.IDLE, Reason("nothing_ran", processes=count, seconds=gpu.recent.seconds))
     if all(not isinstance(holder.utilization, Unknown) for holder in holders):
-        return Finding(Activity.IDLE, f"held by {who}, none of which ran anything")
+        return Finding(Activity.IDLE, Reason("no_process_ran", processes=count))
     if not isinstance(gpu.counters, Unknown) and not isinstance(gpu.counters.sm, Unknown):
-        return Finding(Activity.IDLE, f"held by {who}, no multiprocessor was active")
-    return Finding(Activity.UNKNOWN, f"held by {who}; whether anything ran is {gpu.recent}")
+        return Finding(Activity.IDLE, Reason("no_sm_active", processes=count))
+    return Finding(Activity.UNKNOWN, Reason("activity_unknown", processes=count, why=gpu.recent.why))
 
 
-def _evidence_of_work(gpu: Gpu, holders: tuple[Holder, ...]) -> str | None:
+def _evidence_of_work(gpu: Gpu, holders: tuple[Holder, ...]) -> Reason | None:
     if not isinstance(gpu.recent, Unknown) and gpu.recent.peak > 0:
         recent = gpu.recent
-        return f"{recent.mean:.0%} on average, {recent.peak:.0%} at most in the last {recent.seconds:.0f} s"
+        return Reason("samples", mean=recent.mean, peak=recent.peak, seconds=recent.seconds)
     if not isinstance(gpu.utilization, Unknown) and gpu.utilization > 0:
-        return f"{gpu.utilization:.0%} utilization now"
+        return Reason("utilization", load=gpu.utilization)
     for holder in holders:
         if not isinstance(holder.utilization, Unknown) and holder.utilization > 0:
-            return f"pid {holder.pid} ran {holder.utilization:.0%} of the time"
+            return Reason("process_ran", pid=holder.pid, load=holder.utilization)
     if not isinstance(gpu.counters, Unknown):
         sm = gpu.counters.sm
         if not isinstance(sm, Unknown) and sm > 0:
-            return f"{sm:.1%} of its multiprocessors were active"
+            return Reason("sm_active", load=sm)
     return None

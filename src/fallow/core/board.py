@@ -5,12 +5,13 @@ from collections.abc import Mapping
 from fallow.core.gpu_status import Status
 from fallow.core.money import Prices
 from fallow.core.protections import Protection
+from fallow.core.reasons import Reason, WithReason
 from fallow.core.value import value
 from fallow.core.visibility import EVERYTHING, Viewer, seen_by
 
 
 @value
-class FillerView:
+class FillerView(WithReason):
     """The state of one filler slot."""
 
     name: str
@@ -19,7 +20,7 @@ class FillerView:
     uuids: tuple[str, ...]
     phase: str
     """quiet, filled, yielding or backoff."""
-    because: str
+    reason: Reason
     for_s: float
     """Seconds in this phase."""
     pid: int | None
@@ -28,12 +29,12 @@ class FillerView:
 
 
 @value
-class GuardView:
+class GuardView(WithReason):
     """The state of one guard."""
 
     name: str
     phase: str
-    because: str
+    reason: Reason
     uuids: tuple[str, ...] = ()
     """The GPUs that it watches."""
 

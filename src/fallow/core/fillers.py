@@ -2,6 +2,7 @@
 
 from enum import StrEnum
 
+from fallow.core.reasons import Reason, WithReason
 from fallow.core.value import value
 
 
@@ -33,36 +34,22 @@ class News(StrEnum):
     NOTE = ""
 
 
-@value
-class _Because:
-    because: str
+class FillVerb(StrEnum):
+    """What can be done with a filler."""
+
+    START = "start"
+    RESUME = "resume"
+    """After a suspension."""
+    ASK = "ask"
+    """To leave within its grace."""
+    SUSPEND = "suspend"
+    """With its GPU memory saved; it is killed if that takes too long."""
+    KILL = "kill"
 
 
 @value
-class Start(_Because):
-    """Start the filler."""
+class FillAction(WithReason):
+    """What is done with a filler, and why."""
 
-
-@value
-class Resume(_Because):
-    """Resume the filler after a suspension."""
-
-
-@value
-class Ask(_Because):
-    """Ask the filler to leave within its grace."""
-
-
-@value
-class Suspend(_Because):
-    """Suspend the filler, with its GPU memory saved; kill it if that takes longer than `within_s`."""
-
-    within_s: float
-
-
-@value
-class Kill(_Because):
-    """Kill the filler."""
-
-
-FillAction = Start | Resume | Ask | Suspend | Kill
+    verb: FillVerb
+    reason: Reason

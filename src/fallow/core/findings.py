@@ -1,5 +1,6 @@
 """A verdict: what was found, with the readings that show it; events of the journal, and outcomes of actions."""
 
+from fallow.core.reasons import Reason, WithReason
 from fallow.core.units import duration_for_people
 from fallow.core.value import value
 
@@ -18,12 +19,12 @@ def process_key(pid: int, birth: int) -> str:
 
 
 @value
-class Verdict:
-    """What was found about a subject, the sentence that says why, and the readings that show it."""
+class Verdict(WithReason):
+    """What was found about a subject, why, and the readings that show it."""
 
     subject: str
     finding: str
-    because: str
+    reason: Reason
     evidence: Evidence = ()
 
 
@@ -39,7 +40,7 @@ class Event:
     because: str
     evidence: Evidence
     reason: str = ""
-    """The kind of the reason (see ReasonKind), where the row has one."""
+    """The kind of the reason (see core/reasons.py), where the row has one."""
     facts: tuple[tuple[str, str | float], ...] = ()
     """The facts of the reason."""
 

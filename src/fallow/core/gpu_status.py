@@ -4,17 +4,18 @@ from typing import Any
 
 from fallow.core.activity import AVAILABLE, Activity, Finding
 from fallow.core.gpu import Gpu, Holder
+from fallow.core.reasons import Reason, WithReason
 from fallow.core.reservations import Claim
 from fallow.core.unknown import NOT_ASKED, Unknown
 from fallow.core.value import replace, value
 
 
 @value
-class GpuStatus(Gpu):
+class GpuStatus(Gpu, WithReason):
     """A GPU with what it did, for how long, and who has claimed it."""
 
     activity: Activity = Activity.UNKNOWN
-    because: str = "not judged"
+    reason: Reason = Reason("not_judged")
     for_s: float | None = None
     """Witnessed seconds of this activity; None if it was not watched."""
     claim: Claim | Unknown | None = NOT_ASKED
@@ -90,5 +91,5 @@ class Shown:
 
 def seen(gpu: Gpu, finding: Finding, for_s: float | None, claim: Claim | Unknown | None, **more: Any) -> GpuStatus:  # noqa: ANN401
     """Return the GPU with its finding; `more` are further fields of its status."""
-    about = {"activity": finding.activity, "because": finding.because, "for_s": for_s, "claim": claim, **more}
+    about = {"activity": finding.activity, "reason": finding.reason, "for_s": for_s, "claim": claim, **more}
     return GpuStatus(**vars(gpu), **about)

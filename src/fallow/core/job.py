@@ -17,6 +17,7 @@ from fallow.core.findings import Evidence, Verdict, gpu_key, process_key
 from fallow.core.gpu import Gpu, Holder, Snapshot
 from fallow.core.process import Process
 from fallow.core.protections import AffectedProcess
+from fallow.core.reasons import Reason, WithReason
 from fallow.core.units import program_name
 from fallow.core.unknown import Unknown, known
 from fallow.core.value import value
@@ -99,11 +100,11 @@ class JobActivity(StrEnum):
 
 
 @value
-class JobFinding:
-    """What a job did, the sentence that says why, and the readings that show it."""
+class JobFinding(WithReason):
+    """What a job did, why, and the readings that show it."""
 
     activity: JobActivity
-    because: str
+    reason: Reason
     seen: tuple[tuple[Gpu, frozenset[int] | Unknown], ...] = ()
     """The GPUs as they were, each with the processes of the job."""
 
@@ -114,7 +115,7 @@ class JobFinding:
 
     def verdict(self, subject: str) -> Verdict:
         """Return the finding as a verdict on a subject."""
-        return Verdict(subject, self.activity, self.because, self.evidence)
+        return Verdict(subject, self.activity, self.reason, self.evidence)
 
 
 def job_activity(
@@ -124,11 +125,11 @@ def job_activity(
     findings = [_on_gpu(gpu.find_in(snapshot), pids, idle_below) for gpu in gpus]
     seen = tuple(pair for finding in findings for pair in finding.seen)
     for activity in (JobActivity.BUSY, JobActivity.UNKNOWN, JobActivity.IDLE):
-        reasons = [finding.because for finding in findings if finding.activity is activity]
+        reasons = [finding.reason for finding in findings if finding.activity is activity]
         if reasons:
-            more = f" (and so on {len(reasons) - 1} more)" if len(reasons) > 1 else ""
-            return JobFinding(activity, f"{reasons[0]}{more}", seen)
-    return JobFinding(JobActivity.UNKNOWN, "it was given no GPU")
+            reason, more = reasons[0], len(reasons) - 1
+            return JobFinding(activity, Reason("and_more", found=reason, more=more) if more else reason, seen)
+    return JobFinding(JobActivity.UNKNOWN, Reason("no_gpu"))
 
 
 def find_gpu(snapshot: Snapshot, uuid: str) -> Gpu | Unknown:
@@ -182,25 +183,25 @@ def own_load(gpu: Gpu, pids: frozenset[int] | Unknown) -> float | Unknown:
 
 def _on_gpu(gpu: Gpu | Unknown, pids: frozenset[int] | Unknown, idle_below: float) -> JobFinding:
     if isinstance(gpu, Unknown):
-        return JobFinding(JobActivity.UNKNOWN, gpu.why)
-    where = f"GPU {gpu.label}"
+        return JobFinding(JobActivity.UNKNOWN, Reason("gpu_unknown", why=gpu.why))
+    label, seen = gpu.label, ((gpu, pids),)
     if gpu.trouble is not None:
-        return JobFinding(JobActivity.UNKNOWN, f"{where}: {gpu.trouble}", ((gpu, pids),))
-    seen = ((gpu, pids),)
+        return JobFinding(JobActivity.UNKNOWN, Reason("gpu_trouble", gpu=label, trouble=gpu.trouble), seen)
     own, card = own_load(gpu, pids), stretch_load(gpu)
     if isinstance(own, Unknown):
         if isinstance(card, Unknown):
-            return JobFinding(JobActivity.UNKNOWN, f"{where}: whether anything ran is {card}", seen)
-        load, whose = card, "the card ran"
+            return JobFinding(JobActivity.UNKNOWN, Reason("load_unknown", gpu=label, why=card.why), seen)
+        load, whose = card, "the card"
     else:
         # If no other process is on the card, its samples are of the job too.
         alone = own_holders(gpu, pids) == gpu.holders
-        load, whose = max(own, known(card, own)) if alone else own, "its processes ran"
+        load, whose = max(own, known(card, own)) if alone else own, "its processes"
     if load > 0 and load >= idle_below:
-        return JobFinding(JobActivity.BUSY, f"{where}: {whose} {load:.1%} of the time", seen)
+        return JobFinding(JobActivity.BUSY, Reason("job_ran", gpu=label, whose=whose, load=load), seen)
     if gpu.holders == () and judge(gpu).activity is Activity.FREE:
-        return JobFinding(JobActivity.IDLE, f"{where}: it has the card and holds nothing on it", seen)
-    return JobFinding(JobActivity.IDLE, f"{where}: {whose} {load:.1%} of the time, below {idle_below:.1%}", seen)
+        return JobFinding(JobActivity.IDLE, Reason("job_absent", gpu=label), seen)
+    below = Reason("job_idle", gpu=label, whose=whose, load=load, below=idle_below)
+    return JobFinding(JobActivity.IDLE, below, seen)
 
 
 def _counted_load(gpu: Gpu) -> float | Unknown:

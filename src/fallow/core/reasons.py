@@ -1,69 +1,198 @@
-"""Why something is done to a job, or refused: a kind from a closed set, and its facts.
+"""Why something was found, decided, done or refused: a kind from a closed set, and its facts.
 
-Programs read the kind and the facts. People read the sentence, which is made here and nowhere else.
+Programs read the kind and the facts. People read the sentence, which is made here and nowhere else, when it is shown.
+The kinds are keys of a dictionary: an enumeration as long as this one would delay the start of every command by 2 ms.
 """
 
-from enum import StrEnum
+from collections.abc import Callable, Mapping
 
-from fallow.core.units import duration_for_people
-from fallow.core.value import value
+from fallow.core.units import bytes_for_people, duration_for_people
 
-Fact = str | float
-
-
-class ReasonKind(StrEnum):
-    """Every kind of reason."""
-
-    IDLE = "idle"
-    STUCK = "stuck"
-    WORKS = "works"
-    STILL_THERE = "still_there"
-    JOINED = "joined"
-    NOT_COVERED = "not_covered"
-    PROTECTED = "protected"
-    PROTECTED_USER = "protected_user"
-    PROTECTED_COMMAND = "protected_command"
-    OWNER_UNKNOWN = "owner_unknown"
-    COMMAND_UNKNOWN = "command_unknown"
-    OTHER_USER = "other_user"
-    FALLOW_ITSELF = "fallow_itself"
-    NEEDS_ROOT = "needs_root"
-    CONFLICT = "conflict"
-    RATE_LIMIT = "rate_limit"
-
-
-_SENTENCES = {
-    ReasonKind.IDLE: "idle for {for_s}: {readings}",
-    ReasonKind.STUCK: "stuck for {for_s}: {readings}",
-    ReasonKind.WORKS: "{readings}",
-    ReasonKind.STILL_THERE: "it was asked with SIG{signal} {for_s} ago and is still there",
-    ReasonKind.JOINED: "a process has joined it that was not warned",
-    ReasonKind.NOT_COVERED: "the rule no longer covers it",
-    ReasonKind.PROTECTED: "{protection}",
-    ReasonKind.PROTECTED_USER: "pid {pid} is {user}'s, who is protected",
-    ReasonKind.PROTECTED_COMMAND: "pid {pid} runs {program!r}, which is protected",
-    ReasonKind.OWNER_UNKNOWN: "the owner of pid {pid} is not known",
-    ReasonKind.COMMAND_UNKNOWN: "the command of pid {pid} is not known, and some commands are protected",
-    ReasonKind.OTHER_USER: "pid {pid} below it is {user}'s, not {owner}'s",
-    ReasonKind.FALLOW_ITSELF: "pid {pid} is fallow's own, or fallow depends on it",
-    ReasonKind.NEEDS_ROOT: "pid {pid} is {user}'s, and signalling it needs root",
-    ReasonKind.CONFLICT: "it conflicts with what was decided before: {action}",
-    ReasonKind.RATE_LIMIT: "{count} were ended in the last {per_s}, and {most} may be",
+SENTENCES: Mapping[str, str] = {
+    # What a GPU does.
+    "free": "nobody holds it",
+    "filled": "filled with {program}, which leaves when the GPU is needed",
+    "samples": "{mean:.0%} on average, {peak:.0%} at most in the last {seconds:.0f} s",
+    "utilization": "{load:.0%} utilization now",
+    "process_ran": "pid {pid} ran {load:.0%} of the time",
+    "sm_active": "{load:.1%} of its multiprocessors were active",
+    "ran_unseen": "{load:.0%} utilization by no visible process",
+    "held_unseen": "{used_bytes} held by no visible process, nothing runs",
+    "nothing_ran": "held by {processes}, nothing ran in the last {seconds:.0f} s",
+    "no_process_ran": "held by {processes}, none of which ran anything",
+    "no_sm_active": "held by {processes}, no multiprocessor was active",
+    "claimed": "{claim}, which has no process on the GPU",
+    "settling": "{found}; idle once that lasts for {after_s}",
+    "just_claimed": "{found} yet; idle once that lasts for {after_s}",
+    "suspect": "looks stuck: {found}",
+    "trouble": "{trouble}",
+    "processes_unknown": "its processes are unknown: {why}",
+    "memory_unknown": "its memory is unknown: {why}",
+    "utilization_unknown": "its utilization is unknown: {why}",
+    "activity_unknown": "held by {processes}; whether anything ran is unknown: {why}",
+    "claim_unknown": "whether somebody has claimed it cannot be told",
+    "not_judged": "not judged",
+    "card_lost": "GPU {gpu} cannot be used or judged: {trouble}",
+    "card_back": "GPU {gpu} is back",
+    # What a job does on its GPUs, and whether it hangs.
+    "job_ran": "GPU {gpu}: {whose} ran {load:.1%} of the time",
+    "job_idle": "GPU {gpu}: {whose} ran {load:.1%} of the time, below {below:.1%}",
+    "job_absent": "GPU {gpu}: it has the card and holds nothing on it",
+    "and_more": "{found} (and so on {more} more)",
+    "no_gpu": "it was given no GPU",
+    "gpu_unknown": "{why}",
+    "gpu_trouble": "GPU {gpu}: {trouble}",
+    "load_unknown": "GPU {gpu}: whether anything ran is unknown: {why}",
+    "quiet": "GPU {gpu}: nothing ran",
+    "not_full": "GPU {gpu}: {load:.0%} utilization is no hang",
+    "counters_show_work": "GPU {gpu}: the hardware counters show work ({counters})",
+    "shows_work": "GPU {gpu}: {load:.0%} utilization, and the {signal} shows work ({reading})",
+    "shows_no_work": "GPU {gpu}: {load:.0%} utilization, yet no work shows in {signals}",
+    "bus_unknown": "GPU {gpu}: {load:.0%} utilization, and without the PCIe bus copies look like a hang ({why})",
+    "signals_unknown": (
+        "GPU {gpu}: {load:.0%} utilization, and neither power ({power}) nor counters ({counters}) is known"
+    ),
+    "hung": "{found}; for {for_s}",
+    "hung_so_far": "{found}; for {for_s}, and stuck if that lasts for {after_s}",
+    # Why a job is warned, asked, killed or left alone.
+    "idle": "idle for {for_s}: {readings}",
+    "stuck": "stuck for {for_s}: {readings}",
+    "works": "{readings}",
+    "still_there": "it was asked with SIG{signal} {for_s} ago and is still there",
+    "joined": "a process has joined it that was not warned",
+    "not_covered": "the rule no longer covers it",
+    "protected": "{protection}",
+    "protected_user": "pid {pid} is {user}'s, who is protected",
+    "protected_command": "pid {pid} runs {program!r}, which is protected",
+    "owner_unknown": "the owner of pid {pid} is not known",
+    "command_unknown": "the command of pid {pid} is not known, and some commands are protected",
+    "other_user": "pid {pid} below it is {user}'s, not {owner}'s",
+    "fallow_itself": "pid {pid} is fallow's own, or fallow depends on it",
+    "needs_root": "pid {pid} is {user}'s, and signalling it needs root",
+    "conflict": "it conflicts with what was decided before: {action}",
+    "rate_limit": "{count} were ended in the last {per_s}, and {most} may be",
+    # Why a filler starts, waits and leaves.
+    "nobody_there": "nobody there for {for_s}",
+    "nobody_else": "nobody else is there",
+    "makes_way": "another filler makes way for it",
+    "occupied": "{process} is on GPU {gpu}",
+    "opened": "{process} has opened {path}",
+    "other_filler": "another filler is on GPU {gpu}: {claim}",
+    "gpu_claimed": "GPU {gpu} is {claim}",
+    "picked": "somebody picked GPU {gpu} moments ago",
+    "too_warm": "GPU {gpu} is at {temperature_c} °C, and at most {most_c} °C are allowed",
+    "something_ran": "something ran on GPU {gpu} in the last {seconds:.0f} s",
+    "in_use": "GPU {gpu}: {found}",
+    "comes_first": "{filler} comes first on {gpus}",
+    "out_of_hours": "it is not between {first} and {last}",
+    "user_there": "{user} was at {place} {ago_s} ago",
+    "unknown": "unknown: {why}",
+    "blind": "for {for_s} nobody could tell who is there: unknown: {why}",
+    "leaving": "it is leaving",
+    "left": "it is {how}",
+    "too_slow": "it has not left within {after_s}",
+    "ended": "it {end}",
+    "end": "{how} after {for_s}; the next begins in {pause_s} at the earliest",
+    "backoff": "the next begins in {in_s} at the earliest",
+    "config_changed": "the config has changed",
+    "fallow_ends": "fallow is ended",
+    "not_read_yet": "the GPUs were not read yet",
+    # Why a guard waits and acts.
+    "waits_for_work": "waits for work; {found}",
+    "worked": "work for {for_s}",
+    "load_all": "the busiest GPU is at {load:.0%}",
+    "load_any": "the least busy GPU is at {load:.0%}",
+    "load_mean": "the GPUs are at {load:.0%} on average",
+    "cpu": "the CPU is at {load:.0%}",
+    "network": "the network moves {rate_bytes}/s",
+    "process_runs": "{name} runs (pid {pid})",
+    "paused": "paused: {why}",
+    "quiet_so_far": "quiet for {for_s} of {after_s}",
+    "gpus_quiet": "the GPUs have been quiet for {for_s}",
+    "gpus_stayed_quiet": "the GPUs stayed quiet",
+    "under_way": "{action}: under way",
+    "done": "{action}: {outcome}",
+    "all_done": "all is done",
+    "failed": "failed to {action}: {outcome}",
+    "failed_again": "failed to {action}: {outcome} ({failed_times} now)",
+    "failed_before": "{found}; failed {failed_times} before",
+    "again_in": "{found}; again in {pause_s}",
+    "next_round": "{found}; in {pause_s} again: {actions}",
+    "given_up": "{found}; given up",
+    # What follows after a job.
+    "as_asked": "a person asked for it",
+    "job_stopped": "{job} was stopped: {why}",
+    "job_would_be_stopped": "{job} would have been stopped: {why}",
+    "job_ended": "{job} ended with exit code {code}",
+    # Why a GPU is not given.
+    "not_listed": "not among --gpus",
+    "hidden": "hidden by CUDA_VISIBLE_DEVICES",
+    "not_suited": "the selector does not take it",
+    "other_name": "it is a {name}",
+    "reading_unknown": "{reading} is unknown: {why}",
+    "taken": "{claim}",
+    "in_line": "a launch came earlier and waits for it",
+    "held": "held by {holders}",
+    "unseen_memory": "{unseen_bytes} of its memory are held by no visible process",
+    "too_busy": "{what} {load:.0%} is above {most:.0%}",
+    "too_little_memory": "{free_bytes} of memory free, {needed_bytes} wanted",
+    "file_refused": "{error} (root puts that right: fallow doctor --fix)",
+    "left_over": "pid {pid} of an earlier launch still runs",
+    "file_removed": "claimed by a launch whose claim file was removed",
+    # What a daemon with other kinds says.
+    "told": "{sentence}",
 }
+_SHOWN: Mapping[str, Callable[[float], str]] = {
+    "s": duration_for_people,
+    "bytes": bytes_for_people,
+    "processes": lambda count: "1 process" if count == 1 else f"{count} processes",
+    "times": lambda count: "once" if count == 1 else f"{count} times",
+}
+"""How facts are shown, by the last word of their names."""
 
 
-@value
 class Reason:
-    """Why: a kind, and the facts that its sentence needs. Names that end in `_s` are seconds."""
+    """Why: a kind, and the facts that its sentence needs; one may be a reason too. Names in `_s` are seconds.
 
-    kind: ReasonKind
-    facts: tuple[tuple[str, Fact], ...] = ()
+    It is a value, and one for each GPU and job is made at every tick, so it has no more than that needs.
+    """
 
-    @classmethod
-    def of(cls, kind: ReasonKind, **facts: Fact) -> "Reason":
-        """Return a reason of this kind."""
-        return cls(kind, tuple(facts.items()))
+    __slots__ = ("facts", "kind")
+
+    def __init__(self, kind: str, /, **facts: "str | float | Reason") -> None:
+        self.kind = kind
+        self.facts = facts
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Reason) and (self.kind, self.facts) == (other.kind, other.facts)
+
+    def __hash__(self) -> int:
+        return hash((self.kind, *self.facts.items()))
+
+    @property
+    def plain_facts(self) -> dict[str, str | float]:
+        """Return the facts for programs; a fact that is a reason as its sentence."""
+        return {name: str(fact) if isinstance(fact, Reason) else fact for name, fact in self.facts.items()}
+
+    def __repr__(self) -> str:
+        return f"Reason({self.kind!r}, {self.facts!r})"
 
     def __str__(self) -> str:
-        texts = {name: duration_for_people(float(fact)) if name.endswith("_s") else fact for name, fact in self.facts}
-        return _SENTENCES[self.kind].format(**texts)
+        shown = {name: _shown(name, fact) for name, fact in self.plain_facts.items()}
+        return SENTENCES[self.kind].format_map(shown)
+
+
+class WithReason:
+    """What has a reason, and says it to people."""
+
+    reason: Reason
+
+    @property
+    def because(self) -> str:
+        """Return the reason as a sentence."""
+        return str(self.reason)
+
+
+def _shown(name: str, fact: str | float) -> str | float:
+    show = _SHOWN.get(name.rpartition("_")[2])
+    return fact if show is None or isinstance(fact, str) else show(fact)

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 
 from fallow.core.activity import Activity, Finding
 from fallow.core.gpu_status import GpuStatus, Status
-from fallow.core.units import duration_for_people
+from fallow.core.reasons import Reason
 from fallow.core.value import replace, value
 from fallow.core.witnessed_time import witnessed_s
 
@@ -60,10 +60,8 @@ def settle(before: Settling | None, finding: Finding, at_s: float, longest_gap_s
     if before.idle or quiet_s >= SETTLING_S:
         return Settling(Activity.IDLE, at_s, quiet_s, quiet_s), finding
     now = Settling(Activity.BUSY, at_s, quiet_s=quiet_s, idle=False, settling=True)
-    left = duration_for_people(SETTLING_S)
-    return _lasting(before, now, passed_s), Finding(
-        Activity.BUSY, f"{finding.because}; idle once that lasts for {left}"
-    )
+    reason = Reason("settling", found=finding.reason, after_s=SETTLING_S)
+    return _lasting(before, now, passed_s), Finding(Activity.BUSY, reason)
 
 
 def _lasting(before: Settling, now: Settling, passed_s: float) -> Settling:

@@ -12,6 +12,7 @@ yet, or is about to leave, changes nothing: the GPU is free.
 
 from fallow.core.activity import Activity, Finding, judge, unseen_memory_bytes
 from fallow.core.gpu import Gpu
+from fallow.core.reasons import Reason
 from fallow.core.reservations import Claim
 from fallow.core.units import program_name
 from fallow.core.unknown import Unknown
@@ -47,13 +48,12 @@ def standing(gpu: Gpu, around: Around) -> Finding:
     if gpu.holders and unseen_memory_bytes(gpu) != 0:
         return finding  # as much as the filler holds, and more
     if isinstance(around.claim, Claim):
-        return Finding(Activity.IDLE, f"{around.claim}, which has no process on the GPU")
+        return Finding(Activity.IDLE, Reason("claimed", claim=str(around.claim)))
     if isinstance(around.claim, Unknown):
-        return Finding(Activity.UNKNOWN, "whether somebody has claimed it cannot be told")
+        return Finding(Activity.UNKNOWN, Reason("claim_unknown"))
     filler = filler_of(gpu, around.fillers)
     if filler is not None:
-        what = program_name(filler.command or "work")
-        return Finding(Activity.FILLED, f"filled with {what}, which leaves when the GPU is needed")
+        return Finding(Activity.FILLED, Reason("filled", program=program_name(filler.command or "work")))
     return finding
 
 

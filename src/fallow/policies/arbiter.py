@@ -29,7 +29,7 @@ from fallow.core.actions import (
     in_words,
 )
 from fallow.core.protections import Affected, AffectedProcess, Protection, protection_on
-from fallow.core.reasons import Reason, ReasonKind
+from fallow.core.reasons import Reason
 from fallow.core.units import program_name
 from fallow.core.unknown import Unknown
 from fallow.core.value import value
@@ -109,8 +109,8 @@ def leave_alone(
     """Return why this is to be left alone now, or None. Policies are given it before they decide."""
     protection = protection_on(touched, protections, wall_s)
     if protection is not None:
-        return Reason.of(
-            ReasonKind.PROTECTED,
+        return Reason(
+            "protected",
             protection=str(protection),
             id=protection.id,
             by=protection.by_user,
@@ -133,16 +133,16 @@ def _protected(process: AffectedProcess, protect_rules: ProtectRules) -> Reason 
     """Return why the process is protected. In doubt it is: its owner or its command may be unknown."""
     if protect_rules.users:
         if isinstance(process.user, Unknown):
-            return Reason.of(ReasonKind.OWNER_UNKNOWN, pid=process.pid)
+            return Reason("owner_unknown", pid=process.pid)
         if process.user in protect_rules.users:
-            return Reason.of(ReasonKind.PROTECTED_USER, pid=process.pid, user=process.user)
+            return Reason("protected_user", pid=process.pid, user=process.user)
     if protect_rules.commands:
         if isinstance(process.command, Unknown):
-            return Reason.of(ReasonKind.COMMAND_UNKNOWN, pid=process.pid)
+            return Reason("command_unknown", pid=process.pid)
         for pattern in protect_rules.commands:
             if command_fits(process.command, pattern):
                 program = program_name(process.command)
-                return Reason.of(ReasonKind.PROTECTED_COMMAND, pid=process.pid, program=program)
+                return Reason("protected_command", pid=process.pid, program=program)
     return None
 
 
@@ -158,7 +158,7 @@ def _conflict(proposal: Proposal, this_tick: Iterable[Taken]) -> Reason | None:
         return None
     for before in this_tick:
         if _ends_work(before.proposal.action) and _overlap(proposal.touched, before.proposal.touched):
-            return Reason.of(ReasonKind.CONFLICT, action=in_words(before.proposal.action))
+            return Reason("conflict", action=in_words(before.proposal.action))
     return None
 
 
@@ -182,7 +182,7 @@ def _too_many(proposal: Proposal, taken: Iterable[Taken], limit: RateLimit | Non
     ]
     if len(lately) < limit.most:
         return None
-    return Reason.of(ReasonKind.RATE_LIMIT, count=len(lately), per_s=limit.per_s, most=limit.most)
+    return Reason("rate_limit", count=len(lately), per_s=limit.per_s, most=limit.most)
 
 
 def _ends_work(action: Action) -> bool:

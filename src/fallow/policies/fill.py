@@ -19,11 +19,13 @@ for `lasted` resets the pause.
 from enum import StrEnum
 from typing import assert_never
 
-from fallow.core.fillers import Ask, FillAction, Kill, Presence, Resume, Start, Suspend, Yield
-from fallow.core.units import duration_for_people
+from fallow.core.fillers import FillAction, FillVerb, Presence, Yield
+from fallow.core.reasons import Reason, WithReason
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace, value
 from fallow.core.witnessed_time import witnessed_s
+
+_LEAVES = {Yield.TERM: FillVerb.ASK, Yield.KILL: FillVerb.KILL, Yield.SUSPEND: FillVerb.SUSPEND}
 
 
 class Phase(StrEnum):
@@ -71,7 +73,7 @@ class FillLook:
     """One look: the reason against the filler (None: nothing), whether it runs, and how it ended if it did."""
 
     at_s: float
-    against: str | Unknown | None
+    against: Reason | Unknown | None
     presence: Presence
     ended: str | None = None
     room: bool = True
@@ -79,15 +81,15 @@ class FillLook:
 
 
 @value
-class FillDecision:
-    """The next state, the sentence that says why, and what to do."""
+class FillDecision(WithReason):
+    """The next state, why, and what to do."""
 
     state: FillState
-    because: str
+    reason: Reason
     actions: tuple[FillAction, ...] = ()
     wants: bool = False
     """Whether it would be on its GPUs now, if other fillers had left them."""
-    ended: str = ""
+    ended: Reason | None = None
     """How the filler ended, if it just did."""
 
 
@@ -121,6 +123,11 @@ def pause_s(failures: int, rules: FillRules) -> float:
     return float(min(rules.longest_pause_s, rules.first_pause_s * 2.0**doublings))
 
 
+def against_reason(against: Reason | Unknown) -> Reason:
+    """Return what is against a filler as a reason, also where that is unknown."""
+    return Reason("unknown", why=against.why) if isinstance(against, Unknown) else against
+
+
 def _counted(state: FillState, look: FillLook, rules: FillRules) -> FillState:
     """Count the time between two looks that both found no reason: after a reason, it may have ended just now."""
     passed_s = witnessed_s(state.at_s, look.at_s, rules.longest_gap_s)
@@ -132,41 +139,31 @@ def _counted(state: FillState, look: FillLook, rules: FillRules) -> FillState:
 
 def _quiet(state: FillState, look: FillLook, rules: FillRules) -> FillDecision:
     if look.against is not None:
-        return FillDecision(state, str(look.against))
+        return FillDecision(state, against_reason(look.against))
+    quiet = Reason("nobody_there", for_s=state.quiet_s)
     if state.quiet_s < rules.idle_for_s:
-        return FillDecision(state, f"nobody there for {duration_for_people(state.quiet_s)}")
+        return FillDecision(state, quiet)
     if not look.room:
-        return FillDecision(state, "another filler makes way for it", wants=True)
-    because = f"nobody there for {duration_for_people(state.quiet_s)}"
-    action = Resume(because) if look.presence is Presence.SUSPENDED else Start(because)
-    return FillDecision(replace(state, phase=Phase.FILLED, since_s=look.at_s), because, (action,))
+        return FillDecision(state, Reason("makes_way"), wants=True)
+    verb = FillVerb.RESUME if look.presence is Presence.SUSPENDED else FillVerb.START
+    filled = replace(state, phase=Phase.FILLED, since_s=look.at_s)
+    return FillDecision(filled, quiet, (FillAction(verb, quiet),))
 
 
 def _filled(state: FillState, look: FillLook, rules: FillRules) -> FillDecision:
     if look.ended is not None or look.presence is Presence.ABSENT:
         return _ended(state, look, rules)
     if look.against is None:
-        return FillDecision(state, "nobody else is there")
+        return FillDecision(state, Reason("nobody_else"))
     if not isinstance(look.against, Unknown):
         return _leave(state, look, rules, look.against)
     blind_s = look.at_s - (look.at_s if state.blind_since_s is None else state.blind_since_s)
     if blind_s < rules.blind_for_s:
-        return FillDecision(state, str(look.against))
-    for_so_long = f"for {duration_for_people(blind_s)} nobody could tell who is there"
-    return _leave(state, look, rules, f"{for_so_long}: {look.against}")
+        return FillDecision(state, against_reason(look.against))
+    return _leave(state, look, rules, Reason("blind", for_s=blind_s, why=look.against.why))
 
 
-def _leave(state: FillState, look: FillLook, rules: FillRules, because: str) -> FillDecision:
-    action: FillAction
-    match rules.manner:
-        case Yield.TERM:
-            action = Ask(because)
-        case Yield.KILL:
-            action = Kill(because)
-        case Yield.SUSPEND:
-            action = Suspend(because, rules.suspend_within_s)
-        case _:
-            assert_never(rules.manner)
+def _leave(state: FillState, look: FillLook, rules: FillRules, reason: Reason) -> FillDecision:
     leaving = replace(
         state,
         phase=Phase.YIELDING,
@@ -175,18 +172,18 @@ def _leave(state: FillState, look: FillLook, rules: FillRules, because: str) -> 
         killed=rules.manner is Yield.KILL,
         failures=_forgiven(state, look, rules),
     )
-    return FillDecision(leaving, because, (action,))
+    return FillDecision(leaving, reason, (FillAction(_LEAVES[rules.manner], reason),))
 
 
 def _yielding(state: FillState, look: FillLook, rules: FillRules) -> FillDecision:
     if look.presence is not Presence.RUNNING:
         how = "suspended" if look.presence is Presence.SUSPENDED else "gone"
-        return FillDecision(replace(state, phase=Phase.QUIET, killed=False), f"it is {how}")
+        return FillDecision(replace(state, phase=Phase.QUIET, killed=False), Reason("left", how=how))
     limit_s = _leaves_within_s(rules)
     if not state.killed and look.at_s - state.since_s >= limit_s:
-        because = f"it has not left within {duration_for_people(limit_s)}"
-        return FillDecision(replace(state, killed=True), because, (Kill(because),))
-    return FillDecision(state, "it is leaving")
+        too_slow = Reason("too_slow", after_s=limit_s)
+        return FillDecision(replace(state, killed=True), too_slow, (FillAction(FillVerb.KILL, too_slow),))
+    return FillDecision(state, Reason("leaving"))
 
 
 def _leaves_within_s(rules: FillRules) -> float:
@@ -195,17 +192,16 @@ def _leaves_within_s(rules: FillRules) -> float:
 
 def _ended(state: FillState, look: FillLook, rules: FillRules) -> FillDecision:
     failures = _forgiven(state, look, rules) + 1
-    lasted = duration_for_people(max(0.0, look.at_s - state.since_s))
-    pause = duration_for_people(pause_s(failures, rules))
-    ended = f"{look.ended or 'is gone'} after {lasted}; the next begins in {pause} at the earliest"
+    lasted_s = max(0.0, look.at_s - state.since_s)
+    end = Reason("end", how=look.ended or "is gone", for_s=lasted_s, pause_s=pause_s(failures, rules))
     backoff = replace(state, phase=Phase.BACKOFF, since_s=look.at_s, failures=failures)
-    return FillDecision(backoff, f"it {ended}", ended=ended)
+    return FillDecision(backoff, Reason("ended", end=end), ended=end)
 
 
 def _backoff(state: FillState, look: FillLook, rules: FillRules) -> FillDecision:
     left_s = state.since_s + pause_s(state.failures, rules) - look.at_s
     if left_s > 0:
-        return FillDecision(state, f"the next begins in {duration_for_people(left_s)} at the earliest")
+        return FillDecision(state, Reason("backoff", in_s=left_s))
     return _quiet(replace(state, phase=Phase.QUIET), look, rules)
 
 

@@ -27,7 +27,7 @@ from typing import assert_never
 
 from fallow.core.actions import Announce, CallOff, GuardAction, HostAction, PowerOff, Reboot, RunCommand, in_words
 from fallow.core.findings import Outcome
-from fallow.core.units import duration_for_people
+from fallow.core.reasons import Reason, WithReason
 from fallow.core.unknown import Unknown, known
 from fallow.core.value import replace, value
 from fallow.core.witnessed_time import witnessed_s
@@ -107,21 +107,23 @@ class State:
     """The index of the next action in this round; past the last when the round is over."""
     under_way: bool = False
     """Whether that action was begun and its outcome is not known yet."""
-    why: str = ""
-    """The sentence that the countdown began with, which is the reason of every action."""
+    why: Reason = Reason("as_asked")
+    """Why the countdown began, which is the reason of every action."""
 
 
 @value
-class Decision:
-    """The state after a tick, what is to be done, and a sentence about the state."""
+class Decision(WithReason):
+    """The state after a tick, why it is so, and what is to be done."""
 
     state: State
     standing: Standing
-    because: str
+    reason: Reason
     actions: tuple[GuardAction, ...] = ()
 
 
-def step(state: State, at_s: float, loads: Loads, blockers: Sequence[str | Unknown], rules: GuardRules) -> Decision:
+def step(
+    state: State, at_s: float, loads: Loads, blockers: Sequence[Reason | Unknown], rules: GuardRules
+) -> Decision:
     """Decide one tick. A blocker is a reason not to act: a protection, a person at a terminal, a busy CPU.
 
     The idle time goes back to zero, and a countdown is called off, by
@@ -138,10 +140,10 @@ def step(state: State, at_s: float, loads: Loads, blockers: Sequence[str | Unkno
         case Phase.IDLE:
             return _wait_for_work(now, passed_s, loads, rules)
         case Phase.ACTED:
-            return Decision(now, Standing.ACTS, "all is done")
+            return Decision(now, Standing.ACTS, Reason("all_done"))
         case Phase.ARMED | Phase.COUNTDOWN | Phase.ACTING:
             if state.under_way:
-                return Decision(now, Standing.ACTS, f"{in_words(rules.actions[state.turn])}: under way")
+                return Decision(now, Standing.ACTS, Reason("under_way", action=in_words(rules.actions[state.turn])))
             return _wait_for_quiet(now, passed_s, _against(loads, blockers, rules), rules)
     assert_never(state.phase)
 
@@ -152,21 +154,24 @@ def came_of(state: State, outcome: Outcome, rules: GuardRules) -> Decision:
         raise ValueError("no action is under way")
     place = state.turn
     action = rules.actions[place]
+    words = in_words(action)
     over = replace(state, under_way=False, seconds=0.0)
     if outcome.ok:
         done = replace(over, done=(*state.done, place), turn=place + 1)
-        return _next_action(done, Standing.ACTS, f"{in_words(action)}: {outcome.words}", rules)
+        return _next_action(done, Standing.ACTS, Reason("done", action=words, outcome=outcome.words), rules)
     times = _failed(state, place) + 1
     failed = replace(over, failures=_counted(state, place, times, rules))
-    because = f"failed to {in_words(action)}: {outcome.words}{f' ({times} times now)' if times > 1 else ''}"
+    found = Reason("failed", action=words, outcome=outcome.words)
+    if times > 1:
+        found = Reason("failed_again", action=words, outcome=outcome.words, failed_times=times)
     if isinstance(action, RunCommand) and times < _TRIES_BEFORE_THE_NEXT:
-        pause = duration_for_people(_pause_s(times, rules))
-        return Decision(failed, Standing.FAILED, f"{because}; again in {pause}")
+        again = Reason("again_in", found=found, pause_s=_pause_s(times, rules))
+        return Decision(failed, Standing.FAILED, again)
     failed = replace(failed, turn=place + 1)
     if times < _MOST_TRIES or isinstance(action, PowerOff | Reboot):
-        return _next_action(failed, Standing.FAILED, because, rules)
+        return _next_action(failed, Standing.FAILED, found, rules)
     given_up = replace(failed, done=(*state.done, place), given_up=(*state.given_up, place))
-    return _next_action(given_up, Standing.GIVEN_UP, f"{because}; given up", rules)
+    return _next_action(given_up, Standing.GIVEN_UP, Reason("given_up", found=found), rules)
 
 
 def _wait_for_work(now: State, passed_s: float, loads: Loads, rules: GuardRules) -> Decision:
@@ -174,20 +179,20 @@ def _wait_for_work(now: State, passed_s: float, loads: Loads, rules: GuardRules)
     if least <= rules.arm_above:
         unknown = _unknown(loads)
         if unknown is not None:
-            return Decision(now, Standing.WAITS, f"waits for work; {unknown.why}")
-        waits = f"waits for work; {_load_in_words(least, rules)}"
+            return Decision(now, Standing.WAITS, Reason("waits_for_work", found=unknown.why))
+        waits = Reason("waits_for_work", found=_load_reason(least, rules))
         return Decision(replace(now, seconds=0.0), Standing.WAITS, waits)
     seconds = now.seconds + passed_s
+    worked = Reason("worked", for_s=seconds)
     if seconds < rules.arm_for_s or passed_s == 0:
-        return Decision(replace(now, seconds=seconds), Standing.WAITS, f"work for {duration_for_people(seconds)}")
-    armed = replace(now, phase=Phase.ARMED, seconds=0.0)
-    return Decision(armed, Standing.ARMED, f"work for {duration_for_people(seconds)}")
+        return Decision(replace(now, seconds=seconds), Standing.WAITS, worked)
+    return Decision(replace(now, phase=Phase.ARMED, seconds=0.0), Standing.ARMED, worked)
 
 
-def _wait_for_quiet(now: State, passed_s: float, against: str | Unknown | None, rules: GuardRules) -> Decision:
+def _wait_for_quiet(now: State, passed_s: float, against: Reason | Unknown | None, rules: GuardRules) -> Decision:
     """Decide what armed, countdown and a pause after a failure have in common: only known quiet leads on."""
     if isinstance(against, Unknown):
-        return Decision(now, Standing.PAUSED, f"paused: {against.why}")
+        return Decision(now, Standing.PAUSED, Reason("paused", why=against.why))
     if against is not None:
         called_off = () if now.phase is Phase.ARMED else (CallOff(against),)
         armed = replace(now, phase=Phase.ARMED, seconds=0.0)
@@ -195,20 +200,20 @@ def _wait_for_quiet(now: State, passed_s: float, against: str | Unknown | None, 
     later = replace(now, seconds=now.seconds + passed_s)
     needed_s = _needed_s(now, rules)
     if later.seconds < needed_s or passed_s == 0:
-        lasted, needed = duration_for_people(later.seconds), duration_for_people(needed_s)
-        return Decision(later, Standing.WAITS, f"quiet for {lasted} of {needed}")
+        so_far = Reason("quiet_so_far", for_s=later.seconds, after_s=needed_s)
+        return Decision(later, Standing.WAITS, so_far)
     if now.phase is Phase.ARMED:
-        because = f"the GPUs have been quiet for {duration_for_people(later.seconds)}"
-        announced = replace(later, phase=Phase.COUNTDOWN, seconds=0.0, why=because)
-        announce = Announce(because, rules.countdown_s)
+        quiet = Reason("gpus_quiet", for_s=later.seconds)
+        announced = replace(later, phase=Phase.COUNTDOWN, seconds=0.0, why=quiet)
+        announce = Announce(quiet, rules.countdown_s)
         if rules.countdown_s > 0:
-            return Decision(announced, Standing.ACTS, because, (announce,))
-        at_once = _next_action(replace(announced, phase=Phase.ACTING, turn=0), Standing.ACTS, because, rules)
+            return Decision(announced, Standing.ACTS, quiet, (announce,))
+        at_once = _next_action(replace(announced, phase=Phase.ACTING, turn=0), Standing.ACTS, quiet, rules)
         return replace(at_once, actions=(announce, *at_once.actions))
     # After the end of a round the first action that is left comes next; a command that failed is tried again.
     again = now.phase is Phase.COUNTDOWN or now.turn >= len(rules.actions)
     acting = replace(later, phase=Phase.ACTING, seconds=0.0, turn=0 if again else now.turn)
-    return _next_action(acting, Standing.ACTS, "the GPUs stayed quiet", rules)
+    return _next_action(acting, Standing.ACTS, Reason("gpus_stayed_quiet"), rules)
 
 
 def _needed_s(now: State, rules: GuardRules) -> float:
@@ -234,20 +239,21 @@ def _counted(state: State, place: int, times: int, rules: GuardRules) -> tuple[i
     return tuple(times if each == place else _failed(state, each) for each in range(len(rules.actions)))
 
 
-def _next_action(state: State, standing: Standing, because: str, rules: GuardRules) -> Decision:
+def _next_action(state: State, standing: Standing, found: Reason, rules: GuardRules) -> Decision:
     """Decide on the next action of this round; at its end, a pause before the next round, or the end of all."""
     left = _left(state, rules)
     if not left:
-        return Decision(replace(state, phase=Phase.ACTED), standing, because)
+        return Decision(replace(state, phase=Phase.ACTED), standing, found)
     place = next((each for each in left if each >= state.turn), None)
     if place is None:
-        pause = duration_for_people(_pause_s(_failed(state, left[0]), rules))
         names = ", ".join(in_words(rules.actions[each]) for each in left)
-        return Decision(replace(state, turn=len(rules.actions)), standing, f"{because}; in {pause} again: {names}")
+        pause_s = _pause_s(_failed(state, left[0]), rules)
+        again = Reason("next_round", found=found, pause_s=pause_s, actions=names)
+        return Decision(replace(state, turn=len(rules.actions)), standing, again)
     failures = _failed(state, place)
-    tried = f"; failed {_times(failures)} before" if failures else ""
-    action = replace(rules.actions[place], because=f"{state.why}{tried}")
-    return Decision(replace(state, turn=place, under_way=True), standing, because, (action,))
+    tried = Reason("failed_before", found=state.why, failed_times=failures)
+    action = replace(rules.actions[place], reason=tried if failures else state.why)
+    return Decision(replace(state, turn=place, under_way=True), standing, found, (action,))
 
 
 def _pause_s(failures: int, rules: GuardRules) -> float:
@@ -255,11 +261,11 @@ def _pause_s(failures: int, rules: GuardRules) -> float:
     return float(min(rules.longest_pause_s, rules.first_pause_s * 2**doublings))
 
 
-def _against(loads: Loads, blockers: Sequence[str | Unknown], rules: GuardRules) -> str | Unknown | None:
+def _against(loads: Loads, blockers: Sequence[Reason | Unknown], rules: GuardRules) -> Reason | Unknown | None:
     """Return what is against acting: a reason that resets the time, an Unknown that pauses it, or None."""
     least = _least(loads, rules.across)
     if least > 0 and least >= rules.idle_below:
-        return _load_in_words(least, rules)
+        return _load_reason(least, rules)
     unknowns: list[Unknown] = []
     for blocker in blockers:
         if not isinstance(blocker, Unknown):
@@ -292,16 +298,5 @@ def _unknown(loads: Loads) -> Unknown | None:
     return None
 
 
-def _load_in_words(load: float, rules: GuardRules) -> str:
-    match rules.across:
-        case Across.ALL:
-            return f"the busiest GPU is at {load:.0%}"
-        case Across.ANY:
-            return f"the least busy GPU is at {load:.0%}"
-        case Across.MEAN:
-            return f"the GPUs are at {load:.0%} on average"
-    assert_never(rules.across)
-
-
-def _times(count: int) -> str:
-    return "once" if count == 1 else f"{count} times"
+def _load_reason(load: float, rules: GuardRules) -> Reason:
+    return Reason(f"load_{rules.across}", load=load)

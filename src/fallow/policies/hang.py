@@ -31,6 +31,7 @@ from fallow.core.activity import Activity, judge
 from fallow.core.findings import Evidence
 from fallow.core.gpu import NEEDS_TWO_LOOKS, Counters, Gpu
 from fallow.core.job import own_holders, own_load
+from fallow.core.reasons import Reason, WithReason
 from fallow.core.unknown import Unknown
 from fallow.core.value import value
 
@@ -52,11 +53,11 @@ class Look(StrEnum):
 
 
 @value
-class HangFinding:
+class HangFinding(WithReason):
     """What one tick shows, why, and the readings it used."""
 
     look: Look
-    because: str
+    reason: Reason
     evidence: Evidence = ()
 
 
@@ -71,24 +72,24 @@ class _Signal:
 
 def look_for_hang(gpu: Gpu, pids: frozenset[int] | Unknown, rest_w: float | None) -> HangFinding:
     """Return whether the job with these processes hangs on this GPU, given what the GPU draws at rest."""
-    where = f"GPU {gpu.label}"
+    label = gpu.label
     if gpu.trouble is not None:
-        return HangFinding(Look.UNKNOWN, f"{where}: {gpu.trouble}")
+        return HangFinding(Look.UNKNOWN, Reason("gpu_trouble", gpu=label, trouble=gpu.trouble))
     if isinstance(gpu.recent, Unknown):
         counters = _counters(gpu.counters)
         if not isinstance(counters.works, Unknown) and counters.works:
-            return HangFinding(Look.WORKS, f"{where}: the {counters.name} show work ({counters.text})")
-        return HangFinding(Look.UNKNOWN, f"{where}: whether anything ran is {gpu.recent}")
+            return HangFinding(Look.WORKS, Reason("counters_show_work", gpu=label, counters=counters.text))
+        return HangFinding(Look.UNKNOWN, Reason("load_unknown", gpu=label, why=gpu.recent.why))
     load = _load_of_the_job(gpu, gpu.recent.mean, pids)
-    used = ((f"{where} utilization", f"{load:.0%} in the last {gpu.recent.seconds:.1f} s"),)
+    used = ((f"GPU {label} utilization", f"{load:.0%} in the last {gpu.recent.seconds:.1f} s"),)
     if load == 0:
-        return HangFinding(Look.QUIET, f"{where}: nothing ran", used)
+        return HangFinding(Look.QUIET, Reason("quiet", gpu=label), used)
     if load < _FULL_FROM:
-        return HangFinding(Look.WORKS, f"{where}: {load:.0%} utilization is no hang", used)
+        return HangFinding(Look.WORKS, Reason("not_full", gpu=label, load=load), used)
     signals = (_power(gpu, rest_w), _counters(gpu.counters), _bus(gpu))
-    evidence = used + tuple((f"{where} {signal.name}", signal.text) for signal in signals)
-    look, because = _weigh(*signals)
-    return HangFinding(look, f"{where}: {load:.0%} utilization, {because}", evidence)
+    look, kind, facts = _weigh(*signals)
+    evidence = used + tuple((f"GPU {label} {signal.name}", signal.text) for signal in signals)
+    return HangFinding(look, Reason(kind, gpu=label, load=load, **facts), evidence)
 
 
 def shows_no_hang(gpu: Gpu) -> bool:
@@ -133,17 +134,18 @@ def _load_of_the_job(gpu: Gpu, card: float, pids: frozenset[int] | Unknown) -> f
     return card if alone or isinstance(own, Unknown) else min(own, card)
 
 
-def _weigh(power: _Signal, counters: _Signal, bus: _Signal) -> tuple[Look, str]:
+def _weigh(power: _Signal, counters: _Signal, bus: _Signal) -> tuple[Look, str, dict[str, str]]:
+    """Return what the signals show together, with the kind of the reason and its facts."""
     signals = (power, counters, bus)
     for signal in signals:
         if not isinstance(signal.works, Unknown) and signal.works:
-            return Look.WORKS, f"and the {signal.name} shows work ({signal.text})"
+            return Look.WORKS, "shows_work", {"signal": signal.name, "reading": signal.text}
     if isinstance(bus.works, Unknown):
-        return Look.UNKNOWN, f"and without the {bus.name} copies look like a hang ({bus.works})"
+        return Look.UNKNOWN, "bus_unknown", {"why": str(bus.works)}
     if isinstance(power.works, Unknown) and isinstance(counters.works, Unknown):
-        return Look.UNKNOWN, f"and neither power ({power.works}) nor counters ({counters.works}) is known"
+        return Look.UNKNOWN, "signals_unknown", {"power": str(power.works), "counters": str(counters.works)}
     used = [f"{signal.name} ({signal.text})" for signal in signals if not isinstance(signal.works, Unknown)]
-    return Look.HUNG, f"yet no work shows in {' or '.join(used)}"
+    return Look.HUNG, "shows_no_work", {"signals": " or ".join(used)}
 
 
 def _power(gpu: Gpu, rest_w: float | None) -> _Signal:

@@ -16,33 +16,23 @@ time to zero. An unknown reading counts zero for warm-up and idle time and reset
 counts zero everywhere, in the grace too.
 """
 
-from typing import assert_never
-
 from fallow.core.actions import JobAction
 from fallow.core.job import JobActivity, JobFinding
-from fallow.core.reasons import Reason, ReasonKind
-from fallow.core.value import replace, value
+from fallow.core.reasons import Reason
+from fallow.core.value import value
 from fallow.core.witnessed_time import witnessed_s
-from fallow.policies.ladder import Ladder, Sign, Times, climb, warn_after_s
+from fallow.policies.ladder import Ladder, LadderRules, Sign, climb
+
+_SIGNS = {JobActivity.IDLE: Sign.FAULT, JobActivity.BUSY: Sign.FINE, JobActivity.UNKNOWN: Sign.UNKNOWN}
 
 
 @value
-class IdleRules:
+class IdleRules(LadderRules):
     """How long a job may be idle, and how it is warned and asked."""
 
-    timeout_s: float
-    warmup_s: float = 60.0
-    grace_s: float = 10.0
-    longest_gap_s: float = 3.0
-    warn_before_s: float | None = None
-    """How long before it is asked; None for a minute, or half of a timeout shorter than two."""
-    signal: str = "TERM"
+    fault = "idle"
 
-    @property
-    def times(self) -> Times:
-        """Return when each step is due, in seconds after the warm-up."""
-        warn_s = warn_after_s(self.timeout_s, self.warn_before_s)
-        return Times(ReasonKind.IDLE, warn_s, self.timeout_s, self.grace_s, self.signal)
+    warmup_s: float = 60.0
 
 
 @value
@@ -79,21 +69,5 @@ def step(
         return Decision(State(at_s, warmed_s, state.ladder))
     # The tick in which the warm-up ends counts with what is left of it.
     counts_s = max(0.0, passed_s - cold_s)
-    ladder, actions = climb(state.ladder, counts_s, _sign(finding), finding.because, rules.times, leave_alone)
+    ladder, actions = climb(state.ladder, counts_s, _SIGNS[finding.activity], finding.reason, rules, leave_alone)
     return Decision(State(at_s, warmed_s, ladder), actions)
-
-
-def refused(before: State, at_s: float) -> State:
-    """Return the state after a decision that the arbiter refused: as it was, and the tick counts nothing."""
-    return replace(before, at_s=at_s)
-
-
-def _sign(finding: JobFinding) -> Sign:
-    match finding.activity:
-        case JobActivity.IDLE:
-            return Sign.FAULT
-        case JobActivity.BUSY:
-            return Sign.FINE
-        case JobActivity.UNKNOWN:
-            return Sign.UNKNOWN
-    assert_never(finding.activity)

@@ -1,7 +1,7 @@
 """Warn, ask, kill: the steps that every policy against a job takes, at most one in a tick.
 
     CALM    the fault was witnessed for warn_after_s                         -> WARNED  Warn
-    WARNED  it was witnessed for ask_after_s, least_notice_s of it warned    -> ASKED   Ask
+    WARNED  it was witnessed for timeout_s, least_notice_s of it warned      -> ASKED   Ask
     WARNED  the fault is over                                                -> CALM    CancelWarning
     WARNED  a protection applies                                             -> CALM    CancelWarning
     ASKED   a protection applies                                             -> CALM    CancelWarning
@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import assert_never
 
 from fallow.core.actions import Ask, CancelWarning, JobAction, Kill, Warn
-from fallow.core.reasons import Reason, ReasonKind
+from fallow.core.reasons import Reason
 from fallow.core.value import replace, value
 
 _LONGEST_NOTICE_S = 60.0
@@ -40,19 +40,29 @@ class Sign(StrEnum):
 
 
 @value
-class Times:
-    """When each step is due, and the kind of fault."""
+class LadderRules:
+    """How long a fault may last, and how the job is warned and asked."""
 
-    fault: ReasonKind
-    warn_after_s: float
-    ask_after_s: float
-    grace_s: float
+    fault = ""
+    """The kind of the reason that the job is warned and asked for."""
+
+    timeout_s: float
+    grace_s: float = 10.0
+    longest_gap_s: float = 3.0
+    warn_before_s: float | None = None
+    """How long before it is asked; None for a minute, or half of a timeout shorter than two."""
     signal: str = "TERM"
+
+    @property
+    def warn_after_s(self) -> float:
+        """Return the seconds of the fault after which the job is warned."""
+        notice_s = min(_LONGEST_NOTICE_S, self.timeout_s / 2) if self.warn_before_s is None else self.warn_before_s
+        return max(0.0, self.timeout_s - notice_s)
 
     @property
     def least_notice_s(self) -> float:
         """Return the notice that even a late warning gives: half of the full notice, and at least a second."""
-        notice_s = self.ask_after_s - self.warn_after_s
+        notice_s = self.timeout_s - self.warn_after_s
         return max(_LEAST_NOTICE_S, notice_s / 2) if notice_s > 0 else 0.0
 
 
@@ -68,15 +78,15 @@ class Ladder:
     ask_at_s: float = 0.0
     """After the warning: the seconds of the fault at which it is asked."""
 
-    def next_action(self, times: Times) -> tuple[str, float]:
+    def next_action(self, rules: LadderRules) -> tuple[str, float]:
         """Return what comes next if the fault goes on (warn, ask, kill or nothing), and in how many seconds of it."""
         match self.rung:
             case Rung.CALM:
-                return "warn", max(0.0, times.warn_after_s - self.fault_s)
+                return "warn", max(0.0, rules.warn_after_s - self.fault_s)
             case Rung.WARNED:
                 return "ask", max(0.0, self.ask_at_s - self.fault_s)
             case Rung.ASKED:
-                return "kill", max(0.0, times.grace_s - self.asked_s)
+                return "kill", max(0.0, rules.grace_s - self.asked_s)
             case Rung.KILLED:
                 return "nothing", 0.0
         assert_never(self.rung)
@@ -85,14 +95,8 @@ class Ladder:
 Climbed = tuple[Ladder, tuple[JobAction, ...]]
 
 
-def warn_after_s(timeout_s: float, warn_before_s: float | None) -> float:
-    """Return when to warn of a timeout: by default a minute before it, or half of a shorter time."""
-    notice_s = min(_LONGEST_NOTICE_S, timeout_s / 2) if warn_before_s is None else warn_before_s
-    return max(0.0, timeout_s - notice_s)
-
-
 def climb(
-    ladder: Ladder, passed_s: float, sign: Sign, because: str, times: Times, leave_alone: Reason | None = None
+    ladder: Ladder, passed_s: float, sign: Sign, found: Reason, rules: LadderRules, leave_alone: Reason | None = None
 ) -> Climbed:
     """Return the state after one tick that witnessed `passed_s`, and what to do. `leave_alone` is why nothing is."""
     if ladder.rung is Rung.KILLED:
@@ -100,24 +104,24 @@ def climb(
     if leave_alone is not None:
         return _down(ladder, leave_alone)
     if sign is Sign.FINE and ladder.rung is not Rung.ASKED:
-        return _down(ladder, Reason.of(ReasonKind.WORKS, readings=because))
+        return _down(ladder, Reason("works", readings=found))
     if passed_s == 0:
         return ladder, ()  # a tick that witnessed nothing may end a warning, and leads to nothing else
     if ladder.rung is Rung.ASKED:
-        return _wait(ladder, passed_s, times)
+        return _wait(ladder, passed_s, rules)
     if sign is Sign.FAULT:
-        return _up(replace(ladder, fault_s=ladder.fault_s + passed_s), because, times)
+        return _up(replace(ladder, fault_s=ladder.fault_s + passed_s), found, rules)
     return ladder, ()
 
 
-def _up(ladder: Ladder, because: str, times: Times) -> Climbed:
-    lasted = Reason.of(times.fault, for_s=ladder.fault_s, readings=because)
-    if ladder.rung is Rung.CALM and ladder.fault_s >= times.warn_after_s:
-        ask_at_s = max(times.ask_after_s, ladder.fault_s + times.least_notice_s)
+def _up(ladder: Ladder, found: Reason, rules: LadderRules) -> Climbed:
+    lasted = Reason(rules.fault, for_s=ladder.fault_s, readings=found)
+    if ladder.rung is Rung.CALM and ladder.fault_s >= rules.warn_after_s:
+        ask_at_s = max(rules.timeout_s, ladder.fault_s + rules.least_notice_s)
         return replace(ladder, rung=Rung.WARNED, ask_at_s=ask_at_s), (Warn(lasted, ask_at_s - ladder.fault_s),)
     # The warning comes at least a tick before the signal, or nobody could react to it.
     if ladder.rung is Rung.WARNED and ladder.fault_s >= ladder.ask_at_s:
-        return replace(ladder, rung=Rung.ASKED), (Ask(lasted, times.signal),)
+        return replace(ladder, rung=Rung.ASKED), (Ask(lasted, rules.signal),)
     return ladder, ()
 
 
@@ -125,9 +129,9 @@ def _down(ladder: Ladder, reason: Reason) -> Climbed:
     return Ladder(), () if ladder.rung is Rung.CALM else (CancelWarning(reason),)
 
 
-def _wait(ladder: Ladder, passed_s: float, times: Times) -> Climbed:
+def _wait(ladder: Ladder, passed_s: float, rules: LadderRules) -> Climbed:
     waited = replace(ladder, asked_s=ladder.asked_s + passed_s)
-    if waited.asked_s < times.grace_s:
+    if waited.asked_s < rules.grace_s:
         return waited, ()
-    still_there = Reason.of(ReasonKind.STILL_THERE, signal=times.signal, for_s=waited.asked_s)
+    still_there = Reason("still_there", signal=rules.signal, for_s=waited.asked_s)
     return replace(waited, rung=Rung.KILLED), (Kill(still_there),)

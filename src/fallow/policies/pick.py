@@ -18,8 +18,8 @@ from math import comb
 from fallow.core.activity import load_now, unseen_memory_bytes
 from fallow.core.gpu import Gpu, Holder
 from fallow.core.ports import Depth, Links
+from fallow.core.reasons import Reason
 from fallow.core.reservations import NOTHING_RESERVED, Reservations
-from fallow.core.units import bytes_for_people
 from fallow.core.unknown import Unknown, known
 from fallow.core.value import value
 
@@ -50,42 +50,12 @@ class Wanted:
     shared: bool = False
 
 
-class Because(StrEnum):
-    """The kinds of reason to refuse a GPU."""
-
-    NOT_LISTED = "not listed"
-    HIDDEN = "hidden"
-    NOT_SUITED = "not suited"
-    FILE = "file"
-    LEFT_OVER = "left over"
-    NAME = "name"
-    TROUBLE = "trouble"
-    UNKNOWN = "unknown"
-    CLAIMED = "claimed"
-    LINE = "line"
-    HELD = "held"
-    UNSEEN = "unseen"
-    BUSY = "busy"
-    MEMORY = "memory"
-
-
-@value
-class Refusal:
-    """Why a GPU is refused: the kind of reason, and the sentence for people."""
-
-    because: Because
-    text: str
-
-    def __str__(self) -> str:
-        return self.text
-
-
 @value
 class Choice:
     """The GPUs given, or none; why each of the others was refused, by label."""
 
     gpus: tuple[Gpu, ...]
-    refused: Mapping[str, Refusal]
+    refused: Mapping[str, Reason]
 
 
 def eligible(gpu: Gpu, wanted: Wanted) -> bool:
@@ -108,7 +78,7 @@ def choose(
     chance: Callable[[], int],
 ) -> Choice:
     """Return `wanted.count` of the candidates, or none, and why the others were refused."""
-    refused: dict[str, Refusal] = {}
+    refused: dict[str, Reason] = {}
     fitting: list[Gpu] = []
     for gpu in candidates:
         reserved = reservations.get(gpu.uuid, NOTHING_RESERVED) if isinstance(gpu.uuid, str) else NOTHING_RESERVED
@@ -126,20 +96,20 @@ def choose(
     return Choice(tuple(given), refused)
 
 
-def refusal(gpu: Gpu, wanted: Wanted, reserved: Reservations) -> Refusal | None:
+def refusal(gpu: Gpu, wanted: Wanted, reserved: Reservations) -> Reason | None:
     """Return the first reason not to give this GPU, or None."""
     wrong_name = _wrong_name(gpu, wanted)
     if wrong_name is not None:
         return wrong_name
     if gpu.trouble is not None:
-        return Refusal(Because.TROUBLE, gpu.trouble)
+        return Reason("trouble", trouble=gpu.trouble)
     if isinstance(gpu.uuid, Unknown):
-        return Refusal(Because.UNKNOWN, f"its UUID is {gpu.uuid}")
+        return Reason("reading_unknown", reading="its UUID", why=gpu.uuid.why)
     claim = reserved.claim
     if claim is not None and not (wanted.shared and claim.shared):
-        return Refusal(Because.CLAIMED, str(claim))
+        return Reason("taken", claim=str(claim))
     if reserved.ahead:
-        return Refusal(Because.LINE, "a launch came earlier and waits for it")
+        return Reason("in_line")
     missing = _not_known({"who holds it": gpu.holders, "its memory": gpu.memory})
     if missing is not None:
         return missing
@@ -153,58 +123,55 @@ def refusal(gpu: Gpu, wanted: Wanted, reserved: Reservations) -> Refusal | None:
     return missing or (None if lenient else _too_busy(gpu, wanted)) or _too_little(gpu, wanted)
 
 
-def _wrong_name(gpu: Gpu, wanted: Wanted) -> Refusal | None:
+def _wrong_name(gpu: Gpu, wanted: Wanted) -> Reason | None:
     if wanted.name is None:
         return None
     if isinstance(gpu.name, Unknown):
-        return Refusal(Because.UNKNOWN, f"its name is {gpu.name}")
-    return None if wanted.name.lower() in gpu.name.lower() else Refusal(Because.NAME, f"it is a {gpu.name}")
+        return Reason("reading_unknown", reading="its name", why=gpu.name.why)
+    return None if wanted.name.lower() in gpu.name.lower() else Reason("other_name", name=gpu.name)
 
 
-def _not_known(readings: Mapping[str, object]) -> Refusal | None:
+def _not_known(readings: Mapping[str, object]) -> Reason | None:
     """Return which reading is missing that every GPU must have to be given, or None."""
     for what, reading in readings.items():
         if isinstance(reading, Unknown):
-            return Refusal(Because.UNKNOWN, f"{what} is {reading}")
+            return Reason("reading_unknown", reading=what, why=reading.why)
     return None
 
 
-def _held(gpu: Gpu, wanted: Wanted) -> Refusal | None:
+def _held(gpu: Gpu, wanted: Wanted) -> Reason | None:
     holders = () if isinstance(gpu.holders, Unknown) else gpu.holders
     if len(holders) > wanted.max_processes:
-        return Refusal(Because.HELD, _held_by(holders))
+        return Reason("held", holders=_in_words(holders))
     if len(holders) == wanted.max_processes:
         # Memory without a visible holder counts as one process more.
         unseen = unseen_memory_bytes(gpu)
         if isinstance(unseen, Unknown):
-            return Refusal(Because.UNKNOWN, f"its memory is {unseen}")
+            return Reason("reading_unknown", reading="its memory", why=unseen.why)
         if unseen:
-            text = f"{bytes_for_people(unseen)} of its memory are held by no visible process"
-            return Refusal(Because.UNSEEN, text)
+            return Reason("unseen_memory", unseen_bytes=unseen)
     return None
 
 
-def _too_busy(gpu: Gpu, wanted: Wanted) -> Refusal | None:
+def _too_busy(gpu: Gpu, wanted: Wanted) -> Reason | None:
     load, traffic = known(load_now(gpu), 1.0), known(gpu.memory_utilization, 0.0)
     if load > wanted.max_utilization:
-        return Refusal(Because.BUSY, f"utilization {load:.0%} is above {wanted.max_utilization:.0%}")
+        return Reason("too_busy", what="utilization", load=load, most=wanted.max_utilization)
     if traffic > wanted.max_memory_utilization:
-        return Refusal(Because.BUSY, f"memory traffic {traffic:.0%} is above {wanted.max_memory_utilization:.0%}")
+        return Reason("too_busy", what="memory traffic", load=traffic, most=wanted.max_memory_utilization)
     return None
 
 
-def _held_by(holders: Sequence[Holder]) -> str:
+def _in_words(holders: Sequence[Holder]) -> str:
     pids = ", ".join(str(holder.pid) for holder in holders[:4])
     more = f" and {len(holders) - 4} more" if len(holders) > 4 else ""
-    return f"held by pid {pids}{more}"
+    return f"pid {pids}{more}"
 
 
-def _too_little(gpu: Gpu, wanted: Wanted) -> Refusal | None:
+def _too_little(gpu: Gpu, wanted: Wanted) -> Reason | None:
     free = 0 if isinstance(gpu.memory, Unknown) else gpu.memory.free_bytes
-    if free >= wanted.min_free_bytes:
-        return None
-    have, want = bytes_for_people(free), bytes_for_people(wanted.min_free_bytes)
-    return Refusal(Because.MEMORY, f"{have} of memory free, {want} wanted")
+    enough = free >= wanted.min_free_bytes
+    return None if enough else Reason("too_little_memory", free_bytes=free, needed_bytes=wanted.min_free_bytes)
 
 
 def _ranked(

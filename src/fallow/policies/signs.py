@@ -12,7 +12,8 @@ The filler's own processes, and programs that a person named to be ignored, are 
 """
 
 from fallow.core.activity import Activity, judge
-from fallow.core.gpu import Gpu, Holder
+from fallow.core.gpu import Gpu
+from fallow.core.reasons import Reason
 from fallow.core.reservations import Reservations
 from fallow.core.units import program_name
 from fallow.core.unknown import Unknown
@@ -28,15 +29,15 @@ class Scene:
     gpu: Gpu
     ignored: frozenset[int] = frozenset()
     """The holders that are no sign: the filler's own processes, and programs to be ignored."""
-    opened_by: str | None = None
-    """The process that has it open as only CUDA does, in words."""
+    opened_by: Reason | None = None
+    """The process that has it open as only CUDA does."""
     reservations: Reservations = Reservations()
-    protection: str | None = None
+    protection: Reason | None = None
     filled: bool = False
     max_temp_c: int | None = None
 
 
-def sign(scene: Scene) -> str | Unknown | None:
+def sign(scene: Scene) -> Reason | Unknown | None:
     """Return the first sign, Unknown if there may be one, or None."""
     gpu = scene.gpu
     if gpu.trouble is not None:
@@ -45,7 +46,8 @@ def sign(scene: Scene) -> str | Unknown | None:
         return Unknown(f"who holds GPU {gpu.label} is {gpu.holders}")
     for holder in gpu.holders:
         if holder.pid not in scene.ignored:
-            return f"{_who(holder)} is on GPU {gpu.label}"
+            who = process_in_words(holder.pid, holder.user, holder.command)
+            return Reason("occupied", process=who, pid=holder.pid, gpu=gpu.label)
     found = (
         scene.opened_by,
         _reserved(gpu, scene.reservations, scene.filled),
@@ -61,39 +63,40 @@ def in_hours(minute: int, first: int, last: int) -> bool:
     return first <= minute < last if first <= last else minute >= first or minute < last
 
 
-def _who(holder: Holder) -> str:
-    user = f" of {holder.user}" if isinstance(holder.user, str) else ""
-    command = f" ({program_name(holder.command)})" if isinstance(holder.command, str) else ""
-    return f"pid {holder.pid}{user}{command}"
+def process_in_words(pid: int, user: str | Unknown, command: str | Unknown) -> str:
+    """Return `pid 7 of ada (python)`, as far as it is known."""
+    whose = "" if isinstance(user, Unknown) else f" of {user}"
+    what = "" if isinstance(command, Unknown) else f" ({program_name(command)})"
+    return f"pid {pid}{whose}{what}"
 
 
-def _reserved(gpu: Gpu, reservations: Reservations, filled: bool) -> str | None:
+def _reserved(gpu: Gpu, reservations: Reservations, filled: bool) -> Reason | None:
     if reservations.filler is not None and not filled:
-        return f"another filler is on GPU {gpu.label}: {reservations.filler}"
+        return Reason("other_filler", gpu=gpu.label, claim=str(reservations.filler))
     if reservations.claim is not None:
-        return f"GPU {gpu.label} is {reservations.claim}"
-    return f"somebody picked GPU {gpu.label} moments ago" if reservations.reserved else None
+        return Reason("gpu_claimed", gpu=gpu.label, claim=str(reservations.claim))
+    return Reason("picked", gpu=gpu.label) if reservations.reserved else None
 
 
-def _temperature(scene: Scene) -> str | Unknown | None:
+def _temperature(scene: Scene) -> Reason | Unknown | None:
     gpu, limit_c = scene.gpu, scene.max_temp_c
     if limit_c is None:
         return None
     if isinstance(gpu.temperature_c, Unknown):
         return Unknown(f"the temperature of GPU {gpu.label} is {gpu.temperature_c}")
     if gpu.temperature_c > (limit_c if scene.filled else limit_c - _COOLER_BY_C):
-        return f"GPU {gpu.label} is at {gpu.temperature_c} °C, and at most {limit_c} °C are allowed"
+        return Reason("too_warm", gpu=gpu.label, temperature_c=gpu.temperature_c, most_c=limit_c)
     return None
 
 
-def _use(gpu: Gpu) -> str | Unknown | None:
+def _use(gpu: Gpu) -> Reason | Unknown | None:
     """Return the sign that a GPU without holders is used."""
     if gpu.holders:  # all are ignored, so their work is ignored too
         return None
     if not isinstance(gpu.recent, Unknown) and gpu.recent.peak > 0:
-        return f"something ran on GPU {gpu.label} in the last {gpu.recent.seconds:.0f} s"
+        return Reason("something_ran", gpu=gpu.label, seconds=gpu.recent.seconds)
     finding = judge(gpu)
     if finding.activity is Activity.FREE:
         return None
-    sentence = f"GPU {gpu.label}: {finding.because}"
-    return Unknown(sentence) if finding.activity is Activity.UNKNOWN else sentence
+    in_use = Reason("in_use", gpu=gpu.label, found=finding.reason)
+    return Unknown(str(in_use)) if finding.activity is Activity.UNKNOWN else in_use

@@ -1,7 +1,7 @@
 """Find a job that hangs at 100 %: its GPUs look used, and no work is done on them.
 
     CLEAR    a tick looks hung                     -> SUSPECT
-    SUSPECT  every tick looked hung for window_s   -> STUCK
+    SUSPECT  every tick looked hung for timeout_s  -> STUCK
     SUSPECT  a tick shows work, or nothing ran     -> CLEAR
     STUCK    a tick shows work, or nothing ran     -> CLEAR
 
@@ -14,41 +14,29 @@ the one that is missing is quiet. An unknown reading counts zero and resets noth
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import assert_never
 
 from fallow.core.actions import JobAction
 from fallow.core.findings import Verdict
 from fallow.core.gpu import Gpu, Snapshot
 from fallow.core.job import GpuKey
-from fallow.core.reasons import Reason, ReasonKind
-from fallow.core.units import duration_for_people
+from fallow.core.reasons import Reason
 from fallow.core.unknown import Unknown
-from fallow.core.value import replace, value
+from fallow.core.value import value
 from fallow.core.witnessed_time import witnessed_s
 from fallow.policies.hang import HangFinding, Look, look_for_hang, rest_power_w
-from fallow.policies.ladder import Climbed, Ladder, Sign, Times, climb, warn_after_s
+from fallow.policies.ladder import Climbed, Ladder, LadderRules, Sign, climb
 
 _NOT_LEARNED: Mapping[str, float] = MappingProxyType({})
 _ALL_PROCESSES = Unknown("no processes were named")
 
 
 @value
-class StuckRules:
+class StuckRules(LadderRules):
     """For how long a job must look hung, and whether it is stopped then."""
 
-    window_s: float
-    acts: bool = False
-    grace_s: float = 10.0
-    longest_gap_s: float = 3.0
-    warn_before_s: float | None = None
-    """How long before it is asked; None for a minute, or half of a window shorter than two."""
-    signal: str = "TERM"
+    fault = "stuck"
 
-    @property
-    def times(self) -> Times:
-        """Return when each step is due, for rules that act."""
-        warn_s = warn_after_s(self.window_s, self.warn_before_s)
-        return Times(ReasonKind.STUCK, warn_s, self.window_s, self.grace_s, self.signal)
+    acts: bool = False
 
 
 @value
@@ -83,27 +71,22 @@ def step(
     seen = {gpu.uuid: gpu.find_in(snapshot) for gpu in gpus}
     rest_w = _learn(state.rest_w, seen)
     findings = [_look(gpu, pids, rest_w.get(uuid)) for uuid, gpu in seen.items()]
-    sign, because = _together(findings)
+    sign, reason = _together(findings)
     passed_s = witnessed_s(state.at_s, snapshot.at_s, rules.longest_gap_s)
-    hung_s = _hung_s(state.hung_s, passed_s, sign)
+    hung_s = 0.0 if sign is Sign.FINE else state.hung_s + (passed_s if sign is Sign.FAULT else 0.0)
     climbed: Climbed = (state.ladder, ())
     if rules.acts:
-        climbed = climb(state.ladder, passed_s, sign, because, rules.times, leave_alone)
+        climbed = climb(state.ladder, passed_s, sign, reason, rules, leave_alone)
     ladder, actions = climbed
     evidence = tuple(pair for finding in findings for pair in finding.evidence)
-    word, sentence = _in_words(sign, hung_s, because, rules)
-    verdict = Verdict(f"GPU {', '.join(_names(seen))}", word, sentence, evidence)
+    names = ", ".join(uuid if isinstance(gpu, Unknown) else gpu.label for uuid, gpu in seen.items())
+    verdict = Verdict(f"GPU {names}", *_found(sign, hung_s, reason, rules), evidence)
     return Decision(State(snapshot.at_s, rest_w, hung_s, ladder), verdict, actions)
 
 
 def cleared(before: State, gpu: Gpu, uuid: str, at_s: float) -> State:
     """Return the state that `step` returns for one GPU that shows no hang, under rules that only report."""
     return State(at_s, _learn(before.rest_w, {uuid: gpu}), ladder=before.ladder)
-
-
-def refused(before: State, at_s: float) -> State:
-    """Return the state after a decision that the arbiter refused: as it was, and the tick counts nothing."""
-    return replace(before, at_s=at_s)
 
 
 def _learn(before: Mapping[str, float], gpus: Mapping[str, Gpu | Unknown]) -> Mapping[str, float]:
@@ -116,14 +99,16 @@ def _learn(before: Mapping[str, float], gpus: Mapping[str, Gpu | Unknown]) -> Ma
 
 
 def _look(gpu: Gpu | Unknown, pids: frozenset[int] | Unknown, rest_w: float | None) -> HangFinding:
-    return HangFinding(Look.UNKNOWN, gpu.why) if isinstance(gpu, Unknown) else look_for_hang(gpu, pids, rest_w)
+    if isinstance(gpu, Unknown):
+        return HangFinding(Look.UNKNOWN, Reason("gpu_unknown", why=gpu.why))
+    return look_for_hang(gpu, pids, rest_w)
 
 
-def _together(findings: Iterable[HangFinding]) -> tuple[Sign, str]:
+def _together(findings: Iterable[HangFinding]) -> tuple[Sign, Reason]:
     """Return what all GPUs say together: one that works clears the job, then one unknown leaves it open."""
-    by_look: dict[Look, str] = {}
+    by_look: dict[Look, Reason] = {}
     for finding in findings:
-        by_look.setdefault(finding.look, finding.because)
+        by_look.setdefault(finding.look, finding.reason)
     for look, sign in (
         (Look.WORKS, Sign.FINE),
         (Look.UNKNOWN, Sign.UNKNOWN),
@@ -132,33 +117,12 @@ def _together(findings: Iterable[HangFinding]) -> tuple[Sign, str]:
     ):
         if look in by_look:
             return sign, by_look[look]
-    return Sign.UNKNOWN, "it was given no GPU"
+    return Sign.UNKNOWN, Reason("no_gpu")
 
 
-def _hung_s(before_s: float, passed_s: float, sign: Sign) -> float:
-    match sign:
-        case Sign.FAULT:
-            return before_s + passed_s
-        case Sign.FINE:
-            return 0.0
-        case Sign.UNKNOWN:
-            return before_s
-    assert_never(sign)
-
-
-def _in_words(sign: Sign, hung_s: float, because: str, rules: StuckRules) -> tuple[str, str]:
-    if sign is Sign.FINE:
-        return "clear", because
-    if sign is Sign.UNKNOWN:
-        return "unknown", because
-    lasted = duration_for_people(hung_s)
-    if hung_s < rules.window_s:
-        return (
-            "suspect",
-            f"{because}; for {lasted}, and stuck if that lasts for {duration_for_people(rules.window_s)}",
-        )
-    return "stuck", f"{because}; for {lasted}"
-
-
-def _names(gpus: Mapping[str, Gpu | Unknown]) -> list[str]:
-    return [uuid if isinstance(gpu, Unknown) else gpu.label for uuid, gpu in gpus.items()]
+def _found(sign: Sign, hung_s: float, reason: Reason, rules: StuckRules) -> tuple[str, Reason]:
+    if sign is not Sign.FAULT:
+        return "clear" if sign is Sign.FINE else "unknown", reason
+    if hung_s < rules.timeout_s:
+        return "suspect", Reason("hung_so_far", found=reason, for_s=hung_s, after_s=rules.timeout_s)
+    return "stuck", Reason("hung", found=reason, for_s=hung_s)

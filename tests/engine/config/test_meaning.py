@@ -112,8 +112,8 @@ def test_hours_and_variables_are_read() -> None:
 
 def test_an_idle_rule_becomes_the_rules_of_its_policies() -> None:
     (rule,) = config("[[idle]]\nname = 'i'\nidle_for = '2h'\nstuck_for = '10m'\nact = true\nsignal = 'int'\n").idle
-    assert rule.idle_rules(3.0) == IdleRules(7200.0, 60.0, 60.0, 3.0, warn_before_s=600.0, signal="INT")
-    assert rule.stuck_rules(3.0) == StuckRules(600.0, True, 60.0, 3.0, warn_before_s=300.0, signal="INT")
+    assert rule.idle_rules(3.0) == IdleRules(7200.0, 60.0, 3.0, 600.0, "INT", 60.0)
+    assert rule.stuck_rules(3.0) == StuckRules(600.0, 60.0, 3.0, 300.0, "INT", True)
     assert rule.idle_below == 0.01
 
 

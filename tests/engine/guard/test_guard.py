@@ -11,6 +11,7 @@ from fallow.core.actions import PowerOff
 from fallow.core.findings import Outcome
 from fallow.core.gpu import Gpu, Snapshot
 from fallow.core.ports import Depth, Links
+from fallow.core.reasons import Reason
 from fallow.core.unknown import Unknown
 from fallow.engine.guard.conditions import Condition, parse_unless, users
 from fallow.engine.guard.guard import GuardLoop
@@ -181,7 +182,7 @@ def test_a_cpu_and_a_network_at_work_speak_against_it(machine: Machine) -> None:
     machine.world.proc = Proc(str(root))
     cpu, net = (parse_unless(text, machine.world) for text in ("cpu:20", "net:1MB"))
 
-    def at(busy: int, total: int, moved: int) -> tuple[str | Unknown | None, str | Unknown | None]:
+    def at(busy: int, total: int, moved: int) -> tuple[Reason | Unknown | None, Reason | Unknown | None]:
         (root / "stat").write_text(f"cpu  {busy} 0 0 {total - busy} 0 0 0 0 0 0\n")
         (root / "net" / "dev").write_text(
             "head\nhead\n" + f"    lo: 9{moved} 0 0 0 0 0 0 0 9{moved} 0\n" + f"  eth0: {moved} 0 0 0 0 0 0 0 0 0\n"
@@ -191,7 +192,8 @@ def test_a_cpu_and_a_network_at_work_speak_against_it(machine: Machine) -> None:
 
     assert all(isinstance(answer, Unknown) for answer in at(0, 100, 0)), "one look is nothing to compare with"
     assert at(10, 200, 500_000) == (None, None)
-    assert at(60, 300, 3_000_000) == ("the CPU is at 50%", "the network moves 2.4 MiB/s")
+    found = [str(each) for each in at(60, 300, 3_000_000)]
+    assert found == ["the CPU is at 50%", "the network moves 2.4 MiB/s"]
 
 
 def test_a_card_that_is_not_there_any_more_keeps_the_machine_on(machine: Machine) -> None:

@@ -10,6 +10,7 @@ from fallow.core.gpu_status import GpuStatus, Status, seen
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace
 from tests.core.gpus import GIB, held, idle
+from tests.reasons import said
 
 START_S = 1_790_000_100.0  # a quarter of an hour begins here
 USERS = ("ada", "bob", "carol", "dan", "erin")
@@ -22,7 +23,9 @@ def gpu_status(
 ) -> GpuStatus:
     """A card that was judged."""
     gpu = held(index, holders=holders) if holders else idle(index)
-    return seen(replace(gpu, utilization=load, power_w=power_w), Finding(activity, "as the test says"), None, None)
+    return seen(
+        replace(gpu, utilization=load, power_w=power_w), Finding(activity, said("as the test says")), None, None
+    )
 
 
 def holder(

@@ -8,12 +8,13 @@ from fallow.core.gpu_status import Status, seen
 from fallow.core.unknown import Unknown
 from fallow.engine.history.counters import Tally
 from tests.core.gpus import held, idle
+from tests.reasons import said
 
 UUID = str(idle(0).uuid)
 
 
 def status(gpu: Gpu, activity: Activity) -> Status:
-    return Status("host", False, 0.0, (seen(gpu, Finding(activity, "as drawn"), 0.0, None),))
+    return Status("host", False, 0.0, (seen(gpu, Finding(activity, said("as drawn")), 0.0, None),))
 
 
 def test_the_seconds_of_a_card_add_up_to_the_time_seen_and_gaps_count_zero() -> None:

@@ -12,24 +12,23 @@ import pytest
 
 from fallow.core.errors import FallowError
 from fallow.core.findings import Event, Verdict, process_key
-from fallow.core.reasons import Reason, ReasonKind
+from fallow.core.reasons import Reason
 from fallow.engine.history import journal_file
 from fallow.engine.history.journal import Journal
 from fallow.engine.history.sqlite_file import clock_time
+from tests.reasons import said
 
 WRITES_FOR_EVER = """
 import sys
-import pytest
-
-from fallow.core.errors import FallowError
-from fallow.core.reasons import Reason, ReasonKind
 from fallow.core.findings import Verdict
+from fallow.core.reasons import Reason
 from fallow.engine.history.journal import Journal
 journal = Journal(sys.argv[1], lambda: 1.0, print)
 number = 0
 while True:
     number += 1
-    journal.verdict(Verdict("job", "idle", str(number), (("reading", "x" * 500),)), ["gpu:1"])
+    why = Reason("told", sentence=str(number))
+    journal.verdict(Verdict("job", "idle", why, (("reading", "x" * 500),)), ["gpu:1"])
     print(number, flush=True)
 """
 
@@ -62,8 +61,8 @@ def test_what_was_written_is_there_after_a_kill_at_any_moment(tmp_path: pathlib.
 
 def test_it_is_asked_by_gpu_by_process_or_for_anything(tmp_path: pathlib.Path) -> None:
     journal = Journal(str(tmp_path), lambda: 60.0, print)
-    journal.verdict(Verdict("job 5", "idle", "0 %", (("GPU 0", "0 %"),)), ["gpu:A", "pid:5"])
-    journal.action("job 5", "ask", "idle for 5m", ["gpu:A", "pid:5"])
+    journal.verdict(Verdict("job 5", "idle", said("0 %"), (("GPU 0", "0 %"),)), ["gpu:A", "pid:5"])
+    journal.action("job 5", "ask", said("idle for 5m"), ["gpu:A", "pid:5"])
     journal.outcome("guard", "shutdown", "done", ["gpu:B"])
     assert [event.kind for event in journal.last("gpu:A")] == ["action", "verdict"]
     assert [event.kind for event in journal.last("gpu:B")] == ["outcome"]
@@ -75,25 +74,25 @@ def test_it_is_asked_by_gpu_by_process_or_for_anything(tmp_path: pathlib.Path) -
 
 def test_the_reason_of_a_row_is_kept_as_a_kind_and_facts(tmp_path: pathlib.Path) -> None:
     journal = Journal(str(tmp_path), lambda: 60.0, print)
-    journal.action("job 5", "ask", Reason.of(ReasonKind.IDLE, for_s=300.0, readings="0 %"), ["gpu:A"])
-    journal.refusal("job 5", "kill", "an older way to say it", ["gpu:A"])
-    refusal, action = journal.last("gpu:A")
+    journal.action("job 5", "ask", Reason("idle", for_s=300.0, readings="0 %"), ["gpu:A"])
+    journal.outcome("job 5", "ask", "it left", ["gpu:A"])
+    outcome, action = journal.last("gpu:A")
     assert (action.because, action.reason) == ("idle for 5m: 0 %", "idle")
     assert action.facts == (("for_s", 300.0), ("readings", "0 %"))
-    assert (refusal.reason, refusal.facts) == ("", ())
+    assert (outcome.reason, outcome.facts) == ("", ())
     journal.close()
 
 
 def test_a_journal_from_before_reasons_is_read_as_it_is_and_written_on(tmp_path: pathlib.Path) -> None:
     journal = Journal(str(tmp_path), lambda: 60.0, print)
-    journal.action("job 5", "ask", "idle for 5m", ["gpu:A"])
+    journal.action("job 5", "ask", said("idle for 5m"), ["gpu:A"])
     journal.close()
     with closing(sqlite3.connect(tmp_path / "journal.db")) as database:
         database.execute("ALTER TABLE event DROP COLUMN reason")
         database.commit()
     assert [event.because for event in journal_file.read(str(tmp_path), "gpu:A", 10)] == ["idle for 5m"]
     journal = Journal(str(tmp_path), lambda: 60.0, print)
-    journal.action("job 5", "kill", Reason.of(ReasonKind.STILL_THERE, signal="TERM", for_s=10.0), ["gpu:A"])
+    journal.action("job 5", "kill", Reason("still_there", signal="TERM", for_s=10.0), ["gpu:A"])
     assert [event.reason for event in journal.last("gpu:A")] == ["still_there", ""]
     journal.close()
 
@@ -112,7 +111,7 @@ def test_a_journal_that_cannot_be_opened_is_told_once_and_swallows_nothing_else(
     (tmp_path / "file").touch()
     told: list[str] = []
     journal = Journal(str(tmp_path / "file"), lambda: 1.0, told.append)
-    journal.action("job", "ask", "idle", [])
+    journal.action("job", "ask", said("idle"), [])
     with pytest.raises(FallowError, match="no journal is kept"):
         journal.last(None)
     journal.close()
@@ -127,7 +126,7 @@ def test_a_journal_that_is_rubbish_is_told(tmp_path: pathlib.Path) -> None:
     assert len(told) == 1
     assert "was damaged (file is not a database)" in told[0]
     assert "journal.db.damaged-1" in told[0]
-    journal.action("job", "ask", "idle", [])
+    journal.action("job", "ask", said("idle"), [])
     assert len(journal.last(None)) == 1, "and a new one has begun"
     journal.close()
 
@@ -135,7 +134,7 @@ def test_a_journal_that_is_rubbish_is_told(tmp_path: pathlib.Path) -> None:
 def test_old_rows_are_cleared_away_and_the_newest_stay(tmp_path: pathlib.Path) -> None:
     journal = Journal(str(tmp_path), lambda: 1.0, print, most_rows=100)
     for number in range(1, 501):
-        journal.action("job", "ask", str(number), ["gpu:1"])
+        journal.action("job", "ask", said(str(number)), ["gpu:1"])
     left = [event.because for event in journal.last("gpu:1", most=5000)]
     assert 100 <= len(left) <= 105
     assert left[0] == "500"
@@ -145,9 +144,9 @@ def test_old_rows_are_cleared_away_and_the_newest_stay(tmp_path: pathlib.Path) -
 def test_a_journal_that_was_taken_away_begins_anew_and_says_so(tmp_path: pathlib.Path) -> None:
     told: list[str] = []
     journal = Journal(str(tmp_path / "state"), lambda: 1.0, told.append)
-    journal.action("a job", "ask", "it idled", ["pid:1"])
+    journal.action("a job", "ask", said("it idled"), ["pid:1"])
     shutil.rmtree(tmp_path / "state")
-    journal.action("a job", "insist", "it did not leave", ["pid:1"])
+    journal.action("a job", "insist", said("it did not leave"), ["pid:1"])
     assert [event.finding for event in journal.last("pid:1")] == ["insist"]
     assert told == [f"the journal was taken away: rows from before {clock_time(1.0)} are gone, and a new one begins"]
     journal.close()
@@ -196,9 +195,9 @@ def test_nobody_who_opens_and_closes_beside_a_writer_costs_it_a_row(tmp_path: pa
 def test_a_process_is_its_pid_and_its_birth(tmp_path: pathlib.Path) -> None:
     """F14: after pid reuse nobody hears another process's story."""
     journal = Journal(str(tmp_path), lambda: 60.0, print)
-    journal.action("the first", "ask", "idle", [process_key(7, 100)])
-    journal.action("the second", "ask", "idle", [process_key(7, 200)])
-    journal.action("another", "ask", "idle", [process_key(77, 1)])
+    journal.action("the first", "ask", said("idle"), [process_key(7, 100)])
+    journal.action("the second", "ask", said("idle"), [process_key(7, 200)])
+    journal.action("another", "ask", said("idle"), [process_key(77, 1)])
     assert [event.subject for event in journal.last(process_key(7, 100))] == ["the first"]
     assert [event.subject for event in journal.last(process_key(7, 300))] == []
     assert [event.subject for event in journal.last("pid:7")] == ["the second"], "the last of that number"
@@ -207,9 +206,10 @@ def test_a_process_is_its_pid_and_its_birth(tmp_path: pathlib.Path) -> None:
 
 FULL_DISK = """
 import resource, sys
+from fallow.core.reasons import Reason
 from fallow.engine.history.journal import Journal
 journal = Journal(sys.argv[1], lambda: 1.0, lambda told: print(told, flush=True))
-def act(number): journal.action("job", "ask", f"{number} " + "x" * 3000, ["gpu:1"])
+def act(number): journal.action("job", "ask", Reason("told", sentence=f"{number} " + "x" * 3000), ["gpu:1"])
 act(0)
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY))
 for number in range(1, 600): act(number)

@@ -54,7 +54,7 @@ def supervise(asked: dict[str, Any], folder: str) -> dict[str, Any]:
     job = PausingJob(clock, asked["seconds"], list(asked.get("pauses", [])), asked.get("real_pause_s", 0.0))
     hands = RecordingActions(world, clock, job)
     gap_s = 3 * asked["every_s"]
-    idle = IdleRules(asked["timeout_s"], asked["warmup_s"], longest_gap_s=gap_s)
+    idle = IdleRules(asked["timeout_s"], warmup_s=asked["warmup_s"], longest_gap_s=gap_s)
     stuck = StuckRules(asked["stuck_s"], acts=True, longest_gap_s=gap_s) if "stuck_s" in asked else None
     gpus = tuple(gpu for gpu in world.gpu_reader.look(Depth.HOLDERS).gpus if gpu.index in asked.get("cards", [0]))
     run = Run(world, journal, Report(told.append))

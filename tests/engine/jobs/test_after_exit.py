@@ -17,6 +17,7 @@ from fallow.engine.machine.clock import SystemClock
 from fallow.engine.machine.world import World
 from tests.conftest import Fallow
 from tests.engine.driven import DrivenClock
+from tests.reasons import said
 
 
 class Ended(BaseException):
@@ -68,7 +69,7 @@ class Afterwards:
     def shut_down(self) -> list[str]:
         """What was done, in order, until fallow was ended."""
         with pytest.raises(Ended):
-            self._follower.follow((Then(PowerOff()),), "the job was stopped", stopped=True, keys=[])
+            self._follower.follow((Then(PowerOff()),), said("the job was stopped"), stopped=True, keys=[])
         return self.log.read_text().splitlines()
 
     def close(self) -> None:

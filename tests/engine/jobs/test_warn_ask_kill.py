@@ -11,7 +11,7 @@ from fallow.core.gpu import Gpu, Holder, Snapshot
 from fallow.core.job import GpuKey, Job
 from fallow.core.process import Process
 from fallow.core.protections import AffectedProcess, OneProcess
-from fallow.core.reasons import Reason, ReasonKind
+from fallow.core.reasons import Reason
 from fallow.core.reservations import NOTHING_READ, Reservations
 from fallow.core.value import replace
 from fallow.engine.config.rules import Idle, Protect
@@ -182,7 +182,7 @@ def test_work_cancels_the_warning_and_the_journal_says_of_what_kind_each_reason_
 
 
 def test_what_is_forbidden_is_kept_once_with_its_kind(tmp_path: pathlib.Path, clusters: list[Cluster]) -> None:
-    scheduler = Scheduler(forbidden=Reason.of(ReasonKind.NEEDS_ROOT, pid=PID, user="ada"))
+    scheduler = Scheduler(forbidden=Reason("needs_root", pid=PID, user="ada"))
     cluster = Cluster(tmp_path, scheduler)
     clusters.append(cluster)
     cluster.idle(100)

@@ -23,6 +23,7 @@ from fallow.engine.machine import from_json
 from fallow.interfaces.render import as_json, why_text
 from fallow.interfaces.web import api_facts
 from tests.engine.history.life import gpu_status, holder
+from tests.reasons import said
 
 RICH = replace(
     gpu_status(0, Activity.IDLE, holder(), holder(7, user=Unknown("gone"), slurm_job="12")),
@@ -89,8 +90,8 @@ OTHERS = [
     (api_facts.plain, of(Prices), Prices(2.5, (("H100", 3.0),), "EUR")),
     (api_facts.plain, from_json.counting, Counting("r", "s", ("u",), ("pid:1@2",), "idle", 1.0, "ask", 2.0)),
     (api_facts.plain, from_json.counting, Counting("r", "s", (), (), "idle", 1.0, "nothing", math.inf, 3.0, "x")),
-    (api_facts.plain, of(FillerView), FillerView("f", ("0",), ("u",), "filled", "why", 1.0, None, 2, 0.5)),
-    (api_facts.plain, of(GuardView), GuardView("g", "armed", "why", ("u",))),
+    (api_facts.plain, of(FillerView), FillerView("f", ("0",), ("u",), "filled", said("why"), 1.0, None, 2, 0.5)),
+    (api_facts.plain, of(GuardView), GuardView("g", "armed", said("why"), ("u",))),
 ]
 
 

@@ -15,6 +15,7 @@ from fallow.engine.history.journal import Journal
 from fallow.engine.history.sqlite_file import clock_time
 from tests.conftest import ME, Fallow
 from tests.interfaces.cli.filled import Fill
+from tests.reasons import said
 from tests.standin.world import World
 from tests.waiting import PROGRAM_S, until
 
@@ -102,7 +103,9 @@ def test_a_process_that_is_another_by_now_does_not_get_the_story_of_the_first(si
     """F14"""
     us, gone = os.getpid(), 2**22 - 7
     journal = Journal(simulated.environ["FALLOW_STATE_DIR"], time.time, print)
-    journal.action("somebody's job", "ask the job to end", "it idled", [process_key(us, 1), process_key(gone, 5)])
+    journal.action(
+        "somebody's job", "ask the job to end", said("it idled"), [process_key(us, 1), process_key(gone, 5)]
+    )
     journal.close()
     ours = simulated("why", f"pid:{us}")
     assert "somebody" not in ours.stdout + ours.stderr
@@ -201,7 +204,7 @@ def test_a_process_is_not_said_to_use_no_gpu_where_it_cannot_be_seen_who_uses_th
 def test_a_damaged_journal_is_told_plainly_and_not_taken_for_one_that_has_nothing(simulated: Fallow) -> None:
     state = pathlib.Path(simulated.environ["FALLOW_STATE_DIR"])
     journal = Journal(str(state), time.time, print)
-    journal.action("a job", "ask the job to end", "it idled", ["gpu:x"])
+    journal.action("a job", "ask the job to end", said("it idled"), ["gpu:x"])
     journal.close()
     file = state / "journal.db"
     whole = file.read_bytes()

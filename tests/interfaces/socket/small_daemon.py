@@ -22,6 +22,7 @@ from fallow.engine.machine.socket_path import own_socket
 from fallow.engine.machine.world import World
 from fallow.interfaces.server_thread import ServerThread
 from fallow.readers.proc import user_name
+from tests.reasons import said
 
 EVERY_S = 0.1
 NOTHING_COUNTED = Counts(activity_s={}, yields={}, actions={}, unknowns={})
@@ -74,7 +75,7 @@ def main() -> None:
     board = daemon.publisher.board
     assert board is not None
     uuid = str(board.status.gpus[0].uuid)
-    verdict = Verdict("GPU 0", "idle", "the small daemon says so", (("utilization", "0%"),))
+    verdict = Verdict("GPU 0", "idle", said("the small daemon says so"), (("utilization", "0%"),))
     daemon.journal.verdict(verdict, [f"gpu:{uuid}"])
     daemon.answer()
     sys.stdin.readline()

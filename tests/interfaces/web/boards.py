@@ -11,6 +11,7 @@ from fallow.core.reservations import Claim
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace
 from tests.core.gpus import GIB, held, idle
+from tests.reasons import said
 
 NO_COUNTS = Counts({}, {}, {}, {})
 LOST = Unknown("the GPU is lost")
@@ -25,7 +26,7 @@ def board(status: Status, **changes: Any) -> Board:
 def card(index: int, activity: Activity, because: str, for_s: float, **changes: Any) -> GpuStatus:
     """A card that was judged."""
     gpu = replace(held(index, memory_gib=24) if isinstance(changes.get("holders"), tuple) else idle(index), **changes)
-    return seen(gpu, Finding(activity, because), for_s, None)
+    return seen(gpu, Finding(activity, said(because)), for_s, None)
 
 
 def process(pid: int, user: str, command: str, gib: float, **more: Any) -> Holder:
@@ -103,13 +104,13 @@ def varied(wall_s: float) -> Board:
     gpus = varied_gpus()
     uuids = [str(gpu.uuid) for gpu in gpus]
     fillers = (
-        FillerView("folding", ("3",), (uuids[3],), "filled", "nobody has held it for 30s", 64.0, 53_777, 12, 0.31),
-        FillerView("folding", ("6",), (uuids[6],), "yielding", "dan has come", 0.4, 53_778, 7, 0.28),
+        FillerView("folding", ("3",), (uuids[3],), "filled", said("nobody there for 30s"), 64.0, 53_777, 12, 0.31),
+        FillerView("folding", ("6",), (uuids[6],), "yielding", said("dan has come"), 0.4, 53_778, 7, 0.28),
         FillerView(
-            "nightly tests", ("6", "7"), tuple(uuids[6:8]), "quiet", "not before 20:00", 31_000.0, None, 0, None
+            "nightly tests", ("6", "7"), tuple(uuids[6:8]), "quiet", said("not before 20:00"), 31_000.0, None, 0, None
         ),
     )
-    guards = (GuardView("weekend", "armed", "some GPU worked in the last 30m; all have been quiet for 0s"),)
+    guards = (GuardView("weekend", "armed", said("some GPU worked in the last 30m; all have been quiet for 0s")),)
     protections = (
         Protection(3, OneGpu(uuids[1]), wall_s + 5_400, "debugging a hang, please leave it", "bob"),
         Protection(4, OneGpu(uuids[2]), wall_s + 600, "looking at it", "root"),

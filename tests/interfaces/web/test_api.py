@@ -20,6 +20,7 @@ from tests.conftest import BIN, Fallow
 from tests.engine.history.life import life
 from tests.interfaces.web.boards import board, card, process, varied
 from tests.interfaces.web.served import TOKEN, Site, hall, served
+from tests.reasons import said
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>\x1b[31m\u202e\x00 {{ 7*7 }}"
 
@@ -34,7 +35,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         history.record(status)
     history.close()
     journal = Journal(str(home / "state"), time.time, print)
-    journal.action("GPU 1", "ask", "idle for 1h", ["x"])
+    journal.action("GPU 1", "ask", said("idle for 1h"), ["x"])
     journal.close()
     priced = hall(lambda now_s: replace(varied(now_s), prices=Prices(default=2.0, currency="EUR")))
     with served(priced, home, token=TOKEN) as made:
@@ -125,7 +126,7 @@ def test_hostile_names_are_words_and_nothing_else(tmp_path: pathlib.Path) -> Non
     gpu = replace(card(0, Activity.IDLE, HOSTILE, 1.0, holders=(bad,)), name=HOSTILE)
     (tmp_path / "state").mkdir()
     journal = Journal(str(tmp_path / "state"), time.time, print)
-    journal.action(HOSTILE, HOSTILE, HOSTILE, [])
+    journal.action(HOSTILE, HOSTILE, said(HOSTILE), [])
     journal.close()
     made = Publisher()
     made.publish(board(Status(HOSTILE, False, time.time(), (gpu,)), config=HOSTILE))

@@ -18,6 +18,7 @@ from fallow.core.value import replace
 from fallow.engine.daemon.publisher import Publisher
 from tests.interfaces.web.boards import board, card, process, varied
 from tests.interfaces.web.served import Site, hall, served
+from tests.reasons import said
 
 MANY = 50
 LIMIT_S = 60.0
@@ -178,7 +179,7 @@ def test_only_what_changed_is_sent(tmp_path: pathlib.Path) -> None:
         news = watcher.events[-1]
         assert news.get("parts", {}).keys() <= {"actions"}, "time goes on, and that is all"
         assert news["timers"]["for-0"] == "4h13m"
-        quiet = replace(older[0], activity=Activity.IDLE, because="nothing ran", for_s=0.0)
+        quiet = replace(older[0], activity=Activity.IDLE, reason=said("nothing ran"), for_s=0.0)
         made.publish(replace(first, status=replace(first.status, gpus=(quiet, *older[1:]))))
         until([watcher], "GPU 0 is idle now")
         news = watcher.events[-1]

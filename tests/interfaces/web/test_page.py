@@ -25,6 +25,7 @@ from tests.interfaces.cli.filled import Fill
 from tests.interfaces.web.boards import varied
 from tests.interfaces.web.browsing import a_browser
 from tests.interfaces.web.served import TOKEN, Site, served
+from tests.reasons import said
 
 WAIT_MS = 60_000
 # The ratio of two colours' luminance as WCAG 2 has it, for every element with text of its own.
@@ -79,7 +80,7 @@ def site(busy_hall: Publisher, tmp_path_factory: pytest.TempPathFactory) -> Iter
         history.record(status)
     history.close()
     journal = Journal(str(home / "state"), time.time, print)
-    journal.action("folding on GPU 6", "ask", "dan has come", [])
+    journal.action("folding on GPU 6", "ask", said("dan has come"), [])
     journal.close()
     with served(busy_hall, home, token=TOKEN) as made:
         yield made

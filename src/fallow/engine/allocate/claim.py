@@ -8,6 +8,7 @@ from fallow.actuators.claims.folder import FileRefused
 from fallow.actuators.claims.queue import FolderWatch, QueueEntry, sweep
 from fallow.core.errors import NotEnoughGpus
 from fallow.core.gpu import Gpu
+from fallow.core.reasons import Reason
 from fallow.core.reservations import Claim, Reservations
 from fallow.core.value import replace, value
 from fallow.engine.allocate.pick import (
@@ -22,7 +23,7 @@ from fallow.engine.allocate.pick import (
 from fallow.engine.machine.claim_holders import awake, stands
 from fallow.engine.machine.world import World
 from fallow.engine.machine.yielding_gpus import wait_until_clear, without_fillers
-from fallow.policies.pick import Because, Choice, Refusal, choose, eligible, refusal
+from fallow.policies.pick import Choice, choose, eligible, refusal
 from fallow.readers.lock_table import LockTable
 from fallow.readers.proc import user_name
 
@@ -53,7 +54,7 @@ class _Launch:
         clock = world.clock
         self.label = Claim(request.wanted.shared, pid, world.user, program, clock.wall_s(), birth)
         in_passing = request.wait_s is None
-        self._left_over: dict[str, Refusal] = {}
+        self._left_over: dict[str, Reason] = {}
         self.entry = QueueEntry(
             world.folder,
             self.label,
@@ -145,7 +146,7 @@ class _Launch:
         )
 
 
-def _left_over(world: World, gpus: Sequence[Gpu], *, shared: bool) -> dict[str, Refusal]:
+def _left_over(world: World, gpus: Sequence[Gpu], *, shared: bool) -> dict[str, Reason]:
     """Return, by label, why an earlier launch still has a GPU although its claim file does not show it.
 
     It may be a process of ours that closed its claim and lives on, or a claim on a file that was removed since, which
@@ -154,18 +155,16 @@ def _left_over(world: World, gpus: Sequence[Gpu], *, shared: bool) -> dict[str, 
     """
     found = {} if shared else world.proc.launched_on(tuple(str(gpu.uuid) for gpu in gpus), world.has_the_same_gpus)
     table = LockTable(world.proc)
-    against: dict[str, Refusal] = {}
+    against: dict[str, Reason] = {}
     for gpu in gpus:
         uuid = str(gpu.uuid)
         lock = None
         if not world.folder.is_roots(uuid):
             lock = table.elsewhere(seal_of(world.folder.path, uuid), world.folder.inode(uuid))
         if uuid in found:
-            why = f"pid {found[uuid]} of an earlier launch still runs"
-            against[gpu.label] = Refusal(Because.LEFT_OVER, why)
+            against[gpu.label] = Reason("left_over", pid=found[uuid])
         elif lock is not None and not (shared and lock.shared):
-            why = "claimed by a launch whose claim file was removed"
-            against[gpu.label] = Refusal(Because.LEFT_OVER, why)
+            against[gpu.label] = Reason("file_removed")
     return against
 
 

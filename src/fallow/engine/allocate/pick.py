@@ -9,6 +9,7 @@ from fallow.actuators.claims.queue import Queue
 from fallow.core.errors import FallowError, NotEnoughGpus, WrongUsage
 from fallow.core.gpu import Gpu, Snapshot
 from fallow.core.ports import Depth, Links
+from fallow.core.reasons import Reason
 from fallow.core.reservations import Reservations
 from fallow.core.selection import named_and_visible, names_by_index, select, visible
 from fallow.core.units import bytes_for_people, duration_for_people, program_name
@@ -17,7 +18,7 @@ from fallow.core.value import replace, value
 from fallow.engine.machine.claim_holders import awake, claim_on, holder_in_words, stands, waiter_in_words
 from fallow.engine.machine.world import World
 from fallow.engine.machine.yielding_gpus import without_fillers
-from fallow.policies.pick import Because, Choice, Order, Refusal, Wanted, choose, depth_needed, eligible
+from fallow.policies.pick import Choice, Order, Wanted, choose, depth_needed, eligible
 from fallow.readers.proc import user_name
 
 FOREVER = math.inf
@@ -48,7 +49,7 @@ class Candidates:
     """The GPUs that may be given, and why the others may not."""
 
     gpus: tuple[Gpu, ...]
-    refused: Mapping[str, Refusal]
+    refused: Mapping[str, Reason]
 
 
 def counted(snapshot: Snapshot, request: Request, visible_devices: str | None) -> Request:
@@ -69,16 +70,13 @@ def candidates(snapshot: Snapshot, request: Request, visible_devices: str | None
     if request.wanted.count > len(could):
         raise WrongUsage(_too_many(request, len(could)))
     named = {gpu.label for gpu in listed}
-    not_listed = Refusal(Because.NOT_LISTED, "not among --gpus")
-    hidden = Refusal(Because.HIDDEN, "hidden by CUDA_VISIBLE_DEVICES")
-    refused = {gpu.label: not_listed for gpu in snapshot.gpus if gpu.label not in named}
-    refused |= {gpu.label: hidden for gpu in hidden_ones}
+    refused = {gpu.label: Reason("not_listed") for gpu in snapshot.gpus if gpu.label not in named}
+    refused |= {gpu.label: Reason("hidden") for gpu in hidden_ones}
     if request.wanted.count > len(allowed):
         given = f"CUDA_VISIBLE_DEVICES={visible_devices} leaves {len(allowed)}"
         raise NotEnoughGpus(f"{_gpus(request.wanted.count)} wanted, and {given}", _in_words(refused))
     if request.suits is not None:
-        not_suited = Refusal(Because.NOT_SUITED, "the selector does not take it")
-        refused |= {gpu.label: not_suited for gpu in allowed if not request.suits(gpu)}
+        refused |= {gpu.label: Reason("not_suited") for gpu in allowed if not request.suits(gpu)}
         allowed = tuple(gpu for gpu in allowed if gpu.label not in refused)
     return Candidates(allowed, refused)
 
@@ -113,7 +111,7 @@ def _choose(world: World, request: Request, allowed: Candidates, links: Links, *
     """Choose among the candidates by the reservations of each, and reserve what is chosen."""
     now_s = world.clock.monotonic_s()
     files: dict[str, ClaimFile] = {}
-    shut: dict[str, Refusal] = {}
+    shut: dict[str, Reason] = {}
     queue = Queue(world.folder, stands(world), awake(world))
     try:
         for gpu in allowed.gpus:
@@ -139,10 +137,10 @@ def _soft(reservations: Reservations) -> Reservations:
     return replace(reservations, ahead=False, reserved=True) if reservations.in_passing else reservations
 
 
-def refused_file(error: FileRefused) -> Refusal:
+def refused_file(error: FileRefused) -> Reason:
     """Return why a GPU with an unusable claim file is refused, and whose file it is."""
     whose = "" if error.uid is None else f"; it is {user_name(error.uid)}'s"
-    return Refusal(Because.FILE, f"{error}{whose} (root puts that right: fallow doctor --fix)")
+    return Reason("file_refused", error=f"{error}{whose}")
 
 
 def warn_of_indices(world: World, snapshot: Snapshot, say: Callable[[str], None]) -> None:
@@ -171,7 +169,7 @@ def not_enough(
     return NotEnoughGpus(f"need {_gpus(request.wanted.count)}, {free} available{waited}", in_order)
 
 
-def _with_names(world: World, snapshot: Snapshot, refused: Mapping[str, Refusal]) -> dict[str, str]:
+def _with_names(world: World, snapshot: Snapshot, refused: Mapping[str, Reason]) -> dict[str, str]:
     """Return the refusals in words, with the user and the program that has the GPU: whom to talk to."""
     sentences = _in_words(refused)
     for gpu in world.gpu_reader.describe(snapshot).gpus:
@@ -181,12 +179,12 @@ def _with_names(world: World, snapshot: Snapshot, refused: Mapping[str, Refusal]
     return sentences
 
 
-def _with_name(world: World, gpu: Gpu, why: Refusal) -> str:
-    if why.because is Because.HELD and not isinstance(gpu.holders, Unknown) and gpu.holders:
+def _with_name(world: World, gpu: Gpu, why: Reason) -> str:
+    if why.kind == "held" and not isinstance(gpu.holders, Unknown) and gpu.holders:
         first = gpu.holders[0]
         if isinstance(first.user, str) and isinstance(first.command, str):
             return f"{why} ({first.user}: {program_name(first.command)})"
-    if why.because in (Because.CLAIMED, Because.LINE):
+    if why.kind in ("taken", "in_line"):
         return _reserved_for(world, gpu) or str(why)
     return str(why)
 
@@ -210,7 +208,7 @@ def _reserved_for(world: World, gpu: Gpu) -> str | None:
         file.close()
 
 
-def _in_words(refused: Mapping[str, Refusal]) -> dict[str, str]:
+def _in_words(refused: Mapping[str, Reason]) -> dict[str, str]:
     return {label: str(why) for label, why in refused.items()}
 
 

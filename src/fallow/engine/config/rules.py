@@ -45,12 +45,7 @@ class Idle(Section):
         if self.idle_for is None:
             return None
         return IdleRules(
-            self.idle_for,
-            self.warmup,
-            self.grace,
-            longest_gap_s,
-            warn_before_s=self._notice_s(self.idle_for),
-            signal=self.signal,
+            self.idle_for, self.grace, longest_gap_s, self._notice_s(self.idle_for), self.signal, self.warmup
         )
 
     def stuck_rules(self, longest_gap_s: float) -> StuckRules | None:
@@ -58,12 +53,7 @@ class Idle(Section):
         if self.stuck_for is None:
             return None
         return StuckRules(
-            self.stuck_for,
-            acts=self.act,
-            grace_s=self.grace,
-            longest_gap_s=longest_gap_s,
-            warn_before_s=self._notice_s(self.stuck_for),
-            signal=self.signal,
+            self.stuck_for, self.grace, longest_gap_s, self._notice_s(self.stuck_for), self.signal, self.act
         )
 
     def _notice_s(self, timeout_s: float) -> float:

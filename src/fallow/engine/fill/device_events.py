@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from fallow.core.gpu import Gpu
+from fallow.core.reasons import Reason
 from fallow.core.unknown import Unknown
 from fallow.engine.fill.slot import FillerSlot
 from fallow.engine.machine.newcomers import Newcomers
@@ -13,8 +14,8 @@ CLAIMS = "claims"
 _CLAIMS_EVERY_S = 0.02
 Attention = tuple[bool, frozenset[str]]
 """Which opens a filler yields to: whether to any open at all, and the programs that it ignores."""
-Opened = Mapping[Attention, Mapping[str, str]]
-"""The sentence by UUID that says which process is about to work on the GPU, for each kind of attention."""
+Opened = Mapping[Attention, Mapping[str, Reason]]
+"""By UUID which process is about to work on the GPU, for each kind of attention."""
 
 
 class DeviceEvents:

@@ -17,15 +17,17 @@ from fallow.core.errors import FallowError
 from fallow.core.gpu import Gpu, Snapshot
 from fallow.core.job import find_gpu
 from fallow.core.ports import Depth
-from fallow.core.protections import Affected, Protection, protection_on
+from fallow.core.protections import Affected, Protection
+from fallow.core.reasons import Reason
 from fallow.core.reservations import Reservations
 from fallow.core.unknown import NOT_ASKED, Unknown
 from fallow.core.value import replace
 from fallow.engine.fill.device_events import CLAIMS, DeviceEvents, Opened, attention
 from fallow.engine.fill.slot import FillerSlot
 from fallow.engine.history.run import Run
-from fallow.engine.jobs.protection_scope import uuids_with_cards
+from fallow.engine.jobs.protections import uuids_with_cards
 from fallow.engine.machine.presence import PresenceCheck, PresenceRules
+from fallow.policies.arbiter import leave_alone
 from fallow.policies.fill import Phase
 from fallow.policies.signs import Scene, sign
 from fallow.readers.terminals import Terminals
@@ -63,7 +65,7 @@ class FillLoop:
         self._slots: list[FillerSlot] = []
         self._leaving: list[FillerSlot] = []
         self._presence_checks: dict[PresenceRules, PresenceCheck] = {}
-        self._presence: dict[PresenceRules, str | Unknown | None] = {}
+        self._presence: dict[PresenceRules, Reason | Unknown | None] = {}
         self._events = DeviceEvents(world, self._is_ours, run.say)
         self._own_pids = world.proc.in_pid_namespace_of_its_own()
         self._next_poll_s = 0.0
@@ -87,7 +89,7 @@ class FillLoop:
         """Run these slots from now on. The fillers of slots that are not among them yield in the ordinary way."""
         gone = [slot for slot in self._slots if slot not in slots]
         for slot in gone:
-            slot.retire("the config has changed")
+            slot.retire(Reason("config_changed"))
         self._leaving += gone
         self._slots = list(slots)
         self._find_sharing()
@@ -261,16 +263,16 @@ class FillLoop:
         self._presence = {presence: check.against() for presence, check in self._presence_checks.items()}
 
     def _against(
-        self, slot: FillerSlot, snapshot: Snapshot, opened: Mapping[str, str], ahead: Sequence[FillerSlot]
-    ) -> str | Unknown | None:
+        self, slot: FillerSlot, snapshot: Snapshot, opened: Mapping[str, Reason], ahead: Sequence[FillerSlot]
+    ) -> Reason | Unknown | None:
         """Return the first reason against a filler on these GPUs; a reason goes before an Unknown."""
         found = [self._sign(slot, find_gpu(snapshot, uuid), uuid, opened.get(uuid)) for uuid in slot.uuids]
         found += [self._sign(slot, gpu, str(gpu.uuid), None) for gpu in self._strays(slot)]
         found.append(self._presence.get(slot.spec.presence_rules, Unknown("people at terminals were not read yet")))
         first = next((each for each in ahead if each.marked or each.wants), None)
         if first is not None:
-            found.append(f"{first.spec.name} comes first on {first.name}")
-        signs = [each for each in found if isinstance(each, str)]
+            found.append(Reason("comes_first", filler=first.spec.name, gpus=first.name))
+        signs = [each for each in found if isinstance(each, Reason)]
         return signs[0] if signs else next((each for each in found if each is not None), None)
 
     def _find_kept(self, snapshot: Snapshot) -> dict[int | None, list[Gpu]]:
@@ -294,7 +296,9 @@ class FillLoop:
             )
         return found
 
-    def _sign(self, slot: FillerSlot, gpu: Gpu | Unknown, uuid: str, opened_by: str | None) -> str | Unknown | None:
+    def _sign(
+        self, slot: FillerSlot, gpu: Gpu | Unknown, uuid: str, opened_by: Reason | None
+    ) -> Reason | Unknown | None:
         if isinstance(gpu, Unknown):
             return gpu
         try:
@@ -306,23 +310,11 @@ class FillLoop:
         if ours:
             reservations = replace(reservations, filler=None)
         gpu, ignored = self._split_holders(slot, gpu, ours=ours)
-        protection = self._protection_on(gpu)
-        return sign(
-            Scene(
-                gpu,
-                ignored,
-                opened_by,
-                reservations,
-                None if protection is None else str(protection),
-                ours,
-                slot.spec.max_temp_c,
-            )
-        )
-
-    def _protection_on(self, gpu: Gpu) -> Protection | None:
-        if not self.protections:
-            return None
-        return protection_on(Affected(uuids_with_cards([gpu])), self.protections, self._world.clock.wall_s())
+        protection = None
+        if self.protections:
+            touched = Affected(uuids_with_cards([gpu]))
+            protection = leave_alone(touched, self._world.clock.wall_s(), self.protections)
+        return sign(Scene(gpu, ignored, opened_by, reservations, protection, ours, slot.spec.max_temp_c))
 
     def _has_other_filler(self, slot: FillerSlot, uuid: str) -> bool:
         """Return whether the filler of another slot is on the GPU, or was until a moment ago."""

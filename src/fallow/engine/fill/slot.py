@@ -9,8 +9,9 @@ from fallow.actuators.claims.fill_marks import mark_filled
 from fallow.actuators.claims.queue import Queue
 from fallow.core.board import FillerView
 from fallow.core.errors import FallowError
-from fallow.core.fillers import Ask, FillAction, Kill, News, Presence, Resume, Start, Suspend, Yield
+from fallow.core.fillers import FillAction, FillVerb, News, Presence, Yield
 from fallow.core.gpu import Gpu
+from fallow.core.reasons import Reason
 from fallow.core.reservations import Claim, Reservations
 from fallow.core.units import program_name
 from fallow.core.unknown import Unknown
@@ -19,7 +20,7 @@ from fallow.engine.fill.slot_report import SlotReport, Words, words_of_fill
 from fallow.engine.fill.start import FillerLike, FillerSpec, FillerStarter
 from fallow.engine.history.run import Run
 from fallow.engine.machine.claim_holders import awake, claim_on, stands
-from fallow.policies.fill import FillLook, FillState, due_s, step
+from fallow.policies.fill import FillLook, FillState, Phase, due_s, step
 
 _RESUME_WITHIN_S = 60.0
 _KEEPER_ANSWERS_WITHIN_S = 8.0  # after 5 s it gives up on processes that cannot be killed, and reports them
@@ -47,7 +48,7 @@ class FillerSlot:
         """Whether it would be on its GPUs now, if other fillers had left them."""
         self.left_s: float | None = None
         """When its filler was last seen to be off the GPUs."""
-        self.retired: str | None = None
+        self.retired: Reason | None = None
         """Why the slot is given up; None while it is in use."""
         labels = ",".join(gpu.label for gpu in gpus)
         self.name = f"GPU {labels}" if len(gpus) == 1 else f"GPUs {labels}"
@@ -82,7 +83,7 @@ class FillerSlot:
             tuple(gpu.label for gpu in self.gpus),
             self.uuids,
             self.state.phase.value,
-            self._report.because,
+            self._report.reason,
             max(0.0, now_s - self._report.since_s),
             None if self.filler is None else self.filler.pid,
             self._report.yields,
@@ -126,13 +127,13 @@ class FillerSlot:
         self._report.notes_of(self.filler)
         return self.filler.presence is not before
 
-    def turn(self, at_s: float, against: str | Unknown | None, *, room: bool = True) -> None:
+    def turn(self, at_s: float, against: Reason | Unknown | None, *, room: bool = True) -> None:
         """Decide and act on one look. The report comes last: a journal on a slow disk must not delay a yield."""
         presence = Presence.ABSENT if self.filler is None else self.filler.presence
         ended = None if self.filler is None else self.filler.ended
         before = self.state
         decision = step(before, FillLook(at_s, against, presence, ended, room), self.spec.rules)
-        self.state, self.wants, self._report.because = decision.state, decision.wants, decision.because
+        self.state, self.wants, self._report.reason = decision.state, decision.wants, decision.reason
         if self.filler is not None and presence is Presence.ABSENT:
             self._report.notes_of(self.filler)
             self.filler.close()
@@ -142,13 +143,13 @@ class FillerSlot:
         self._kill_silent_keeper(at_s)
         self._report.turn(before, decision, against, self._freed_s)
 
-    def retire(self, because: str) -> None:
+    def retire(self, reason: Reason) -> None:
         """Give the slot up: its filler yields in the ordinary way, and a suspended one is killed."""
-        self.retired, self.wants = because, False
+        self.retired, self.wants = reason, False
         if self.spec.rules.manner is Yield.SUSPEND:
             self.spec = replace(self.spec, rules=replace(self.spec.rules, manner=Yield.TERM))
         if self.filler is not None and self.filler.presence is Presence.SUSPENDED:
-            self._report.say(News.NOTE, f"its suspended filler is ended: {because}")
+            self._report.say(News.NOTE, f"its suspended filler is ended: {reason}")
             self.filler.kill()
 
     def end(self, until_s: float) -> None:
@@ -184,21 +185,21 @@ class FillerSlot:
 
     def _perform(self, action: FillAction, at_s: float) -> None:
         done = True
-        match action:
-            case Start(because):
-                done = self._begin(News.FILLING, because, self._start)
-            case Resume(because):
-                done = self._begin(News.RESUMING, because, self._resume)
-            case Ask():
+        match action.verb:
+            case FillVerb.START:
+                done = self._begin(News.FILLING, action.reason, self._start)
+            case FillVerb.RESUME:
+                done = self._begin(News.RESUMING, action.reason, self._resume)
+            case FillVerb.ASK:
                 self._with_filler(lambda filler: filler.ask(self._may_stay_s()))
-            case Suspend(within_s=within_s):
-                self._with_filler(lambda filler: filler.suspend(within_s))
-            case Kill():
+            case FillVerb.SUSPEND:
+                self._with_filler(lambda filler: filler.suspend(self.spec.rules.suspend_within_s))
+            case FillVerb.KILL:
                 self._with_filler(lambda filler: filler.kill())
             case _:
-                assert_never(action)
-        if isinstance(action, Ask | Suspend) or (isinstance(action, Kill) and self.state.since_s == at_s):
-            self._report.yield_begins(at_s, action.because)
+                assert_never(action.verb)
+        if self.state.phase is Phase.YIELDING and self.state.since_s == at_s:
+            self._report.yield_begins(at_s, action.reason)
         self._report.action(action, done=done)
 
     def _kill_silent_keeper(self, at_s: float) -> None:
@@ -212,7 +213,7 @@ class FillerSlot:
             self._kill_sent_s = at_s
             self.filler.kill_with_keeper()
 
-    def _begin(self, news: News, because: str, start: Callable[[], None]) -> bool:
+    def _begin(self, news: News, reason: Reason, start: Callable[[], None]) -> bool:
         """Mark the GPUs, read the claims again, then start: a launch reads the marks after it has claimed."""
         try:
             if not self._mark():
@@ -225,7 +226,7 @@ class FillerSlot:
             self._unmark()
             return False
         if not self.state.failures:
-            self._report.say(news, because)
+            self._report.say(news, str(reason))
         return True
 
     def _mark(self) -> bool:

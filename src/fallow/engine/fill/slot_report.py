@@ -5,6 +5,7 @@ from collections.abc import Callable
 from fallow.core.fillers import FillAction, News
 from fallow.core.findings import Verdict, gpu_key
 from fallow.core.notices import Notice
+from fallow.core.reasons import Reason
 from fallow.core.units import duration_for_people
 from fallow.core.unknown import Unknown
 from fallow.engine.fill.start import FillerLike
@@ -30,14 +31,14 @@ class SlotReport:
     """Reports what changes in one slot, each thing once."""
 
     def __init__(self, slot: "FillerSlot", run: Run, words: Words) -> None:
-        self.because, self.since_s = "the GPUs were not read yet", run.world.clock.monotonic_s()
+        self.reason, self.since_s = Reason("not_read_yet"), run.world.clock.monotonic_s()
         self.yields = 0
         self.last_yield_s: float | None = None
         self.keys = [gpu_key(uuid) for uuid in slot.uuids]
         self._slot = slot
         self._run = run
         self._words = words
-        self._yielding_since_s, self._yielding_because = 0.0, ""
+        self._yielding_since_s, self._yielding_reason = 0.0, self.reason
         self._blocked = False
 
     def say(self, news: News, detail: str) -> None:
@@ -46,18 +47,17 @@ class SlotReport:
 
     def action(self, action: FillAction, *, done: bool) -> None:
         """Record an action and its result."""
-        kind = type(action).__name__.lower()
         result = "failed" if not done else "dry_run" if self._run.dry_run else "done"
-        self._run.report.tally.action(kind, result)
-        self._run.journal.action(self._subject, kind, action.because, self.keys)
+        self._run.report.tally.action(action.verb, result)
+        self._run.journal.action(self._subject, action.verb, action.reason, self.keys)
 
     def asked_to_end(self) -> None:
         """Record that the filler was asked to leave because fallow ends."""
-        self._run.journal.action(self._subject, "ask to leave", "fallow is ended", self.keys)
+        self._run.journal.action(self._subject, "ask to leave", Reason("fallow_ends"), self.keys)
 
-    def yield_begins(self, at_s: float, because: str) -> None:
+    def yield_begins(self, at_s: float, reason: Reason) -> None:
         """Remember when a yield began and why."""
-        self._yielding_since_s, self._yielding_because = at_s, because
+        self._yielding_since_s, self._yielding_reason = at_s, reason
         self.yields += 1
 
     def notes_of(self, filler: FillerLike) -> None:
@@ -67,19 +67,18 @@ class SlotReport:
         filler.notes.clear()
 
     def turn(
-        self, before: FillState, decision: FillDecision, against: str | Unknown | None, freed_s: float | None
+        self, before: FillState, decision: FillDecision, against: Reason | Unknown | None, freed_s: float | None
     ) -> None:
         """Report what a decision changed. `freed_s` is when the filler reported its memory free, if it did."""
         phase, was = decision.state.phase, before.phase
-        blocked = against is not None
         if phase is not was:
             self.since_s = self._run.world.clock.monotonic_s()
-            self._run.journal.verdict(Verdict(self._subject, phase.value, decision.because), self.keys)
+            self._run.journal.verdict(Verdict(self._subject, phase.value, decision.reason), self.keys)
             self._say_phase(before, decision, freed_s)
-        elif phase is Phase.QUIET and blocked and not self._blocked and self._slot.retired is None:
-            self._run.journal.verdict(Verdict(self._subject, "left alone", str(against)), self.keys)
-            self.say(News.LEFT_ALONE, str(against))
-        self._blocked = blocked
+        elif phase is Phase.QUIET and against is not None and not self._blocked and self._slot.retired is None:
+            self._run.journal.verdict(Verdict(self._subject, "left alone", decision.reason), self.keys)
+            self.say(News.LEFT_ALONE, decision.because)
+        self._blocked = against is not None
 
     @property
     def _subject(self) -> str:
@@ -95,7 +94,7 @@ class SlotReport:
             self.last_yield_s = took_s
             self._run.report.tally.yielded(self._slot.spec.name, took_s)
             outcome = f"{_short(took_s)}: {decision.because}"
-            recorded = f"{News.GIVEN_BACK}{outcome}; because {self._yielding_because}"
+            recorded = f"{News.GIVEN_BACK}{outcome}; because {self._yielding_reason}"
             self._run.journal.outcome(self._subject, "yield", recorded, self.keys)
             self.say(News.GIVEN_BACK, outcome)
         elif state.phase is Phase.BACKOFF and state.failures == 1:

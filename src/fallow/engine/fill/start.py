@@ -99,9 +99,7 @@ class DryRunFiller:
         """Become absent."""
         self.presence = Presence.ABSENT
 
-    def kill(self) -> None:
-        """Become absent."""
-        self.presence = Presence.ABSENT
+    kill = kill_with_keeper = ask
 
     def suspend(self, within_s: float) -> None:  # noqa: ARG002  as a real one has it
         """Become suspended."""
@@ -111,18 +109,10 @@ class DryRunFiller:
         """Become running."""
         self.presence = Presence.RUNNING
 
-    def listen(self) -> None:
-        """Do nothing: there are no reports."""
+    def wait(self, timeout_s: float = 0.0) -> None:
+        """Do nothing: there are no reports, and nothing is open."""
 
-    def wait(self, timeout_s: float) -> None:
-        """Return at once."""
-
-    def kill_with_keeper(self) -> None:
-        """Become absent."""
-        self.presence = Presence.ABSENT
-
-    def close(self) -> None:
-        """Do nothing: nothing is open."""
+    listen = close = wait
 
 
 class DryRunFillerStarter:

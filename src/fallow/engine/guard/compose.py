@@ -35,7 +35,7 @@ def guard_loop(
     if refuses:
         signals = nobody_to_signal if attached is None else attached.shortcoming
         found = shortcomings(rules.actions, actuators, run.world.environ, signals)
-        refuse(found, dry_run=run.dry_run, tell=run.say)
+        refuse(found, run.say, dry_run=run.dry_run)
     conditions = [parse_unless(text, run.world) for text in unless]
     return GuardLoop(
         run,

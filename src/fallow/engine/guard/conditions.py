@@ -7,13 +7,14 @@ from collections.abc import Callable
 
 from fallow.core.did_you_mean import did_you_mean
 from fallow.core.errors import WrongUsage
-from fallow.core.units import bytes_for_people, ratio, size_bytes, span_s
+from fallow.core.reasons import Reason
+from fallow.core.units import ratio, size_bytes, span_s
 from fallow.core.unknown import Unknown
 from fallow.engine.machine.presence import demand_user_idle, who_is_at_a_terminal
 from fallow.engine.machine.world import World
 from fallow.readers.terminals import Terminals
 
-Condition = Callable[[], str | Unknown | None]
+Condition = Callable[[], Reason | Unknown | None]
 USER_IDLE_S = 300.0
 _KINDS = ("users", "cpu", "net", "process")
 
@@ -25,10 +26,10 @@ def parse_unless(text: str, world: World) -> Condition:
         case "users", rest:
             return users(world.terminals(), demand_user_idle(span_s(rest)) if rest else USER_IDLE_S)
         case "cpu", rest if rest:
-            return Rate("CPU", world.proc.cpu_ticks, ratio(rest), lambda load: f"is at {load:.0%}")
+            return Rate("CPU", world.proc.cpu_ticks, ratio(rest), lambda load: Reason("cpu", load=load))
         case "net", rest if rest:
             most = size_bytes(rest.removesuffix("/s"))
-            return Rate("network", lambda: _traffic(world), most, lambda rate: f"moves {bytes_for_people(rate)}/s")
+            return Rate("network", lambda: _traffic(world), most, lambda rate: Reason("network", rate_bytes=rate))
         case "process", rest if rest:
             return process(world, rest)
     way = "" if kind in _KINDS else did_you_mean(kind, _KINDS)
@@ -43,11 +44,11 @@ def users(terminals: Terminals, idle_s: float) -> Condition:
 def process(world: World, name: str) -> Condition:
     """Return the condition that a process of this name runs."""
 
-    def check() -> str | Unknown | None:
+    def check() -> Reason | Unknown | None:
         pid = world.proc.running(name)
         if pid is None or isinstance(pid, Unknown):
             return pid
-        return f"{name} runs (pid {pid})"
+        return Reason("process_runs", name=name, pid=pid)
 
     return check
 
@@ -60,16 +61,16 @@ class Rate:
         what: str,
         read: Callable[[], tuple[float, float] | Unknown],
         above: float,
-        in_words: Callable[[float], str],
+        reason: Callable[[float], Reason],
     ) -> None:
         """`read` returns how much there was until now, and the time by which its growth is divided."""
         self._what = what
         self._read = read
         self._above = above
-        self._in_words = in_words
+        self._reason = reason
         self._before: tuple[float, float] | None = None
 
-    def __call__(self) -> str | Unknown | None:
+    def __call__(self) -> Reason | Unknown | None:
         """Return the reason; Unknown at the first tick, which has nothing to compare with."""
         now = self._read()
         if isinstance(now, Unknown):
@@ -78,7 +79,7 @@ class Rate:
         if before is None or now[1] <= before[1]:
             return Unknown(f"the {self._what} was looked at only once")
         rate = (now[0] - before[0]) / (now[1] - before[1])
-        return f"the {self._what} {self._in_words(rate)}" if rate > self._above else None
+        return self._reason(rate) if rate > self._above else None
 
 
 def _traffic(world: World) -> tuple[float, float] | Unknown:

@@ -24,6 +24,7 @@ from fallow.core.job import stretch_load
 from fallow.core.notices import Notice
 from fallow.core.ports import Depth
 from fallow.core.protections import Affected, Protection
+from fallow.core.reasons import Reason
 from fallow.core.selection import select
 from fallow.core.units import duration_for_people
 from fallow.core.unknown import Unknown
@@ -32,7 +33,7 @@ from fallow.engine.guard.conditions import Condition
 from fallow.engine.history.run import Run
 from fallow.engine.jobs.executor import Executor, Then
 from fallow.engine.jobs.perform import HostActuators, perform, touches_machine
-from fallow.engine.jobs.protection_scope import affected_processes, uuids_with_cards
+from fallow.engine.jobs.protections import affected_processes, uuids_with_cards
 from fallow.policies import guard
 from fallow.policies.arbiter import Proposal, arbitrate, leave_alone
 
@@ -68,7 +69,7 @@ class GuardLoop:
         self._conditions = conditions
         self._executor = executor
         self._state = guard.State(guard.Phase.ARMED) if armed else guard.State()
-        self._because = "the GPUs were not read yet"
+        self._reason = Reason("not_read_yet")
         self._uuids: tuple[str, ...] = ()
         self._outcome: Outcome | None = None
         self._paused = False
@@ -99,7 +100,7 @@ class GuardLoop:
     @property
     def view(self) -> GuardView:
         """Return the state of the guard for status and page."""
-        return GuardView(self.name, self._state.phase.value, self._because, self._uuids)
+        return GuardView(self.name, self._state.phase.value, self._reason, self._uuids)
 
     def turn(self, snapshot: Snapshot, protections: Sequence[Protection] | None = None) -> bool:
         """Decide and act on one snapshot; return whether all is done.
@@ -108,7 +109,7 @@ class GuardLoop:
         """
         watched, loads = self._loads(snapshot)
         self._uuids = tuple(str(gpu.uuid) for gpu in watched)
-        blockers: list[str | Unknown] = []
+        blockers: list[Reason | Unknown] = []
         for condition in self._conditions:
             why = condition()
             if why is not None:
@@ -116,14 +117,13 @@ class GuardLoop:
         if protections is None:
             protections = self._protections()
         alone = leave_alone(self._affected(watched), self._world.clock.wall_s(), protections) if protections else None
-        protected = None if alone is None else str(alone)
-        if protected is not None:
-            blockers.append(protected)
+        if alone is not None:
+            blockers.append(alone)
         self._executor.collect()
         before = self._state
         decision = guard.step(before, snapshot.at_s, loads, blockers, self._rules)
         self._apply(before, decision, watched, snapshot.at_s)
-        self._report_protection(before, decision, protected, watched)
+        self._report_protection(before, decision, alone, watched)
         # The next action may follow at once on one that is done.
         while self._state.under_way and self._outcome is not None:
             outcome, self._outcome = self._outcome, None
@@ -140,7 +140,7 @@ class GuardLoop:
         return watched, {gpu.label: stretch_load(gpu) for gpu in watched}
 
     def _apply(self, before: guard.State, decision: guard.Decision, watched: Sequence[Gpu], at_s: float) -> None:
-        self._state, self._because = decision.state, decision.because
+        self._state, self._reason = decision.state, decision.reason
         self._report_pause(decision)
         keys = [f"gpu:{gpu.uuid}" for gpu in watched]
         if decision.standing in (guard.Standing.FAILED, guard.Standing.GIVEN_UP):
@@ -150,15 +150,15 @@ class GuardLoop:
                 # The other phases show in what is announced and done in them.
                 self._say(f"{decision.state.phase}: {decision.because}")
             evidence = tuple((f"GPU {gpu.label}", _load_in_words(stretch_load(gpu))) for gpu in watched)
-            self._journal.verdict(Verdict(self.name, decision.state.phase, decision.because, evidence), keys)
+            self._journal.verdict(Verdict(self.name, decision.state.phase, decision.reason, evidence), keys)
         for action in decision.actions:
             match action:
-                case Announce(because=because, in_s=in_s):
-                    self._announce(because, in_s, keys)
-                case CallOff(because=because):
-                    self._journal.action(self.name, in_words(action), because, keys)
-                    self._announce_to_terminals(f"called off: {because}")
-                    self._say(f"called off: {because}")
+                case Announce():
+                    self._announce(action, keys)
+                case CallOff(reason=reason):
+                    self._journal.action(self.name, in_words(action), reason, keys)
+                    self._announce_to_terminals(f"called off: {reason}")
+                    self._say(f"called off: {reason}")
                 case EndGuard() | SendSignal() | RunCommand() | Notify() | PowerOff() | Reboot():
                     self._begin(action, self._affected(watched), at_s, keys)
                 case _:
@@ -172,23 +172,23 @@ class GuardLoop:
         self._paused = paused
 
     def _report_protection(
-        self, before: guard.State, decision: guard.Decision, protected: str | None, watched: Sequence[Gpu]
+        self, before: guard.State, decision: guard.Decision, alone: Reason | None, watched: Sequence[Gpu]
     ) -> None:
         """Report once a phase that a protection keeps the guard from acting, so that no user can fill the log."""
-        blocked = decision.standing is guard.Standing.AGAINST and decision.because == protected
+        blocked = decision.standing is guard.Standing.AGAINST and decision.reason == alone
         if decision.state.phase is not before.phase:
             self._reported_protection = blocked  # that it was called off is reported already
         elif blocked and not self._reported_protection:
             self._reported_protection = True
             keys = [f"gpu:{gpu.uuid}" for gpu in watched]
-            self._journal.refusal(self.name, _in_order(self._left), decision.because, keys)
+            self._journal.refusal(self.name, _in_order(self._left), decision.reason, keys)
             self._say(f"{decision.state.phase}, and does nothing while this lasts: {decision.because}")
 
-    def _announce(self, because: str, in_s: float, keys: list[str]) -> None:
-        left, actions = self._left, _in_order(self._left)
+    def _announce(self, action: Announce, keys: list[str]) -> None:
+        left, actions, in_s = self._left, _in_order(self._left), action.in_s
         when = f"in {duration_for_people(in_s)}. To prevent it: fallow protect --for 1h" if in_s else "now"
-        text = f"{because}: about to {actions} {when}"
-        self._journal.action(self.name, f"announce: {actions}", because, keys)
+        text = f"{action.reason}: about to {actions} {when}"
+        self._journal.action(self.name, f"announce: {actions}", action.reason, keys)
         self._say(text)
         if touches_machine(left):
             self._report.notify(Notice("going_down", "machine", text))
@@ -216,7 +216,7 @@ class GuardLoop:
             self._report.tally.action(_kind(action), "refused")
             self._outcome = Outcome(False, f"refused: {ruling.refused}")
             return
-        self._journal.action(self.name, words, action.because, keys)
+        self._journal.action(self.name, words, action.reason, keys)
 
         def record(outcome: Outcome) -> None:
             self._outcome = outcome

@@ -73,17 +73,17 @@ class Journal:
 
     def verdict(self, verdict: Verdict, keys: Iterable[str]) -> None:
         """Record what was found, with its readings."""
-        self._write("verdict", verdict.subject, verdict.finding, verdict.because, verdict.evidence, keys)
+        self._write("verdict", verdict.subject, verdict.finding, verdict.reason, verdict.evidence, keys)
 
-    def action(self, subject: str, action: str, because: str | Reason, keys: Iterable[str]) -> None:
+    def action(self, subject: str, action: str, why: Reason, keys: Iterable[str]) -> None:
         """Record an action, before it is taken."""
-        self._write("action", subject, action, because, (), keys)
+        self._write("action", subject, action, why, (), keys)
 
     def outcome(self, subject: str, action: str, words: str, keys: Iterable[str]) -> None:
         """Record the outcome of an action."""
         self._write("outcome", subject, action, words, (), keys)
 
-    def refusal(self, subject: str, action: str, why: str | Reason, keys: Iterable[str]) -> None:
+    def refusal(self, subject: str, action: str, why: Reason, keys: Iterable[str]) -> None:
         """Record an action that was not allowed, and why."""
         self._write("refusal", subject, action, why, (), keys)
 

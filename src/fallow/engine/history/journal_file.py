@@ -159,7 +159,7 @@ def _has_reasons(database: sqlite3.Connection) -> bool:
 def _packed(reason: Reason | None) -> str:
     if reason is None:
         return ""
-    facts = {name: _clean(fact) if isinstance(fact, str) else fact for name, fact in reason.facts}
+    facts = {name: _clean(fact) if isinstance(fact, str) else fact for name, fact in reason.plain_facts.items()}
     return json.dumps({"kind": reason.kind, **facts})
 
 

@@ -19,13 +19,13 @@ from fallow.core.findings import Outcome
 from fallow.core.job import Job
 from fallow.core.process import Process, ProcessRow
 from fallow.core.protections import AffectedProcess
-from fallow.core.reasons import Reason, ReasonKind
+from fallow.core.reasons import Reason
 from fallow.core.units import duration_for_people
 from fallow.core.unknown import Unknown
 from fallow.engine.history.run import Run
 from fallow.engine.idle_rules.gpu_jobs import JobFinder
 from fallow.engine.jobs.ports import DryRunJobActions, JobActions
-from fallow.engine.jobs.protection_scope import affected_process, affected_processes
+from fallow.engine.jobs.protections import affected_process, affected_processes
 from fallow.engine.jobs.stack_dump import StackWriting
 from fallow.engine.jobs.stop import ask_tree, kill_tree
 from fallow.engine.machine.world import World
@@ -79,16 +79,16 @@ class ProcessJobActions:
             if isinstance(process.birth, Unknown) and self._world.proc.stat(pid) is None:
                 continue  # it has ended since, as children do all the time
             if isinstance(process.birth, Unknown) or isinstance(process.user, Unknown):
-                return Reason.of(ReasonKind.OWNER_UNKNOWN, pid=pid)
+                return Reason("owner_unknown", pid=pid)
             if process.user != self._job.user:
-                return Reason.of(ReasonKind.OTHER_USER, pid=pid, user=process.user, owner=self._job.user)
+                return Reason("other_user", pid=pid, user=process.user, owner=self._job.user)
             if pid in never or self._shared.finder.is_a_fallow(pid):
-                return Reason.of(ReasonKind.FALLOW_ITSELF, pid=pid)
+                return Reason("fallow_itself", pid=pid)
             handle = Handle.open(self._world.proc, Process(pid, process.birth), never)
             if handle is not None:
                 with handle:
                     if not handle.may_signal():
-                        return Reason.of(ReasonKind.NEEDS_ROOT, pid=pid, user=process.user)
+                        return Reason("needs_root", pid=pid, user=process.user)
         return None
 
     def warn(self, action: Warn) -> Outcome | None:

@@ -11,7 +11,6 @@ from fallow.core.errors import WrongUsage
 from fallow.core.gpu import Snapshot
 from fallow.core.job import Job, JobActivity
 from fallow.core.protections import Protection
-from fallow.core.reasons import ReasonKind
 from fallow.core.reservations import NOTHING_READ, Reservations
 from fallow.core.selection import select
 from fallow.engine.config.rules import Idle, Protect
@@ -91,14 +90,14 @@ class RuleEnforcer:
             return state or self._states.setdefault((rule.name, job.key), JobState(job_rule, job))
         if state is not None:
             if state.warned:
-                self._driver.cancel_warning(state, ReasonKind.NOT_COVERED)
+                self._driver.cancel_warning(state, "not_covered")
             del self._states[rule.name, job.key]
         return None
 
     def _judge(self, state: JobState, job: Job, snapshot: Snapshot, protections: Sequence[Protection]) -> None:
         was_warned = state.warned
         if state.follow(job) and was_warned:
-            self._driver.cancel_warning(state, ReasonKind.JOINED)
+            self._driver.cancel_warning(state, "joined")
         if not self._is_over(state, snapshot):
             self._driver.look(state, snapshot, protections)
 

@@ -44,29 +44,31 @@ class AfterExit:
         self._world = run.world
         self._actuators = actuators
 
-    def follow(self, thens: tuple[Then, ...], because: str, *, stopped: bool, keys: list[str]) -> None:
+    def follow(self, thens: tuple[Then, ...], reason: Reason, *, stopped: bool, keys: list[str]) -> None:
         """Do each action that is due, in order. One that fails is reported, and the others follow."""
         journal = self._run.journal
         for then in thens:
             if not (stopped or then.always):
                 continue
-            action = replace(then.action, because=because)
+            action = replace(then.action, reason=reason)
             words = in_words(action)
-            journal.action("after the job", words, because, keys)
-            outcome = self._called_off(action, because) or perform(
+            journal.action("after the job", words, reason, keys)
+            outcome = self._called_off(action) or perform(
                 action, self._actuators, self._world.environ, _nobody_to_signal, "fallow: a job has ended"
             )
             journal.outcome("after the job", words, outcome.words, keys)
             self._run.say(outcome.words if outcome.ok else f"failed to {words}: {outcome.words}")
 
-    def _called_off(self, action: HostAction, because: str) -> Outcome | None:
+    def _called_off(self, action: HostAction) -> Outcome | None:
         """Count down before the machine goes down; a protection, before or during that, calls it off."""
         if not touches_machine((action,)):
             return None
         protected = self._protected()
         if protected is None:
             seconds = duration_for_people(COUNTDOWN_S)
-            text = f"about to {in_words(action)} in {seconds}: {because}. To prevent it: fallow protect --for 1h"
+            text = (
+                f"about to {in_words(action)} in {seconds}: {action.reason}. To prevent it: fallow protect --for 1h"
+            )
             try:  # from the announcement on: people who read it must also read that it is called off
                 self._run.say(self._actuators.power.announce(text).words)
                 self._run.say(text)

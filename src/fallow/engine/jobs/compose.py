@@ -9,6 +9,7 @@ from fallow.actuators.process.helpers import Helpers
 from fallow.actuators.process.signals import demand_own_pids
 from fallow.core.findings import gpu_key
 from fallow.core.gpu import Gpu
+from fallow.core.reasons import Reason
 from fallow.core.units import printable
 from fallow.core.value import value
 from fallow.engine.history.journal import open_journal
@@ -86,7 +87,7 @@ class WatchedRun:
         found = shortcomings(actions, self._actuators, world.environ, nobody_to_signal)
         if watch.rule.dump_stacks and (missing := py_spy.shortcoming(world.environ)) is not None:
             found.append(missing)
-        refuse(found, dry_run=dry_run, tell=say)
+        refuse(found, say, dry_run=dry_run)
 
     def run(self, program: Program, gpus: Sequence[Gpu]) -> tuple[Result, Callable[[], None]]:
         """Watch the job to its end. Return the result, and a function that does what follows."""
@@ -94,7 +95,7 @@ class WatchedRun:
         result = supervise(run, program, gpus, self._watch, self._actuators.helpers)
 
         def follow() -> None:
-            stopped = result.stopped_because is not None or result.would_be_stopped_because is not None
+            stopped = result.stopped is not None or result.would_be_stopped is not None
             keys = [gpu_key(gpu.uuid) for gpu in gpus]
             why = _why(printable(shlex.join(program[1])), result)
             AfterExit(run, self._actuators).follow(self._watch.thens, why, stopped=stopped, keys=keys)
@@ -103,10 +104,9 @@ class WatchedRun:
         return result, follow
 
 
-def _why(line: str, result: Result) -> str:
-    if result.stopped_because is not None:
-        return f"{line} was stopped: {result.stopped_because}"
-    if result.would_be_stopped_because is not None:
-        return f"{line} would have been stopped: {result.would_be_stopped_because}"
-    code = "unknown" if result.ended is None else result.ended.exit_code
-    return f"{line} ended with exit code {code}"
+def _why(line: str, result: Result) -> Reason:
+    if result.stopped is not None:
+        return Reason("job_stopped", job=line, why=result.stopped)
+    if result.would_be_stopped is not None:
+        return Reason("job_would_be_stopped", job=line, why=result.would_be_stopped)
+    return Reason("job_ended", job=line, code="unknown" if result.ended is None else result.ended.exit_code)

@@ -14,7 +14,7 @@ from fallow.core.protections import AffectedProcess
 from fallow.core.reasons import Reason
 from fallow.core.reservations import NOTHING_READ, Reservations
 from fallow.core.unknown import Unknown
-from fallow.engine.jobs.protection_scope import affected_process, affected_processes
+from fallow.engine.jobs.protections import affected_process, affected_processes
 from fallow.engine.jobs.stack_dump import write_stacks
 from fallow.engine.jobs.stop import ask_tree, kill_tree
 from fallow.engine.machine.world import World

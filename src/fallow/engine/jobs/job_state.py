@@ -66,7 +66,7 @@ class JobState:
         self.job = job
         self.asked: JobActions | None = None
         """Acts on the processes that were asked to end; None before they were."""
-        self.asked_because: str | None = None
+        self.asked_reason: Reason | None = None
         self.refused_until_s = 0.0
         """Until then what was refused is not proposed again."""
         self.refusal: Reason | None = None
@@ -91,15 +91,15 @@ class JobState:
         found: list[Counting] = []
         if self._idle_rules is not None:
             warmup_s = max(0.0, self._idle_rules.warmup_s - self._idle.warmed_s)
-            action, in_s = self._idle.ladder.next_action(self._idle_rules.times)
+            action, in_s = self._idle.ladder.next_action(self._idle_rules)
             if not self.rule.acts:
                 action = "report" if action == "warn" else "nothing"
             found.append(self._counting(Policy.IDLE, self._idle.idle_s, action, in_s, warmup_s))
         rules = self.rule.stuck
         if rules is not None:
-            action, in_s = self._stuck.ladder.next_action(rules.times)
+            action, in_s = self._stuck.ladder.next_action(rules)
             if not rules.acts:
-                action, in_s = "report", max(0.0, rules.window_s - self._stuck.hung_s)
+                action, in_s = "report", max(0.0, rules.timeout_s - self._stuck.hung_s)
             found.append(self._counting(Policy.STUCK, self._stuck.hung_s, action, in_s, 0.0))
         return found
 
@@ -167,9 +167,9 @@ class JobState:
     def refuse(self, policy: Policy, at_s: float) -> None:
         """Keep the state as it was: a step that was refused counts nothing."""
         if policy is Policy.IDLE:
-            self._idle = idle.refused(self._idle, at_s)
+            self._idle = replace(self._idle, at_s=at_s)
         else:
-            self._stuck = stuck.refused(self._stuck, at_s)
+            self._stuck = replace(self._stuck, at_s=at_s)
 
     def _propose_idle(self, snapshot: Snapshot, alone: Reason | None) -> PolicyStep | None:
         if self._idle_rules is None:
@@ -177,7 +177,7 @@ class JobState:
         finding = self.finding(snapshot)
         decision = idle.step(self._idle, snapshot.at_s, finding, self._idle_rules, alone)
         if not self.rule.acts and any(isinstance(action, Ask) for action in decision.actions):
-            return PolicyStep(Policy.IDLE, idle.refused(self._idle, snapshot.at_s))
+            return PolicyStep(Policy.IDLE, replace(self._idle, at_s=snapshot.at_s))
         # Evidence is rendered only when it is written down, not at every tick.
         verdict = finding.verdict(self.job.subject) if decision.actions else None
         return PolicyStep(Policy.IDLE, decision.state, decision.actions, verdict)

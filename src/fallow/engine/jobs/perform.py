@@ -78,12 +78,12 @@ def each_shortcoming(
     return found
 
 
-def refuse(found: Sequence[FallowError], *, dry_run: bool, tell: Callable[[str], None]) -> None:
+def refuse(found: Sequence[FallowError], say: Callable[[str], None], *, dry_run: bool) -> None:
     """Raise the first error. A dry run reports each, and goes on."""
     for error in found:
         if not dry_run:
             raise error
-        tell(str(error))
+        say(str(error))
 
 
 def perform(

@@ -1,20 +1,22 @@
-"""Read the active protections, from the daemon or from their folder, and find those that cover something."""
+"""The active protections, those that cover something, and what an action on a job touches."""
 
+import os
 from collections.abc import Iterable, Sequence
 
 from fallow.core.errors import FallowError
 from fallow.core.gpu import Gpu
 from fallow.core.protections import Affected, AffectedProcess, Protection, covering
-from fallow.engine.jobs.protection_scope import uuids_with_cards
+from fallow.core.unknown import Unknown
 from fallow.engine.machine.world import World
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from fallow.actuators.process.tree import JobTree
     from fallow.engine.machine.daemon_client import DaemonClient
 
 
 def active_protections(world: World, daemon: "DaemonClient | None") -> Sequence[Protection]:
-    """Return all active protections."""
+    """Return all active protections, from the daemon or from their folder."""
     listed = None if daemon is None else daemon.protections()
     return world.protections.active(world.clock.wall_s()) if listed is None else listed
 
@@ -28,3 +30,23 @@ def protections_on(
     except FallowError:
         return []
     return covering(found, Affected(uuids_with_cards(gpus), processes), world.clock.wall_s())
+
+
+def affected_processes(world: World, tree: "JobTree", *, watcher: bool) -> tuple[AffectedProcess, ...]:
+    """Return all living processes of the job; with `watcher` fallow too, because people may protect either pid."""
+    pids = [row.pid for row in tree.living()] + ([os.getpid()] if watcher else [])
+    return tuple(affected_process(world, pid) for pid in pids)
+
+
+def uuids_with_cards(gpus: Iterable[Gpu]) -> frozenset[str]:
+    """Return the UUIDs of the GPUs and of their cards; a protection on a card covers its MIG instances."""
+    own = {gpu.uuid for gpu in gpus}
+    cards = {gpu.mig.parent_uuid for gpu in gpus if gpu.mig is not None}
+    return frozenset(uuid for uuid in own | cards if isinstance(uuid, str))
+
+
+def affected_process(world: World, pid: int) -> AffectedProcess:
+    """Return what is known of one process."""
+    stat = world.proc.stat(pid)
+    birth = Unknown("it has ended") if stat is None else stat.birth
+    return AffectedProcess(pid, birth, world.proc.user(pid), world.proc.command(pid))

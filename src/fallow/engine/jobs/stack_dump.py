@@ -24,18 +24,16 @@ class StackWriting:
 
     def __init__(self, world: World, processes: Sequence[Process], name: str) -> None:
         self.sentence = "no stacks: py-spy takes too long"
-        self._world = world
-        self._processes = processes
-        self._name = name
-        self._until_s = world.clock.monotonic_s() + _LIMIT_S
-        self._thread = threading.Thread(target=self._write, name="fallow-stacks", daemon=True)
+        self._now = world.clock.monotonic_s
+        self._until_s = self._now() + _LIMIT_S
+
+        def write() -> None:
+            self.sentence = write_stacks(world, processes, name, Helpers(self._now))
+
+        self._thread = threading.Thread(target=write, name="fallow-stacks", daemon=True)
         self._thread.start()
 
     @property
     def is_over(self) -> bool:
         """Return whether there is nothing more to wait for; then `sentence` says how it went."""
-        return not self._thread.is_alive() or self._world.clock.monotonic_s() >= self._until_s
-
-    def _write(self) -> None:
-        helpers = Helpers(self._world.clock.monotonic_s)
-        self.sentence = write_stacks(self._world, self._processes, self._name, helpers)
+        return not self._thread.is_alive() or self._now() >= self._until_s

@@ -3,6 +3,7 @@
 from fallow.actuators.process.foreground_job import Supervision
 from fallow.core.ports import Depth
 from fallow.core.process import Ended
+from fallow.core.reasons import Reason
 from fallow.core.value import value
 from fallow.engine.history.run import Run
 from fallow.engine.jobs.job_state import JobRule, JobState
@@ -16,9 +17,9 @@ class Result:
     """How the job ended, and why fallow stopped it, if it did."""
 
     ended: Ended | None
-    stopped_because: str | None
+    stopped: Reason | None
     still_held: tuple[str, ...] = ()
-    would_be_stopped_because: str | None = None
+    would_be_stopped: Reason | None = None
     """In a dry run: why it would have been stopped."""
     going_on: int = 0
     """How many processes of the job live on, unwatched."""
@@ -58,16 +59,16 @@ class Supervisor:
             self._tick()
             next_s = max(next_s + self._every_s, clock.monotonic_s())
         state = self._state
-        because = None if state is None else state.asked_because
-        if state is None or because is None or self._run.dry_run:
+        why = None if state is None else state.asked_reason
+        if state is None or why is None or self._run.dry_run:
             going_on = len(self._job.tree.living())
-            return Result(self._job.tree.ended, None, would_be_stopped_because=because, going_on=going_on)
+            return Result(self._job.tree.ended, None, would_be_stopped=why, going_on=going_on)
         if state.killed:
             self._driver.name_survivors(state)
         still_held = tuple(who_still_holds(self._run.world, state.job.uuids))
         words = "; ".join(still_held) or "the memory of its GPUs is back"
         self._run.journal.outcome(state.job.subject, "stopped", words, state.job.keys)
-        return Result(self._job.tree.ended, because, still_held)
+        return Result(self._job.tree.ended, why, still_held)
 
     def _is_over(self, timeout_s: float) -> bool:
         state = self._state

@@ -21,7 +21,7 @@ from fallow.core.gpu import Snapshot
 from fallow.core.job import Job
 from fallow.core.notices import Notice, NoticeEvent
 from fallow.core.protections import Affected, OneProcess, Protection, protection_on, with_its_end
-from fallow.core.reasons import Reason, ReasonKind
+from fallow.core.reasons import Reason
 from fallow.core.units import duration_for_people
 from fallow.core.value import replace
 from fallow.engine.history.run import Run
@@ -83,13 +83,13 @@ class WarnAskKill:
             return False
         if not self._run.dry_run:
             self._journal.outcome(state.job.subject, "stopped", words, state.job.keys)
-            self._say(state, f"{state.who} was stopped: {state.asked_because}; {words}")
-            self._notify("stopped", state, f"was stopped: {state.asked_because}; {words}")
+            self._say(state, f"{state.who} was stopped: {state.asked_reason}; {words}")
+            self._notify("stopped", state, f"was stopped: {state.asked_reason}; {words}")
         return True
 
-    def cancel_warning(self, state: JobState, why: ReasonKind) -> None:
+    def cancel_warning(self, state: JobState, why: str) -> None:
         """Cancel the warning of a job that the rule no longer judges, or that starts from the beginning."""
-        self._carry_out(state, self._actions_for(state.job), (CancelWarning(Reason.of(why)),), frozenset())
+        self._carry_out(state, self._actions_for(state.job), (CancelWarning(Reason(why)),), frozenset())
 
     def name_survivors(self, state: JobState) -> None:
         """Kill once more what is left of a job that was killed, and say what survives."""
@@ -187,9 +187,9 @@ class WarnAskKill:
             return
         for action in step.actions:
             if isinstance(action, Warn):
-                self._found(state, "idle", f"is {action.because}", replace(verdict, because=action.because))
+                self._found(state, "idle", f"is {action.because}", replace(verdict, reason=action.reason))
             elif isinstance(action, CancelWarning):
-                self._journal.verdict(Verdict(state.job.subject, "goes on", action.because), state.job.keys)
+                self._journal.verdict(Verdict(state.job.subject, "goes on", action.reason), state.job.keys)
 
     def _found(self, state: JobState, event: NoticeEvent, sentence: str, verdict: Verdict) -> None:
         self._journal.verdict(verdict, state.job.keys)
@@ -211,25 +211,25 @@ class WarnAskKill:
     def _do(self, state: JobState, target: JobActions, action: JobAction, gpus: frozenset[str]) -> Outcome | None:
         dry_run = self._run.dry_run
         match action:
-            case Warn(because=because, ask_in_s=ask_in_s):
+            case Warn(reason=reason, ask_in_s=ask_in_s):
                 would = "would" if dry_run else "will"
                 when = f"{would} be stopped in {duration_for_people(ask_in_s)} unless it works"
-                self._say(state, f"{because}; {state.who} {when}")
-                self._notify("warned", state, f"was warned: {because}; it {when}")
+                self._say(state, f"{reason}; {state.who} {when}")
+                self._notify("warned", state, f"was warned: {reason}; it {when}")
                 return target.warn(action)
-            case CancelWarning(because=because):
-                state.asked = state.asked_because = None
-                self._say(state, f"{state.who} goes on: {because}")
+            case CancelWarning(reason=reason):
+                state.asked = state.asked_reason = None
+                self._say(state, f"{state.who} goes on: {reason}")
                 target.cancel(action)
                 return None
-            case Ask(because=because):
-                self._say(state, f"{'would stop' if dry_run else 'stopping'} {state.who}: {because}")
-                state.asked, state.asked_because = target, because
+            case Ask(reason=reason):
+                self._say(state, f"{'would stop' if dry_run else 'stopping'} {state.who}: {reason}")
+                state.asked, state.asked_reason = target, reason
                 touched = Affected(gpus, target.describe())
                 self._taken.append(Taken(Proposal(action, touched), self._clock.monotonic_s()))
                 return target.ask(action)
-            case Kill(because=because):
-                self._say(state, f"{'would kill' if dry_run else 'killing'} what is left of {state.who}: {because}")
+            case Kill(reason=reason):
+                self._say(state, f"{'would kill' if dry_run else 'killing'} what is left of {state.who}: {reason}")
                 state.survivors_due_s = self._clock.monotonic_s() + _DIES_WITHIN_S
                 return target.kill(action)
         assert_never(action)

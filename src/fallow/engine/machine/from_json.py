@@ -5,6 +5,7 @@ the daemon show what its JSON shows. Facts of the wrong shape raise KeyError, Ty
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import datetime
 from math import inf
 from typing import Any, TypeVar
@@ -16,6 +17,7 @@ from fallow.core.gpu import COUNTED, HOLDER_FACTS, PLAIN_READINGS, Counters, Hol
 from fallow.core.gpu_status import GpuStatus, Status
 from fallow.core.interval import Interval, Party
 from fallow.core.protections import Protection, parse_target
+from fallow.core.reasons import Reason, WithReason
 from fallow.core.reservations import Claim
 from fallow.core.unknown import NOT_ASKED, Unknown
 from fallow.core.value import fields
@@ -45,7 +47,7 @@ def gpu(facts: Facts) -> GpuStatus:
         throttled_by=throttled_by if isinstance(throttled_by, Unknown) else tuple(throttled_by),
         counters=_counters(facts),
         activity=Activity(facts["activity"]),
-        because=facts["because"],
+        reason=_reason(facts),
         for_s=facts["for_s"],
         claim=_claim(_fact(facts, "claim")),
         waiting=facts["waiting"],
@@ -79,7 +81,8 @@ def interval(facts: Facts) -> Interval:
 
 def value(kind: type[T], facts: Facts) -> T:
     """Return a value whose JSON has the names of its fields."""
-    return kind(**{name: _as_tuples(facts[name]) for name in fields(kind)})
+    given = {name: _as_tuples(facts[name]) for name in fields(kind)}
+    return kind(**(given | {"reason": _reason(facts)} if issubclass(kind, WithReason) else given))
 
 
 def wall_s(text: str) -> float:
@@ -93,6 +96,15 @@ def _fact(facts: Facts, name: str) -> Any:  # noqa: ANN401  whatever it is
     if facts[name] is not None or why is None:
         return facts[name]
     return NOT_ASKED if why == NOT_ASKED.why else Unknown(why)
+
+
+def _reason(facts: Facts) -> Reason:
+    """Return the reason; where this fallow has another sentence for it, or none, the one that was told."""
+    with suppress(KeyError, TypeError, ValueError):
+        reason = Reason(facts["reason"], **facts["facts"])
+        if str(reason) == facts["because"]:
+            return reason
+    return Reason("told", sentence=facts["because"])
 
 
 def _as_tuples(fact: Any) -> Any:  # noqa: ANN401

@@ -8,8 +8,8 @@ descriptors of all processes are counted a few times, and in between those of th
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping
 
-from fallow.core.units import program_name
-from fallow.core.unknown import Unknown
+from fallow.core.reasons import Reason
+from fallow.policies.signs import process_in_words
 from fallow.readers.proc import Proc
 
 MONITORS = frozenset(
@@ -74,8 +74,8 @@ class Newcomers:
         """Return when to look again, or None if there is no reason to."""
         return now_s + _CLOSELY_EVERY_S if self.closely(now_s) else None
 
-    def look(self, now_s: float) -> dict[str, str]:
-        """Return a sentence by UUID for each GPU that a process is about to work on."""
+    def look(self, now_s: float) -> dict[str, Reason]:
+        """Return by UUID the GPUs that a process is about to work on, each with that process."""
         if not self.closely(now_s):
             self._near.clear()
             return {}
@@ -89,8 +89,8 @@ class Newcomers:
         self._known = {identity: most for identity, most in self._known.items() if identity[0] in there}
         return self._found(new) or self._found(there - new)
 
-    def _found(self, pids: Iterable[int]) -> dict[str, str]:
-        return {self._uuids[path]: self._in_words(pid, path) for pid in pids for path in self._count(pid)}
+    def _found(self, pids: Iterable[int]) -> dict[str, Reason]:
+        return {self._uuids[path]: self._opened(pid, path) for pid in pids for path in self._count(pid)}
 
     def _count(self, pid: int) -> list[str]:
         """Return the nodes that this process has open as often as CUDA does, and more often than when last seen."""
@@ -107,8 +107,6 @@ class Newcomers:
         self._known[identity] = max(before, most)
         return [path for path, count in counts.items() if count >= self._at_least and most > before]
 
-    def _in_words(self, pid: int, path: str) -> str:
-        user, command = self._proc.user(pid), self._proc.command(pid)
-        whose = "" if isinstance(user, Unknown) else f" of {user}"
-        what = "" if isinstance(command, Unknown) else f" ({program_name(command)})"
-        return f"pid {pid}{whose}{what} has opened {path}"
+    def _opened(self, pid: int, path: str) -> Reason:
+        process = process_in_words(pid, self._proc.user(pid), self._proc.command(pid))
+        return Reason("opened", process=process, pid=pid, path=path)

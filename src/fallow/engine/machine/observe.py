@@ -10,10 +10,10 @@ from fallow.core.gpu import Gpu, Snapshot
 from fallow.core.gpu_status import GpuStatus, Status, seen
 from fallow.core.job import GpuKey
 from fallow.core.ports import Depth
+from fallow.core.reasons import Reason
 from fallow.core.reservations import NOTHING_READ, Claim, Reservations
 from fallow.core.settling import SETTLING_S, Settling, settle
 from fallow.core.standing import Around, filler_of, standing
-from fallow.core.units import duration_for_people
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace, value
 from fallow.core.visibility import seen_by
@@ -100,11 +100,11 @@ class Watcher:
             return finding
         decision = stuck.step(before, snapshot, [GpuKey(snapshot.host, gpu.uuid)], self._rules)
         self._hangs[gpu.uuid] = decision.state
-        because = decision.verdict.because
+        found = decision.verdict.reason
         if decision.verdict.finding == "stuck":
-            return Finding(Activity.STUCK, because)
+            return Finding(Activity.STUCK, found)
         if decision.verdict.finding == "suspect" and finding.activity is Activity.BUSY:
-            return Finding(Activity.BUSY, f"looks stuck: {because}")
+            return Finding(Activity.BUSY, Reason("suspect", found=found))
         return finding
 
 
@@ -171,6 +171,6 @@ def _unwatched(gpu: GpuStatus, wall_s: float) -> GpuStatus:
     """Return the status without a duration, which one look cannot know; a GPU claimed moments ago is not idle yet."""
     since_s = gpu.claim.since_wall_s if isinstance(gpu.claim, Claim) and not gpu.holders else None
     if gpu.activity is Activity.IDLE and since_s is not None and 0 <= wall_s - since_s < SETTLING_S:
-        because = f"{gpu.because} yet; idle once that lasts for {duration_for_people(SETTLING_S)}"
-        return replace(gpu, activity=Activity.BUSY, because=because, for_s=None, settling=True)
+        reason = Reason("just_claimed", found=gpu.reason, after_s=SETTLING_S)
+        return replace(gpu, activity=Activity.BUSY, reason=reason, for_s=None, settling=True)
     return replace(gpu, for_s=None)

@@ -5,6 +5,7 @@ from collections.abc import Collection
 from contextlib import suppress
 
 from fallow.core.errors import WrongUsage
+from fallow.core.reasons import Reason
 from fallow.core.units import duration_for_people
 from fallow.core.unknown import Unknown
 from fallow.core.value import value
@@ -40,7 +41,7 @@ class PresenceCheck:
         people = self._terminals.people() if self._rules.mind_users else None
         return people if isinstance(people, Unknown) else None
 
-    def against(self) -> str | Unknown | None:
+    def against(self) -> Reason | Unknown | None:
         """Return a reason against a filler, Unknown if there may be one, or None."""
         hours = self._hours()
         if hours is not None:
@@ -49,18 +50,18 @@ class PresenceCheck:
             return None
         return who_is_at_a_terminal(self._terminals, self._rules.user_idle_s, self._rules.ignore_users, self._own)
 
-    def _hours(self) -> str | None:
+    def _hours(self) -> Reason | None:
         if self._rules.between is None:
             return None
         first, last = self._rules.between
         if in_hours(minute_of_day(self._world.clock.wall_s()), first, last):
             return None
-        return f"it is not between {_clock(first)} and {_clock(last)}"
+        return Reason("out_of_hours", first=_clock(first), last=_clock(last))
 
 
 def who_is_at_a_terminal(
     terminals: Terminals, idle_s: float, ignored_users: Collection[str] = (), ignored_terminals: Collection[str] = ()
-) -> str | Unknown | None:
+) -> Reason | Unknown | None:
     """Return which person has used a terminal within `idle_s`, Unknown if that cannot be read, or None."""
     people = terminals.people()
     if isinstance(people, Unknown):
@@ -72,7 +73,7 @@ def who_is_at_a_terminal(
         if isinstance(person.idle_s, Unknown):
             unknown = Unknown(f"how long {person.user} has been away from {person.place} is {person.idle_s}")
         elif person.idle_s < idle_s:
-            return f"{person.user} was at {person.place} {duration_for_people(person.idle_s)} ago"
+            return Reason("user_there", user=person.user, place=person.place, ago_s=person.idle_s)
     return unknown
 
 

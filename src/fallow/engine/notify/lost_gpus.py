@@ -3,6 +3,7 @@
 from fallow.core.findings import Verdict
 from fallow.core.gpu import Snapshot
 from fallow.core.notices import Notice
+from fallow.core.reasons import Reason
 from fallow.engine.history.run import Run
 
 _LASTS_S = 10.0  # a driver that is busy for a moment has lost nothing
@@ -40,21 +41,21 @@ class LostGpus:
         if label in self._lost or at_s - since_s < _LASTS_S:
             return
         self._lost.add(label)
-        self._say(label, "lost", f"GPU {label} cannot be used or judged: {trouble}")
+        self._say(label, "lost", Reason("card_lost", gpu=label, trouble=trouble))
 
     def _is_fine(self, label: str) -> None:
         self._since_s.pop(label, None)
         if label in self._lost:
             self._lost.discard(label)
-            self._say(label, "back", f"GPU {label} is back")
+            self._say(label, "back", Reason("card_back", gpu=label))
 
     def _forget(self, label: str) -> None:
         self._lost.discard(label)
         self._since_s.pop(label, None)
         del self._keys[label]
 
-    def _say(self, label: str, finding: str, sentence: str) -> None:
+    def _say(self, label: str, finding: str, reason: Reason) -> None:
         key = self._keys[label]
-        self._run.journal.verdict(Verdict(f"GPU {label}", finding, sentence), [key])
-        self._run.say(sentence)
-        self._run.report.notify(Notice("card_lost" if finding == "lost" else "card_back", key, sentence))
+        self._run.journal.verdict(Verdict(f"GPU {label}", finding, reason), [key])
+        self._run.say(str(reason))
+        self._run.report.notify(Notice("card_lost" if finding == "lost" else "card_back", key, str(reason)))

@@ -31,14 +31,14 @@ def run_watched(watched: WatchedRun, program: Program, gpus: Sequence[Gpu], voic
     _say_end(result, voice)
     with interruptible():
         follow()
-    if result.stopped_because is not None or result.ended is None:
+    if result.stopped is not None or result.ended is None:
         return STOPPED
     end_as(result.ended)
 
 
 def _say_end(result: Result, voice: Stderr) -> None:
-    if result.stopped_because is not None:
-        voice.note(f"stopped: {result.stopped_because} (exit code {STOPPED})")
+    if result.stopped is not None:
+        voice.note(f"stopped: {result.stopped} (exit code {STOPPED})")
     for sentence in result.still_held:
         voice.note(sentence)
     if result.going_on:
@@ -49,7 +49,7 @@ def _watch(args: argparse.Namespace) -> Watch:
     gap_s = args.every * MISSED_LOOKS
     idle = None
     if args.idle_timeout is not None:
-        idle = IdleRules(args.idle_timeout, args.warmup, args.grace, gap_s, signal=args.signal)
+        idle = IdleRules(args.idle_timeout, args.grace, gap_s, signal=args.signal, warmup_s=args.warmup)
     # A hang is always reported; the job is stopped only with --stuck-timeout.
     stuck = StuckRules(
         _REPORT_A_HANG_AFTER_S if args.stuck_timeout is None else args.stuck_timeout,

@@ -12,9 +12,10 @@ from fallow.core.board import Counting
 from fallow.core.gpu import COUNTED, HOLDER_FACTS, PLAIN_READINGS, Gpu, Holder
 from fallow.core.gpu_status import GpuStatus, Status
 from fallow.core.protections import Affected, Protection, protection_on
+from fallow.core.reasons import WithReason
 from fallow.core.reservations import Claim
 from fallow.core.unknown import Unknown
-from fallow.engine.jobs.protection_scope import uuids_with_cards
+from fallow.engine.jobs.protections import uuids_with_cards
 
 
 def status(
@@ -91,7 +92,7 @@ def gpu_seen(
         protection = protection_on(Affected(uuids_with_cards([gpu])), protections, wall_s)
     if isinstance(gpu.claim, Unknown):
         facts["unknown"]["claim"] = facts["unknown"]["filler"] = gpu.claim.why  # both come from one file
-    judged = {"activity": gpu.activity.value, "for_s": gpu.for_s, "because": gpu.because, "settling": gpu.settling}
+    judged = {"activity": gpu.activity.value, "for_s": gpu.for_s, **reason_facts(gpu), "settling": gpu.settling}
     first = {name: facts.pop(name) for name in ("index", "mig_slot", "mig_parent_uuid", "uuid", "name")}
     return (
         first
@@ -106,6 +107,11 @@ def gpu_seen(
             "filler": _filler(gpu),
         }
     )
+
+
+def reason_facts(what: WithReason) -> dict[str, Any]:
+    """Return the sentence for people, and the kind of the reason with its facts for programs."""
+    return {"because": what.because, "reason": what.reason.kind, "facts": what.reason.plain_facts}
 
 
 def _stops_at(gpu: GpuStatus, wall_s: float, counting: Iterable[Counting]) -> str | None:

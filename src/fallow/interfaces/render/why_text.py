@@ -13,7 +13,7 @@ from fallow.core.units import bytes_for_people, duration_for_people, printable, 
 from fallow.core.unknown import Unknown
 from fallow.engine.history.sqlite_file import clock_time
 from fallow.engine.machine.daemon_client import Ruled
-from fallow.interfaces.render.as_json import gpu_seen, iso_time, protection_facts
+from fallow.interfaces.render.as_json import gpu_seen, iso_time, protection_facts, reason_facts
 
 _ACTIONS = {
     "report": "it is reported",
@@ -92,12 +92,12 @@ def as_json(
         "protections": [protection_facts(protection) for protection in protections],
         "rules": [_counting_facts(each) for each in counting],
         "guards": [
-            {"guard": each.name, "phase": each.phase, "because": each.because}
+            {"guard": each.name, "phase": each.phase, **reason_facts(each)}
             for each in found
             if isinstance(each, GuardView)
         ],
         "fillers": [
-            {"filler": each.name, "phase": each.phase, "because": each.because, "for_s": each.for_s}
+            {"filler": each.name, "phase": each.phase, **reason_facts(each), "for_s": each.for_s}
             for each in found
             if isinstance(each, FillerView)
         ],

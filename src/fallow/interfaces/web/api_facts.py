@@ -10,8 +10,9 @@ from fallow.core.activity import Activity
 from fallow.core.api import VERSION
 from fallow.core.findings import Event
 from fallow.core.interval import Interval
+from fallow.core.reasons import Reason, WithReason
 from fallow.core.value import fields
-from fallow.interfaces.render.as_json import iso_time
+from fallow.interfaces.render.as_json import iso_time, reason_facts
 
 
 class Json(Response):
@@ -39,7 +40,10 @@ def plain(what: Any) -> Any:  # noqa: ANN401  any value of core
         return [plain(each) for each in what]
     if what is None or isinstance(what, bool | int | float | str):
         return what
-    return {name: plain(getattr(what, name)) for name in fields(type(what))}
+    if isinstance(what, Reason):
+        return what.kind
+    facts = {name: plain(getattr(what, name)) for name in fields(type(what))}
+    return facts | reason_facts(what) if isinstance(what, WithReason) else facts
 
 
 def event(each: Event) -> dict[str, Any]:

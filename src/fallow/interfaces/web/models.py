@@ -84,6 +84,14 @@ class ListedProtection(BaseModel):
     by: str
 
 
+class Reasoned(BaseModel):
+    """Why something is as it is: a sentence for people, and a kind of reason with its facts for programs."""
+
+    because: str
+    reason: str
+    facts: dict[str, str | float]
+
+
 class GpuFiller(BaseModel):
     """Work on a GPU that yields to whoever comes."""
 
@@ -92,7 +100,7 @@ class GpuFiller(BaseModel):
     pids: list[int]
 
 
-class Gpu(BaseModel):
+class Gpu(Reasoned):
     """One GPU: what it does, and its readings. A ratio is 0..1."""
 
     index: int
@@ -102,7 +110,6 @@ class Gpu(BaseModel):
     name: str | None
     activity: Activity
     for_s: float | None
-    because: str
     settling: bool
     available: Annotated[bool, Field(description="Whether it can be taken now: it is free or filled.")]
     utilization: float | None
@@ -271,9 +278,9 @@ Reloaded = _like(
     Versioned,
     mistakes=list[Mistake],  # type: ignore[valid-type]  # made above
 )
-Filler = _like(board.FillerView, "Filler", "One filler's place.")
+Filler = _like(board.FillerView, "Filler", "One filler's place.", Reasoned, reason=str)
 Fillers = _list_of(Filler, "Fillers", "fillers", "The fillers.")
-Guard = _like(board.GuardView, "Guard", "One guard.")
+Guard = _like(board.GuardView, "Guard", "One guard.", Reasoned, reason=str)
 Guards = _list_of(Guard, "Guards", "guards", "The guards.")
 
 
