@@ -9,8 +9,8 @@ from hypothesis import given
 from fallow.core.actions import Ask, Kill, Warn
 from fallow.core.gpu import Counters, Gpu, Holder, Recent
 from fallow.core.unknown import Unknown
-from fallow.policies.hang import HangFinding, Look, look_for_hang, rest_power_w, shows_no_hang
-from fallow.policies.stuck import Decision, State, StuckRules, cleared, step
+from fallow.policies.hang import HangFinding, Look, hang_at_a_glance, look_for_hang, rest_power_w
+from fallow.policies.stuck import Decision, State, StuckRules, glanced, step
 from tests.core.gpus import GIB, NOT_SUPPORTED
 from tests.policies.histories import (
     LONGEST_GAP_S,
@@ -81,16 +81,18 @@ def test_of_the_measured_loads_only_the_two_spins_are_stuck(load: Load, blind: d
     [{}, NO_COUNTERS, {"recent": NOT_SUPPORTED}, {"recent": NOT_SUPPORTED, **NO_COUNTERS}, {"trouble": "it is lost"}],
     ids=["all signals", "no counters", "no samples", "neither", "lost"],
 )
-def test_what_shows_no_hang_is_clear_and_comes_to_the_same_state_without_a_verdict(
+def test_a_glance_says_what_a_look_says_and_comes_to_the_same_state_without_a_verdict(
     load: Load, blind: dict[str, Any]
 ) -> None:
     gpu = card(load, **blind)
     before = State(at_s=1.0, rest_w={str(gpu.uuid): REST_W + 1}, hung_s=5.0)
     decision = step(before, snapshot(2.0, gpu), [key(gpu.uuid)], WINDOW)
-    assert shows_no_hang(gpu) or load.utilization >= 0.95 or blind, "what is not full is never looked at further"
-    if shows_no_hang(gpu):
-        assert decision.verdict.finding == "clear"
-        assert cleared(before, gpu, str(gpu.uuid), 2.0) == decision.state
+    glance = hang_at_a_glance(gpu)
+    if glance is None:
+        assert load.utilization >= 0.95, "what is not full is never looked at further"
+    else:
+        assert decision.verdict.finding == ("clear" if glance is Look.WORKS else "unknown")
+        assert glanced(before, gpu, str(gpu.uuid), 2.0, glance) == decision.state
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ and a job. The job of a process is the first of these that is known:
 """
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 from fallow.core.activity import AVAILABLE, Activity
 from fallow.core.gpu import Holder
@@ -66,20 +67,28 @@ class Interval:
     """In order, each once; never empty."""
 
 
-def job_of(holder: Holder) -> str:
-    """Return the name of the job that the process belongs to."""
-    if isinstance(holder.slurm_job, str):
-        return f"slurm:{printable(holder.slurm_job)}"
-    if isinstance(holder.kubernetes_pod, str):
-        return f"pod:{printable(holder.kubernetes_pod)}"
-    if isinstance(holder.container, str):
-        return f"container:{printable(holder.container[:_CONTAINER_LETTERS])}"
-    return SOMEBODY.job if isinstance(holder.command, Unknown) else shortened(holder.command, _LONGEST_JOB)
-
-
 def party_of(holder: Holder) -> Party:
     """Return the party of a process."""
-    return Party(SOMEBODY.user if isinstance(holder.user, Unknown) else printable(holder.user), job_of(holder))
+    return _party(holder.user, holder.slurm_job, holder.kubernetes_pod, holder.container, holder.command)
+
+
+@lru_cache(maxsize=256)  # a daemon asks for the same ones every second
+def _party(
+    user: str | Unknown,
+    slurm_job: str | Unknown | None,
+    pod: str | Unknown | None,
+    container: str | Unknown | None,
+    command: str | Unknown,
+) -> Party:
+    if isinstance(slurm_job, str):
+        job = f"slurm:{printable(slurm_job)}"
+    elif isinstance(pod, str):
+        job = f"pod:{printable(pod)}"
+    elif isinstance(container, str):
+        job = f"container:{printable(container[:_CONTAINER_LETTERS])}"
+    else:
+        job = SOMEBODY.job if isinstance(command, Unknown) else shortened(command, _LONGEST_JOB)
+    return Party(SOMEBODY.user if isinstance(user, Unknown) else printable(user), job)
 
 
 def parties_of(gpu: GpuStatus) -> tuple[Party, ...]:

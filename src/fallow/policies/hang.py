@@ -92,13 +92,17 @@ def look_for_hang(gpu: Gpu, pids: frozenset[int] | Unknown, rest_w: float | None
     return HangFinding(look, Reason(kind, gpu=label, load=load, **facts), evidence)
 
 
-def shows_no_hang(gpu: Gpu) -> bool:
-    """Return whether `look_for_hang` would find work or quiet for all processes on the GPU, without a reason."""
+def hang_at_a_glance(gpu: Gpu) -> Look | None:
+    """Return what `look_for_hang` would find for all processes on the GPU, without a reason.
+
+    Quiet is called work here, since neither is a hang. None if the signals must be weighed.
+    """
     if gpu.trouble is not None:
-        return False
+        return Look.UNKNOWN
     if isinstance(gpu.recent, Unknown):
-        return not isinstance(gpu.counters, Unknown) and _counters_show_work(gpu.counters)
-    return gpu.recent.mean < _FULL_FROM
+        works = not isinstance(gpu.counters, Unknown) and _counters_show_work(gpu.counters)
+        return Look.WORKS if works else Look.UNKNOWN
+    return Look.WORKS if gpu.recent.mean < _FULL_FROM else None
 
 
 def is_full(gpu: Gpu) -> bool:

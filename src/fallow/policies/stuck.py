@@ -84,9 +84,10 @@ def step(
     return Decision(State(snapshot.at_s, rest_w, hung_s, ladder), verdict, actions)
 
 
-def cleared(before: State, gpu: Gpu, uuid: str, at_s: float) -> State:
-    """Return the state that `step` returns for one GPU that shows no hang, under rules that only report."""
-    return State(at_s, _learn(before.rest_w, {uuid: gpu}), ladder=before.ladder)
+def glanced(before: State, gpu: Gpu, uuid: str, at_s: float, look: Look) -> State:
+    """Return the state that `step` returns for one GPU that works or is unknown, under rules that only report."""
+    hung_s = before.hung_s if look is Look.UNKNOWN else 0.0
+    return State(at_s, _learn(before.rest_w, {uuid: gpu}), hung_s, before.ladder)
 
 
 def _learn(before: Mapping[str, float], gpus: Mapping[str, Gpu | Unknown]) -> Mapping[str, float]:

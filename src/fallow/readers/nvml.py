@@ -232,12 +232,14 @@ def temperature_c(ask: Ask, handle: Handle) -> int | Unknown:
     return ask(library.nvmlDeviceGetTemperature, handle, library.NVML_TEMPERATURE_GPU)  # type: ignore[no-any-return]
 
 
-def power(ask: Ask, handle: Handle) -> dict[str, Any]:
-    """Return power and its limit."""
-    return {
-        "power_w": _scaled(ask(library.nvmlDeviceGetPowerUsage, handle), 0.001),
-        "power_limit_w": _scaled(ask(library.nvmlDeviceGetEnforcedPowerLimit, handle), 0.001),
-    }
+def power_w(ask: Ask, handle: Handle) -> float | Unknown:
+    """Return the power that the card draws."""
+    return _scaled(ask(library.nvmlDeviceGetPowerUsage, handle), 0.001)
+
+
+def power_limit_w(ask: Ask, handle: Handle) -> float | Unknown:
+    """Return the most power that the card may draw."""
+    return _scaled(ask(library.nvmlDeviceGetEnforcedPowerLimit, handle), 0.001)
 
 
 def clocks(ask: Ask, handle: Handle) -> dict[str, Any]:
@@ -258,10 +260,7 @@ def pcie(ask: Ask, handle: Handle) -> dict[str, Any]:
     """Return traffic on the bus. Each call takes 20 ms, so it is made only when it matters."""
     rx = ask(library.nvmlDeviceGetPcieThroughput, handle, library.NVML_PCIE_UTIL_RX_BYTES)
     tx = ask(library.nvmlDeviceGetPcieThroughput, handle, library.NVML_PCIE_UTIL_TX_BYTES)
-    return {
-        "pcie_rx_bytes_per_s": _scaled(rx, 1024),
-        "pcie_tx_bytes_per_s": _scaled(tx, 1024),
-    }
+    return {"pcie_rx_bytes_per_s": _scaled(rx, 1024), "pcie_tx_bytes_per_s": _scaled(tx, 1024)}
 
 
 class History:

@@ -1,7 +1,7 @@
 """Read NVIDIA GPUs: one call of the pool for each card, so that a card that hangs or is lost affects no other."""
 
-from collections.abc import Hashable, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, TypeVar
 
 from fallow.core.activity import A_STRETCH_S
 from fallow.core.errors import NoDriver
@@ -14,13 +14,14 @@ from fallow.readers.call_pool import AboutTo, CallPool
 from fallow.readers.proc import Proc
 
 _ASK_FOR_MIG_EVERY = 60  # looks
-_CLOCKS_LAST_S = 2.5  # they are shown and decide nothing, and are a quarter of all calls
+_SETTINGS_LAST_S = 2.5  # clocks decide nothing, and a limit seldom changes; they are a quarter of all calls
 _QUIET_BUS_BYTES_PER_S = 2**20  # reading causes some traffic itself, 0.2 to 0.7 MB/s on an H200
 _QUIET_MEMORY = 0.001
 _NOBODY_THERE = Unknown("not read: no process holds the GPU", asked=False)
 _COUNTERS_TELL = Unknown("not read: the hardware counters are enough", asked=False)
 _MIG_HAS_NONE = Unknown("the driver does not report it for MIG instances")
 _REQUIRED = set(fields(Gpu)) - {"index", "trouble", "mig"}
+T = TypeVar("T")
 
 
 class _Device:
@@ -33,14 +34,15 @@ class _Device:
         self.counters = nvml.HardwareCounters()
         self.counted_s: float | None = None
         """When the counters were last read."""
-        self._clocks: dict[str, Any] = {}
-        self._clocks_s: float | None = None
+        self._kept: dict[Callable[[nvml.Ask, nvml.Handle], Any], tuple[float, Any]] = {}
 
-    def clocks(self, ask: nvml.Ask, at_s: float) -> dict[str, Any]:
-        """Return the clocks and what goes with them, as they were a moment ago at most."""
-        if self._clocks_s is None or not 0 <= at_s - self._clocks_s < _CLOCKS_LAST_S:
-            self._clocks, self._clocks_s = nvml.clocks(ask, self.handle), at_s
-        return self._clocks
+    def lately(self, read: Callable[[nvml.Ask, nvml.Handle], T], ask: nvml.Ask, at_s: float) -> T:
+        """Return what a call returns, or what it returned a moment ago."""
+        read_s, kept = self._kept.get(read, (None, None))
+        if read_s is None or not 0 <= at_s - read_s < _SETTINGS_LAST_S:
+            kept = read(ask, self.handle)
+            self._kept[read] = at_s, kept
+        return kept  # type: ignore[return-value]  # under this call only its own answers are kept
 
 
 class _Card:
@@ -69,7 +71,7 @@ class _Row:
 
     def gpu(self, trouble: str | None, missing: Unknown) -> Gpu:
         facts = dict(self.facts)  # a thread that returns late may still add to them
-        rest = {name: missing for name in _REQUIRED if name not in facts}
+        rest = dict.fromkeys(_REQUIRED - facts.keys(), missing)
         return Gpu(index=self.index, mig=self.mig, trouble=trouble, **facts, **rest)
 
 
@@ -148,13 +150,14 @@ class _LookAtCard:
         if self.depth is not Depth.LOAD:
             facts["temperature_c"] = nvml.temperature_c(ask, body.handle)
         if self.depth >= Depth.LOAD:
-            facts.update(nvml.power(ask, body.handle))
+            facts["power_w"] = nvml.power_w(ask, body.handle)
+            facts["power_limit_w"] = body.lately(nvml.power_limit_w, ask, self.at_s)
             self._read_load(ask, device, row, parent)
         if self.depth >= Depth.EVERYTHING:
             if "minor" not in body.identity or isinstance(body.identity["minor"], Unknown):
                 body.identity["minor"] = nvml.minor(ask, body.handle)
             facts["minor"] = body.identity["minor"]
-            facts.update(body.clocks(ask, self.at_s))
+            facts.update(body.lately(nvml.clocks, ask, self.at_s))
 
     def _read_load(self, ask: nvml.Ask, device: _Device, row: _Row, parent: _Device | None) -> None:
         """Read what ran since the last look, from counters and samples."""

@@ -94,6 +94,19 @@ def test_those_who_ask_for_openmetrics_get_it() -> None:
     assert {family.name for family in openmetrics(body.decode())} >= {"fallow_gpu_activity", "fallow_actions"}
 
 
+def test_a_board_is_rendered_once_and_the_next_one_anew() -> None:
+    """A scraper that asks again and again costs nothing, and never gets an older board than the last."""
+    boards, watching = [varied(1000.0)], [3]
+    metrics = Metrics(lambda: boards[-1], lambda: watching[-1])
+    first, _ = metrics.exposed("")
+    assert metrics.exposed("")[0] is first
+    assert metrics.exposed("application/openmetrics-text; version=1.0.0")[0] != first
+    boards.append(varied(2000.0))
+    assert b"fallow_last_look_time_seconds 2000.0" in metrics.exposed("")[0]
+    watching.append(4)
+    assert b"fallow_event_streams 4.0" in metrics.exposed("")[0]
+
+
 def test_metrics_are_served_as_what_they_are(tmp_path: pathlib.Path) -> None:
     with served(hall(varied), tmp_path) as site:
         answer = site.ask("/metrics")

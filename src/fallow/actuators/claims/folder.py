@@ -122,10 +122,10 @@ class ClaimFolder:
         return fd
 
     def still_there(self, name: str, fd: int) -> bool:
-        """Return whether the open file is still the one that others find under its name, in the same folder."""
+        """Return whether the open file is still the one that others find under its name."""
         try:
-            found = os.stat(_file_name(name), dir_fd=self._fd, follow_symlinks=False)
-            return os.path.samestat(found, os.fstat(fd)) and self._is_in_place()
+            found = os.stat(f"{self.path}/{_file_name(name)}", follow_symlinks=False)
+            return os.path.samestat(found, os.fstat(fd))
         except OSError:
             return False
 

@@ -7,15 +7,12 @@ Several slots may share a GPU. They are in order: the first whose own rules allo
 yield it in the ordinary way. Fillers ignore each other's activity. No GPU ever has two fillers.
 """
 
-import os
 import select
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from fallow.actuators.process import spawn
 from fallow.actuators.process.signals import demand_own_pids
 from fallow.core.errors import FallowError
-from fallow.core.gpu import Gpu, Snapshot
-from fallow.core.job import find_gpu
+from fallow.core.gpu import Gpu, Holder, Snapshot
 from fallow.core.ports import Depth
 from fallow.core.protections import Affected, Protection
 from fallow.core.reasons import Reason
@@ -23,6 +20,7 @@ from fallow.core.reservations import Reservations
 from fallow.core.unknown import NOT_ASKED, Unknown
 from fallow.core.value import replace
 from fallow.engine.fill.device_events import CLAIMS, DeviceEvents, Opened, attention
+from fallow.engine.fill.kin import KinFinder
 from fallow.engine.fill.slot import FillerSlot
 from fallow.engine.history.run import Run
 from fallow.engine.jobs.protections import uuids_with_cards
@@ -72,8 +70,7 @@ class FillLoop:
         self._unsettled_until_s = 0.0
         self._next_glance_s = 0.0
         self._decided_s = 0.0
-        self._ancestries: dict[int, tuple[int, ...]] = {}
-        self._keepers: dict[int, int | None] = {}
+        self._kin = KinFinder(world.proc, self._keeper_pids)
         self._said: set[str] = set()
         self._sharing: dict[FillerSlot, list[FillerSlot]] = {}
         self._kept_on: dict[int | None, list[Gpu]] = {}
@@ -171,8 +168,7 @@ class FillLoop:
 
     def _read_events(self, now_s: float) -> bool:
         """Read file events and the reports of keepers; return whether they are a reason to look at once."""
-        self._ancestries.clear()
-        self._keepers.clear()
+        self._kin.begin_turn()
         occupied = self._occupied()
         events = self._events.read(now_s, occupied)
         if events.came & occupied:
@@ -185,11 +181,12 @@ class FillLoop:
     def _decide(self, snapshot: Snapshot, opened: Opened) -> None:
         now_s = self._world.clock.monotonic_s()
         self._next_glance_s, self._decided_s = now_s + _GLANCE_S, now_s
-        self._kept_on = self._find_kept(snapshot)
+        gpus = {gpu.uuid: gpu for gpu in snapshot.gpus if isinstance(gpu.uuid, str)}
+        self._kept_on = self._find_kept(gpus.values())
         for slot in self._slots:
             sharing = self._sharing[slot]
             index = sharing.index(slot)
-            against = self._against(slot, snapshot, opened.get(attention(slot), {}), sharing[:index])
+            against = self._against(slot, gpus, opened.get(attention(slot), {}) if opened else {}, sharing[:index])
             # A filler that yields to this slot, of a later or a retired one, may still be on its GPUs.
             slot.turn(snapshot.at_s, against, room=not any(each.marked for each in sharing[index + 1 :]))
         for slot in self._leaving:
@@ -263,10 +260,10 @@ class FillLoop:
         self._presence = {presence: check.against() for presence, check in self._presence_checks.items()}
 
     def _against(
-        self, slot: FillerSlot, snapshot: Snapshot, opened: Mapping[str, Reason], ahead: Sequence[FillerSlot]
+        self, slot: FillerSlot, gpus: Mapping[str, Gpu], opened: Mapping[str, Reason], ahead: Sequence[FillerSlot]
     ) -> Reason | Unknown | None:
         """Return the first reason against a filler on these GPUs; a reason goes before an Unknown."""
-        found = [self._sign(slot, find_gpu(snapshot, uuid), uuid, opened.get(uuid)) for uuid in slot.uuids]
+        found = [self._sign(slot, gpus.get(uuid), uuid, opened.get(uuid)) for uuid in slot.uuids]
         found += [self._sign(slot, gpu, str(gpu.uuid), None) for gpu in self._strays(slot)]
         found.append(self._presence.get(slot.spec.presence_rules, Unknown("people at terminals were not read yet")))
         first = next((each for each in ahead if each.marked or each.wants), None)
@@ -275,12 +272,12 @@ class FillLoop:
         signs = [each for each in found if isinstance(each, Reason)]
         return signs[0] if signs else next((each for each in found if each is not None), None)
 
-    def _find_kept(self, snapshot: Snapshot) -> dict[int | None, list[Gpu]]:
+    def _find_kept(self, gpus: Iterable[Gpu]) -> dict[int | None, list[Gpu]]:
         """Return the GPUs that the processes of each of our keepers are on; under None, those of all others."""
         found: dict[int | None, list[Gpu]] = {}
-        for gpu in snapshot.gpus:
-            if isinstance(gpu.uuid, str) and not isinstance(gpu.holders, Unknown):
-                for keeper in {self._keeper_of(holder.pid) for holder in gpu.holders}:
+        for gpu in gpus:
+            if not isinstance(gpu.holders, Unknown):
+                for keeper in {self._kin.of(holder.pid, holder.birth).keeper for holder in gpu.holders}:
                     found.setdefault(keeper, []).append(gpu)
         return found
 
@@ -297,17 +294,17 @@ class FillLoop:
         return found
 
     def _sign(
-        self, slot: FillerSlot, gpu: Gpu | Unknown, uuid: str, opened_by: Reason | None
+        self, slot: FillerSlot, gpu: Gpu | None, uuid: str, opened_by: Reason | None
     ) -> Reason | Unknown | None:
-        if isinstance(gpu, Unknown):
-            return gpu
+        if gpu is None:
+            return Unknown(f"GPU {uuid} is not to be seen")
         try:
             reservations = slot.reservations(uuid)
         except FallowError as error:
             return Unknown(str(error))
         self.reservations[uuid] = reservations
         ours = slot.filled or self._has_other_filler(slot, uuid)
-        if ours:
+        if ours and reservations.filler is not None:
             reservations = replace(reservations, filler=None)
         gpu, ignored = self._split_holders(slot, gpu, ours=ours)
         protection = None
@@ -321,7 +318,7 @@ class FillLoop:
         now_s = self._world.clock.monotonic_s()
         return any(
             other.marked or (other.left_s is not None and now_s - other.left_s < _TRACE_S)
-            for other in self._all_slots()
+            for other in self._sharing[slot]
             if other is not slot and uuid in other.uuids
         )
 
@@ -329,41 +326,29 @@ class FillLoop:
         """Return the GPU with its holders described, and the holders that the slot ignores."""
         if isinstance(gpu.holders, Unknown) or not gpu.holders:
             return gpu, frozenset()
-        ignored = frozenset(holder.pid for holder in gpu.holders if self._is_ignored(slot, holder.pid, ours=ours))
+        ignored = frozenset(holder.pid for holder in gpu.holders if self._is_ignored(slot, holder, ours=ours))
+        if all(holder.pid in ignored or holder.user is not NOT_ASKED for holder in gpu.holders):
+            return gpu, ignored
         described = tuple(
             holder if holder.pid in ignored or holder.user is not NOT_ASKED else self._world.proc.describe(holder)
             for holder in gpu.holders
         )
         return replace(gpu, holders=described), ignored
 
-    def _is_ignored(self, slot: FillerSlot, pid: int, *, ours: bool) -> bool:
-        if not self._ancestry_of(pid):
+    def _is_ignored(self, slot: FillerSlot, holder: Holder, *, ours: bool) -> bool:
+        kin = self._kin.of(holder.pid, holder.birth)
+        if not kin.there:
             # It has ended since the look, as the children of a sweep do all the time. Or the pid is of another
             # namespace, and cannot be distinguished from the filler's.
             return ours or not self._own_pids
         ignored = slot.spec.ignore
-        return self._is_ours(pid) or (bool(ignored) and not self._world.proc.trusted_names(pid).isdisjoint(ignored))
+        return kin.ours or (bool(ignored) and not self._world.proc.trusted_names(holder.pid).isdisjoint(ignored))
 
     def _is_ours(self, pid: int) -> bool:
-        """Return whether it belongs to a filler of ours; if its keeper was just killed, it has become our child."""
-        if self._keeper_of(pid) is not None:
-            return True
-        ancestry = self._ancestry_of(pid)
-        return os.getpid() in ancestry[1:] and spawn.helpers.isdisjoint(ancestry)
+        return self._kin.of(pid).ours
 
-    def _keeper_of(self, pid: int) -> int | None:
-        """Return the pid of our keeper above this process, if there is one."""
-        if pid not in self._keepers:
-            keepers = {slot.filler.keeper for slot in self._all_slots() if slot.filler is not None}
-            ancestry = self._ancestry_of(pid) if keepers else ()
-            self._keepers[pid] = next((each for each in ancestry if each in keepers), None)
-        return self._keepers[pid]
-
-    def _ancestry_of(self, pid: int) -> tuple[int, ...]:
-        """Return the process and its ancestors, read once a turn: many slots need it."""
-        if pid not in self._ancestries:
-            self._ancestries[pid] = self._world.proc.lineage(pid)
-        return self._ancestries[pid]
+    def _keeper_pids(self) -> set[int | None]:
+        return {slot.filler.keeper for slot in self._all_slots() if slot.filler is not None}
 
     def _say_limits(self) -> None:
         checks = self._presence_checks.values()

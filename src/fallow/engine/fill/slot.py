@@ -50,8 +50,8 @@ class FillerSlot:
         """When its filler was last seen to be off the GPUs."""
         self.retired: Reason | None = None
         """Why the slot is given up; None while it is in use."""
-        labels = ",".join(gpu.label for gpu in gpus)
-        self.name = f"GPU {labels}" if len(gpus) == 1 else f"GPUs {labels}"
+        self._labels = tuple(gpu.label for gpu in gpus)
+        self.name = f"GPU{'' if len(gpus) == 1 else 's'} {','.join(self._labels)}"
         self._world = run.world
         self._starter = starter
         self._report = SlotReport(self, run, words)
@@ -80,7 +80,7 @@ class FillerSlot:
         """Return the state of the slot for status and page."""
         return FillerView(
             self.spec.name,
-            tuple(gpu.label for gpu in self.gpus),
+            self._labels,
             self.uuids,
             self.state.phase.value,
             self._report.reason,

@@ -11,9 +11,8 @@ _LAST_S = 9_223_372_036.0  # in the year 2262
 class SystemClock:
     """The clocks of this machine."""
 
-    def monotonic_s(self) -> float:
-        """Return seconds that never go back and do not jump when the system time is set."""
-        return time.monotonic()
+    monotonic_s = staticmethod(time.monotonic)
+    """Returns seconds that never go back and do not jump when the system time is set; asked 200 times a tick."""
 
     def wall_s(self) -> float:
         """Return seconds since the epoch, for people to read."""

@@ -21,7 +21,7 @@ from fallow.engine.machine.claim_holders import claim_on
 from fallow.engine.machine.world import World
 from fallow.engine.machine.yielding_gpus import filler_pids
 from fallow.policies import stuck
-from fallow.policies.hang import counters_would_tell, is_full, shows_no_hang
+from fallow.policies.hang import counters_would_tell, hang_at_a_glance, is_full
 
 MISSED_LOOKS = 3  # a gap of so many ticks is not witnessed
 _STUCK_AFTER_S = 60.0  # a hang shorter than that may be a long kernel
@@ -95,8 +95,9 @@ class Watcher:
         if finding.activity not in _CAN_HANG:
             self._hangs[gpu.uuid] = stuck.State(rest_w=before.rest_w)
             return finding
-        if shows_no_hang(gpu):
-            self._hangs[gpu.uuid] = stuck.cleared(before, gpu, gpu.uuid, snapshot.at_s)
+        look = hang_at_a_glance(gpu)
+        if look is not None:
+            self._hangs[gpu.uuid] = stuck.glanced(before, gpu, gpu.uuid, snapshot.at_s, look)
             return finding
         decision = stuck.step(before, snapshot, [GpuKey(snapshot.host, gpu.uuid)], self._rules)
         self._hangs[gpu.uuid] = decision.state

@@ -28,16 +28,21 @@ _NUMBER = re.compile(r"\d+")
 
 
 class Metrics:
-    """Serves `/metrics`. Everything is read from the board at each request; nothing is kept."""
+    """Serves `/metrics`. A board is rendered once, however often it is asked for in the same way."""
 
     def __init__(self, board: Callable[[], Board | None], streams: Callable[[], int]) -> None:
+        self._board, self._streams = board, streams
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(_Collector(board, streams))
+        self._rendered: tuple[Board | None, int, str, bytes] | None = None
 
     def exposed(self, accept: str) -> tuple[bytes, str]:
         """Return the metrics and their content type: OpenMetrics if the client accepts it."""
         encode, kind = choose_encoder(accept)
-        return encode(self._registry), kind
+        board, streams, last = self._board(), self._streams(), self._rendered
+        if last is None or last[0] is not board or last[1:3] != (streams, kind):
+            last = self._rendered = board, streams, kind, encode(self._registry)
+        return last[3], kind
 
 
 class _Collector(Collector):

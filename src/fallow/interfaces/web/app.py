@@ -65,7 +65,8 @@ class ChangeFilter:
     def should_push(self, board: Board) -> bool:
         """Return whether to push this board to the watchers now."""
         cards = tuple((gpu.activity, _pids(gpu), gpu.claim, gpu.filler) for gpu in board.status.gpus)
-        story = (cards, tuple((view.phase, view.yields) for view in board.fillers), board.guards, board.protections)
+        guards = tuple((view.name, view.phase) for view in board.guards)  # their reasons count seconds
+        story = (cards, tuple((view.phase, view.yields) for view in board.fillers), guards, board.protections)
         now_s = self._clock.monotonic_s()
         if story == self._last and now_s - self._told_s < _FIGURES_EVERY_S:
             return False
