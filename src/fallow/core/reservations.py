@@ -67,4 +67,5 @@ class Reservations:
 
 
 NOTHING_RESERVED = Reservations()
+JUST_PICKED = Reservations(reserved=True)
 NOTHING_READ: Mapping[str, Reservations] = MappingProxyType({})

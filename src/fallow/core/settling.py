@@ -76,9 +76,10 @@ class Settled:
 
     def take(self, status: Status, at_s: float) -> Iterator[tuple[Status, float]]:
         """Add a status, and yield those in which no GPU is settling any more, in order, each with its time."""
+        if self._waiting:
+            now = {gpu.label: gpu for gpu in status.gpus}
+            self._waiting = [(_resolved(each, now), its_s) for each, its_s in self._waiting]
         self._waiting.append((status, at_s))
-        now = {gpu.label: gpu for gpu in status.gpus}
-        self._waiting = [(_resolved(each, now), its_s) for each, its_s in self._waiting]
         while self._waiting and not any(gpu.settling for gpu in self._waiting[0][0].gpus):
             yield self._waiting.pop(0)
 

@@ -66,6 +66,8 @@ _GPM_METRICS = (
     *(library.NVML_GPM_METRIC_PCIE_RX_PER_SEC, library.NVML_GPM_METRIC_PCIE_TX_PER_SEC),
     *(library.NVML_GPM_METRIC_FP64_UTIL, library.NVML_GPM_METRIC_FP32_UTIL, library.NVML_GPM_METRIC_FP16_UTIL),
 )
+_GPM_SCALES = (0.01,) * 4 + (2.0**20,) * 2 + (0.01,) * 3  # per cent and MiB, in the order of the metrics
+_UNCOUNTED = Unknown("the GPU does not count it")
 # The binding's names without a version refuse to work with an older driver, in an exception of their own.
 _PROCESS_LISTS = {
     "compute": (library.nvmlDeviceGetComputeRunningProcesses_v3, library.nvmlDeviceGetComputeRunningProcesses_v2),
@@ -367,19 +369,15 @@ class HardwareCounters:
         answer = ask(library.nvmlGpmMetricsGet, self._request, of_card=False)
         if isinstance(answer, Unknown):
             return {"counters": answer, "pcie_rx_bytes_per_s": answer, "pcie_tx_bytes_per_s": answer}
-        sm, occupancy, tensor, dram, rx, tx, *units = map(_metric, answer.metrics[: len(_GPM_METRICS)])
-        of_all = [_scaled(part, 0.01) for part in (sm, occupancy, tensor, dram, _most(units))]
-        return {
-            "counters": Counters(of_all[0], of_all[1], of_all[2], of_all[3], of_all[4]),
-            "pcie_rx_bytes_per_s": _scaled(rx, 2**20),
-            "pcie_tx_bytes_per_s": _scaled(tx, 2**20),
-        }
-
-
-def _metric(metric: Handle) -> float | Unknown:
-    if metric.nvmlReturn != library.NVML_SUCCESS or isnan(metric.value):
-        return Unknown("the GPU does not count it")
-    return float(metric.value)
+        read = [
+            metric.value * scale
+            if metric.nvmlReturn == library.NVML_SUCCESS and not isnan(metric.value)
+            else _UNCOUNTED
+            for metric, scale in zip(answer.metrics[: len(_GPM_METRICS)], _GPM_SCALES, strict=True)
+        ]
+        sm, occupancy, tensor, dram, rx, tx, *units = read
+        counters = Counters(sm, occupancy, tensor, dram, _most(units))
+        return {"counters": counters, "pcie_rx_bytes_per_s": rx, "pcie_tx_bytes_per_s": tx}
 
 
 def _most(units: Sequence[float | Unknown]) -> float | Unknown:

@@ -14,7 +14,7 @@ from fallow.readers.call_pool import AboutTo, CallPool
 from fallow.readers.proc import Proc
 
 _ASK_FOR_MIG_EVERY = 60  # looks
-_SETTINGS_LAST_S = 2.5  # clocks decide nothing, and a limit seldom changes; they are a quarter of all calls
+_SLOW_LAST_S = 2.5  # clocks decide nothing; temperature and limits change slowly; they are a third of all calls
 _QUIET_BUS_BYTES_PER_S = 2**20  # reading causes some traffic itself, 0.2 to 0.7 MB/s on an H200
 _QUIET_MEMORY = 0.001
 _NOBODY_THERE = Unknown("not read: no process holds the GPU", asked=False)
@@ -39,7 +39,7 @@ class _Device:
     def lately(self, read: Callable[[nvml.Ask, nvml.Handle], T], ask: nvml.Ask, at_s: float) -> T:
         """Return what a call returns, or what it returned a moment ago."""
         read_s, kept = self._kept.get(read, (None, None))
-        if read_s is None or not 0 <= at_s - read_s < _SETTINGS_LAST_S:
+        if read_s is None or not 0 <= at_s - read_s < _SLOW_LAST_S:
             kept = read(ask, self.handle)
             self._kept[read] = at_s, kept
         return kept  # type: ignore[return-value]  # under this call only its own answers are kept
@@ -148,7 +148,7 @@ class _LookAtCard:
         facts["holders"] = nvml.holders(ask, handle)
         body = device if parent is None else parent
         if self.depth is not Depth.LOAD:
-            facts["temperature_c"] = nvml.temperature_c(ask, body.handle)
+            facts["temperature_c"] = body.lately(nvml.temperature_c, ask, self.at_s)
         if self.depth >= Depth.LOAD:
             facts["power_w"] = nvml.power_w(ask, body.handle)
             facts["power_limit_w"] = body.lately(nvml.power_limit_w, ask, self.at_s)

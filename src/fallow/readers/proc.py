@@ -62,7 +62,7 @@ class Proc(ProcMachine):
 
     def __init__(self, root: str = "/proc") -> None:
         super().__init__(root)
-        self._described: dict[tuple[int, int], tuple[dict[str, str | Unknown | None], int]] = {}
+        self._described: dict[tuple[int, int], tuple[Mapping[str, object], int]] = {}
 
     @property
     def root(self) -> str:
@@ -274,16 +274,17 @@ class Proc(ProcMachine):
             for gpu in gpus
         )
 
-    def _facts(self, pid: int) -> dict[str, object]:
+    def _facts(self, pid: int) -> Mapping[str, object]:
         stat = self.stat(pid)
-        return _NOT_THERE if stat is None else {"birth": stat.birth, **self._belongings(pid, stat.birth)}
+        return _NOT_THERE if stat is None else self._belongings(pid, stat.birth)
 
-    def _belongings(self, pid: int, birth: int) -> dict[str, str | Unknown | None]:
+    def _belongings(self, pid: int, birth: int) -> Mapping[str, object]:
         """Return the owner of a process and what it belongs to; read again now and then, since it may exec()."""
         known, used = self._described.get((pid, birth), ({}, 0))
         if not known or used >= _ASK_ANEW_AFTER:
             cgroup = read_start(f"{self._root}/{pid}/cgroup", _MOST_OF_CGROUPS)
             known = {
+                "birth": birth,
                 "user": self.user(pid),
                 "command": _shown(self.command(pid)),
                 "container": _first(_CONTAINER, cgroup),

@@ -105,10 +105,14 @@ def test_a_label_that_somebody_spoiled_changes_nothing_about_the_claim(folder: C
 
 
 def test_a_file_removed_under_us_is_made_anew_so_that_both_lock_the_same_one(folder: ClaimFolder) -> None:
-    fd = folder.open("GPU-1")
-    os.unlink(pathlib.Path(folder.path) / "GPU-1")
-    assert not folder.still_there("GPU-1", fd)
-    os.close(fd)
+    file, path = ClaimFile(folder.open("GPU-1")), pathlib.Path(folder.path)
+    assert folder.still_there("GPU-1", file.identity)
+    path.rename(path.with_name("moved"))
+    assert not folder.still_there("GPU-1", file.identity), "others do not find it in the folder"
+    path.with_name("moved").rename(path)
+    os.unlink(path / "GPU-1")
+    assert not folder.still_there("GPU-1", file.identity)
+    file.close()
     held = take(folder, "GPU-1", Claim(shared=False))
     assert held is not None
     assert claimed(folder, "GPU-1") is not None

@@ -178,14 +178,14 @@ def test_the_kernels_table_names_who_signed_and_what_is_locked_elsewhere(tmp_pat
     folder = ClaimFolder(str(tmp_path / "claims"))
     first = ClaimFile(folder.open("GPU-1"))
     table = LockTable(Proc())
-    assert table.signers(first.inode) == frozenset()
+    assert table.signers(first.identity[1]) == frozenset()
     ofd_locks.take(first.fd, 77)
     ofd_locks.sign(first.fd)
     table = LockTable(Proc())
-    assert table.signers(first.inode) == {os.getpid()}
-    assert table.elsewhere(77, first.inode) is None
-    found = table.elsewhere(77, first.inode + 1)
+    assert table.signers(first.identity[1]) == {os.getpid()}
+    assert table.elsewhere(77, first.identity[1]) is None
+    found = table.elsewhere(77, first.identity[1] + 1)
     assert found is not None
-    assert found.inode == first.inode
+    assert found.inode == first.identity[1]
     first.close()
     folder.close()

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from fcntl import F_DUPFD
 from fcntl import fcntl as fcntl_call
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from fallow.actuators.claims.folder import ClaimFolder, FileRefused
 from fallow.actuators.files import ofd_locks
@@ -50,10 +50,11 @@ class ClaimFile:
         """Close the file; a claim or ticket taken through it ends, unless a job inherited it."""
         os.close(self.fd)
 
-    @property
-    def inode(self) -> int:
-        """Return the number by which the kernel's table of locks names the file."""
-        return os.fstat(self.fd).st_ino
+    @cached_property
+    def identity(self) -> tuple[int, int]:
+        """Return the device and the inode, by which the kernel's table of locks names the file."""
+        facts = os.fstat(self.fd)
+        return facts.st_dev, facts.st_ino
 
     def held(self) -> ofd_locks.Lock | None:
         """Return the lock that claims the GPU, without taking it; None if there is none."""
@@ -144,7 +145,7 @@ def take(folder: ClaimFolder, uuid: str, claim: Claim) -> HeldClaim | None:
         seal = seal_of(folder.path, uuid)
         ofd_locks.take(card.fd, seal, shared=claim.shared)
         ofd_locks.sign(card.fd)
-        if folder.still_there(uuid, card.fd):
+        if folder.still_there(uuid, card.identity):
             _write_label(card.fd, claim)
             return HeldClaim(uuid, card, seal)
         card.close()  # the file was removed meanwhile: a lock on it excludes no process
@@ -200,7 +201,7 @@ def label_of(claim: Claim) -> bytes:
 
 def read_label(shared: bool, raw: bytes) -> Claim:
     """Return what a label says, as far as it makes sense."""
-    return _understood(shared, raw.rstrip())
+    return _understood(shared, raw[: raw.rfind(b"}") + 1])  # what follows is blank
 
 
 @lru_cache(maxsize=256)  # a watcher reads the same ones every second

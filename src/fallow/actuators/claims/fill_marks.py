@@ -24,7 +24,7 @@ def mark_filled(folder: ClaimFolder, uuid: str, label: Claim) -> ClaimFile | Non
         if not ofd_locks.take(file.fd, FILLER_BYTE):
             file.close()
             return None
-        if folder.still_there(uuid, file.fd):
+        if folder.still_there(uuid, file.identity):
             with suppress(OSError):  # on a full disk the mark works without its label
                 os.pwrite(file.fd, label_of(label).ljust(_LABEL_BYTES)[:_LABEL_BYTES], _LABEL_AT)
             return file

@@ -121,13 +121,13 @@ class ClaimFolder:
             raise FileRefused(f"its file {self.path}/{safe} {NOT_PLAIN}", facts.st_uid)
         return fd
 
-    def still_there(self, name: str, fd: int) -> bool:
-        """Return whether the open file is still the one that others find under its name."""
+    def still_there(self, name: str, identity: tuple[int, int]) -> bool:
+        """Return whether the file of this device and inode is still the one that others find under its name."""
         try:
             found = os.stat(f"{self.path}/{_file_name(name)}", follow_symlinks=False)
-            return os.path.samestat(found, os.fstat(fd))
         except OSError:
             return False
+        return (found.st_dev, found.st_ino) == identity
 
     def _is_in_place(self) -> bool:
         try:

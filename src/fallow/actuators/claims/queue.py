@@ -19,7 +19,7 @@ from fallow.actuators.claims.fill_marks import filler_on
 from fallow.actuators.claims.folder import ClaimFolder, FileRefused
 from fallow.actuators.files import ofd_locks
 from fallow.core.errors import FallowError
-from fallow.core.reservations import Claim, Reservations, Waiter
+from fallow.core.reservations import JUST_PICKED, NOTHING_RESERVED, Claim, Reservations, Waiter
 
 _NS = 1_000_000_000
 _LABEL = "waiting-"
@@ -46,7 +46,7 @@ class Queue:
     ) -> Reservations:
         """Return what is reserved of a GPU before a ticket; `passing`: also for launches that only try once."""
         if file.is_untouched():
-            return Reservations(reserved=file.reserved(now_s))
+            return JUST_PICKED if file.reserved(now_s) else NOTHING_RESERVED
         waiting, in_passing, in_line = None, False, False
         for place in file.places(now_s, ticket):
             in_line = True

@@ -94,7 +94,7 @@ class FillerSlot:
         """Return the claims and launches of others that wait for one of the GPUs."""
         folder = self._world.folder
         file = self._files.get(uuid)
-        if file is not None and not folder.still_there(uuid, file.fd):
+        if file is not None and not folder.still_there(uuid, file.identity):
             self._files.pop(uuid).close()
             file = None
             folder.refresh()

@@ -37,7 +37,7 @@ def claim_on(world: World, file: ClaimFile) -> Claim | None:
         return _named(world, held.shared, answer.holder, label.since_wall_s if answer.holder == named else None)
     if answer.nobody:
         return Claim(held.shared, unproven=_HIDDEN)
-    return Claim(held.shared, unproven=_signed(world, file.inode, named))
+    return Claim(held.shared, unproven=_signed(world, file.identity[1], named))
 
 
 def claim_of(world: World, uuid: str) -> Claim | Unknown | None:
