@@ -119,7 +119,7 @@ class FillLoop:
         fillers = (slot.filler for slot in self._all_slots())
         now_s = self._world.clock.monotonic_s()
         events = self._events.fds(now_s) if self._slots or self._leaving else ()  # without slots none is read
-        fds = frozenset((*events, *others, *(filler.fd for filler in fillers if filler and filler.fd)))
+        fds = frozenset((*events, *others, *(fd for filler in fillers if filler and (fd := filler.fd))))
         if fds != self._polled:
             self._poller = select.poll()  # select(2) takes no descriptor beyond 1023, and a daemon may have thousands
             for fd in fds:
@@ -230,10 +230,11 @@ class FillLoop:
         next_look_s = self._events.next_look_s(now_s)
         if next_look_s is not None:
             due.append(next_look_s)
-        due.extend(slot.deadline_s for slot in self._all_slots() if slot.deadline_s is not None)
+        due.extend(due_s for slot in self._all_slots() if (due_s := slot.deadline_s) is not None)
         if now_s < self._unsettled_until_s:
             due.append(self._decided_s + _UNSETTLED_TICK_S)
-        if any(slot.filled and not self._events.unwatched.isdisjoint(slot.uuids) for slot in self._all_slots()):
+        unwatched = self._events.unwatched
+        if unwatched and any(slot.filled and not unwatched.isdisjoint(slot.uuids) for slot in self._all_slots()):
             due.append(self._next_poll_s)
         return min(due)
 

@@ -68,23 +68,25 @@ class JobFinder:
 
     def jobs(self, snapshot: Snapshot, reservations: Mapping[str, Reservations] = NOTHING_READ) -> list[Job]:
         """Return all jobs of people that hold a GPU now; claims in `reservations` are not read again."""
+        order: list[str] = []
         doubtful: list[str] = []
         stat = cache(self._world.proc.stat)  # a process on several GPUs is looked up once
         self._on = {process: cards for process, cards in self._on.items() if _is(process, stat(process.pid))}
         for gpu in snapshot.gpus:
-            uuid, sure = card_name(gpu), _is_sure(gpu)
-            if sure:
+            uuid = card_name(gpu)
+            order.append(uuid)
+            if _is_sure(gpu):
                 for cards in self._on.values():
                     cards.discard(uuid)
             else:
                 doubtful.append(uuid)
-            for process in (*_holders(gpu, stat), *self._claimers(gpu, reservations)):
+            for process in self._claimers(gpu, reservations) if gpu.holders == () else _holders(gpu, stat):
                 self._on.setdefault(process, set()).add(uuid)
         self._on = {process: cards for process, cards in self._on.items() if cards}
         self._known = {process: known for process, known in self._known.items() if process in self._on}
         self._servers.intersection_update(self._on)
         self._passed_over = {process: was for process, was in self._passed_over.items() if process in self._on}
-        return self._grouped(snapshot.host, [card_name(gpu) for gpu in snapshot.gpus], doubtful)
+        return self._grouped(snapshot.host, order, doubtful)
 
     def is_fallows(self, pid: int) -> bool:
         """Return whether a process is fallow, was started by a fallow, or is one that ours depends on."""
@@ -125,7 +127,7 @@ class JobFinder:
         A claim can be handed to any program that takes descriptors from strangers, such as a message bus, and the
         pid that signed a claim may be used again. The environment that a process was started with is its user's own.
         """
-        if gpu.holders != () or isinstance(gpu.uuid, Unknown):
+        if isinstance(gpu.uuid, Unknown):
             return
         known = reservations.get(gpu.uuid)
         claim = claim_of(self._world, gpu.uuid) if known is None else known.claim
