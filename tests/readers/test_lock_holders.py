@@ -103,7 +103,7 @@ def test_a_signature_and_a_label_name_nobody_who_has_not_the_claim_open(
     fd = claimed(world)
     pid = blame(world, start, fd)
     with in_flight(fd):
-        assert pid in LockTable(world.proc).signers(card.inode)
+        assert pid in LockTable(world.proc).signers(card.identity[1])
         world.look_patiently()
         claim = claim_on(world, card)
         assert claim is not None
