@@ -7,6 +7,8 @@ BIN := $(VENV)/bin
 RUNS := $(VENV)/.runs
 READY := $(VENV)/.ready
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# What is compiled once need not be compiled by each worker and by each program that a test starts.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test check bench lock clean
 

@@ -20,7 +20,9 @@ from tests.standin import World, build
 REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
 BIN = pathlib.Path(sys.executable).parent
 # How long an example takes is the machine's affair: what else runs there is no mistake of ours.
-settings.register_profile("anywhere", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "anywhere", max_examples=length.examples(100), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("anywhere")
 LIMIT_S = 150  # for a machine on which much else runs
 ME = pwd.getpwuid(os.geteuid()).pw_name

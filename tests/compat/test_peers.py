@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from tests.compat.asked import Asked
 from tests.conftest import BIN, Fallow
+from tests.length import examples
 from tests.standin import Process, World
 
 PEERS = BIN.parent / "peers"
@@ -144,7 +145,7 @@ STREAMS = st.lists(st.tuples(LEVELS, st.integers(1, 6)), max_size=12).map(
 )
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(300), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(values=STREAMS, arm=st.integers(1, 6), kill=st.integers(1, 6))
 def test_the_sentinels_go_through_the_same_states_and_trigger_at_the_same_tick(
     both: tuple[Asked, Asked], values: list[float], arm: int, kill: int

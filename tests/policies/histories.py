@@ -21,13 +21,14 @@ from fallow.core.reasons import Reason
 from fallow.core.unknown import Unknown
 from fallow.policies import guard, idle, stuck
 from tests.core.gpus import held
+from tests.length import examples
 from tests.policies.loads import FLAT_OUT, HOLDS, SPINS, card
 from tests.reasons import said
 
 _Drawn = TypeVar("_Drawn")
 TICK_S = 1.0
 LONGEST_GAP_S = 3 * TICK_S
-modest = settings(max_examples=80, deadline=None)
+modest = settings(max_examples=examples(80), deadline=None)
 _first = settings(max_examples=2000, deadline=None, derandomize=True, database=None, phases=(Part.generate,))
 
 

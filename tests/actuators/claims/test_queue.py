@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pwd import getpwuid
 
 from tests.conftest import Fallow
+from tests.length import LAUNCHES
 from tests.standin import World
 
 USER = getpwuid(os.getuid()).pw_name
@@ -85,13 +86,15 @@ def test_one_card_is_handed_on_in_exact_order_of_arrival(
     assert started == ["blocker0", *map(str, range(10))]
 
 
-def test_64_launches_on_8_cards_with_one_in_four_killed(world: World, fallow: Fallow, tmp_path: pathlib.Path) -> None:
+def test_many_launches_on_8_cards_with_one_in_four_killed(
+    world: World, fallow: Fallow, tmp_path: pathlib.Path
+) -> None:
     seed = random.randrange(2**32)
     dice = random.Random(seed)
     field = Field(tmp_path, fallow)
     blockers = block(field, len(world))
     waiting: dict[str, subprocess.Popen[str]] = {}
-    for number in range(64 - len(blockers)):
+    for number in range(LAUNCHES - len(blockers)):
         waiting[str(number)] = field.start(str(number))
         wait_for_line(waiting[str(number)])
     doomed = dice.sample(sorted(waiting), len(waiting) // 4)

@@ -9,10 +9,11 @@ from fallow.core.mistake import Mistake
 from fallow.core.value import value
 from fallow.engine.config import understand
 from tests.conftest import REPOSITORY
+from tests.length import examples
 
 EXAMPLE = (REPOSITORY / "src" / "fallow" / "examples" / "fallow.toml").read_text()
 LINES = EXAMPLE.splitlines()
-modest = settings(max_examples=100, deadline=None)
+modest = settings(max_examples=examples(100), deadline=None)
 
 
 @value

@@ -27,6 +27,7 @@ from fallow.policies.fill import FillRules, Phase
 from tests.core.gpus import held, idle
 from tests.engine.driven import DrivenClock
 from tests.engine.fill.driven_fillers import DrivenFillerStarter
+from tests.length import examples
 
 CARDS = 3
 CALM_S = 60
@@ -125,7 +126,7 @@ def deserving(wishes: Sequence[Wish]) -> dict[int, str]:
     return taken
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.lists(wish, min_size=1, max_size=4), st.lists(stretch, max_size=6))
 def test_no_card_ever_has_two_fillers_and_in_the_end_the_first_has_it(
     wishes: list[Wish], history: list[tuple[list[str], int]]

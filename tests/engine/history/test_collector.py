@@ -14,6 +14,7 @@ from fallow.core.unknown import Unknown
 from fallow.core.value import replace
 from fallow.engine.history.collector import QUARTER_MS, Collector, Piece, crew_text, parties_of_text
 from tests.engine.history.life import START_S, gpu_status, holder, life, status
+from tests.length import examples
 
 GAP_S = 3.0
 QUIET = Unknown("the card does not answer")
@@ -75,7 +76,7 @@ def witnessed_ms(statuses: list[Status]) -> dict[str, int]:
     return {key: ms for key, ms in found.items() if ms}
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(stretches, st.integers(1, 50))
 def test_the_intervals_have_the_time_that_was_witnessed_and_no_more(history: list[Stretch], every: int) -> None:
     statuses = ticks(history)
@@ -86,7 +87,7 @@ def test_the_intervals_have_the_time_that_was_witnessed_and_no_more(history: lis
     assert found == witnessed_ms(statuses)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(stretches)
 def test_intervals_lie_in_one_quarter_of_an_hour_and_no_neighbours_are_alike(history: list[Stretch]) -> None:
     pieces = gathered(ticks(history))

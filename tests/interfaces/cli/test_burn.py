@@ -1,5 +1,6 @@
 """`fallow burn`: what it holds, finds and says, how it leaves, and how it fails."""
 
+import itertools
 import json
 import os
 import pathlib
@@ -15,11 +16,13 @@ from typing import Any
 import pytest
 
 from tests.conftest import BIN, LIMIT_S, REPOSITORY, Fallow
+from tests.length import IN_FULL
 from tests.standin import SONAME, World
 from tests.waiting import PROGRAM_S, until
 
 MIB = 2**20
 LOST = 15  # NVML's number
+ASKS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 @pytest.fixture
@@ -77,7 +80,7 @@ def test_memory_is_a_share_of_what_is_free_or_a_size(cards: World, fallow: Fallo
     assert gpu["held_bytes"] == size
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize("number", ASKS)
 @pytest.mark.parametrize("whole_group", [True, False])
 def test_who_is_asked_to_leave_frees_its_memory_and_reports(
     cards: World, fallow: Fallow, number: int, whole_group: bool
@@ -163,8 +166,9 @@ def test_a_process_that_somebody_killed_is_a_card_that_failed(cards: World, fall
     assert out.splitlines()[1].split()[-1] == "failed"
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-@pytest.mark.parametrize("after_s", [0.0, 0.02, 0.05, 0.1, 0.2])
+@pytest.mark.parametrize(
+    ("after_s", "number"), list(itertools.product([0.0, 0.02, 0.05, 0.1, 0.2], ASKS))[:: 1 if IN_FULL else 4]
+)
 def test_asked_at_any_moment_of_its_start_it_leaves_in_good_order(
     simulated: Fallow, number: int, after_s: float
 ) -> None:

@@ -173,18 +173,23 @@ def refused(simulated: Fallow, file: str) -> str:
         (0o755, NEIGHBOUR.pw_uid, "{} belongs to another user"),
     ],
 )
-@pytest.mark.parametrize("how", ["['{}']", "['sh', '{}']", "['nice', '{}']", "['sh', '-c', 'x=1; {} && true']"])
 def test_a_script_that_others_can_change_is_refused(
-    simulated: Fallow, config: Write, box: pathlib.Path, how: str, mode: int, owner: int, says: str
+    simulated: Fallow, config: Write, box: pathlib.Path, mode: int, owner: int, says: str
 ) -> None:
-    script = box / "work.sh"
-    script.write_text("#!/bin/sh\n")
-    script.chmod(mode)
-    os.chown(script, owner, owner)
-    text = f"[[filler]]\nname = 'work'\nuser = '{WORKER.pw_name}'\ncommand = {how.format(script)}\n"
-    assert says.format(script) in refused(simulated, config(text))
-    script.chmod(0o755)
-    os.chown(script, WORKER.pw_uid, 0)
+    text = ""
+    scripts = []
+    for how in ("['{}']", "['sh', '{}']", "['nice', '{}']", "['sh', '-c', 'x=1; {} && true']"):
+        scripts.append(box / f"work-{len(scripts)}.sh")
+        scripts[-1].write_text("#!/bin/sh\n")
+        scripts[-1].chmod(mode)
+        os.chown(scripts[-1], owner, owner)
+        text += f"[[filler]]\nname = 'work-{len(scripts)}'\nuser = '{WORKER.pw_name}'\n"
+        text += f"command = {how.format(scripts[-1])}\n"
+    said = refused(simulated, config(text))
+    assert [script for script in scripts if says.format(script) not in said] == []
+    for script in scripts:
+        script.chmod(0o755)
+        os.chown(script, WORKER.pw_uid, 0)
     assert simulated("check", config(text)).returncode == 0
 
 

@@ -100,30 +100,30 @@ def test_protections_are_placed_listed_and_released_through_the_daemon(
     assert "there is no protection 9" in simulated("protect", "--release", "9").stderr
 
 
-@pytest.mark.parametrize("by", ["gpu", "user", "job", "day"])
 def test_a_report_from_the_daemon_is_the_same_as_from_its_file(
-    simulated: Fallow, start_daemon: Start, tmp_path: pathlib.Path, by: str
+    simulated: Fallow, start_daemon: Start, tmp_path: pathlib.Path
 ) -> None:
     folder = {"FALLOW_STATE_DIR": str(tmp_path / "daemon")}
     record(tmp_path / "daemon", *life(0.05, cards=3, start_s=LONG_AGO_S))
     start_daemon({**simulated.environ, **folder})
-    words = ("report", "--since", "520w", "--price", "2/h", "--by", by, "--format", "json")
-    asked, alone = told(simulated, *words), told(simulated, *words, "--alone", **folder)
-    assert [len(asked["gpus"]), asked["total"]["observed_s"] > 0] == [3, True]
-    assert {**asked, "since": 0, "until": 0} == {**alone, "since": 0, "until": 0}
+    for by in ("gpu", "user", "job", "day"):
+        words = ("report", "--since", "520w", "--price", "2/h", "--by", by, "--format", "json")
+        asked, alone = told(simulated, *words), told(simulated, *words, "--alone", **folder)
+        assert (by, len(asked["gpus"]), asked["total"]["observed_s"] > 0) == (by, 3, True)
+        assert {**asked, "since": 0, "until": 0} == {**alone, "since": 0, "until": 0}, by
     assert "there is no history" in simulated(*words, "--alone").stderr
     page = simulated("report", "--since", "520w", "--format", "html")
     assert (page.returncode, page.stdout.count("<svg") > 3) == (0, True)
 
 
-@pytest.mark.parametrize("other", ["", "2xH100", "4xT4"])
 def test_a_daemon_on_simulated_gpus_answers_only_who_simulates_the_same(
-    simulated: Fallow, daemon: subprocess.Popen[str], world: World, other: str
+    simulated: Fallow, daemon: subprocess.Popen[str], world: World
 ) -> None:
-    done = simulated("status", "--json", "-v", FALLOW_SIMULATE=other)
-    assert json.loads(done.stdout)["simulated"] is bool(other)
-    assert all(gpu["for_s"] is None for gpu in json.loads(done.stdout)["gpus"])
-    assert "the daemon is on simulated GPUs (4xH100), and others were asked for" in done.stderr
+    for other in ("", "2xH100", "4xT4"):
+        done = simulated("status", "--json", "-v", FALLOW_SIMULATE=other)
+        assert json.loads(done.stdout)["simulated"] is bool(other), other
+        assert all(gpu["for_s"] is None for gpu in json.loads(done.stdout)["gpus"]), other
+        assert "the daemon is on simulated GPUs (4xH100), and others were asked for" in done.stderr, other
     same = told(simulated, "status", "--json", FALLOW_SIMULATE="4")
     assert same["gpus"][0]["for_s"] is not None, "another word for the same machine"
 
@@ -140,24 +140,21 @@ HANG_UP = b""
 
 
 def answer_with(path: pathlib.Path, *lines: bytes) -> socket.socket:
-    """Something at the daemon's place that reads a request, says this, and then nothing more."""
+    """Something at the daemon's place that reads each request, says this, and then nothing more."""
     path.parent.mkdir(mode=0o755, exist_ok=True)
     listening = socket.socket(socket.AF_UNIX)
     listening.bind(str(path))
     listening.listen()
 
     def answer() -> None:
-        try:
-            connection, _ = listening.accept()
-        except OSError:
-            return
-        with connection:
-            connection.recv(65536)
-            for line in lines:
-                if line == HANG_UP:
-                    return
-                connection.sendall(line)
-            connection.recv(1)  # until they have had enough of it
+        with suppress(OSError):
+            while True:
+                connection, _ = listening.accept()
+                with connection, suppress(ConnectionError):
+                    connection.recv(65536)
+                    connection.sendall(b"".join(lines))
+                    if HANG_UP not in lines:
+                        connection.recv(1)  # until they have had enough of it
 
     threading.Thread(target=answer, daemon=True).start()
     return listening
