@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from fallow.core.reasons import Reason
 from fallow.core.unknown import Unknown
 from fallow.engine.guard.conditions import parse_unless
 from fallow.engine.machine.world import World
@@ -38,8 +39,8 @@ def somebody(fallow: Fallow) -> Iterator[str]:
 def test_the_condition_users_sees_somebody_whom_nothing_records(simulated: Fallow, somebody: str) -> None:
     """F25: while a condition gives a reason, or Unknown, a guard does not act (see test_guarding)."""
     why = parse_unless("users", World(simulated.environ))()
-    assert isinstance(why, str)
-    assert f"was at {somebody}" in why
+    assert isinstance(why, Reason)
+    assert f"was at {somebody}" in str(why)
     nowhere = World({**simulated.environ, "FALLOW_TERMINALS": str(simulated.home / "nowhere")})
     assert isinstance(parse_unless("users", nowhere)(), Unknown)
 
