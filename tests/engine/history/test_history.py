@@ -14,6 +14,7 @@ from fallow.core.interval import Card, Interval, Party
 from fallow.engine.history.reader import HistoryReader, open_history
 from fallow.engine.history.store import MIGRATIONS, NewerHistory, Store, migrate, version_of
 from fallow.engine.history.writer import HistoryWriter
+from tests.conftest import LIMIT_S
 from tests.engine.history.life import START_S, gpu_status, holder, life, status
 
 START_MS = round(START_S * 1000)
@@ -28,7 +29,8 @@ def record(folder: pathlib.Path, *statuses: Status) -> None:
     for number, one in enumerate(statuses):
         history.record(one)
         if number % 1000 == 0:  # time passes faster here than a disk can follow
-            assert history.settle(60.0)
+            assert history.settle(LIMIT_S)
+    assert history.settle(LIMIT_S)
     history.close()
     assert told == []
 

@@ -171,7 +171,7 @@ def leaks(told: dict[str, str]) -> list[str]:
 def test_another_user_finds_the_secret_nowhere_and_its_owner_and_root_do(stage: Stage) -> None:
     pid = stage.hold_a_card()
     running, port = stage.be_up()
-    work = "import time; end = time.monotonic() + 1\nwhile time.monotonic() < end: pass"
+    work = "import time\nwhile time.process_time() < 1: pass"
     stage.start([sys.executable, "-c", work], CUDA_VISIBLE_DEVICES="2")
     running.until("'true' ended well")
     bob, pages = asked(stage, pid, BOB), browsed(port)
