@@ -1,8 +1,8 @@
 # A fresh machine needs only Python 3.11 or newer with pip and venv, make and, for the tests, a C compiler.
 PYTHON ?= python3
 VENV := .venv
-# Most tests wait for real programs more than they compute.
-WORKERS ?= $(shell expr 2 \* $$(nproc))
+# Many tests wait for real programs more than they compute.
+WORKERS ?= $(shell expr 2 \* $$(nproc) + 1)
 BIN := $(VENV)/bin
 RUNS := $(VENV)/.runs
 READY := $(VENV)/.ready

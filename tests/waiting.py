@@ -7,7 +7,7 @@ from typing import TypeVar
 from tests.conftest import LIMIT_S
 
 T = TypeVar("T")
-PROGRAM_S = 0.3
+PROGRAM_S = 1.0
 """The pause between two starts of a program that looks."""
 
 
