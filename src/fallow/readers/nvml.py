@@ -67,6 +67,7 @@ _GPM_METRICS = (
     *(library.NVML_GPM_METRIC_FP64_UTIL, library.NVML_GPM_METRIC_FP32_UTIL, library.NVML_GPM_METRIC_FP16_UTIL),
 )
 _GPM_SCALES = (0.01,) * 4 + (2.0**20,) * 2 + (0.01,) * 3  # per cent and MiB, in the order of the metrics
+_COUNTED = ("counters", "pcie_rx_bytes_per_s", "pcie_tx_bytes_per_s")
 _UNCOUNTED = Unknown("the GPU does not count it")
 # The binding's names without a version refuse to work with an older driver, in an exception of their own.
 _PROCESS_LISTS = {
@@ -140,10 +141,11 @@ def disconnect(about_to: AboutTo) -> None:
         return  # the driver is gone already
 
 
-def version(ask: Ask, *, of_cuda: bool) -> Any:  # noqa: ANN401  a text, or a number such as 12080; or Unknown
-    """Return the version of the driver, or of the newest CUDA that it supports."""
-    asked = library.nvmlSystemGetCudaDriverVersion_v2 if of_cuda else library.nvmlSystemGetDriverVersion
-    return ask(asked, of_card=False)
+def versions(about_to: AboutTo) -> tuple[str | Unknown, int | Unknown]:
+    """Return the versions of the driver and of the newest CUDA that it supports: 12080 is 12.8."""
+    asked = library.nvmlSystemGetDriverVersion, library.nvmlSystemGetCudaDriverVersion_v2
+    driver, cuda = (Ask(about_to)(call, of_card=False) for call in asked)
+    return driver, cuda
 
 
 def _no_driver(error: Handle) -> str:
@@ -174,19 +176,9 @@ def mig_handles(ask: Ask, handle: Handle) -> dict[int, Any] | None:
     return {slot: instance for slot, instance in found.items() if instance is not hole}
 
 
-def instance_id(ask: Ask, handle: Handle) -> int | Unknown:
-    """Return the id of the GPU instance that a MIG device belongs to."""
-    return ask(library.nvmlDeviceGetGpuInstanceId, handle)  # type: ignore[no-any-return]
-
-
 def identity(ask: Ask, handle: Handle) -> dict[str, Any]:
     """Return what never changes of a device."""
     return {"uuid": ask(library.nvmlDeviceGetUUID, handle), "name": ask(library.nvmlDeviceGetName, handle)}
-
-
-def minor(ask: Ask, handle: Handle) -> int | Unknown:
-    """Return the N of /dev/nvidiaN, which may differ from the index."""
-    return ask(library.nvmlDeviceGetMinorNumber, handle)  # type: ignore[no-any-return]
 
 
 def utilization(ask: Ask, handle: Handle) -> dict[str, Any]:
@@ -229,21 +221,6 @@ def _process_memory(used: int | None) -> int | Unknown:
     return Unknown("the driver does not report memory by process") if used is None else used
 
 
-def temperature_c(ask: Ask, handle: Handle) -> int | Unknown:
-    """Return the temperature of the chip."""
-    return ask(library.nvmlDeviceGetTemperature, handle, library.NVML_TEMPERATURE_GPU)  # type: ignore[no-any-return]
-
-
-def power_w(ask: Ask, handle: Handle) -> float | Unknown:
-    """Return the power that the card draws."""
-    return _scaled(ask(library.nvmlDeviceGetPowerUsage, handle), 0.001)
-
-
-def power_limit_w(ask: Ask, handle: Handle) -> float | Unknown:
-    """Return the most power that the card may draw."""
-    return _scaled(ask(library.nvmlDeviceGetEnforcedPowerLimit, handle), 0.001)
-
-
 def clocks(ask: Ask, handle: Handle) -> dict[str, Any]:
     """Return clocks, throttle reasons and the performance state."""
     state = ask(library.nvmlDeviceGetPerformanceState, handle)
@@ -263,6 +240,17 @@ def pcie(ask: Ask, handle: Handle) -> dict[str, Any]:
     rx = ask(library.nvmlDeviceGetPcieThroughput, handle, library.NVML_PCIE_UTIL_RX_BYTES)
     tx = ask(library.nvmlDeviceGetPcieThroughput, handle, library.NVML_PCIE_UTIL_TX_BYTES)
     return {"pcie_rx_bytes_per_s": _scaled(rx, 1024), "pcie_tx_bytes_per_s": _scaled(tx, 1024)}
+
+
+def _reading(call: Callable[..., Any], *args: object, scale: float = 1) -> Callable[[Ask, Handle], Any]:
+    return lambda ask, handle: _scaled(ask(call, handle, *args), scale)
+
+
+instance_id = _reading(library.nvmlDeviceGetGpuInstanceId)  # of the GPU instance that a MIG device belongs to
+minor = _reading(library.nvmlDeviceGetMinorNumber)  # the N of /dev/nvidiaN, which may differ from the index
+temperature_c = _reading(library.nvmlDeviceGetTemperature, library.NVML_TEMPERATURE_GPU)
+power_w = _reading(library.nvmlDeviceGetPowerUsage, scale=0.001)
+power_limit_w = _reading(library.nvmlDeviceGetEnforcedPowerLimit, scale=0.001)
 
 
 class History:
@@ -327,9 +315,7 @@ class HardwareCounters:
         missing = self._prepare(ask, handle) if not self._samples else None
         if missing is None:
             missing = self._take(ask, handle, gpu_instance)
-        if missing is None:
-            return self._between(ask)
-        return {"counters": missing, "pcie_rx_bytes_per_s": missing, "pcie_tx_bytes_per_s": missing}
+        return self._between(ask) if missing is None else dict.fromkeys(_COUNTED, missing)
 
     def _prepare(self, ask: Ask, handle: Handle) -> Unknown | None:
         if self._unsupported is not None:
@@ -368,7 +354,7 @@ class HardwareCounters:
         self._request.sample1, self._request.sample2 = self._samples
         answer = ask(library.nvmlGpmMetricsGet, self._request, of_card=False)
         if isinstance(answer, Unknown):
-            return {"counters": answer, "pcie_rx_bytes_per_s": answer, "pcie_tx_bytes_per_s": answer}
+            return dict.fromkeys(_COUNTED, answer)
         read = [
             metric.value * scale
             if metric.nvmlReturn == library.NVML_SUCCESS and not isnan(metric.value)
@@ -377,7 +363,7 @@ class HardwareCounters:
         ]
         sm, occupancy, tensor, dram, rx, tx, *units = read
         counters = Counters(sm, occupancy, tensor, dram, _most(units))
-        return {"counters": counters, "pcie_rx_bytes_per_s": rx, "pcie_tx_bytes_per_s": tx}
+        return dict(zip(_COUNTED, (counters, rx, tx), strict=True))
 
 
 def _most(units: Sequence[float | Unknown]) -> float | Unknown:

@@ -220,13 +220,6 @@ def nvmlDeviceGetProcessUtilization(handle: Handle, since_us: int) -> list[Proce
     return samples[: count.value]
 
 
-def nvmlGpmSampleAlloc() -> Handle:
-    """Allocate a sample of the hardware counters."""
-    sample = c_void_p()
-    _check(_function("nvmlGpmSampleAlloc")(byref(sample)))
-    return sample
-
-
 def nvmlGpmSampleGet(handle: Handle, sample: Handle) -> Handle:
     """Take a sample of a card."""
     _check(_function("nvmlGpmSampleGet")(handle, sample))
@@ -243,11 +236,6 @@ def nvmlGpmMetricsGet(request: c_nvmlGpmMetricsGet_t) -> c_nvmlGpmMetricsGet_t:
     """Return what was counted between two samples."""
     _check(_function("nvmlGpmMetricsGet")(byref(request)))
     return request
-
-
-def nvmlGpmQueryDeviceSupport(handle: Handle) -> GpmSupport:
-    """Return whether the card has the counters."""
-    return _filled("nvmlGpmQueryDeviceSupport", GpmSupport(version=NVML_GPM_SUPPORT_VERSION), handle)  # type: ignore[no-any-return]
 
 
 def _function(name: str) -> Call:
@@ -315,6 +303,15 @@ def _hands_out(name: str, symbol: str | None = None) -> Call:
     return _named(name, call)
 
 
+def _fills(name: str, kind: type[_Struct], *fields: int) -> Call:
+    """Make a call that fills a struct."""
+
+    def call(handle: Handle) -> Any:
+        return _filled(name, kind(*fields), handle)
+
+    return _named(name, call)
+
+
 def _says(name: str) -> Call:
     """Make a call that returns a text."""
 
@@ -346,6 +343,7 @@ def _lists(name: str) -> Call:
 
 nvmlDeviceGetCount = _answers("nvmlDeviceGetCount", c_uint, "nvmlDeviceGetCount_v2")
 nvmlDeviceGetHandleByIndex = _hands_out("nvmlDeviceGetHandleByIndex", "nvmlDeviceGetHandleByIndex_v2")
+nvmlGpmSampleAlloc = _hands_out("nvmlGpmSampleAlloc")
 nvmlDeviceGetMigDeviceHandleByIndex = _hands_out("nvmlDeviceGetMigDeviceHandleByIndex")
 nvmlDeviceGetMaxMigDeviceCount = _answers("nvmlDeviceGetMaxMigDeviceCount", c_uint)
 nvmlDeviceGetGpuInstanceId = _answers("nvmlDeviceGetGpuInstanceId", c_uint)
@@ -369,8 +367,5 @@ nvmlDeviceGetGraphicsRunningProcesses_v2 = _lists("nvmlDeviceGetGraphicsRunningP
 nvmlDeviceGetGraphicsRunningProcesses_v3 = _lists("nvmlDeviceGetGraphicsRunningProcesses_v3")
 nvmlDeviceGetMPSComputeRunningProcesses_v2 = _lists("nvmlDeviceGetMPSComputeRunningProcesses_v2")
 nvmlDeviceGetMPSComputeRunningProcesses_v3 = _lists("nvmlDeviceGetMPSComputeRunningProcesses_v3")
-
-
-def nvmlDeviceGetUtilizationRates(handle: Handle) -> Utilization:
-    """Return utilization at one instant."""
-    return _filled("nvmlDeviceGetUtilizationRates", Utilization(), handle)  # type: ignore[no-any-return]
+nvmlDeviceGetUtilizationRates = _fills("nvmlDeviceGetUtilizationRates", Utilization)
+nvmlGpmQueryDeviceSupport = _fills("nvmlGpmQueryDeviceSupport", GpmSupport, NVML_GPM_SUPPORT_VERSION)

@@ -1,7 +1,10 @@
 """Read NVIDIA GPUs: one call of the pool for each card, so that a card that hangs or is lost affects no other."""
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, TypeVar
+from contextlib import suppress
+from functools import partial
+from itertools import combinations
+from typing import Any, Generic, TypeVar
 
 from fallow.core.activity import A_STRETCH_S
 from fallow.core.errors import NoDriver
@@ -233,65 +236,30 @@ def _with_load(
     return tuple(replace(holder, utilization=ran[holder.pid]) for holder in holders)
 
 
-class _Connect:
-    """The call that starts NVML."""
+class _Errand(Generic[T]):
+    """A call that is about no single card, and what it returned."""
 
-    key: Hashable = "nvml"
-
-    def __init__(self) -> None:
-        self.cards = 0
-
-    def run(self, about_to: AboutTo) -> None:
-        """Start NVML and count the cards."""
-        self.cards = nvml.connect(about_to)
-
-
-class _Versions:
-    """The call that reads the versions of driver and CUDA."""
-
-    key: Hashable = "versions"
-
-    def __init__(self) -> None:
-        self.driver: str | Unknown = NOT_ASKED
-        self.cuda: int | Unknown = NOT_ASKED
+    def __init__(self, key: str, call: Callable[[AboutTo], T], otherwise: T) -> None:
+        """`otherwise`: the answer until the call has returned."""
+        self.key: Hashable = key
+        self.answer = otherwise
+        self._call = call
 
     def run(self, about_to: AboutTo) -> None:
-        """Read both versions."""
-        ask = nvml.Ask(about_to)
-        self.driver, self.cuda = nvml.version(ask, of_cuda=False), nvml.version(ask, of_cuda=True)
+        """Make the call."""
+        self.answer = self._call(about_to)
 
 
-class _Disconnect:
-    """The call that shuts NVML down."""
-
-    key: Hashable = "nvml"
-
-    def run(self, about_to: AboutTo) -> None:
-        """Shut NVML down."""
-        nvml.disconnect(about_to)
-
-
-class _Compare:
-    """The call that reads how cards are connected."""
-
-    key: Hashable = "links"
-
-    def __init__(self, devices: dict[str, _Device]) -> None:
-        self._devices = devices
-        self.found: dict[frozenset[str], int] = {}
-
-    def run(self, about_to: AboutTo) -> None:
-        """Read each pair; a card that fails now is connected to no other."""
-        ask = nvml.Ask(about_to)
-        names = list(self._devices)
-        for at, one in enumerate(names):
-            for other in names[at + 1 :]:
-                try:
-                    near = nvml.nearness(ask, self._devices[one].handle, self._devices[other].handle)
-                except nvml.CardInTrouble:
-                    continue
-                if near is not None:
-                    self.found[frozenset((one, other))] = near
+def _compare(about_to: AboutTo, devices: dict[str, _Device]) -> Links:
+    """Read how each pair of cards is connected; a card that fails now is connected to no other."""
+    ask = nvml.Ask(about_to)
+    found: dict[frozenset[str], int] = {}
+    for one, other in combinations(devices, 2):
+        with suppress(nvml.CardInTrouble):
+            near = nvml.nearness(ask, devices[one].handle, devices[other].handle)
+            if near is not None:
+                found[frozenset((one, other))] = near
+    return found
 
 
 class NvmlReader:
@@ -312,14 +280,17 @@ class NvmlReader:
         self._cards = [_Card(index) for index in range(cards)]
 
     def _connect(self, opening_s: float) -> int:
-        start = _Connect()
+        start = _Errand("nvml", nvml.connect, 0)
         late = self._crew.send([start], opening_s / nvml.OPENING_TAKES)
         if late:
             raise NoDriver(f"the NVIDIA driver has not answered {late['nvml']} for {opening_s:g} s")
-        if not start.cards:
-            self._crew.send([_Disconnect()], self._limit_s)
+        if not start.answer:
+            self._disconnect()
             raise NoDriver("the NVIDIA driver is here and has no GPU")
-        return start.cards
+        return start.answer
+
+    def _disconnect(self) -> None:
+        self._crew.send([_Errand("nvml", nvml.disconnect, None)], self._limit_s)
 
     def look(self, depth: Depth) -> Snapshot:
         """Return all GPUs now."""
@@ -331,17 +302,18 @@ class NvmlReader:
 
     def versions(self) -> tuple[str | Unknown, int | Unknown]:
         """Return the versions of the driver and of the newest CUDA that it supports: 12080 is 12.8."""
-        errand = _Versions()
+        errand: _Errand[tuple[str | Unknown, int | Unknown]]
+        errand = _Errand("versions", nvml.versions, (NOT_ASKED, NOT_ASKED))
         self._crew.send([errand], self._limit_s)
-        return errand.driver, errand.cuda
+        return errand.answer
 
     def links(self, gpus: Sequence[Gpu]) -> Links:
         """Return how the given GPUs are connected; instances of one card are nearest."""
         by_uuid = {card.device.identity.get("uuid"): card.device for card in self._cards if card.device is not None}
         wanted = {gpu.uuid: by_uuid[gpu.uuid] for gpu in gpus if isinstance(gpu.uuid, str) and gpu.uuid in by_uuid}
-        errand = _Compare(wanted)
-        late = self._crew.send([errand], self._limit_s)
-        return {} if late else dict(errand.found)
+        errand: _Errand[Links] = _Errand("links", partial(_compare, devices=wanted), {})
+        self._crew.send([errand], self._limit_s)
+        return errand.answer
 
     def describe(self, snapshot: Snapshot) -> Snapshot:
         """Return the same snapshot, with what /proc knows of each holder."""
@@ -355,5 +327,5 @@ class NvmlReader:
     def close(self) -> None:
         """Shut NVML down, unless a call is still inside it: that would never return."""
         if self._crew.all_back():
-            self._crew.send([_Disconnect()], self._limit_s)
+            self._disconnect()
         self._crew.dismiss()

@@ -108,10 +108,6 @@ class Device:
         values = tuple(argument.value for argument in arguments), tuple(type(argument) for argument in arguments)
         self._ask(self._driver.cuLaunchKernel(kernel, blocks, 1, 1, threads, 1, 1, 0, self._stream, values, 0))
 
-    def wait(self) -> None:
-        """Wait until all kernels that were sent have ended."""
-        self._ask(self._driver.cuStreamSynchronize(self._stream))
-
     def event(self) -> Any:  # noqa: ANN401  a CUevent
         """Create an event, which can be recorded after what was sent and waited for."""
         return self._ask(self._driver.cuEventCreate(int(self._driver.CUevent_flags.CU_EVENT_BLOCKING_SYNC)))

@@ -118,8 +118,8 @@ def key_at(text: str) -> str:
 def test_all_that_the_parser_sees_has_its_place_and_nothing_else_has(text: str) -> None:
     values = tomllib.loads(text)
     positions = Positions(text)
-    assert positions.paths() == set(paths_of(values))
-    for path in positions.paths():
+    assert positions.places.keys() == set(paths_of(values))
+    for path in positions.places:
         here = at(text, positions.nearest(path))
         if isinstance(path[-1], str):
             assert key_at(here) == path[-1]

@@ -157,7 +157,7 @@ def _count(given: object) -> int:
 def _placed(fault: Fault, positions: Positions) -> Mistake:
     path = fault.path
     # An item that is written without the brackets of its list has no position of its own.
-    while path and isinstance(path[-1], int) and path not in positions:
+    while path and isinstance(path[-1], int) and path not in positions.places:
         path = path[:-1]
     place = positions.nearest(path)
     return Mistake(fault.sentence, in_words(path), place.line, place.column, fault.suggestion)

@@ -34,20 +34,13 @@ class Positions:
         """Take a text that tomllib has accepted."""
         walk = _Walk(text.replace("\r\n", "\n"))
         walk.statements()
-        self._places: Mapping[Path, Place] = walk.places
-
-    def __contains__(self, path: Path) -> bool:
-        return path in self._places
+        self.places: Mapping[Path, Place] = walk.places
 
     def nearest(self, path: Path) -> Place:
         """Return the position of a path, or of the innermost table or list around it that is in the file."""
-        while path and path not in self._places:
+        while path and path not in self.places:
             path = path[:-1]
-        return self._places.get(path, Place(1, 1))
-
-    def paths(self) -> frozenset[Path]:
-        """Return the path of everything that has a position."""
-        return frozenset(self._places)
+        return self.places.get(path, Place(1, 1))
 
 
 class _Walk:

@@ -21,7 +21,6 @@ from fallow.engine.config.rules import Guard
 from fallow.engine.daemon.build import DaemonBuilder
 from fallow.engine.daemon.publisher import Publisher
 from fallow.engine.daemon.reload import Reloaded, Reloads
-from fallow.engine.daemon.rounds import Rounds
 from fallow.engine.fill.loop import FillLoop
 from fallow.engine.guard.guard import GuardLoop
 from fallow.engine.history.counters import Tally
@@ -29,10 +28,13 @@ from fallow.engine.history.journal import open_journal
 from fallow.engine.history.reader import HistoryReader
 from fallow.engine.history.run import Report, Run
 from fallow.engine.history.writer import HistoryWriter
+from fallow.engine.idle_rules.enforcer import enforcer_for_processes
 from fallow.engine.machine.observe import MISSED_LOOKS, Watcher
 from fallow.engine.machine.shortage import Shortage
 from fallow.engine.machine.signal_pipe import SignalPipe
 from fallow.engine.machine.world import World
+from fallow.engine.notify.lost_gpus import LostGpus
+from fallow.engine.notify.notifier import notifier_for
 
 _DAY_S = 86_400.0
 _QUIET_S = 0.03  # longer than it takes to distinguish a newcomer from a monitor, and to ask a filler to leave
@@ -68,16 +70,19 @@ class Daemon:
         self._settled = Settled()
         self._watcher = Watcher(world, self._tally.longest_gap_s)
         report = Report(say, self._tally, self._notify)
-        run = Run(world, self.journal, report, dry_run)
-        self._rounds = Rounds(run, Config())
+        self._run = run = Run(world, self.journal, report, dry_run)
+        self.config = Config()
+        self._notifier = notifier_for(run, self.config.notices.urls, self.config.notices.rules)
+        self._enforcer = enforcer_for_processes(run, self.config.idle, self.config.protect, self.config.machine.every)
+        self._lost_gpus = LostGpus(run)
         self._builder = DaemonBuilder(run)
         self._uuids: frozenset[str] = frozenset()
         self._guards: list[tuple[Guard, GuardLoop]] = []
         self._fill_loop = FillLoop(run, (), alert=self._delay_publishing)
-        self.config = self._load()
+        config = self._load()
         snapshot = world.gpu_reader.look(Depth.EVERYTHING)
-        self._history = self._open_history(self.config)
-        self._apply(self.config, snapshot)
+        self._history = self._open_history(config)
+        self._apply(config, snapshot)
         self._next_tick_s = world.clock.monotonic_s()
         self._shortage = Shortage(say)
         self.when_reloaded: Callable[[bool], None] = lambda _: None
@@ -155,27 +160,33 @@ class Daemon:
             for status, at_s in self._settled.rest():
                 self._record(status, at_s)
             self._fill_loop.close()
-            self._rounds.close()
+            self._notifier.close()  # it sends the notices that wait, within a few seconds
             self._history.close()
             self.journal.close()
             self.reloads.close()
             self._manager.close()
 
     def _notify(self, notice: Notice) -> None:
-        self._rounds.note(notice)
+        self._notifier.note(notice)
 
     def _delay_publishing(self) -> None:
         """Delay publishing, because a newcomer may have come and the yield is more urgent."""
         self._publisher.paused_until_s = self._world.clock.monotonic_s() + _QUIET_S
 
     def _apply(self, config: Config, snapshot: Snapshot) -> None:
-        self.config = config
+        """Apply a config. What has not changed in it keeps its state."""
+        before, self.config = self.config, config
         gap_s = config.machine.every * MISSED_LOOKS
         self._tally.longest_gap_s = gap_s
         self._watcher.change(gap_s)
-        self._rounds.change(config)
-        before, self._guards = self._guards, self._builder.guards(config, self._guards)
-        for _, guard_loop in before:
+        if config.notices != before.notices:
+            self._notifier.close()
+            self._notifier = notifier_for(self._run, config.notices.urls, config.notices.rules)
+        rules, rules_before = ((each.idle, each.protect, each.notices, each.machine) for each in (config, before))
+        if rules != rules_before:
+            self._enforcer = enforcer_for_processes(self._run, config.idle, config.protect, config.machine.every)
+        guards_before, self._guards = self._guards, self._builder.guards(config, self._guards)
+        for _, guard_loop in guards_before:
             if all(guard_loop is not kept for _, kept in self._guards):
                 guard_loop.call_off("it is not in the config any more")
         self._assign_slots(snapshot)
@@ -204,7 +215,9 @@ class Daemon:
         self._fill_loop.tick(snapshot)
         for _, guard_loop in self._guards:
             guard_loop.turn(snapshot, self._fill_loop.protections)
-        self._rounds.turn(snapshot, self._fill_loop.reservations)
+        self._enforcer.turn(snapshot, self._fill_loop.reservations)
+        self._lost_gpus.turn(snapshot)
+        self._notifier.turn()
         status = self._watcher.status(snapshot, self._fill_loop.reservations)
         shown = seen_by(status, EVERYTHING if self.config.machine.commands_shown else ANYBODY)
         for settled, at_s in self._settled.take(status, snapshot.at_s):
@@ -231,7 +244,7 @@ class Daemon:
             self._dry_run,
             status,
             self.config.machine.commands_shown,
-            counting=self._rounds.counting,
+            counting=self._enforcer.counting,
             prices=self.config.machine.all_prices,
         )
 

@@ -66,7 +66,7 @@ class HistoryWriter:
 
     def close(self) -> None:
         """Write the rest if possible, and end."""
-        if self._writer.wait(_LAST_WRITE_S):
+        if self.settle():
             self._hand_over()
         self._writer.end()
         self._pass_on()
