@@ -82,7 +82,7 @@ class ClaimFolder:
 
     def refresh(self) -> None:
         """Open the folder again if it was removed and made again."""
-        if not self._is_in_place():
+        if not folder_care.names(self.path, self._fd):
             fresh = _open_folder(self.path)
             os.close(self._fd)
             self._fd = fresh
@@ -93,8 +93,6 @@ class ClaimFolder:
         try:
             fd = self._open_or_create(safe)
         except OSError as error:
-            if error.errno in _OF_THE_PROCESS:
-                raise
             raise self._complaint(safe, error) from None
         why = folder_care.unfit(fd)
         if why is not None:
@@ -112,8 +110,6 @@ class ClaimFolder:
         except FileNotFoundError:
             return None
         except OSError as error:
-            if error.errno in _OF_THE_PROCESS:
-                raise
             raise self._complaint(safe, error) from None
         facts = os.fstat(fd)
         if not stat.S_ISREG(facts.st_mode):
@@ -128,12 +124,6 @@ class ClaimFolder:
         except OSError:
             return False
         return (found.st_dev, found.st_ino) == identity
-
-    def _is_in_place(self) -> bool:
-        try:
-            return os.path.samestat(os.stat(self.path, follow_symlinks=False), os.fstat(self._fd))
-        except FileNotFoundError:
-            return False
 
     def inode(self, name: str) -> int:
         """Return the inode number of the file of that name now; 0 if there is none."""
@@ -158,14 +148,14 @@ class ClaimFolder:
         """Return the names of all files in the folder."""
         return os.listdir(self._fd)
 
-    def read(self, name: str) -> tuple[bytes, int]:
-        """Return the content of a file and its owner; raise OSError if it cannot be read."""
+    def read(self, name: str, most_bytes: int = _MOST_READ) -> tuple[bytes, os.stat_result]:
+        """Return the content of a file and its facts; raise OSError if it cannot be read."""
         fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY, dir_fd=self._fd)
         try:
             facts = os.fstat(fd)
             if not stat.S_ISREG(facts.st_mode):
-                raise OSError(errno.EINVAL, NOT_PLAIN)
-            return os.read(fd, _MOST_READ), facts.st_uid
+                raise OSError(errno.EINVAL, f"it {NOT_PLAIN}")
+            return os.read(fd, most_bytes), facts
         finally:
             os.close(fd)
 
@@ -198,8 +188,10 @@ class ClaimFolder:
                 self.add(name, b"", folder_care.FILE_MODE)  # if another process was faster, its file is opened
         raise OSError(errno.EBUSY, "somebody removes it as often as it is made")
 
-    def _complaint(self, name: str, error: OSError) -> FallowError:
+    def _complaint(self, name: str, error: OSError) -> FallowError | OSError:
         path = f"{self.path}/{name}"
+        if error.errno in _OF_THE_PROCESS:
+            return error
         if error.errno in _OF_THE_DISK:
             return FallowError(f"cannot use {path}: {error.strerror}; put that right, {_ELSE_NAME}")
         if error.errno == errno.EROFS:

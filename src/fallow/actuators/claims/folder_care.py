@@ -23,7 +23,7 @@ def take_over_folder(path: str, fd: int) -> bool:
             os.fchmod(fd, FOLDER_MODE)
         except OSError:
             return False  # root without that right, as in a container
-        if _names(path, fd):
+        if names(path, fd):
             return True
         with suppress(OSError):  # another folder is in its place; that one is taken over next
             fresh = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -32,7 +32,8 @@ def take_over_folder(path: str, fd: int) -> bool:
     return False
 
 
-def _names(path: str, fd: int) -> bool:
+def names(path: str, fd: int) -> bool:
+    """Return whether the path leads to the open folder."""
     try:
         return os.path.samestat(os.stat(path, follow_symlinks=False), os.fstat(fd))
     except OSError:

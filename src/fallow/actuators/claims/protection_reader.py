@@ -21,7 +21,6 @@ _LONGEST_NUMBER = 9
 _MOST_ENTRIES = 25_000  # of the folder; with more than that everything is protected
 _MOST_NEW = 2_000
 _SETTLED_S = 0.1  # a folder that changed later may change again within the same tick of its clock
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
 
 @value
@@ -112,7 +111,7 @@ class ProtectionReader:
             self.unread[number] = uid
             return None
         try:
-            content, found = self._content(name)
+            content, found = self._folder.read(name, MOST_BYTES + 1)
             word = understood(number, content, owner)
         except FileNotFoundError:
             return None
@@ -125,16 +124,6 @@ class ProtectionReader:
         if known is not None and known.uid == uid and Says.HOLD is known.word.says and word.says is not Says.RELEASED:
             word = known.word
         return Seen(word, uid, facts_of(found))
-
-    def _content(self, name: str) -> tuple[bytes, os.stat_result]:
-        fd = os.open(name, _READ, dir_fd=self._folder.fd)
-        try:
-            found = os.fstat(fd)
-            if not stat.S_ISREG(found.st_mode):
-                raise OSError(0, "it is not a plain file")
-            return os.read(fd, MOST_BYTES + 1), found
-        finally:
-            os.close(fd)
 
 
 def file_name(number: int) -> str:

@@ -76,13 +76,13 @@ class Queue:
 
     def _read(self, ticket: int) -> Waiter | None:
         try:
-            raw, uid = self._folder.read(_label_name(ticket))
+            raw, facts = self._folder.read(_label_name(ticket))
         except OSError:
             return None
         label = read_label(False, raw)
         if label.pid is None or label.birth is None:
             return None
-        waiter = Waiter(ticket, label.pid, label.birth, uid, label.command or "")
+        waiter = Waiter(ticket, label.pid, label.birth, facts.st_uid, label.command or "")
         return waiter if self._stands(waiter) else None
 
 
