@@ -2,7 +2,6 @@
 
 import argparse
 import ast
-import importlib
 import json
 import re
 
@@ -10,7 +9,7 @@ import pytest
 
 import fallow
 from fallow.core import errors
-from fallow.interfaces.cli.main import COMMANDS
+from fallow.interfaces.cli.main import COMMANDS, command_of
 from fallow.interfaces.cli.options import common
 from tests.conftest import REPOSITORY, Fallow
 
@@ -42,7 +41,7 @@ def section(command: str) -> str:
 
 
 def options(command: str) -> list[str]:
-    parser = importlib.import_module(f"fallow.interfaces.cli.{command}").parser([])
+    parser = command_of(command, argparse.ArgumentParser(add_help=False))[1]
     return [name for action in parser._actions for name in action.option_strings if name not in ("-h", "--help")]
 
 
@@ -90,7 +89,7 @@ def test_every_metric_has_its_sentence() -> None:
 
 def test_every_option_has_help() -> None:
     for command in COMMANDS:
-        parser = importlib.import_module(f"fallow.interfaces.cli.{command}").parser([common()])
+        parser = command_of(command, common())[1]
         assert [action.dest for action in parser._actions if not action.help] == []
         assert parser.description
         assert argparse.ArgumentParser.format_help(parser)

@@ -1,12 +1,11 @@
 """`--help` of every command: 80 columns, whole words, a phrase for each option, examples; and `help`, `-V`."""
 
 import argparse
-import importlib
 import re
 
 import pytest
 
-from fallow.interfaces.cli.main import COMMANDS
+from fallow.interfaces.cli.main import COMMANDS, command_of
 from fallow.interfaces.cli.options import Parser, common
 from tests.conftest import Fallow
 
@@ -14,8 +13,7 @@ LONGEST = 80
 
 
 def parser_of(command: str) -> Parser:
-    made: Parser = importlib.import_module(f"fallow.interfaces.cli.{command}").parser([common()])
-    return made
+    return command_of(command, common())[1]
 
 
 @pytest.mark.parametrize("command", COMMANDS)

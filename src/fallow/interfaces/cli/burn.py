@@ -14,6 +14,10 @@ from fallow.interfaces.cli.options import Parser, chooses, takes, typed
 from fallow.interfaces.stderr import Stderr
 from fallow.workloads.work import SIMULATED_SCALE, Ask, Load
 
+ABOUT = """\
+Load GPUs, one process each, until Ctrl-C or for some time: occupy memory, keep
+them warm, or drive their tensor cores to the power limit. SIGTERM frees the
+memory first. It does not yield; `fallow fill -- fallow burn` does."""
 EXAMPLES = """\
   fallow burn --gpus 0 --load matmul --verify --for 10m
   fallow burn --load matmul --for 1h --json > burn-in.json
@@ -22,16 +26,8 @@ EXAMPLES = """\
 _CLEAR_LINE = "\r\x1b[K"
 
 
-def parser(parents: list[argparse.ArgumentParser]) -> Parser:
-    """Return the options of `fallow burn`."""
-    made = Parser(
-        "fallow burn",
-        "Load GPUs, one process each, until Ctrl-C or for some time: occupy memory, keep\n"
-        "them warm, or drive their tensor cores to the power limit. SIGTERM frees the\n"
-        "memory first. It does not yield; `fallow fill -- fallow burn` does.",
-        EXAMPLES,
-        parents,
-    )
+def add_options(made: Parser) -> None:
+    """Add the options of `fallow burn`."""
     add = partial(takes, made)
     add("--gpus LIST", str, "load only these: 0,2 or 0-3, UUIDs or how they begin (default: all)")
     add(
@@ -56,7 +52,6 @@ def parser(parents: list[argparse.ArgumentParser]) -> Parser:
     )
     add("--for D", span_s, "stop after so long (default: at Ctrl-C)", dest="for_s")
     made.add_argument("--json", action="store_true", help="print the closing table as JSON")
-    return made
 
 
 def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:

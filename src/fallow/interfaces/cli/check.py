@@ -16,6 +16,10 @@ from fallow.interfaces.stderr import Stderr
 if TYPE_CHECKING:
     from fallow.engine.config import Config
 
+ABOUT = """\
+Check a config file. Every mistake is printed at once, with its line and with
+what was probably meant: all that `fallow up` would refuse here, and GPUs that
+are missing now. For the daemon of root, run it as root."""
 EXAMPLES = """\
   fallow check
   fallow check fallow.toml && systemctl reload fallow
@@ -23,16 +27,8 @@ EXAMPLES = """\
   fallow check --schema > fallow.schema.json"""
 
 
-def parser(parents: list[argparse.ArgumentParser]) -> Parser:
-    """Return the options of `fallow check`."""
-    made = Parser(
-        "fallow check",
-        "Check a config file. Every mistake is printed at once, with its line and with\n"
-        "what was probably meant: all that `fallow up` would refuse here, and GPUs that\n"
-        "are missing now. For the daemon of root, run it as root.",
-        EXAMPLES,
-        parents,
-    )
+def add_options(made: Parser) -> None:
+    """Add the options of `fallow check`."""
     made.usage = "fallow check [OPTIONS] [FILE]"
     made.add_argument(
         "file", nargs="?", metavar="FILE", help="the config to check (default: the one that `fallow up` would read)"
@@ -41,7 +37,6 @@ def parser(parents: list[argparse.ArgumentParser]) -> Parser:
     other = made.add_mutually_exclusive_group()
     other.add_argument("--example", action="store_true", help="print an example with comments, and check nothing")
     other.add_argument("--schema", action="store_true", help="print the JSON Schema for editors, and check nothing")
-    return made
 
 
 def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:

@@ -17,6 +17,9 @@ _HOMES = {
     "gpu_stress": "stress",
     "gpuselect": "selecting_command",
 }
+ABOUT = """\
+Run the command line of an older tool with fallow. Everything behind NAME is the
+tool's own."""
 EXAMPLES = """\
   fallow compat gpu_idle_timeout -t 10 -s 10 -n 5 -d 3 python train.py
   fallow compat gpu_sentinel --arm_duration 60 --kill_action shutdown
@@ -26,17 +29,10 @@ EXAMPLES = """\
   fallow compat gpuselect --help"""
 
 
-def parser(parents: list[argparse.ArgumentParser]) -> Parser:
-    """Return the options of `fallow compat`."""
-    made = Parser(
-        "fallow compat",
-        "Run the command line of an older tool with fallow. Everything behind NAME is the\ntool's own.",
-        EXAMPLES,
-        parents,
-    )
+def add_options(made: Parser) -> None:
+    """Add the options of `fallow compat`."""
     made.usage = "fallow compat NAME [WORDS OF THE TOOL]"
     made.add_argument("name", metavar="NAME", help=f"the tool: {', '.join(_HOMES)}")
-    return made
 
 
 def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:

@@ -22,6 +22,10 @@ from fallow.interfaces.signals import interruptible, uninterrupted
 from fallow.interfaces.stderr import Stderr
 from fallow.readers.proc import user_name
 
+ABOUT = """\
+Show what fallow does, on four simulated GPUs with real processes, in about a
+minute: in this terminal, and on a web page whose address is printed. It changes
+nothing of yours, ends by itself and leaves nothing running."""
 EXAMPLES = """\
   fallow demo
   fallow demo --for 10m     # time to look at the page"""
@@ -54,18 +58,9 @@ _SWEEPS = 20
 _LONGEST_FOLDER = 90  # a socket's path has at most 107 bytes
 
 
-def parser(parents: list[argparse.ArgumentParser]) -> Parser:
-    """Return the options of `fallow demo`."""
-    made = Parser(
-        "fallow demo",
-        "Show what fallow does, on four simulated GPUs with real processes, in about a\n"
-        "minute: in this terminal, and on a web page whose address is printed. It changes\n"
-        "nothing of yours, ends by itself and leaves nothing running.",
-        EXAMPLES,
-        parents,
-    )
+def add_options(made: Parser) -> None:
+    """Add the options of `fallow demo`."""
     takes(made, "--for D", span_s, "end after so long (default: when it is told)", dest="for_s")
-    return made
 
 
 def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:

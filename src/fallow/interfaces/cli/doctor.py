@@ -13,6 +13,11 @@ from fallow.interfaces.cli.options import Parser, add_json
 from fallow.interfaces.render.as_json import as_text
 from fallow.interfaces.stderr import Stderr
 
+ABOUT = """\
+Check the installation: driver, GPUs, folders, daemon, and each permission that
+fallow can use. Each part is ok, lacking (something does not work here, the rest
+does) or broken, and what to do is printed. The exit code is 1 if anything is
+broken. Nothing is changed without --fix."""
 EXAMPLES = """\
   fallow doctor
   sudo fallow doctor              what the daemon of root would find
@@ -24,17 +29,8 @@ EXAMPLES = """\
 _UNHEALTHY = 1
 
 
-def parser(parents: list[argparse.ArgumentParser]) -> Parser:
-    """Return the options of `fallow doctor`."""
-    made = Parser(
-        "fallow doctor",
-        "Check the installation: driver, GPUs, folders, daemon, and each permission that\n"
-        "fallow can use. Each part is ok, lacking (something does not work here, the rest\n"
-        "does) or broken, and what to do is printed. The exit code is 1 if anything is\n"
-        "broken. Nothing is changed without --fix.",
-        EXAMPLES,
-        parents,
-    )
+def add_options(made: Parser) -> None:
+    """Add the options of `fallow doctor`."""
     add_json(made)
     made.add_argument("--unit", action="store_true", help="print a systemd unit, and check nothing")
     made.add_argument(
@@ -46,7 +42,6 @@ def parser(parents: list[argparse.ArgumentParser]) -> Parser:
         "--fix", action="store_true", help="as root, give the claim folder and its files to root, open to all users"
     )
     made.add_argument("--dry-run", action="store_true", help="with --fix, change nothing and print what would change")
-    return made
 
 
 def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:

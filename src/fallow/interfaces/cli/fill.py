@@ -18,6 +18,11 @@ from fallow.interfaces.signals import interruptible, unstoppable
 from fallow.interfaces.stderr import Stderr
 from fallow.policies.fill import FillRules
 
+ABOUT = """\
+Run CMD on GPUs that nobody uses. It leaves a GPU at the first sign of anybody
+else: a process on the GPU, a claim, a person at a terminal, a protection. CMD
+runs with a low CPU priority and ends with fallow.
+{gpu} and {uuid} in CMD and FILE are replaced."""
 EXAMPLES = """\
   fallow fill -- ./background.sh
   fallow fill --yield kill -- python sweep.py --gpu {gpu}
@@ -26,17 +31,8 @@ EXAMPLES = """\
   fallow fill -- fallow burn"""
 
 
-def parser(parents: list[argparse.ArgumentParser]) -> Parser:
-    """Return the options of `fallow fill`."""
-    made = Parser(
-        "fallow fill",
-        "Run CMD on GPUs that nobody uses. It leaves a GPU at the first sign of anybody\n"
-        "else: a process on the GPU, a claim, a person at a terminal, a protection. CMD\n"
-        "runs with a low CPU priority and ends with fallow.\n"
-        "{gpu} and {uuid} in CMD and FILE are replaced.",
-        EXAMPLES,
-        parents,
-    )
+def add_options(made: Parser) -> None:
+    """Add the options of `fallow fill`."""
     made.usage = "fallow fill [OPTIONS] -- CMD ..."
     add = partial(takes, made)
     add("--gpus LIST", str, "fill only these GPUs (default: all)")
@@ -77,7 +73,6 @@ def parser(parents: list[argparse.ArgumentParser]) -> Parser:
     add("--log FILE", str, "append CMD's output to FILE (default: print it here)")
     add("--cwd DIR", str, "run CMD in this folder")
     made.add_argument("--dry-run", action="store_true", help="start nothing, only print what would be done")
-    return made
 
 
 def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:

@@ -14,6 +14,10 @@ from fallow.interfaces.signals import interruptible
 from fallow.interfaces.stderr import Stderr
 from fallow.policies.guard import Across, GuardRules
 
+ABOUT = """\
+Wait until GPUs are in use, then until they are idle, then act once: each action
+in the order given. Before the machine goes down, everybody who is logged in
+gets a message, and can prevent it with `fallow protect`."""
 EXAMPLES = """\
   fallow guard --idle-for 30m --action shutdown
   fallow guard --idle-for 1h --unless users --unless cpu:20 --action shutdown
@@ -24,16 +28,8 @@ EXAMPLES = """\
 _MISSED_LOOKS = 3
 
 
-def parser(parents: list[argparse.ArgumentParser]) -> Parser:
-    """Return the options of `fallow guard`."""
-    made = Parser(
-        "fallow guard",
-        "Wait until GPUs are in use, then until they are idle, then act once: each action\n"
-        "in the order given. Before the machine goes down, everybody who is logged in\n"
-        "gets a message, and can prevent it with `fallow protect`.",
-        EXAMPLES,
-        parents,
-    )
+def add_options(made: Parser) -> None:
+    """Add the options of `fallow guard`."""
     add = partial(takes, made)
     add("--gpus LIST", str, "watch only these GPUs (default: all)")
     add("--arm-above P", ratio, "utilization in per cent above which a GPU is in use (default: 10)", 0.1)
@@ -58,7 +54,6 @@ def parser(parents: list[argparse.ArgumentParser]) -> Parser:
     add("--countdown D", duration_s, "how long people have to prevent a shutdown or reboot (default: 60s)", 60.0)
     add("--every D", every_s, "how often to read the GPUs (default: 1s)", 1.0)
     made.add_argument("--dry-run", action="store_true", help="carry out no action, only print what it would be")
-    return made
 
 
 def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:

@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Sequence
 from itertools import pairwise
+from types import ModuleType
 
 from fallow.core.did_you_mean import did_you_mean
 from fallow.core.errors import ConfigWrong, FallowError, NotEnoughGpus, PartMissing, WrongUsage
@@ -104,8 +105,7 @@ def _main(argv: list[str], voice: Stderr) -> int:
     if name not in COMMANDS:
         way = did_you_mean(name, (*COMMANDS, _HELP)) or f"there are {', '.join(COMMANDS)}"
         raise WrongUsage(f"there is no command {name!r}; {way} (see: fallow --help)")
-    module = importlib.import_module(f"fallow.interfaces.cli.{name}")
-    parser = module.parser([shared])
+    module, parser = command_of(name, shared)
     everywhere = Parser("fallow", "", "", [shared]).parse_args(before)
     try:
         args = parser.parse_args(after, everywhere)
@@ -123,6 +123,14 @@ def _main(argv: list[str], voice: Stderr) -> int:
         gc.enable()
     code: int = module.run(args, world, voice)
     return code
+
+
+def command_of(name: str, shared: argparse.ArgumentParser) -> tuple[ModuleType, Parser]:
+    """Load a command; return its module, and its parser with the shared options."""
+    module = importlib.import_module(f"fallow.interfaces.cli.{name}")
+    parser = Parser(f"fallow {name}", module.ABOUT, module.EXAMPLES, [shared])
+    module.add_options(parser)
+    return module, parser
 
 
 def _split(argv: list[str]) -> tuple[list[str], str | None, list[str], list[str] | None]:

@@ -8,6 +8,10 @@ from fallow.interfaces.cli.options import Parser, add_choice, chooses, request
 from fallow.interfaces.render import gpu_names
 from fallow.interfaces.stderr import Stderr
 
+ABOUT = """\
+Print GPUs that are free: no process holds them, nothing runs on them and nobody
+has claimed them. They are reserved for a few seconds, so that the next pick
+takes others; to claim them for a whole job, use `fallow run`."""
 EXAMPLES = """\
   CUDA_VISIBLE_DEVICES=$(fallow pick --format uuid) python train.py
   eval "$(fallow pick -n 2 --name H100 --format env)"
@@ -15,16 +19,8 @@ EXAMPLES = """\
   fallow pick -n 4 --min-free 40GiB --wait 10m"""
 
 
-def parser(parents: list[argparse.ArgumentParser]) -> Parser:
-    """Return the options of `fallow pick`."""
-    made = Parser(
-        "fallow pick",
-        "Print GPUs that are free: no process holds them, nothing runs on them and nobody\n"
-        "has claimed them. They are reserved for a few seconds, so that the next pick\n"
-        "takes others; to claim them for a whole job, use `fallow run`.",
-        EXAMPLES,
-        parents,
-    )
+def add_options(made: Parser) -> None:
+    """Add the options of `fallow pick`."""
     add_choice(made)
     chooses(
         made,
@@ -33,7 +29,6 @@ def parser(parents: list[argparse.ArgumentParser]) -> Parser:
         "print indices (0,3), UUIDs, `export` lines for eval, the value of docker's --gpus, or JSON (default: index)",
         "index",
     )
-    return made
 
 
 def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:

@@ -16,6 +16,10 @@ from fallow.interfaces.cli.options import Parser, add_alone, add_json, takes
 from fallow.interfaces.render.as_json import as_text, protection_facts
 from fallow.interfaces.stderr import Stderr
 
+ABOUT = """\
+Protect a GPU, a process, a user or the machine for some time: fallow stops,
+signals or powers off nothing that is protected. A protection reserves no GPU.
+It ends by itself, or when its owner or root releases it."""
 EXAMPLES = """\
   fallow protect --for 2h --why "debugging"     the whole machine
   fallow protect 3 --for 30m                    GPU 3
@@ -28,16 +32,8 @@ _LONGEST_S = 366 * 86400.0
 _SHORTEST_ID, _WHOLE_ID = 3, 9
 
 
-def parser(parents: list[argparse.ArgumentParser]) -> Parser:
-    """Return the options of `fallow protect`."""
-    made = Parser(
-        "fallow protect",
-        "Protect a GPU, a process, a user or the machine for some time: fallow stops,\n"
-        "signals or powers off nothing that is protected. A protection reserves no GPU.\n"
-        "It ends by itself, or when its owner or root releases it.",
-        EXAMPLES,
-        parents,
-    )
+def add_options(made: Parser) -> None:
+    """Add the options of `fallow protect`."""
     made.usage = "fallow protect [OPTIONS] [SUBJECT]"
     add = partial(takes, made)
     made.add_argument(
@@ -52,7 +48,6 @@ def parser(parents: list[argparse.ArgumentParser]) -> Parser:
     add("--release ID", _id, "end this protection now; the first three digits of its id are enough")
     add_json(made)
     add_alone(made)
-    return made
 
 
 def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:

@@ -13,24 +13,21 @@ from fallow.engine.machine.world import World
 from fallow.interfaces.cli.options import Parser
 from fallow.interfaces.stderr import Stderr
 
+ABOUT = """\
+Make your `fallow up` read its config again, and print whether it did. If the
+config has mistakes, each is printed with its line, and the old config stays in
+force. Only the user who runs the daemon and root may do this.
+
+exit codes: 0 loaded, 78 the config has mistakes, 77 the daemon is another
+user's, 69 no daemon runs"""
 EXAMPLES = """\
   fallow check && fallow reload
   sudo fallow reload          # the daemon of root
   systemctl reload fallow     # the same, where systemd runs it"""
 
 
-def parser(parents: list[argparse.ArgumentParser]) -> Parser:
-    """Return the options of `fallow reload`."""
-    return Parser(
-        "fallow reload",
-        "Make your `fallow up` read its config again, and print whether it did. If the\n"
-        "config has mistakes, each is printed with its line, and the old config stays in\n"
-        "force. Only the user who runs the daemon and root may do this.\n\n"
-        "exit codes: 0 loaded, 78 the config has mistakes, 77 the daemon is another\n"
-        "user's, 69 no daemon runs",
-        EXAMPLES,
-        parents,
-    )
+def add_options(_: Parser) -> None:
+    """Add nothing: `fallow reload` has only the options of every command."""
 
 
 def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:  # noqa: ARG001  every command has this signature

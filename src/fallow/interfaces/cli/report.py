@@ -24,6 +24,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from fallow.engine.machine.daemon_client import DaemonClient, RemoteHistory
 
+ABOUT = """\
+Add up the hours in which each GPU was free, filled, busy, idle, stuck or
+unknown, and what the idle and stuck hours cost. Only time in which `fallow up`
+ran is counted."""
 EXAMPLES = """\
   fallow report                             the last 7 days, by GPU
   fallow report --by user --price 2.50/h    what each user left unused
@@ -34,16 +38,8 @@ _FORMATS = ("table", "json", "csv", "html")
 _LONGEST_S = 3660 * 86400.0
 
 
-def parser(parents: list[argparse.ArgumentParser]) -> Parser:
-    """Return the options of `fallow report`."""
-    made = Parser(
-        "fallow report",
-        "Add up the hours in which each GPU was free, filled, busy, idle, stuck or\n"
-        "unknown, and what the idle and stuck hours cost. Only time in which `fallow up`\n"
-        "ran is counted.",
-        EXAMPLES,
-        parents,
-    )
+def add_options(made: Parser) -> None:
+    """Add the options of `fallow report`."""
     add = partial(takes, made)
     add("--since D", span_s, "how far back to begin: 12h, 7d, 2w (default: 7d)", 7 * 86400.0)
     chooses(made, "--by", By, "add up the hours of each GPU, user, job or day (default: gpu)", By.GPU.value)
@@ -55,7 +51,6 @@ def parser(parents: list[argparse.ArgumentParser]) -> Parser:
     chooses(made, "--format", _FORMATS, "how to print the report (default: table)", "table")
     add("-o --output FILE", str, "write the report to FILE (default: print it)")
     add_alone(made)
-    return made
 
 
 def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:

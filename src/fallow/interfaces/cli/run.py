@@ -27,6 +27,11 @@ _DEFAULTS = {
     "dump_stacks": (False, _TIMEOUT),
 }
 """The options that do nothing without another one: the value where none is given, and the other one."""
+ABOUT = """\
+Claim free GPUs and run CMD on them. The claim ends with the last process of the
+job, however it dies. CMD keeps this terminal, environment and exit code.
+With a timeout or --then, fallow stays the parent of CMD and forwards signals;
+without, it exec()s CMD."""
 EXAMPLES = """\
   fallow run -- python train.py
   fallow run -n 4 --name H100 --wait -- torchrun --nproc-per-node 4 train.py
@@ -35,17 +40,8 @@ EXAMPLES = """\
   fallow run --dry-run -n 2 -- python train.py"""
 
 
-def parser(parents: list[argparse.ArgumentParser]) -> Parser:
-    """Return the options of `fallow run`."""
-    made = Parser(
-        "fallow run",
-        "Claim free GPUs and run CMD on them. The claim ends with the last process of the\n"
-        "job, however it dies. CMD keeps this terminal, environment and exit code.\n"
-        "With a timeout or --then, fallow stays the parent of CMD and forwards signals;\n"
-        "without, it exec()s CMD.",
-        EXAMPLES,
-        parents,
-    )
+def add_options(made: Parser) -> None:
+    """Add the options of `fallow run`."""
     made.usage = "fallow run [OPTIONS] -- CMD ..."
     add_choice(made)
     made.add_argument("--shared", action="store_true", help="share the GPUs with other jobs that say --shared too")
@@ -63,7 +59,6 @@ def parser(parents: list[argparse.ArgumentParser]) -> Parser:
         "and only print when it would be warned and stopped, and what would follow",
     )
     _add_stopping(made)
-    return made
 
 
 def _add_stopping(made: Parser) -> None:

@@ -21,29 +21,24 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from fallow.engine.machine.daemon_client import DaemonClient
 
+ABOUT = """\
+Show how many GPUs are available, and of each GPU who holds it and what it does:
+free, filled (only work that leaves when the GPU is needed), busy, idle (held,
+nothing runs), stuck (looks busy, does nothing) or unknown."""
 EXAMPLES = """\
   fallow status
   fallow status --watch 0-3
   fallow status --json | jq '.gpus[] | select(.activity == "idle")'"""
 
 
-def parser(parents: list[argparse.ArgumentParser]) -> Parser:
-    """Return the options of `fallow status`."""
-    made = Parser(
-        "fallow status",
-        "Show how many GPUs are available, and of each GPU who holds it and what it does:\n"
-        "free, filled (only work that leaves when the GPU is needed), busy, idle (held,\n"
-        "nothing runs), stuck (looks busy, does nothing) or unknown.",
-        EXAMPLES,
-        parents,
-    )
+def add_options(made: Parser) -> None:
+    """Add the options of `fallow status`."""
     made.usage = "fallow status [OPTIONS] [GPUS]"
     made.add_argument("gpus", nargs="?", metavar="GPUS", help="show only these: 0,2 or 0-3, UUIDs or how they begin")
     made.add_argument("--json", action="store_true", help="print the result as JSON; with --watch one object a line")
     made.add_argument("--watch", action="store_true", help="show it again and again, until Ctrl-C")
     takes(made, "--every D", every_s, "how often --watch reads the GPUs (default: 1s)", 1.0)
     add_alone(made)
-    return made
 
 
 def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:

@@ -33,6 +33,11 @@ if TYPE_CHECKING:
     from fallow.interfaces.server_thread import ServerThread
     from fallow.interfaces.web.server import HttpServer
 
+ABOUT = """\
+Watch all GPUs and do what a config says: fill idle GPUs, find processes that
+hold them unused, guard the machine. Without a config it only watches, and shows
+a web page. `fallow reload` or SIGHUP reads the config again; if it has a
+mistake, the old one stays in force."""
 EXAMPLES = """\
   fallow up
   fallow up --config /etc/fallow/fallow.toml
@@ -41,23 +46,13 @@ EXAMPLES = """\
 _SWITCH_S = 0.0001  # a thread that serves requests must not delay a yield
 
 
-def parser(parents: list[argparse.ArgumentParser]) -> Parser:
-    """Return the options of `fallow up`."""
-    made = Parser(
-        "fallow up",
-        "Watch all GPUs and do what a config says: fill idle GPUs, find processes that\n"
-        "hold them unused, guard the machine. Without a config it only watches, and shows\n"
-        "a web page. `fallow reload` or SIGHUP reads the config again; if it has a\n"
-        "mistake, the old one stays in force.",
-        EXAMPLES,
-        parents,
-    )
+def add_options(made: Parser) -> None:
+    """Add the options of `fallow up`."""
     add = partial(takes, made)
     add("--config FILE", str, "read this config (default: the one that `fallow check` finds)")
     add("--listen ADDR", str, "serve the web page there, whatever the config says")
     made.add_argument("--dry-run", action="store_true", help="carry out no action, only print what it would be")
     add("--for D", span_s, "end after so long (default: never)", dest="for_s")
-    return made
 
 
 def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:

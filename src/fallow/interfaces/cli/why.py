@@ -25,6 +25,10 @@ _MOST_EVENTS = 30
 _UNWATCHED = "  nobody has watched this GPU, as `fallow up` would: since when is not known, and no rule counts"
 _SHOWN_BY = "`fallow status` lists the GPUs and the processes on them"
 _NO_STORY = "the journal has no entries on that"
+ABOUT = """\
+Explain a GPU or a process: what it does now and why, since when, who is on it,
+which rule counts and when it would act; then the last decision with its
+readings, and what was done."""
 EXAMPLES = """\
   fallow why            the last decision, and what was done
   fallow why 3          GPU 3
@@ -32,23 +36,14 @@ EXAMPLES = """\
   fallow why --json"""
 
 
-def parser(parents: list[argparse.ArgumentParser]) -> Parser:
-    """Return the options of `fallow why`."""
-    made = Parser(
-        "fallow why",
-        "Explain a GPU or a process: what it does now and why, since when, who is on it,\n"
-        "which rule counts and when it would act; then the last decision with its\n"
-        "readings, and what was done.",
-        EXAMPLES,
-        parents,
-    )
+def add_options(made: Parser) -> None:
+    """Add the options of `fallow why`."""
     made.usage = "fallow why [OPTIONS] [GPU|PID]"
     made.add_argument(
         "subject", nargs="?", metavar="GPU|PID", help="the GPU or process to explain (default: the last one)"
     )
     add_json(made)
     add_alone(made)
-    return made
 
 
 def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
