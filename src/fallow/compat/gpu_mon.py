@@ -76,11 +76,8 @@ def _slots(
 
 
 def _options(words: Sequence[str]) -> argparse.Namespace:
-    parser = ArgumentParser(
-        "gpu_mon",
-        description="Run programs on idle GPUs, and end them when somebody else opens one or is at a terminal.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-    )
+    what = "Run programs on idle GPUs, and end them when somebody else opens one or is at a terminal."
+    parser = ArgumentParser.of_older_tool("gpu_mon", what)
     add = parser.add_argument
     add("-c", "--config", default=PLACE, metavar="FILE", help="the INI file")
     add("--print-config", action="store_true", help="print the fallow.toml that says the same, and do nothing else")

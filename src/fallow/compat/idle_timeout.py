@@ -144,11 +144,8 @@ def _log(*, debug: bool) -> logging.Logger:
 
 
 def _options(words: Sequence[str]) -> argparse.Namespace:
-    parser = ArgumentParser(
-        "gpu_idle_timeout",
-        description="Run a command, and end it when the usage of every GPU stays below a threshold for a window.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-    )
+    what = "Run a command, and end it when the usage of every GPU stays below a threshold for a window."
+    parser = ArgumentParser.of_older_tool("gpu_idle_timeout", what)
     add = parser.add_argument
     add("-t", "--threshhold-percentage", type=float, default=1, help="usage in per cent that is not idle")
     add("-s", "--sample-freq", type=float, default=5, help="seconds from one sample to the next")

@@ -38,12 +38,8 @@ def main(words: Sequence[str], world: World, tell: Callable[[str], None]) -> int
 
 
 def _options(words: Sequence[str]) -> argparse.Namespace:
-    parser = ArgumentParser(
-        "gpuselect",
-        usage="gpuselect [OPTIONS] [-- CMD ...]",
-        description="Print idle GPUs, or run CMD on them.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-    )
+    parser = ArgumentParser.of_older_tool("gpuselect", "Print idle GPUs, or run CMD on them.")
+    parser.usage = "gpuselect [OPTIONS] [-- CMD ...]"
     add = parser.add_argument
     add("-d", "--devices", type=_devices, help="only these device IDs, all of them: 0 or 0,1")
     add("-n", "--name", help="only GPUs with this in their name")

@@ -138,11 +138,8 @@ def _present_gpus(named: Sequence[int] | None, world: World, tell: Callable[[str
 
 
 def _options(words: Sequence[str]) -> argparse.Namespace:
-    parser = ArgumentParser(
-        "gpu_sentinel",
-        description="Wait for the GPUs to work, then for their work to end, then act at once.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-    )
+    what = "Wait for the GPUs to work, then for their work to end, then act at once."
+    parser = ArgumentParser.of_older_tool("gpu_sentinel", what)
     add = parser.add_argument
     add("--arm_duration", type=int, default=30, help="seconds of work that arm it")
     add("--arm_threshold", type=float, default=0.8, help="mean usage above this is work, 0..1")

@@ -22,6 +22,11 @@ class ArgumentParser(argparse.ArgumentParser):
             raise argparse.ArgumentError(action, "'--' is no value")
         return super()._get_values(action, arg_strings)
 
+    @classmethod
+    def of_older_tool(cls, name: str, what: str) -> "ArgumentParser":
+        """Return the parser of an older tool's command line, whose help has the default of each option."""
+        return cls(name, description=what, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+
     def print_help(self, file: _Writes | None = None) -> None:
         """Print the help, or fail: newer Pythons ignore that it could not be written."""
         (sys.stdout if file is None else file).write(self.format_help())

@@ -6,7 +6,7 @@ are needed. The tests compare each call, number and struct with NVIDIA's.
 
 import ctypes
 from collections.abc import Callable
-from ctypes import byref, c_char_p, c_double, c_int, c_uint, c_ulonglong, c_void_p
+from ctypes import Structure, byref, c_char_p, c_double, c_int, c_uint, c_ulonglong, c_void_p
 from typing import Any
 
 NVML_SUCCESS = 0
@@ -70,23 +70,19 @@ class NVMLError(Exception):
         super().__init__(_in_words(value))
 
 
-class _Struct(ctypes.Structure):
-    """A struct of the library."""
-
-
-class Utilization(_Struct):
+class Utilization(Structure):
     """Utilization in per cent."""
 
     _fields_ = (("gpu", c_uint), ("memory", c_uint))
 
 
-class MemoryInfo(_Struct):
+class MemoryInfo(Structure):
     """Memory in bytes; what the firmware reserves counts as used."""
 
     _fields_ = (("total", c_ulonglong), ("free", c_ulonglong), ("used", c_ulonglong))
 
 
-class MemoryInfoV2(_Struct):
+class MemoryInfoV2(Structure):
     """Memory in bytes; what the firmware reserves is a separate field."""
 
     _fields_ = (
@@ -98,7 +94,7 @@ class MemoryInfoV2(_Struct):
     )
 
 
-class ProcessInfo(_Struct):
+class ProcessInfo(Structure):
     """One process on a GPU, in the second and the third form of the lists alike."""
 
     _fields_ = (
@@ -118,13 +114,13 @@ class _Value(ctypes.Union):
     _fields_ = (("dVal", c_double), ("uiVal", c_uint), ("ullVal", c_ulonglong))
 
 
-class Sample(_Struct):
+class Sample(Structure):
     """One sample of a GPU's utilization; its time in microseconds."""
 
     _fields_ = (("timeStamp", c_ulonglong), ("sampleValue", _Value))
 
 
-class ProcessSample(_Struct):
+class ProcessSample(Structure):
     """How much of the time a process ran."""
 
     _fields_ = (
@@ -137,15 +133,15 @@ class ProcessSample(_Struct):
     )
 
 
-class _MetricNames(_Struct):
+class _MetricNames(Structure):
     _fields_ = (("shortName", c_char_p), ("longName", c_char_p), ("unit", c_char_p))
 
 
-class _Metric(_Struct):
+class _Metric(Structure):
     _fields_ = (("metricId", c_uint), ("nvmlReturn", c_uint), ("value", c_double), ("metricInfo", _MetricNames))
 
 
-class c_nvmlGpmMetricsGet_t(_Struct):
+class c_nvmlGpmMetricsGet_t(Structure):
     """A request for hardware counters between two samples."""
 
     _fields_ = (
@@ -157,7 +153,7 @@ class c_nvmlGpmMetricsGet_t(_Struct):
     )
 
 
-class GpmSupport(_Struct):
+class GpmSupport(Structure):
     """Whether a GPU has hardware counters."""
 
     _fields_ = (("version", c_uint), ("isSupportedDevice", c_uint))
@@ -178,11 +174,6 @@ def nvmlInit() -> None:
         except OSError:
             raise NVMLError(NVML_ERROR_LIBRARY_NOT_FOUND) from None
     _check(_function("nvmlInit_v2")())
-
-
-def nvmlShutdown() -> None:
-    """Shut the library down."""
-    _check(_function("nvmlShutdown")())
 
 
 def nvmlDeviceGetMemoryInfo(handle: Handle, version: int | None = None) -> Any:
@@ -218,18 +209,6 @@ def nvmlDeviceGetProcessUtilization(handle: Handle, since_us: int) -> list[Proce
     samples = (ProcessSample * _bounded(count))()
     _check(get(handle, samples, byref(count), since))
     return samples[: count.value]
-
-
-def nvmlGpmSampleGet(handle: Handle, sample: Handle) -> Handle:
-    """Take a sample of a card."""
-    _check(_function("nvmlGpmSampleGet")(handle, sample))
-    return sample
-
-
-def nvmlGpmMigSampleGet(handle: Handle, instance: int, sample: Handle) -> Handle:
-    """Take a sample of a MIG instance."""
-    _check(_function("nvmlGpmMigSampleGet")(handle, c_uint(instance), sample))
-    return sample
 
 
 def nvmlGpmMetricsGet(request: c_nvmlGpmMetricsGet_t) -> c_nvmlGpmMetricsGet_t:
@@ -292,6 +271,11 @@ def _answers(name: str, kind: Any, symbol: str | None = None) -> Call:
     return _named(name, call)
 
 
+def _does(name: str) -> Call:
+    """Make a call that returns nothing."""
+    return _named(name, lambda *args: _check(_function(name)(*args)))
+
+
 def _hands_out(name: str, symbol: str | None = None) -> Call:
     """Make a call that returns a pointer."""
 
@@ -303,7 +287,7 @@ def _hands_out(name: str, symbol: str | None = None) -> Call:
     return _named(name, call)
 
 
-def _fills(name: str, kind: type[_Struct], *fields: int) -> Call:
+def _fills(name: str, kind: type[Structure], *fields: int) -> Call:
     """Make a call that fills a struct."""
 
     def call(handle: Handle) -> Any:
@@ -341,6 +325,9 @@ def _lists(name: str) -> Call:
     return _named(name, call)
 
 
+nvmlShutdown = _does("nvmlShutdown")
+nvmlGpmSampleGet = _does("nvmlGpmSampleGet")
+nvmlGpmMigSampleGet = _does("nvmlGpmMigSampleGet")
 nvmlDeviceGetCount = _answers("nvmlDeviceGetCount", c_uint, "nvmlDeviceGetCount_v2")
 nvmlDeviceGetHandleByIndex = _hands_out("nvmlDeviceGetHandleByIndex", "nvmlDeviceGetHandleByIndex_v2")
 nvmlGpmSampleAlloc = _hands_out("nvmlGpmSampleAlloc")

@@ -83,15 +83,11 @@ def state(world: World) -> Iterator[CheckFinding]:
     elif found.st_mode & _OTHERS_WRITE:
         yield broken("state", f"others can write to {path}, and change journal and history", f"chmod go-w {path}")
     else:
-        yield _ours(path)
-
-
-def _ours(path: str) -> CheckFinding:
-    try:
-        prepared(path, make=False)
-    except FallowError as error:
-        return broken("state", f"{error}: no journal and no history are kept", f"ls -ld {path}")
-    return ok("state", f"{path} can be written")
+        try:
+            prepared(path, make=False)
+            yield ok("state", f"{path} can be written")
+        except FallowError as error:
+            yield broken("state", f"{error}: no journal and no history are kept", f"ls -ld {path}")
 
 
 def journal(world: World) -> Iterator[CheckFinding]:
