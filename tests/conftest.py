@@ -2,11 +2,9 @@
 
 import os
 import pathlib
-import pwd
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -15,18 +13,14 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests import length
+from tests.places import BIN, LIMIT_S, REPOSITORY
 from tests.standin import World, build
 
-REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
-BIN = pathlib.Path(sys.executable).parent
 # How long an example takes is the machine's affair: what else runs there is no mistake of ours.
 settings.register_profile(
     "anywhere", max_examples=length.examples(100), deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("anywhere")
-LIMIT_S = 150  # for a machine on which much else runs
-ME = pwd.getpwuid(os.geteuid()).pw_name
-"""Who runs the tests: what a config starts must say whom it runs as, if that is root."""
 
 
 def pytest_report_header() -> str:

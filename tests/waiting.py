@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from tests.conftest import LIMIT_S
+from tests.places import LIMIT_S
 
 T = TypeVar("T")
 PROGRAM_S = 1.0

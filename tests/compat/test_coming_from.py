@@ -5,8 +5,9 @@ import shlex
 
 import pytest
 
-from tests.conftest import REPOSITORY, Fallow
+from tests.conftest import Fallow
 from tests.interfaces.cli.filled import Fill, wait_for_lines
+from tests.places import REPOSITORY
 
 GUIDE = (REPOSITORY / "docs" / "guides" / "coming-from.md").read_text()
 LOOP = """

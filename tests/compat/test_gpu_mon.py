@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.compat.documents import DATA, blocks, ours
-from tests.conftest import ME, Fallow, refuse_to_skip
+from tests.conftest import Fallow, refuse_to_skip
 from tests.interfaces.cli.filled import Fill, wait_for_end, wait_for_lines
+from tests.places import ME
 from tests.standin import Process, World
 
 ALL_TOGETHER, EACH_ALONE = blocks("gpu_mon", "ini")

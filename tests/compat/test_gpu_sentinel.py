@@ -10,8 +10,9 @@ import pytest
 
 from fallow.compat import Sentinel, SentinelState
 from tests.compat.documents import blocks, commands, ours
-from tests.conftest import REPOSITORY, Fallow
+from tests.conftest import Fallow
 from tests.interfaces.cli.test_guard import rest, systemctl, until, work
+from tests.places import REPOSITORY
 from tests.standin import World
 
 __all__ = ["systemctl"]  # a fixture

@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.compat.documents import blocks, commands, ours
-from tests.conftest import REPOSITORY, Fallow
+from tests.conftest import Fallow
 from tests.cuda_process import CudaProcess
 from tests.interfaces.cli.filled import Fill, pids_written, wait_for_end, wait_for_lines
+from tests.places import REPOSITORY
 from tests.standin import Process, World
 
 MIB = 2**20

@@ -13,8 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.compat.asked import Asked
-from tests.conftest import BIN, Fallow
+from tests.conftest import Fallow
 from tests.length import examples
+from tests.places import BIN
 from tests.standin import Process, World
 
 PEERS = BIN.parent / "peers"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from fallow.core.reasons import SENTENCES, Reason
-from tests.conftest import REPOSITORY
+from tests.places import REPOSITORY
 
 
 def facts_of(kind: str) -> set[str]:

@@ -13,9 +13,10 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.conftest import REPOSITORY, Fallow
+from tests.conftest import Fallow
 from tests.gpu.visits import against, on_the_empty_card, start_fill, told, until, until_filled, used_share, visit
 from tests.interfaces.cli.filled import Fill
+from tests.places import REPOSITORY
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(300)]
 

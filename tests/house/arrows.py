@@ -17,7 +17,7 @@ from fallow.core.job import JobActivity, JobFinding
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace
 from fallow.policies import fill, guard, idle, ladder, stuck
-from tests.conftest import REPOSITORY
+from tests.places import REPOSITORY
 from tests.policies.histories import PROTECTED, key, snapshot
 from tests.policies.loads import FLAT_OUT, HOLDS, SPINS, card
 from tests.reasons import said

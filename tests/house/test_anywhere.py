@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from tests.conftest import REPOSITORY
 from tests.interfaces.cli.filled import Fill
+from tests.places import REPOSITORY
 
 IGNORED_BY_NOHUP_AND_SCRIPTS = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)
 

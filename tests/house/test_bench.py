@@ -5,7 +5,7 @@ import sys
 import time
 
 from bench.__main__ import PARTS, finished
-from tests.conftest import REPOSITORY
+from tests.places import REPOSITORY
 
 
 def test_a_part_that_does_not_end_is_ended_and_counts_as_broken() -> None:

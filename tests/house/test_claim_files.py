@@ -16,7 +16,7 @@ from fallow.actuators.claims.queue import QueueEntry
 from fallow.actuators.files import ofd_locks
 from fallow.core.protections import parse_target
 from fallow.core.reservations import Claim
-from tests.conftest import REPOSITORY
+from tests.places import REPOSITORY
 
 PAGE = (REPOSITORY / "docs" / "contributing" / "claim-files.md").read_text()
 UUID = "GPU-fa110000-0000-4000-8000-000000000000"

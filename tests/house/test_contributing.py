@@ -5,7 +5,7 @@ import tomllib
 
 import pytest
 
-from tests.conftest import REPOSITORY
+from tests.places import REPOSITORY
 
 CONTRIBUTING = REPOSITORY / "docs" / "contributing"
 PAGES = [

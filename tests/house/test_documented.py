@@ -11,7 +11,8 @@ import fallow
 from fallow.core import errors
 from fallow.interfaces.cli.main import COMMANDS, command_of
 from fallow.interfaces.cli.options import common
-from tests.conftest import REPOSITORY, Fallow
+from tests.conftest import Fallow
+from tests.places import REPOSITORY
 
 REFERENCE = REPOSITORY / "docs" / "reference"
 CLI = (REFERENCE / "cli.md").read_text()

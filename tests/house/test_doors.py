@@ -7,7 +7,7 @@ from functools import cache
 
 import pytest
 
-from tests.conftest import REPOSITORY
+from tests.places import REPOSITORY
 
 SOURCE = REPOSITORY / "src" / "fallow"
 LONGEST = 400

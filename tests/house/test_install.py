@@ -10,7 +10,8 @@ from collections.abc import Iterator
 import pytest
 from packaging.requirements import Requirement
 
-from tests.conftest import BIN, REPOSITORY, Fallow
+from tests.conftest import Fallow
+from tests.places import BIN, REPOSITORY
 
 
 @pytest.fixture(scope="module")

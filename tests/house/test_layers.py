@@ -8,7 +8,7 @@ import tomllib
 
 import pytest
 
-from tests.conftest import BIN, REPOSITORY
+from tests.places import BIN, REPOSITORY
 
 CONTRACTS = {
     contract["name"]: contract

@@ -4,8 +4,8 @@ import runpy
 
 import pytest
 
-from tests.conftest import REPOSITORY
 from tests.house.arrows import POLICIES, Arrow, Row, drawn, taken
+from tests.places import REPOSITORY
 
 
 @pytest.mark.parametrize("policy", POLICIES)

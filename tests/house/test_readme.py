@@ -7,7 +7,8 @@ import subprocess
 
 import pytest
 
-from tests.conftest import REPOSITORY, Fallow
+from tests.conftest import Fallow
+from tests.places import REPOSITORY
 
 README = (REPOSITORY / "README.md").read_text()
 

@@ -2,7 +2,7 @@
 
 import re
 
-from tests.conftest import REPOSITORY
+from tests.places import REPOSITORY
 
 PAGE = (REPOSITORY / "docs" / "security.md").read_text()
 LEFT = "## What is left"

@@ -4,7 +4,7 @@ import ast
 import pathlib
 from collections.abc import Iterator
 
-from tests.conftest import REPOSITORY
+from tests.places import REPOSITORY
 
 SOURCE = REPOSITORY / "src" / "fallow"
 SENTENCES = {

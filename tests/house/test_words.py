@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from tests.conftest import REPOSITORY
+from tests.places import REPOSITORY
 
 NEVER = (
     r"rehears\w*",

@@ -10,7 +10,8 @@ import pynvml
 import pytest
 
 from fallow.readers import nvml_library
-from tests.conftest import REPOSITORY, Fallow
+from tests.conftest import Fallow
+from tests.places import REPOSITORY
 from tests.standin import MigInstance, Process, World
 
 CONSTANTS = [name for name in dir(nvml_library) if name.startswith("NVML_")]

@@ -17,8 +17,9 @@ from fallow.engine.machine.clock import SystemClock
 from fallow.policies.pick import Wanted, refusal
 from fallow.readers.proc import Proc
 from fallow.readers.simulated_reader import SimulatedReader, machine
-from tests.conftest import LIMIT_S, Fallow
+from tests.conftest import Fallow
 from tests.engine.driven import DrivenClock
+from tests.places import LIMIT_S
 from tests.waiting import PROGRAM_S, until
 
 WORKS = "import sys; print('up', flush=True)\nwhile True: pass"

@@ -14,7 +14,8 @@ from fallow.core.errors import NotEnoughGpus
 from fallow.workloads.products import RESULT_WORDS, THREADS, best
 from fallow.workloads.simulated import SimulatedWork
 from fallow.workloads.work import SIMULATED_SCALE, Ask, Load, MemoryFreed
-from tests.conftest import REPOSITORY, Fallow
+from tests.conftest import Fallow
+from tests.places import REPOSITORY
 from tests.standin import World
 
 MIB = 2**20

@@ -13,7 +13,7 @@ import pytest
 
 from fallow.actuators.claims.claims import seal_of
 from tests.actuators.claims.test_users import ADA, BOB, Users
-from tests.conftest import REPOSITORY
+from tests.places import REPOSITORY
 
 pytestmark = pytest.mark.several_users
 EVE = 61003

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.conftest import REPOSITORY
+from tests.places import REPOSITORY
 
 pytestmark = pytest.mark.several_users
 ADA, BOB = 61001, 61002

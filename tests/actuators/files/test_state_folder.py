@@ -9,7 +9,8 @@ import pytest
 
 from fallow.actuators.files.state_folder import path_of, prepared, private_file
 from fallow.core.errors import FallowError, NotPermitted
-from tests.conftest import REPOSITORY, Fallow
+from tests.conftest import Fallow
+from tests.places import REPOSITORY
 
 US, NEIGHBOUR = 4242, 4243
 

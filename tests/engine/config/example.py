@@ -8,8 +8,8 @@ from fallow.core.errors import ConfigWrong
 from fallow.core.mistake import Mistake
 from fallow.core.value import value
 from fallow.engine.config import understand
-from tests.conftest import REPOSITORY
 from tests.length import examples
+from tests.places import REPOSITORY
 
 EXAMPLE = (REPOSITORY / "src" / "fallow" / "examples" / "fallow.toml").read_text()
 LINES = EXAMPLE.splitlines()

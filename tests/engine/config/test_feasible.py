@@ -9,7 +9,7 @@ from fallow.core.mistake import Mistake
 from fallow.engine.config import understand
 from fallow.engine.config.feasible import Feasible
 from fallow.engine.machine.world import World
-from tests.conftest import ME
+from tests.places import ME
 
 FILLER = f"[[filler]]\nname = 'a'\nuser = '{ME}'\n"
 PATH = "/usr/bin:/bin"

@@ -10,8 +10,8 @@ from pydantic.fields import FieldInfo
 
 from fallow.engine.config.model import SECTIONS, SEVERAL, Config
 from fallow.engine.config.schema import json_schema
-from tests.conftest import REPOSITORY
 from tests.engine.config.example import EXAMPLE, key_lines
+from tests.places import REPOSITORY
 
 REFERENCE = REPOSITORY / "docs" / "reference"
 PAGE = (REFERENCE / "config.md").read_text()

@@ -13,7 +13,8 @@ from fallow.compat.gpu_mon_file import read as read_ini
 from fallow.core.errors import ConfigWrong
 from fallow.engine.config import Config, find, load, searched
 from fallow.readers.file_trust import Followed
-from tests.conftest import REPOSITORY, Fallow
+from tests.conftest import Fallow
+from tests.places import REPOSITORY
 
 ADA = 61001
 

@@ -19,8 +19,8 @@ from fallow.engine.config.feasible import Feasible
 from fallow.engine.daemon.loop import Daemon
 from fallow.engine.daemon.publisher import Publisher
 from fallow.readers.reopening_reader import ReopeningReader
-from tests.conftest import LIMIT_S
 from tests.engine.driven import DrivenReader, driven_world
+from tests.places import LIMIT_S
 
 
 class DaemonResident:

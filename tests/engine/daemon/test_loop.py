@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import ME, REPOSITORY, Fallow
+from tests.conftest import Fallow
 from tests.length import HOURS
+from tests.places import ME, REPOSITORY
 from tests.standin import Process, World
 
 GIB = 2**30

@@ -12,8 +12,9 @@ import sys
 import pytest
 
 from tests.actuators.claims.test_users import ADA, Users
-from tests.conftest import REPOSITORY, Fallow, refuse_to_skip
+from tests.conftest import Fallow, refuse_to_skip
 from tests.interfaces.socket.conftest import start_daemon  # noqa: F401  a fixture
+from tests.places import REPOSITORY
 
 MOST_EXPOSED = 4.0
 SHIPPED = (REPOSITORY / "src" / "fallow" / "examples" / "fallow.service").read_text()

@@ -6,10 +6,11 @@ import subprocess
 import sys
 
 from fallow.core.activity import Activity
-from tests.conftest import REPOSITORY, refuse_to_skip
+from tests.conftest import refuse_to_skip
 from tests.engine.history.crowded import FULL, ROOM, ROOM_AGAIN
 from tests.engine.history.test_killed import seconds_of
 from tests.engine.history.writer import activity_at
+from tests.places import REPOSITORY
 
 
 def check(told: str, found: dict[int, Activity]) -> None:

@@ -14,8 +14,8 @@ from fallow.core.interval import Card, Interval, Party
 from fallow.engine.history.reader import HistoryReader, open_history
 from fallow.engine.history.store import MIGRATIONS, NewerHistory, Store, migrate, version_of
 from fallow.engine.history.writer import HistoryWriter
-from tests.conftest import LIMIT_S
 from tests.engine.history.life import START_S, gpu_status, holder, life, status
+from tests.places import LIMIT_S
 
 START_MS = round(START_S * 1000)
 ADA = (Party("ada", "python train.py"),)

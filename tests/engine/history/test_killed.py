@@ -8,9 +8,9 @@ import sys
 
 from fallow.core.activity import Activity
 from fallow.engine.history.reader import open_history
-from tests.conftest import REPOSITORY
 from tests.engine.history.life import START_S, gpu_status
 from tests.engine.history.writer import CARDS, activity_at
+from tests.places import REPOSITORY
 
 KILLS = 12
 START_MS = round(START_S * 1000)

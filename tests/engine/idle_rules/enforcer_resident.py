@@ -23,8 +23,8 @@ from fallow.engine.machine.clock import SystemClock
 from fallow.engine.machine.world import World
 from fallow.readers.proc import Proc
 from fallow.readers.terminals import Terminals
-from tests.conftest import REPOSITORY
 from tests.engine.driven import DrivenClock, DrivenReader
+from tests.places import REPOSITORY
 
 
 class Resident:

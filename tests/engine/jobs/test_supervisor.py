@@ -12,8 +12,9 @@ import pytest
 from hypothesis import HealthCheck, Phase, event, given, settings
 from hypothesis import strategies as st
 
-from tests.conftest import REPOSITORY, Fallow
+from tests.conftest import Fallow
 from tests.length import PLANS
+from tests.places import REPOSITORY
 from tests.readers.test_fault_plans import Fault, fault
 from tests.standin import Process, World
 

@@ -15,8 +15,9 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import BIN, LIMIT_S, REPOSITORY, Fallow
+from tests.conftest import Fallow
 from tests.length import IN_FULL
+from tests.places import BIN, LIMIT_S, REPOSITORY
 from tests.standin import SONAME, World
 from tests.waiting import PROGRAM_S, until
 

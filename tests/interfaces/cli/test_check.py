@@ -8,8 +8,9 @@ import re
 import subprocess
 import sys
 
-from tests.conftest import REPOSITORY, Fallow, refuse_to_skip
+from tests.conftest import Fallow, refuse_to_skip
 from tests.engine.config.example import EXAMPLE
+from tests.places import REPOSITORY
 
 
 def written(fallow: Fallow, text: str) -> pathlib.Path:

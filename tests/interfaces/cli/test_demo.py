@@ -9,8 +9,9 @@ import urllib.request
 
 import pytest
 
-from tests.conftest import BIN, Fallow
+from tests.conftest import Fallow
 from tests.interfaces.cli.filled import Fill
+from tests.places import BIN
 
 
 def leftovers(folder: str) -> list[str]:

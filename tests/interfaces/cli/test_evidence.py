@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import LIMIT_S, Fallow
+from tests.conftest import Fallow
 from tests.interfaces.cli.filled import Fill
+from tests.places import LIMIT_S
 from tests.waiting import PROGRAM_S, until
 
 RULE = "[machine]\nevery = '0.2s'\n[[idle]]\nname = 'forgotten'\nidle_for = '0.5s'\nwarmup = 0\n"

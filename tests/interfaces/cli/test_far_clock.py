@@ -6,7 +6,8 @@ import time
 
 import pytest
 
-from tests.conftest import REPOSITORY, Fallow
+from tests.conftest import Fallow
+from tests.places import REPOSITORY
 
 YEAR_9000_S = 221_845_392_000
 LAST_S = 9_223_000_000  # some days before Python's last second, in the year 2262

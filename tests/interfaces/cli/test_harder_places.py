@@ -11,10 +11,11 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.conftest import LIMIT_S, Fallow
+from tests.conftest import Fallow
 from tests.interfaces.cli.test_guard import FAST as GUARD_FAST
 from tests.interfaces.cli.test_guard import rest, systemctl, until, work
 from tests.interfaces.cli.test_run_stops import FAST, job
+from tests.places import LIMIT_S
 from tests.standin import MigInstance, World
 
 __all__ = ["systemctl"]

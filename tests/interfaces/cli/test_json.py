@@ -11,8 +11,9 @@ from fallow.core.gpu_status import Status
 from fallow.core.protections import Everything, OneGpu, Protection
 from fallow.core.unknown import Unknown
 from fallow.interfaces.render import as_json
-from tests.conftest import REPOSITORY, Fallow
+from tests.conftest import Fallow
 from tests.interfaces.web.boards import card
+from tests.places import REPOSITORY
 
 NOW_S = 1_800_000_000.0
 

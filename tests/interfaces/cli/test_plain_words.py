@@ -6,8 +6,9 @@ import subprocess
 
 import pytest
 
-from tests.conftest import REPOSITORY, Fallow, refuse_to_skip
+from tests.conftest import Fallow, refuse_to_skip
 from tests.interfaces.cli.filled import Fill
+from tests.places import REPOSITORY
 from tests.standin import Process, World
 
 SHOW = ("sh", "-c", "echo $CUDA_VISIBLE_DEVICES")

@@ -9,7 +9,8 @@ from collections.abc import Callable
 import pytest
 
 from tests.actuators.claims.test_users import ADA, BOB, Users
-from tests.conftest import REPOSITORY, Fallow
+from tests.conftest import Fallow
+from tests.places import REPOSITORY
 
 NO_APPRISE = "a notice to ntfy://… needs apprise, which is not installed; run: {python} -m pip install apprise"
 UNKNOWN = "no notice can be sent to pigeon://…: Apprise does not know the address"

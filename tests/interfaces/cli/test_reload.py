@@ -7,8 +7,9 @@ import sys
 
 import pytest
 
-from tests.conftest import ME, REPOSITORY, Fallow
+from tests.conftest import Fallow
 from tests.interfaces.cli.filled import Fill
+from tests.places import ME, REPOSITORY
 
 
 @pytest.fixture

@@ -85,7 +85,7 @@ def test_jobs_are_told_with_their_user(recorded: Fallow) -> None:
 
 
 def test_every_field_is_in_the_reference_and_hours_of_each_card_sum_to_the_time_observed(recorded: Fallow) -> None:
-    from tests.conftest import REPOSITORY
+    from tests.places import REPOSITORY
 
     text = (REPOSITORY / "docs" / "reference" / "json.md").read_text()
     for by in ("gpu", "user", "job", "day"):

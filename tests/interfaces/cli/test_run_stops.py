@@ -11,8 +11,9 @@ import time
 
 import pytest
 
-from tests.conftest import LIMIT_S, Fallow
+from tests.conftest import Fallow
 from tests.interfaces.cli.test_guard import until
+from tests.places import LIMIT_S
 
 FAST = ("--warmup", "0.5s", "--every", "0.25s", "--grace", "1s")
 WORKS = "while time.process_time() < {seconds}: pass\n"

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import ME, Fallow
+from tests.conftest import Fallow
 from tests.interfaces.cli.filled import LIMIT_S, Fill
+from tests.places import ME
 from tests.standin import Process, World
 from tests.waiting import PROGRAM_S, until
 

@@ -13,9 +13,10 @@ import pytest
 from fallow.compat import Sentinel, SentinelState
 from fallow.interfaces.cli.main import COMMANDS
 from tests.actuators.claims.test_users import ADA, Users
-from tests.conftest import REPOSITORY, Fallow
+from tests.conftest import Fallow
 from tests.house.test_documented import options
 from tests.interfaces.cli.test_hard_places import in_shell
+from tests.places import REPOSITORY
 
 NARROW = {"PYTHONIOENCODING": "ascii", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
 

@@ -10,8 +10,9 @@ from itertools import pairwise
 
 import pytest
 
-from tests.conftest import LIMIT_S, ME, Fallow
+from tests.conftest import Fallow
 from tests.interfaces.cli.filled import Fill, pids_written, wait_for_end, wait_for_lines
+from tests.places import LIMIT_S, ME
 from tests.standin import World
 
 StartUp = Callable[..., Fill]

@@ -10,8 +10,9 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.conftest import LIMIT_S, REPOSITORY, Fallow
+from tests.conftest import Fallow
 from tests.interfaces.cli.filled import Fill, pids_written, wait_for_end, wait_for_lines
+from tests.places import LIMIT_S, REPOSITORY
 
 pytestmark = pytest.mark.several_users
 

@@ -13,8 +13,9 @@ from contextlib import ExitStack, suppress
 
 import pytest
 
-from tests.conftest import BIN, LIMIT_S, Fallow
+from tests.conftest import Fallow
 from tests.interfaces.cli.filled import Fill
+from tests.places import BIN, LIMIT_S
 from tests.waiting import PROGRAM_S, until
 
 

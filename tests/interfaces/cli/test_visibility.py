@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.actuators.claims.test_users import ADA, BOB, Users
-from tests.conftest import BIN, REPOSITORY, refuse_to_skip
+from tests.conftest import refuse_to_skip
 from tests.interfaces.cli.filled import Fill
+from tests.places import BIN, REPOSITORY
 from tests.standin import Process, World
 from tests.waiting import PROGRAM_S, until
 

@@ -13,8 +13,9 @@ import pytest
 from fallow.core.findings import Verdict, process_key
 from fallow.engine.history.journal import Journal
 from fallow.engine.history.sqlite_file import clock_time
-from tests.conftest import ME, Fallow
+from tests.conftest import Fallow
 from tests.interfaces.cli.filled import Fill
+from tests.places import ME
 from tests.reasons import said
 from tests.standin.world import World
 from tests.waiting import PROGRAM_S, until

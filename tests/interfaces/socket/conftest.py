@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 
 import pytest
 
-from tests.conftest import REPOSITORY, Fallow
+from tests.conftest import Fallow
+from tests.places import REPOSITORY
 
 Start = Callable[[Mapping[str, str]], subprocess.Popen[str]]
 

@@ -16,7 +16,7 @@ from starlette.responses import PlainTextResponse
 from fallow.interfaces.socket.server import serve
 from fallow.interfaces.web.connection_limit import ConnectionLimits
 from tests.actuators.claims.test_users import ADA, BOB
-from tests.conftest import LIMIT_S
+from tests.places import LIMIT_S
 
 FLOOD = """
 import os, socket, sys

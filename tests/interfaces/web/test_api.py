@@ -16,10 +16,11 @@ from fallow.engine.daemon.publisher import Publisher
 from fallow.engine.history.journal import Journal
 from fallow.engine.history.writer import HistoryWriter
 from fallow.interfaces.render import as_json
-from tests.conftest import BIN, Fallow
+from tests.conftest import Fallow
 from tests.engine.history.life import life
 from tests.interfaces.web.boards import board, card, process, varied
 from tests.interfaces.web.served import TOKEN, Site, hall, served
+from tests.places import BIN
 from tests.reasons import said
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>\x1b[31m\u202e\x00 {{ 7*7 }}"

@@ -21,9 +21,9 @@ from fallow.core.value import replace
 from fallow.interfaces.web.connection_limit import ConnectionLimits, Connections, neighbourhood, user
 from fallow.interfaces.web.server import page_limits
 from fallow.readers.socket_users import user_of
-from tests.conftest import LIMIT_S
 from tests.interfaces.web.boards import varied
 from tests.interfaces.web.served import TOKEN, Site, built, hall, served
+from tests.places import LIMIT_S
 
 QUICK = ConnectionLimits(connections=40, of_address=10, of_user=40, request_s=0.3, answer_s=5.0)
 

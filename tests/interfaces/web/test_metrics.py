@@ -13,9 +13,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from fallow.interfaces.render.metrics import Metrics
 from fallow.policies.guard import Phase
-from tests.conftest import REPOSITORY
 from tests.interfaces.web.boards import varied
 from tests.interfaces.web.served import Site, hall, served
+from tests.places import REPOSITORY
 
 REFERENCE = (REPOSITORY / "docs" / "reference" / "metrics.md").read_text()
 DASHBOARD = REPOSITORY / "docs" / "grafana" / "fallow.json"

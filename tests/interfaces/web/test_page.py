@@ -19,12 +19,13 @@ from fallow.engine.daemon.publisher import Publisher
 from fallow.engine.history.journal import Journal
 from fallow.engine.history.writer import HistoryWriter
 from fallow.interfaces.render.colours import LOOKS
-from tests.conftest import REPOSITORY, Fallow
+from tests.conftest import Fallow
 from tests.engine.history.life import life
 from tests.interfaces.cli.filled import Fill
 from tests.interfaces.web.boards import varied
 from tests.interfaces.web.browsing import a_browser
 from tests.interfaces.web.served import TOKEN, Site, served
+from tests.places import REPOSITORY
 from tests.reasons import said
 
 WAIT_MS = 60_000
