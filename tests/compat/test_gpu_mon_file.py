@@ -11,7 +11,7 @@ from fallow.compat.gpu_mon_file import Filler, GpuMonFile, Watched, read
 from fallow.compat.gpu_mon_toml import as_toml
 from fallow.core.errors import ConfigWrong
 from fallow.core.value import replace
-from fallow.engine.config import understand
+from fallow.engine.config.load import understand
 from fallow.policies.fill import FillRules
 from tests.compat.documents import blocks
 

@@ -7,7 +7,7 @@ from hypothesis import settings
 from fallow.core.errors import ConfigWrong
 from fallow.core.mistake import Mistake
 from fallow.core.value import value
-from fallow.engine.config import understand
+from fallow.engine.config.load import understand
 from tests.length import examples
 from tests.places import REPOSITORY
 

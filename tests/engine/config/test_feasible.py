@@ -6,8 +6,8 @@ import pytest
 
 from fallow.core.errors import ConfigWrong
 from fallow.core.mistake import Mistake
-from fallow.engine.config import understand
 from fallow.engine.config.feasible import Feasible
+from fallow.engine.config.load import understand
 from fallow.engine.machine.world import World
 from tests.places import ME
 

@@ -6,8 +6,9 @@ from pydantic import ValidationError
 from fallow.core.actions import PowerOff, RunCommand
 from fallow.core.fillers import Yield
 from fallow.core.interval import Card
-from fallow.engine.config import Config, understand
 from fallow.engine.config.listen_address import Address
+from fallow.engine.config.load import understand
+from fallow.engine.config.model import Config
 from fallow.engine.fill.start import FillerSpec
 from fallow.engine.machine.presence import PresenceRules
 from fallow.policies.arbiter import ProtectRules, RateLimit

@@ -3,7 +3,7 @@
 import pytest
 
 from fallow.core.errors import ConfigWrong
-from fallow.engine.config import understand
+from fallow.engine.config.load import understand
 from tests.engine.config.example import mistakes
 
 FILLER = '[[filler]]\nname = "a"\ncommand = "x"\n'

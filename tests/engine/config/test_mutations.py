@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from fallow.core.errors import ConfigWrong
-from fallow.engine.config import load
+from fallow.engine.config.load import load
 from fallow.engine.config.model import SECTIONS
 from fallow.engine.config.schema import json_schema
 from tests.engine.config.example import EXAMPLE, LINES, KeyLine, key_lines, mistakes, modest

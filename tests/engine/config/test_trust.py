@@ -11,7 +11,9 @@ import pytest
 
 from fallow.compat.gpu_mon_file import read as read_ini
 from fallow.core.errors import ConfigWrong
-from fallow.engine.config import Config, find, load, searched
+from fallow.engine.config.load import load
+from fallow.engine.config.location import find, searched
+from fallow.engine.config.model import Config
 from fallow.readers.file_trust import Followed
 from tests.conftest import Fallow
 from tests.places import REPOSITORY
@@ -271,7 +273,7 @@ def test_the_machines_own_config_is_found_by_root_alone(open_folder: pathlib.Pat
 
 FINDS = """
 import os, sys
-from fallow.engine.config import find
+from fallow.engine.config.location import find
 os.setresuid(*[int(sys.argv[1])] * 3)
 print(find({}, None, sys.argv[2]), find({}, None, sys.argv[2], others=True))
 """

@@ -14,8 +14,8 @@ from contextlib import suppress
 from typing import Any
 
 from fallow.core.board import Board
-from fallow.engine import config
 from fallow.engine.config.feasible import Feasible
+from fallow.engine.config.load import load
 from fallow.engine.daemon.loop import Daemon
 from fallow.engine.daemon.publisher import Publisher
 from fallow.readers.reopening_reader import ReopeningReader
@@ -36,7 +36,7 @@ class DaemonResident:
         feasible = Feasible(self.world, self.told.append, dry_run=dry_run)
         self.daemon = Daemon(
             self.world,
-            lambda: config.load(file, feasible, lambda _: None),
+            lambda: load(file, feasible, lambda _: None),
             self.publisher,
             self.told.append,
             file=file,

@@ -141,7 +141,9 @@ def test_the_reference_page_shows_what_really_happens(fallow: Fallow, tmp_path: 
     assert fallow("check", str(file)).stdout.replace(str(file), "fallow.toml") == shown[1]
 
 
-def test_without_pydantic_it_says_what_to_install_and_still_prints_the_example(fallow: Fallow) -> None:
+def test_without_pydantic_it_says_what_to_install_and_still_prints_the_example(
+    fallow: Fallow, tmp_path: pathlib.Path
+) -> None:
     """F4: a remedy that works wherever fallow came from."""
 
     def without_pydantic(*words: str) -> subprocess.CompletedProcess[str]:
@@ -153,7 +155,8 @@ def test_without_pydantic_it_says_what_to_install_and_still_prints_the_example(f
             [sys.executable, "-c", program], env=fallow.environ, capture_output=True, text=True, check=False
         )
 
-    done = without_pydantic("check")
+    (tmp_path / "fallow.toml").write_text("[machine]\nevery = '1s'\n")
+    done = without_pydantic("check", str(tmp_path / "fallow.toml"))
     assert (done.returncode, done.stdout) == (69, "")
     assert done.stderr == (
         f"fallow: this needs pydantic, which is not installed; run: {sys.executable} -m pip install pydantic\n"

@@ -8,10 +8,6 @@ messages        pydantic's errors as sentences
 crosschecks     keys that contradict each other
 feasible        what this machine cannot do
 load            all of it together            schema          the same for editors
+
+Whoever finds no file loads only `location`: the model and pydantic take most of the time of a start.
 """
-
-from fallow.engine.config.load import load, understand
-from fallow.engine.config.location import MACHINE, find, may_be_there, searched
-from fallow.engine.config.model import Config
-
-__all__ = ["MACHINE", "Config", "find", "load", "may_be_there", "searched", "understand"]

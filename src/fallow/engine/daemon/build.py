@@ -9,8 +9,8 @@ from fallow.core.gpu import Gpu
 from fallow.core.selection import named_and_visible
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace
-from fallow.engine.config import Config
 from fallow.engine.config.fillers import Filler
+from fallow.engine.config.model import Config
 from fallow.engine.config.rules import Guard
 from fallow.engine.fill.compose import filler_slot, filler_starter
 from fallow.engine.fill.log_file import outputs_are_pipes

@@ -16,7 +16,7 @@ from fallow.core.notices import Notice
 from fallow.core.ports import Depth
 from fallow.core.settling import Settled
 from fallow.core.visibility import ANYBODY, EVERYTHING, seen_by
-from fallow.engine.config import Config
+from fallow.engine.config.model import Config
 from fallow.engine.config.rules import Guard
 from fallow.engine.daemon.build import DaemonBuilder
 from fallow.engine.daemon.publisher import Publisher

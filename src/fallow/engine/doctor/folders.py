@@ -115,20 +115,20 @@ def history(world: World) -> Iterator[CheckFinding]:
 
 def configuration(world: World) -> Iterator[CheckFinding]:
     """Check the config that `fallow up` would read."""
-    try:
-        from fallow.engine import config
-    except ModuleNotFoundError as error:
-        yield lacking("config", f"configs cannot be read without {error.name}", remedy(error.name or ""))
-        return
-    path = config.find(world.environ)
+    from fallow.engine.config.location import find
+
+    path = find(world.environ)
     if path is None:
         begin = "for an example: fallow check --example"
         yield ok("config", f"there is none, so `fallow up` only watches ({begin})")
         return
     try:
         from fallow.engine.config.feasible import Feasible
+        from fallow.engine.config.load import load
 
-        config.load(path, Feasible(world, lambda _: None), lambda _: None)
+        load(path, Feasible(world, lambda _: None), lambda _: None)
+    except ModuleNotFoundError as error:
+        yield lacking("config", f"configs cannot be read without {error.name}", remedy(error.name or ""))
     except ConfigWrong as error:
         first = error.mistakes[0].in_file(error.file)
         yield broken("config", f"{error}: {first}: `fallow up` does not start with it", f"fallow check {path}")

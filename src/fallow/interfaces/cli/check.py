@@ -14,7 +14,7 @@ from fallow.interfaces.render.as_json import as_text
 from fallow.interfaces.stderr import Stderr
 
 if TYPE_CHECKING:
-    from fallow.engine.config import Config
+    from fallow.engine.config.model import Config
 
 ABOUT = """\
 Check a config file. Every mistake is printed at once, with its line and with
@@ -45,14 +45,14 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
         raise WrongUsage("--example and --schema take no file")
     if args.example:
         return _print_example()
-    from fallow.engine import config
+    from fallow.engine.config.location import MACHINE, find, may_be_there, searched
 
     if args.schema:
         return _print_schema()
-    file = config.find(world.environ, args.file)
+    file = find(world.environ, args.file)
     if file is None:
-        places = " nor ".join(config.searched(world.environ)) or "at home"
-        machine = f"; the machine's is root's: fallow check {config.MACHINE}" * config.may_be_there(config.MACHINE)
+        places = " nor ".join(searched(world.environ)) or "at home"
+        machine = f"; the machine's is root's: fallow check {MACHINE}" * may_be_there(MACHINE)
         raise WrongUsage(
             f"there is no config to check, neither {places}{machine}; to begin one: fallow check --example"
         )
@@ -60,8 +60,9 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     remarks: list[Mistake] = []
     try:
         from fallow.engine.config.feasible import Feasible
+        from fallow.engine.config.load import load
 
-        found = config.load(file, Feasible(world, voice.detail), remark=remarks.append)
+        found = load(file, Feasible(world, voice.detail), remark=remarks.append)
     except ConfigWrong as error:
         _print_mistakes(error, remarks, as_json=args.json)
         return error.exit_code

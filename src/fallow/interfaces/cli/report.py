@@ -99,10 +99,14 @@ def _prices_in_force(world: World, daemon: "DaemonClient | None", voice: Stderr)
     if told is not None and told.given:
         return told
     try:
-        from fallow.engine import config
+        from fallow.engine.config.location import find
 
-        file = config.find(world.environ, others=True)
-        return Prices() if file is None else config.load(file).machine.all_prices
+        file = find(world.environ, others=True)
+        if file is None:
+            return Prices()
+        from fallow.engine.config.load import load
+
+        return load(file).machine.all_prices
     except (ModuleNotFoundError, FallowError) as error:
         voice.note(f"without the prices of a config: {error}")
         return Prices()

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
     from fallow.core.mistake import Mistake
-    from fallow.engine.config import Config
+    from fallow.engine.config.model import Config
     from fallow.engine.daemon.loop import Daemon
     from fallow.interfaces.server_thread import ServerThread
     from fallow.interfaces.web.server import HttpServer
@@ -58,15 +58,15 @@ def add_options(made: Parser) -> None:
 def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     """Run the daemon until it is interrupted."""
     demand_countable(world.clock)
-    from fallow.engine import config
+    from fallow.engine.config.location import MACHINE, find, may_be_there
 
-    file = config.find(world.environ, args.config)
+    file = find(world.environ, args.config)
     file = None if file is None else _from_the_top(file)
     load = _loader(file, args, world, voice)
     load()  # report a mistake before anything is opened
-    if file is None and config.may_be_there(config.MACHINE):
+    if file is None and may_be_there(MACHINE):
         voice.note(
-            f"{config.MACHINE} is for the daemon of root, and is not used; to use a config of your own:"
+            f"{MACHINE} is for the daemon of root, and is not used; to use a config of your own:"
             " fallow up --config FILE"
         )
     me = Running(os.getpid(), world.user, world.clock.wall_s(), file)
@@ -160,9 +160,10 @@ def _serve(
 
 def _loader(file: str | None, args: argparse.Namespace, world: World, voice: Stderr) -> "Callable[[], Config]":
     """Return a function that loads the config, with the options of the command line applied."""
-    from fallow.engine import config
     from fallow.engine.config.feasible import Feasible
     from fallow.engine.config.listen_address import address
+    from fallow.engine.config.load import load as load_file
+    from fallow.engine.config.model import Config
 
     listen: str | None = args.listen
     feasible = Feasible(world, voice.note, dry_run=args.dry_run)
@@ -171,7 +172,7 @@ def _loader(file: str | None, args: argparse.Namespace, world: World, voice: Std
         voice.note(f"{mistake.in_file(str(file))}; it is waited for")
 
     def load() -> "Config":
-        found = config.Config() if file is None else config.load(file, feasible, wait_for)
+        found = Config() if file is None else load_file(file, feasible, wait_for)
         if listen is None:
             return found
         page = found.page.model_copy(update={"listen": address(listen)})
