@@ -42,7 +42,8 @@ class LockTable:
 
     def signers(self, inode: int) -> frozenset[int]:
         """Return the processes that have signed a file with a flock."""
-        return frozenset(lock.pid for lock in self._with(f":{inode} ") if _is(lock, _BY_FLOCK, inode))
+        locks = self._with(f":{inode} ")
+        return frozenset(lock.pid for lock in locks if lock.kind == _BY_FLOCK and lock.inode == inode)
 
     def elsewhere(self, byte: int, inode: int) -> HeldLock | None:
         """Return a lock of an open file on exactly this byte of another file than this one; None if there is none."""
@@ -60,10 +61,6 @@ def covers(fdinfo: bytes, byte: int) -> bool:
     """Return whether a descriptor has a lock on a byte of its file, according to its fdinfo."""
     lines = (line.removeprefix(b"lock:") for line in fdinfo.splitlines() if line.startswith(b"lock:"))
     return any(lock.kind != _BY_FLOCK and lock.start <= byte <= lock.last for lock in _parsed(lines))
-
-
-def _is(lock: HeldLock, kind: str, inode: int) -> bool:
-    return lock.kind == kind and lock.inode == inode
 
 
 def _parsed(lines: Iterable[bytes]) -> Iterator[HeldLock]:

@@ -75,6 +75,7 @@ _PROCESS_LISTS = {
     "graphics": (library.nvmlDeviceGetGraphicsRunningProcesses_v3, library.nvmlDeviceGetGraphicsRunningProcesses_v2),
     "MPS": (library.nvmlDeviceGetMPSComputeRunningProcesses_v3, library.nvmlDeviceGetMPSComputeRunningProcesses_v2),
 }
+_NOT_BY_PROCESS = Unknown("the driver does not report memory by process")
 _NO_NEW_SAMPLE = Unknown("the driver has no sample since the last look")
 
 
@@ -123,7 +124,7 @@ def connect(about_to: AboutTo) -> int:
     try:
         library.nvmlInit()
     except library.NVMLError as error:
-        raise NoDriver(_no_driver(error)) from None
+        raise NoDriver(_NO_DRIVER.get(error.value) or f"the NVIDIA driver does not start: {error}") from None
     about_to("nvmlDeviceGetCount", OPENING_TAKES)
     try:
         return int(library.nvmlDeviceGetCount())
@@ -146,10 +147,6 @@ def versions(about_to: AboutTo) -> tuple[str | Unknown, int | Unknown]:
     asked = library.nvmlSystemGetDriverVersion, library.nvmlSystemGetCudaDriverVersion_v2
     driver, cuda = (Ask(about_to)(call, of_card=False) for call in asked)
     return driver, cuda
-
-
-def _no_driver(error: Handle) -> str:
-    return _NO_DRIVER.get(error.value) or f"the NVIDIA driver does not start: {error}"
 
 
 def handle_of_card(ask: Ask, index: int) -> Handle:
@@ -213,12 +210,9 @@ def holders(ask: Ask, handle: Handle) -> tuple[Holder, ...] | Unknown:
                 continue
             return listed
         for process in listed:
-            found.setdefault(process.pid, Holder(process.pid, _process_memory(process.usedGpuMemory)))
+            used = process.usedGpuMemory
+            found.setdefault(process.pid, Holder(process.pid, _NOT_BY_PROCESS if used is None else used))
     return tuple(found.values())
-
-
-def _process_memory(used: int | None) -> int | Unknown:
-    return Unknown("the driver does not report memory by process") if used is None else used
 
 
 def clocks(ask: Ask, handle: Handle) -> dict[str, Any]:

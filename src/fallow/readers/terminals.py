@@ -12,7 +12,6 @@ who is here.
 import os
 import stat
 import struct
-from collections.abc import Iterable
 
 from fallow.core.ports import Clock
 from fallow.core.unknown import Unknown
@@ -32,6 +31,7 @@ _MOST_OF_SESSION = 8192
 _LOOK_FOR_TERMINAL_EVERY_S = 10.0
 _PTS_MAJORS = range(136, 144)
 _CONSOLE_MAJOR, _FIRST_SERIAL = 4, 64
+_CONSOLES = tuple(f"tty{number}" for number in range(1, 13))
 
 
 @value
@@ -115,7 +115,7 @@ class Terminals:
         except OSError:
             return None
         found: list[tuple[str, str | None]] = []
-        for name in (*names, *self._consoles()):
+        for name in (*names, *_CONSOLES):
             try:
                 owner = os.stat(f"{self._devices}/{name}").st_uid
             except OSError:
@@ -123,9 +123,6 @@ class Terminals:
             if owner != 0 or name.startswith("pts/"):  # a console of root: no login there yet
                 found.append((user_name(owner), name))
         return found
-
-    def _consoles(self) -> Iterable[str]:
-        return (f"tty{number}" for number in range(1, 13))
 
     def _in_utmp(self) -> list[tuple[str, str | None]] | Unknown | None:
         try:

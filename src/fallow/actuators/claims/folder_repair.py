@@ -56,10 +56,6 @@ def looks_like_ours(path: str) -> bool:
         return True
 
 
-def _is_shared(name: str) -> bool:
-    return name.startswith(_SHARED)
-
-
 def _make(path: str) -> None:
     os.mkdir(path, 0o700)
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -79,7 +75,7 @@ def _mend(path: str, folder: int, name: str, wall_s: float, *, dry_run: bool) ->
         if wall_s - facts.st_mtime > _OLD_S and not stat.S_ISDIR(facts.st_mode):
             yield f"remove {path}/{name}, {whose}, left by a launch that was killed"
             _unless(dry_run, folder, name)
-    elif not _is_shared(name):
+    elif not name.startswith(_SHARED):
         return  # a protection belongs to its owner, even if it makes no sense
     elif not stat.S_ISREG(facts.st_mode):
         yield f"take {path}/{name} away, which is {whose} and no plain file"

@@ -15,7 +15,7 @@ from fallow.engine.config.rules import Guard
 from fallow.engine.fill.compose import filler_slot, filler_starter
 from fallow.engine.fill.log_file import outputs_are_pipes
 from fallow.engine.fill.slot import FillerSlot
-from fallow.engine.fill.start import FillerSpec, SystemFillerStarter
+from fallow.engine.fill.start import SystemFillerStarter
 from fallow.engine.guard.compose import guard_loop
 from fallow.engine.guard.guard import GuardLoop
 from fallow.engine.history.run import Run
@@ -50,7 +50,7 @@ class DaemonBuilder:
             for slot_gpus in self._gpus_of_slots(filler, gpus):
                 slot = kept.get((spec.process, tuple(str(gpu.uuid) for gpu in slot_gpus)))
                 if slot is None:
-                    slot = self._slot(spec, slot_gpus)
+                    slot = filler_slot(self._run, spec, slot_gpus, self._starter, prefix=f"{spec.name}: ")
                 slot.spec = spec
                 built.append(slot)
         return built
@@ -63,9 +63,6 @@ class DaemonBuilder:
             kept[guard.name] if guard.name in kept and kept[guard.name][0] == guard else self._guard(guard, gap_s)
             for guard in config.guards
         ]
-
-    def _slot(self, spec: FillerSpec, gpus: tuple[Gpu, ...]) -> FillerSlot:
-        return filler_slot(self._run, spec, gpus, self._starter, prefix=f"{spec.name}: ")
 
     def _guard(self, guard: Guard, gap_s: float) -> tuple[Guard, GuardLoop]:
         report = self._run.report.prefixed(f"{guard.name}: ")

@@ -64,7 +64,7 @@ class FillLoop:
         self._leaving: list[FillerSlot] = []
         self._presence_checks: dict[PresenceRules, PresenceCheck] = {}
         self._presence: dict[PresenceRules, Reason | Unknown | None] = {}
-        self._events = DeviceEvents(world, self._is_ours, run.say)
+        self._events = DeviceEvents(world, lambda pid: self._kin.of(pid).ours, run.say)
         self._own_pids = world.proc.in_pid_namespace_of_its_own()
         self._next_poll_s = 0.0
         self._unsettled_until_s = 0.0
@@ -344,9 +344,6 @@ class FillLoop:
             return ours or not self._own_pids
         ignored = slot.spec.ignore
         return kin.ours or (bool(ignored) and not self._world.proc.trusted_names(holder.pid).isdisjoint(ignored))
-
-    def _is_ours(self, pid: int) -> bool:
-        return self._kin.of(pid).ours
 
     def _keeper_pids(self) -> set[int | None]:
         return {slot.filler.keeper for slot in self._all_slots() if slot.filler is not None}
