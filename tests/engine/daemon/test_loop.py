@@ -222,6 +222,23 @@ def test_a_dry_run_starts_nobody_and_shows_everything(world: World, up: Callable
     assert daemon("cost")["children"] == 0
 
 
+def test_a_guard_in_a_dry_run_sends_no_notice(
+    world: World, config: pathlib.Path, up: Callable[..., Resident]
+) -> None:
+    urls = "urls = ['json://127.0.0.1:1']"  # where nobody listens: a notice that is sent is told as a failure
+    guard = "action = 'shutdown'\nname = 'dry'\ndry_run = true\narm_for = '2s'\nidle_for = '2s'\ncountdown = '2s'"
+    config.write_text(f"[terminals]\nusers = 'ignore'\n[notices]\n{urls}\n[[guard]]\n{guard}\n")
+    daemon = up()
+    world[0].utilization, world[0].compute = 90, [Process(os.getpid(), GIB)]
+    daemon.until(lambda seen: seen["guards"] == [["dry", "armed"]])
+    world[0].utilization, world[0].compute = 0, []
+    daemon.until(lambda _: daemon.said("would turn the machine off: "))
+    daemon("end")
+    assert daemon.said("would turn the machine off in 2s")
+    assert not daemon.said("about to")
+    assert not daemon.said("notices: ")
+
+
 def test_a_driver_that_goes_away_makes_all_unknown_and_is_found_again(
     world: World, up: Callable[..., Resident]
 ) -> None:

@@ -169,9 +169,11 @@ def test_a_dry_run_does_everything_but_the_deed(world: World, fallow: Fallow, sy
     guard = fallow.start("guard", *FAST, "--dry-run", "--action", "shutdown")
     until(guard, "armed")
     rest(world, 0)
-    until(guard, "would turn the machine off")
-    guard.communicate(timeout=60)
+    until(guard, "would turn the machine off in 0.3s")
+    _, said = guard.communicate(timeout=60)
     assert guard.returncode == 0
+    assert "would turn the machine off: " in said
+    assert "about to" not in said
     assert systemctl.read_text() == ""
 
 

@@ -18,7 +18,7 @@ from fallow.engine.fill.slot import FillerSlot
 from fallow.engine.fill.start import SystemFillerStarter
 from fallow.engine.guard.compose import guard_loop
 from fallow.engine.guard.guard import GuardLoop
-from fallow.engine.history.run import Run
+from fallow.engine.history.run import Report, Run
 from fallow.engine.jobs.executor import InThread
 from fallow.engine.machine.observe import MISSED_LOOKS
 from fallow.engine.machine.run_as import run_as
@@ -66,6 +66,8 @@ class DaemonBuilder:
 
     def _guard(self, guard: Guard, gap_s: float) -> tuple[Guard, GuardLoop]:
         report = self._run.report.prefixed(f"{guard.name}: ")
+        if guard.dry_run:
+            report = Report(report.say, report.tally)  # without notices, which a daemon that acts would send
         loop = guard_loop(
             replace(self._run, report=report, dry_run=self._run.dry_run or guard.dry_run),
             guard.rules(gap_s),

@@ -66,9 +66,8 @@ class AfterExit:
         protected = self._protected()
         if protected is None:
             seconds = duration_for_people(COUNTDOWN_S)
-            text = (
-                f"about to {in_words(action)} in {seconds}: {action.reason}. To prevent it: fallow protect --for 1h"
-            )
+            verb = "would" if self._run.dry_run else "about to"
+            text = f"{verb} {in_words(action)} in {seconds}: {action.reason}. To prevent it: fallow protect --for 1h"
             try:  # from the announcement on: people who read it must also read that it is called off
                 self._run.say(self._actuators.power.announce(text).words)
                 self._run.say(text)
