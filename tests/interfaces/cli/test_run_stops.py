@@ -211,6 +211,16 @@ def test_what_follows_a_stop_follows_only_a_stop_unless_always_is_said(
     assert log.read_text() == "ended\nstopped\nended\n"
 
 
+def test_what_follows_after_a_job_is_told_its_program_and_never_its_command_line(
+    simulated: Fallow, tmp_path: pathlib.Path
+) -> None:
+    """Notices leave the machine, and command lines have passwords in them."""
+    log = tmp_path / "log"
+    then = ("--then", f'always:run:echo "$FALLOW_BECAUSE" > {log}')
+    assert simulated("run", *then, "--", "sh", "-c", "true # password=hunter2").returncode == 0
+    assert log.read_text() == "sh ended with exit code 0\n"
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [

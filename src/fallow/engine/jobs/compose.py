@@ -10,7 +10,7 @@ from fallow.actuators.process.signals import demand_own_pids
 from fallow.core.findings import gpu_key
 from fallow.core.gpu import Gpu
 from fallow.core.reasons import Reason
-from fallow.core.units import printable
+from fallow.core.units import printable, program_name
 from fallow.core.value import value
 from fallow.engine.history.journal import open_journal
 from fallow.engine.history.run import Report, Run
@@ -97,16 +97,16 @@ class WatchedRun:
         def follow() -> None:
             stopped = result.stopped is not None or result.would_be_stopped is not None
             keys = [gpu_key(gpu.uuid) for gpu in gpus]
-            why = _why(printable(shlex.join(program[1])), result)
+            why = _why(program_name(program[1][0]), result)
             AfterExit(run, self._actuators).follow(self._watch.thens, why, stopped=stopped, keys=keys)
             run.journal.close()
 
         return result, follow
 
 
-def _why(line: str, result: Result) -> Reason:
+def _why(name: str, result: Result) -> Reason:
     if result.stopped is not None:
-        return Reason("job_stopped", job=line, why=result.stopped)
+        return Reason("job_stopped", job=name, why=result.stopped)
     if result.would_be_stopped is not None:
-        return Reason("job_would_be_stopped", job=line, why=result.would_be_stopped)
-    return Reason("job_ended", job=line, code="unknown" if result.ended is None else result.ended.exit_code)
+        return Reason("job_would_be_stopped", job=name, why=result.would_be_stopped)
+    return Reason("job_ended", job=name, code="unknown" if result.ended is None else result.ended.exit_code)
