@@ -249,7 +249,7 @@ def test_why_explains_a_stop_with_its_readings(simulated: Fallow) -> None:
     pid = re.search(r"job (\d+)", told)
     assert pid
     assert "SIGTERM" in simulated("why", pid[1]).stdout
-    assert "nobody has watched this GPU" in simulated("why", "3").stdout
+    assert "`fallow up` does not run, so it is not known since when" in simulated("why", "3").stdout
     assert "GPU 3 is free" in simulated("why", "3").stdout
 
 

@@ -78,7 +78,7 @@ def test_without_a_daemon_one_look_says_what_it_can(simulated: Fallow, sleeper: 
         told = simulated("why", subject).stdout
         assert re.match(r"GPU 3 is \w+: ", told), told
         assert f"(pid {sleeper.pid}" in told
-        assert "nobody has watched this GPU" in told
+        assert "`fallow up` does not run, so it is not known since when" in told
     facts = json.loads(simulated("why", "3", "--json").stdout)
     assert (facts["watched"], facts["rules"], facts["events"]) == (False, [], [])
 
@@ -145,6 +145,30 @@ def test_it_says_when_people_were_warned_of_a_stop_that_came_since(simulated: Fa
     journal.verdict(Verdict("ada's job", "goes on", "it works"), [gone])
     journal.close()
     assert "warn" not in simulated("why", "pid:4194297").stdout, "one that was cancelled warns of nothing"
+
+
+def test_it_never_shows_the_warning_of_another_job_without_its_stop(simulated: Fallow) -> None:
+    gone = process_key(2**22 - 7, 5)
+    journal = Journal(simulated.environ["FALLOW_STATE_DIR"], time.time, print)
+    warn, ask = "warn that the job will be asked to end in 5m", "ask the job to end with SIGTERM"
+
+    def told() -> list[str]:
+        lines = simulated("why", "pid:4194297").stdout.splitlines()[1:]
+        return [re.sub(r"^.* ago, (.*): .*", r"\1", line) for line in lines]
+
+    journal.action("ada's job", warn, said("it idles"), [gone])
+    journal.verdict(Verdict("bob's job", "busy", said("it works")), [gone])
+    assert told() == ["verdict: bob's job: busy"]
+    journal.action("ada's job", ask, said("it idles"), [gone])
+    journal.outcome("ada's job", "stopped", "its memory is back", [gone])
+    journal.verdict(Verdict("filler low", "filled", said("nobody holds it")), [gone])
+    journal.close()
+    assert told() == [
+        f"action: ada's job: {warn}",
+        f"action: ada's job: {ask}",
+        "outcome: ada's job: stopped",
+        "verdict: filler low: filled",
+    ]
 
 
 @pytest.mark.parametrize("subject", ["all", "user:root", "moon", "gpu:9", "pid:x"])

@@ -236,7 +236,7 @@ def test_of_a_daemon_that_is_busy_nobody_says_that_it_has_no_history_and_watches
     assert "there is no history" not in report.stderr
     assert "the daemon could not be asked for its history: it is busy with others" in report.stderr
     assert report.returncode == 125
-    assert "nobody has watched" not in why.stdout
+    assert "does not run" not in why.stdout
     assert "the journal has no entries" not in why.stdout
     assert "the daemon could not be asked" in why.stderr
     assert "it is busy with others" in why.stderr

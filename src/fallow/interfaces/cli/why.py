@@ -22,7 +22,6 @@ from fallow.interfaces.render.as_json import as_text, iso_time
 from fallow.interfaces.stderr import Stderr
 
 _MOST_EVENTS = 30
-_UNWATCHED = "  nobody has watched this GPU, as `fallow up` would: since when is not known, and no rule counts"
 _SHOWN_BY = "`fallow status` lists the GPUs and the processes on them"
 _NO_STORY = "the journal has no entries on that"
 ABOUT = """\
@@ -87,7 +86,7 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     if trouble is not None:
         voice.note(f"the daemon could not be asked, so what it has watched and done is not here: {trouble}")
     elif gpus and told is None:
-        print(_UNWATCHED)
+        print(f"  `fallow up` {'was not asked' if args.alone else 'does not run'}, so it is not known since when")
     for each in rules:
         print(why_text.ruled(each))
     for line in why_text.story(events, now_s):

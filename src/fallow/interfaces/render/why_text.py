@@ -21,6 +21,8 @@ _ACTIONS = {
     "ask": "it is asked to end",
     "kill": "what is left of it is killed",
 }
+# How the journal begins to say what was done to a job: see in_words in core/actions.py.
+_WARNS, _CANCELS, _STOPS = "warn that the job", "cancel the warning", ("ask the job", "kill what is left", "stopped")
 
 
 def gpu_now(gpu: GpuStatus, wall_s: float) -> list[str]:
@@ -55,20 +57,35 @@ def ruled(each: Ruled) -> str:
 
 
 def story(events: Sequence[Event], now_wall_s: float) -> list[str]:
-    """Return the last verdict with its readings, what was done since, and before it a warning that still counts."""
+    """Return the last verdict with its readings, what was done since, and before it what was done to a job."""
     found = next((at for at, event in enumerate(events) if event.kind == "verdict"), len(events) - 1)
+    shown, earlier = events[: found + 1], events[found + 1 :]
     lines: list[str] = []
-    for event in (*reversed(_warning(events[found + 1 :])), *reversed(events[: found + 1])):
+    for event in reversed([*shown, *(_done_before(shown[-1].subject, earlier) if shown else ())]):
         lines.append(printable(f"{clock_time(event.wall_s)}, {event.in_words(now_wall_s)}"))
         lines.extend(printable(f"  {name}: {text}") for name, text in event.evidence)
     return lines
 
 
-def _warning(events: Sequence[Event]) -> Sequence[Event]:
-    """Return the last warning and what came of it, newest first; nothing if it was cancelled."""
-    about = [event for event in events if event.kind != "verdict" and "warn" in event.finding]
-    at = next((at for at, event in enumerate(about) if event.kind == "action"), None)
-    return () if at is None or "cancel" in about[at].finding else about[: at + 1]
+def _done_before(subject: str, events: Sequence[Event]) -> Sequence[Event]:
+    """Return what was done to the subject since it was warned, or else to the last job that was stopped.
+
+    Newest first. A warning of another job says nothing, unless it was stopped; one that was cancelled never does.
+    """
+    done = [
+        (event, event.finding.removeprefix("dry run: ")) for event in events if event.kind in ("action", "outcome")
+    ]
+    ours = (each for each, what in done if what.startswith(_STOPS) or (each.subject == subject and _WARNS in what))
+    job = next((event.subject for event in ours), None)
+    steps: list[Event] = []
+    for event, what in done:
+        if event.subject == job:
+            if what == _CANCELS:
+                break
+            steps.append(event)
+            if event.kind == "action" and _WARNS in what:
+                break
+    return steps
 
 
 def as_json(
