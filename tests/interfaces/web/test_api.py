@@ -83,6 +83,18 @@ def test_the_report_adds_up_and_history_has_its_intervals(site: Site) -> None:
     assert site.ask("/api/v1/history?gpu=GPU-none").status == 404
 
 
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        ("report?since=1h", "'since' is no key here; known are: since_s, by"),
+        ("status?gpu=3", "'gpu' is no key here; known are: none"),
+    ],
+)
+def test_a_key_that_would_be_ignored_is_refused_by_name(site: Site, asked: str, says: str) -> None:
+    answer = site.ask(f"/api/v1/{asked}")
+    assert (answer.status, answer.json["detail"]) == (422, says)
+
+
 def test_before_the_first_tick_there_is_an_answer_too(tmp_path: pathlib.Path) -> None:
     made = Publisher()
     with served(made, tmp_path, token=TOKEN) as site:

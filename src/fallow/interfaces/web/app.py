@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
-from fastapi import APIRouter, FastAPI, Request
+from fastapi import APIRouter, Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
@@ -12,6 +12,7 @@ from starlette.responses import JSONResponse, Response
 import fallow
 from fallow.core.board import Board
 from fallow.core.gpu_status import GpuStatus
+from fallow.core.units import shortened
 from fallow.core.unknown import Unknown
 from fallow.engine.daemon.sources import Sources
 from fallow.interfaces.render.metrics import Metrics
@@ -113,7 +114,7 @@ def make_app(sources: Sources) -> FastAPI:
         lifespan=life,
     )
     app.state.watchers = watchers
-    api = APIRouter(prefix="/api/v1", responses=models.PROBLEMS)
+    api = APIRouter(prefix="/api/v1", responses=models.PROBLEMS, dependencies=[Depends(_demand_known_keys)])
     add_now(api, sources)
     add_past(api, sources, reads)
     add_raw_history(api, sources, reads)
@@ -138,6 +139,14 @@ def _add_signs_of_life(app: FastAPI, ails: Callable[[], str | None], metrics: Me
     async def measured(request: Request) -> Response:
         body, kind = metrics.exposed(request.headers.get("accept", ""))
         return Response(body, media_type=kind)
+
+
+async def _demand_known_keys(request: Request) -> None:
+    """Raise Refused for a key of the query that the route does not know: it would be ignored."""
+    known = [param.alias for param in request.scope["route"].dependant.query_params]
+    for key in request.query_params:
+        if key not in known:
+            raise Refused(422, "usage", f"{shortened(key)!r} is no key here; known are: {', '.join(known) or 'none'}")
 
 
 async def _refused(_: Request, error: Exception) -> Response:
