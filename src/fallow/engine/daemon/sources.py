@@ -133,7 +133,8 @@ class Sources:
     def reload(self, peer: Peer | None) -> "Future[Reloaded]":
         """Make the daemon load its config again; return a future of the outcome."""
         if peer is None or peer.uid not in (0, os.geteuid()):
-            raise NotPermitted(f"only root and {self.user}, who runs the daemon, may make it reload, by its socket")
+            who = " and ".join(dict.fromkeys(("root", self.user)))
+            raise NotPermitted(f"only {who}, who runs the daemon, may make it reload, by its socket")
         return self._reload()
 
     def strip(self, uuid: str, since_s: float) -> list[Interval]:

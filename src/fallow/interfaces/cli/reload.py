@@ -7,7 +7,7 @@ from fallow.core.errors import ConfigWrong, FallowError, NoDaemon
 from fallow.core.mistake import Mistake
 from fallow.core.units import printable
 from fallow.engine.machine.daemon_client import DaemonClient
-from fallow.engine.machine.socket_path import own_socket
+from fallow.engine.machine.socket_path import own_socket, sockets_to_ask
 from fallow.engine.machine.unix_http import NoAnswer
 from fallow.engine.machine.world import World
 from fallow.interfaces.cli.options import Parser
@@ -33,7 +33,9 @@ def add_options(_: Parser) -> None:
 def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:  # noqa: ARG001  every command has this signature
     """Ask the daemon to reload, and print its answer."""
     place = own_socket(world.environ)
-    daemon = DaemonClient(world.environ, world.clock, world.simulated, voice.detail, [] if place is None else [place])
+    # Where only the machine's daemon runs, it says itself who may make it reload.
+    places = [each for each in (place, sockets_to_ask(world.environ)[0]) if each is not None]
+    daemon = DaemonClient(world.environ, world.clock, world.simulated, voice.detail, places)
     try:
         came = daemon.reload()
     except NoAnswer as error:
