@@ -21,7 +21,8 @@ def select(text: str, gpus: Sequence[Gpu]) -> tuple[Gpu, ...]:
         word = raw.strip()
         found = _select_one(word, gpus)
         if not found:
-            raise WrongUsage(f"there is no GPU {word!r} here", f"there {_inventory(gpus)}")
+            how = "; a range is written 0-3" * ("-" in word)
+            raise WrongUsage(f"there is no GPU {word!r} here", f"there {_inventory(gpus)}{how}")
         chosen.update((gpu.label, gpu) for gpu in found)
     return tuple(chosen.values())
 

@@ -13,6 +13,8 @@ for _power, _letter in enumerate("KMGT", start=1):
 
 # Patterns are compiled when first used, not when loaded: most runs need none of them.
 _LONGEST_WORD = 18
+CELSIUS = (30, 120)
+"""The coolest and the hottest temperature at which a filler can be told to leave."""
 _LONGEST_PROGRAM = 40
 _KNOWN_COMMANDS = 256  # a daemon meets the same ones every second
 _DURATION = r"(?:\d+(?:\.\d+)?(?:ms|s|m|h|d|w))+"
@@ -82,6 +84,14 @@ def count_or_zero(text: str) -> int:
     """Return a whole number of at least 0."""
     if not is_number(text.strip()):
         raise WrongUsage(f"{text[:_LONGEST_WORD]!r} is not a count", "write a whole number")
+    return int(text)
+
+
+def celsius(text: str) -> int:
+    """Return a temperature at which a GPU can be left."""
+    least, most = CELSIUS
+    if not is_number(text.strip()) or not least <= int(text) <= most:
+        raise WrongUsage(f"{text[:_LONGEST_WORD]!r} does not fit", f"write a whole number from {least} to {most}")
     return int(text)
 
 

@@ -81,7 +81,7 @@ IDLE = '[[idle]]\nname = "i"\nidle_for = "2h"\n'
         (GUARD + "unless = ['cpu']\n", 4, "guard[1].unless[1]", "'cpu' is not a condition"),
         (GUARD + "across = 'al'\n", 4, "guard[1].across", "did you mean all?"),
         ("[notices]\nevents = ['warnd']\n", 2, "notices.events[1]", "did you mean warned?"),
-        ("[page]\nlisten = '8990'\n", 2, "page.listen", "'8990' has no port"),
+        ("[page]\nlisten = '8990'\n", 2, "page.listen", "'8990' has no address"),
         ("[page]\nlisten = 'example:1'\n", 2, "page.listen", "not an address of this machine"),
         ("[history]\nkeep_for = 0\n", 2, "history.keep_for", "no time at all"),
         # Contradictions.

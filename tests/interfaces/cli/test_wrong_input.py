@@ -69,11 +69,17 @@ from tests.standin import World
         (("run", "--idle-timout", "30m", "--", "true"), 2, "no option --idle-timout; did you mean --idle-timeout?"),
         (("status", "--jsn"), 2, "there is no option --jsn; did you mean --json?"),
         (("pick", "--gpu=3"), 2, "there is no option --gpu; did you mean --gpus?"),
+        (("status", "0-"), 2, "there is no GPU '0-' here; there are 0, 1, 2, 3, 4, 5, 6, 7; a range is written 0-3"),
+        (
+            ("protect", "0,1", "--for", "1h"),
+            2,
+            "is not one GPU that can be named; name one at a time, or protect all",
+        ),
         (("status", "3-1"), 2, "'3-1' runs backwards; write it as 1-3"),
         (("report", "--since", "7"), 2, "write 7s, 7m, 7h or 7d"),
         (("-v",), 2, "no command given"),
         (("--json", "status"), 2, "there is no option --json; an option of a command goes behind its name"),
-        (("compat",), 2, "NAME is missing"),
+        (("compat",), 2, "NAME is missing; there are gpu_idle_timeout, gpu_mon, gpu_sentinel, gpu_stress, gpuselect"),
         (("status", "--log-format", "xml"), 2, "xml"),
     ],
 )

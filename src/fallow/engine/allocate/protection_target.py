@@ -62,7 +62,7 @@ def target_among(
     if len(meant) > 1 and len(parents) == 1 and isinstance(parent, str):
         return OneGpu(parent)  # a card that is split: all its instances
     if len(meant) != 1 or not isinstance(meant[0].uuid, str):
-        raise WrongUsage(f"{text!r} is not one GPU that can be named")
+        raise WrongUsage(f"{text!r} is not one GPU that can be named", "name one at a time, or protect all")
     return OneGpu(meant[0].uuid)
 
 

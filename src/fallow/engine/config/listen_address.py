@@ -30,7 +30,7 @@ def address(text: str) -> Address:
     """Return the address that a text such as `127.0.0.1:8990` means."""
     host, colon, port = text.strip().rpartition(":")
     if not colon or not port:
-        raise WrongUsage(f"{text[:60]!r} has no port", _HOW)
+        raise WrongUsage(f"{text[:60]!r} has no {'address' if is_number(port) else 'port'}", _HOW)
     if not is_number(port) or int(port) > _HIGHEST_PORT:
         raise WrongUsage(f"the port of {text[:60]!r} is not a number from 1 to {_HIGHEST_PORT}", _HOW)
     bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host

@@ -32,15 +32,15 @@ EXAMPLES = """\
 def add_options(made: Parser) -> None:
     """Add the options of `fallow compat`."""
     made.usage = "fallow compat NAME [WORDS OF THE TOOL]"
-    made.add_argument("name", metavar="NAME", help=f"the tool: {', '.join(_HOMES)}")
+    made.add_argument("name", nargs="?", metavar="NAME", help=f"the tool: {', '.join(_HOMES)}")
 
 
 def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     """Run the older tool's command line with fallow."""
     home = _HOMES.get(args.name)
     if home is None:
-        way = did_you_mean(args.name, _HOMES) or f"there are {', '.join(_HOMES)}"
-        raise WrongUsage(f"there is no older tool {args.name!r}", way)
+        way = (args.name and did_you_mean(args.name, _HOMES)) or f"there are {', '.join(_HOMES)}"
+        raise WrongUsage(f"there is no older tool {args.name!r}" if args.name else "NAME is missing", way)
     tool = importlib.import_module(f"fallow.compat.{home}")
     with interruptible():
         code: int = tool.main(args.command or [], world, voice.note)
