@@ -77,7 +77,11 @@ def users_of(*names: str) -> set[str]:
         ("listens to files", ("inotify_simple",), {"actuators/claims/queue.py", "readers/file_events.py"}),
         ("locks", ("fcntl.flock", "fcntl.lockf", "fcntl.F_OFD_SETLK"), {"actuators/files/ofd_locks.py"}),
         ("becomes another user", ("os.initgroups", "os.setresuid", "os.setuid"), {"actuators/host/become_user.py"}),
-        ("acts in others' names", ("fallow.actuators.host.as_user",), {"engine/daemon/sources.py"}),
+        (
+            "acts in others' names",
+            ("fallow.actuators.host.as_user",),
+            {"engine/daemon/sources.py", "engine/owners/contact.py"},
+        ),
         ("draws on terminals", ("fallow.interfaces.render.grid",), {"interfaces/render/table.py"}),
         ("speaks to Prometheus", ("prometheus_client",), {"interfaces/render/metrics.py"}),
         ("listens for HTTP", ("uvicorn",), {"interfaces/web/connection.py", "interfaces/web/server.py"}),

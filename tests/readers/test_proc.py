@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from fallow.core.gpu import Holder
+from fallow.core.owner import NO_OWNER, Owner, OwnerKind
 from fallow.core.unknown import Unknown
 from fallow.readers.proc import PAGE_BYTES, Proc
 
@@ -60,12 +61,11 @@ def test_a_holder_that_proc_does_not_have_is_still_a_holder(root: pathlib.Path) 
         f"0::/system.slice/docker-{CONTAINER}.scope",
         f"12:memory:/docker/{CONTAINER}",
         f"0::/machine.slice/libpod-{CONTAINER}.scope/container",
-        f"0::/kubepods.slice/kubepods-pod1b2c3d4e_0000_1111_2222_333344445555.slice/cri-containerd-{CONTAINER}.scope",
     ],
 )
 def test_a_container_is_known_by_its_cgroup(root: pathlib.Path, path: str) -> None:
     add(root, 42, cgroup=path.encode())
-    assert described(root).container == CONTAINER
+    assert described(root).owner == Owner(OwnerKind.CONTAINER, CONTAINER)
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_a_container_is_known_by_its_cgroup(root: pathlib.Path, path: str) -> No
 )
 def test_a_kubernetes_pod_is_known_by_its_cgroup(root: pathlib.Path, path: str) -> None:
     add(root, 42, cgroup=path.encode())
-    assert described(root).kubernetes_pod == POD
+    assert described(root).owner == Owner(OwnerKind.POD, POD, POD)
 
 
 @pytest.mark.parametrize(
@@ -90,13 +90,13 @@ def test_a_kubernetes_pod_is_known_by_its_cgroup(root: pathlib.Path, path: str) 
 )
 def test_a_slurm_job_is_known_by_its_cgroup(root: pathlib.Path, path: str) -> None:
     add(root, 42, cgroup=path.encode())
-    assert described(root).slurm_job == "31337"
+    assert described(root).owner == Owner(OwnerKind.SLURM, "31337", "31337")
 
 
 def test_a_plain_process_is_in_no_container_job_or_pod(root: pathlib.Path) -> None:
     add(root, 42)
     holder = described(root)
-    assert (holder.container, holder.slurm_job, holder.kubernetes_pod) == (None, None, None)
+    assert holder.owner == NO_OWNER
     assert holder.command == "python train.py"
 
 

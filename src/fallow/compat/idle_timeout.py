@@ -69,7 +69,7 @@ class _LoggedJob:
         self._source = source
         self._actions = actions
         self.describe, self.find = actions.describe, actions.find
-        self.forbidden, self.is_gone = actions.forbidden, actions.is_gone
+        self.forbidden, self.is_gone, self.way = actions.forbidden, actions.is_gone, actions.way
         self.write_stacks, self.survivors = actions.write_stacks, actions.survivors
         self._gpus: tuple[Gpu, ...] = ()
         self._delay = args.delay_samples

@@ -48,6 +48,8 @@ class Ask(WithReason):
 
     reason: Reason
     signal: str = "TERM"
+    grace_s: float = 0.0
+    """How long the job has to end before it is killed."""
 
 
 @value

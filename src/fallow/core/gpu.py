@@ -3,6 +3,7 @@
 Units are in the names. A ratio is 0..1; only interfaces use per cent.
 """
 
+from fallow.core.owner import Owner
 from fallow.core.unknown import NOT_ASKED, Unknown
 from fallow.core.value import fields, value
 
@@ -17,13 +18,11 @@ class Holder:
     birth: int | Unknown = NOT_ASKED
     user: str | Unknown = NOT_ASKED
     command: str | Unknown = NOT_ASKED
-    container: str | Unknown | None = None
-    slurm_job: str | Unknown | None = None
-    kubernetes_pod: str | Unknown | None = None
+    owner: Owner | Unknown = NOT_ASKED
 
 
-HOLDER_FACTS = tuple(name for name in fields(Holder) if name != "birth")
-"""What JSON has of a holder."""
+HOLDER_FACTS = tuple(name for name in fields(Holder) if name not in ("birth", "owner"))
+"""What JSON has of a holder, beside its owner."""
 
 
 @value

@@ -3,9 +3,7 @@
 Times are whole milliseconds since the epoch, so that sums are exact. The holders are a set of parties, each a user
 and a job. The job of a process is the first of these that is known:
 
-    slurm:1234        its Slurm job
-    pod:…             its Kubernetes pod
-    container:…       its container
+    slurm:1234        its owner: a Slurm job, a pod, a container, a service, a notebook
     python train.py   its command, in one line of at most 80 letters
 """
 
@@ -15,13 +13,13 @@ from functools import lru_cache
 from fallow.core.activity import AVAILABLE, Activity
 from fallow.core.gpu import Holder
 from fallow.core.gpu_status import GpuStatus, people_on
+from fallow.core.owner import Owner
 from fallow.core.reservations import Claim
 from fallow.core.units import printable, shortened
 from fallow.core.unknown import Unknown
 from fallow.core.value import value
 
 _LONGEST_JOB = 80
-_CONTAINER_LETTERS = 12
 
 
 @value
@@ -69,23 +67,13 @@ class Interval:
 
 def party_of(holder: Holder) -> Party:
     """Return the party of a process."""
-    return _party(holder.user, holder.slurm_job, holder.kubernetes_pod, holder.container, holder.command)
+    return _party(holder.user, holder.owner, holder.command)
 
 
 @lru_cache(maxsize=256)  # a daemon asks for the same ones every second
-def _party(
-    user: str | Unknown,
-    slurm_job: str | Unknown | None,
-    pod: str | Unknown | None,
-    container: str | Unknown | None,
-    command: str | Unknown,
-) -> Party:
-    if isinstance(slurm_job, str):
-        job = f"slurm:{printable(slurm_job)}"
-    elif isinstance(pod, str):
-        job = f"pod:{printable(pod)}"
-    elif isinstance(container, str):
-        job = f"container:{printable(container[:_CONTAINER_LETTERS])}"
+def _party(user: str | Unknown, owner: Owner | Unknown, command: str | Unknown) -> Party:
+    if isinstance(owner, Owner) and owner.is_lasting:
+        job = f"{owner.kind}:{printable(owner.short_name)}"
     else:
         job = SOMEBODY.job if isinstance(command, Unknown) else shortened(command, _LONGEST_JOB)
     return Party(SOMEBODY.user if isinstance(user, Unknown) else printable(user), job)

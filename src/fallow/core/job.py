@@ -15,6 +15,7 @@ from enum import StrEnum
 from fallow.core.activity import Activity, judge
 from fallow.core.findings import Evidence, Verdict, gpu_key, process_key
 from fallow.core.gpu import Gpu, Holder, Snapshot
+from fallow.core.owner import NO_OWNER, Owner
 from fallow.core.process import Process
 from fallow.core.protections import AffectedProcess
 from fallow.core.reasons import Reason, WithReason
@@ -53,6 +54,11 @@ class Job:
     """The processes whose work is counted as the job's; Unknown where it cannot be separated from that of others."""
     doubtful: tuple[GpuKey, ...] = ()
     """GPUs whose holders are not known: the job may work there."""
+    owner: Owner = NO_OWNER
+    opt_out: Reason | None = None
+    """Why its people said that it must be left alone."""
+    idle_for_s: float | None = None
+    """How long its people said that it may be idle."""
 
     @property
     def first(self) -> Process:
@@ -63,7 +69,8 @@ class Job:
     def name(self) -> str:
         """Return its name for people: its oldest process, and how many more there are."""
         more = f" and {len(self.members) - 1} more" if len(self.members) > 1 else ""
-        return f"job {self.first.pid} ({program_name(self.members[self.first])}){more}"
+        owner = f", {self.owner.public_label}" if self.owner.public_label else ""
+        return f"job {self.first.pid} ({program_name(self.members[self.first])}){more}{owner}"
 
     @property
     def subject(self) -> str:

@@ -8,12 +8,14 @@ refusals) are read by many people: they name a process by its user, pid and prog
 from fallow.core.gpu import Holder
 from fallow.core.gpu_status import GpuStatus, Status
 from fallow.core.interval import MANY_JOBS, Interval, Party, in_order
+from fallow.core.owner import Owner, OwnerKind
 from fallow.core.reservations import Claim
 from fallow.core.units import program_name
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace, value
 
-_NO_COMMAND = ("slurm:", "pod:", "container:")
+_NOT_SHOWN = Unknown("only its user and root may read it", asked=False)
+_NO_COMMAND = ("slurm:", "pod:", "container:", "service:")
 
 
 @value
@@ -59,7 +61,11 @@ def _gpu_seen_by(gpu: GpuStatus, viewer: Viewer) -> GpuStatus:
 
 
 def _holder_seen_by(holder: Holder, viewer: Viewer) -> Holder:
-    if isinstance(holder.command, Unknown) or not holder.command or viewer.may_read(holder.user):
+    if viewer.may_read(holder.user):
+        return holder
+    if isinstance(holder.owner, Owner) and holder.owner.kind is OwnerKind.NOTEBOOK:
+        holder = replace(holder, owner=replace(holder.owner, name=_NOT_SHOWN))
+    if isinstance(holder.command, Unknown) or not holder.command:
         return holder
     return replace(holder, command=program_name(holder.command))
 

@@ -121,7 +121,7 @@ def _up(ladder: Ladder, found: Reason, rules: LadderRules) -> Climbed:
         return replace(ladder, rung=Rung.WARNED, ask_at_s=ask_at_s), (Warn(lasted, ask_at_s - ladder.fault_s),)
     # The warning comes at least a tick before the signal, or nobody could react to it.
     if ladder.rung is Rung.WARNED and ladder.fault_s >= ladder.ask_at_s:
-        return replace(ladder, rung=Rung.ASKED), (Ask(lasted, rules.signal),)
+        return replace(ladder, rung=Rung.ASKED), (Ask(lasted, rules.signal, rules.grace_s),)
     return ladder, ()
 
 

@@ -17,17 +17,12 @@ from fallow.core.units import printable
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace, value
 from fallow.readers.file_trust import Followed
+from fallow.readers.owners.traces import trace
 from fallow.readers.proc_files import MOST_OF_COMMAND, pass_on_shortage, read_start, read_variables
 from fallow.readers.proc_machine import ProcMachine
 
-# Docker, containerd, CRI-O and Podman all name the cgroup of a container by its 64 hex digits.
-_CONTAINER = r"([0-9a-f]{64})"
-_SLURM_JOB = r"slurm.*?/job_(\d+)"
-_POD = r"pod([0-9a-f]{8}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{12}|[0-9a-f]{32})"
 _ELSEWHERE = Unknown("not in this machine's /proc: another pid namespace, or it has just ended")
-_NOT_THERE: dict[str, object] = dict.fromkeys(
-    ("birth", "user", "command", "container", "slurm_job", "kubernetes_pod"), _ELSEWHERE
-)
+_NOT_THERE: dict[str, object] = dict.fromkeys(("birth", "user", "command", "owner"), _ELSEWHERE)
 
 _ASK_ANEW_AFTER = 5  # looks
 _MOST_DESCRIBED = 1000
@@ -112,6 +107,12 @@ class Proc(ProcMachine):
     def environ(self, pid: int) -> dict[str, str] | None:
         """Return the variables of a process for fallow and CUDA; None if it has ended or may not be read."""
         return read_variables(f"{self._root}/{pid}/environ")
+
+    def hub_token(self, pid: int) -> str | None:
+        """Return the token with which JupyterHub started a server; None if it was not started by one."""
+        return (read_variables(f"{self._root}/{pid}/environ", (b"JUPYTERHUB_API_TOKEN=",)) or {}).get(
+            "JUPYTERHUB_API_TOKEN"
+        )
 
     def own_environ(self) -> dict[str, str] | None:
         """Return the environment that this process was started with; None if it cannot be read."""
@@ -206,10 +207,21 @@ class Proc(ProcMachine):
                 counts[path] = counts.get(path, 0) + 1
         return counts
 
+    def cgroups(self, pid: int) -> tuple[str, ...] | None:
+        """Return the paths of the cgroups of a process, the unified one first; None if it has ended."""
+        raw = read_start(f"{self._root}/{pid}/cgroup", _MOST_OF_CGROUPS)
+        if raw is None:
+            return None
+        lines = [line.split(":", 2) for line in os.fsdecode(raw).splitlines()]
+        return tuple(dict.fromkeys(line[2] for line in reversed(lines) if len(line) == 3))
+
+    def words(self, pid: int) -> list[str]:
+        """Return the words of the command line, as far as one read goes; none if it has ended."""
+        return [os.fsdecode(word) for word in (self._read(pid, "cmdline") or b"").split(b"\0") if word]
+
     def called(self, pid: int) -> set[str]:
         """Return the names of a process: its own, its program's, and its script's or module's. It chooses them."""
-        raw, comm = self._read(pid, "cmdline"), self._read(pid, "comm")
-        words = [os.fsdecode(word) for word in (raw or b"").split(b"\0") if word]
+        words, comm = self.words(pid), self._read(pid, "comm")
         script = next((word for word in words[1:] if not word.startswith("-")), "")
         names = {word.rpartition("/")[2] for word in (*words[:1], script)}
         return (names | {os.fsdecode(comm or b"").strip()}) - {""}
@@ -279,18 +291,12 @@ class Proc(ProcMachine):
         return _NOT_THERE if stat is None else self._belongings(pid, stat.birth)
 
     def _belongings(self, pid: int, birth: int) -> Mapping[str, object]:
-        """Return the owner of a process and what it belongs to; read again now and then, since it may exec()."""
+        """Return the user, command and owner of a process; read again now and then, since it may exec()."""
         known, used = self._described.get((pid, birth), ({}, 0))
         if not known or used >= _ASK_ANEW_AFTER:
-            cgroup = read_start(f"{self._root}/{pid}/cgroup", _MOST_OF_CGROUPS)
-            known = {
-                "birth": birth,
-                "user": self.user(pid),
-                "command": _shown(self.command(pid)),
-                "container": _first(_CONTAINER, cgroup),
-                "slurm_job": _first(_SLURM_JOB, cgroup),
-                "kubernetes_pod": _pod(cgroup),
-            }
+            command = _shown(self.command(pid))
+            owner = known["owner"] if known.get("command") == command else trace(self, pid)
+            known = {"birth": birth, "user": self.user(pid), "command": command, "owner": owner}
             used = 0
             if len(self._described) >= _MOST_DESCRIBED:
                 self._described.clear()
@@ -347,16 +353,3 @@ def _exists(pid: int) -> bool:
     except OSError:
         return True  # unknown, so it may exist
     return True
-
-
-def _first(pattern: str, cgroup: bytes | None) -> str | Unknown | None:
-    if cgroup is None:
-        return _ELSEWHERE
-    match = re.search(pattern, cgroup.decode(errors="replace"))
-    return match[1] if match else None
-
-
-def _pod(cgroup: bytes | None) -> str | Unknown | None:
-    pod = _first(_POD, cgroup)
-    # systemd's cgroup driver writes the dashes of the pod's UID as underscores.
-    return pod.replace("_", "-") if isinstance(pod, str) else pod

@@ -47,8 +47,8 @@ def read_whole(path: str) -> bytes | None:
         return None
 
 
-def read_variables(path: str) -> dict[str, str] | None:
-    """Return the variables for fallow and CUDA of an environment, however long it is."""
+def read_variables(path: str, wanted: tuple[bytes, ...] = _WANTED) -> dict[str, str] | None:
+    """Return the variables of an environment that begin so, however long it is; those for fallow and CUDA."""
     found: dict[str, str] = {}
     rest = b""
     try:
@@ -58,16 +58,16 @@ def read_variables(path: str) -> dict[str, str] | None:
                 if not chunk:
                     break
                 *entries, rest = (rest + chunk).split(b"\0")
-                _note(entries, found)
+                _note(entries, found, wanted)
     except OSError as error:
         pass_on_shortage(error)
         return None
-    _note([rest], found)
+    _note([rest], found, wanted)
     return found
 
 
-def _note(entries: list[bytes], found: dict[str, str]) -> None:
+def _note(entries: list[bytes], found: dict[str, str], wanted: tuple[bytes, ...]) -> None:
     for entry in entries:
-        if entry.startswith(_WANTED):
+        if entry.startswith(wanted):
             name, _, value = entry.partition(b"=")
             found[os.fsdecode(name)] = os.fsdecode(value)

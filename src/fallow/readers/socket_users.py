@@ -1,4 +1,4 @@
-"""Find the user of a TCP connection from this machine: the kernel knows the user of the socket at its other end."""
+"""Find the user of a TCP connection from this machine, or of a server: the kernel knows whose each socket is."""
 
 import socket
 import struct
@@ -24,6 +24,14 @@ def user_of(connection: "socket.socket | TransportSocket") -> int | None:
     try:
         theirs, ours = connection.getpeername(), connection.getsockname()
         return _asked(connection.family, (theirs[0], theirs[1]), (ours[0], ours[1]))
+    except (OSError, ValueError, struct.error):
+        return None
+
+
+def listener_of(port: int) -> int | None:
+    """Return the uid of the server that listens on a port of the loopback interface; None if there is none."""
+    try:
+        return _asked(socket.AF_INET, ("127.0.0.1", port), ("0.0.0.0", 0))  # noqa: S104  nothing is bound to it
     except (OSError, ValueError, struct.error):
         return None
 

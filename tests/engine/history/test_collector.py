@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from fallow.core.activity import Activity
 from fallow.core.gpu_status import GpuStatus, Status
 from fallow.core.interval import NOBODY, SOMEBODY, Party
+from fallow.core.owner import Owner, OwnerKind
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace
 from fallow.engine.history.collector import QUARTER_MS, Collector, Piece, crew_text, parties_of_text
@@ -142,10 +143,10 @@ def test_who_holds_a_card_is_told_by_user_and_job() -> None:
     gpu = gpu_status(
         0,
         Activity.BUSY,
-        holder(1, "ada", slurm_job="77"),
-        holder(2, "ada", slurm_job="77"),
-        holder(3, "bob", kubernetes_pod="a-b"),
-        holder(4, "carol", container="0123456789abcdef"),
+        holder(1, "ada", owner=Owner(OwnerKind.SLURM, "77", "77")),
+        holder(2, "ada", owner=Owner(OwnerKind.SLURM, "77", "77")),
+        holder(3, "bob", owner=Owner(OwnerKind.POD, "a-b", "a-b")),
+        holder(4, "carol", owner=Owner(OwnerKind.CONTAINER, "0123456789abcdef")),
         holder(5, QUIET, QUIET),
         holder(6, "dan", "python  x.py\n--y"),
     )

@@ -21,6 +21,7 @@ from fallow.engine.history.run import Report, Run
 from fallow.engine.idle_rules.enforcer import enforcer_for_processes
 from fallow.engine.machine.clock import SystemClock
 from fallow.engine.machine.world import World
+from fallow.engine.owners.known import KnownOwners
 from fallow.readers.proc import Proc
 from fallow.readers.terminals import Terminals
 from tests.engine.driven import DrivenClock, DrivenReader
@@ -102,6 +103,7 @@ class House:
             [Idle.model_validate(rule) for rule in rules],
             protected,
             every_s,
+            KnownOwners(self.world, self.told.append),
             Terminals(self.clock, utmp, "/nowhere", self.world.environ.get("FALLOW_TERMINALS", "/dev")),
         )
 
@@ -153,7 +155,9 @@ class House:
         """The jobs on these cards: whose, the pids, the cards."""
         from fallow.engine.idle_rules.gpu_jobs import JobFinder
 
-        found = JobFinder(self.world).jobs(Snapshot("host", simulated=True, at_s=0.0, wall_s=0.0, gpus=gpus))
+        found = JobFinder(self.world, KnownOwners(self.world, self.told.append)).jobs(
+            Snapshot("host", simulated=True, at_s=0.0, wall_s=0.0, gpus=gpus)
+        )
         return [(job.user, sorted(process.pid for process in job.members), job.uuids) for job in found]
 
     def end(self) -> None:

@@ -63,6 +63,9 @@ class Scheduler:
     def forbidden(self, _: Sequence[AffectedProcess]) -> Reason | None:
         return self._forbidden
 
+    def way(self, action: Ask | Kill) -> str:
+        return "cancel the job"
+
     def warn(self, action: Warn) -> Outcome | None:
         self.done.append(f"warn in {action.ask_in_s:g}")
         return Outcome(True, "mailed")

@@ -15,6 +15,7 @@ from fallow.core.gpu import Counters, MigPlace, Recent
 from fallow.core.gpu_status import GpuStatus, Status
 from fallow.core.interval import Card, Interval, Party
 from fallow.core.money import Prices
+from fallow.core.owner import Owner, OwnerKind
 from fallow.core.protections import Everything, OneGpu, OneProcess, OneUser, Protection
 from fallow.core.reservations import Claim
 from fallow.core.unknown import NOT_ASKED, Unknown
@@ -26,7 +27,7 @@ from tests.engine.history.life import gpu_status, holder
 from tests.reasons import said
 
 RICH = replace(
-    gpu_status(0, Activity.IDLE, holder(), holder(7, user=Unknown("gone"), slurm_job="12")),
+    gpu_status(0, Activity.IDLE, holder(), holder(7, user=Unknown("gone"), owner=Owner(OwnerKind.SLURM, "12", "12"))),
     recent=Recent(14.0, 0.01, 0.5),
     counters=Counters(0.5, Unknown("too old"), 0.0, 0.1),
     mig=MigPlace(1, "GPU-parent", Unknown("why")),

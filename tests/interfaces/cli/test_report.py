@@ -13,6 +13,7 @@ import pytest
 
 from fallow.core.activity import Activity
 from fallow.core.gpu_status import Status
+from fallow.core.owner import Owner, OwnerKind
 from fallow.engine.history.writer import HistoryWriter
 from tests.conftest import Fallow
 from tests.engine.history.life import gpu_status, holder
@@ -32,7 +33,9 @@ def record(fallow: Fallow, statuses: Iterable[Status]) -> None:
 
 def two_cards(begin_s: float, seconds: int, simulated: bool = False) -> Iterable[Status]:
     """Card 0 is shared by two people and fallow, card 1 is busy and then free."""
-    shared = gpu_status(0, Activity.IDLE, holder(1, "ada", "jupyter-lab"), holder(2, "bob", slurm_job="42"))
+    shared = gpu_status(
+        0, Activity.IDLE, holder(1, "ada", "jupyter-lab"), holder(2, "bob", owner=Owner(OwnerKind.SLURM, "42", "42"))
+    )
     busy, free = gpu_status(1, Activity.BUSY, holder(3, "ada", "=1+1")), gpu_status(1, Activity.FREE)
     for second in range(seconds + 1):
         yield Status("box", simulated, begin_s + second, (shared, busy if second <= seconds / 2 else free))

@@ -39,7 +39,7 @@ def test_the_json_has_every_field_of_the_contract(world: World, fallow: Fallow) 
     contract |= {"memory_total_bytes", "power_w", "temperature_c", "available", "holders", "claim", "unknown"}
     contract |= {"protection", "stops_at"}
     assert contract <= gpu.keys()
-    assert {"pid", "user", "command", "memory_bytes", "container", "slurm_job"} <= gpu["holders"][0].keys()
+    assert {"pid", "user", "command", "memory_bytes", "owner"} <= gpu["holders"][0].keys()
     assert gpu["for_s"] is None, "nobody was watching"
 
 

@@ -6,6 +6,7 @@ from fallow.core.activity import Activity, Finding
 from fallow.core.board import Board, Counts, FillerView, GuardView, Histogram
 from fallow.core.gpu import Holder
 from fallow.core.gpu_status import GpuStatus, Status, seen
+from fallow.core.owner import Owner, OwnerKind
 from fallow.core.protections import OneGpu, Protection
 from fallow.core.reservations import Claim
 from fallow.core.unknown import Unknown
@@ -29,6 +30,11 @@ def card(index: int, activity: Activity, because: str, for_s: float, **changes: 
     return seen(gpu, Finding(activity, said(because)), for_s, None)
 
 
+SLURM = Owner(OwnerKind.SLURM, "90117", "90117")
+CONTAINER = Owner(OwnerKind.CONTAINER, "f00dfeedbeef", "ddp-train")
+NOTEBOOK = Owner(OwnerKind.NOTEBOOK, "4f1c", "train.ipynb")
+
+
 def process(pid: int, user: str, command: str, gib: float, **more: Any) -> Holder:
     """A process on a card."""
     return Holder(pid, round(gib * GIB), utilization=0.0, user=user, command=command, **more)
@@ -36,9 +42,21 @@ def process(pid: int, user: str, command: str, gib: float, **more: Any) -> Holde
 
 def varied_gpus() -> tuple[GpuStatus, ...]:
     """Every activity, and cards of which little is known."""
-    train = process(48211, "ada", "python train.py --config configs/large.yaml --resume", 71.2, slurm_job="90117")
-    notebook = process(50993, "bob", "python -m ipykernel_launcher -f kernel-4f1c.json", 22.5)
-    hung = process(51800, "carol", "torchrun --nproc-per-node 1 ddp.py", 64.0, container="f00dfeedbeef")
+    train = process(
+        48211,
+        "ada",
+        "python train.py --config configs/large.yaml --resume",
+        71.2,
+        owner=SLURM,
+    )
+    notebook = process(50993, "bob", "python -m ipykernel_launcher -f kernel-4f1c.json", 22.5, owner=NOTEBOOK)
+    hung = process(
+        51800,
+        "carol",
+        "torchrun --nproc-per-node 1 ddp.py",
+        64.0,
+        owner=CONTAINER,
+    )
     watts = {"power_w": 611.0, "power_limit_w": 700.0, "temperature_c": 64}
     quiet = {"power_w": 122.0, "power_limit_w": 700.0, "temperature_c": 34}
     free = {"power_w": 71.0, "power_limit_w": 700.0, "temperature_c": 29}

@@ -11,9 +11,11 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
+from fallow.core.owner import Owner, OwnerKind
+from fallow.core.value import replace
 from fallow.interfaces.render.metrics import Metrics
 from fallow.policies.guard import Phase
-from tests.interfaces.web.boards import varied
+from tests.interfaces.web.boards import process, varied
 from tests.interfaces.web.served import Site, hall, served
 from tests.places import REPOSITORY
 
@@ -69,6 +71,25 @@ def test_the_numbers_are_those_of_the_board(families: dict[str, Metric]) -> None
     assert buckets == sorted(buckets)
     assert buckets[-1] == 19.0
     assert value(families, "fallow_yield_duration_seconds_sum", filler="folding") == [5.7]
+
+
+def test_what_is_held_is_told_by_user_and_owner_and_a_notebook_has_no_name(families: dict[str, Metric]) -> None:
+    held = {
+        (sample.labels["user"], sample.labels["owner_kind"], sample.labels["owner"])
+        for sample in families["fallow_holder_memory_bytes"].samples
+    }
+    assert {("ada", "slurm", "90117"), ("carol", "container", "ddp-train"), ("bob", "notebook", "")} <= held
+
+
+def test_a_crowd_of_owners_has_no_more_than_500_series() -> None:
+    crowd = tuple(
+        process(pid, "ada", "python", 1.0, owner=Owner(OwnerKind.CONTAINER, f"{pid:064x}", f"c{pid}"))
+        for pid in range(900)
+    )
+    few = varied(0.0)
+    crowded = replace(few, status=replace(few.status, gpus=(replace(few.status.gpus[0], holders=crowd),)))
+    text = Metrics(lambda: crowded, lambda: 0).exposed("")[0].decode()
+    assert text.count("\nfallow_holder_idle_seconds{") == 500
 
 
 def test_a_guard_is_in_one_phase_and_in_none_of_the_others(families: dict[str, Metric]) -> None:

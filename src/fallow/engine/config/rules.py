@@ -2,6 +2,7 @@
 
 from fallow.engine.config import types
 from fallow.engine.config.base import Section, by_default
+from fallow.engine.owners.opt_outs import OptOuts
 from fallow.policies.arbiter import ProtectRules, RateLimit
 from fallow.policies.guard import Across, GuardRules
 from fallow.policies.idle import IdleRules
@@ -61,12 +62,16 @@ class Idle(Section):
 
 
 class Protect(Section):
-    """Users and commands that nothing in this file ever stops, and how many jobs may be stopped at most."""
+    """What nothing in this file ever stops, and how many jobs may be stopped at most."""
 
     users: types.Several[types.Text] = by_default(())
     """Users whose processes are never stopped."""
     commands: types.Several[types.Text] = by_default(())
     """Shell patterns of commands that are never stopped: of the whole line or of one word of it, as `jupyter*`."""
+    units: types.Several[types.Text] = by_default(())
+    """Shell patterns of systemd units that are never stopped, as `ollama.service`."""
+    notebooks: types.Several[types.Text] = by_default(())
+    """Folders, or shell patterns of paths, whose notebooks are never stopped, as `/home/*/thesis`."""
     at_most: types.Count = by_default(5)
     """How many jobs may be stopped within the time of `per`; further ones wait."""
     per: types.SomeTime = by_default("10m")
@@ -76,6 +81,11 @@ class Protect(Section):
     def protect_rules(self) -> ProtectRules:
         """Return the protected users and commands as the arbiter takes them."""
         return ProtectRules(frozenset(self.users), self.commands)
+
+    @property
+    def opt_outs(self) -> OptOuts:
+        """Return the protected units and notebooks."""
+        return OptOuts(self.units, self.notebooks)
 
     @property
     def limit(self) -> RateLimit:

@@ -15,6 +15,7 @@ from fallow.core.gpu_status import Status
 from fallow.core.notices import Notice
 from fallow.core.ports import Depth
 from fallow.core.settling import Settled
+from fallow.core.value import replace
 from fallow.core.visibility import ANYBODY, EVERYTHING, seen_by
 from fallow.engine.config.model import Config
 from fallow.engine.config.rules import Guard
@@ -28,13 +29,15 @@ from fallow.engine.history.journal import open_journal
 from fallow.engine.history.reader import HistoryReader
 from fallow.engine.history.run import Report, Run
 from fallow.engine.history.writer import HistoryWriter
-from fallow.engine.idle_rules.enforcer import enforcer_for_processes
+from fallow.engine.idle_rules.enforcer import RuleEnforcer, enforcer_for_processes
 from fallow.engine.machine.observe import MISSED_LOOKS, Watcher
 from fallow.engine.machine.shortage import Shortage
 from fallow.engine.machine.signal_pipe import SignalPipe
 from fallow.engine.machine.world import World
 from fallow.engine.notify.lost_gpus import LostGpus
 from fallow.engine.notify.notifier import notifier_for
+from fallow.engine.owners.known import KnownOwners
+from fallow.engine.owners.names import with_names
 
 _DAY_S = 86_400.0
 _QUIET_S = 0.03  # longer than it takes to distinguish a newcomer from a monitor, and to ask a filler to leave
@@ -73,7 +76,8 @@ class Daemon:
         self._run = run = Run(world, self.journal, report, dry_run)
         self.config = Config()
         self._notifier = notifier_for(run, self.config.notices.urls, self.config.notices.rules)
-        self._enforcer = enforcer_for_processes(run, self.config.idle, self.config.protect, self.config.machine.every)
+        self._owners = KnownOwners(world, say)
+        self._enforcer = self._make_enforcer(self.config)
         self._lost_gpus = LostGpus(run)
         self._builder = DaemonBuilder(run)
         self._uuids: frozenset[str] = frozenset()
@@ -184,7 +188,7 @@ class Daemon:
             self._notifier = notifier_for(self._run, config.notices.urls, config.notices.rules)
         rules, rules_before = ((each.idle, each.protect, each.notices, each.machine) for each in (config, before))
         if rules != rules_before:
-            self._enforcer = enforcer_for_processes(self._run, config.idle, config.protect, config.machine.every)
+            self._enforcer = self._make_enforcer(config)
         guards_before, self._guards = self._guards, self._builder.guards(config, self._guards)
         for _, guard_loop in guards_before:
             if all(guard_loop is not kept for _, kept in self._guards):
@@ -194,6 +198,9 @@ class Daemon:
     def _assign_slots(self, snapshot: Snapshot) -> None:
         self._uuids = _uuids(snapshot)
         self._fill_loop.change(self._builder.slots(self.config, snapshot.gpus, self._fill_loop.slots))
+
+    def _make_enforcer(self, config: Config) -> RuleEnforcer:
+        return enforcer_for_processes(self._run, config.idle, config.protect, config.machine.every, self._owners)
 
     def _open_history(self, config: Config) -> HistoryWriter:
         return HistoryWriter(
@@ -210,6 +217,7 @@ class Daemon:
     def _tick(self) -> None:
         gpu_reader = self._world.gpu_reader
         snapshot = gpu_reader.describe(gpu_reader.look(Depth.EVERYTHING))
+        snapshot = replace(snapshot, gpus=with_names(self._owners, snapshot.gpus))
         if not _uuids(snapshot) <= self._uuids:
             self._assign_slots(snapshot)  # a GPU that was not there before, or without a UUID
         self._fill_loop.tick(snapshot)

@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator
 
 from fallow.core.gpu import Holder
+from fallow.core.owner import Owner, OwnerKind
 from fallow.core.unknown import Unknown
 from fallow.engine.doctor.finding import CheckFinding, broken, lacking, ok
 from fallow.engine.machine.world import World
@@ -32,16 +33,13 @@ def processes(world: World) -> Iterator[CheckFinding]:
 def container(world: World) -> Iterator[CheckFinding]:
     """Check whether pids mean the same to fallow and to the driver, and whether fallow runs in a container."""
     mine = world.proc.describe(Holder(os.getpid(), 0))
-    inside = [
-        f"{what} {name}"
-        for what, name in (
-            ("pod", mine.kubernetes_pod),
-            ("container", mine.container),
-            ("Slurm job", mine.slurm_job),
-        )
-        if isinstance(name, str)
-    ]
-    where = f"in {', '.join(inside)}" if inside else "in no container"
+    owner = mine.owner
+    inside = isinstance(owner, Owner) and owner.kind in (
+        OwnerKind.POD,
+        OwnerKind.CONTAINER,
+        OwnerKind.SLURM,
+    )
+    where = f"in {owner.label}" if isinstance(owner, Owner) and inside else "in no container"
     if world.proc.in_pid_namespace_of_its_own():
         means = f"{where}, with a pid namespace of its own: processes outside cannot be named or signalled"
         yield lacking("container", means, "run fallow on the host, or start the container with --pid=host")

@@ -145,7 +145,7 @@ class _Track:
         key = (
             gpu.activity in AVAILABLE,
             gpu.claim,
-            [(one.pid, one.user, one.command, one.slurm_job, one.kubernetes_pod, one.container) for one in people],
+            [(one.pid, one.user, one.command, one.owner) for one in people],
         )
         if key != self._holders:
             self._holders, self._crew = key, crew_text(gpu)

@@ -27,8 +27,10 @@ from fallow.engine.idle_rules.gpu_jobs import JobFinder
 from fallow.engine.jobs.ports import DryRunJobActions, JobActions
 from fallow.engine.jobs.protections import affected_process, affected_processes
 from fallow.engine.jobs.stack_dump import StackWriting
-from fallow.engine.jobs.stop import ask_tree, kill_tree
+from fallow.engine.jobs.stop import ask_tree, kill_tree, way_of_signals
 from fallow.engine.machine.world import World
+from fallow.engine.owners.actions import OwnerJobActions
+from fallow.engine.owners.known import KnownOwners
 from fallow.readers.proc import user_name
 from fallow.readers.terminals import Terminals
 
@@ -36,8 +38,10 @@ from fallow.readers.terminals import Terminals
 class ActionsOnProcesses:
     """Makes the JobActions of a job, real ones or those of a dry run."""
 
-    def __init__(self, run: Run, finder: JobFinder, terminals: Terminals) -> None:
+    def __init__(self, run: Run, finder: JobFinder, owners: KnownOwners, terminals: Terminals) -> None:
         self.world = run.world
+        self._say = run.say
+        self._owners = owners
         self.finder = finder
         self.stacks: dict[Process, StackWriting] = {}
         self._terminals = terminals
@@ -45,7 +49,10 @@ class ActionsOnProcesses:
 
     def __call__(self, job: Job) -> JobActions:
         """Return the JobActions of the job as it is now."""
-        actions = ProcessJobActions(self, job)
+        actions: JobActions = ProcessJobActions(self, job)
+        contact = self._owners.contact(job.first, job.owner)
+        if contact is not None:
+            actions = OwnerJobActions(self.world, actions, contact, self._say)
         return DryRunJobActions(actions) if self._dry_run else actions
 
     def terminals_of(self, user: str) -> list[str]:
@@ -90,6 +97,10 @@ class ProcessJobActions:
                     if not handle.may_signal():
                         return Reason("needs_root", pid=pid, user=process.user)
         return None
+
+    def way(self, action: Ask | Kill) -> str:
+        """Return what the action does."""
+        return way_of_signals(action)
 
     def warn(self, action: Warn) -> Outcome | None:
         """Write to the terminals of its user."""

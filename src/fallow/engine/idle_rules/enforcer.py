@@ -13,27 +13,35 @@ from fallow.core.job import Job, JobActivity
 from fallow.core.protections import Protection
 from fallow.core.reservations import NOTHING_READ, Reservations
 from fallow.core.selection import select
+from fallow.core.value import replace
 from fallow.engine.config.rules import Idle, Protect
 from fallow.engine.history.run import Run
 from fallow.engine.idle_rules.actions import ActionsOnProcesses
 from fallow.engine.idle_rules.gpu_jobs import JobFinder, card_name
+from fallow.engine.idle_rules.returned_jobs import ReturnedJobs
 from fallow.engine.jobs.job_state import JobRule, JobState
 from fallow.engine.jobs.ports import ActionsFor, JobSource
 from fallow.engine.jobs.warn_ask_kill import WarnAskKill
 from fallow.engine.machine.observe import MISSED_LOOKS
+from fallow.engine.owners.known import KnownOwners
 from fallow.policies.arbiter import command_fits
 from fallow.readers.terminals import Terminals
 
 
 def enforcer_for_processes(
-    run: Run, rules: Sequence[Idle], protect: Protect, every_s: float, terminals: Terminals | None = None
+    run: Run,
+    rules: Sequence[Idle],
+    protect: Protect,
+    every_s: float,
+    owners: KnownOwners,
+    terminals: Terminals | None = None,
 ) -> "RuleEnforcer":
     """Return the enforcer of the rules for the processes of this machine."""
     if rules and run.world.simulated is None and run.world.proc.in_pid_namespace_of_its_own():
         run.say("inside a container the driver's pids are not those seen here, so the idle rules do nothing")
         rules = ()
-    finder = JobFinder(run.world)
-    actions = ActionsOnProcesses(run, finder, run.world.terminals() if terminals is None else terminals)
+    finder = JobFinder(run.world, owners, protect.opt_outs)
+    actions = ActionsOnProcesses(run, finder, owners, run.world.terminals() if terminals is None else terminals)
     return RuleEnforcer(run, finder, actions, rules, protect, every_s)
 
 
@@ -56,6 +64,7 @@ class RuleEnforcer:
         self._states: dict[tuple[str, Hashable], JobState] = {}
         self._gpus: dict[str, set[str]] = {}
         self._reported: set[str] = set()
+        self._returned = ReturnedJobs(run)
 
     @property
     def counting(self) -> tuple[Counting, ...]:
@@ -72,7 +81,10 @@ class RuleEnforcer:
         protections = self._run.world.protections.active(self._run.world.clock.wall_s(), self._run.say)
         for (name, key), state in list(self._states.items()):
             if key not in jobs:
-                self._driver.is_over(state, None)
+                if state.asked is not None:
+                    if not self._driver.is_over(state, None):
+                        continue  # its owner has not answered yet
+                    self._returned.stopped(state.job)
                 del self._states[name, key]
         for rule, job_rule in self._rules:
             uuids = self._gpus_of(rule, snapshot)
@@ -87,12 +99,20 @@ class RuleEnforcer:
         if state is not None and state.asked is not None:
             return state
         if _covers(rule, job, uuids) and not self._is_asked(job.key):
-            return state or self._states.setdefault((rule.name, job.key), JobState(job_rule, job))
+            return state or self._states.setdefault((rule.name, job.key), self._begun(job_rule, job))
         if state is not None:
             if state.warned:
                 self._driver.cancel_warning(state, "not_covered")
             del self._states[rule.name, job.key]
         return None
+
+    def _begun(self, job_rule: JobRule, job: Job) -> JobState:
+        """Return the state of a job that was not judged before, as its owner wants it."""
+        if job.idle_for_s is not None and job_rule.idle is not None:
+            job_rule = replace(job_rule, idle=replace(job_rule.idle, timeout_s=job.idle_for_s))
+        if self._returned.has_returned(job):
+            job_rule = replace(job_rule, acts=False)
+        return JobState(job_rule, job)
 
     def _judge(self, state: JobState, job: Job, snapshot: Snapshot, protections: Sequence[Protection]) -> None:
         was_warned = state.warned
@@ -107,6 +127,8 @@ class RuleEnforcer:
             return False
         works = self._run.dry_run and state.finding(snapshot).activity is JobActivity.BUSY
         if works or self._driver.is_over(state, state.job):
+            if not works:
+                self._returned.stopped(state.job)
             del self._states[state.rule.name, state.job.key]
             return True
         return state.killed

@@ -20,13 +20,17 @@ from functools import cache
 from fallow.actuators.process.signals import untouchable
 from fallow.core.gpu import Gpu, Snapshot
 from fallow.core.job import GpuKey, Job
+from fallow.core.owner import NO_OWNER, Owner
 from fallow.core.process import Process
 from fallow.core.reservations import NOTHING_READ, Claim, Reservations
 from fallow.core.unknown import Unknown
-from fallow.core.value import value
+from fallow.core.value import replace, value
 from fallow.engine.machine.claim_holders import claim_of
 from fallow.engine.machine.newcomers import MONITORS
 from fallow.engine.machine.world import World
+from fallow.engine.owners.contact import Contact
+from fallow.engine.owners.known import KnownOwners
+from fallow.engine.owners.opt_outs import NONE, OptOuts, idle_for_s, opted_out, protected_unit
 from fallow.readers.proc import Stat
 
 _STARTS_FOR_OTHERS = frozenset(
@@ -44,8 +48,8 @@ _SERVES_EVERYBODY = {
 _MIXED = Unknown("they share a GPU through MPS")
 _LOOK_AGAIN_AFTER = 5  # looks at which a process of no job is passed over, while its command stays the same
 _PassedOver = tuple[str | Unknown, int]
-JobKey = tuple[str, int]
-"""The user, and the session at which the way up ends."""
+JobKey = tuple[str, int | str]
+"""The user, and the session at which the way up ends, or the owner that ends as a whole."""
 
 
 @value
@@ -54,13 +58,17 @@ class _Known:
 
     key: JobKey
     command: str
+    environ: Mapping[str, str]
+    """Its variables for fallow, as it was started."""
 
 
 class JobFinder:
     """Finds jobs. It remembers which process was on which GPU: one that cannot be read now was not left."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, owners: KnownOwners, opt_outs: OptOuts = NONE) -> None:
         self._world = world
+        self._owners = owners
+        self._opt_outs = opt_outs
         self._on: dict[Process, set[str]] = {}
         self._known: dict[Process, _Known] = {}
         self._servers: set[Process] = set()
@@ -106,10 +114,15 @@ class JobFinder:
 
     def _grouped(self, host: str, order: list[str], doubtful: list[str]) -> list[Job]:
         members: dict[JobKey, dict[Process, str]] = {}
+        owners: dict[JobKey, Owner] = {}
         for process in self._on:
             known = self._learn(process)
             if known is not None:
-                members.setdefault(known.key, {})[process] = known.command
+                owner = self._owners.of(process)
+                owner = NO_OWNER if isinstance(owner, Unknown) else owner
+                key = (known.key[0], f"{owner.kind}:{owner.id}") if owner.is_asked else known.key
+                members.setdefault(key, {})[process] = known.command
+                owners.setdefault(key, owner)
         jobs: list[Job] = []
         for key, processes in members.items():
             held = {uuid for process in processes for uuid in self._on[process]}
@@ -118,8 +131,20 @@ class JobFinder:
             gpus, others = (tuple(GpuKey(host, uuid) for uuid in each) for each in (uuids, elsewhere))
             mixed = any(not held.isdisjoint(self._on[server]) for server in self._servers if server in self._on)
             pids = _MIXED if mixed else frozenset(process.pid for process in processes)
-            jobs.append(Job(key, key[0], processes, gpus, pids, others))
+            jobs.append(self._told(Job(key, key[0], processes, gpus, pids, others, owners[key])))
         return jobs
+
+    def _told(self, job: Job) -> Job:
+        """Return the job with what its people said about it."""
+        contact = self._owners.contact(job.first, job.owner)
+        facts = contact.facts if isinstance(contact, Contact) else None
+        environ = {name: text for one in job.members for name, text in self._known[one].environ.items()}
+        units = (protected_unit(self._owners.traced(one), self._opt_outs) for one in job.members)
+        opt_out = next(filter(None, units), None) or opted_out(job.owner, facts, environ, self._opt_outs)
+        idle_s = idle_for_s(facts)
+        if opt_out is None and idle_s is None:
+            return job
+        return replace(job, opt_out=opt_out, idle_for_s=idle_s if isinstance(idle_s, float) else None)
 
     def _claimers(self, gpu: Gpu, reservations: Mapping[str, Reservations]) -> Iterable[Process]:
         """Return the process that has claimed a GPU without processes, if `fallow run` gave it that GPU.
@@ -169,7 +194,7 @@ class JobFinder:
             return None
         if stat.of_kernel or self.is_fallows(process.pid):
             return None
-        return _Known((user, self._top_session(stat, user)), command)
+        return _Known((user, self._top_session(stat, user)), command, proc.environ(process.pid) or {})
 
     def _top_session(self, stat: Stat, user: str) -> int:
         proc = self._world.proc

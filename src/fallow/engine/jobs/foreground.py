@@ -16,7 +16,7 @@ from fallow.core.reservations import NOTHING_READ, Reservations
 from fallow.core.unknown import Unknown
 from fallow.engine.jobs.protections import affected_process, affected_processes
 from fallow.engine.jobs.stack_dump import write_stacks
-from fallow.engine.jobs.stop import ask_tree, kill_tree
+from fallow.engine.jobs.stop import ask_tree, kill_tree, way_of_signals
 from fallow.engine.machine.world import World
 
 _KILL_FOR_S = 5.0
@@ -65,6 +65,10 @@ class ForegroundJobActions:
     def forbidden(self, _: Sequence[AffectedProcess]) -> Reason | None:
         """Return None: fallow started it."""
         return None
+
+    def way(self, action: Ask | Kill) -> str:
+        """Return what the action does."""
+        return way_of_signals(action)
 
     def warn(self, _: Warn) -> Outcome | None:
         """Do nothing more."""

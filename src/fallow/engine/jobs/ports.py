@@ -35,6 +35,9 @@ class JobActions(Protocol):
     def forbidden(self, processes: Sequence[AffectedProcess]) -> Reason | None:
         """Return why one of these processes of the job must not be touched, or None."""
 
+    def way(self, action: Ask | Kill) -> str:
+        """Return what the action does, after "would": a dry run says it."""
+
     def warn(self, action: Warn) -> Outcome | None:
         """Warn the people of the job; return None if the report of the run reaches them already."""
 
@@ -68,6 +71,7 @@ class DryRunJobActions:
         self.find = real.find
         self.forbidden = real.forbidden
         self.is_gone = real.is_gone
+        self.way = real.way
 
     def warn(self, _: Warn) -> Outcome | None:
         """Do nothing: the report of the run says it."""
@@ -82,11 +86,11 @@ class DryRunJobActions:
 
     def ask(self, action: Ask) -> Outcome:
         """Say what would be sent."""
-        return Outcome(True, f"would send SIG{action.signal} to every process of the job")
+        return Outcome(True, f"would {self.way(action)}")
 
-    def kill(self, _: Kill) -> Outcome:
+    def kill(self, action: Kill) -> Outcome:
         """Say what would be killed."""
-        return Outcome(True, "would kill what is left of the job")
+        return Outcome(True, f"would {self.way(action)}")
 
     def survivors(self) -> str:
         """Return nothing: no process was killed."""

@@ -3,6 +3,7 @@
 import signal
 
 from fallow.actuators.process.tree import JobTree
+from fallow.core.actions import Ask, Kill
 from fallow.core.activity import unseen_memory_bytes
 from fallow.core.findings import Outcome
 from fallow.core.gpu import Holder
@@ -14,6 +15,13 @@ from fallow.engine.machine.world import World
 
 _MEMORY_IS_BACK_WITHIN_S = 5.0
 _LOOK_AGAIN_S = 0.1
+
+
+def way_of_signals(action: Ask | Kill) -> str:
+    """Return what an action on processes does, after "would"."""
+    if isinstance(action, Kill):
+        return "kill what is left of the job"
+    return f"send SIG{action.signal} to every process of the job"
 
 
 def ask_tree(tree: JobTree, name: str) -> Outcome:

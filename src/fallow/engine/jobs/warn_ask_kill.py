@@ -111,7 +111,7 @@ class WarnAskKill:
         found = (target.find(pid) for pid in sorted(pids))
         touched = Affected(gpus, (*state.job.processes, *(each for each in found if each is not None)))
         wall_s = self._clock.wall_s()
-        alone = leave_alone(touched, wall_s, protections, self._protect_rules)
+        alone = state.job.opt_out or leave_alone(touched, wall_s, protections, self._protect_rules)
         protection = protection_on(touched, protections, wall_s)
         state.left_alone = None if alone is None else str(alone)
         if protection is not None:

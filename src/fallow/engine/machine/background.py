@@ -27,6 +27,7 @@ class Background(Generic[T]):
         self._changed = Condition()
         self._busy = False
         self._ending = False
+        self._last = False
         self._reported = ""
         self._thread: Thread | None = None
 
@@ -49,6 +50,11 @@ class Background(Generic[T]):
             self.give(thing)
         except RuntimeError:
             self._do(thing)
+
+    def give_last(self, thing: T) -> None:
+        """Queue a thing, and let the thread end once it is done; if the system has no thread left, do it here."""
+        self._last = True
+        self.give_or_do(thing)
 
     def finish(self, deadline_s: float | None = None) -> bool:
         """Wait until everything is done, for so long at most; return whether it is."""
@@ -76,8 +82,8 @@ class Background(Generic[T]):
     def _run(self) -> None:
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._waiting or self._ending)
-                if self._ending:
+                self._changed.wait_for(lambda: self._waiting or self._ending or self._last)
+                if self._ending or not self._waiting:
                     return
                 thing, self._busy = self._waiting.popleft(), True
             self._do(thing)

@@ -16,6 +16,7 @@ from fallow.core.findings import Event
 from fallow.core.gpu import COUNTED, HOLDER_FACTS, PLAIN_READINGS, Counters, Holder, Memory, MigPlace, Recent
 from fallow.core.gpu_status import GpuStatus, Status
 from fallow.core.interval import Interval, Party
+from fallow.core.owner import Owner, OwnerKind
 from fallow.core.protections import Protection, parse_target
 from fallow.core.reasons import Reason, WithReason
 from fallow.core.reservations import Claim
@@ -112,7 +113,14 @@ def _as_tuples(fact: Any) -> Any:  # noqa: ANN401
 
 
 def _holder(facts: Facts) -> Holder:
-    return Holder(**{name: _fact(facts, name) for name in HOLDER_FACTS})
+    return Holder(**{name: _fact(facts, name) for name in HOLDER_FACTS}, owner=_owner(_fact(facts, "owner")))
+
+
+def _owner(facts: Facts | Unknown) -> Owner | Unknown:
+    if isinstance(facts, Unknown):
+        return facts
+    name = Unknown("its engine has not said it") if facts["name"] is None else facts["name"]
+    return Owner(OwnerKind(facts["kind"]), facts["id"], name)
 
 
 def _counters(facts: Facts) -> Counters | Unknown:

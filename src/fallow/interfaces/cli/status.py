@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from fallow.core.board import Counting
 from fallow.core.errors import FallowError
 from fallow.core.gpu_status import Shown, Status
+from fallow.core.owner import Owner
 from fallow.core.protections import OneGpu, Protection, with_its_end
 from fallow.core.selection import select, visible
 from fallow.core.unknown import Unknown
@@ -94,7 +95,17 @@ def _statuses(
         voice.detail(f"looking every {args.every:g} s")
         yield from watch(world, args.every)
     voice.detail("looking once")
-    yield look_once(world)
+    yield _with_names(world, look_once(world))
+
+
+def _with_names(world: World, status: Status) -> Status:
+    """Return the status with the names of notebooks and containers; loaded only where there are any."""
+    holders = (holder for gpu in status.gpus if not isinstance(gpu.holders, Unknown) for holder in gpu.holders)
+    if not any(isinstance(holder.owner, Owner) and holder.owner.is_asked for holder in holders):
+        return status
+    from fallow.engine.owners.names import name_now
+
+    return name_now(world, status)
 
 
 def _shown(status: Status, gpus: str | None, visible_devices: str | None) -> Shown:

@@ -139,7 +139,15 @@ def _counters(gpu: Gpu) -> dict[str, Any]:
 
 
 def _holder(holder: Holder) -> dict[str, Any]:
-    return with_reasons({name: getattr(holder, name) for name in HOLDER_FACTS})
+    owner = holder.owner
+    if not isinstance(owner, Unknown):
+        name = None if isinstance(owner.name, Unknown) else owner.name
+        return with_reasons(_plain(holder) | {"owner": {"kind": owner.kind, "name": name, "id": owner.id}})
+    return with_reasons(_plain(holder) | {"owner": owner})
+
+
+def _plain(holder: Holder) -> dict[str, Any]:
+    return {name: getattr(holder, name) for name in HOLDER_FACTS}
 
 
 def _filler(gpu: GpuStatus) -> dict[str, Any] | None:

@@ -18,12 +18,15 @@ from prometheus_client.registry import Collector
 import fallow
 from fallow.core.activity import Activity
 from fallow.core.board import Board, Histogram
+from fallow.core.gpu import Holder
 from fallow.core.gpu_status import GpuStatus, load_of
+from fallow.core.owner import OwnerKind
 from fallow.core.unknown import Unknown
 from fallow.policies.guard import Phase
 
 _CARD = ("gpu", "uuid")
 _PHASES = ("quiet", "filled", "yielding", "backoff")
+_MOST_HELD = 500
 _NUMBER = re.compile(r"\d+")
 
 
@@ -58,6 +61,7 @@ class _Collector(Collector):
         if board is not None:
             yield from _machine(board)
             yield from _cards(board)
+            yield from _held(board)
             yield from _counts(board)
             yield from _fillers(board)
 
@@ -122,6 +126,36 @@ def _cards(board: Board) -> Iterator[Metric]:
     yield of_each("fallow_gpu_temperature_celsius", "Its temperature.", lambda gpu: gpu.temperature_c)
     yield of_each("fallow_gpu_holders", "Processes that hold it.", _holders)
     yield of_each("fallow_gpu_waiting_launches", "Launches that wait in line for it.", lambda gpu: gpu.waiting)
+
+
+def _held(board: Board) -> Iterator[Metric]:
+    """Yield what each user and owner hold, of the first GPUs and owners only: their names are chosen by users."""
+    memory: dict[tuple[str, ...], float] = {}
+    load: dict[tuple[str, ...], float] = {}
+    idle: dict[tuple[str, ...], float] = {}
+    for gpu in board.status.gpus:
+        for holder in () if isinstance(gpu.holders, Unknown) else gpu.holders:
+            key = (*_names(gpu), *_owner_names(holder))
+            if key not in idle and len(idle) >= _MOST_HELD:
+                continue
+            idle[key] = (gpu.for_s or 0.0) if gpu.activity is Activity.IDLE else 0.0
+            for sums, read in ((memory, holder.memory_bytes), (load, holder.utilization)):
+                if not isinstance(read, Unknown):
+                    sums[key] = sums.get(key, 0.0) + read
+    labels = (*_CARD, "user", "owner_kind", "owner")
+    yield gauge("fallow_holder_memory_bytes", "Memory of the GPU that they hold.", memory.items(), labels)
+    what = "Share of the time in which something of theirs ran."
+    yield gauge("fallow_holder_utilization_ratio", what, load.items(), labels)
+    yield gauge("fallow_holder_idle_seconds", "For how long they hold an idle GPU.", idle.items(), labels)
+
+
+def _owner_names(holder: Holder) -> tuple[str, str, str]:
+    """Return the user, and the kind and name of the owner; of a notebook only that it is one."""
+    user = "" if isinstance(holder.user, Unknown) else holder.user
+    if isinstance(holder.owner, Unknown):
+        return user, "unknown", ""
+    shown = holder.owner.kind is not OwnerKind.NOTEBOOK and holder.owner.is_lasting
+    return user, holder.owner.kind, holder.owner.short_name if shown else ""
 
 
 def _counts(board: Board) -> Iterator[Metric]:

@@ -126,7 +126,5 @@ def _holder(holder: Holder) -> str:
     memory = "" if isinstance(holder.memory_bytes, Unknown) else f" {bytes_for_people(holder.memory_bytes)}"
     who = "somebody" if isinstance(holder.user, Unknown) else holder.user
     command = "" if isinstance(holder.command, Unknown) else f" {shortened(holder.command, 80)}"
-    job = f" [Slurm job {holder.slurm_job}]" if isinstance(holder.slurm_job, str) else ""
-    pod = f" [pod {holder.kubernetes_pod}]" if isinstance(holder.kubernetes_pod, str) else ""
-    container = f" [container {holder.container[:12]}]" if isinstance(holder.container, str) and not pod else ""
-    return f"{who} {holder.pid}{memory}{command}{job}{pod}{container}"
+    owner = "" if isinstance(holder.owner, Unknown) or not holder.owner.label else f" [{holder.owner.label}]"
+    return f"{who} {holder.pid}{memory}{command}{owner}"

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, get_type_hints
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from fallow.core import board, interval, mistake, money
+from fallow.core.owner import OwnerKind
 from fallow.core.value import fields
 from fallow.engine.daemon import reload
 from fallow.engine.daemon.sources import LONGEST_PROTECTION_S
@@ -49,6 +50,14 @@ class Problem(Versioned):
     detail: str
 
 
+class Owner(BaseModel):
+    """What started a process and would start it again."""
+
+    kind: OwnerKind
+    name: Annotated[str | None, Field(description="What people call it; null while its engine has not said it.")]
+    id: str
+
+
 class Holder(BaseModel):
     """A process that has a context or memory on a GPU."""
 
@@ -57,9 +66,7 @@ class Holder(BaseModel):
     command: str | None
     memory_bytes: int | None
     utilization: float | None
-    container: str | None
-    slurm_job: str | None
-    kubernetes_pod: str | None
+    owner: Owner | None
     unknown: Why
 
 

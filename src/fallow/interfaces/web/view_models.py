@@ -177,14 +177,12 @@ def _power(watts: float, limit_w: float | Unknown) -> tuple[str, int | None]:
 
 
 def _holder(holder: Holder) -> View:
-    inside = (("Slurm job", holder.slurm_job), ("pod", holder.kubernetes_pod), ("container", holder.container))
-    places = [f"{kind} {shortened(name, 20)}" for kind, name in inside if isinstance(name, str)]
     return {
         "user": _NOT_KNOWN if isinstance(holder.user, Unknown) else shortened(holder.user, _LONGEST_NAME),
         "command": _NOT_KNOWN if isinstance(holder.command, Unknown) else shortened(holder.command, _LONGEST_COMMAND),
         "pid": holder.pid,
         "memory": _NOT_KNOWN if isinstance(holder.memory_bytes, Unknown) else bytes_for_people(holder.memory_bytes),
-        "place": places[0] if places else "",
+        "place": "" if isinstance(holder.owner, Unknown) else shortened(holder.owner.label, _LONGEST_NAME),
     }
 
 

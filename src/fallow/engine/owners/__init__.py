@@ -1,0 +1,1 @@
+"""Owners of jobs: who they are, what they say, and how a job is stopped through its owner."""

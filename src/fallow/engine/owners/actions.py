@@ -1,0 +1,104 @@
+"""Act on a job through its owner: the warnings and signals of its processes, but ended by who would restart it.
+
+The owner is asked beside the loop, since it may take its time. What came of it is in the words with which the job is
+said to be gone. If it fails, the job is killed by signals, as one without an owner.
+"""
+
+from collections.abc import Callable, Sequence
+
+from fallow.actuators.process.signals import untouchable
+from fallow.core.actions import Ask, Kill
+from fallow.core.findings import Outcome
+from fallow.core.job import Job
+from fallow.core.protections import AffectedProcess
+from fallow.core.reasons import Reason
+from fallow.core.unknown import Unknown
+from fallow.engine.jobs.ports import JobActions
+from fallow.engine.jobs.protections import affected_process
+from fallow.engine.machine.background import Background
+from fallow.engine.machine.world import World
+from fallow.engine.owners.contact import Contact
+
+
+class OwnerJobActions:
+    """Warns and looks as the actions on the processes do, and stops through the owner."""
+
+    def __init__(
+        self, world: World, processes: JobActions, contact: Contact | Unknown, say: Callable[[str], None]
+    ) -> None:
+        self._world = world
+        self._processes = processes
+        self._contact = contact
+        self._say = say
+        self._begun = 0
+        self._said: list[Outcome] = []
+        self.find = processes.find
+        self.warn = processes.warn
+        self.cancel = processes.cancel
+        self.write_stacks = processes.write_stacks
+
+    def describe(self) -> tuple[AffectedProcess, ...]:
+        """Return the processes of the job, and all that its owner would end with it."""
+        own = self._processes.describe()
+        known = {process.pid for process in own}
+        others = frozenset[int]() if isinstance(self._contact, Unknown) else self._contact.facts.pids
+        if isinstance(others, Unknown):
+            return own
+        return (*own, *(affected_process(self._world, pid) for pid in sorted(others - known)))
+
+    def forbidden(self, processes: Sequence[AffectedProcess]) -> Reason | None:
+        """Return why the job must not be touched: its owner does not answer, or one of its processes forbids it."""
+        if isinstance(self._contact, Unknown):
+            return Reason("owner_silent", why=self._contact.why)
+        with_it = self._contact.facts.pids
+        if isinstance(with_it, Unknown):
+            return self._processes.forbidden(processes)
+        ours = next((process.pid for process in processes if process.pid in untouchable(self._world.proc)), None)
+        if ours is not None:
+            return Reason("fallow_itself", pid=ours)
+        # A container or a unit ends as a whole, whoever its processes run as.
+        return self._processes.forbidden([process for process in processes if process.pid not in with_it])
+
+    def way(self, action: Ask | Kill) -> str:
+        """Return what would be done, after `would`."""
+        return self._processes.way(action) if isinstance(self._contact, Unknown) else self._contact.words
+
+    def ask(self, action: Ask) -> Outcome:
+        """Have the owner stop the job, with the grace of the rule."""
+        if isinstance(self._contact, Unknown):
+            return Outcome(False, self._contact.why)
+        stop, grace_s = self._contact.stop, action.grace_s
+        self._begin(lambda: stop(grace_s))
+        return Outcome(True, f"asked to {self._contact.words}")
+
+    def kill(self, action: Kill) -> Outcome:
+        """Have the owner kill what is left; by signals where it cannot, or did not answer."""
+        failed = next((outcome.words for outcome in self._said if not outcome.ok), None)
+        if isinstance(self._contact, Unknown) or self._contact.kill is None or failed is not None:
+            outcome = self._processes.kill(action)
+            return outcome if failed is None else Outcome(outcome.ok, f"{failed}; {outcome.words}")
+        self._begin(self._contact.kill)
+        return Outcome(True, f"asked again to {self._contact.words}, at once")
+
+    def survivors(self) -> str:
+        """Kill once more what is left, by signals, and name it."""
+        return self._processes.survivors()
+
+    def is_gone(self, job: Job | None) -> str | None:
+        """Return how the job left its GPUs and what its owner answered; None while it is there or not answered."""
+        gone = self._processes.is_gone(job)
+        if gone is None or len(self._said) < self._begun:
+            return None
+        return "; ".join([gone, *(outcome.words for outcome in self._said[-1:])])
+
+    def _begin(self, stop: Callable[[], Outcome]) -> None:
+        def work(_: None) -> None:
+            try:
+                self._said.append(stop())
+            except BaseException as error:
+                self._said.append(Outcome(False, f"its owner could not be asked: {type(error).__name__}"))
+                raise
+
+        self._begun += 1
+
+        Background[None]("a stop through an owner", work, self._say, deadline_s=0.0).give_last(None)

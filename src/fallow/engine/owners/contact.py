@@ -1,0 +1,133 @@
+"""Get in contact with the owner of one process: what it says about the job, and how it stops it.
+
+Everything here may wait for files and servers of other users, up to a limit, so a loop never calls it by itself: see
+known.py.
+"""
+
+import os
+from collections.abc import Callable, Mapping
+
+from fallow.actuators.host.as_user import in_the_name_of
+from fallow.actuators.owners import stop
+from fallow.actuators.process.helpers import Helpers
+from fallow.core.account import Account
+from fallow.core.errors import NotPermitted
+from fallow.core.findings import Outcome
+from fallow.core.http import Http
+from fallow.core.owner import Owner, OwnerFacts, OwnerKind
+from fallow.core.unknown import Unknown
+from fallow.core.value import value
+from fallow.engine.machine.world import World
+from fallow.readers.accounts import account
+from fallow.readers.local_http import LocalHttp
+from fallow.readers.owners import containers, jupyter, units
+from fallow.readers.owners.traces import trace
+from fallow.readers.proc import Proc
+
+_ANSWERS_WITHIN_S = 2.0
+ENGINE = "FALLOW_CONTAINER_ENGINE"
+"""The variable that names the socket of a container engine which is not in its usual place."""
+
+
+@value
+class Contact:
+    """An owner that answers: what it said, and the two ways to stop the job, as sentences and as actions."""
+
+    facts: OwnerFacts
+    words: str
+    """How it is stopped, after `would`: `have its Jupyter server shut the kernel down`."""
+    stop: Callable[[float], Outcome]
+    """Stop the job politely; it gets so many seconds before it is killed."""
+    kill: Callable[[], Outcome] | None = None
+    """Kill what is left through the owner; None where only signals are left."""
+
+
+def contact(world: World, owner: Owner, pid: int) -> Contact | Unknown | None:
+    """Return the contact to the owner of a process; None if there is nobody to ask, so that signals stop it."""
+    if _is_around_us(world.proc, owner):
+        return None
+    http = LocalHttp(world.clock)
+    match owner.kind:
+        case OwnerKind.NOTEBOOK:
+            return _notebook(world.proc, owner, pid, http)
+        case OwnerKind.CONTAINER:
+            return _container(world, owner, pid, http)
+        case OwnerKind.SERVICE:
+            return _unit(world, owner, pid)
+        case _:
+            return None
+
+
+def _is_around_us(proc: Proc, owner: Owner) -> bool:
+    """Return whether fallow itself is in that container or unit, so that stopping it would stop fallow."""
+    ours = trace(proc, os.getpid())
+    same = isinstance(ours, Owner) and (ours.kind, ours.id) == (owner.kind, owner.id)
+    return same and owner.kind is not OwnerKind.NOTEBOOK
+
+
+def _notebook(proc: Proc, owner: Owner, pid: int, http: Http) -> Contact | Unknown | None:
+    server = _as_its_user(owner.manager, lambda: jupyter.find_server(proc, pid))
+    if server is None or isinstance(server, Unknown):
+        return server
+    facts = jupyter.ask_about(http, server, owner.id, _ANSWERS_WITHIN_S)
+    if isinstance(facts, Unknown):
+        return facts
+
+    def end(_: float) -> Outcome:
+        return stop.stop_kernel(http, server.endpoint, server.base, server.headers, owner.id)
+
+    return Contact(facts, "have its Jupyter server shut the kernel down", end)
+
+
+def _container(world: World, owner: Owner, pid: int, http: Http) -> Contact | Unknown:
+    engines = containers.endpoints(_users_above(world.proc, pid), world.environ.get(ENGINE, ""))
+    found = containers.ask_about(http, world.proc, pid, owner.id, engines, _ANSWERS_WITHIN_S)
+    if isinstance(found, Unknown):
+        return found
+
+    def end(grace_s: float) -> Outcome:
+        return stop.stop_container(http, found.endpoint, containers.API, owner.id, grace_s)
+
+    return Contact(found.facts, f"have its engine stop the container {found.facts.name}", end, lambda: end(0.0))
+
+
+def _unit(world: World, owner: Owner, pid: int) -> Contact | Unknown | None:
+    facts = units.facts_of(world.proc, owner, pid)
+    if facts is None or isinstance(facts, Unknown):
+        return facts
+    user = account(str(owner.manager)) if owner.manager else None
+    if owner.manager and user is None:
+        return Unknown(f"there is no user {owner.manager}, who runs {owner.id}")
+    helpers, environ = Helpers(world.clock.monotonic_s), _for_systemctl(world.environ, user)
+    return Contact(
+        facts,
+        f"have systemd stop {owner.id}",
+        lambda _: stop.stop_unit(helpers, environ, owner.id, user),
+        lambda: stop.kill_unit(helpers, environ, owner.id, user),
+    )
+
+
+def _as_its_user(
+    uid: int, read: Callable[[], jupyter.JupyterServer | Unknown | None]
+) -> jupyter.JupyterServer | Unknown | None:
+    """Read with the rights of that user, so that nobody has root read a file for them."""
+    if uid == os.geteuid():
+        return read()
+    user = account(str(uid))
+    if user is None or os.geteuid() != 0:
+        return Unknown(f"the files of user {uid} cannot be read")
+    try:
+        with in_the_name_of(uid, user.gid):
+            return read()
+    except NotPermitted as error:
+        return Unknown(str(error))
+
+
+def _users_above(proc: Proc, pid: int) -> frozenset[int]:
+    """Return the users of the processes above, one of which is the user of a rootless engine."""
+    uids = (proc.uid(each) for each in proc.ancestors(pid))
+    return frozenset(uid for uid in uids if uid)
+
+
+def _for_systemctl(environ: Mapping[str, str], user: Account | None) -> Mapping[str, str]:
+    return environ if user is None else {"XDG_RUNTIME_DIR": f"/run/user/{user.uid}", **environ}

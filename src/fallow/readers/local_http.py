@@ -1,0 +1,123 @@
+"""Ask a server of this machine one thing over HTTP, after the kernel has said whose server it is.
+
+Root asks servers of other users: they may answer late, never, without end, or with anything.
+"""
+
+import io
+import socket
+import ssl
+import struct
+from collections.abc import Mapping
+from http.client import HTTPException, HTTPResponse
+
+from fallow.core.http import Endpoint, HttpAnswer
+from fallow.core.ports import Clock
+from fallow.core.units import printable
+from fallow.core.unknown import Unknown
+from fallow.readers.socket_users import listener_of
+
+_MOST_BYTES = 4 << 20
+_CHUNK_BYTES = 1 << 16
+_LONGEST_COMPLAINT = 200
+_CREDENTIALS = struct.Struct("3i")
+
+
+class LocalHttp:
+    """Asks servers of this machine."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+
+    def __call__(
+        self, to: Endpoint, method: str, target: str, headers: Mapping[str, str], limit_s: float
+    ) -> HttpAnswer | Unknown:
+        """Return the answer of the server, or why there is none."""
+        until_s = self._clock.monotonic_s() + limit_s
+        where = f"the server at {to.path or f'port {to.port}'}"
+        try:
+            question = _question(method, target, headers)
+            before = listener_of(to.port) if to.port else None
+            with _connected(to, limit_s) as connection:
+                # A port may change hands, so it must have been the same user's before and after the connection.
+                user = _peer(connection) if to.path else listener_of(to.port)
+                if user not in to.users or (to.port and before != user):
+                    return Unknown(f"{where} belongs to {'an unknown user' if user is None else f'user {user}'}")
+                with _secured(connection, to) as secured:
+                    secured.sendall(question)
+                    return _parsed(self._received(secured, until_s), method)
+        except TimeoutError:
+            return Unknown(f"{where} did not answer within {limit_s:g} s")
+        except (OSError, ValueError, HTTPException) as error:
+            why = printable(str(error))[:_LONGEST_COMPLAINT] or type(error).__name__
+            return Unknown(f"{where} cannot be asked: {why}")
+
+    def _received(self, connection: socket.socket, until_s: float) -> bytes:
+        """Return everything until the server closes the connection, as it was asked to."""
+        received = bytearray()
+        while True:
+            left_s = until_s - self._clock.monotonic_s()
+            if left_s <= 0:
+                raise TimeoutError
+            connection.settimeout(left_s)
+            chunk = connection.recv(_CHUNK_BYTES)
+            if not chunk:
+                return bytes(received)
+            received += chunk
+            if len(received) > _MOST_BYTES:
+                raise ValueError("its answer does not end")
+
+
+def _question(method: str, target: str, headers: Mapping[str, str]) -> bytes:
+    lines = [f"{method} {target} HTTP/1.1", "Host: localhost", "Connection: close", "Content-Length: 0"]
+    lines += [f"{name}: {value}" for name, value in headers.items()]
+    if not all(line.isprintable() for line in lines) or " " in target:
+        raise ValueError("its address or token has characters that do not belong there")
+    return "\r\n".join([*lines, "", ""]).encode()
+
+
+def _connected(to: Endpoint, limit_s: float) -> socket.socket:
+    if to.port:
+        return socket.create_connection(("127.0.0.1", to.port), limit_s)
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+    try:
+        connection.settimeout(limit_s)
+        connection.connect(to.path)
+    except OSError:
+        connection.close()
+        raise
+    return connection
+
+
+def _peer(connection: socket.socket) -> int:
+    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    return int(_CREDENTIALS.unpack(credentials)[1])
+
+
+def _secured(connection: socket.socket, to: Endpoint) -> socket.socket:
+    if not to.tls:
+        return connection
+    # The kernel said whose server it is, so its certificate, which is mostly of its own making, does not matter.
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context.wrap_socket(connection)
+
+
+class _Whole:
+    """An answer that has arrived, in the form that http.client reads."""
+
+    def __init__(self, received: bytes) -> None:
+        self._received = received
+
+    def makefile(self, _: str) -> io.BytesIO:
+        """Return the bytes as a file."""
+        return io.BytesIO(self._received)
+
+
+def _parsed(received: bytes, method: str) -> HttpAnswer:
+    response = HTTPResponse(_Whole(received), method=method)  # type: ignore[arg-type]
+    try:
+        response.begin()
+        return HttpAnswer(response.status, response.read())
+    finally:
+        response.close()

@@ -1,0 +1,89 @@
+"""Ask Docker or Podman about a container: its name, its image, its labels, and whether it is started again.
+
+A container is believed to be a process's only if the engine names a process of it that is in the very same cgroup:
+any user who may make cgroups can give one the name of somebody else's container.
+"""
+
+import json
+import os
+from collections.abc import Iterator
+
+from fallow.core.http import Endpoint, Http
+from fallow.core.owner import OwnerFacts
+from fallow.core.units import printable
+from fallow.core.unknown import Unknown
+from fallow.core.value import value
+from fallow.readers.owners.traces import container_cgroup
+from fallow.readers.proc import Proc
+
+API = "/v1.40"
+_ENGINES = ("/run/docker.sock", "/var/run/docker.sock", "/run/podman/podman.sock")
+_OF_USER = ("/run/user/{uid}/docker.sock", "/run/user/{uid}/podman/podman.sock")
+_LONGEST_NAME = 200
+_MOST_LABELS = 200
+_COMPOSE_SERVICES = ("com.docker.compose.service", "io.podman.compose.service")
+
+
+@value
+class Container:
+    """A container, and the engine that runs it."""
+
+    endpoint: Endpoint
+    facts: OwnerFacts
+
+
+def endpoints(users: frozenset[int], named: str = "") -> Iterator[Endpoint]:
+    """Return the sockets of engines that exist: the machine's and these users', or the one that was named."""
+    paths = [named.removeprefix("unix://")] if named else [*_ENGINES]
+    whose = [(path, frozenset((0, os.geteuid()))) for path in dict.fromkeys(map(os.path.realpath, paths))]
+    if not named:
+        whose += [(path.format(uid=uid), frozenset((uid,))) for uid in sorted(users) for path in _OF_USER]
+    for path, allowed in whose:
+        if os.path.exists(path):
+            yield Endpoint(path, users=allowed)
+
+
+def ask_about(
+    http: Http, proc: Proc, pid: int, container: str, engines: Iterator[Endpoint], limit_s: float
+) -> Container | Unknown:
+    """Return what the first engine that knows the container says."""
+    why = Unknown("no container engine's socket is here")
+    for endpoint in engines:
+        answer = http(endpoint, "GET", f"{API}/containers/{container}/json", {}, limit_s)
+        if isinstance(answer, Unknown):
+            why = answer
+        elif answer.status == 404:
+            why = Unknown(f"the engine at {endpoint.path} does not know the container")
+        elif answer.status != 200:
+            why = Unknown(f"the engine at {endpoint.path} answered {answer.status}")
+        else:
+            facts = _facts(answer.body, proc, pid, container)
+            return facts if isinstance(facts, Unknown) else Container(endpoint, facts)
+    return why
+
+
+def _facts(body: bytes, proc: Proc, pid: int, container: str) -> OwnerFacts | Unknown:
+    try:
+        said = json.loads(body)
+        config, first = said["Config"], int(said["State"]["Pid"])
+        if said["Id"] != container:
+            return Unknown("the engine answered about another container")
+        labels = {str(name): str(text) for name, text in list((config.get("Labels") or {}).items())[:_MOST_LABELS]}
+        policy = str((said["HostConfig"].get("RestartPolicy") or {}).get("Name") or "no")
+        name = printable(str(said["Name"]).lstrip("/"))[:_LONGEST_NAME]
+        image = printable(str(config.get("Image") or ""))[:_LONGEST_NAME]
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return Unknown("the answer of the container engine makes no sense")
+    path = container_cgroup(proc, pid, container)
+    if path is None or path != container_cgroup(proc, first, container):
+        return Unknown("the engine's container is in another cgroup than the process")
+    service = next((labels[each] for each in _COMPOSE_SERVICES if each in labels), "")
+    pids = frozenset(each for each in proc.pids() if container_cgroup(proc, each, container) == path)
+    return OwnerFacts(
+        name,
+        image=image,
+        service=printable(service)[:_LONGEST_NAME],
+        labels=labels,
+        restarts=policy not in ("no", ""),
+        pids=pids,
+    )

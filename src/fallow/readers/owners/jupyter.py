@@ -1,0 +1,138 @@
+"""Ask a Jupyter server about one of its kernels: which notebook it is, and whether it runs a cell.
+
+The server is found through its own file beside the connection file of the kernel. That file is its user's to write:
+it is read with their rights, and only a server that is an ancestor of the kernel and runs as the same user is asked.
+"""
+
+import json
+import os
+from datetime import datetime
+from stat import S_ISREG
+
+from fallow.core.http import Endpoint, Http
+from fallow.core.owner import OwnerFacts
+from fallow.core.units import printable
+from fallow.core.unknown import Unknown
+from fallow.core.value import value
+from fallow.readers.owners.traces import kernel_above
+from fallow.readers.proc import Proc
+
+_MOST_OF_FILE = 1 << 16
+_LONGEST_PATH = 4096
+_LONGEST_NAME = 200
+_BUSY, _IDLE = ("busy",), ("idle", "starting")
+
+
+@value
+class JupyterServer:
+    """A server: where it listens, and what it wants to see of those who ask."""
+
+    endpoint: Endpoint
+    base: str
+    token: str
+    folder: str
+    """The folder that its notebooks are in."""
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """Return the headers that let its user in."""
+        return {"Authorization": f"token {self.token}"} if self.token else {}
+
+
+def find_server(proc: Proc, pid: int) -> JupyterServer | Unknown | None:
+    """Return the server that started a kernel; None if no server did. Its user's rights must be taken on before."""
+    uid = proc.uid(pid)
+    kernel = None if uid is None else kernel_above(proc, pid, uid)
+    if kernel is None or uid is None:
+        return Unknown("the kernel has ended")
+    for parent in proc.ancestors(kernel.pid):
+        if proc.uid(parent) != uid:
+            break
+        raw = _read(f"{kernel.folder}jpserver-{parent}.json", uid)
+        if raw is not None:
+            return raw if isinstance(raw, Unknown) else _server(raw, parent, uid, proc)
+    return None
+
+
+def ask_about(http: Http, server: JupyterServer, kernel: str, limit_s: float) -> OwnerFacts | Unknown:
+    """Return what the server says about a kernel."""
+    answer = http(server.endpoint, "GET", f"{server.base}api/sessions", server.headers, limit_s)
+    if isinstance(answer, Unknown):
+        return answer
+    if answer.status in (401, 403):
+        return Unknown(f"the Jupyter server refused its own token ({answer.status})")
+    if answer.status != 200:
+        return Unknown(f"the Jupyter server answered {answer.status}")
+    try:
+        sessions = json.loads(answer.body)
+        mine = next((each for each in sessions if each["kernel"]["id"] == kernel), None)
+        if mine is None:
+            return _without_notebook(http, server, kernel, limit_s)
+        path = f"{server.folder.rstrip('/')}/{str(mine['path']).lstrip('/')}"
+        return _facts(mine["kernel"], printable(path)[:_LONGEST_PATH])
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return Unknown("the answer of the Jupyter server makes no sense")
+
+
+def _without_notebook(http: Http, server: JupyterServer, kernel: str, limit_s: float) -> OwnerFacts | Unknown:
+    """Return what is said about a kernel that belongs to no notebook."""
+    answer = http(server.endpoint, "GET", f"{server.base}api/kernels/{kernel}", server.headers, limit_s)
+    if isinstance(answer, Unknown):
+        return answer
+    facts = json.loads(answer.body) if answer.status == 200 else {}
+    if not isinstance(facts, dict) or facts.get("id") != kernel:
+        return Unknown(f"the Jupyter server does not know the kernel {kernel[:8]} ({answer.status})")
+    return _facts(facts, "")
+
+
+def _facts(kernel: dict[str, object], path: str) -> OwnerFacts:
+    state, active = kernel["execution_state"], kernel.get("last_activity")
+    busy = (
+        True
+        if state in _BUSY
+        else False
+        if state in _IDLE
+        else Unknown(f"the kernel is {printable(str(state)[:40])}")
+    )
+    active_at_s: float | Unknown
+    try:
+        active_at_s = datetime.fromisoformat(str(active)).timestamp()
+    except (ValueError, OverflowError):
+        active_at_s = Unknown("the server does not say when the kernel was last active")
+    name = path.rpartition("/")[2][:_LONGEST_NAME] or f"kernel {str(kernel['id'])[:8]}"
+    return OwnerFacts(name, busy, active_at_s, path=path, restarts=True)
+
+
+def _read(path: str, uid: int) -> bytes | Unknown | None:
+    """Return a regular file of that user; None if there is none."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        return Unknown(f"the file of the Jupyter server cannot be read: {error.strerror}")
+    try:
+        status = os.fstat(fd)
+        if not S_ISREG(status.st_mode) or status.st_uid != uid:
+            return Unknown("the file of the Jupyter server is not its user's")
+        return os.read(fd, _MOST_OF_FILE)
+    except OSError as error:
+        return Unknown(f"the file of the Jupyter server cannot be read: {error.strerror}")
+    finally:
+        os.close(fd)
+
+
+def _server(raw: bytes, pid: int, uid: int, proc: Proc) -> JupyterServer | Unknown:
+    try:
+        said = json.loads(raw)
+        port, sock, base, token = int(said["port"]), str(said.get("sock") or ""), str(said["base_url"]), said["token"]
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return Unknown("the file of the Jupyter server makes no sense")
+    if not sock and not 0 < port < 65536:
+        return Unknown("the file of the Jupyter server has no port")
+    if not base.startswith("/") or not base.endswith("/"):
+        return Unknown("the file of the Jupyter server makes no sense")
+    # Under JupyterHub the server has no token of its own: the one that it was started with lets its user in.
+    token = str(token or "") or proc.hub_token(pid) or ""
+    endpoint = Endpoint(sock, 0 if sock else port, bool(said.get("secure")), frozenset((uid,)))
+    return JupyterServer(endpoint, base, token, str(said.get("root_dir") or ""))

@@ -1,0 +1,35 @@
+"""Read from /proc whether a unit of systemd is one job, so that stopping the unit stops that job and nothing else."""
+
+import re
+
+from fallow.core.owner import Owner, OwnerFacts
+from fallow.core.unknown import Unknown
+from fallow.readers.proc import Proc
+
+_SERVES_EVERYBODY = re.compile(
+    r"(systemd-.*|user@.*|dbus.*|sshd?|sshd?@.*|gdm.*|sddm|lightdm|display-manager|(serial-)?getty@.*|crond?|atd|docker"
+    r"|containerd|podman|crio|kubelet|k3s.*|slurm.*|nvidia-.*|jupyterhub|fallow.*|NetworkManager|polkit|supervisor.*)"
+    r"\.service"
+)
+
+
+def facts_of(proc: Proc, owner: Owner, pid: int) -> OwnerFacts | Unknown | None:
+    """Return what is known of the unit; None if it is more than this job, whose processes are then stopped."""
+    if _SERVES_EVERYBODY.fullmatch(owner.id):
+        return None
+    uid, path = proc.uid(pid), unit_cgroup(proc, pid, owner.id)
+    if uid is None or path is None:
+        return Unknown("the process has ended, or its cgroup cannot be read")
+    pids = frozenset(each for each in proc.pids() if unit_cgroup(proc, each, owner.id) == path)
+    if any(proc.uid(each) not in (uid, None) for each in pids):
+        return None
+    return OwnerFacts(owner.id, pids=pids)
+
+
+def unit_cgroup(proc: Proc, pid: int, unit: str) -> str | None:
+    """Return the path of the unit's cgroup, if the process is in it or in one below it."""
+    for path in proc.cgroups(pid) or ():
+        before, found, _ = f"{path}/".partition(f"/{unit}/")
+        if found:
+            return f"{before}/{unit}"
+    return None

@@ -1,0 +1,190 @@
+"""Idle rules of a real `fallow up` against a real Jupyter server and real containers, on simulated GPUs.
+
+In each test one job that must be stopped and one that must not are judged side by side: when the first is gone, the
+second was seen for just as long.
+"""
+
+import os
+import pathlib
+import subprocess
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.conftest import LIMIT_S, Fallow, refuse_to_skip
+from tests.interfaces.cli.filled import Fill
+from tests.real_owners import Jupyter, Podman, eventually
+
+RULE = """
+[[idle]]
+name = "forgotten"
+act = true
+idle_for = "4s"
+warmup = "0s"
+warn_before = "2s"
+grace = "5s"
+idle_below = 20
+"""
+StartUp = Callable[[str], Fill]
+
+
+@pytest.fixture
+def up(simulated: Fallow, tmp_path: pathlib.Path) -> StartUp:
+    """Start `fallow up` with the rule and more of a config."""
+
+    def start(more: str = "") -> Fill:
+        file = tmp_path / "fallow.toml"
+        file.write_text(RULE + more)
+        file.chmod(0o600)
+        return Fill(simulated.start("up", "--config", str(file)))
+
+    return start
+
+
+@pytest.fixture
+def jupyter(simulated: Fallow, tmp_path: pathlib.Path) -> Iterator[Jupyter]:
+    server = Jupyter(tmp_path / "jupyter", simulated.environ)
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def podman(simulated: Fallow) -> Iterator[Podman]:
+    engine = Podman()
+    simulated.environ["FALLOW_CONTAINER_ENGINE"] = str(engine.socket)
+    yield engine
+    engine.close()
+
+
+def on_gpu(fallow: Fallow, gpu: int) -> list[str]:
+    """Options that put a container on a simulated GPU."""
+    names = ("FALLOW_SIMULATE", "FALLOW_CLAIM_DIR")
+    given = {name: fallow.environ[name] for name in names} | {"CUDA_VISIBLE_DEVICES": str(gpu)}
+    return [word for name, text in given.items() for word in ("-e", f"{name}={text}")]
+
+
+def test_an_idle_notebook_is_ended_by_its_server_for_good_and_one_in_a_protected_folder_is_left_alone(
+    simulated: Fallow, up: StartUp, jupyter: Jupyter
+) -> None:
+    kept, kept_pid = jupyter.open("proj/thesis.ipynb")
+    idle, idle_pid = jupyter.open("train.ipynb")
+    running = up(f"[protect]\nnotebooks = ['{jupyter.notebooks}/proj']")
+    assert "will be stopped" in running.until(f"job {idle_pid} (python), notebook will be stopped")
+    gone = running.until(f"job {idle_pid} (python), notebook was stopped")
+    assert "its Jupyter server shut the kernel down" in gone
+    eventually(lambda: jupyter.kernels() == [kept], "the end of the kernel")
+    assert jupyter.pid_of(idle) is None
+    assert jupyter.pid_of(kept) == kept_pid
+    said = simulated("status", "--json").stdout
+    assert '"kind": "notebook"' in said
+    assert '"name": "thesis.ipynb"' in said
+
+
+def test_an_idle_container_is_stopped_by_its_engine_for_good_and_one_with_a_label_is_left_alone(
+    simulated: Fallow, up: StartUp, podman: Podman
+) -> None:
+    kept, kept_pid = podman.run("keeper", "--label", "fallow.protect=yes", *on_gpu(simulated, 0))
+    idle, _ = podman.run("vllm-prod", "--restart=always", *on_gpu(simulated, 1))
+    running = up("")
+    gone = running.until("container vllm-prod was stopped")
+    assert "its engine stopped the container" in gone
+    assert podman.pid_of(idle) == 0
+    assert podman.pid_of(kept) == kept_pid
+    assert "container keeper" in simulated("status").stdout
+
+
+def test_a_container_whose_engine_does_not_answer_is_left_alone_and_the_reason_is_kept(
+    simulated: Fallow, up: StartUp, podman: Podman, tmp_path: pathlib.Path
+) -> None:
+    silent, pid = podman.run("vllm-prod", *on_gpu(simulated, 0))
+    simulated.environ["FALLOW_CONTAINER_ENGINE"] = str(tmp_path / "nobody.sock")
+    running = up("")
+    running.until("up, with")
+    eventually(lambda: "no container engine's socket is here" in simulated("why", str(pid)).stdout, "the reason")
+    assert podman.pid_of(silent) == pid
+
+
+def test_what_comes_back_is_told_and_from_then_on_only_reported(
+    simulated: Fallow, up: StartUp, podman: Podman, tmp_path: pathlib.Path
+) -> None:
+    idle, _ = podman.run("stubborn", *on_gpu(simulated, 1))
+    running = up("")
+    running.until("container stubborn was stopped")
+    podman("start", idle)
+    told = running.until("came back")
+    assert "container stubborn came back after it was stopped, started by container stubborn" in told
+    running.until("container stubborn is idle for")
+    assert podman.pid_of(idle) > 0
+
+
+SYSTEMCTL = """#!/bin/sh
+echo "$@" >> {log}
+for pid in $(cat {unit}/cgroup.procs); do kill -9 $pid; done
+"""
+
+
+@pytest.fixture
+def unit() -> Iterator[pathlib.Path]:
+    """The cgroup of a service, as systemd makes it."""
+    if os.geteuid() != 0:
+        refuse_to_skip("making a cgroup needs root")
+    root = pathlib.Path("/sys/fs/cgroup/unified")
+    folder = (root if root.exists() else root.parent) / "system.slice" / f"trainer-{os.getpid()}.service"
+    folder.mkdir(parents=True)
+    yield folder
+    eventually(lambda: folder.rmdir() is None, "an empty cgroup")
+
+
+def in_unit(unit: pathlib.Path, fallow: Fallow, gpu: int) -> "subprocess.Popen[bytes]":
+    """Start a process of the service on a simulated GPU."""
+    process = subprocess.Popen(["sleep", "1000"], env=fallow.on(str(gpu)), start_new_session=True)
+    (unit / "cgroup.procs").write_text(str(process.pid))
+    return process
+
+
+def test_an_idle_service_is_stopped_by_systemctl(
+    simulated: Fallow, up: StartUp, unit: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    log, program = tmp_path / "log", tmp_path / "bin" / "systemctl"
+    program.parent.mkdir()
+    program.write_text(SYSTEMCTL.format(log=log, unit=unit))
+    program.chmod(0o755)
+    simulated.environ["PATH"] = f"{program.parent}:{simulated.environ['PATH']}"
+    with in_unit(unit, simulated, 2) as process:
+        running = up("")
+        gone = running.until(f"{unit.name} was stopped")
+        assert f"systemd was told to stop {unit.name}" in gone
+        assert process.wait(LIMIT_S) == -9
+    assert log.read_text() == f"stop --no-block {unit.name}\n"
+
+
+def test_a_service_that_the_config_protects_is_left_alone(
+    simulated: Fallow, up: StartUp, unit: pathlib.Path, podman: Podman
+) -> None:
+    podman.run("other", *on_gpu(simulated, 1))
+    with in_unit(unit, simulated, 2) as process:
+        running = up("[protect]\nunits = ['trainer-*']")
+        running.until("container other was stopped")
+        assert process.poll() is None
+        process.kill()
+
+
+def test_a_label_with_nonsense_protects_and_is_told_in_one_sentence(
+    simulated: Fallow, up: StartUp, podman: Podman
+) -> None:
+    kept, pid = podman.run("keeper", "--label", "fallow.idle-for=soon", *on_gpu(simulated, 0))
+    podman.run("other", *on_gpu(simulated, 1))
+    running = up("")
+    running.until("container other was stopped")
+    assert podman.pid_of(kept) == pid
+    sentence = "the label fallow.idle-for=soon of container keeper cannot be read; write fallow.idle-for=8h"
+    assert sentence in simulated("why", "0").stdout
+
+
+def test_a_job_with_the_variable_is_left_alone(simulated: Fallow, up: StartUp, podman: Podman) -> None:
+    kept, kept_pid = podman.run("keeper", "-e", "FALLOW_PROTECT=1", *on_gpu(simulated, 0))
+    podman.run("other", *on_gpu(simulated, 1))
+    running = up("")
+    running.until("container other was stopped")
+    assert podman.pid_of(kept) == kept_pid
+    assert os.path.exists(f"/proc/{kept_pid}")

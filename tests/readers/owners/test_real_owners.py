@@ -1,0 +1,148 @@
+"""Whose a process is, asked of a real Jupyter server and of a real podman."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from fallow.core.owner import Owner, OwnerKind
+from fallow.core.unknown import Unknown
+from fallow.engine.machine.world import World
+from fallow.engine.owners.contact import Contact, contact
+from fallow.readers.owners.traces import trace
+from tests.conftest import Fallow
+from tests.real_owners import Jupyter, Podman, eventually
+
+
+@pytest.fixture
+def jupyter(fallow: Fallow, tmp_path: pathlib.Path) -> Iterator[Jupyter]:
+    server = Jupyter(tmp_path / "jupyter", fallow.environ)
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def podman() -> Iterator[Podman]:
+    engine = Podman()
+    yield engine
+    engine.close()
+
+
+def owner_of(world: World, pid: int) -> Owner:
+    found = trace(world.proc, pid)
+    assert isinstance(found, Owner)
+    return found
+
+
+def reached(world: World, owner: Owner, pid: int) -> Contact:
+    found = contact(world, owner, pid)
+    assert isinstance(found, Contact), found
+    return found
+
+
+def test_a_kernel_is_its_notebooks_and_is_ended_by_its_server_and_not_restarted(
+    jupyter: Jupyter, fallow: Fallow
+) -> None:
+    world = World(fallow.environ)
+    kernel, pid = jupyter.open("proj/train.ipynb")
+    owner = owner_of(world, pid)
+    assert (owner.kind, owner.id, owner.manager) == (OwnerKind.NOTEBOOK, kernel, os.geteuid())
+    its = reached(world, owner, pid)
+    assert (its.facts.name, its.facts.path, its.facts.busy) == ("train.ipynb", "proj/train.ipynb", False)
+    assert its.stop(5.0).ok
+    eventually(lambda: world.proc.stat(pid) is None, "the end of the kernel")
+    assert jupyter.kernels() == []
+    assert jupyter.pid_of(kernel) is None
+
+
+def test_a_server_that_refuses_its_token_is_unknown_in_one_sentence(jupyter: Jupyter, fallow: Fallow) -> None:
+    world = World(fallow.environ)
+    _, pid = jupyter.open("train.ipynb")
+    jupyter.file.write_text(json.dumps({**json.loads(jupyter.file.read_text()), "token": "wrong"}))
+    assert contact(world, owner_of(world, pid), pid) == Unknown("the Jupyter server refused its own token (403)")
+
+
+def test_a_kernel_whose_server_wrote_no_file_has_nobody_to_ask(jupyter: Jupyter, fallow: Fallow) -> None:
+    world = World(fallow.environ)
+    _, pid = jupyter.open("train.ipynb")
+    jupyter.file.unlink()
+    assert contact(world, owner_of(world, pid), pid) is None
+
+
+def test_a_server_file_with_nonsense_is_unknown(jupyter: Jupyter, fallow: Fallow) -> None:
+    world = World(fallow.environ)
+    _, pid = jupyter.open("train.ipynb")
+    owner = owner_of(world, pid)
+    far = '{"port": 99999999, "base_url": "/", "token": ""}'
+    for text in (
+        "",
+        "[]",
+        "{",
+        '{"port": "x"}',
+        "[" * 60000,
+        far,
+        far.replace("99999999", "1").replace('"/"', '"x y"'),
+    ):
+        jupyter.file.write_text(text)
+        assert isinstance(contact(world, owner, pid), Unknown), text
+
+
+def test_a_pipe_in_place_of_the_server_file_keeps_nobody_waiting(jupyter: Jupyter, fallow: Fallow) -> None:
+    world = World(fallow.environ)
+    _, pid = jupyter.open("train.ipynb")
+    jupyter.file.unlink()
+    os.mkfifo(jupyter.file)
+    found = contact(world, owner_of(world, pid), pid)
+    assert found == Unknown("the file of the Jupyter server is not its user's")
+
+
+def test_a_container_has_a_name_labels_and_is_stopped_by_its_engine_for_good(podman: Podman, fallow: Fallow) -> None:
+    world = World({**fallow.environ, "FALLOW_CONTAINER_ENGINE": f"unix://{podman.socket}"})
+    labels = ("--label", "fallow.protect=yes", "--label", "com.docker.compose.service=web")
+    container, pid = podman.run("vllm-prod", "--restart=always", *labels)
+    owner = owner_of(world, pid)
+    assert (owner.kind, owner.id) == (OwnerKind.CONTAINER, container)
+    its = reached(world, owner, pid)
+    assert (its.facts.name, its.facts.service, its.facts.restarts) == ("vllm-prod", "web", True)
+    assert its.facts.labels["fallow.protect"] == "yes"
+    assert its.facts.pids == {pid}
+    os.kill(pid, 9)
+    again = eventually(lambda: (now := podman.pid_of(container)) != pid and now, "the restart of the container")
+    assert reached(world, owner, again).stop(0.0).ok
+    eventually(lambda: world.proc.stat(again) is None, "the end of the container")
+    assert podman.pid_of(container) == 0
+
+
+def test_a_process_in_a_cgroup_with_the_name_of_another_container_is_not_its(podman: Podman, fallow: Fallow) -> None:
+    """Whoever may make cgroups could have somebody else's container stopped."""
+    world = World({**fallow.environ, "FALLOW_CONTAINER_ENGINE": f"unix://{podman.socket}"})
+    container, _ = podman.run("vllm-prod")
+    false = pathlib.Path(f"/sys/fs/cgroup/unified/mine-{os.getpid()}/libpod-{container}")
+    if not false.parent.parent.exists():
+        false = pathlib.Path(f"/sys/fs/cgroup/mine-{os.getpid()}/libpod-{container}")
+    false.mkdir(parents=True)
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as neighbour:
+        try:
+            (false / "cgroup.procs").write_text(str(neighbour.pid))
+            owner = owner_of(world, neighbour.pid)
+            assert owner.id == container
+            found = contact(world, owner, neighbour.pid)
+            assert found == Unknown("the engine's container is in another cgroup than the process")
+        finally:
+            neighbour.kill()
+            neighbour.wait()
+            eventually(lambda: (false / "cgroup.procs").read_text() == "", "an empty cgroup")
+            false.rmdir()
+            false.parent.rmdir()
+
+
+def test_an_engine_that_is_not_there_leaves_the_container_unknown(
+    podman: Podman, fallow: Fallow, tmp_path: pathlib.Path
+) -> None:
+    world = World({**fallow.environ, "FALLOW_CONTAINER_ENGINE": str(tmp_path / "nothing.sock")})
+    _, pid = podman.run("vllm-prod")
+    assert contact(world, owner_of(world, pid), pid) == Unknown("no container engine's socket is here")
