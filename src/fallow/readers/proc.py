@@ -222,9 +222,12 @@ class Proc(ProcMachine):
     def called(self, pid: int) -> set[str]:
         """Return the names of a process: its own, its program's, and its script's or module's. It chooses them."""
         words, comm = self.words(pid), self._read(pid, "comm")
-        script = next((word for word in words[1:] if not word.startswith("-")), "")
-        names = {word.rpartition("/")[2] for word in (*words[:1], script)}
+        names = {word.rpartition("/")[2] for word in words[:1]} | self._script(words)
         return (names | {os.fsdecode(comm or b"").strip()}) - {""}
+
+    def _script(self, words: list[str]) -> set[str]:
+        """Return the name of the first word behind the program that is no option, if there is one."""
+        return {word.rpartition("/")[2] for word in islice((each for each in words[1:] if each[:1] != "-"), 1)}
 
     def trusted_names(self, pid: int) -> set[str]:
         """Return the names of a process that it cannot have given itself.
@@ -235,7 +238,10 @@ class Proc(ProcMachine):
         """
         try:
             if self.uid(pid) in (0, os.geteuid()):
-                return self.called(pid)
+                # Others may choose the arguments of root's programs, as those of sudo, but not of an interpreter.
+                words = self.words(pid)
+                runs_scripts = bool(words) and words[0].rpartition("/")[2].startswith("python")
+                return self.called(pid) - (set() if runs_scripts else self._script(words))
             link = f"{self._root}/{pid}/exe"
             program, path = os.stat(link), os.readlink(link)
         except OSError:

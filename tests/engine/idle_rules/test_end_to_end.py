@@ -13,6 +13,7 @@ import pytest
 
 from tests.conftest import Fallow
 from tests.engine.idle_rules.enforcer_resident import Resident
+from tests.real_owners import eventually
 
 RULE = {
     "name": "forgotten",
@@ -99,3 +100,43 @@ def test_a_protected_user_is_left_alone_beside_another(
     patrol("watch", until="stopped: idle", limit_s=60.0)
     assert theirs.wait(10) == -signal.SIGTERM
     assert ours.poll() is None
+
+
+def test_a_rule_for_one_gpu_leaves_the_launch_beside_it_in_the_same_terminal_alone(
+    patrol: Resident, simulated: Fallow, tmp_path: pathlib.Path
+) -> None:
+    words = "fallow run --gpus 0 -- sleep 1000 & fallow run --gpus 2 -- sleep 1000 & wait"
+    with subprocess.Popen(["sh", "-c", words], env=simulated.environ, start_new_session=True) as shell:
+        try:
+            eventually(lambda: len(sleeping(shell.pid)) == 2, "both launches")
+            patrol("begin", environ=Fallow(tmp_path).environ, rules=[RULE | {"gpus": "0"}], gpu_reader="simulated")
+            told = patrol("watch", until="stopped: idle", limit_s=60.0)
+            assert " more" not in told[-1]
+            (left,) = sleeping(shell.pid)
+            assert "FALLOW_CLAIM=GPU-fa110000-0000-4000-8000-000000000002" in pathlib.Path(
+                f"/proc/{left}/environ"
+            ).read_text().split("\0")
+        finally:
+            os.killpg(shell.pid, signal.SIGKILL)
+
+
+def test_a_rule_judges_no_job_that_holds_a_gpu_which_it_does_not_name(
+    patrol: Resident, start: Start, simulated: Fallow, tmp_path: pathlib.Path
+) -> None:
+    claim = {"FALLOW_CLAIM": "another launch"}
+    both = subprocess.Popen(["sleep", "1000"], env=simulated.on("0,2") | claim, start_new_session=True)
+    alone = start(RESTS, gpu=0)
+    try:
+        patrol("begin", environ=Fallow(tmp_path).environ, rules=[RULE | {"gpus": "0"}], gpu_reader="simulated")
+        patrol("watch", until="stopped: idle", limit_s=60.0)
+        assert alone.wait(10) == -signal.SIGTERM
+        assert both.poll() is None
+    finally:
+        both.kill()
+        both.wait()
+
+
+def sleeping(parent: int) -> list[int]:
+    """The children of a shell that have become `sleep`."""
+    children = pathlib.Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+    return [int(pid) for pid in children if pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().startswith(b"sleep")]

@@ -1,7 +1,9 @@
 """The driver works on any pair of ports: here the jobs of a cluster's scheduler, on another host."""
 
+import os
 import pathlib
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import count
 
 import pytest
 
@@ -20,6 +22,7 @@ from fallow.engine.history.run import Report, Run
 from fallow.engine.idle_rules.enforcer import RuleEnforcer
 from fallow.engine.jobs.ports import DryRunJobActions, JobActions
 from fallow.engine.machine.world import World
+from fallow.readers.proc import Proc
 from tests.conftest import Fallow
 from tests.core.gpus import GIB, held
 from tests.engine.driven import DrivenClock
@@ -138,6 +141,74 @@ def test_a_protected_pid_elsewhere_has_no_job_described_while_it_is_only_watched
     cluster.idle(14)
     assert scheduler.done == ["warn in 10", "ask TERM"]
     assert scheduler.described > 0, "before anything is done to it"
+
+
+class Deep(Proc):
+    """A /proc in which every process has ancestors without end."""
+
+    steps = 0
+
+    def ancestors(self, pid: int) -> Iterator[int]:
+        for above in count(pid + 1):
+            self.steps += 1
+            yield above
+
+
+def test_a_protected_pid_below_many_others_is_followed_up_once_for_all_ticks_and_not_far(
+    tmp_path: pathlib.Path, clusters: list[Cluster]
+) -> None:
+    """50 protections of processes in a chain of 700 made every tick take ten seconds."""
+    cluster = Cluster(tmp_path, Scheduler())
+    clusters.append(cluster)
+    parent = cluster.world.proc.stat(os.getppid())
+    assert parent is not None
+    elsewhere = OneProcess(parent.pid, parent.birth)
+    cluster.world.protections.place(elsewhere, cluster.clock.wall_s() + 3600, "elsewhere")
+    cluster.world.proc = deep = Deep()
+    cluster.idle(9)
+    assert 0 < deep.steps <= 2 * 65
+
+
+class SlowToDescribe(Scheduler):
+    """Twenty jobs, each of which takes a third of a second to describe."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.clock: DrivenClock | None = None
+        self.warned: set[object] = set()
+
+    def jobs(self, snapshot: Snapshot, _: Mapping[str, Reservations] = NOTHING_READ) -> Sequence[Job]:
+        return [replace(job, key=number) for job in super().jobs(snapshot) for number in range(20)]
+
+    def __call__(self, job: Job) -> JobActions:
+        self.about = job.key
+        return self
+
+    def describe(self) -> tuple[AffectedProcess, ...]:
+        assert self.clock is not None
+        self.clock.sleep(0.3)
+        return super().describe()
+
+    def warn(self, action: Warn) -> Outcome | None:
+        self.warned.add(self.about)
+        return None
+
+
+def test_many_jobs_that_are_due_at_once_delay_no_tick_and_each_has_its_turn(
+    tmp_path: pathlib.Path, clusters: list[Cluster]
+) -> None:
+    """800 idle jobs of one user made one tick take 40 seconds, in which nothing of others was seen."""
+    scheduler = SlowToDescribe()
+    cluster = Cluster(tmp_path, scheduler)
+    clusters.append(cluster)
+    scheduler.clock = cluster.clock
+    longest_s = 0.0
+    for _ in range(20):
+        began_s = cluster.clock.monotonic_s()
+        cluster.idle(1)
+        longest_s = max(longest_s, cluster.clock.monotonic_s() - began_s)
+    assert longest_s < 2.5
+    assert scheduler.warned == set(range(20))
 
 
 def test_jobs_of_another_owner_are_warned_then_asked_through_its_ports(

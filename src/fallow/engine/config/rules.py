@@ -35,11 +35,11 @@ class Idle(Section):
     dump_stacks: types.Flag = by_default(False)
     """Write the Python stacks of a job to a file before the signal (needs py-spy)."""
     gpus: types.Gpus = by_default("all")
-    """The GPUs that it watches."""
+    """The GPUs that it watches; a job that holds others too is not judged."""
     users: types.Several[types.Text] = by_default(())
     """The users whose jobs it judges; all if none is named."""
     commands: types.Several[types.Text] = by_default(())
-    """Shell patterns of the commands that it judges; all if none is given."""
+    """Shell patterns of the commands that it judges; every process of a job must fit one; all if none is given."""
 
     def idle_rules(self, longest_gap_s: float) -> IdleRules | None:
         """Return the rules of the policy against idle jobs; None if this one does not look for them."""

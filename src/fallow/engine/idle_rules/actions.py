@@ -8,7 +8,7 @@ anybody else they come from setuid programs. They are left alone and protect not
 job by starting one.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 
 from fallow.actuators.host.write_terminals import write_to
@@ -17,7 +17,7 @@ from fallow.actuators.process.tree import JobTree
 from fallow.core.actions import Ask, CancelWarning, Kill, Warn
 from fallow.core.findings import Outcome
 from fallow.core.job import Job
-from fallow.core.process import Process, ProcessRow
+from fallow.core.process import Process, ProcessRow, ProcessTable
 from fallow.core.protections import AffectedProcess
 from fallow.core.reasons import Reason
 from fallow.core.units import duration_for_people
@@ -34,6 +34,8 @@ from fallow.engine.owners.known import KnownOwners
 from fallow.readers.proc import user_name
 from fallow.readers.terminals import Terminals
 
+_TABLE_LASTS_S = 0.5
+
 
 class ActionsOnProcesses:
     """Makes the JobActions of a job, real ones or those of a dry run."""
@@ -43,6 +45,7 @@ class ActionsOnProcesses:
         self._say = run.say
         self._owners = owners
         self.finder = finder
+        self.table = _RecentTable(run.world.proc, run.world.clock.monotonic_s)
         self.stacks: dict[Process, StackWriting] = {}
         self._terminals = terminals
         self._dry_run = run.dry_run
@@ -126,15 +129,18 @@ class ProcessJobActions:
 
     def ask(self, action: Ask) -> Outcome:
         """Send the polite signal to every process."""
+        self._shared.table.forget()
         return ask_tree(self._tree, action.signal)
 
     def kill(self, _: Kill) -> Outcome:
         """Send SIGKILL once; what is left after a while is named by `survivors`."""
+        self._shared.table.forget()
         count = len(self._tree.kill(0.0))
         return Outcome(True, f"SIGKILL to {'1 process' if count == 1 else f'{count} processes'}")
 
     def survivors(self) -> str:
         """Kill once more what is left, and return its name."""
+        self._shared.table.forget()
         outcome = kill_tree(self._tree, 0.0)
         return "" if outcome.ok else outcome.words
 
@@ -155,7 +161,33 @@ class ProcessJobActions:
             return not isinstance(owner, Unknown) and owner != user != root
 
         now = self._world.clock.monotonic_s
-        return JobTree(proc, self._job.first, now, spare=is_anothers, beside=self._job.members)
+        table = self._shared.table
+        return JobTree(table, self._job.first, now, spare=is_anothers, beside=self._job.members)
 
     def _tell_user(self, sentence: str) -> list[str]:
         return write_to(self._shared.terminals_of(self._job.user), f"your {self._job.name} {sentence}")
+
+
+class _RecentTable:
+    """The process table, read once for all jobs that are described within half a second."""
+
+    def __init__(self, table: ProcessTable, monotonic_s: Callable[[], float]) -> None:
+        self._table = table
+        self._now = monotonic_s
+        self._rows: Sequence[ProcessRow] = ()
+        self._read_s = -_TABLE_LASTS_S
+        self.stat = table.stat
+        self.ancestors = table.ancestors
+        self.command = table.command
+        self.whose_pids = table.whose_pids
+
+    def everybody(self) -> Sequence[ProcessRow]:
+        """Return all processes, as they were half a second ago at most."""
+        now_s = self._now()
+        if now_s - self._read_s >= _TABLE_LASTS_S:
+            self._rows, self._read_s = self._table.everybody(), now_s
+        return self._rows
+
+    def forget(self) -> None:
+        """Read the table again next time: what is signalled must be what is there now."""
+        self._read_s = -_TABLE_LASTS_S

@@ -4,7 +4,7 @@ Each rule judges every job that it covers (see gpu_jobs.py) as `fallow run --idl
 same driver (engine/jobs/warn_ask_kill.py). A rule only reports unless it says `act = true`.
 """
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 
 from fallow.core.board import Counting
 from fallow.core.errors import WrongUsage
@@ -26,6 +26,8 @@ from fallow.engine.machine.observe import MISSED_LOOKS
 from fallow.engine.owners.known import KnownOwners
 from fallow.policies.arbiter import command_fits
 from fallow.readers.terminals import Terminals
+
+_ACTIONS_TAKE_S = 0.5
 
 
 def enforcer_for_processes(
@@ -88,10 +90,22 @@ class RuleEnforcer:
                 del self._states[name, key]
         for rule, job_rule in self._rules:
             uuids = self._gpus_of(rule, snapshot)
-            for job in jobs.values():
+            for job in self._in_turn(jobs):
                 judged = self._state_of(rule, job_rule, job, uuids)
                 if judged is not None:
                     self._judge(judged, job, snapshot, protections)
+
+    def _in_turn(self, jobs: Mapping[Hashable, Job]) -> Iterator[Job]:
+        """Yield all jobs, first the one that had to wait at the last tick; after a while the driver only counts.
+
+        One user may have a thousand jobs, and each action reads all processes and writes to the journal.
+        """
+        clock, driver, keys = self._run.world.clock, self._driver, list(jobs)
+        began_s, first = clock.monotonic_s(), keys.index(driver.postponed) if driver.postponed in jobs else 0
+        driver.is_hurried, driver.postponed = False, None
+        for key in (*keys[first:], *keys[:first]):
+            yield jobs[key]
+            driver.is_hurried = clock.monotonic_s() - began_s > _ACTIONS_TAKE_S
 
     def _state_of(self, rule: Idle, job_rule: JobRule, job: Job, uuids: set[str]) -> JobState | None:
         """Return the state of the job under the rule; None if the rule does not cover it or another one stops it."""
@@ -154,10 +168,10 @@ def _job_rule(rule: Idle, longest_gap_s: float) -> JobRule:
 
 
 def _covers(rule: Idle, job: Job, uuids: set[str]) -> bool:
-    """Return whether the rule is about this job: its user, all its processes, and one of its GPUs."""
+    """Return whether the rule is about this job: its user, all its processes, and all its GPUs."""
     if rule.users and job.user not in rule.users:
         return False
-    if uuids.isdisjoint(job.uuids):
+    if not uuids.issuperset(job.uuids):
         return False
     return not rule.commands or all(
         any(command_fits(command, pattern) for pattern in rule.commands) for command in job.members.values()

@@ -3,7 +3,8 @@
 A job is all processes of one user that hold GPUs and were started together: in one session of the kernel (a terminal,
 a service, one command through ssh), and in sessions that were begun from there, as launchers do for each of their
 workers. The way up ends at a terminal, at another user, and at programs that start unrelated things, such as a
-notebook server.
+notebook server. What `fallow run` started with a claim of its own is a job of its own, and so is what an owner ends
+as a whole: a container, a service, a notebook's kernel.
 
 A GPU without processes is held by the process that has claimed it, as the kernel names it.
 
@@ -49,7 +50,7 @@ _MIXED = Unknown("they share a GPU through MPS")
 _LOOK_AGAIN_AFTER = 5  # looks at which a process of no job is passed over, while its command stays the same
 _PassedOver = tuple[str | Unknown, int]
 JobKey = tuple[str, int | str]
-"""The user, and the session at which the way up ends, or the owner that ends as a whole."""
+"""The user, and the session at which the way up ends, with its claim, or the owner that ends as a whole."""
 
 
 @value
@@ -194,7 +195,9 @@ class JobFinder:
             return None
         if stat.of_kernel or self.is_fallows(process.pid):
             return None
-        return _Known((user, self._top_session(stat, user)), command, proc.environ(process.pid) or {})
+        environ = proc.environ(process.pid) or {}
+        session, claim = self._top_session(stat, user), environ.get("FALLOW_CLAIM")
+        return _Known((user, session if claim is None else f"{session}:{claim}"), command, environ)
 
     def _top_session(self, stat: Stat, user: str) -> int:
         proc = self._world.proc

@@ -12,7 +12,9 @@ One tick for one job:
 Every action is in the journal with its reason and its outcome. A dry run differs in its JobActions alone.
 """
 
-from collections.abc import Sequence
+import os
+from collections.abc import Hashable, Sequence
+from itertools import islice
 from typing import assert_never
 
 from fallow.core.actions import Ask, CancelWarning, JobAction, Kill, Warn, in_words, kind_of
@@ -32,6 +34,9 @@ from fallow.policies.arbiter import Proposal, ProtectRules, RateLimit, Taken, ar
 
 _TRY_AGAIN_AFTER_S = 10.0
 _DIES_WITHIN_S = 5.0
+_LINE_LASTS_S = 5.0
+_DEEPEST = 64
+_MOST_LINES = 10_000
 
 
 class WarnAskKill:
@@ -53,6 +58,11 @@ class WarnAskKill:
         self._taken: list[Taken] = []
         self._parents: dict[str, str] = {}
         self._rest_w: dict[str, float] | None = None
+        self._lines: dict[int, tuple[float, frozenset[int]]] = {}
+        self.is_hurried = False
+        """True once a tick has taken long enough: what would be done now waits for the next one."""
+        self.postponed: Hashable = None
+        """The key of the first job that had to wait."""
 
     def look(self, state: JobState, snapshot: Snapshot, protections: Sequence[Protection]) -> None:
         """Judge the job by this snapshot, and act."""
@@ -63,6 +73,10 @@ class WarnAskKill:
             target = state.asked or now
             step = state.propose(policy, snapshot, alone, self._rest_power(state))
             if step is None:
+                continue
+            if self.is_hurried and state.rule.acts and step.actions:
+                self.postponed = state.job.key if self.postponed is None else self.postponed
+                state.refuse(policy, snapshot.at_s)
                 continue
             if state.rule.acts and not self._allowed(state, target, step, gpus, protections):
                 state.refuse(policy, snapshot.at_s)
@@ -107,8 +121,9 @@ class WarnAskKill:
         self, state: JobState, target: JobActions, gpus: frozenset[str], protections: Sequence[Protection]
     ) -> Reason | None:
         """Return why the job is to be left alone. A protected pid may be any process below those that hold GPUs."""
+        mine = {process.pid for process in state.job.members} | {os.getpid()}
         pids = {each.target.pid for each in protections if isinstance(each.target, OneProcess)}
-        found = (target.find(pid) for pid in sorted(pids))
+        found = (target.find(pid) for pid in sorted(pids) if not mine.isdisjoint(self._line_of(pid)))
         touched = Affected(gpus, (*state.job.processes, *(each for each in found if each is not None)))
         wall_s = self._clock.wall_s()
         alone = state.job.opt_out or leave_alone(touched, wall_s, protections, self._protect_rules)
@@ -117,6 +132,20 @@ class WarnAskKill:
         if protection is not None:
             state.left_alone = with_its_end(protection, wall_s)
         return alone
+
+    def _line_of(self, pid: int) -> frozenset[int]:
+        """Return a process and those above it, read once for all jobs, and not further up than programs nest.
+
+        Before anything is done to a job, all of its processes are compared with the protections: see `_allowed`.
+        """
+        now_s = self._clock.monotonic_s()
+        read_s, line = self._lines.get(pid, (-_LINE_LASTS_S, frozenset()))
+        if now_s - read_s >= _LINE_LASTS_S:
+            line = frozenset((pid, *islice(self._run.world.proc.ancestors(pid), _DEEPEST)))
+            if len(self._lines) >= _MOST_LINES:
+                self._lines.clear()
+            self._lines[pid] = now_s, line
+        return line
 
     def _allowed(
         self,

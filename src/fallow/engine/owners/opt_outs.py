@@ -47,12 +47,11 @@ def opted_out(
         return Reason("protected_notebook")
     label = facts.labels.get(PROTECT)
     if label is not None and label.strip().lower() not in _NO:
-        clear = label.strip().lower() in _YES
-        kind, example = ("protected_label", "") if clear else ("label_unclear", f"{PROTECT}=yes or {PROTECT}=no")
-        return Reason(kind, label=PROTECT, text=_short(label), owner=owner.label, example=example)
+        if label.strip().lower() in _YES:
+            return Reason("protected_label", label=PROTECT, text=_short(label), owner=owner.label)
+        return _unclear(owner, PROTECT, label, f"{PROTECT}=yes or {PROTECT}=no")
     if isinstance(idle_for_s(facts), Reason):
-        text = _short(facts.labels[IDLE_FOR])
-        return Reason("label_unclear", label=IDLE_FOR, text=text, owner=owner.label, example=f"{IDLE_FOR}=8h")
+        return _unclear(owner, IDLE_FOR, facts.labels[IDLE_FOR], f"{IDLE_FOR}=8h")
     return None
 
 
@@ -73,6 +72,10 @@ def idle_for_s(facts: OwnerFacts | None) -> float | Reason | None:
         return span_s(text) or Reason("unknown", why="it is 0")
     except WrongUsage as error:
         return Reason("unknown", why=str(error))
+
+
+def _unclear(owner: Owner, label: str, text: str, example: str) -> Reason:
+    return Reason("label_unclear", label=label, text=_short(text), owner=owner.label, example=example)
 
 
 def _is_below(path: str, pattern: str) -> bool:
