@@ -73,25 +73,11 @@ def hours(text: str) -> tuple[int, int]:
     return first, last
 
 
-def count(text: str) -> int:
-    """Return a whole number of at least 1."""
-    if not is_number(text.strip()) or int(text) < 1:
-        raise WrongUsage(f"{text[:_LONGEST_WORD]!r} is not a count", "write a whole number of at least 1")
-    return int(text)
-
-
-def count_or_zero(text: str) -> int:
-    """Return a whole number of at least 0."""
-    if not is_number(text.strip()):
-        raise WrongUsage(f"{text[:_LONGEST_WORD]!r} is not a count", "write a whole number")
-    return int(text)
-
-
-def celsius(text: str) -> int:
-    """Return a temperature at which a GPU can be left."""
-    least, most = CELSIUS
-    if not is_number(text.strip()) or not least <= int(text) <= most:
-        raise WrongUsage(f"{text[:_LONGEST_WORD]!r} does not fit", f"write a whole number from {least} to {most}")
+def count(text: str, least: int = 1, most: int | None = None) -> int:
+    """Return a whole number that is neither below `least` nor above `most`."""
+    if not is_number(text.strip()) or int(text) < least or (most is not None and int(text) > most):
+        limits = f"of at least {least}" if most is None else f"from {least} to {most}"
+        raise WrongUsage(f"{text[:_LONGEST_WORD]!r} is not a count", f"write a whole number {limits}")
     return int(text)
 
 

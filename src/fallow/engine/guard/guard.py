@@ -208,12 +208,12 @@ class GuardLoop:
             then(Outcome(True, text))
 
     def _begin(self, action: HostAction, affected: Affected, at_s: float, keys: list[str]) -> None:
-        words = in_words(action)
+        words, kind = in_words(action), type(action).__name__.lower()
         wall_s = self._world.clock.wall_s()
         (ruling,) = arbitrate([Proposal(action, affected)], at_s=at_s, wall_s=wall_s, protections=self._protections())
         if ruling.refused is not None:
             self._journal.refusal(self.name, words, ruling.refused, keys)
-            self._report.tally.action(_kind(action), "refused")
+            self._report.tally.action(kind, "refused")
             self._outcome = Outcome(False, f"refused: {ruling.refused}")
             return
         self._journal.action(self.name, words, action.reason, keys)
@@ -221,7 +221,7 @@ class GuardLoop:
         def record(outcome: Outcome) -> None:
             self._outcome = outcome
             result = "dry_run" if self._is_dry_run else "done"
-            self._report.tally.action(_kind(action), result if outcome.ok else "failed")
+            self._report.tally.action(kind, result if outcome.ok else "failed")
             self._journal.outcome(self.name, words, outcome.words, keys)
             if outcome.ok:
                 self._say(outcome.words)  # a failure is reported with what follows from it
@@ -248,10 +248,6 @@ class GuardLoop:
 
 def _in_order(actions: Sequence[HostAction]) -> str:
     return ", then ".join(in_words(action) for action in actions)
-
-
-def _kind(action: HostAction) -> str:
-    return type(action).__name__.lower()
 
 
 def _load_in_words(load: float | Unknown) -> str:

@@ -30,9 +30,9 @@ def parse_then(text: str) -> Then:
     try:
         action = parse_action(text.removeprefix(_ALWAYS))
     except WrongUsage:
-        raise WrongUsage(f"{text!r} is not an action for after a job", f"{ways}") from None
+        raise WrongUsage(f"{text!r} is not an action for after a job", ways) from None
     if isinstance(action, EndGuard | SendSignal):
-        raise WrongUsage(f"{text!r} makes no sense after a job", f"{ways}")
+        raise WrongUsage(f"{text!r} makes no sense after a job", ways)
     return Then(action, always)
 
 
@@ -54,7 +54,11 @@ class AfterExit:
             words = in_words(action)
             journal.action("after the job", words, reason, keys)
             outcome = self._called_off(action) or perform(
-                action, self._actuators, self._world.environ, _nobody_to_signal, "fallow: a job has ended"
+                action,
+                self._actuators,
+                self._world.environ,
+                lambda name: Outcome(False, f"the job that could get SIG{name} has ended"),
+                "fallow: a job has ended",
             )
             journal.outcome("after the job", words, outcome.words, keys)
             self._run.say(outcome.words if outcome.ok else f"failed to {words}: {outcome.words}")
@@ -95,7 +99,3 @@ class AfterExit:
     def _protected(self) -> Reason | None:
         wall_s = self._world.clock.wall_s()
         return leave_alone(Affected(machine=True), wall_s, self._world.protections.active(wall_s))
-
-
-def _nobody_to_signal(name: str) -> Outcome:
-    return Outcome(False, f"the job that could get SIG{name} has ended")

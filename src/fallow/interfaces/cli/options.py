@@ -179,7 +179,7 @@ def add_choice(parser: argparse.ArgumentParser) -> None:
     add("--name TEXT", str, "take only GPUs whose name contains TEXT, such as H100")
     add("--max-util P", units.ratio, "take GPUs whose utilization is at most P per cent (default: 0)", 0.0)
     add("--max-mem-util P", units.ratio, "take GPUs whose memory traffic is at most P per cent (default: 0)", 0.0)
-    add("--max-processes N", units.count_or_zero, "take GPUs that at most N processes hold (default: 0)", 0)
+    add("--max-processes N", partial(units.count, least=0), "take GPUs that at most N processes hold (default: 0)", 0)
     add("--min-free SIZE", units.size_bytes, "take GPUs with at least so much free memory, such as 20GiB", 0)
     chooses(
         group,

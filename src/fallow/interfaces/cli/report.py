@@ -42,13 +42,8 @@ def add_options(made: Parser) -> None:
     """Add the options of `fallow report`."""
     add = partial(takes, made)
     add("--since D", span_s, "how far back to begin: 12h, 7d, 2w (default: 7d)", 7 * 86400.0)
-    chooses(
-        made,
-        "--by",
-        By,
-        "add up the hours of each GPU, user, job or day; html has all, this one first (default: gpu)",
-        By.GPU.value,
-    )
+    by = "add up the hours of each GPU, user, job or day; html has all, this one first (default: gpu)"
+    chooses(made, "--by", By, by, By.GPU.value)
     several(
         made,
         "--price MONEY/h",

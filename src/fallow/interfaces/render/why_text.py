@@ -72,19 +72,13 @@ def _done_before(subject: str, events: Sequence[Event]) -> Sequence[Event]:
 
     Newest first. A warning of another job says nothing, unless it was stopped; one that was cancelled never does.
     """
-    done = [
-        (event, event.finding.removeprefix("dry run: ")) for event in events if event.kind in ("action", "outcome")
-    ]
-    ours = (each for each, what in done if what.startswith(_STOPS) or (each.subject == subject and _WARNS in what))
-    job = next((event.subject for event in ours), None)
-    steps: list[Event] = []
-    for event, what in done:
-        if event.subject == job:
-            if what == _CANCELS:
-                break
-            steps.append(event)
-            if event.kind == "action" and _WARNS in what:
-                break
+    done = [event for event in events if event.kind in ("action", "outcome")]
+    told = (each for each in done if any(words in each.finding for words in (*_STOPS, _WARNS)))
+    job = next((each.subject for each in told if each.subject == subject or _WARNS not in each.finding), None)
+    steps = [event for event in done if event.subject == job]
+    for at, event in enumerate(steps):
+        if event.kind == "action" and (_WARNS in event.finding or _CANCELS in event.finding):
+            return steps[: at + (_WARNS in event.finding)]
     return steps
 
 
