@@ -210,6 +210,7 @@ def test_activities_have_their_colours_and_never_colours_alone(browser: Any, sit
 
 def test_the_keyboard_reaches_everything_and_shows_where_it_is(browser: Any, site: Site) -> None:
     page = opened(browser, f"{site.url}/login")
+    page.wait_for_function("document.activeElement.matches('input')")  # where it types then
     page.keyboard.type(TOKEN)
     page.keyboard.press("Enter")
     page.wait_for_selector(".live.now")
@@ -244,6 +245,7 @@ def test_the_keyboard_reaches_everything_and_shows_where_it_is(browser: Any, sit
 
 def test_focus_stays_where_it_was_when_the_page_moves_on(browser: Any, site: Site, busy_hall: Publisher) -> None:
     page = opened(browser, f"{site.url}/login")
+    page.wait_for_function("document.activeElement.matches('input')")  # where it types then
     page.keyboard.type(TOKEN)
     page.keyboard.press("Enter")
     page.wait_for_selector(".live.now")
