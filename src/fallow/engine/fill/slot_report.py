@@ -93,7 +93,8 @@ class SlotReport:
             took_s = max(0.0, gone_s - self._yielding_since_s)
             self.last_yield_s = took_s
             self._run.report.tally.yielded(self._slot.spec.name, took_s)
-            outcome = f"{_short(took_s)}: {decision.because}"
+            took = f"{took_s * 1000:.0f} ms" if took_s < 1 else duration_for_people(took_s)
+            outcome = f"{took}: {decision.because}"
             recorded = f"{News.GIVEN_BACK}{outcome}; because {self._yielding_reason}"
             self._run.journal.outcome(self._subject, "yield", recorded, self.keys)
             self.say(News.GIVEN_BACK, outcome)
@@ -103,7 +104,3 @@ class SlotReport:
             again = f"has ended soon after its start {state.failures} times in a row; {decision.because}"
             self.say(News.ENDED, again)
             self._run.report.notify(Notice("filler_given_up", self.keys[0], f"{self._subject} {again}"))
-
-
-def _short(seconds: float) -> str:
-    return f"{seconds * 1000:.0f} ms" if seconds < 1 else duration_for_people(seconds)

@@ -115,7 +115,8 @@ def _be_up(
                 daemon.when_reloaded = lambda changed: serving.renew_page(changed=changed)
             what = "without a config: it only watches" if file is None else f"with {file}"
             dry_run = ", dry run: nothing is done" if args.dry_run else ""
-            voice.note(f"up, {what}{_simulated(world)}{dry_run}")
+            simulated = "" if world.simulated is None else f", on simulated GPUs ({world.simulated})"
+            voice.note(f"up, {what}{simulated}{dry_run}")
             return daemon.run(asked, args.for_s)
         finally:
             if serving is not None:
@@ -189,7 +190,3 @@ def _from_the_top(file: str) -> str:
         return os.path.abspath(file)
     except FileNotFoundError:
         return file
-
-
-def _simulated(world: World) -> str:
-    return "" if world.simulated is None else f", on simulated GPUs ({world.simulated})"
