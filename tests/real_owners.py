@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
+import pytest
+
 from tests.conftest import BIN, LIMIT_S, refuse_to_skip
 
 TOKEN = "a-token-of-the-tests"
@@ -126,6 +128,17 @@ class Podman:
             (root / name).symlink_to("busybox")
         packed = subprocess.run(["tar", "-C", str(folder / "image"), "-c", "."], capture_output=True, check=True)
         self("import", "-", "tiny", reads=packed.stdout)
+        limits = ("--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1024:1024", "--network", "host")
+        probe = subprocess.run(
+            [*self._words, "run", "--rm", *limits, "tiny", "sleep", "0"],
+            capture_output=True,
+            timeout=LIMIT_S,
+            check=False,
+        )
+        if probe.returncode != 0:
+            shutil.rmtree(folder, ignore_errors=True)
+            pytest.skip(f"this machine runs no containers: {probe.stderr.decode(errors='replace').strip()[:300]}")
+        self._limits = limits
         self.socket = folder / "api.sock"
         self._service = subprocess.Popen(
             [*self._words, "system", "service", "--time=0", f"unix://{self.socket}"],
@@ -143,8 +156,7 @@ class Podman:
 
     def run(self, name: str, *options: str, command: tuple[str, ...] = ("sleep", "1000")) -> tuple[str, int]:
         """Start a container; return its id and the pid of its first process."""
-        limits = ("--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1024:1024", "--network", "host")
-        container = self("run", "-d", "--name", name, *limits, *options, "tiny", *command)
+        container = self("run", "-d", "--name", name, *self._limits, *options, "tiny", *command)
         return container, self.pid_of(container)
 
     def pid_of(self, container: str) -> int:

@@ -52,7 +52,8 @@ def test_a_kernel_is_its_notebooks_and_is_ended_by_its_server_and_not_restarted(
     owner = owner_of(world, pid)
     assert (owner.kind, owner.id, owner.manager) == (OwnerKind.NOTEBOOK, kernel, os.geteuid())
     its = reached(world, owner, pid)
-    assert (its.facts.name, its.facts.path, its.facts.busy) == ("train.ipynb", "proj/train.ipynb", False)
+    path = str(jupyter.notebooks / "proj/train.ipynb")
+    assert (its.facts.name, its.facts.path, its.facts.busy) == ("train.ipynb", path, False)
     assert its.stop(5.0).ok
     eventually(lambda: world.proc.stat(pid) is None, "the end of the kernel")
     assert jupyter.kernels() == []
@@ -124,7 +125,10 @@ def test_a_process_in_a_cgroup_with_the_name_of_another_container_is_not_its(pod
     false = pathlib.Path(f"/sys/fs/cgroup/unified/mine-{os.getpid()}/libpod-{container}")
     if not false.parent.parent.exists():
         false = pathlib.Path(f"/sys/fs/cgroup/mine-{os.getpid()}/libpod-{container}")
-    false.mkdir(parents=True)
+    try:
+        false.mkdir(parents=True)
+    except OSError as error:
+        pytest.skip(f"no cgroup can be made here: {error}")
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as neighbour:
         try:
             (false / "cgroup.procs").write_text(str(neighbour.pid))
