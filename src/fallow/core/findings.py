@@ -44,6 +44,11 @@ class Event:
     facts: tuple[tuple[str, str | float], ...] = ()
     """The facts of the reason."""
 
+    @property
+    def step(self) -> str:
+        """Return what was done to a job: warn, cancel_warning, ask, kill or stopped; empty for any other row."""
+        return str(dict(self.facts).get("step", ""))
+
     def in_words(self, now_wall_s: float) -> str:
         """Return one line for people."""
         ago = duration_for_people(max(0.0, now_wall_s - self.wall_s))

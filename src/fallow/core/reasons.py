@@ -175,6 +175,10 @@ class Reason:
     def __hash__(self) -> int:
         return hash((self.kind, *self.facts.items()))
 
+    def with_facts(self, **more: str) -> "Reason":
+        """Return the same reason with more facts, which programs read and its sentence does not show."""
+        return Reason(self.kind, **self.facts, **more)
+
     @property
     def plain_facts(self) -> dict[str, str | float]:
         """Return the facts for programs; a fact that is a reason as its sentence."""

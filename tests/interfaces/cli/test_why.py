@@ -119,19 +119,19 @@ def test_a_process_that_is_another_by_now_does_not_get_the_story_of_the_first(si
 def test_it_says_when_people_were_warned_of_a_stop_that_came_since(simulated: Fallow) -> None:
     gone = process_key(2**22 - 7, 5)
     at_s, told = 1_800_000_000.0, []
-    for minutes, kind, finding in (
-        (0, "verdict", "idle"),
-        (0, "action", "warn that the job will be asked to end in 5m"),
-        (0, "outcome", "warn that the job will be asked to end in 5m"),
-        (5, "verdict", "idle"),
-        (5, "action", "ask the job to end with SIGTERM"),
+    for minutes, kind, finding, step in (
+        (0, "verdict", "idle", ""),
+        (0, "action", "warn that the job will be asked to end in 5m", "warn"),
+        (0, "outcome", "warn that the job will be asked to end in 5m", ""),
+        (5, "verdict", "idle", ""),
+        (5, "action", "ask the job to end with SIGTERM", "ask"),
     ):
         now_s = at_s + minutes * 60
         journal = Journal(simulated.environ["FALLOW_STATE_DIR"], lambda now_s=now_s: now_s, print)
         if kind == "verdict":
             journal.verdict(Verdict("ada's job", finding, "0 %", (("GPU 3", f"after {minutes} minutes"),)), [gone])
         else:
-            getattr(journal, kind)("ada's job", finding, "told on pts/3", [gone])
+            getattr(journal, kind)("ada's job", finding, said("told on pts/3").with_facts(step=step), [gone])
         journal.close()
         told.append((clock_time(now_s), f"{kind}: ada's job: {finding}"))
     lines = simulated("why", "pid:4194297").stdout.splitlines()
@@ -141,7 +141,8 @@ def test_it_says_when_people_were_warned_of_a_stop_that_came_since(simulated: Fa
         assert line.startswith(f"{when}, "), line
         assert words in line
     journal = Journal(simulated.environ["FALLOW_STATE_DIR"], lambda: at_s + 600, print)
-    journal.action("ada's job", "cancel the warning", "it works", [gone])
+    cancelled = said("it works").with_facts(step="cancel_warning")
+    journal.action("ada's job", "cancel the warning", cancelled, [gone])
     journal.verdict(Verdict("ada's job", "goes on", "it works"), [gone])
     journal.close()
     assert "warn" not in simulated("why", "pid:4194297").stdout, "one that was cancelled warns of nothing"
@@ -156,11 +157,11 @@ def test_it_never_shows_the_warning_of_another_job_without_its_stop(simulated: F
         lines = simulated("why", "pid:4194297").stdout.splitlines()[1:]
         return [re.sub(r"^.* ago, (.*): .*", r"\1", line) for line in lines]
 
-    journal.action("ada's job", warn, said("it idles"), [gone])
+    journal.action("ada's job", warn, said("it idles").with_facts(step="warn"), [gone])
     journal.verdict(Verdict("bob's job", "busy", said("it works")), [gone])
     assert told() == ["verdict: bob's job: busy"]
-    journal.action("ada's job", ask, said("it idles"), [gone])
-    journal.outcome("ada's job", "stopped", "its memory is back", [gone])
+    journal.action("ada's job", ask, said("it idles").with_facts(step="ask"), [gone])
+    journal.outcome("ada's job", "stopped", said("its memory is back").with_facts(step="stopped"), [gone])
     journal.verdict(Verdict("filler low", "filled", said("nobody holds it")), [gone])
     journal.close()
     assert told() == [

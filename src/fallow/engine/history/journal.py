@@ -79,7 +79,7 @@ class Journal:
         """Record an action, before it is taken."""
         self._write("action", subject, action, why, (), keys)
 
-    def outcome(self, subject: str, action: str, words: str, keys: Iterable[str]) -> None:
+    def outcome(self, subject: str, action: str, words: str | Reason, keys: Iterable[str]) -> None:
         """Record the outcome of an action."""
         self._write("outcome", subject, action, words, (), keys)
 

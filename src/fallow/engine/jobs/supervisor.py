@@ -67,7 +67,8 @@ class Supervisor:
             self._driver.name_survivors(state)
         still_held = tuple(who_still_holds(self._run.world, state.job.uuids))
         words = "; ".join(still_held) or "the memory of its GPUs is back"
-        self._run.journal.outcome(state.job.subject, "stopped", words, state.job.keys)
+        told = Reason("told", sentence=words, step="stopped")
+        self._run.journal.outcome(state.job.subject, "stopped", told, state.job.keys)
         return Result(self._job.tree.ended, why, still_held)
 
     def _is_over(self, timeout_s: float) -> bool:

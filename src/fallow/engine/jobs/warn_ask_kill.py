@@ -96,7 +96,8 @@ class WarnAskKill:
             self._name_survivors_when_due(state)
             return False
         if not self._run.dry_run:
-            self._journal.outcome(state.job.subject, "stopped", words, state.job.keys)
+            told = Reason("told", sentence=words, step="stopped")
+            self._journal.outcome(state.job.subject, "stopped", told, state.job.keys)
             self._say(state, f"{state.who} was stopped: {state.asked_reason}; {words}")
             self._notify("stopped", state, f"was stopped: {state.asked_reason}; {words}")
         return True
@@ -230,7 +231,8 @@ class WarnAskKill:
     ) -> None:
         for action in actions:
             words = f"dry run: {in_words(action)}" if self._run.dry_run else in_words(action)
-            self._journal.action(state.job.subject, words, action.reason, state.job.keys)
+            reason = action.reason.with_facts(step=kind_of(action))
+            self._journal.action(state.job.subject, words, reason, state.job.keys)
             outcome = self._do(state, target, action, gpus)
             if outcome is not None:
                 self._journal.outcome(state.job.subject, words, outcome.words, state.job.keys)

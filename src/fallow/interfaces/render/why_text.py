@@ -21,8 +21,7 @@ _ACTIONS = {
     "ask": "it is asked to end",
     "kill": "what is left of it is killed",
 }
-# How the journal begins to say what was done to a job: see in_words in core/actions.py.
-_WARNS, _CANCELS, _STOPS = "warn that the job", "cancel the warning", ("ask the job", "kill what is left", "stopped")
+_STOPS = ("ask", "kill", "stopped")
 
 
 def gpu_now(gpu: GpuStatus, wall_s: float) -> list[str]:
@@ -73,12 +72,12 @@ def _done_before(subject: str, events: Sequence[Event]) -> Sequence[Event]:
     Newest first. A warning of another job says nothing, unless it was stopped; one that was cancelled never does.
     """
     done = [event for event in events if event.kind in ("action", "outcome")]
-    told = (each for each in done if any(words in each.finding for words in (*_STOPS, _WARNS)))
-    job = next((each.subject for each in told if each.subject == subject or _WARNS not in each.finding), None)
+    told = (each for each in done if each.step in (*_STOPS, "warn"))
+    job = next((each.subject for each in told if each.subject == subject or each.step in _STOPS), None)
     steps = [event for event in done if event.subject == job]
     for at, event in enumerate(steps):
-        if event.kind == "action" and (_WARNS in event.finding or _CANCELS in event.finding):
-            return steps[: at + (_WARNS in event.finding)]
+        if event.step in ("warn", "cancel_warning"):
+            return steps[: at + (event.step == "warn")]
     return steps
 
 

@@ -6,16 +6,18 @@ from fallow.core.owner import Owner, OwnerFacts
 from fallow.core.unknown import Unknown
 from fallow.readers.proc import Proc
 
-_SERVES_EVERYBODY = re.compile(
-    r"(systemd-.*|user@.*|dbus.*|sshd?|sshd?@.*|gdm.*|sddm|lightdm|display-manager|(serial-)?getty@.*|crond?|atd|docker"
-    r"|containerd|podman|crio|kubelet|k3s.*|slurm.*|nvidia-.*|jupyterhub|fallow.*|NetworkManager|polkit|supervisor.*)"
-    r"\.service"
+# Ending one of these would end more than the job: they serve everybody, or start unrelated jobs.
+_MORE_THAN_A_JOB = re.compile(
+    r"(systemd-.*|user@.*|dbus.*|sshd?|sshd?@.*|gdm.*|sddm|lightdm|display-manager|(serial-)?getty@.*|NetworkManager"
+    r"|polkit|nvidia-.*|fallow.*|crond?|atd|docker|containerd|podman|crio|kubelet|k3s.*|slurm.*|nomad|supervisor.*"
+    r"|jupyterhub|rstudio-server|code-server.*|gitlab-runner.*|actions\.runner\..*|buildkite-agent.*|jenkins.*"
+    r"|airflow(-.*)?|celery(-.*)?|ray(-.*)?|dask(-.*)?)\.service"
 )
 
 
 def facts_of(proc: Proc, owner: Owner, pid: int) -> OwnerFacts | Unknown | None:
     """Return what is known of the unit; None if it is more than this job, whose processes are then stopped."""
-    if _SERVES_EVERYBODY.fullmatch(owner.id):
+    if _MORE_THAN_A_JOB.fullmatch(owner.id):
         return None
     uid, path = proc.uid(pid), unit_cgroup(proc, pid, owner.id)
     if uid is None or path is None:
