@@ -54,7 +54,7 @@ def test_each_action_says_why() -> None:
     events, _ = run_idle([Stretch(Kind.IDLE, 130)], rules)
     warn, ask, kill = (event.action for event in events)
     assert warn == Warn(Reason("idle", for_s=60.0, readings=said("as drawn")), ask_in_s=60.0)
-    assert ask == Ask(Reason("idle", for_s=120.0, readings=said("as drawn")), signal="INT")
+    assert ask == Ask(Reason("idle", for_s=120.0, readings=said("as drawn")), signal="INT", grace_s=5.0)
     assert kill == Kill(Reason("still_there", signal="INT", for_s=5.0))
     sentences = [
         "idle for 1m: as drawn",
