@@ -11,10 +11,12 @@ from fallow.core.api import VERSION
 from fallow.core.board import Counting
 from fallow.core.gpu import COUNTED, HOLDER_FACTS, PLAIN_READINGS, Gpu, Holder
 from fallow.core.gpu_status import GpuStatus, Status
+from fallow.core.idle_answer import IdleAnswer, all_idle
 from fallow.core.protections import Affected, Protection, protection_on
 from fallow.core.reasons import WithReason
 from fallow.core.reservations import Claim
 from fallow.core.unknown import Unknown
+from fallow.core.value import fields
 from fallow.engine.jobs.protections import uuids_with_cards
 
 
@@ -32,6 +34,12 @@ def status(
         "counts": {activity.value: what.counted.get(activity, 0) for activity in Activity},
         "gpus": [gpu_seen(gpu, what.wall_s, protections, rules) for gpu in what.gpus],
     }
+
+
+def idle(answers: Sequence[IdleAnswer], for_s: float) -> dict[str, Any]:
+    """Return what `fallow idle --json` prints."""
+    gpus = [{name: getattr(each, name) for name in fields(IdleAnswer)} for each in answers]
+    return {"version": VERSION, "idle": all_idle(answers), "asked_for_s": for_s, "gpus": gpus}
 
 
 def as_text(facts: Mapping[str, Any]) -> str:

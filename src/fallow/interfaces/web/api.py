@@ -2,7 +2,8 @@
 
 What a caller sees and may do follows from who they are (see caller.py):
 
-    status, rules, fillers, guards    anybody; command lines as core/visibility shows them
+    status, idle, rules               anybody; command lines as core/visibility shows them
+    fillers, guards                   anybody
     events, history, report, prices   anybody
     protections                       anybody; placed and released in the name of who asks, on the page with the token
     reload                            root and the user of the daemon, on the socket
@@ -12,13 +13,15 @@ import asyncio
 import os
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Path, Request
+from fastapi import APIRouter, Depends, Path, Query, Request
 from fastapi.security import HTTPBearer
 from starlette.responses import Response
 
 from fallow import __version__
 from fallow.core.board import Board
+from fallow.core.idle_answer import idle_answers
 from fallow.core.money import Prices
+from fallow.core.selection import select
 from fallow.core.visibility import Viewer
 from fallow.engine.daemon.sources import Peer, Sources
 from fallow.interfaces.render import as_json
@@ -27,6 +30,8 @@ from fallow.interfaces.web.api_facts import Json
 from fallow.interfaces.web.caller import Refused, caller_of, demand_change, done
 
 _LARGEST_ID = 2**31 - 1
+_LONGEST_IDLE_S = 10 * 366 * 86400
+_LONGEST_LIST = 1000
 _bearer = HTTPBearer(auto_error=False, description="The token of the page; on the socket none is needed.")
 
 
@@ -61,6 +66,18 @@ def add_now(api: APIRouter, sources: Sources) -> None:
                 bytes(Json(as_json.status(now.as_seen_by(viewer), now.protections, now.counting)).body),
             )
         return Response(made[viewer][1], media_type=Json.media_type)
+
+    @api.get("/idle", response_model=models.Idle, summary="Whether GPUs have been idle for so long")
+    async def idle(
+        now: Now,
+        for_s: Annotated[float, Query(ge=0, le=_LONGEST_IDLE_S)] = 0.0,
+        gpus: Annotated[str | None, Query(max_length=_LONGEST_LIST)] = None,
+    ) -> Response:
+        status = now.status
+        if gpus is not None:
+            chosen = done(lambda: select(gpus, status.gpus))
+            status = status.among(frozenset(gpu.label for gpu in chosen))
+        return Json(as_json.idle(idle_answers(status, for_s, sources.clock.wall_s()), for_s))
 
     @api.get("/rules", response_model=models.Rules, summary="What the idle rules count")
     async def rules(now: Now) -> Response:

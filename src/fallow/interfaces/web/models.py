@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from fallow.core import board, interval, mistake, money
+from fallow.core import board, idle_answer, interval, mistake, money
 from fallow.core.owner import OwnerKind
 from fallow.core.value import fields
 from fallow.engine.daemon import reload
@@ -156,6 +156,17 @@ class Status(Versioned):
     available: Annotated[int, Field(description="GPUs that are available now: free or filled.")]
     counts: Annotated[dict[Activity, int], Field(description="How many GPUs do what.")]
     gpus: list[Gpu]
+
+
+IdleGpu = _like(idle_answer.IdleAnswer, "IdleGpu", "Whether one GPU is idle; null if that cannot be told.")
+
+
+class Idle(Versioned):
+    """Whether all GPUs asked for have been idle for so long; null if that cannot be told."""
+
+    idle: bool | None
+    asked_for_s: float
+    gpus: list[IdleGpu]  # type: ignore[valid-type]  # made above
 
 
 class Interval(BaseModel):

@@ -1,0 +1,50 @@
+"""`fallow idle`: answer other programs whether GPUs have been idle for so long, by the exit code."""
+
+import argparse
+
+from fallow.core.idle_answer import all_idle, idle_answers
+from fallow.core.selection import select
+from fallow.core.units import printable, span_s
+from fallow.engine.machine.observe import look_once
+from fallow.engine.machine.world import World
+from fallow.interfaces.cli.options import Parser, add_alone, takes
+from fallow.interfaces.render import as_json
+from fallow.interfaces.stderr import Stderr
+
+ABOUT = """\
+Answer whether all GPUs are idle: free, filled with work that leaves, or held
+while nothing runs. With --for, whether `fallow up` has seen them so for that
+long. What cannot be told is never a yes.
+
+exit codes: 0 idle, 1 in use, 75 cannot be told, 69 no driver"""
+EXAMPLES = """\
+  fallow idle --for 30m && echo "nobody has used a GPU for half an hour"
+  fallow idle 0-3 --for 2h --json
+  fallow idle || echo "in use, or not to be told\""""
+_ANSWERS = {True: "idle", False: "in use", None: "cannot be told"}
+_EXIT_CODES = {True: 0, False: 1, None: 75}
+
+
+def add_options(made: Parser) -> None:
+    """Add the options of `fallow idle`."""
+    made.usage = "fallow idle [OPTIONS] [GPUS]"
+    made.add_argument("gpus", nargs="?", metavar="GPUS", help="ask only about these: 0,2 or 0-3, UUIDs")
+    takes(made, "--for D", span_s, "how long they must have been idle, as 30m (default: now)", 0.0, "for_s")
+    made.add_argument("--json", action="store_true", help="print the answer for each GPU as JSON")
+    add_alone(made)
+
+
+def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
+    """Ask the daemon or look once, print the answers, and return the exit code for all of them."""
+    daemon = None if args.alone else world.daemon(voice.detail)
+    status = (None if daemon is None else daemon.status()) or look_once(world)
+    if args.gpus is not None:
+        status = status.among(frozenset(gpu.label for gpu in select(args.gpus, status.gpus)))
+    answers = idle_answers(status, args.for_s, world.clock.wall_s())
+    together = all_idle(answers)
+    if args.json:
+        print(as_json.as_text(as_json.idle(answers, args.for_s)))
+    else:
+        for each in answers:
+            print(printable(f"GPU {each.gpu}: {_ANSWERS[each.idle]}: {each.because}"))
+    return _EXIT_CODES[together]

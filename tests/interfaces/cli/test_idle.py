@@ -1,0 +1,89 @@
+"""`fallow idle`: 0 only for what is known to be idle, with a daemon and without."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fallow.core.activity import Activity
+from fallow.core.gpu_status import Status
+from fallow.core.idle_answer import all_idle, idle_answers
+from fallow.core.value import replace
+from tests.conftest import Fallow
+from tests.engine.history.life import gpu_status
+from tests.interfaces.cli.filled import Fill
+from tests.length import examples
+from tests.standin import World
+from tests.waiting import PROGRAM_S, until
+
+WORKS = "while True: pass"
+
+
+def test_free_gpus_are_idle_now_and_for_how_long_is_not_known_without_a_daemon(simulated: Fallow) -> None:
+    assert simulated("idle").returncode == 0
+    asked = simulated("idle", "--for", "1s")
+    assert asked.returncode == 75
+    assert "GPU 0: cannot be told: free; since when is not known" in asked.stdout
+
+
+def test_one_gpu_in_use_is_enough_for_a_no_and_the_others_are_still_idle(simulated: Fallow) -> None:
+    with subprocess.Popen([sys.executable, "-c", WORKS], env=simulated.on("2")) as job:
+        try:
+            until(lambda: simulated("idle", "2").returncode == 1, pause_s=PROGRAM_S)
+            asked = simulated("idle", "--json")
+            assert asked.returncode == 1
+            told = json.loads(asked.stdout)
+            assert told["idle"] is False
+            assert [each["idle"] for each in told["gpus"]] == [True, True, False, True]
+            assert simulated("idle", "0,1,3").returncode == 0
+        finally:
+            job.kill()
+
+
+def test_the_daemon_knows_for_how_long(simulated: Fallow) -> None:
+    running = Fill(simulated.start("up"))
+    running.until("up, ")
+    until(lambda: simulated("idle", "--for", "2s").returncode == 0, pause_s=PROGRAM_S)
+    assert simulated("idle", "--for", "30d").returncode == 1
+    assert simulated("idle", "--for", "2s", "--alone").returncode == 75
+
+
+def test_a_card_that_is_lost_is_no_yes(fallow: Fallow, world: World) -> None:
+    world.fault("*", card=3, error=15)
+    asked = fallow("idle")
+    assert asked.returncode == 75
+    assert "GPU 3: cannot be told" in asked.stdout
+
+
+def test_a_driver_that_never_starts_is_69(fallow: Fallow, world: World) -> None:
+    world.fault("nvmlInit", never=True)
+    assert fallow("idle", FALLOW_DRIVER_TIMEOUT="0.02").returncode == 69
+
+
+@pytest.mark.parametrize("words", [("--for", "5"), ("--for", "soon"), ("9",), ("0-",)])
+def test_what_makes_no_sense_is_2(simulated: Fallow, words: tuple[str, ...]) -> None:
+    assert simulated("idle", *words).returncode == 2
+
+
+ACTIVITIES = st.sampled_from(list(Activity))
+GPUS = st.lists(st.tuples(ACTIVITIES, st.one_of(st.none(), st.floats(0, 1e6))), max_size=6)
+
+
+@settings(max_examples=examples(600))
+@given(GPUS, st.floats(0, 1e6), st.floats(-10, 100))
+def test_a_yes_needs_every_gpu_witnessed_idle_for_so_long_by_a_look_that_is_recent(
+    drawn: list[tuple[Activity, float | None]], for_s: float, late_s: float
+) -> None:
+    gpus = tuple(replace(gpu_status(index, doing), for_s=seen) for index, (doing, seen) in enumerate(drawn))
+    together = all_idle(idle_answers(Status("box", False, 1000.0, gpus), for_s, 1000.0 + late_s))
+    quiet = (Activity.FREE, Activity.FILLED, Activity.IDLE)
+    surely = [
+        late_s <= 30 and each.activity in quiet and (for_s == 0 or (each.for_s is not None and each.for_s >= for_s))
+        for each in gpus
+    ]
+    assert (together is True) == (bool(surely) and all(surely))
+    if together is False:
+        assert any(each.activity not in (*quiet, Activity.UNKNOWN) or (each.for_s or 0) < for_s for each in gpus)
