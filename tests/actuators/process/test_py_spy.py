@@ -26,7 +26,10 @@ case $kind in
 3) echo "Permission Denied: Try running again with elevated permissions"; exit 1 ;;
 4) echo "Error: something new"; exit 1 ;;
 5) printf 'Process 5: \\033]0;mine\\007\n    train (\\342\\200\\256train.py:3)\n' ;;
-6) kill -9 $3; echo "Process 6: of whoever has this pid by now" ;;
+6)
+    kill -9 $3
+    while read pid name state rest < /proc/$3/stat && [ "$state" != Z ]; do :; done
+    echo "Process 6: of whoever has this pid by now" ;;
 esac
 """
 Living = Callable[[int], Process]
