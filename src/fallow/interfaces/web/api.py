@@ -19,6 +19,7 @@ from starlette.responses import Response
 
 from fallow import __version__
 from fallow.core.board import Board
+from fallow.core.errors import WrongUsage
 from fallow.core.idle_answer import idle_answers
 from fallow.core.money import Prices
 from fallow.core.selection import select
@@ -31,7 +32,7 @@ from fallow.interfaces.web.caller import Refused, caller_of, demand_change, done
 
 _LARGEST_ID = 2**31 - 1
 _LONGEST_IDLE_S = 10 * 366 * 86400
-_LONGEST_LIST = 1000
+_LONGEST_LIST = 200
 _bearer = HTTPBearer(auto_error=False, description="The token of the page; on the socket none is needed.")
 
 
@@ -67,7 +68,12 @@ def add_now(api: APIRouter, sources: Sources) -> None:
             )
         return Response(made[viewer][1], media_type=Json.media_type)
 
-    @api.get("/idle", response_model=models.Idle, summary="Whether GPUs have been idle for so long")
+    @api.get(
+        "/idle",
+        response_model=models.Idle,
+        summary="Whether GPUs have been idle for so long",
+        responses={404: {"model": models.Problem, "description": "There is no such GPU."}},
+    )
     async def idle(
         now: Now,
         for_s: Annotated[float, Query(ge=0, le=_LONGEST_IDLE_S)] = 0.0,
@@ -75,8 +81,10 @@ def add_now(api: APIRouter, sources: Sources) -> None:
     ) -> Response:
         status = now.status
         if gpus is not None:
-            chosen = done(lambda: select(gpus, status.gpus))
-            status = status.among(frozenset(gpu.label for gpu in chosen))
+            try:
+                status = status.among(frozenset(gpu.label for gpu in select(gpus, status.gpus)))
+            except WrongUsage as error:
+                raise Refused(404, "usage", str(error)) from None
         return Json(as_json.idle(idle_answers(status, for_s, sources.clock.wall_s()), for_s))
 
     @api.get("/rules", response_model=models.Rules, summary="What the idle rules count")
