@@ -93,6 +93,22 @@ def test_a_slurm_job_is_known_by_its_cgroup(root: pathlib.Path, path: str) -> No
     assert described(root).owner == Owner(OwnerKind.SLURM, "31337", "31337")
 
 
+@pytest.mark.parametrize("name", ["--host=elsewhere.service", "-H x.service", "*.service", "a b.service", ".service"])
+@pytest.mark.parametrize("slices", ["/user.slice/user-{uid}.slice/user@{uid}.service/", "/system.slice/"])
+def test_a_cgroup_with_the_name_of_an_option_or_a_pattern_is_no_service(
+    root: pathlib.Path, slices: str, name: str
+) -> None:
+    """Users choose the names of their cgroups, and such a name would become a word of systemctl's command line."""
+    path = slices.format(uid=os.getuid())
+    status = b"Uid:\t%d\t%d\t" % (os.getuid(), os.getuid())
+    add(root, 42, cgroup=f"0::{path}{name}\n".encode(), status=status)
+    assert described(root).owner == NO_OWNER
+    add(root, 43, cgroup=f"0::{path}app-gpu@1\\x2d.service\n".encode())
+    owner = described(root, 43).owner
+    assert isinstance(owner, Owner)
+    assert (owner.kind, owner.id) == (OwnerKind.SERVICE, "app-gpu@1\\x2d.service")
+
+
 def test_a_plain_process_is_in_no_container_job_or_pod(root: pathlib.Path) -> None:
     add(root, 42)
     holder = described(root)

@@ -4,6 +4,7 @@ Root asks servers of other users: they may answer late, never, without end, or w
 """
 
 import io
+import select
 import socket
 import ssl
 import struct
@@ -42,7 +43,7 @@ class LocalHttp:
                 user = _peer(connection) if to.path else listener_of(to.port)
                 if user not in to.users or (to.port and before != user):
                     return Unknown(f"{where} belongs to {'an unknown user' if user is None else f'user {user}'}")
-                with _secured(connection, to) as secured:
+                with self._secured(connection, until_s) if to.tls else connection as secured:
                     secured.sendall(question)
                     return _parsed(self._received(secured, until_s), method)
         except TimeoutError:
@@ -50,6 +51,23 @@ class LocalHttp:
         except (OSError, ValueError, HTTPException) as error:
             why = printable(str(error))[:_LONGEST_COMPLAINT] or type(error).__name__
             return Unknown(f"{where} cannot be asked: {why}")
+
+    def _secured(self, connection: socket.socket, until_s: float) -> ssl.SSLSocket:
+        """Return the connection with TLS on it; the time limit is for the whole handshake, not for each part."""
+        # The kernel said whose server it is, so its certificate, which is mostly of its own making, does not matter.
+        context = ssl.create_default_context()
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+        connection.setblocking(False)
+        secured = context.wrap_socket(connection, do_handshake_on_connect=False)
+        try:
+            while not _shook_hands(secured, until_s - self._clock.monotonic_s()):
+                pass
+            secured.settimeout(max(0.001, until_s - self._clock.monotonic_s()))
+        except BaseException:
+            secured.close()
+            raise
+        return secured
 
     def _received(self, connection: socket.socket, until_s: float) -> bytes:
         """Return everything until the server closes the connection, as it was asked to."""
@@ -93,14 +111,19 @@ def _peer(connection: socket.socket) -> int:
     return int(_CREDENTIALS.unpack(credentials)[1])
 
 
-def _secured(connection: socket.socket, to: Endpoint) -> socket.socket:
-    if not to.tls:
-        return connection
-    # The kernel said whose server it is, so its certificate, which is mostly of its own making, does not matter.
-    context = ssl.create_default_context()
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    return context.wrap_socket(connection)
+def _shook_hands(secured: ssl.SSLSocket, left_s: float) -> bool:
+    """Go on with the handshake as far as the server lets it; return whether it is done."""
+    if left_s <= 0:
+        raise TimeoutError
+    try:
+        secured.do_handshake()
+    except ssl.SSLWantReadError:
+        select.select([secured], [], [], left_s)
+    except ssl.SSLWantWriteError:
+        select.select([], [secured], [], left_s)
+    else:
+        return True
+    return False
 
 
 class _Whole:

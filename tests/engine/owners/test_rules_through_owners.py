@@ -158,7 +158,7 @@ def test_an_idle_service_is_stopped_by_systemctl(
         gone = running.until(f"{unit.name} was stopped")
         assert f"systemd was told to stop {unit.name}" in gone
         assert process.wait(LIMIT_S) == -9
-    assert log.read_text() == f"stop --no-block {unit.name}\n"
+    assert log.read_text() == f"--no-ask-password stop --no-block -- {unit.name}\n"
 
 
 def test_a_service_that_the_config_protects_is_left_alone(
@@ -172,13 +172,15 @@ def test_a_service_that_the_config_protects_is_left_alone(
         process.kill()
 
 
-def test_a_label_with_nonsense_protects_and_is_told_in_one_sentence(
+def test_a_label_gives_a_container_its_own_time_and_one_with_nonsense_protects_and_is_told(
     simulated: Fallow, up: StartUp, podman: Podman
 ) -> None:
     kept, pid = podman.run("keeper", "--label", "fallow.idle-for=soon", *on_gpu(simulated, 0))
     podman.run("other", *on_gpu(simulated, 1))
+    podman.run("patient", "--label", "fallow.idle-for=1h", *on_gpu(simulated, 2))
     running = up("")
     running.until("container other was stopped")
+    assert "in 59m" in simulated("why", "2").stdout
     assert podman.pid_of(kept) == pid
     sentence = "the label fallow.idle-for=soon of container keeper cannot be read; write fallow.idle-for=8h"
     assert sentence in simulated("why", "0").stdout

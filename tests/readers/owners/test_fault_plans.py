@@ -43,7 +43,8 @@ inspected = st.fixed_dictionaries(
         "Id": st.sampled_from([CONTAINER, "d" * 64, 5, None]),
         "Name": st.one_of(st.text(max_size=20), st.none()),
         "State": st.one_of(
-            anything, st.fixed_dictionaries({"Pid": st.sampled_from([1, os.getpid(), 0, -1, "x", None])})
+            anything,
+            st.fixed_dictionaries({"Pid": st.sampled_from([1, os.getpid(), 0, -1, float("inf"), "x", None])}),
         ),
         "Config": st.one_of(anything, st.fixed_dictionaries({}, optional={"Labels": anything, "Image": anything})),
         "HostConfig": st.one_of(anything, st.fixed_dictionaries({}, optional={"RestartPolicy": anything})),

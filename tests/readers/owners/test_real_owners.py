@@ -86,6 +86,7 @@ def test_a_server_file_with_nonsense_is_unknown(jupyter: Jupyter, fallow: Fallow
         '{"port": "x"}',
         "[" * 60000,
         far,
+        far.replace("99999999", "Infinity"),
         far.replace("99999999", "1").replace('"/"', '"x y"'),
     ):
         jupyter.file.write_text(text)

@@ -39,12 +39,14 @@ def stop_container(http: Http, engine: Endpoint, api: str, container: str, grace
 
 def stop_unit(helpers: Helpers, environ: Mapping[str, str], unit: str, user: Account | None) -> Outcome:
     """Have systemd stop a unit of the machine, or of a user; Restart= does not bring it back."""
-    return _systemctl(helpers, environ, ("stop", "--no-block", unit), user, f"systemd was told to stop {unit}")
+    return _systemctl(helpers, environ, ("stop", "--no-block", "--", unit), user, f"systemd was told to stop {unit}")
 
 
 def kill_unit(helpers: Helpers, environ: Mapping[str, str], unit: str, user: Account | None) -> Outcome:
     """Have systemd kill what is left of a unit that it stops."""
-    return _systemctl(helpers, environ, ("kill", "--signal=KILL", unit), user, f"systemd was told to kill {unit}")
+    return _systemctl(
+        helpers, environ, ("kill", "--signal=KILL", "--", unit), user, f"systemd was told to kill {unit}"
+    )
 
 
 def _outcome(answer: HttpAnswer | Unknown, good: Mapping[int, str]) -> Outcome:
@@ -59,7 +61,7 @@ def _outcome(answer: HttpAnswer | Unknown, good: Mapping[int, str]) -> Outcome:
 def _systemctl(
     helpers: Helpers, environ: Mapping[str, str], words: Sequence[str], user: Account | None, done: str
 ) -> Outcome:
-    command = ["systemctl", *words]
+    command = ["systemctl", "--no-ask-password", *words]
     if user is not None:
         command[1:1] = ["--user"] if user.uid == os.geteuid() else ["--user", f"--machine={user.name}@.host"]
     try:

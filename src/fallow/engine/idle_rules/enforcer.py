@@ -88,9 +88,9 @@ class RuleEnforcer:
                         continue  # its owner has not answered yet
                     self._returned.stopped(state.job)
                 del self._states[name, key]
-        for rule, job_rule in self._rules:
-            uuids = self._gpus_of(rule, snapshot)
-            for job in self._in_turn(jobs):
+        rules = [(rule, job_rule, self._gpus_of(rule, snapshot)) for rule, job_rule in self._rules]
+        for job in self._in_turn(jobs):
+            for rule, job_rule, uuids in rules:
                 judged = self._state_of(rule, job_rule, job, uuids)
                 if judged is not None:
                     self._judge(judged, job, snapshot, protections)
@@ -112,6 +112,9 @@ class RuleEnforcer:
         state = self._states.get((rule.name, job.key))
         if state is not None and state.asked is not None:
             return state
+        if state is not None and state.job.idle_for_s != job.idle_for_s:
+            state = None  # the engine has said by now what the label of its container wants
+            self._states.pop((rule.name, job.key))
         if _covers(rule, job, uuids) and not self._is_asked(job.key):
             return state or self._states.setdefault((rule.name, job.key), self._begun(job_rule, job))
         if state is not None:

@@ -83,12 +83,13 @@ class KnownOwners:
     def _want(self, process: Process, owner: Owner) -> None:
         if process in self._pending:
             return
-        thread = self._threads.get(owner.manager)
+        user = owner.manager or self._world.proc.uid(process.pid) or 0
+        thread = self._threads.get(user)
         if thread is None:
             if len(self._threads) >= _MOST_THREADS:
                 return
-            thread = Background(f"owners of user {owner.manager}", self._look, self._say, 0.0)
-            self._threads[owner.manager] = thread
+            thread = Background(f"owners of user {user}", self._look, self._say, 0.0)
+            self._threads[user] = thread
         self._pending.add(process)
         thread.give_or_do((process, owner))
 

@@ -72,7 +72,7 @@ def _facts(body: bytes, proc: Proc, pid: int, container: str) -> OwnerFacts | Un
         policy = str((said["HostConfig"].get("RestartPolicy") or {}).get("Name") or "no")
         name = printable(str(said["Name"]).lstrip("/"))[:_LONGEST_NAME]
         image = printable(str(config.get("Image") or ""))[:_LONGEST_NAME]
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError):
         return Unknown("the answer of the container engine makes no sense")
     path = container_cgroup(proc, pid, container)
     if path is None or path != container_cgroup(proc, first, container):

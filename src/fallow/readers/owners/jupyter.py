@@ -70,7 +70,7 @@ def ask_about(http: Http, server: JupyterServer, kernel: str, limit_s: float) ->
             return _without_notebook(http, server, kernel, limit_s)
         path = f"{server.folder.rstrip('/')}/{str(mine['path']).lstrip('/')}"
         return _facts(mine["kernel"], printable(path)[:_LONGEST_PATH])
-    except (ValueError, TypeError, KeyError, RecursionError):
+    except (ValueError, TypeError, KeyError, RecursionError, OverflowError):
         return Unknown("the answer of the Jupyter server makes no sense")
 
 
@@ -126,7 +126,7 @@ def _server(raw: bytes, pid: int, uid: int, proc: Proc) -> JupyterServer | Unkno
     try:
         said = json.loads(raw)
         port, sock, base, token = int(said["port"]), str(said.get("sock") or ""), str(said["base_url"]), said["token"]
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError):
         return Unknown("the file of the Jupyter server makes no sense")
     if not sock and not 0 < port < 65536:
         return Unknown("the file of the Jupyter server has no port")

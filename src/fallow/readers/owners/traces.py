@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 _CONTAINER = r"[0-9a-f]{64}"
 _SLURM_JOB = r"/slurm[^/]*/(?:.*/)?job_(\d{1,18})(?:/|$)"
 _POD = r"pod([0-9a-f]{8}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{12}|[0-9a-f]{32})"
-_USER_UNIT = re.compile(
-    r"^/user\.slice/user-(\d{1,10})\.slice/user@\1\.service/(?:[^/]+\.slice/)*([^/]+\.service)(?:/|$)"
-)
-_SYSTEM_UNIT = r"^/(?!user\.slice/)(?:[^/]+\.slice/)+([^/]+\.service)(?:/|$)"
+# Names that systemd gives to units: anything else that a user named a cgroup could be an option or a pattern.
+_UNIT = r"([A-Za-z0-9_][A-Za-z0-9:_.@\\-]{0,250}\.service)(?:/|$)"
+_USER_UNIT = r"^/user\.slice/user-(\d{1,10})\.slice/user@\1\.service/(?:[^/]+\.slice/)*" + _UNIT
+_SYSTEM_UNIT = r"^/(?!user\.slice/)(?:[^/]+\.slice/)+" + _UNIT
 _KERNEL_FILE = r"(.*/)?kernel-([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})\.json"
 _TMUX, _SSH, _VS_CODE = ("tmux: server",), ("sshd", "sshd-session"), ("node", "code", "code-server")
 
