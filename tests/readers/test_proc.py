@@ -103,7 +103,7 @@ def test_a_cgroup_with_the_name_of_an_option_or_a_pattern_is_no_service(
     status = b"Uid:\t%d\t%d\t" % (os.getuid(), os.getuid())
     add(root, 42, cgroup=f"0::{path}{name}\n".encode(), status=status)
     assert described(root).owner == NO_OWNER
-    add(root, 43, cgroup=f"0::{path}app-gpu@1\\x2d.service\n".encode())
+    add(root, 43, cgroup=f"0::{path}app-gpu@1\\x2d.service\n".encode(), status=status)
     owner = described(root, 43).owner
     assert isinstance(owner, Owner)
     assert (owner.kind, owner.id) == (OwnerKind.SERVICE, "app-gpu@1\\x2d.service")
