@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 
@@ -168,3 +169,16 @@ def test_a_real_child_is_found_with_its_environment_and_user() -> None:
         assert proc.user(child.pid) == proc.user(os.getpid())
         assert child.pid in [below.pid for below in proc.descendants(os.getpid())]
         child.communicate("\n")
+
+
+def test_what_a_process_does_with_a_signal_is_read_from_the_kernel() -> None:
+    program = "import signal; signal.signal(signal.SIGUSR1, print); signal.signal(signal.SIGUSR2, signal.SIG_IGN)"
+    words = [sys.executable, "-c", f"{program}; print('ready', flush=True); signal.pause()"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        numbers = (signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP)
+        assert [Proc().disposition(process.pid, each) for each in numbers] == ["catches", "ignores", "default"]
+        process.kill()
+        process.wait()
+        assert Proc().disposition(process.pid, signal.SIGUSR1) is None, "it has ended"

@@ -23,6 +23,7 @@ _SIGNALS = frozenset(
         *("TSTP", "TTIN", "TTOU", "URG", "XCPU", "XFSZ", "VTALRM", "PROF", "WINCH", "IO", "PWR"),
     )
 )  # those that one process sends to another
+_UNCATCHABLE = ("KILL", "STOP")
 ACTION_WORDS = ("end", "signal", "run", "notify", "shutdown", "reboot")
 _WAYS = "end, signal, signal:NAME, run:COMMAND, notify:URL, shutdown or reboot"
 
@@ -158,6 +159,14 @@ def signal_name(text: str) -> str:
     if name not in _SIGNALS:
         way = did_you_mean(name, _SIGNALS) or "write its name, as TERM, INT or USR1"
         raise WrongUsage(f"{text!r} is not a signal", way)
+    return name
+
+
+def warning_signal_name(text: str) -> str:
+    """Return the name of a signal that a process can catch, so that it can save its work."""
+    name = signal_name(text)
+    if name in _UNCATCHABLE:
+        raise WrongUsage(f"no process can catch SIG{name}", "write one that jobs catch to save their work, as USR1")
     return name
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cache
 from itertools import islice
 from pwd import getpwuid
+from typing import Literal
 
 from fallow.core.gpu import Gpu, Holder
 from fallow.core.process import ProcessRow
@@ -31,6 +32,7 @@ _PF_KTHREAD = 0x00200000
 _MOST_DESCRIPTORS = 16384
 _MOST_OF_CGROUPS = 1 << 16  # version 1 has a line for each of a dozen controllers
 _LONGEST_SHOWN = 1000
+Disposition = Literal["catches", "ignores", "default"]
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
@@ -147,6 +149,17 @@ class Proc(ProcMachine):
         """
         match = re.search(rb"^Uid:\s*(\d+)\s+(\d+)\s", self._read(pid, "status") or b"", re.MULTILINE)
         return int(match[1]) if match and match[1] == match[2] else None
+
+    def disposition(self, pid: int, number: int) -> Disposition | None:
+        """Return what a process does with a signal: `catches`, `ignores` or `default`; None if it has ended."""
+        status = self._read(pid, "status") or b""
+        sets = dict(re.findall(rb"^(SigIgn|SigCgt):\s*([0-9a-f]+)$", status, re.MULTILINE))
+        if len(sets) < 2:
+            return None
+        bit = 1 << (number - 1)
+        if int(sets[b"SigCgt"], 16) & bit:
+            return "catches"
+        return "ignores" if int(sets[b"SigIgn"], 16) & bit else "default"
 
     def ancestors(self, pid: int) -> Iterator[int]:
         """Return the parent of the process, its parent, and so on."""

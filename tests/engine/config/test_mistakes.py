@@ -74,6 +74,8 @@ IDLE = '[[idle]]\nname = "i"\nidle_for = "2h"\n'
         ("[machine.prices]\nH100 = 3\nA100 = 'x'\n", 3, "machine.prices.A100", "'x' is not a price"),
         ("[[idle]]\nname = 'i'\nidle_for = 1\nidle_below = 200\n", 4, "idle[1].idle_below", "not a per cent"),
         (IDLE + "signal = 'TREM'\n", 4, "idle[1].signal", "'TREM' is not a signal"),
+        (IDLE + "warn_signal = 'KILL'\n", 4, "idle[1].warn_signal", "no process can catch SIGKILL (write one that"),
+        (IDLE + "warn_signal = 'TERM'\n", 4, "idle[1].warn_signal", "SIGTERM already asks the job to end (name ano"),
         ("[[guard]]\nname = 'g'\naction = 'end'\n", 3, "guard[1].action", "'end' would do nothing here"),
         ("[[guard]]\nname = 'g'\naction = ['signal']\n", 3, "guard[1].action[1]", "no process can be named"),
         ("[[guard]]\nname = 'g'\naction = ['notify:x']\n", 3, "guard[1].action[1]", "says no address"),

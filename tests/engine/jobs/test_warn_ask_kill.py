@@ -2,7 +2,7 @@
 
 import os
 import pathlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import count
 
 import pytest
@@ -72,6 +72,9 @@ class Scheduler:
     def warn(self, action: Warn) -> Outcome | None:
         self.done.append(f"warn in {action.ask_in_s:g}")
         return Outcome(True, "mailed")
+
+    def warn_by_signal(self, name: str, pids: Collection[int]) -> Outcome:
+        return Outcome(True, f"scancel --signal={name} {len(pids)}")
 
     def cancel(self, action: CancelWarning) -> None:
         self.done.append(f"cancel: {action.reason.kind}")

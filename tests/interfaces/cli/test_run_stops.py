@@ -284,3 +284,41 @@ def test_nothing_of_fallow_is_left_after_a_stop(simulated: Fallow) -> None:
     )
     assert done.returncode == 124
     assert left_over(simulated, "FALLOW_TEST_LEFT=over") == []
+
+
+SAVES = """
+def save(*_):
+    print("saved", flush=True)
+signal.signal(signal.SIGUSR1, save)
+time.sleep(600)
+time.sleep(600)
+"""
+
+
+def test_a_command_that_catches_the_signal_of_the_warning_can_save_its_work(simulated: Fallow) -> None:
+    options = ("--idle-timeout", "4s", *FAST, "--warn-signal", "usr1")
+    done = simulated("run", *options, "--", *job(SAVES))
+    assert (done.returncode, done.stdout) == (124, "saved\n")
+    assert "fallow: SIGUSR1 to 1 process\n" in done.stderr
+
+
+def test_below_a_shell_that_does_not_catch_it_the_process_on_the_gpu_gets_the_signal(simulated: Fallow) -> None:
+    options = ("--idle-timeout", "4s", *FAST, "--warn-signal", "USR1")
+    done = simulated("run", *options, "--", "sh", "-c", '"$@"; true', "sh", *job(SAVES))
+    assert (done.returncode, done.stdout) == (124, "saved\n")
+    assert re.search(r"SIGUSR1 to 1 process; not to pid \d+, which does not catch it\n", done.stderr)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--idle-timeout", "4s", "--warn-signal", "KILL"), "no process can catch SIGKILL"),
+        (("--idle-timeout", "4s", "--warn-signal", "USR3"), "'USR3' is not a signal; did you mean USR"),
+        (("--idle-timeout", "4s", "--warn-signal", "TERM"), "--warn-signal TERM already asks the job to end"),
+        (("--warn-signal", "USR1"), "--warn-signal does nothing without --idle-timeout or --stuck-timeout"),
+    ],
+)
+def test_a_signal_that_could_save_nothing_is_refused(simulated: Fallow, options: tuple[str, ...], says: str) -> None:
+    done = simulated("run", *options, "--", "true")
+    assert done.returncode == 2
+    assert says in done.stderr

@@ -66,6 +66,9 @@ def _idle_rule(path: Path, rule: Idle) -> Iterator[Fault]:
     if rule.warn_before is not None and times and rule.warn_before >= min(times):
         sentence = "the warning would come before there is anything to warn of"
         yield Fault((*path, "warn_before"), sentence, "make it shorter than idle_for and stuck_for", both)
+    if rule.warn_signal == rule.signal:
+        sentence = f"SIG{rule.signal} already asks the job to end"
+        yield Fault((*path, "warn_signal"), sentence, "name another, as USR1", ((*path, "signal"),))
 
 
 def _guard(path: Path, guard: Guard) -> Iterator[Fault]:

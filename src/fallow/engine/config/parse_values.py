@@ -9,7 +9,15 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from fallow.core import units
-from fallow.core.actions import ACTION_WORDS, EndGuard, HostAction, SendSignal, parse_action, signal_name
+from fallow.core.actions import (
+    ACTION_WORDS,
+    EndGuard,
+    HostAction,
+    SendSignal,
+    parse_action,
+    signal_name,
+    warning_signal_name,
+)
 from fallow.core.did_you_mean import did_you_mean
 from fallow.core.errors import WrongUsage
 from fallow.engine.config.listen_address import Address, address
@@ -256,3 +264,8 @@ def listen(value: object) -> Address:
 def signal(value: object) -> str:
     """Return the name of a signal."""
     return _written(signal_name, text(value), "not text")
+
+
+def warn_signal(value: object) -> str:
+    """Return the name of a signal that processes can catch."""
+    return _written(warning_signal_name, text(value), "not text")

@@ -32,6 +32,8 @@ class Idle(Section):
     """How long after the signal a job gets SIGKILL."""
     signal: types.Signal = by_default("TERM")
     """The signal that asks a job to end."""
+    warn_signal: types.WarnSignal | None = by_default(None)
+    """The signal that goes with the warning to the job's processes on GPUs, to those that catch it, as `"USR1"`."""
     dump_stacks: types.Flag = by_default(False)
     """Write the Python stacks of a job to a file before the signal (needs py-spy)."""
     gpus: types.Gpus = by_default("all")

@@ -87,6 +87,7 @@ Host = Annotated[str, *_typed(parse_values.host, **_WORD, pattern="^[^/:]+$", ex
 Url = Annotated[str, *_typed(parse_values.url, type="string", pattern="://", examples=["ntfy://my-topic"])]
 Listen = Annotated[Address, *_typed(parse_values.listen, type="string", pattern=":", examples=["127.0.0.1:8990"])]
 Signal = Annotated[str, *_typed(parse_values.signal, **_WORD, examples=["TERM", "INT"])]
+WarnSignal = Annotated[str, *_typed(parse_values.warn_signal, **_WORD, examples=["USR1"])]
 Action = Annotated[
     HostAction, *_typed(parse_values.action, type="string", pattern=_ACTION, examples=["run:make", "shutdown"])
 ]

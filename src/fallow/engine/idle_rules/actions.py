@@ -8,7 +8,7 @@ anybody else they come from setuid programs. They are left alone and protect not
 job by starting one.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import cached_property
 
 from fallow.actuators.host.write_terminals import write_to
@@ -27,7 +27,7 @@ from fallow.engine.idle_rules.gpu_jobs import JobFinder
 from fallow.engine.jobs.ports import DryRunJobActions, JobActions
 from fallow.engine.jobs.protections import affected_process, affected_processes
 from fallow.engine.jobs.stack_dump import StackWriting
-from fallow.engine.jobs.stop import ask_tree, kill_tree, way_of_signals
+from fallow.engine.jobs.stop import ask_tree, kill_tree, warn_by_signal, way_of_signals
 from fallow.engine.machine.world import World
 from fallow.engine.owners.actions import OwnerJobActions
 from fallow.engine.owners.known import KnownOwners
@@ -112,6 +112,10 @@ class ProcessJobActions:
             f"{action.because}. To keep it: fallow protect pid:{self._job.first.pid} --for 2h"
         )
         return Outcome(True, f"told on {', '.join(told)}" if told else f"{self._job.user} is at no terminal")
+
+    def warn_by_signal(self, name: str, pids: Collection[int]) -> Outcome:
+        """Send it to those of these processes that catch it."""
+        return warn_by_signal(self._world.proc, [one for one in self._job.members if one.pid in pids], name)
 
     def cancel(self, action: CancelWarning) -> None:
         """Write to the terminals of its user, and drop stacks that are being written."""

@@ -1,7 +1,7 @@
 """The job that `fallow run` started, as the ladder sees it: where it comes from, and what acts on it."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from fallow.actuators.process.foreground_job import Supervision
 from fallow.actuators.process.helpers import Helpers
@@ -16,7 +16,7 @@ from fallow.core.reservations import NOTHING_READ, Reservations
 from fallow.core.unknown import Unknown
 from fallow.engine.jobs.protections import affected_process, affected_processes
 from fallow.engine.jobs.stack_dump import write_stacks
-from fallow.engine.jobs.stop import ask_tree, kill_tree, way_of_signals
+from fallow.engine.jobs.stop import ask_tree, kill_tree, warn_by_signal, way_of_signals
 from fallow.engine.machine.world import World
 
 _KILL_FOR_S = 5.0
@@ -73,6 +73,11 @@ class ForegroundJobActions:
     def warn(self, _: Warn) -> Outcome | None:
         """Do nothing more."""
         return None
+
+    def warn_by_signal(self, name: str, pids: Collection[int]) -> Outcome:
+        """Send it to the command itself and to its processes on GPUs, where they catch it."""
+        rows = (self._world.proc.stat(pid) for pid in sorted({self._tree.root.pid, *pids}) if self._tree.has(pid))
+        return warn_by_signal(self._world.proc, [Process(row.pid, row.birth) for row in rows if row], name)
 
     def cancel(self, _: CancelWarning) -> None:
         """Do nothing more."""

@@ -44,6 +44,8 @@ class JobRule:
     acts: bool = True
     """Whether it warns, asks and kills, or only reports."""
     dump_stacks: bool = False
+    warn_signal: str | None = None
+    """The signal that its processes on GPUs get with the warning, so that they can save their work."""
 
 
 @value

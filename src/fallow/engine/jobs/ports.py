@@ -4,7 +4,7 @@ The processes of this machine are the first pair (see foreground.py for the job 
 engine/idle_rules for the jobs of other people). An owner such as Slurm or a container engine is another pair.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
 from fallow.core.actions import Ask, CancelWarning, Kill, Warn
@@ -41,6 +41,9 @@ class JobActions(Protocol):
     def warn(self, action: Warn) -> Outcome | None:
         """Warn the people of the job; return None if the report of the run reaches them already."""
 
+    def warn_by_signal(self, name: str, pids: Collection[int]) -> Outcome:
+        """Send the signal to those of these processes that catch it, so that they can save their work."""
+
     def cancel(self, action: CancelWarning) -> None:
         """Tell the people of the job that the warning is cancelled."""
 
@@ -76,6 +79,10 @@ class DryRunJobActions:
     def warn(self, _: Warn) -> Outcome | None:
         """Do nothing: the report of the run says it."""
         return None
+
+    def warn_by_signal(self, name: str, pids: Collection[int]) -> Outcome:  # noqa: ARG002  as the port has it
+        """Say what would be sent."""
+        return Outcome(True, f"would send SIG{name} to those of its processes on GPUs that catch it")
 
     def cancel(self, _: CancelWarning) -> None:
         """Do nothing."""

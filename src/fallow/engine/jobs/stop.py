@@ -1,7 +1,9 @@
 """Send signals to the process trees of a job, and check that its GPUs are free again afterwards."""
 
 import signal
+from collections.abc import Iterable
 
+from fallow.actuators.process.signals import Handle, untouchable
 from fallow.actuators.process.tree import JobTree
 from fallow.core.actions import Ask, Kill
 from fallow.core.activity import unseen_memory_bytes
@@ -9,12 +11,16 @@ from fallow.core.findings import Outcome
 from fallow.core.gpu import Holder
 from fallow.core.job import find_gpu
 from fallow.core.ports import Depth
+from fallow.core.process import Process
 from fallow.core.units import bytes_for_people, printable, program_name
 from fallow.core.unknown import Unknown
 from fallow.engine.machine.world import World
+from fallow.readers.proc import Proc
 
 _MEMORY_IS_BACK_WITHIN_S = 5.0
 _LOOK_AGAIN_S = 0.1
+_MOST_NAMED = 5
+_SPARED = {"ignores": "ignores it", "default": "does not catch it"}
 
 
 def way_of_signals(action: Ask | Kill) -> str:
@@ -27,7 +33,33 @@ def way_of_signals(action: Ask | Kill) -> str:
 def ask_tree(tree: JobTree, name: str) -> Outcome:
     """Send the polite signal to every process, children first."""
     asked = tree.ask(signal.Signals[f"SIG{name}"])
-    return Outcome(asked > 0, f"SIG{name} to {'1 process' if asked == 1 else f'{asked} processes'}")
+    return Outcome(asked > 0, f"SIG{name} to {_many(asked)}")
+
+
+def warn_by_signal(proc: Proc, processes: Iterable[Process], name: str) -> Outcome:
+    """Send a signal to those processes that catch it; the others would die of it, or not notice.
+
+    A process that becomes another program between the look and the signal may still die of it; that takes
+    microseconds, and nothing in the kernel closes the gap.
+    """
+    number, never = signal.Signals[f"SIG{name}"], untouchable(proc)
+    got, spared = 0, []
+    for process in processes:
+        handle = None if process.pid in never else Handle.open(proc, process, never)
+        if handle is None:
+            continue
+        with handle:
+            does = proc.disposition(process.pid, number)
+            try:
+                if does == "catches":
+                    got += handle.send(number)
+                elif does is not None:
+                    spared.append(f"pid {process.pid}, which {_SPARED[does]}")
+            except PermissionError:
+                spared.append(f"pid {process.pid}, which may not be signalled")
+    more = f" and {len(spared) - _MOST_NAMED} more" if len(spared) > _MOST_NAMED else ""
+    not_to = f"; not to {', '.join(spared[:_MOST_NAMED])}{more}" if spared else ""
+    return Outcome(got > 0, f"SIG{name} to {_many(got)}{not_to}")
 
 
 def kill_tree(tree: JobTree, for_s: float) -> Outcome:
@@ -36,6 +68,10 @@ def kill_tree(tree: JobTree, for_s: float) -> Outcome:
     if survivors:
         return Outcome(False, "; ".join(str(survivor) for survivor in survivors))
     return Outcome(True, "nobody is left")
+
+
+def _many(count: int) -> str:
+    return f"{count} processes" if count > 1 else "1 process" if count else "no process"
 
 
 def who_still_holds(world: World, uuids: tuple[str, ...]) -> list[str]:

@@ -247,7 +247,7 @@ class WarnAskKill:
                 when = f"{would} be stopped in {duration_for_people(ask_in_s)} unless it works"
                 self._say(state, f"{reason}; {state.who} {when}")
                 self._notify("warned", state, f"was warned: {reason}; it {when}")
-                return target.warn(action)
+                return self._with_signal(state, target, target.warn(action))
             case CancelWarning(reason=reason):
                 state.asked = state.asked_reason = None
                 self._say(state, f"{state.who} goes on: {reason}")
@@ -264,6 +264,16 @@ class WarnAskKill:
                 state.survivors_due_s = self._clock.monotonic_s() + _DIES_WITHIN_S
                 return target.kill(action)
         assert_never(action)
+
+    def _with_signal(self, state: JobState, target: JobActions, told: Outcome | None) -> Outcome | None:
+        """Send the signal of the warning, if the rule has one; return how people and processes were told."""
+        if state.rule.warn_signal is None:
+            return told
+        holders = state.job.pids if isinstance(state.job.pids, frozenset) else frozenset()
+        pids = holders.union(process.pid for process in state.job.members)
+        sent = target.warn_by_signal(state.rule.warn_signal, pids)
+        self._say(state, sent.words)
+        return sent if told is None else Outcome(told.ok, f"{told.words}; {sent.words}")
 
     def _gpus_with_parents(self, job: Job, snapshot: Snapshot) -> frozenset[str]:
         """Return the UUIDs of the job's GPUs, and of the cards of MIG instances, also of those lost since."""

@@ -34,6 +34,7 @@ class OwnerJobActions:
         self._said: list[Outcome] = []
         self.find = processes.find
         self.warn = processes.warn
+        self.warn_by_signal = processes.warn_by_signal
         self.cancel = processes.cancel
         self.write_stacks = processes.write_stacks
 

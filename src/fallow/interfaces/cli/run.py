@@ -6,7 +6,7 @@ import shlex
 from functools import partial
 
 from fallow.actuators.process import spawn
-from fallow.core.actions import signal_name
+from fallow.core.actions import signal_name, warning_signal_name
 from fallow.core.errors import WrongUsage
 from fallow.core.gpu import Gpu
 from fallow.core.units import duration_s, printable, program_name, ratio, span_s
@@ -23,6 +23,7 @@ _DEFAULTS = {
     "idle_below": (0.01, _IDLE),
     "every": (1.0, _WATCH),
     "signal": ("TERM", _TIMEOUT),
+    "warn_signal": (None, _TIMEOUT),
     "grace": (10.0, _TIMEOUT),
     "dump_stacks": (False, _TIMEOUT),
 }
@@ -70,6 +71,12 @@ def _add_stopping(made: Parser) -> None:
     add("--every D", every_s, "how often to read the GPUs (default: 1s)")
     add("--stuck-timeout D", span_s, "stop the job when it has hung for so long: 100 %% utilization and no work")
     add("--signal NAME", signal_name, "the signal that asks the job to end (default: TERM)")
+    add(
+        "--warn-signal NAME",
+        warning_signal_name,
+        "the signal that goes with the warning to CMD and its "
+        "processes on GPUs, to those that catch it, so that they can save their work",
+    )
     add("--grace D", duration_s, "how long after the signal the job gets SIGKILL (default: 10s)")
     group.add_argument(
         "--dump-stacks",
@@ -101,6 +108,8 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:  # noqa: 
             setattr(args, name, default)
         elif not given[needs]:
             raise WrongUsage(f"--{name.replace('_', '-')} does nothing without {needs}; add that, or leave it out")
+    if args.warn_signal == args.signal:
+        raise WrongUsage(f"--warn-signal {args.signal} already asks the job to end", "name another, as USR1")
     path = spawn.find(command, world.environ)
     line = printable(shlex.join(command))
     if watched:

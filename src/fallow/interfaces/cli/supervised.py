@@ -59,5 +59,5 @@ def _watch(args: argparse.Namespace) -> Watch:
         signal=args.signal,
     )
     thens = tuple(parse_then(text) for text in args.then)
-    rule = JobRule(idle, stuck, args.idle_below, dump_stacks=args.dump_stacks)
+    rule = JobRule(idle, stuck, args.idle_below, dump_stacks=args.dump_stacks, warn_signal=args.warn_signal)
     return Watch(rule, args.every, thens, until_nobody_is_left=any(then.always for then in thens))
