@@ -125,25 +125,36 @@ def _ladder() -> Iterator[Arrow]:
     rules = idle.IdleRules(timeout_s=4.0, grace_s=2.0)
 
     def steps(state: ladder.Ladder) -> Iterator[Step]:
-        for passed_s, sign, leave_alone in product((0.0, 1.0), ladder.Sign, (None, PROTECTED)):
-            yield ladder.climb(state, passed_s, sign, said("as drawn"), rules, leave_alone)
+        held_back = (None, said("nobody waits"), UNKNOWN)
+        for passed_s, sign, alone, held in product((0.0, 1.0), ladder.Sign, (None, PROTECTED), held_back):
+            yield ladder.climb(state, passed_s, sign, said("as drawn"), rules, alone, held)
 
-    return _walk(ladder.Ladder(), lambda state: state.rung.name, steps)
+    return _walk(ladder.Ladder(), lambda state: state.rung.name, steps, _on_the_ladder)
+
+
+def _on_the_ladder(state: ladder.Ladder) -> Hashable:
+    """Return what decides: of a job that is held back the time goes on without end."""
+    return state.rung, min(4.0, state.fault_s), state.asked_s, max(0.0, state.ask_at_s - state.fault_s)
 
 
 def _idle() -> Iterator[Arrow]:
-    rules = idle.IdleRules(timeout_s=4.0, warmup_s=2.0, grace_s=2.0)
+    waits = (None, said("somebody waits"), UNKNOWN)
+    for when in idle.When:
+        rules = idle.IdleRules(timeout_s=4.0, warmup_s=2.0, grace_s=2.0, when=when)
 
-    def phase(state: idle.State) -> str:
-        return "WARMING" if state.warmed_s < rules.warmup_s else state.ladder.rung.name
+        def phase(state: idle.State, rules: idle.IdleRules = rules) -> str:
+            return "WARMING" if state.warmed_s < rules.warmup_s else state.ladder.rung.name
 
-    def steps(state: idle.State) -> Iterator[Step]:
-        for passed_s, activity, leave_alone in product((1.0, 9.0), JobActivity, (None, PROTECTED)):
-            finding = JobFinding(activity, said("as drawn"))
-            decision = idle.step(state, (state.at_s or 0.0) + passed_s, finding, rules, leave_alone)
-            yield decision.state, decision.actions
+        def steps(state: idle.State, rules: idle.IdleRules = rules) -> Iterator[Step]:
+            for passed_s, activity, alone, who in product((1.0, 9.0), JobActivity, (None, PROTECTED), waits):
+                finding = JobFinding(activity, said("as drawn"))
+                decision = idle.step(state, (state.at_s or 0.0) + passed_s, finding, rules, alone, who)
+                yield decision.state, decision.actions
 
-    return _walk(idle.State(at_s=0.0), phase, steps, lambda state: replace(state, at_s=0.0))
+        def same(state: idle.State) -> Hashable:
+            return state.warmed_s, _on_the_ladder(state.ladder)
+
+        yield from _walk(idle.State(at_s=0.0), phase, steps, same)
 
 
 def _stuck() -> Iterator[Arrow]:

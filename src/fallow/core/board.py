@@ -62,6 +62,8 @@ class Counting:
     """Why an action that was due is not done."""
     left_alone: str | None = None
     """The protection that keeps the rule from counting, with its end."""
+    held_back: str | None = None
+    """Why the rule counts and nothing begins: nobody waits for the GPUs, or that cannot be read."""
 
 
 @value

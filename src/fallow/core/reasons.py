@@ -56,6 +56,9 @@ SENTENCES: Mapping[str, str] = {
     "hung_so_far": "{found}; for {for_s}, and stuck if that lasts for {after_s}",
     # Why a job is warned, asked, killed or left alone.
     "idle": "idle for {for_s}: {readings}",
+    "idle_and_wanted": "{readings}, and {waits}",
+    "awaited": "{user} waits for GPU {gpu} with {program} (pid {pid})",
+    "nobody_waits": "nobody waits for its GPUs",
     "stuck": "stuck for {for_s}: {readings}",
     "works": "{readings}",
     "still_there": "it was asked with SIG{signal} {for_s} ago and is still there",

@@ -7,6 +7,7 @@ fault.
     CALM     idle for timeout_s less the notice                       -> WARNED  Warn
     WARNED   idle for timeout_s                                       -> ASKED   Ask
     WARNED   busy                                                     -> CALM    CancelWarning
+    WARNED   when is "wanted", and nobody waits for its GPUs          -> CALM    CancelWarning
     WARNED   a protection applies                                     -> CALM    CancelWarning
     ASKED    a protection applies                                     -> CALM    CancelWarning
     ASKED    grace_s were witnessed                                   -> KILLED  Kill
@@ -14,16 +15,32 @@ fault.
 The notice is a minute, or half of a timeout below two minutes. Every second is a witnessed one. Work resets the idle
 time to zero. An unknown reading counts zero for warm-up and idle time and resets neither. A gap between two looks
 counts zero everywhere, in the grace too.
+
+When is "always" or "wanted". With "wanted" the idle time counts as ever, and a warning begins, and its time passes,
+only while a launch waits for one of the GPUs. If the queue cannot be read, nothing begins, and a warning stays as it
+is. Such a warning mostly comes after the timeout, so it always gives the full notice. An empty queue takes back
+nothing from a job that was asked.
 """
+
+from enum import StrEnum
 
 from fallow.core.actions import JobAction
 from fallow.core.job import JobActivity, JobFinding
 from fallow.core.reasons import Reason
+from fallow.core.unknown import Unknown
 from fallow.core.value import value
 from fallow.core.witnessed_time import witnessed_s
 from fallow.policies.ladder import Ladder, LadderRules, Sign, climb
 
 _SIGNS = {JobActivity.IDLE: Sign.FAULT, JobActivity.BUSY: Sign.FINE, JobActivity.UNKNOWN: Sign.UNKNOWN}
+
+
+class When(StrEnum):
+    """When a job that is idle for too long is warned and asked."""
+
+    ALWAYS = "always"
+    WANTED = "wanted"
+    """Only while a launch waits for one of its GPUs."""
 
 
 @value
@@ -33,6 +50,12 @@ class IdleRules(LadderRules):
     fault = "idle"
 
     warmup_s: float = 60.0
+    when: When = When.ALWAYS
+
+    @property
+    def is_mostly_late(self) -> bool:
+        """Return whether warnings wait for a launch, which mostly comes after the timeout."""
+        return self.when is When.WANTED
 
 
 @value
@@ -58,9 +81,17 @@ class Decision:
 
 
 def step(
-    state: State, at_s: float, finding: JobFinding, rules: IdleRules, leave_alone: Reason | None = None
+    state: State,
+    at_s: float,
+    finding: JobFinding,
+    rules: IdleRules,
+    leave_alone: Reason | None = None,
+    waits: Reason | Unknown | None = None,
 ) -> Decision:
-    """Return the decision of one tick. `leave_alone` is why the job must be left alone, if it must."""
+    """Return the decision of one tick. `leave_alone` is why the job must be left alone, if it must.
+
+    `waits` says who waits for its GPUs: None if nobody does, Unknown if that cannot be read.
+    """
     passed_s = witnessed_s(state.at_s, at_s, rules.longest_gap_s)
     cold_s = max(0.0, rules.warmup_s - state.warmed_s)
     seen_s = 0.0 if finding.activity is JobActivity.UNKNOWN else passed_s
@@ -69,5 +100,16 @@ def step(
         return Decision(State(at_s, warmed_s, state.ladder))
     # The tick in which the warm-up ends counts with what is left of it.
     counts_s = max(0.0, passed_s - cold_s)
-    ladder, actions = climb(state.ladder, counts_s, _SIGNS[finding.activity], finding.reason, rules, leave_alone)
+    found = finding.reason
+    if finding.activity is JobActivity.IDLE and isinstance(waits, Reason):
+        found = Reason("idle_and_wanted", readings=found, waits=waits)
+    held_back = held_back_by(rules, waits)
+    ladder, actions = climb(state.ladder, counts_s, _SIGNS[finding.activity], found, rules, leave_alone, held_back)
     return Decision(State(at_s, warmed_s, ladder), actions)
+
+
+def held_back_by(rules: IdleRules, waits: Reason | Unknown | None) -> Reason | Unknown | None:
+    """Return why nothing begins although the job is idle, or None."""
+    if rules.when is When.ALWAYS or isinstance(waits, Reason):
+        return None
+    return Reason("nobody_waits") if waits is None else waits

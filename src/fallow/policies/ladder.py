@@ -3,12 +3,16 @@
     CALM    the fault was witnessed for warn_after_s                         -> WARNED  Warn
     WARNED  it was witnessed for timeout_s, least_notice_s of it warned      -> ASKED   Ask
     WARNED  the fault is over                                                -> CALM    CancelWarning
+    WARNED  it is held back                                                  -> CALM    CancelWarning
     WARNED  a protection applies                                             -> CALM    CancelWarning
     ASKED   a protection applies                                             -> CALM    CancelWarning
     ASKED   grace_s were witnessed                                           -> KILLED  Kill
 
 A fault that is over starts again from zero. A tick with an unknown reading counts zero and changes nothing. After a
 job was asked, only time and protections count: what it does on the GPU then may be saving its work.
+
+While a job is held back, its fault goes on counting and no warning begins. If it is not known whether it is held
+back, no warning begins either, and one that was given is neither cancelled nor comes any closer to its end.
 """
 
 from enum import StrEnum
@@ -16,6 +20,7 @@ from typing import assert_never
 
 from fallow.core.actions import Ask, CancelWarning, JobAction, Kill, Warn
 from fallow.core.reasons import Reason
+from fallow.core.unknown import Unknown
 from fallow.core.value import replace, value
 
 _LONGEST_NOTICE_S = 60.0
@@ -54,14 +59,25 @@ class LadderRules:
     signal: str = "TERM"
 
     @property
+    def notice_s(self) -> float:
+        """Return how long before it is asked a job is warned."""
+        return min(_LONGEST_NOTICE_S, self.timeout_s / 2) if self.warn_before_s is None else self.warn_before_s
+
+    @property
     def warn_after_s(self) -> float:
         """Return the seconds of the fault after which the job is warned."""
-        notice_s = min(_LONGEST_NOTICE_S, self.timeout_s / 2) if self.warn_before_s is None else self.warn_before_s
-        return max(0.0, self.timeout_s - notice_s)
+        return max(0.0, self.timeout_s - self.notice_s)
+
+    @property
+    def is_mostly_late(self) -> bool:
+        """Return whether warnings mostly come later than they could, so that a late one gives the full notice."""
+        return False
 
     @property
     def least_notice_s(self) -> float:
         """Return the notice that even a late warning gives: half of the full notice, and at least a second."""
+        if self.is_mostly_late:
+            return max(_LEAST_NOTICE_S, self.notice_s) if self.notice_s > 0 else 0.0
         notice_s = self.timeout_s - self.warn_after_s
         return max(_LEAST_NOTICE_S, notice_s / 2) if notice_s > 0 else 0.0
 
@@ -96,22 +112,37 @@ Climbed = tuple[Ladder, tuple[JobAction, ...]]
 
 
 def climb(
-    ladder: Ladder, passed_s: float, sign: Sign, found: Reason, rules: LadderRules, leave_alone: Reason | None = None
+    ladder: Ladder,
+    passed_s: float,
+    sign: Sign,
+    found: Reason,
+    rules: LadderRules,
+    leave_alone: Reason | None = None,
+    held_back: Reason | Unknown | None = None,
 ) -> Climbed:
-    """Return the state after one tick that witnessed `passed_s`, and what to do. `leave_alone` is why nothing is."""
+    """Return the state after one tick that witnessed `passed_s`, and what to do. `leave_alone` is why nothing is.
+
+    `held_back` is why the fault counts and nothing begins; Unknown if it is not known whether that is so.
+    """
     if ladder.rung is Rung.KILLED:
         return ladder, ()
     if leave_alone is not None:
         return _down(ladder, leave_alone)
     if sign is Sign.FINE and ladder.rung is not Rung.ASKED:
         return _down(ladder, Reason("works", readings=found))
+    fault_s = ladder.fault_s + (passed_s if sign is Sign.FAULT else 0.0)
+    if ladder.rung is Rung.WARNED and isinstance(held_back, Reason):
+        return Ladder(fault_s=fault_s), (CancelWarning(held_back),)
     if passed_s == 0:
         return ladder, ()  # a tick that witnessed nothing may end a warning, and leads to nothing else
     if ladder.rung is Rung.ASKED:
         return _wait(ladder, passed_s, rules)
-    if sign is Sign.FAULT:
-        return _up(replace(ladder, fault_s=ladder.fault_s + passed_s), found, rules)
-    return ladder, ()
+    if sign is not Sign.FAULT:
+        return ladder, ()
+    if held_back is not None:
+        put_off_s = passed_s if ladder.rung is Rung.WARNED else 0.0
+        return replace(ladder, fault_s=fault_s, ask_at_s=ladder.ask_at_s + put_off_s), ()
+    return _up(replace(ladder, fault_s=fault_s), found, rules)
 
 
 def _up(ladder: Ladder, found: Reason, rules: LadderRules) -> Climbed:

@@ -97,6 +97,8 @@ IDLE = '[[idle]]\nname = "i"\nidle_for = "2h"\n'
             "'a' has the same priority and shares cards",
         ),
         ("[[idle]]\nname = 'i'\n", 1, "idle[1]", "it looks for nothing"),
+        ("[[idle]]\nname = 'i'\nstuck_for = '1h'\nwhen = 'wanted'\n", 4, "idle[1].when", "about idle jobs alone"),
+        (IDLE + "when = 'wantd'\n", 4, "idle[1].when", "did you mean wanted?"),
         (IDLE + "warn_before = '2h'\n", 4, "idle[1].warn_before", "before there is anything to warn of"),
         (GUARD + "idle_below = 11\n", 4, "guard[1].idle_below", "(at most arm_above, which is 10)"),
         ("[[guard]]\nname = 'g'\naction = [\n 'reboot',\n 'run:x']\n", 4, "guard[1].action[1]", "put it last"),

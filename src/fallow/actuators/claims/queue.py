@@ -11,7 +11,7 @@ queue, new launches go on without it. A launch that is stopped is passed over. T
 claim excludes.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
 from fallow.actuators.claims.claims import CLAIM_BYTE, ClaimFile, gate, label_of, read_label
@@ -66,6 +66,15 @@ class Queue:
             reserved=file.reserved(now_s),
             filler=filler_on(file),
         )
+
+    def waiting(self, file: ClaimFile, now_s: float) -> Iterator[Waiter]:
+        """Yield the launches that wait for a GPU, live, and could take it now, in no particular order."""
+        if file.is_untouched():
+            return
+        for place in file.places(now_s):
+            waiter = None if place.shared else self._waiter(place.start)
+            if waiter is not None and self._stands(waiter) and self._awake(waiter):
+                yield waiter
 
     def _waiter(self, ticket: int) -> Waiter | None:
         if ticket not in self._known:

@@ -9,6 +9,7 @@ from fallow.engine.config.messages import Fault
 from fallow.engine.config.model import Config, Page
 from fallow.engine.config.rules import Guard, Idle
 from fallow.engine.config.toml_positions import Path
+from fallow.policies.idle import When
 
 Numbers = Mapping[str, Sequence[int]]
 """For each section that may occur several times: the positions in the file of those that could be read."""
@@ -62,6 +63,9 @@ def _idle_rule(path: Path, rule: Idle) -> Iterator[Fault]:
     both = ((*path, "idle_for"), (*path, "stuck_for"))
     if rule.idle_for is None and rule.stuck_for is None:
         yield Fault(path, "it looks for nothing", 'add idle_for = "2h", or stuck_for = "1h", or both', both)
+    elif rule.idle_for is None and rule.when is When.WANTED:
+        sentence = "it is about idle jobs alone, and this rule looks for jobs that hang"
+        yield Fault((*path, "when"), sentence, 'add idle_for = "2h", or leave it out', both)
     times = [time_s for time_s in (rule.idle_for, rule.stuck_for) if time_s is not None]
     if rule.warn_before is not None and times and rule.warn_before >= min(times):
         sentence = "the warning would come before there is anything to warn of"

@@ -5,7 +5,7 @@ from fallow.engine.config.base import Section, by_default
 from fallow.engine.owners.opt_outs import OptOuts
 from fallow.policies.arbiter import ProtectRules, RateLimit
 from fallow.policies.guard import Across, GuardRules
-from fallow.policies.idle import IdleRules
+from fallow.policies.idle import IdleRules, When
 from fallow.policies.stuck import StuckRules
 
 _USUAL_NOTICE_S = 600.0
@@ -22,6 +22,8 @@ class Idle(Section):
     """How long a job may hold GPUs without using them."""
     stuck_for: types.SomeTime | None = by_default(None)
     """How long a job may hang at 100 % utilization."""
+    when: When = by_default("always")
+    """When an idle job is warned and stopped: `always`, or only while a launch waits for its GPU: `wanted`."""
     idle_below: types.Share = by_default(1)
     """The utilization in per cent below which a job is idle."""
     warmup: types.Duration = by_default("60s")
@@ -47,9 +49,8 @@ class Idle(Section):
         """Return the rules of the policy against idle jobs; None if this one does not look for them."""
         if self.idle_for is None:
             return None
-        return IdleRules(
-            self.idle_for, self.grace, longest_gap_s, self._notice_s(self.idle_for), self.signal, self.warmup
-        )
+        notice_s = self._notice_s(self.idle_for)
+        return IdleRules(self.idle_for, self.grace, longest_gap_s, notice_s, self.signal, self.warmup, self.when)
 
     def stuck_rules(self, longest_gap_s: float) -> StuckRules | None:
         """Return the rules of the policy against jobs that hang; None if this one does not look for them."""

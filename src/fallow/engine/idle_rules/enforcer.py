@@ -18,6 +18,7 @@ from fallow.engine.config.rules import Idle, Protect
 from fallow.engine.history.run import Run
 from fallow.engine.idle_rules.actions import ActionsOnProcesses
 from fallow.engine.idle_rules.gpu_jobs import JobFinder, card_name
+from fallow.engine.idle_rules.line import Line
 from fallow.engine.idle_rules.returned_jobs import ReturnedJobs
 from fallow.engine.jobs.job_state import JobRule, JobState
 from fallow.engine.jobs.ports import ActionsFor, JobSource
@@ -67,6 +68,7 @@ class RuleEnforcer:
         self._gpus: dict[str, set[str]] = {}
         self._reported: set[str] = set()
         self._returned = ReturnedJobs(run)
+        self._line = Line(run.world)
 
     @property
     def counting(self) -> tuple[Counting, ...]:
@@ -80,6 +82,7 @@ class RuleEnforcer:
         jobs = {job.key: job for job in self._source.jobs(snapshot, reservations)}
         if not jobs and not self._states:
             return
+        self._line.begin(snapshot)
         protections = self._run.world.protections.active(self._run.world.clock.wall_s(), self._run.say)
         for (name, key), state in list(self._states.items()):
             if key not in jobs:
@@ -129,7 +132,7 @@ class RuleEnforcer:
             job_rule = replace(job_rule, idle=replace(job_rule.idle, timeout_s=job.idle_for_s))
         if self._returned.has_returned(job):
             job_rule = replace(job_rule, acts=False)
-        return JobState(job_rule, job)
+        return JobState(job_rule, job, waits=self._line.waits_for)
 
     def _judge(self, state: JobState, job: Job, snapshot: Snapshot, protections: Sequence[Protection]) -> None:
         was_warned = state.warned

@@ -4,7 +4,7 @@ A process that joins the job was not seen before, so the job starts from the beg
 end was warned.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from math import inf
 
@@ -14,7 +14,7 @@ from fallow.core.findings import Verdict
 from fallow.core.gpu import Snapshot
 from fallow.core.job import IDLE_BELOW, Job, JobFinding, job_activity
 from fallow.core.reasons import Reason
-from fallow.core.unknown import known
+from fallow.core.unknown import Unknown, known
 from fallow.core.value import replace, value
 from fallow.engine.jobs.ports import JobActions
 from fallow.policies import idle, stuck
@@ -22,6 +22,8 @@ from fallow.policies.idle import IdleRules
 from fallow.policies.ladder import Rung
 from fallow.policies.stuck import StuckRules
 
+Waits = Callable[[Job], Reason | Unknown | None]
+"""Returns who waits for the GPUs of a job: None if nobody does, Unknown if that cannot be read."""
 _FULL_FROM = 0.9  # below the load from which policies/hang.py calls a GPU full
 
 
@@ -62,10 +64,12 @@ class PolicyStep:
 class JobState:
     """A job and the rule that it is under."""
 
-    def __init__(self, rule: JobRule, job: Job, began_s: float | None = None) -> None:
+    def __init__(self, rule: JobRule, job: Job, began_s: float | None = None, waits: Waits = lambda _: None) -> None:
         """`began_s` is when fallow started the job. Without it nothing counts before the first snapshot."""
         self.rule = rule
         self.job = job
+        self._waits = waits
+        self._held_back: Reason | Unknown | None = None
         self.asked: JobActions | None = None
         """Acts on the processes that were asked to end; None before they were."""
         self.asked_reason: Reason | None = None
@@ -96,7 +100,9 @@ class JobState:
             action, in_s = self._idle.ladder.next_action(self._idle_rules)
             if not self.rule.acts:
                 action = "report" if action == "warn" else "nothing"
-            found.append(self._counting(Policy.IDLE, self._idle.idle_s, action, in_s, warmup_s))
+            counting = self._counting(Policy.IDLE, self._idle.idle_s, action, in_s, warmup_s)
+            held_back = None if self._held_back is None or self.asked is not None else str(self._held_back)
+            found.append(replace(counting, held_back=held_back))
         rules = self.rule.stuck
         if rules is not None:
             action, in_s = self._stuck.ladder.next_action(rules)
@@ -177,7 +183,9 @@ class JobState:
         if self._idle_rules is None:
             return None
         finding = self.finding(snapshot)
-        decision = idle.step(self._idle, snapshot.at_s, finding, self._idle_rules, alone)
+        waits = self._waits(self.job) if self._idle_rules.when is idle.When.WANTED else None
+        self._held_back = idle.held_back_by(self._idle_rules, waits)
+        decision = idle.step(self._idle, snapshot.at_s, finding, self._idle_rules, alone, waits)
         if not self.rule.acts and any(isinstance(action, Ask) for action in decision.actions):
             return PolicyStep(Policy.IDLE, replace(self._idle, at_s=snapshot.at_s))
         # Evidence is rendered only when it is written down, not at every tick.

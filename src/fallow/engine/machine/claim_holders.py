@@ -21,6 +21,7 @@ from fallow.readers.proc import TICKS_PER_S, user_name
 _TICK_S = 2 / TICKS_PER_S  # births are counted in ticks
 _NS = 1e9
 _STOPPED = "Tt"  # by a signal, and by a debugger
+_ENDED = "ZX"
 _NOT_FOUND = "a process that was not found yet, or that we may not look into"
 _HIDDEN = "a hidden process: none that can be seen has it open (docs/concepts/claims.md says how to end that)"
 
@@ -107,7 +108,7 @@ def stands(world: World) -> Callable[[Waiter], bool]:
         stat = proc.stat(waiter.pid)
         if stat is None:
             return proc.stat(1) is None  # if /proc hides the processes of others, the owner of the label must suffice
-        if stat.birth != waiter.birth or proc.uid(waiter.pid) != waiter.uid:
+        if stat.birth != waiter.birth or proc.uid(waiter.pid) != waiter.uid or stat.state in _ENDED:
             return False
         born_s, came_s = waiter.birth / TICKS_PER_S - _TICK_S, waiter.ticket / _NS
         return born_s <= came_s or born_s - _asleep_s(world) <= came_s

@@ -127,7 +127,11 @@ def _stops_at(gpu: GpuStatus, wall_s: float, counting: Iterable[Counting]) -> st
     sooner = [
         each.in_s
         for each in counting
-        if gpu.uuid in each.uuids and each.action == "ask" and each.refused is None and each.left_alone is None
+        if gpu.uuid in each.uuids
+        and each.action == "ask"
+        and each.refused is None
+        and each.left_alone is None
+        and each.held_back is None
     ]
     return iso_time(wall_s + min(sooner)) if sooner else None
 

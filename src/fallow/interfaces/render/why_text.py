@@ -132,6 +132,8 @@ def _counting(each: Counting) -> str:
         return f"{each.subject}: left alone: {each.left_alone}{would if each.action in _ACTIONS else ''}"
     if each.refused is not None:
         return f"{each.subject}: {counted}; nothing is done: {each.refused}"
+    if each.held_back is not None:
+        return f"{each.subject}: {counted}; nothing begins: {each.held_back}"
     if each.action == "nothing":
         return f"{each.subject}: {counted}; nothing more follows"
     when = (
@@ -144,7 +146,7 @@ def _counting(each: Counting) -> str:
 
 
 def _counting_facts(each: Counting) -> dict[str, Any]:
-    same = ("rule", "fault", "for_s", "begins_in_s", "in_s", "refused", "left_alone")
+    same = ("rule", "fault", "for_s", "begins_in_s", "in_s", "refused", "left_alone", "held_back")
     return {"job": each.subject, "next": each.action, **{name: getattr(each, name) for name in same}}
 
 

@@ -1,0 +1,179 @@
+"""Rules with `when = "wanted"`: a real `fallow up`, real launches that wait, on simulated GPUs.
+
+That nothing happens to a job is shown beside another job that a rule for always ends: when that one is gone, the
+first was idle for at least as long.
+"""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.conftest import LIMIT_S, Fallow
+from tests.interfaces.cli.filled import Fill
+from tests.waiting import until
+
+TIMES = 'act = true\nwarmup = "0s"\ngrace = "5s"\nidle_below = 20\n'
+WANTED = f'[[idle]]\nname = "wanted"\nwhen = "wanted"\nidle_for = "4s"\nwarn_before = "3s"\n{TIMES}'
+PATIENT = f'[[idle]]\nname = "wanted"\nwhen = "wanted"\nidle_for = "301s"\nwarn_before = "300s"\n{TIMES}'
+ALWAYS = f'[[idle]]\nname = "control"\nidle_for = "8s"\nwarn_before = "2s"\n{TIMES}'
+FIRST = "GPU-fa110000-0000-4000-8000-000000000000"
+Start = Callable[[int], "subprocess.Popen[bytes]"]
+
+
+@pytest.fixture
+def job(simulated: Fallow) -> Iterator[Start]:
+    """Somebody's process that holds a GPU and does nothing."""
+    simulated.environ["FALLOW_SIMULATE"] = "2xH100,2xT4"
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(gpu: int) -> "subprocess.Popen[bytes]":
+        environ = simulated.on(str(gpu)) | {"FALLOW_CLAIM": f"that of GPU {gpu}"}  # so each is a job of its own
+        started.append(subprocess.Popen(["sleep", "1000"], env=environ, start_new_session=True))
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture
+def up(simulated: Fallow, job: Start, tmp_path: pathlib.Path) -> Callable[[str], Fill]:
+    """Start `fallow up` with this config, and wait until it looks."""
+
+    def start(config: str) -> Fill:
+        file = tmp_path / "fallow.toml"
+        file.write_text(f"[page]\nenabled = false\n{config}")
+        file.chmod(0o600)
+        return Fill(simulated.start("up", "--config", str(file)))
+
+    return start
+
+
+def waits(fallow: Fallow, *words: str) -> Fill:
+    """Return a launch that waits in line."""
+    launch = Fill(fallow.start("run", "--wait", *words, "--", "sh", "-c", "echo on $CUDA_VISIBLE_DEVICES; read _"))
+    launch.until("waiting for ")
+    return launch
+
+
+def held_back(fallow: Fallow, gpu: int) -> str | None:
+    """Return why the rule begins nothing, by `fallow why`."""
+    rules = json.loads(fallow("why", str(gpu), "--json").stdout)["rules"]
+    return next((rule["held_back"] for rule in rules), None)
+
+
+def test_an_idle_job_is_left_alone_until_a_launch_waits_which_the_warning_names_and_which_gets_its_gpu(
+    simulated: Fallow, job: Start, up: Callable[[str], Fill]
+) -> None:
+    idle, control = job(0), job(1)
+    daemon = up(f'{WANTED}gpus = "0"\n{ALWAYS}gpus = "1"\n')
+    daemon.until(f"job {control.pid} (sleep) was stopped")
+    assert daemon.told("rule wanted: ") == []
+    assert idle.poll() is None
+    assert held_back(simulated, 0) == "nobody waits for its GPUs"
+    assert "nothing begins: nobody waits for its GPUs" in simulated("why", "0").stdout
+    launch = waits(simulated, "--gpus", "0")
+    warning = daemon.until(f"job {idle.pid} (sleep) will be stopped in 3")
+    assert f"waits for GPU 0 with sh (pid {launch.process.pid})" in warning
+    daemon.until(f"rule wanted: stopping root's job {idle.pid}" if os.geteuid() == 0 else "rule wanted: stopping ")
+    assert idle.wait(LIMIT_S) == -signal.SIGTERM
+    assert launch.process.stdout is not None
+    assert launch.process.stdout.readline() == f"on {FIRST}\n"
+
+
+def test_the_warning_is_cancelled_when_the_launch_is_interrupted_and_the_idle_time_goes_on(
+    simulated: Fallow, job: Start, up: Callable[[str], Fill]
+) -> None:
+    idle = job(0)
+    daemon = up(PATIENT)
+    launch = waits(simulated, "--gpus", "0")
+    daemon.until(f"job {idle.pid} (sleep) will be stopped in 5m")
+    launch.process.send_signal(signal.SIGINT)
+    assert f"job {idle.pid} (sleep) goes on: nobody waits for its GPUs" in daemon.until("goes on")
+    again = waits(simulated, "--gpus", "0")
+    warning = daemon.until(f"job {idle.pid} (sleep) will be stopped in 5m")
+    assert f"(pid {again.process.pid})" in warning
+    again.process.send_signal(signal.SIGSTOP)
+    daemon.until("goes on: nobody waits for its GPUs")
+    again.process.send_signal(signal.SIGCONT)
+    daemon.until(f"job {idle.pid} (sleep) will be stopped in 5m")
+    assert idle.poll() is None
+
+
+def test_launches_that_could_not_use_the_gpu_change_nothing(
+    simulated: Fallow, job: Start, up: Callable[[str], Fill]
+) -> None:
+    """One waits for other GPUs by its list, one for more memory than this GPU has."""
+    idle, *_ = job(2), job(3), job(0)
+    launches = [waits(simulated, "--gpus", "3"), waits(simulated, "--gpus", "0,2", "-n", "1", "--min-free", "60GiB")]
+    control = job(1)
+    daemon = up(f'{WANTED}gpus = "2"\n{ALWAYS}gpus = "1"\n')
+    daemon.until(f"job {control.pid} (sleep) was stopped")
+    assert daemon.told("rule wanted: ") == []
+    assert idle.poll() is None
+    assert [launch.process.poll() for launch in launches] == [None, None]
+
+
+def test_a_launch_that_the_job_itself_started_does_not_end_it(
+    simulated: Fallow, job: Start, up: Callable[[str], Fill]
+) -> None:
+    control = job(1)
+    line = "sleep 1000 & fallow run --gpus 0 --wait -- true & wait"
+    nested = subprocess.Popen(
+        ["sh", "-c", line],
+        env=simulated.on("0") | {"FALLOW_CLAIM": "nested"},
+        start_new_session=True,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        Fill(nested).until("waiting for ")
+        daemon = up(f'{WANTED}gpus = "0"\n{ALWAYS}gpus = "1"\n')
+        daemon.until(f"job {control.pid} (sleep) was stopped")
+        assert daemon.told("rule wanted: ") == []
+        assert nested.poll() is None
+    finally:
+        os.killpg(nested.pid, signal.SIGKILL)
+        nested.communicate()
+
+
+def test_a_rule_that_only_reports_reports_while_somebody_waits(
+    simulated: Fallow, job: Start, up: Callable[[str], Fill]
+) -> None:
+    idle = job(0)
+    daemon = up(WANTED.replace("act = true\n", "") + 'gpus = "0"\n')
+    waits(simulated, "--gpus", "0")
+    found = daemon.until(f"job {idle.pid} (sleep) is idle for ")
+    assert "waits for GPU 0 with sh" in found
+    assert idle.poll() is None
+
+
+def test_python_that_waits_for_a_claim_counts(simulated: Fallow, job: Start, up: Callable[[str], Fill]) -> None:
+    idle = job(0)
+    daemon = up(f'{WANTED}gpus = "0"\n')
+    program = "import fallow\nwith fallow.claim(gpus=0, wait_s=600) as gpus: print(gpus[0].label, flush=True)"
+    claim = simulated.start_other(sys.executable, "-c", program)
+    assert f"(pid {claim.pid})" in daemon.until("will be stopped in 3")
+    assert idle.wait(LIMIT_S) == -signal.SIGTERM
+    assert claim.stdout is not None
+    assert claim.stdout.readline() == "0\n"
+
+
+def test_a_queue_that_cannot_be_read_begins_nothing(simulated: Fallow, job: Start, up: Callable[[str], Fill]) -> None:
+    """A folder is in the place of the file of one GPU: nobody can wait for it there either."""
+    idle, control = job(0), job(1)
+    (simulated.home / "claims").mkdir(mode=0o1777)
+    (simulated.home / "claims").chmod(0o1777)
+    (simulated.home / "claims" / FIRST).mkdir()
+    daemon = up(f'{WANTED}gpus = "0"\n{ALWAYS}gpus = "1"\n')
+    daemon.until(f"job {control.pid} (sleep) was stopped")
+    assert daemon.told("rule wanted: ") == []
+    assert idle.poll() is None
+    until(lambda: held_back(simulated, 0), lambda why: why is not None and "cannot be read" in why, pause_s=1.0)
