@@ -70,7 +70,7 @@ class _LoggedJob:
         self._actions = actions
         self.describe, self.find = actions.describe, actions.find
         self.forbidden, self.is_gone, self.way = actions.forbidden, actions.is_gone, actions.way
-        self.write_stacks, self.survivors = actions.write_stacks, actions.survivors
+        self.before_ask, self.survivors = actions.before_ask, actions.survivors
         self.warn_by_signal = actions.warn_by_signal
         self._gpus: tuple[Gpu, ...] = ()
         self._delay = args.delay_samples

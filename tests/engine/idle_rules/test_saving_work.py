@@ -1,9 +1,13 @@
 """People's jobs can save their work: a signal with the warning, a command before they are asked to end."""
 
 import getpass
+import os
 import pathlib
+import pwd
 import signal
-from collections.abc import Callable
+import subprocess
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -22,6 +26,7 @@ while True: signal.pause()
 """
 IGNORES = "signal.signal(signal.SIGUSR1, signal.SIG_IGN); print('ready', flush=True); signal.pause()"
 Patrol = Callable[..., Resident]
+WORKER = pwd.getpwnam("daemon")
 
 
 def outcome(resident: Resident) -> str:
@@ -90,3 +95,164 @@ def test_a_dry_run_and_a_protection_send_no_signal_with_the_warning(
     assert protected("turn", gpus=[(on(0, job.pid),)] * 60) == []
     assert lives(job)
     assert not file.exists()
+
+
+@pytest.fixture
+def box(open_folder: pathlib.Path) -> pathlib.Path:
+    """A folder of the worker's that everybody may enter."""
+    folder = open_folder / "box"
+    folder.mkdir(mode=0o755)
+    os.chown(folder, WORKER.pw_uid, WORKER.pw_gid)
+    return folder
+
+
+@pytest.fixture
+def job(request: pytest.FixtureRequest) -> Iterator["subprocess.Popen[bytes]"]:
+    """A process of the worker's, or of whom the test names."""
+    user = getattr(request, "param", WORKER.pw_name)
+    with subprocess.Popen(["sleep", "600"], user=user, start_new_session=True) as process:
+        yield process
+        process.kill()
+
+
+def before(line: str, **keys: Any) -> dict[str, Any]:
+    return {**RULE, "before": f"run:{line}", **keys}
+
+
+def turn_until(resident: Resident, pid: int, says: str) -> list[str]:
+    """Turn while the job idles, in small steps, until something is said; what was said."""
+    told: list[str] = []
+
+    def turn() -> bool:
+        told.extend(resident("turn", gpus=[(on(0, pid),)], every_s=0.01))
+        return any(says in line for line in told)
+
+    until(turn)
+    return told
+
+
+def asked_after(resident: Resident, process: "subprocess.Popen[bytes]", says: str) -> str:
+    """The job is asked to end once this was said of the command; what was said."""
+    resident("turn", gpus=[(on(0, process.pid),)] * 25)
+    told = turn_until(resident, process.pid, says)
+    until(lambda: resident("turn", gpus=[(on(0, process.pid),)]) or process.poll() is not None)
+    assert process.wait(30) == -signal.SIGTERM, "it is asked all the same"
+    return next(line for line in told if says in line)
+
+
+@pytest.mark.several_users
+def test_a_command_saves_the_work_as_the_user_of_the_job_before_the_job_is_asked(
+    patrol: Patrol, box: pathlib.Path, job: "subprocess.Popen[bytes]"
+) -> None:
+    wait = f"until [ -e {box}/go ]; do sleep 0.05; done"
+    line = f"id -u > {box}/who; env | grep ^FALLOW_ | sort > {box}/facts; {wait}; touch {box}/saved; echo done"
+    resident = patrol(before(line))
+    resident("turn", gpus=[(on(0, job.pid),)] * 40)
+    until(lambda: (box / "facts").exists() and len((box / "facts").read_text().splitlines()) == 7)
+    assert resident("turn", gpus=[(on(0, job.pid),)] * 5) == []
+    assert job.poll() is None, "it is not asked while the command runs"
+    (box / "go").touch()
+    told = turn_until(resident, job.pid, "stopping")
+    assert (box / "saved").stat().st_uid == WORKER.pw_uid
+    assert (box / "who").read_text().split() == [str(WORKER.pw_uid)]
+    facts = dict(line.split("=", 1) for line in (box / "facts").read_text().splitlines())
+    assert facts.pop("FALLOW_BECAUSE").startswith("idle for 20s: GPU 0: ")
+    assert facts == {
+        "FALLOW_PID": str(job.pid),
+        "FALLOW_PIDS": str(job.pid),
+        "FALLOW_GPUS": "0",
+        "FALLOW_UUIDS": str(on(0).uuid),
+        "FALLOW_RULE": "forgotten",
+        "FALLOW_OWNER": "",
+    }
+    assert told[0].endswith(f"job {job.pid} (sleep): 'id' ended well; it said: done")
+    assert job.wait(30) == -signal.SIGTERM
+    rows = [(kind, what) for kind, what, _ in resident("events")]
+    first = rows.index(("action", f"run 'id' as {WORKER.pw_name}"))
+    assert rows[first + 1] == ("outcome", f"run 'id' as {WORKER.pw_name}")
+    assert ("action", "ask the job to end with SIGTERM") in rows[first + 2 :]
+
+
+@pytest.mark.several_users
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("echo begun; sleep 600", "'echo' was killed after 1 s; it said: begun"),
+        ("echo no disk; exit 3", "'echo' ended with exit code 3; it said: no disk"),
+        ("{box}/removed", "'removed' ended with exit code 127; it said: /bin/sh: 1: {box}/removed: not found"),
+        ("printf '\\033[2J'; exit 1", "'printf' ended with exit code 1; it said: ?[2J"),
+        ("{box}/others", "'others' was not run: others may write to {box}/others"),
+    ],
+    ids=["hangs", "fails", "removed", "speaks to the terminal", "others can change it"],
+)
+def test_a_command_that_does_not_save_anything_is_told_and_the_job_is_asked_all_the_same(
+    patrol: Patrol, box: pathlib.Path, job: "subprocess.Popen[bytes]", line: str, says: str
+) -> None:
+    others = box / "others"
+    others.write_text("#!/bin/sh\n")
+    others.chmod(0o777)
+    resident = patrol(before(line.format(box=box), before_limit="1s"))
+    assert says.format(box=box) in asked_after(resident, job, says.format(box=box))
+
+
+@pytest.mark.several_users
+@pytest.mark.parametrize("job", ["root"], indirect=True)
+def test_nothing_runs_as_root_for_a_job_of_root_unless_the_rule_says_so(
+    patrol: Patrol, box: pathlib.Path, job: "subprocess.Popen[bytes]"
+) -> None:
+    line = f"id -u > {box}/who"
+    says = "'id' was not run: the job is root's, and its rule does not say before_as_root = true"
+    asked_after(patrol(before(line)), job, says)
+    assert not (box / "who").exists()
+    with subprocess.Popen(["sleep", "600"], start_new_session=True) as other:
+        asked_after(patrol(before(line, before_as_root=True)), other, "'id' ended well")
+    assert (box / "who").read_text().split() == ["0"]
+
+
+@pytest.mark.several_users
+@pytest.mark.parametrize("by", ["work", "a protection"])
+def test_a_job_that_works_again_or_is_protected_while_the_command_runs_is_not_asked(
+    patrol: Patrol, box: pathlib.Path, job: "subprocess.Popen[bytes]", by: str
+) -> None:
+    resident = patrol(before(f"touch {box}/begun; until [ -e {box}/go ]; do sleep 0.05; done; touch {box}/over"))
+    resident("turn", gpus=[(on(0, job.pid),)] * 30)
+    until((box / "begun").exists)
+    if by == "work":
+        told = resident("turn", gpus=[(on(0, job.pid, load=1.0),)])
+    else:
+        resident("protect", target=f"user:{WORKER.pw_name}", for_s=3600.0)
+        told = resident("turn", gpus=[(on(0, job.pid),)])
+    assert len(told) == 1
+    assert f"job {job.pid} (sleep) goes on: " in told[0]
+    (box / "go").touch()
+    until((box / "over").exists)
+    assert resident("turn", gpus=[(on(0, job.pid),)] * 5) == []
+    assert job.poll() is None
+
+
+@pytest.mark.several_users
+def test_a_dry_run_only_says_that_it_would_run_the_command(
+    patrol: Patrol, box: pathlib.Path, job: "subprocess.Popen[bytes]"
+) -> None:
+    resident = patrol(before(f"touch {box}/begun"), dry_run=True)
+    told = resident("turn", gpus=[(on(0, job.pid),)] * 40)
+    assert any(line.endswith(f": would run 'touch' as {WORKER.pw_name}") for line in told)
+    assert all(" would " in line for line in told)
+    assert not (box / "begun").exists()
+    assert job.poll() is None
+
+
+@pytest.mark.several_users
+def test_no_more_commands_run_at_once_than_jobs_may_be_stopped(
+    patrol: Patrol, box: pathlib.Path, job: "subprocess.Popen[bytes]"
+) -> None:
+    resident = patrol(
+        before(f"touch {box}/for-$FALLOW_PID; while [ -d {box} ]; do sleep 0.05; done"), protect={"at_most": 1}
+    )
+    with subprocess.Popen(["sleep", "600"], user=WORKER.pw_name, start_new_session=True) as other:
+        cards = (on(0, job.pid), on(1, other.pid))
+        resident("turn", gpus=[cards] * 40)
+        until(lambda: list(box.glob("for-*")))
+        resident("turn", gpus=[cards] * 12)
+        assert len(list(box.glob("for-*"))) == 1
+        other.kill()

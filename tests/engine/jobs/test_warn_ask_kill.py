@@ -20,6 +20,7 @@ from fallow.engine.config.rules import Idle, Protect
 from fallow.engine.history.journal import Journal
 from fallow.engine.history.run import Report, Run
 from fallow.engine.idle_rules.enforcer import RuleEnforcer
+from fallow.engine.jobs.before_ask import BeforeAsk, Step
 from fallow.engine.jobs.ports import DryRunJobActions, JobActions
 from fallow.engine.machine.world import World
 from fallow.readers.proc import Proc
@@ -79,8 +80,8 @@ class Scheduler:
     def cancel(self, action: CancelWarning) -> None:
         self.done.append(f"cancel: {action.reason.kind}")
 
-    def write_stacks(self) -> str | None:
-        return "no stacks"
+    def before_ask(self, wanted: BeforeAsk, variables: Mapping[str, str]) -> Sequence[Step]:
+        return []
 
     def ask(self, action: Ask) -> Outcome:
         self.done.append(f"ask {action.signal}")

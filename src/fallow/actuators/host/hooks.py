@@ -1,6 +1,7 @@
 """Run the commands and send the notices that people configured."""
 
 from collections.abc import Mapping
+from types import MappingProxyType
 
 from fallow.actuators.host import notice_process
 from fallow.actuators.host.send_notice import without_secrets
@@ -10,8 +11,9 @@ from fallow.core.account import Account
 from fallow.core.errors import CannotRun, CommandNotFound, FallowError, WrongUsage
 from fallow.core.findings import Outcome
 from fallow.core.process import Ended
-from fallow.core.units import program_name
+from fallow.core.units import printable, program_name
 
+_NO_MORE: Mapping[str, str] = MappingProxyType({})
 _SHELL_LIMIT_S = 10.0
 _COMMAND_LIMIT_S = 86400.0  # an upload may take long; one that never ends must not keep the machine on
 
@@ -36,12 +38,15 @@ class SystemHooks:
         self._runs_as = runs_as
         self._command_limit_s = command_limit_s
 
-    def run_command(self, line: str, environ: Mapping[str, str]) -> Outcome:
-        """Run a line in a shell, to its end; what it leaves in the background is left alone."""
+    def run_command(self, line: str, environ: Mapping[str, str], more: Mapping[str, str] = _NO_MORE) -> Outcome:
+        """Run a line in a shell, to its end; what it leaves in the background is left alone.
+
+        `more`: variables for it, whichever user it runs as.
+        """
         name = program_name(line)  # arguments may be secret, and many read the outcome
         shell = ["/bin/sh", "-c", line]
         account, its_environ = (None, environ) if self._runs_as is None else self._runs_as
-        its_environ = {**its_environ, "FALLOW_BECAUSE": environ.get("FALLOW_BECAUSE", "")}
+        its_environ = {**its_environ, **more}
         try:
             if account is None:
                 ran = self._helpers.run(shell, its_environ, self._command_limit_s)
@@ -52,7 +57,7 @@ class SystemHooks:
                 ran = self._helpers.run(become_user.program(), environ, self._command_limit_s, reads=order)
         except (CommandNotFound, CannotRun) as error:
             return Outcome(False, f"{name!r} was not run: {error}")
-        said = f"; it said: {ran.last_line[:200]}" if ran.last_line else ""
+        said = f"; it said: {printable(ran.last_line[:200])}" if ran.last_line else ""
         if ran.ended is None:
             return Outcome(False, f"{name!r} was killed after {self._command_limit_s:g} s{said}")
         return Outcome(ran.ok, f"{name!r} {_in_words(ran.ended)}{said}")
@@ -76,7 +81,7 @@ def no_such_command(line: str, environ: Mapping[str, str], helpers: Helpers) -> 
 class DryRunHooks:
     """Says what would be done, and does nothing."""
 
-    def run_command(self, line: str, environ: Mapping[str, str]) -> Outcome:  # noqa: ARG002  as the other one has it
+    def run_command(self, line: str, environ: Mapping[str, str], more: Mapping[str, str] = _NO_MORE) -> Outcome:  # noqa: ARG002  as the other one has it
         """Only say what would be done."""
         return Outcome(True, f"would run {program_name(line)!r}")
 

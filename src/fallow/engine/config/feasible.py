@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 
 from fallow.actuators.host import notice_process
+from fallow.actuators.host.hooks import no_such_command
 from fallow.actuators.process import py_spy
 from fallow.actuators.process.helpers import Helpers
 from fallow.core.actions import RunCommand
@@ -75,6 +76,12 @@ class Feasible:
         missing = py_spy.shortcoming(self._world.environ) if rule.act and rule.dump_stacks else None
         if missing is not None:
             yield from self._unless_dry_run((*path, "dump_stacks"), [missing], dry_run=self._dry_run)
+        if rule.act and rule.before is not None:
+            if rule.before not in self._judged:
+                helpers = Helpers(self._world.clock.monotonic_s)
+                self._judged[rule.before] = [no_such_command(rule.before, self._world.environ, helpers)]
+            refused = [error for error in self._judged[rule.before] if error is not None]
+            yield from self._unless_dry_run((*path, "before"), refused, dry_run=self._dry_run)
         yield from _lists(path, rule.gpus, gpus)
 
     def _filler(self, path: Path, filler: Filler) -> Iterator[Fault]:

@@ -13,6 +13,7 @@ from fallow.core.actions import (
     ACTION_WORDS,
     EndGuard,
     HostAction,
+    RunCommand,
     SendSignal,
     parse_action,
     signal_name,
@@ -241,6 +242,16 @@ def action(value: object) -> HostAction:
     if isinstance(found, SendSignal):
         raise WrongUsage("no process can be named here to signal", "use fallow guard --attach PID, or run:COMMAND")
     return found
+
+
+def run_line(value: object) -> str:
+    """Return the line of shell that `"run:COMMAND"` means."""
+    word = value.partition(":")[0].strip().lower() if isinstance(value, str) else ""
+    if word != "run":
+        raise WrongUsage(f"{shown(value)} is not a command to run", "write it as run:COMMAND")
+    found = _written(parse_action, value, "not text")
+    assert isinstance(found, RunCommand)
+    return found.line
 
 
 def condition(value: object) -> str:

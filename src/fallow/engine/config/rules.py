@@ -2,6 +2,7 @@
 
 from fallow.engine.config import types
 from fallow.engine.config.base import Section, by_default
+from fallow.engine.jobs.before_ask import BeforeAsk, Command
 from fallow.engine.owners.opt_outs import OptOuts
 from fallow.policies.arbiter import ProtectRules, RateLimit
 from fallow.policies.guard import Across, GuardRules
@@ -38,12 +39,24 @@ class Idle(Section):
     """The signal that goes with the warning to the job's processes on GPUs, to those that catch it, as `"USR1"`."""
     dump_stacks: types.Flag = by_default(False)
     """Write the Python stacks of a job to a file before the signal (needs py-spy)."""
+    before: types.RunLine | None = by_default(None)
+    """A command that runs as the job's user before the job is asked to end, as `"run:save-work"`."""
+    before_limit: types.SomeTime = by_default("60s")
+    """How long `before` may take; then it is killed, and the job is asked to end."""
+    before_as_root: types.Flag = by_default(False)
+    """Run `before` for jobs of root too, as root. Without it root's jobs are asked to end without it."""
     gpus: types.Gpus = by_default("all")
     """The GPUs that it watches; a job that holds others too is not judged."""
     users: types.Several[types.Text] = by_default(())
     """The users whose jobs it judges; all if none is named."""
     commands: types.Several[types.Text] = by_default(())
     """Shell patterns of the commands that it judges; every process of a job must fit one; all if none is given."""
+
+    @property
+    def before_ask(self) -> BeforeAsk:
+        """Return what is done before a job is asked to end."""
+        command = None if self.before is None else Command(self.before, self.before_limit, self.before_as_root)
+        return BeforeAsk(self.dump_stacks, command)
 
     def idle_rules(self, longest_gap_s: float) -> IdleRules | None:
         """Return the rules of the policy against idle jobs; None if this one does not look for them."""

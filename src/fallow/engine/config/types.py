@@ -91,6 +91,9 @@ WarnSignal = Annotated[str, *_typed(parse_values.warn_signal, **_WORD, examples=
 Action = Annotated[
     HostAction, *_typed(parse_values.action, type="string", pattern=_ACTION, examples=["run:make", "shutdown"])
 ]
+RunLine = Annotated[
+    str, *_typed(parse_values.run_line, type="string", pattern=r"^\s*[Rr][Uu][Nn]\s*:", examples=["run:save-work"])
+]
 Condition = Annotated[str, *_typed(parse_values.condition, type="string", examples=["users", "cpu:20"])]
 Variable = Annotated[str, *_typed(parse_values.variable, type="string")]
 Setting = Annotated[str, *_typed(parse_values.setting, type=["string", "number"])]

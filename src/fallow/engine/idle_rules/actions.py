@@ -8,10 +8,11 @@ anybody else they come from setuid programs. They are left alone and protect not
 job by starting one.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 
 from fallow.actuators.host.write_terminals import write_to
+from fallow.actuators.process.helpers import Helpers
 from fallow.actuators.process.signals import Handle, untouchable
 from fallow.actuators.process.tree import JobTree
 from fallow.core.actions import Ask, CancelWarning, Kill, Warn
@@ -20,13 +21,15 @@ from fallow.core.job import Job
 from fallow.core.process import Process, ProcessRow, ProcessTable
 from fallow.core.protections import AffectedProcess
 from fallow.core.reasons import Reason
-from fallow.core.units import duration_for_people
+from fallow.core.units import duration_for_people, program_name
 from fallow.core.unknown import Unknown
 from fallow.engine.history.run import Run
+from fallow.engine.idle_rules.command_before import run_command
 from fallow.engine.idle_rules.gpu_jobs import JobFinder
+from fallow.engine.jobs import stack_dump
+from fallow.engine.jobs.before_ask import BeforeAsk, Beside, Step
 from fallow.engine.jobs.ports import DryRunJobActions, JobActions
 from fallow.engine.jobs.protections import affected_process, affected_processes
-from fallow.engine.jobs.stack_dump import StackWriting
 from fallow.engine.jobs.stop import ask_tree, kill_tree, warn_by_signal, way_of_signals
 from fallow.engine.machine.world import World
 from fallow.engine.owners.actions import OwnerJobActions
@@ -35,6 +38,7 @@ from fallow.readers.proc import user_name
 from fallow.readers.terminals import Terminals
 
 _TABLE_LASTS_S = 0.5
+_STARTS_WITHIN_S = 10.0  # beside the time that a command may take: its user is looked up, an interpreter starts
 
 
 class ActionsOnProcesses:
@@ -46,7 +50,6 @@ class ActionsOnProcesses:
         self._owners = owners
         self.finder = finder
         self.table = _RecentTable(run.world.proc, run.world.clock.monotonic_s)
-        self.stacks: dict[Process, StackWriting] = {}
         self._terminals = terminals
         self._dry_run = run.dry_run
 
@@ -118,18 +121,29 @@ class ProcessJobActions:
         return warn_by_signal(self._world.proc, [one for one in self._job.members if one.pid in pids], name)
 
     def cancel(self, action: CancelWarning) -> None:
-        """Write to the terminals of its user, and drop stacks that are being written."""
-        self._shared.stacks.pop(self._job.first, None)
+        """Write to the terminals of its user."""
         self._tell_user(f"goes on: {action.because}")
 
-    def write_stacks(self) -> str | None:
-        """Write the stacks in a thread: py-spy may take seconds."""
-        stacks, first = self._shared.stacks, self._job.first
-        if first not in stacks:
+    def before_ask(self, wanted: BeforeAsk, variables: Mapping[str, str]) -> Sequence[Step]:
+        """Return the writing of its stacks and the command of the rule, each in a thread: both may take long."""
+        now, first, command = self._world.clock.monotonic_s, self._job.first, wanted.command
+        steps: list[Step] = []
+        if wanted.stacks:
             living = [Process(row.pid, row.birth) for row in self._tree.living()]
-            stacks[first] = StackWriting(self._world, living, f"{first.pid}-{first.birth}")
-            return None
-        return stacks.pop(first).sentence if stacks[first].is_over else None
+
+            def write() -> Outcome:
+                return stack_dump.write_stacks(self._world, living, f"{first.pid}-{first.birth}", Helpers(now))
+
+            steps.append(Step(stack_dump.WORDS, lambda: Beside("py-spy", write, now, stack_dump.LIMIT_S)))
+        if command is not None:
+            name = repr(program_name(command.line))
+
+            def run() -> Outcome:
+                return run_command(self._world, first, command, dict(variables))
+
+            limit_s = command.limit_s + _STARTS_WITHIN_S
+            steps.append(Step(f"run {name} as {self._job.user}", lambda: Beside(name, run, now, limit_s)))
+        return steps
 
     def ask(self, action: Ask) -> Outcome:
         """Send the polite signal to every process."""

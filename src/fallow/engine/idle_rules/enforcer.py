@@ -170,7 +170,7 @@ class RuleEnforcer:
 
 def _job_rule(rule: Idle, longest_gap_s: float) -> JobRule:
     idle, stuck = rule.idle_rules(longest_gap_s), rule.stuck_rules(longest_gap_s)
-    return JobRule(idle, stuck, rule.idle_below, rule.name, rule.act, rule.dump_stacks, rule.warn_signal)
+    return JobRule(idle, stuck, rule.idle_below, rule.name, rule.act, rule.before_ask, rule.warn_signal)
 
 
 def _covers(rule: Idle, job: Job, uuids: set[str]) -> bool:

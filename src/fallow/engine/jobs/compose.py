@@ -85,7 +85,7 @@ class WatchedRun:
         self._actuators = host_actuators(world, dry_run=dry_run)
         actions = tuple(then.action for then in watch.thens)
         found = shortcomings(actions, self._actuators, world.environ, nobody_to_signal)
-        if watch.rule.dump_stacks and (missing := py_spy.shortcoming(world.environ)) is not None:
+        if watch.rule.before_ask.stacks and (missing := py_spy.shortcoming(world.environ)) is not None:
             found.append(missing)
         refuse(found, say, dry_run=dry_run)
 

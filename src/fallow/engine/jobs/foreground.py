@@ -14,8 +14,9 @@ from fallow.core.protections import AffectedProcess
 from fallow.core.reasons import Reason
 from fallow.core.reservations import NOTHING_READ, Reservations
 from fallow.core.unknown import Unknown
+from fallow.engine.jobs import stack_dump
+from fallow.engine.jobs.before_ask import BeforeAsk, Step, Wait, done
 from fallow.engine.jobs.protections import affected_process, affected_processes
-from fallow.engine.jobs.stack_dump import write_stacks
 from fallow.engine.jobs.stop import ask_tree, kill_tree, warn_by_signal, way_of_signals
 from fallow.engine.machine.world import World
 
@@ -82,11 +83,15 @@ class ForegroundJobActions:
     def cancel(self, _: CancelWarning) -> None:
         """Do nothing more."""
 
-    def write_stacks(self) -> str | None:
+    def before_ask(self, wanted: BeforeAsk, _: Mapping[str, str]) -> Sequence[Step]:
+        """Return the writing of its stacks, if they are wanted. Who starts a job needs no command of a config."""
+        return [Step(stack_dump.WORDS, self._write_stacks)] if wanted.stacks else []
+
+    def _write_stacks(self) -> Wait:
         """Write the stacks now: in a thread, py-spy could be reaped together with the children of the job."""
         root = self._tree.root
         processes = [Process(row.pid, row.birth) for row in self._tree.living()]
-        return write_stacks(self._world, processes, f"{root.pid}-{root.birth}", self._helpers)
+        return done(stack_dump.write_stacks(self._world, processes, f"{root.pid}-{root.birth}", self._helpers))
 
     def ask(self, action: Ask) -> Outcome:
         """Send the polite signal to every process."""

@@ -16,8 +16,10 @@ from fallow.core.job import IDLE_BELOW, Job, JobFinding, job_activity
 from fallow.core.reasons import Reason
 from fallow.core.unknown import Unknown, known
 from fallow.core.value import replace, value
+from fallow.engine.jobs.before_ask import BeforeAsk, Steps
 from fallow.engine.jobs.ports import JobActions
 from fallow.policies import idle, stuck
+from fallow.policies.arbiter import Taken
 from fallow.policies.idle import IdleRules
 from fallow.policies.ladder import Rung
 from fallow.policies.stuck import StuckRules
@@ -45,7 +47,7 @@ class JobRule:
     """Its name in the config; empty for the job of `fallow run`."""
     acts: bool = True
     """Whether it warns, asks and kills, or only reports."""
-    dump_stacks: bool = False
+    before_ask: BeforeAsk = BeforeAsk()
     warn_signal: str | None = None
     """The signal that its processes on GPUs get with the warning, so that they can save their work."""
 
@@ -73,6 +75,10 @@ class JobState:
         self.asked: JobActions | None = None
         """Acts on the processes that were asked to end; None before they were."""
         self.asked_reason: Reason | None = None
+        self.steps: Steps | None = None
+        """What is done before it is asked to end; None before that begins."""
+        self.counted: Taken | None = None
+        """How it counts among the jobs that were asked to end, from the first of these steps on."""
         self.refused_until_s = 0.0
         """Until then what was refused is not proposed again."""
         self.refusal: Reason | None = None

@@ -100,7 +100,7 @@ def perform(
         case SendSignal(name=name):
             return send_signal(name)
         case RunCommand(line=line, because=because):
-            return host_actuators.hooks.run_command(line, {**environ, "FALLOW_BECAUSE": printable(because)})
+            return host_actuators.hooks.run_command(line, environ, {"FALLOW_BECAUSE": printable(because)})
         case Notify(url=url, because=because):
             return host_actuators.hooks.notify(url, title, because)
         case PowerOff(because=because):

@@ -14,6 +14,7 @@ from fallow.core.job import Job
 from fallow.core.protections import AffectedProcess
 from fallow.core.reasons import Reason
 from fallow.core.reservations import NOTHING_READ, Reservations
+from fallow.engine.jobs.before_ask import BeforeAsk, Step, done
 
 
 class JobSource(Protocol):
@@ -47,8 +48,8 @@ class JobActions(Protocol):
     def cancel(self, action: CancelWarning) -> None:
         """Tell the people of the job that the warning is cancelled."""
 
-    def write_stacks(self) -> str | None:
-        """Write the Python stacks of the job to a file; return a sentence when that is over, None until then."""
+    def before_ask(self, wanted: BeforeAsk, variables: Mapping[str, str]) -> Sequence[Step]:
+        """Return the steps that must be over before the job is asked; a command gets the variables."""
 
     def ask(self, action: Ask) -> Outcome:
         """Send the polite signal."""
@@ -75,6 +76,7 @@ class DryRunJobActions:
         self.forbidden = real.forbidden
         self.is_gone = real.is_gone
         self.way = real.way
+        self._before_ask = real.before_ask
 
     def warn(self, _: Warn) -> Outcome | None:
         """Do nothing: the report of the run says it."""
@@ -87,9 +89,9 @@ class DryRunJobActions:
     def cancel(self, _: CancelWarning) -> None:
         """Do nothing."""
 
-    def write_stacks(self) -> str | None:
-        """Say that nothing is written."""
-        return "would write its Python stacks to a file"
+    def before_ask(self, wanted: BeforeAsk, variables: Mapping[str, str]) -> Sequence[Step]:
+        """Return steps that only say what they would do."""
+        return [_only_said(step) for step in self._before_ask(wanted, variables)]
 
     def ask(self, action: Ask) -> Outcome:
         """Say what would be sent."""
@@ -102,3 +104,7 @@ class DryRunJobActions:
     def survivors(self) -> str:
         """Return nothing: no process was killed."""
         return ""
+
+
+def _only_said(step: Step) -> Step:
+    return Step(step.words, lambda: done(Outcome(True, f"would {step.words}")))

@@ -4,8 +4,9 @@ One tick for one job:
 
     leave alone?   a protection or a [protect] rule covers the job: the policies cancel a warning
     propose        the policies (policies/idle.py, policies/stuck.py) step; policies/ladder.py has the delays
-    allowed?       the job may be touched at all, the arbiter agrees, the stacks are written; a refusal is written
-                   to the journal once, and what was refused is proposed again after 10 s
+    allowed?       the job may be touched at all, and the arbiter agrees; a refusal is written to the journal once,
+                   and what was refused is proposed again after 10 s
+    before Ask     the steps of before_ask.py are over: stacks are written, the command of the rule has run
     carry out      Warn, CancelWarning, Ask (SIGTERM), Kill (SIGKILL), each through JobActions (see ports.py)
     follow up      once it was asked: whether it left its GPUs; 5 s after it was killed: what survived
 
@@ -27,6 +28,7 @@ from fallow.core.reasons import Reason
 from fallow.core.units import duration_for_people
 from fallow.core.value import replace
 from fallow.engine.history.run import Run
+from fallow.engine.jobs.before_ask import Steps, variables
 from fallow.engine.jobs.job_state import JobState, Policy, PolicyStep
 from fallow.engine.jobs.ports import ActionsFor, JobActions
 from fallow.policies import stuck
@@ -78,7 +80,7 @@ class WarnAskKill:
                 self.postponed = state.job.key if self.postponed is None else self.postponed
                 state.refuse(policy, snapshot.at_s)
                 continue
-            if state.rule.acts and not self._allowed(state, target, step, gpus, protections):
+            if state.rule.acts and not self._allowed(state, target, step, gpus, protections, snapshot):
                 state.refuse(policy, snapshot.at_s)
                 continue
             self._learn(step)
@@ -155,6 +157,7 @@ class WarnAskKill:
         step: PolicyStep,
         gpus: frozenset[str],
         protections: Sequence[Protection],
+        snapshot: Snapshot,
     ) -> bool:
         if all(isinstance(action, CancelWarning) for action in step.actions):
             return True
@@ -162,7 +165,7 @@ class WarnAskKill:
         if now_s < state.refused_until_s:
             return False
         touched = Affected(gpus, target.describe())
-        why = target.forbidden(touched.processes) or self._refused(step.actions, touched, now_s, protections)
+        why = target.forbidden(touched.processes) or self._refused(state, step.actions, touched, now_s, protections)
         if why is not None:
             state.refused_until_s = now_s + _TRY_AGAIN_AFTER_S
             if why != state.refusal:
@@ -171,10 +174,16 @@ class WarnAskKill:
                 self._run.report.tally.action(kind_of(step.actions[0]), "refused")
             return False
         state.refusal = None
-        return self._stacks_are_written(state, target, step)
+        ask = next((action for action in step.actions if isinstance(action, Ask)), None)
+        return ask is None or self._is_prepared(state, target, ask, touched, snapshot)
 
     def _refused(
-        self, actions: Sequence[JobAction], touched: Affected, now_s: float, protections: Sequence[Protection]
+        self,
+        state: JobState,
+        actions: Sequence[JobAction],
+        touched: Affected,
+        now_s: float,
+        protections: Sequence[Protection],
     ) -> Reason | None:
         if self._limit is not None:
             self._taken = [taken for taken in self._taken if now_s - taken.at_s < self._limit.per_s]
@@ -184,21 +193,38 @@ class WarnAskKill:
             wall_s=self._clock.wall_s(),
             protections=protections,
             protect_rules=self._protect_rules,
-            recent=self._taken,
+            recent=[taken for taken in self._taken if taken is not state.counted],
             limit=self._limit,
         )
         return next((ruling.refused for ruling in rulings if ruling.refused is not None), None)
 
-    def _stacks_are_written(self, state: JobState, target: JobActions, step: PolicyStep) -> bool:
-        """Return whether the stacks are written, if the rule requires that before the job is asked to end."""
-        if not state.rule.dump_stacks or not any(isinstance(action, Ask) for action in step.actions):
-            return True
-        sentence = target.write_stacks()
-        if sentence is None:
-            return False
-        self._run.say(sentence)
-        self._journal.outcome(state.job.subject, "write its stacks", sentence, state.job.keys)
-        return True
+    def _is_prepared(
+        self, state: JobState, target: JobActions, ask: Ask, touched: Affected, snapshot: Snapshot
+    ) -> bool:
+        """Begin or go on with what is done before the job is asked to end; return whether that is over."""
+        rule, job = state.rule, state.job
+        if state.steps is None:
+            told = variables(job, rule.name, ask.reason, snapshot)
+            state.steps = Steps(target.before_ask(rule.before_ask, told))
+            self._count(state, ask, touched)
+        for step, outcome in state.steps.advance():
+            words = f"dry run: {step.words}" if self._run.dry_run else step.words
+            if outcome is None:
+                self._journal.action(job.subject, words, ask.reason, job.keys)
+                continue
+            self._journal.outcome(job.subject, words, outcome.words, job.keys)
+            self._say(state, f"{state.who}: {outcome.words}" if rule.name else outcome.words)
+        return state.steps.is_over
+
+    def _count(self, state: JobState, ask: Ask, touched: Affected) -> None:
+        """Count the job among those that were asked, so that no more are prepared at once than may be stopped."""
+        self._uncount(state)
+        state.counted = Taken(Proposal(ask, touched), self._clock.monotonic_s())
+        self._taken.append(state.counted)
+
+    def _uncount(self, state: JobState) -> None:
+        self._taken = [taken for taken in self._taken if taken is not state.counted]
+        state.counted = None
 
     def _report(self, state: JobState, step: PolicyStep) -> None:
         """Write down what was found: before an action, and what a rule reports that does not act."""
@@ -249,15 +275,16 @@ class WarnAskKill:
                 self._notify("warned", state, f"was warned: {reason}; it {when}")
                 return self._with_signal(state, target, target.warn(action))
             case CancelWarning(reason=reason):
-                state.asked = state.asked_reason = None
+                if state.asked is None:
+                    self._uncount(state)
+                state.asked = state.asked_reason = state.steps = state.counted = None
                 self._say(state, f"{state.who} goes on: {reason}")
                 target.cancel(action)
                 return None
             case Ask(reason=reason):
                 self._say(state, f"{'would stop' if dry_run else 'stopping'} {state.who}: {reason}")
                 state.asked, state.asked_reason = target, reason
-                touched = Affected(gpus, target.describe())
-                self._taken.append(Taken(Proposal(action, touched), self._clock.monotonic_s()))
+                self._count(state, action, Affected(gpus, target.describe()))
                 return target.ask(action)
             case Kill(reason=reason):
                 self._say(state, f"{'would kill' if dry_run else 'killing'} what is left of {state.who}: {reason}")

@@ -36,7 +36,7 @@ class OwnerJobActions:
         self.warn = processes.warn
         self.warn_by_signal = processes.warn_by_signal
         self.cancel = processes.cancel
-        self.write_stacks = processes.write_stacks
+        self.before_ask = processes.before_ask
 
     def describe(self) -> tuple[AffectedProcess, ...]:
         """Return the processes of the job, and all that its owner would end with it."""

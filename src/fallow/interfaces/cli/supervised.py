@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from fallow.actuators.process.foreground_job import end_as
 from fallow.core.gpu import Gpu
 from fallow.engine.jobs.after_exit import parse_then
+from fallow.engine.jobs.before_ask import BeforeAsk
 from fallow.engine.jobs.compose import Program, Watch, WatchedRun
 from fallow.engine.jobs.job_state import JobRule
 from fallow.engine.jobs.supervisor import Result
@@ -59,5 +60,5 @@ def _watch(args: argparse.Namespace) -> Watch:
         signal=args.signal,
     )
     thens = tuple(parse_then(text) for text in args.then)
-    rule = JobRule(idle, stuck, args.idle_below, dump_stacks=args.dump_stacks, warn_signal=args.warn_signal)
+    rule = JobRule(idle, stuck, args.idle_below, before_ask=BeforeAsk(args.dump_stacks), warn_signal=args.warn_signal)
     return Watch(rule, args.every, thens, until_nobody_is_left=any(then.always for then in thens))

@@ -1,0 +1,50 @@
+"""Run the command of a rule before a job is asked to end: as the user of the job, for so long at most.
+
+The kernel says whose job it is. Nothing runs as root unless the job is root's and the config allows it. Only root and
+that user may be able to change what is run.
+"""
+
+import os
+
+from fallow.actuators.host.hooks import SystemHooks
+from fallow.actuators.process.helpers import Helpers
+from fallow.core.errors import FallowError, NotPermitted
+from fallow.core.findings import Outcome
+from fallow.core.process import Process
+from fallow.core.units import program_name
+from fallow.engine.jobs.before_ask import Command
+from fallow.engine.machine.inherited_environment import without_gpus
+from fallow.engine.machine.run_as import refuse_doubtful, run_as
+from fallow.engine.machine.world import World
+
+
+def run_command(world: World, process: Process, command: Command, variables: dict[str, str]) -> Outcome:
+    """Run the command as the user of this process; return its outcome, or why it was not run."""
+    try:
+        hooks, environ = _hooks_of(world, _uid(world, process, command), command)
+    except FallowError as error:
+        return Outcome(False, f"{program_name(command.line)!r} was not run: {error}")
+    return hooks.run_command(command.line, environ, variables)
+
+
+def _uid(world: World, process: Process, command: Command) -> int:
+    """Return the user of the process; raise NotPermitted if the command must not run as that one."""
+    uid = world.proc.uid(process.pid)
+    stat = world.proc.stat(process.pid)
+    if uid is None or stat is None or stat.birth != process.birth:
+        raise NotPermitted(f"whose process pid {process.pid} is cannot be told")
+    if uid == 0 and not command.as_root:
+        raise NotPermitted("the job is root's, and its rule does not say before_as_root = true")
+    if os.geteuid() not in (0, uid):
+        raise NotPermitted(f"only root can run it as user {uid}")
+    return uid
+
+
+def _hooks_of(world: World, uid: int, command: Command) -> tuple[SystemHooks, dict[str, str]]:
+    environ = without_gpus(world.environ)
+    guise = run_as(str(uid), environ)
+    if guise is not None:
+        refuse_doubtful(["/bin/sh", "-c", command.line], None, guise.environ, guise.trusted)
+    runs_as = None if guise is None else (guise.account, guise.environ)
+    helpers = Helpers(world.clock.monotonic_s)
+    return SystemHooks(helpers, environ, runs_as, command_limit_s=command.limit_s), environ
