@@ -2,6 +2,7 @@
 
 FallowError            125  fallow itself failed
 ├── CardFailed           1  a GPU failed under a load, or computed or kept something wrong
+├── NothingFound         1  what was named is not there
 ├── WrongUsage           2  the command line is wrong; a ValueError too, for Python programs
 ├── NoDriver            69  no driver or no GPU, and none simulated
 ├── PartMissing         69  a package that this needs is not installed
@@ -39,6 +40,12 @@ class FallowError(Exception):
 
 class CardFailed(FallowError):
     """A GPU failed under a load, or computed or kept something wrong."""
+
+    exit_code = 1
+
+
+class NothingFound(FallowError):
+    """What was named makes sense, and there is nothing of that name."""
 
     exit_code = 1
 

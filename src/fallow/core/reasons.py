@@ -78,6 +78,9 @@ SENTENCES: Mapping[str, str] = {
     "other_user": "pid {pid} below it is {user}'s, not {owner}'s",
     "fallow_itself": "pid {pid} is fallow's own, or fallow depends on it",
     "needs_root": "pid {pid} is {user}'s, and signalling it needs root",
+    "by_hand": "stopped by hand by {user}",
+    "not_idle": "it is not idle: {found}",
+    "idleness_unknown": "whether it is idle is not known: {why}",
     "conflict": "it conflicts with what was decided before: {action}",
     "rate_limit": "{count} were ended in the last {per_s}, and {most} may be",
     # Why a filler starts, waits and leaves.

@@ -66,10 +66,14 @@ class _Known:
 class JobFinder:
     """Finds jobs. It remembers which process was on which GPU: one that cannot be read now was not left."""
 
-    def __init__(self, world: World, owners: KnownOwners, opt_outs: OptOuts = NONE) -> None:
+    def __init__(
+        self, world: World, owners: KnownOwners, opt_outs: OptOuts = NONE, *, watched_too: bool = False
+    ) -> None:
+        """`watched_too`: also jobs that our own or root's fallow watches, which a person may stop by hand."""
         self._world = world
         self._owners = owners
         self._opt_outs = opt_outs
+        self._is_ours = self._is_this_fallow if watched_too else self.is_fallows
         self._on: dict[Process, set[str]] = {}
         self._known: dict[Process, _Known] = {}
         self._servers: set[Process] = set()
@@ -103,6 +107,11 @@ class JobFinder:
         if os.getpid() in line or pid in untouchable(self._world.proc):
             return True
         return any(self.is_a_fallow(each) for each in line)
+
+    def _is_this_fallow(self, pid: int) -> bool:
+        """Return whether a process is a fallow, was started by this one, or is one that it depends on."""
+        ours = pid in untouchable(self._world.proc) or os.getpid() in self._world.proc.ancestors(pid)
+        return ours or self.is_a_fallow(pid)
 
     def is_a_fallow(self, pid: int) -> bool:
         """Return whether a process is a fallow, by names that only we or root can give a program."""
@@ -193,7 +202,7 @@ class JobFinder:
         serve = _SERVES_EVERYBODY | MONITORS if proc.uid(process.pid) == 0 else _SERVES_EVERYBODY
         if not serve.isdisjoint(names):
             return None
-        if stat.of_kernel or self.is_fallows(process.pid):
+        if stat.of_kernel or self._is_ours(process.pid):
             return None
         environ = proc.environ(process.pid) or {}
         session, claim = self._top_session(stat, user), environ.get("FALLOW_CLAIM")

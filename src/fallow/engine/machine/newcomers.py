@@ -19,7 +19,8 @@ MONITORS = frozenset(
         *("btop", "glances", "netdata", "telegraf", "nvidia-device-plugin", "gpu-feature-discovery"),
     )
 )
-_SURE = 4  # descriptors on the node
+HAS_BEGUN_CUDA = 4
+"""So many descriptors on the node has a process that has called cuInit; monitors have fewer."""
 _EVERYBODY_AFTER_S = (0.0, 0.002, 0.004, 0.007, 0.012, 0.025, 0.05, 0.1, 0.2)
 _CLOSELY_EVERY_S = 0.001
 _CLOSELY_FOR_S = 0.5
@@ -43,7 +44,7 @@ class Newcomers:
         self._uuids = {path: uuid for uuid, path in nodes.items()}
         self._is_ours = is_ours
         self._ignored = frozenset(ignored) | MONITORS
-        self._at_least = 1 if eager else _SURE
+        self._at_least = 1 if eager else HAS_BEGUN_CUDA
         self._known: dict[tuple[int, int], int] = {}
         self._near: set[int] = set()
         self._familiar: set[int] = set()

@@ -74,12 +74,17 @@ class OwnerJobActions:
 
     def kill(self, action: Kill) -> Outcome:
         """Have the owner kill what is left; by signals where it cannot, or did not answer."""
-        failed = next((outcome.words for outcome in self._said if not outcome.ok), None)
+        failed = self.failure
         if isinstance(self._contact, Unknown) or self._contact.kill is None or failed is not None:
             outcome = self._processes.kill(action)
             return outcome if failed is None else Outcome(outcome.ok, f"{failed}; {outcome.words}")
         self._begin(self._contact.kill)
         return Outcome(True, f"asked again to {self._contact.words}, at once")
+
+    @property
+    def failure(self) -> str | None:
+        """Return what the owner answered if it did not stop the job; None while it has not failed."""
+        return next((outcome.words for outcome in self._said if not outcome.ok), None)
 
     def survivors(self) -> str:
         """Kill once more what is left, by signals, and name it."""

@@ -29,6 +29,7 @@ COMMANDS = {
     "fill": "run a command on idle GPUs, and leave as soon as anybody needs them",
     "up": "do all of this as one daemon, from one config file; show a web page",
     "reload": "make the daemon read its config again",
+    "stop": "stop jobs by hand, through what started them; see their GPUs free",
     "idle": "tell other programs whether GPUs are idle, by the exit code",
     "protect": "keep fallow from stopping a GPU's jobs, a process or the machine",
     "check": "check a config file, and print every mistake in it",

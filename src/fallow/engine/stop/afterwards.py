@@ -1,0 +1,88 @@
+"""Look at the GPUs after jobs were stopped: how much memory is free again, and what came back onto them."""
+
+from collections.abc import Iterable, Sequence
+
+from fallow.core.activity import unseen_memory_bytes
+from fallow.core.gpu import Gpu, Snapshot
+from fallow.core.job import Job
+from fallow.core.process import Process
+from fallow.core.units import bytes_for_people
+from fallow.core.unknown import Unknown
+from fallow.core.value import value
+from fallow.engine.machine.world import World
+from fallow.engine.stop.find import JobsByHand
+from fallow.engine.stop.stop import Stage, StoppedJob
+
+_MEMORY_IS_BACK_WITHIN_S = 5.0
+_COMES_BACK_WITHIN_S = 2.0
+_LOOK_AGAIN_S = 0.1
+
+
+@value
+class FreedGpu:
+    """A GPU after what was stopped on it."""
+
+    gpu: Gpu
+    freed_bytes: int | Unknown
+    unseen_bytes: int | Unknown
+    """How much of its memory no process that is listed holds."""
+
+    @property
+    def in_words(self) -> str:
+        """Return `GPU 3: 20.1 GiB are free again`, or what is wrong."""
+        where = f"GPU {self.gpu.label}"
+        if isinstance(self.freed_bytes, Unknown):
+            return f"{where}: whether its memory is free again is {self.freed_bytes}"
+        freed = f"{where}: {bytes_for_people(self.freed_bytes)} are free again"
+        if not isinstance(self.unseen_bytes, Unknown) and self.unseen_bytes:
+            return f"{freed}, and {bytes_for_people(self.unseen_bytes)} are still held by no process that is listed"
+        return freed
+
+
+def look_afterwards(world: World, jobs: JobsByHand, stopped: Sequence[StoppedJob]) -> list[FreedGpu]:
+    """Return the GPUs of the stopped jobs, as soon as their memory is back and it has shown who comes back."""
+    gone = [each for each in stopped if each.stage is Stage.STOPPED]
+    before = {gpu.uuid: gpu for each in gone for gpu in each.found.gpus}
+    if not before:
+        return []
+    known = {process for each in stopped for process in each.found.job.members}
+    began_s = world.clock.monotonic_s()
+    while True:
+        snapshot = jobs.look()
+        now = jobs.jobs(snapshot)
+        for each in gone:
+            each.came_back = each.came_back or _came_back(each.found.job, now, known)
+        freed = [_freed(gpu, snapshot) for gpu in before.values()]
+        waited_s = world.clock.monotonic_s() - began_s
+        is_back = all(not isinstance(each.unseen_bytes, Unknown) and not each.unseen_bytes for each in freed)
+        if waited_s >= (_COMES_BACK_WITHIN_S if is_back else _MEMORY_IS_BACK_WITHIN_S):
+            return freed
+        world.clock.sleep(_LOOK_AGAIN_S)
+
+
+def _freed(before: Gpu, snapshot: Snapshot) -> FreedGpu:
+    now = next((gpu for gpu in snapshot.gpus if gpu.uuid == before.uuid), None)
+    if now is None:
+        lost = Unknown("the GPU is not there any more")
+        return FreedGpu(before, lost, lost)
+    for memory in (before.memory, now.memory):
+        if isinstance(memory, Unknown):
+            return FreedGpu(before, memory, memory)
+    assert not isinstance(before.memory, Unknown)
+    assert not isinstance(now.memory, Unknown)
+    freed = max(0, before.memory.used_bytes - now.memory.used_bytes)
+    return FreedGpu(before, freed, unseen_memory_bytes(now))
+
+
+def _came_back(job: Job, now: Iterable[Job], known: set[Process]) -> bool:
+    """Return whether a process is on its GPUs that the same owner has started, or is of the same user and command."""
+    lines = set(job.members.values())
+    for each in now:
+        if each.user != job.user or set(job.uuids).isdisjoint(each.uuids):
+            continue
+        new = {process: line for process, line in each.members.items() if process not in known}
+        if job.owner.is_asked and (each.owner.kind, each.owner.id) == (job.owner.kind, job.owner.id):
+            return bool(new)
+        if not job.owner.is_asked and not lines.isdisjoint(new.values()):
+            return True
+    return False

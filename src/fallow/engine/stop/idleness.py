@@ -1,0 +1,91 @@
+"""Tell whether a job is idle, as the daemon has witnessed it. What it has not witnessed is unknown: never a yes."""
+
+from collections.abc import Sequence
+
+from fallow.core.activity import Activity
+from fallow.core.board import Counting
+from fallow.core.gpu_status import GpuStatus, Status
+from fallow.core.job import Job
+from fallow.core.reasons import Reason
+from fallow.core.settling import SETTLING_S
+from fallow.core.value import value
+from fallow.engine.machine.world import World
+from fallow.readers.proc import TICKS_PER_S
+
+_NO_DAEMON = "no `fallow up` runs that could have seen it"
+
+
+@value
+class Idleness:
+    """Whether a job is idle, for how long that was witnessed, and why it does not count as idle."""
+
+    for_s: float | None
+    """None if it is not idle, or that is not known."""
+    not_idle: Reason | None = None
+
+
+class Witness:
+    """What the daemon has seen."""
+
+    def __init__(
+        self, world: World, status: Status | None, counting: Sequence[Counting], trouble: str | None
+    ) -> None:
+        self._world = world
+        self._gpus = {} if status is None else {gpu.uuid: gpu for gpu in status.gpus}
+        self._counting = counting
+        self._why_blind = (trouble or _NO_DAEMON) if status is None else None
+
+    def idleness(self, job: Job) -> Idleness:
+        """Return whether a job is idle on all its GPUs."""
+        if self._why_blind is not None:
+            return _unknown(self._why_blind)
+        if job.doubtful:
+            return _unknown("it may work on a GPU that cannot be read")
+        by_rules = [each.for_s for each in self._counting if self._is_about(each, job)]
+        if by_rules and min(by_rules) > 0:
+            return Idleness(min(by_rules))
+        found = [self._on_gpu(self._gpus.get(uuid), job) for uuid in job.uuids]
+        doubts = [each for each in found if each.not_idle is not None]
+        busy = next((each for each in doubts if each.not_idle is not None and each.not_idle.kind == "not_idle"), None)
+        if busy is not None:
+            return busy
+        if doubts or not found:
+            return doubts[0] if doubts else _unknown("it holds no GPU")
+        return Idleness(min(each.for_s or 0.0 for each in found))
+
+    @staticmethod
+    def _is_about(counting: Counting, job: Job) -> bool:
+        return counting.fault == "idle" and set(job.process_keys) <= set(counting.processes)
+
+    def _on_gpu(self, gpu: GpuStatus | None, job: Job) -> Idleness:
+        if gpu is None:
+            return _unknown("the daemon does not see one of its GPUs")
+        if gpu.activity in (Activity.BUSY, Activity.STUCK):
+            return Idleness(None, Reason("not_idle", found=f"GPU {gpu.label} is {gpu.activity}: {gpu.because}"))
+        if gpu.activity is not Activity.IDLE or gpu.for_s is None:
+            return _unknown(f"the daemon calls GPU {gpu.label} {gpu.activity}")
+        lasted_s = min(gpu.for_s, self._age_s(job))
+        if lasted_s < SETTLING_S:
+            return _unknown(f"it was seen on GPU {gpu.label} for less than {SETTLING_S:.0f} s")
+        return Idleness(lasted_s)
+
+    def _age_s(self, job: Job) -> float:
+        """Return the age of its youngest process: what it did not live through says nothing about it."""
+        up_s = self._world.proc.uptime_s()
+        return 0.0 if up_s is None else up_s - max(each.birth for each in job.members) / TICKS_PER_S
+
+
+def _unknown(why: str) -> Idleness:
+    return Idleness(None, Reason("idleness_unknown", why=why))
+
+
+def witness_of(world: World, *, alone: bool) -> Witness:
+    """Return what the daemon has seen, if one runs and is to be asked."""
+    if alone:
+        return Witness(world, None, (), "the daemon was not asked")
+    daemon = world.daemon(lambda _: None)
+    status = daemon.status()
+    rules = None if status is None else daemon.rules_on([str(gpu.uuid) for gpu in status.gpus], None)
+    counting = [each for each in rules or () if isinstance(each, Counting)]
+    trouble = None if daemon.trouble is None else f"the daemon could not be asked: {daemon.trouble}"
+    return Witness(world, status, counting, trouble)

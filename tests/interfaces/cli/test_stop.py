@@ -1,0 +1,330 @@
+"""`fallow stop` on simulated GPUs, with real processes: what it stops, what it leaves, what it says."""
+
+import json
+import os
+import signal
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.conftest import Fallow
+from tests.interfaces.cli.filled import Fill
+from tests.interfaces.cli.stopped import ALONE, BUSY, DEAF, PARENT, SLEEPER, Job, is_running, on_terminal
+from tests.places import LIMIT_S, ME
+from tests.waiting import until
+
+Start = Callable[..., Job]
+
+
+@pytest.fixture
+def start(simulated: Fallow) -> Iterator[Start]:
+    """Start a job on a GPU."""
+    started: list[Job] = []
+
+    def make(gpu: int, script: str = SLEEPER, **variables: str) -> Job:
+        started.append(Job({**simulated.on(str(gpu)), **variables}, script))
+        return started[-1]
+
+    yield make
+    for job in started:
+        job.end()
+
+
+def test_a_job_is_stopped_with_all_below_it_and_its_memory_is_seen_to_be_free(
+    simulated: Fallow, start: Start
+) -> None:
+    job = start(1, PARENT)
+    done = simulated("stop", "1", "--yes")
+    assert done.returncode == 0, done.stderr
+    assert not is_running(int(job.said))
+    assert job.ended_by() == signal.SIGTERM
+    assert f"stopped {ME}'s job {job.pid} (python" in done.stdout
+    assert "GPU 1: " in done.stdout
+    assert "MiB are free again" in done.stdout
+
+
+def test_the_journal_has_who_stopped_it_and_what_came_of_it(simulated: Fallow, start: Start) -> None:
+    job = start(1)
+    assert simulated("stop", str(job.pid), "--yes").returncode == 0
+    told = json.loads(simulated("why", "1", "--json").stdout)["events"]
+    assert [each["reason"] for each in told if each["kind"] == "action"] == ["by_hand"]
+    assert f"stopped by hand by {ME}" in simulated("why", "1").stdout
+    assert "nobody of it is left" in told[0]["because"]
+
+
+def test_one_that_ignores_the_signal_is_killed_after_the_grace(simulated: Fallow, start: Start) -> None:
+    job = start(1, DEAF)
+    done = simulated("stop", "1", "--yes", "--grace", "0.5s")
+    assert (done.returncode, job.ended_by()) == (0, signal.SIGKILL), done.stderr
+    assert "killing what is left" in done.stderr
+
+
+def test_another_signal_can_ask(simulated: Fallow, start: Start) -> None:
+    job = start(1, DEAF)
+    assert simulated("stop", "1", "--yes", "--signal", "USR1").returncode == 0
+    assert job.ended_by() == signal.SIGUSR1
+
+
+def test_only_what_is_on_the_named_gpu_is_stopped_also_of_what_was_started_together(
+    simulated: Fallow, start: Start
+) -> None:
+    one, other = start(1), start(2)
+    done = simulated("stop", "1", "--yes")
+    assert done.returncode == 0, done.stderr
+    assert one.ended_by() == signal.SIGTERM
+    assert other.lives
+    assert simulated("stop", f"pid:{other.pid}", "--yes").returncode == 0
+    assert other.ended_by() == signal.SIGTERM
+
+
+@pytest.mark.parametrize("subject", ["all", "mine", "1,2", "gpu:1-2"])
+def test_several_are_stopped_at_once(simulated: Fallow, start: Start, subject: str) -> None:
+    jobs = [start(1), start(2)]
+    if subject == "gpu:1-2":
+        subject = "1-2"
+    assert simulated("stop", subject, "--yes").returncode == 0
+    assert [job.ended_by() for job in jobs] == [signal.SIGTERM] * 2
+
+
+def test_a_dry_run_says_what_would_be_done_and_does_nothing(simulated: Fallow, start: Start) -> None:
+    job = start(1)
+    done = simulated("stop", "1", "--dry-run")
+    assert done.returncode == 0
+    assert "GPU 1; " in done.stdout
+    assert "would send SIGTERM to every process of the job" in done.stdout
+    facts = json.loads(simulated("stop", "1", "--dry-run", "--json").stdout)
+    assert (facts["dry_run"], facts["jobs"][0]["outcome"]) == (True, "untouched")
+    assert job.lives
+
+
+def test_json_has_each_job_and_each_gpu(simulated: Fallow, start: Start) -> None:
+    job = start(3)
+    done = simulated("stop", "3", "--yes", "--json")
+    facts = json.loads(done.stdout)
+    assert facts["version"] == 1
+    (told,) = facts["jobs"]
+    assert (told["pids"], told["gpus"], told["outcome"]) == ([job.pid], ["3"], "stopped")
+    assert told["owner"]["kind"] == "process"
+    assert (told["came_back"], told["reason"], told["idle_s"]) == (False, None, None)
+    assert told["memory_bytes"] > 0
+    (gpu,) = facts["gpus"]
+    assert gpu["gpu"] == "3"
+    assert gpu["freed_bytes"] > 0
+    assert gpu["unseen_bytes"] == 0
+
+
+def test_without_a_terminal_it_needs_a_yes(simulated: Fallow, start: Start) -> None:
+    job = start(1)
+    done = simulated("stop", "1")
+    assert done.returncode == 2
+    assert "add --yes" in done.stderr
+    assert job.lives
+
+
+def test_on_a_terminal_it_lists_and_asks_and_a_no_stops_nothing(simulated: Fallow, start: Start) -> None:
+    job = start(1)
+    for answer in ("n\n", "\n", "what?\n", "\x04"):
+        with on_terminal(simulated, "1") as asked:
+            shown = asked.until("[y/N] ")
+            assert f"job {job.pid} (python" in shown
+            assert "would send SIGTERM" in shown
+            asked.answer(answer)
+            asked.until("nothing was stopped")
+            assert asked.ended()[0] == 1
+    assert job.lives
+
+
+def test_on_a_terminal_a_yes_stops_it(simulated: Fallow, start: Start) -> None:
+    job = start(1)
+    with on_terminal(simulated, "1") as asked:
+        asked.until("[y/N] ")
+        asked.answer("y\n")
+        code, out = asked.ended()
+    assert (code, job.ended_by()) == (0, signal.SIGTERM)
+    assert "are free again" in out
+
+
+def test_a_job_that_ends_while_a_person_thinks_is_said_to_have_ended(simulated: Fallow, start: Start) -> None:
+    job = start(1)
+    with on_terminal(simulated, "1") as asked:
+        asked.until("[y/N] ")
+        job.end()
+        asked.answer("y\n")
+        code, out = asked.ended()
+    assert code == 0
+    assert "it had ended before" in out
+
+
+def test_ctrl_c_at_the_question_says_that_nothing_was_stopped(simulated: Fallow, start: Start) -> None:
+    job = start(1)
+    with on_terminal(simulated, "1") as asked:
+        asked.until("[y/N] ")
+        asked.process.send_signal(signal.SIGINT)
+        asked.until("interrupted: nothing was stopped")
+        assert asked.ended()[0] == -signal.SIGINT
+    assert job.lives
+
+
+def test_ctrl_c_in_the_grace_says_what_was_done(simulated: Fallow, start: Start) -> None:
+    job = start(1, DEAF)
+    running = Fill(simulated.start("stop", "1", "--yes", "--grace", "1h"))
+    running.until("stopping ")
+    running.process.send_signal(signal.SIGINT)
+    assert "was asked to end, and may still be there" in running.until("interrupted: ")
+    assert running.process.wait(LIMIT_S) == -signal.SIGINT
+    assert job.lives
+
+
+def test_a_protected_job_is_left_alone_and_the_sentence_says_how_it_is_released(
+    simulated: Fallow, start: Start
+) -> None:
+    kept, other = start(1, ALONE + SLEEPER), start(2, ALONE + SLEEPER)
+    placed = json.loads(simulated("protect", "1", "--for", "1h", "--json").stdout)["protections"][0]
+    done = simulated("stop", "1", "--yes")
+    assert done.returncode == 1
+    assert f"fallow protect --release {placed['id']}" in done.stdout
+    facts = json.loads(simulated("stop", "1", "2", "--yes", "--json").stdout)
+    told = {job["gpus"][0]: (job["outcome"], job["reason"]) for job in facts["jobs"]}
+    assert told == {"1": ("left", "protected"), "2": ("stopped", None)}
+    assert kept.lives
+    assert not other.lives
+    assert simulated("protect", "--release", str(placed["id"])).returncode == 0
+    assert simulated("stop", "1", "--yes").returncode == 0
+    assert not kept.lives
+
+
+def test_a_protection_that_is_placed_in_the_grace_keeps_it_from_being_killed(simulated: Fallow, start: Start) -> None:
+    job = start(1, DEAF)
+    running = Fill(simulated.start("stop", "1", "--yes", "--grace", "1h"), on_stdout=True)
+    errors = Fill(running.process)
+    errors.until("stopping ")
+    assert simulated("protect", f"pid:{job.pid}", "--for", "1h").returncode == 0
+    assert "fallow protect --release" in running.until("left alone: ")
+    assert running.process.wait(LIMIT_S) == 1
+    assert job.lives
+
+
+def test_a_job_that_opted_out_and_one_that_the_config_protects_are_left_alone(
+    simulated: Fallow, start: Start, tmp_path: os.PathLike[str]
+) -> None:
+    kept, named = start(1, ALONE + SLEEPER, FALLOW_PROTECT="1"), start(2, ALONE + SLEEPER)
+    done = simulated("stop", "1", "--yes")
+    assert done.returncode == 1
+    assert f"FALLOW_PROTECT=1; end it yourself, with: kill {kept.pid}" in done.stdout
+    config = os.path.join(tmp_path, "fallow.toml")
+    with open(config, "w", encoding="utf-8") as file:
+        file.write(f"[protect]\nusers = ['{ME}']\n")
+    os.chmod(config, 0o600)
+    done = simulated("stop", "2", "--yes", FALLOW_CONFIG=config)
+    assert done.returncode == 1
+    assert "that is in [protect] of the config" in done.stdout
+    assert kept.lives
+    assert named.lives
+
+
+def test_a_config_with_mistakes_stops_nothing(simulated: Fallow, start: Start, tmp_path: os.PathLike[str]) -> None:
+    job = start(1)
+    config = os.path.join(tmp_path, "fallow.toml")
+    with open(config, "w", encoding="utf-8") as file:
+        file.write("[protect]\nuser = ['x']\n")
+    os.chmod(config, 0o600)
+    assert simulated("stop", "1", "--yes", FALLOW_CONFIG=config).returncode == 78
+    assert job.lives
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (("0",), 1, "nobody is on GPU 0"),
+        (("pid:999999999",), 1, "there is no process 999999999"),
+        (("999999999",), 1, "there is no process 999999999"),
+        (("pid:1",), 1, "uses no GPU"),
+        (("container:vllm",), 1, "no container vllm is on a GPU"),
+        (("user:nobody",), 1, "nobody has no job on a GPU"),
+        (("9",), 1, "no"),
+        (("contaner:x",), 2, "did you mean container?"),
+        (("nonsense",), 2, "there is no GPU 'nonsense' here"),
+        (("unit:",), 2, "write it as unit:NAME"),
+        (("1", "--grace", "soon"), 2, "is not a duration"),
+        (("1", "--signal", "TREM"), 2, "did you mean TERM?"),
+        ((), 2, "SUBJECT is missing"),
+    ],
+)
+def test_what_is_not_there_is_1_and_nonsense_is_2(
+    simulated: Fallow, words: tuple[str, ...], code: int, says: str
+) -> None:
+    done = simulated("stop", *words, "--yes")
+    assert (done.returncode, says in done.stderr) == (code, True), done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_of_several_names_one_that_is_nobodys_stops_nothing(simulated: Fallow, start: Start) -> None:
+    job = start(1)
+    assert simulated("stop", "1", "0", "--yes").returncode == 1
+    assert job.lives
+
+
+def test_what_comes_back_is_said_and_is_no_success(simulated: Fallow, start: Start) -> None:
+    starter = start(
+        1, "import subprocess, sys\nprint('ready', flush=True)\nwhile True: subprocess.run(['sleep', '1000'])"
+    )
+    child = until(lambda: child_of(starter.pid))
+    done = simulated("stop", f"pid:{child}", "--yes")
+    assert done.returncode == 1, done.stderr
+    assert "it came back, started again by" in done.stdout
+
+
+def child_of(pid: int) -> int:
+    with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+        words = file.read().split()
+    return int(words[0]) if words else 0
+
+
+def test_a_job_that_fallow_run_watches_can_be_stopped_by_its_user(simulated: Fallow) -> None:
+    watched = simulated.start("run", "--gpus", "1", "--idle-timeout", "1h", "--", "sleep", "1000")
+    until(lambda: simulated("stop", "1", "--dry-run").returncode == 0, pause_s=0.5)
+    assert simulated("stop", "1", "--yes").returncode == 0
+    assert watched.wait(LIMIT_S) == -signal.SIGTERM
+
+
+def test_a_filler_is_not_stopped_because_it_leaves_by_itself(simulated: Fallow) -> None:
+    filling = Fill(
+        simulated.start("fill", "--users", "ignore", "--gpus", "1", "--idle-for", "0", "--", "sleep", "1000")
+    )
+    filling.until("filling it")
+    done = until(lambda: simulated("stop", "1", "--yes"), lambda done: "filler" in done.stderr, pause_s=0.5)
+    assert done.returncode == 1
+    assert "only a filler, which leaves as soon as somebody needs the GPU" in done.stderr
+    assert filling.process.poll() is None
+
+
+def test_without_a_daemon_nothing_is_known_to_be_idle(simulated: Fallow, start: Start) -> None:
+    job = start(1)
+    done = simulated("stop", "all", "--idle", "--yes")
+    assert done.returncode == 1
+    assert "whether it is idle is not known: no `fallow up` runs" in done.stdout
+    assert job.lives
+
+
+def test_with_a_daemon_the_idle_job_is_stopped_and_the_busy_one_is_not(simulated: Fallow, start: Start) -> None:
+    running = Fill(simulated.start("up"))
+    running.until("up, ")
+    idle, busy = start(1, ALONE + SLEEPER), start(2, ALONE + BUSY)
+    out = until(
+        lambda: simulated("stop", "1-2", "--idle", "--yes"), lambda done: done.returncode == 0, pause_s=1.0
+    ).stdout
+    assert f"stopped {ME}'s job {idle.pid}" in out
+    assert "it is not idle: GPU 2 is busy" in out
+    assert busy.lives
+
+
+def test_a_job_is_not_idle_while_what_was_started_with_it_works(simulated: Fallow, start: Start) -> None:
+    running = Fill(simulated.start("up"))
+    running.until("up, ")
+    waits, alone = start(1), start(3, ALONE + SLEEPER)
+    start(2, BUSY)
+    until(lambda: simulated("stop", "3", "--idle", "--yes").returncode == 0, pause_s=1.0)
+    assert not alone.lives
+    done = simulated("stop", "1", "--idle", "--yes")
+    assert (done.returncode, "it is not idle: GPU 2 is busy" in done.stdout) == (1, True), done.stdout
+    assert waits.lives
