@@ -64,6 +64,8 @@ class Counting:
     """The protection that keeps the rule from counting, with its end."""
     held_back: str | None = None
     """Why the rule counts and nothing begins: nobody waits for the GPUs, or that cannot be read."""
+    paused: str | None = None
+    """The condition that cannot be told, and why: until it can, nothing is counted."""
 
 
 @value

@@ -114,11 +114,13 @@ class JobFinding(WithReason):
     reason: Reason
     seen: tuple[tuple[Gpu, frozenset[int] | Unknown], ...] = ()
     """The GPUs as they were, each with the processes of the job."""
+    conditions: Evidence = ()
+    """Each condition that was looked at, and what it said."""
 
     @property
     def evidence(self) -> Evidence:
         """Return the readings as text, which is made only when it is needed, not at every tick."""
-        return tuple(pair for gpu, pids in self.seen for pair in _evidence(gpu, pids))
+        return (*(pair for gpu, pids in self.seen for pair in _evidence(gpu, pids)), *self.conditions)
 
     def verdict(self, subject: str) -> Verdict:
         """Return the finding as a verdict on a subject."""
@@ -137,6 +139,24 @@ def job_activity(
             reason, more = reasons[0], len(reasons) - 1
             return JobFinding(activity, Reason("and_more", found=reason, more=more) if more else reason, seen)
     return JobFinding(JobActivity.UNKNOWN, Reason("no_gpu"))
+
+
+def with_conditions(idle: JobFinding, said: Iterable[tuple[str, Reason | Unknown | None]]) -> JobFinding:
+    """Return what a job does that is idle on its GPUs, by what each condition says: a reason, Unknown, or no.
+
+    One reason makes it busy. Else one that cannot be told makes it unknown: then it is neither counted nor stopped.
+    """
+    answers = tuple(said)
+    evidence = tuple((f"unless {text}", "no" if found is None else str(found)) for text, found in answers)
+    for text, found in answers:
+        if isinstance(found, Reason):
+            return JobFinding(JobActivity.BUSY, found.with_facts(condition=text), idle.seen, evidence)
+    for text, found in answers:
+        if isinstance(found, Unknown):
+            kind = "condition_unknown" if found.asked else "condition_begins"
+            doubt = Reason(kind, condition=text, why=found.why)
+            return JobFinding(JobActivity.UNKNOWN, doubt, idle.seen, evidence)
+    return JobFinding(idle.activity, idle.reason, idle.seen, evidence)
 
 
 def find_gpu(snapshot: Snapshot, uuid: str) -> Gpu | Unknown:

@@ -56,11 +56,11 @@ def size_bytes(text: str) -> int:
     return int(float(match[1]) * _BYTES[match[2]])
 
 
-def ratio(text: str) -> float:
-    """Return the ratio 0..1 of `5` or `5%`."""
+def ratio(text: str, most: int = 100) -> float:
+    """Return the ratio of `5` or `5%`: 0..1, or above 1 where more than 100 per cent are possible."""
     word = text.strip().removesuffix("%").rstrip()
-    if not re.fullmatch(_NUMBER, word, re.ASCII) or float(word) > 100:
-        raise WrongUsage(f"{text!r} is not a per cent between 0 and 100", "write it as 5 or 5%")
+    if not re.fullmatch(_NUMBER, word, re.ASCII) or float(word) > most:
+        raise WrongUsage(f"{text!r} is not a per cent between 0 and {most}", "write it as 5 or 5%")
     return float(word) / 100
 
 

@@ -42,6 +42,8 @@ class Stat(ProcessRow):
     """What is needed of /proc/PID/stat."""
 
     cpu_ticks: int
+    reaped_ticks: int
+    """The CPU time of its children that have ended and were waited for, with that of theirs."""
     resident_bytes: int
     terminal: int
     """The device number of the terminal of its session; 0 if it has none."""
@@ -90,6 +92,7 @@ class Proc(ProcMachine):
             terminal=int(rest[4]),
             of_kernel=bool(int(rest[6]) & _PF_KTHREAD),
             cpu_ticks=int(rest[11]) + int(rest[12]),
+            reaped_ticks=int(rest[13]) + int(rest[14]),
             birth=int(rest[19]),
             resident_bytes=int(rest[21]) * PAGE_BYTES,
         )
@@ -227,6 +230,26 @@ class Proc(ProcMachine):
             return None
         lines = [line.split(":", 2) for line in os.fsdecode(raw).splitlines()]
         return tuple(dict.fromkeys(line[2] for line in reversed(lines) if len(line) == 3))
+
+    def io_bytes(self, pid: int) -> tuple[int, int] | Unknown:
+        """Return how many bytes a process moved by reads and writes, and how many of storage; needs its user or root.
+
+        The kernel adds those of its children that have ended and were waited for.
+        """
+        raw = self._read(pid, "io")
+        if not raw:
+            return Unknown(f"what pid {pid} reads and writes may not be seen")
+        said = dict(line.split(b": ") for line in raw.splitlines())
+        by_calls, of_storage = (b"rchar", b"wchar"), (b"read_bytes", b"write_bytes")
+        return sum(int(said[name]) for name in by_calls), sum(int(said[name]) for name in of_storage)
+
+    def net_namespace(self, pid: int) -> int | Unknown:
+        """Return the number of the network namespace that a process is in; needs its user or root."""
+        try:
+            return os.stat(f"{self._root}/{pid}/ns/net").st_ino
+        except OSError as error:
+            pass_on_shortage(error)
+            return Unknown(f"the network of pid {pid} may not be seen")
 
     def words(self, pid: int) -> list[str]:
         """Return the words of the command line, as far as one read goes; none if it has ended."""

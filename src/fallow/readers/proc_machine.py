@@ -71,11 +71,12 @@ class ProcMachine:
         busy = user + nice + system + sum(rest)
         return busy, busy + idle + iowait
 
-    def net_bytes(self) -> int | Unknown:
-        """Return bytes received and sent by all interfaces but loopback."""
-        raw = read_whole(f"{self._root}/net/dev")
+    def net_bytes(self, of: int | None = None) -> int | Unknown:
+        """Return bytes received and sent by all interfaces but loopback: ours, or those of a process's namespace."""
+        path = f"{self._root}/net/dev" if of is None else f"{self._root}/{of}/net/dev"
+        raw = read_whole(path)
         if raw is None:
-            return Unknown("/proc/net/dev cannot be read")
+            return Unknown(f"{path} cannot be read")
         total = 0
         for line in raw.decode(errors="replace").splitlines()[2:]:
             name, _, figures = line.partition(":")

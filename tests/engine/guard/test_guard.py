@@ -13,7 +13,8 @@ from fallow.core.gpu import Gpu, Snapshot
 from fallow.core.ports import Depth, Links
 from fallow.core.reasons import Reason
 from fallow.core.unknown import Unknown
-from fallow.engine.guard.conditions import Condition, parse_unless, users
+from fallow.engine.conditions.machine import parse_unless, users
+from fallow.engine.conditions.rate import Condition
 from fallow.engine.guard.guard import GuardLoop
 from fallow.engine.history.journal import Journal
 from fallow.engine.history.run import Report, Run

@@ -14,6 +14,7 @@ from fallow.core.notices import Notice
 from fallow.core.ports import Depth
 from fallow.core.protections import parse_target
 from fallow.core.value import replace
+from fallow.engine.conditions.job import JobConditions
 from fallow.engine.config.rules import Idle, Protect
 from fallow.engine.history.counters import Tally
 from fallow.engine.history.journal import Journal
@@ -98,12 +99,14 @@ class House:
         self.journal = Journal(self.world.state_folder, self.clock.wall_s, self.told.append)
         protected = Protect.model_validate(protect or {})
         report = Report(self.told.append, self.tally, self.noted.note)
+        owners = KnownOwners(self.world, self.told.append)
         self.patrol = enforcer_for_processes(
             Run(self.world, self.journal, report, dry_run),
             [Idle.model_validate(rule) for rule in rules],
             protected,
             every_s,
-            KnownOwners(self.world, self.told.append),
+            owners,
+            JobConditions(self.world, owners, self.told.append),
             Terminals(self.clock, utmp, "/nowhere", self.world.environ.get("FALLOW_TERMINALS", "/dev")),
         )
 

@@ -10,7 +10,7 @@ import pytest
 
 from fallow.core.reasons import Reason
 from fallow.core.unknown import Unknown
-from fallow.engine.guard.conditions import parse_unless
+from fallow.engine.conditions.machine import parse_unless
 from fallow.engine.machine.world import World
 from tests.conftest import Fallow
 

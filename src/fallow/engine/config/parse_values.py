@@ -21,9 +21,10 @@ from fallow.core.actions import (
 )
 from fallow.core.did_you_mean import did_you_mean
 from fallow.core.errors import WrongUsage
+from fallow.engine.conditions.machine import parse_unless
+from fallow.engine.conditions.parse import parse_job_condition
 from fallow.engine.config.listen_address import Address, address
 from fallow.engine.config.shell import refuse_shell
-from fallow.engine.guard.conditions import parse_unless
 from fallow.engine.machine.presence import demand_user_idle
 from fallow.engine.machine.world import World
 from fallow.readers.accounts import from_home
@@ -259,6 +260,13 @@ def condition(value: object) -> str:
     written = text(value)
     # It is built only to check that it can be; none of them reads anything before it is evaluated.
     _written(lambda word: parse_unless(word, World({})), written, "not a condition")
+    return written
+
+
+def job_condition(value: object) -> str:
+    """Return a condition under which a job that is idle on its GPUs is in use all the same."""
+    written = text(value)
+    _written(parse_job_condition, written, "not a condition")
     return written
 
 

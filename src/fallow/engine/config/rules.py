@@ -45,6 +45,8 @@ class Idle(Section):
     """How long `before` may take; then it is killed, and the job is asked to end."""
     before_as_root: types.Flag = by_default(False)
     """Run `before` for jobs of root too, as root. Without it root's jobs are asked to end without it."""
+    unless: types.Several[types.JobCondition] = by_default(())
+    """Conditions under which a job is in use though it is idle on its GPUs, as `cpu:50` or `jupyter`."""
     gpus: types.Gpus = by_default("all")
     """The GPUs that it watches; a job that holds others too is not judged."""
     users: types.Several[types.Text] = by_default(())

@@ -95,6 +95,7 @@ RunLine = Annotated[
     str, *_typed(parse_values.run_line, type="string", pattern=r"^\s*[Rr][Uu][Nn]\s*:", examples=["run:save-work"])
 ]
 Condition = Annotated[str, *_typed(parse_values.condition, type="string", examples=["users", "cpu:20"])]
+JobCondition = Annotated[str, *_typed(parse_values.job_condition, type="string", examples=["cpu:50", "jupyter"])]
 Variable = Annotated[str, *_typed(parse_values.variable, type="string")]
 Setting = Annotated[str, *_typed(parse_values.setting, type=["string", "number"])]
 

@@ -17,6 +17,7 @@ from fallow.core.ports import Depth
 from fallow.core.settling import Settled
 from fallow.core.value import replace
 from fallow.core.visibility import ANYBODY, EVERYTHING, seen_by
+from fallow.engine.conditions.job import JobConditions
 from fallow.engine.config.model import Config
 from fallow.engine.config.rules import Guard
 from fallow.engine.daemon.build import DaemonBuilder
@@ -77,6 +78,7 @@ class Daemon:
         self.config = Config()
         self._notifier = notifier_for(run, self.config.notices.urls, self.config.notices.rules)
         self._owners = KnownOwners(world, say)
+        self._conditions = JobConditions(world, self._owners, say)
         self._enforcer = self._make_enforcer(self.config)
         self._lost_gpus = LostGpus(run)
         self._builder = DaemonBuilder(run)
@@ -200,7 +202,8 @@ class Daemon:
         self._fill_loop.change(self._builder.slots(self.config, snapshot.gpus, self._fill_loop.slots))
 
     def _make_enforcer(self, config: Config) -> RuleEnforcer:
-        return enforcer_for_processes(self._run, config.idle, config.protect, config.machine.every, self._owners)
+        every_s = config.machine.every
+        return enforcer_for_processes(self._run, config.idle, config.protect, every_s, self._owners, self._conditions)
 
     def _open_history(self, config: Config) -> HistoryWriter:
         return HistoryWriter(

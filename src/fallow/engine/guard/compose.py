@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
+from fallow.engine.conditions.machine import parse_unless
 from fallow.engine.guard.attached import Attached, DryRunAttached
-from fallow.engine.guard.conditions import parse_unless
 from fallow.engine.guard.guard import GuardLoop
 from fallow.engine.history.run import Run
 from fallow.engine.jobs.executor import Executor, Inline

@@ -28,8 +28,8 @@ from fallow.core.reasons import Reason
 from fallow.core.selection import select
 from fallow.core.units import duration_for_people
 from fallow.core.unknown import Unknown
+from fallow.engine.conditions.rate import Condition
 from fallow.engine.guard.attached import Attached
-from fallow.engine.guard.conditions import Condition
 from fallow.engine.history.run import Run
 from fallow.engine.jobs.executor import Executor, Then
 from fallow.engine.jobs.perform import HostActuators, perform, touches_machine

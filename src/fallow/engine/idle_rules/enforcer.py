@@ -4,7 +4,8 @@ Each rule judges every job that it covers (see gpu_jobs.py) as `fallow run --idl
 same driver (engine/jobs/warn_ask_kill.py). A rule only reports unless it says `act = true`.
 """
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from functools import partial
 
 from fallow.core.board import Counting
 from fallow.core.errors import WrongUsage
@@ -14,6 +15,7 @@ from fallow.core.protections import Protection
 from fallow.core.reservations import NOTHING_READ, Reservations
 from fallow.core.selection import select
 from fallow.core.value import replace
+from fallow.engine.conditions.job import JobConditions
 from fallow.engine.config.rules import Idle, Protect
 from fallow.engine.history.run import Run
 from fallow.engine.idle_rules.actions import ActionsOnProcesses
@@ -21,7 +23,7 @@ from fallow.engine.idle_rules.gpu_jobs import JobFinder, card_name
 from fallow.engine.idle_rules.line import Line
 from fallow.engine.idle_rules.returned_jobs import ReturnedJobs
 from fallow.engine.jobs.job_state import JobRule, JobState
-from fallow.engine.jobs.ports import ActionsFor, JobSource
+from fallow.engine.jobs.ports import ActionsFor, BeginConditions, JobCondition, JobSource
 from fallow.engine.jobs.warn_ask_kill import WarnAskKill
 from fallow.engine.machine.observe import MISSED_LOOKS
 from fallow.engine.owners.known import KnownOwners
@@ -37,6 +39,7 @@ def enforcer_for_processes(
     protect: Protect,
     every_s: float,
     owners: KnownOwners,
+    conditions: JobConditions,
     terminals: Terminals | None = None,
 ) -> "RuleEnforcer":
     """Return the enforcer of the rules for the processes of this machine."""
@@ -45,7 +48,7 @@ def enforcer_for_processes(
         rules = ()
     finder = JobFinder(run.world, owners, protect.opt_outs)
     actions = ActionsOnProcesses(run, finder, owners, run.world.terminals() if terminals is None else terminals)
-    return RuleEnforcer(run, finder, actions, rules, protect, every_s)
+    return RuleEnforcer(run, finder, actions, rules, protect, every_s, conditions.begin)
 
 
 class RuleEnforcer:
@@ -59,10 +62,13 @@ class RuleEnforcer:
         rules: Sequence[Idle],
         protect: Protect,
         every_s: float,
+        begin_conditions: Callable[[Sequence[str]], Sequence[JobCondition]] = lambda _: (),
     ) -> None:
+        """`begin_conditions` makes the conditions of one job, as the rules have them."""
         self._run = run
         self._source = source
-        self._rules = [(rule, _job_rule(rule, every_s * MISSED_LOOKS)) for rule in rules]
+        gap_s = every_s * MISSED_LOOKS
+        self._rules = [(rule, _job_rule(rule, gap_s, partial(begin_conditions, rule.unless))) for rule in rules]
         self._driver = WarnAskKill(run, actions_for, protect.protect_rules, protect.limit)
         self._states: dict[tuple[str, Hashable], JobState] = {}
         self._gpus: dict[str, set[str]] = {}
@@ -168,9 +174,11 @@ class RuleEnforcer:
         return known
 
 
-def _job_rule(rule: Idle, longest_gap_s: float) -> JobRule:
+def _job_rule(rule: Idle, longest_gap_s: float, begin: BeginConditions) -> JobRule:
     idle, stuck = rule.idle_rules(longest_gap_s), rule.stuck_rules(longest_gap_s)
-    return JobRule(idle, stuck, rule.idle_below, rule.name, rule.act, rule.before_ask, rule.warn_signal)
+    return JobRule(
+        idle, stuck, rule.idle_below, rule.name, rule.act, rule.before_ask, rule.warn_signal, begin_conditions=begin
+    )
 
 
 def _covers(rule: Idle, job: Job, uuids: set[str]) -> bool:

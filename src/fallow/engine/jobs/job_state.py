@@ -4,7 +4,7 @@ A process that joins the job was not seen before, so the job starts from the beg
 end was warned.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from math import inf
 
@@ -12,12 +12,12 @@ from fallow.core.actions import Ask, JobAction
 from fallow.core.board import Counting
 from fallow.core.findings import Verdict
 from fallow.core.gpu import Snapshot
-from fallow.core.job import IDLE_BELOW, Job, JobFinding, job_activity
+from fallow.core.job import IDLE_BELOW, Job, JobActivity, JobFinding, job_activity, with_conditions
 from fallow.core.reasons import Reason
 from fallow.core.unknown import Unknown, known
 from fallow.core.value import replace, value
 from fallow.engine.jobs.before_ask import BeforeAsk, Steps
-from fallow.engine.jobs.ports import JobActions
+from fallow.engine.jobs.ports import BeginConditions, JobActions, JobCondition
 from fallow.policies import idle, stuck
 from fallow.policies.arbiter import Taken
 from fallow.policies.idle import IdleRules
@@ -50,6 +50,8 @@ class JobRule:
     before_ask: BeforeAsk = BeforeAsk()
     warn_signal: str | None = None
     """The signal that its processes on GPUs get with the warning, so that they can save their work."""
+    begin_conditions: BeginConditions = tuple
+    """Makes the conditions under which a job that is idle on its GPUs is in use all the same."""
 
 
 @value
@@ -86,12 +88,17 @@ class JobState:
         """The protection that covered it at the last tick, as a sentence."""
         self.reported_stuck = False
         self.survivors_due_s: float | None = None
+        self.paused: Reason | None = None
+        """The condition that could not be told at the last tick, for which the job is not counted as idle."""
+        self.reported_pauses: set[str] = set()
+        """The conditions of which it was said that they cannot be told."""
         # A rule that only reports has nothing to warn of: it reports when the time is full.
         self._idle_rules = rule.idle if rule.idle is None or rule.acts else replace(rule.idle, warn_before_s=0.0)
         self._seen = frozenset(job.members)
         self._idle = idle.State(at_s=began_s)
         self._stuck = stuck.State(at_s=began_s)
         self._found: tuple[Snapshot, JobFinding] | None = None
+        self._conditions: Sequence[JobCondition] | None = None
 
     @property
     def who(self) -> str:
@@ -130,6 +137,7 @@ class JobState:
             begins_in_s=warmup_s,
             refused=None if self.refusal is None else str(self.refusal),
             left_alone=self.left_alone,
+            paused=None if self.paused is None or policy is not Policy.IDLE else str(self.paused),
         )
 
     @property
@@ -157,11 +165,27 @@ class JobState:
         return True
 
     def finding(self, snapshot: Snapshot) -> JobFinding:
-        """Return what the job did on its GPUs, and on those where it may be."""
+        """Return what the job did on its GPUs, and on those where it may be; if nothing, what its conditions say."""
         if self._found is None or self._found[0] is not snapshot:
             gpus = (*self.job.gpus, *self.job.doubtful)
-            self._found = snapshot, job_activity(snapshot, gpus, self.job.pids, self.rule.idle_below)
+            found = job_activity(snapshot, gpus, self.job.pids, self.rule.idle_below)
+            self._found = snapshot, self._with_conditions(found)
         return self._found[1]
+
+    def _with_conditions(self, found: JobFinding) -> JobFinding:
+        """Look at the conditions only while the job is idle on its GPUs: what they compare with begins then."""
+        if found.activity is JobActivity.BUSY:
+            self._conditions = None
+        self.paused = None
+        if found.activity is not JobActivity.IDLE:
+            return found
+        if self._conditions is None:
+            self._conditions = self.rule.begin_conditions()
+        if not self._conditions:
+            return found
+        judged = with_conditions(found, [(each.text, each(self.job)) for each in self._conditions])
+        self.paused = judged.reason if judged.reason.kind == "condition_unknown" else None
+        return judged
 
     def propose(
         self, policy: Policy, snapshot: Snapshot, alone: Reason | None, rest_w: Mapping[str, float]

@@ -14,6 +14,7 @@ from fallow.core.job import Job
 from fallow.core.protections import AffectedProcess
 from fallow.core.reasons import Reason
 from fallow.core.reservations import NOTHING_READ, Reservations
+from fallow.core.unknown import Unknown
 from fallow.engine.jobs.before_ask import BeforeAsk, Step, done
 
 
@@ -22,6 +23,20 @@ class JobSource(Protocol):
 
     def jobs(self, snapshot: Snapshot, reservations: Mapping[str, Reservations] = NOTHING_READ) -> Sequence[Job]:
         """Return the jobs that hold GPUs now. `reservations` were read a moment ago, by UUID."""
+
+
+class JobCondition(Protocol):
+    """Something besides its GPUs that shows whether one job is in use. Looked at while the job is idle on them."""
+
+    text: str
+    """How a person wrote it."""
+
+    def __call__(self, job: Job) -> Reason | Unknown | None:
+        """Return why the job is in use, Unknown if it cannot be told, or None. Never waits, and never raises."""
+
+
+BeginConditions = Callable[[], Sequence[JobCondition]]
+"""Makes the conditions of one job: rates are compared with what was seen of the same job before."""
 
 
 class JobActions(Protocol):

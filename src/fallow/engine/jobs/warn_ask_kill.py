@@ -76,6 +76,7 @@ class WarnAskKill:
             step = state.propose(policy, snapshot, alone, self._rest_power(state))
             if step is None:
                 continue
+            self._report_pause(state)
             if self.is_hurried and state.rule.acts and step.actions:
                 self.postponed = state.job.key if self.postponed is None else self.postponed
                 state.refuse(policy, snapshot.at_s)
@@ -246,6 +247,15 @@ class WarnAskKill:
                 self._found(state, "idle", f"is {action.because}", replace(verdict, reason=action.reason))
             elif isinstance(action, CancelWarning):
                 self._journal.verdict(Verdict(state.job.subject, "goes on", action.reason), state.job.keys)
+
+    def _report_pause(self, state: JobState) -> None:
+        """Report once for each condition that it cannot be told, so that nobody can fill the log."""
+        why = state.paused
+        if why is None or str(why.facts["condition"]) in state.reported_pauses:
+            return
+        state.reported_pauses.add(str(why.facts["condition"]))
+        self._journal.verdict(Verdict(state.job.subject, "paused", why), state.job.keys)
+        self._say(state, f"{state.who} is not counted as idle: {why}")
 
     def _found(self, state: JobState, event: NoticeEvent, sentence: str, verdict: Verdict) -> None:
         self._journal.verdict(verdict, state.job.keys)

@@ -1,25 +1,30 @@
 """`fallow idle`: answer other programs whether GPUs have been idle for so long, by the exit code."""
 
 import argparse
+from collections.abc import Sequence
 
-from fallow.core.idle_answer import all_idle, idle_answers
+from fallow.core.gpu_status import Status
+from fallow.core.idle_answer import IdleAnswer, all_idle, idle_answers
 from fallow.core.selection import select
 from fallow.core.units import printable, span_s
+from fallow.engine.conditions.parse import parse_job_condition
 from fallow.engine.machine.observe import look_once
 from fallow.engine.machine.world import World
-from fallow.interfaces.cli.options import Parser, add_alone, takes
+from fallow.interfaces.cli.options import Parser, add_alone, several, takes
 from fallow.interfaces.render import as_json
 from fallow.interfaces.stderr import Stderr
 
 ABOUT = """\
 Answer whether all GPUs are idle: free, filled with work that leaves, or held
 while nothing runs. With --for, whether `fallow up` has seen them so for that
-long. What cannot be told is never a yes.
+long. With --unless, whether the jobs on them are not in use otherwise either.
+What cannot be told is never a yes.
 
 exit codes: 0 idle, 1 in use, 75 cannot be told, 69 no driver"""
 EXAMPLES = """\
   fallow idle --for 30m && echo "nobody has used a GPU for half an hour"
   fallow idle 0-3 --for 2h --json
+  fallow idle --for 30m --unless cpu:50 --unless jupyter && ./cull.sh
   fallow idle || echo "in use, or not to be told\""""
 _ANSWERS = {True: "idle", False: "in use", None: "cannot be told"}
 _EXIT_CODES = {True: 0, False: 1, None: 75}
@@ -30,17 +35,27 @@ def add_options(made: Parser) -> None:
     made.usage = "fallow idle [OPTIONS] [GPUS]"
     made.add_argument("gpus", nargs="?", metavar="GPUS", help="ask only about these: 0,2 or 0-3, UUIDs")
     takes(made, "--for D", span_s, "how long they must have been idle, as 30m (default: now)", 0.0, "for_s")
+    several(
+        made,
+        "--unless COND",
+        "not idle while this is so of the jobs on them, as in `fallow run`: cpu:P, io:RATE, net:RATE, jupyter, "
+        "http:URL, metric:'URL NAME', vllm:URL or file:PATH",
+    )
     made.add_argument("--json", action="store_true", help="print the answer for each GPU as JSON")
     add_alone(made)
 
 
 def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     """Ask the daemon or look once, print the answers, and return the exit code for all of them."""
+    for text in args.unless:
+        parse_job_condition(text)
     daemon = None if args.alone else world.daemon(voice.detail)
     status = (None if daemon is None else daemon.status()) or look_once(world)
     if args.gpus is not None:
         status = status.among(frozenset(gpu.label for gpu in select(args.gpus, status.gpus)))
     answers = idle_answers(status, args.for_s, world.clock.wall_s())
+    if args.unless:
+        answers = _with_conditions(world, args.unless, status, answers, voice)
     together = all_idle(answers)
     if args.json:
         print(as_json.as_text(as_json.idle(answers, args.for_s)))
@@ -48,3 +63,18 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
         for each in answers:
             print(printable(f"GPU {each.gpu}: {_ANSWERS[each.idle]}: {each.because}"))
     return _EXIT_CODES[together]
+
+
+def _with_conditions(
+    world: World, texts: Sequence[str], status: Status, answers: tuple[IdleAnswer, ...], voice: Stderr
+) -> tuple[IdleAnswer, ...]:
+    """Return the answers by conditions too. They are read with the rights of who asks, not by the daemon."""
+    from fallow.engine.conditions.gpus import LOOK_EVERY_S, IdleQuestion
+    from fallow.engine.conditions.job import JobConditions
+    from fallow.engine.owners.known import KnownOwners
+
+    conditions = JobConditions(world, KnownOwners(world, voice.detail), voice.detail)
+    question = IdleQuestion(world, conditions, texts, status, answers)
+    while (found := question.look()) is None:
+        world.clock.sleep(LOOK_EVERY_S)
+    return found

@@ -37,6 +37,7 @@ EXAMPLES = """\
   fallow run -- python train.py
   fallow run -n 4 --name H100 --wait -- torchrun --nproc-per-node 4 train.py
   fallow run --idle-timeout 30m --dump-stacks -- python train.py
+  fallow run --idle-timeout 1h --unless cpu:50 -- python serve.py
   fallow run --stuck-timeout 1h --then notify:ntfy://my-topic -- ./job.sh
   fallow run --dry-run -n 2 -- python train.py"""
 
@@ -68,6 +69,14 @@ def _add_stopping(made: Parser) -> None:
     add("--idle-timeout D", span_s, "stop the job when it has been idle for so long")
     add("--warmup D", span_s, "how long after its start a job is never called idle (default: 60s)")
     add("--idle-below P", ratio, "utilization in per cent below which the job is idle (default: 1)")
+    several(
+        group,
+        "--unless COND",
+        "the job is in use while this is so: cpu:P (its processes use more of a core, in per cent), io:RATE and "
+        "net:RATE (more traffic), jupyter (its kernel runs a cell or was active in the last 5m), http:URL (it "
+        "answers 200), metric:'URL NAME' (it moved), vllm:URL or file:PATH (it was written); what cannot be told "
+        "stops nothing",
+    )
     add("--every D", every_s, "how often to read the GPUs (default: 1s)")
     add("--stuck-timeout D", span_s, "stop the job when it has hung for so long: 100 %% utilization and no work")
     add("--signal NAME", signal_name, "the signal that asks the job to end (default: TERM)")
@@ -110,6 +119,8 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:  # noqa: 
             raise WrongUsage(f"--{name.replace('_', '-')} does nothing without {needs}; add that, or leave it out")
     if args.warn_signal == args.signal:
         raise WrongUsage(f"--warn-signal {args.signal} already asks the job to end", "name another, as USR1")
+    if args.unless and args.idle_timeout is None:
+        raise WrongUsage(f"--unless does nothing without {_IDLE}; add that, or leave it out")
     path = spawn.find(command, world.environ)
     line = printable(shlex.join(command))
     if watched:

@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Sequence
+from functools import partial
 
 from fallow.actuators.process.foreground_job import end_as
 from fallow.core.gpu import Gpu
@@ -9,6 +10,7 @@ from fallow.engine.jobs.after_exit import parse_then
 from fallow.engine.jobs.before_ask import BeforeAsk
 from fallow.engine.jobs.compose import Program, Watch, WatchedRun
 from fallow.engine.jobs.job_state import JobRule
+from fallow.engine.jobs.ports import BeginConditions
 from fallow.engine.jobs.supervisor import Result
 from fallow.engine.machine.observe import MISSED_LOOKS
 from fallow.engine.machine.world import World
@@ -23,7 +25,7 @@ _REPORT_A_HANG_AFTER_S = 600.0
 
 def prepare(args: argparse.Namespace, world: World, voice: Stderr) -> WatchedRun:
     """Check the options before anything is claimed."""
-    return WatchedRun(world, voice.note, _watch(args), dry_run=args.dry_run)
+    return WatchedRun(world, voice.note, _watch(args, world, voice), dry_run=args.dry_run)
 
 
 def run_watched(watched: WatchedRun, program: Program, gpus: Sequence[Gpu], voice: Stderr) -> int:  # noqa: RET503  end_as() never returns
@@ -46,7 +48,19 @@ def _say_end(result: Result, voice: Stderr) -> None:
         voice.note(f"its first process has ended; {result.going_on} more of the job go on, unwatched")
 
 
-def _watch(args: argparse.Namespace) -> Watch:
+def _conditions(args: argparse.Namespace, world: World, voice: Stderr) -> BeginConditions:
+    """Return what makes the conditions of the job; a wrong one is refused here."""
+    if not args.unless:
+        return tuple
+    from fallow.engine.conditions.job import JobConditions
+    from fallow.engine.owners.known import KnownOwners
+
+    conditions = JobConditions(world, KnownOwners(world, voice.note), voice.note, started_here=True)
+    conditions.begin(args.unless)
+    return partial(conditions.begin, args.unless)
+
+
+def _watch(args: argparse.Namespace, world: World, voice: Stderr) -> Watch:
     gap_s = args.every * MISSED_LOOKS
     idle = None
     if args.idle_timeout is not None:
@@ -60,5 +74,12 @@ def _watch(args: argparse.Namespace) -> Watch:
         signal=args.signal,
     )
     thens = tuple(parse_then(text) for text in args.then)
-    rule = JobRule(idle, stuck, args.idle_below, before_ask=BeforeAsk(args.dump_stacks), warn_signal=args.warn_signal)
+    rule = JobRule(
+        idle,
+        stuck,
+        args.idle_below,
+        before_ask=BeforeAsk(args.dump_stacks),
+        warn_signal=args.warn_signal,
+        begin_conditions=_conditions(args, world, voice),
+    )
     return Watch(rule, args.every, thens, until_nobody_is_left=any(then.always for then in thens))

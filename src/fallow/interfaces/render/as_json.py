@@ -1,7 +1,7 @@
 """Render fallow's values as JSON: an unknown value is null, and its reason is in `unknown`."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from math import inf
 from typing import Any
@@ -89,7 +89,7 @@ def protection_facts(protection: Protection) -> dict[str, Any]:
 
 
 def gpu_seen(
-    gpu: GpuStatus, wall_s: float, protections: Sequence[Protection] | Unknown, counting: Iterable[Counting]
+    gpu: GpuStatus, wall_s: float, protections: Sequence[Protection] | Unknown, counting: Collection[Counting]
 ) -> dict[str, Any]:
     """Return one GPU with its activity, its protection and when its job would be stopped."""
     facts = gpu_facts(gpu)
@@ -111,6 +111,7 @@ def gpu_seen(
             "claim": _claim(gpu.claim),
             "protection": None if protection is None else protection_facts(protection),
             "stops_at": _stops_at(gpu, wall_s, counting),
+            "paused": next((each.paused for each in counting if gpu.uuid in each.uuids and each.paused), None),
             "waiting": gpu.waiting,
             "filler": _filler(gpu),
         }
@@ -132,6 +133,7 @@ def _stops_at(gpu: GpuStatus, wall_s: float, counting: Iterable[Counting]) -> st
         and each.refused is None
         and each.left_alone is None
         and each.held_back is None
+        and each.paused is None
     ]
     return iso_time(wall_s + min(sooner)) if sooner else None
 

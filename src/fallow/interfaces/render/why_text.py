@@ -130,6 +130,8 @@ def _counting(each: Counting) -> str:
     if each.left_alone is not None:
         would = f"; without that {_ACTIONS.get(each.action)} once {each.fault} for {duration_for_people(each.in_s)}"
         return f"{each.subject}: left alone: {each.left_alone}{would if each.action in _ACTIONS else ''}"
+    if each.paused is not None:
+        return f"{each.subject}: paused: {each.paused}"
     if each.refused is not None:
         return f"{each.subject}: {counted}; nothing is done: {each.refused}"
     if each.held_back is not None:
@@ -146,7 +148,7 @@ def _counting(each: Counting) -> str:
 
 
 def _counting_facts(each: Counting) -> dict[str, Any]:
-    same = ("rule", "fault", "for_s", "begins_in_s", "in_s", "refused", "left_alone", "held_back")
+    same = ("rule", "fault", "for_s", "begins_in_s", "in_s", "refused", "left_alone", "held_back", "paused")
     return {"job": each.subject, "next": each.action, **{name: getattr(each, name) for name in same}}
 
 

@@ -143,6 +143,7 @@ class Gpu(Reasoned):
     claim: Claim | None
     protection: Annotated[ListedProtection | None, Field(description="The protection on it that lasts longest.")]
     stops_at: Annotated[Time | None, Field(description="When its job is asked to end, if it goes on as now.")]
+    paused: Annotated[str | None, Field(description="The condition that cannot be told, so that no rule counts.")]
     waiting: int
     filler: GpuFiller | None
 

@@ -1,0 +1,87 @@
+"""Answer whether GPUs are idle by conditions too: are the jobs that are on them now in use?"""
+
+from collections.abc import Sequence
+
+from fallow.core.activity import Activity
+from fallow.core.gpu_status import GpuStatus, Status, people_on
+from fallow.core.idle_answer import IdleAnswer
+from fallow.core.job import Job, JobActivity, JobFinding, with_conditions
+from fallow.core.process import Process
+from fallow.core.reasons import Reason
+from fallow.core.reservations import Claim
+from fallow.core.unknown import Unknown, known
+from fallow.core.value import replace
+from fallow.engine.conditions.job import JobConditions
+from fallow.engine.jobs.ports import JobCondition
+from fallow.engine.machine.world import World
+
+LOOK_EVERY_S = 0.1
+_ANSWERED_WITHIN_S = 6.0
+_NOT_HERE = Unknown("its processes are not visible here")
+
+
+class IdleQuestion:
+    """Asks the conditions of the jobs on each GPU that is idle otherwise. It is looked at until all are known."""
+
+    def __init__(
+        self,
+        world: World,
+        conditions: JobConditions,
+        texts: Sequence[str],
+        status: Status,
+        answers: Sequence[IdleAnswer],
+    ) -> None:
+        self._world = world
+        self._until_s = world.clock.monotonic_s() + _ANSWERED_WITHIN_S
+        self._judged = [
+            (answer, self._job_on(gpu), conditions.begin(texts) if answer.idle else ())
+            for gpu, answer in zip(status.gpus, answers, strict=True)
+        ]
+
+    def look(self) -> tuple[IdleAnswer, ...] | None:
+        """Return the answers, or None while one is not known yet and may be soon. Never waits."""
+        found = [_with_conditions(*each) for each in self._judged]
+        begins = any(each is None for each in found)
+        if begins and self._world.clock.monotonic_s() < self._until_s:
+            return None
+        late = "its conditions were not told in time"
+        return tuple(
+            replace(answer, idle=None, because=late) if each is None else each
+            for each, (answer, _, _) in zip(found, self._judged, strict=True)
+        )
+
+    def _job_on(self, gpu: GpuStatus) -> Job | Unknown:
+        """Return all that hold or have claimed a GPU, without its fillers, as one job."""
+        holders = people_on(gpu)
+        pids = [holder.pid for holder in holders]
+        if not pids and gpu.activity is Activity.IDLE and isinstance(gpu.claim, Claim) and gpu.claim.pid is not None:
+            pids = [gpu.claim.pid]
+        if pids and self._world.simulated is None and self._world.proc.in_pid_namespace_of_its_own():
+            return _NOT_HERE
+        members: dict[Process, str] = {}
+        for pid in pids:
+            stat = self._world.proc.stat(pid)
+            if stat is None:
+                return _NOT_HERE
+            members[Process(pid, stat.birth)] = ""
+        user = known(holders[0].user, "") if holders else ""
+        return Job(gpu.label, user, members, (), frozenset(pids))
+
+
+def _with_conditions(answer: IdleAnswer, job: Job | Unknown, conditions: Sequence[JobCondition]) -> IdleAnswer | None:
+    """Return the answer for one GPU; None if it is not known yet."""
+    if not conditions:
+        return answer
+    if isinstance(job, Unknown):
+        return replace(answer, idle=None, because=job.why)
+    idle = JobFinding(JobActivity.IDLE, Reason("not_judged"))
+    found = with_conditions(idle, [(each.text, each(job)) for each in conditions])
+    match found.activity:
+        case JobActivity.BUSY:
+            return replace(answer, idle=False, because=f"{answer.because}, but {found.because}")
+        case JobActivity.IDLE:
+            return answer
+        case _ if found.reason.kind == "condition_begins":
+            return None
+        case _:
+            return replace(answer, idle=None, because=f"{answer.because}, but {found.because}")

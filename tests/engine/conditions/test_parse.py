@@ -1,0 +1,95 @@
+"""Conditions of jobs as people write them: each wrong one gets one sentence with what to write."""
+
+from contextlib import suppress
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fallow.core.errors import WrongUsage
+from fallow.engine.conditions.parse import (
+    Cpu,
+    HttpBusy,
+    Io,
+    Jupyter,
+    Metric,
+    Net,
+    Touched,
+    Url,
+    Vllm,
+    parse_job_condition,
+)
+from tests.length import PLANS
+
+METRICS = Url(8000, "/metrics", False, "http://127.0.0.1:8000/metrics")
+
+
+@pytest.mark.parametrize(
+    ("text", "means"),
+    [
+        ("cpu:50", Cpu(0.5)),
+        ("cpu: 200%", Cpu(2.0)),
+        ("io:5MB", Io(5_000_000)),
+        ("net:1MB/s", Net(1_000_000)),
+        ("jupyter", Jupyter(300.0)),
+        ("jupyter:10m", Jupyter(600.0)),
+        ("http:http://localhost/busy?token=x", HttpBusy(Url(80, "/busy?token=x", False, "http://localhost:80/busy"))),
+        ("http:https://127.0.0.1", HttpBusy(Url(443, "/", True, "https://127.0.0.1:443/"))),
+        ("metric:http://127.0.0.1:8000/metrics up", Metric(METRICS, "up", None)),
+        ("metric:http://127.0.0.1:8000/metrics vllm:x > 1.5", Metric(METRICS, "vllm:x", 1.5)),
+        ("vllm:http://127.0.0.1:8000", Vllm(METRICS)),
+        ("file:/srv/a:b/beat", Touched("/srv/a:b/beat", None)),
+        ("file:/srv/beat:10m", Touched("/srv/beat", 600.0)),
+    ],
+)
+def test_what_is_right_means_what_it_says(text: str, means: object) -> None:
+    assert parse_job_condition(text) == means
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence", "way"),
+    [
+        ("cpu", "'cpu' says only half of it", "write cpu:50"),
+        ("cpu:x", "'x' is not a per cent of one core", "write cpu:50, or cpu:200 for two cores"),
+        ("cpu:-5", "'-5' is not a per cent of one core", "write cpu:50"),
+        ("io:5", "'5' has no unit", "5MiB"),
+        ("net:fast", "'fast' is not a size", "512MB"),
+        ("jupyter:5", "'5' has no unit", "5m"),
+        ("jupyter:0s", "'0s' is no time", "jupyter:10m"),
+        ("htp:http://127.0.0.1", "is not a condition of a job", "did you mean http?"),
+        ("users", "'users' is not a condition of a job", "write cpu:50"),
+        ("http://127.0.0.1/busy", "is only an address", "write http:http://127.0.0.1/busy"),
+        ("https://127.0.0.1/busy", "is only an address", "write http:https://127.0.0.1/busy"),
+        ("http:http://example.org/", "'example.org' is not asked", "http://127.0.0.1:PORT"),
+        ("http:http://127.0.0.1@example.org/", "is not asked", "http://127.0.0.1:PORT"),
+        ("http:http://[::1]:80/", "is not asked", "http://127.0.0.1:PORT"),
+        ("http:ftp://127.0.0.1/", "is not an address", "http://127.0.0.1:8000/busy"),
+        ("http:http://127.0.0.1:99999/", "there is no port 99999", "65535"),
+        ("metric:http://127.0.0.1/m", "there is no metric behind", "requests_running"),
+        ("metric:http://127.0.0.1/m a-b", "'a-b' is not the name of a metric", "requests_running"),
+        ("metric:http://127.0.0.1/m a>many", "'many' is not a number", ">0"),
+        ("metric:http://127.0.0.1/m a>nan", "'nan' is not a number", ">0"),
+        ("vllm:8000", "'8000' is not an address", "http://127.0.0.1:8000"),
+        ("file:beat", "'beat' is not the whole path of a file", "file:/srv"),
+        ("file:/beat:5", "'5' has no unit", "5m"),
+        ("file:/be\nat", "has control characters", "write cpu:50"),
+    ],
+)
+def test_what_is_wrong_gets_one_sentence_and_what_to_write(text: str, sentence: str, way: str) -> None:
+    with pytest.raises(WrongUsage) as caught:
+        parse_job_condition(text)
+    assert sentence in caught.value.sentence
+    assert way in caught.value.way
+    assert str(caught.value).isprintable()
+
+
+@settings(max_examples=PLANS)
+@given(
+    st.sampled_from(
+        ["cpu:", "io:", "jupyter:", "http:http://127.0.0.1", "metric:http://127.0.0.1:1/x ", "file:/", ""]
+    ),
+    st.text(max_size=40),
+)
+def test_nothing_that_is_written_raises_anything_else(kind: str, rest: str) -> None:
+    with suppress(WrongUsage):
+        parse_job_condition(kind + rest)
