@@ -24,7 +24,7 @@ from fallow.readers.proc import TICKS_PER_S, Proc, Stat
 
 _TABLE_LASTS_S = 0.2
 _MOST_PROCESSES = 4000
-_ENDED = Unknown("its processes have ended")
+_ENDED = Unknown("its processes have ended", asked=False)
 Counters = tuple[Mapping[Process, Used], ...]
 
 
@@ -57,7 +57,7 @@ class JobProcesses:
 
     def rows(self, wanted: _Wanted) -> dict[Process, Stat] | Unknown:
         """Return all processes of the job; Unknown if it has none any more, or too many."""
-        me, table = os.getpid(), self._rows()
+        me, table = os.getpid(), self._rows(wanted.members)
         here = [row for row in table if Process(row.pid, row.birth) in wanted.members]
         groups = {row.group for row in here} - {os.getpgrp()}
         first = {row.pid for row in here} | wanted.pids | ({me} if self._started_here else set())
@@ -76,10 +76,12 @@ class JobProcesses:
                     return Unknown(f"it has more than {_MOST_PROCESSES} processes")
         return {process: row for process, row in found.items() if row.pid != me} or _ENDED
 
-    def _rows(self) -> list[Stat]:
+    def _rows(self, members: frozenset[Process]) -> list[Stat]:
+        """Return all processes as they were a moment ago; anew if one that must be there is not."""
         with self._lock:
             now_s = self._clock.monotonic_s()
-            if now_s - self._read_s >= _TABLE_LASTS_S:
+            is_new = now_s - self._read_s < _TABLE_LASTS_S
+            if not is_new or not members.issubset(Process(row.pid, row.birth) for row in self._table):
                 self._table, self._read_s = self.proc.everybody(), now_s
             return self._table
 

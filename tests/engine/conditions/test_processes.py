@@ -1,0 +1,146 @@
+"""Conditions on the processes of real jobs: they spin, write, end and are waited for."""
+
+import os
+import pathlib
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from fallow.core.reasons import Reason
+from fallow.core.unknown import Unknown
+from fallow.core.value import replace
+from fallow.readers.proc import Proc
+from tests.engine.conditions.stage import conditions, job_of, told_by
+from tests.waiting import until
+
+Start = Callable[[str], "subprocess.Popen[str]"]
+WAITS = "signal.pause()"
+SPINS = "while True: pass"
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    """Start a job: a process that leads a session, and has said that it is ready."""
+    started: list[subprocess.Popen[str]] = []
+
+    def make(program: str) -> "subprocess.Popen[str]":
+        text = "import os, signal, subprocess, sys, time\nprint('ready', flush=True)\n" + textwrap.dedent(program)
+        process = subprocess.Popen(
+            [sys.executable, "-S", "-E", "-c", text], stdout=subprocess.PIPE, text=True, start_new_session=True
+        )
+        started.append(process)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        return process
+
+    yield make
+    for process in started:
+        for pid in [row.pid for row in Proc().everybody() if row.session == process.pid]:
+            os.kill(pid, 9)
+        process.communicate()
+
+
+def is_reason(found: object) -> bool:
+    return isinstance(found, Reason)
+
+
+def test_a_process_that_spins_uses_the_cpu_and_one_that_waits_does_not(tmp_path: pathlib.Path, start: Start) -> None:
+    made = conditions(tmp_path)
+    busy, quiet = (made.begin(["cpu:10"])[0] for _ in range(2))
+    spins, waits = start(SPINS), start(WAITS)
+    first = busy(job_of(spins.pid))
+    assert isinstance(first, Unknown), "a rate cannot be told at the first look"
+    assert not first.asked
+    reason = told_by(busy, job_of(spins.pid), is_reason)
+    assert reason.kind == "job_cpu"
+    assert told_by(quiet, job_of(waits.pid)) is None
+
+
+def test_work_of_a_child_counts_and_so_does_work_of_children_that_end_between_two_looks(
+    tmp_path: pathlib.Path, start: Start
+) -> None:
+    (below,) = conditions(tmp_path).begin(["cpu:10"])
+    job = start(f"subprocess.Popen([sys.executable, '-S', '-c', '{SPINS}'])\nsignal.pause()")
+    assert told_by(below, job_of(job.pid), is_reason).kind == "job_cpu"
+    (short,) = conditions(tmp_path).begin(["cpu:10"])
+    again = start("while True: subprocess.run([sys.executable, '-S', '-c', 'sum(range(1_000_000))'])")
+    assert told_by(short, job_of(again.pid), is_reason).kind == "job_cpu"
+
+
+def test_the_other_end_of_a_pipeline_counts_and_a_neighbour_does_not(tmp_path: pathlib.Path, start: Start) -> None:
+    """A pipeline is one process group; what reads it holds the GPU and waits."""
+    pipeline = start(
+        f"""
+        work = subprocess.Popen([sys.executable, '-S', '-c', '{SPINS}'])
+        waits = subprocess.Popen(['sleep', '1000'])
+        print(waits.pid, flush=True)
+        signal.pause()
+        """
+    )
+    start(SPINS)
+    assert pipeline.stdout is not None
+    holder = int(pipeline.stdout.readline())
+    (condition,) = conditions(tmp_path).begin(["cpu:10"])
+    assert told_by(condition, job_of(holder), is_reason).kind == "job_cpu"
+    (alone,) = conditions(tmp_path).begin(["cpu:10"])
+    assert told_by(alone, job_of(start(WAITS).pid)) is None
+
+
+def test_a_process_that_writes_is_seen_and_one_that_waits_is_not(tmp_path: pathlib.Path, start: Start) -> None:
+    made = conditions(tmp_path)
+    writing, quiet = (made.begin(["io:100KB"])[0] for _ in range(2))
+    writes = start(f"""
+        with open({str(tmp_path / "data")!r}, "wb", buffering=0) as file:
+            while True:
+                file.seek(0)
+                file.write(bytes(1 << 20))
+                time.sleep(0.01)
+        """)
+    reason = told_by(writing, job_of(writes.pid), is_reason)
+    assert reason.kind == "job_io"
+    assert "read and wrote" in str(reason)
+    assert told_by(quiet, job_of(start(WAITS).pid)) is None
+
+
+@pytest.mark.parametrize("text", ["cpu:10", "io:1MB", "net:1MB"])
+def test_a_job_that_has_ended_cannot_be_told(tmp_path: pathlib.Path, start: Start, text: str) -> None:
+    job = start(WAITS)
+    known = job_of(job.pid)
+    job.kill()
+    job.wait()
+    (condition,) = conditions(tmp_path).begin([text])
+    assert isinstance(condition(known), Unknown)
+    until(lambda: "ended" in str(condition(known)))
+
+
+def test_the_network_is_the_machines_where_the_job_has_none_of_its_own(tmp_path: pathlib.Path, start: Start) -> None:
+    (condition,) = conditions(tmp_path).begin(["net:1TB"])
+    assert told_by(condition, job_of(start(WAITS).pid)) is None
+
+
+def test_traffic_in_a_network_of_its_own_is_the_jobs_and_the_machines_is_not(
+    tmp_path: pathlib.Path, start: Start
+) -> None:
+    own = start(WAITS)
+    try:
+        namespace = subprocess.run(["unshare", "--net", "true"], check=False, capture_output=True)
+    except FileNotFoundError:
+        pytest.skip("there is no unshare here")
+    if namespace.returncode != 0:
+        pytest.skip("no network namespace can be made here")
+    job = start("subprocess.Popen(['unshare', '--net', 'sleep', '1000']); signal.pause()")
+    assert own.pid
+    inner = until(lambda: [row.pid for row in Proc().descendants(job.pid)])[0]
+    ours = Proc().net_namespace(os.getpid())
+    until(lambda: Proc().net_namespace(inner) != ours)
+    (condition,) = conditions(tmp_path).begin(["net:0"])
+    assert told_by(condition, job_of(inner)) is None, "nothing moves there, whatever the machine does"
+
+
+def test_a_gpu_that_nobody_holds_is_not_in_use_by_its_processes(tmp_path: pathlib.Path) -> None:
+    nobody = replace(job_of(os.getpid()), members={}, pids=frozenset())
+    for condition in conditions(tmp_path).begin(["cpu:10", "io:1MB", "net:1MB", "jupyter"]):
+        assert condition(nobody) is None
