@@ -36,6 +36,6 @@ class Rate:
         before, self._before = self._before, now
         if before is not None and now[1] > before[1]:
             rate = (now[0] - before[0]) / (now[1] - before[1])
-            quiet = None if rate >= 0 else Unknown(f"the {self._what} was counted anew")
+            quiet = None if rate >= 0 else Unknown(f"the {self._what} is counted from the beginning")
             self._found = self._reason(rate) if rate > self._above else quiet
         return self._found
