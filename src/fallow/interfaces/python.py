@@ -82,7 +82,7 @@ def _claimed(request: choosing.Request, simulate: str | None) -> Iterator[tuple[
     world = World(os.environ, simulate=simulate)
     try:
         program = program_name(sys.argv[0] or "python")
-        claimed = claiming.claim(world, request, pid=os.getpid(), program=program, say=lambda _: None)
+        claimed = claiming.claim(world, request, pid=os.getpid(), program=program)
     finally:
         world.close()
     for held in claimed.claims:

@@ -13,6 +13,7 @@ from fallow.core.reservations import Claim, Reservations
 from fallow.core.value import replace, value
 from fallow.engine.allocate.pick import (
     Request,
+    WhileWaiting,
     candidates,
     counted,
     links_that_matter,
@@ -173,16 +174,21 @@ def _end(claims: list[HeldClaim]) -> None:
         held.end()
 
 
-def claim(world: World, request: Request, *, pid: int, program: str, say: Callable[[str], None]) -> Claimed:
+def claim(
+    world: World, request: Request, *, pid: int, program: str, say: Callable[[str], None] | None = None
+) -> Claimed:
     """Claim GPUs and return them; wait in the queue if the request says so.
 
-    `program` is shown to others as what the GPUs are claimed for: a name, not a command line.
+    `program` is shown to others as what the GPUs are claimed for: a name, not a command line. Without `say` nobody is
+    told anything, so the daemon is not asked what happens meanwhile.
     """
+    happens = None if say is None else WhileWaiting(world)
+    say = say or (lambda _: None)
     warn_of_folder_owner(world, say)
     launch = _Launch(world, request, program, pid)
     warn_of_indices(world, launch.snapshot, say)
     try:
-        claimed = _claim_now(launch) if request.wait_s is None else _claim_in_turn(launch, say)
+        claimed = _claim_now(launch) if request.wait_s is None else _claim_in_turn(launch, say, happens)
     finally:
         launch.entry.leave()
     try:
@@ -221,7 +227,7 @@ def _claim_now(launch: _Launch) -> Claimed:
         pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
 
-def _claim_in_turn(launch: _Launch, say: Callable[[str], None]) -> Claimed:
+def _claim_in_turn(launch: _Launch, say: Callable[[str], None], happens: WhileWaiting | None) -> Claimed:
     clock = launch.world.clock
     start_s = clock.monotonic_s()
     until_s = start_s + (launch.request.wait_s or 0.0)
@@ -244,13 +250,15 @@ def _claim_in_turn(launch: _Launch, say: Callable[[str], None]) -> Claimed:
             left_s = until_s - clock.monotonic_s()
             if left_s <= 0:
                 raise launch.refused(launch.choice(reservations))
-            say(_waiting(launch))
+            say(_waiting(launch, happens))
             changed = watch.wait(min(left_s, _BUSY_S if our_turn else _CHECK_S), _POLL_S)
     finally:
         watch.close()
 
 
-def _waiting(launch: _Launch) -> str:
+def _waiting(launch: _Launch, happens: WhileWaiting | None) -> str:
     count, ahead = launch.request.wanted.count, launch.entry.length_ahead()
     gpus = "1 GPU" if count == 1 else f"{count} GPUs"
-    return f"waiting for {gpus}, {ahead} ahead in line" if ahead else f"waiting for {gpus}, first in line"
+    line = f"waiting for {gpus}, {ahead} ahead in line" if ahead else f"waiting for {gpus}, first in line"
+    awaited = [gpu for gpu in launch.allowed.gpus if gpu.uuid in launch.entry.files]
+    return line if happens is None else f"{line}{happens.on(awaited)}"

@@ -24,6 +24,10 @@ from fallow.readers.proc import user_name
 FOREVER = math.inf
 _LOOK_AGAIN_S = 0.25
 _PATIENCE_S = 2.0
+_WAITS_AT_LEAST_S = 1.0  # before the daemon is asked what happens: most launches do not wait as long
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from fallow.engine.allocate.held_gpus import HeldGpus
 
 
 @value
@@ -81,10 +85,32 @@ def candidates(snapshot: Snapshot, request: Request, visible_devices: str | None
     return Candidates(allowed, refused)
 
 
+class WhileWaiting:
+    """Says what happens on the GPUs that a launch waits for. What that needs is loaded once it has waited a while."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._from_s = world.clock.monotonic_s() + _WAITS_AT_LEAST_S
+        self._held: HeldGpus | None = None
+
+    def on(self, gpus: Sequence[Gpu]) -> str:
+        """Return it, to be added to what else is said of the wait; nothing where no daemon runs."""
+        if self._world.clock.monotonic_s() < self._from_s:
+            return ""
+        if self._held is None:
+            from fallow.engine.allocate.held_gpus import HeldGpus
+
+            self._held = HeldGpus(self._world)
+        words = self._held.in_words(gpus)
+        return f". {words}" if words else ""
+
+
 def pick(
-    world: World, request: Request, say: Callable[[str], None] = lambda _: None, *, reserve: bool = True
+    world: World, request: Request, say: Callable[[str], None] | None = None, *, reserve: bool = True
 ) -> tuple[Gpu, ...]:
     """Return idle GPUs. With `reserve` they are softly reserved, so that the next pick gives others."""
+    happens = None if say is None else WhileWaiting(world)
+    say = say or (lambda _: None)
     deadline_s = world.clock.monotonic_s() + (request.wait_s or 0.0)
     patience = {} if request.wait_s is None else {"patience_s": min(_PATIENCE_S, request.wait_s)}
     while True:
@@ -103,7 +129,8 @@ def pick(
         left_s = deadline_s - world.clock.monotonic_s()
         if left_s <= 0:
             raise not_enough(world, snapshot, request, allowed, choice)
-        say(f"waiting for {_gpus(request.wanted.count)}")
+        fit = [gpu for gpu in allowed.gpus if eligible(gpu, request.wanted)]
+        say(f"waiting for {_gpus(request.wanted.count)}{'' if happens is None else happens.on(fit)}")
         world.clock.sleep(min(_LOOK_AGAIN_S, left_s))
 
 

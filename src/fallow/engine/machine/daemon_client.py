@@ -1,6 +1,6 @@
 """Ask the daemon of this machine through its API, over its unix socket; without an answer a command works alone.
 
-`pick` and `run` never ask it.
+`pick` and `run` ask it only what happens on the GPUs that they wait for, and only while they wait.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -131,7 +131,7 @@ class DaemonClient:
             return None
         try:
             return build(facts)
-        except (KeyError, TypeError, ValueError, AttributeError, WrongUsage) as error:
+        except (KeyError, TypeError, ValueError, OverflowError, AttributeError, WrongUsage) as error:
             raise NoAnswer(f"its answer makes no sense: {type(error).__name__}: {error}") from None
 
     def _get(self, target: str, build: Callable[[Facts], T], limit_s: float = _SHORT_S) -> T | None:
