@@ -27,17 +27,16 @@ ALONE = "import os\nif os.fork(): os._exit(0)\nos.setsid()\nprint(os.getpid(), f
 class Job:
     """A process on a GPU, which has begun."""
 
-    def __init__(self, environ: Mapping[str, str], script: str = SLEEPER, user: int | None = None) -> None:
-        as_user = {} if user is None else {"user": user, "group": user, "extra_groups": [], "cwd": "/"}
-        self.process = subprocess.Popen(  # type: ignore[call-overload]
-            [sys.executable if user is None else "/usr/bin/python3", "-c", script],
+    def __init__(self, environ: Mapping[str, str], script: str = SLEEPER) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", script],
             env=dict(environ),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             text=True,
             start_new_session=True,
-            **as_user,
         )
+        assert self.process.stdout is not None
         self.said = self.process.stdout.readline().strip()
         assert self.said, "it never began"
         self.pid = int(self.said if script.startswith(ALONE) else self.process.pid)
@@ -51,9 +50,11 @@ class Job:
         return -int(self.process.wait(LIMIT_S))
 
     def end(self) -> None:
-        with suppress(ProcessLookupError):
-            os.killpg(self.pid, signal.SIGKILL)
+        if is_running(self.pid):
+            with suppress(ProcessLookupError):
+                os.killpg(self.pid, signal.SIGKILL)
         self.process.wait()
+        assert self.process.stdout is not None
         self.process.stdout.close()
 
 

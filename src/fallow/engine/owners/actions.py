@@ -82,6 +82,11 @@ class OwnerJobActions:
         return Outcome(True, f"asked again to {self._contact.words}, at once")
 
     @property
+    def is_answered(self) -> bool:
+        """Return whether the owner has answered all that it was told."""
+        return len(self._said) >= self._begun
+
+    @property
     def failure(self) -> str | None:
         """Return what the owner answered if it did not stop the job; None while it has not failed."""
         return next((outcome.words for outcome in self._said if not outcome.ok), None)
@@ -93,7 +98,7 @@ class OwnerJobActions:
     def is_gone(self, job: Job | None) -> str | None:
         """Return how the job left its GPUs and what its owner answered; None while it is there or not answered."""
         gone = self._processes.is_gone(job)
-        if gone is None or len(self._said) < self._begun:
+        if gone is None or not self.is_answered:
             return None
         return "; ".join([gone, *(outcome.words for outcome in self._said[-1:])])
 

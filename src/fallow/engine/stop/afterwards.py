@@ -7,7 +7,7 @@ from fallow.core.gpu import Gpu, Snapshot
 from fallow.core.job import Job
 from fallow.core.process import Process
 from fallow.core.units import bytes_for_people
-from fallow.core.unknown import Unknown
+from fallow.core.unknown import Unknown, known
 from fallow.core.value import value
 from fallow.engine.machine.world import World
 from fallow.engine.stop.find import JobsByHand
@@ -28,6 +28,12 @@ class FreedGpu:
     """How much of its memory no process that is listed holds."""
 
     @property
+    def is_back(self) -> bool:
+        """Return whether what the jobs held is free: nobody unseen holds more than before they were stopped."""
+        before = unseen_memory_bytes(self.gpu)
+        return not isinstance(self.unseen_bytes, Unknown) and self.unseen_bytes <= known(before, 0)
+
+    @property
     def in_words(self) -> str:
         """Return `GPU 3: 20.1 GiB are free again`, or what is wrong."""
         where = f"GPU {self.gpu.label}"
@@ -45,16 +51,16 @@ def look_afterwards(world: World, jobs: JobsByHand, stopped: Sequence[StoppedJob
     before = {gpu.uuid: gpu for each in gone for gpu in each.found.gpus}
     if not before:
         return []
-    known = {process for each in stopped for process in each.found.job.members}
+    stopped_processes = {process for each in stopped for process in each.found.job.members}
     began_s = world.clock.monotonic_s()
     while True:
         snapshot = jobs.look()
         now = jobs.jobs(snapshot)
         for each in gone:
-            each.came_back = each.came_back or _came_back(each.found.job, now, known)
+            each.came_back = each.came_back or _came_back(each.found.job, now, stopped_processes)
         freed = [_freed(gpu, snapshot) for gpu in before.values()]
         waited_s = world.clock.monotonic_s() - began_s
-        is_back = all(not isinstance(each.unseen_bytes, Unknown) and not each.unseen_bytes for each in freed)
+        is_back = all(each.is_back for each in freed)
         if waited_s >= (_COMES_BACK_WITHIN_S if is_back else _MEMORY_IS_BACK_WITHIN_S):
             return freed
         world.clock.sleep(_LOOK_AGAIN_S)
@@ -74,13 +80,13 @@ def _freed(before: Gpu, snapshot: Snapshot) -> FreedGpu:
     return FreedGpu(before, freed, unseen_memory_bytes(now))
 
 
-def _came_back(job: Job, now: Iterable[Job], known: set[Process]) -> bool:
+def _came_back(job: Job, now: Iterable[Job], before: set[Process]) -> bool:
     """Return whether a process is on its GPUs that the same owner has started, or is of the same user and command."""
     lines = set(job.members.values())
     for each in now:
         if each.user != job.user or set(job.uuids).isdisjoint(each.uuids):
             continue
-        new = {process: line for process, line in each.members.items() if process not in known}
+        new = {process: line for process, line in each.members.items() if process not in before}
         if job.owner.is_asked and (each.owner.kind, each.owner.id) == (job.owner.kind, job.owner.id):
             return bool(new)
         if not job.owner.is_asked and not lines.isdisjoint(new.values()):

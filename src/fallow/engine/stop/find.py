@@ -24,14 +24,7 @@ from fallow.engine.idle_rules.gpu_jobs import JobFinder
 from fallow.engine.machine.world import World
 from fallow.engine.machine.yielding_gpus import filler_pids
 from fallow.engine.owners.known import KnownOwners
-from fallow.engine.stop.hidden_holders import (
-    Hidden,
-    find_hidden,
-    has_unseen_memory,
-    nodes_opened,
-    still_hidden,
-    with_hidden,
-)
+from fallow.engine.stop.hidden_holders import HiddenHolders, has_unseen_memory
 
 _OWNERS_ANSWER_WITHIN_S = 5.0
 _LISTED_BY = "`fallow status` lists the processes on GPUs"
@@ -65,15 +58,13 @@ class JobsByHand:
         self._world = world
         self._owners = owners
         self._finder = finder
-        self._hidden: Hidden = {}
+        self._hidden = HiddenHolders(world)
         self._fillers: Mapping[str, frozenset[int]] = {}
 
     def look(self) -> Snapshot:
         """Return all GPUs now, with holders whom the driver does not list."""
         snapshot = self._world.gpu_reader.look(Depth.HOLDERS)
-        return replace(
-            snapshot, gpus=with_hidden(self._world, snapshot.gpus, still_hidden(self._world, self._hidden))
-        )
+        return replace(snapshot, gpus=self._hidden.added_to(snapshot.gpus))
 
     def jobs(self, snapshot: Snapshot) -> list[Job]:
         """Return all jobs of people that hold a GPU in a snapshot of `look`."""
@@ -84,7 +75,7 @@ class JobsByHand:
 
     def jobs_with_owners(self) -> tuple[Snapshot, list[Job]]:
         """Return all jobs now, when their owners have said their names or had time to."""
-        self._hidden = find_hidden(self._world, self.look().gpus)
+        self._hidden.find(self._world.gpu_reader.look(Depth.HOLDERS).gpus)
         snapshot = self.look()
         self.jobs(snapshot)
         self._owners.finish(_OWNERS_ANSWER_WITHIN_S)
@@ -147,7 +138,7 @@ class JobsByHand:
     def _described(self, job: Job, whole: Job, snapshot: Snapshot) -> FoundJob:
         gpus = tuple(gpu for gpu in snapshot.gpus if gpu.uuid in job.uuids)
         pids = [each.pid for each in job.members]
-        nodes = nodes_opened(self._hidden, pids)
+        nodes = self._hidden.nodes_of(pids)
         return FoundJob(job, whole, gpus, _memory(gpus, set(pids)), nodes)
 
     def _refuse_others(self, subject: JobSubject, jobs: Sequence[Job], snapshot: Snapshot) -> None:

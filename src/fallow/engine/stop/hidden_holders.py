@@ -13,26 +13,17 @@ is taken for a holder only if all of this is so:
 GPUs have none. If it is unknown who is listed on any of the GPUs, nobody is found.
 """
 
-from collections.abc import Mapping, Sequence
-from itertools import chain
+from collections.abc import Collection, Sequence
 
 from fallow.core.activity import unseen_memory_bytes
 from fallow.core.gpu import Gpu, Holder
+from fallow.core.ports import Depth
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace
 from fallow.engine.machine.newcomers import HAS_BEGUN_CUDA, MONITORS
 from fallow.engine.machine.world import World
 
 _NOT_LISTED = Unknown("the driver does not list it")
-Hidden = Mapping[int, frozenset[str]]
-"""By pid, the device nodes that it has open."""
-
-
-def node_of(world: World, gpu: Gpu) -> str | None:
-    """Return the device node of a GPU; None for one that has none of its own."""
-    if world.simulated or gpu.mig is not None or isinstance(gpu.minor, Unknown):
-        return None
-    return f"{world.device_folder}/nvidia{gpu.minor}"
 
 
 def has_unseen_memory(gpu: Gpu) -> bool:
@@ -41,49 +32,60 @@ def has_unseen_memory(gpu: Gpu) -> bool:
     return not isinstance(unseen, Unknown) and unseen > 0
 
 
-def find_hidden(world: World, gpus: Sequence[Gpu]) -> Hidden:
-    """Return the processes that hold one of these GPUs and are listed on none."""
-    nodes = {node for gpu in gpus if has_unseen_memory(gpu) and (node := node_of(world, gpu)) is not None}
-    if not nodes or any(isinstance(gpu.holders, Unknown) for gpu in gpus):
-        return {}
-    proc = world.proc
-    listed = {holder.pid for gpu in gpus if not isinstance(gpu.holders, Unknown) for holder in gpu.holders}
-    kin = listed.union(*(proc.ancestors(pid) for pid in listed))
-    found: dict[int, frozenset[str]] = {}
-    for pid in proc.pids():
-        if pid in kin:
-            continue
-        opened = opened_by(world, pid, nodes)
-        if opened and listed.isdisjoint(proc.ancestors(pid)) and MONITORS.isdisjoint(proc.called(pid)):
-            found[pid] = opened
-    return found
+class HiddenHolders:
+    """Finds them once, and then only looks whether they still have the device nodes open."""
 
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._nodes: dict[str, str] = {}
+        """The device nodes of GPUs, by UUID."""
+        self._found: dict[int, frozenset[str]] = {}
+        """The nodes that each process has open, by pid."""
 
-def opened_by(world: World, pid: int, nodes: set[str] | frozenset[str]) -> frozenset[str]:
-    """Return those of the nodes that a process has open as often as CUDA does."""
-    counts = world.proc.open_counts(pid, nodes)
-    return frozenset(node for node, count in counts.items() if count >= HAS_BEGUN_CUDA)
+    def find(self, gpus: Sequence[Gpu]) -> None:
+        """Search all processes, if there is memory that nobody accounts for; `gpus` are all of the machine."""
+        self._found = {}
+        if self._world.simulated or not any(has_unseen_memory(gpu) for gpu in gpus):
+            return
+        now = self._world.gpu_reader.look(Depth.EVERYTHING).gpus  # which has the numbers of the nodes, too
+        self._nodes = {
+            str(gpu.uuid): f"{self._world.device_folder}/nvidia{gpu.minor}"
+            for gpu in now
+            if gpu.mig is None and not isinstance(gpu.minor, Unknown) and not isinstance(gpu.uuid, Unknown)
+        }
+        wanted = {
+            self._nodes[str(gpu.uuid)] for gpu in now if has_unseen_memory(gpu) and str(gpu.uuid) in self._nodes
+        }
+        if not wanted or any(isinstance(gpu.holders, Unknown) for gpu in now):
+            return
+        proc = self._world.proc
+        listed = {holder.pid for gpu in now if not isinstance(gpu.holders, Unknown) for holder in gpu.holders}
+        kin = listed.union(*(proc.ancestors(pid) for pid in listed))
+        for pid in proc.pids():
+            opened = frozenset[str]() if pid in kin else self._opened(pid, wanted)
+            if opened and listed.isdisjoint(proc.ancestors(pid)) and MONITORS.isdisjoint(proc.called(pid)):
+                self._found[pid] = opened
 
+    def added_to(self, gpus: Sequence[Gpu]) -> tuple[Gpu, ...]:
+        """Return the GPUs with those found that have their nodes open now."""
+        now = {pid: self._opened(pid, nodes) for pid, nodes in self._found.items()}
+        return tuple(
+            self._with(gpu, {pid for pid, nodes in now.items() if self._nodes.get(str(gpu.uuid)) in nodes})
+            for gpu in gpus
+        )
 
-def with_hidden(world: World, gpus: Sequence[Gpu], hidden: Hidden) -> tuple[Gpu, ...]:
-    """Return the GPUs with these holders, too."""
-    return tuple(_with_hidden(gpu, node_of(world, gpu), hidden) for gpu in gpus)
+    def nodes_of(self, pids: Collection[int]) -> tuple[str, ...]:
+        """Return the nodes by which these processes were found."""
+        return tuple(sorted({node for pid in pids for node in self._found.get(pid, ())}))
 
+    def _opened(self, pid: int, nodes: Collection[str]) -> frozenset[str]:
+        """Return those of the nodes that a process has open as often as CUDA does."""
+        counts = self._world.proc.open_counts(pid, nodes)
+        return frozenset(node for node, count in counts.items() if count >= HAS_BEGUN_CUDA)
 
-def still_hidden(world: World, hidden: Hidden) -> Hidden:
-    """Return those of them that have the nodes open now."""
-    now = {pid: opened_by(world, pid, nodes) for pid, nodes in hidden.items()}
-    return {pid: nodes for pid, nodes in now.items() if nodes}
-
-
-def nodes_opened(hidden: Hidden, pids: Sequence[int]) -> tuple[str, ...]:
-    """Return the nodes that these processes have open, for people."""
-    return tuple(sorted(set(chain.from_iterable(hidden.get(pid, ()) for pid in pids))))
-
-
-def _with_hidden(gpu: Gpu, node: str | None, hidden: Hidden) -> Gpu:
-    if isinstance(gpu.holders, Unknown) or node is None:
-        return gpu
-    known = {holder.pid for holder in gpu.holders}
-    more = [Holder(pid, _NOT_LISTED) for pid, nodes in hidden.items() if node in nodes and pid not in known]
-    return replace(gpu, holders=(*gpu.holders, *more)) if more else gpu
+    @staticmethod
+    def _with(gpu: Gpu, pids: set[int]) -> Gpu:
+        if isinstance(gpu.holders, Unknown) or not pids:
+            return gpu
+        more = pids.difference(holder.pid for holder in gpu.holders)
+        return replace(gpu, holders=(*gpu.holders, *(Holder(pid, _NOT_LISTED) for pid in sorted(more))))

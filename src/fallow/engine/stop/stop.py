@@ -144,6 +144,8 @@ class StopByHand:
 
     def _climb(self, asked: _Asked, now_s: float) -> bool:
         """Let the ladder decide whether the grace is over; return whether the job is left alone now."""
+        if isinstance(asked.actions, OwnerJobActions) and not asked.actions.is_answered:
+            return False  # an owner that stops it needs no signal, and one that does not would start it again
         passed_s, asked.seen_s = now_s - asked.seen_s, now_s
         rules = LadderRules(0.0, self._how.grace_s, signal=self._how.signal)
         kill = Kill(Reason("by_hand", user=self._run.world.user))

@@ -168,7 +168,7 @@ def _exit_code(planned: "Sequence[Planned]", freed: "Sequence[FreedGpu]", *, dry
         if each.stopped.reason is None or each.stopped.reason is not each.idleness.not_idle
     ]
     good = Stage.UNTOUCHED if dry_run else Stage.STOPPED
-    held = [gpu for gpu in freed if not isinstance(gpu.unseen_bytes, Unknown) and gpu.unseen_bytes]
+    held = [gpu for gpu in freed if not isinstance(gpu.unseen_bytes, Unknown) and not gpu.is_back]
     done = bool(wanted) and all(each.stage is good and not each.came_back for each in wanted)
     return 0 if done and not held else 1
 

@@ -1,0 +1,158 @@
+"""Holders that the driver does not list, on the stand-in driver with device files that processes have open."""
+
+import json
+import pathlib
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from threading import Thread
+
+import pytest
+
+from tests.conftest import Fallow
+from tests.places import LIMIT_S
+from tests.standin import Process, World
+
+GIB = 2**30
+OPENER = "import sys\nkept = [open(sys.argv[2]) for _ in range(int(sys.argv[1]))]\nprint('open', flush=True)\ninput()"
+FORKER = f"""
+import os, subprocess, sys
+if sys.argv[3] == "child":
+    child = subprocess.Popen([sys.executable, "-c", {OPENER!r}, *sys.argv[1:3]], stdin=0)
+    child.wait()
+else:
+    subprocess.Popen([sys.executable, "-c", "input()"], stdin=0)
+    exec({OPENER!r})
+"""
+Open = Callable[..., "subprocess.Popen[str]"]
+
+
+@pytest.fixture
+def cards(make_world: Callable[..., World], fallow: Fallow, tmp_path: pathlib.Path) -> World:
+    """2 idle cards with device files."""
+    world = make_world(cards=2)
+    fallow.environ.update(world.nodes(tmp_path / "dev"))
+    return world
+
+
+@pytest.fixture
+def opened(fallow: Fallow, cards: World) -> Iterator[Open]:
+    """Start a process that has the device file of a card open so often."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(times: int, card: int = 0, name: str = sys.executable, script: str = OPENER, *more: str) -> object:
+        process = subprocess.Popen(
+            [name, "-c", script, str(times), f"{fallow.environ['FALLOW_DEVICES']}/nvidia{card}", *more],
+            executable=sys.executable,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        started.append(process)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "open\n"
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def offered(fallow: Fallow) -> list[int]:
+    """The processes that a stop of GPU 0 would stop."""
+    done = fallow("stop", "0", "--dry-run", "--json")
+    if done.returncode == 0:
+        return [pid for job in json.loads(done.stdout)["jobs"] for pid in job["pids"]]
+    assert (done.returncode, done.stdout) == (1, "")
+    return []
+
+
+def test_who_has_begun_cuda_on_a_card_with_memory_of_nobody_is_found_and_stopped(
+    fallow: Fallow, cards: World, opened: Open
+) -> None:
+    cards[0].memory_used = 20 * GIB
+    left_behind = opened(4)
+
+    def give_back() -> None:
+        left_behind.wait(LIMIT_S)
+        cards[0].memory_used = 0
+
+    assert offered(fallow) == [left_behind.pid]
+    shown = fallow("stop", "0", "--dry-run").stdout
+    assert f"has {fallow.environ['FALLOW_DEVICES']}/nvidia0 open, and is not listed by the driver" in shown
+    driver = Thread(target=give_back)
+    driver.start()
+    done = fallow("stop", "0", "--yes")
+    driver.join()
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "GPU 0: 20.0 GiB are free again" in done.stdout
+
+
+def test_memory_that_stays_held_after_the_stop_is_said_and_is_no_success(
+    fallow: Fallow, cards: World, opened: Open
+) -> None:
+    cards[0].memory_used = 20 * GIB
+    opened(4)
+    done = fallow("stop", "0", "--yes")
+    assert done.returncode == 1
+    assert "20.0 GiB are still held by no process that is listed" in done.stdout
+
+
+def test_without_memory_of_nobody_an_open_device_file_proves_nothing(
+    fallow: Fallow, cards: World, opened: Open
+) -> None:
+    opened(20)
+    assert offered(fallow) == []
+    assert "nobody is on GPU 0" in fallow("stop", "0", "--yes").stderr
+
+
+@pytest.mark.parametrize("name", ["nvidia-smi", "/usr/bin/nv-hostengine", "nvtop", "dcgm-exporter"])
+def test_monitors_are_never_offered(fallow: Fallow, cards: World, opened: Open, name: str) -> None:
+    cards[0].memory_used = 20 * GIB
+    opened(20, 0, name)
+    assert offered(fallow) == []
+    assert "20.0 GiB on GPU 0 are held by no process that can be seen" in fallow("stop", "0", "--yes").stderr
+
+
+def test_who_has_it_open_as_seldom_as_monitors_have_or_another_card_is_not_offered(
+    fallow: Fallow, cards: World, opened: Open
+) -> None:
+    cards[0].memory_used = 20 * GIB
+    opened(3)
+    opened(8, 1)
+    assert offered(fallow) == []
+
+
+@pytest.mark.parametrize("kin", ["child", "parent"])
+def test_who_is_below_or_above_a_process_that_is_listed_is_not_offered(
+    fallow: Fallow, cards: World, opened: Open, kin: str
+) -> None:
+    """Workers inherit what their parent has open, and a launcher may have begun CUDA: neither holds memory."""
+    family = opened(8, 0, sys.executable, FORKER, kin)
+    with open(f"/proc/{family.pid}/task/{family.pid}/children", encoding="ascii") as file:
+        (child,) = map(int, file.read().split())
+    listed = family.pid if kin == "child" else child
+    cards[1].compute = [Process(listed, GIB)]
+    cards[0].memory_used = 20 * GIB
+    assert offered(fallow) == []
+
+
+def test_who_is_listed_on_another_card_is_not_offered_for_this_one(
+    fallow: Fallow, cards: World, opened: Open
+) -> None:
+    busy = opened(8, 0)
+    cards[1].compute = [Process(busy.pid, GIB)]
+    cards[0].memory_used = 20 * GIB
+    assert offered(fallow) == []
+
+
+def test_while_it_is_unknown_who_is_listed_somewhere_nobody_is_offered(
+    fallow: Fallow, cards: World, opened: Open
+) -> None:
+    cards[0].memory_used = 20 * GIB
+    there = opened(8)
+    assert offered(fallow) == [there.pid]
+    cards.fault("nvmlDeviceGetComputeRunningProcesses", card=1, error=999)
+    assert offered(fallow) == []
