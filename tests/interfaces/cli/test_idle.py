@@ -1,6 +1,7 @@
 """`fallow idle`: 0 only for what is known to be idle, with a daemon and without."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -87,3 +88,45 @@ def test_a_yes_needs_every_gpu_witnessed_idle_for_so_long_by_a_look_that_is_rece
     assert (together is True) == (bool(surely) and all(surely))
     if together is False:
         assert any(each.activity not in (*quiet, Activity.UNKNOWN) or (each.for_s or 0) < for_s for each in gpus)
+
+
+def test_one_who_holds_no_gpu_is_idle_and_one_who_works_is_not(simulated: Fallow) -> None:
+    with subprocess.Popen([sys.executable, "-c", WORKS], env=simulated.on("2")) as job:
+        try:
+            until(lambda: simulated("idle", f"pid:{job.pid}").returncode == 1, pause_s=PROGRAM_S)
+            asked = simulated("idle", "mine")
+            assert asked.returncode == 1
+            assert [line[:5] for line in asked.stdout.splitlines()] == ["GPU 2"]
+            assert simulated("idle", f"pid:{os.getpid()}").returncode == 1  # it is below us
+            assert simulated("idle", "user:nobody").stdout == "user:nobody: idle: holds no GPU\n"
+        finally:
+            job.kill()
+
+
+@pytest.mark.parametrize("subject", ["container:vllm", "unit:ollama", "notebook:train.ipynb"])
+def test_a_name_that_is_nowhere_may_be_mistyped_and_is_no_yes(simulated: Fallow, subject: str) -> None:
+    asked = simulated("idle", subject)
+    assert (asked.returncode, asked.stdout) == (75, f"{subject}: cannot be told: holds no GPU\n")
+
+
+@pytest.mark.parametrize(
+    ("subject", "sentence"),
+    [
+        ("user:nobdy", "there is no user 'nobdy' on this machine; did you mean nobody?"),
+        ("pid:4194999", "there is no process 4194999"),
+        ("77", "there is no GPU '77' here"),
+        ("usr:nobody", "did you mean user?"),
+    ],
+)
+def test_nobody_who_is_mistyped_is_idle(simulated: Fallow, subject: str, sentence: str) -> None:
+    asked = simulated("idle", subject)
+    assert asked.returncode == 2
+    assert sentence in asked.stderr
+
+
+def test_a_card_whose_holders_are_hidden_may_be_anybodys(fallow: Fallow, world: World) -> None:
+    world.fault("nvmlDeviceGetComputeRunningProcesses_v3", card=1, error=999)
+    world.fault("nvmlDeviceGetGraphicsRunningProcesses_v3", card=1, error=999)
+    asked = fallow("idle", "user:nobody")
+    assert asked.returncode == 75
+    assert asked.stdout.startswith("GPU 1: cannot be told: ")

@@ -90,19 +90,19 @@ def concerns(subject: JobSubject, job: Job) -> bool:
         case OneUser(name=name):
             return job.user == name
         case NamedOwner(kind=kind, name=name):
-            return job.owner.kind is kind and name in _names(job.owner, name)
+            return job.owner.kind is kind and owner_has_name(job.owner, name)
     assert_never(subject)
 
 
-def _names(owner: Owner, typed: str) -> set[str]:
-    """Return what a person may call an owner: its name, without its ending too, its id, and how the id begins."""
+def owner_has_name(owner: Owner, typed: str) -> bool:
+    """Return whether a person may call an owner so: its name, without its ending too, its id, how the id begins."""
     names = {owner.id}
     if not isinstance(owner.name, Unknown):
         names.add(owner.name)
     names |= {name.removesuffix(ending) for name in names for ending in (".service", ".ipynb")}
     if owner.kind is OwnerKind.CONTAINER and len(typed) >= _SHORTEST_ID and owner.id.startswith(typed):
         names.add(typed)
-    return names
+    return typed in names
 
 
 def _of_target(

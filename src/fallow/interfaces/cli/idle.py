@@ -5,8 +5,13 @@ from collections.abc import Sequence
 
 from fallow.core.gpu_status import Status
 from fallow.core.idle_answer import IdleAnswer, all_idle, idle_answers
+from fallow.core.protections import Everything, OneProcess, OneUser
 from fallow.core.selection import select
 from fallow.core.units import printable, span_s
+from fallow.core.value import replace
+from fallow.engine.allocate.held_by import held_by, is_doubtful
+from fallow.engine.allocate.job_subject import JobSubject, job_subject
+from fallow.engine.allocate.protection_target import target_of
 from fallow.engine.conditions.parse import parse_job_condition
 from fallow.engine.machine.observe import look_once
 from fallow.engine.machine.world import World
@@ -18,12 +23,13 @@ ABOUT = """\
 Answer whether all GPUs are idle: free, filled with work that leaves, or held
 while nothing runs. With --for, whether `fallow up` has seen them so for that
 long. With --unless, whether the jobs on them are not in use otherwise either.
-What cannot be told is never a yes.
+What cannot be told is never a yes. A subject that holds no GPU is idle.
 
 exit codes: 0 idle, 1 in use, 75 cannot be told, 69 no driver"""
 EXAMPLES = """\
   fallow idle --for 30m && echo "nobody has used a GPU for half an hour"
   fallow idle 0-3 --for 2h --json
+  fallow idle user:ada --for 1h
   fallow idle --for 30m --unless cpu:50 --unless jupyter && ./cull.sh
   fallow idle || echo "in use, or not to be told\""""
 _ANSWERS = {True: "idle", False: "in use", None: "cannot be told"}
@@ -32,8 +38,14 @@ _EXIT_CODES = {True: 0, False: 1, None: 75}
 
 def add_options(made: Parser) -> None:
     """Add the options of `fallow idle`."""
-    made.usage = "fallow idle [OPTIONS] [GPUS]"
-    made.add_argument("gpus", nargs="?", metavar="GPUS", help="ask only about these: 0,2 or 0-3, UUIDs")
+    made.usage = "fallow idle [OPTIONS] [SUBJECT]"
+    made.add_argument(
+        "subject",
+        nargs="?",
+        metavar="SUBJECT",
+        help="ask only about these GPUs (0,2 or 0-3, UUIDs), or about those of somebody: pid:PID with all "
+        "below it, user:NAME, container:NAME, unit:NAME, notebook:NAME, mine",
+    )
     takes(made, "--for D", span_s, "how long they must have been idle, as 30m (default: now)", 0.0, "for_s")
     several(
         made,
@@ -51,15 +63,25 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
         parse_job_condition(text)
     daemon = None if args.alone else world.daemon(voice.detail)
     status = (None if daemon is None else daemon.status()) or look_once(world)
-    if args.gpus is not None:
-        status = status.among(frozenset(gpu.label for gpu in select(args.gpus, status.gpus)))
-    answers = idle_answers(status, args.for_s, world.clock.wall_s())
+    subject = _subject(args.subject, status, world)
+    held = held_by(subject, status, world.proc)
+    doubtful = {gpu.label for gpu in held.gpus if is_doubtful(subject, gpu, world.proc)}
+    answers = tuple(
+        replace(each, idle=None, because=f"who holds it is not known; {each.because}")
+        if each.gpu in doubtful and each.idle
+        else each
+        for each in idle_answers(held, args.for_s, world.clock.wall_s())
+    )
     if args.unless:
-        answers = _with_conditions(world, args.unless, status, answers, voice)
+        answers = _with_conditions(world, args.unless, held, answers, voice)
     together = all_idle(answers)
+    if not answers and status.gpus and isinstance(subject, OneProcess | OneUser):
+        together = True  # it exists, and is on none of the GPUs
     if args.json:
-        print(as_json.as_text(as_json.idle(answers, args.for_s)))
+        print(as_json.as_text(as_json.idle(answers, args.for_s, together)))
     else:
+        if not answers:
+            print(printable(f"{args.subject}: {_ANSWERS[together]}: holds no GPU"))
         for each in answers:
             print(printable(f"GPU {each.gpu}: {_ANSWERS[each.idle]}: {each.because}"))
     return _EXIT_CODES[together]
@@ -78,3 +100,15 @@ def _with_conditions(
     while (found := question.look()) is None:
         world.clock.sleep(LOOK_EVERY_S)
     return found
+
+
+def _subject(text: str | None, status: Status, world: World) -> JobSubject:
+    """Return whom a person means. A process or a user must be there: one who was mistyped is not idle."""
+    if text is None:
+        return Everything()
+    subject = job_subject(text, lambda: status.gpus, world.proc, world.user)
+    if text.startswith(("pid:", "user:")):
+        target_of(text, world, among=status.gpus)
+    elif isinstance(subject, OneProcess):
+        select(text, status.gpus)  # a number is a GPU here, and this one is none
+    return subject

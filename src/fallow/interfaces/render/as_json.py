@@ -11,7 +11,7 @@ from fallow.core.api import VERSION
 from fallow.core.board import Counting
 from fallow.core.gpu import COUNTED, HOLDER_FACTS, PLAIN_READINGS, Gpu, Holder
 from fallow.core.gpu_status import GpuStatus, Status
-from fallow.core.idle_answer import IdleAnswer, all_idle
+from fallow.core.idle_answer import IdleAnswer
 from fallow.core.protections import Affected, Protection, protection_on
 from fallow.core.reasons import WithReason
 from fallow.core.reservations import Claim
@@ -36,10 +36,10 @@ def status(
     }
 
 
-def idle(answers: Sequence[IdleAnswer], for_s: float) -> dict[str, Any]:
+def idle(answers: Sequence[IdleAnswer], for_s: float, together: bool | None) -> dict[str, Any]:
     """Return what `fallow idle --json` prints."""
     gpus = [{name: getattr(each, name) for name in fields(IdleAnswer)} for each in answers]
-    return {"version": VERSION, "idle": all_idle(answers), "asked_for_s": for_s, "gpus": gpus}
+    return {"version": VERSION, "idle": together, "asked_for_s": for_s, "gpus": gpus}
 
 
 def as_text(facts: Mapping[str, Any]) -> str:

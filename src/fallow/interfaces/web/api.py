@@ -20,7 +20,7 @@ from starlette.responses import Response
 from fallow import __version__
 from fallow.core.board import Board
 from fallow.core.errors import WrongUsage
-from fallow.core.idle_answer import idle_answers
+from fallow.core.idle_answer import all_idle, idle_answers
 from fallow.core.money import Prices
 from fallow.core.selection import select
 from fallow.core.visibility import Viewer
@@ -85,7 +85,8 @@ def add_now(api: APIRouter, sources: Sources) -> None:
                 status = status.among(frozenset(gpu.label for gpu in select(gpus, status.gpus)))
             except WrongUsage as error:
                 raise Refused(404, "usage", str(error)) from None
-        return Json(as_json.idle(idle_answers(status, for_s, sources.clock.wall_s()), for_s))
+        answers = idle_answers(status, for_s, sources.clock.wall_s())
+        return Json(as_json.idle(answers, for_s, all_idle(answers)))
 
     @api.get("/rules", response_model=models.Rules, summary="What the idle rules count")
     async def rules(now: Now) -> Response:
