@@ -1,5 +1,7 @@
 """The arbiter: a protection always wins, the protected are left alone, and in doubt the answer is no."""
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -158,6 +160,25 @@ def test_a_hold_always_wins(
 )
 def test_protected_users_and_commands_are_left_alone(protect_rules: ProtectRules, protected: bool) -> None:
     assert allowed(Proposal(Ask(IDLE), JOB), protect_rules=protect_rules) == [not protected]
+
+
+@pytest.mark.parametrize(
+    ("groups_of", "kind"),
+    [
+        (lambda _: frozenset({"staff"}), "protected_group"),
+        (lambda _: frozenset(), None),
+        (lambda _: Unknown("the database does not answer"), "groups_unknown"),
+        (None, "groups_unknown"),
+    ],
+)
+def test_users_in_protected_groups_are_left_alone_and_so_are_those_whose_groups_nobody_knows(
+    groups_of: Callable[[str], frozenset[str] | Unknown] | None, kind: str | None
+) -> None:
+    rules = ProtectRules(groups=("staff",), groups_of=groups_of)
+    (ruling,) = arbitrate([Proposal(Ask(IDLE), JOB)], at_s=100.0, wall_s=NOON, protect_rules=rules)
+    assert (None if ruling.refused is None else ruling.refused.kind) == kind
+    hidden = Affected(processes=(AffectedProcess(12, 500, HIDDEN, HIDDEN),))
+    assert allowed(Proposal(Ask(IDLE), hidden), protect_rules=rules) == [False]
 
 
 def test_a_process_that_nobody_knows_is_protected_where_anyone_is() -> None:

@@ -77,6 +77,8 @@ SENTENCES: Mapping[str, str] = {
     "not_covered": "the rule no longer covers it",
     "protected": "{protection}",
     "protected_user": "pid {pid} is {user}'s, who is protected",
+    "protected_group": "pid {pid} is {user}'s, who is in the protected group {group}",
+    "groups_unknown": "pid {pid} is {user}'s, who may be in a protected group: {why}",
     "protected_command": "pid {pid} runs {program!r}, which is protected",
     "owner_unknown": "the owner of pid {pid} is not known",
     "command_unknown": "the command of pid {pid} is not known, and some commands are protected",

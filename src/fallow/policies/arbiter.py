@@ -2,13 +2,13 @@
 
 It has no states. An action is refused for the first of these that is true:
 
-    a protection covers what it touches -> it touches a protected user or command -> it conflicts with an earlier one
-    -> too much was ended lately
+    a protection covers what it touches -> it touches a protected user, group or command
+    -> it conflicts with an earlier one -> too much was ended lately
 
 CancelWarning and CallOff are always allowed, because nothing is harmed by them. A protection always wins.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fnmatch import fnmatchcase
 from typing import assert_never
 
@@ -34,14 +34,19 @@ from fallow.core.units import program_name
 from fallow.core.unknown import Unknown
 from fallow.core.value import value
 
+_NOBODY_KNOWS = Unknown("nobody looks them up")
+
 
 @value
 class ProtectRules:
-    """The users and commands that an administrator has exempted for good."""
+    """The users, groups and commands that an administrator has exempted for good."""
 
     users: frozenset[str] = frozenset()
     commands: tuple[str, ...] = ()
     """Shell patterns, for the command line or for the name of any of its words: `jupyter*`."""
+    groups: tuple[str, ...] = ()
+    groups_of: Callable[[str], frozenset[str] | Unknown] | None = None
+    """Returns those of `groups` that a user is in; without it nobody knows, and all are protected."""
 
 
 @value
@@ -131,11 +136,18 @@ def _only_calms(action: Action) -> bool:
 
 def _protected(process: AffectedProcess, protect_rules: ProtectRules) -> Reason | None:
     """Return why the process is protected. In doubt it is: its owner or its command may be unknown."""
-    if protect_rules.users:
+    if protect_rules.users or protect_rules.groups:
         if isinstance(process.user, Unknown):
             return Reason("owner_unknown", pid=process.pid)
         if process.user in protect_rules.users:
             return Reason("protected_user", pid=process.pid, user=process.user)
+    if protect_rules.groups:
+        user = str(process.user)
+        groups = _NOBODY_KNOWS if protect_rules.groups_of is None else protect_rules.groups_of(user)
+        if isinstance(groups, Unknown):
+            return Reason("groups_unknown", pid=process.pid, user=user, why=groups.why)
+        if groups:
+            return Reason("protected_group", pid=process.pid, user=user, group=min(groups))
     if protect_rules.commands:
         if isinstance(process.command, Unknown):
             return Reason("command_unknown", pid=process.pid)

@@ -1,10 +1,13 @@
-"""Read the users of this machine from the password database. The environment is not trusted: any user can set it."""
+"""Read the users and groups of this machine. The environment is not trusted: any user can set it."""
 
+import grp
 import os
 import pwd
+from collections.abc import Sequence
 from contextlib import suppress
 
 from fallow.core.account import Account
+from fallow.core.unknown import Unknown
 
 
 def account(name: str) -> Account | None:
@@ -39,3 +42,32 @@ def from_home(path: str) -> str:
 def names() -> list[str]:
     """Return the users that the machine can list, to suggest one for a mistyped name."""
     return [entry.pw_name for entry in pwd.getpwall()]
+
+
+def group_number(name: str) -> int | None:
+    """Return the number of the group of this name or number; None if there is none."""
+    with suppress(KeyError, ValueError, OverflowError):
+        entry = grp.getgrgid(int(name)) if name.isascii() and name.isdigit() else grp.getgrnam(name)
+        return entry.gr_gid
+    return None
+
+
+def group_names() -> list[str]:
+    """Return the groups that the machine can list, to suggest one for a mistyped name."""
+    return [entry.gr_name for entry in grp.getgrall()]
+
+
+def groups_of(user: str, among: Sequence[str]) -> frozenset[str] | Unknown:
+    """Return those groups that the user is in, by their primary group or as a member; Unknown if that fails."""
+    found = account(user)
+    if found is None:
+        return Unknown(f"there is no user {user!r} in the database")
+    numbers = {name: group_number(name) for name in among}
+    for name, number in numbers.items():
+        if number is None:
+            return Unknown(f"there is no group {name!r} in the database")
+    try:
+        theirs = {found.gid, *os.getgrouplist(found.name, found.gid)}
+    except OSError as error:
+        return Unknown(f"the database does not answer: {error.strerror}")
+    return frozenset(name for name, number in numbers.items() if number in theirs)

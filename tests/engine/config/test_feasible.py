@@ -60,6 +60,7 @@ def mistakes(text: str, let_pass: list[Mistake] | None = None) -> list[str]:
             "[[idle]]\nname = 'i'\nidle_for = '1h'\nact = true\nbefore = 'run:if'\n",
             "f:5: idle[1].before: a command to run is no line that a shell can read",
         ),
+        ("[protect]\ngroups = ['rot']\n", "f:2: protect.groups[1]: there is no group 'rot' on this machine"),
         ("[protect]\nusers = ['root', 'nobdy']\n", "f:2: protect.users[2]: there is no user 'nobdy' on this machine"),
         (
             "[page]\nhosts = 'https://gpu1:8990/x'\n",

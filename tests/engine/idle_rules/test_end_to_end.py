@@ -1,5 +1,6 @@
 """The patrol in real time: real processes on simulated GPUs, of several users."""
 
+import grp
 import os
 import pathlib
 import pwd
@@ -100,6 +101,26 @@ def test_a_protected_user_is_left_alone_beside_another(
     patrol("watch", until="stopped: idle", limit_s=60.0)
     assert theirs.wait(10) == -signal.SIGTERM
     assert ours.poll() is None
+
+
+@pytest.mark.several_users
+def test_users_in_a_protected_group_and_those_whose_groups_nobody_knows_are_left_alone_beside_another(
+    patrol: Resident, start: Start, tmp_path: pathlib.Path
+) -> None:
+    """Root is in its primary group, the user `daemon` is not, and one user has no account to look up."""
+    ours, theirs, unknown = (
+        start(RESTS, gpu=0),
+        start(RESTS, gpu=1, uid=pwd.getpwnam("daemon").pw_uid),
+        start(RESTS, 2, ADA),
+    )
+    protect = {"groups": [grp.getgrgid(0).gr_name]}
+    patrol("begin", environ=Fallow(tmp_path).environ, rules=[RULE], protect=protect, gpu_reader="simulated")
+    told = patrol("watch", until="stopped: idle", limit_s=60.0)
+    assert theirs.wait(10) == -signal.SIGTERM
+    assert ours.poll() is None
+    assert unknown.poll() is None
+    (said,) = [line for line in told if "[protect] groups" in line]
+    assert f"those of {ADA} are unknown" in said
 
 
 def test_a_rule_for_one_gpu_leaves_the_launch_beside_it_in_the_same_terminal_alone(

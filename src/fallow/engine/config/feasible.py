@@ -29,7 +29,7 @@ from fallow.engine.fill.start import check_command
 from fallow.engine.jobs.perform import each_shortcoming, host_actuators, nobody_to_signal
 from fallow.engine.machine.run_as import RunAs, doubts_of, doubts_of_log, files_of_line, run_as
 from fallow.engine.machine.world import World
-from fallow.readers.accounts import account, names
+from fallow.readers.accounts import account, group_names, group_number, names
 from fallow.readers.file_trust import doubts
 
 _SAY_WHO = 'add user = "NAME", or user = "root" if it shall be root'
@@ -62,6 +62,10 @@ class Feasible:
                 yield from _lists(("guard", number), guard.gpus, gpus)
         yield from self._notices(config.notices.urls)
         yield from _unknown(("protect", "users"), config.protect.users)
+        for place, group in enumerate(config.protect.groups):
+            if group_number(group) is None:
+                sentence = f"there is no group {group!r} on this machine"
+                yield Fault(("protect", "groups", place), sentence, did_you_mean(group, group_names()))
         yield from _unknown(("terminals", "ignore_user"), config.terminals.ignore_user, may_pass=True)
 
     def _gpus(self) -> Sequence[Gpu] | None:

@@ -84,6 +84,8 @@ class Protect(Section):
 
     users: types.Several[types.Text] = by_default(())
     """Users whose processes are never stopped."""
+    groups: types.Several[types.Text] = by_default(())
+    """Groups of users whose processes are never stopped."""
     commands: types.Several[types.Text] = by_default(())
     """Shell patterns of commands that are never stopped: of the whole line or of one word of it, as `jupyter*`."""
     units: types.Several[types.Text] = by_default(())
@@ -97,8 +99,8 @@ class Protect(Section):
 
     @property
     def protect_rules(self) -> ProtectRules:
-        """Return the protected users and commands as the arbiter takes them."""
-        return ProtectRules(frozenset(self.users), self.commands)
+        """Return the protected users, groups and commands as the arbiter takes them."""
+        return ProtectRules(frozenset(self.users), self.commands, self.groups)
 
     @property
     def opt_outs(self) -> OptOuts:

@@ -25,6 +25,7 @@ from fallow.engine.idle_rules.returned_jobs import ReturnedJobs
 from fallow.engine.jobs.job_state import JobRule, JobState
 from fallow.engine.jobs.ports import ActionsFor, BeginConditions, JobCondition, JobSource
 from fallow.engine.jobs.warn_ask_kill import WarnAskKill
+from fallow.engine.machine.known_groups import KnownGroups
 from fallow.engine.machine.observe import MISSED_LOOKS
 from fallow.engine.owners.known import KnownOwners
 from fallow.policies.arbiter import command_fits
@@ -69,7 +70,9 @@ class RuleEnforcer:
         self._source = source
         gap_s = every_s * MISSED_LOOKS
         self._rules = [(rule, _job_rule(rule, gap_s, partial(begin_conditions, rule.unless))) for rule in rules]
-        self._driver = WarnAskKill(run, actions_for, protect.protect_rules, protect.limit)
+        groups = KnownGroups(protect.groups, run.world.clock, run.say)
+        protect_rules = replace(protect.protect_rules, groups_of=groups.of)
+        self._driver = WarnAskKill(run, actions_for, protect_rules, protect.limit)
         self._states: dict[tuple[str, Hashable], JobState] = {}
         self._gpus: dict[str, set[str]] = {}
         self._reported: set[str] = set()

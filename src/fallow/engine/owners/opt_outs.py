@@ -3,7 +3,7 @@
     fallow.protect=yes      a container that no rule stops
     fallow.idle-for=8h      a container that may be idle for so long
     FALLOW_PROTECT=1        a process that no rule stops, and all of its job
-    [protect] units, notebooks, groups    of the config
+    [protect] units, notebooks    of the config
 
 A label that cannot be read protects: its author wanted something, and nobody knows what.
 """

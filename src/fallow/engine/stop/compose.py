@@ -1,7 +1,10 @@
 """Put together what stops jobs by hand: the jobs, who acts on them, and what protects them."""
 
+from functools import partial
+
 from fallow.actuators.process.signals import demand_own_pids
 from fallow.core.errors import NotPermitted
+from fallow.core.value import replace
 from fallow.engine.history.run import Run
 from fallow.engine.idle_rules.actions import ActionsOnProcesses
 from fallow.engine.idle_rules.gpu_jobs import JobFinder
@@ -11,6 +14,7 @@ from fallow.engine.owners.opt_outs import NONE, OptOuts
 from fallow.engine.stop.find import JobsByHand
 from fallow.engine.stop.stop import HowToStop, StopByHand
 from fallow.policies.arbiter import ProtectRules
+from fallow.readers.accounts import groups_of
 
 
 def stop_by_hand(run: Run, how: HowToStop) -> tuple[JobsByHand, StopByHand]:
@@ -36,4 +40,5 @@ def _protected_for_good(world: World) -> tuple[ProtectRules, OptOuts]:
     from fallow.engine.config.load import load
 
     protect = load(file).protect
-    return protect.protect_rules, protect.opt_outs
+    groups = partial(groups_of, among=protect.groups)
+    return replace(protect.protect_rules, groups_of=groups), protect.opt_outs
