@@ -30,10 +30,12 @@ _WAYS = "end, signal, signal:NAME, run:COMMAND, notify:URL, shutdown or reboot"
 
 @value
 class Warn(WithReason):
-    """Warn the people of a job that it will be asked to end."""
+    """Warn the people of a job that it will be asked to end, or parked."""
 
     reason: Reason
     ask_in_s: float
+    parks: bool = False
+    """Whether it will be parked, if that is possible."""
 
 
 @value
@@ -45,12 +47,16 @@ class CancelWarning(WithReason):
 
 @value
 class Ask(WithReason):
-    """Send the job its polite signal."""
+    """Send the job its polite signal; or park it, and send the signal only if that fails."""
 
     reason: Reason
     signal: str = "TERM"
     grace_s: float = 0.0
     """How long the job has to end before it is killed."""
+    parks: bool = False
+    """Whether it is parked, if that is possible."""
+    stops: bool = True
+    """Whether it is asked to end where it is not parked."""
 
 
 @value
@@ -172,18 +178,19 @@ def warning_signal_name(text: str) -> str:
 
 def kind_of(action: JobAction) -> str:
     """Return the word under which the metrics count an action on a job."""
-    return _KINDS[type(action)]
+    return "park" if isinstance(action, Ask) and action.parks else _KINDS[type(action)]
 
 
 def in_words(action: Action) -> str:
     """Return what the action does, to complete `fallow would …`."""
     match action:
-        case Warn(ask_in_s=seconds):
-            return f"warn that the job will be asked to end in {duration_for_people(seconds)}"
+        case Warn(ask_in_s=seconds, parks=parks):
+            what = "parked" if parks else "asked to end"
+            return f"warn that the job will be {what} in {duration_for_people(seconds)}"
         case CancelWarning():
             return "cancel the warning"
-        case Ask(signal=name):
-            return f"ask the job to end with SIG{name}"
+        case Ask(signal=name, parks=parks):
+            return "park the job" if parks else f"ask the job to end with SIG{name}"
         case Kill():
             return "kill what is left of the job"
         case Announce(in_s=seconds):

@@ -46,7 +46,7 @@ class Event:
 
     @property
     def step(self) -> str:
-        """Return what was done to a job: warn, cancel_warning, ask, kill or stopped; empty for any other row."""
+        """Return what was done to a job: warn, cancel_warning, ask, kill, stopped, park or wake; else it is empty."""
         return str(dict(self.facts).get("step", ""))
 
     def in_words(self, now_wall_s: float) -> str:

@@ -4,6 +4,7 @@ from typing import Any
 
 from fallow.core.activity import AVAILABLE, Activity, Finding
 from fallow.core.gpu import Gpu, Holder
+from fallow.core.parked import ParkedJob
 from fallow.core.reasons import Reason, WithReason
 from fallow.core.reservations import Claim
 from fallow.core.unknown import NOT_ASKED, Unknown
@@ -49,6 +50,8 @@ class Status:
     simulated: bool
     wall_s: float
     gpus: tuple[GpuStatus, ...]
+    parked: tuple[ParkedJob, ...] = ()
+    """The jobs whose memory is off their GPUs."""
 
     @property
     def counted(self) -> dict[Activity, int]:
@@ -63,7 +66,9 @@ class Status:
 
     def among(self, labels: frozenset[str]) -> "Status":
         """Return the status of these GPUs alone."""
-        return replace(self, gpus=tuple(gpu for gpu in self.gpus if gpu.label in labels))
+        gpus = tuple(gpu for gpu in self.gpus if gpu.label in labels)
+        uuids = {gpu.uuid for gpu in gpus}
+        return replace(self, gpus=gpus, parked=tuple(job for job in self.parked if not uuids.isdisjoint(job.uuids)))
 
     @property
     def in_words(self) -> str:

@@ -4,7 +4,9 @@ from typing import Literal, get_args
 
 from fallow.core.value import value
 
-NoticeEvent = Literal["idle", "warned", "stopped", "stuck", "card_lost", "card_back", "going_down", "filler_given_up"]
+NoticeEvent = Literal[
+    "idle", "warned", "stopped", "parked", "stuck", "card_lost", "card_back", "going_down", "filler_given_up"
+]
 NOTICE_EVENTS: tuple[NoticeEvent, ...] = get_args(NoticeEvent)
 
 

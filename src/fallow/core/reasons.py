@@ -96,6 +96,8 @@ SENTENCES: Mapping[str, str] = {
     "idleness_unknown": "whether it is idle is not known: {why}",
     "conflict": "it conflicts with what was decided before: {action}",
     "rate_limit": "{count} were ended in the last {per_s}, and {most} may be",
+    # Why a parked job is woken.
+    "terminal_used": "{user} was at {place}",
     # Why a filler starts, waits and leaves.
     "nobody_there": "nobody there for {for_s}",
     "nobody_else": "nobody else is there",

@@ -62,6 +62,12 @@ class ProcMachine:
         raw = read_start(f"{self._root}/uptime")
         return None if raw is None else float(raw.split()[0])
 
+    def available_memory_bytes(self) -> int | Unknown:
+        """Return how much host memory programs can still get without swapping."""
+        raw = read_start(f"{self._root}/meminfo") or b""
+        match = re.search(rb"^MemAvailable:\s*(\d+) kB", raw, re.MULTILINE)
+        return int(match[1]) * 1024 if match else Unknown("/proc/meminfo does not say how much memory is available")
+
     def cpu_ticks(self) -> tuple[int, int] | Unknown:
         """Return busy and all ticks of all cores since boot."""
         raw = read_start(f"{self._root}/stat")

@@ -12,7 +12,7 @@ from fallow.actuators.claims.protections import ProtectionFolder
 from fallow.core.board import Board, Counts
 from fallow.core.findings import Verdict
 from fallow.engine.daemon.publisher import Publisher
-from fallow.engine.daemon.reload import Reloads
+from fallow.engine.daemon.reload import Reloaded, Requests
 from fallow.engine.daemon.sources import Sources
 from fallow.engine.history.journal import open_journal
 from fallow.engine.history.reader import open_history
@@ -20,6 +20,7 @@ from fallow.engine.machine.clock import SystemClock
 from fallow.engine.machine.observe import watch
 from fallow.engine.machine.socket_path import own_socket
 from fallow.engine.machine.world import World
+from fallow.engine.park.wishes import WakeWish, Woken
 from fallow.interfaces.server_thread import ServerThread
 from fallow.readers.proc import user_name
 from tests.reasons import said
@@ -60,7 +61,9 @@ class SmallDaemon:
             self.world.proc,
             SystemClock(),
             self.world.simulated,
-            Reloads().ask,
+            lambda: Requests[None, Reloaded]().ask(None),
+            Requests[WakeWish, Woken]().ask,
+            lambda: (),
             lambda: EVERY_S,
         )
         ServerThread(own_socket(os.environ), sources, lambda _: None, complain)

@@ -15,9 +15,10 @@ from fallow.actuators.claims.folder import ClaimFolder
 from fallow.actuators.claims.protections import ProtectionFolder
 from fallow.core.findings import Event
 from fallow.engine.daemon.publisher import Publisher
-from fallow.engine.daemon.reload import Reloads
+from fallow.engine.daemon.reload import Reloaded, Requests
 from fallow.engine.daemon.sources import Sources
 from fallow.engine.machine.clock import SystemClock
+from fallow.engine.park.wishes import WakeWish, Woken
 from fallow.interfaces.socket.access import SocketAccess
 from fallow.interfaces.socket.server import serve
 from fallow.interfaces.web.app import make_app
@@ -50,10 +51,20 @@ def stories() -> LongStories:
 @pytest.fixture
 def path(tmp_path: pathlib.Path, stories: Any) -> Iterator[str]:
     """A socket that gives an answer four seconds, on a machine that may be busy."""
-    proc, reloads = Proc(), Reloads()
+    proc, reloads = Proc(), Requests[None, Reloaded]()
     protections = ProtectionFolder(ClaimFolder(str(tmp_path / "claims")), user_name, proc)
     sources = Sources(
-        Publisher(), stories.events, lambda: None, protections, proc, SystemClock(), None, reloads.ask, lambda: 1.0
+        Publisher(),
+        stories.events,
+        lambda: None,
+        protections,
+        proc,
+        SystemClock(),
+        None,
+        lambda: reloads.ask(None),
+        Requests[WakeWish, Woken]().ask,
+        lambda: (),
+        lambda: 1.0,
     )
     app = SocketAccess(make_app(sources), None)
     place, ready, loop = str(tmp_path / "run" / "fallow.sock"), threading.Event(), asyncio.new_event_loop()

@@ -7,6 +7,8 @@ from fallow.core.board import Board, Counts, FillerView, GuardView, Histogram
 from fallow.core.gpu import Holder
 from fallow.core.gpu_status import GpuStatus, Status, seen
 from fallow.core.owner import Owner, OwnerKind
+from fallow.core.parked import ParkedJob
+from fallow.core.process import Process
 from fallow.core.protections import OneGpu, Protection
 from fallow.core.reservations import Claim
 from fallow.core.unknown import Unknown
@@ -148,7 +150,9 @@ def varied(wall_s: float) -> Board:
             ("holders", "pid 9 is gone"): 1,
         },
     )
-    status = Status("box", False, wall_s, gpus)
+    resting = Process(4711, 12345)
+    parked = ParkedJob(resting, (resting,), "ada", "job 4711 (python)", ((str(gpus[0].uuid), 20 * 2**30),), wall_s)
+    status = Status("box", False, wall_s, gpus, (parked,))
     return board(
         status,
         fillers=fillers,

@@ -14,11 +14,12 @@ from fallow.actuators.claims.protections import ProtectionFolder
 from fallow.core.value import replace
 from fallow.engine.config.listen_address import Address
 from fallow.engine.daemon.publisher import Publisher
-from fallow.engine.daemon.reload import Reloads
+from fallow.engine.daemon.reload import Reloaded, Requests
 from fallow.engine.daemon.sources import Sources
 from fallow.engine.history.journal import Journal
 from fallow.engine.history.reader import open_history
 from fallow.engine.machine.clock import SystemClock
+from fallow.engine.park.wishes import WakeWish, Woken
 from fallow.interfaces.web.access import PageAccess
 from fallow.interfaces.web.app import make_app
 from fallow.interfaces.web.connection_limit import ConnectionLimits
@@ -105,7 +106,7 @@ def built(
     """The page, on a port of loopback. `pretend` is the address that it takes itself to listen on."""
     home.mkdir(exist_ok=True)
     folder = ClaimFolder(str(home / "claims"))
-    state, made_clock, proc, reloads = str(home / "state"), clock or SystemClock(), Proc(), Reloads()
+    state, made_clock, proc, reloads = str(home / "state"), clock or SystemClock(), Proc(), Requests[None, Reloaded]()
     sources = Sources(
         boards,
         Journal(state, made_clock.wall_s, print).last,
@@ -114,7 +115,9 @@ def built(
         proc,
         made_clock,
         None,
-        reloads.ask,
+        lambda: reloads.ask(None),
+        Requests[WakeWish, Woken]().ask,
+        lambda: (),
         lambda: 1.0,
     )
     listening = listen(Address("127.0.0.1", 0))

@@ -34,6 +34,7 @@ _LONGEST_DURATION_S = 10 * 366 * 86400.0
 _SHORTEST_TICK_S = 0.05
 _SHOWN = 30
 _LARGEST = 10**18
+_ON_IDLE = ("park", "stop")
 
 
 def shown(value: object) -> str:
@@ -253,6 +254,19 @@ def run_line(value: object) -> str:
     found = _written(parse_action, value, "not text")
     assert isinstance(found, RunCommand)
     return found.line
+
+
+def on_idle(value: object) -> tuple[str, ...]:
+    """Return what is done with an idle job, in order: park, stop, or park and else stop."""
+    ways = 'write "stop", "park" or ["park", "stop"]'
+    words = value if isinstance(value, list | tuple) else [value]
+    for word in words:
+        if word not in _ON_IDLE:
+            alike = did_you_mean(word, _ON_IDLE) if isinstance(word, str) else ""
+            raise WrongUsage(f"{shown(word)} is not what can be done with an idle job", alike or ways)
+    if list(words) not in (["stop"], ["park"], ["park", "stop"]):
+        raise WrongUsage("a job is parked first, and stopped if that is not possible", ways)
+    return tuple(words)
 
 
 def condition(value: object) -> str:

@@ -19,6 +19,8 @@ class Idle(Section):
     """The name that status, page and messages show; each rule needs its own."""
     act: types.Flag = by_default(False)
     """Warn the people of a job, then send `signal`, then SIGKILL. Without it the rule only reports."""
+    action: types.OnIdle = by_default("stop")
+    """What is done with an idle job: `stop` it, `park` it (its memory leaves the GPU, its process stays), or both."""
     idle_for: types.SomeTime | None = by_default(None)
     """How long a job may hold GPUs without using them."""
     stuck_for: types.SomeTime | None = by_default(None)
@@ -71,8 +73,9 @@ class Idle(Section):
         """Return the rules of the policy against jobs that hang; None if this one does not look for them."""
         if self.stuck_for is None:
             return None
+        acts = self.act and "stop" in self.action  # a job that hangs does not come to rest, so it cannot be parked
         return StuckRules(
-            self.stuck_for, self.grace, longest_gap_s, self._notice_s(self.stuck_for), self.signal, self.act
+            self.stuck_for, self.grace, longest_gap_s, self._notice_s(self.stuck_for), self.signal, acts
         )
 
     def _notice_s(self, timeout_s: float) -> float:

@@ -61,6 +61,10 @@ _WORD = {"type": "string", "minLength": 1}
 _WORDS = {"type": "array", "items": {"type": "string"}, "minItems": 1}
 _GPU = {"type": ["string", "integer"], "minLength": 1, "minimum": 0}
 _GPUS = [_GPU, {"type": "array", "items": _GPU, "minItems": 1}]
+_ON_IDLE = [
+    {"enum": ["stop", "park"]},
+    {"type": "array", "items": {"enum": ["park", "stop"]}, "minItems": 1, "maxItems": 2},
+]
 _ACTION = r"^\s*([Rr][Uu][Nn]|[Nn][Oo][Tt][Ii][Ff][Yy]|[Ss][Hh][Uu][Tt]|[Rr][Ee][Bb])"
 
 Flag = Annotated[bool, *_typed(parse_values.flag, type="boolean")]
@@ -94,6 +98,7 @@ Action = Annotated[
 RunLine = Annotated[
     str, *_typed(parse_values.run_line, type="string", pattern=r"^\s*[Rr][Uu][Nn]\s*:", examples=["run:save-work"])
 ]
+OnIdle = Annotated[tuple[str, ...], *_typed(parse_values.on_idle, anyOf=_ON_IDLE, examples=[["park", "stop"]])]
 Condition = Annotated[str, *_typed(parse_values.condition, type="string", examples=["users", "cpu:20"])]
 JobCondition = Annotated[str, *_typed(parse_values.job_condition, type="string", examples=["cpu:50", "jupyter"])]
 Variable = Annotated[str, *_typed(parse_values.variable, type="string")]

@@ -22,7 +22,7 @@ from fallow.engine.config.model import Config
 from fallow.engine.config.rules import Guard
 from fallow.engine.daemon.build import DaemonBuilder
 from fallow.engine.daemon.publisher import Publisher
-from fallow.engine.daemon.reload import Reloaded, Reloads
+from fallow.engine.daemon.reload import Reloaded, Requests
 from fallow.engine.fill.loop import FillLoop
 from fallow.engine.guard.guard import GuardLoop
 from fallow.engine.history.counters import Tally
@@ -39,6 +39,8 @@ from fallow.engine.notify.lost_gpus import LostGpus
 from fallow.engine.notify.notifier import notifier_for
 from fallow.engine.owners.known import KnownOwners
 from fallow.engine.owners.names import with_names
+from fallow.engine.park.parking import Parking
+from fallow.engine.park.wishes import WakeWish, Woken, answer
 
 _DAY_S = 86_400.0
 _QUIET_S = 0.03  # longer than it takes to distinguish a newcomer from a monitor, and to ask a filler to leave
@@ -66,7 +68,8 @@ class Daemon:
         self._dry_run = dry_run
         self._manager = ServiceManager(world.environ)
         self._alive_s: float | None = None
-        self.reloads = Reloads()
+        self.reloads = Requests[None, Reloaded]()
+        self.wakes = Requests[WakeWish, Woken]()
         self._loaded = 0
         self._started_wall_s = world.clock.wall_s()
         self.journal = open_journal(world, say)
@@ -79,6 +82,7 @@ class Daemon:
         self._notifier = notifier_for(run, self.config.notices.urls, self.config.notices.rules)
         self._owners = KnownOwners(world, say)
         self._conditions = JobConditions(world, self._owners, say)
+        self.parking = Parking(run, self._owners)
         self._enforcer = self._make_enforcer(self.config)
         self._lost_gpus = LostGpus(run)
         self._builder = DaemonBuilder(run)
@@ -106,9 +110,10 @@ class Daemon:
                     return number
                 self.reload()
             self._answer_reloads()
+            self._answer_wakes()
             self.turn()
             due = [self._next_tick_s, *(each for each in (until_s, self._alive_s) if each is not None)]
-            self._fill_loop.wait(min(due), [signals.fd, self.reloads.fd])
+            self._fill_loop.wait(min(due), [signals.fd, self.reloads.fd, self.wakes.fd])
         return None
 
     def turn(self) -> None:
@@ -125,11 +130,20 @@ class Daemon:
 
     def _answer_reloads(self) -> None:
         """Reload the config for the requests that wait for it, and answer them."""
-        waiting = [each for each in self.reloads.asked() if each.set_running_or_notify_cancel()]
+        waiting = [each for _, each in self.reloads.asked() if each.set_running_or_notify_cancel()]
         if waiting:
             reloaded = self.reload()
             for each in waiting:
                 each.set_result(reloaded)
+
+    def _answer_wakes(self) -> None:
+        """Begin to wake the jobs that people want to wake, and answer them."""
+        for wish, waiting in self.wakes.asked():
+            if waiting.set_running_or_notify_cancel():
+                try:
+                    waiting.set_result(answer(self.parking, wish))
+                except FallowError as error:
+                    waiting.set_exception(error)
 
     def reload(self) -> Reloaded:
         """Read the config again and apply it. The mistakes of a wrong one are reported, and the old one stays."""
@@ -158,6 +172,7 @@ class Daemon:
     def end(self) -> None:
         """Ask all fillers to leave, kill those that do not, and close everything."""
         self._manager.stopping()
+        self.parking.end()
         try:
             self._fill_loop.end()
             for _, guard_loop in self._guards:
@@ -170,6 +185,7 @@ class Daemon:
             self._history.close()
             self.journal.close()
             self.reloads.close()
+            self.wakes.close()
             self._manager.close()
 
     def _notify(self, notice: Notice) -> None:
@@ -202,8 +218,15 @@ class Daemon:
         self._fill_loop.change(self._builder.slots(self.config, snapshot.gpus, self._fill_loop.slots))
 
     def _make_enforcer(self, config: Config) -> RuleEnforcer:
-        every_s = config.machine.every
-        return enforcer_for_processes(self._run, config.idle, config.protect, every_s, self._owners, self._conditions)
+        return enforcer_for_processes(
+            self._run,
+            config.idle,
+            config.protect,
+            config.machine.every,
+            self._owners,
+            self._conditions,
+            parking=self.parking,
+        )
 
     def _open_history(self, config: Config) -> HistoryWriter:
         return HistoryWriter(
@@ -230,6 +253,7 @@ class Daemon:
         self._lost_gpus.turn(snapshot)
         self._notifier.turn()
         status = self._watcher.status(snapshot, self._fill_loop.reservations)
+        status = replace(status, parked=self.parking.jobs)
         shown = seen_by(status, EVERYTHING if self.config.machine.commands_shown else ANYBODY)
         for settled, at_s in self._settled.take(status, snapshot.at_s):
             self._record(settled, at_s)

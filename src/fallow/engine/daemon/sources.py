@@ -11,17 +11,20 @@ from fallow.core.errors import FallowError, NotPermitted, WrongUsage
 from fallow.core.findings import Event
 from fallow.core.interval import Interval
 from fallow.core.money import Prices
+from fallow.core.parked import ParkedJob
 from fallow.core.ports import Clock
 from fallow.core.process import ProcessTable
 from fallow.core.protections import OneProcess, Protection, Target, parse_target, reason_of
 from fallow.core.value import value
 from fallow.core.visibility import ANYBODY, Viewer
+from fallow.engine.allocate.job_subject import job_subject
 from fallow.engine.allocate.protection_target import target_among
 from fallow.engine.daemon.publisher import Publisher
 from fallow.engine.daemon.reload import Reloaded
 from fallow.engine.history.reader import HistoryReader
 from fallow.engine.history.report import Report
 from fallow.engine.machine.timezone import LocalZone
+from fallow.engine.park.wishes import WakeWish, Woken
 from fallow.readers.proc import user_name
 
 TYPE_CHECKING = False
@@ -72,6 +75,8 @@ class Sources:
         clock: Clock,
         simulated: str | None,
         reload: Callable[[], "Future[Reloaded]"],
+        wake: Callable[[WakeWish], "Future[Woken]"],
+        parked: Callable[[], tuple[ParkedJob, ...]],
         every_s: Callable[[], float],
     ) -> None:
         """`protections` is used by the serving thread alone: the policies have their own.
@@ -90,6 +95,9 @@ class Sources:
         self._protections = protections
         self._table = table
         self._reload = reload
+        self._wake = wake
+        self.parked = parked
+        """Return the jobs that are parked now, or on their way."""
         self.every_s = every_s
         """How often the daemon looks, by the config in force."""
 
@@ -136,6 +144,16 @@ class Sources:
             who = " and ".join(dict.fromkeys(("root", self.user)))
             raise NotPermitted(f"only {who}, who runs the daemon, may make it reload, by its socket")
         return self._reload()
+
+    def wake(self, subject: str, peer: Peer | None) -> "Future[Woken]":
+        """Begin to wake parked jobs of the user who asks, of root any; return a future of which are meant."""
+        if peer is None:
+            raise NotPermitted("parked jobs are woken by their user or root, by the daemon's socket: fallow wake")
+        board, user = self.board(), user_name(peer.uid)
+        meant = job_subject(subject, lambda: () if board is None else board.status.gpus, self._table, user)
+        if peer.uid == _UNMAPPED:
+            raise CannotActFor(f"the daemon cannot act in the name of user {peer.uid}")
+        return self._wake(WakeWish(meant, user, may_wake_all=peer.uid == 0))
 
     def strip(self, uuid: str, since_s: float) -> list[Interval]:
         """Return what one GPU did in the last so many seconds, in order."""

@@ -20,12 +20,13 @@ from typing import Any
 from fallow.actuators.host.become_user import become
 from fallow.actuators.process import signals, spawn
 from fallow.actuators.process.checkpoint import Checkpoint
+from fallow.actuators.process.suspend import resume_all, suspend_all
 from fallow.actuators.process.tree import JobTree, Orphans
 from fallow.actuators.process.yield_channel import KeeperLine
 from fallow.core.errors import CannotRun, FallowError
 from fallow.core.process import Ended, Process
 from fallow.engine.fill.log_file import open_log, outputs_are_pipes
-from fallow.engine.fill.suspension import Suspension, resume_all, suspend_all
+from fallow.engine.fill.suspension import Suspension
 from fallow.engine.machine.clock import SystemClock
 from fallow.engine.machine.inherited_environment import given_environ
 from fallow.readers.accounts import account

@@ -1,15 +1,12 @@
-"""Take all CUDA processes of a filler off their GPUs and put them back, in a thread of the keeper.
+"""Suspend or resume a filler in a thread of its keeper.
 
 Suspending takes about 0.6 s for each GiB. Meanwhile the keeper's main thread watches the deadline, and kills.
 """
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
-from fallow.actuators.process.checkpoint import Checkpoint
 from fallow.core.errors import FallowError
-
-_LOCK_WITHIN_MS = 2000
 
 
 class Suspension:
@@ -36,21 +33,3 @@ class Suspension:
         finally:
             self.is_over = True
             self._done()
-
-
-def suspend_all(checkpoint: Checkpoint, pids: Sequence[int]) -> None:
-    """Stop the GPU work of all these processes, then take them off their GPUs. Processes without CUDA are skipped."""
-    on_gpu = [pid for pid in pids if checkpoint.state(pid) == "running"]
-    for pid in on_gpu:
-        checkpoint.lock(pid, _LOCK_WITHIN_MS)
-    for pid in on_gpu:
-        checkpoint.checkpoint(pid)
-
-
-def resume_all(checkpoint: Checkpoint, pids: Sequence[int]) -> None:
-    """Put the processes that were taken off back on their GPUs, then let their GPU work continue."""
-    off_gpu = [pid for pid in pids if checkpoint.state(pid) == "checkpointed"]
-    for pid in off_gpu:
-        checkpoint.restore(pid)
-    for pid in off_gpu:
-        checkpoint.unlock(pid)

@@ -110,9 +110,15 @@ class ProcessJobActions:
 
     def warn(self, action: Warn) -> Outcome | None:
         """Write to the terminals of its user."""
+        pid = self._job.first.pid
+        what = (
+            f"be parked (its memory leaves the GPU, the process stays; fallow wake pid:{pid} brings it back)"
+            if action.parks
+            else "be asked to end"
+        )
         told = self._tell_user(
-            f"will be asked to end in {duration_for_people(action.ask_in_s)} unless it works, because it is "
-            f"{action.because}. To keep it: fallow protect pid:{self._job.first.pid} --for 2h"
+            f"will {what} in {duration_for_people(action.ask_in_s)} unless it works, because it is "
+            f"{action.because}. To keep it: fallow protect pid:{pid} --for 2h"
         )
         return Outcome(True, f"told on {', '.join(told)}" if told else f"{self._job.user} is at no terminal")
 

@@ -28,6 +28,7 @@ from fallow.engine.jobs.warn_ask_kill import WarnAskKill
 from fallow.engine.machine.known_groups import KnownGroups
 from fallow.engine.machine.observe import MISSED_LOOKS
 from fallow.engine.owners.known import KnownOwners
+from fallow.engine.park.parking import Parking
 from fallow.policies.arbiter import command_fits
 from fallow.readers.terminals import Terminals
 
@@ -42,6 +43,7 @@ def enforcer_for_processes(
     owners: KnownOwners,
     conditions: JobConditions,
     terminals: Terminals | None = None,
+    parking: Parking | None = None,
 ) -> "RuleEnforcer":
     """Return the enforcer of the rules for the processes of this machine."""
     if rules and run.world.simulated is None and run.world.proc.in_pid_namespace_of_its_own():
@@ -49,7 +51,8 @@ def enforcer_for_processes(
         rules = ()
     finder = JobFinder(run.world, owners, protect.opt_outs)
     actions = ActionsOnProcesses(run, finder, owners, run.world.terminals() if terminals is None else terminals)
-    return RuleEnforcer(run, finder, actions, rules, protect, every_s, conditions.begin)
+    parking = parking or Parking(run, owners)
+    return RuleEnforcer(run, finder, actions, rules, protect, every_s, conditions.begin, parking)
 
 
 class RuleEnforcer:
@@ -64,15 +67,17 @@ class RuleEnforcer:
         protect: Protect,
         every_s: float,
         begin_conditions: Callable[[Sequence[str]], Sequence[JobCondition]] = lambda _: (),
+        parking: Parking | None = None,
     ) -> None:
         """`begin_conditions` makes the conditions of one job, as the rules have them."""
         self._run = run
         self._source = source
+        self._parking = parking
         gap_s = every_s * MISSED_LOOKS
         self._rules = [(rule, _job_rule(rule, gap_s, partial(begin_conditions, rule.unless))) for rule in rules]
         groups = KnownGroups(protect.groups, run.world.clock, run.say)
         protect_rules = replace(protect.protect_rules, groups_of=groups.of)
-        self._driver = WarnAskKill(run, actions_for, protect_rules, protect.limit)
+        self._driver = WarnAskKill(run, actions_for, protect_rules, protect.limit, parking)
         self._states: dict[tuple[str, Hashable], JobState] = {}
         self._gpus: dict[str, set[str]] = {}
         self._reported: set[str] = set()
@@ -86,9 +91,13 @@ class RuleEnforcer:
 
     def turn(self, snapshot: Snapshot, reservations: Mapping[str, Reservations] = NOTHING_READ) -> None:
         """Judge all jobs by this snapshot, read at Depth.LOAD at least; `reservations` were read with it."""
+        parking = self._parking
+        if parking is not None:
+            parking.turn(snapshot, reservations)
         if not self._rules:
             return
-        jobs = {job.key: job for job in self._source.jobs(snapshot, reservations)}
+        found = self._source.jobs(snapshot, reservations)
+        jobs = {job.key: job for job in found if parking is None or not parking.holds(job)}
         if not jobs and not self._states:
             return
         self._line.begin(snapshot)
@@ -122,7 +131,7 @@ class RuleEnforcer:
     def _state_of(self, rule: Idle, job_rule: JobRule, job: Job, uuids: set[str]) -> JobState | None:
         """Return the state of the job under the rule; None if the rule does not cover it or another one stops it."""
         state = self._states.get((rule.name, job.key))
-        if state is not None and state.asked is not None:
+        if state is not None and (state.asked is not None or state.parking is not None):
             return state
         if state is not None and state.job.idle_for_s != job.idle_for_s:
             state = None  # the engine has said by now what the label of its container wants
@@ -163,7 +172,8 @@ class RuleEnforcer:
         return state.killed
 
     def _is_asked(self, key: Hashable) -> bool:
-        return any(state.asked is not None for (_, each), state in self._states.items() if each == key)
+        states = (state for (_, each), state in self._states.items() if each == key)
+        return any(state.asked is not None or state.parking is not None for state in states)
 
     def _gpus_of(self, rule: Idle, snapshot: Snapshot) -> set[str]:
         """Return the GPUs of the rule, also those that cannot be read now."""
@@ -180,7 +190,16 @@ class RuleEnforcer:
 def _job_rule(rule: Idle, longest_gap_s: float, begin: BeginConditions) -> JobRule:
     idle, stuck = rule.idle_rules(longest_gap_s), rule.stuck_rules(longest_gap_s)
     return JobRule(
-        idle, stuck, rule.idle_below, rule.name, rule.act, rule.before_ask, rule.warn_signal, begin_conditions=begin
+        idle,
+        stuck,
+        rule.idle_below,
+        rule.name,
+        rule.act,
+        rule.before_ask,
+        rule.warn_signal,
+        begin_conditions=begin,
+        parks="park" in rule.action,
+        stops="stop" in rule.action,
     )
 
 

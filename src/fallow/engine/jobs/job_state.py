@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from math import inf
 
-from fallow.core.actions import Ask, JobAction
+from fallow.core.actions import Ask, JobAction, Warn
 from fallow.core.board import Counting
 from fallow.core.findings import Verdict
 from fallow.core.gpu import Snapshot
@@ -52,6 +52,10 @@ class JobRule:
     """The signal that its processes on GPUs get with the warning, so that they can save their work."""
     begin_conditions: BeginConditions = tuple
     """Makes the conditions under which a job that is idle on its GPUs is in use all the same."""
+    parks: bool = False
+    """Whether a job that is idle is parked, if that is possible."""
+    stops: bool = True
+    """Whether a job that is not parked is asked to end."""
 
 
 @value
@@ -81,6 +85,9 @@ class JobState:
         """What is done before it is asked to end; None before that begins."""
         self.counted: Taken | None = None
         """How it counts among the jobs that were asked to end, from the first of these steps on."""
+        self.parking: Ask | None = None
+        """What it was parked for, until it is known that it is parked or cannot be; None before."""
+        self.parking_failed = False
         self.refused_until_s = 0.0
         """Until then what was refused is not proposed again."""
         self.refusal: Reason | None = None
@@ -113,6 +120,8 @@ class JobState:
             action, in_s = self._idle.ladder.next_action(self._idle_rules)
             if not self.rule.acts:
                 action = "report" if action == "warn" else "nothing"
+            elif self.parking is not None or (action == "ask" and self.rule.parks):
+                action = "park"
             counting = self._counting(Policy.IDLE, self._idle.idle_s, action, in_s, warmup_s)
             held_back = None if self._held_back is None or self.asked is not None else str(self._held_back)
             found.append(replace(counting, held_back=held_back))
@@ -157,12 +166,18 @@ class JobState:
     def follow(self, job: Job) -> bool:
         """Take the job as it is now; True if a process has joined it, so that it starts from the beginning."""
         self.job = job
-        if self.asked is not None or self._seen.issuperset(job.members):
+        if self.asked is not None or self.parking is not None or self._seen.issuperset(job.members):
             return False
         self._seen = frozenset(job.members)
+        self.begin_again()
+        return True
+
+    def begin_again(self) -> None:
+        """Judge the job as if it had just been found."""
         self._idle, self._stuck = idle.State(), stuck.State()
         self.reported_stuck = False
-        return True
+        self.parking, self.parking_failed = None, False
+        self.steps = None
 
     def finding(self, snapshot: Snapshot) -> JobFinding:
         """Return what the job did on its GPUs, and on those where it may be; if nothing, what its conditions say."""
@@ -220,7 +235,16 @@ class JobState:
             return PolicyStep(Policy.IDLE, replace(self._idle, at_s=snapshot.at_s))
         # Evidence is rendered only when it is written down, not at every tick.
         verdict = finding.verdict(self.job.subject) if decision.actions else None
-        return PolicyStep(Policy.IDLE, decision.state, decision.actions, verdict)
+        actions = tuple(self._as_the_rule_says(action) for action in decision.actions)
+        return PolicyStep(Policy.IDLE, decision.state, actions, verdict)
+
+    def _as_the_rule_says(self, action: JobAction) -> JobAction:
+        """Return the action, as one that parks the job if the rule wants that."""
+        if not self.rule.parks or not isinstance(action, Warn | Ask):
+            return action
+        if isinstance(action, Warn):
+            return replace(action, parks=True)
+        return replace(action, parks=True, stops=self.rule.stops)
 
     def _propose_stuck(
         self, snapshot: Snapshot, alone: Reason | None, rest_w: Mapping[str, float]

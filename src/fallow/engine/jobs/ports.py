@@ -82,6 +82,19 @@ class JobActions(Protocol):
 ActionsFor = Callable[[Job], JobActions]
 
 
+class Parker(Protocol):
+    """Parks jobs, beside the loop: their memory leaves the GPUs, their processes stay."""
+
+    def begin(self, job: Job, processes: Sequence[AffectedProcess]) -> None:
+        """Begin to park a job with these processes."""
+
+    def is_under_way(self, job: Job) -> bool:
+        """Return whether the job is on its way off its GPUs."""
+
+    def result(self, job: Job) -> Outcome | None:
+        """Return what came of it, once: parked, or why not; None if nothing did yet."""
+
+
 class DryRunJobActions:
     """Reads what the real actions read, and says what they would do."""
 

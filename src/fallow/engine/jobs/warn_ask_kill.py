@@ -6,6 +6,7 @@ One tick for one job:
     propose        the policies (policies/idle.py, policies/stuck.py) step; policies/ladder.py has the delays
     allowed?       the job may be touched at all, and the arbiter agrees; a refusal is written to the journal once,
                    and what was refused is proposed again after 10 s
+    parked?        a rule may park a job first: it is asked to end only if that failed and it is still idle
     before Ask     the steps of before_ask.py are over: stacks are written, the command of the rule has run
     carry out      Warn, CancelWarning, Ask (SIGTERM), Kill (SIGKILL), each through JobActions (see ports.py)
     follow up      once it was asked: whether it left its GPUs; 5 s after it was killed: what survived
@@ -21,7 +22,7 @@ from typing import assert_never
 from fallow.core.actions import Ask, CancelWarning, JobAction, Kill, Warn, in_words, kind_of
 from fallow.core.findings import Outcome, Verdict
 from fallow.core.gpu import Snapshot
-from fallow.core.job import Job
+from fallow.core.job import Job, JobActivity
 from fallow.core.notices import Notice, NoticeEvent
 from fallow.core.protections import Affected, OneProcess, Protection, protection_on, with_its_end
 from fallow.core.reasons import Reason
@@ -30,8 +31,8 @@ from fallow.core.value import replace
 from fallow.engine.history.run import Run
 from fallow.engine.jobs.before_ask import Steps, variables
 from fallow.engine.jobs.job_state import JobState, Policy, PolicyStep
-from fallow.engine.jobs.ports import ActionsFor, JobActions
-from fallow.policies import stuck
+from fallow.engine.jobs.ports import ActionsFor, JobActions, Parker
+from fallow.policies import idle, stuck
 from fallow.policies.arbiter import Proposal, ProtectRules, RateLimit, Taken, arbitrate, leave_alone
 
 _TRY_AGAIN_AFTER_S = 10.0
@@ -50,8 +51,10 @@ class WarnAskKill:
         actions_for: ActionsFor,
         protect_rules: ProtectRules | None = None,
         limit: RateLimit | None = None,
+        parker: Parker | None = None,
     ) -> None:
         self._run = run
+        self._parker = parker
         self._clock = run.world.clock
         self._journal = run.journal
         self._actions_for = actions_for
@@ -71,6 +74,8 @@ class WarnAskKill:
         now = self._actions_for(state.job)
         gpus = self._gpus_with_parents(state.job, snapshot)
         alone = self._leave_alone(state, state.asked or now, gpus, protections)
+        if self._is_parking(state, now, snapshot, gpus, protections, alone):
+            return
         for policy in Policy:
             target = state.asked or now
             step = state.propose(policy, snapshot, alone, self._rest_power(state))
@@ -89,6 +94,39 @@ class WarnAskKill:
             self._report(state, step)
             if state.rule.acts:
                 self._carry_out(state, target, step.actions, gpus)
+
+    def _is_parking(
+        self,
+        state: JobState,
+        target: JobActions,
+        snapshot: Snapshot,
+        gpus: frozenset[str],
+        protections: Sequence[Protection],
+        alone: Reason | None,
+    ) -> bool:
+        """Return whether the job is on its way off its GPUs. One that could not be parked is asked to end, if the
+        rule says so, nothing protects it by now, and it is still known to be idle; else it starts from the beginning.
+        """
+        ask = state.parking
+        if ask is None or self._parker is None or self._parker.is_under_way(state.job):
+            return ask is not None
+        outcome = self._parker.result(state.job)
+        is_idle = state.finding(snapshot).activity is JobActivity.IDLE
+        if outcome is not None and not outcome.ok:
+            self._say(state, f"{state.who}: {outcome.words}")
+            state.parking_failed = True
+        if not is_idle or (state.parking_failed and (alone is not None or not ask.stops)):
+            self._uncount(state)
+            state.begin_again()
+            return True
+        if not state.parking_failed:  # a dry run would have parked it: nothing more follows until it works
+            return True
+        stop = replace(ask, parks=False)
+        step = PolicyStep(Policy.IDLE, idle.State(), (stop,))
+        if self._allowed(state, target, step, gpus, protections, snapshot):
+            state.parking, state.parking_failed = None, False
+            self._carry_out(state, target, (stop,), gpus)
+        return True
 
     def is_over(self, state: JobState, job: Job | None) -> bool:
         """Return whether a job that was asked is off its GPUs; `job` is the job as it is now."""
@@ -175,7 +213,7 @@ class WarnAskKill:
                 self._run.report.tally.action(kind_of(step.actions[0]), "refused")
             return False
         state.refusal = None
-        ask = next((action for action in step.actions if isinstance(action, Ask)), None)
+        ask = next((action for action in step.actions if isinstance(action, Ask) and not action.parks), None)
         return ask is None or self._is_prepared(state, target, ask, touched, snapshot)
 
     def _refused(
@@ -280,7 +318,8 @@ class WarnAskKill:
         match action:
             case Warn(reason=reason, ask_in_s=ask_in_s):
                 would = "would" if dry_run else "will"
-                when = f"{would} be stopped in {duration_for_people(ask_in_s)} unless it works"
+                done = "parked" if action.parks else "stopped"
+                when = f"{would} be {done} in {duration_for_people(ask_in_s)} unless it works"
                 self._say(state, f"{reason}; {state.who} {when}")
                 self._notify("warned", state, f"was warned: {reason}; it {when}")
                 return self._with_signal(state, target, target.warn(action))
@@ -290,6 +329,13 @@ class WarnAskKill:
                 state.asked = state.asked_reason = state.steps = state.counted = None
                 self._say(state, f"{state.who} goes on: {reason}")
                 target.cancel(action)
+                return None
+            case Ask(reason=reason, parks=True) if self._parker is not None:
+                self._say(state, f"{'would park' if dry_run else 'parking'} {state.who}: {reason}")
+                state.parking = action
+                touched = Affected(gpus, target.describe())
+                self._count(state, action, touched)
+                self._parker.begin(state.job, touched.processes)
                 return None
             case Ask(reason=reason):
                 self._say(state, f"{'would stop' if dry_run else 'stopping'} {state.who}: {reason}")

@@ -14,6 +14,7 @@ from fallow.core.findings import Event
 from fallow.core.gpu_status import Status
 from fallow.core.interval import Card, Interval
 from fallow.core.money import Prices
+from fallow.core.parked import ParkedJob
 from fallow.core.ports import Clock
 from fallow.core.protections import Protection, Target
 from fallow.core.units import printable
@@ -92,6 +93,18 @@ class DaemonClient:
     def release_protection(self, number: int) -> bool:
         """End a protection of the user who asks, or as root any; False if the daemon does not answer."""
         return self._or_nothing(lambda: self.values(lambda _: True, "DELETE", f"/protections/{number}")) is True
+
+    def parked(self) -> list[ParkedJob] | None:
+        """Return the jobs that are parked now, or on their way."""
+        return self._get("/parked", lambda facts: [from_json.parked(each) for each in facts["parked"]])
+
+    def wake(self, subject: str) -> list[tuple[ParkedJob, str | None]] | None:
+        """Begin to wake jobs in the name of the user who asks; return each with why it cannot be woken, or None."""
+
+        def build(facts: Facts) -> list[tuple[ParkedJob, str | None]]:
+            return [(from_json.parked(each), each["refused"]) for each in facts["jobs"]]
+
+        return self._or_nothing(lambda: self.values(build, "POST", "/wake", {"subject": subject}))
 
     def past(self) -> "RemoteHistory | None":
         """Return its history; None if it keeps none or does not answer."""

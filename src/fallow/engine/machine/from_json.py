@@ -17,6 +17,8 @@ from fallow.core.gpu import COUNTED, HOLDER_FACTS, PLAIN_READINGS, Counters, Hol
 from fallow.core.gpu_status import GpuStatus, Status
 from fallow.core.interval import Interval, Party
 from fallow.core.owner import Owner, OwnerKind
+from fallow.core.parked import ParkedJob, ParkStage, ParkWay
+from fallow.core.process import Process
 from fallow.core.protections import Protection, parse_target
 from fallow.core.reasons import Reason, WithReason
 from fallow.core.reservations import Claim
@@ -29,7 +31,24 @@ T = TypeVar("T")
 
 def status(facts: Facts) -> Status:
     """Return all GPUs of one tick."""
-    return Status(facts["host"], facts["simulated"], wall_s(facts["at"]), tuple(gpu(each) for each in facts["gpus"]))
+    gpus, jobs = tuple(map(gpu, facts["gpus"])), tuple(map(parked, facts["parked"]))
+    return Status(facts["host"], facts["simulated"], wall_s(facts["at"]), gpus, jobs)
+
+
+def parked(facts: Facts) -> ParkedJob:
+    """Return one parked job; of its processes only the first has its birth."""
+    first = Process(facts["pid"], facts["birth"])
+    return ParkedJob(
+        first,
+        tuple(first if pid == first.pid else Process(pid, 0) for pid in facts["pids"]),
+        facts["user"],
+        facts["job"],
+        tuple((each["uuid"], each["memory_bytes"]) for each in facts["gpus"]),
+        wall_s(facts["since"]),
+        ParkWay(facts["way"]),
+        ParkStage(facts["stage"]),
+        facts["trouble"] or "",
+    )
 
 
 def gpu(facts: Facts) -> GpuStatus:

@@ -12,6 +12,7 @@ from fallow.core.owner import Owner
 from fallow.core.protections import OneGpu, Protection, with_its_end
 from fallow.core.selection import select, visible
 from fallow.core.unknown import Unknown
+from fallow.core.value import replace
 from fallow.engine.machine.observe import look_once, watch
 from fallow.engine.machine.world import World
 from fallow.interfaces.cli.options import Parser, add_alone, every_s, takes
@@ -93,9 +94,17 @@ def _statuses(
             world.clock.sleep(args.every)
     if args.watch:
         voice.detail(f"looking every {args.every:g} s")
-        yield from watch(world, args.every)
+        yield from (_with_parked(world, status) for status in watch(world, args.every))
     voice.detail("looking once")
-    yield _with_names(world, look_once(world))
+    yield _with_parked(world, _with_names(world, look_once(world)))
+
+
+def _with_parked(world: World, status: Status) -> Status:
+    """Return the status with the jobs that a daemon of this user has parked, and that live."""
+    from fallow.engine.park.record import ParkRecord
+
+    parked = ParkRecord(world).read()
+    return replace(status, parked=parked) if parked else status
 
 
 def _with_names(world: World, status: Status) -> Status:

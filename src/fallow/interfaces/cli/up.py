@@ -153,7 +153,9 @@ def _serve(
         world.proc,
         world.clock,
         world.simulated,
-        daemon.reloads.ask,
+        lambda: daemon.reloads.ask(None),
+        daemon.wakes.ask,
+        lambda: daemon.parking.jobs,
         lambda: daemon.config.machine.every,
     )
     return ServerThread(socket, sources, page, voice.note)

@@ -7,8 +7,9 @@ from fallow.core.errors import FallowError, WrongUsage
 from fallow.core.findings import Event, gpu_key, process_key
 from fallow.core.gpu import Gpu
 from fallow.core.gpu_status import GpuStatus, Status
+from fallow.core.parked import ParkedJob
 from fallow.core.protections import AffectedProcess, OneGpu, OneProcess, parse_target, with_its_end
-from fallow.core.units import program_name
+from fallow.core.units import printable, program_name
 from fallow.core.unknown import Unknown
 from fallow.engine.allocate.protection_target import target_of
 from fallow.engine.history import journal_file
@@ -53,6 +54,7 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     key = _key(target)
     status = told if told is not None or target is None else _look(world, voice)
     gpus = () if status is None else tuple(gpu for gpu in status.gpus if _concerns(gpu, target))
+    parked = () if status is None else tuple(job for job in status.parked if _is_meant(job, target))
     rules: list[Ruled] = []
     if daemon is not None and told is not None and target is not None:
         process = str(target) if isinstance(target, OneProcess) else None
@@ -62,7 +64,7 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     if (
         isinstance(target, OneProcess)
         and status is not None
-        and not (gpus or protections or rules or events or unreadable)
+        and not (gpus or parked or protections or rules or events or unreadable)
     ):
         _refuse_who_is_on_no_gpu(target, status, world)
     if unreadable is not None:
@@ -74,14 +76,15 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
         watched = None if target is None else told is not None
         why_not = None if unreadable is None else str(unreadable)
         facts = why_text.as_json(
-            None if target is None else str(target), watched, gpus, now_s, protections, rules, events, why_not
+            None if target is None else str(target), watched, gpus, now_s, protections, rules, events, why_not, parked
         )
         print(as_text(facts))
         return 0
     for line in _now(target, gpus, world, now_s):
         print(line)
-    for protection in protections:
-        print(f"  {with_its_end(protection, now_s)}")
+    beside = [*(printable(job.in_words) for job in parked), *(with_its_end(each, now_s) for each in protections)]
+    for line in beside:
+        print(f"  {line}")
     trouble = None if daemon is None else daemon.trouble
     if trouble is not None:
         voice.note(f"the daemon could not be asked, so what it has watched and done is not here: {trouble}")
@@ -143,6 +146,16 @@ def _concerns(gpu: GpuStatus, target: OneGpu | OneProcess | None) -> bool:
             return gpu.uuid == uuid or (gpu.mig is not None and gpu.mig.parent_uuid == uuid)
         case OneProcess(pid=pid, birth=birth):
             return birth != 0 and not isinstance(gpu.holders, Unknown) and pid in {each.pid for each in gpu.holders}
+        case None:
+            return False
+
+
+def _is_meant(job: ParkedJob, target: OneGpu | OneProcess | None) -> bool:
+    match target:
+        case OneGpu(uuid=uuid):
+            return uuid in job.uuids
+        case OneProcess(pid=pid):
+            return any(process.pid == pid for process in job.processes)
         case None:
             return False
 

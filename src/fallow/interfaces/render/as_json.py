@@ -12,6 +12,7 @@ from fallow.core.board import Counting
 from fallow.core.gpu import COUNTED, HOLDER_FACTS, PLAIN_READINGS, Gpu, Holder
 from fallow.core.gpu_status import GpuStatus, Status
 from fallow.core.idle_answer import IdleAnswer
+from fallow.core.parked import ParkedJob
 from fallow.core.protections import Affected, Protection, protection_on
 from fallow.core.reasons import WithReason
 from fallow.core.reservations import Claim
@@ -33,6 +34,7 @@ def status(
         "available": what.available,
         "counts": {activity.value: what.counted.get(activity, 0) for activity in Activity},
         "gpus": [gpu_seen(gpu, what.wall_s, protections, rules) for gpu in what.gpus],
+        "parked": [parked_facts(job) for job in what.parked],
     }
 
 
@@ -85,6 +87,24 @@ def protection_facts(protection: Protection) -> dict[str, Any]:
         "until": None if protection.until_wall_s == inf else iso_time(protection.until_wall_s),
         "why": protection.why,
         "by": protection.by_user,
+    }
+
+
+def parked_facts(job: ParkedJob) -> dict[str, Any]:
+    """Return one parked job, where its memory is, and how to wake it."""
+    return {
+        "user": job.user,
+        "job": job.name,
+        "pid": job.first.pid,
+        "birth": job.first.birth,
+        "pids": [process.pid for process in job.processes],
+        "gpus": [{"uuid": uuid, "memory_bytes": size} for uuid, size in job.gpus],
+        "way": job.way.value,
+        "stage": job.stage.value,
+        "since": iso_time(job.since_wall_s),
+        "where": job.where,
+        "wake": job.how_to_wake,
+        "trouble": job.trouble or None,
     }
 
 

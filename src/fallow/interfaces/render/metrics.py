@@ -62,6 +62,7 @@ class _Collector(Collector):
             yield from _machine(board)
             yield from _cards(board)
             yield from _held(board)
+            yield _parked(board)
             yield from _counts(board)
             yield from _fillers(board)
 
@@ -126,6 +127,18 @@ def _cards(board: Board) -> Iterator[Metric]:
     yield of_each("fallow_gpu_temperature_celsius", "Its temperature.", lambda gpu: gpu.temperature_c)
     yield of_each("fallow_gpu_holders", "Processes that hold it.", _holders)
     yield of_each("fallow_gpu_waiting_launches", "Launches that wait in line for it.", lambda gpu: gpu.waiting)
+
+
+def _parked(board: Board) -> Metric:
+    """Return how much of each GPU the parked jobs of each user held."""
+    labels = {gpu.uuid: gpu.label for gpu in board.status.gpus}
+    held: dict[tuple[str, ...], float] = {}
+    for job in board.status.parked[:_MOST_HELD]:
+        for uuid, size in job.gpus:
+            key = (labels.get(uuid, ""), uuid, job.user, job.way.value)
+            held[key] = held.get(key, 0.0) + size
+    what = "GPU memory that parked jobs held, and that is off the GPU now."
+    return gauge("fallow_parked_bytes", what, held.items(), (*_CARD, "user", "way"))
 
 
 def _held(board: Board) -> Iterator[Metric]:

@@ -60,7 +60,7 @@ def _lines(screen: Screen, shown_now: Shown) -> list[str]:
         if width < needs:
             shown.pop(name, None)
     columns = [*(Column(name, right=name in _NEEDS_WIDTH) for name in shown), Column("held by, and why", folds=True)]
-    rows = [[*(cell(gpu) for cell in shown.values()), _story(gpu)] for gpu in status.gpus]
+    rows = [[*(cell(gpu) for cell in shown.values()), _story(gpu, status)] for gpu in status.gpus]
     count = len(status.gpus)
     simulated = f"{count} simulated GPU{'' if count == 1 else 's'}"
     what = printable(f"{status.host}: {simulated if status.simulated else _models(status)}; {_summary(shown_now)}")
@@ -103,7 +103,7 @@ _COLUMNS: dict[str, Callable[[GpuStatus], Cell]] = {
 _NEEDS_WIDTH = {"temp": 90, "power": 80, "memory": 70, "util": 50}
 
 
-def _story(gpu: GpuStatus) -> str:
+def _story(gpu: GpuStatus, status: Status) -> str:
     lines: list[str] = []
     people = people_on(gpu)
     lines.extend(_holder(holder) for holder in people[:_HOLDERS_SHOWN])
@@ -119,6 +119,7 @@ def _story(gpu: GpuStatus) -> str:
         lines.append(f"{gpu.waiting} waiting for it")
     if gpu.activity not in AVAILABLE:
         lines.append(gpu.because)
+    lines.extend(job.in_words for job in status.parked if gpu.uuid in job.uuids)
     return "\n".join(printable(line) for line in lines)  # other users wrote some of that
 
 

@@ -8,20 +8,22 @@ from fallow.core.board import Counting, FillerView, GuardView
 from fallow.core.findings import Event
 from fallow.core.gpu import Holder
 from fallow.core.gpu_status import GpuStatus
+from fallow.core.parked import ParkedJob
 from fallow.core.protections import Protection
 from fallow.core.units import bytes_for_people, duration_for_people, printable, shortened
 from fallow.core.unknown import Unknown
 from fallow.engine.history.sqlite_file import clock_time
 from fallow.engine.machine.daemon_client import Ruled
-from fallow.interfaces.render.as_json import gpu_seen, iso_time, protection_facts, reason_facts
+from fallow.interfaces.render.as_json import gpu_seen, iso_time, parked_facts, protection_facts, reason_facts
 
 _ACTIONS = {
     "report": "it is reported",
     "warn": "its people are warned",
     "ask": "it is asked to end",
+    "park": "it is parked",
     "kill": "what is left of it is killed",
 }
-_STOPS = ("ask", "kill", "stopped")
+_STOPS = ("ask", "kill", "stopped", "park", "parked")
 
 
 def gpu_now(gpu: GpuStatus, wall_s: float) -> list[str]:
@@ -90,6 +92,7 @@ def as_json(
     rules: Iterable[Ruled],
     events: Iterable[Event],
     unreadable: str | None,
+    parked: Iterable[ParkedJob] = (),
 ) -> dict[str, Any]:
     """Return the explanation for programs. `unreadable`: why a journal could not be read."""
     found, told = list(rules), [_event_facts(event) for event in events]
@@ -111,6 +114,7 @@ def as_json(
             for each in found
             if isinstance(each, FillerView)
         ],
+        "parked": [parked_facts(job) for job in parked],
         "events": None if unreadable is not None and not told else told,
         "unknown": {} if unreadable is None else {"events": unreadable},
     }

@@ -6,6 +6,8 @@ What a caller sees and may do follows from who they are (see caller.py):
     fillers, guards                   anybody
     events, history, report, prices   anybody
     protections                       anybody; placed and released in the name of who asks, on the page with the token
+    parked                            anybody
+    wake                              the user of the job and root, on the socket
     reload                            root and the user of the daemon, on the socket
 """
 
@@ -19,7 +21,7 @@ from starlette.responses import Response
 
 from fallow import __version__
 from fallow.core.board import Board
-from fallow.core.errors import WrongUsage
+from fallow.core.errors import FallowError, WrongUsage
 from fallow.core.idle_answer import all_idle, idle_answers
 from fallow.core.money import Prices
 from fallow.core.selection import select
@@ -28,7 +30,7 @@ from fallow.engine.daemon.sources import Peer, Sources
 from fallow.interfaces.render import as_json
 from fallow.interfaces.web import api_facts, models
 from fallow.interfaces.web.api_facts import Json
-from fallow.interfaces.web.caller import Refused, caller_of, demand_change, done
+from fallow.interfaces.web.caller import Refused, caller_of, demand_change, done, refusal
 
 _LARGEST_ID = 2**31 - 1
 _LONGEST_IDLE_S = 10 * 366 * 86400
@@ -139,6 +141,25 @@ def add_changes(api: APIRouter, sources: Sources) -> None:
     @api.delete("/protections/{number}", status_code=204, summary="End a protection before its time", **_GUARDED)
     async def release(number: Annotated[int, Path(ge=1, le=_LARGEST_ID)], peer: Changing) -> None:
         done(lambda: sources.release_protection(number, peer))
+
+    @api.get("/parked", response_model=models.Parkeds, summary="The jobs that are parked, or on their way")
+    async def parked() -> Response:
+        return Json({"parked": [as_json.parked_facts(job) for job in sources.parked()]})
+
+    @api.post(
+        "/wake",
+        response_model=models.Woken,
+        responses={**models.PROBLEMS, 403: {"model": models.Problem, "description": "Only their user and root may."}},
+        summary="Begin to wake parked jobs",
+    )
+    async def wake(wish: models.Wish, request: Request) -> Response:
+        begun = done(lambda: sources.wake(wish.subject, caller_of(request).peer))
+        try:
+            woken = await asyncio.wrap_future(begun)
+        except FallowError as error:
+            raise refusal(error) from None
+        jobs = [{**as_json.parked_facts(job), "refused": why_not} for job, why_not in woken.jobs]
+        return Json({"jobs": jobs})
 
     @api.post(
         "/reload",

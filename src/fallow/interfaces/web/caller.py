@@ -71,9 +71,14 @@ _REFUSALS: tuple[tuple[type[FallowError], int, str], ...] = (
 
 
 def done(action: Callable[[], T]) -> T:
-    """Return what came of an action of the engine; raise Refused for an error, by the first class that fits."""
+    """Return what came of an action of the engine; raise Refused for an error."""
     try:
         return action()
     except FallowError as error:
-        code, reason = next((code, reason) for kind, code, reason in _REFUSALS if isinstance(error, kind))
-        raise Refused(code, reason, str(error)) from None
+        raise refusal(error) from None
+
+
+def refusal(error: FallowError) -> Refused:
+    """Return the answer for an error, by the first class that fits."""
+    code, reason = next((code, reason) for kind, code, reason in _REFUSALS if isinstance(error, kind))
+    return Refused(code, reason, str(error))

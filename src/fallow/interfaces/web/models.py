@@ -107,6 +107,30 @@ class GpuFiller(BaseModel):
     pids: list[int]
 
 
+class ParkedGpu(BaseModel):
+    """A GPU that a parked job held, and how much of it."""
+
+    uuid: str
+    memory_bytes: int
+
+
+class Parked(BaseModel):
+    """A job whose memory is off its GPUs and whose processes live."""
+
+    user: str
+    job: str
+    pid: int
+    birth: int
+    pids: list[int]
+    gpus: list[ParkedGpu]
+    way: Annotated[str, Field(description="checkpoint, vllm or ollama.")]
+    stage: Annotated[str, Field(description="parking, parked or waking.")]
+    since: Time
+    where: str
+    wake: str
+    trouble: str | None
+
+
 class Gpu(Reasoned):
     """One GPU: what it does, and its readings. A ratio is 0..1."""
 
@@ -157,6 +181,7 @@ class Status(Versioned):
     available: Annotated[int, Field(description="GPUs that are available now: free or filled.")]
     counts: Annotated[dict[Activity, int], Field(description="How many GPUs do what.")]
     gpus: list[Gpu]
+    parked: Annotated[list[Parked], Field(description="The jobs whose memory is off their GPUs.")]
 
 
 IdleGpu = _like(idle_answer.IdleAnswer, "IdleGpu", "Whether one GPU is idle; null if that cannot be told.")
@@ -307,6 +332,24 @@ class Protection(Versioned, ListedProtection):
     """A protection that was placed."""
 
 
+Parkeds = _list_of(Parked, "Parkeds", "parked", "The jobs that are parked, or on their way.")
+
+
+class Wish(BaseModel):
+    """Which parked jobs to wake."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+    subject: Annotated[str, Field(min_length=1, max_length=300, examples=["mine", "pid:1234", "3"])]
+
+
+class WokenJob(Parked):
+    """A parked job that is meant, and why it cannot be woken now; null if it is being woken."""
+
+    refused: str | None
+
+
+Woken = _list_of(WokenJob, "Woken", "jobs", "The parked jobs that are meant.")
 Protections = _list_of(ListedProtection, "Protections", "protections", "The protections in force.")
 
 

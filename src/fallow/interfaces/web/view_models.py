@@ -141,6 +141,9 @@ def _card(gpu: GpuStatus, board: Board) -> View:
         "claim": shortened(str(gpu.claim), _LONGEST_REASON) if isinstance(gpu.claim, Claim) and known else "",
         "filler": shortened(gpu.filler.command or "?", _LONGEST_COMMAND) if gpu.filler is not None and known else "",
         "waiting": gpu.waiting,
+        "parked": tuple(
+            shortened(job.in_words, _LONGEST_REASON) for job in board.status.parked if gpu.uuid in job.uuids
+        ),
         "held": tuple(
             shortened(f"{protection.by_user}: {protection.why}" if protection.why else protection.by_user)
             for protection in covering

@@ -1,0 +1,105 @@
+"""Park a job by cuCheckpoint: its whole tree is taken off its GPUs, into host memory, or nothing of it is.
+
+Everything here may take a minute, so the daemon calls it in a thread.
+"""
+
+from collections.abc import Sequence
+
+from fallow.actuators.process.checkpoint import Checkpoint, CheckpointFailed
+from fallow.actuators.process.suspend import StaysOff, put_back, states, take_off
+from fallow.core.findings import Outcome
+from fallow.core.parked import ParkedJob
+from fallow.core.process import Process
+from fallow.core.units import bytes_for_people
+from fallow.core.unknown import Unknown
+from fallow.engine.machine.world import World
+from fallow.readers.host_memory import room_bytes
+
+_LEAST_ROOM_BYTES = 1 << 30
+_ROOM = 0.1
+
+
+class Checkpoints:
+    """Parks and wakes jobs through the driver."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._driver = Checkpoint()
+
+    def why_not(self, job: ParkedJob, holders: Sequence[Process]) -> str | None:
+        """Return why a job cannot be parked here now; None if nothing is known against it."""
+        if self._world.simulated is not None:
+            return "its GPU is simulated, and holds nothing that could be moved"
+        why_not = self._driver.why_not()
+        if why_not is not None:
+            return why_not
+        try:
+            for process in holders:
+                state = self._driver.state(process.pid)
+                if state != "running":
+                    return f"pid {process.pid} " + (
+                        f"is {state} already" if state else "holds its GPU without CUDA, so it cannot be moved"
+                    )
+        except CheckpointFailed as error:
+            return str(error)
+        return self._why_no_room(job)
+
+    def park(self, job: ParkedJob) -> Outcome:
+        """Take the whole tree off its GPUs. What fails in the middle is undone, unless the outcome says otherwise."""
+        began_s = self._world.clock.monotonic_s()
+        try:
+            take_off(self._driver, [each.pid for each in job.processes if self._is_there(each)])
+        except StaysOff:
+            raise
+        except CheckpointFailed as error:
+            return Outcome(False, f"{error}; it goes on as before")
+        took_s = self._world.clock.monotonic_s() - began_s
+        return Outcome(True, f"{job.where}, after {took_s:.1f} s; {job.how_to_wake}")
+
+    def wake(self, job: ParkedJob) -> Outcome:
+        """Put all of it back; what fails in the middle is undone, and it stays parked."""
+        why_not = self._driver.why_not()
+        if why_not is not None:
+            return Outcome(False, why_not)
+        began_s = self._world.clock.monotonic_s()
+        try:
+            put_back(self._driver, _pids(job))
+        except CheckpointFailed as error:
+            return Outcome(False, str(error))
+        return Outcome(True, f"it is back on its GPUs, after {self._world.clock.monotonic_s() - began_s:.1f} s")
+
+    def is_parked(self, job: ParkedJob) -> bool | Unknown:
+        """Return what the driver says: whether the job is off its GPUs. A part that was left in between is put back.
+
+        A fallow that is killed while it parks leaves processes locked.
+        """
+        why_not = self._driver.why_not()
+        if why_not is not None:
+            return Unknown(why_not)
+        try:
+            found = states(self._driver, _pids(job))
+            if "locked" in found:
+                put_back(self._driver, _pids(job))
+                return False
+        except CheckpointFailed as error:
+            return Unknown(str(error))
+        return "checkpointed" in found
+
+    def _why_no_room(self, job: ParkedJob) -> str | None:
+        room = room_bytes(self._world.proc, _pids(job))
+        if isinstance(room, Unknown):
+            return f"how much host memory is free is {room}"
+        needed = job.memory_bytes + max(_LEAST_ROOM_BYTES, round(job.memory_bytes * _ROOM))
+        if room >= needed:
+            return None
+        return (
+            f"its {bytes_for_people(job.memory_bytes)} do not fit into host memory: "
+            f"{bytes_for_people(room)} are free there, and {bytes_for_people(needed)} are needed"
+        )
+
+    def _is_there(self, process: Process) -> bool:
+        return not self._world.proc.has_ended(process.pid, process.birth)
+
+
+def _pids(job: ParkedJob) -> list[int]:
+    return [process.pid for process in job.processes]

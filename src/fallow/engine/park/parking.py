@@ -1,0 +1,333 @@
+"""Park jobs and wake them, beside the loop of the daemon; remember which are parked.
+
+    begin     the job is written down, and a thread takes it off its GPUs (see checkpointed.py)
+    turn      once a tick: what the threads have done is said and written to the journal; a job that has ended or is
+              no longer parked is forgotten; one whose kernel runs a cell, or whose terminal is used, is woken
+    wake      a person wakes jobs; a thread puts each back on its GPUs
+
+Only the main thread changes what is known. Other threads read `jobs`, which is replaced and never changed.
+"""
+
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+
+from fallow.core.errors import FallowError
+from fallow.core.findings import Outcome
+from fallow.core.gpu import Snapshot
+from fallow.core.job import Job
+from fallow.core.notices import Notice
+from fallow.core.owner import Owner
+from fallow.core.parked import ParkedJob, ParkStage
+from fallow.core.process import Process
+from fallow.core.protections import AffectedProcess
+from fallow.core.reasons import Reason
+from fallow.core.reservations import NOTHING_READ, Claim, Reservations
+from fallow.core.unknown import Unknown
+from fallow.core.value import replace
+from fallow.engine.history.run import Run
+from fallow.engine.machine.background import Background
+from fallow.engine.machine.claim_holders import claim_of
+from fallow.engine.owners.known import KnownOwners
+from fallow.engine.park.record import ParkRecord
+from fallow.engine.park.room import why_no_room, why_no_room_now
+from fallow.engine.park.signs_of_life import SignsOfLife
+from fallow.engine.park.ways import Ways
+
+_LOOKED_AT_AGAIN_AFTER_S = 5.0
+_MOST_RESULTS = 1000
+Done = Callable[[], None]
+
+
+class Parking:
+    """The jobs that are parked, being parked or being woken."""
+
+    def __init__(self, run: Run, owners: KnownOwners) -> None:
+        self._run = run
+        self._world = run.world
+        self._ways = Ways(run.world)
+        self._record = ParkRecord(run.world)
+        self._signs = SignsOfLife(run.world, owners)
+        self._known = {job.first: job for job in self._record.read()}
+        self._done: deque[Done] = deque()
+        self._under_way: set[Hashable] = set()
+        self._results: dict[Hashable, Outcome] = {}
+        self._looked_s: float | None = None
+        self._looking = False
+        self._snapshot: Snapshot | None = None
+        self.jobs: tuple[ParkedJob, ...] = tuple(self._known.values())
+        """All of them, for any thread."""
+
+    def begin(self, job: Job, processes: Sequence[AffectedProcess]) -> None:
+        """Begin to park a job with all its processes; in a dry run, find out whether that could be done."""
+        wanted = self._wanted(job, processes)
+        self._under_way.add(job.key)
+        if isinstance(wanted, Unknown):
+            self._failed(job, wanted.why)
+            return
+        if not self._run.dry_run and not self._note(wanted):
+            self._failed(job, "it could not be written down which job is parked")
+            return
+        work = self._ways.could_park if self._run.dry_run else self._ways.park
+        holders = tuple(job.members)
+
+        def done(found: ParkedJob, outcome: Outcome) -> None:
+            self._parked(job, found, outcome)
+
+        def work_and_tell() -> None:
+            try:
+                found, outcome = work(wanted, holders)
+            except BaseException as error:  # noqa: BLE001  what broke is not parked, and the loop is told
+                found, outcome = wanted, Outcome(False, f"it failed with {type(error).__name__}: {error}")
+            self._done.append(lambda: done(found, outcome))
+
+        self._in_thread(f"parking {job.first.pid}", work_and_tell)
+
+    def is_under_way(self, job: Job) -> bool:
+        """Return whether the job is on its way off its GPUs."""
+        self._collect()
+        return job.key in self._under_way
+
+    def result(self, job: Job) -> Outcome | None:
+        """Return what came of parking a job, once; None if nothing did yet."""
+        return self._results.pop(job.key, None)
+
+    def holds(self, job: Job) -> bool:
+        """Return whether all of a job is parked: it then holds next to nothing, and no rule judges it."""
+        parked = {
+            each for one in self._known.values() if one.stage is not ParkStage.PARKING for each in one.processes
+        }
+        return bool(parked) and all(process in parked for process in job.members)
+
+    def turn(self, snapshot: Snapshot, reservations: Mapping[str, Reservations] = NOTHING_READ) -> None:
+        """Take in what happened since the last tick, and wake what its people use again."""
+        self._snapshot = snapshot
+        self._collect()
+        if not self._known:
+            return
+        self._forget_ended()
+        self._look_again()
+        for job in self._parked_now():
+            sign = self._signs.of(job)
+            if sign is not None:
+                why_not = why_no_room(job, snapshot.gpus, _reserved(job, reservations))
+                if why_not is None:
+                    self._begin_waking(job, sign)
+                elif job.trouble != why_not:
+                    self._put(replace(job, trouble=why_not))
+
+    def wake(self, jobs: Iterable[ParkedJob]) -> list[tuple[ParkedJob, str | None]]:
+        """Begin to wake these jobs because a person wants it; return why one cannot be woken now, None if it can."""
+        answers: list[tuple[ParkedJob, str | None]] = []
+        for job in jobs:
+            known = self._known.get(job.first)
+            if known is None or known.stage is not ParkStage.PARKED:
+                answers.append((job, None))  # it is awake, or on its way
+                continue
+            why_not = self._why_no_room(known)
+            if why_not is None:
+                self._begin_waking(known, Reason("as_asked"))
+            answers.append((known, why_not))
+        return answers
+
+    def end(self) -> None:
+        """Say what stays parked: it can be woken without the daemon, and the next one knows it."""
+        self._collect()
+        for job in self._parked_now():
+            self._run.say(f"{job.in_words}; it stays so without the daemon")
+
+    def _why_no_room(self, job: ParkedJob) -> str | None:
+        if self._run.dry_run:
+            return "the daemon is in a dry run, and wakes nothing"
+        return why_no_room_now(self._world, job)
+
+    def _wanted(self, job: Job, processes: Sequence[AffectedProcess]) -> ParkedJob | Unknown:
+        """Return the job as it will be when it is parked; Unknown if it must not be."""
+        tree = [Process(each.pid, each.birth) for each in processes if not isinstance(each.birth, Unknown)]
+        claimed = self._own_claim(job, tree)
+        if claimed is not None:
+            return Unknown(claimed)
+        sizes = self._sizes(job, {process.pid for process in tree})
+        if isinstance(sizes, Unknown):
+            return sizes
+        owner = job.owner
+        return ParkedJob(
+            job.first,
+            tuple(tree),
+            job.user,
+            job.name,
+            sizes,
+            self._world.clock.wall_s(),
+            stage=ParkStage.PARKING,
+            owner=(owner.kind.value, owner.id, _name(owner)),
+        )
+
+    def _own_claim(self, job: Job, tree: Sequence[Process]) -> str | None:
+        """Return why the GPU would not be free: the job has claimed it, and its lock stays while it lives."""
+        above = {*(process.pid for process in tree), *self._world.proc.ancestors(job.first.pid)}
+        for uuid in job.uuids:
+            claim = claim_of(self._world, uuid)
+            if isinstance(claim, Claim) and (claim.pid is None or claim.pid in above):
+                return "it has claimed its GPU with fallow run, so that nobody else could have the GPU"
+        return None
+
+    def _sizes(self, job: Job, pids: set[int]) -> tuple[tuple[str, int], ...] | Unknown:
+        """Return how much the processes hold of each GPU of the job."""
+        found: list[tuple[str, int]] = []
+        for uuid in job.uuids:
+            gpu = next((each for each in self._snapshot.gpus if each.uuid == uuid), None) if self._snapshot else None
+            if gpu is None or isinstance(gpu.holders, Unknown):
+                return Unknown(f"what it holds of GPU {uuid} is not known")
+            size = 0
+            for holder in gpu.holders:
+                if holder.pid in pids:
+                    if isinstance(holder.memory_bytes, Unknown):
+                        return Unknown(f"how much GPU memory pid {holder.pid} holds is {holder.memory_bytes}")
+                    size += holder.memory_bytes
+            found.append((uuid, size))
+        return tuple(found)
+
+    def _parked(self, job: Job, found: ParkedJob, outcome: Outcome) -> None:
+        if self._run.dry_run:
+            self._finished(job, outcome, "dry run: park the job")
+            return
+        if not outcome.ok:
+            self._drop(found)
+            self._failed(job, outcome.words)
+            return
+        self._put(replace(found, stage=ParkStage.PARKED, since_wall_s=self._world.clock.wall_s()))
+        self._finished(job, outcome, "parked")
+        self._run.report.tally.action("park", "done")
+        self._tell(found, f"was parked: {outcome.words}")
+
+    def _failed(self, job: Job, why: str) -> None:
+        self._finished(job, Outcome(False, f"it was not parked: {why}"), "park the job")
+        self._run.report.tally.action("park", "failed")
+
+    def _finished(self, job: Job, outcome: Outcome, action: str) -> None:
+        self._under_way.discard(job.key)
+        if len(self._results) >= _MOST_RESULTS:
+            self._results.clear()  # of jobs that nobody judges any more
+        self._results[job.key] = outcome
+        told = Reason("told", sentence=outcome.words, step="parked" if outcome.ok else "park")
+        self._run.journal.outcome(job.subject, action, told, job.keys)
+
+    def _begin_waking(self, job: ParkedJob, why: Reason) -> None:
+        if self._run.dry_run:
+            return
+        self._run.journal.action(job.subject, "wake the job", why.with_facts(step="wake"), job.keys)
+        self._run.say(f"waking {job.subject}: {why}")
+        self._put(replace(job, stage=ParkStage.WAKING, trouble=""))
+
+        def work_and_tell() -> None:
+            try:
+                outcome = self._ways.wake(job)
+            except BaseException as error:  # noqa: BLE001  as above
+                outcome = Outcome(False, f"it failed with {type(error).__name__}: {error}")
+            self._done.append(lambda: self._woken(job, outcome))
+
+        self._in_thread(f"waking {job.first.pid}", work_and_tell)
+
+    def _woken(self, job: ParkedJob, outcome: Outcome) -> None:
+        words = outcome.words
+        if not outcome.ok:
+            words = f"{self._why_no_room(job) or words}; it stays parked"  # who came meanwhile says more
+        told = Reason("told", sentence=words, step="woken" if outcome.ok else "wake")
+        self._run.journal.outcome(job.subject, "wake the job", told, job.keys)
+        self._run.report.tally.action("wake", "done" if outcome.ok else "failed")
+        if outcome.ok:
+            self._drop(job)
+            self._tell(job, f"was woken: {words}")
+        else:
+            self._put(replace(job, trouble=words))
+            self._run.say(f"{job.subject} was not woken: {words}")
+
+    def _look_again(self) -> None:
+        """Have a thread ask whether what is parked still is: a person may have woken it by other means."""
+        now_s = self._world.clock.monotonic_s()
+        due = self._looked_s is None or now_s - self._looked_s >= _LOOKED_AT_AGAIN_AFTER_S
+        if self._looking or not due or self._run.dry_run:
+            return
+        self._looking, self._looked_s = True, now_s
+        parked = self._parked_now()
+
+        def work_and_tell() -> None:
+            awake: list[ParkedJob] = []
+            try:
+                awake += [job for job in parked if self._ways.is_parked(job) is False]
+            finally:
+                self._done.append(lambda: self._looked(awake))
+
+        self._in_thread("looking at parked jobs", work_and_tell)
+
+    def _looked(self, awake: Iterable[ParkedJob]) -> None:
+        self._looking = False
+        for job in awake:
+            if self._known.get(job.first) == job:
+                self._drop(job)
+                self._run.say(f"{job.subject} is not parked any more: it is awake")
+                self._run.journal.outcome(job.subject, "parked", "it is awake, and is no longer parked", job.keys)
+
+    def _forget_ended(self) -> None:
+        for job in tuple(self._known.values()):
+            living = self._record.living(job)
+            if living is None:
+                self._drop(job)
+                self._run.say(f"{job.subject}, which was parked, has ended")
+            elif living is not job:
+                self._put(living)
+
+    def _parked_now(self) -> list[ParkedJob]:
+        return [job for job in self._known.values() if job.stage is ParkStage.PARKED]
+
+    def _collect(self) -> None:
+        while self._done:
+            self._done.popleft()()
+
+    def _in_thread(self, name: str, work: Callable[[], None]) -> None:
+        Background[None](name, lambda _: work(), self._run.say, deadline_s=0.0).give_last(None)
+
+    def _put(self, job: ParkedJob) -> None:
+        self._known[job.first] = job
+        self._publish()
+
+    def _drop(self, job: ParkedJob) -> None:
+        self._known.pop(job.first, None)
+        self._publish()
+
+    def _note(self, job: ParkedJob) -> bool:
+        """Write a job down before it is touched; return whether that was possible."""
+        try:
+            self._record.write((*self._known.values(), job))
+        except FallowError as error:
+            self._run.say(str(error))
+            return False
+        self._known[job.first] = job
+        self.jobs = tuple(self._known.values())
+        return True
+
+    def _publish(self) -> None:
+        self.jobs = tuple(self._known.values())
+        try:
+            self._record.write(self.jobs)
+        except FallowError as error:
+            self._run.say(str(error))
+
+    def _tell(self, job: ParkedJob, sentence: str) -> None:
+        self._run.say(f"{job.subject} {sentence}")
+        key = f"pid:{job.first.pid}@{job.first.birth}"
+        self._run.report.notify(Notice("parked", key, f"{job.subject} {sentence}"))
+
+
+def _reserved(job: ParkedJob, reservations: Mapping[str, Reservations]) -> dict[str, Claim | Unknown | None]:
+    """Return who has claimed the GPUs of a job, or waits for them."""
+    found: dict[str, Claim | Unknown | None] = {}
+    for uuid in job.uuids:
+        known = reservations.get(uuid)
+        found[uuid] = None if known is None else known.claim
+        if known is not None and known.claim is None and (known.ahead or known.in_line):
+            found[uuid] = Unknown("not settled: a launch waits for it")
+    return found
+
+
+def _name(owner: Owner) -> str:
+    return "" if isinstance(owner.name, Unknown) else owner.name

@@ -1,0 +1,118 @@
+"""`fallow wake`: give parked jobs their GPUs back."""
+
+import argparse
+from collections.abc import Sequence
+
+from fallow.core.api import VERSION
+from fallow.core.errors import FallowError, NotEnoughGpus
+from fallow.core.findings import Outcome
+from fallow.core.gpu import Gpu
+from fallow.core.parked import ParkedJob, ParkStage
+from fallow.core.ports import Depth
+from fallow.core.units import duration_for_people, printable, span_s
+from fallow.engine.allocate.job_subject import job_subject
+from fallow.engine.history.run import open_run
+from fallow.engine.machine.daemon_client import DaemonClient
+from fallow.engine.machine.world import World
+from fallow.engine.park.alone import NoRoom, wake_alone
+from fallow.engine.park.wishes import WakeWish
+from fallow.interfaces.cli.options import Parser, add_alone, add_json, takes
+from fallow.interfaces.render.as_json import as_text, parked_facts
+from fallow.interfaces.stderr import Stderr
+
+ABOUT = """\
+Wake jobs that a rule has parked: their memory goes back to their GPUs, and they
+go on where they were. Wait until they are back. The user of a job may wake it,
+and root. `fallow status` lists the parked jobs.
+
+exit codes: 0 woken, or nothing of that is parked; 75 there is too little free
+memory on the GPU, or somebody has claimed it; 77 it is another user's"""
+EXAMPLES = """\
+  fallow wake mine              all parked jobs of yours
+  fallow wake 3                 those of GPU 3
+  fallow wake pid:12345
+  fallow wake notebook:train"""
+
+_LOOK_AGAIN_S = 0.2
+_WITHIN_S = 600.0
+Woken = list[tuple[ParkedJob, Outcome]]
+
+
+def add_options(made: Parser) -> None:
+    """Add the options of `fallow wake`."""
+    made.usage = "fallow wake [OPTIONS] SUBJECT…"
+    made.add_argument(
+        "subjects",
+        nargs="+",
+        metavar="SUBJECT",
+        help="a GPU, pid:PID, user:NAME, container:NAME, unit:NAME, notebook:NAME, mine or all",
+    )
+    takes(made, "--within D", span_s, "wait so long at most until a job is back (default: 10m)", _WITHIN_S)
+    add_json(made)
+    add_alone(made)
+
+
+def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
+    """Wake the jobs through the daemon, or alone where none runs."""
+    daemon = None if args.alone else world.daemon(voice.detail)
+    woken: Woken = []
+    for subject in dict.fromkeys(args.subjects):
+        through = None if daemon is None else _by_the_daemon(daemon, world, subject, args.within)
+        done = through or _alone(world, voice, subject)
+        if not done:
+            voice.note(f"nothing of {printable(subject)} is parked, as far as can be seen here")
+        woken += done
+    if args.json:
+        rows = [{**parked_facts(job), "woken": outcome.ok, "because": outcome.words} for job, outcome in woken]
+        print(as_text({"version": VERSION, "jobs": rows}))
+    else:
+        for job, outcome in woken:
+            if outcome.ok:
+                print(printable(f"{job.subject} was woken: {outcome.words}"))
+    failed = [f"{job.subject} was not woken: {outcome.words}" for job, outcome in woken if not outcome.ok]
+    if failed:
+        raise NotEnoughGpus(printable("; ".join(failed)))
+    return 0
+
+
+def _by_the_daemon(daemon: DaemonClient, world: World, subject: str, within_s: float) -> Woken | None:
+    """Have the daemon wake the jobs, and wait until they are back; None if none answers."""
+    answered = daemon.wake(subject)
+    if answered is None:
+        return None
+    done: Woken = [(job, Outcome(False, why_not)) for job, why_not in answered if why_not is not None]
+    waited_for = {job.first: job for job, why_not in answered if why_not is None}
+    began_s = world.clock.monotonic_s()
+    while waited_for:
+        passed_s = world.clock.monotonic_s() - began_s
+        found = daemon.parked()
+        if found is None:
+            raise FallowError("the daemon has ended meanwhile", "fallow status says what is parked")
+        now = {job.first: job for job in found}
+        for first, job in list(waited_for.items()):
+            there = now.get(first)
+            if there is None or there.stage is ParkStage.PARKED:
+                back = Outcome(True, f"it is back, after {passed_s:.1f} s")
+                done.append((job, back if there is None else Outcome(False, there.trouble or "it stays parked")))
+                del waited_for[first]
+        if waited_for and passed_s >= within_s:
+            raise FallowError(
+                f"not back within {duration_for_people(within_s)}; it is still being woken", "see: fallow status"
+            )
+        if waited_for:
+            world.clock.sleep(_LOOK_AGAIN_S)
+    return done
+
+
+def _alone(world: World, voice: Stderr, subject: str) -> Woken:
+    def gpus() -> Sequence[Gpu]:
+        return world.gpu_reader.look(Depth.HOLDERS).gpus
+
+    wish = WakeWish(
+        job_subject(subject, gpus, world.proc, world.user), world.user, may_wake_all=world.viewer.everything
+    )
+    with open_run(world, voice.note) as alone:
+        try:
+            return wake_alone(alone, wish)
+        except NoRoom as error:
+            raise NotEnoughGpus(str(error)) from None

@@ -1,0 +1,55 @@
+"""How much host memory processes can still get: what the machine has, and what the limits of their cgroups leave."""
+
+from collections.abc import Iterable, Iterator
+
+from fallow.core.unknown import Unknown
+from fallow.readers.proc import Proc
+from fallow.readers.proc_files import read_start
+
+_ROOT = "/sys/fs/cgroup"
+_DEEPEST = 32
+_UNLIMITED = 1 << 60
+_NAMES = (
+    ("", "memory.max", "memory.current", b"inactive_file"),  # version 2
+    ("/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", b"total_inactive_file"),  # version 1
+)
+
+
+def room_bytes(proc: Proc, pids: Iterable[int], root: str = _ROOT) -> int | Unknown:
+    """Return how many bytes more these processes can have: what the machine and their cgroups leave."""
+    room = proc.available_memory_bytes()
+    if isinstance(room, Unknown):
+        return room
+    folders = {folder for pid in pids for path in proc.cgroups(pid) or () for folder in _up(path)}
+    for folder in folders:
+        for below, most, used, cache in _NAMES:
+            left = _left(f"{root}{below}{folder}", most, used, cache)
+            if left is not None:
+                room = min(room, left)
+    return max(0, room)
+
+
+def _up(path: str) -> Iterator[str]:
+    """Yield the folder of a cgroup and of all above it; none for one outside of what is shown here."""
+    parts = [part for part in path.split("/") if part]
+    if ".." in parts or len(parts) > _DEEPEST:
+        return
+    for depth in range(len(parts), -1, -1):
+        yield "".join(f"/{part}" for part in parts[:depth])
+
+
+def _left(folder: str, most: str, used: str, cache: bytes) -> int | None:
+    """Return what the limit of one cgroup leaves; None if it has none. Files in the cache make room when needed."""
+    limit = _number(read_start(f"{folder}/{most}"))
+    if limit is None or limit >= _UNLIMITED:
+        return None
+    for line in (read_start(f"{folder}/memory.stat", 1 << 16) or b"").splitlines():
+        name, _, figure = line.partition(b" ")
+        if name == cache:
+            limit += _number(figure) or 0
+    return limit - (_number(read_start(f"{folder}/{used}")) or 0)
+
+
+def _number(raw: bytes | None) -> int | None:
+    word = b"" if raw is None else raw.strip()
+    return int(word) if word.isdigit() and len(word) < 20 else None

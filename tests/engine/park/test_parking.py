@@ -1,0 +1,232 @@
+"""`fallow up` parks idle jobs by cuCheckpoint: real processes on the stand-in driver, a newcomer, and waking."""
+
+import os
+import pathlib
+import signal
+import sys
+
+import pytest
+
+from tests.conftest import Fallow
+from tests.cuda_process import CudaProcess
+from tests.engine.park.parked_jobs import (
+    CHECKPOINTED,
+    MIB,
+    RUNNING,
+    on_the_card,
+    parked,
+    start_up,
+    states,
+    tensors,
+)
+from tests.interfaces.cli.filled import Fill, wait_for_end
+from tests.standin import World
+from tests.waiting import PROGRAM_S, until
+
+UNKNOWN_ERROR = 999
+NEWCOMER = """
+from cuda.bindings import driver
+driver.cuInit(0)
+driver.cuCtxSetCurrent(driver.cuDevicePrimaryCtxRetain(0)[1])
+assert driver.cuMemAlloc(SIZE)[0] == 0
+print("the whole card is mine", flush=True)
+input()
+"""
+
+
+def until_parked(up: Fill, world: World, jobs: list[CudaProcess]) -> str:
+    said = up.until("was parked")
+    assert states(world, jobs) == [CHECKPOINTED] * len(jobs)
+    return said
+
+
+def test_a_parked_job_leaves_the_whole_card_to_a_newcomer_and_goes_on_when_it_is_woken(
+    world: World, jobs: list[CudaProcess], fallow: Fallow, tmp_path: pathlib.Path
+) -> None:
+    up = start_up(fallow, tmp_path)
+    assert "will be parked in" in up.until("will be parked")
+    assert "30.0 MiB in host memory" in until_parked(up, world, jobs)
+    (job,) = until(lambda: parked(fallow), pause_s=PROGRAM_S)
+    assert sorted(job["pids"]) == sorted(each.pid for each in jobs)
+    assert (job["stage"], job["where"]) == ("parked", "30.0 MiB in host memory")
+    assert f"30.0 MiB in host memory; fallow wake pid:{job['pid']}" in " ".join(fallow("status", "0").stdout.split())
+    assert "parked" in fallow("why", "0").stdout
+    size = world[0].memory_total - world[0].memory_reserved - 20 * MIB  # less than is left beside the parked job
+    run = fallow.start("run", "--gpus", "0", "--", sys.executable, "-c", NEWCOMER.replace("SIZE", str(size)))
+    assert run.stdout is not None
+    assert run.stdout.readline() == "the whole card is mine\n", run.communicate()
+    refused = fallow("wake", "0")
+    assert refused.returncode == 75
+    assert "GPU 0 is claimed by" in refused.stderr
+    run.communicate("\n")
+    woken = fallow("wake", f"pid:{jobs[1].pid}")
+    assert woken.returncode == 0, woken.stderr
+    assert "was woken" in woken.stdout
+    assert states(world, jobs) == [RUNNING] * 2
+    assert [tensors(each) for each in jobs] == ["tensors"] * 2
+    again = fallow("wake", "0")
+    assert (again.returncode, again.stdout) == (0, "")
+    assert "nothing of 0 is parked" in again.stderr
+
+
+def test_who_holds_the_memory_is_named_to_whom_wants_to_wake_a_job(
+    world: World, jobs: list[CudaProcess], library: pathlib.Path, fallow: Fallow, tmp_path: pathlib.Path
+) -> None:
+    up = start_up(fallow, tmp_path)
+    until_parked(up, world, jobs)
+    newcomer = on_the_card(world, library, world[0].memory_total - world[0].memory_reserved - 20 * MIB)
+    try:
+        refused = until(lambda: fallow("wake", "mine"), lambda seen: seen.returncode == 75, pause_s=PROGRAM_S)
+        assert f"there is root's python (pid {newcomer.pid}" in refused.stderr
+        assert states(world, jobs) == [CHECKPOINTED] * 2
+    finally:
+        newcomer.kill()
+    assert until(lambda: fallow("wake", "mine").returncode, lambda code: code == 0, pause_s=PROGRAM_S) == 0
+
+
+def test_a_process_that_cannot_be_parked_leaves_the_whole_job_running_and_then_the_rule_stops_it(
+    world: World, jobs: list[CudaProcess], fallow: Fallow, tmp_path: pathlib.Path
+) -> None:
+    fault = world.fault("cuCheckpointProcessCheckpoint", error=UNKNOWN_ERROR)
+    up = start_up(fallow, tmp_path, '["park"]')
+    said = up.until("it was not parked")
+    assert "could not be checkpointed: CUDA_ERROR_UNKNOWN; it goes on as before" in said
+    assert states(world, jobs) == [RUNNING] * 2
+    world.heal(fault)
+    until_parked(up, world, jobs)
+
+
+def test_the_outcome_of_a_stop_says_why_the_job_was_not_parked(
+    world: World, jobs: list[CudaProcess], fallow: Fallow, tmp_path: pathlib.Path
+) -> None:
+    world.cuda_version = 12040
+    up = start_up(fallow, tmp_path)
+    assert "suspending needs a driver for CUDA 12.8" in up.until("it was not parked")
+    up.until("was stopped: idle")
+    wait_for_end([each.pid for each in jobs])
+    story = fallow("why", "0").stdout
+    assert "it was not parked: suspending needs a driver for CUDA 12.8" in story
+    assert "SIGTERM to 2 processes" in story
+
+
+def test_a_job_that_does_not_fit_into_host_memory_is_stopped(
+    world: World, library: pathlib.Path, fallow: Fallow, tmp_path: pathlib.Path
+) -> None:
+    world[0].memory_total = 2**46
+    job = on_the_card(world, library, 2**45)
+    try:
+        up = start_up(fallow, tmp_path)
+        assert "do not fit into host memory" in up.until("it was not parked")
+        up.until("was stopped: idle")
+        wait_for_end([job.pid])
+    finally:
+        job.kill()
+
+
+def test_a_rule_that_only_parks_stops_nothing(
+    world: World, jobs: list[CudaProcess], fallow: Fallow, tmp_path: pathlib.Path
+) -> None:
+    world.cuda_version = 12040
+    up = start_up(fallow, tmp_path, '"park"')
+    up.until("it was not parked", times=2)
+    assert states(world, jobs) == [RUNNING] * 2
+    assert not up.told("stopping")
+
+
+def test_a_dry_run_says_what_it_would_park_and_touches_nothing(
+    world: World, jobs: list[CudaProcess], fallow: Fallow, tmp_path: pathlib.Path
+) -> None:
+    up = start_up(fallow, tmp_path, '["park", "stop"]', "--dry-run")
+    up.until("would park root's job")
+    until(lambda: fallow("why", "0").stdout, lambda story: "would park it: 30.0 MiB in host memory" in story)
+    assert world.calls("cuCheckpointProcessLock") == 0
+    assert states(world, jobs) == [RUNNING] * 2
+
+
+def test_a_protection_keeps_a_job_from_being_parked(
+    world: World, jobs: list[CudaProcess], fallow: Fallow, tmp_path: pathlib.Path
+) -> None:
+    assert fallow("protect", f"pid:{jobs[0].pid}", "--for", "1h").returncode == 0
+    start_up(fallow, tmp_path)
+    until(lambda: fallow("why", "0").stdout, lambda story: "left alone" in story, pause_s=PROGRAM_S)
+    assert world.calls("cuCheckpointProcessLock") == 0
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+def test_a_daemon_that_ends_leaves_jobs_parked_and_the_next_one_knows_them(
+    how: signal.Signals, world: World, jobs: list[CudaProcess], fallow: Fallow, tmp_path: pathlib.Path
+) -> None:
+    up = start_up(fallow, tmp_path)
+    until_parked(up, world, jobs)
+    up.process.send_signal(how)
+    _, rest = up.process.communicate()
+    assert ("it stays so without the daemon" in rest) is (how is signal.SIGTERM)
+    assert states(world, jobs) == [CHECKPOINTED] * 2
+    assert [job["stage"] for job in parked(fallow)] == ["parked"], "without a daemon"
+    again = start_up(fallow, tmp_path)
+    again.until("up, with")
+    (job,) = until(lambda: parked(fallow), pause_s=PROGRAM_S)
+    assert len(job["pids"]) == 2
+    assert fallow("wake", "user:root").returncode == 0
+    assert [tensors(each) for each in jobs] == ["tensors"] * 2
+
+
+def test_without_a_daemon_a_job_is_woken_by_the_command_itself(
+    world: World, jobs: list[CudaProcess], fallow: Fallow, tmp_path: pathlib.Path
+) -> None:
+    up = start_up(fallow, tmp_path)
+    until_parked(up, world, jobs)
+    up.process.kill()
+    up.process.communicate()
+    (tmp_path / "state" / "parked").unlink()  # nobody has written it down: the driver still knows
+    woken = [fallow("wake", f"pid:{each.pid}") for each in jobs]
+    assert [each.returncode for each in woken] == [0, 0], woken
+    assert [tensors(each) for each in jobs] == ["tensors"] * 2
+
+
+def test_a_daemon_that_is_killed_while_it_parks_leaves_nothing_locked_behind(
+    world: World, jobs: list[CudaProcess], fallow: Fallow, tmp_path: pathlib.Path
+) -> None:
+    fault = world.fault("cuCheckpointProcessCheckpoint", never=True)
+    up = start_up(fallow, tmp_path)
+    until(lambda: states(world, jobs), lambda seen: seen == [1, 1])
+    up.process.kill()
+    up.process.communicate()
+    world.heal(fault)
+    again = start_up(fallow, tmp_path)
+    again.until("is not parked any more: it is awake")
+    assert [tensors(each) for each in jobs] == ["tensors"] * 2
+
+
+def test_a_parked_process_can_be_killed_and_is_forgotten(
+    world: World, jobs: list[CudaProcess], fallow: Fallow, tmp_path: pathlib.Path
+) -> None:
+    up = start_up(fallow, tmp_path)
+    until_parked(up, world, jobs)
+    for each in jobs:
+        os.kill(each.pid, signal.SIGKILL)
+        each.kill()
+    up.until("which was parked, has ended")
+    until(lambda: parked(fallow), lambda jobs: jobs == [], pause_s=PROGRAM_S)
+    assert (tmp_path / "state" / "parked").read_text() == ""
+
+
+def test_a_job_that_was_woken_by_other_means_is_not_called_parked(
+    world: World, jobs: list[CudaProcess], fallow: Fallow, tmp_path: pathlib.Path
+) -> None:
+    up = start_up(fallow, tmp_path)
+    until_parked(up, world, jobs)
+    assert [fallow("wake", "--alone", f"pid:{each.pid}").returncode for each in jobs] == [0, 0]
+    up.until("is not parked any more: it is awake")
+
+
+def test_a_job_that_claimed_its_gpu_is_stopped_because_parking_would_free_nothing(
+    world: World, fallow: Fallow, tmp_path: pathlib.Path
+) -> None:
+    program = NEWCOMER.replace("SIZE", str(MIB))
+    run = fallow.start("run", "--gpus", "0", "--", sys.executable, "-c", program)
+    assert run.stdout is not None
+    assert run.stdout.readline()
+    up = start_up(fallow, tmp_path)
+    assert "it has claimed its GPU with fallow run" in up.until("it was not parked")
+    up.until("was stopped: idle")
