@@ -102,7 +102,9 @@ def test_all_instances_of_a_split_card_are_meant_by_the_card() -> None:
         ("tmux:0", "write a GPU, pid:PID"),
         ("0-9", "there is no GPU 3 here"),
         ("min", "did you mean mine?"),
-        ("", "write a GPU, pid:PID"),
+        ("nonsense", "write a GPU, pid:PID"),
+        ("GPU-zzz", "there are 0, 1, 2"),
+        ("", "there are 0, 1, 2"),
     ],
 )
 def test_what_can_mean_nothing_is_refused_with_what_to_write(word: str, says: str) -> None:

@@ -17,7 +17,8 @@ READY = "print('ready', flush=True)"
 SLEEPER = f"import time\n{READY}\ntime.sleep(1000)"
 DEAF = f"import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n{READY}\ntime.sleep(1000)"
 PARENT = (
-    "import subprocess, sys\nchild = subprocess.Popen(['sleep', '1000'])\nprint(child.pid, flush=True)\nchild.wait()"
+    "import subprocess, time\nchild = subprocess.Popen(['sleep', '1000'])\n"
+    "print(child.pid, flush=True)\nchild.wait()\ntime.sleep(1000)"
 )
 BUSY = f"{READY}\nwhile True: pass"
 ALONE = "import os\nif os.fork(): os._exit(0)\nos.setsid()\nprint(os.getpid(), flush=True)\n"

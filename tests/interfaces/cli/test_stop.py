@@ -11,6 +11,7 @@ from tests.conftest import Fallow
 from tests.interfaces.cli.filled import Fill
 from tests.interfaces.cli.stopped import ALONE, BUSY, DEAF, PARENT, SLEEPER, Job, is_running, on_terminal
 from tests.places import LIMIT_S, ME
+from tests.standin import Process, World
 from tests.waiting import until
 
 Start = Callable[..., Job]
@@ -272,6 +273,29 @@ def test_what_comes_back_is_said_and_is_no_success(simulated: Fallow, start: Sta
     done = simulated("stop", f"pid:{child}", "--yes")
     assert done.returncode == 1, done.stderr
     assert "it came back, started again by" in done.stdout
+
+
+def test_of_a_launcher_that_holds_no_gpu_it_says_who_below_it_does(simulated: Fallow, start: Start) -> None:
+    job = start(1)
+    done = simulated("stop", str(os.getpid()), "--yes")
+    assert (done.returncode, "uses no GPU; below it are " in done.stderr) == (1, True), done.stderr
+    assert f"pid:{job.pid}" in done.stderr
+    assert job.lives
+
+
+def test_a_process_that_has_only_claimed_a_gpu_is_stopped_and_one_on_another_gpu_is_not(
+    fallow: Fallow, world: World
+) -> None:
+    claiming = fallow.start("run", "--gpus", "3", "--", "sleep", "1000")
+    other = Job(fallow.environ)
+    try:
+        world[2].compute = [Process(other.pid, 2**30)]
+        until(lambda: fallow("stop", "3", "--dry-run").returncode == 0, pause_s=0.5)
+        assert fallow("stop", "3", "--yes").returncode == 0
+        assert claiming.wait(LIMIT_S) == -signal.SIGTERM
+        assert other.lives
+    finally:
+        other.end()
 
 
 def child_of(pid: int) -> int:

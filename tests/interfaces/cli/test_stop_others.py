@@ -103,6 +103,28 @@ def test_root_stops_anybodys_job(users: Users, cards: World, start: Start) -> No
     assert theirs.wait(LIMIT_S) == -15
 
 
+def test_a_user_cannot_pass_a_job_off_as_a_filler_by_a_name(users: Users, cards: World) -> None:
+    script = "sleep 1000 & echo $!; wait"
+    with subprocess.Popen(
+        ["sh", "-c", script, "fallow.engine.fill.keeper"],
+        user=BOB,
+        group=BOB,
+        extra_groups=[],
+        start_new_session=True,
+        cwd="/",
+        stdout=subprocess.PIPE,
+    ) as keeper:
+        try:
+            assert keeper.stdout is not None
+            pid = int(keeper.stdout.readline())
+            cards[0].compute = [Process(pid, GIB)]
+            code, out, err = stop(users, 0, "0", "--yes")
+            assert code == 0, out + err
+            assert not is_running(pid)
+        finally:
+            keeper.kill()
+
+
 def test_root_is_bound_by_a_users_protection(users: Users, cards: World, start: Start) -> None:
     theirs = start(BOB)
     cards[0].compute = [Process(theirs.pid, GIB)]

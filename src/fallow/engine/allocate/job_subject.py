@@ -121,9 +121,10 @@ def _of_gpus(word: str, gpus: Callable[[], Sequence[Gpu]], table: ProcessTable) 
         try:
             meant = select(word, there)
         except WrongUsage as error:
+            if word.isalpha():
+                raise WrongUsage(error.sentence, did_you_mean(word, ("mine", "all", *_KINDS)) or _WAY) from None
             if not is_number(word):
-                alike = did_you_mean(word, (*_KINDS, "mine", "all"))
-                raise WrongUsage(error.sentence, alike or f"{error.way}; or {_WAY}") from None
+                raise
             target = _of_target(f"pid:{word}", gpus, table)
             if isinstance(target, OneProcess):
                 return target

@@ -27,6 +27,7 @@ from fallow.engine.owners.known import KnownOwners
 from fallow.engine.stop.hidden_holders import HiddenHolders, has_unseen_memory
 
 _OWNERS_ANSWER_WITHIN_S = 5.0
+_MOST_NAMED = 8
 _LISTED_BY = "`fallow status` lists the processes on GPUs"
 _FILLER = "a filler, which leaves as soon as somebody needs the GPU"
 
@@ -68,7 +69,7 @@ class JobsByHand:
 
     def jobs(self, snapshot: Snapshot) -> list[Job]:
         """Return all jobs of people that hold a GPU in a snapshot of `look`."""
-        fillers = {gpu.label: filler_pids(self._world, gpu, of_all_users=True) for gpu in snapshot.gpus}
+        fillers = {gpu.label: filler_pids(self._world, gpu) for gpu in snapshot.gpus}
         self._fillers = {label: pids for label, pids in fillers.items() if pids}
         gpus = tuple(_without(gpu, fillers[gpu.label]) for gpu in snapshot.gpus)
         return self._finder.jobs(replace(snapshot, gpus=gpus))
@@ -115,25 +116,31 @@ class JobsByHand:
         return gpus
 
     def _part(self, job: Job, subject: JobSubject, snapshot: Snapshot) -> Job:
-        """Return what of a job is meant: all of it, or its processes on these GPUs, or one of them."""
+        """Return what of a job is meant: all of it, or its processes on these GPUs, or one of them.
+
+        A process that has only claimed a GPU is listed on none.
+        """
         if job.owner.is_asked or not isinstance(subject, SomeGpus | OneProcess):
             return job
         if isinstance(subject, OneProcess):
             return self._only(job, {Process(subject.pid, subject.birth): ""}, snapshot)
         on_them = {pid for gpu in snapshot.gpus if gpu.uuid in subject.uuids for pid in _pids(gpu)}
-        meant = {each: line for each, line in job.members.items() if each.pid in on_them}
-        return self._only(job, meant or job.members, snapshot)  # one that has only claimed the GPU is listed nowhere
+        listed = set[int]().union(*map(_pids, snapshot.gpus))
+        meant = [each for each in job.members if each.pid in on_them]
+        return self._only(job, meant or [each for each in job.members if each.pid not in listed], snapshot)
 
     def _only(self, job: Job, members: Container[Process], snapshot: Snapshot) -> Job:
         """Return the job with these processes alone, and the GPUs that they hold."""
         kept = {each: line for each, line in job.members.items() if each in members}
         if len(kept) == len(job.members):
             return job
-        pids = {each.pid for each in kept}
-        held = {gpu.uuid for gpu in snapshot.gpus if not pids.isdisjoint(_pids(gpu))}
-        gpus = tuple(key for key in job.gpus if key.uuid in held)
+        pids, others = ({each.pid for each in some} for some in (kept, job.members.keys() - kept.keys()))
+        left = {
+            gpu.uuid for gpu in snapshot.gpus if pids.isdisjoint(_pids(gpu)) and not others.isdisjoint(_pids(gpu))
+        }
+        gpus = tuple(key for key in job.gpus if key.uuid not in left)
         counted = job.pids if isinstance(job.pids, Unknown) else frozenset(pids)
-        return replace(job, members=kept, gpus=gpus or job.gpus, pids=counted)
+        return replace(job, members=kept, gpus=gpus, pids=counted)
 
     def _described(self, job: Job, whole: Job, snapshot: Snapshot) -> FoundJob:
         gpus = tuple(gpu for gpu in snapshot.gpus if gpu.uuid in job.uuids)
@@ -165,7 +172,7 @@ class JobsByHand:
                 gpus = [gpu for gpu in snapshot.gpus if gpu.uuid in uuids]
                 return NothingFound("; ".join(dict.fromkeys(self._why_empty(gpu) for gpu in gpus)))
             case OneProcess(pid=pid, birth=birth):
-                return self._no_such_process(pid, birth)
+                return self._no_such_process(pid, birth, jobs)
             case OneUser(name=name):
                 who = "you have" if name == self._world.user else f"{printable(name)} has"
                 way = "" if name == self._world.user else did_you_mean(name, {job.user for job in jobs})
@@ -189,14 +196,17 @@ class JobsByHand:
             return f"{bytes_for_people(used)} on GPU {gpu.label} are held by no process that can be seen{who}"
         return f"nobody is on GPU {gpu.label}"
 
-    def _no_such_process(self, pid: int, birth: int) -> NothingFound:
+    def _no_such_process(self, pid: int, birth: int, jobs: Sequence[Job]) -> NothingFound:
         if birth == 0:
             return NothingFound(f"there is no process {pid}", _LISTED_BY)
         if any(pid in pids for pids in self._fillers.values()):
             return NothingFound(f"{self._process(pid)} is {_FILLER}")
         if self._finder.is_a_fallow(pid):
             return NothingFound(f"{self._process(pid)} is fallow's own")
-        return NothingFound(f"{self._process(pid)} uses no GPU", _LISTED_BY)
+        holders = [each.pid for job in jobs for each in job.members]
+        below = [f"pid:{each}" for each in holders if pid in self._world.proc.ancestors(each)]
+        way = f"below it are {', '.join(below[:_MOST_NAMED])}" if below and pid != 1 else _LISTED_BY
+        return NothingFound(f"{self._process(pid)} uses no GPU", way)
 
     def _no_such_owner(self, subject: NamedOwner, jobs: Sequence[Job]) -> NothingFound:
         viewer = self._world.viewer

@@ -41,9 +41,11 @@ class Witness:
             return _unknown(self._why_blind)
         if job.doubtful:
             return _unknown("it may work on a GPU that cannot be read")
-        by_rules = [each.for_s for each in self._counting if self._is_about(each, job)]
-        if by_rules and min(by_rules) > 0:
-            return Idleness(min(by_rules))
+        by_rules = [each for each in self._counting if self._is_about(each, job)]
+        if by_rules:
+            least = min(by_rules, key=lambda each: each.for_s)  # a condition may speak against one of them
+            why = Reason("not_idle", found=f"the rule {least.rule} does not count it as idle")
+            return Idleness(least.for_s) if least.for_s > 0 else Idleness(None, why)
         found = [self._on_gpu(self._gpus.get(uuid), job) for uuid in job.uuids]
         doubts = [each for each in found if each.not_idle is not None]
         busy = next((each for each in doubts if each.not_idle is not None and each.not_idle.kind == "not_idle"), None)

@@ -66,7 +66,7 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     from fallow.interfaces.signals import interruptible
 
     asks = not (args.yes or args.dry_run)
-    if asks and not _has_terminal():
+    if asks and not (voice.on_a_terminal and sys.stdin is not None and sys.stdin.isatty()):
         raise WrongUsage("there is no terminal to ask on", "add --yes to stop without being asked, or --dry-run")
     with interruptible(), open_run(world, voice.note, dry_run=args.dry_run) as opened:
         jobs, stop = stop_by_hand(opened, HowToStop(args.signal, args.grace))
@@ -118,10 +118,6 @@ def _stop(
         freed = look_afterwards(opened.world, jobs, [each.stopped for each in ready])
     _print(planned, freed, as_json=args.json, dry_run=args.dry_run)
     return _exit_code(planned, freed, dry_run=args.dry_run)
-
-
-def _has_terminal() -> bool:
-    return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
 
 
 def _agreed(planned: "Sequence[Planned]") -> bool:

@@ -69,7 +69,8 @@ def way_out(reason: Reason, job: Job) -> str:
     """Return what a person can do if a job is left alone for this reason; empty if there is nothing to say."""
     match reason.kind:
         case "protected":
-            return f"{reason.facts['by']} or root releases it with: fallow protect --release {reason.facts['id']}"
+            who = " or ".join(dict.fromkeys((str(reason.facts["by"]), "root")))
+            return f"{who} releases it with: fallow protect --release {reason.facts['id']}"
         case "opted_out":
             return f"end it yourself, with: kill {job.first.pid}"
         case "protected_label" | "label_unclear":
@@ -78,8 +79,6 @@ def way_out(reason: Reason, job: Job) -> str:
             return "that is in [protect] of the config"
         case "owner_silent":
             return f"try again, or {_OWNER_STOPS.get(job.owner.kind, 'stop it there')}"
-        case "idleness_unknown":
-            return "without --idle it would be stopped"
         case _:
             return ""
 
