@@ -23,6 +23,8 @@ class Claim:
     """With the pid, the identity of the process; a pid alone may belong to another one by now."""
     unproven: str | None = None
     """The sentence for people if the process is not proven, and so not in the other fields."""
+    yields: bool = False
+    """True for a pick that waits: it wants the GPU, and launches that claim it go first."""
 
     def __str__(self) -> str:
         kind = "shared" if self.shared else "claimed"
@@ -43,6 +45,8 @@ class Waiter:
     birth: int
     uid: int
     command: str
+    yields: bool = False
+    """True for a pick, which keeps nobody from the GPU."""
 
 
 @value

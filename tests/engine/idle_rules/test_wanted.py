@@ -170,6 +170,25 @@ def test_python_that_waits_for_a_claim_counts(simulated: Fallow, job: Start, up:
     assert claim.stdout.readline() == "0\n"
 
 
+def test_a_pick_that_waits_counts_and_keeps_no_launch_from_the_gpu(
+    simulated: Fallow, job: Start, up: Callable[[str], Fill]
+) -> None:
+    idle = job(0)
+    pick = Fill(simulated.start("pick", "--gpus", "0", "--wait"))
+    pick.until("waiting for ")
+    daemon = up(f'{PATIENT}gpus = "0"\n')
+    assert f"waits for GPU 0 with fallow (pid {pick.process.pid})" in daemon.until("will be stopped in 5m")
+    launch = waits(simulated, "--gpus", "0")
+    idle.kill()
+    idle.wait()
+    assert launch.process.stdout is not None
+    assert launch.process.stdout.readline() == f"on {FIRST}\n", "though the pick came first"
+    assert pick.process.poll() is None
+    launch.process.communicate("\n")
+    out, _ = pick.process.communicate(timeout=LIMIT_S)
+    assert out == "0\n"
+
+
 def test_a_queue_that_cannot_be_read_begins_nothing(simulated: Fallow, job: Start, up: Callable[[str], Fill]) -> None:
     """A folder is in the place of the file of one GPU: nobody can wait for it there either."""
     idle, control = job(0), job(1)

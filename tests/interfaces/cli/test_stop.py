@@ -205,8 +205,9 @@ def test_a_protection_that_is_placed_in_the_grace_keeps_it_from_being_killed(sim
     assert job.lives
 
 
+@pytest.mark.parametrize("protected", [f"users = ['{ME}']", f"groups = ['{os.getgid()}']"])
 def test_a_job_that_opted_out_and_one_that_the_config_protects_are_left_alone(
-    simulated: Fallow, start: Start, tmp_path: os.PathLike[str]
+    simulated: Fallow, start: Start, tmp_path: os.PathLike[str], protected: str
 ) -> None:
     kept, named = start(1, ALONE + SLEEPER, FALLOW_PROTECT="1"), start(2, ALONE + SLEEPER)
     done = simulated("stop", "1", "--yes")
@@ -214,7 +215,7 @@ def test_a_job_that_opted_out_and_one_that_the_config_protects_are_left_alone(
     assert f"FALLOW_PROTECT=1; end it yourself, with: kill {kept.pid}" in done.stdout
     config = os.path.join(tmp_path, "fallow.toml")
     with open(config, "w", encoding="utf-8") as file:
-        file.write(f"[protect]\nusers = ['{ME}']\n")
+        file.write(f"[protect]\n{protected}\n")
     os.chmod(config, 0o600)
     done = simulated("stop", "2", "--yes", FALLOW_CONFIG=config)
     assert done.returncode == 1

@@ -196,6 +196,8 @@ def label_of(claim: Claim) -> bytes:
 
     command = printable(claim.command or "")[:_LONGEST_COMMAND]
     label = {"pid": claim.pid, "birth": claim.birth, "since": claim.since_wall_s, "command": command}
+    if claim.yields:
+        label["yields"] = True
     return json.dumps(label).encode()
 
 
@@ -221,4 +223,5 @@ def _understood(shared: bool, raw: bytes) -> Claim:
         birth=birth if type(birth) is int else None,
         command=printable(command)[:_LONGEST_COMMAND] if isinstance(command, str) and command else None,
         since_wall_s=since if isinstance(since, int | float) and 0 <= since < _END_OF_TIME_S else None,
+        yields=label.get("yields") is True,
     )

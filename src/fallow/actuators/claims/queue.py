@@ -7,8 +7,8 @@ leaves the queue, since the kernel drops its lock.
 Any user can lock any byte. So a place counts only with a label, written before the lock is taken: a file that
 belongs to the user who waits and names a process of theirs that is not younger than the place. Launches that only
 try once have no label, and count for moments. Any other lock there is ignored, and if a user has locked the whole
-queue, new launches go on without it. A launch that is stopped is passed over. The order is a courtesy: only the
-claim excludes.
+queue, new launches go on without it. A launch that is stopped is passed over. So is a pick that waits, since it
+claims nothing: its place only says that it wants the GPU. The order is a courtesy: only the claim excludes.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -54,7 +54,7 @@ class Queue:
                 in_passing = in_passing or (passing and place.start > now_s * _NS - _PASSES_WITHIN_NS)
                 continue
             waiting = self._waiter(place.start)
-            if waiting is not None and self._awake(waiting):
+            if waiting is not None and not waiting.yields and self._awake(waiting):
                 break
             waiting = None
         return Reservations(
@@ -91,7 +91,7 @@ class Queue:
         label = read_label(False, raw)
         if label.pid is None or label.birth is None:
             return None
-        waiter = Waiter(ticket, label.pid, label.birth, facts.st_uid, label.command or "")
+        waiter = Waiter(ticket, label.pid, label.birth, facts.st_uid, label.command or "", label.yields)
         return waiter if self._stands(waiter) else None
 
 

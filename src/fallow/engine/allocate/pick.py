@@ -1,16 +1,18 @@
 """Picks GPUs for a request: those that are allowed, idle and not claimed. A pick leaves a soft reservation."""
 
 import math
+import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 
 from fallow.actuators.claims.claims import GATE_BYTE, ClaimFile, gate
 from fallow.actuators.claims.folder import FileRefused
-from fallow.actuators.claims.queue import Queue
+from fallow.actuators.claims.queue import Queue, QueueEntry
 from fallow.core.errors import FallowError, NotEnoughGpus, WrongUsage
 from fallow.core.gpu import Gpu, Snapshot
 from fallow.core.ports import Depth, Links
 from fallow.core.reasons import Reason
-from fallow.core.reservations import Reservations
+from fallow.core.reservations import Claim, Reservations
 from fallow.core.selection import named_and_visible, names_by_index, select, visible
 from fallow.core.units import bytes_for_people, duration_for_people, program_name
 from fallow.core.unknown import Unknown
@@ -105,10 +107,46 @@ class WhileWaiting:
         return f". {words}" if words else ""
 
 
+class PickInLine:
+    """The place of a pick that waits, in the queue of each GPU that would do. Launches that claim GPUs go first."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._entry: QueueEntry | None = None
+
+    def join(self, gpus: Sequence[Gpu]) -> None:
+        """Join these queues too. Without a place the pick goes on waiting."""
+        world, clock, pid = self._world, self._world.clock, os.getpid()
+        if self._entry is None:
+            stat = world.proc.stat(pid)
+            birth = None if stat is None else stat.birth
+            label = Claim(False, pid, world.user, "fallow pick", clock.wall_s(), birth, yields=True)
+            self._entry = QueueEntry(
+                world.folder, label, clock.monotonic_s, clock.sleep, stands(world), awake(world), in_passing=False
+            )
+        with suppress(FallowError):
+            self._entry.join([gpu.uuid for gpu in gpus if isinstance(gpu.uuid, str)])
+
+    def leave(self) -> None:
+        """Leave all queues."""
+        if self._entry is not None:
+            self._entry.leave()
+
+
 def pick(
     world: World, request: Request, say: Callable[[str], None] | None = None, *, reserve: bool = True
 ) -> tuple[Gpu, ...]:
     """Return idle GPUs. With `reserve` they are softly reserved, so that the next pick gives others."""
+    entry = PickInLine(world)
+    try:
+        return _pick(world, request, say, entry, reserve=reserve)
+    finally:
+        entry.leave()
+
+
+def _pick(
+    world: World, request: Request, say: Callable[[str], None] | None, entry: PickInLine, *, reserve: bool
+) -> tuple[Gpu, ...]:
     happens = None if say is None else WhileWaiting(world)
     say = say or (lambda _: None)
     deadline_s = world.clock.monotonic_s() + (request.wait_s or 0.0)
@@ -129,7 +167,8 @@ def pick(
         left_s = deadline_s - world.clock.monotonic_s()
         if left_s <= 0:
             raise not_enough(world, snapshot, request, allowed, choice)
-        fit = [gpu for gpu in allowed.gpus if eligible(gpu, request.wanted)]
+        fit = [gpu for gpu in allowed.gpus if eligible(gpu, request.wanted) and gpu.trouble is None]
+        entry.join(fit)
         say(f"waiting for {_gpus(request.wanted.count)}{'' if happens is None else happens.on(fit)}")
         world.clock.sleep(min(_LOOK_AGAIN_S, left_s))
 

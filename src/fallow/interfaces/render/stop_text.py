@@ -75,7 +75,7 @@ def way_out(reason: Reason, job: Job) -> str:
             return f"end it yourself, with: kill {job.first.pid}"
         case "protected_label" | "label_unclear":
             return "to stop it all the same, stop the container with its engine"
-        case "protected_user" | "protected_command" | "protected_unit" | "protected_notebook":
+        case "protected_user" | "protected_group" | "protected_command" | "protected_unit" | "protected_notebook":
             return "that is in [protect] of the config"
         case "owner_silent":
             return f"try again, or {_OWNER_STOPS.get(job.owner.kind, 'stop it there')}"
