@@ -66,7 +66,9 @@ def test_a_holder_that_proc_does_not_have_is_still_a_holder(root: pathlib.Path) 
 )
 def test_a_container_is_known_by_its_cgroup(root: pathlib.Path, path: str) -> None:
     add(root, 42, cgroup=path.encode())
-    assert described(root).owner == Owner(OwnerKind.CONTAINER, CONTAINER)
+    owner = described(root).owner
+    assert isinstance(owner, Owner)
+    assert (owner.kind, owner.id, owner.manager) == (OwnerKind.CONTAINER, CONTAINER, 0)
 
 
 @pytest.mark.parametrize(
@@ -87,6 +89,7 @@ def test_a_kubernetes_pod_is_known_by_its_cgroup(root: pathlib.Path, path: str) 
         "0::/system.slice/slurmstepd.scope/job_31337/step_0/user/task_0",
         "9:devices:/slurm/uid_1000/job_31337/step_batch",
         "9:devices:/slurm_n1/uid_1000/job_31337/step_batch",
+        "0::" + "/slurm" * 600 + "/job_31337/step_0",
     ],
 )
 def test_a_slurm_job_is_known_by_its_cgroup(root: pathlib.Path, path: str) -> None:
@@ -182,3 +185,14 @@ def test_what_a_process_does_with_a_signal_is_read_from_the_kernel() -> None:
         process.kill()
         process.wait()
         assert Proc().disposition(process.pid, signal.SIGUSR1) is None, "it has ended"
+
+
+@pytest.mark.parametrize("name", ["a\x1c", "a\u2028", "a\x85"])
+def test_an_interface_with_the_end_of_a_line_in_its_name_counts_as_one(root: pathlib.Path, name: str) -> None:
+    """In a namespace of their own users name interfaces as they like."""
+    head = "Inter-|   Receive\n face |bytes\n"
+    line = f"{name}: 10 0 0 0 0 0 0 0 20 0 0 0 0 0 0 0\n"
+    add(root, 42)
+    (root / "42" / "net").mkdir()
+    (root / "42" / "net" / "dev").write_text(f"{head}    lo: 5 0 0 0 0 0 0 0 5 0 0 0 0 0 0 0\n{line}")
+    assert Proc(str(root)).net_bytes(42) == 30

@@ -65,6 +65,15 @@ def test_people_are_found_in_logind_and_nobody_twice(place: Place) -> None:
     assert [person.user for person in place.people()] == ["ada"]
 
 
+def test_a_desktop_with_the_end_of_a_line_in_its_name_ends_no_session(place: Place) -> None:
+    (place.root / "sessions").mkdir()
+    text = "UID=5\nUSER=ada\nTTY=pts/0\nCLASS=user\nSTATE=active\nDESKTOP=x\u2028STATE=closing\rSTATE=closing\n"
+    (place.root / "sessions" / "1").write_text(text, newline="")
+    people = place.terminals.people()
+    assert not isinstance(people, Unknown)
+    assert [each.user for each in people] == ["ada"]
+
+
 def test_a_touch_begins_the_idle_time_anew_and_setting_the_clock_does_not(place: Place) -> None:
     (place.root / "utmp").write_bytes(record(USER_PROCESS, "pts/0", "ada", 384))
     place.touch("pts/0", ago_s=600.0)

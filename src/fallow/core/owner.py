@@ -54,6 +54,8 @@ class Owner:
     """What people call it: the notebook, the container. Unknown while its engine has not answered."""
     manager: int = 0
     """The user whose engine, server or service manager runs it: 0 for the machine's own."""
+    cgroup: str = ""
+    """The cgroup of a container or a unit, which the kernel gives to no other, whatever others call theirs."""
 
     @property
     def label(self) -> str:
@@ -74,6 +76,11 @@ class Owner:
     def is_lasting(self) -> bool:
         """Return whether it has a name by which people know it over days, as a session has not."""
         return self.kind in _LASTING
+
+    @property
+    def key(self) -> tuple[str, int, str, str]:
+        """Return what all processes have in common that it ends together, and no others."""
+        return self.kind, self.manager, self.id, self.cgroup
 
     @property
     def is_asked(self) -> bool:

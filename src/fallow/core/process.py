@@ -7,6 +7,8 @@ from fallow.core.unknown import Unknown
 from fallow.core.value import value
 
 _KILLED_BY = 128
+DEEPEST = 64
+"""How many ancestors of a process are looked at: programs do not nest deeper, but anybody can make a long chain."""
 
 
 @value
@@ -59,7 +61,7 @@ class ProcessTable(Protocol):
         """Return one process; None if there is none."""
 
     def ancestors(self, pid: int) -> Iterator[int]:
-        """Return the parent of the process, its parent, and so on."""
+        """Return the parent of the process, its parent, and so on, without a limit: see DEEPEST."""
 
     def command(self, pid: int) -> str | Unknown:
         """Return the command line."""

@@ -36,7 +36,7 @@ class LockTable:
         self._proc = proc
         try:
             with open(f"{proc.root}/locks", "rb") as file:
-                self._lines = file.read(_MOST_READ).splitlines()
+                self._lines = file.read(_MOST_READ).split(b"\n")
         except OSError:
             self._lines = []
 
@@ -59,7 +59,7 @@ class LockTable:
 
 def covers(fdinfo: bytes, byte: int) -> bool:
     """Return whether a descriptor has a lock on a byte of its file, according to its fdinfo."""
-    lines = (line.removeprefix(b"lock:") for line in fdinfo.splitlines() if line.startswith(b"lock:"))
+    lines = (line.removeprefix(b"lock:") for line in fdinfo.split(b"\n") if line.startswith(b"lock:"))
     return any(lock.kind != _BY_FLOCK and lock.start <= byte <= lock.last for lock in _parsed(lines))
 
 

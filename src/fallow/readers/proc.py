@@ -13,11 +13,12 @@ from pwd import getpwuid
 from typing import Literal
 
 from fallow.core.gpu import Gpu, Holder
-from fallow.core.process import ProcessRow
+from fallow.core.process import DEEPEST, ProcessRow
 from fallow.core.units import printable
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace, value
 from fallow.readers.file_trust import Followed
+from fallow.readers.owners.cgroups import paths_in
 from fallow.readers.owners.traces import trace
 from fallow.readers.proc_files import MOST_OF_COMMAND, pass_on_shortage, read_start, read_variables
 from fallow.readers.proc_machine import ProcMachine
@@ -32,6 +33,7 @@ _PF_KTHREAD = 0x00200000
 _MOST_DESCRIPTORS = 16384
 _MOST_OF_CGROUPS = 1 << 16  # version 1 has a line for each of a dozen controllers
 _LONGEST_SHOWN = 1000
+_MOST_WORDS = 64
 Disposition = Literal["catches", "ignores", "default"]
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -174,14 +176,14 @@ class Proc(ProcMachine):
             parent = self._parent(parent)
 
     def lineage(self, pid: int) -> tuple[int, ...]:
-        """Return the process and all above it; nothing if it has ended.
+        """Return the process and those above it, as far as programs nest; nothing if it has ended.
 
         A process that ends meanwhile breaks the chain, and its children get another parent: so this tries again.
         """
         for _ in range(_WALKS):
             line = [pid]
             while (parent := self._parent(line[-1])) is not None:
-                if parent == 0 or parent in line:
+                if parent == 0 or parent in line or len(line) > DEEPEST:
                     return tuple(line)
                 line.append(parent)
         return () if line == [pid] and not _exists(pid) else tuple(line)
@@ -226,10 +228,7 @@ class Proc(ProcMachine):
     def cgroups(self, pid: int) -> tuple[str, ...] | None:
         """Return the paths of the cgroups of a process, the unified one first; None if it has ended."""
         raw = read_start(f"{self._root}/{pid}/cgroup", _MOST_OF_CGROUPS)
-        if raw is None:
-            return None
-        lines = [line.split(":", 2) for line in os.fsdecode(raw).splitlines()]
-        return tuple(dict.fromkeys(line[2] for line in reversed(lines) if len(line) == 3))
+        return None if raw is None else paths_in(raw)
 
     def io_bytes(self, pid: int) -> tuple[int, int] | Unknown:
         """Return how many bytes a process moved by reads and writes, and how many of storage; needs its user or root.
@@ -252,8 +251,9 @@ class Proc(ProcMachine):
             return Unknown(f"the network of pid {pid} may not be seen")
 
     def words(self, pid: int) -> list[str]:
-        """Return the words of the command line, as far as one read goes; none if it has ended."""
-        return [os.fsdecode(word) for word in (self._read(pid, "cmdline") or b"").split(b"\0") if word]
+        """Return the first words of the command line, as far as one read goes; none if it has ended."""
+        words = (self._read(pid, "cmdline") or b"").split(b"\0", _MOST_WORDS)[:_MOST_WORDS]
+        return [os.fsdecode(word) for word in words if word]
 
     def called(self, pid: int) -> set[str]:
         """Return the names of a process: its own, its program's, and its script's or module's. It chooses them."""

@@ -84,9 +84,10 @@ class ProcMachine:
         if raw is None:
             return Unknown(f"{path} cannot be read")
         total = 0
-        for line in raw.decode(errors="replace").splitlines()[2:]:
-            name, _, figures = line.partition(":")
-            if name.strip() != "lo":
+        # In a namespace of their own users name interfaces: only a line feed ends a line.
+        for line in raw.rstrip(b"\n").split(b"\n")[2:]:
+            name, _, figures = line.partition(b":")
+            if name.strip() != b"lo":
                 columns = figures.split()
                 total += int(columns[0]) + int(columns[8])
         return total

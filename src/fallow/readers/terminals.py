@@ -158,10 +158,10 @@ class Terminals:
 
     def _session(self, name: str) -> dict[str, str]:
         try:
-            with open(f"{self._sessions}/{name}", encoding="utf-8", errors="replace") as file:
+            with open(f"{self._sessions}/{name}", encoding="utf-8", errors="replace", newline="\n") as file:
                 if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                     return {}
-                lines = file.read(_MOST_OF_SESSION).splitlines()
+                lines = file.read(_MOST_OF_SESSION).split("\n")
         except OSError:
             return {}  # ended this moment
         return dict(line.split("=", 1) for line in lines if "=" in line)

@@ -6,14 +6,12 @@ from itertools import islice
 from fallow.core.gpu import Gpu, Holder
 from fallow.core.gpu_status import GpuStatus, Status
 from fallow.core.owner import Owner
-from fallow.core.process import ProcessTable
+from fallow.core.process import DEEPEST, ProcessTable
 from fallow.core.protections import Everything, OneProcess, OneUser
 from fallow.core.reservations import Claim
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace
 from fallow.engine.allocate.job_subject import JobSubject, NamedOwner, SomeGpus, owner_has_name
-
-_DEEPEST = 64
 
 
 def held_by(subject: JobSubject, status: Status, table: ProcessTable) -> Status:
@@ -50,7 +48,7 @@ def _known_holders(gpu: Gpu) -> Iterator[Holder]:
 def _is_of(subject: OneProcess | OneUser | NamedOwner, holder: Holder, table: ProcessTable) -> bool | None:
     match subject:
         case OneProcess(pid=pid):
-            return pid in (holder.pid, *islice(table.ancestors(holder.pid), _DEEPEST))
+            return pid in (holder.pid, *islice(table.ancestors(holder.pid), DEEPEST))
         case OneUser(name=name):
             return None if isinstance(holder.user, Unknown) else holder.user == name
         case NamedOwner():
@@ -69,6 +67,6 @@ def _has_claimed(subject: OneProcess | OneUser | NamedOwner, claim: Claim, table
         case OneProcess(pid=pid):
             if claim.pid is None:
                 return None
-            return pid in (claim.pid, *islice(table.ancestors(claim.pid), _DEEPEST))
+            return pid in (claim.pid, *islice(table.ancestors(claim.pid), DEEPEST))
         case NamedOwner():
             return False

@@ -17,12 +17,13 @@ program must be root's. A monitor of another user holds no GPU, so a process tha
 import os
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
+from itertools import islice
 
 from fallow.actuators.process.signals import untouchable
 from fallow.core.gpu import Gpu, Snapshot
 from fallow.core.job import GpuKey, Job
 from fallow.core.owner import NO_OWNER, Owner
-from fallow.core.process import Process
+from fallow.core.process import DEEPEST, Process
 from fallow.core.reservations import NOTHING_READ, Claim, Reservations
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace, value
@@ -103,15 +104,15 @@ class JobFinder:
 
     def is_fallows(self, pid: int) -> bool:
         """Return whether a process is fallow, was started by a fallow, or is one that ours depends on."""
-        line = (pid, *self._world.proc.ancestors(pid))
+        line = (pid, *islice(self._world.proc.ancestors(pid), DEEPEST))
         if os.getpid() in line or pid in untouchable(self._world.proc):
             return True
         return any(self.is_a_fallow(each) for each in line)
 
     def _is_this_fallow(self, pid: int) -> bool:
         """Return whether a process is a fallow, was started by this one, or is one that it depends on."""
-        ours = pid in untouchable(self._world.proc) or os.getpid() in self._world.proc.ancestors(pid)
-        return ours or self.is_a_fallow(pid)
+        above = islice(self._world.proc.ancestors(pid), DEEPEST)
+        return pid in untouchable(self._world.proc) or os.getpid() in above or self.is_a_fallow(pid)
 
     def is_a_fallow(self, pid: int) -> bool:
         """Return whether a process is a fallow, by names that only we or root can give a program."""
@@ -211,7 +212,7 @@ class JobFinder:
     def _top_session(self, stat: Stat, user: str) -> int:
         proc = self._world.proc
         session, passed = stat.session, set[int]()
-        while session not in passed:
+        while session not in passed and len(passed) < DEEPEST:
             passed.add(session)
             leader = proc.stat(session)
             parent = None if leader is None or leader.has_terminal else proc.stat(leader.parent)

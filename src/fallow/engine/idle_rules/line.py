@@ -6,11 +6,14 @@ once, or that came a moment ago and may have another GPU in the next, does not c
 started by the job itself: it would end with the job.
 """
 
+from itertools import islice
+
 from fallow.actuators.claims.claims import ClaimFile
 from fallow.actuators.claims.queue import Queue
 from fallow.core.errors import FallowError
 from fallow.core.gpu import Snapshot
 from fallow.core.job import Job
+from fallow.core.process import DEEPEST
 from fallow.core.reasons import Reason
 from fallow.core.reservations import Waiter
 from fallow.core.units import program_name, shortened
@@ -82,4 +85,4 @@ class Line:
 
     def _is_of(self, job: Job, waiter: Waiter) -> bool:
         pids = {process.pid for process in job.members}
-        return not pids.isdisjoint((waiter.pid, *self._world.proc.ancestors(waiter.pid)))
+        return not pids.isdisjoint((waiter.pid, *islice(self._world.proc.ancestors(waiter.pid), DEEPEST)))

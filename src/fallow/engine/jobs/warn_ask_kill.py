@@ -24,6 +24,7 @@ from fallow.core.findings import Outcome, Verdict
 from fallow.core.gpu import Snapshot
 from fallow.core.job import Job, JobActivity
 from fallow.core.notices import Notice, NoticeEvent
+from fallow.core.process import DEEPEST
 from fallow.core.protections import Affected, OneProcess, Protection, protection_on, with_its_end
 from fallow.core.reasons import Reason
 from fallow.core.units import duration_for_people
@@ -38,7 +39,6 @@ from fallow.policies.arbiter import Proposal, ProtectRules, RateLimit, Taken, ar
 _TRY_AGAIN_AFTER_S = 10.0
 _DIES_WITHIN_S = 5.0
 _LINE_LASTS_S = 5.0
-_DEEPEST = 64
 _MOST_LINES = 10_000
 
 
@@ -183,7 +183,7 @@ class WarnAskKill:
         now_s = self._clock.monotonic_s()
         read_s, line = self._lines.get(pid, (-_LINE_LASTS_S, frozenset()))
         if now_s - read_s >= _LINE_LASTS_S:
-            line = frozenset((pid, *islice(self._run.world.proc.ancestors(pid), _DEEPEST)))
+            line = frozenset((pid, *islice(self._run.world.proc.ancestors(pid), DEEPEST)))
             if len(self._lines) >= _MOST_LINES:
                 self._lines.clear()
             self._lines[pid] = now_s, line

@@ -9,12 +9,14 @@ on it. `run` may claim it, which makes a true filler leave, and waits until it h
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
 
 from fallow.actuators.claims.claims import ClaimFile
 from fallow.actuators.claims.fill_marks import filler_on
 from fallow.core.errors import NotEnoughGpus
 from fallow.core.gpu import Gpu, Memory
 from fallow.core.ports import Depth
+from fallow.core.process import DEEPEST
 from fallow.core.reservations import NOTHING_RESERVED, Reservations
 from fallow.core.unknown import Unknown, known
 from fallow.core.value import replace
@@ -61,7 +63,7 @@ def filler_pids(world: World, gpu: Gpu, *, of_all_users: bool = False) -> frozen
 
 
 def _keeper_of(world: World, pid: int) -> int | None:
-    for above in world.proc.ancestors(pid):
+    for above in islice(world.proc.ancestors(pid), DEEPEST):
         command = world.proc.command(above)
         if isinstance(command, str) and KEEPER in command.split():
             return above

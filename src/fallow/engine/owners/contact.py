@@ -6,6 +6,7 @@ known.py.
 
 import os
 from collections.abc import Callable, Mapping
+from itertools import islice
 
 from fallow.actuators.host.as_user import in_the_name_of
 from fallow.actuators.owners import stop
@@ -15,6 +16,7 @@ from fallow.core.errors import NotPermitted
 from fallow.core.findings import Outcome
 from fallow.core.http import Http
 from fallow.core.owner import Owner, OwnerFacts, OwnerKind
+from fallow.core.process import DEEPEST
 from fallow.core.unknown import Unknown
 from fallow.core.value import value
 from fallow.engine.machine.world import World
@@ -125,7 +127,7 @@ def _as_its_user(
 
 def _users_above(proc: Proc, pid: int) -> frozenset[int]:
     """Return the users of the processes above, one of which is the user of a rootless engine."""
-    uids = (proc.uid(each) for each in proc.ancestors(pid))
+    uids = (proc.uid(each) for each in islice(proc.ancestors(pid), DEEPEST))
     return frozenset(uid for uid in uids if uid)
 
 

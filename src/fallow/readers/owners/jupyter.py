@@ -7,10 +7,12 @@ it is read with their rights, and only a server that is an ancestor of the kerne
 import json
 import os
 from datetime import datetime
+from itertools import islice
 from stat import S_ISREG
 
 from fallow.core.http import Endpoint, Http
 from fallow.core.owner import OwnerFacts
+from fallow.core.process import DEEPEST
 from fallow.core.units import printable
 from fallow.core.unknown import Unknown
 from fallow.core.value import value
@@ -45,7 +47,7 @@ def find_server(proc: Proc, pid: int) -> JupyterServer | Unknown | None:
     kernel = None if uid is None else kernel_above(proc, pid, uid)
     if kernel is None or uid is None:
         return Unknown("the kernel has ended")
-    for parent in proc.ancestors(kernel.pid):
+    for parent in islice(proc.ancestors(kernel.pid), DEEPEST):
         if proc.uid(parent) != uid:
             break
         raw = _read(f"{kernel.folder}jpserver-{parent}.json", uid)

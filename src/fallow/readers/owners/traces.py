@@ -8,21 +8,24 @@ No file of a user is touched here: one on a file system of theirs could keep who
 """
 
 import re
+from itertools import chain, islice
 
 from fallow.core.owner import NO_OWNER, Owner, OwnerKind
+from fallow.core.process import DEEPEST
 from fallow.core.unknown import Unknown
 from fallow.core.value import value
+from fallow.readers.owners.cgroups import with_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from fallow.readers.proc import Proc
 
 _CONTAINER = r"[0-9a-f]{64}"
-_SLURM_JOB = r"/slurm[^/]*/(?:.*/)?job_(\d{1,18})(?:/|$)"
+_SLURM_JOB = r"job_([0-9]{1,18})"
 _POD = r"pod([0-9a-f]{8}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{12}|[0-9a-f]{32})"
 # Names that systemd gives to units: anything else that a user named a cgroup could be an option or a pattern.
 _UNIT = r"([A-Za-z0-9_][A-Za-z0-9:_.@\\-]{0,250}\.service)(?:/|$)"
-_USER_UNIT = r"^/user\.slice/user-(\d{1,10})\.slice/user@\1\.service/(?:[^/]+\.slice/)*" + _UNIT
+_USER_UNIT = r"^/user\.slice/user-([0-9]{1,10})\.slice/user@\1\.service/(?:[^/]+\.slice/)*" + _UNIT
 _SYSTEM_UNIT = r"^/(?!user\.slice/)(?:[^/]+\.slice/)+" + _UNIT
 _KERNEL_FILE = r"(.*/)?kernel-([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})\.json"
 _TMUX, _SSH, _VS_CODE = ("tmux: server",), ("sshd", "sshd-session"), ("node", "code", "code-server")
@@ -37,12 +40,12 @@ def trace(proc: "Proc", pid: int) -> Owner | Unknown:
     if pod:
         uid_of_pod = pod[1].replace("_", "-")
         return Owner(OwnerKind.POD, uid_of_pod, uid_of_pod)
-    job = _match(_SLURM_JOB, cgroups)
-    if job:
-        return Owner(OwnerKind.SLURM, job[1], job[1])
+    job = next((found for path in cgroups if (found := _slurm_job(path))), None)
+    if job is not None:
+        return Owner(OwnerKind.SLURM, job, job)
     container = _match(_CONTAINER, cgroups)
     if container:
-        return Owner(OwnerKind.CONTAINER, container[0])
+        return Owner(OwnerKind.CONTAINER, container[0], cgroup=with_name(container.string, container.end()))
     theirs = None if uid is None else _kernel(proc, pid, uid) or _unit(cgroups, uid)
     return theirs or _session(proc, pid) or NO_OWNER
 
@@ -50,9 +53,9 @@ def trace(proc: "Proc", pid: int) -> Owner | Unknown:
 def container_cgroup(proc: "Proc", pid: int, container: str) -> str | None:
     """Return the path of the cgroup of a container that the process is in: what no other container has."""
     for path in proc.cgroups(pid) or ():
-        before, found, _ = path.partition(container)
-        if found:
-            return before + found
+        at = path.find(container)
+        if at >= 0:
+            return with_name(path, at + len(container))
     return None
 
 
@@ -67,11 +70,12 @@ class Kernel:
 
 def kernel_above(proc: "Proc", pid: int, uid: int) -> Kernel | None:
     """Return the kernel that a process is, or that started it, of the same user; None if there is none."""
-    for each in (pid, *proc.ancestors(pid)):
+    for each in chain((pid,), islice(proc.ancestors(pid), DEEPEST)):
         if proc.uid(each) != uid:
             break
         for word in proc.words(each):
-            found = re.fullmatch(_KERNEL_FILE, word.removeprefix("--f="))
+            is_like_it = word.endswith(".json") and "kernel-" in word
+            found = re.fullmatch(_KERNEL_FILE, word.removeprefix("--f=")) if is_like_it else None
             if found:
                 return Kernel(each, found[2], found[1] or "")
     return None
@@ -91,19 +95,30 @@ def _unit(cgroups: tuple[str, ...], uid: int) -> Owner | None:
     for path in cgroups:
         user, system = re.match(_USER_UNIT, path), re.match(_SYSTEM_UNIT, path)
         if user and int(user[1]) == uid:
-            return Owner(OwnerKind.SERVICE, user[2], user[2], uid)
+            return Owner(OwnerKind.SERVICE, user[2], user[2], uid, path[: user.end(2)])
         if system:
-            return Owner(OwnerKind.SERVICE, system[1], system[1])
+            return Owner(OwnerKind.SERVICE, system[1], system[1], cgroup=path[: system.end(1)])
     return None
 
 
 def _session(proc: "Proc", pid: int) -> Owner | None:
-    for parent in proc.ancestors(pid):
+    for parent in islice(proc.ancestors(pid), DEEPEST):
         names = proc.called(parent)
         if not names.isdisjoint(_TMUX):
             return Owner(OwnerKind.TMUX, str(parent), "tmux")
         if not names.isdisjoint(_SSH):
             return Owner(OwnerKind.SSH, str(parent), "ssh")
+    return None
+
+
+def _slurm_job(path: str) -> str | None:
+    """Return the number of the job: a name below one that begins with `slurm`."""
+    is_below = False
+    for name in path.split("/"):
+        found = re.fullmatch(_SLURM_JOB, name) if is_below else None
+        if found:
+            return found[1]
+        is_below = is_below or name.startswith("slurm")
     return None
 
 
