@@ -61,6 +61,10 @@ def mistakes(text: str, let_pass: list[Mistake] | None = None) -> list[str]:
             "f:5: idle[1].before: a command to run is no line that a shell can read",
         ),
         ("[protect]\ngroups = ['rot']\n", "f:2: protect.groups[1]: there is no group 'rot' on this machine"),
+        (
+            "[notices.people]\ntemplate = 'mailt://secret-{user}@example.org'\n",
+            "f:2: notices.people.template: no notice can be sent to mailt://…: Apprise does not know the address",
+        ),
         ("[protect]\nusers = ['root', 'nobdy']\n", "f:2: protect.users[2]: there is no user 'nobdy' on this machine"),
         (
             "[page]\nhosts = 'https://gpu1:8990/x'\n",

@@ -8,6 +8,7 @@ from tests.engine.config.example import mistakes
 
 FILLER = '[[filler]]\nname = "a"\ncommand = "x"\n'
 GUARD = '[[guard]]\nname = "g"\naction = "shutdown"\n'
+PEOPLE = "[notices.people]\ntemplate = '"
 IDLE = '[[idle]]\nname = "i"\nidle_for = "2h"\n'
 
 
@@ -92,6 +93,32 @@ IDLE = '[[idle]]\nname = "i"\nidle_for = "2h"\n'
         (GUARD + "unless = ['cpu']\n", 4, "guard[1].unless[1]", "'cpu' is not a condition"),
         (GUARD + "across = 'al'\n", 4, "guard[1].across", "did you mean all?"),
         ("[notices]\nevents = ['warnd']\n", 2, "notices.events[1]", "did you mean warned?"),
+        (
+            "[notices.people]\ntemplate = 'x'\n",
+            2,
+            "notices.people.template",
+            "it is not an address for notices (write",
+        ),
+        (PEOPLE + "json://h/x'\n", 2, "notices.people.template", "it has no {user}, so everybody's notices"),
+        (PEOPLE + "json://h/{user}/{home}'\n", 2, "notices.people.template", "a placeholder other than {user} and"),
+        (PEOPLE + "json://h/{user}/{'\n", 2, "notices.people.template", "a placeholder other than {user} and {uid}"),
+        (
+            PEOPLE + "json://{user}.example.org/'\n",
+            2,
+            "notices.people.template",
+            "would choose the host (write {user}",
+        ),
+        (PEOPLE + "json://h/?{user}=1'\n", 2, "notices.people.template", "a login name would choose an option"),
+        (PEOPLE + "{user}://h/'\n", 2, "notices.people.template", "it is not an address for notices"),
+        (
+            "[notices.people]\ntemplat = 'x'\n",
+            2,
+            "notices.people.templat",
+            "no such key in [notices.people] (did you mean",
+        ),
+        ("[notices.people]\nat_most = 0\n", 2, "notices.people.at_most", "write a whole number from 1"),
+        ("[notices]\ntemplate = 'x'\n", 2, "notices.template", "it belongs under [notices.people]"),
+        ("[notices]\npeople = 3\n", 2, "notices.people", "3 is not a table"),
         ("[page]\nlisten = '8990'\n", 2, "page.listen", "'8990' has no address"),
         ("[page]\nlisten = 'example:1'\n", 2, "page.listen", "not an address of this machine"),
         ("[history]\nkeep_for = 0\n", 2, "history.keep_for", "no time at all"),

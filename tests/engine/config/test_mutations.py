@@ -11,12 +11,13 @@ from jsonschema import Draft202012Validator
 
 from fallow.core.errors import ConfigWrong
 from fallow.engine.config.load import load
-from fallow.engine.config.model import SECTIONS
+from fallow.engine.config.model import SECTIONS, NoticesToPeople
 from fallow.engine.config.schema import json_schema
 from tests.engine.config.example import EXAMPLE, LINES, KeyLine, key_lines, mistakes, modest
 
 NEEDED = {"name", "command", "action"}
 PRICED = "machine.prices"  # its keys are names of cards, so any name will do
+ALL = {**SECTIONS, "notices.people": NoticesToPeople}
 NEVER_RIGHT = ["1979-05-27", "07:32:00", "nan", "[[1]]", "{ a = {} }", '"\\u0000"', "-1e300", f"0x{'f' * 400}"]
 ANY_VALUE = st.one_of(
     st.integers(-3, 200).map(str),
@@ -79,7 +80,7 @@ def test_a_key_that_is_nearly_right_is_answered_with_the_right_one(line: KeyLine
         "drop": key[:-1],
         "upper": key.upper(),
     }[how]
-    if typo == key or typo in SECTIONS[line.section].model_fields:
+    if typo == key or typo in ALL[line.section].model_fields:
         return  # `users` without its end is a key itself
     text = "\n".join([*LINES[: line.at], typo + LINES[line.at][len(key) :], *LINES[line.at + 1 :]])
     (found,) = [mistake for mistake in mistakes(text) if mistake.line == line.at + 1]

@@ -67,8 +67,9 @@ class Noted:
     def __init__(self) -> None:
         self.all: list[Notice] = []
 
-    def note(self, notice: Notice) -> None:
+    def note(self, notice: Notice) -> str:
         self.all.append(notice)
+        return ""
 
 
 class House:

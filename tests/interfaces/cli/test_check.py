@@ -71,6 +71,7 @@ def test_the_json_has_the_mistakes_and_what_was_found(fallow: Fallow) -> None:
         "idle_rules_that_act": 0,
         "guards": 0,
         "notice_urls": 0,
+        "notices_to_people": False,
         "page": "127.0.0.1:8990",
         "history_s": 7776000.0,
     }

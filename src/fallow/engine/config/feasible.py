@@ -60,7 +60,10 @@ class Feasible:
             if guard.enabled:
                 yield from self._guard(("guard", number), guard)
                 yield from _lists(("guard", number), guard.gpus, gpus)
-        yield from self._notices(config.notices.urls)
+        yield from self._notices(("notices", "urls"), config.notices.urls)
+        template = config.notices.people.template
+        if template is not None:
+            yield from self._notices(("notices", "people", "template"), (template.sample,))
         yield from _unknown(("protect", "users"), config.protect.users)
         for place, group in enumerate(config.protect.groups):
             if group_number(group) is None:
@@ -135,12 +138,12 @@ class Feasible:
             if error is not None:
                 yield from self._unless_dry_run((*path, "action", place), [error], dry_run=dry_run)
 
-    def _notices(self, urls: Sequence[str]) -> Iterator[Fault]:
+    def _notices(self, path: Path, urls: Sequence[str]) -> Iterator[Fault]:
         if urls not in self._judged:
             helpers = Helpers(self._world.clock.monotonic_s)
             self._judged[urls] = list(notice_process.refusals(helpers, self._world.environ, urls))
         refused = [error for error in self._judged[urls] if error is not None]
-        yield from self._unless_dry_run(("notices", "urls"), refused, dry_run=self._dry_run)
+        yield from self._unless_dry_run(path, refused, dry_run=self._dry_run)
 
     def _unless_dry_run(self, path: Path, found: Iterable[FallowError], *, dry_run: bool) -> Iterator[Fault]:
         """Yield each error as a fault; in a dry run, which would not act, only report it."""

@@ -22,6 +22,7 @@ _ELSEWHERE = {
     "attach": "no process can be named in a file; use fallow guard --attach PID",
     "idle_timeout": "did you mean idle_for?",
     "stuck_timeout": "did you mean stuck_for?",
+    "template": "it belongs under [notices.people]",
 }
 
 
@@ -78,8 +79,8 @@ def _unknown_key(path: Path) -> tuple[str, str]:
         owners = [_heading(name) for name, section in SECTIONS.items() if word in _keys(section)]
         belongs = f"it belongs under {_either(owners)}" if owners else f"there are {', '.join(SECTIONS)}"
         return "there is no such section", _did_you_mean(word, SECTIONS) or belongs
-    section = SECTIONS[str(path[0])]
-    here = f"there is no such key in {_heading(str(path[0]))}"
+    section, heading = _section_of(path)
+    here = f"there is no such key in {heading}"
     owners = [_heading(name) for name, other in SECTIONS.items() if word in _keys(other)]
     return here, (
         _ELSEWHERE.get(word)
@@ -88,6 +89,16 @@ def _unknown_key(path: Path) -> tuple[str, str]:
         or _did_you_mean(word, _keys(section))
         or f"there are {', '.join(_keys(section))}"
     )
+
+
+def _section_of(path: Path) -> tuple[type[Section], str]:
+    """Return the section that a key is in, which may be one within another, and its heading."""
+    section, heading = SECTIONS[str(path[0])], _heading(str(path[0]))
+    for part in path[1:-1]:
+        inner = section.model_fields[part].annotation if part in section.model_fields else None
+        if isinstance(part, str) and isinstance(inner, type) and issubclass(inner, Section):
+            section, heading = inner, f"{heading.rstrip(']')}.{part}]"
+    return section, heading
 
 
 def _did_you_mean(given: object, known: Iterable[str], likeness: float = _ALIKE) -> str:

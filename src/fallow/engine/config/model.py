@@ -9,6 +9,7 @@ from fallow.engine.config import types
 from fallow.engine.config.base import Section, by_default
 from fallow.engine.config.fillers import Filler, Terminals
 from fallow.engine.config.rules import Guard, Idle, Protect
+from fallow.engine.notify.people import EVENTS, PeopleRules
 from fallow.policies.grouping import GroupingRules
 
 
@@ -37,6 +38,19 @@ class Machine(Section):
         return Prices(self.price, tuple(self.prices.items()), self.currency)
 
 
+class NoticesToPeople(Section):
+    """Whether and where people are told what happens to their own jobs."""
+
+    template: types.Template | None = by_default(None)
+    """The address of each person, as `"mailto://{user}@example.org"`; `{user}` and `{uid}` are replaced."""
+    at_most: types.Count = by_default(10)
+    """How many notices one person may get within the time of `per`; what is left over comes with the next."""
+    per: types.SomeTime = by_default("1h")
+    """The time to which `at_most` applies."""
+    system_users: types.Flag = by_default(False)
+    """Whether root and system users, below 1000, are told too."""
+
+
 class Notices(Section):
     """Where notices go, about which events, and how many."""
 
@@ -50,11 +64,20 @@ class Notices(Section):
     """How many notices may be sent within the time of `per`; what is left over comes with the next."""
     per: types.SomeTime = by_default("1h")
     """The time to which `at_most` applies."""
+    people: NoticesToPeople = by_default({})
+    """Whether and where people are told what happens to their own jobs."""
 
     @property
     def rules(self) -> GroupingRules:
         """Return the rules of the policy on notices."""
         return GroupingRules(frozenset(self.events), self.group_for, self.at_most, self.per)
+
+    @property
+    def people_rules(self) -> PeopleRules:
+        """Return how people are told about their own jobs."""
+        people = self.people
+        grouping = GroupingRules(EVENTS, self.group_for, people.at_most, people.per)
+        return PeopleRules(people.template, grouping, people.system_users)
 
 
 class Page(Section):

@@ -19,6 +19,7 @@ from fallow.core.actions import (
     signal_name,
     warning_signal_name,
 )
+from fallow.core.address_template import AddressTemplate, parse_template
 from fallow.core.did_you_mean import did_you_mean
 from fallow.core.errors import WrongUsage
 from fallow.engine.conditions.machine import parse_unless
@@ -211,6 +212,11 @@ def url(value: object) -> str:
             "it is not an address for notices", "write it as ntfy://my-topic or mailto://user:password@host"
         )
     return word
+
+
+def template(value: object) -> AddressTemplate:
+    """Return a template of addresses to which notices to people are sent."""
+    return parse_template(text(value))
 
 
 def variable(value: object) -> str:

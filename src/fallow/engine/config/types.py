@@ -13,6 +13,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from fallow.core.actions import HostAction
+from fallow.core.address_template import AddressTemplate
 from fallow.core.errors import WrongUsage
 from fallow.core.units import CELSIUS
 from fallow.engine.config import parse_values
@@ -89,6 +90,10 @@ Place = Annotated[str, *_typed(parse_values.place, type="string", pattern="^[/~]
 HomePlace = Annotated[str, *_typed(parse_values.place_at_home, type="string", pattern="^[/~]")]
 Host = Annotated[str, *_typed(parse_values.host, **_WORD, pattern="^[^/:]+$", examples=["gpu-server"])]
 Url = Annotated[str, *_typed(parse_values.url, type="string", pattern="://", examples=["ntfy://my-topic"])]
+Template = Annotated[
+    AddressTemplate,
+    *_typed(parse_values.template, type="string", pattern="://", examples=["mailto://{user}@example.org"]),
+]
 Listen = Annotated[Address, *_typed(parse_values.listen, type="string", pattern=":", examples=["127.0.0.1:8990"])]
 Signal = Annotated[str, *_typed(parse_values.signal, **_WORD, examples=["TERM", "INT"])]
 WarnSignal = Annotated[str, *_typed(parse_values.warn_signal, **_WORD, examples=["USR1"])]

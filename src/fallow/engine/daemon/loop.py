@@ -37,6 +37,7 @@ from fallow.engine.machine.signal_pipe import SignalPipe
 from fallow.engine.machine.world import World
 from fallow.engine.notify.lost_gpus import LostGpus
 from fallow.engine.notify.notifier import notifier_for
+from fallow.engine.notify.people import People
 from fallow.engine.owners.known import KnownOwners
 from fallow.engine.owners.names import with_names
 from fallow.engine.park.parking import Parking
@@ -80,6 +81,7 @@ class Daemon:
         self._run = run = Run(world, self.journal, report, dry_run)
         self.config = Config()
         self._notifier = notifier_for(run, self.config.notices.urls, self.config.notices.rules)
+        self._people = People(run, self.config.notices.people_rules)
         self._owners = KnownOwners(world, say)
         self._conditions = JobConditions(world, self._owners, say)
         self.parking = Parking(run, self._owners)
@@ -182,14 +184,16 @@ class Daemon:
                 self._record(status, at_s)
             self._fill_loop.close()
             self._notifier.close()  # it sends the notices that wait, within a few seconds
+            self._people.close()
             self._history.close()
             self.journal.close()
             self.reloads.close()
             self.wakes.close()
             self._manager.close()
 
-    def _notify(self, notice: Notice) -> None:
+    def _notify(self, notice: Notice) -> str:
         self._notifier.note(notice)
+        return self._people.note(notice)
 
     def _delay_publishing(self) -> None:
         """Delay publishing, because a newcomer may have come and the yield is more urgent."""
@@ -204,6 +208,8 @@ class Daemon:
         if config.notices != before.notices:
             self._notifier.close()
             self._notifier = notifier_for(self._run, config.notices.urls, config.notices.rules)
+            self._people.close()
+            self._people = People(self._run, config.notices.people_rules)
         rules, rules_before = ((each.idle, each.protect, each.notices, each.machine) for each in (config, before))
         if rules != rules_before:
             self._enforcer = self._make_enforcer(config)
@@ -252,6 +258,7 @@ class Daemon:
         self._enforcer.turn(snapshot, self._fill_loop.reservations)
         self._lost_gpus.turn(snapshot)
         self._notifier.turn()
+        self._people.turn()
         status = self._watcher.status(snapshot, self._fill_loop.reservations)
         status = replace(status, parked=self.parking.jobs)
         shown = seen_by(status, EVERYTHING if self.config.machine.commands_shown else ANYBODY)

@@ -17,8 +17,9 @@ class Report:
         self,
         say: Callable[[str], None],
         tally: Tally | None = None,
-        notify: Callable[[Notice], None] = lambda _: None,
+        notify: Callable[[Notice], str] = lambda _: "",
     ) -> None:
+        """`notify` sends a notice, and returns how the person whom it is about is told; empty if nobody is."""
         self.say = say
         self.tally = Tally() if tally is None else tally
         self.notify = notify

@@ -50,7 +50,8 @@ class ReturnedJobs:
         self._run.say(f"{job.subject} {sentence}")
         self._run.journal.outcome(job.subject, "came back", sentence, job.keys)
         first = job.first
-        self._run.report.notify(Notice("stopped", f"pid:{first.pid}@{first.birth}", f"{job.subject} {sentence}"))
+        key = f"pid:{first.pid}@{first.birth}"
+        self._run.report.notify(Notice("stopped", key, f"{job.subject} {sentence}", job.user))
         return True
 
 

@@ -321,13 +321,15 @@ class WarnAskKill:
                 done = "parked" if action.parks else "stopped"
                 when = f"{would} be {done} in {duration_for_people(ask_in_s)} unless it works"
                 self._say(state, f"{reason}; {state.who} {when}")
-                self._notify("warned", state, f"was warned: {reason}; it {when}")
-                return self._with_signal(state, target, target.warn(action))
+                keep = f"To keep it: fallow protect pid:{state.job.first.pid} --for 2h"
+                by_notice = self._notify("warned", state, f"was warned: {reason}; it {when}", keep)
+                return self._told(target.warn(action), by_notice, self._warn_by_signal(state, target))
             case CancelWarning(reason=reason):
                 if state.asked is None:
                     self._uncount(state)
                 state.asked = state.asked_reason = state.steps = state.counted = None
                 self._say(state, f"{state.who} goes on: {reason}")
+                self._notify("goes_on", state, f"goes on: {reason}")
                 target.cancel(action)
                 return None
             case Ask(reason=reason, parks=True) if self._parker is not None:
@@ -348,15 +350,22 @@ class WarnAskKill:
                 return target.kill(action)
         assert_never(action)
 
-    def _with_signal(self, state: JobState, target: JobActions, told: Outcome | None) -> Outcome | None:
-        """Send the signal of the warning, if the rule has one; return how people and processes were told."""
+    def _warn_by_signal(self, state: JobState, target: JobActions) -> Outcome | None:
+        """Send the signal of the warning to the job's processes on GPUs, if the rule has one."""
         if state.rule.warn_signal is None:
-            return told
+            return None
         holders = state.job.pids if isinstance(state.job.pids, frozenset) else frozenset()
-        pids = holders.union(process.pid for process in state.job.members)
-        sent = target.warn_by_signal(state.rule.warn_signal, pids)
+        sent = target.warn_by_signal(
+            state.rule.warn_signal, holders.union(process.pid for process in state.job.members)
+        )
         self._say(state, sent.words)
-        return sent if told is None else Outcome(told.ok, f"{told.words}; {sent.words}")
+        return sent
+
+    def _told(self, told: Outcome | None, by_notice: str, by_signal: Outcome | None) -> Outcome | None:
+        """Return how people and processes were warned, as one outcome; None if only by what fallow says itself."""
+        ways = [told.words if told else "", by_notice, by_signal.words if by_signal else ""]
+        words = "; ".join(filter(None, ways))
+        return Outcome(told is None or told.ok, words) if words else None
 
     def _gpus_with_parents(self, job: Job, snapshot: Snapshot) -> frozenset[str]:
         """Return the UUIDs of the job's GPUs, and of the cards of MIG instances, also of those lost since."""
@@ -386,6 +395,8 @@ class WarnAskKill:
     def _say(self, state: JobState, sentence: str) -> None:
         self._run.say(f"rule {state.rule.name}: {sentence}" if state.rule.name else sentence)
 
-    def _notify(self, event: NoticeEvent, state: JobState, sentence: str) -> None:
-        first = state.job.first
-        self._run.report.notify(Notice(event, f"pid:{first.pid}@{first.birth}", f"{state.job.subject} {sentence}"))
+    def _notify(self, event: NoticeEvent, state: JobState, sentence: str, advice: str = "") -> str:
+        """Send a notice; return how the user of the job is told."""
+        first, job = state.job.first, state.job
+        key = f"pid:{first.pid}@{first.birth}"
+        return self._run.report.notify(Notice(event, key, f"{job.subject} {sentence}", job.user, advice))

@@ -315,7 +315,7 @@ class Parking:
     def _tell(self, job: ParkedJob, sentence: str) -> None:
         self._run.say(f"{job.subject} {sentence}")
         key = f"pid:{job.first.pid}@{job.first.birth}"
-        self._run.report.notify(Notice("parked", key, f"{job.subject} {sentence}"))
+        self._run.report.notify(Notice("parked", key, f"{job.subject} {sentence}", job.user))
 
 
 def _reserved(job: ParkedJob, reservations: Mapping[str, Reservations]) -> dict[str, Claim | Unknown | None]:

@@ -123,6 +123,7 @@ def _counts(found: "Config") -> dict[str, object]:
         "idle_rules_that_act": sum(rule.act for rule in found.idle),
         "guards": len(found.guards),
         "notice_urls": len(found.notices.urls),
+        "notices_to_people": found.notices.people.template is not None,
         "page": str(found.page.listen) if found.page.enabled else None,
         "history_s": found.history.keep_for,
     }
@@ -138,7 +139,8 @@ def _summary(found: "Config") -> str:
         + (f" ({f'{acting} of them may act' if acting else does})" * bool(found.idle)),
         _some(len(found.guard), "guard") + _off(len(found.guard) - len(found.guards)),
         f"page on {found.page.listen}" if found.page.enabled else "no page",
-        f"notices to {_some(len(found.notices.urls), 'address', 'addresses')}",
+        f"notices to {_some(len(found.notices.urls), 'address', 'addresses')}"
+        + " and to the users of jobs" * (found.notices.people.template is not None),
         f"history kept for {duration_for_people(found.history.keep_for)}",
     ]
     return ", ".join(parts)
