@@ -33,7 +33,8 @@ from fallow.engine.history.run import Run
 from fallow.engine.jobs.before_ask import Steps, variables
 from fallow.engine.jobs.job_state import JobState, Policy, PolicyStep
 from fallow.engine.jobs.ports import ActionsFor, JobActions, Parker
-from fallow.policies import idle, stuck
+from fallow.engine.jobs.rest_power import RestPower
+from fallow.policies import idle
 from fallow.policies.arbiter import Proposal, ProtectRules, RateLimit, Taken, arbitrate, leave_alone
 
 _TRY_AGAIN_AFTER_S = 10.0
@@ -62,7 +63,7 @@ class WarnAskKill:
         self._limit = limit
         self._taken: list[Taken] = []
         self._parents: dict[str, str] = {}
-        self._rest_w: dict[str, float] | None = None
+        self._rest_power = RestPower(run.journal)
         self._lines: dict[int, tuple[float, frozenset[int]]] = {}
         self.is_hurried = False
         """True once a tick has taken long enough: what would be done now waits for the next one."""
@@ -78,7 +79,7 @@ class WarnAskKill:
             return
         for policy in Policy:
             target = state.asked or now
-            step = state.propose(policy, snapshot, alone, self._rest_power(state))
+            step = state.propose(policy, snapshot, alone, self._rest_power.known_to(state))
             if step is None:
                 continue
             self._report_pause(state)
@@ -89,7 +90,7 @@ class WarnAskKill:
             if state.rule.acts and not self._allowed(state, target, step, gpus, protections, snapshot):
                 state.refuse(policy, snapshot.at_s)
                 continue
-            self._learn(step)
+            self._rest_power.learn(step)
             state.take(step)
             self._report(state, step)
             if state.rule.acts:
@@ -374,23 +375,6 @@ class WarnAskKill:
                 self._parents[gpu.uuid] = gpu.mig.parent_uuid
         uuids = frozenset(gpu.uuid for gpu in (*job.gpus, *job.doubtful))
         return uuids.union(self._parents[uuid] for uuid in uuids if uuid in self._parents)
-
-    def _rest_power(self, state: JobState) -> dict[str, float]:
-        if self._rest_w is None:
-            if state.rule.stuck is None:
-                return {}
-            self._rest_w = self._journal.rest_power_w()
-        return self._rest_w
-
-    def _learn(self, step: PolicyStep) -> None:
-        """Keep what GPUs draw at rest, for all jobs and for the next run."""
-        known = self._rest_w
-        if known is None or not isinstance(step.state, stuck.State):
-            return
-        for uuid, watts in step.state.rest_w.items():
-            if known.get(uuid) != watts:
-                known[uuid] = watts
-                self._journal.remember_rest_power(uuid, watts)
 
     def _say(self, state: JobState, sentence: str) -> None:
         self._run.say(f"rule {state.rule.name}: {sentence}" if state.rule.name else sentence)
