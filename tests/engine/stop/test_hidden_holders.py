@@ -1,6 +1,7 @@
 """Holders that the driver does not list, on the stand-in driver with device files that processes have open."""
 
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -9,9 +10,11 @@ from threading import Thread
 
 import pytest
 
-from tests.conftest import Fallow
+from tests.conftest import Fallow, refuse_to_skip
 from tests.places import LIMIT_S
+from tests.real_owners import eventually
 from tests.standin import Process, World
+from tests.waiting import until
 
 GIB = 2**30
 OPENER = "import sys\nkept = [open(sys.argv[2]) for _ in range(int(sys.argv[1]))]\nprint('open', flush=True)\ninput()"
@@ -60,6 +63,27 @@ def opened(fallow: Fallow, cards: World) -> Iterator[Open]:
         process.communicate()
 
 
+@pytest.fixture
+def freezer() -> Iterator[Callable[[int], None]]:
+    """Put a process into state D, in which no signal reaches it, as a hang in the driver does."""
+    if os.geteuid() != 0:
+        refuse_to_skip("making a cgroup needs root")
+    folder = pathlib.Path("/sys/fs/cgroup/freezer") / f"fallow-{os.getpid()}"
+    try:
+        folder.mkdir()
+    except OSError as error:
+        pytest.skip(f"no process can be frozen here: {error}")
+
+    def freeze(pid: int) -> None:
+        (folder / "cgroup.procs").write_text(str(pid))
+        (folder / "freezer.state").write_text("FROZEN")
+        until(lambda: (folder / "freezer.state").read_text().strip() == "FROZEN")
+
+    yield freeze
+    (folder / "freezer.state").write_text("THAWED")
+    eventually(lambda: not (folder / "cgroup.procs").read_text() and folder.rmdir() is None, "an empty cgroup")
+
+
 def offered(fallow: Fallow) -> list[int]:
     """The processes that a stop of GPU 0 would stop."""
     done = fallow("stop", "0", "--dry-run", "--json")
@@ -98,6 +122,18 @@ def test_memory_that_stays_held_after_the_stop_is_said_and_is_no_success(
     done = fallow("stop", "0", "--yes")
     assert done.returncode == 1
     assert "20.0 GiB are still held by no process that is listed" in done.stdout
+
+
+def test_one_that_hangs_in_the_kernel_is_named_with_the_reason(
+    fallow: Fallow, cards: World, opened: Open, freezer: Callable[[int], None]
+) -> None:
+    cards[0].memory_used = 20 * GIB
+    hangs = opened(4)
+    freezer(hangs.pid)
+    done = fallow("stop", "0", "--yes", "--grace", "0.1s", "--json")
+    (told,) = json.loads(done.stdout)["jobs"]
+    assert (done.returncode, told["outcome"], told["pids"]) == (1, "left", [hangs.pid])
+    assert "waits inside the kernel and hears no signal (state D)" in told["because"]
 
 
 def test_without_memory_of_nobody_an_open_device_file_proves_nothing(

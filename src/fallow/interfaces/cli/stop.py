@@ -69,9 +69,10 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     if asks and not (voice.on_a_terminal and sys.stdin is not None and sys.stdin.isatty()):
         raise WrongUsage("there is no terminal to ask on", "add --yes to stop without being asked, or --dry-run")
     with interruptible(), open_run(world, voice.note, dry_run=args.dry_run) as opened:
-        jobs, stop = stop_by_hand(opened, HowToStop(args.signal, args.grace))
-        planned = _plan(args, world, jobs, stop)
+        planned: list[Planned] = []
         try:
+            jobs, stop = stop_by_hand(opened, HowToStop(args.signal, args.grace))
+            planned += _plan(args, world, jobs, stop)
             return _stop(args, opened, jobs, stop, planned, asks=asks)
         except BaseException as error:
             if not isinstance(error, Exception):
