@@ -30,13 +30,19 @@ class LocalHttp:
         self._clock = clock
 
     def __call__(
-        self, to: Endpoint, method: str, target: str, headers: Mapping[str, str], limit_s: float
+        self,
+        to: Endpoint,
+        method: str,
+        target: str,
+        headers: Mapping[str, str],
+        limit_s: float,
+        body: bytes = b"",
     ) -> HttpAnswer | Unknown:
         """Return the answer of the server, or why there is none."""
         until_s = self._clock.monotonic_s() + limit_s
         where = f"the server at {to.path or f'port {to.port}'}"
         try:
-            question = _question(method, target, headers)
+            question = _question(method, target, headers, len(body)) + body
             before = listener_of(to.port) if to.port else None
             with _connected(to, limit_s) as connection:
                 # A port may change hands, so it must have been the same user's before and after the connection.
@@ -85,8 +91,8 @@ class LocalHttp:
                 raise ValueError("its answer does not end")
 
 
-def _question(method: str, target: str, headers: Mapping[str, str]) -> bytes:
-    lines = [f"{method} {target} HTTP/1.1", "Host: localhost", "Connection: close", "Content-Length: 0"]
+def _question(method: str, target: str, headers: Mapping[str, str], length: int) -> bytes:
+    lines = [f"{method} {target} HTTP/1.1", "Host: localhost", "Connection: close", f"Content-Length: {length}"]
     lines += [f"{name}: {value}" for name, value in headers.items()]
     if not all(line.isprintable() for line in lines) or " " in target:
         raise ValueError("its address or token has characters that do not belong there")

@@ -69,7 +69,13 @@ class Answers:
         self._answers = list(given_answers)
 
     def __call__(
-        self, to: Endpoint, method: str, target: str, headers: Mapping[str, str], limit_s: float
+        self,
+        to: Endpoint,
+        method: str,
+        target: str,
+        headers: Mapping[str, str],
+        limit_s: float,
+        body: bytes = b"",
     ) -> HttpAnswer | Unknown:
         return self._answers.pop(0) if self._answers else LATE
 

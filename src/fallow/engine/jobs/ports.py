@@ -15,6 +15,7 @@ from fallow.core.protections import AffectedProcess
 from fallow.core.reasons import Reason
 from fallow.core.reservations import NOTHING_READ, Reservations
 from fallow.core.unknown import Unknown
+from fallow.core.value import value
 from fallow.engine.jobs.before_ask import BeforeAsk, Step, done
 
 
@@ -82,6 +83,16 @@ class JobActions(Protocol):
 ActionsFor = Callable[[Job], JobActions]
 
 
+@value
+class ParkResult:
+    """What came of parking a job, and why in words."""
+
+    parked: bool
+    words: str
+    in_doubt: bool = False
+    """Whether it is not known if it is parked: then nothing follows."""
+
+
 class Parker(Protocol):
     """Parks jobs, beside the loop: their memory leaves the GPUs, their processes stay."""
 
@@ -91,7 +102,7 @@ class Parker(Protocol):
     def is_under_way(self, job: Job) -> bool:
         """Return whether the job is on its way off its GPUs."""
 
-    def result(self, job: Job) -> Outcome | None:
+    def result(self, job: Job) -> ParkResult | None:
         """Return what came of it, once: parked, or why not; None if nothing did yet."""
 
 

@@ -111,12 +111,16 @@ class WarnAskKill:
         ask = state.parking
         if ask is None or self._parker is None or self._parker.is_under_way(state.job):
             return ask is not None
-        outcome = self._parker.result(state.job)
+        result = self._parker.result(state.job)
         is_idle = state.finding(snapshot).activity is JobActivity.IDLE
-        if outcome is not None and not outcome.ok:
-            self._say(state, f"{state.who}: {outcome.words}")
+        if result is not None and not result.parked:
+            self._say(state, f"{state.who}: {result.words}")
             state.parking_failed = True
-        if not is_idle or (state.parking_failed and (alone is not None or not ask.stops)):
+        if (
+            not is_idle
+            or (result is not None and result.in_doubt)
+            or (state.parking_failed and (alone is not None or not ask.stops))
+        ):
             self._uncount(state)
             state.begin_again()
             return True

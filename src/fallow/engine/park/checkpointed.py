@@ -73,6 +73,8 @@ class Checkpoints:
 
         A fallow that is killed while it parks leaves processes locked.
         """
+        if self._world.simulated is not None:
+            return False
         why_not = self._driver.why_not()
         if why_not is not None:
             return Unknown(why_not)

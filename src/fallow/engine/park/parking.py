@@ -25,6 +25,7 @@ from fallow.core.reservations import NOTHING_READ, Claim, Reservations
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace
 from fallow.engine.history.run import Run
+from fallow.engine.jobs.ports import ParkResult
 from fallow.engine.machine.background import Background
 from fallow.engine.machine.claim_holders import claim_of
 from fallow.engine.owners.known import KnownOwners
@@ -50,7 +51,7 @@ class Parking:
         self._known = {job.first: job for job in self._record.read()}
         self._done: deque[Done] = deque()
         self._under_way: set[Hashable] = set()
-        self._results: dict[Hashable, Outcome] = {}
+        self._results: dict[Hashable, ParkResult] = {}
         self._looked_s: float | None = None
         self._looking = False
         self._snapshot: Snapshot | None = None
@@ -70,15 +71,12 @@ class Parking:
         work = self._ways.could_park if self._run.dry_run else self._ways.park
         holders = tuple(job.members)
 
-        def done(found: ParkedJob, outcome: Outcome) -> None:
-            self._parked(job, found, outcome)
-
         def work_and_tell() -> None:
             try:
-                found, outcome = work(wanted, holders)
-            except BaseException as error:  # noqa: BLE001  what broke is not parked, and the loop is told
-                found, outcome = wanted, Outcome(False, f"it failed with {type(error).__name__}: {error}")
-            self._done.append(lambda: done(found, outcome))
+                found, result = work(wanted, holders)
+            except BaseException as error:  # noqa: BLE001  what broke is in doubt, and the loop is told
+                found, result = wanted, ParkResult(False, f"it failed with {type(error).__name__}: {error}", True)
+            self._done.append(lambda: self._parked(job, found, result))
 
         self._in_thread(f"parking {job.first.pid}", work_and_tell)
 
@@ -87,7 +85,7 @@ class Parking:
         self._collect()
         return job.key in self._under_way
 
-    def result(self, job: Job) -> Outcome | None:
+    def result(self, job: Job) -> ParkResult | None:
         """Return what came of parking a job, once; None if nothing did yet."""
         return self._results.pop(job.key, None)
 
@@ -186,29 +184,32 @@ class Parking:
             found.append((uuid, size))
         return tuple(found)
 
-    def _parked(self, job: Job, found: ParkedJob, outcome: Outcome) -> None:
-        if self._run.dry_run:
-            self._finished(job, outcome, "dry run: park the job")
+    def _parked(self, job: Job, found: ParkedJob, result: ParkResult) -> None:
+        if self._run.dry_run and result.parked:
+            self._finished(job, result, "dry run: park the job")
             return
-        if not outcome.ok:
+        if not result.parked:
             self._drop(found)
-            self._failed(job, outcome.words)
+            self._failed(job, result.words, in_doubt=result.in_doubt)
             return
+        for other in self._parked_now():
+            if other.server is not None and other.server == found.server:
+                self._drop(other)  # the same server, which has had other processes since
         self._put(replace(found, stage=ParkStage.PARKED, since_wall_s=self._world.clock.wall_s()))
-        self._finished(job, outcome, "parked")
-        self._run.report.tally.action("park", "done")
-        self._tell(found, f"was parked: {outcome.words}")
+        self._finished(job, result, "parked")
+        self._tell(found, f"was parked: {result.words}")
 
-    def _failed(self, job: Job, why: str) -> None:
-        self._finished(job, Outcome(False, f"it was not parked: {why}"), "park the job")
+    def _failed(self, job: Job, why: str, *, in_doubt: bool = False) -> None:
+        would = "would not be" if self._run.dry_run else "was not"
+        self._finished(job, ParkResult(False, f"it {would} parked: {why}", in_doubt), "park the job")
         self._run.report.tally.action("park", "failed")
 
-    def _finished(self, job: Job, outcome: Outcome, action: str) -> None:
+    def _finished(self, job: Job, result: ParkResult, action: str) -> None:
         self._under_way.discard(job.key)
         if len(self._results) >= _MOST_RESULTS:
             self._results.clear()  # of jobs that nobody judges any more
-        self._results[job.key] = outcome
-        told = Reason("told", sentence=outcome.words, step="parked" if outcome.ok else "park")
+        self._results[job.key] = result
+        told = Reason("told", sentence=result.words, step="parked" if result.parked else "park")
         self._run.journal.outcome(job.subject, action, told, job.keys)
 
     def _begin_waking(self, job: ParkedJob, why: Reason) -> None:
@@ -307,6 +308,8 @@ class Parking:
 
     def _publish(self) -> None:
         self.jobs = tuple(self._known.values())
+        if self._run.dry_run:
+            return
         try:
             self._record.write(self.jobs)
         except FallowError as error:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from fallow.core.gpu import Gpu, Holder
-from fallow.core.parked import ParkedJob
+from fallow.core.parked import ParkedJob, ParkWay
 from fallow.core.ports import Depth
 from fallow.core.reservations import Claim
 from fallow.core.units import bytes_for_people, printable, program_name
@@ -23,7 +23,7 @@ def why_no_room_now(world: World, job: ParkedJob) -> str | None:
 
 def why_no_room(job: ParkedJob, gpus: Sequence[Gpu], claims: Claims) -> str | None:
     """Return why the job cannot come back now, and who is in its place; None if it can. `claims` are by UUID."""
-    for uuid, needed in job.gpus:
+    for uuid, needed in () if job.way is ParkWay.OLLAMA else job.gpus:  # which finds its room itself
         gpu = next((each for each in gpus if each.uuid == uuid), None)
         if gpu is None or gpu.trouble is not None:
             return f"GPU {uuid} is not to be seen" if gpu is None else f"GPU {gpu.label}: {gpu.trouble}"

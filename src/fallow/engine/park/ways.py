@@ -1,18 +1,22 @@
 """The ways to park a job, in the order in which they are tried: a server that sleeps, then cuCheckpoint.
 
-Everything here may take a minute, so the daemon calls it in threads.
+Everything here may take minutes, so the daemon calls it in threads.
 """
 
 from collections.abc import Sequence
 
 from fallow.actuators.process.suspend import StaysOff
 from fallow.core.findings import Outcome
-from fallow.core.parked import ParkedJob
+from fallow.core.parked import ParkedJob, ParkWay
 from fallow.core.process import Process
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace
+from fallow.engine.jobs.ports import ParkResult
 from fallow.engine.machine.world import World
+from fallow.engine.park.asleep import Sleepers
 from fallow.engine.park.checkpointed import Checkpoints
+
+Parked = tuple[ParkedJob, ParkResult]
 
 
 class Ways:
@@ -20,28 +24,50 @@ class Ways:
 
     def __init__(self, world: World) -> None:
         self._checkpoints = Checkpoints(world)
+        self._sleepers = Sleepers(world)
 
-    def could_park(self, job: ParkedJob, holders: Sequence[Process]) -> tuple[ParkedJob, Outcome]:
+    def could_park(self, job: ParkedJob, holders: Sequence[Process]) -> Parked:
         """Return how a job would be parked, or why it would not be."""
+        server = self._sleepers.find(job, holders)
+        if isinstance(server, Unknown):
+            return job, _silent(server)
+        if server is not None:
+            return server, ParkResult(True, f"would have it sleep: {server.where}")
         why_not = self._checkpoints.why_not(job, holders)
         if why_not is not None:
-            return job, Outcome(False, f"it would not be parked: {why_not}")
-        return job, Outcome(True, f"would park it: {job.where}")
+            return job, ParkResult(False, why_not)
+        return job, ParkResult(True, f"would park it: {job.where}")
 
-    def park(self, job: ParkedJob, holders: Sequence[Process]) -> tuple[ParkedJob, Outcome]:
+    def park(self, job: ParkedJob, holders: Sequence[Process]) -> Parked:
         """Park a job; return it as it is then."""
+        server, before = self._sleepers.find(job, holders), ""
+        if isinstance(server, Unknown):
+            return job, _silent(server)
+        if server is not None:
+            found, slept = self._sleepers.park(server)
+            if slept.parked or slept.in_doubt:
+                return found, slept
+            before = f"{slept.words}; "
         why_not = self._checkpoints.why_not(job, holders)
         if why_not is not None:
-            return job, Outcome(False, why_not)
+            return job, ParkResult(False, f"{before}{why_not}")
         try:
-            return job, self._checkpoints.park(job)
+            outcome = self._checkpoints.park(job)
         except StaysOff as error:
-            return replace(job, trouble=str(error)), Outcome(True, f"a part of it is parked: {error}")
+            return replace(job, trouble=str(error)), ParkResult(True, f"{before}a part of it is parked: {error}")
+        return job, ParkResult(outcome.ok, outcome.words if outcome.ok else f"{before}{outcome.words}")
 
     def wake(self, job: ParkedJob) -> Outcome:
         """Wake a job."""
-        return self._checkpoints.wake(job)
+        return self._way_of(job).wake(job)
 
     def is_parked(self, job: ParkedJob) -> bool | Unknown:
         """Return whether a job that was parked still is."""
-        return self._checkpoints.is_parked(job)
+        return self._way_of(job).is_parked(job)
+
+    def _way_of(self, job: ParkedJob) -> Checkpoints | Sleepers:
+        return self._checkpoints if job.way is ParkWay.CHECKPOINT else self._sleepers
+
+
+def _silent(why: Unknown) -> ParkResult:
+    return ParkResult(False, f"whether it can sleep is {why}", in_doubt=True)
