@@ -179,6 +179,7 @@ def test_a_pick_that_waits_counts_and_keeps_no_launch_from_the_gpu(
     daemon = up(f'{PATIENT}gpus = "0"\n')
     assert f"waits for GPU 0 with fallow (pid {pick.process.pid})" in daemon.until("will be stopped in 5m")
     launch = waits(simulated, "--gpus", "0")
+    assert "first in line" in launch.said[-1], "the pick is not ahead of it"
     idle.kill()
     idle.wait()
     assert launch.process.stdout is not None

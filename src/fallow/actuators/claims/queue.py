@@ -76,6 +76,11 @@ class Queue:
             if waiter is not None and self._stands(waiter) and self._awake(waiter):
                 yield waiter
 
+    def count_ahead(self, file: ClaimFile, now_s: float, ticket: int) -> int:
+        """Return how many launches came before a ticket, without picks, which keep nobody from the GPU."""
+        places = (None if place.shared else self._waiter(place.start) for place in file.places(now_s, ticket))
+        return sum(1 for waiter in places if waiter is None or not waiter.yields)
+
     def _waiter(self, ticket: int) -> Waiter | None:
         if ticket not in self._known:
             if len(self._known) >= _MOST_KNOWN:
@@ -179,9 +184,9 @@ class QueueEntry:
         self.files.clear()
 
     def length_ahead(self) -> int:
-        """Return the largest number of launches before this one in any of its queues."""
+        """Return the largest number of launches before this one in any of its queues, without picks."""
         now_s = self._now_s()
-        return max((file.count_in_line(now_s, self.ticket) for file in self.files.values()), default=0)
+        return max((self._line.count_ahead(file, now_s, self.ticket) for file in self.files.values()), default=0)
 
 
 def sweep(folder: ClaimFolder, lives: Callable[[int], bool]) -> None:
