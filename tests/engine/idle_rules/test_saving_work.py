@@ -205,6 +205,8 @@ def test_nothing_runs_as_root_for_a_job_of_root_unless_the_rule_says_so(
     asked_after(patrol(before(line)), job, says)
     assert not (box / "who").exists()
     with subprocess.Popen(["sleep", "600"], start_new_session=True) as other:
+        told = patrol(before(line), dry_run=True)("turn", gpus=[(on(0, other.pid),)] * 30)
+        assert any(line.endswith(": would leave out 'id', since the job is root's") for line in told)
         asked_after(patrol(before(line, before_as_root=True)), other, "'id' ended well")
     assert (box / "who").read_text().split() == ["0"]
 
@@ -256,3 +258,19 @@ def test_no_more_commands_run_at_once_than_jobs_may_be_stopped(
         resident("turn", gpus=[cards] * 12)
         assert len(list(box.glob("for-*"))) == 1
         other.kill()
+
+
+def test_every_notice_about_a_job_names_the_person_whose_job_it_is(patrol: Patrol, start: Start) -> None:
+    job, resident = start(), patrol()
+    resident("turn", gpus=[(on(0, job.pid),)] * 17)
+    resident("turn", gpus=[(on(0, job.pid, load=1.0),)])
+    resident("turn", gpus=[(on(0, job.pid),)] * 25)
+    assert job.wait(10) == -signal.SIGTERM
+    resident("turn", gpus=[()] * 2)
+    again = start(named="job-0.py")
+    resident("turn", gpus=[(on(0, again.pid),)] * 2)
+    notices = resident("notices")
+    assert [notice.event for notice in notices] == ["warned", "goes_on", "warned", "stopped", "stopped"]
+    assert {notice.person for notice in notices} == {getpass.getuser()}
+    assert "came back after it was stopped" in notices[-1].text
+    assert notices[0].advice == f"To keep it: fallow protect pid:{job.pid} --for 2h"

@@ -148,7 +148,9 @@ class ProcessJobActions:
                 return run_command(self._world, first, command, dict(variables))
 
             limit_s = command.limit_s + _STARTS_WITHIN_S
-            steps.append(Step(f"run {name} as {self._job.user}", lambda: Beside(name, run, now, limit_s)))
+            left_out = self._job.user == user_name(0) and not command.as_root
+            words = f"leave out {name}, since the job is root's" if left_out else f"run {name} as {self._job.user}"
+            steps.append(Step(words, lambda: Beside(name, run, now, limit_s)))
         return steps
 
     def ask(self, action: Ask) -> Outcome:
