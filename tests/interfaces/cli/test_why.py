@@ -218,6 +218,15 @@ def test_a_process_on_no_gpu_and_one_that_does_not_exist_are_refused(
         assert done.stderr.count("\n") == 1
 
 
+def test_who_asks_about_a_launcher_is_told_which_process_below_it_is_on_a_gpu(simulated: Fallow) -> None:
+    launcher = simulated.start("run", "--gpus", "1", "--idle-timeout", "1h", "--", "sleep", "1000")
+    done = until(
+        lambda: simulated("why", str(launcher.pid)), lambda told: "below it" in told.stderr, pause_s=PROGRAM_S
+    )
+    assert done.returncode == 2
+    assert re.search(r"uses no GPU; pid (\d+) below it is on GPU 1; try: fallow why \1$", done.stderr), done.stderr
+
+
 def test_a_process_is_not_said_to_use_no_gpu_where_it_cannot_be_seen_who_uses_them(
     fallow: Fallow, world: World
 ) -> None:

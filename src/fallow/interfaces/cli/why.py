@@ -2,12 +2,14 @@
 
 import argparse
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from fallow.core.errors import FallowError, WrongUsage
 from fallow.core.findings import Event, gpu_key, process_key
 from fallow.core.gpu import Gpu
 from fallow.core.gpu_status import GpuStatus, Status
 from fallow.core.parked import ParkedJob
+from fallow.core.process import DEEPEST
 from fallow.core.protections import AffectedProcess, OneGpu, OneProcess, parse_target, with_its_end
 from fallow.core.units import printable, program_name
 from fallow.core.unknown import Unknown
@@ -186,7 +188,16 @@ def _refuse_who_is_on_no_gpu(target: OneProcess, status: Status, world: World) -
     if blind is None:
         command = world.proc.command(target.pid)
         what = "" if isinstance(command, Unknown) else f" ({program_name(command)})"
-        raise WrongUsage(f"pid {target.pid}{what} uses no GPU", _SHOWN_BY)
+        raise WrongUsage(f"pid {target.pid}{what} uses no GPU", _who_is_below(target, status, world) or _SHOWN_BY)
+
+
+def _who_is_below(target: OneProcess, status: Status, world: World) -> str:
+    """Return which process below this one uses a GPU, as the job of a launcher does; empty if none does."""
+    for gpu in status.gpus:
+        for holder in () if isinstance(gpu.holders, Unknown) else gpu.holders:
+            if target.pid != 1 and target.pid in islice(world.proc.ancestors(holder.pid), DEEPEST):
+                return f"pid {holder.pid} below it is on GPU {gpu.label}; try: fallow why {holder.pid}"
+    return ""
 
 
 def _events(world: World, daemon: DaemonClient | None, key: str | None) -> tuple[list[Event], FallowError | None]:
