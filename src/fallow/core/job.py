@@ -42,7 +42,7 @@ class GpuKey:
 
 @value
 class Job:
-    """What one user started together, as far as it holds GPUs. A `JobSource` finds jobs."""
+    """What was started together and ends together, as far as it holds GPUs. A `JobSource` finds jobs."""
 
     key: Hashable
     """What identifies the job from one snapshot to the next."""
@@ -59,6 +59,8 @@ class Job:
     """Why its people said that it must be left alone."""
     idle_for_s: float | None = None
     """How long its people said that it may be idle."""
+    others: Mapping[Process, str] = {}
+    """Whose processes those are that are not `user`'s: a container ends as a whole, whoever its processes run as."""
 
     @property
     def first(self) -> Process:
@@ -78,6 +80,15 @@ class Job:
         return f"{self.user}'s {self.name}"
 
     @property
+    def users(self) -> frozenset[str]:
+        """Return all whose processes it has."""
+        return frozenset(map(self.user_of, self.members))
+
+    def user_of(self, process: Process) -> str:
+        """Return whose process of it that is."""
+        return self.others.get(process, self.user)
+
+    @property
     def uuids(self) -> tuple[str, ...]:
         """Return the UUIDs of the GPUs that it holds."""
         return tuple(gpu.uuid for gpu in self.gpus)
@@ -95,7 +106,9 @@ class Job:
     @property
     def processes(self) -> tuple[AffectedProcess, ...]:
         """Return its processes, to compare them with protections."""
-        return tuple(AffectedProcess(one.pid, one.birth, self.user, line) for one, line in self.members.items())
+        return tuple(
+            AffectedProcess(one.pid, one.birth, self.user_of(one), line) for one, line in self.members.items()
+        )
 
 
 class JobActivity(StrEnum):

@@ -88,7 +88,7 @@ def concerns(subject: JobSubject, job: Job) -> bool:
         case OneProcess(pid=pid, birth=birth):
             return any(each.pid == pid and each.birth == birth for each in job.members)
         case OneUser(name=name):
-            return job.user == name
+            return job.users == {name}  # what is others' too is not meant by one user's name
         case NamedOwner(kind=kind, name=name):
             return job.owner.kind is kind and owner_has_name(job.owner, name)
     assert_never(subject)

@@ -58,13 +58,13 @@ class ActionsOnProcesses:
         actions: JobActions = ProcessJobActions(self, job)
         contact = self._owners.contact(job.first, job.owner)
         if contact is not None:
-            actions = OwnerJobActions(self.world, actions, contact, self._say)
+            actions = OwnerJobActions(self.world, actions, contact, self._say, job)
         return DryRunJobActions(actions) if self._dry_run else actions
 
-    def terminals_of(self, user: str) -> list[str]:
-        """Return the terminals that a user is logged in on."""
+    def terminals_of(self, users: Collection[str]) -> list[str]:
+        """Return the terminals that these users are logged in on."""
         people = self._terminals.people()
-        theirs = [] if isinstance(people, Unknown) else [each.terminal for each in people if each.user == user]
+        theirs = [] if isinstance(people, Unknown) else [each.terminal for each in people if each.user in users]
         return [f"/dev/{terminal}" for terminal in theirs if terminal is not None]
 
 
@@ -120,7 +120,8 @@ class ProcessJobActions:
             f"will {what} in {duration_for_people(action.ask_in_s)} unless it works, because it is "
             f"{action.because}. To keep it: fallow protect pid:{pid} --for 2h"
         )
-        return Outcome(True, f"told on {', '.join(told)}" if told else f"{self._job.user} is at no terminal")
+        who, verb = " and ".join(sorted(self._job.users)), "are" if self._job.others else "is"
+        return Outcome(True, f"told on {', '.join(told)}" if told else f"{who} {verb} at no terminal")
 
     def warn_by_signal(self, name: str, pids: Collection[int]) -> Outcome:
         """Send it to those of these processes that catch it."""
@@ -191,7 +192,7 @@ class ProcessJobActions:
         return JobTree(table, self._job.first, now, spare=is_anothers, beside=self._job.members)
 
     def _tell_user(self, sentence: str) -> list[str]:
-        return write_to(self._shared.terminals_of(self._job.user), f"your {self._job.name} {sentence}")
+        return write_to(self._shared.terminals_of(self._job.users), f"your {self._job.name} {sentence}")
 
 
 class _RecentTable:

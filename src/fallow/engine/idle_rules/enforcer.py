@@ -204,8 +204,8 @@ def _job_rule(rule: Idle, longest_gap_s: float, begin: BeginConditions) -> JobRu
 
 
 def _covers(rule: Idle, job: Job, uuids: set[str]) -> bool:
-    """Return whether the rule is about this job: its user, all its processes, and all its GPUs."""
-    if rule.users and job.user not in rule.users:
+    """Return whether the rule is about this job: all its users, all its processes, and all its GPUs."""
+    if rule.users and not job.users.issubset(rule.users):
         return False
     if not uuids.issuperset(job.uuids):
         return False

@@ -3,8 +3,8 @@
 A job is all processes of one user that hold GPUs and were started together: in one session of the kernel (a terminal,
 a service, one command through ssh), and in sessions that were begun from there, as launchers do for each of their
 workers. The way up ends at a terminal, at another user, and at programs that start unrelated things, such as a
-notebook server. What `fallow run` started with a claim of its own is a job of its own, and so is what an owner ends
-as a whole: a container, a service, a notebook's kernel.
+notebook server. What `fallow run` started with a claim of its own is a job of its own. What an owner ends as a whole
+(a container, a service, a notebook's kernel) is one job, whoever its processes run as.
 
 A GPU without processes is held by the process that has claimed it, as the kernel names it.
 
@@ -50,8 +50,8 @@ _SERVES_EVERYBODY = {
 _MIXED = Unknown("they share a GPU through MPS")
 _LOOK_AGAIN_AFTER = 5  # looks at which a process of no job is passed over, while its command stays the same
 _PassedOver = tuple[str | Unknown, int]
-JobKey = tuple[str, int | str]
-"""The user, and the session at which the way up ends, with its claim, or the owner that ends as a whole."""
+JobKey = tuple[str, int | str] | tuple[str, int, str, str]
+"""The user, and the session at which the way up ends, with its claim; or the key of an owner that ends as a whole."""
 
 
 @value
@@ -59,6 +59,7 @@ class _Known:
     """What is known about a process that belongs to a job."""
 
     key: JobKey
+    user: str
     command: str
     environ: Mapping[str, str]
     """Its variables for fallow, as it was started."""
@@ -131,7 +132,7 @@ class JobFinder:
             if known is not None:
                 owner = self._owners.of(process)
                 owner = NO_OWNER if isinstance(owner, Unknown) else owner
-                key = (known.key[0], f"{owner.kind}:{owner.id}") if owner.is_asked else known.key
+                key = owner.key if owner.is_asked else known.key
                 members.setdefault(key, {})[process] = known.command
                 owners.setdefault(key, owner)
         jobs: list[Job] = []
@@ -142,16 +143,23 @@ class JobFinder:
             gpus, others = (tuple(GpuKey(host, uuid) for uuid in each) for each in (uuids, elsewhere))
             mixed = any(not held.isdisjoint(self._on[server]) for server in self._servers if server in self._on)
             pids = _MIXED if mixed else frozenset(process.pid for process in processes)
-            jobs.append(self._told(Job(key, key[0], processes, gpus, pids, others, owners[key])))
+            job = Job(key, "", processes, gpus, pids, others, owners[key])
+            jobs.append(self._told(self._with_users(job)))
         return jobs
+
+    def _with_users(self, job: Job) -> Job:
+        """Return the job with the users of its processes; it bears the name of the first one's."""
+        user = self._known[job.first].user
+        users = {process: self._known[process].user for process in job.members}
+        return replace(job, user=user, others={each: name for each, name in users.items() if name != user})
 
     def _told(self, job: Job) -> Job:
         """Return the job with what its people said about it."""
         contact = self._owners.contact(job.first, job.owner)
         facts = contact.facts if isinstance(contact, Contact) else None
-        environ = {name: text for one in job.members for name, text in self._known[one].environ.items()}
         units = (protected_unit(self._owners.traced(one), self._opt_outs) for one in job.members)
-        opt_out = next(filter(None, units), None) or opted_out(job.owner, facts, environ, self._opt_outs)
+        said = (opted_out(job.owner, facts, self._known[one].environ, self._opt_outs) for one in job.members)
+        opt_out = next(filter(None, (*units, *said)), None)
         idle_s = idle_for_s(facts)
         if opt_out is None and idle_s is None:
             return job
@@ -207,7 +215,7 @@ class JobFinder:
             return None
         environ = proc.environ(process.pid) or {}
         session, claim = self._top_session(stat, user), environ.get("FALLOW_CLAIM")
-        return _Known((user, session if claim is None else f"{session}:{claim}"), command, environ)
+        return _Known((user, session if claim is None else f"{session}:{claim}"), user, command, environ)
 
     def _top_session(self, stat: Stat, user: str) -> int:
         proc = self._world.proc

@@ -56,7 +56,7 @@ class ReturnedJobs:
 
 
 def _identity(job: Job) -> Hashable:
-    """Return what a job has in common with itself after a restart: its owner, or its user, commands and GPUs."""
+    """Return what a job has in common with itself after a restart, and with no other: its owner, or what it is."""
     if job.owner.is_asked:
-        return job.owner.kind, job.owner.id
+        return job.owner.key
     return job.user, frozenset(job.members.values()), frozenset(job.uuids)

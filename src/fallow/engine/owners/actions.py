@@ -4,6 +4,7 @@ The owner is asked beside the loop, since it may take its time. What came of it 
 said to be gone. If it fails, the job is killed by signals, as one without an owner.
 """
 
+import os
 from collections.abc import Callable, Sequence
 
 from fallow.actuators.process.signals import untouchable
@@ -24,12 +25,13 @@ class OwnerJobActions:
     """Warns and looks as the actions on the processes do, and stops through the owner."""
 
     def __init__(
-        self, world: World, processes: JobActions, contact: Contact | Unknown, say: Callable[[str], None]
+        self, world: World, processes: JobActions, contact: Contact | Unknown, say: Callable[[str], None], job: Job
     ) -> None:
         self._world = world
         self._processes = processes
         self._contact = contact
         self._say = say
+        self._job = job
         self._begun = 0
         self._said: list[Outcome] = []
         self.find = processes.find
@@ -51,6 +53,9 @@ class OwnerJobActions:
         """Return why the job must not be touched: its owner does not answer, or one of its processes forbids it."""
         if isinstance(self._contact, Unknown):
             return Reason("owner_silent", why=self._contact.why)
+        theirs = next(iter(self._job.others), None)
+        if theirs is not None and os.geteuid() != 0:
+            return Reason("other_user", pid=theirs.pid, user=self._job.others[theirs], owner=self._job.user)
         with_it = self._contact.facts.pids
         if isinstance(with_it, Unknown):
             return self._processes.forbidden(processes)

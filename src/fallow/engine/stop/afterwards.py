@@ -84,11 +84,12 @@ def _came_back(job: Job, now: Iterable[Job], before: set[Process]) -> bool:
     """Return whether a process is on its GPUs that the same owner has started, or is of the same user and command."""
     lines = set(job.members.values())
     for each in now:
-        if each.user != job.user or set(job.uuids).isdisjoint(each.uuids):
+        if set(job.uuids).isdisjoint(each.uuids):
             continue
         new = {process: line for process, line in each.members.items() if process not in before}
-        if job.owner.is_asked and (each.owner.kind, each.owner.id) == (job.owner.kind, job.owner.id):
-            return bool(new)
-        if not job.owner.is_asked and not lines.isdisjoint(new.values()):
+        if job.owner.is_asked:
+            if each.owner.key == job.owner.key:
+                return bool(new)
+        elif each.user == job.user and not lines.isdisjoint(new.values()):
             return True
     return False

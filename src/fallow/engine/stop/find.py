@@ -153,12 +153,14 @@ class JobsByHand:
         world = self._world
         if os.geteuid() == 0:
             return
-        theirs = next((job for job in jobs if job.user != world.user), None)
-        mine = any(job.user == world.user for job in jobs)
+        theirs = next((job for job in jobs if job.users != {world.user}), None)
+        mine = any(job.users == {world.user} for job in jobs)
         way = "`fallow stop mine` stops yours alone" if mine else "ask its user, or root"
         if theirs is not None:
             where = f" on {subject}" if isinstance(subject, SomeGpus) else ""
-            raise NotPermitted(f"{theirs.subject}{where} is not yours, so nothing is stopped: that needs root", way)
+            alone = " alone" if world.user in theirs.users else ""
+            sentence = f"{theirs.subject}{where} is not yours{alone}, so nothing is stopped: that needs root"
+            raise NotPermitted(sentence, way)
         if isinstance(subject, SomeGpus):
             for gpu in snapshot.gpus:
                 unknown = next((pid for pid in _pids(gpu) if isinstance(world.proc.user(pid), Unknown)), None)
@@ -175,7 +177,11 @@ class JobsByHand:
                 return self._no_such_process(pid, birth, jobs)
             case OneUser(name=name):
                 who = "you have" if name == self._world.user else f"{printable(name)} has"
-                way = "" if name == self._world.user else did_you_mean(name, {job.user for job in jobs})
+                way = (
+                    ""
+                    if name == self._world.user
+                    else did_you_mean(name, {user for job in jobs for user in job.users})
+                )
                 return NothingFound(f"{who} no job on a GPU", way)
             case NamedOwner():
                 return self._no_such_owner(subject, jobs)

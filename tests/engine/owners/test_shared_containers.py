@@ -1,0 +1,87 @@
+"""A container in which several users have processes on GPUs is one job, and ends as one or not at all."""
+
+import pathlib
+
+import pytest
+
+from fallow.core.job import GpuKey, Job
+from fallow.core.owner import Owner, OwnerKind
+from fallow.core.process import Process
+from fallow.core.protections import OneUser
+from fallow.engine.allocate.job_subject import concerns
+from fallow.engine.config.rules import Idle
+from fallow.engine.idle_rules.enforcer import _covers
+from tests.conftest import Fallow
+from tests.engine.owners.test_rules_through_owners import StartUp, on_gpu, podman, up
+from tests.real_owners import Podman, eventually
+
+__all__ = ["podman", "up"]
+WORKS = ("sh", "-c", "while true; do :; done")
+WAITS = ("sleep", "1000")
+
+
+def joined_by(podman: Podman, container: str, *options: str, command: tuple[str, ...] = WAITS) -> int:
+    """Start a process of another user in a container; its pid."""
+    podman("exec", "-d", "-u", "12345", *options, container, *command)
+
+    def pid() -> int | None:
+        for folder in pathlib.Path("/proc").glob("[0-9]*"):
+            said = (folder / "status").read_text() if (folder / "status").exists() else ""
+            if "\nUid:\t12345\t" in said and container in (folder / "cgroup").read_text():
+                return int(folder.name)
+        return None
+
+    return int(eventually(pid, "the other user's process"))
+
+
+@pytest.mark.parametrize("why", ["it works", "its variable", "its GPU is protected", "its user is protected"])
+def test_a_container_is_left_alone_for_the_process_of_any_user_in_it(
+    simulated: Fallow, up: StartUp, podman: Podman, why: str
+) -> None:
+    shared, first = podman.run("shared", *on_gpu(simulated, 0))
+    more = ("-e", "FALLOW_PROTECT=1") if why == "its variable" else ()
+    command = WORKS if why == "it works" else WAITS
+    other = joined_by(podman, shared, *on_gpu(simulated, 1), *more, command=command)
+    podman.run("other", *on_gpu(simulated, 2))
+    if why == "its GPU is protected":
+        assert simulated("protect", "1", "--for", "1h").returncode == 0
+    running = up("[protect]\nusers = ['12345']\n" if why == "its user is protected" else "")
+    running.until("container other was stopped")
+    assert podman.pid_of(shared) == first
+    assert pathlib.Path(f"/proc/{other}").exists()
+
+
+def test_a_container_in_which_all_users_are_idle_is_stopped_as_one_job(
+    simulated: Fallow, up: StartUp, podman: Podman
+) -> None:
+    shared, first = podman.run("shared", *on_gpu(simulated, 0))
+    other = joined_by(podman, shared, *on_gpu(simulated, 1))
+    running = up("")
+    running.until(f"root's job {first} (sleep) and 1 more, container shared was stopped")
+    assert podman.pid_of(shared) == 0
+    eventually(lambda: not pathlib.Path(f"/proc/{other}").exists(), "the end of the other user's process")
+
+
+ADA, BOB = Process(11, 1), Process(12, 2)
+SHARED = Job(
+    "key",
+    "ada",
+    {ADA: "serve", BOB: "serve"},
+    (GpuKey("host", "GPU-0"),),
+    frozenset((11, 12)),
+    owner=Owner(OwnerKind.CONTAINER, "c" * 64),
+    others={BOB: "bob"},
+)
+
+
+@pytest.mark.parametrize(
+    ("users", "covered"), [(["ada"], False), (["bob"], False), (["ada", "bob"], True), ([], True)]
+)
+def test_a_rule_for_users_covers_a_job_only_if_it_names_all_of_its_users(users: list[str], covered: bool) -> None:
+    rule = Idle.model_validate({"name": "r", "idle_for": "1h", "users": users})
+    assert _covers(rule, SHARED, {"GPU-0"}) is covered
+
+
+def test_the_name_of_one_user_does_not_mean_a_job_that_is_others_too() -> None:
+    assert not concerns(OneUser("ada"), SHARED)
+    assert [process.user for process in SHARED.processes] == ["ada", "bob"]
