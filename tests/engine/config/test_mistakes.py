@@ -28,6 +28,21 @@ IDLE = '[[idle]]\nname = "i"\nidle_for = "2h"\n'
         (FILLER + "arm_above = 3\n", 4, "filler[1].arm_above", "(it belongs under [[guard]])"),
         (FILLER + "zzz = 3\n", 4, "filler[1].zzz", "there are name, command, enabled"),
         ("[[filler]]\ncommand = 'x'\n", 1, "filler[1].name", "it is missing (add it: the name"),
+        (
+            "[[idle]]\nname = 'i'\nstuck_for = '1h'\nunless = ['cpu:50']\n",
+            4,
+            "idle[1].unless",
+            "conditions are about idle jobs, and this rule looks only for jobs that hang (add idle_for",
+        ),
+        (IDLE + "unless = 'cpu'\n", 4, "idle[1].unless", "'cpu' says only half of it (write cpu:50)"),
+        (IDLE + "unless = ['cpu:50', 'htp:x']\n", 4, "idle[1].unless[2]", "did you mean http?"),
+        (IDLE + "unless = ['users']\n", 4, "idle[1].unless[1]", "is not a condition of a job (write cpu:50"),
+        (
+            IDLE + "unless = ['http:http://example.org/']\n",
+            4,
+            "idle[1].unless[1]",
+            "'example.org' is not asked (write http://127.0.0.1:PORT",
+        ),
         # Values.
         (FILLER + "idle_for = '3x'\n", 4, "filler[1].idle_for", "'3x' is not a duration (write it as 90, 90s"),
         (FILLER + "idle_for = -3\n", 4, "filler[1].idle_for", "'-3' is not a duration"),

@@ -2,8 +2,16 @@
 
 import json
 import os
+import signal
+import socket
 import subprocess
 import sys
+import threading
+from collections.abc import Callable, Iterator
+from http.client import HTTPConnection
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+from urllib.parse import quote
 
 import pytest
 from hypothesis import given, settings
@@ -64,9 +72,111 @@ def test_a_driver_that_never_starts_is_69(fallow: Fallow, world: World) -> None:
     assert fallow("idle", FALLOW_DRIVER_TIMEOUT="0.02").returncode == 69
 
 
-@pytest.mark.parametrize("words", [("--for", "5"), ("--for", "soon"), ("9",), ("0-",)])
+@pytest.mark.parametrize(
+    "words", [("--for", "5"), ("--for", "soon"), ("9",), ("0-",), ("--unless", "cpu"), ("--unless", "cpu:x")]
+)
 def test_what_makes_no_sense_is_2(simulated: Fallow, words: tuple[str, ...]) -> None:
     assert simulated("idle", *words).returncode == 2
+
+
+HOLDS = """
+import os, signal, subprocess, sys
+mine = {name: text for name, text in os.environ.items() if name != "CUDA_VISIBLE_DEVICES"}
+subprocess.Popen([sys.executable, "-c", sys.argv[1]], env=mine)
+signal.pause()
+"""
+
+
+@pytest.fixture
+def holder(simulated: Fallow) -> Iterator[Callable[[str], None]]:
+    """Start a job that holds a GPU and does nothing on it, with a child that has no GPU and does something."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(child: str) -> None:
+        words = [sys.executable, "-c", HOLDS, child]
+        started.append(subprocess.Popen(words, env=simulated.on("2"), start_new_session=True))
+        until(lambda: simulated("idle", "2", "--json").stdout, lambda text: '"idle": true' in text, pause_s=PROGRAM_S)
+
+    yield start
+    for process in started:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def test_a_job_that_works_on_the_cpu_alone_is_a_no_with_the_condition_and_a_yes_without(
+    simulated: Fallow, holder: Callable[[str], None]
+) -> None:
+    holder(WORKS)
+    asked = simulated("idle", "2", "--unless", "cpu:5")
+    assert asked.returncode == 1
+    assert "GPU 2: in use: " in asked.stdout
+    assert "but its processes used" in asked.stdout
+    assert simulated("idle", "0", "--unless", "cpu:5").returncode == 0, "it is not on that one"
+    told = json.loads(simulated("idle", "--unless", "cpu:5", "--json").stdout)
+    assert [each["idle"] for each in told["gpus"]] == [True, True, False, True]
+
+
+def test_a_job_whose_conditions_say_no_is_a_yes_and_one_that_cannot_be_told_is_75(
+    simulated: Fallow, holder: Callable[[str], None]
+) -> None:
+    holder("import signal; signal.pause()")
+    assert simulated("idle", "2", "--unless", "cpu:50", "--unless", "jupyter").returncode == 0
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    asked = simulated("idle", "2", "--unless", "cpu:50", "--unless", f"http:http://127.0.0.1:{port}/")
+    assert asked.returncode == 75
+    assert f"http:http://127.0.0.1:{port}/ cannot be told" in asked.stdout
+
+
+def test_an_address_that_answers_200_is_a_no_also_where_nobody_holds_the_gpu(simulated: Fallow) -> None:
+    with HTTPServer(("127.0.0.1", 0), Busy) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            url = f"http:http://127.0.0.1:{server.server_port}"
+            assert simulated("idle", "0", "--unless", f"{url}/busy").returncode == 1
+            assert simulated("idle", "0", "--unless", f"{url}/quiet").returncode == 0
+        finally:
+            server.shutdown()
+
+
+class Busy(BaseHTTPRequestHandler):
+    """Answers 200 to /busy, and 404 to all else."""
+
+    def do_GET(self) -> None:
+        self.send_response(200 if self.path == "/busy" else 404)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def test_the_api_answers_by_conditions_and_opens_nothing_for_others(
+    simulated: Fallow, holder: Callable[[str], None]
+) -> None:
+    holder(WORKS)
+    running = Fill(simulated.start("up"))
+    running.until("up, ")
+
+    def get(query: str) -> tuple[int, dict[str, Any]]:
+        connection = HTTPConnection("localhost")
+        connection.sock = socket.socket(socket.AF_UNIX)
+        connection.sock.connect(simulated.environ["FALLOW_SOCKET"])
+        connection.request("GET", f"/api/v1/idle?{query}")
+        answer = connection.getresponse()
+        told = answer.status, json.loads(answer.read())
+        connection.close()
+        return told
+
+    until(lambda: get("gpus=2")[1]["idle"] is True, pause_s=PROGRAM_S)
+    status, told = get("gpus=2&unless=cpu:5")
+    assert (status, told["idle"]) == (200, False)
+    assert "of a core" in told["gpus"][0]["because"]
+    assert get("gpus=0&unless=cpu:5&unless=jupyter")[1]["idle"] is True
+    for wrong in ("file:/etc/shadow:10m", "http:http://127.0.0.1:1/", "cpu", "nonsense"):
+        status, told = get(f"unless={quote(wrong)}")
+        assert status == 422
+        assert "write" in told["detail"]
+    assert get("&".join(["unless=cpu:50"] * 5))[0] == 422
 
 
 ACTIVITIES = st.sampled_from(list(Activity))

@@ -11,6 +11,7 @@ from fallow.actuators.claims.folder import ClaimFolder, folder_path
 from fallow.actuators.claims.protections import ProtectionFolder
 from fallow.core.board import Board, Counts
 from fallow.core.findings import Verdict
+from fallow.engine.conditions.gpus import GpuConditions
 from fallow.engine.daemon.publisher import Publisher
 from fallow.engine.daemon.reload import Reloaded, Requests
 from fallow.engine.daemon.sources import Sources
@@ -65,6 +66,7 @@ class SmallDaemon:
             Requests[WakeWish, Woken]().ask,
             lambda: (),
             lambda: EVERY_S,
+            GpuConditions(self.world, print),
         )
         ServerThread(own_socket(os.environ), sources, lambda _: None, complain)
         print("ready", flush=True)

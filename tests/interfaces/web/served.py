@@ -12,6 +12,7 @@ from typing import Any
 from fallow.actuators.claims.folder import ClaimFolder
 from fallow.actuators.claims.protections import ProtectionFolder
 from fallow.core.value import replace
+from fallow.engine.conditions.gpus import GpuConditions
 from fallow.engine.config.listen_address import Address
 from fallow.engine.daemon.publisher import Publisher
 from fallow.engine.daemon.reload import Reloaded, Requests
@@ -19,6 +20,7 @@ from fallow.engine.daemon.sources import Sources
 from fallow.engine.history.journal import Journal
 from fallow.engine.history.reader import open_history
 from fallow.engine.machine.clock import SystemClock
+from fallow.engine.machine.world import World
 from fallow.engine.park.wishes import WakeWish, Woken
 from fallow.interfaces.web.access import PageAccess
 from fallow.interfaces.web.app import make_app
@@ -119,6 +121,7 @@ def built(
         Requests[WakeWish, Woken]().ask,
         lambda: (),
         lambda: 1.0,
+        GpuConditions(World({}), print),
     )
     listening = listen(Address("127.0.0.1", 0))
     address = bound(Address("127.0.0.1", 0), listening)

@@ -1,6 +1,6 @@
 """Answer whether GPUs are idle by conditions too: are the jobs that are on them now in use?"""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from fallow.core.activity import Activity
 from fallow.core.gpu_status import GpuStatus, Status, people_on
@@ -14,10 +14,23 @@ from fallow.core.value import replace
 from fallow.engine.conditions.job import JobConditions
 from fallow.engine.jobs.ports import JobCondition
 from fallow.engine.machine.world import World
+from fallow.engine.owners.known import KnownOwners
 
 LOOK_EVERY_S = 0.1
 _ANSWERED_WITHIN_S = 6.0
 _NOT_HERE = Unknown("its processes are not visible here")
+
+
+class GpuConditions:
+    """Asks about conditions of the jobs on GPUs. One thread asks and looks."""
+
+    def __init__(self, world: World, say: Callable[[str], None]) -> None:
+        self._world = world
+        self._conditions = JobConditions(world, KnownOwners(world, say), say)
+
+    def ask(self, texts: Sequence[str], status: Status, answers: Sequence[IdleAnswer]) -> "IdleQuestion":
+        """Begin to ask about the GPUs of a status, each with its answer without conditions."""
+        return IdleQuestion(self._world, self._conditions, texts, status, answers)
 
 
 class IdleQuestion:

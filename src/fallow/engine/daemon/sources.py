@@ -19,6 +19,7 @@ from fallow.core.value import value
 from fallow.core.visibility import ANYBODY, Viewer
 from fallow.engine.allocate.job_subject import job_subject
 from fallow.engine.allocate.protection_target import target_among
+from fallow.engine.conditions.gpus import GpuConditions
 from fallow.engine.daemon.publisher import Publisher
 from fallow.engine.daemon.reload import Reloaded
 from fallow.engine.history.reader import HistoryReader
@@ -78,6 +79,7 @@ class Sources:
         wake: Callable[[WakeWish], "Future[Woken]"],
         parked: Callable[[], tuple[ParkedJob, ...]],
         every_s: Callable[[], float],
+        conditions: GpuConditions,
     ) -> None:
         """`protections` is used by the serving thread alone: the policies have their own.
 
@@ -100,6 +102,8 @@ class Sources:
         """Return the jobs that are parked now, or on their way."""
         self.every_s = every_s
         """How often the daemon looks, by the config in force."""
+        self.conditions = conditions
+        """Asked by the serving thread alone: the rules have their own."""
 
     def board(self) -> Board | None:
         """Return what was seen at the last tick; None before the first."""

@@ -91,12 +91,9 @@ def _with_conditions(
     world: World, texts: Sequence[str], status: Status, answers: tuple[IdleAnswer, ...], voice: Stderr
 ) -> tuple[IdleAnswer, ...]:
     """Return the answers by conditions too. They are read with the rights of who asks, not by the daemon."""
-    from fallow.engine.conditions.gpus import LOOK_EVERY_S, IdleQuestion
-    from fallow.engine.conditions.job import JobConditions
-    from fallow.engine.owners.known import KnownOwners
+    from fallow.engine.conditions.gpus import LOOK_EVERY_S, GpuConditions
 
-    conditions = JobConditions(world, KnownOwners(world, voice.detail), voice.detail)
-    question = IdleQuestion(world, conditions, texts, status, answers)
+    question = GpuConditions(world, voice.detail).ask(texts, status, answers)
     while (found := question.look()) is None:
         world.clock.sleep(LOOK_EVERY_S)
     return found

@@ -130,6 +130,7 @@ def _serve(
 ) -> "ServerThread | None":
     """Open the socket and the page; the daemon runs on without them."""
     try:
+        from fallow.engine.conditions.gpus import GpuConditions
         from fallow.engine.daemon.sources import Sources
         from fallow.interfaces.server_thread import ServerThread
         from fallow.interfaces.web.compose import open_page
@@ -157,6 +158,7 @@ def _serve(
         daemon.wakes.ask,
         lambda: daemon.parking.jobs,
         lambda: daemon.config.machine.every,
+        GpuConditions(world, voice.note),
     )
     return ServerThread(socket, sources, page, voice.note)
 

@@ -22,10 +22,13 @@ from starlette.responses import Response
 from fallow import __version__
 from fallow.core.board import Board
 from fallow.core.errors import FallowError, WrongUsage
-from fallow.core.idle_answer import all_idle, idle_answers
+from fallow.core.gpu_status import Status
+from fallow.core.idle_answer import IdleAnswer, all_idle, idle_answers
 from fallow.core.money import Prices
 from fallow.core.selection import select
 from fallow.core.visibility import Viewer
+from fallow.engine.conditions.gpus import LOOK_EVERY_S
+from fallow.engine.conditions.parse import OfProcesses, parse_job_condition
 from fallow.engine.daemon.sources import Peer, Sources
 from fallow.interfaces.render import as_json
 from fallow.interfaces.web import api_facts, models
@@ -35,6 +38,7 @@ from fallow.interfaces.web.caller import Refused, caller_of, demand_change, done
 _LARGEST_ID = 2**31 - 1
 _LONGEST_IDLE_S = 10 * 366 * 86400
 _LONGEST_LIST = 200
+_MOST_CONDITIONS = 4
 _bearer = HTTPBearer(auto_error=False, description="The token of the page; on the socket none is needed.")
 
 
@@ -80,6 +84,7 @@ def add_now(api: APIRouter, sources: Sources) -> None:
         now: Now,
         for_s: Annotated[float, Query(ge=0, le=_LONGEST_IDLE_S)] = 0.0,
         gpus: Annotated[str | None, Query(max_length=_LONGEST_LIST)] = None,
+        unless: Annotated[list[str] | None, Query(max_length=_MOST_CONDITIONS)] = None,
     ) -> Response:
         status = now.status
         if gpus is not None:
@@ -88,6 +93,8 @@ def add_now(api: APIRouter, sources: Sources) -> None:
             except WrongUsage as error:
                 raise Refused(404, "usage", str(error)) from None
         answers = idle_answers(status, for_s, sources.clock.wall_s())
+        if unless:
+            answers = await _by_conditions(sources, unless, status, answers)
         return Json(as_json.idle(answers, for_s, all_idle(answers)))
 
     @api.get("/rules", response_model=models.Rules, summary="What the idle rules count")
@@ -122,6 +129,26 @@ def add_now(api: APIRouter, sources: Sources) -> None:
                 "looked_s_ago": None if now is None else now_s - now.status.wall_s,
             }
         )
+
+
+async def _by_conditions(
+    sources: Sources, texts: list[str], status: Status, answers: tuple[IdleAnswer, ...]
+) -> tuple[IdleAnswer, ...]:
+    """Return the answers by conditions too, of which the daemon asks only about processes that all can see.
+
+    It has more rights than who asks, so it opens no address and looks at no file for them.
+    """
+    try:
+        others = [text for text in texts if not isinstance(parse_job_condition(text), OfProcesses)]
+    except WrongUsage as error:
+        raise Refused(422, "usage", str(error)) from None
+    if others:
+        ways = "write cpu:50, io:5MB, net:1MB or jupyter, or ask by `fallow idle --unless`"
+        raise Refused(422, "usage", f"{others[0]!r} is not asked for others; {ways}")
+    question = sources.conditions.ask(texts, status, answers)
+    while (found := question.look()) is None:
+        await asyncio.sleep(LOOK_EVERY_S)
+    return found
 
 
 def add_changes(api: APIRouter, sources: Sources) -> None:
