@@ -139,6 +139,20 @@ def test_an_address_that_answers_200_is_a_no_also_where_nobody_holds_the_gpu(sim
             server.shutdown()
 
 
+def test_a_process_without_a_gpu_is_asked_by_conditions_too_and_a_user_without_one_cannot_be_told(
+    simulated: Fallow,
+) -> None:
+    with subprocess.Popen([sys.executable, "-c", WORKS], start_new_session=True) as job:
+        try:
+            assert simulated("idle", f"pid:{job.pid}").returncode == 0, "it is on no GPU"
+            asked = simulated("idle", f"pid:{job.pid}", "--unless", "cpu:5")
+            assert asked.returncode == 1
+            assert "in use: holds no GPU, but its processes used" in asked.stdout
+        finally:
+            job.kill()
+    assert simulated("idle", "user:nobody", "--unless", "cpu:5").returncode == 75
+
+
 class Busy(BaseHTTPRequestHandler):
     """Answers 200 to /busy, and 404 to all else."""
 

@@ -45,6 +45,51 @@ def test_a_job_that_works_and_then_sleeps_ends_with_124_in_its_time_and_is_told_
     assert time.monotonic() - began >= 3.5
 
 
+ON_THE_CPU = """
+mine = {name: text for name, text in os.environ.items() if name != "CUDA_VISIBLE_DEVICES"}
+spin = "import time\\nwhile time.process_time() < 3: pass"
+subprocess.run([sys.executable, "-c", spin], env=mine)
+time.sleep({seconds})
+"""
+
+
+def test_a_job_that_uses_the_cpu_is_stopped_only_once_it_no_longer_does(simulated: Fallow) -> None:
+    fast = ("--warmup", "0s", "--idle-timeout", "2s", "--unless", "cpu:5")
+    done = simulated("run", *fast, "--", *job(ON_THE_CPU.replace("{seconds}", "600")))
+    assert done.returncode == 124
+    spent = [line for line in done.stderr.splitlines() if "stopping the job" in line]
+    assert len(spent) == 1
+    story = simulated("why").stdout
+    assert "unless cpu:5: no" in story, "the evidence names the condition"
+
+
+def test_a_condition_that_cannot_be_told_stops_nothing_and_is_said_once(
+    simulated: Fallow, tmp_path: pathlib.Path
+) -> None:
+    words = ("--warmup", "0s", "--idle-timeout", "1s", "--every", "0.25s", "--unless", f"file:{tmp_path}/nowhere:5m")
+    done = simulated("run", *words, "--", "sleep", "6")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("the job is not counted as idle") == 1
+    assert f"file:{tmp_path}/nowhere:5m cannot be told" in done.stderr
+    assert "will be stopped" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--idle-timeout", "1s", "--unless", "cpu"), "write cpu:50"),
+        (("--idle-timeout", "1s", "--unless", "htp:x"), "did you mean http?"),
+        (("--stuck-timeout", "1s", "--unless", "cpu:50"), "--unless does nothing without --idle-timeout"),
+    ],
+)
+def test_a_wrong_condition_is_refused_before_anything_is_claimed(
+    simulated: Fallow, words: tuple[str, ...], says: str
+) -> None:
+    done = simulated("run", *words, "--", "true")
+    assert done.returncode == 2
+    assert says in done.stderr
+
+
 def test_a_job_that_works_five_per_cent_of_each_second_lives(simulated: Fallow) -> None:
     program = """
     for _ in range(7):

@@ -30,26 +30,47 @@ class GpuConditions:
 
     def ask(self, texts: Sequence[str], status: Status, answers: Sequence[IdleAnswer]) -> "IdleQuestion":
         """Begin to ask about the GPUs of a status, each with its answer without conditions."""
-        return IdleQuestion(self._world, self._conditions, texts, status, answers)
+        jobs = [self._job_on(gpu) for gpu in status.gpus]
+        return IdleQuestion(self._world, self._conditions, texts, list(zip(answers, jobs, strict=True)))
+
+    def ask_process(self, texts: Sequence[str], pid: int, answer: IdleAnswer) -> "IdleQuestion":
+        """Begin to ask about a process that holds no GPU, with all below it."""
+        job = self._job("", self._world.user, [pid])
+        return IdleQuestion(self._world, self._conditions, texts, [(answer, job)])
+
+    def _job_on(self, gpu: GpuStatus) -> Job | Unknown:
+        """Return all that hold or have claimed a GPU, without its fillers, as one job."""
+        holders = people_on(gpu)
+        pids = [holder.pid for holder in holders]
+        if not pids and gpu.activity is Activity.IDLE and isinstance(gpu.claim, Claim) and gpu.claim.pid is not None:
+            pids = [gpu.claim.pid]
+        if pids and self._world.simulated is None and self._world.proc.in_pid_namespace_of_its_own():
+            return _NOT_HERE
+        return self._job(gpu.label, known(holders[0].user, "") if holders else "", pids)
+
+    def _job(self, key: str, user: str, pids: Sequence[int]) -> Job | Unknown:
+        members: dict[Process, str] = {}
+        for pid in pids:
+            stat = self._world.proc.stat(pid)
+            if stat is None:
+                return _NOT_HERE
+            members[Process(pid, stat.birth)] = ""
+        return Job(key, user, members, (), frozenset(pids))
 
 
 class IdleQuestion:
-    """Asks the conditions of the jobs on each GPU that is idle otherwise. It is looked at until all are known."""
+    """Asks the conditions of jobs that are idle otherwise. It is looked at until all are known."""
 
     def __init__(
         self,
         world: World,
         conditions: JobConditions,
         texts: Sequence[str],
-        status: Status,
-        answers: Sequence[IdleAnswer],
+        judged: Sequence[tuple[IdleAnswer, Job | Unknown]],
     ) -> None:
         self._world = world
         self._until_s = world.clock.monotonic_s() + _ANSWERED_WITHIN_S
-        self._judged = [
-            (answer, self._job_on(gpu), conditions.begin(texts) if answer.idle else ())
-            for gpu, answer in zip(status.gpus, answers, strict=True)
-        ]
+        self._judged = [(answer, job, conditions.begin(texts) if answer.idle else ()) for answer, job in judged]
 
     def look(self) -> tuple[IdleAnswer, ...] | None:
         """Return the answers, or None while one is not known yet and may be soon. Never waits."""
@@ -62,23 +83,6 @@ class IdleQuestion:
             replace(answer, idle=None, because=late) if each is None else each
             for each, (answer, _, _) in zip(found, self._judged, strict=True)
         )
-
-    def _job_on(self, gpu: GpuStatus) -> Job | Unknown:
-        """Return all that hold or have claimed a GPU, without its fillers, as one job."""
-        holders = people_on(gpu)
-        pids = [holder.pid for holder in holders]
-        if not pids and gpu.activity is Activity.IDLE and isinstance(gpu.claim, Claim) and gpu.claim.pid is not None:
-            pids = [gpu.claim.pid]
-        if pids and self._world.simulated is None and self._world.proc.in_pid_namespace_of_its_own():
-            return _NOT_HERE
-        members: dict[Process, str] = {}
-        for pid in pids:
-            stat = self._world.proc.stat(pid)
-            if stat is None:
-                return _NOT_HERE
-            members[Process(pid, stat.birth)] = ""
-        user = known(holders[0].user, "") if holders else ""
-        return Job(gpu.label, user, members, (), frozenset(pids))
 
 
 def _with_conditions(answer: IdleAnswer, job: Job | Unknown, conditions: Sequence[JobCondition]) -> IdleAnswer | None:

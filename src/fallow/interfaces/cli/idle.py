@@ -1,8 +1,10 @@
 """`fallow idle`: answer other programs whether GPUs have been idle for so long, by the exit code."""
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
+from fallow.core.activity import Activity
 from fallow.core.gpu_status import Status
 from fallow.core.idle_answer import IdleAnswer, all_idle, idle_answers
 from fallow.core.protections import Everything, OneProcess, OneUser
@@ -18,6 +20,9 @@ from fallow.engine.machine.world import World
 from fallow.interfaces.cli.options import Parser, add_alone, several, takes
 from fallow.interfaces.render import as_json
 from fallow.interfaces.stderr import Stderr
+
+if TYPE_CHECKING:
+    from fallow.engine.conditions.gpus import GpuConditions, IdleQuestion
 
 ABOUT = """\
 Answer whether all GPUs are idle: free, filled with work that leaves, or held
@@ -72,31 +77,45 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
         else each
         for each in idle_answers(held, args.for_s, world.clock.wall_s())
     )
-    if args.unless:
-        answers = _with_conditions(world, args.unless, held, answers, voice)
-    together = all_idle(answers)
+    if args.unless and answers:
+        answers = _by_conditions(world, voice, lambda conditions: conditions.ask(args.unless, held, answers))
+    together, because = all_idle(answers), "holds no GPU"
     if not answers and status.gpus and isinstance(subject, OneProcess | OneUser):
         together = True  # it exists, and is on none of the GPUs
+        if args.unless:
+            together, because = _without_gpu(subject, args.unless, world, voice)
     if args.json:
         print(as_json.as_text(as_json.idle(answers, args.for_s, together)))
     else:
         if not answers:
-            print(printable(f"{args.subject}: {_ANSWERS[together]}: holds no GPU"))
+            print(printable(f"{args.subject}: {_ANSWERS[together]}: {because}"))
         for each in answers:
             print(printable(f"GPU {each.gpu}: {_ANSWERS[each.idle]}: {each.because}"))
     return _EXIT_CODES[together]
 
 
-def _with_conditions(
-    world: World, texts: Sequence[str], status: Status, answers: tuple[IdleAnswer, ...], voice: Stderr
+def _by_conditions(
+    world: World, voice: Stderr, ask: "Callable[[GpuConditions], IdleQuestion]"
 ) -> tuple[IdleAnswer, ...]:
     """Return the answers by conditions too. They are read with the rights of who asks, not by the daemon."""
     from fallow.engine.conditions.gpus import LOOK_EVERY_S, GpuConditions
 
-    question = GpuConditions(world, voice.detail).ask(texts, status, answers)
+    question = ask(GpuConditions(world, voice.detail))
     while (found := question.look()) is None:
         world.clock.sleep(LOOK_EVERY_S)
     return found
+
+
+def _without_gpu(
+    subject: OneProcess | OneUser, texts: Sequence[str], world: World, voice: Stderr
+) -> tuple[bool | None, str]:
+    """Return whether somebody who holds no GPU is idle by conditions, and why."""
+    answer = IdleAnswer("", None, True, Activity.FREE, None, "holds no GPU")
+    if isinstance(subject, OneUser):
+        return None, "holds no GPU, and conditions are about jobs: name a process, as pid:PID"
+    pid = subject.pid
+    (found,) = _by_conditions(world, voice, lambda conditions: conditions.ask_process(texts, pid, answer))
+    return found.idle, found.because
 
 
 def _subject(text: str | None, status: Status, world: World) -> JobSubject:
