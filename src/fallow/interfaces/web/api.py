@@ -17,6 +17,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Path, Query, Request
 from fastapi.security import HTTPBearer
+from pydantic import WithJsonSchema
 from starlette.responses import Response
 
 from fallow import __version__
@@ -39,6 +40,9 @@ _LARGEST_ID = 2**31 - 1
 _LONGEST_IDLE_S = 10 * 366 * 86400
 _LONGEST_LIST = 200
 _MOST_CONDITIONS = 4
+# The parser decides, and words the mistake; what fits this pattern is always right.
+_PATTERN = r"^(cpu:[0-9]{1,4}|(io|net):[0-9]{1,6}(KB|MB|GB)|jupyter(:[1-9][0-9]{0,3}[smh])?)$"
+_Condition = Annotated[str, WithJsonSchema({"type": "string", "pattern": _PATTERN})]
 _bearer = HTTPBearer(auto_error=False, description="The token of the page; on the socket none is needed.")
 
 
@@ -84,7 +88,7 @@ def add_now(api: APIRouter, sources: Sources) -> None:
         now: Now,
         for_s: Annotated[float, Query(ge=0, le=_LONGEST_IDLE_S)] = 0.0,
         gpus: Annotated[str | None, Query(max_length=_LONGEST_LIST)] = None,
-        unless: Annotated[list[str] | None, Query(max_length=_MOST_CONDITIONS)] = None,
+        unless: Annotated[list[_Condition] | None, Query(max_length=_MOST_CONDITIONS)] = None,
     ) -> Response:
         status = now.status
         if gpus is not None:
