@@ -97,8 +97,6 @@ class JobState:
         self.survivors_due_s: float | None = None
         self.paused: Reason | None = None
         """The condition that could not be told at the last tick, for which the job is not counted as idle."""
-        self.reported_pauses: set[str] = set()
-        """The conditions of which it was said that they cannot be told."""
         # A rule that only reports has nothing to warn of: it reports when the time is full.
         self._idle_rules = rule.idle if rule.idle is None or rule.acts else replace(rule.idle, warn_before_s=0.0)
         self._seen = frozenset(job.members)

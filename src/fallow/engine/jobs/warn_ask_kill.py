@@ -32,6 +32,7 @@ from fallow.core.value import replace
 from fallow.engine.history.run import Run
 from fallow.engine.jobs.before_ask import Steps, variables
 from fallow.engine.jobs.job_state import JobState, Policy, PolicyStep
+from fallow.engine.jobs.pauses import Pauses
 from fallow.engine.jobs.ports import ActionsFor, JobActions, Parker
 from fallow.engine.jobs.rest_power import RestPower
 from fallow.policies import idle
@@ -64,6 +65,7 @@ class WarnAskKill:
         self._taken: list[Taken] = []
         self._parents: dict[str, str] = {}
         self._rest_power = RestPower(run.journal)
+        self._pauses = Pauses(run)
         self._lines: dict[int, tuple[float, frozenset[int]]] = {}
         self.is_hurried = False
         """True once a tick has taken long enough: what would be done now waits for the next one."""
@@ -82,7 +84,7 @@ class WarnAskKill:
             step = state.propose(policy, snapshot, alone, self._rest_power.known_to(state))
             if step is None:
                 continue
-            self._report_pause(state)
+            self._pauses.report(state)
             if self.is_hurried and state.rule.acts and step.actions:
                 self.postponed = state.job.key if self.postponed is None else self.postponed
                 state.refuse(policy, snapshot.at_s)
@@ -290,15 +292,6 @@ class WarnAskKill:
                 self._found(state, "idle", f"is {action.because}", replace(verdict, reason=action.reason))
             elif isinstance(action, CancelWarning):
                 self._journal.verdict(Verdict(state.job.subject, "goes on", action.reason), state.job.keys)
-
-    def _report_pause(self, state: JobState) -> None:
-        """Report once for each condition that it cannot be told, so that nobody can fill the log."""
-        why = state.paused
-        if why is None or str(why.facts["condition"]) in state.reported_pauses:
-            return
-        state.reported_pauses.add(str(why.facts["condition"]))
-        self._journal.verdict(Verdict(state.job.subject, "paused", why), state.job.keys)
-        self._say(state, f"{state.who} is not counted as idle: {why}")
 
     def _found(self, state: JobState, event: NoticeEvent, sentence: str, verdict: Verdict) -> None:
         self._journal.verdict(verdict, state.job.keys)
