@@ -13,6 +13,7 @@ from typing import Any
 from fallow.actuators.files import state_folder
 from fallow.actuators.files.atomic_file import replace_file
 from fallow.core.errors import FallowError
+from fallow.core.owner import OwnerKind
 from fallow.core.parked import ParkedJob, ParkStage, ParkWay
 from fallow.core.process import Process
 from fallow.core.value import replace
@@ -38,10 +39,10 @@ class ParkRecord:
             return ()
         jobs: dict[Process, ParkedJob] = {}
         for line in lines:
-            with suppress(ValueError, TypeError, KeyError, RecursionError):
+            with suppress(ValueError, TypeError, LookupError, RecursionError, OverflowError):
                 one, process = _job(json.loads(line))
                 known = jobs.get(one.first, one)
-                jobs[one.first] = replace(known, processes=(*known.processes, process))
+                jobs[one.first] = replace(known, processes=tuple(dict.fromkeys((*known.processes, process))))
         return tuple(filter(None, (self.living(job) for job in jobs.values())))
 
     def living(self, job: ParkedJob) -> ParkedJob | None:
@@ -91,8 +92,11 @@ def _job(facts: Mapping[str, Any]) -> tuple[ParkedJob, Process]:
         since_wall_s=float(facts["since_wall_s"]),
         way=ParkWay(facts["way"]),
         stage=ParkStage.PARKED,
-        owner=(str(kind), str(identity), str(name)),
+        owner=(OwnerKind(kind).value, str(identity), str(name)),
         server=None if server is None else Process(int(server[0]), int(server[1])),
         port=int(facts["port"]),
     )
-    return job, Process(int(facts["pid"]), int(facts["birth"]))
+    process = Process(int(facts["pid"]), int(facts["birth"]))
+    if process.pid < 1:
+        raise ValueError("no process has that pid")
+    return job, process

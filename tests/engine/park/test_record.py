@@ -1,0 +1,84 @@
+"""The file of parked jobs: what is written is read again, and what makes no sense is not believed."""
+
+import json
+import os
+import pathlib
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fallow.core.parked import ParkedJob, ParkWay
+from fallow.core.process import Process
+from fallow.engine.machine.world import World
+from fallow.engine.park.record import ParkRecord
+from fallow.readers.proc import Proc
+from tests.length import PLANS
+
+STAT = Proc().stat(os.getpid())
+assert STAT is not None
+ME = Process(os.getpid(), STAT.birth)
+GONE = Process(os.getpid(), STAT.birth - 1)
+
+
+def record(folder: pathlib.Path) -> ParkRecord:
+    return ParkRecord(World({"FALLOW_STATE_DIR": str(folder)}))
+
+
+def test_what_is_written_is_read_again_without_processes_that_have_ended(tmp_path: pathlib.Path) -> None:
+    owner = ("notebook", "1234", "train.ipynb")
+    sizes = (("GPU-1", 2**34), ("GPU-2", 1))
+    job = ParkedJob(
+        ME, (ME, GONE), "ada", "job 7 (python)", sizes, 1.5, ParkWay.VLLM, owner=owner, server=ME, port=80
+    )
+    ended = ParkedJob(GONE, (GONE,), "eve", "job 8 (python)", (), 2.5)
+    record(tmp_path / "state").write([job, ended])
+    (read,) = record(tmp_path / "state").read()
+    assert read.processes == (ME,)
+    assert (read.user, read.gpus, read.owner, read.server, read.port, read.way) == (
+        *("ada", sizes, owner, ME, 80),
+        ParkWay.VLLM,
+    )
+    assert (tmp_path / "state" / "parked").stat().st_mode & 0o777 == 0o600
+
+
+def test_without_a_file_nothing_is_parked(tmp_path: pathlib.Path) -> None:
+    assert record(tmp_path / "state").read() == ()
+
+
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=9), inner, max_size=3),
+    max_leaves=6,
+)
+LINE = {
+    "pid": ME.pid,
+    "birth": ME.birth,
+    "first": [ME.pid, ME.birth],
+    "user": "ada",
+    "name": "job",
+    "gpus": [["GPU-1", 5]],
+    "since_wall_s": 1.0,
+    "way": "checkpoint",
+    "owner": ["process", "", ""],
+    "server": None,
+    "port": 0,
+}
+lines = st.one_of(
+    st.text(max_size=40),
+    anything.map(json.dumps),
+    st.tuples(st.sampled_from(sorted(LINE)), anything).map(lambda change: json.dumps({**LINE, change[0]: change[1]})),
+)
+
+
+@settings(max_examples=PLANS)
+@given(written=st.lists(lines, max_size=4))
+def test_a_file_with_nonsense_names_no_job_and_raises_nothing(
+    tmp_path_factory: pytest.TempPathFactory, written: list[str]
+) -> None:
+    folder = tmp_path_factory.getbasetemp() / "nonsense"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    (folder / "parked").write_text("\n".join(written), encoding="utf-8", errors="replace")
+    for job in record(folder).read():
+        assert job.processes == (ME,), "the only process that lives"
+        assert job.in_words
+        assert job.as_job.uuids == job.uuids
