@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -13,7 +13,8 @@ import pytest
 from jupyter_client.blocking.client import BlockingKernelClient
 
 from tests.conftest import Fallow
-from tests.engine.park.parked_jobs import CHECKPOINTED, MIB, RUNNING, parked, start_up
+from tests.cuda_process import CudaProcess
+from tests.engine.park.parked_jobs import CHECKPOINTED, MIB, RUNNING, parked, start_up, tensors
 from tests.interfaces.cli.filled import Fill
 from tests.places import LIMIT_S, REPOSITORY
 from tests.real_owners import Jupyter
@@ -105,6 +106,26 @@ def test_typing_at_its_terminal_wakes_a_job(world: World, fallow: Fallow, tmp_pa
         job.communicate()
         os.close(master)
         os.close(slave)
+
+
+def test_a_filler_leaves_for_a_job_that_is_woken(
+    world: World, jobs: list[CudaProcess], fallow: Fallow, tmp_path: pathlib.Path
+) -> None:
+    up = start_up(fallow, tmp_path)
+    up.until("was parked")
+    size = world[0].memory_total - world[0].memory_reserved - 20 * MIB
+    filler = HOLD.replace(str(20 * MIB), str(size)) + "\nimport time\ntime.sleep(1000)"
+    fill = Fill(
+        fallow.start(
+            *("fill", "--gpus", "0", "--users", "ignore", "--idle-for", "0"), "--", sys.executable, "-c", filler
+        )
+    )
+    fill.until("filling it")
+    until(lambda: world.cuda_memory(0), lambda held: size in held.values())
+    woken = fallow("wake", "0")
+    assert woken.returncode == 0, woken.stderr
+    assert [tensors(each) for each in jobs] == ["tensors"] * 2
+    fill.until("given back after")
 
 
 def as_user(uid: int, *words: str, **variables: str) -> "subprocess.CompletedProcess[str]":

@@ -17,6 +17,8 @@ from fallow.readers.host_memory import room_bytes
 
 _LEAST_ROOM_BYTES = 1 << 30
 _ROOM = 0.1
+_MEMORY_IS_BACK_WITHIN_S = 5.0
+_LOOK_AGAIN_S = 0.25
 
 
 class Checkpoints:
@@ -61,12 +63,17 @@ class Checkpoints:
         why_not = self._driver.why_not()
         if why_not is not None:
             return Outcome(False, why_not)
-        began_s = self._world.clock.monotonic_s()
-        try:
-            put_back(self._driver, _pids(job))
-        except CheckpointFailed as error:
-            return Outcome(False, str(error))
-        return Outcome(True, f"it is back on its GPUs, after {self._world.clock.monotonic_s() - began_s:.1f} s")
+        clock = self._world.clock
+        began_s = clock.monotonic_s()
+        while True:
+            try:
+                put_back(self._driver, _pids(job))
+            except CheckpointFailed as error:
+                if clock.monotonic_s() - began_s >= _MEMORY_IS_BACK_WITHIN_S:
+                    return Outcome(False, str(error))
+                clock.sleep(_LOOK_AGAIN_S)  # what has just left may still be on its way off the GPU
+            else:
+                return Outcome(True, f"it is back on its GPUs, after {clock.monotonic_s() - began_s:.1f} s")
 
     def is_parked(self, job: ParkedJob) -> bool | Unknown:
         """Return what the driver says: whether the job is off its GPUs. A part that was left in between is put back.

@@ -107,7 +107,7 @@ class Parking:
         for job in self._parked_now():
             sign = self._signs.of(job)
             if sign is not None:
-                why_not = why_no_room(job, snapshot.gpus, _reserved(job, reservations))
+                why_not = why_no_room(self._world, job, snapshot.gpus, _reserved(job, reservations))
                 if why_not is None:
                     self._begin_waking(job, sign)
                 elif job.trouble != why_not:

@@ -1,5 +1,6 @@
 """Find out whether a parked job may have its GPUs back: enough memory is free there, and nobody has claimed them."""
 
+import os
 from collections.abc import Mapping, Sequence
 
 from fallow.core.gpu import Gpu, Holder
@@ -7,9 +8,10 @@ from fallow.core.parked import ParkedJob, ParkWay
 from fallow.core.ports import Depth
 from fallow.core.reservations import Claim
 from fallow.core.units import bytes_for_people, printable, program_name
-from fallow.core.unknown import Unknown
+from fallow.core.unknown import Unknown, known
 from fallow.engine.machine.claim_holders import claim_of
 from fallow.engine.machine.world import World
+from fallow.engine.machine.yielding_gpus import filler_pids
 
 _MOST_NAMED = 4
 Claims = Mapping[str, Claim | Unknown | None]
@@ -18,11 +20,14 @@ Claims = Mapping[str, Claim | Unknown | None]
 def why_no_room_now(world: World, job: ParkedJob) -> str | None:
     """Look at the GPUs and the claims, and return why the job cannot come back now; None if it can."""
     gpus = world.gpu_reader.describe(world.gpu_reader.look(Depth.HOLDERS)).gpus
-    return why_no_room(job, gpus, {uuid: claim_of(world, uuid) for uuid in job.uuids})
+    return why_no_room(world, job, gpus, {uuid: claim_of(world, uuid) for uuid in job.uuids})
 
 
-def why_no_room(job: ParkedJob, gpus: Sequence[Gpu], claims: Claims) -> str | None:
-    """Return why the job cannot come back now, and who is in its place; None if it can. `claims` are by UUID."""
+def why_no_room(world: World, job: ParkedJob, gpus: Sequence[Gpu], claims: Claims) -> str | None:
+    """Return why the job cannot come back now, and who is in its place; None if it can. `claims` are by UUID.
+
+    Fillers are in nobody's way: they leave. Neither is our own claim, for another job that is being woken.
+    """
     for uuid, needed in () if job.way is ParkWay.OLLAMA else job.gpus:  # which finds its room itself
         gpu = next((each for each in gpus if each.uuid == uuid), None)
         if gpu is None or gpu.trouble is not None:
@@ -32,12 +37,19 @@ def why_no_room(job: ParkedJob, gpus: Sequence[Gpu], claims: Claims) -> str | No
         claim = claims.get(uuid)
         if isinstance(claim, Unknown):
             return f"who has claimed GPU {gpu.label} is {claim}"
-        if claim is not None:
+        if claim is not None and claim.pid != os.getpid():
             return f"GPU {gpu.label} is {claim}"
-        if gpu.memory.free_bytes < needed:
-            free, wanted = bytes_for_people(gpu.memory.free_bytes), bytes_for_people(needed)
+        leaving = _held_by_fillers(world, gpu)
+        if gpu.memory.free_bytes + leaving < needed:
+            free, wanted = bytes_for_people(gpu.memory.free_bytes + leaving), bytes_for_people(needed)
             return f"GPU {gpu.label} has {free} free, and {wanted} are needed{_who(gpu)}"
     return None
+
+
+def _held_by_fillers(world: World, gpu: Gpu) -> int:
+    fillers = filler_pids(world, gpu)
+    holders = () if isinstance(gpu.holders, Unknown) else gpu.holders
+    return sum(known(holder.memory_bytes, 0) for holder in holders if holder.pid in fillers)
 
 
 def _who(gpu: Gpu) -> str:

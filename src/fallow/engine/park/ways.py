@@ -15,6 +15,7 @@ from fallow.engine.jobs.ports import ParkResult
 from fallow.engine.machine.world import World
 from fallow.engine.park.asleep import Sleepers
 from fallow.engine.park.checkpointed import Checkpoints
+from fallow.engine.park.place import kept_free
 
 Parked = tuple[ParkedJob, ParkResult]
 
@@ -23,6 +24,7 @@ class Ways:
     """Parks and wakes one job at a time; several threads may do so at once."""
 
     def __init__(self, world: World) -> None:
+        self._world = world
         self._checkpoints = Checkpoints(world)
         self._sleepers = Sleepers(world)
 
@@ -59,7 +61,10 @@ class Ways:
 
     def wake(self, job: ParkedJob) -> Outcome:
         """Wake a job."""
-        return self._way_of(job).wake(job)
+        if job.way is ParkWay.OLLAMA:
+            return self._sleepers.wake(job)
+        with kept_free(self._world, job):
+            return self._way_of(job).wake(job)
 
     def is_parked(self, job: ParkedJob) -> bool | Unknown:
         """Return whether a job that was parked still is."""
