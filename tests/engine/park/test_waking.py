@@ -44,7 +44,6 @@ def notebook(world: World, fallow: Fallow, tmp_path: pathlib.Path) -> Iterator[t
     client = BlockingKernelClient(connection_file=str(server.runtime / f"kernel-{kernel}.json"))
     client.load_connection_file()
     client.start_channels()
-    client.wait_for_ready(timeout=LIMIT_S)
     assert client.execute(HOLD, reply=True, timeout=LIMIT_S)["content"]["status"] == "ok"
     yield client, pid
     client.stop_channels()
