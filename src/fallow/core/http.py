@@ -16,6 +16,8 @@ class Endpoint:
     tls: bool = False
     users: frozenset[int] = frozenset((0,))
     """The users that the server may run as; the answer of any other is not asked for."""
+    named_by: int | None = None
+    """The user who said where it is; None for root or us. A path is opened with their rights, and must be theirs."""
 
 
 @value

@@ -4,13 +4,17 @@ Root asks servers of other users: they may answer late, never, without end, or w
 """
 
 import io
+import os
 import select
 import socket
 import ssl
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from http.client import HTTPException, HTTPResponse
+from stat import S_ISSOCK
 
+from fallow.core.errors import NotPermitted
 from fallow.core.http import Endpoint, HttpAnswer
 from fallow.core.ports import Clock
 from fallow.core.units import printable
@@ -21,13 +25,17 @@ _MOST_BYTES = 4 << 20
 _CHUNK_BYTES = 1 << 16
 _LONGEST_COMPLAINT = 200
 _CREDENTIALS = struct.Struct("3i")
+RightsOf = Callable[[int], AbstractContextManager[None]]
 
 
 class LocalHttp:
     """Asks servers of this machine."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, most_bytes: int = _MOST_BYTES, rights_of: RightsOf | None = None) -> None:
+        """`rights_of` takes on the rights of a user who named a path, as long as it is entered."""
         self._clock = clock
+        self._most_bytes = most_bytes
+        self._rights_of = _only_ours if rights_of is None else rights_of
 
     def __call__(
         self,
@@ -40,23 +48,52 @@ class LocalHttp:
     ) -> HttpAnswer | Unknown:
         """Return the answer of the server, or why there is none."""
         until_s = self._clock.monotonic_s() + limit_s
-        where = f"the server at {to.path or f'port {to.port}'}"
+        where = _place(to)
         try:
             question = _question(method, target, headers, len(body)) + body
+            # A port may change hands, so it must have been the same user's before and after the connection.
             before = listener_of(to.port) if to.port else None
-            with _connected(to, limit_s) as connection:
-                # A port may change hands, so it must have been the same user's before and after the connection.
+            if to.port and before is not None and before not in to.users:
+                return _of_another(where, before)
+            with self._connected(to, limit_s) as connection:
                 user = _peer(connection) if to.path else listener_of(to.port)
                 if user not in to.users or (to.port and before != user):
-                    return Unknown(f"{where} belongs to {'an unknown user' if user is None else f'user {user}'}")
+                    return _of_another(where, user)
                 with self._secured(connection, until_s) if to.tls else connection as secured:
                     secured.sendall(question)
                     return _parsed(self._received(secured, until_s), method)
         except TimeoutError:
             return Unknown(f"{where} did not answer within {limit_s:g} s")
-        except (OSError, ValueError, HTTPException) as error:
+        except (OSError, ValueError, HTTPException, NotPermitted) as error:
+            if to.named_by is not None:  # everybody is told, and what it says is between the server and its user
+                return Unknown(f"{where} cannot be asked")
             why = printable(str(error))[:_LONGEST_COMPLAINT] or type(error).__name__
             return Unknown(f"{where} cannot be asked: {why}")
+
+    def _connected(self, to: Endpoint, limit_s: float) -> socket.socket:
+        if to.port:
+            return socket.create_connection(("127.0.0.1", to.port), limit_s)
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+        try:
+            connection.settimeout(limit_s)
+            if to.named_by is None:
+                connection.connect(to.path)
+            else:
+                self._connect_as(to.named_by, connection, to.path)
+                connection.settimeout(limit_s)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _connect_as(self, user: int, connection: socket.socket, path: str) -> None:
+        """Connect to a socket of this user with their rights, and wait for nothing meanwhile."""
+        connection.setblocking(False)
+        with self._rights_of(user):
+            status = os.lstat(path)
+            if not S_ISSOCK(status.st_mode) or status.st_uid != user:
+                raise ValueError("it is not its user's socket")
+            connection.connect(path)
 
     def _secured(self, connection: socket.socket, until_s: float) -> ssl.SSLSocket:
         """Return the connection with TLS on it; the time limit is for the whole handshake, not for each part."""
@@ -87,7 +124,7 @@ class LocalHttp:
             if not chunk:
                 return bytes(received)
             received += chunk
-            if len(received) > _MOST_BYTES:
+            if len(received) > self._most_bytes:
                 raise ValueError("its answer does not end")
 
 
@@ -99,17 +136,21 @@ def _question(method: str, target: str, headers: Mapping[str, str], length: int)
     return "\r\n".join([*lines, "", ""]).encode()
 
 
-def _connected(to: Endpoint, limit_s: float) -> socket.socket:
+def _only_ours(user: int) -> AbstractContextManager[None]:
+    if user != os.geteuid():
+        raise NotPermitted(f"fallow may not open files of user {user} here")
+    return nullcontext()
+
+
+def _of_another(where: str, user: int | None) -> Unknown:
+    return Unknown(f"{where} belongs to {'an unknown user' if user is None else f'user {user}'}")
+
+
+def _place(to: Endpoint) -> str:
+    """Return where the server is, for everybody to read: not the path of a user."""
     if to.port:
-        return socket.create_connection(("127.0.0.1", to.port), limit_s)
-    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
-    try:
-        connection.settimeout(limit_s)
-        connection.connect(to.path)
-    except OSError:
-        connection.close()
-        raise
-    return connection
+        return f"the server at port {to.port}"
+    return f"the server at {to.path}" if to.named_by is None else f"the server of user {to.named_by}"
 
 
 def _peer(connection: socket.socket) -> int:

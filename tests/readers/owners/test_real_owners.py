@@ -119,6 +119,19 @@ def test_a_container_has_a_name_labels_and_is_stopped_by_its_engine_for_good(pod
     assert podman.pid_of(container) == 0
 
 
+def test_of_the_labels_of_a_container_only_those_for_fallow_are_kept_and_only_their_beginning(
+    podman: Podman, fallow: Fallow
+) -> None:
+    world = World({**fallow.environ, "FALLOW_CONTAINER_ENGINE": f"unix://{podman.socket}"})
+    many = [word for number in range(300) for word in ("--label", f"other{number}={'x' * 100}")]
+    said = ("fallow.protect=yes", f"fallow.idle-for={'8' * 5000}", f"com.docker.compose.service={'w' * 5000}")
+    _, pid = podman.run("vllm-prod", *many, *(word for label in said for word in ("--label", label)))
+    facts = reached(world, owner_of(world, pid), pid).facts
+    assert facts.labels.keys() == {label.partition("=")[0] for label in said}
+    assert max(map(len, facts.labels.values())) == 200
+    assert facts.labels["fallow.protect"] == "yes"
+
+
 def test_a_process_in_a_cgroup_with_the_name_of_another_container_is_not_its(podman: Podman, fallow: Fallow) -> None:
     """Whoever may make cgroups could have somebody else's container stopped."""
     world = World({**fallow.environ, "FALLOW_CONTAINER_ENGINE": f"unix://{podman.socket}"})

@@ -24,7 +24,9 @@ def stop_kernel(http: Http, server: Endpoint, base: str, headers: Mapping[str, s
     """Have a Jupyter server shut a kernel down; it then does not restart it."""
     answer = http(server, "DELETE", f"{base}api/kernels/{kernel}", headers, _ANSWERS_WITHIN_S)
     return _outcome(
-        answer, {204: "its Jupyter server shut the kernel down", 404: "its Jupyter server has ended it before"}
+        answer,
+        {204: "its Jupyter server shut the kernel down", 404: "its Jupyter server has ended it before"},
+        server,
     )
 
 
@@ -34,7 +36,9 @@ def stop_container(http: Http, engine: Endpoint, api: str, container: str, grace
     target = f"{api}/containers/{container}/stop?t={seconds}"
     answer = http(engine, "POST", target, {}, seconds + _ANSWERS_WITHIN_S)
     words = f"its engine stopped the container, with {duration_for_people(seconds)} to end by itself"
-    return _outcome(answer, {204: words, 304: "its container had stopped before", 404: "its container is gone"})
+    return _outcome(
+        answer, {204: words, 304: "its container had stopped before", 404: "its container is gone"}, engine
+    )
 
 
 def stop_unit(helpers: Helpers, environ: Mapping[str, str], unit: str, user: Account | None) -> Outcome:
@@ -49,11 +53,13 @@ def kill_unit(helpers: Helpers, environ: Mapping[str, str], unit: str, user: Acc
     )
 
 
-def _outcome(answer: HttpAnswer | Unknown, good: Mapping[int, str]) -> Outcome:
+def _outcome(answer: HttpAnswer | Unknown, good: Mapping[int, str], of: Endpoint) -> Outcome:
     if isinstance(answer, Unknown):
         return Outcome(False, answer.why)
     if answer.status in good:
         return Outcome(True, good[answer.status])
+    if of.named_by is not None:  # everybody reads it, and what a user's own server says is not for all
+        return Outcome(False, f"its owner answered {answer.status}")
     said = printable(answer.body.decode(errors="replace"))[:_LONGEST_WORDS]
     return Outcome(False, f"its owner answered {answer.status}: {said}")
 

@@ -61,7 +61,7 @@ class KernelInUse:
         if contact is None:
             return _NO_SERVER
         if isinstance(contact, Unknown):
-            return self._late() if contact == NOT_YET else contact
+            return contact if contact.asked else self._late()
         self._asked_s = None
         busy, active_at_s = contact.facts.busy, contact.facts.active_at_s
         if isinstance(busy, Unknown):

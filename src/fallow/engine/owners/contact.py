@@ -5,7 +5,8 @@ known.py.
 """
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from itertools import islice
 
 from fallow.actuators.host.as_user import in_the_name_of
@@ -20,6 +21,7 @@ from fallow.core.process import DEEPEST
 from fallow.core.unknown import Unknown
 from fallow.core.value import value
 from fallow.engine.machine.world import World
+from fallow.engine.owners.recent_answers import RecentAnswers
 from fallow.readers.accounts import account
 from fallow.readers.local_http import LocalHttp
 from fallow.readers.owners import containers, jupyter, units
@@ -27,6 +29,8 @@ from fallow.readers.owners.traces import trace
 from fallow.readers.proc import Proc
 
 _ANSWERS_WITHIN_S = 2.0
+_MOST_BYTES = 1 << 18
+Recent = RecentAnswers[Mapping[str, OwnerFacts]]
 ENGINE = "FALLOW_CONTAINER_ENGINE"
 """The variable that names the socket of a container engine which is not in its usual place."""
 
@@ -44,14 +48,17 @@ class Contact:
     """Kill what is left through the owner; None where only signals are left."""
 
 
-def contact(world: World, owner: Owner, pid: int) -> Contact | Unknown | None:
-    """Return the contact to the owner of a process; None if there is nobody to ask, so that signals stop it."""
+def contact(world: World, owner: Owner, pid: int, recent: Recent | None = None) -> Contact | Unknown | None:
+    """Return the contact to the owner of a process; None if there is nobody to ask, so that signals stop it.
+
+    `recent` has what servers listed a moment ago, so that one with many kernels is asked once for all.
+    """
     if _is_around_us(world.proc, owner):
         return None
-    http = LocalHttp(world.clock)
+    http = LocalHttp(world.clock, _MOST_BYTES, _rights_of)
     match owner.kind:
         case OwnerKind.NOTEBOOK:
-            return _notebook(world.proc, owner, pid, http)
+            return _notebook(world.proc, owner, pid, http, recent or Recent(world.clock))
         case OwnerKind.CONTAINER:
             return _container(world, owner, pid, http)
         case OwnerKind.SERVICE:
@@ -67,11 +74,19 @@ def _is_around_us(proc: Proc, owner: Owner) -> bool:
     return same and owner.kind is not OwnerKind.NOTEBOOK
 
 
-def _notebook(proc: Proc, owner: Owner, pid: int, http: Http) -> Contact | Unknown | None:
-    server = _as_its_user(owner.manager, lambda: jupyter.find_server(proc, pid))
+def _notebook(proc: Proc, owner: Owner, pid: int, http: Http, recent: Recent) -> Contact | Unknown | None:
+    try:
+        with _rights_of(owner.manager):
+            server = jupyter.find_server(proc, pid)
+    except NotPermitted as error:
+        return Unknown(str(error))
     if server is None or isinstance(server, Unknown):
         return server
-    facts = jupyter.ask_about(http, server, owner.id, _ANSWERS_WITHIN_S)
+
+    def listed(what: jupyter.Listed) -> Mapping[str, OwnerFacts] | Unknown:
+        return recent((server, what), lambda: jupyter.listed(http, server, what, _ANSWERS_WITHIN_S))
+
+    facts = jupyter.facts_of(owner.id, listed)
     if isinstance(facts, Unknown):
         return facts
 
@@ -109,20 +124,17 @@ def _unit(world: World, owner: Owner, pid: int) -> Contact | Unknown | None:
     )
 
 
-def _as_its_user(
-    uid: int, read: Callable[[], jupyter.JupyterServer | Unknown | None]
-) -> jupyter.JupyterServer | Unknown | None:
-    """Read with the rights of that user, so that nobody has root read a file for them."""
+@contextmanager
+def _rights_of(uid: int) -> Iterator[None]:
+    """Take on the rights of that user, so that nobody has root read or open something for them."""
     if uid == os.geteuid():
-        return read()
+        yield
+        return
     user = account(str(uid))
     if user is None or os.geteuid() != 0:
-        return Unknown(f"the files of user {uid} cannot be read")
-    try:
-        with in_the_name_of(uid, user.gid):
-            return read()
-    except NotPermitted as error:
-        return Unknown(str(error))
+        raise NotPermitted(f"the files of user {uid} cannot be read")
+    with in_the_name_of(uid, user.gid):
+        yield
 
 
 def _users_above(proc: Proc, pid: int) -> frozenset[int]:

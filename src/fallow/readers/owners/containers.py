@@ -20,8 +20,8 @@ API = "/v1.40"
 _ENGINES = ("/run/docker.sock", "/var/run/docker.sock", "/run/podman/podman.sock")
 _OF_USER = ("/run/user/{uid}/docker.sock", "/run/user/{uid}/podman/podman.sock")
 _LONGEST_NAME = 200
-_MOST_LABELS = 200
 _COMPOSE_SERVICES = ("com.docker.compose.service", "io.podman.compose.service")
+_KEPT_LABELS = ("fallow.protect", "fallow.idle-for", *_COMPOSE_SERVICES)
 
 
 @value
@@ -35,12 +35,13 @@ class Container:
 def endpoints(users: frozenset[int], named: str = "") -> Iterator[Endpoint]:
     """Return the sockets of engines that exist: the machine's and these users', or the one that was named."""
     paths = [named.removeprefix("unix://")] if named else [*_ENGINES]
-    whose = [(path, frozenset((0, os.geteuid()))) for path in dict.fromkeys(map(os.path.realpath, paths))]
-    if not named:
-        whose += [(path.format(uid=uid), frozenset((uid,))) for uid in sorted(users) for path in _OF_USER]
-    for path, allowed in whose:
+    for path in dict.fromkeys(map(os.path.realpath, paths)):
         if os.path.exists(path):
-            yield Endpoint(path, users=allowed)
+            yield Endpoint(path, users=frozenset((0, os.geteuid())))
+    for uid in () if named else sorted(users):
+        for path in (each.format(uid=uid) for each in _OF_USER):
+            if os.path.lexists(path):  # a link there is its user's, and may lead anywhere
+                yield Endpoint(path, users=frozenset((uid,)), named_by=uid)
 
 
 def ask_about(
@@ -68,7 +69,8 @@ def _facts(body: bytes, proc: Proc, pid: int, container: str) -> OwnerFacts | Un
         config, first = said["Config"], int(said["State"]["Pid"])
         if said["Id"] != container:
             return Unknown("the engine answered about another container")
-        labels = {str(name): str(text) for name, text in list((config.get("Labels") or {}).items())[:_MOST_LABELS]}
+        said_labels = config.get("Labels") or {}
+        labels = {name: str(said_labels[name])[:_LONGEST_NAME] for name in _KEPT_LABELS if name in said_labels}
         policy = str((said["HostConfig"].get("RestartPolicy") or {}).get("Name") or "no")
         name = printable(str(said["Name"]).lstrip("/"))[:_LONGEST_NAME]
         image = printable(str(config.get("Image") or ""))[:_LONGEST_NAME]

@@ -6,9 +6,11 @@ it is read with their rights, and only a server that is an ancestor of the kerne
 
 import json
 import os
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from itertools import islice
 from stat import S_ISREG
+from typing import Literal
 
 from fallow.core.http import Endpoint, Http
 from fallow.core.owner import OwnerFacts
@@ -23,6 +25,8 @@ _MOST_OF_FILE = 1 << 16
 _LONGEST_PATH = 4096
 _LONGEST_NAME = 200
 _BUSY, _IDLE = ("busy",), ("idle", "starting")
+Listed = Literal["sessions", "kernels"]
+_LISTS: tuple[Listed, ...] = ("sessions", "kernels")
 
 
 @value
@@ -48,17 +52,22 @@ def find_server(proc: Proc, pid: int) -> JupyterServer | Unknown | None:
     if kernel is None or uid is None:
         return Unknown("the kernel has ended")
     for parent in islice(proc.ancestors(kernel.pid), DEEPEST):
-        if proc.uid(parent) != uid:
+        before = proc.stat(parent)
+        if before is None or proc.uid(parent) != uid:
             break
         raw = _read(f"{kernel.folder}jpserver-{parent}.json", uid)
         if raw is not None:
-            return raw if isinstance(raw, Unknown) else _server(raw, parent, uid, proc)
+            server = raw if isinstance(raw, Unknown) else _server(raw, parent, uid, proc)
+            # Its pid may be another process's by now, and so may the token that was read.
+            now = proc.stat(parent)
+            is_same = now is not None and now.birth == before.birth and proc.uid(parent) == uid
+            return server if is_same else Unknown("the Jupyter server has ended")
     return None
 
 
-def ask_about(http: Http, server: JupyterServer, kernel: str, limit_s: float) -> OwnerFacts | Unknown:
-    """Return what the server says about a kernel."""
-    answer = http(server.endpoint, "GET", f"{server.base}api/sessions", server.headers, limit_s)
+def listed(http: Http, server: JupyterServer, what: Listed, limit_s: float) -> Mapping[str, OwnerFacts] | Unknown:
+    """Return what the server says about its kernels, by their ids: those of notebooks, or all."""
+    answer = http(server.endpoint, "GET", f"{server.base}api/{what}", server.headers, limit_s)
     if isinstance(answer, Unknown):
         return answer
     if answer.status in (401, 403):
@@ -66,36 +75,32 @@ def ask_about(http: Http, server: JupyterServer, kernel: str, limit_s: float) ->
     if answer.status != 200:
         return Unknown(f"the Jupyter server answered {answer.status}")
     try:
-        sessions = json.loads(answer.body)
-        mine = next((each for each in sessions if each["kernel"]["id"] == kernel), None)
-        if mine is None:
-            return _without_notebook(http, server, kernel, limit_s)
-        path = f"{server.folder.rstrip('/')}/{str(mine['path']).lstrip('/')}"
-        return _facts(mine["kernel"], printable(path)[:_LONGEST_PATH])
+        said = json.loads(answer.body)
+        if what == "kernels":
+            return {str(each["id"]): _facts(each, "") for each in said}
+        return {str(each["kernel"]["id"]): _facts(each["kernel"], _path(server, each["path"])) for each in said}
     except (ValueError, TypeError, KeyError, RecursionError, OverflowError):
         return Unknown("the answer of the Jupyter server makes no sense")
 
 
-def _without_notebook(http: Http, server: JupyterServer, kernel: str, limit_s: float) -> OwnerFacts | Unknown:
-    """Return what is said about a kernel that belongs to no notebook."""
-    answer = http(server.endpoint, "GET", f"{server.base}api/kernels/{kernel}", server.headers, limit_s)
-    if isinstance(answer, Unknown):
-        return answer
-    facts = json.loads(answer.body) if answer.status == 200 else {}
-    if not isinstance(facts, dict) or facts.get("id") != kernel:
-        return Unknown(f"the Jupyter server does not know the kernel {kernel[:8]} ({answer.status})")
-    return _facts(facts, "")
+def facts_of(kernel: str, ask: Callable[[Listed], Mapping[str, OwnerFacts] | Unknown]) -> OwnerFacts | Unknown:
+    """Return what the server says about one kernel; `ask` returns what it lists."""
+    for what in _LISTS:
+        found = ask(what)
+        if isinstance(found, Unknown):
+            return found
+        if kernel in found:
+            return found[kernel]
+    return Unknown(f"the Jupyter server does not know the kernel {kernel[:8]}")
+
+
+def _path(server: JupyterServer, said: object) -> str:
+    return printable(f"{server.folder.rstrip('/')}/{str(said).lstrip('/')}"[:_LONGEST_PATH])
 
 
 def _facts(kernel: dict[str, object], path: str) -> OwnerFacts:
     state, active = kernel["execution_state"], kernel.get("last_activity")
-    busy = (
-        True
-        if state in _BUSY
-        else False
-        if state in _IDLE
-        else Unknown(f"the kernel is {printable(str(state)[:40])}")
-    )
+    busy = True if state in _BUSY else False if state in _IDLE else Unknown("the kernel is neither busy nor idle")
     active_at_s: float | Unknown
     try:
         active_at_s = datetime.fromisoformat(str(active)).timestamp()
@@ -136,5 +141,5 @@ def _server(raw: bytes, pid: int, uid: int, proc: Proc) -> JupyterServer | Unkno
         return Unknown("the file of the Jupyter server makes no sense")
     # Under JupyterHub the server has no token of its own: the one that it was started with lets its user in.
     token = str(token or "") or proc.hub_token(pid) or ""
-    endpoint = Endpoint(sock, 0 if sock else port, bool(said.get("secure")), frozenset((uid,)))
+    endpoint = Endpoint(sock, 0 if sock else port, bool(said.get("secure")), frozenset((uid,)), uid)
     return JupyterServer(endpoint, base, token, str(said.get("root_dir") or ""))
