@@ -68,7 +68,7 @@ def test_a_container_is_known_by_its_cgroup(root: pathlib.Path, path: str) -> No
     add(root, 42, cgroup=path.encode())
     owner = described(root).owner
     assert isinstance(owner, Owner)
-    assert (owner.kind, owner.id, owner.manager) == (OwnerKind.CONTAINER, CONTAINER, 0)
+    assert (owner.kind, owner.id, owner.manager) == (OwnerKind.CONTAINER, CONTAINER, None)
 
 
 @pytest.mark.parametrize(

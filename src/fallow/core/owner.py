@@ -52,8 +52,8 @@ class Owner:
     """The kernel's or the container's id, the name of the unit, the number of the Slurm job, the UID of the pod."""
     name: str | Unknown = NOT_ASKED
     """What people call it: the notebook, the container. Unknown while its engine has not answered."""
-    manager: int = 0
-    """The user whose engine, server or service manager runs it: 0 for the machine's own."""
+    manager: int | None = None
+    """The user whose engine, server or service manager runs it; None for the machine's own."""
     cgroup: str = ""
     """The cgroup of a container or a unit, which the kernel gives to no other, whatever others call theirs."""
 
@@ -78,7 +78,7 @@ class Owner:
         return self.kind in _LASTING
 
     @property
-    def key(self) -> tuple[str, int, str, str]:
+    def key(self) -> tuple[str, int | None, str, str]:
         """Return what all processes have in common that it ends together, and no others."""
         return self.kind, self.manager, self.id, self.cgroup
 

@@ -50,7 +50,7 @@ _SERVES_EVERYBODY = {
 _MIXED = Unknown("they share a GPU through MPS")
 _LOOK_AGAIN_AFTER = 5  # looks at which a process of no job is passed over, while its command stays the same
 _PassedOver = tuple[str | Unknown, int]
-JobKey = tuple[str, int | str] | tuple[str, int, str, str]
+JobKey = tuple[str, int | str] | tuple[str, int | None, str, str]
 """The user, and the session at which the way up ends, with its claim; or the key of an owner that ends as a whole."""
 
 

@@ -112,8 +112,8 @@ def _unit(world: World, owner: Owner, pid: int) -> Contact | Unknown | None:
     facts = units.facts_of(world.proc, owner, pid)
     if facts is None or isinstance(facts, Unknown):
         return facts
-    user = account(str(owner.manager)) if owner.manager else None
-    if owner.manager and user is None:
+    user = None if owner.manager is None else account(str(owner.manager))
+    if owner.manager is not None and user is None:
         return Unknown(f"there is no user {owner.manager}, who runs {owner.id}")
     helpers, environ = Helpers(world.clock.monotonic_s), _for_systemctl(world.environ, user)
     return Contact(
@@ -125,13 +125,13 @@ def _unit(world: World, owner: Owner, pid: int) -> Contact | Unknown | None:
 
 
 @contextmanager
-def _rights_of(uid: int) -> Iterator[None]:
+def _rights_of(uid: int | None) -> Iterator[None]:
     """Take on the rights of that user, so that nobody has root read or open something for them."""
     if uid == os.geteuid():
         yield
         return
-    user = account(str(uid))
-    if user is None or os.geteuid() != 0:
+    user = None if uid is None else account(str(uid))
+    if uid is None or user is None or os.geteuid() != 0:
         raise NotPermitted(f"the files of user {uid} cannot be read")
     with in_the_name_of(uid, user.gid):
         yield
