@@ -33,3 +33,9 @@ def test_a_claimed_card_that_nobody_uses_names_the_claimer() -> None:
     claimed = view_models.cards(board())[4]
     assert claimed["activity"] is Activity.IDLE
     assert "dan" in claimed["because"]
+
+
+def test_a_parked_job_is_shown_below_its_card_with_how_to_wake_it() -> None:
+    first, *others = view_models.cards(board())
+    assert first["parked"] == ("parked: ada's job 4711 (python): 20.0 GiB in host memory; fallow wake pid:4711",)
+    assert all(card["parked"] == () for card in others)

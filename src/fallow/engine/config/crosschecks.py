@@ -69,6 +69,9 @@ def _idle_rule(path: Path, rule: Idle) -> Iterator[Fault]:
     if rule.unless and rule.idle_for is None:
         sentence = "conditions are about idle jobs, and this rule looks only for jobs that hang"
         yield Fault((*path, "unless"), sentence, 'add idle_for = "2h", or leave unless out', both)
+    elif rule.idle_for is None and "stop" not in rule.action:
+        sentence = "a job that hangs does not come to rest, so it cannot be parked"
+        yield Fault((*path, "action"), sentence, 'write action = "stop", or add idle_for', both)
     times = [time_s for time_s in (rule.idle_for, rule.stuck_for) if time_s is not None]
     if rule.warn_before is not None and times and rule.warn_before >= min(times):
         sentence = "the warning would come before there is anything to warn of"

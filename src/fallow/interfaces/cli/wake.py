@@ -60,7 +60,7 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
         through = None if daemon is None else _by_the_daemon(daemon, world, subject, args.within)
         done = through or _alone(world, voice, subject)
         if not done:
-            voice.note(f"nothing of {printable(subject)} is parked, as far as can be seen here")
+            voice.note(f"nothing that {printable(subject)!r} names is parked, as far as can be seen here")
         woken += done
     if args.json:
         rows = [{**parked_facts(job), "woken": outcome.ok, "because": outcome.words} for job, outcome in woken]

@@ -1,0 +1,64 @@
+"""Wrong input gets one clear sentence: a rule that cannot park, a subject that names nothing."""
+
+import pathlib
+
+import pytest
+
+from tests.conftest import Fallow
+
+
+@pytest.mark.parametrize(
+    ("action", "sentence"),
+    [
+        ('["stop", "park"]', "a job is parked first, and stopped if that is not possible"),
+        ('["park", "park"]', "a job is parked first, and stopped if that is not possible"),
+        ("[]", "a job is parked first, and stopped if that is not possible"),
+        ('"parc"', "'parc' is not what can be done with an idle job (did you mean park?)"),
+        ("3", '3 is not what can be done with an idle job (write "stop", "park" or ["park", "stop"])'),
+    ],
+)
+def test_an_action_that_makes_no_sense_is_named_with_what_to_write(
+    fallow: Fallow, tmp_path: pathlib.Path, action: str, sentence: str
+) -> None:
+    assert sentence in checked(fallow, tmp_path, f'idle_for = "1h"\naction = {action}')
+
+
+def test_a_rule_against_hangs_alone_cannot_park(fallow: Fallow, tmp_path: pathlib.Path) -> None:
+    said = checked(fallow, tmp_path, 'stuck_for = "1h"\naction = "park"')
+    assert "a job that hangs does not come to rest, so it cannot be parked" in said
+
+
+@pytest.mark.parametrize("action", ['"stop"', '"park"', '["park"]', '["stop"]', '["park", "stop"]'])
+def test_each_way_to_write_an_action_is_taken(fallow: Fallow, tmp_path: pathlib.Path, action: str) -> None:
+    assert checked(fallow, tmp_path, f'idle_for = "1h"\naction = {action}', code=0)
+
+
+@pytest.mark.parametrize(
+    ("subject", "sentence"),
+    [
+        ("contaner:x", "'contaner:x' names no job; did you mean container?"),
+        ("notebook:", "'notebook:' names nothing; write it as notebook:NAME"),
+        ("pid:many", "'many' is not a process"),
+    ],
+)
+def test_a_subject_that_names_nothing_is_refused(simulated: Fallow, subject: str, sentence: str) -> None:
+    done = simulated("wake", subject)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert sentence in done.stderr
+
+
+def test_where_nothing_is_parked_there_is_nothing_to_do(simulated: Fallow) -> None:
+    done = simulated("wake", "mine", "3", "container:vllm-prod", "--json")
+    assert done.returncode == 0
+    assert '"jobs": []' in done.stdout
+    assert done.stderr.count("is parked, as far as can be seen here") == 3
+
+
+def checked(fallow: Fallow, folder: pathlib.Path, rule: str, code: int = 78) -> str:
+    """What `fallow check` says of a config with this rule."""
+    file = folder / "fallow.toml"
+    file.write_text(f'[[idle]]\nname = "forgotten"\n{rule}\n')
+    file.chmod(0o600)
+    done = fallow("check", str(file))
+    assert done.returncode == code, done
+    return done.stdout + done.stderr
