@@ -82,11 +82,7 @@ class Job:
     @property
     def users(self) -> frozenset[str]:
         """Return all whose processes it has."""
-        return frozenset(map(self.user_of, self.members))
-
-    def user_of(self, process: Process) -> str:
-        """Return whose process of it that is."""
-        return self.others.get(process, self.user)
+        return frozenset((self.user, *self.others.values()))
 
     @property
     def uuids(self) -> tuple[str, ...]:
@@ -107,7 +103,8 @@ class Job:
     def processes(self) -> tuple[AffectedProcess, ...]:
         """Return its processes, to compare them with protections."""
         return tuple(
-            AffectedProcess(one.pid, one.birth, self.user_of(one), line) for one, line in self.members.items()
+            AffectedProcess(one.pid, one.birth, self.others.get(one, self.user), line)
+            for one, line in self.members.items()
         )
 
 

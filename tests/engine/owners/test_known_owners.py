@@ -148,15 +148,15 @@ def test_an_owner_that_takes_long_to_answer_is_asked_less_often(fallow: Fallow) 
         return answer(owner.id)
 
     owners, me = KnownOwners(world, lambda _: None, ask), ourselves(world)
-    for _ in range(33):
+    for _ in range(23):
         owners.contact(me, of_user(USERS[0]))
         owners.finish(LIMIT_S)
         clock.sleep(1.0)
-    assert [later - before for before, later in pairwise(asked)] == [30.0]
+    assert [later - before for before, later in pairwise(asked)] == [20.0]
 
 
-@pytest.mark.parametrize(("takes_s", "kept_for_s"), [(0.0, 2.0), (1.0, 10.0)])
-def test_an_answer_is_kept_for_ten_times_as_long_as_it_took(takes_s: float, kept_for_s: float) -> None:
+@pytest.mark.parametrize(("takes_s", "kept_for_s"), [(0.0, 2.0), (0.4, 4.0), (3.0, 5.0)])
+def test_an_answer_that_took_long_is_kept_for_longer(takes_s: float, kept_for_s: float) -> None:
     clock, asked = DrivenClock(), []
 
     def ask() -> dict[str, OwnerFacts]:

@@ -8,13 +8,18 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from fallow.core.gpu import Snapshot
 from fallow.core.owner import NO_OWNER, Owner, OwnerKind
 from fallow.core.process import DEEPEST
+from fallow.engine.idle_rules.gpu_jobs import JobFinder
+from fallow.engine.machine.world import World
+from fallow.engine.owners.known import KnownOwners
 from fallow.readers.owners.cgroups import paths_in
 from fallow.readers.owners.traces import container_cgroup, trace
 from fallow.readers.owners.units import unit_cgroup
 from fallow.readers.proc import Proc
-from tests.conftest import refuse_to_skip
+from tests.conftest import Fallow, refuse_to_skip
+from tests.core.gpus import held
 from tests.real_owners import eventually
 
 CONTAINER = "3f2b" * 16
@@ -140,14 +145,17 @@ def chain(depth: int) -> "tuple[subprocess.Popen[str], int]":
     return process, int(process.stdout.readline())
 
 
-def test_a_long_chain_of_processes_costs_no_more_than_one_of_the_depth_that_counts() -> None:
-    proc, costs = Proc(), []
+def test_a_long_chain_of_processes_costs_no_more_than_one_of_the_depth_that_counts(fallow: Fallow) -> None:
+    proc, costs, world = Proc(), [], World(fallow.environ, simulate="1xH100")
     for depth in (DEEPEST + 10, 300):
         first, last = chain(depth)
         try:
             assert trace(proc, last) == NO_OWNER
             assert len(proc.words(last)) <= 64
-            costs.append((files_opened(lambda last=last: trace(proc, last)), len(proc.lineage(last))))
+            found = JobFinder(world, KnownOwners(world, print))
+            snapshot = Snapshot("host", simulated=True, at_s=0.0, wall_s=0.0, gpus=(held(pid=last),))
+            looks = (lambda last=last: trace(proc, last), lambda find=found, at=snapshot: find.jobs(at))
+            costs.append((*map(files_opened, looks), len(proc.lineage(last))))
         finally:
             first.communicate("")
     assert costs[0] == costs[1]

@@ -20,7 +20,7 @@ from fallow.readers.proc import user_name
 
 _ASKED_AGAIN_AFTER_S = 10.0
 _PAUSES_FOR_TIMES = 10  # the time that an owner took to answer
-_LONGEST_PAUSE_S = 50.0
+_LONGEST_PAUSE_S = 20.0  # a kernel that begins to work must be noticed
 _FORGOTTEN_AFTER_S = 60.0
 _FORGETS_EVERY_S = 1.0
 _MOST_KNOWN = 1000

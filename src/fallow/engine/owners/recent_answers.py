@@ -1,6 +1,7 @@
 """What servers listed a moment ago, so that a server with many kernels is asked once for all of them.
 
-A user chooses what their server answers, and every answer has to be parsed: one that takes long is kept for longer.
+A user chooses what their server answers, and every answer has to be parsed: one that takes long is kept for longer,
+but not so long that a kernel would count as idle which has begun to work.
 """
 
 from collections.abc import Callable, Hashable
@@ -11,6 +12,7 @@ from fallow.core.unknown import Unknown
 
 _KEPT_FOR_S = 2.0
 _KEPT_FOR_TIMES = 10
+_KEPT_FOR_AT_MOST_S = 5.0
 _MOST = 256
 T = TypeVar("T")
 
@@ -31,7 +33,8 @@ class RecentAnswers(Generic[T]):
         answer = ask()
         now_s = self._clock.monotonic_s()
         self._drop_old(now_s)
-        self._kept[question] = answer, now_s + max(_KEPT_FOR_S, _KEPT_FOR_TIMES * (now_s - began_s))
+        lasts_s = max(_KEPT_FOR_S, min(_KEPT_FOR_AT_MOST_S, _KEPT_FOR_TIMES * (now_s - began_s)))
+        self._kept[question] = answer, now_s + lasts_s
         return answer
 
     def _drop_old(self, now_s: float) -> None:
