@@ -15,7 +15,7 @@ from fallow.engine.config.model import SECTIONS, NoticesToPeople
 from fallow.engine.config.schema import json_schema
 from tests.engine.config.example import EXAMPLE, LINES, KeyLine, key_lines, mistakes, modest
 
-NEEDED = {"name", "command", "action"}
+NEEDED = {("filler", "name"), ("filler", "command"), ("idle", "name"), ("guard", "name"), ("guard", "action")}
 PRICED = "machine.prices"  # its keys are names of cards, so any name will do
 ALL = {**SECTIONS, "notices.people": NoticesToPeople}
 NEVER_RIGHT = ["1979-05-27", "07:32:00", "nan", "[[1]]", "{ a = {} }", '"\\u0000"', "-1e300", f"0x{'f' * 400}"]
@@ -43,10 +43,10 @@ def changed(draw: st.DrawFn) -> tuple[str, dict[str, int]]:
         was = LINES[line.at]
         if how == "delete":
             lines[line.at] = None
-            wrong += [(line.key, line.header)] * (line.key in NEEDED)
+            wrong += [(line.key, line.header)] * ((line.section, line.key) in NEEDED)
         elif how == "rename" and line.section != PRICED:
             lines[line.at] = f"{line.key}_zz{was[len(line.key) :]}"
-            wrong += [(line.key, line.header)] * (line.key in NEEDED)
+            wrong += [(line.key, line.header)] * ((line.section, line.key) in NEEDED)
             wrong.append((f"{line.key}_zz", line.at))
         else:
             lines[line.at] = f"{line.key} = {draw(st.sampled_from(NEVER_RIGHT))}"
