@@ -28,7 +28,7 @@ ANY_VALUE = st.one_of(
     ).map(lambda word: f'"{word}"'),
 )
 EACH_KEY = st.sampled_from(key_lines())
-CONTRADICTING = ("enabled", "stuck_for")  # without these, keys that stay may contradict each other
+CONTRADICTING = ("enabled", "stuck_for", "idle_for")  # without these, keys that stay may contradict each other
 INDEPENDENT = st.sampled_from([line for line in key_lines() if line.key not in CONTRADICTING])
 VALIDATOR = Draft202012Validator(json_schema())
 
