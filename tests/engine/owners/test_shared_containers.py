@@ -1,17 +1,28 @@
 """A container in which several users have processes on GPUs is one job, and ends as one or not at all."""
 
+import os
 import pathlib
+from collections.abc import Callable
 
 import pytest
 
+from fallow.core.findings import Outcome
 from fallow.core.job import GpuKey, Job
-from fallow.core.owner import Owner, OwnerKind
+from fallow.core.owner import Owner, OwnerFacts, OwnerKind
 from fallow.core.process import Process
 from fallow.core.protections import OneUser
 from fallow.engine.allocate.job_subject import concerns
 from fallow.engine.config.rules import Idle
+from fallow.engine.history.journal import Journal
+from fallow.engine.history.run import Report, Run
+from fallow.engine.idle_rules.actions import ActionsOnProcesses, ProcessJobActions
 from fallow.engine.idle_rules.enforcer import _covers
-from tests.conftest import Fallow
+from fallow.engine.idle_rules.gpu_jobs import JobFinder
+from fallow.engine.machine.world import World
+from fallow.engine.owners.actions import OwnerJobActions
+from fallow.engine.owners.contact import Contact
+from fallow.engine.owners.known import KnownOwners
+from tests.conftest import Fallow, refuse_to_skip
 from tests.engine.owners.test_rules_through_owners import StartUp, on_gpu, podman, up
 from tests.real_owners import Podman, eventually
 
@@ -85,3 +96,35 @@ def test_a_rule_for_users_covers_a_job_only_if_it_names_all_of_its_users(users: 
 def test_the_name_of_one_user_does_not_mean_a_job_that_is_others_too() -> None:
     assert not concerns(OneUser("ada"), SHARED)
     assert [process.user for process in SHARED.processes] == ["ada", "bob"]
+
+
+def said_as(uid: int, say: Callable[[], object]) -> str:
+    """What another user gets to hear, in a process of theirs."""
+    reads, writes = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.setgroups([])
+            os.setresuid(uid, uid, uid)
+            os.write(writes, str(say()).encode())
+        finally:
+            os._exit(0)
+    os.close(writes)
+    with os.fdopen(reads) as pipe:
+        said = pipe.read()
+    os.waitpid(child, 0)
+    return said
+
+
+def test_only_root_may_stop_a_job_of_several_users(simulated: Fallow, tmp_path: pathlib.Path) -> None:
+    if os.geteuid() != 0:
+        refuse_to_skip("becoming another user needs root")
+    world = World(simulated.environ)
+    run = Run(world, Journal(str(tmp_path), world.clock.wall_s, print), Report(print))
+    owners = KnownOwners(world, print)
+    shared = ActionsOnProcesses(run, JobFinder(world, owners), owners, world.terminals())
+    facts = OwnerFacts("web", pids=frozenset((11, 12)))
+    its = Contact(facts, "have its engine stop it", lambda _: Outcome(True, ""))
+    actions = OwnerJobActions(world, ProcessJobActions(shared, SHARED), its, print, SHARED)
+    assert actions.forbidden(()) is None
+    assert said_as(61001, lambda: actions.forbidden(())) == "pid 12 below it is bob's, not ada's"
