@@ -45,7 +45,8 @@ def test_a_parked_job_leaves_the_whole_card_to_a_newcomer_and_goes_on_when_it_is
     world: World, jobs: list[CudaProcess], fallow: Fallow, tmp_path: pathlib.Path
 ) -> None:
     up = start_up(fallow, tmp_path)
-    assert "will be parked in" in up.until("will be parked")
+    warned = up.until("will be parked in")
+    assert "its memory leaves the GPU, the process stays; fallow wake pid:" in warned
     assert "30.0 MiB in host memory" in until_parked(up, world, jobs)
     (job,) = until(lambda: parked(fallow), pause_s=PROGRAM_S)
     assert sorted(job["pids"]) == sorted(each.pid for each in jobs)

@@ -32,7 +32,8 @@ def test_the_json_has_every_field_of_the_contract(world: World, fallow: Fallow) 
     protection(world, 0)
     status = json.loads(fallow("status", "--json").stdout)
     assert status["version"] == 1
-    assert status.keys() == {"version", "host", "simulated", "at", "available", "available_to_you", "counts", "gpus"}
+    fields = {"version", "host", "simulated", "at", "available", "available_to_you", "counts", "gpus", "parked"}
+    assert status.keys() == fields
     assert status["simulated"] is False
     gpu = status["gpus"][0]
     contract = {"index", "uuid", "name", "activity", "for_s", "because", "utilization", "memory_used_bytes"}

@@ -318,6 +318,9 @@ class WarnAskKill:
                 would = "would" if dry_run else "will"
                 done = "parked" if action.parks else "stopped"
                 when = f"{would} be {done} in {duration_for_people(ask_in_s)} unless it works"
+                if action.parks:
+                    wake = f"fallow wake pid:{state.job.first.pid}"
+                    when = f"{when}: its memory leaves the GPU, the process stays; {wake} brings it back"
                 self._say(state, f"{reason}; {state.who} {when}")
                 keep = f"To keep it: fallow protect pid:{state.job.first.pid} --for 2h"
                 by_notice = self._notify("warned", state, f"was warned: {reason}; it {when}", keep)
