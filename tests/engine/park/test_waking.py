@@ -40,14 +40,18 @@ driver.cuMemcpyDtoH(found, at, 7)
 def notebook(world: World, fallow: Fallow, tmp_path: pathlib.Path) -> Iterator[tuple[BlockingKernelClient, int]]:
     """A client of a real kernel of a real Jupyter server, with memory on GPU 0; and its pid."""
     server = Jupyter(tmp_path / "jupyter", fallow.environ)
-    kernel, pid = server.open("train.ipynb")
-    client = BlockingKernelClient(connection_file=str(server.runtime / f"kernel-{kernel}.json"))
-    client.load_connection_file()
-    client.start_channels()
-    assert client.execute(HOLD, reply=True, timeout=LIMIT_S)["content"]["status"] == "ok"
-    yield client, pid
-    client.stop_channels()
-    server.close()
+    try:
+        kernel, pid = server.open("train.ipynb")
+        client = BlockingKernelClient(connection_file=str(server.runtime / f"kernel-{kernel}.json"))
+        client.load_connection_file()
+        client.start_channels()
+        try:
+            assert client.execute(HOLD, reply=True, timeout=LIMIT_S)["content"]["status"] == "ok"
+            yield client, pid
+        finally:
+            client.stop_channels()
+    finally:
+        server.close()
 
 
 def test_a_cell_that_needs_the_gpu_wakes_its_notebook_if_the_gpu_is_free(
