@@ -10,6 +10,7 @@ Only the main thread changes what is known. Other threads read `jobs`, which is 
 
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from itertools import islice
 
 from fallow.core.errors import FallowError
 from fallow.core.findings import Outcome
@@ -18,7 +19,7 @@ from fallow.core.job import Job
 from fallow.core.notices import Notice
 from fallow.core.owner import Owner
 from fallow.core.parked import ParkedJob, ParkStage
-from fallow.core.process import Process
+from fallow.core.process import DEEPEST, Process
 from fallow.core.protections import AffectedProcess
 from fallow.core.reasons import Reason
 from fallow.core.reservations import NOTHING_READ, Claim, Reservations
@@ -161,7 +162,7 @@ class Parking:
 
     def _own_claim(self, job: Job, tree: Sequence[Process]) -> str | None:
         """Return why the GPU would not be free: the job has claimed it, and its lock stays while it lives."""
-        above = {*(process.pid for process in tree), *self._world.proc.ancestors(job.first.pid)}
+        above = {*(process.pid for process in tree), *islice(self._world.proc.ancestors(job.first.pid), DEEPEST)}
         for uuid in job.uuids:
             claim = claim_of(self._world, uuid)
             if isinstance(claim, Claim) and (claim.pid is None or claim.pid in above):
