@@ -36,8 +36,8 @@ _MODELS = {
 }
 _PART = r"(?i:(?:(\d{1,2})x)?([A-Z0-9]+))"
 _MOST_CARDS = 64
-_NO_PROC = Unknown("there is no /proc here, in which the holders of a simulated card are")
-_NOT_REAL = Unknown("a simulated card has none")
+_NO_PROC = Unknown("there is no /proc here, in which the holders of a simulated GPU are")
+_NOT_REAL = Unknown("a simulated GPU has none")
 _SHORTEST_WINDOW_S = 1.05  # a job that works once a second must show at the first look
 
 
@@ -58,9 +58,10 @@ def machine(spec: str) -> list[Model]:
         kind = match[2].upper() if match else ""
         if match is None or kind not in _MODELS or (match[1] is not None and int(match[1]) == 0):
             way = f"write 8xH100, with one of {', '.join(_MODELS)}"
-            raise WrongUsage(
-                f"{spec!r} is not a simulated machine", did_you_mean(kind, _MODELS) * (kind not in _MODELS) or way
-            )
+            alike = did_you_mean(kind, _MODELS) if kind not in _MODELS else ""
+            if match and match[1]:
+                alike = alike.replace("did you mean ", f"did you mean {match[1]}x")
+            raise WrongUsage(f"{spec!r} is not a simulated machine", alike or way)
         name, gib = _MODELS[kind]
         cards.extend([Model(name, gib * _GIB)] * int(match[1] or 1))
         if len(cards) > _MOST_CARDS:

@@ -94,7 +94,7 @@ def test_the_version_is_printed_by_both_its_names(fallow: Fallow) -> None:
         (("guard", "--unless", "usrs"), "users"),
         (("protect", "usr:ada", "--for", "1h"), "user"),
         (("compat", "gpu_select"), "gpuselect"),
-        (("status", "--simulate=4xA10O"), "A100"),
+        (("status", "--simulate=4xA10O"), "4xA100"),
     ],
 )
 def test_an_old_or_mistyped_word_is_answered_with_the_one_that_was_meant(
@@ -123,3 +123,11 @@ def test_an_old_or_mistyped_word_of_a_config_is_answered_so_too(simulated: Fallo
     done = simulated("check", str(file))
     assert done.returncode == 78
     assert f"did you mean {meant}?" in done.stdout + done.stderr
+
+
+def test_help_of_help_is_the_list_of_commands(fallow: Fallow) -> None:
+    assert fallow("help", "help").stdout == fallow("--help").stdout != ""
+
+
+def test_a_mistyped_model_of_a_simulated_machine_is_answered_with_the_whole_machine(fallow: Fallow) -> None:
+    assert fallow("status", "--simulate", "2xH1000").stderr.endswith("did you mean 2xH100?\n")

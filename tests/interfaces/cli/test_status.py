@@ -261,3 +261,8 @@ def test_the_summary_says_how_many_are_available_to_you_under_an_outer_allocatio
     facts = json.loads(fallow("status", *words, "--json", CUDA_VISIBLE_DEVICES=devices).stdout)
     assert (facts["available"], facts["available_to_you"]) == (in_all, to_you)
     assert "to you" not in fallow("status").stdout
+
+
+def test_how_often_to_look_without_watching_is_refused(simulated: Fallow) -> None:
+    done = simulated("status", "--every", "2s")
+    assert (done.returncode, done.stderr) == (2, "fallow: --every has no effect without --watch; add --watch\n")

@@ -157,7 +157,7 @@ def _help_as_option(argv: list[str]) -> list[str]:
     at = _next_word(argv, 0)
     if argv[at : at + 1] != [_HELP]:
         return argv
-    asked = argv[at + 1 :]
+    asked = [word for word in argv[at + 1 :] if word != _HELP]
     if len(asked) > 1 + (asked[:1] == ["compat"]):
         raise WrongUsage("help takes one command; write it as: fallow help run")
     return [*argv[:at], *asked, "--help"]

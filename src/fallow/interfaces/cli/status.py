@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 
 from fallow.core.board import Counting
-from fallow.core.errors import FallowError
+from fallow.core.errors import FallowError, WrongUsage
 from fallow.core.gpu_status import Shown, Status
 from fallow.core.owner import Owner
 from fallow.core.protections import OneGpu, Protection, with_its_end
@@ -39,12 +39,15 @@ def add_options(made: Parser) -> None:
     made.add_argument("gpus", nargs="?", metavar="GPUS", help="show only these: 0,2 or 0-3, UUIDs or how they begin")
     made.add_argument("--json", action="store_true", help="print the result as JSON; with --watch one object a line")
     made.add_argument("--watch", action="store_true", help="show it again and again, until Ctrl-C")
-    takes(made, "--every D", every_s, "how often --watch reads the GPUs (default: 1s)", 1.0)
+    takes(made, "--every D", every_s, "how often --watch reads the GPUs (default: 1s)")
     add_alone(made)
 
 
 def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     """Ask the daemon or read the GPUs, and print the result."""
+    if args.every is not None and not args.watch:
+        raise WrongUsage("--every has no effect without --watch", "add --watch")
+    args.every = 1.0 if args.every is None else args.every
     elsewhere = world.proc.whose_pids()
     if elsewhere is not None:
         voice.note(f"the pids shown are of another pid namespace: {elsewhere}")

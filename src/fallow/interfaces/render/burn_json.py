@@ -22,7 +22,7 @@ def as_json(request: BurnRequest, burning: Burning) -> dict[str, Any]:
 
 def _card(card: Burned, *, simulated: bool) -> dict[str, Any]:
     tally, seen = card.tally, card.measured
-    none = Unknown("a simulated card has none" if simulated else "this load does none")
+    none = Unknown("a simulated GPU has none" if simulated else "this load does none")
     facts = {
         "index": card.gpu.index,
         "mig_slot": card.gpu.mig.slot if card.gpu.mig is not None else None,
