@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from fallow.core.gpu_status import Status
 from fallow.core.money import Prices
-from fallow.core.protections import Protection
+from fallow.core.protections import ProtectedForGood, Protection
 from fallow.core.reasons import Reason, WithReason
 from fallow.core.value import value
 from fallow.core.visibility import EVERYTHING, Viewer, seen_by
@@ -114,6 +114,9 @@ class Board:
     """What the idle rules count."""
     prices: Prices = Prices()
     """What an hour of a GPU costs, by the config that is in force."""
+
+    protected: ProtectedForGood = ProtectedForGood()
+    """What `[protect]` of the config that is in force names."""
 
     def as_seen_by(self, viewer: Viewer) -> Status:
         """Return the status with as much of each command line as the viewer may read."""

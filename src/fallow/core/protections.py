@@ -75,6 +75,17 @@ class Protection:
 
 
 @value
+class ProtectedForGood:
+    """What `[protect]` of a config names."""
+
+    users: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    commands: tuple[str, ...] = ()
+    units: tuple[str, ...] = ()
+    notebooks: tuple[str, ...] = ()
+
+
+@value
 class AffectedProcess:
     """A process that an action would affect."""
 

@@ -182,6 +182,7 @@ def test_the_config_of_the_daemon_that_runs_is_told(simulated: Fallow, tmp_path:
 
     told = until(daemon_told, lambda told: "has not read the GPUs yet" not in told, pause_s=PROGRAM_S)
     assert f", with {config}, up for" in told
+    assert f"; the daemon that runs has {config}" in examined(simulated, 0)["config"]["means"]
 
 
 def test_a_daemon_that_lives_is_ok_and_one_that_died_is_broken(

@@ -2,7 +2,9 @@
 
 import json
 import os
+import pathlib
 import signal
+import socket
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -12,7 +14,7 @@ from tests.interfaces.cli.filled import Fill
 from tests.interfaces.cli.stopped import ALONE, BUSY, DEAF, PARENT, SLEEPER, Job, is_running, on_terminal
 from tests.places import LIMIT_S, ME
 from tests.standin import Process, World
-from tests.waiting import until
+from tests.waiting import PROGRAM_S, until
 
 Start = Callable[..., Job]
 
@@ -222,6 +224,39 @@ def test_a_job_that_opted_out_and_one_that_the_config_protects_are_left_alone(
     assert "that is in [protect] of the config" in done.stdout
     assert kept.lives
     assert named.lives
+
+
+@pytest.mark.parametrize("protected", [f"users = ['{ME}']", "commands = ['python*']"])
+def test_what_the_config_of_the_running_daemon_protects_is_left_alone(
+    simulated: Fallow, start: Start, tmp_path: pathlib.Path, protected: str
+) -> None:
+    job, config = start(1, ALONE + SLEEPER), tmp_path / "its.toml"
+    config.write_text(f"[page]\nenabled = false\n[protect]\n{protected}\n")
+    config.chmod(0o600)
+    Fill(simulated.start("up", "--config", str(config))).until("up, ")
+    until(lambda: simulated("stop", "1", "--dry-run"), lambda done: "not known" not in done.stderr, pause_s=PROGRAM_S)
+    done = simulated("stop", "1", "--yes")
+    assert done.returncode == 1, done
+    assert "that is in [protect] of the config" in done.stdout
+    assert job.lives
+
+
+def test_a_daemon_that_cannot_be_asked_is_reported_and_what_is_known_binds(
+    simulated: Fallow, start: Start, tmp_path: pathlib.Path
+) -> None:
+    job, config = start(1, ALONE + SLEEPER), tmp_path / "own.toml"
+    config.write_text(f"[protect]\nusers = ['{ME}']\n")
+    config.chmod(0o600)
+    with socket.socket(socket.AF_UNIX) as silent:
+        silent.bind(str(tmp_path / "socket"))
+        silent.listen()
+        done = simulated("stop", "1", "--yes", FALLOW_CONFIG=str(config), FALLOW_SOCKET=str(tmp_path / "socket"))
+    assert done.returncode == 1, done
+    assert "protects by its config is not known: " in done.stderr
+    assert "that is in [protect] of the config" in done.stdout
+    assert job.lives
+    alone = simulated("stop", "1", "--dry-run", "--alone")
+    assert "the daemon was not asked, so what [protect] of its config names is not known" in alone.stderr
 
 
 def test_a_config_with_mistakes_stops_nothing(simulated: Fallow, start: Start, tmp_path: os.PathLike[str]) -> None:

@@ -1,5 +1,6 @@
 """`[[idle]]`, `[protect]` and `[[guard]]`: what may be done to processes and to the machine, and what never."""
 
+from fallow.core.protections import ProtectedForGood
 from fallow.engine.config import types
 from fallow.engine.config.base import Section, by_default
 from fallow.engine.jobs.before_ask import BeforeAsk, Command
@@ -109,6 +110,11 @@ class Protect(Section):
     def opt_outs(self) -> OptOuts:
         """Return the protected units and notebooks."""
         return OptOuts(self.units, self.notebooks)
+
+    @property
+    def for_good(self) -> ProtectedForGood:
+        """Return all that is named here, as the daemon tells it."""
+        return ProtectedForGood(self.users, self.groups, self.commands, self.units, self.notebooks)
 
     @property
     def limit(self) -> RateLimit:

@@ -288,6 +288,7 @@ class Daemon:
             self.config.machine.commands_shown,
             counting=self._enforcer.counting,
             prices=self.config.machine.all_prices,
+            protected=self.config.protect.for_good,
         )
 
     def _say_alive(self, now_s: float) -> None:

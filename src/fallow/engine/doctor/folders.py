@@ -3,12 +3,15 @@
 import os
 import stat
 from collections.abc import Iterator
+from contextlib import suppress
 
 from fallow.actuators.claims.folder import ClaimFolder, FileRefused, folder_path
 from fallow.actuators.files.state_folder import prepared
 from fallow.core.errors import ConfigWrong, FallowError
 from fallow.core.missing import remedy
+from fallow.core.units import printable
 from fallow.engine.doctor.finding import CheckFinding, broken, lacking, ok
+from fallow.engine.machine.unix_http import NoAnswer
 from fallow.engine.machine.world import World
 from fallow.readers.proc import user_name
 
@@ -118,9 +121,14 @@ def configuration(world: World) -> Iterator[CheckFinding]:
     from fallow.engine.config.location import find
 
     path = find(world.environ)
+    running = _config_of_the_daemon(world)
+    other = "" if running in (None, path) else f"; the daemon that runs has {printable(str(running))}"
     if path is None:
         begin = "for an example: fallow check --example"
-        yield ok("config", f"there is none, so `fallow up` only watches ({begin})")
+        only_watches = f"so `fallow up` only watches ({begin})"
+        yield ok(
+            "config", f"none is where fallow looks by itself{other}" if other else f"there is none, {only_watches}"
+        )
         return
     try:
         from fallow.engine.config.feasible import Feasible
@@ -135,7 +143,16 @@ def configuration(world: World) -> Iterator[CheckFinding]:
     except FallowError as error:
         yield broken("config", f"{error}: `fallow up` does not start with it", f"fallow check {path}")
     else:
-        yield ok("config", f"{path} has no mistakes")
+        yield ok("config", f"{path} has no mistakes{other}")
+
+
+def _config_of_the_daemon(world: World) -> str | None:
+    """Return the config that the daemon of these GPUs runs with; None without one, or if it does not say."""
+    with suppress(NoAnswer):
+        said = world.daemon(lambda _: None).hello() or {}
+        if said.get("simulated") == world.simulated and said.get("config") is not None:
+            return str(said["config"])
+    return None
 
 
 def _to_be_made(part: str, what: str, path: str) -> CheckFinding:

@@ -16,7 +16,7 @@ from fallow.core.interval import Card, Interval
 from fallow.core.money import Prices
 from fallow.core.parked import ParkedJob
 from fallow.core.ports import Clock
-from fallow.core.protections import Protection, Target
+from fallow.core.protections import ProtectedForGood, Protection, Target
 from fallow.core.units import printable
 from fallow.engine.machine import from_json
 from fallow.engine.machine.socket_path import sockets_to_ask
@@ -116,6 +116,10 @@ class DaemonClient:
     def prices(self) -> Prices | None:
         """Return what GPUs cost, by the config that it runs with."""
         return self._get("/prices", lambda facts: from_json.value(Prices, facts))
+
+    def protected_for_good(self) -> ProtectedForGood | None:
+        """Return what `[protect]` of the config names that it runs with."""
+        return self._get("/protected", from_json.protected_for_good)
 
     def hello(self) -> Facts | None:
         """Return what the daemon reports about itself, also one of another version; None if there is none."""

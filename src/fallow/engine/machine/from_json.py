@@ -19,7 +19,7 @@ from fallow.core.interval import Interval, Party
 from fallow.core.owner import Owner, OwnerKind
 from fallow.core.parked import ParkedJob, ParkStage, ParkWay
 from fallow.core.process import Process
-from fallow.core.protections import Protection, parse_target
+from fallow.core.protections import ProtectedForGood, Protection, parse_target
 from fallow.core.reasons import Reason, WithReason
 from fallow.core.reservations import Claim
 from fallow.core.unknown import NOT_ASKED, Unknown
@@ -97,6 +97,16 @@ def interval(facts: Facts) -> Interval:
     """Return one sum of witnessed time."""
     parties = [value(Party, each) for each in facts["parties"]]
     return value(Interval, {**facts, "activity": Activity(facts["activity"]), "parties": parties})
+
+
+def protected_for_good(facts: Facts) -> ProtectedForGood:
+    """Return what `[protect]` of a config names; raise TypeError for anything but lists of texts."""
+    found = value(ProtectedForGood, facts)
+    for name in fields(ProtectedForGood):
+        given = getattr(found, name)
+        if not isinstance(given, tuple) or not all(isinstance(each, str) for each in given):
+            raise TypeError(f"{name} is not a list of texts")
+    return found
 
 
 def value(kind: type[T], facts: Facts) -> T:

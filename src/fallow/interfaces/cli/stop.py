@@ -71,7 +71,7 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     with interruptible(), open_run(world, voice.note, dry_run=args.dry_run) as opened:
         planned: list[Planned] = []
         try:
-            jobs, stop = stop_by_hand(opened, HowToStop(args.signal, args.grace))
+            jobs, stop = stop_by_hand(opened, HowToStop(args.signal, args.grace), alone=args.alone)
             planned += _plan(args, world, jobs, stop)
             return _stop(args, opened, jobs, stop, planned, asks=asks)
         except BaseException as error:

@@ -6,7 +6,7 @@ What a caller sees and may do follows from who they are (see caller.py):
     fillers, guards                   anybody
     events, history, report, prices   anybody
     protections                       anybody; placed and released in the name of who asks, on the page with the token
-    parked                            anybody
+    protected, parked                 anybody
     wake                              the user of the job and root, on the socket
     reload                            root and the user of the daemon, on the socket
 """
@@ -117,6 +117,10 @@ def add_now(api: APIRouter, sources: Sources) -> None:
     async def prices() -> Response:
         now = sources.board()
         return Json(api_facts.plain(Prices() if now is None else now.prices))
+
+    @api.get("/protected", response_model=models.ProtectedForGood, summary="What [protect] of the config names")
+    async def protected(now: Now) -> Response:
+        return Json(api_facts.plain(now.protected))
 
     @api.get("/daemon", response_model=models.Daemon, summary="The daemon itself")
     async def daemon() -> Response:

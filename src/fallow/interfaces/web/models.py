@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from fallow.core import board, idle_answer, interval, mistake, money
+from fallow.core import board, idle_answer, interval, mistake, money, protections
 from fallow.core.owner import OwnerKind
 from fallow.core.value import fields
 from fallow.engine.daemon import reload
@@ -287,6 +287,11 @@ Prices = _like(
     "What an hour of a GPU costs: one price for all, and others by name or UUID.",
     Versioned,
     named=Annotated[list[list[str | float]], Field(description="Pairs of a name or a UUID and a price.")],
+)
+
+
+ProtectedForGood = _like(
+    protections.ProtectedForGood, "ProtectedForGood", "What `[protect]` of the config names.", Versioned
 )
 
 
