@@ -37,9 +37,9 @@ def test_a_job_that_works_five_per_cent_of_each_second_is_busy_though_the_instan
     assert activity(gpu, idle_below=0.06) is JobActivity.IDLE
 
 
-def test_below_a_threshold_of_zero_only_nothing_is_idle() -> None:
-    assert activity(held(), idle_below=0.0) is JobActivity.IDLE
-    assert activity(held(recent=Recent(1.0, 0.001, 0.01)), idle_below=0.0) is JobActivity.BUSY
+def test_nothing_is_below_a_threshold_of_zero() -> None:
+    assert activity(held(), idle_below=0.0) is JobActivity.BUSY
+    assert activity(held(), idle_below=0.001) is JobActivity.IDLE
 
 
 def test_a_neighbours_work_is_not_the_jobs_where_the_driver_tells_them_apart() -> None:

@@ -233,7 +233,7 @@ def _on_gpu(gpu: Gpu | Unknown, pids: frozenset[int] | Unknown, idle_below: floa
         # If no other process is on the card, its samples are of the job too.
         alone = own_holders(gpu, pids) == gpu.holders
         load, whose = max(own, known(card, own)) if alone else own, "its processes"
-    if load > 0 and load >= idle_below:
+    if load >= idle_below:
         return JobFinding(JobActivity.BUSY, Reason("job_ran", gpu=label, whose=whose, load=load), seen)
     if gpu.holders == () and judge(gpu).activity is Activity.FREE:
         return JobFinding(JobActivity.IDLE, Reason("job_absent", gpu=label), seen)

@@ -64,6 +64,14 @@ def ratio(text: str, most: int = 100) -> float:
     return float(word) / 100
 
 
+def some_ratio(text: str) -> float:
+    """Return a ratio below which something can be: nothing is below 0."""
+    found = ratio(text)
+    if found <= 0:
+        raise WrongUsage("nothing is below 0", "write more than 0, as 1")
+    return found
+
+
 def hours(text: str) -> tuple[int, int]:
     """Return the first and last minute of the day of `20:00-07:00`; past midnight if the last is earlier."""
     match = re.fullmatch(_HOURS, text.strip(), re.ASCII)

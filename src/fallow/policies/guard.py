@@ -264,7 +264,7 @@ def _pause_s(failures: int, rules: GuardRules) -> float:
 def _against(loads: Loads, blockers: Sequence[Reason | Unknown], rules: GuardRules) -> Reason | Unknown | None:
     """Return what is against acting: a reason that resets the time, an Unknown that pauses it, or None."""
     least = _least(loads, rules.across)
-    if least > 0 and least >= rules.idle_below:
+    if least >= rules.idle_below:
         return _load_reason(least, rules)
     unknowns: list[Unknown] = []
     for blocker in blockers:

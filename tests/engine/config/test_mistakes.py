@@ -89,6 +89,8 @@ IDLE = '[[idle]]\nname = "i"\nidle_for = "2h"\n'
         ("[machine]\nevery = '1ms'\n", 2, "machine.every", "too often (at least 0.05 s)"),
         ("[machine.prices]\nH100 = 3\nA100 = 'x'\n", 3, "machine.prices.A100", "'x' is not a price"),
         ("[[idle]]\nname = 'i'\nidle_for = 1\nidle_below = 200\n", 4, "idle[1].idle_below", "not a per cent"),
+        (IDLE + "idle_below = 0\n", 4, "idle[1].idle_below", "nothing is below 0 (write more than 0, as 1)"),
+        (GUARD + "idle_below = '0%'\n", 4, "guard[1].idle_below", "nothing is below 0 (write more than 0, as 1)"),
         (IDLE + "signal = 'TREM'\n", 4, "idle[1].signal", "'TREM' is not a signal"),
         (
             IDLE + "before = 'shutdown'\n",

@@ -20,6 +20,8 @@ from tests.standin import World
         (("pick", "-n", "0"), 2, "'0' is not a count"),
         (("pick", "-n", "-1"), 2, "-n"),
         (("pick", "-n", "many"), 2, "'many' is not a count"),
+        (("run", "--idle-timeout", "1h", "--idle-below", "0", "--", "true"), 2, "nothing is below 0"),
+        (("guard", "--idle-below", "0"), 2, "nothing is below 0"),
         (("pick", "-n", "9"), 2, "9 GPUs wanted, and this machine has 8"),
         (("run", "-n", "9", "--wait", "--", "true"), 2, "9 GPUs wanted, and this machine has 8"),
         (("pick", "-n", "2", "--gpus", "0"), 2, "has 1 among --gpus 0"),

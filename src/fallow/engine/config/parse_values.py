@@ -129,6 +129,11 @@ def share(value: object) -> float:
     return _written(units.ratio, value, "not a per cent; write it as 5 or 5%")
 
 
+def some_share(value: object) -> float:
+    """Return such a ratio that is not zero."""
+    return _written(units.some_ratio, value, "not a per cent; write it as 5 or 5%")
+
+
 def whole(value: object, least: int, most: int) -> int:
     """Return a whole number between two others."""
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:

@@ -28,7 +28,7 @@ class Idle(Section):
     """How long a job may hang at 100 % utilization."""
     when: When = by_default("always")
     """When an idle job is warned and stopped: `always`, or only while a launch waits for its GPU: `wanted`."""
-    idle_below: types.Share = by_default(1)
+    idle_below: types.SomeShare = by_default(1)
     """The utilization in per cent below which a job is idle."""
     warmup: types.Duration = by_default("60s")
     """How long after its start a job is never called idle."""
@@ -139,7 +139,7 @@ class Guard(Section):
     """The utilization in per cent above which a GPU is in use."""
     arm_for: types.Duration = by_default("60s")
     """How long GPUs must be in use before the guard is armed."""
-    idle_below: types.Share = by_default(5)
+    idle_below: types.SomeShare = by_default(5)
     """The utilization in per cent below which a GPU is idle."""
     idle_for: types.SomeTime = by_default("30m")
     """How long GPUs must be idle before the guard acts."""

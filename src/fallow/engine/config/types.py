@@ -58,6 +58,7 @@ _PERCENT = [
     {"type": "number", "minimum": 0, "maximum": 100},
     {"type": "string", "pattern": r"^\s*[0-9.]+\s*%?\s*$"},
 ]
+_SOME_PERCENT = [{"type": "number", "exclusiveMinimum": 0, "maximum": 100}, _PERCENT[1]]
 _WORD = {"type": "string", "minLength": 1}
 _WORDS = {"type": "array", "items": {"type": "string"}, "minItems": 1}
 _GPU = {"type": ["string", "integer"], "minLength": 1, "minimum": 0}
@@ -76,6 +77,7 @@ SomeTime = Annotated[float, *_typed(parse_values.some_time, anyOf=_TIME, example
 UserIdle = Annotated[float, *_typed(parse_values.user_idle, anyOf=_TIME, examples=["30s", "1h30m"])]
 Tick = Annotated[float, *_typed(parse_values.tick, anyOf=_TIME, examples=["1s", "500ms"])]
 Share = Annotated[float, *_typed(parse_values.share, anyOf=_PERCENT, examples=[5, "5%"])]
+SomeShare = Annotated[float, *_typed(parse_values.some_share, anyOf=_SOME_PERCENT, examples=[5, "5%"])]
 Priority = Annotated[int, *_whole(-100, 100)]
 Count = Annotated[int, *_whole(1, 10000)]
 Celsius = Annotated[int, *_whole(*CELSIUS)]

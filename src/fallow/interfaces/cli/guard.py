@@ -5,7 +5,7 @@ from functools import partial
 
 from fallow.core.actions import EndGuard, parse_action
 from fallow.core.errors import FallowError
-from fallow.core.units import count, duration_for_people, duration_s, ratio, span_s
+from fallow.core.units import count, duration_for_people, duration_s, ratio, some_ratio, span_s
 from fallow.engine.guard.compose import guard_loop
 from fallow.engine.history.run import open_run
 from fallow.engine.machine.world import World
@@ -34,7 +34,7 @@ def add_options(made: Parser) -> None:
     add("--gpus LIST", str, "watch only these GPUs (default: all)")
     add("--arm-above P", ratio, "utilization in per cent above which a GPU is in use (default: 10)", 0.1)
     add("--arm-for D", span_s, "how long GPUs must be in use before the guard is armed (default: 60s)", 60.0)
-    add("--idle-below P", ratio, "utilization in per cent below which a GPU is idle (default: 5)", 0.05)
+    add("--idle-below P", some_ratio, "utilization in per cent below which a GPU is idle (default: 5)", 0.05)
     add("--idle-for D", span_s, "how long GPUs must be idle before the guard acts (default: 30m)", 1800.0)
     chooses(
         made, "--across", Across, "whether all GPUs, any of them, or their mean must be idle (default: all)", "all"

@@ -9,7 +9,7 @@ from fallow.actuators.process import spawn
 from fallow.core.actions import signal_name, warning_signal_name
 from fallow.core.errors import WrongUsage
 from fallow.core.gpu import Gpu
-from fallow.core.units import duration_s, printable, program_name, ratio, span_s
+from fallow.core.units import duration_s, printable, program_name, some_ratio, span_s
 from fallow.engine.allocate.claim import Claimed, claim
 from fallow.engine.allocate.pick import pick
 from fallow.engine.machine.world import World
@@ -68,7 +68,7 @@ def _add_stopping(made: Parser) -> None:
     add = partial(takes, group)
     add("--idle-timeout D", span_s, "stop the job when it has been idle for so long")
     add("--warmup D", span_s, "how long after its start a job is never called idle (default: 60s)")
-    add("--idle-below P", ratio, "utilization in per cent below which the job is idle (default: 1)")
+    add("--idle-below P", some_ratio, "utilization in per cent below which the job is idle (default: 1)")
     several(
         group,
         "--unless COND",
