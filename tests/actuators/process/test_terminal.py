@@ -95,6 +95,7 @@ def test_a_job_that_somebody_stops_where_no_shell_waits_does_not_stop_the_wrappe
     with play(wrapped("watch", job("tells_signals"))) as scene:
         pid = int(str(scene.line()).split()[1])
         os.kill(pid, signal.SIGSTOP)
+        until(lambda: pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T")
         os.kill(scene.wrapper.pid, signal.SIGRTMIN)  # behind SIGCHLD: passed on only by a wrapper that did not stop
         wait_until_pending(pid, signal.SIGRTMIN)
         os.kill(pid, signal.SIGCONT)

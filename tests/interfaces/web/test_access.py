@@ -186,7 +186,8 @@ def test_nothing_takes_a_command_and_no_answer_is_a_lever(site: Site) -> None:
     paths = site.ask("/api/v1/openapi.json").json["paths"]
     changes = {(path, method) for path, methods in paths.items() for method in methods if method != "get"}
     protecting = {("/api/v1/protections", "post"), ("/api/v1/protections/{number}", "delete")}
-    assert changes == {*protecting, ("/api/v1/reload", "post")}
+    assert changes == {*protecting, ("/api/v1/reload", "post"), ("/api/v1/wake", "post")}
+    assert site.with_token("/api/v1/wake", "POST", {"subject": "all"}).status == 403, "only by the socket"
     assert site.with_token("/api/v1/reload", "POST").status == 403, "only by the socket"
     page = site.with_token("/").text
     assert {part.split('"')[0] for part in page.split('action="')[1:]} <= {
