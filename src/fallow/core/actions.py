@@ -36,6 +36,8 @@ class Warn(WithReason):
     ask_in_s: float
     parks: bool = False
     """Whether it will be parked, if that is possible."""
+    stops: bool = True
+    """Whether it will be asked to end where it is not parked."""
 
 
 @value
@@ -181,11 +183,18 @@ def kind_of(action: JobAction) -> str:
     return "park" if isinstance(action, Ask) and action.parks else _KINDS[type(action)]
 
 
+def what_follows(warning: Warn) -> str:
+    """Return what a warning announces, after "will be". That a job is parked is promised to nobody: it may fail."""
+    if not warning.parks:
+        return "stopped"
+    return "parked, or stopped if that is not possible," if warning.stops else "parked, if that is possible,"
+
+
 def in_words(action: Action) -> str:
     """Return what the action does, to complete `fallow would …`."""
     match action:
         case Warn(ask_in_s=seconds, parks=parks):
-            what = "parked" if parks else "asked to end"
+            what = what_follows(action) if parks else "asked to end"
             return f"warn that the job will be {what} in {duration_for_people(seconds)}"
         case CancelWarning():
             return "cancel the warning"

@@ -20,6 +20,7 @@ from tests.actuators.process.stage import sweep
 from tests.conftest import Fallow
 from tests.core.gpus import GIB, held, idle
 from tests.engine.idle_rules.enforcer_resident import Resident
+from tests.places import LIMIT_S
 from tests.policies.loads import HOLDS, SPINS, card
 from tests.readers.test_terminals import USER_PROCESS, record
 from tests.waiting import until
@@ -134,6 +135,37 @@ def test_the_deeds_of_a_rule_are_counted_with_what_came_of_them(
     is_dry_run = patrol(dry_run=True)
     is_dry_run("turn", gpus=[(on(0, start().pid),)] * 30)
     assert is_dry_run("actions") == {("warn", "dry_run"): 1, ("ask", "dry_run"): 1}
+
+
+@pytest.mark.parametrize("action", [["park", "stop"], ["park"]])
+def test_nobody_is_promised_that_a_job_is_parked_which_cannot_be_and_no_failure_counts_as_done(
+    action: list[str], patrol: Callable[..., Resident], start: Start, tmp_path: pathlib.Path
+) -> None:
+    mine, my_terminal = os.openpty()
+    line = record(USER_PROCESS, os.ttyname(my_terminal).removeprefix("/dev/"), getpass.getuser(), 384)
+    (tmp_path / "utmp").write_bytes(line)
+    job = start()
+    resident = patrol({**RULE, "action": action}, utmp=str(tmp_path / "utmp"))
+    told = resident("turn", gpus=[(on(0, job.pid),)] * 17)
+    will = "will be stopped in 10s" if "stop" in action else "will be parked, if that is possible, in 10s"
+    (notice,) = resident("notices")
+    for said in (os.read(mine, 4096).decode(), notice.text, "\n".join(told)):
+        assert will in said
+        assert ("parked" in said.lower()) is ("stop" not in action)
+
+    def counted() -> Any:
+        resident("turn", gpus=[(on(0, job.pid),)])
+        return resident("actions")
+
+    found = until(counted, lambda seen: ("park", "failed") in seen)
+    assert ("park", "done") not in found
+    if "stop" in action:
+        until(counted, lambda seen: ("ask", "done") in seen)
+        assert job.wait(LIMIT_S) == -signal.SIGTERM
+    else:
+        assert job.poll() is None
+    for fd in (mine, my_terminal):
+        os.close(fd)
 
 
 def test_its_owner_is_told_on_their_terminal_and_nobody_else_on_theirs(

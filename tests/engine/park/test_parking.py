@@ -45,8 +45,8 @@ def test_a_parked_job_leaves_the_whole_card_to_a_newcomer_and_goes_on_when_it_is
     world: World, jobs: list[CudaProcess], fallow: Fallow, tmp_path: pathlib.Path
 ) -> None:
     up = start_up(fallow, tmp_path)
-    warned = up.until("will be parked in")
-    assert "its memory leaves the GPU, the process stays; fallow wake pid:" in warned
+    warned = up.until("will be parked, or stopped if that is not possible, in")
+    assert "its memory leaves the GPU, the process stays, and fallow wake pid:" in warned
     assert "30.0 MiB in host memory" in until_parked(up, world, jobs)
     (job,) = until(lambda: parked(fallow), pause_s=PROGRAM_S)
     assert sorted(job["pids"]) == sorted(each.pid for each in jobs)
@@ -104,12 +104,15 @@ def test_the_outcome_of_a_stop_says_why_the_job_was_not_parked(
 ) -> None:
     world.cuda_version = 12040
     up = start_up(fallow, tmp_path)
+    up.until("will be stopped in")
     assert "suspending needs a driver for CUDA 12.8" in up.until("it was not parked")
     up.until("was stopped: idle")
     wait_for_end([each.pid for each in jobs])
     story = fallow("why", "0").stdout
     assert "it was not parked: suspending needs a driver for CUDA 12.8" in story
     assert "SIGTERM to 2 processes" in story
+    assert "will be parked" not in story
+    assert not up.told("will be parked")
 
 
 def test_a_job_that_does_not_fit_into_host_memory_is_stopped(
@@ -119,6 +122,7 @@ def test_a_job_that_does_not_fit_into_host_memory_is_stopped(
     job = on_the_card(world, library, 2**45)
     try:
         up = start_up(fallow, tmp_path)
+        up.until("will be stopped in")
         assert "do not fit into host memory" in up.until("it was not parked")
         up.until("was stopped: idle")
         wait_for_end([job.pid])
@@ -131,6 +135,7 @@ def test_a_rule_that_only_parks_stops_nothing(
 ) -> None:
     world.cuda_version = 12040
     up = start_up(fallow, tmp_path, '"park"')
+    up.until("will be parked, if that is possible, in")
     up.until("it was not parked", times=2)
     assert states(world, jobs) == [RUNNING] * 2
     assert not up.told("stopping")
@@ -231,5 +236,6 @@ def test_a_job_that_claimed_its_gpu_is_stopped_because_parking_would_free_nothin
     assert run.stdout is not None
     assert run.stdout.readline()
     up = start_up(fallow, tmp_path)
+    up.until("will be stopped in")
     assert "it has claimed its GPU with fallow run" in up.until("it was not parked")
     up.until("was stopped: idle")

@@ -15,7 +15,7 @@ from fallow.actuators.host.write_terminals import write_to
 from fallow.actuators.process.helpers import Helpers
 from fallow.actuators.process.signals import Handle, untouchable
 from fallow.actuators.process.tree import JobTree
-from fallow.core.actions import Ask, CancelWarning, Kill, Warn
+from fallow.core.actions import Ask, CancelWarning, Kill, Warn, what_follows
 from fallow.core.findings import Outcome
 from fallow.core.job import Job
 from fallow.core.process import Process, ProcessRow, ProcessTable
@@ -111,14 +111,14 @@ class ProcessJobActions:
     def warn(self, action: Warn) -> Outcome | None:
         """Write to the terminals of its user."""
         pid = self._job.first.pid
-        what = (
-            f"be parked (its memory leaves the GPU, the process stays; fallow wake pid:{pid} brings it back)"
+        parked = (
+            f" Parked, its memory leaves the GPU, the process stays, and fallow wake pid:{pid} brings it back."
             if action.parks
-            else "be asked to end"
+            else ""
         )
         told = self._tell_user(
-            f"will {what} in {duration_for_people(action.ask_in_s)} unless it works, because it is "
-            f"{action.because}. To keep it: fallow protect pid:{pid} --for 2h"
+            f"will be {what_follows(action)} in {duration_for_people(action.ask_in_s)} unless it works, because it "
+            f"is {action.because}.{parked} To keep it: fallow protect pid:{pid} --for 2h"
         )
         who, verb = " and ".join(sorted(self._job.users)), "are" if self._job.others else "is"
         return Outcome(True, f"told on {', '.join(told)}" if told else f"{who} {verb} at no terminal")

@@ -52,6 +52,8 @@ def enforcer_for_processes(
     finder = JobFinder(run.world, owners, protect.opt_outs)
     actions = ActionsOnProcesses(run, finder, owners, run.world.terminals() if terminals is None else terminals)
     parking = parking or Parking(run, owners)
+    if any(rule.act and "park" in rule.action for rule in rules):
+        parking.open()
     return RuleEnforcer(run, finder, actions, rules, protect, every_s, conditions.begin, parking)
 
 

@@ -240,8 +240,6 @@ class JobState:
         """Return the action, as one that parks the job if the rule wants that."""
         if not self.rule.parks or not isinstance(action, Warn | Ask):
             return action
-        if isinstance(action, Warn):
-            return replace(action, parks=True)
         return replace(action, parks=True, stops=self.rule.stops)
 
     def _propose_stuck(

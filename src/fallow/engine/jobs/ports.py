@@ -96,6 +96,9 @@ class ParkResult:
 class Parker(Protocol):
     """Parks jobs, beside the loop: their memory leaves the GPUs, their processes stay."""
 
+    def why_not(self, job: Job, processes: Sequence[AffectedProcess]) -> str | None:
+        """Return why a job with these processes cannot be parked, as far as that is known before it is tried."""
+
     def begin(self, job: Job, processes: Sequence[AffectedProcess]) -> None:
         """Begin to park a job with these processes."""
 

@@ -19,7 +19,7 @@ from collections.abc import Hashable, Sequence
 from itertools import islice
 from typing import assert_never
 
-from fallow.core.actions import Ask, CancelWarning, JobAction, Kill, Warn, in_words, kind_of
+from fallow.core.actions import Ask, CancelWarning, JobAction, Kill, Warn, in_words, kind_of, what_follows
 from fallow.core.findings import Outcome, Verdict
 from fallow.core.gpu import Snapshot
 from fallow.core.job import Job, JobActivity
@@ -301,26 +301,34 @@ class WarnAskKill:
     def _carry_out(
         self, state: JobState, target: JobActions, actions: Sequence[JobAction], gpus: frozenset[str]
     ) -> None:
-        for action in actions:
+        for action in (self._foreseen(state, target, each) for each in actions):
             words = f"dry run: {in_words(action)}" if self._run.dry_run else in_words(action)
             reason = action.reason.with_facts(step=kind_of(action))
             self._journal.action(state.job.subject, words, reason, state.job.keys)
             outcome = self._do(state, target, action, gpus)
             if outcome is not None:
                 self._journal.outcome(state.job.subject, words, outcome.words, state.job.keys)
+            if action is state.parking:
+                continue  # it has only begun: who parks it counts what came of it
             done = "dry_run" if self._run.dry_run else "done"
             self._run.report.tally.action(kind_of(action), done if outcome is None or outcome.ok else "failed")
+
+    def _foreseen(self, state: JobState, target: JobActions, action: JobAction) -> JobAction:
+        """Return the action; a warning as that of a stop, if it is known by now that the job cannot be parked."""
+        if not isinstance(action, Warn) or not (action.parks and action.stops) or self._parker is None:
+            return action
+        why_not = self._parker.why_not(state.job, target.describe())
+        return action if why_not is None else replace(action, parks=False)
 
     def _do(self, state: JobState, target: JobActions, action: JobAction, gpus: frozenset[str]) -> Outcome | None:
         dry_run = self._run.dry_run
         match action:
             case Warn(reason=reason, ask_in_s=ask_in_s):
                 would = "would" if dry_run else "will"
-                done = "parked" if action.parks else "stopped"
-                when = f"{would} be {done} in {duration_for_people(ask_in_s)} unless it works"
+                when = f"{would} be {what_follows(action)} in {duration_for_people(ask_in_s)} unless it works"
                 if action.parks:
                     wake = f"fallow wake pid:{state.job.first.pid}"
-                    when = f"{when}: its memory leaves the GPU, the process stays; {wake} brings it back"
+                    when = f"{when}; parked, its memory leaves the GPU, the process stays, and {wake} brings it back"
                 self._say(state, f"{reason}; {state.who} {when}")
                 keep = f"To keep it: fallow protect pid:{state.job.first.pid} --for 2h"
                 by_notice = self._notify("warned", state, f"was warned: {reason}; it {when}", keep)

@@ -30,6 +30,10 @@ class Sleepers:
         self._world = world
         self._http = LocalHttp(world.clock) if http is None else http
 
+    def may_sleep(self, holders: Sequence[Process]) -> bool:
+        """Return whether this is a server that may be able to sleep. It is not asked."""
+        return find_server(self._world.proc, [process.pid for process in holders]) is not None
+
     def find(self, job: ParkedJob, holders: Sequence[Process]) -> ParkedJob | Unknown | None:
         """Return the job as that of a server that can sleep; None if it is none, Unknown if it does not answer."""
         server = find_server(self._world.proc, [process.pid for process in holders])

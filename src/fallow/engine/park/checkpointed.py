@@ -28,11 +28,19 @@ class Checkpoints:
         self._world = world
         self._driver = Checkpoint()
 
-    def why_not(self, job: ParkedJob, holders: Sequence[Process]) -> str | None:
-        """Return why a job cannot be parked here now; None if nothing is known against it."""
+    def why_unable(self) -> str | None:
+        """Return why no job can be parked here; None if one can. The driver is opened at the first call."""
         if self._world.simulated is not None:
             return "its GPU is simulated, and holds nothing that could be moved"
-        why_not = self._driver.why_not()
+        return self._driver.why_not()
+
+    def why_never(self, job: ParkedJob) -> str | None:
+        """Return why a job cannot be parked, as far as that is known without a look at its processes."""
+        return self.why_unable() or self._why_no_room(job)
+
+    def why_not(self, job: ParkedJob, holders: Sequence[Process]) -> str | None:
+        """Return why a job cannot be parked here now; None if nothing is known against it."""
+        why_not = self.why_unable()
         if why_not is not None:
             return why_not
         try:

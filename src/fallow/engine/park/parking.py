@@ -59,6 +59,15 @@ class Parking:
         self.jobs: tuple[ParkedJob, ...] = tuple(self._known.values())
         """All of them, for any thread."""
 
+    def open(self) -> None:
+        """Open the driver, so that it is known before the first warning whether it can park at all."""
+        self._ways.open()
+
+    def why_not(self, job: Job, processes: Sequence[AffectedProcess]) -> str | None:
+        """Return why a job cannot be parked, as far as that is known before it is tried."""
+        wanted = self._wanted(job, processes)
+        return wanted.why if isinstance(wanted, Unknown) else self._ways.why_never(wanted, tuple(job.members))
+
     def begin(self, job: Job, processes: Sequence[AffectedProcess]) -> None:
         """Begin to park a job with all its processes; in a dry run, find out whether that could be done."""
         wanted = self._wanted(job, processes)
@@ -203,13 +212,14 @@ class Parking:
     def _failed(self, job: Job, why: str, *, in_doubt: bool = False) -> None:
         would = "would not be" if self._run.dry_run else "was not"
         self._finished(job, ParkResult(False, f"it {would} parked: {why}", in_doubt), "park the job")
-        self._run.report.tally.action("park", "failed")
 
     def _finished(self, job: Job, result: ParkResult, action: str) -> None:
         self._under_way.discard(job.key)
         if len(self._results) >= _MOST_RESULTS:
             self._results.clear()  # of jobs that nobody judges any more
         self._results[job.key] = result
+        done = "dry_run" if self._run.dry_run else "done"
+        self._run.report.tally.action("park", done if result.parked else "failed")
         told = Reason("told", sentence=result.words, step="parked" if result.parked else "park")
         self._run.journal.outcome(job.subject, action, told, job.keys)
 

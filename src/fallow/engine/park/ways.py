@@ -28,6 +28,14 @@ class Ways:
         self._checkpoints = Checkpoints(world)
         self._sleepers = Sleepers(world)
 
+    def open(self) -> None:
+        """Open the driver, which may take seconds."""
+        self._checkpoints.why_unable()
+
+    def why_never(self, job: ParkedJob, holders: Sequence[Process]) -> str | None:
+        """Return why a job cannot be parked, without asking it or the driver; None if it is to be tried. Quick."""
+        return None if self._sleepers.may_sleep(holders) else self._checkpoints.why_never(job)
+
     def could_park(self, job: ParkedJob, holders: Sequence[Process]) -> Parked:
         """Return how a job would be parked, or why it would not be."""
         server = self._sleepers.find(job, holders)

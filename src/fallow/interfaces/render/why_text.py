@@ -20,7 +20,7 @@ _ACTIONS = {
     "report": "it is reported",
     "warn": "its people are warned",
     "ask": "it is asked to end",
-    "park": "it is parked",
+    "park": "it is parked, if that is possible",
     "kill": "what is left of it is killed",
 }
 _STOPS = ("ask", "kill", "stopped", "park", "parked")
