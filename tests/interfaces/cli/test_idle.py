@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -18,9 +19,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fallow.core.activity import Activity
+from fallow.core.gpu import Holder
 from fallow.core.gpu_status import Status
 from fallow.core.idle_answer import all_idle, idle_answers
+from fallow.core.protections import OneProcess, OneUser
+from fallow.core.unknown import NOT_ASKED
 from fallow.core.value import replace
+from fallow.engine.allocate.held_by import presences
+from fallow.readers.proc import Proc
 from tests.conftest import Fallow
 from tests.engine.history.life import gpu_status
 from tests.interfaces.cli.filled import Fill
@@ -58,6 +64,66 @@ def test_the_daemon_knows_for_how_long(simulated: Fallow) -> None:
     until(lambda: simulated("idle", "--for", "2s").returncode == 0, pause_s=PROGRAM_S)
     assert simulated("idle", "--for", "30d").returncode == 1
     assert simulated("idle", "--for", "2s", "--alone").returncode == 75
+
+
+def test_what_is_not_idle_for_long_enough_is_not_called_in_use(simulated: Fallow) -> None:
+    with subprocess.Popen(["sleep", "1000"], env=simulated.on("1")) as job:
+        try:
+            until(lambda: simulated("idle", "1").stdout, lambda said: said == "GPU 1: idle: held, nothing runs\n")
+            running = Fill(simulated.start("up"))
+            running.until("up, ")
+            asked = simulated("idle", "1", "--for", "30d")
+            assert asked.returncode == 1
+            assert asked.stdout.startswith("GPU 1: not for 30d yet: idle for ")
+        finally:
+            job.kill()
+
+
+def test_no_time_counts_for_a_process_from_before_it_came(simulated: Fallow) -> None:
+    with subprocess.Popen(["sleep", "1000"], env=simulated.on("2")) as first:
+        running = Fill(simulated.start("up"))
+        running.until("up, ")
+        until(lambda: simulated("idle", f"pid:{first.pid}", "--for", "6s").returncode == 0, pause_s=PROGRAM_S)
+        before_s = time.monotonic()
+        with subprocess.Popen(["sleep", "1000"], env=simulated.on("2")) as newcomer:
+            try:
+
+                def asked(subject: str) -> dict[str, Any]:
+                    told: dict[str, Any] = json.loads(simulated("idle", subject, "--for", "6s", "--json").stdout)
+                    if told["gpus"]:
+                        assert told["idle"] is not True or time.monotonic() - before_s >= 6, "it came later"
+                    return told
+
+                by_pid = until(lambda: asked(f"pid:{newcomer.pid}"), lambda told: bool(told["gpus"]))
+                for told in (by_pid, asked("mine")):
+                    assert (told["gpus"][0]["for_s"] or 0.0) <= time.monotonic() - before_s
+                until(lambda: asked("mine")["idle"], pause_s=PROGRAM_S)
+            finally:
+                newcomer.kill()
+                first.kill()
+
+
+def answer_about(subject: OneProcess | OneUser, *pids: int) -> tuple[bool | None, str]:
+    """The answer for a GPU that has been idle for 8m8s, and that these processes of ada hold."""
+    proc = Proc()
+    held = tuple(Holder(pid, NOT_ASKED, user="ada") for pid in pids)
+    gpu = replace(gpu_status(2, Activity.IDLE), for_s=488.0, holders=held, claim=None)
+    status = Status("box", False, 1000.0, (gpu,))
+    (answer,) = idle_answers(status, 300.0, 1000.0, presences(subject, status, proc))
+    return answer.idle, answer.because
+
+
+def test_the_youngest_process_of_who_is_asked_about_decides_and_an_age_that_is_not_known_is_no_yes() -> None:
+    with subprocess.Popen(["sleep", "1000"]) as job:
+        try:
+            for subject in (OneProcess(job.pid, 0), OneProcess(os.getpid(), 0), OneUser("ada")):
+                idle, because = answer_about(subject, 1, job.pid)
+                assert idle is False
+                assert because.startswith(f"idle for 8m8s, and pid {job.pid} is there for ")
+        finally:
+            job.kill()
+    gone = f"idle for 8m8s, and for how long pid {job.pid} is there is not known"
+    assert answer_about(OneUser("ada"), 1, job.pid) == (None, gone)
 
 
 def test_a_card_that_is_lost_is_no_yes(fallow: Fallow, world: World) -> None:

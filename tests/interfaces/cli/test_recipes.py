@@ -54,7 +54,7 @@ def test_the_culler_of_jupyterhub_ends_a_server_on_an_idle_gpu_and_none_that_wor
     log.until("JupyterHub is now running")
     hub.start_server("ada", "resting")
     hub.start_server("bob", "working")
-    until(lambda: "GPU 0: idle: idle" in simulated("idle").stdout, pause_s=PROGRAM_S)
+    until(lambda: "GPU 0: idle: held, nothing runs" in simulated("idle").stdout, pause_s=PROGRAM_S)
     until(lambda: "GPU 1: in use: busy" in simulated("idle").stdout, pause_s=PROGRAM_S)
     (tmp_path / "both-run").touch()
     log.until("GPU 0: cannot be told", 2)  # nobody watches yet

@@ -5,6 +5,7 @@ from itertools import islice
 
 from fallow.core.gpu import Gpu, Holder
 from fallow.core.gpu_status import GpuStatus, Status
+from fallow.core.idle_answer import Presence
 from fallow.core.owner import Owner
 from fallow.core.process import DEEPEST, ProcessTable
 from fallow.core.protections import Everything, OneProcess, OneUser
@@ -12,6 +13,9 @@ from fallow.core.reservations import Claim
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace
 from fallow.engine.allocate.job_subject import JobSubject, NamedOwner, SomeGpus, owner_has_name
+from fallow.readers.proc import TICKS_PER_S, Proc
+
+_Somebody = OneProcess | OneUser | NamedOwner
 
 
 def held_by(subject: JobSubject, status: Status, table: ProcessTable) -> Status:
@@ -22,6 +26,34 @@ def held_by(subject: JobSubject, status: Status, table: ProcessTable) -> Status:
 def is_doubtful(subject: JobSubject, gpu: GpuStatus, table: ProcessTable) -> bool:
     """Return whether it is not known that the subject holds the GPU."""
     return True not in _answers(subject, gpu, table)
+
+
+def presences(subject: JobSubject, status: Status, proc: Proc) -> dict[str, Presence]:
+    """Return for how long the subject is on each of these GPUs, by its label; nothing if it is GPUs."""
+    if isinstance(subject, Everything | SomeGpus):
+        return {}
+    up_s = proc.uptime_s()
+    return {gpu.label: _presence(subject, gpu, proc, up_s) for gpu in status.gpus}
+
+
+def _presence(subject: _Somebody, gpu: GpuStatus, proc: Proc, up_s: float | None) -> Presence:
+    """Return the age of the youngest process that may be the subject's; unknown if that of one is."""
+    if isinstance(gpu.holders, Unknown) or isinstance(gpu.claim, Unknown):
+        return Presence(None, None)
+    pids = [each.pid for each in gpu.holders if _is_of(subject, each, proc) is not False]
+    if isinstance(gpu.claim, Claim) and _has_claimed(subject, gpu.claim, proc) is not False:
+        if gpu.claim.pid is None:
+            return Presence(None, None)
+        pids.append(gpu.claim.pid)
+    youngest = Presence(None, None)
+    for pid in pids:
+        stat = proc.stat(pid)
+        if stat is None or up_s is None:
+            return Presence(pid, None)
+        age_s = up_s - stat.birth / TICKS_PER_S
+        if youngest.for_s is None or age_s < youngest.for_s:
+            youngest = Presence(pid, age_s)
+    return youngest
 
 
 def _may_hold(subject: JobSubject, gpu: GpuStatus, table: ProcessTable) -> bool:
@@ -45,7 +77,7 @@ def _known_holders(gpu: Gpu) -> Iterator[Holder]:
     yield from () if isinstance(gpu.holders, Unknown) else gpu.holders
 
 
-def _is_of(subject: OneProcess | OneUser | NamedOwner, holder: Holder, table: ProcessTable) -> bool | None:
+def _is_of(subject: _Somebody, holder: Holder, table: ProcessTable) -> bool | None:
     match subject:
         case OneProcess(pid=pid):
             return pid in (holder.pid, *islice(table.ancestors(holder.pid), DEEPEST))
@@ -60,7 +92,7 @@ def _is_of(subject: OneProcess | OneUser | NamedOwner, holder: Holder, table: Pr
             return True if owner_has_name(owner, subject.name) else None if isinstance(owner.name, Unknown) else False
 
 
-def _has_claimed(subject: OneProcess | OneUser | NamedOwner, claim: Claim, table: ProcessTable) -> bool | None:
+def _has_claimed(subject: _Somebody, claim: Claim, table: ProcessTable) -> bool | None:
     match subject:
         case OneUser(name=name):
             return None if claim.user is None else claim.user == name

@@ -4,14 +4,14 @@ import argparse
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from fallow.core.activity import Activity
+from fallow.core.activity import AVAILABLE, Activity
 from fallow.core.gpu_status import Status
 from fallow.core.idle_answer import IdleAnswer, all_idle, idle_answers
 from fallow.core.protections import Everything, OneProcess, OneUser
 from fallow.core.selection import select
-from fallow.core.units import printable, span_s
+from fallow.core.units import duration_for_people, printable, span_s
 from fallow.core.value import replace
-from fallow.engine.allocate.held_by import held_by, is_doubtful
+from fallow.engine.allocate.held_by import held_by, is_doubtful, presences
 from fallow.engine.allocate.job_subject import JobSubject, job_subject
 from fallow.engine.allocate.protection_target import target_of
 from fallow.engine.conditions.parse import parse_job_condition
@@ -27,10 +27,11 @@ if TYPE_CHECKING:
 ABOUT = """\
 Answer whether all GPUs are idle: free, filled with work that leaves, or held
 while nothing runs. With --for, whether `fallow up` has seen them so for that
-long. With --unless, whether the jobs on them are not in use otherwise either.
+long, of somebody's GPUs only since they came. With --unless, whether the jobs
+on them are not in use otherwise either.
 What cannot be told is never a yes. A subject that holds no GPU is idle.
 
-exit codes: 0 idle, 1 in use, 75 cannot be told, 69 no driver"""
+exit codes: 0 idle, 1 in use or not idle for so long, 75 cannot be told, 69 no driver"""
 EXAMPLES = """\
   fallow idle --for 30m && echo "nobody has used a GPU for half an hour"
   fallow idle 0-3 --for 2h --json
@@ -75,7 +76,7 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
         replace(each, idle=None, because=f"who holds it is not known; {each.because}")
         if each.gpu in doubtful and each.idle
         else each
-        for each in idle_answers(held, args.for_s, world.clock.wall_s())
+        for each in idle_answers(held, args.for_s, world.clock.wall_s(), presences(subject, held, world.proc))
     )
     if args.unless and answers:
         answers = _by_conditions(world, voice, lambda conditions: conditions.ask(args.unless, held, answers))
@@ -90,8 +91,16 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
         if not answers:
             print(printable(f"{args.subject}: {_ANSWERS[together]}: {because}"))
         for each in answers:
-            print(printable(f"GPU {each.gpu}: {_ANSWERS[each.idle]}: {each.because}"))
+            print(printable(f"GPU {each.gpu}: {_in_words(each, args.for_s)}: {each.because}"))
     return _EXIT_CODES[together]
+
+
+def _in_words(answer: IdleAnswer, for_s: float) -> str:
+    """Return the answer. What is idle and was not for long enough is not called in use."""
+    quiet = answer.activity in (*AVAILABLE, Activity.IDLE)
+    if quiet and answer.idle is False and answer.for_s is not None and answer.for_s < for_s:
+        return f"not for {duration_for_people(for_s)} yet"
+    return _ANSWERS[answer.idle]
 
 
 def _by_conditions(
