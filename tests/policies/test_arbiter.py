@@ -163,6 +163,22 @@ def test_protected_users_and_commands_are_left_alone(protect_rules: ProtectRules
 
 
 @pytest.mark.parametrize(
+    ("protect_rules", "sentence"),
+    [
+        (ProtectRules(users=frozenset({"alice"})), "is alice's, and [protect] users has 'alice'"),
+        (ProtectRules(commands=("train*",)), "runs python, and [protect] commands has 'train*'"),
+        (
+            ProtectRules(groups=("staff",), groups_of=lambda _: frozenset({"staff"})),
+            "is alice's, who is in a group that [protect] groups has: 'staff'",
+        ),
+    ],
+)
+def test_a_refusal_names_what_the_config_has_and_where(protect_rules: ProtectRules, sentence: str) -> None:
+    (ruling,) = arbitrate([Proposal(Ask(IDLE), JOB)], at_s=100.0, wall_s=NOON, protect_rules=protect_rules)
+    assert str(ruling.refused).endswith(sentence)
+
+
+@pytest.mark.parametrize(
     ("groups_of", "kind"),
     [
         (lambda _: frozenset({"staff"}), "protected_group"),

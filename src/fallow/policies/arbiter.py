@@ -154,7 +154,7 @@ def _protected(process: AffectedProcess, protect_rules: ProtectRules) -> Reason 
         for pattern in protect_rules.commands:
             if command_fits(process.command, pattern):
                 program = program_name(process.command)
-                return Reason("protected_command", pid=process.pid, program=program)
+                return Reason("protected_command", pid=process.pid, program=program, pattern=pattern)
     return None
 
 

@@ -299,7 +299,7 @@ def test_a_protected_command_below_the_holder_protects_it(patrol: Callable[..., 
     assert lives(job)
     refusals = [because for kind, _, because in resident("events") if kind == "refusal"]
     assert len(refusals) == 1, "a refusal is written down once"
-    assert "runs 'sleep', which is protected" in refusals[0]
+    assert "runs sleep, and [protect] commands has 'sleep'" in refusals[0]
 
 
 @pytest.mark.several_users

@@ -218,6 +218,14 @@ def test_a_process_on_no_gpu_and_one_that_does_not_exist_are_refused(
         assert done.stderr.count("\n") == 1
 
 
+def test_a_process_that_does_not_exist_is_refused_also_while_all_is_protected(simulated: Fallow) -> None:
+    gone = 2**22 - 7
+    assert simulated("protect", "all", "--for", "1h").returncode == 0
+    done = simulated("why", str(gone))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"fallow: there is no process {gone}, ")
+
+
 def test_who_asks_about_a_launcher_is_told_which_process_below_it_is_on_a_gpu(simulated: Fallow) -> None:
     launcher = simulated.start("run", "--gpus", "1", "--idle-timeout", "1h", "--", "sleep", "1000")
     done = until(

@@ -61,7 +61,8 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     if daemon is not None and told is not None and target is not None:
         process = str(target) if isinstance(target, OneProcess) else None
         rules = daemon.rules_on([str(gpu.uuid) for gpu in gpus], process) or []
-    protections = [] if target is None else protections_on(gpus, world, daemon, _touched(target, world))
+    has_ended = isinstance(target, OneProcess) and not _lives(target, world)  # then nothing can protect it
+    protections = [] if target is None or has_ended else protections_on(gpus, world, daemon, _touched(target, world))
     events, unreadable = _events(world, None if told is None else daemon, key)
     if (
         isinstance(target, OneProcess)
