@@ -19,6 +19,7 @@ from fallow.actuators.process.helpers import Helpers
 from fallow.core.findings import Outcome
 from fallow.core.plain_text import as_plain
 from fallow.engine.machine.clock import SystemClock
+from fallow.readers.accounts import account
 from tests.policies.histories import modest
 
 # Apprise, where it is installed, imports modules that some Pythons are about to drop.
@@ -40,6 +41,15 @@ def hooks(**limits: float) -> SystemHooks:
 )
 def test_what_came_of_a_command_is_said(line: str, outcome: Outcome) -> None:
     assert hooks().run_command(line, {**os.environ, "WHAT": "gpu 3"}) == outcome
+
+
+@pytest.mark.several_users
+def test_what_a_command_of_another_user_prints_is_not_told() -> None:
+    """Everybody reads the outcome; that of the daemon's own command is the administrator's to word."""
+    worker = account("daemon")
+    assert worker is not None
+    theirs = SystemHooks(Helpers(SystemClock().monotonic_s), os.environ, (worker, {"PATH": os.defpath}))
+    assert theirs.run_command("echo PASSWORD; exit 3", os.environ) == Outcome(False, "'echo' ended with exit code 3")
 
 
 def test_a_command_that_hangs_is_killed() -> None:

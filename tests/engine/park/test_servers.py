@@ -125,6 +125,7 @@ def test_a_vllm_that_refuses_to_sleep_is_stopped_only_if_the_rule_says_so(
     up = start_up(simulated, tmp_path, '"park"')
     said = up.until("it was not parked", times=2)
     assert "it was asked to sleep and does not: the server answered 500" in said
+    assert "not now" not in said + simulated("why", "1").stdout, "what it answers is for its user alone"
     assert server.process.poll() is None
     assert not up.told("stopping")
 

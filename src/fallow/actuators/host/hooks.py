@@ -28,15 +28,18 @@ class SystemHooks:
         runs_as: tuple[Account | None, Mapping[str, str]] | None = None,
         *,
         command_limit_s: float = _COMMAND_LIMIT_S,
+        tells_output: bool = True,
     ) -> None:
         """`environ` is used for sending notices.
 
-        `runs_as`: which user commands run as, None for this one, and in which environment.
+        `runs_as`: which user commands run as, None for this one, and in which environment. `tells_output`: whether
+        the last line of a command is in its outcome, which everybody reads. That of another user's command never is.
         """
         self._helpers = helpers
         self._environ = environ
         self._runs_as = runs_as
         self._command_limit_s = command_limit_s
+        self._tells_output = tells_output
 
     def run_command(self, line: str, environ: Mapping[str, str], more: Mapping[str, str] = _NO_MORE) -> Outcome:
         """Run a line in a shell, to its end; what it leaves in the background is left alone.
@@ -57,7 +60,8 @@ class SystemHooks:
                 ran = self._helpers.run(become_user.program(), environ, self._command_limit_s, reads=order)
         except (CommandNotFound, CannotRun) as error:
             return Outcome(False, f"{name!r} was not run: {error}")
-        said = f"; it said: {printable(ran.last_line[:200])}" if ran.last_line else ""
+        tells = self._tells_output and account is None and bool(ran.last_line)
+        said = f"; it said: {printable(ran.last_line[:200])}" if tells else ""
         if ran.ended is None:
             return Outcome(False, f"{name!r} was killed after {self._command_limit_s:g} s{said}")
         return Outcome(ran.ok, f"{name!r} {_in_words(ran.ended)}{said}")

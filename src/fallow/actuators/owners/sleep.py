@@ -13,7 +13,6 @@ from fallow.core.unknown import Unknown
 _SLEEPS_WITHIN_S = 120.0  # a vLLM answers when its weights are in host memory
 _WAKES_WITHIN_S = 120.0
 _UNLOADS_WITHIN_S = 30.0
-_LONGEST_WORDS = 200
 _JSON = {"Content-Type": "application/json"}
 
 
@@ -38,5 +37,5 @@ def _outcome(answer: HttpAnswer | Unknown, done: str) -> Outcome:
         return Outcome(False, answer.why)
     if answer.status in range(200, 300):
         return Outcome(True, printable(done))
-    said = printable(answer.body.decode(errors="replace"))[:_LONGEST_WORDS]
-    return Outcome(False, f"the server answered {answer.status}: {said}")
+    # Everybody reads the outcome, and what a user's own server says is not for all.
+    return Outcome(False, f"the server answered {answer.status}")

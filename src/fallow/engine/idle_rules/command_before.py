@@ -1,7 +1,7 @@
 """Run the command of a rule before a job is asked to end: as the user of the job, for so long at most.
 
 The kernel says whose job it is. Nothing runs as root unless the job is root's and the config allows it. Only root and
-that user may be able to change what is run.
+that user may be able to change what is run. What it prints is told to nobody: everybody reads the outcome.
 """
 
 import os
@@ -47,4 +47,5 @@ def _hooks_of(world: World, uid: int, command: Command) -> tuple[SystemHooks, di
         refuse_doubtful(["/bin/sh", "-c", command.line], None, guise.environ, guise.trusted)
     runs_as = None if guise is None else (guise.account, guise.environ)
     helpers = Helpers(world.clock.monotonic_s)
-    return SystemHooks(helpers, environ, runs_as, command_limit_s=command.limit_s), environ
+    hooks = SystemHooks(helpers, environ, runs_as, command_limit_s=command.limit_s, tells_output=False)
+    return hooks, environ
