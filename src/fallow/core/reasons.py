@@ -93,6 +93,7 @@ SENTENCES: Mapping[str, str] = {
     "needs_root": "pid {pid} is {user}'s, and signalling it needs root",
     "by_hand": "stopped by hand by {user}",
     "not_idle": "it is not idle: {found}",
+    "not_counted": "the rule {rule} does not count for how long it is idle: {why}",
     "idleness_unknown": "whether it is idle is not known: {why}",
     "conflict": "it conflicts with what was decided before: {action}",
     "rate_limit": "{count} were ended in the last {per_s}, and {most} may be",

@@ -1,7 +1,10 @@
 """A job counts as idle only if the daemon has seen all of its GPUs idle, for as long as it lives: never in doubt."""
 
 import os
+from collections.abc import Mapping
+from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -63,6 +66,27 @@ def test_what_all_rules_have_counted_for_the_job_itself_counts_also_beside_a_nei
     assert witness([(Activity.IDLE, 90.0)], (counting(0.0, one),)).idleness(one).for_s is None
     assert witness(busy, (replace(counting(90.0, one), processes=()),)).idleness(one).for_s is None
     assert witness(busy, (replace(counting(90.0, one), fault="stuck"),)).idleness(one).for_s is None
+
+
+@pytest.mark.parametrize(
+    ("why", "says"),
+    [
+        ({"paused": "file:/nope/x cannot be told: it is not there"}, "idle: file:/nope/x cannot be told"),
+        ({"left_alone": "ada protects it"}, "the rule rule does not count for how long it is idle: ada protects it"),
+        ({"begins_in_s": 40.0}, "it is new, and nothing counts for another 40s"),
+    ],
+)
+def test_what_a_rule_does_not_count_is_not_idle_for_that_reason_and_its_gpus_still_are(
+    why: Mapping[str, Any], says: str
+) -> None:
+    one = job(1)
+    for for_s in (0.0, 90.0):
+        uncounted = replace(counting(for_s, one), **why)
+        found = witness([(Activity.IDLE, 66.0)], (uncounted,)).idleness(one)
+        assert (found.for_s, says in str(found.not_idle)) == (66.0, True), found
+        assert witness([(Activity.BUSY, 66.0)], (uncounted,)).idleness(one).for_s is None
+        in_use = (uncounted, replace(counting(0.0, one), rule="other"))
+        assert str(witness([(Activity.IDLE, 66.0)], in_use).idleness(one).not_idle).startswith("it is not idle")
 
 
 def test_without_a_daemon_or_with_one_that_does_not_answer_nothing_is_known() -> None:

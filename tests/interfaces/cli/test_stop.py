@@ -378,6 +378,33 @@ def test_with_a_daemon_the_idle_job_is_stopped_and_the_busy_one_is_not(simulated
     assert busy.lives
 
 
+def test_a_job_whose_rule_is_paused_is_left_for_the_true_reason_and_is_as_idle_as_status_says(
+    simulated: Fallow, start: Start, tmp_path: pathlib.Path
+) -> None:
+    job, config = start(1, ALONE + SLEEPER), tmp_path / "its.toml"
+    rule = "[[idle]]\nname = 'forgotten'\nidle_for = '1h'\nwarmup = '0s'\nunless = ['file:/nope/x']\n"
+    config.write_text(f"[page]\nenabled = false\n{rule}")
+    config.chmod(0o600)
+    Fill(simulated.start("up", "--config", str(config))).until("up, ")
+
+    def planned(*options: str) -> dict[str, object]:
+        done = simulated("stop", "1", "--dry-run", "--json", *options)
+        (found,) = json.loads(done.stdout)["jobs"]
+        return dict(found)
+
+    until(planned, lambda found: found["idle_s"] is not None, pause_s=1.0)
+    found = planned("--idle")
+    assert (found["outcome"], found["reason"]) == ("left", "not_counted"), found
+    assert "the rule forgotten does not count for how long it is idle: file:/nope/x cannot be" in str(
+        found["because"]
+    )
+    assert "; idle for " in simulated("stop", "1", "--dry-run").stdout
+    assert simulated("protect", f"user:{ME}", "--for", "1h").returncode == 0
+    found = planned("--idle")
+    assert (found["outcome"], found["reason"]) == ("left", "protected"), found
+    assert job.lives
+
+
 def test_a_job_is_not_idle_while_what_was_started_with_it_works(simulated: Fallow, start: Start) -> None:
     running = Fill(simulated.start("up"))
     running.until("up, ")

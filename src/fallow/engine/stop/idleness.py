@@ -8,6 +8,7 @@ from fallow.core.gpu_status import GpuStatus, Status
 from fallow.core.job import Job
 from fallow.core.reasons import Reason
 from fallow.core.settling import SETTLING_S
+from fallow.core.units import duration_for_people
 from fallow.core.value import value
 from fallow.engine.machine.world import World
 from fallow.readers.proc import TICKS_PER_S
@@ -20,8 +21,9 @@ class Idleness:
     """Whether a job is idle, for how long that was witnessed, and why it does not count as idle."""
 
     for_s: float | None
-    """None if it is not idle, or that is not known."""
+    """None if it is not idle, or that is not known. Where a rule does not count: how long its GPUs are idle."""
     not_idle: Reason | None = None
+    """Why it must not count as idle."""
 
 
 class Witness:
@@ -42,10 +44,17 @@ class Witness:
         if job.doubtful:
             return _unknown("it may work on a GPU that cannot be read")
         by_rules = [each for each in self._counting if self._is_about(each, job)]
-        if by_rules:
-            least = min(by_rules, key=lambda each: each.for_s)  # a condition may speak against one of them
-            why = Reason("not_idle", found=f"the rule {least.rule} does not count it as idle")
-            return Idleness(least.for_s) if least.for_s > 0 else Idleness(None, why)
+        if not by_rules:
+            return self._on_gpus(job)
+        uncounted = {each.rule: why for each in by_rules if (why := _why_uncounted(each)) is not None}
+        in_use = next((each for each in by_rules if each.for_s <= 0 and each.rule not in uncounted), None)
+        if in_use is not None:  # a condition may speak against one of them
+            return Idleness(None, Reason("not_idle", found=f"the rule {in_use.rule} does not count it as idle"))
+        for rule, why in uncounted.items():
+            return Idleness(self._on_gpus(job).for_s, Reason("not_counted", rule=rule, why=why))
+        return Idleness(min(each.for_s for each in by_rules))
+
+    def _on_gpus(self, job: Job) -> Idleness:
         found = [self._on_gpu(self._gpus.get(uuid), job) for uuid in job.uuids]
         doubts = [each for each in found if each.not_idle is not None]
         busy = next((each for each in doubts if each.not_idle is not None and each.not_idle.kind == "not_idle"), None)
@@ -75,6 +84,15 @@ class Witness:
         """Return the age of its youngest process: what it did not live through says nothing about it."""
         up_s = self._world.proc.uptime_s()
         return 0.0 if up_s is None else up_s - max(each.birth for each in job.members) / TICKS_PER_S
+
+
+def _why_uncounted(counting: Counting) -> str | None:
+    """Return why a rule does not count for how long a job is idle; None if it does."""
+    if counting.left_alone is not None or counting.paused is not None:
+        return counting.left_alone or counting.paused
+    if counting.begins_in_s > 0:
+        return f"it is new, and nothing counts for another {duration_for_people(counting.begins_in_s)}"
+    return None
 
 
 def _unknown(why: str) -> Idleness:

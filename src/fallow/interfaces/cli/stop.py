@@ -91,7 +91,9 @@ def _plan(args: argparse.Namespace, world: World, jobs: "JobsByHand", stop: "Sto
         for found in jobs.meant(args.subjects)
     ]
     for each in planned:
-        why = (each.idleness.not_idle if args.idle else None) or stop.refusal(each.stopped.found)
+        why = each.idleness.not_idle if args.idle else None
+        if why is None or (why.kind == "not_counted" and each.idleness.for_s is not None):
+            why = stop.refusal(each.stopped.found) or why  # what protects it is also why a rule does not count it
         if why is not None:
             each.stopped.end(Stage.LEFT, why)
     return planned
