@@ -83,13 +83,16 @@ class Street:
         self.world = World(environ, clock=self.clock)
         self.held = HeldGpus(self.world, LIMIT_S)
 
-    def says(self, gpus: list[dict[str, Any]], rules: list[dict[str, Any]], after_s: float = 61.0) -> str:
+    def says(
+        self, gpus: list[dict[str, Any]], rules: list[dict[str, Any]], after_s: float = 61.0, *, dry_run: Any = False
+    ) -> str:
         """What is said some time later, where the daemon shows this."""
         self.clock.sleep(after_s)
         at = datetime.fromtimestamp(NOW_S, UTC).isoformat()
         self.daemon.answers = {
             "/status": {"version": VERSION, "at": at, "gpus": gpus},
             "/rules": {"version": VERSION, "rules": rules},
+            "/daemon": {"version": VERSION, "dry_run": dry_run},
         }
         return self.held.in_words(GPUS)
 
@@ -109,7 +112,8 @@ def gpu(index: int, activity: str = "idle", for_s: float | None = 7200.0) -> dic
 
 def rule(index: int, action: str, in_s: float | None = 0.0, **more: Any) -> dict[str, Any]:
     stops = {"refused": None, "left_alone": None, "held_back": None}
-    return {"uuids": [UUIDS[index]], "action": action, "for_s": 7200.0, "in_s": in_s, **stops, **more}
+    facts = {"rule": "nights", "uuids": [UUIDS[index]], "action": action, "for_s": 7200.0, "in_s": in_s}
+    return {**facts, **stops, **more}
 
 
 @pytest.mark.parametrize(
@@ -119,11 +123,15 @@ def rule(index: int, action: str, in_s: float | None = 0.0, **more: Any) -> dict
         (
             [gpu(1)],
             [rule(1, "ask", 545.0)],
-            "GPU 1 has been idle for 2h; its user was warned, and it ends in 9m unless it works",
+            "GPU 1 has been idle for 2h; the rule nights stops its job in 9m unless it works",
         ),
         ([gpu(1)], [rule(1, "warn", 70.0)], "GPU 1 has been idle for 2h; its user is warned in 1m"),
         ([gpu(1)], [rule(1, "warn", held_back="nobody waits")], "GPU 1 has been idle for 2h"),
-        ([gpu(1)], [rule(1, "ask", left_alone="ada protects it")], "GPU 1 has been idle for 2h"),
+        (
+            [gpu(1)],
+            [rule(1, "ask", left_alone="ada protects it")],
+            "GPU 1 has been idle for 2h; its job is protected, so no rule stops it",
+        ),
         ([gpu(1)], [rule(1, "report")], "GPU 1 has been idle for 2h"),
         ([gpu(1, for_s=None)], [], "GPU 1 is idle"),
         ([gpu(0, "busy")], [], "GPU 0 works"),
@@ -134,7 +142,7 @@ def rule(index: int, action: str, in_s: float | None = 0.0, **more: Any) -> dict
         (
             [gpu(0, "busy"), gpu(1), gpu(2)],
             [rule(2, "ask", 30.0)],
-            "GPU 2 has been idle for 2h; its user was warned, and it ends in 30s unless it works. "
+            "GPU 2 has been idle for 2h; the rule nights stops its job in 30s unless it works. "
             "GPU 1 has been idle for 2h. GPU 0 works",
         ),
     ],
@@ -143,6 +151,22 @@ def test_it_says_what_happens_on_each_gpu(
     street: Street, gpus: list[dict[str, Any]], rules: list[dict[str, Any]], said: str
 ) -> None:
     assert street.says(gpus, rules) == said
+
+
+@pytest.mark.parametrize(
+    ("step", "said"),
+    [
+        ("kill", "its job would have been asked to end (dry run)"),
+        ("ask", "the rule nights would stop its job in 9m unless it works (dry run)"),
+        ("warn", "its user would be warned in 9m (dry run)"),
+    ],
+)
+def test_of_a_daemon_in_a_dry_run_it_says_what_would_be(street: Street, step: str, said: str) -> None:
+    assert street.says([gpu(1)], [rule(1, step, 545.0)], dry_run=True) == f"GPU 1 has been idle for 2h; {said}"
+
+
+def test_a_daemon_that_does_not_say_whether_it_does_anything_is_not_believed(street: Street) -> None:
+    assert street.says([gpu(1)], [rule(1, "ask", 545.0)], dry_run=None) == ""
 
 
 def test_many_idle_gpus_take_a_few_words(street: Street) -> None:
@@ -179,18 +203,19 @@ anything = st.recursive(
 )
 gpu_facts = st.fixed_dictionaries({"uuid": anything, "activity": anything, "for_s": anything})
 rule_facts = st.fixed_dictionaries(
-    dict.fromkeys(("uuids", "action", "for_s", "in_s", "refused", "left_alone", "held_back"), anything)
+    dict.fromkeys(("rule", "uuids", "action", "for_s", "in_s", "refused", "left_alone", "held_back"), anything)
 )
 nearly_gpus = st.lists(gpu_facts | st.builds(gpu, st.integers(0, 9), for_s=anything), max_size=12) | anything
 nearly_rules = st.lists(rule_facts | st.builds(rule, st.integers(0, 9), in_s=anything), max_size=12) | anything
 
 
 @settings(max_examples=examples(1000), deadline=None)
-@given(nearly_gpus, nearly_rules, st.none() | anything, st.none() | anything)
+@given(nearly_gpus, nearly_rules, st.none() | anything, st.none() | anything, st.booleans() | anything)
 def test_whatever_a_daemon_answers_is_a_short_line_that_can_be_shown(
-    street: Street, gpus: Any, rules: Any, at: Any, whole: Any
+    street: Street, gpus: Any, rules: Any, at: Any, whole: Any, dry_run: Any
 ) -> None:
     street.says(gpus, rules)
+    street.daemon.answers["/daemon"]["dry_run"] = dry_run
     if at is not None:
         street.daemon.answers["/status"]["at"] = at
     if whole is not None:

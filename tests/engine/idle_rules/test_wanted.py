@@ -95,7 +95,7 @@ def test_the_warning_is_cancelled_when_the_launch_is_interrupted_and_the_idle_ti
     daemon = up(PATIENT)
     launch = waits(simulated, "--gpus", "0")
     daemon.until(f"job {idle.pid} (sleep) will be stopped in 5m")
-    told = launch.until("its user was warned, and it ends in ")
+    told = launch.until(" stops its job in ")
     assert "waiting for 1 GPU, first in line. GPU 0 has been idle for " in told
     launch.process.send_signal(signal.SIGINT)
     assert f"job {idle.pid} (sleep) goes on: nobody waits for its GPUs" in daemon.until("goes on")
@@ -103,7 +103,7 @@ def test_the_warning_is_cancelled_when_the_launch_is_interrupted_and_the_idle_ti
     warning = daemon.until(f"job {idle.pid} (sleep) will be stopped in 5m")
     assert f"(pid {again.process.pid})" in warning
     pick = Fill(simulated.start("pick", "--gpus", "0", "--wait"))
-    assert "waiting for 1 GPU. GPU 0 has been idle for " in pick.until("its user was warned, and it ends in ")
+    assert "waiting for 1 GPU. GPU 0 has been idle for " in pick.until(" stops its job in ")
     again.process.send_signal(signal.SIGSTOP)
     daemon.until("goes on: nobody waits for its GPUs")
     again.process.send_signal(signal.SIGCONT)
