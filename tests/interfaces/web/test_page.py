@@ -243,6 +243,13 @@ def test_the_keyboard_reaches_everything_and_shows_where_it_is(browser: Any, sit
     assert page.complaints == []
 
 
+def test_only_who_knows_the_token_gets_buttons_that_release(site: Site) -> None:
+    stranger, known = site.ask("/").text, site.with_token("/").text
+    assert "protection 4" in stranger
+    assert "/release" not in stranger
+    assert 'action="/protections/4/release"' in known
+
+
 def test_focus_stays_where_it_was_when_the_page_moves_on(browser: Any, site: Site, busy_hall: Publisher) -> None:
     page = opened(browser, f"{site.url}/login")
     page.wait_for_function("document.activeElement.matches('input')")  # where it types then

@@ -14,7 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from fallow.core.activity import Activity
 from fallow.core.board import Board
-from fallow.core.value import value
+from fallow.core.value import replace, value
 from fallow.engine.daemon.sources import Sources
 from fallow.engine.machine.timezone import LocalZone
 from fallow.interfaces.render import charts
@@ -102,17 +102,23 @@ class Renderer:
             "cost": self._part("cost", "cost", cost=await self._archive.cost()),
             "fillers": self._part("fillers", "fillers", fillers=view_models.fillers(board.fillers)),
             "guards": self._part("guards", "guards", guards=view_models.guards(board.guards)),
-            "protections": self._part("protections", "protections", protections=self._protections(board)),
+            "protections": self._part(
+                "protections", "protections", protections=self._protections(board, self._sources.user)
+            ),
             "actions": self._part("actions", "actions", events=await self._events()),
         }
         activities = {gpu.label: (gpu.activity, gpu.because) for gpu in board.status.gpus}
         return Parts(self._clock(board), html, " ".join(activities), activities)
 
-    async def page(self, **about_the_visitor: object) -> str:
-        """Return the whole page."""
+    async def page(self, *, known: bool, **about_the_visitor: object) -> str:
+        """Return the whole page; a visitor who is not `known` may change nothing, and gets no buttons for that."""
         board = self._sources.board()
         template = self._templates.get_template("page.html")
         parts = await self.parts()
+        if board is not None and not known:
+            found = self._protections(board, None)
+            to_read = self._part("protections to read", "protections", protections=found)
+            parts = replace(parts, html={**parts.html, "protections": to_read})
         return template.render(
             machine=None if board is None else self._machine(board),
             parts=parts,
@@ -124,6 +130,7 @@ class Renderer:
                 ("8h", "8 hours"),
                 ("1d", "1 day"),
             ],
+            known=known,
             **about_the_visitor,
         )
 
@@ -141,8 +148,8 @@ class Renderer:
             html[f"{name}-day"] = self._part(f"{name}-day", "strip", label=gpu.label, strip=strip, ticks=ticks)
         return html
 
-    def _protections(self, board: Board) -> list[View]:
-        return view_models.protections(board.protections, board, self._sources.clock.wall_s(), self._sources.user)
+    def _protections(self, board: Board, own: str | None) -> list[View]:
+        return view_models.protections(board.protections, board, self._sources.clock.wall_s(), own)
 
     async def _events(self) -> list[View] | str:
         found = await self._archive.events()

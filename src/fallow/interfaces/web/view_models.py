@@ -74,7 +74,7 @@ def guards(views: Sequence[GuardView]) -> list[tuple[str, str, str]]:
     return [(shortened(one.name, _LONGEST_NAME), one.phase, shortened(one.because, _LONGEST_REASON)) for one in views]
 
 
-def protections(found: Iterable[Protection], board: Board, now_s: float, own: str) -> list[View]:
+def protections(found: Iterable[Protection], board: Board, now_s: float, own: str | None) -> list[View]:
     """Return the protections in force; those of the user `own` can be released on the page."""
     return [
         {
