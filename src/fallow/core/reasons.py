@@ -73,6 +73,7 @@ SENTENCES: Mapping[str, str] = {
     "stuck": "stuck for {for_s}: {readings}",
     "works": "{readings}",
     "still_there": "it was asked with SIG{signal} {for_s} ago and is still there",
+    "would_be_asked": "it would have been asked with SIG{signal} {for_s} ago",
     "joined": "a process has joined it that was not warned",
     "not_covered": "the rule no longer covers it",
     "protected": "{protection}",

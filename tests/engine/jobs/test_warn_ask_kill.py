@@ -275,6 +275,7 @@ def test_a_dry_run_reaches_nothing(tmp_path: pathlib.Path, clusters: list[Cluste
     cluster.idle(60)
     assert scheduler.done == []
     assert [" would " in f" {line}" for line in cluster.said] == [True] * 3
+    assert "it would have been asked with SIGTERM" in cluster.said[-1]
     rows = [event for event in cluster.journal.last(None) if event.kind in ("action", "outcome")]
     assert rows
     assert all(row.finding.startswith("dry run: ") for row in rows), "why must not say that it was asked or killed"

@@ -301,6 +301,8 @@ class WarnAskKill:
     def _carry_out(
         self, state: JobState, target: JobActions, actions: Sequence[JobAction], gpus: frozenset[str]
     ) -> None:
+        if self._run.dry_run:
+            actions = [_not_asked(each) for each in actions]
         for action in (self._foreseen(state, target, each) for each in actions):
             words = f"dry run: {in_words(action)}" if self._run.dry_run else in_words(action)
             reason = action.reason.with_facts(step=kind_of(action))
@@ -392,3 +394,10 @@ class WarnAskKill:
         first, job = state.job.first, state.job
         key = f"pid:{first.pid}@{first.birth}"
         return self._run.report.notify(Notice(event, key, f"{job.subject} {sentence}", job.user, advice))
+
+
+def _not_asked(action: JobAction) -> JobAction:
+    """Return an action of a dry run, in which nobody was asked to end before."""
+    if isinstance(action, Kill) and action.reason.kind == "still_there":
+        return replace(action, reason=Reason("would_be_asked", **action.reason.facts))
+    return action
