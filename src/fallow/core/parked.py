@@ -59,6 +59,8 @@ class ParkedJob:
     """The server that sleeps."""
     port: int = 0
     """Where that server listens."""
+    server_uid: int | None = None
+    """The user that the server ran as when it was parked."""
 
     @property
     def memory_bytes(self) -> int:

@@ -90,7 +90,8 @@ def answers(bodies: st.SearchStrategy[object]) -> st.SearchStrategy[bytes]:
 
 
 def job(way: ParkWay, port: int) -> ParkedJob:
-    return ParkedJob(ME, (ME,), "ada", "job 1 (vllm)", (("GPU-1", 2**30),), 0.0, way, server=ME, port=port)
+    gpus = (("GPU-1", 2**30),)
+    return ParkedJob(ME, (ME,), "ada", "job 1 (vllm)", gpus, 0.0, way, server=ME, port=port, server_uid=os.getuid())
 
 
 def last_state(server: PlannedServer, asked: str) -> bytes:

@@ -29,14 +29,24 @@ def test_what_is_written_is_read_again_without_processes_that_have_ended(tmp_pat
     owner = ("notebook", "1234", "train.ipynb")
     sizes = (("GPU-1", 2**34), ("GPU-2", 1))
     job = ParkedJob(
-        ME, (ME, GONE), "ada", "job 7 (python)", sizes, 1.5, ParkWay.VLLM, owner=owner, server=ME, port=80
+        ME,
+        (ME, GONE),
+        "ada",
+        "job 7 (python)",
+        sizes,
+        1.5,
+        ParkWay.VLLM,
+        owner=owner,
+        server=ME,
+        port=80,
+        server_uid=7,
     )
     ended = ParkedJob(GONE, (GONE,), "eve", "job 8 (python)", (), 2.5)
     record(tmp_path / "state").write([job, ended])
     (read,) = record(tmp_path / "state").read()
     assert read.processes == (ME,)
-    assert (read.user, read.gpus, read.owner, read.server, read.port, read.way) == (
-        *("ada", sizes, owner, ME, 80),
+    assert (read.user, read.gpus, read.owner, read.server, read.port, read.server_uid, read.way) == (
+        *("ada", sizes, owner, ME, 80, 7),
         ParkWay.VLLM,
     )
     assert (tmp_path / "state" / "parked").stat().st_mode & 0o777 == 0o600
@@ -63,6 +73,7 @@ LINE = {
     "owner": ["process", "", ""],
     "server": None,
     "port": 0,
+    "server_uid": None,
 }
 lines = st.one_of(
     st.text(max_size=40),

@@ -15,6 +15,7 @@ from fallow.core.unknown import Unknown
 from fallow.core.value import replace
 from fallow.engine.jobs.ports import ParkResult
 from fallow.engine.machine.world import World
+from fallow.engine.park.same_server import SameServer
 from fallow.readers.local_http import LocalHttp
 from fallow.readers.owners.servers import SleepServer, find_server, is_sleeping, loaded_models
 
@@ -41,9 +42,10 @@ class Sleepers:
             return None
         doubt: Unknown | None = None
         for port in server.ports:
-            able = self._is_able(server.way, server.at(port))
+            found = _as_server(job, server, port)
+            able = self._is_able(found)
             if able is True:
-                return _as_server(job, server, port)
+                return found
             doubt = able if isinstance(able, Unknown) else doubt
         return doubt
 
@@ -64,7 +66,7 @@ class Sleepers:
         """Have the server wake; an ollama does so by itself."""
         if job.way is ParkWay.OLLAMA:
             return Outcome(True, "ollama loads a model at the next request for it")
-        asked = sleep.have_vllm_wake(self._http, self._endpoint(job))
+        asked = sleep.have_vllm_wake(self._only(job), _endpoint(job))
         state = self.is_parked(job)
         if isinstance(state, Unknown):
             return Outcome(False, f"whether it is awake is {state}")
@@ -72,41 +74,45 @@ class Sleepers:
 
     def is_parked(self, job: ParkedJob) -> bool | Unknown:
         """Return whether the server sleeps, as it says."""
-        to = self._endpoint(job)
+        http, to = self._only(job), _endpoint(job)
         if job.way is ParkWay.VLLM:
-            found = is_sleeping(self._http, to)
+            found = is_sleeping(http, to)
             return Unknown("vLLM is not in its development mode any more") if found is None else found
-        models = loaded_models(self._http, to)
+        models = loaded_models(http, to)
         return models if isinstance(models, Unknown) else not models
 
-    def _is_able(self, way: ParkWay, to: Endpoint) -> bool | Unknown:
-        if way is ParkWay.VLLM:
-            found = is_sleeping(self._http, to)
+    def _is_able(self, job: ParkedJob) -> bool | Unknown:
+        http, to = self._only(job), _endpoint(job)
+        if job.way is ParkWay.VLLM:
+            found = is_sleeping(http, to)
             return found if isinstance(found, Unknown) else found is not None
-        models = loaded_models(self._http, to)
+        models = loaded_models(http, to)
         return models if isinstance(models, Unknown) else True
 
     def _have_sleep(self, job: ParkedJob) -> Outcome:
-        to = self._endpoint(job)
+        http, to = self._only(job), _endpoint(job)
         if job.way is ParkWay.VLLM:
-            if is_sleeping(self._http, to) is True:
+            if is_sleeping(http, to) is True:
                 return Outcome(True, "vLLM sleeps already")
-            return sleep.have_vllm_sleep(self._http, to)
-        models = loaded_models(self._http, to)
+            return sleep.have_vllm_sleep(http, to)
+        models = loaded_models(http, to)
         if isinstance(models, Unknown):
             return Outcome(False, models.why)
-        done = [sleep.have_ollama_unload(self._http, to, model) for model in models]
+        done = [sleep.have_ollama_unload(http, to, model) for model in models]
         failed = next((outcome for outcome in done if not outcome.ok), None)
         until_s = self._world.clock.monotonic_s() + _UNLOADED_WITHIN_S
         while failed is None and self.is_parked(job) is False and self._world.clock.monotonic_s() < until_s:
             self._world.clock.sleep(_LOOK_AGAIN_S)  # it answers before its runner has ended
         return failed or Outcome(True, "ollama has unloaded its models")
 
-    def _endpoint(self, job: ParkedJob) -> Endpoint:
-        uid = None if job.server is None else self._world.proc.uid(job.server.pid)
-        return Endpoint(port=job.port, users=frozenset(() if uid is None else (uid,)))
+    def _only(self, job: ParkedJob) -> Http:
+        return SameServer(self._http, self._world.proc, job)
+
+
+def _endpoint(job: ParkedJob) -> Endpoint:
+    return Endpoint(port=job.port, users=frozenset(() if job.server_uid is None else (job.server_uid,)))
 
 
 def _as_server(job: ParkedJob, server: SleepServer, port: int) -> ParkedJob:
     processes = tuple(dict.fromkeys((server.process, *job.processes)))
-    return replace(job, way=server.way, server=server.process, port=port, processes=processes)
+    return replace(job, way=server.way, server=server.process, port=port, server_uid=server.uid, processes=processes)

@@ -280,7 +280,7 @@ class Parking:
                 self._run.journal.outcome(job.subject, "parked", "it is awake, and is no longer parked", job.keys)
 
     def _forget_ended(self) -> None:
-        for job in tuple(self._known.values()):
+        for job in [each for each in self._known.values() if each.stage is not ParkStage.PARKING]:
             living = self._record.living(job)
             if living is None:
                 self._drop(job)

@@ -76,6 +76,7 @@ def _line(job: ParkedJob, process: Process) -> dict[str, Any]:
         "owner": job.owner,
         "server": None if job.server is None else [job.server.pid, job.server.birth],
         "port": job.port,
+        "server_uid": job.server_uid,
     }
 
 
@@ -95,6 +96,7 @@ def _job(facts: Mapping[str, Any]) -> tuple[ParkedJob, Process]:
         owner=(OwnerKind(kind).value, str(identity), str(name)),
         server=None if server is None else Process(int(server[0]), int(server[1])),
         port=int(facts["port"]),
+        server_uid=None if facts["server_uid"] is None else int(facts["server_uid"]),
     )
     process = Process(int(facts["pid"]), int(facts["birth"]))
     if process.pid < 1:

@@ -34,10 +34,6 @@ class SleepServer:
     uid: int
     ports: tuple[int, ...]
 
-    def at(self, port: int) -> Endpoint:
-        """Return where it is asked. Only a server of the same user is."""
-        return Endpoint(port=port, users=frozenset((self.uid,)))
-
 
 def find_server(proc: Proc, pids: Iterable[int]) -> SleepServer | None:
     """Return the first such server among these processes and those above them of the same user."""
