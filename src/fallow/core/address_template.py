@@ -51,7 +51,7 @@ def parse_template(text: str) -> AddressTemplate:
         raise WrongUsage("it is not an address for notices", _WAY)
     if re.search(r"[{}]", _KNOWN.sub("", text)):
         raise WrongUsage(
-            "it has a placeholder other than {user} and {uid}", "write braces of a password as %7B and %7D"
+            "it has a placeholder other than {user} and {uid}", "write {user}; braces of a password are %7B and %7D"
         )
     if "{user}" not in text:
         raise WrongUsage("it has no {user}, so everybody's notices would go to one address", _WAY)

@@ -52,24 +52,33 @@ def test_what_is_right_means_what_it_says(text: str, means: object) -> None:
         ("cpu", "'cpu' says only half of it", "write cpu:50"),
         ("cpu:x", "'x' is not a per cent of one core", "write cpu:50, or cpu:200 for two cores"),
         ("cpu:-5", "'-5' is not a per cent of one core", "write cpu:50"),
-        ("io:5", "'5' has no unit", "5MiB"),
-        ("net:fast", "'fast' is not a size", "512MB"),
+        ("io:5", "'5' has no unit", "write io:5MB"),
+        ("net:fast", "'fast' is not a size", "write net:1MB"),
         ("jupyter:5", "'5' has no unit", "5m"),
         ("jupyter:0s", "'0s' is no time", "jupyter:10m"),
-        ("htp:http://127.0.0.1", "is not a condition of a job", "did you mean http?"),
+        ("htp:http://127.0.0.1", "is not a condition of a job", "did you mean http:http://127.0.0.1?"),
         ("users", "'users' is not a condition of a job", "write cpu:50"),
         ("http://127.0.0.1/busy", "is only an address", "write http:http://127.0.0.1/busy"),
         ("https://127.0.0.1/busy", "is only an address", "write http:https://127.0.0.1/busy"),
-        ("http:http://example.org/", "'example.org' is not asked", "http://127.0.0.1:PORT"),
-        ("http:http://127.0.0.1@example.org/", "is not asked", "http://127.0.0.1:PORT"),
-        ("http:http://[::1]:80/", "is not asked", "http://127.0.0.1:PORT"),
+        ("http:http://example.org/", "'example.org' is another machine", "write http:http://127.0.0.1:8000/busy"),
+        ("http:http://127.0.0.1@example.org/", "is not asked", "write http:http://127.0.0.1:8000/busy"),
+        ("http:http://[::1]:80/", "is not asked", "write http:http://127.0.0.1:8000/busy"),
         ("http:ftp://127.0.0.1/", "is not an address", "http://127.0.0.1:8000/busy"),
         ("http:http://127.0.0.1:99999/", "there is no port 99999", "65535"),
         ("metric:http://127.0.0.1/m", "there is no metric behind", "requests_running"),
         ("metric:http://127.0.0.1/m a-b", "'a-b' is not the name of a metric", "requests_running"),
         ("metric:http://127.0.0.1/m a>many", "'many' is not a number", ">0"),
         ("metric:http://127.0.0.1/m a>nan", "'nan' is not a number", ">0"),
-        ("vllm:8000", "'8000' is not an address", "http://127.0.0.1:8000"),
+        ("vllm:8000", "'8000' is not an address", "write vllm:http://127.0.0.1:8000"),
+        ("vllm:9001", "'9001' is not an address", "write vllm:http://127.0.0.1:9001"),
+        ("http:example.org", "'example.org' is not an address", "write http:http://127.0.0.1:8000/busy"),
+        ("cpu:0", "'cpu:0' is always so", "write more than 0, as cpu:50"),
+        ("io:0", "'io:0' is always so", "write more than 0, as io:5MB"),
+        ("net:0MB", "'net:0MB' is always so", "write more than 0, as net:1MB"),
+        ("cpu:100001", "'100001' is not a per cent of one core", "write cpu:50"),
+        ("CPU:50", "'CPU:50' is not a condition of a job", "did you mean cpu:50?"),
+        ("not cpu:50", "'not cpu:50' is not a condition of a job", "did you mean cpu:50?"),
+        ("not io:x", "'not io:x' is not a condition of a job", "write io:5MB"),
         ("file:beat", "'beat' is not the whole path of a file", "file:/srv"),
         ("file:/beat:5", "'5' has no unit", "5m"),
         ("file:/be\nat", "has control characters", "write cpu:50"),
@@ -81,6 +90,16 @@ def test_what_is_wrong_gets_one_sentence_and_what_to_write(text: str, sentence: 
     assert sentence in caught.value.sentence
     assert way in caught.value.way
     assert str(caught.value).isprintable()
+
+
+@pytest.mark.parametrize(
+    "text", ["vllm:8000", "http:example.org", "metric:8000 up", "io:5", "cpu:0", "CPU:50", "cpu"]
+)
+def test_the_advice_is_right_itself(text: str) -> None:
+    with pytest.raises(WrongUsage) as caught:
+        parse_job_condition(text)
+    advice = caught.value.way.removeprefix("did you mean ").removeprefix("write ").removeprefix("more than 0, as ")
+    parse_job_condition(advice.removesuffix("?"))
 
 
 @settings(max_examples=PLANS)

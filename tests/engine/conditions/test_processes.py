@@ -136,7 +136,7 @@ def test_traffic_in_a_network_of_its_own_is_the_jobs_and_the_machines_is_not(
     inner = until(lambda: [row.pid for row in Proc().descendants(job.pid)])[0]
     ours = Proc().net_namespace(os.getpid())
     until(lambda: Proc().net_namespace(inner) != ours)
-    (condition,) = conditions(tmp_path).begin(["net:0"])
+    (condition,) = conditions(tmp_path).begin(["net:1B"])
     assert told_by(condition, job_of(inner)) is None, "nothing moves there, whatever the machine does"
 
 

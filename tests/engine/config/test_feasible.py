@@ -1,5 +1,6 @@
 """F6: check says all that up would refuse on this machine, at once."""
 
+import os
 import pathlib
 
 import pytest
@@ -13,6 +14,7 @@ from tests.places import ME
 
 FILLER = f"[[filler]]\nname = 'a'\nuser = '{ME}'\n"
 PATH = "/usr/bin:/bin"
+CORES = os.cpu_count() or 1
 
 
 def mistakes(text: str, let_pass: list[Mistake] | None = None) -> list[str]:
@@ -51,6 +53,10 @@ def mistakes(text: str, let_pass: list[Mistake] | None = None) -> list[str]:
             "f:5: filler[1].ignore_user: there is no user 'nobdy'",
         ),
         ("[[idle]]\nname = 'i'\nidle_for = '1h'\ngpus = 9\n", "f:4: idle[1].gpus: there is no GPU '9' here"),
+        (
+            f"[[idle]]\nname = 'i'\nidle_for = '1h'\nunless = ['cpu:{CORES * 100}']\n",
+            f"f:4: idle[1].unless[1]: it is never so: all cores of this machine together make {CORES * 100} per cent",
+        ),
         ("[[idle]]\nname = 'i'\nidle_for = '1h'\nusers = ['nobdy']\n", "f:4: idle[1].users[1]: there is no user"),
         (
             "[[idle]]\nname = 'i'\nidle_for = '1h'\nact = true\nbefore = 'run:no-such-command'\n",

@@ -35,15 +35,53 @@ IDLE = '[[idle]]\nname = "i"\nidle_for = "2h"\n'
             "conditions are about idle jobs, and this rule looks only for jobs that hang (add idle_for",
         ),
         (IDLE + "unless = 'cpu'\n", 4, "idle[1].unless", "'cpu' says only half of it (write cpu:50)"),
-        (IDLE + "unless = ['cpu:50', 'htp:x']\n", 4, "idle[1].unless[2]", "did you mean http?"),
+        (IDLE + "unless = ['cpu:50', 'htp:x']\n", 4, "idle[1].unless[2]", "(write http:http://127.0.0.1:8000/busy)"),
         (IDLE + "unless = ['users']\n", 4, "idle[1].unless[1]", "is not a condition of a job (write cpu:50"),
         (
             IDLE + "unless = ['http:http://example.org/']\n",
             4,
             "idle[1].unless[1]",
-            "'example.org' is not asked (write http://127.0.0.1:PORT",
+            "'example.org' is another machine, which is not asked (write http:http://127.0.0.1:8000/busy)",
         ),
+        (IDLE + "unless = 'cpu:50, jupyter'\n", 4, "idle[1].unless", '(write ["cpu:50", "jupyter"])'),
+        (GUARD + "unless = ['cpu:50, users']\n", 4, "guard[1].unless[1]", '(write ["cpu:50", "users"])'),
+        (IDLE + "unless = ['not cpu:50']\n", 4, "idle[1].unless[1]", "(did you mean cpu:50?)"),
+        (GUARD + "unless = ['CPU:20']\n", 4, "guard[1].unless[1]", "(did you mean cpu:20?)"),
+        (GUARD + "unless = ['cpu:0']\n", 4, "guard[1].unless[1]", "is always so (write more than 0, as cpu:20)"),
+        (GUARD + "unless = ['net:5']\n", 4, "guard[1].unless[1]", "'5' has no unit (write net:5MB)"),
+        (
+            "[[idle]]\nname = 'i'\nact = true\nstuck_for = '1h'\naction = 'park'\n",
+            5,
+            "idle[1].action",
+            "a job that hangs does not come to rest, so it cannot be parked (write action",
+        ),
+        (IDLE + "before_limit = '5s'\n", 4, "idle[1].before_limit", '(add before = "run:COMMAND", or leave it out)'),
+        (IDLE + "before_as_root = true\n", 4, "idle[1].before_as_root", "no command that it could be about"),
+        # A misspelt key is not missing too.
+        ("[[idle]]\nname = 'i'\nidle_fro = '20s'\n", 3, "idle[1].idle_fro", "did you mean idle_for?"),
+        (
+            "[[idle]]\nname = 'i'\nidle_fro = '20s'\nunless = ['jupyter']\n",
+            3,
+            "idle[1].idle_fro",
+            "did you mean idle_for?",
+        ),
+        ("[[filler]]\nnme = 'a'\ncommand = 'x'\n", 2, "filler[1].nme", "did you mean name?"),
+        # What would protect nothing.
+        ("[protect]\nunits = ['ollama']\n", 2, "protect.units[1]", "(write ollama.service)"),
+        ("[protect]\nunits = ['ollama.servce']\n", 2, "protect.units[1]", "(write ollama.service)"),
+        ("[protect]\nunits = ['ollama.timer']\n", 2, "protect.units[1]", "(write ollama.service)"),
+        ("[protect]\nunits = ['*-ollama']\n", 2, "protect.units[1]", "(write *-ollama.service)"),
+        ("[protect]\nunits = ['foo bar']\n", 2, "protect.units[1]", "'foo bar' is not the name of a unit"),
+        ("[protect]\nnotebooks = ['thesis']\n", 2, "protect.notebooks[1]", "(write a whole path, as /home/*/thesis)"),
+        ("[protect]\nnotebooks = ['~/thesis']\n", 2, "protect.notebooks[1]", "is not a whole path"),
         # Values.
+        ("[machine]\nprice = '2.50'\n", 2, "machine.price", "(write 2.50, without quotes)"),
+        ("[protect]\nat_most = '5'\n", 2, "protect.at_most", "(write 5, without quotes)"),
+        (IDLE + "signal = 15\n", 4, "idle[1].signal", "'15' is not a signal (write \"TERM\")"),
+        (IDLE + "signal = '15'\n", 4, "idle[1].signal", '(write "TERM")'),
+        (IDLE + "signal = true\n", 4, "idle[1].signal", "true is not a signal; write its name, as TERM"),
+        (IDLE + "action = []\n", 4, "idle[1].action", "it names nothing to do (name park or stop)"),
+        (PEOPLE + "json://h/{name}'\n", 2, "notices.people.template", "(write {user}; braces"),
         (FILLER + "idle_for = '3x'\n", 4, "filler[1].idle_for", "'3x' is not a duration (write it as 90, 90s"),
         (FILLER + "idle_for = -3\n", 4, "filler[1].idle_for", "'-3' is not a duration"),
         (FILLER + "idle_for = true\n", 4, "filler[1].idle_for", "true is not a duration"),
@@ -179,6 +217,11 @@ def test_a_mistake_is_told_with_its_line(text: str, line: int, where: str, says:
 def test_text_that_wears_the_parser_out_is_refused_in_a_sentence(text: str) -> None:
     (mistake,) = mistakes(text)
     assert mistake.sentence
+
+
+@pytest.mark.parametrize("unit", ["ollama.service", "kept-*", "*", "a@?.service", "b*.serv*", "c.d.service"])
+def test_a_pattern_that_can_fit_a_service_is_right(unit: str) -> None:
+    assert mistakes(f"[protect]\nunits = '{unit}'\nnotebooks = ['*/thesis', '/srv/x']\n") == ()
 
 
 def test_a_semicolon_in_what_was_written_garbles_no_message() -> None:

@@ -78,7 +78,7 @@ def test_a_condition_that_cannot_be_told_stops_nothing_and_is_said_once(
     ("words", "says"),
     [
         (("--idle-timeout", "1s", "--unless", "cpu"), "write cpu:50"),
-        (("--idle-timeout", "1s", "--unless", "htp:x"), "did you mean http?"),
+        (("--idle-timeout", "1s", "--unless", "htp:x"), "write http:http://127.0.0.1:8000/busy"),
         (("--stuck-timeout", "1s", "--unless", "cpu:50"), "--unless does nothing without --idle-timeout"),
     ],
 )

@@ -3,11 +3,12 @@
 Each is called once a tick. It returns a reason against acting, Unknown if it cannot be read, or None.
 """
 
-from fallow.core.did_you_mean import did_you_mean
+from fallow.core.did_you_mean import most_alike
 from fallow.core.errors import WrongUsage
 from fallow.core.reasons import Reason
-from fallow.core.units import ratio, size_bytes, span_s
+from fallow.core.units import ratio, span_s
 from fallow.core.unknown import Unknown
+from fallow.engine.conditions.parse import rate_bytes
 from fallow.engine.conditions.rate import Condition, Found, Rate
 from fallow.engine.machine.presence import demand_user_idle, who_is_at_a_terminal
 from fallow.engine.machine.world import World
@@ -24,13 +25,17 @@ def parse_unless(text: str, world: World) -> Condition:
         case "users", rest:
             return users(world.terminals(), demand_user_idle(span_s(rest)) if rest else USER_IDLE_S)
         case "cpu", rest if rest:
-            return Rate("CPU", world.proc.cpu_ticks, ratio(rest), lambda load: Reason("cpu", load=load))
+            most = ratio(rest)
+            if most <= 0:
+                raise WrongUsage(f"'cpu:{rest}' is always so", "write more than 0, as cpu:20")
+            return Rate("CPU", world.proc.cpu_ticks, most, lambda load: Reason("cpu", load=load))
         case "net", rest if rest:
-            most = size_bytes(rest.removesuffix("/s"))
+            most = rate_bytes("net", rest)
             return Rate("network", lambda: _traffic(world), most, lambda rate: Reason("network", rate_bytes=rate))
         case "process", rest if rest:
             return process(world, rest)
-    way = "" if kind in _KINDS else did_you_mean(kind, _KINDS)
+    alike = "" if kind.strip() in _KINDS else most_alike(kind.lower().removeprefix("not "), _KINDS)
+    way = f"did you mean {alike}:{rest.strip()}?" if alike and rest.strip() else ""
     raise WrongUsage(f"{text!r} is not a condition", way or "write users, users:10m, cpu:20, net:1MB or process:NAME")
 
 

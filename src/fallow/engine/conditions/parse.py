@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 from math import isfinite
 
-from fallow.core.did_you_mean import did_you_mean
+from fallow.core.did_you_mean import most_alike
 from fallow.core.errors import WrongUsage
 from fallow.core.units import ratio, size_bytes, span_s
 from fallow.core.value import value
@@ -17,6 +17,7 @@ _MOST_PERCENT = 100_000
 _ACTIVE_S = 300.0
 _LONGEST = 1000
 _URL = r"(https?)://([^/?#\s]*?)(?::(\d{1,5}))?((?:[/?][^#\s]*)?)"
+_PORTS = 65536
 _HERE = ("127.0.0.1", "localhost")
 _METRIC = r"([A-Za-z_:][A-Za-z0-9_:]*)\s*(?:>\s*(\S+))?"
 
@@ -107,19 +108,50 @@ def parse_job_condition(text: str) -> Parsed:
         raise WrongUsage(f"{text!r} is only an address", f"write http:{text.strip()}")
     read = _KINDS.get(kind)
     if read is None:
-        raise WrongUsage(f"{text!r} is not a condition of a job", did_you_mean(kind, _KINDS) or WAYS)
+        raise WrongUsage(f"{text!r} is not a condition of a job", _meant(kind, rest) or WAYS)
     if not rest and kind != "jupyter":
         raise WrongUsage(f"{text!r} says only half of it", f"write {_EXAMPLES[kind]}")
     return read(rest)
 
 
+def _meant(kind: str, rest: str) -> str:
+    """Return what was probably meant by a kind that does not exist, as it would be right."""
+    alike = most_alike(kind.lower().removeprefix("not "), _KINDS)
+    written = f"{alike}:{rest}" if rest else alike
+    if not alike:
+        return ""
+    try:
+        parse_job_condition(written)
+    except WrongUsage:
+        return f"write {_EXAMPLES[alike]}"
+    return f"did you mean {written}?"
+
+
 def _cpu(rest: str) -> Cpu:
     try:
-        return Cpu(ratio(rest, _MOST_PERCENT))
+        above = ratio(rest, _MOST_PERCENT)
     except WrongUsage:
         raise WrongUsage(
             f"{rest!r} is not a per cent of one core", "write cpu:50, or cpu:200 for two cores"
         ) from None
+    if above <= 0:
+        raise WrongUsage(f"'cpu:{rest}' is always so", "write more than 0, as cpu:50")
+    return Cpu(above)
+
+
+def rate_bytes(kind: str, rest: str) -> int:
+    """Return the bytes a second of `5MB` or `5MB/s`, above which a rate of this kind counts."""
+    written = rest.removesuffix("/s").strip()
+    try:
+        found = size_bytes(written)
+    except WrongUsage as error:
+        bare = re.fullmatch(r"\d{1,6}(\.\d{1,6})?", written, re.ASCII)
+        raise WrongUsage(
+            error.sentence, f"write {kind}:{written}MB" if bare else f"write {_EXAMPLES[kind]}"
+        ) from None
+    if found <= 0:
+        raise WrongUsage(f"'{kind}:{rest}' is always so", f"write more than 0, as {_EXAMPLES[kind]}")
+    return found
 
 
 def _jupyter(rest: str) -> Jupyter:
@@ -137,7 +169,7 @@ def _metric(rest: str) -> Metric:
     if found is None:
         sentence = f"{what.strip()!r} is not the name of a metric" if what else f"there is no metric behind {url!r}"
         raise WrongUsage(sentence, f"write {_EXAMPLES['metric']}")
-    return Metric(_url(url), found[1], None if found[2] is None else _number(found[2]))
+    return Metric(_url("metric", url), found[1], None if found[2] is None else _number(found[2]))
 
 
 def _number(word: str) -> float:
@@ -151,7 +183,7 @@ def _number(word: str) -> float:
 
 
 def _vllm(rest: str) -> Vllm:
-    url = _url(rest)
+    url = _url("vllm", rest)
     if url.target != "/":
         return Vllm(url)
     return Vllm(Url(url.port, "/metrics", url.tls, f"{url.shown.rstrip('/')}/metrics"))
@@ -170,15 +202,16 @@ def _file(rest: str) -> Touched:
     return Touched(path, within_s)
 
 
-def _url(text: str) -> Url:
+def _url(kind: str, text: str) -> Url:
     found = re.fullmatch(_URL, text)
     if found is None:
-        raise WrongUsage(f"{text!r} is not an address", "write http://127.0.0.1:8000/busy")
+        port = text if re.fullmatch(r"\d{1,5}", text, re.ASCII) and 0 < int(text) < _PORTS else "8000"
+        raise WrongUsage(f"{text!r} is not an address", f"write {_EXAMPLES[kind].replace('8000', port)}")
     scheme, host, port, target = found.groups()
     if host.lower() not in _HERE:
-        raise WrongUsage(f"{host!r} is not asked", "write http://127.0.0.1:PORT/…: only servers of this machine are")
+        raise WrongUsage(f"{host!r} is another machine, which is not asked", f"write {_EXAMPLES[kind]}")
     number = int(port) if port else 443 if scheme == "https" else 80
-    if not 0 < number < 65536:
+    if not 0 < number < _PORTS:
         raise WrongUsage(f"there is no port {port}", "write one from 1 to 65535")
     if not target.startswith("/"):
         target = f"/{target}"
@@ -193,13 +226,14 @@ _EXAMPLES = {
     "metric": "metric:http://127.0.0.1:8000/metrics requests_running",
     "vllm": "vllm:http://127.0.0.1:8000",
     "file": "file:/srv/job/heartbeat:10m",
+    "jupyter": "jupyter",
 }
 _KINDS: dict[str, Callable[[str], Parsed]] = {
     "cpu": _cpu,
-    "io": lambda rest: Io(size_bytes(rest.removesuffix("/s"))),
-    "net": lambda rest: Net(size_bytes(rest.removesuffix("/s"))),
+    "io": lambda rest: Io(rate_bytes("io", rest)),
+    "net": lambda rest: Net(rate_bytes("net", rest)),
     "jupyter": _jupyter,
-    "http": lambda rest: HttpBusy(_url(rest)),
+    "http": lambda rest: HttpBusy(_url("http", rest)),
     "metric": _metric,
     "vllm": _vllm,
     "file": _file,

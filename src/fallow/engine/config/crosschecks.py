@@ -72,6 +72,11 @@ def _idle_rule(path: Path, rule: Idle) -> Iterator[Fault]:
     elif rule.idle_for is None and "stop" not in rule.action:
         sentence = "a job that hangs does not come to rest, so it cannot be parked"
         yield Fault((*path, "action"), sentence, 'write action = "stop", or add idle_for', both)
+    if rule.before is None:
+        given = (("before_limit", "before_limit" in rule.model_fields_set), ("before_as_root", rule.before_as_root))
+        for key in [key for key, is_given in given if is_given]:
+            sentence, remedy = "there is no command that it could be about", 'add before = "run:COMMAND"'
+            yield Fault((*path, key), sentence, f"{remedy}, or leave it out", ((*path, "before"),))
     times = [time_s for time_s in (rule.idle_for, rule.stuck_for) if time_s is not None]
     if rule.warn_before is not None and times and rule.warn_before >= min(times):
         sentence = "the warning would come before there is anything to warn of"

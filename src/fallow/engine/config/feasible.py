@@ -19,6 +19,7 @@ from fallow.core.mistake import Mistake
 from fallow.core.ports import Depth
 from fallow.core.selection import select
 from fallow.core.value import replace
+from fallow.engine.conditions.parse import Cpu, parse_job_condition
 from fallow.engine.config.crosschecks import Numbers
 from fallow.engine.config.fillers import Filler, Terminals
 from fallow.engine.config.messages import Fault, in_words
@@ -80,6 +81,11 @@ class Feasible:
 
     def _idle(self, path: Path, rule: Idle, gpus: Sequence[Gpu] | None) -> Iterator[Fault]:
         yield from _unknown((*path, "users"), rule.users)
+        for place, text in enumerate(rule.unless):
+            condition, cores = parse_job_condition(text), os.cpu_count()
+            if isinstance(condition, Cpu) and cores is not None and condition.above >= cores:
+                sentence = f"it is never so: all cores of this machine together make {cores * 100} per cent"
+                yield Fault((*path, "unless", place), sentence, "write less, as cpu:50")
         missing = py_spy.shortcoming(self._world.environ) if rule.act and rule.dump_stacks else None
         if missing is not None:
             yield from self._unless_dry_run((*path, "dump_stacks"), [missing], dry_run=self._dry_run)

@@ -59,7 +59,9 @@ def understand(
         wrong = list(faults(error))
         sound, numbers = _sound(values, {_wrong_part(fault.path, values) for fault in wrong})
         config = Config.model_validate(sound)
-    bad = [_wrong_part(fault.path, values) for fault in wrong]
+    meant = {fault.meant for fault in wrong if fault.meant}
+    wrong = [fault for fault in wrong if fault.path not in meant]
+    bad = [*(_wrong_part(fault.path, values) for fault in wrong), *(_key(path) for path in meant)]
     for further in (contradictions, check):
         wrong += [] if further is None else [each for each in further(config, numbers) if not _spoilt(each, bad)]
     if let_pass is not None:

@@ -35,6 +35,8 @@ class Fault:
     suggestion: str = ""
     rests_on: tuple[Path, ...] = ()
     """Other keys that the fault depends on: if one of them is wrong itself, the fault is not reported."""
+    meant: Path = ()
+    """The key that was probably meant by one that does not exist; then it is not missing."""
     may_pass: bool = False
     """Whether the fault may pass by itself, as with a GPU that is not there now."""
 
@@ -43,7 +45,9 @@ def faults(error: ValidationError) -> Iterator[Fault]:
     """Yield everything that is wrong with the shape of the config and with single values."""
     for details in error.errors(include_url=False):
         path: Path = tuple(part for part in details["loc"] if part != _OF_A_KEY)
-        yield Fault(path, *_sentence(path, details))
+        sentence, suggestion = _sentence(path, details)
+        word = re.fullmatch(r"did you mean (\w+)\?", suggestion) if details["type"] == "extra_forbidden" else None
+        yield Fault(path, sentence, suggestion, meant=() if word is None else (*path[:-1], word[1]))
 
 
 def _sentence(path: Path, details: ErrorDetails) -> tuple[str, str]:

@@ -36,6 +36,8 @@ _SHORTEST_TICK_S = 0.05
 _SHOWN = 30
 _LARGEST = 10**18
 _ON_IDLE = ("park", "stop")
+_SERVICE = ".service"
+_OTHER_UNITS = frozenset({"scope", "slice", "socket", "timer", "target", "mount", "path", "device", "swap"})
 
 
 def shown(value: object) -> str:
@@ -134,8 +136,15 @@ def some_share(value: object) -> float:
     return _written(units.some_ratio, value, "not a per cent; write it as 5 or 5%")
 
 
+def _refuse_quotes(value: object) -> None:
+    """Raise WrongUsage if a number is written as text."""
+    if isinstance(value, str) and re.fullmatch(r"-?\d{1,18}(\.\d{1,18})?", value.strip(), re.ASCII):
+        raise WrongUsage(f"{shown(value)} is text, and no number", f"write {value.strip()}, without quotes")
+
+
 def whole(value: object, least: int, most: int) -> int:
     """Return a whole number between two others."""
+    _refuse_quotes(value)
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
         raise WrongUsage(f"{shown(value)} does not fit", f"write a whole number from {least} to {most}")
     return value
@@ -143,6 +152,7 @@ def whole(value: object, least: int, most: int) -> int:
 
 def money(value: object) -> float:
     """Return a price."""
+    _refuse_quotes(value)
     number = _number(value, "price; write a number, as 2.50")
     if number < 0:
         raise WrongUsage("a price below zero would make idle cards earn money", "write a number, as 2.50")
@@ -224,6 +234,29 @@ def template(value: object) -> AddressTemplate:
     return parse_template(text(value))
 
 
+def unit(value: object) -> str:
+    """Return a shell pattern of units of systemd that can fit one: only services are looked for."""
+    word = text(value)
+    if not re.fullmatch(r"[A-Za-z0-9:_.@\\*?!\[\]-]+", word, re.ASCII):
+        raise WrongUsage(f"{shown(word)} is not the name of a unit", "write it as ollama.service")
+    fixed = re.split(r"[*?\]]", word)[-1]  # what the name of a unit must end with
+    if fixed.endswith(_SERVICE) or (fixed != word and _SERVICE.endswith(fixed)):
+        return word
+    start, dot, ending = word.rpartition(".")
+    of_another_kind = dot and (ending in _OTHER_UNITS or did_you_mean(ending, ["service"]))
+    raise WrongUsage(
+        f"{shown(word)} fits no service of systemd", f"write {start if of_another_kind else word}{_SERVICE}"
+    )
+
+
+def notebooks(value: object) -> str:
+    """Return a folder or a shell pattern of whole paths; of `~` nobody could say whose home it is."""
+    word = text(value)
+    if not word.startswith(("/", "*")):
+        raise WrongUsage(f"{shown(word)} is not a whole path", "write a whole path, as /home/*/thesis")
+    return word
+
+
 def variable(value: object) -> str:
     """Return the name of an environment variable."""
     word = text(value)
@@ -271,6 +304,8 @@ def on_idle(value: object) -> tuple[str, ...]:
     """Return what is done with an idle job, in order: park, stop, or park and else stop."""
     ways = 'write "stop", "park" or ["park", "stop"]'
     words = value if isinstance(value, list | tuple) else [value]
+    if not words:
+        raise WrongUsage("it names nothing to do", "name park or stop")
     for word in words:
         if word not in _ON_IDLE:
             alike = did_you_mean(word, _ON_IDLE) if isinstance(word, str) else ""
@@ -282,17 +317,30 @@ def on_idle(value: object) -> tuple[str, ...]:
 
 def condition(value: object) -> str:
     """Return a condition under which a guard does not act."""
-    written = text(value)
     # It is built only to check that it can be; none of them reads anything before it is evaluated.
-    _written(lambda word: parse_unless(word, World({})), written, "not a condition")
-    return written
+    return _one_condition(text(value), lambda word: parse_unless(word, World({})))
 
 
 def job_condition(value: object) -> str:
     """Return a condition under which a job that is idle on its GPUs is in use all the same."""
-    written = text(value)
-    _written(parse_job_condition, written, "not a condition")
+    return _one_condition(text(value), parse_job_condition)
+
+
+def _one_condition(written: str, parse: Callable[[str], object]) -> str:
+    parts = [part.strip() for part in written.split(",")]
+    if len(parts) > 1 and all(_is_right(part, parse) for part in parts):
+        in_quotes = ", ".join(f'"{part}"' for part in parts)
+        raise WrongUsage(f"{shown(written)} is one text of {len(parts)} conditions", f"write [{in_quotes}]")
+    _written(parse, written, "not a condition")
     return written
+
+
+def _is_right(written: str, parse: Callable[[str], object]) -> bool:
+    try:
+        parse(written)
+    except WrongUsage:
+        return False
+    return True
 
 
 def between(value: object) -> tuple[int, int]:
@@ -307,9 +355,9 @@ def listen(value: object) -> Address:
 
 def signal(value: object) -> str:
     """Return the name of a signal."""
-    return _written(signal_name, text(value), "not text")
+    return _written(signal_name, value, "not a signal; write its name, as TERM")
 
 
 def warn_signal(value: object) -> str:
     """Return the name of a signal that processes can catch."""
-    return _written(warning_signal_name, text(value), "not text")
+    return _written(warning_signal_name, value, "not a signal; write its name, as USR1")

@@ -92,9 +92,9 @@ class Protect(Section):
     """Groups of users whose processes are never stopped."""
     commands: types.Several[types.Text] = by_default(())
     """Shell patterns of commands that are never stopped: of the whole line or of one word of it, as `jupyter*`."""
-    units: types.Several[types.Text] = by_default(())
+    units: types.Several[types.Unit] = by_default(())
     """Shell patterns of systemd units that are never stopped, as `ollama.service`."""
-    notebooks: types.Several[types.Text] = by_default(())
+    notebooks: types.Several[types.Notebooks] = by_default(())
     """Folders, or shell patterns of paths, whose notebooks are never stopped, as `/home/*/thesis`."""
     at_most: types.Count = by_default(5)
     """How many jobs may be stopped within the time of `per`; further ones wait."""

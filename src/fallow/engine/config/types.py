@@ -108,6 +108,8 @@ RunLine = Annotated[
 OnIdle = Annotated[tuple[str, ...], *_typed(parse_values.on_idle, anyOf=_ON_IDLE, examples=[["park", "stop"]])]
 Condition = Annotated[str, *_typed(parse_values.condition, type="string", examples=["users", "cpu:20"])]
 JobCondition = Annotated[str, *_typed(parse_values.job_condition, type="string", examples=["cpu:50", "jupyter"])]
+Unit = Annotated[str, *_typed(parse_values.unit, **_WORD, examples=["ollama.service"])]
+Notebooks = Annotated[str, *_typed(parse_values.notebooks, type="string", pattern="^[/*]")]
 Variable = Annotated[str, *_typed(parse_values.variable, type="string")]
 Setting = Annotated[str, *_typed(parse_values.setting, type=["string", "number"])]
 
