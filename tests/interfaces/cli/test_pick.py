@@ -70,6 +70,15 @@ def test_by_name_list_and_free_memory(world: World, fallow: Fallow) -> None:
     assert "20.0 GiB wanted" in refused.stderr
 
 
+def test_those_that_were_asked_for_are_told_first_and_all_others_in_one_line(world: World, fallow: Fallow) -> None:
+    world[1].utilization = 1
+    first, *others = fallow("pick", "--gpus", "1").stderr.splitlines()[1:]
+    assert first.startswith("fallow: GPU 1: utilization 1%")
+    assert others == ["fallow: GPU 0,2-7: not among --gpus"]
+    hidden = fallow("pick", "--gpus", "1,3,4", "-n", "1", CUDA_VISIBLE_DEVICES="1").stderr.splitlines()[2:]
+    assert hidden == ["fallow: GPU 0,2,5-7: not among --gpus", "fallow: GPU 3,4: hidden by CUDA_VISIBLE_DEVICES"]
+
+
 def test_best_is_most_free_memory_then_coolest(world: World, fallow: Fallow) -> None:
     for card in world:
         card.temperature_c = 60

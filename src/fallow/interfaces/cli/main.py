@@ -62,8 +62,10 @@ def main(argv: Sequence[str]) -> int:
     except FallowError as error:
         voice.error(str(error))
         if isinstance(error, NotEnoughGpus):
-            for label, why in error.refused.items():
-                voice.note(f"GPU {label}: {why}")
+            from fallow.interfaces.render import refused_text
+
+            for line in refused_text.lines(error.refused):
+                voice.note(line)
         if isinstance(error, ConfigWrong):
             for mistake in error.mistakes:
                 voice.note(mistake.in_file(error.file))
