@@ -60,7 +60,7 @@ def understand(
         sound, numbers = _sound(values, {_wrong_part(fault.path, values) for fault in wrong})
         config = Config.model_validate(sound)
     meant = {fault.meant for fault in wrong if fault.meant}
-    wrong = [fault for fault in wrong if fault.path not in meant]
+    wrong = [fault for fault in wrong if fault.path not in meant or fault.path in positions.places]
     bad = [*(_wrong_part(fault.path, values) for fault in wrong), *(_key(path) for path in meant)]
     for further in (contradictions, check):
         wrong += [] if further is None else [each for each in further(config, numbers) if not _spoilt(each, bad)]
