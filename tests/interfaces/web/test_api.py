@@ -185,4 +185,6 @@ def test_schemathesis_finds_nothing(site: Site, tmp_path: pathlib.Path) -> None:
     )
     assert done.returncode == 0, done.stdout[-5000:]
     assert " failed" not in done.stdout, done.stdout[-3000:]
-    assert "17 passed" in done.stdout
+    paths = site.ask("/api/v1/openapi.json").json["paths"]
+    tried = sum(map(len, paths.values())) - len(("reload", "wake"))
+    assert f"{tried} passed" in done.stdout, done.stdout[-3000:]
