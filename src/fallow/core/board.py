@@ -49,7 +49,7 @@ class Counting:
     processes: tuple[str, ...]
     """The journal's keys of its processes."""
     fault: str
-    """idle or stuck."""
+    """idle or stuck; empty where the rule does not judge the job."""
     for_s: float
     """For how long the fault was witnessed; 0 while there is none."""
     action: str
@@ -66,6 +66,8 @@ class Counting:
     """Why the rule counts and nothing begins: nobody waits for the GPUs, or that cannot be read."""
     paused: str | None = None
     """The condition that cannot be told, and why: until it can, nothing is counted."""
+    not_judged: str | None = None
+    """Why the rule does not judge the job, although it is about a GPU of it: then all else here is empty."""
 
 
 @value

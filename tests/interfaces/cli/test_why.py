@@ -218,6 +218,37 @@ def test_a_process_on_no_gpu_and_one_that_does_not_exist_are_refused(
         assert done.stderr.count("\n") == 1
 
 
+def test_a_rule_that_does_not_judge_a_job_on_its_gpus_says_why(simulated: Fallow, tmp_path: pathlib.Path) -> None:
+    rule = '[[idle]]\nname = "{}"\nidle_for = "30m"\n'
+    rules = [
+        rule.format("low") + 'gpus = "0-1"\n',
+        rule.format("high") + 'gpus = "2"\n',
+        rule.format("people") + 'users = ["daemon", "nobody"]\n',
+        rule.format("programs") + 'commands = ["python*"]\n',
+        rule.format("elsewhere") + 'gpus = "0"\n',
+        rule.format("all"),
+    ]
+    config = tmp_path / "fallow.toml"
+    config.write_text("\n".join(rules))
+    config.chmod(0o600)
+    with subprocess.Popen(["sleep", "1000"], env=simulated.on("1,2")) as job:
+        try:
+            Fill(simulated.start("up", "--config", str(config), "--listen", "127.0.0.1:0")).until("up, with")
+            why = until(lambda: simulated("why", "2").stdout, lambda told: "rule all: " in told, pause_s=PROGRAM_S)
+            rows = json.loads(simulated("why", "2", "--json").stdout)["rules"]
+        finally:
+            job.kill()
+    found = dict(re.findall(r"rule (\w+): .*?: (not judged: .*)", why))
+    assert found == {
+        "low": "not judged: it also holds GPU 2, which the rule is not about",
+        "high": "not judged: it also holds GPU 1, which the rule is not about",
+        "people": "not judged: the rule is about the users daemon, nobody",
+        "programs": "not judged: the rule is about the command python*",
+    }
+    assert {row["rule"] for row in rows if row["not_judged"] is None} == {"all"}
+    assert "elsewhere" not in why
+
+
 def test_a_process_that_does_not_exist_is_refused_also_while_all_is_protected(simulated: Fallow) -> None:
     gone = 2**22 - 7
     assert simulated("protect", "all", "--for", "1h").returncode == 0

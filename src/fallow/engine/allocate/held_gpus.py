@@ -118,6 +118,8 @@ def _rules(facts: Mapping[str, Any]) -> _Rules:
     """Return the rule on each GPU that has come furthest, by UUID."""
     found: dict[str, _Rule] = {}
     for each in facts["rules"][:_MOST_RULES]:
+        if each.get("not_judged") is not None:
+            continue
         stopped_by = (each["refused"], each["left_alone"], each["held_back"])
         acts = all(why is None for why in stopped_by)
         name, action = shortened(printable(_text(each["rule"])), _LONGEST_NAME), _text(each["action"])

@@ -82,18 +82,22 @@ class RuleEnforcer:
         self._driver = WarnAskKill(run, actions_for, protect_rules, protect.limit, parking)
         self._states: dict[tuple[str, Hashable], JobState] = {}
         self._gpus: dict[str, set[str]] = {}
+        self._labels: dict[str, str] = {}
+        self._not_judged: list[tuple[str, Job, str]] = []
         self._reported: set[str] = set()
         self._returned = ReturnedJobs(run)
         self._line = Line(run.world)
 
     @property
     def counting(self) -> tuple[Counting, ...]:
-        """Return what each rule counts of each job."""
-        return tuple(each for state in self._states.values() for each in state.counting())
+        """Return what each rule counts of each job, and which jobs on its GPUs it does not judge."""
+        counted = (each for state in self._states.values() for each in state.counting())
+        return (*counted, *(_uncounted(rule, job, why) for rule, job, why in self._not_judged))
 
     def turn(self, snapshot: Snapshot, reservations: Mapping[str, Reservations] = NOTHING_READ) -> None:
         """Judge all jobs by this snapshot, read at Depth.LOAD at least; `reservations` were read with it."""
         parking = self._parking
+        self._not_judged = []
         if parking is not None:
             parking.turn(snapshot, reservations)
         if not self._rules:
@@ -103,6 +107,7 @@ class RuleEnforcer:
         if not jobs and not self._states:
             return
         self._line.begin(snapshot)
+        self._labels.update((card_name(gpu), gpu.label) for gpu in snapshot.gpus)
         protections = self._run.world.protections.active(self._run.world.clock.wall_s(), self._run.say)
         for (name, key), state in list(self._states.items()):
             if key not in jobs:
@@ -138,7 +143,10 @@ class RuleEnforcer:
         if state is not None and state.job.idle_for_s != job.idle_for_s:
             state = None  # the engine has said by now what the label of its container wants
             self._states.pop((rule.name, job.key))
-        if _covers(rule, job, uuids) and not self._is_asked(job.key):
+        why_not = self._why_not_covered(rule, job, uuids)
+        if why_not:
+            self._not_judged.append((rule.name, job, why_not))
+        if why_not is None and not self._is_asked(job.key):
             return state or self._states.setdefault((rule.name, job.key), self._begun(job_rule, job))
         if state is not None:
             if state.warned:
@@ -177,6 +185,23 @@ class RuleEnforcer:
         states = (state for (_, each), state in self._states.items() if each == key)
         return any(state.asked is not None or state.parking is not None for state in states)
 
+    def _why_not_covered(self, rule: Idle, job: Job, uuids: set[str]) -> str | None:
+        """Return why the rule is not about this job; None if it is about all its GPUs, users and processes.
+
+        Empty if it is about none of its GPUs, so that nobody wonders.
+        """
+        elsewhere = [self._labels.get(uuid, uuid) for uuid in job.uuids if uuid not in uuids]
+        if len(elsewhere) == len(job.uuids):
+            return "" if elsewhere else None
+        if elsewhere:
+            return f"it also holds GPU {', '.join(elsewhere)}, which the rule is not about"
+        if rule.users and not job.users.issubset(rule.users):
+            return f"the rule is about {_listed('user', rule.users)}"
+        fits = all(
+            any(command_fits(command, pattern) for pattern in rule.commands) for command in job.members.values()
+        )
+        return None if fits or not rule.commands else f"the rule is about {_listed('command', rule.commands)}"
+
     def _gpus_of(self, rule: Idle, snapshot: Snapshot) -> set[str]:
         """Return the GPUs of the rule, also those that cannot be read now."""
         known = self._gpus.setdefault(rule.name, set())
@@ -205,12 +230,9 @@ def _job_rule(rule: Idle, longest_gap_s: float, begin: BeginConditions) -> JobRu
     )
 
 
-def _covers(rule: Idle, job: Job, uuids: set[str]) -> bool:
-    """Return whether the rule is about this job: all its users, all its processes, and all its GPUs."""
-    if rule.users and not job.users.issubset(rule.users):
-        return False
-    if not uuids.issuperset(job.uuids):
-        return False
-    return not rule.commands or all(
-        any(command_fits(command, pattern) for pattern in rule.commands) for command in job.members.values()
-    )
+def _uncounted(rule: str, job: Job, why: str) -> Counting:
+    return Counting(rule, job.subject, job.uuids, job.process_keys, "", 0.0, "nothing", 0.0, not_judged=why)
+
+
+def _listed(kind: str, names: Sequence[str]) -> str:
+    return f"the {kind}{'' if len(names) == 1 else 's'} {', '.join(names)}"

@@ -128,6 +128,8 @@ def _holder(holder: Holder) -> str:
 
 
 def _counting(each: Counting) -> str:
+    if each.not_judged is not None:
+        return f"{each.subject}: not judged: {each.not_judged}"
     counted = f"{each.fault} for {duration_for_people(each.for_s)}" if each.for_s else f"not {each.fault} now"
     if each.begins_in_s:
         counted = f"new, so that nothing counts for another {duration_for_people(each.begins_in_s)}"
@@ -152,7 +154,18 @@ def _counting(each: Counting) -> str:
 
 
 def _counting_facts(each: Counting) -> dict[str, Any]:
-    same = ("rule", "fault", "for_s", "begins_in_s", "in_s", "refused", "left_alone", "held_back", "paused")
+    same = (
+        "rule",
+        "fault",
+        "for_s",
+        "begins_in_s",
+        "in_s",
+        "refused",
+        "left_alone",
+        "held_back",
+        "paused",
+        "not_judged",
+    )
     return {"job": each.subject, "next": each.action, **{name: getattr(each, name) for name in same}}
 
 
