@@ -39,6 +39,9 @@ def test_each_way_to_write_an_action_is_taken(fallow: Fallow, tmp_path: pathlib.
         ("contaner:x", "'contaner:x' names no job; did you mean container?"),
         ("notebook:", "'notebook:' names nothing; write it as notebook:NAME"),
         ("pid:many", "'many' is not a process"),
+        ("pid:999999999", "there is no process 999999999"),
+        ("999999999", "there is no GPU '999999999' here"),
+        ("user:nosuch", "there is no user 'nosuch' on this machine"),
     ],
 )
 def test_a_subject_that_names_nothing_is_refused(simulated: Fallow, subject: str, sentence: str) -> None:
@@ -48,10 +51,17 @@ def test_a_subject_that_names_nothing_is_refused(simulated: Fallow, subject: str
 
 
 def test_where_nothing_is_parked_there_is_nothing_to_do(simulated: Fallow) -> None:
-    done = simulated("wake", "mine", "3", "container:vllm-prod", "--json")
+    done = simulated("wake", "mine", "all", "3", "container:vllm-prod", "pid:1", "--json")
     assert done.returncode == 0
     assert '"jobs": []' in done.stdout
-    assert done.stderr.count("is parked, as far as can be seen here") == 3
+    for sentence in (
+        "no job of yours is parked",
+        "no job is parked",
+        "no job of GPU 3 is parked",
+        "no container vllm-prod is parked",
+        "process 1 is not parked",
+    ):
+        assert f"{sentence}, as far as can be seen without a daemon" in done.stderr
 
 
 def checked(fallow: Fallow, folder: pathlib.Path, rule: str, code: int = 78) -> str:

@@ -124,6 +124,20 @@ def test_without_a_terminal_it_needs_a_yes(simulated: Fallow, start: Start) -> N
     assert job.lives
 
 
+@pytest.mark.parametrize(
+    ("subject", "says"),
+    [
+        ("alll", "did you mean all?"),
+        ("pid:abc", "'abc' is not a process"),
+        ("foo", "there is no GPU 'foo' here"),
+        ("user:nosuch", "there is no user 'nosuch'"),
+    ],
+)
+def test_a_wrong_subject_is_told_before_the_missing_terminal(simulated: Fallow, subject: str, says: str) -> None:
+    done = simulated("stop", subject)
+    assert (done.returncode, says in done.stderr, "terminal" in done.stderr) == (2, True, False), done.stderr
+
+
 def test_on_a_terminal_it_lists_and_asks_and_a_no_stops_nothing(simulated: Fallow, start: Start) -> None:
     job = start(1)
     for answer in ("n\n", "\n", "what?\n", "\x04"):
@@ -280,6 +294,7 @@ def test_a_config_with_mistakes_stops_nothing(simulated: Fallow, start: Start, t
         (("user:nobody",), 1, "nobody has no job on a GPU"),
         (("9",), 1, "no"),
         (("contaner:x",), 2, "did you mean container?"),
+        (("user:nosuch",), 2, "there is no user 'nosuch' on this machine"),
         (("nonsense",), 2, "there is no GPU 'nonsense' here"),
         (("unit:",), 2, "write it as unit:NAME"),
         (("1", "--grace", "soon"), 2, "is not a duration"),
@@ -309,6 +324,7 @@ def test_what_comes_back_is_said_and_is_no_success(simulated: Fallow, start: Sta
     done = simulated("stop", f"pid:{child}", "--yes")
     assert done.returncode == 1, done.stderr
     assert "it came back, started again by" in done.stdout
+    assert "free again" not in done.stdout
 
 
 def test_of_a_launcher_that_holds_no_gpu_it_says_who_below_it_does(simulated: Fallow, start: Start) -> None:
@@ -358,6 +374,14 @@ def test_a_filler_is_not_stopped_because_it_leaves_by_itself(simulated: Fallow) 
     assert filling.process.poll() is None
 
 
+def test_where_nobody_has_a_job_nothing_is_idle_and_that_is_no_failure(simulated: Fallow) -> None:
+    done = simulated("stop", "mine", "--idle", "--yes", "--json")
+    assert (done.returncode, json.loads(done.stdout)["jobs"]) == (0, []), done
+    assert "nothing of that is idle" in done.stderr
+    assert simulated("stop", "mine", "--yes").returncode == 1
+    assert simulated("stop", "1", "--idle", "--yes").returncode == 1
+
+
 def test_without_a_daemon_nothing_is_known_to_be_idle(simulated: Fallow, start: Start) -> None:
     job = start(1)
     done = simulated("stop", "all", "--idle", "--yes")
@@ -370,10 +394,11 @@ def test_with_a_daemon_the_idle_job_is_stopped_and_the_busy_one_is_not(simulated
     running = Fill(simulated.start("up"))
     running.until("up, ")
     idle, busy = start(1, ALONE + SLEEPER), start(2, ALONE + BUSY)
-    out = until(
-        lambda: simulated("stop", "1-2", "--idle", "--yes"), lambda done: done.returncode == 0, pause_s=1.0
-    ).stdout
-    assert f"stopped {ME}'s job {idle.pid}" in out
+    done = until(
+        lambda: simulated("stop", "1-2", "--idle", "--yes"), lambda done: "stopped " in done.stdout, pause_s=1.0
+    )
+    out = done.stdout
+    assert (done.returncode, f"stopped {ME}'s job {idle.pid}" in out) == (0, True), out
     assert "it is not idle: GPU 2 is busy" in out
     assert busy.lives
 
@@ -410,8 +435,9 @@ def test_a_job_is_not_idle_while_what_was_started_with_it_works(simulated: Fallo
     running.until("up, ")
     waits, alone = start(1), start(3, ALONE + SLEEPER)
     start(2, BUSY)
-    until(lambda: simulated("stop", "3", "--idle", "--yes").returncode == 0, pause_s=1.0)
+    until(lambda: "stopped " in simulated("stop", "3", "--idle", "--yes").stdout, pause_s=1.0)
     assert not alone.lives
     done = simulated("stop", "1", "--idle", "--yes")
-    assert (done.returncode, "it is not idle: GPU 2 is busy" in done.stdout) == (1, True), done.stdout
+    assert (done.returncode, "it is not idle: GPU 2 is busy" in done.stdout) == (0, True), done.stdout
+    assert "nothing of that is idle" in done.stderr
     assert waits.lives

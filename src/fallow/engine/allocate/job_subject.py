@@ -15,6 +15,7 @@ from fallow.core.errors import WrongUsage
 from fallow.core.gpu import Gpu
 from fallow.core.job import Job
 from fallow.core.owner import Owner, OwnerKind
+from fallow.core.ports import Depth
 from fallow.core.process import ProcessTable
 from fallow.core.protections import Everything, OneProcess, OneUser
 from fallow.core.selection import select
@@ -22,6 +23,7 @@ from fallow.core.units import is_number
 from fallow.core.unknown import Unknown
 from fallow.core.value import value
 from fallow.engine.allocate.protection_target import target_among
+from fallow.engine.machine.world import World
 
 OWNER_KINDS = {
     "container": OwnerKind.CONTAINER,
@@ -76,6 +78,29 @@ def job_subject(text: str, gpus: Callable[[], Sequence[Gpu]], table: ProcessTabl
     if text == "all" or kind in ("pid", "user"):
         return _of_target(text, gpus, table)
     return _of_gpus(rest if colon and kind == "gpu" else text, gpus, table)
+
+
+def subjects_that_exist(texts: Sequence[str], world: World, *, process_too: bool) -> tuple[JobSubject, ...]:
+    """Return whom a person means; raise WrongUsage for a GPU or a user that does not exist, who was mistyped.
+
+    With `process_too` a process must exist too. Whether a container, a unit or a notebook does is not known here.
+    """
+    seen: list[Sequence[Gpu]] = []
+
+    def gpus() -> Sequence[Gpu]:
+        if not seen:
+            seen.append(world.gpu_reader.look(Depth.HOLDERS).gpus)
+        return seen[0]
+
+    found = []
+    for text in texts:
+        subject = job_subject(text, gpus, world.proc, world.user)
+        if text.startswith("user:") or (process_too and text.startswith("pid:")):
+            target_among(text, gpus, world.proc)
+        elif process_too and isinstance(subject, OneProcess) and not subject.birth:
+            select(text, gpus())  # a number that is no process is a GPU, and this one is none
+        found.append(subject)
+    return tuple(found)
 
 
 def concerns(subject: JobSubject, job: Job) -> bool:

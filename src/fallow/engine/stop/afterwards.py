@@ -16,6 +16,7 @@ from fallow.engine.stop.stop import Stage, StoppedJob
 _MEMORY_IS_BACK_WITHIN_S = 5.0
 _COMES_BACK_WITHIN_S = 2.0
 _LOOK_AGAIN_S = 0.1
+_NEWS_BYTES = 1 << 20
 
 
 @value
@@ -32,6 +33,12 @@ class FreedGpu:
         """Return whether what the jobs held is free: nobody unseen holds more than before they were stopped."""
         before = unseen_memory_bytes(self.gpu)
         return not isinstance(self.unseen_bytes, Unknown) and self.unseen_bytes <= known(before, 0)
+
+    @property
+    def says_something(self) -> bool:
+        """Return whether a person should read of it: less than a MiB is no news."""
+        unseen = not isinstance(self.unseen_bytes, Unknown) and self.unseen_bytes > 0
+        return unseen or isinstance(self.freed_bytes, Unknown) or self.freed_bytes >= _NEWS_BYTES
 
     @property
     def in_words(self) -> str:

@@ -6,7 +6,7 @@ whatever was named. Fillers are no jobs: they leave by themselves.
 """
 
 import os
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 
 from fallow.core.did_you_mean import did_you_mean
 from fallow.core.errors import NothingFound, NotPermitted
@@ -19,7 +19,7 @@ from fallow.core.protections import Everything, OneProcess, OneUser
 from fallow.core.units import bytes_for_people, printable, program_name
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace, value
-from fallow.engine.allocate.job_subject import JobSubject, NamedOwner, SomeGpus, concerns, job_subject
+from fallow.engine.allocate.job_subject import JobSubject, NamedOwner, SomeGpus, concerns, subjects_that_exist
 from fallow.engine.idle_rules.gpu_jobs import JobFinder
 from fallow.engine.machine.world import World
 from fallow.engine.machine.yielding_gpus import filler_pids
@@ -88,9 +88,7 @@ class JobsByHand:
         Raise WrongUsage for what makes no sense, NothingFound for a name of nobody, and NotPermitted if a job is
         another user's and we are not root.
         """
-        world = self._world
-        gpus = self._gpus_once()
-        subjects = [job_subject(text, gpus, world.proc, world.user) for text in texts]
+        subjects = subjects_that_exist(texts, self._world, process_too=False)
         snapshot, jobs = self.jobs_with_owners()
         found: dict[object, FoundJob] = {}
         for subject in subjects:
@@ -104,16 +102,6 @@ class JobsByHand:
                 whole = next(job for job in jobs if job.key == part.key)
                 found[part.key] = self._described(self._only(whole, members, snapshot), whole, snapshot)
         return list(found.values())
-
-    def _gpus_once(self) -> Callable[[], Sequence[Gpu]]:
-        seen: list[Sequence[Gpu]] = []
-
-        def gpus() -> Sequence[Gpu]:
-            if not seen:
-                seen.append(self._world.gpu_reader.look(Depth.HOLDERS).gpus)
-            return seen[0]
-
-        return gpus
 
     def _part(self, job: Job, subject: JobSubject, snapshot: Snapshot) -> Job:
         """Return what of a job is meant: all of it, or its processes on these GPUs, or one of them.

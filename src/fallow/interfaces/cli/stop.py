@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from fallow.core.actions import signal_name
-from fallow.core.errors import WrongUsage
+from fallow.core.errors import NothingFound, WrongUsage
 from fallow.core.units import duration_s
 from fallow.core.unknown import Unknown
 from fallow.engine.machine.world import World
@@ -28,15 +28,17 @@ by systemd, anything else by SIGTERM and, after the grace, SIGKILL. Then wait
 until their memory is free. What is protected is left alone. Jobs of others need
 root. On a terminal it lists the jobs and asks first.
 
-exit codes: 0 all stopped, 1 nothing of that name or something is left,
-77 not yours"""
+exit codes: 0 all stopped, or with --idle nothing is idle; 1 nothing of that
+name, something is left, or cannot be told to be idle; 77 not yours"""
 EXAMPLES = """\
   fallow stop 3                     what is on GPU 3
-  fallow stop pid:12345             one process, with all below it
+  fallow stop pid:12345             one process on a GPU, with all below it
   fallow stop mine --idle           your jobs that are idle
   fallow stop container:vllm-prod   or unit:NAME, notebook:NAME, user:NAME
   fallow stop all --dry-run"""
 _YES = ("y", "yes")
+_WHOEVER = frozenset(("mine", "all"))
+"""Subjects that name nobody, so that nobody may be there."""
 
 
 def add_options(made: Parser) -> None:
@@ -60,6 +62,7 @@ def add_options(made: Parser) -> None:
 
 def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     """Find the jobs, ask, stop them, and print what came of each."""
+    from fallow.engine.allocate.job_subject import subjects_that_exist
     from fallow.engine.history.run import open_run
     from fallow.engine.stop.compose import stop_by_hand
     from fallow.engine.stop.stop import HowToStop
@@ -67,12 +70,15 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
 
     asks = not (args.yes or args.dry_run)
     if asks and not (voice.on_a_terminal and sys.stdin is not None and sys.stdin.isatty()):
+        subjects_that_exist(args.subjects, world, process_too=False)  # what is mistyped is told first
         raise WrongUsage("there is no terminal to ask on", "add --yes to stop without being asked, or --dry-run")
     with interruptible(), open_run(world, voice.note, dry_run=args.dry_run) as opened:
         planned: list[Planned] = []
         try:
             jobs, stop = stop_by_hand(opened, HowToStop(args.signal, args.grace), alone=args.alone)
             planned += _plan(args, world, jobs, stop)
+            if args.idle and all(map(_is_surely_in_use, planned)):
+                voice.note("nothing of that is idle")
             return _stop(args, opened, jobs, stop, planned, asks=asks)
         except BaseException as error:
             if not isinstance(error, Exception):
@@ -86,10 +92,13 @@ def _plan(args: argparse.Namespace, world: World, jobs: "JobsByHand", stop: "Sto
     from fallow.interfaces.render.stop_text import Planned
 
     witness = witness_of(world, alone=args.alone)
-    planned = [
-        Planned(StoppedJob(found), stop.way(found), witness.idleness(found.whole))
-        for found in jobs.meant(args.subjects)
-    ]
+    try:
+        meant = jobs.meant(args.subjects)
+    except NothingFound:
+        if not (args.idle and _WHOEVER.issuperset(args.subjects)):
+            raise
+        meant = []
+    planned = [Planned(StoppedJob(found), stop.way(found), witness.idleness(found.whole)) for found in meant]
     for each in planned:
         why = each.idleness.not_idle if args.idle else None
         if why is None or (why.kind == "not_counted" and each.idleness.for_s is not None):
@@ -120,7 +129,8 @@ def _stop(
         stop.stop([each.stopped for each in ready])
         freed = look_afterwards(opened.world, jobs, [each.stopped for each in ready])
     _print(planned, freed, as_json=args.json, dry_run=args.dry_run)
-    return _exit_code(planned, freed, dry_run=args.dry_run)
+    wanted = [each for each in planned if not (args.idle and _is_surely_in_use(each))]
+    return _exit_code(wanted, freed, dry_run=args.dry_run)
 
 
 def _agreed(planned: "Sequence[Planned]") -> bool:
@@ -153,22 +163,24 @@ def _print(planned: "Sequence[Planned]", freed: "Sequence[FreedGpu]", *, as_json
         return
     for each in planned:
         print(*(_plan_of(each) if dry_run else [stop_text.result_line(each)]), sep="\n")
-    for gpu in freed:
-        print(gpu.in_words)
+    taken = {gpu.uuid for each in planned if each.stopped.came_back for gpu in each.stopped.found.gpus}
+    for freed_gpu in freed:
+        if freed_gpu.says_something and freed_gpu.gpu.uuid not in taken:
+            print(freed_gpu.in_words)
 
 
-def _exit_code(planned: "Sequence[Planned]", freed: "Sequence[FreedGpu]", *, dry_run: bool) -> int:
-    """Return 0 if all that was to be stopped is gone, and stays so; what is not idle was not to be stopped."""
+def _is_surely_in_use(planned: "Planned") -> bool:
+    why = planned.idleness.not_idle
+    return why is not None and why.kind == "not_idle"
+
+
+def _exit_code(wanted: "Sequence[Planned]", freed: "Sequence[FreedGpu]", *, dry_run: bool) -> int:
+    """Return 0 if all that was to be stopped is gone, and stays so."""
     from fallow.engine.stop.stop import Stage
 
-    wanted = [
-        each.stopped
-        for each in planned
-        if each.stopped.reason is None or each.stopped.reason is not each.idleness.not_idle
-    ]
     good = Stage.UNTOUCHED if dry_run else Stage.STOPPED
     held = [gpu for gpu in freed if not isinstance(gpu.unseen_bytes, Unknown) and not gpu.is_back]
-    done = bool(wanted) and all(each.stage is good and not each.came_back for each in wanted)
+    done = all(each.stopped.stage is good and not each.stopped.came_back for each in wanted)
     return 0 if done and not held else 1
 
 

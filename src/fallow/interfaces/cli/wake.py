@@ -1,16 +1,15 @@
 """`fallow wake`: give parked jobs their GPUs back."""
 
 import argparse
-from collections.abc import Sequence
+from typing import assert_never
 
 from fallow.core.api import VERSION
 from fallow.core.errors import FallowError, NotEnoughGpus
 from fallow.core.findings import Outcome
-from fallow.core.gpu import Gpu
 from fallow.core.parked import ParkedJob, ParkStage
-from fallow.core.ports import Depth
+from fallow.core.protections import Everything, OneProcess, OneUser
 from fallow.core.units import duration_for_people, printable, span_s
-from fallow.engine.allocate.job_subject import job_subject
+from fallow.engine.allocate.job_subject import JobSubject, NamedOwner, SomeGpus, subjects_that_exist
 from fallow.engine.history.run import open_run
 from fallow.engine.machine.daemon_client import DaemonClient
 from fallow.engine.machine.world import World
@@ -25,8 +24,9 @@ Wake jobs that a rule has parked: their memory goes back to their GPUs, and they
 go on where they were. Wait until they are back. The user of a job may wake it,
 and root. `fallow status` lists the parked jobs.
 
-exit codes: 0 woken, or nothing of that is parked; 75 there is too little free
-memory on the GPU, or somebody has claimed it; 77 it is another user's"""
+exit codes: 0 woken, or nothing of that is parked; 2 there is no such GPU,
+process or user; 75 there is too little free memory on the GPU, or somebody has
+claimed it; 77 it is another user's"""
 EXAMPLES = """\
   fallow wake mine              all parked jobs of yours
   fallow wake 3                 those of GPU 3
@@ -56,11 +56,14 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     """Wake the jobs through the daemon, or alone where none runs."""
     daemon = None if args.alone else world.daemon(voice.detail)
     woken: Woken = []
-    for subject in dict.fromkeys(args.subjects):
+    texts = list(dict.fromkeys(args.subjects))
+    meant = subjects_that_exist(texts, world, process_too=True)
+    for subject, whom in zip(texts, meant, strict=True):
         through = None if daemon is None else _by_the_daemon(daemon, world, subject, args.within)
-        done = through or _alone(world, voice, subject)
+        done = through or _alone(world, voice, whom)
         if not done:
-            voice.note(f"nothing that {printable(subject)!r} names is parked, as far as can be seen here")
+            seen = ", as far as can be seen without a daemon" if through is None else ""
+            voice.note(printable(f"{_none_is_parked(whom, world.user)}{seen}"))
         woken += done
     if args.json:
         rows = [{**parked_facts(job), "woken": outcome.ok, "because": outcome.words} for job, outcome in woken]
@@ -104,13 +107,23 @@ def _by_the_daemon(daemon: DaemonClient, world: World, subject: str, within_s: f
     return done
 
 
-def _alone(world: World, voice: Stderr, subject: str) -> Woken:
-    def gpus() -> Sequence[Gpu]:
-        return world.gpu_reader.look(Depth.HOLDERS).gpus
+def _none_is_parked(subject: JobSubject, me: str) -> str:
+    match subject:
+        case Everything():
+            return "no job is parked"
+        case OneUser(name=name):
+            return f"no job of {'yours' if name == me else name} is parked"
+        case OneProcess(pid=pid):
+            return f"process {pid} is not parked"
+        case SomeGpus():
+            return f"no job of {subject} is parked"
+        case NamedOwner():
+            return f"no {subject} is parked"
+    assert_never(subject)
 
-    wish = WakeWish(
-        job_subject(subject, gpus, world.proc, world.user), world.user, may_wake_all=world.viewer.everything
-    )
+
+def _alone(world: World, voice: Stderr, subject: JobSubject) -> Woken:
+    wish = WakeWish(subject, world.user, may_wake_all=world.viewer.everything)
     with open_run(world, voice.note) as alone:
         try:
             return wake_alone(alone, wish)
