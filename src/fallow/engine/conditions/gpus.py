@@ -1,23 +1,32 @@
-"""Answer whether GPUs are idle by conditions too: are the jobs that are on them now in use?"""
+"""Answer whether GPUs are idle by conditions too: are the jobs that are on them now in use?
 
-from collections.abc import Callable, Sequence
+The daemon answers for users with fewer rights. What the kernel shows of a process only to its user is told to nobody
+else, and no server is asked for others.
+"""
+
+from collections.abc import Callable, Hashable, Sequence
 
 from fallow.core.activity import Activity
+from fallow.core.errors import NotPermitted
 from fallow.core.gpu_status import GpuStatus, Status, people_on
 from fallow.core.idle_answer import IdleAnswer
 from fallow.core.job import Job, JobActivity, JobFinding, with_conditions
+from fallow.core.ports import Clock
 from fallow.core.process import Process
 from fallow.core.reasons import Reason
 from fallow.core.reservations import Claim
 from fallow.core.unknown import Unknown, known
 from fallow.core.value import replace
 from fallow.engine.conditions.job import JobConditions
+from fallow.engine.conditions.parse import Cpu, parse_job_condition
+from fallow.engine.conditions.rate import Found
 from fallow.engine.jobs.ports import JobCondition
 from fallow.engine.machine.world import World
 from fallow.engine.owners.known import KnownOwners
 
 LOOK_EVERY_S = 0.1
 _ANSWERED_WITHIN_S = 6.0
+_SHARED_FOR_S = 1.0
 _NOT_HERE = Unknown("its processes are not visible here")
 
 
@@ -27,16 +36,57 @@ class GpuConditions:
     def __init__(self, world: World, say: Callable[[str], None]) -> None:
         self._world = world
         self._conditions = JobConditions(world, KnownOwners(world, say), say)
+        self._asked: dict[tuple[Hashable, frozenset[Process], str], _Asked] = {}
 
-    def ask(self, texts: Sequence[str], status: Status, answers: Sequence[IdleAnswer]) -> "IdleQuestion":
-        """Begin to ask about the GPUs of a status, each with its answer without conditions."""
-        jobs = [self._job_on(gpu) for gpu in status.gpus]
-        return IdleQuestion(self._world, self._conditions, texts, list(zip(answers, jobs, strict=True)))
+    def ask(
+        self,
+        texts: Sequence[str],
+        status: Status,
+        answers: Sequence[IdleAnswer],
+        may_read: Callable[[int | None], bool] = lambda _: True,
+    ) -> "IdleQuestion":
+        """Begin to ask about the GPUs of a status, each with its answer without conditions.
+
+        `may_read`: whether who asks may look into processes of a user, None for one that is not known. Of others they
+        are told only whether they use the CPU; NotPermitted is raised for more.
+        """
+        judged: list[_Judged] = []
+        hidden = next((text for text in texts if not isinstance(parse_job_condition(text), Cpu)), None)
+        for gpu, answer in zip(status.gpus, answers, strict=True):
+            job = self._job_on(gpu)
+            in_full = isinstance(job, Unknown) or all(self._is_of(one, may_read) for one in job.members)
+            if hidden is not None and not in_full:
+                raise NotPermitted(
+                    f"GPU {gpu.label} has processes of others, of whom {hidden!r} is not told; name GPUs that "
+                    "only you hold, or ask by `fallow idle --unless`, with your own rights"
+                )
+            judged.append((answer, job, self._begin(texts, answer, job), in_full))
+        return IdleQuestion(self._world, judged)
 
     def ask_process(self, texts: Sequence[str], pid: int, answer: IdleAnswer) -> "IdleQuestion":
         """Begin to ask about a process that holds no GPU, with all below it."""
         job = self._job("", self._world.user, [pid])
-        return IdleQuestion(self._world, self._conditions, texts, [(answer, job)])
+        return IdleQuestion(self._world, [(answer, job, self._begin(texts, answer, job), True)])
+
+    def _begin(self, texts: Sequence[str], answer: IdleAnswer, job: Job | Unknown) -> "Sequence[_Asked]":
+        """Return the conditions to ask; those that were asked of the same job within a second are not asked again."""
+        if not answer.idle or isinstance(job, Unknown):
+            return ()
+        now_s = self._world.clock.monotonic_s()
+        self._asked = {key: each for key, each in self._asked.items() if each.until_s > now_s}
+        found: list[_Asked] = []
+        for text in texts:
+            key = (job.key, frozenset(job.members), text)
+            if key not in self._asked:
+                (condition,) = self._conditions.begin([text])
+                self._asked[key] = _Asked(condition, job, self._world.clock)
+            found.append(self._asked[key])
+        return found
+
+    def _is_of(self, process: Process, may_read: Callable[[int | None], bool]) -> bool:
+        """Return whether the kernel says that this very process belongs to such a user."""
+        uid = self._world.proc.uid(process.pid)
+        return may_read(None if self._world.proc.has_ended(process.pid, process.birth) else uid)
 
     def _job_on(self, gpu: GpuStatus) -> Job | Unknown:
         """Return all that hold or have claimed a GPU, without its fillers, as one job."""
@@ -61,16 +111,10 @@ class GpuConditions:
 class IdleQuestion:
     """Asks the conditions of jobs that are idle otherwise. It is looked at until all are known."""
 
-    def __init__(
-        self,
-        world: World,
-        conditions: JobConditions,
-        texts: Sequence[str],
-        judged: Sequence[tuple[IdleAnswer, Job | Unknown]],
-    ) -> None:
+    def __init__(self, world: World, judged: "Sequence[_Judged]") -> None:
         self._world = world
         self._until_s = world.clock.monotonic_s() + _ANSWERED_WITHIN_S
-        self._judged = [(answer, job, conditions.begin(texts) if answer.idle else ()) for answer, job in judged]
+        self._judged = judged
 
     def look(self) -> tuple[IdleAnswer, ...] | None:
         """Return the answers, or None while one is not known yet and may be soon. Never waits."""
@@ -81,21 +125,50 @@ class IdleQuestion:
         late = "its conditions were not told in time"
         return tuple(
             replace(answer, idle=None, because=late) if each is None else each
-            for each, (answer, _, _) in zip(found, self._judged, strict=True)
+            for each, (answer, *_) in zip(found, self._judged, strict=True)
         )
 
 
-def _with_conditions(answer: IdleAnswer, job: Job | Unknown, conditions: Sequence[JobCondition]) -> IdleAnswer | None:
+class _Asked:
+    """One condition of one job. What it said stands for a second, for all who ask."""
+
+    def __init__(self, condition: JobCondition, job: Job, clock: Clock) -> None:
+        self.text = condition.text
+        self.until_s = clock.monotonic_s() + _ANSWERED_WITHIN_S
+        self._condition = condition
+        self._job = job
+        self._clock = clock
+        self._found: Found = _NOT_HERE
+        self._is_known = False
+
+    def __call__(self) -> Found:
+        """Return what the condition says."""
+        if not self._is_known:
+            self._found = self._condition(self._job)
+            self._is_known = not isinstance(self._found, Unknown) or self._found.asked
+            if self._is_known:
+                self.until_s = self._clock.monotonic_s() + _SHARED_FOR_S
+        return self._found
+
+
+_Judged = tuple[IdleAnswer, Job | Unknown, Sequence[_Asked], bool]
+"""The answer without conditions, the job, its conditions, and whether who asks may read figures of its processes."""
+
+
+def _with_conditions(
+    answer: IdleAnswer, job: Job | Unknown, conditions: Sequence[_Asked], in_full: bool
+) -> IdleAnswer | None:
     """Return the answer for one GPU; None if it is not known yet."""
-    if not conditions:
+    if not answer.idle:
         return answer
     if isinstance(job, Unknown):
         return replace(answer, idle=None, because=job.why)
     idle = JobFinding(JobActivity.IDLE, Reason("not_judged"))
-    found = with_conditions(idle, [(each.text, each(job)) for each in conditions])
+    found = with_conditions(idle, [(each.text, each()) for each in conditions])
     match found.activity:
         case JobActivity.BUSY:
-            return replace(answer, idle=False, because=f"{answer.because}, but {found.because}")
+            why = found.because if in_full else "its processes use the CPU"
+            return replace(answer, idle=False, because=f"{answer.because}, but {why}")
         case JobActivity.IDLE:
             return answer
         case _ if found.reason.kind == "condition_begins":

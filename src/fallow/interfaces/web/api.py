@@ -34,7 +34,7 @@ from fallow.engine.daemon.sources import Peer, Sources
 from fallow.interfaces.render import as_json
 from fallow.interfaces.web import api_facts, models
 from fallow.interfaces.web.api_facts import Json
-from fallow.interfaces.web.caller import Refused, caller_of, demand_change, done, refusal
+from fallow.interfaces.web.caller import Caller, Refused, caller_of, demand_change, done, refusal
 
 _LARGEST_ID = 2**31 - 1
 _LONGEST_IDLE_S = 10 * 366 * 86400
@@ -65,6 +65,7 @@ def add_now(api: APIRouter, sources: Sources) -> None:
 
     Now = Annotated[Board, Depends(board)]  # noqa: N806  a type
     made: dict[Viewer, tuple[Board, bytes]] = {}
+    asking: set[str] = set()
 
     @api.get("/status", response_model=models.Status, summary="All GPUs at the last tick")
     async def status(request: Request, now: Now) -> Response:
@@ -82,9 +83,14 @@ def add_now(api: APIRouter, sources: Sources) -> None:
         "/idle",
         response_model=models.Idle,
         summary="Whether GPUs have been idle for so long",
-        responses={404: {"model": models.Problem, "description": "There is no such GPU."}},
+        responses={
+            403: {"model": models.Problem, "description": "A GPU has processes of others, of whom this is not told."},
+            404: {"model": models.Problem, "description": "There is no such GPU."},
+            429: {"model": models.Problem, "description": "Who asks has asked already, and is not answered yet."},
+        },
     )
     async def idle(
+        request: Request,
         now: Now,
         for_s: Annotated[float, Query(ge=0, le=_LONGEST_IDLE_S)] = 0.0,
         gpus: Annotated[str | None, Query(max_length=_LONGEST_LIST)] = None,
@@ -98,7 +104,16 @@ def add_now(api: APIRouter, sources: Sources) -> None:
                 raise Refused(404, "usage", str(error)) from None
         answers = idle_answers(status, for_s, sources.clock.wall_s())
         if unless:
-            answers = await _by_conditions(sources, unless, status, answers)
+            caller = caller_of(request)
+            if caller.key in asking:
+                raise Refused(
+                    429, "busy", "your last question with `unless` is not answered yet", {"retry-after": "1"}
+                )
+            asking.add(caller.key)
+            try:
+                answers = await _by_conditions(sources, unless, status, answers, caller)
+            finally:
+                asking.discard(caller.key)
         return Json(as_json.idle(answers, for_s, all_idle(answers)))
 
     @api.get("/rules", response_model=models.Rules, summary="What the idle rules count")
@@ -140,11 +155,11 @@ def add_now(api: APIRouter, sources: Sources) -> None:
 
 
 async def _by_conditions(
-    sources: Sources, texts: list[str], status: Status, answers: tuple[IdleAnswer, ...]
+    sources: Sources, texts: list[str], status: Status, answers: tuple[IdleAnswer, ...], caller: Caller
 ) -> tuple[IdleAnswer, ...]:
-    """Return the answers by conditions too, of which the daemon asks only about processes that all can see.
+    """Return the answers by conditions too, as far as who asks may look into the processes.
 
-    It has more rights than who asks, so it opens no address and looks at no file for them.
+    The daemon has more rights than they, so it opens no address and looks at no file for them.
     """
     try:
         others = [text for text in texts if not isinstance(parse_job_condition(text), OfProcesses)]
@@ -153,7 +168,7 @@ async def _by_conditions(
     if others:
         ways = "write cpu:50, io:5MB, net:1MB or jupyter, or ask by `fallow idle --unless`"
         raise Refused(422, "usage", f"{others[0]!r} is not asked for others; {ways}")
-    question = sources.conditions.ask(texts, status, answers)
+    question = done(lambda: sources.conditions.ask(texts, status, answers, caller.may_look_into))
     while (found := question.look()) is None:
         await asyncio.sleep(LOOK_EVERY_S)
     return found

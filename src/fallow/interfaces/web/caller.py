@@ -33,6 +33,15 @@ class Caller:
         """Return whether the caller may place and release protections: always on the socket, by token on the page."""
         return self.peer is not None or self.knows_token
 
+    def may_look_into(self, uid: int | None) -> bool:
+        """Return whether the caller may read figures of a user's processes: their own; with the token or as root all.
+
+        None is a user who is not known.
+        """
+        if self.knows_token or self.viewer.everything:
+            return True
+        return self.peer is not None and self.viewer.user is not None and uid == self.peer.uid
+
 
 class Refused(Exception):
     """A request that is refused: the HTTP status, a reason for programs, and a sentence."""
