@@ -55,6 +55,8 @@ class ParkedJob:
     """Why it could not be woken, the last time."""
     owner: tuple[str, str, str] = ("process", "", "")
     """The kind, the id and the name of its owner."""
+    holders: tuple[Process, ...] = ()
+    """Those of its processes that held the GPUs."""
     server: Process | None = None
     """The server that sleeps."""
     port: int = 0

@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fallow.core.errors import FallowError
 from fallow.core.parked import ParkedJob, ParkWay
 from fallow.core.process import Process
+from fallow.core.value import replace
 from fallow.engine.machine.world import World
 from fallow.engine.park.record import ParkRecord
 from fallow.readers.proc import Proc
@@ -37,6 +39,7 @@ def test_what_is_written_is_read_again_without_processes_that_have_ended(tmp_pat
         1.5,
         ParkWay.VLLM,
         owner=owner,
+        holders=(ME,),
         server=ME,
         port=80,
         server_uid=7,
@@ -52,6 +55,34 @@ def test_what_is_written_is_read_again_without_processes_that_have_ended(tmp_pat
     assert (tmp_path / "state" / "parked").stat().st_mode & 0o777 == 0o600
 
 
+@pytest.mark.parametrize(
+    ("way", "holder", "server", "stays"),
+    [
+        (ParkWay.CHECKPOINT, ME, None, True),
+        (ParkWay.CHECKPOINT, GONE, None, False),
+        (ParkWay.VLLM, ME, ME, True),
+        (ParkWay.VLLM, GONE, ME, False),
+        (ParkWay.VLLM, ME, GONE, False),
+        (ParkWay.OLLAMA, GONE, ME, True),
+        (ParkWay.OLLAMA, ME, GONE, False),
+    ],
+)
+def test_a_job_is_forgotten_once_nothing_that_held_its_gpus_lives(
+    tmp_path: pathlib.Path, way: ParkWay, holder: Process, server: Process | None, stays: bool
+) -> None:
+    job = ParkedJob(ME, (ME, GONE), "eve", "job", (("GPU-1", 1),), 0.0, way, holders=(holder,), server=server)
+    assert (record(tmp_path / "state").living(job) is not None) is stays
+
+
+def test_what_could_not_be_read_again_is_not_written(tmp_path: pathlib.Path) -> None:
+    one = ParkedJob(ME, (ME,), "ada", "job 7 (python)", (), 0.0, holders=(ME,))
+    many = tuple(Process(number, 1) for number in range(1, 500_000))
+    record(tmp_path / "state").write([one])
+    with pytest.raises(FallowError, match="too many jobs are parked"):
+        record(tmp_path / "state").write([one, replace(one, processes=many)])
+    assert record(tmp_path / "state").read() == (one,)
+
+
 def test_without_a_file_nothing_is_parked(tmp_path: pathlib.Path) -> None:
     assert record(tmp_path / "state").read() == ()
 
@@ -62,9 +93,9 @@ anything = st.recursive(
     max_leaves=6,
 )
 LINE = {
-    "pid": ME.pid,
-    "birth": ME.birth,
     "first": [ME.pid, ME.birth],
+    "processes": [[ME.pid, ME.birth]],
+    "holders": [[ME.pid, ME.birth]],
     "user": "ada",
     "name": "job",
     "gpus": [["GPU-1", 5]],

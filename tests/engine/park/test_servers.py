@@ -130,6 +130,20 @@ def test_a_vllm_that_refuses_to_sleep_is_stopped_only_if_the_rule_says_so(
     assert not up.told("stopping")
 
 
+def test_a_job_that_could_not_be_woken_is_not_tried_again_at_once(
+    simulated: Fallow, serve: Callable[[str], Server], tmp_path: pathlib.Path
+) -> None:
+    server = serve("vllm")
+    up = start_up(simulated, tmp_path)
+    up.until("was parked")
+    server.go_wrong("refuses")
+    assert "the server answered 500" in simulated("wake", "1").stderr
+    again = simulated("wake", "1")
+    assert again.returncode == 75
+    assert "it can be tried again in" in again.stderr
+    up.until("was not woken")
+
+
 def test_a_dry_run_asks_no_server_to_sleep(
     simulated: Fallow, serve: Callable[[str], Server], tmp_path: pathlib.Path
 ) -> None:

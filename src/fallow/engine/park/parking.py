@@ -8,8 +8,10 @@
 Only the main thread changes what is known. Other threads read `jobs`, which is replaced and never changed.
 """
 
+import math
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import islice
 
 from fallow.core.errors import FallowError
@@ -37,6 +39,10 @@ from fallow.engine.park.ways import Ways
 
 _LOOKED_AT_AGAIN_AFTER_S = 5.0
 _MOST_RESULTS = 1000
+_TRIED_AGAIN_AFTER_S = 30.0
+_MOST_PROCESSES = 256
+_MOST_THREADS = 64
+_MOST_OF_ONE_USER = 16
 Done = Callable[[], None]
 
 
@@ -53,9 +59,10 @@ class Parking:
         self._done: deque[Done] = deque()
         self._under_way: set[Hashable] = set()
         self._results: dict[Hashable, ParkResult] = {}
-        self._looked_s: float | None = None
-        self._looking = False
+        self._looked_s: dict[str, float] = {}
+        self._looking: set[str] = set()
         self._snapshot: Snapshot | None = None
+        self._failed_s: dict[Process, float] = {}
         self.jobs: tuple[ParkedJob, ...] = tuple(self._known.values())
         """All of them, for any thread."""
 
@@ -114,7 +121,7 @@ class Parking:
             return
         self._forget_ended()
         self._look_again()
-        for job in self._parked_now():
+        for job in [each for each in self._parked_now() if self._why_wait(each) is None]:
             sign = self._signs.of(job)
             if sign is not None:
                 why_not = why_no_room(self._world, job, snapshot.gpus, _reserved(job, reservations))
@@ -131,7 +138,11 @@ class Parking:
             if known is None or known.stage is not ParkStage.PARKED:
                 answers.append((job, None))  # it is awake, or on its way
                 continue
-            why_not = self._why_no_room(known)
+            if self._record.living(known) is None:
+                self._forget(known)
+                answers.append((job, None))
+                continue
+            why_not = self._why_wait(known) or self._why_no_room(known)
             if why_not is None:
                 self._begin_waking(known, Reason("as_asked"))
             answers.append((known, why_not))
@@ -143,6 +154,16 @@ class Parking:
         for job in self._parked_now():
             self._run.say(f"{job.in_words}; it stays so without the daemon")
 
+    def _why_wait(self, job: ParkedJob) -> str | None:
+        """Return why a job is not tried again yet: each try keeps its GPUs from others."""
+        failed_s = self._failed_s.get(job.first)
+        if failed_s is None:
+            return None
+        left_s = failed_s + _TRIED_AGAIN_AFTER_S - self._world.clock.monotonic_s()
+        if left_s <= 0:
+            return None
+        return f"{job.trouble or 'it could not be woken'}; it can be tried again in {math.ceil(left_s)} s"
+
     def _why_no_room(self, job: ParkedJob) -> str | None:
         if self._run.dry_run:
             return "the daemon is in a dry run, and wakes nothing"
@@ -151,6 +172,10 @@ class Parking:
     def _wanted(self, job: Job, processes: Sequence[AffectedProcess]) -> ParkedJob | Unknown:
         """Return the job as it will be when it is parked; Unknown if it must not be."""
         tree = [Process(each.pid, each.birth) for each in processes if not isinstance(each.birth, Unknown)]
+        if len(tree) > _MOST_PROCESSES:
+            return Unknown(f"it has {len(tree)} processes, and at most {_MOST_PROCESSES} are parked together")
+        if sum(each.user == job.user and each.first != job.first for each in self.jobs) >= _MOST_OF_ONE_USER:
+            return Unknown(f"{_MOST_OF_ONE_USER} jobs of {job.user} are parked already, and no more are")
         claimed = self._own_claim(job, tree)
         if claimed is not None:
             return Unknown(claimed)
@@ -167,6 +192,7 @@ class Parking:
             self._world.clock.wall_s(),
             stage=ParkStage.PARKING,
             owner=(owner.kind.value, owner.id, _name(owner)),
+            holders=tuple(job.members),
         )
 
     def _own_claim(self, job: Job, tree: Sequence[Process]) -> str | None:
@@ -250,29 +276,37 @@ class Parking:
             self._drop(job)
             self._tell(job, f"was woken: {words}")
         else:
+            self._failed_s[job.first] = self._world.clock.monotonic_s()
             self._put(replace(job, trouble=words))
             self._run.say(f"{job.subject} was not woken: {words}")
 
     def _look_again(self) -> None:
-        """Have a thread ask whether what is parked still is: a person may have woken it by other means."""
-        now_s = self._world.clock.monotonic_s()
-        due = self._looked_s is None or now_s - self._looked_s >= _LOOKED_AT_AGAIN_AFTER_S
-        if self._looking or not due or self._run.dry_run:
+        """Have a thread for each user ask whether what is parked still is: a person may have woken it otherwise.
+
+        So nobody waits for the silent servers of others. Users without an account share a thread.
+        """
+        if self._run.dry_run:
             return
-        self._looking, self._looked_s = True, now_s
-        parked = self._parked_now()
+        now_s, lanes = self._world.clock.monotonic_s(), dict[str, list[ParkedJob]]()
+        for job in self._parked_now():
+            lanes.setdefault("" if job.user.isdigit() else job.user, []).append(job)
+        self._looked_s = {lane: at_s for lane, at_s in self._looked_s.items() if lane in lanes}
+        for lane, parked in lanes.items():
+            due = now_s - self._looked_s.get(lane, -math.inf) >= _LOOKED_AT_AGAIN_AFTER_S
+            if due and lane not in self._looking and len(self._looking) < _MOST_THREADS:
+                self._looking.add(lane)
+                self._looked_s[lane] = now_s
+                self._in_thread(f"looking at parked jobs of {lane or 'others'}", partial(self._look_at, lane, parked))
 
-        def work_and_tell() -> None:
-            awake: list[ParkedJob] = []
-            try:
-                awake += [job for job in parked if self._ways.is_parked(job) is False]
-            finally:
-                self._done.append(lambda: self._looked(awake))
+    def _look_at(self, lane: str, parked: Iterable[ParkedJob]) -> None:
+        awake: list[ParkedJob] = []
+        try:
+            awake += [job for job in parked if self._ways.is_parked(job) is False]
+        finally:
+            self._done.append(lambda: self._looked(lane, awake))
 
-        self._in_thread("looking at parked jobs", work_and_tell)
-
-    def _looked(self, awake: Iterable[ParkedJob]) -> None:
-        self._looking = False
+    def _looked(self, lane: str, awake: Iterable[ParkedJob]) -> None:
+        self._looking.discard(lane)
         for job in awake:
             if self._known.get(job.first) == job:
                 self._drop(job)
@@ -283,10 +317,13 @@ class Parking:
         for job in [each for each in self._known.values() if each.stage is not ParkStage.PARKING]:
             living = self._record.living(job)
             if living is None:
-                self._drop(job)
-                self._run.say(f"{job.subject}, which was parked, has ended")
+                self._forget(job)
             elif living is not job:
                 self._put(living)
+
+    def _forget(self, job: ParkedJob) -> None:
+        self._drop(job)
+        self._run.say(f"{job.subject}, which was parked, has ended")
 
     def _parked_now(self) -> list[ParkedJob]:
         return [job for job in self._known.values() if job.stage is ParkStage.PARKED]
@@ -304,6 +341,7 @@ class Parking:
 
     def _drop(self, job: ParkedJob) -> None:
         self._known.pop(job.first, None)
+        self._failed_s.pop(job.first, None)
         self._publish()
 
     def _note(self, job: ParkedJob) -> bool:

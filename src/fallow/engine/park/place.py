@@ -5,8 +5,9 @@ The claim ends when the job is back. It is taken in the thread that wakes the jo
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
+from threading import Lock, Timer
 
 from fallow.actuators.claims.claims import ClaimFile, HeldClaim, take
 from fallow.actuators.claims.fill_marks import filler_on
@@ -21,16 +22,16 @@ _LOOK_AGAIN_S = 0.05
 
 
 @contextmanager
-def kept_free(world: World, job: ParkedJob) -> Iterator[None]:
-    """Claim the GPUs of a job, and wait until their fillers have left, a minute at most; then go on in any case.
+def kept_free(world: World, job: ParkedJob, for_s: float | None = None) -> Iterator[None]:
+    """Claim the GPUs of a job, and wait until their fillers have left, a minute at most in all.
 
-    Without a claim the job may find its room all the same: the driver says whether it does.
+    Raise FallowError if they cannot be claimed. `for_s` is how long they are kept free at most once that is done.
     """
     place = _Place(world)
     try:
-        with suppress(FallowError):
-            place.take(job.uuids)
-        yield
+        place.take(job.uuids)
+        with place.left_after(for_s):
+            yield
     finally:
         place.leave()
 
@@ -44,17 +45,38 @@ class _Place:
         self._label = Claim(False, os.getpid(), world.user, "fallow wake", world.clock.wall_s(), birth)
         self._folder = ClaimFolder(folder_path(world.environ))
         self._held: list[HeldClaim] = []
+        self._leaving = Lock()
 
     def take(self, uuids: tuple[str, ...]) -> None:
         for uuid in uuids:
-            self._in_time(partial(self._claim, uuid))
+            if not self._in_time(partial(self._claim, uuid)):
+                raise FallowError(f"GPU {uuid} cannot be kept free for it: somebody has claimed it")
         for uuid in uuids:
             self._in_time(partial(self._is_clear, uuid))
 
     def leave(self) -> None:
-        for claim in self._held:
-            claim.end()
+        self._end_claims()
         self._folder.close()
+
+    def _end_claims(self) -> None:
+        """End the claims; from any thread, also twice."""
+        with self._leaving:
+            while self._held:
+                self._held.pop().end()
+
+    @contextmanager
+    def left_after(self, for_s: float | None) -> Iterator[None]:
+        """End the claims after so long at the latest."""
+        if for_s is None:
+            yield
+            return
+        timer = Timer(for_s, self._end_claims)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
 
     def _claim(self, uuid: str) -> bool:
         held = take(self._folder, uuid, self._label)
@@ -69,6 +91,9 @@ class _Place:
         finally:
             file.close()
 
-    def _in_time(self, done: Callable[[], bool]) -> None:
-        while not done() and self._clock.monotonic_s() < self._until_s:
+    def _in_time(self, done: Callable[[], bool]) -> bool:
+        while not done():
+            if self._clock.monotonic_s() >= self._until_s:
+                return False
             self._clock.sleep(_LOOK_AGAIN_S)
+        return True

@@ -1,12 +1,12 @@
 """The file that says which jobs are parked, so that a daemon that starts again, or a command, knows them.
 
-One line of JSON for each parked process; lines of one job have the same first process. It is written before a job is
+One line of JSON for each parked job. It is written before a job is
 touched: a process that is neither in the file nor off its GPU was never parked.
 """
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -40,53 +40,62 @@ class ParkRecord:
         jobs: dict[Process, ParkedJob] = {}
         for line in lines:
             with suppress(ValueError, TypeError, LookupError, RecursionError, OverflowError):
-                one, process = _job(json.loads(line))
-                known = jobs.get(one.first, one)
-                jobs[one.first] = replace(known, processes=tuple(dict.fromkeys((*known.processes, process))))
+                job = _job(json.loads(line))
+                jobs[job.first] = job
         return tuple(filter(None, (self.living(job) for job in jobs.values())))
 
     def living(self, job: ParkedJob) -> ParkedJob | None:
-        """Return the job with those of its processes that live; None if none does."""
-        alive = tuple(each for each in job.processes if not self._world.proc.has_ended(each.pid, each.birth))
-        if not alive:
+        """Return the job with those of its processes that live; None if it has nothing to put back on its GPUs.
+
+        So it is once all that held them have ended, or the server that sleeps has. What an ollama runs ends when it
+        unloads; only the server counts then.
+        """
+        alive = tuple(filter(self._lives, job.processes))
+        served = job.server is None or self._lives(job.server)
+        held = job.way is ParkWay.OLLAMA or any(map(self._lives, job.holders))
+        if not (alive and served and held):
             return None
         return job if alive == job.processes else replace(job, processes=alive)
 
     def write(self, jobs: Iterable[ParkedJob]) -> None:
-        """Replace the file; raise FallowError if that fails."""
-        lines = [json.dumps(_line(job, process)) for job in jobs for process in job.processes]
+        """Replace the file; raise FallowError if that fails, or if it would be too long to be read again."""
+        text = "".join(f"{json.dumps(_line(job))}\n" for job in jobs)  # in ASCII: a character is a byte
+        if len(text) > _MOST_BYTES:
+            raise FallowError(f"{self._name} cannot be written: too many jobs are parked")
         try:
             folder = state_folder.prepared(self._world.state_folder)
             path = state_folder.private_file(folder, self._name)
-            replace_file(path, "".join(f"{line}\n" for line in lines))
+            replace_file(path, text)
         except OSError as error:
             raise FallowError(f"{self._name} cannot be written: {error.strerror}") from None
 
+    def _lives(self, process: Process) -> bool:
+        return not self._world.proc.has_ended(process.pid, process.birth)
 
-def _line(job: ParkedJob, process: Process) -> dict[str, Any]:
+
+def _line(job: ParkedJob) -> dict[str, Any]:
     return {
-        "pid": process.pid,
-        "birth": process.birth,
-        "first": [job.first.pid, job.first.birth],
+        "first": _pair(job.first),
+        "processes": [_pair(each) for each in job.processes],
+        "holders": [_pair(each) for each in job.holders],
         "user": job.user,
         "name": job.name,
         "gpus": job.gpus,
         "since_wall_s": job.since_wall_s,
         "way": job.way,
         "owner": job.owner,
-        "server": None if job.server is None else [job.server.pid, job.server.birth],
+        "server": None if job.server is None else _pair(job.server),
         "port": job.port,
         "server_uid": job.server_uid,
     }
 
 
-def _job(facts: Mapping[str, Any]) -> tuple[ParkedJob, Process]:
-    pid, birth = facts["first"]
+def _job(facts: Mapping[str, Any]) -> ParkedJob:
     kind, identity, name = facts["owner"]
     server = facts["server"]
-    job = ParkedJob(
-        first=Process(int(pid), int(birth)),
-        processes=(),
+    return ParkedJob(
+        first=_process(facts["first"]),
+        processes=tuple(dict.fromkeys(map(_process, facts["processes"]))),
         user=str(facts["user"]),
         name=str(facts["name"]),
         gpus=tuple((str(uuid), int(size)) for uuid, size in facts["gpus"]),
@@ -94,11 +103,19 @@ def _job(facts: Mapping[str, Any]) -> tuple[ParkedJob, Process]:
         way=ParkWay(facts["way"]),
         stage=ParkStage.PARKED,
         owner=(OwnerKind(kind).value, str(identity), str(name)),
-        server=None if server is None else Process(int(server[0]), int(server[1])),
+        holders=tuple(dict.fromkeys(map(_process, facts["holders"]))),
+        server=None if server is None else _process(server),
         port=int(facts["port"]),
         server_uid=None if facts["server_uid"] is None else int(facts["server_uid"]),
     )
-    process = Process(int(facts["pid"]), int(facts["birth"]))
-    if process.pid < 1:
+
+
+def _process(facts: Sequence[Any]) -> Process:
+    pid, birth = facts
+    if int(pid) < 1:
         raise ValueError("no process has that pid")
-    return job, process
+    return Process(int(pid), int(birth))
+
+
+def _pair(process: Process) -> list[int]:
+    return [process.pid, process.birth]

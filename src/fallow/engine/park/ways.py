@@ -6,6 +6,7 @@ Everything here may take minutes, so the daemon calls it in threads.
 from collections.abc import Sequence
 
 from fallow.actuators.process.suspend import StaysOff
+from fallow.core.errors import FallowError
 from fallow.core.findings import Outcome
 from fallow.core.parked import ParkedJob, ParkWay
 from fallow.core.process import Process
@@ -17,6 +18,7 @@ from fallow.engine.park.asleep import Sleepers
 from fallow.engine.park.checkpointed import Checkpoints
 from fallow.engine.park.place import kept_free
 
+_FREE_FOR_A_SERVER_S = 10.0  # it is its user's program, and may never come back
 Parked = tuple[ParkedJob, ParkResult]
 
 
@@ -71,8 +73,11 @@ class Ways:
         """Wake a job."""
         if job.way is ParkWay.OLLAMA:
             return self._sleepers.wake(job)
-        with kept_free(self._world, job):
-            return self._way_of(job).wake(job)
+        try:
+            with kept_free(self._world, job, None if job.way is ParkWay.CHECKPOINT else _FREE_FOR_A_SERVER_S):
+                return self._way_of(job).wake(job)
+        except FallowError as error:
+            return Outcome(False, str(error))
 
     def is_parked(self, job: ParkedJob) -> bool | Unknown:
         """Return whether a job that was parked still is."""

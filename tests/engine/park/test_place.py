@@ -1,0 +1,45 @@
+"""The GPUs of a job are kept free while it is woken: with a claim only, and for a server not for long."""
+
+import os
+import pathlib
+
+import pytest
+
+from fallow.actuators.claims.claims import take
+from fallow.core.errors import FallowError
+from fallow.core.parked import ParkedJob
+from fallow.core.process import Process
+from fallow.core.reservations import Claim
+from fallow.engine.machine.claim_holders import claim_of
+from fallow.engine.machine.world import World
+from fallow.engine.park.place import kept_free
+from tests.engine.driven import DrivenClock
+from tests.waiting import until
+
+ME = Process(os.getpid(), 1)
+JOB = ParkedJob(ME, (ME,), "eve", "job 1 (vllm)", (("GPU-1", 1),), 0.0)
+
+
+@pytest.fixture
+def environ(tmp_path: pathlib.Path) -> dict[str, str]:
+    return {"FALLOW_CLAIM_DIR": str(tmp_path / "claims"), "FALLOW_STATE_DIR": str(tmp_path / "state")}
+
+
+def test_the_gpus_of_a_server_are_claimed_for_a_short_time_only(environ: dict[str, str]) -> None:
+    world = World(environ)
+    with kept_free(world, JOB):
+        assert isinstance(claim_of(world, "GPU-1"), Claim)
+    assert claim_of(world, "GPU-1") is None
+    with kept_free(world, JOB, 0.1):
+        until(lambda: claim_of(world, "GPU-1"), lambda claim: claim is None)
+
+
+def test_without_the_claim_a_job_is_not_woken(environ: dict[str, str]) -> None:
+    world = World(environ, clock=DrivenClock())
+    others = take(world.folder, "GPU-1", Claim(False, os.getpid(), "vic", "train", 0.0))
+    assert others is not None
+    with pytest.raises(FallowError, match="somebody has claimed it"), kept_free(world, JOB):
+        pytest.fail("it went on without the claim")
+    others.end()
+    with kept_free(world, JOB):
+        pass
