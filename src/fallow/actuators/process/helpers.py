@@ -2,7 +2,9 @@
 
 import os
 import select
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 
 from fallow.actuators.process import signals, spawn
 from fallow.core.process import Ended
@@ -10,14 +12,21 @@ from fallow.core.value import value
 
 _KEPT_BYTES = 64 * 1024
 _DIES_WITHIN_S = 1.0  # unless it is blocked in the kernel
+_REAPED_WITHIN_S = 1.0  # only its tracer can reap a process that is traced, for as long as the tracer lives
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.001, 0.1
+_MOST_LEFT = 1024
+_left: deque[int] = deque(maxlen=_MOST_LEFT)
+"""Helpers that have ended and could not be reaped; each run tries again."""
 
 
 @value
 class Ran:
-    """How a helper ended, None if it was killed after its time; and the end of its output."""
+    """How a helper ended, None if it was killed after its time or is traced; and the end of its output."""
 
     ended: Ended | None
     output: str
+    in_time: bool = True
+    """Whether it ended by itself before its time was over."""
 
     @property
     def ok(self) -> bool:
@@ -46,6 +55,7 @@ class Helpers:
 
         `reads` is its stdin.
         """
+        _reap_left()
         path = spawn.find(command, environ)
         given = None if reads is None else _held_in_memory(reads)
         ours, its = os.pipe()
@@ -60,7 +70,7 @@ class Helpers:
             output, in_time = self._listen(pid, ours, limit_s)
         finally:
             os.close(ours)
-        return Ran(_end_of(pid) if in_time else None, output.decode(errors="replace"))
+        return Ran(self._end_of(pid) if in_time else None, output.decode(errors="replace"), in_time)
 
     def _listen(self, pid: int, ours: int, limit_s: float) -> tuple[bytes, bool]:
         """Return the output until it ends, and whether it did in time. Its children may keep the pipe open."""
@@ -84,10 +94,27 @@ class Helpers:
             poll = select.poll()
             poll.register(pidfd, select.POLLIN)
             if poll.poll(_DIES_WITHIN_S * 1000):
-                os.waitpid(pid, 0)
+                self._end_of(pid)
+            else:
+                _left.append(pid)
             return output, False
         finally:
             os.close(pidfd)
+
+    def _end_of(self, pid: int) -> Ended | None:
+        """Reap it; return how it ended, None if it is traced and cannot be yet. Waits a second at most."""
+        until_s = self._now() + _REAPED_WITHIN_S
+        pause_s = _FIRST_PAUSE_S
+        while True:
+            found, status = os.waitpid(pid, os.WNOHANG)
+            if found:
+                code = os.waitstatus_to_exitcode(status)
+                return Ended(code=code) if code >= 0 else Ended(by_signal=-code)
+            if self._now() >= until_s:
+                _left.append(pid)
+                return None
+            select.select([], [], [], pause_s)
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
 
 def _held_in_memory(content: bytes) -> int:
@@ -106,6 +133,13 @@ def _read(fd: int) -> bytes:
         return b""
 
 
-def _end_of(pid: int) -> Ended:
-    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    return Ended(code=code) if code >= 0 else Ended(by_signal=-code)
+def _reap_left() -> None:
+    """Try to reap those that were left. Another thread may reap one at the same time."""
+    for _ in range(len(_left)):
+        try:
+            pid = _left.popleft()
+        except IndexError:
+            return
+        with suppress(ChildProcessError):
+            if os.waitpid(pid, os.WNOHANG)[0] == 0:
+                _left.append(pid)
