@@ -16,7 +16,6 @@ Every action is in the journal with its reason and its outcome. A dry run differ
 
 import os
 from collections.abc import Hashable, Sequence
-from itertools import islice
 from typing import assert_never
 
 from fallow.core.actions import Ask, CancelWarning, JobAction, Kill, Warn, in_words, kind_of, what_follows
@@ -24,7 +23,6 @@ from fallow.core.findings import Outcome, Verdict
 from fallow.core.gpu import Snapshot
 from fallow.core.job import Job, JobActivity
 from fallow.core.notices import Notice, NoticeEvent
-from fallow.core.process import DEEPEST
 from fallow.core.protections import Affected, OneProcess, Protection, protection_on, with_its_end
 from fallow.core.reasons import Reason
 from fallow.core.units import duration_for_people
@@ -32,6 +30,7 @@ from fallow.core.value import replace
 from fallow.engine.history.run import Run
 from fallow.engine.jobs.before_ask import Steps, variables
 from fallow.engine.jobs.job_state import JobState, Policy, PolicyStep
+from fallow.engine.jobs.lineage import Lineage
 from fallow.engine.jobs.pauses import Pauses
 from fallow.engine.jobs.ports import ActionsFor, JobActions, Parker
 from fallow.engine.jobs.rest_power import RestPower
@@ -40,8 +39,6 @@ from fallow.policies.arbiter import Proposal, ProtectRules, RateLimit, Taken, ar
 
 _TRY_AGAIN_AFTER_S = 10.0
 _DIES_WITHIN_S = 5.0
-_LINE_LASTS_S = 5.0
-_MOST_LINES = 10_000
 
 
 class WarnAskKill:
@@ -66,7 +63,7 @@ class WarnAskKill:
         self._parents: dict[str, str] = {}
         self._rest_power = RestPower(run.journal)
         self._pauses = Pauses(run)
-        self._lines: dict[int, tuple[float, frozenset[int]]] = {}
+        self._lineage = Lineage(run.world)
         self.is_hurried = False
         """True once a tick has taken long enough: what would be done now waits for the next one."""
         self.postponed: Hashable = None
@@ -169,10 +166,13 @@ class WarnAskKill:
     def _leave_alone(
         self, state: JobState, target: JobActions, gpus: frozenset[str], protections: Sequence[Protection]
     ) -> Reason | None:
-        """Return why the job is to be left alone. A protected pid may be any process below those that hold GPUs."""
+        """Return why the job is to be left alone. A protected pid may be any process below those that hold GPUs.
+
+        Before anything is done to a job, all of its processes are compared with the protections: see `_allowed`.
+        """
         mine = {process.pid for process in state.job.members} | {os.getpid()}
         pids = {each.target.pid for each in protections if isinstance(each.target, OneProcess)}
-        found = (target.find(pid) for pid in sorted(pids) if not mine.isdisjoint(self._line_of(pid)))
+        found = (target.find(pid) for pid in sorted(pids) if not mine.isdisjoint(self._lineage.of(pid)))
         touched = Affected(gpus, (*state.job.processes, *(each for each in found if each is not None)))
         wall_s = self._clock.wall_s()
         alone = state.job.opt_out or leave_alone(touched, wall_s, protections, self._protect_rules)
@@ -181,20 +181,6 @@ class WarnAskKill:
         if protection is not None:
             state.left_alone = with_its_end(protection, wall_s)
         return alone
-
-    def _line_of(self, pid: int) -> frozenset[int]:
-        """Return a process and those above it, read once for all jobs, and not further up than programs nest.
-
-        Before anything is done to a job, all of its processes are compared with the protections: see `_allowed`.
-        """
-        now_s = self._clock.monotonic_s()
-        read_s, line = self._lines.get(pid, (-_LINE_LASTS_S, frozenset()))
-        if now_s - read_s >= _LINE_LASTS_S:
-            line = frozenset((pid, *islice(self._run.world.proc.ancestors(pid), DEEPEST)))
-            if len(self._lines) >= _MOST_LINES:
-                self._lines.clear()
-            self._lines[pid] = now_s, line
-        return line
 
     def _allowed(
         self,
