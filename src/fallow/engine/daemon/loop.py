@@ -5,6 +5,7 @@ board. Between ticks only fillers are run. All of this runs in the main thread; 
 """
 
 from collections.abc import Callable
+from functools import partial
 from signal import SIGHUP
 
 from fallow.actuators.host.sd_notify import ServiceManager
@@ -41,7 +42,8 @@ from fallow.engine.notify.people import People
 from fallow.engine.owners.known import KnownOwners
 from fallow.engine.owners.names import with_names
 from fallow.engine.park.parking import Parking
-from fallow.engine.park.wishes import WakeWish, Woken, answer
+from fallow.engine.park.room import gpus_now
+from fallow.engine.park.wishes import WakeWish, WishesOfOneTurn, Woken
 
 _DAY_S = 86_400.0
 _QUIET_S = 0.03  # longer than it takes to distinguish a newcomer from a monitor, and to ask a filler to leave
@@ -140,10 +142,11 @@ class Daemon:
 
     def _answer_wakes(self) -> None:
         """Begin to wake the jobs that people want to wake, and answer them."""
+        wishes = WishesOfOneTurn(self.parking, partial(gpus_now, self._world))
         for wish, waiting in self.wakes.asked():
             if waiting.set_running_or_notify_cancel():
                 try:
-                    waiting.set_result(answer(self.parking, wish))
+                    waiting.set_result(wishes.answer(wish))
                 except FallowError as error:
                     waiting.set_exception(error)
 

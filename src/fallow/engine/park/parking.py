@@ -16,7 +16,7 @@ from itertools import islice
 
 from fallow.core.errors import FallowError
 from fallow.core.findings import Outcome
-from fallow.core.gpu import Snapshot
+from fallow.core.gpu import Gpu, Snapshot
 from fallow.core.job import Job
 from fallow.core.notices import Notice
 from fallow.core.owner import Owner
@@ -33,7 +33,7 @@ from fallow.engine.machine.background import Background
 from fallow.engine.machine.claim_holders import claim_of
 from fallow.engine.owners.known import KnownOwners
 from fallow.engine.park.record import ParkRecord
-from fallow.engine.park.room import why_no_room, why_no_room_now
+from fallow.engine.park.room import gpus_now, why_no_room
 from fallow.engine.park.signs_of_life import SignsOfLife
 from fallow.engine.park.ways import Ways
 
@@ -44,6 +44,7 @@ _MOST_PROCESSES = 256
 _MOST_THREADS = 64
 _MOST_OF_ONE_USER = 16
 Done = Callable[[], None]
+Look = Callable[[], Sequence[Gpu]]
 
 
 class Parking:
@@ -130,8 +131,11 @@ class Parking:
                 elif job.trouble != why_not:
                     self._put(replace(job, trouble=why_not))
 
-    def wake(self, jobs: Iterable[ParkedJob]) -> list[tuple[ParkedJob, str | None]]:
-        """Begin to wake these jobs because a person wants it; return why one cannot be woken now, None if it can."""
+    def wake(self, jobs: Iterable[ParkedJob], look: Look) -> list[tuple[ParkedJob, str | None]]:
+        """Begin to wake these jobs because a person wants it; return why one cannot be woken now, None if it can.
+
+        `look` looks at the GPUs; it is called only if a job could be woken.
+        """
         answers: list[tuple[ParkedJob, str | None]] = []
         for job in jobs:
             known = self._known.get(job.first)
@@ -142,7 +146,7 @@ class Parking:
                 self._forget(known)
                 answers.append((job, None))
                 continue
-            why_not = self._why_wait(known) or self._why_no_room(known)
+            why_not = self._why_wait(known) or self._why_no_room(known, look)
             if why_not is None:
                 self._begin_waking(known, Reason("as_asked"))
             answers.append((known, why_not))
@@ -164,10 +168,10 @@ class Parking:
             return None
         return f"{job.trouble or 'it could not be woken'}; it can be tried again in {math.ceil(left_s)} s"
 
-    def _why_no_room(self, job: ParkedJob) -> str | None:
+    def _why_no_room(self, job: ParkedJob, look: Look) -> str | None:
         if self._run.dry_run:
             return "the daemon is in a dry run, and wakes nothing"
-        return why_no_room_now(self._world, job)
+        return why_no_room(self._world, job, look(), {uuid: claim_of(self._world, uuid) for uuid in job.uuids})
 
     def _wanted(self, job: Job, processes: Sequence[AffectedProcess]) -> ParkedJob | Unknown:
         """Return the job as it will be when it is parked; Unknown if it must not be."""
@@ -268,7 +272,8 @@ class Parking:
     def _woken(self, job: ParkedJob, outcome: Outcome) -> None:
         words = outcome.words
         if not outcome.ok:
-            words = f"{self._why_no_room(job) or words}; it stays parked"  # who came meanwhile says more
+            no_room = self._why_no_room(job, partial(gpus_now, self._world))
+            words = f"{no_room or words}; it stays parked"  # who came meanwhile says more
         told = Reason("told", sentence=words, step="woken" if outcome.ok else "wake")
         self._run.journal.outcome(job.subject, "wake the job", told, job.keys)
         self._run.report.tally.action("wake", "done" if outcome.ok else "failed")

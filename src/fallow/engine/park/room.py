@@ -17,10 +17,14 @@ _MOST_NAMED = 4
 Claims = Mapping[str, Claim | Unknown | None]
 
 
+def gpus_now(world: World) -> Sequence[Gpu]:
+    """Look at the GPUs and who holds them."""
+    return world.gpu_reader.describe(world.gpu_reader.look(Depth.HOLDERS)).gpus
+
+
 def why_no_room_now(world: World, job: ParkedJob) -> str | None:
     """Look at the GPUs and the claims, and return why the job cannot come back now; None if it can."""
-    gpus = world.gpu_reader.describe(world.gpu_reader.look(Depth.HOLDERS)).gpus
-    return why_no_room(world, job, gpus, {uuid: claim_of(world, uuid) for uuid in job.uuids})
+    return why_no_room(world, job, gpus_now(world), {uuid: claim_of(world, uuid) for uuid in job.uuids})
 
 
 def why_no_room(world: World, job: ParkedJob, gpus: Sequence[Gpu], claims: Claims) -> str | None:
