@@ -69,7 +69,7 @@ def test_a_parked_job_leaves_the_whole_card_to_a_newcomer_and_goes_on_when_it_is
     assert [tensors(each) for each in jobs] == ["tensors"] * 2
     again = fallow("wake", "0")
     assert (again.returncode, again.stdout) == (0, "")
-    assert "nothing that '0' names is parked" in again.stderr
+    assert "no job of GPU 0 is parked" in again.stderr
 
 
 def test_who_holds_the_memory_is_named_to_whom_wants_to_wake_a_job(

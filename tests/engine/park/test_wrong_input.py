@@ -12,7 +12,7 @@ from tests.conftest import Fallow
     [
         ('["stop", "park"]', "a job is parked first, and stopped if that is not possible"),
         ('["park", "park"]', "a job is parked first, and stopped if that is not possible"),
-        ("[]", "a job is parked first, and stopped if that is not possible"),
+        ("[]", "it names nothing to do (name park or stop)"),
         ('"parc"', "'parc' is not what can be done with an idle job (did you mean park?)"),
         ("3", '3 is not what can be done with an idle job (write "stop", "park" or ["park", "stop"])'),
     ],
