@@ -1,4 +1,4 @@
-"""The only file that reads /proc: who a process is, who owns it, and what it belongs to.
+"""Reads from /proc who a process is, who owns it, and what it belongs to.
 
 A process is identified by its pid and its birth, in clock ticks since boot: a pid alone may belong to another
 process by now.

@@ -1,7 +1,8 @@
 """The only file that sends signals.
 
 A process is identified by its pid and its birth. A signal goes through a pidfd, which is opened before the birth is
-checked, so it cannot reach another process that gets the pid later. Some processes are never signalled: pid 0 and 1,
+checked, so it cannot reach another process that gets the pid later. The group of a child of our own is signalled by
+its number, which nobody else gets before the child is reaped. Some processes are never signalled: pid 0 and 1,
 fallow itself, and its ancestors. If /proc is that of another pid namespace, its pids cannot be used for signals, and
 nothing is signalled.
 """

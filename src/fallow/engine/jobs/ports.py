@@ -1,7 +1,8 @@
-"""The two ports of WarnAskKill: where jobs come from, and what can be done to one.
+"""The ports of WarnAskKill: where jobs come from, what can be done to one, and who parks it.
 
-The processes of this machine are the first pair (see foreground.py for the job that `fallow run` started, and
-engine/idle_rules for the jobs of other people). An owner such as Slurm or a container engine is another pair.
+The processes of this machine are the first source and the first actions (see foreground.py for the job that
+`fallow run` started, and engine/idle_rules for the jobs of other people). An owner that can be asked wraps the
+actions on its processes (engine/owners/actions.py); a cluster is another source with actions of its own.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
