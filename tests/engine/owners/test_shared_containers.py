@@ -16,7 +16,7 @@ from fallow.engine.config.rules import Idle
 from fallow.engine.history.journal import Journal
 from fallow.engine.history.run import Report, Run
 from fallow.engine.idle_rules.actions import ActionsOnProcesses, ProcessJobActions
-from fallow.engine.idle_rules.enforcer import _covers
+from fallow.engine.idle_rules.enforcer import why_not_covered
 from fallow.engine.idle_rules.gpu_jobs import JobFinder
 from fallow.engine.machine.world import World
 from fallow.engine.owners.actions import OwnerJobActions
@@ -90,7 +90,7 @@ SHARED = Job(
 )
 def test_a_rule_for_users_covers_a_job_only_if_it_names_all_of_its_users(users: list[str], covered: bool) -> None:
     rule = Idle.model_validate({"name": "r", "idle_for": "1h", "users": users})
-    assert _covers(rule, SHARED, {"GPU-0"}) is covered
+    assert (why_not_covered(rule, SHARED, {"GPU-0"}, {}) is None) is covered
 
 
 def test_the_name_of_one_user_does_not_mean_a_job_that_is_others_too() -> None:

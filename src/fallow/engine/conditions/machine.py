@@ -35,7 +35,8 @@ def parse_unless(text: str, world: World) -> Condition:
         case "process", rest if rest:
             return process(world, rest)
     alike = "" if kind.strip() in _KINDS else most_alike(kind.lower().removeprefix("not "), _KINDS)
-    way = f"did you mean {alike}:{rest.strip()}?" if alike and rest.strip() else ""
+    meant = f"{alike}:{rest.strip()}" if rest.strip() else alike
+    way = f"did you mean {meant}?" if alike and (rest.strip() or alike == "users") else ""
     raise WrongUsage(f"{text!r} is not a condition", way or "write users, users:10m, cpu:20, net:1MB or process:NAME")
 
 

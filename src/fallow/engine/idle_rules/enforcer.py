@@ -143,7 +143,7 @@ class RuleEnforcer:
         if state is not None and state.job.idle_for_s != job.idle_for_s:
             state = None  # the engine has said by now what the label of its container wants
             self._states.pop((rule.name, job.key))
-        why_not = self._why_not_covered(rule, job, uuids)
+        why_not = why_not_covered(rule, job, uuids, self._labels)
         if why_not:
             self._not_judged.append((rule.name, job, why_not))
         if why_not is None and not self._is_asked(job.key):
@@ -185,23 +185,6 @@ class RuleEnforcer:
         states = (state for (_, each), state in self._states.items() if each == key)
         return any(state.asked is not None or state.parking is not None for state in states)
 
-    def _why_not_covered(self, rule: Idle, job: Job, uuids: set[str]) -> str | None:
-        """Return why the rule is not about this job; None if it is about all its GPUs, users and processes.
-
-        Empty if it is about none of its GPUs, so that nobody wonders.
-        """
-        elsewhere = [self._labels.get(uuid, uuid) for uuid in job.uuids if uuid not in uuids]
-        if len(elsewhere) == len(job.uuids):
-            return "" if elsewhere else None
-        if elsewhere:
-            return f"it also holds GPU {', '.join(elsewhere)}, which the rule is not about"
-        if rule.users and not job.users.issubset(rule.users):
-            return f"the rule is about {_listed('user', rule.users)}"
-        fits = all(
-            any(command_fits(command, pattern) for pattern in rule.commands) for command in job.members.values()
-        )
-        return None if fits or not rule.commands else f"the rule is about {_listed('command', rule.commands)}"
-
     def _gpus_of(self, rule: Idle, snapshot: Snapshot) -> set[str]:
         """Return the GPUs of the rule, also those that cannot be read now."""
         known = self._gpus.setdefault(rule.name, set())
@@ -212,6 +195,22 @@ class RuleEnforcer:
                 self._reported.add(rule.name)
                 self._run.say(f"rule {rule.name}: {error}")
         return known
+
+
+def why_not_covered(rule: Idle, job: Job, uuids: set[str], labels: Mapping[str, str]) -> str | None:
+    """Return why the rule is not about this job; None if it is about all its GPUs, users and processes.
+
+    Empty if it is about none of its GPUs, so that nobody wonders.
+    """
+    elsewhere = [labels.get(uuid, uuid) for uuid in job.uuids if uuid not in uuids]
+    if len(elsewhere) == len(job.uuids):
+        return "" if elsewhere else None
+    if elsewhere:
+        return f"it also holds GPU {', '.join(elsewhere)}, which the rule is not about"
+    if rule.users and not job.users.issubset(rule.users):
+        return f"the rule is about {_listed('user', rule.users)}"
+    fits = all(any(command_fits(command, pattern) for pattern in rule.commands) for command in job.members.values())
+    return None if fits or not rule.commands else f"the rule is about {_listed('command', rule.commands)}"
 
 
 def _job_rule(rule: Idle, longest_gap_s: float, begin: BeginConditions) -> JobRule:

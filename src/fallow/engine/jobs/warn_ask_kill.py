@@ -385,5 +385,6 @@ class WarnAskKill:
 def _not_asked(action: JobAction) -> JobAction:
     """Return an action of a dry run, in which nobody was asked to end before."""
     if isinstance(action, Kill) and action.reason.kind == "still_there":
-        return replace(action, reason=Reason("would_be_asked", **action.reason.facts))
+        facts = action.reason.facts
+        return replace(action, reason=Reason("would_be_asked", signal=facts["signal"], for_s=facts["for_s"]))
     return action

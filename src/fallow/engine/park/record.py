@@ -20,6 +20,7 @@ from fallow.core.value import replace
 from fallow.engine.machine.world import World
 
 _MOST_BYTES = 4 << 20
+_PIDS = 1 << 22  # the kernel's own limit
 
 
 class ParkRecord:
@@ -112,7 +113,7 @@ def _job(facts: Mapping[str, Any]) -> ParkedJob:
 
 def _process(facts: Sequence[Any]) -> Process:
     pid, birth = facts
-    if int(pid) < 1:
+    if not 0 < int(pid) < _PIDS:
         raise ValueError("no process has that pid")
     return Process(int(pid), int(birth))
 

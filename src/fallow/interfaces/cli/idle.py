@@ -31,7 +31,8 @@ long, of somebody's GPUs only since they came. With --unless, whether the jobs
 on them are not in use otherwise either.
 What cannot be told is never a yes. A subject that holds no GPU is idle.
 
-exit codes: 0 idle, 1 in use or not idle for so long, 75 cannot be told, 69 no driver"""
+exit codes: 0 idle, 1 in use or not idle for so long, 75 cannot be told,
+69 no driver"""
 EXAMPLES = """\
   fallow idle --for 30m && echo "nobody has used a GPU for half an hour"
   fallow idle 0-3 --for 2h --json

@@ -41,7 +41,7 @@ _LONGEST_IDLE_S = 10 * 366 * 86400
 _LONGEST_LIST = 200
 _MOST_CONDITIONS = 4
 # The parser decides, and words the mistake; what fits this pattern is always right.
-_PATTERN = r"^(cpu:[0-9]{1,4}|(io|net):[0-9]{1,6}(KB|MB|GB)|jupyter(:[1-9][0-9]{0,3}[smh])?)$"
+_PATTERN = r"^(cpu:[1-9][0-9]{0,3}|(io|net):[1-9][0-9]{0,5}(KB|MB|GB)|jupyter(:[1-9][0-9]{0,3}[smh])?)$"
 _Condition = Annotated[str, WithJsonSchema({"type": "string", "pattern": _PATTERN})]
 _bearer = HTTPBearer(auto_error=False, description="The token of the page; on the socket none is needed.")
 
