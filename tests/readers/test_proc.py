@@ -154,6 +154,17 @@ def test_the_ancestors_of_a_process_end_at_the_top(root: pathlib.Path) -> None:
     assert list(Proc(str(root)).ancestors(11)) == [10, 1]
 
 
+def test_a_process_that_is_being_reaped_has_no_lineage_and_is_nobodys_ancestor(root: pathlib.Path) -> None:
+    """The kernel shows it for a moment with the parent 0, so that a filler's child seemed to be a stranger."""
+    gone, below = 4_194_305, 4_194_306  # beyond the kernel's limit, so no process of this machine
+    add(root, gone)
+    stat = root / str(gone) / "stat"
+    stat.write_text(stat.read_text().replace(" S 1 1 1 ", " X 0 -1 -1 "))
+    add(root, below, parent=gone)
+    assert Proc(str(root)).lineage(gone) == ()
+    assert Proc(str(root)).lineage(below) == ()
+
+
 def test_a_real_child_is_found_with_its_environment_and_user() -> None:
     with subprocess.Popen(
         [sys.executable, "-c", "print('up', flush=True); input()"],

@@ -121,15 +121,6 @@ class Proc(ProcMachine):
             "JUPYTERHUB_API_TOKEN"
         )
 
-    def own_environ(self) -> dict[str, str] | None:
-        """Return the environment that this process was started with; None if it cannot be read."""
-        try:
-            with open(f"{self._root}/self/environ", "rb") as file:
-                pairs = (entry.partition(b"=") for entry in file.read().split(b"\0") if entry)
-                return {os.fsdecode(name): os.fsdecode(value) for name, _, value in pairs}
-        except OSError:
-            return None
-
     def launched_on(self, uuids: tuple[str, ...], counts: Callable[[Mapping[str, str]], bool]) -> dict[str, int]:
         """Return processes of this user that `fallow run` started on these GPUs, by UUID.
 
@@ -186,12 +177,18 @@ class Proc(ProcMachine):
                 if parent == 0 or parent in line or len(line) > DEEPEST:
                     return tuple(line)
                 line.append(parent)
-        return () if line == [pid] and not _exists(pid) else tuple(line)
+        return tuple(line) if _exists(pid) else ()
 
     def _parent(self, pid: int) -> int | None:
-        """Return only the parent."""
+        """Return only the parent; None if the process has ended.
+
+        The kernel still shows one that is being reaped: with 0 as its parent, and in no process group.
+        """
         raw = self._read(pid, "stat")
-        return None if raw is None else int(raw[raw.rindex(b")") + 2 :].split(None, 2)[1])
+        if raw is None:
+            return None
+        _, parent, group, _ = raw[raw.rindex(b")") + 2 :].split(None, 3)
+        return None if group == b"-1" else int(parent)
 
     def descendants(self, pid: int) -> list[Stat]:
         """Return all processes below this one, parents before their children."""

@@ -4,10 +4,12 @@ import json
 import os
 import pathlib
 import signal
+import subprocess
 import sys
 
 import pytest
 
+from fallow.readers.proc import Proc
 from tests.conftest import Fallow
 from tests.cuda_process import CudaProcess
 from tests.engine.park.parked_jobs import (
@@ -217,6 +219,32 @@ def test_a_parked_process_can_be_killed_and_is_forgotten(
     up.until("which was parked, has ended")
     until(lambda: parked(fallow), lambda jobs: jobs == [], pause_s=PROGRAM_S)
     assert (tmp_path / "state" / "parked").read_text() == ""
+
+
+IS_PARKED = """
+import os, sys
+from fallow.core.parked import ParkedJob
+from fallow.core.process import Process
+from fallow.engine.machine.world import World
+from fallow.engine.park.checkpointed import Checkpoints
+processes = tuple(Process(*map(int, word.split("@"))) for word in sys.argv[1:])
+print(Checkpoints(World(os.environ)).is_parked(ParkedJob(processes[0], processes, "somebody", "job", (), 0.0)))
+"""
+
+
+def test_a_job_of_which_a_process_has_ended_is_not_called_awake_for_that(
+    world: World, jobs: list[CudaProcess], fallow: Fallow
+) -> None:
+    births = [Proc().stat(each.pid) for each in jobs]
+    words = [f"{each.pid}@{each.birth}" for each in births if each is not None]
+
+    def asked() -> str:
+        command = [sys.executable, "-c", IS_PARKED, *words]
+        return subprocess.run(command, env=fallow.environ, capture_output=True, text=True, check=True).stdout.strip()
+
+    assert asked() == "False"
+    jobs[0].kill()
+    assert "processes of it have ended meanwhile" in asked()
 
 
 def test_a_job_that_was_woken_by_other_means_is_not_called_parked(

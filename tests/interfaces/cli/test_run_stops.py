@@ -343,15 +343,19 @@ time.sleep(600)
 def test_a_command_that_catches_the_signal_of_the_warning_can_save_its_work(simulated: Fallow) -> None:
     options = ("--idle-timeout", "4s", *FAST, "--warn-signal", "usr1")
     done = simulated("run", *options, "--", *job(SAVES))
-    assert (done.returncode, done.stdout) == (124, "saved\n")
-    assert "fallow: SIGUSR1 to 1 process\n" in done.stderr
+    sent = done.stderr.count("fallow: SIGUSR1 to 1 process\n")
+    assert sent, done.stderr
+    assert (done.returncode, done.stdout) == (124, "saved\n" * sent)
 
 
 def test_below_a_shell_that_does_not_catch_it_the_process_on_the_gpu_gets_the_signal(simulated: Fallow) -> None:
     options = ("--idle-timeout", "4s", *FAST, "--warn-signal", "USR1")
     done = simulated("run", *options, "--", "sh", "-c", '"$@"; true', "sh", *job(SAVES))
-    assert (done.returncode, done.stdout) == (124, "saved\n")
-    assert re.search(r"SIGUSR1 to 1 process; not to pid \d+, which does not catch it\n", done.stderr)
+    sent = re.findall(r"SIGUSR1 to 1 process; not to pid \d+, which does not catch it\n", done.stderr)
+    assert sent, (
+        done.stderr
+    )  # more than once where the machine is too busy to look in time, and the warning is cancelled
+    assert (done.returncode, done.stdout) == (124, "saved\n" * len(sent))
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,13 @@ from tests.standin import Process, World
 from tests.waiting import PROGRAM_S, until
 
 Start = Callable[..., Job]
+SAVES_BY_ANOTHER_PROGRAM = """
+import os, signal, subprocess, time
+signal.signal(signal.SIGTERM, lambda *_: subprocess.Popen(["sleep", "1000"]))
+print("ready", flush=True)
+while True:
+    time.sleep(1000)
+"""
 
 
 @pytest.fixture
@@ -240,6 +247,18 @@ def test_a_job_that_opted_out_and_one_that_the_config_protects_are_left_alone(
     assert named.lives
 
 
+def test_a_process_that_the_config_protects_and_that_came_during_the_grace_is_not_killed(
+    simulated: Fallow, start: Start, tmp_path: pathlib.Path
+) -> None:
+    job, config = start(1, ALONE + SAVES_BY_ANOTHER_PROGRAM), tmp_path / "fallow.toml"
+    config.write_text("[protect]\ncommands = ['sleep']\n")
+    config.chmod(0o600)
+    done = simulated("stop", "1", "--yes", "--grace", "1s", FALLOW_CONFIG=str(config))
+    assert done.returncode == 1, done
+    assert "runs sleep, and [protect] commands has 'sleep'" in " ".join(done.stdout.split())
+    assert job.lives
+
+
 @pytest.mark.parametrize("protected", [f"users = ['{ME}']", "commands = ['python*']"])
 def test_what_the_config_of_the_running_daemon_protects_is_left_alone(
     simulated: Fallow, start: Start, tmp_path: pathlib.Path, protected: str
@@ -288,11 +307,11 @@ def test_a_config_with_mistakes_stops_nothing(simulated: Fallow, start: Start, t
     [
         (("0",), 1, "nobody is on GPU 0"),
         (("pid:999999999",), 1, "there is no process 999999999"),
-        (("999999999",), 1, "there is no process 999999999"),
+        (("999999999",), 2, "there is no GPU '999999999' here"),
         (("pid:1",), 1, "uses no GPU"),
         (("container:vllm",), 1, "no container vllm is on a GPU"),
         (("user:nobody",), 1, "nobody has no job on a GPU"),
-        (("9",), 1, "no"),
+        (("9",), 2, "there is no GPU '9' here"),
         (("contaner:x",), 2, "did you mean container?"),
         (("user:nosuch",), 2, "there is no user 'nosuch' on this machine"),
         (("nonsense",), 2, "there is no GPU 'nonsense' here"),

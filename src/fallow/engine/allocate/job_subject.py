@@ -83,7 +83,8 @@ def job_subject(text: str, gpus: Callable[[], Sequence[Gpu]], table: ProcessTabl
 def subjects_that_exist(texts: Sequence[str], world: World, *, process_too: bool) -> tuple[JobSubject, ...]:
     """Return whom a person means; raise WrongUsage for a GPU or a user that does not exist, who was mistyped.
 
-    With `process_too` a process must exist too. Whether a container, a unit or a notebook does is not known here.
+    With `process_too` the process of pid:PID must exist too. Whether a container, a unit or a notebook does is
+    not known here.
     """
     seen: list[Sequence[Gpu]] = []
 
@@ -97,7 +98,7 @@ def subjects_that_exist(texts: Sequence[str], world: World, *, process_too: bool
         subject = job_subject(text, gpus, world.proc, world.user)
         if text.startswith("user:") or (process_too and text.startswith("pid:")):
             target_among(text, gpus, world.proc)
-        elif process_too and isinstance(subject, OneProcess) and not subject.birth:
+        elif isinstance(subject, OneProcess) and not subject.birth and not text.startswith("pid:"):
             select(text, gpus())  # a number that is no process is a GPU, and this one is none
         found.append(subject)
     return tuple(found)

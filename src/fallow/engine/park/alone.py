@@ -4,11 +4,12 @@ The driver keeps the memory of a parked process in that process, so whoever may 
 """
 
 import os
+from itertools import islice
 
 from fallow.core.errors import NotPermitted
 from fallow.core.findings import Outcome
 from fallow.core.parked import ParkedJob
-from fallow.core.process import Process
+from fallow.core.process import DEEPEST, Process
 from fallow.core.protections import OneProcess
 from fallow.core.reasons import Reason
 from fallow.core.units import program_name
@@ -59,7 +60,7 @@ def _shown_by_the_driver(run: Run, ways: Ways, meant: OneProcess) -> list[Parked
     if stat is None or (meant.birth and stat.birth != meant.birth):
         return []
     tree = (Process(stat.pid, stat.birth), *(Process(each.pid, each.birth) for each in proc.descendants(stat.pid)))
-    if any("fallow" in proc.trusted_names(pid) for pid in proc.ancestors(meant.pid)):
+    if any("fallow" in proc.trusted_names(pid) for pid in islice(proc.ancestors(meant.pid), DEEPEST)):
         return []  # a filler, which its keeper wakes
     user, command = proc.user(meant.pid), proc.command(meant.pid)
     name = f"job {meant.pid} ({'?' if isinstance(command, Unknown) else program_name(command)})"

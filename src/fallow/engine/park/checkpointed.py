@@ -100,7 +100,11 @@ class Checkpoints:
                 return False
         except CheckpointFailed as error:
             return Unknown(str(error))
-        return "checkpointed" in found
+        if "checkpointed" in found:
+            return True
+        if not all(map(self._is_there, job.processes)):  # the driver knows nothing of a process that has ended
+            return Unknown("not to be told: processes of it have ended meanwhile")
+        return False
 
     def _why_no_room(self, job: ParkedJob) -> str | None:
         room = room_bytes(self._world.proc, _pids(job))

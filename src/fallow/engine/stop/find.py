@@ -7,6 +7,7 @@ whatever was named. Fillers are no jobs: they leave by themselves.
 
 import os
 from collections.abc import Container, Mapping, Sequence
+from itertools import islice
 
 from fallow.core.did_you_mean import did_you_mean
 from fallow.core.errors import NothingFound, NotPermitted
@@ -14,7 +15,7 @@ from fallow.core.gpu import Gpu, Snapshot
 from fallow.core.job import Job
 from fallow.core.owner import OwnerKind
 from fallow.core.ports import Depth
-from fallow.core.process import Process
+from fallow.core.process import DEEPEST, Process
 from fallow.core.protections import Everything, OneProcess, OneUser
 from fallow.core.units import bytes_for_people, printable, program_name
 from fallow.core.unknown import Unknown
@@ -198,7 +199,7 @@ class JobsByHand:
         if self._finder.is_a_fallow(pid):
             return NothingFound(f"{self._process(pid)} is fallow's own")
         holders = [each.pid for job in jobs for each in job.members]
-        below = [f"pid:{each}" for each in holders if pid in self._world.proc.ancestors(each)]
+        below = [f"pid:{each}" for each in holders if pid in islice(self._world.proc.ancestors(each), DEEPEST)]
         way = f"below it are {', '.join(below[:_MOST_NAMED])}" if below and pid != 1 else _LISTED_BY
         return NothingFound(f"{self._process(pid)} uses no GPU", way)
 

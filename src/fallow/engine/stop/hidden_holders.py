@@ -14,10 +14,12 @@ GPUs have none. If it is unknown who is listed on any of the GPUs, nobody is fou
 """
 
 from collections.abc import Collection, Sequence
+from itertools import islice
 
 from fallow.core.activity import unseen_memory_bytes
 from fallow.core.gpu import Gpu, Holder
 from fallow.core.ports import Depth
+from fallow.core.process import DEEPEST
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace
 from fallow.engine.machine.newcomers import HAS_BEGUN_CUDA, MONITORS
@@ -60,10 +62,14 @@ class HiddenHolders:
             return
         proc = self._world.proc
         listed = {holder.pid for gpu in now if not isinstance(gpu.holders, Unknown) for holder in gpu.holders}
-        kin = listed.union(*(proc.ancestors(pid) for pid in listed))
+        kin = listed.union(*(islice(proc.ancestors(pid), DEEPEST) for pid in listed))
         for pid in proc.pids():
             opened = frozenset[str]() if pid in kin else self._opened(pid, wanted)
-            if opened and listed.isdisjoint(proc.ancestors(pid)) and MONITORS.isdisjoint(proc.called(pid)):
+            if (
+                opened
+                and listed.isdisjoint(islice(proc.ancestors(pid), DEEPEST))
+                and MONITORS.isdisjoint(proc.called(pid))
+            ):
                 self._found[pid] = opened
 
     def added_to(self, gpus: Sequence[Gpu]) -> tuple[Gpu, ...]:

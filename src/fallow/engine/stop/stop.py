@@ -30,6 +30,8 @@ from fallow.policies.ladder import Ladder, LadderRules, Rung, Sign, climb
 _LOOK_AGAIN_S = 0.1
 _DIES_WITHIN_S = 5.0
 _OWNER_TAKES_S = 20.0
+_ENDING = frozenset({"owner_unknown", "owner_silent", "command_unknown"})
+"""What cannot be read of a process that is about to end, which was asked to: no reason to take the stop back."""
 
 
 class Stage(StrEnum):
@@ -150,8 +152,8 @@ class StopByHand:
         rules = LadderRules(0.0, self._how.grace_s, signal=self._how.signal)
         kill = Kill(Reason("by_hand", user=self._run.world.user))
         alone = self._refused(asked.stopped.found, asked.actions, kill)
-        if alone is not None and alone.kind != "protected":
-            alone = None  # what ends meanwhile is no reason: only a new protection takes the stop back
+        if alone is not None and alone.kind in _ENDING:
+            alone = None
         asked.ladder, actions = climb(asked.ladder, passed_s, Sign.FAULT, kill.reason, rules, alone)
         for action in actions:
             if isinstance(action, CancelWarning):
