@@ -60,6 +60,8 @@ class Ask(WithReason):
     """Whether it is parked, if that is possible."""
     stops: bool = True
     """Whether it is asked to end where it is not parked."""
+    requeues: bool = False
+    """Whether the engine of a cluster puts the job back into its queue, instead of ending it for good."""
 
 
 @value
@@ -67,6 +69,8 @@ class Kill(WithReason):
     """Kill what is left of the job."""
 
     reason: Reason
+    requeues: bool = False
+    """Whether the engine of a cluster puts the job back into its queue."""
 
 
 @value

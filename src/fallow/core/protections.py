@@ -56,7 +56,31 @@ class OneUser:
         return f"user:{self.name}"
 
 
-Target = Everything | OneGpu | OneProcess | OneUser
+@value
+class OneClusterJob:
+    """A job of a cluster, by the key that its engine's jobs have: `slurm:1234`, `kubernetes:Deployment/NS/NAME`."""
+
+    key: str
+
+    def __str__(self) -> str:
+        return self.key
+
+
+@value
+class ClusterPart:
+    """All jobs of a part of a cluster: of a partition, an account, a namespace, a node, or with one pod."""
+
+    kind: str
+    """One of CLUSTER_PARTS."""
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.name}"
+
+
+CLUSTER_ENGINES = ("slurm", "kubernetes")
+CLUSTER_PARTS = ("partition", "account", "qos", "namespace", "node", "pod")
+Target = Everything | OneGpu | OneProcess | OneUser | OneClusterJob | ClusterPart
 
 
 @value
@@ -113,7 +137,10 @@ def with_its_end(protection: Protection, wall_s: float) -> str:
 
 
 def parse_target(text: str) -> Target:
-    """Parse a target: `all`, `gpu:UUID`, `pid:PID@BIRTH`, `user:NAME`. Any user may have written it."""
+    """Parse a target: `all`, `gpu:UUID`, `pid:PID@BIRTH`, `user:NAME`, or one of a cluster, as `slurm:1234`.
+
+    Any user may have written it.
+    """
     if len(text) > _LONGEST_NAME or not text.isprintable():
         raise WrongUsage(f"{printable(text[:_LONGEST_NAME])!r} names nothing that can be protected")
     kind, _, rest = text.partition(":")
@@ -124,6 +151,10 @@ def parse_target(text: str) -> Target:
         return OneGpu(rest)
     if kind == "user" and rest:
         return OneUser(rest)
+    if kind in CLUSTER_ENGINES and rest:
+        return OneClusterJob(text)
+    if kind in CLUSTER_PARTS and rest:
+        return ClusterPart(kind, rest)
     if kind == "pid" and is_number(pid) and is_number(birth):
         return OneProcess(int(pid), int(birth))
     raise WrongUsage(f"{text!r} cannot be protected; write all, gpu:UUID, pid:PID@BIRTH or user:NAME")
@@ -148,6 +179,8 @@ def covers(protection: Protection, touched: Affected) -> bool:
             return any(process.pid == pid and _may_be(process.birth, birth) for process in touched.processes)
         case OneUser(name):
             return any(_may_be(process.user, name) for process in touched.processes)
+        case OneClusterJob() | ClusterPart():
+            return False  # policies/cluster_gate.py compares them with the jobs of the cluster
     assert_never(protection.target)
 
 

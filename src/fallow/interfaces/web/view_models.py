@@ -12,7 +12,16 @@ from typing import Any, TypeVar
 from fallow.core.board import Board, FillerView, GuardView
 from fallow.core.gpu import Holder, Memory
 from fallow.core.gpu_status import GpuStatus, load_of, people_on
-from fallow.core.protections import Everything, OneGpu, OneProcess, OneUser, Protection, is_over
+from fallow.core.protections import (
+    ClusterPart,
+    Everything,
+    OneClusterJob,
+    OneGpu,
+    OneProcess,
+    OneUser,
+    Protection,
+    is_over,
+)
 from fallow.core.reservations import Claim
 from fallow.core.units import bytes_for_people, duration_for_people, shortened
 from fallow.core.unknown import Unknown
@@ -210,6 +219,8 @@ def _what_is_held(protection: Protection, board: Board) -> str:
             return f"process {pid}"
         case OneUser(name):
             return f"all of {shortened(name, _LONGEST_NAME)}"
+        case OneClusterJob() | ClusterPart():
+            return shortened(str(protection.target), _LONGEST_NAME)
 
 
 def _left(protection: Protection, now_s: float) -> str:
