@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -15,6 +16,9 @@ from hypothesis import HealthCheck, settings
 from tests import length
 from tests.places import BIN, LIMIT_S, REPOSITORY
 from tests.standin import World, build
+
+if TYPE_CHECKING:
+    from tests.real_slurm import Slurm
 
 # How long an example takes is the machine's affair: what else runs there is no mistake of ours.
 settings.register_profile(
@@ -160,3 +164,13 @@ def open_folder() -> Iterator[pathlib.Path]:
     path.chmod(0o755)
     yield path
     shutil.rmtree(path, ignore_errors=True)
+
+
+@pytest.fixture
+def slurm() -> "Iterator[Slurm]":
+    """A real Slurm with two nodes of 4 GPUs, for one test."""
+    from tests.real_slurm import Slurm
+
+    made = Slurm()
+    yield made
+    made.close()
