@@ -65,6 +65,14 @@ SENTENCES: Mapping[str, str] = {
     ),
     "hung": "{found}; for {for_s}",
     "hung_so_far": "{found}; for {for_s}, and stuck if that lasts for {after_s}",
+    # What a job of a cluster does on its GPUs.
+    "not_in_metrics": "GPU {gpu}: the metrics do not have it",
+    "some_not_in_metrics": "GPUs of {gpu}: the metrics have {found} of {count}",
+    "no_process_there": "GPU {gpu}: the job holds it, and no process is on it",
+    "no_memory_there": "GPU {gpu}: the job holds it, and only {used_bytes} of memory are in use on it",
+    "held_without_process": "held by a job with no process on any of its {gpus} GPUs ({found})",
+    "power_at_rest": "GPU {gpu}: it looks fully used, and draws {power_w:.0f} W, as much as at rest",
+    "asked_for_more": "it holds {gpus} GPUs and has used {used} at once at most in {for_s}",
     # Why a job is warned, asked, killed or left alone.
     "idle": "idle for {for_s}: {readings}",
     "idle_and_wanted": "{readings}, and {waits}",
@@ -98,6 +106,16 @@ SENTENCES: Mapping[str, str] = {
     "idleness_unknown": "whether it is idle is not known: {why}",
     "conflict": "it conflicts with what was decided before: {action}",
     "rate_limit": "{count} were ended in the last {per_s}, and {most} may be",
+    # Why a rule waits, or leaves a job of a cluster alone.
+    "first_hours": "it started {ago_s} ago, and the rule waits for {after_s}",
+    "cluster_user": "[protect] users has {user!r}",
+    "cluster_group": "{user} is in a group that [protect] groups has: {group!r}",
+    "cluster_groups_unknown": "{user} may be in a protected group: {why}",
+    "cluster_name": "it is called {name!r}, and [protect] commands has {pattern!r}",
+    "no_way": "{why}",
+    "came_back": "it was stopped before and came back; the rules only report it",
+    "job_changed": "it is not the same job any more: {what}",
+    "not_asked_again": "the engine cannot be asked again whether it is the same job: {why}",
     # Why a parked job is woken.
     "terminal_used": "{user} was at {place}",
     # Why a filler starts, waits and leaves.

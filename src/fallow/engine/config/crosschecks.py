@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from fallow.core.actions import PowerOff, Reboot
+from fallow.engine.config.cluster import Cluster, ClusterIdle
 from fallow.engine.config.fillers import Filler
 from fallow.engine.config.gpu_lists import may_share
 from fallow.engine.config.messages import Fault
@@ -29,6 +30,7 @@ def contradictions(config: Config, numbers: Numbers) -> Iterator[Fault]:
     for number, guard in guards:
         yield from _guard(("guard", number), guard)
     yield from _page(config.page)
+    yield from _cluster(config.cluster)
 
 
 def _same_names(section: str, named: Iterable[tuple[int, Filler | Idle | Guard]]) -> Iterator[Fault]:
@@ -102,3 +104,53 @@ def _page(page: Page) -> Iterator[Fault]:
         others = (("page", "token_file"), ("page", "enabled"))
         remedy = 'add token_file = "/etc/fallow/token", or listen on 127.0.0.1:8990'
         yield Fault(("page", "listen"), sentence, remedy, others)
+
+
+def _cluster(cluster: Cluster) -> Iterator[Fault]:
+    path: Path = ("cluster",)
+    if cluster.engine is None:
+        for key in sorted(cluster.model_fields_set):
+            sentence = "no engine is named, so no cluster is looked at"
+            yield Fault(
+                (*path, key), sentence, 'add engine = "slurm", or engine = "kubernetes"', ((*path, "engine"),)
+            )
+            return
+    if cluster.kubeconfig is not None and cluster.engine == "slurm":
+        sentence = "it is about Kubernetes, and the engine is Slurm"
+        yield Fault((*path, "kubeconfig"), sentence, "leave it out", ((*path, "engine"),))
+    if cluster.token_file is not None and cluster.prometheus is None:
+        sentence = "there is no Prometheus that it could be for"
+        yield Fault((*path, "token_file"), sentence, "add prometheus = URL", ((*path, "prometheus"),))
+    first: dict[str, int] = {}
+    for number, rule in enumerate(cluster.idle):
+        here: Path = (*path, "idle", number)
+        before = first.setdefault(rule.name, number)
+        if before != number:
+            sentence = f"cluster.idle[{before + 1}] is called {rule.name!r} too"
+            yield Fault((*here, "name"), sentence, "give each a name of its own")
+        yield from _cluster_rule(here, rule, cluster)
+
+
+def _cluster_rule(path: Path, rule: ClusterIdle, cluster: Cluster) -> Iterator[Fault]:
+    if rule.idle_for is None and rule.stuck_for is None:
+        yield Fault(path, "it looks for nothing", 'add idle_for = "2h", or stuck_for = "1h", or both')
+    if rule.act and rule.idle_for is None:
+        sentence = "jobs that look stuck are only reported, and this rule looks for nothing else"
+        yield Fault((*path, "act"), sentence, 'add idle_for = "2h", or leave it out')
+    if rule.act and cluster.prometheus is None:
+        sentence = "without metrics nothing is known to be idle, so nothing would ever be stopped"
+        yield Fault((*path, "act"), sentence, 'add prometheus = "http://127.0.0.1:9090" under [cluster]')
+    if rule.warn_before is not None and rule.idle_for is not None and rule.warn_before >= rule.idle_for:
+        sentence = "the warning would come before there is anything to warn of"
+        yield Fault((*path, "warn_before"), sentence, "make it shorter than idle_for")
+    if rule.idle_for is not None and rule.idle_for < 2 * cluster.every:
+        sentence = f"the cluster is looked at every {cluster.every:g} s, which is too seldom for it"
+        yield Fault((*path, "idle_for"), sentence, "make it longer, or every shorter", (("cluster", "every"),))
+    slurm, kubernetes = ("partitions", "accounts", "qos", "users"), ("namespaces",)
+    wrong = kubernetes if cluster.engine == "slurm" else slurm
+    for key in (key for key in wrong if getattr(rule, key)):
+        sentence = f"{'Slurm' if cluster.engine == 'slurm' else 'Kubernetes'} has none of these"
+        yield Fault((*path, key), sentence, "leave it out", (("cluster", "engine"),))
+    if rule.action == "requeue" and cluster.engine == "kubernetes":
+        sentence = "only Slurm has a queue to put a job back into"
+        yield Fault((*path, "action"), sentence, 'write action = "stop"', (("cluster", "engine"),))

@@ -7,6 +7,7 @@ from fallow.core.money import Prices
 from fallow.core.notices import NOTICE_EVENTS, NoticeEvent
 from fallow.engine.config import types
 from fallow.engine.config.base import Section, by_default
+from fallow.engine.config.cluster import Cluster
 from fallow.engine.config.fillers import Filler, Terminals
 from fallow.engine.config.rules import Guard, Idle, Protect
 from fallow.engine.notify.people import EVENTS, PeopleRules
@@ -121,6 +122,8 @@ class Config(Section):
     """The web page, its API and the metrics."""
     history: History = by_default({})
     """How long history is kept for reports."""
+    cluster: Cluster = by_default({})
+    """A cluster that this daemon looks at."""
 
     @property
     def fillers(self) -> tuple[Filler, ...]:

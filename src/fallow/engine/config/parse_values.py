@@ -229,6 +229,17 @@ def url(value: object) -> str:
     return word
 
 
+def http_url(value: object) -> str:
+    """Return the address of a server, without a slash at its end."""
+    word = text(value)
+    if not re.fullmatch(r"https?://[^\s/?#@]+(/[^\s?#]*)?", word):
+        # It may hold a password, so no complaint repeats it.
+        raise WrongUsage(
+            "it is not the address of a server", "write it as http://127.0.0.1:9090, a token goes into token_file"
+        )
+    return word.rstrip("/")
+
+
 def template(value: object) -> AddressTemplate:
     """Return a template of addresses to which notices to people are sent."""
     return parse_template(text(value))

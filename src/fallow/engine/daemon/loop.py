@@ -18,6 +18,7 @@ from fallow.core.ports import Depth
 from fallow.core.settling import Settled
 from fallow.core.value import replace
 from fallow.core.visibility import ANYBODY, EVERYTHING, seen_by
+from fallow.engine.cluster.watch import ClusterWatch
 from fallow.engine.conditions.job import JobConditions
 from fallow.engine.config.model import Config
 from fallow.engine.config.rules import Guard
@@ -93,6 +94,7 @@ class Daemon:
         self._uuids: frozenset[str] = frozenset()
         self._guards: list[tuple[Guard, GuardLoop]] = []
         self._fill_loop = FillLoop(run, (), alert=self._delay_publishing)
+        self.cluster = ClusterWatch(run)
         config = self._load()
         snapshot = world.gpu_reader.look(Depth.EVERYTHING)
         self._history = self._open_history(config)
@@ -186,6 +188,7 @@ class Daemon:
             for status, at_s in self._settled.rest():
                 self._record(status, at_s)
             self._fill_loop.close()
+            self.cluster.end()
             self._notifier.close()  # it sends the notices that wait, within a few seconds
             self._people.close()
             self._history.close()
@@ -216,6 +219,7 @@ class Daemon:
         rules, rules_before = ((each.idle, each.protect, each.notices, each.machine) for each in (config, before))
         if rules != rules_before:
             self._enforcer = self._make_enforcer(config)
+        self.cluster.change(config)
         guards_before, self._guards = self._guards, self._builder.guards(config, self._guards)
         for _, guard_loop in guards_before:
             if all(guard_loop is not kept for _, kept in self._guards):
@@ -260,6 +264,7 @@ class Daemon:
             guard_loop.turn(snapshot, self._fill_loop.protections)
         self._enforcer.turn(snapshot, self._fill_loop.reservations)
         self._lost_gpus.turn(snapshot)
+        self.cluster.turn()
         self._notifier.turn()
         self._people.turn()
         status = self._watcher.status(snapshot, self._fill_loop.reservations)
@@ -292,6 +297,7 @@ class Daemon:
             counting=self._enforcer.counting,
             prices=self.config.machine.all_prices,
             protected=self.config.protect.for_good,
+            cluster=self.cluster.board,
         )
 
     def _say_alive(self, now_s: float) -> None:

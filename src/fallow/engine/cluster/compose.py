@@ -1,0 +1,116 @@
+"""Make the loop of the cluster that a config names: its engine and its eyes are loaded only then."""
+
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Any, cast
+
+from fallow.actuators.claims.folder import ClaimFolder, folder_path
+from fallow.actuators.claims.protections import ProtectionFolder
+from fallow.core.cluster import Readings
+from fallow.core.errors import FallowError, PartMissing
+from fallow.core.ports import Clock
+from fallow.core.protections import Protection
+from fallow.core.unknown import Unknown
+from fallow.core.value import replace
+from fallow.engine.cluster.dry_run import DryRunEngine
+from fallow.engine.cluster.loop import ClusterLoop
+from fallow.engine.cluster.ports import ClusterEngine, Eyes
+from fallow.engine.cluster.usage import UsageFile
+from fallow.engine.config.cluster import Cluster
+from fallow.engine.config.model import Config
+from fallow.engine.history.run import Run
+from fallow.engine.machine.known_groups import KnownGroups
+from fallow.engine.machine.observe import MISSED_LOOKS
+from fallow.readers.proc import user_name
+
+_LOOKS_BESIDE = 1  # a look may take as long as the pause between two of them
+
+
+def cluster_loop(run: Run, config: Config) -> ClusterLoop | None:
+    """Return the loop for the cluster of the config, not started yet; None if it names none. Raise FallowError."""
+    cluster = config.cluster
+    if cluster.engine is None:
+        return None
+    engine = engine_of(run, cluster)
+    gap_s = cluster.every * (MISSED_LOOKS + _LOOKS_BESIDE)
+    groups = KnownGroups(config.protect.groups, run.world.clock, run.say)
+    return ClusterLoop(
+        run,
+        DryRunEngine(engine) if run.dry_run else engine,
+        eyes_of(run, cluster),
+        [rule.rule(gap_s) for rule in cluster.idle],
+        replace(config.protect.protect_rules, groups_of=groups.of),
+        _own_protections(run),
+        cluster.every,
+        _usage(run, cluster, gap_s),
+    )
+
+
+def engine_of(run: Run, cluster: Cluster) -> ClusterEngine:
+    """Return the engine that the config names."""
+    made: ClusterEngine
+    if cluster.engine == "slurm":
+        made = _part("fallow.engine.cluster.slurm", "slurm_engine")(run.world.clock)
+    else:
+        made = _part("fallow.engine.cluster.kubernetes", "kubernetes_engine")(
+            run.world.clock, cluster.kubeconfig or ""
+        )
+    return made
+
+
+def eyes_of(run: Run, cluster: Cluster) -> Eyes:
+    """Return who reads the GPUs of the cluster; without the address of a Prometheus nobody does."""
+    if cluster.prometheus is None:
+        return NoEyes(run.world.clock)
+    eyes = "fallow.readers.prometheus.eyes"
+    made: Eyes = _part(eyes, "open_eyes")(
+        run.world.clock,
+        cluster.prometheus,
+        _part(eyes, "Source")(cluster.metrics),
+        cluster.scrape_interval,
+        cluster.token_file or "",
+    )
+    return made
+
+
+class NoEyes:
+    """Reads nothing: what the GPUs do is unknown, and nothing is stopped."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+
+    def read(self) -> Readings:
+        """Return that nothing is read."""
+        why = Unknown("the config names no Prometheus; add prometheus = under [cluster]")
+        return Readings(self._clock.monotonic_s(), 0.0, trouble=why)
+
+
+def _part(module: str, name: str) -> Callable[..., Any]:
+    """Return what makes a part, loaded only where a config names it: the others start as fast as before."""
+    try:
+        return cast("Callable[..., Any]", getattr(import_module(module), name))
+    except ModuleNotFoundError as error:
+        raise PartMissing.of("[cluster]", error.name or module) from None
+
+
+def _own_protections(run: Run) -> Callable[[], Sequence[Protection]]:
+    """Return a reader of the protections for the cluster's thread alone; in doubt everything is protected."""
+    world = run.world
+    beside = world.protections
+    opened: list[ProtectionFolder] = []
+
+    def active() -> Sequence[Protection]:
+        if not opened:
+            folder = ClaimFolder(folder_path(world.environ))
+            opened.append(ProtectionFolder(folder, user_name, world.proc, beside=beside))
+        return opened[0].active(world.clock.wall_s())
+
+    return active
+
+
+def _usage(run: Run, cluster: Cluster, gap_s: float) -> UsageFile | None:
+    try:
+        return UsageFile(run.world.state_folder, run.say, cluster.keep_for, gap_s)
+    except FallowError as error:
+        run.say(f"what the cluster does is not kept: {error}")
+        return None

@@ -1,0 +1,275 @@
+"""What the GPUs of a cluster did by node, partition, account, namespace, user: a small file of hourly sums.
+
+The cluster's thread adds each look to sums in memory, and writes them once a minute. After a week hours become days,
+and after `keep_s` they are deleted, so the file stays small. Any thread of the daemon may read it, through the same
+connection; other processes read it with `read_usage`.
+"""
+
+import os
+import sqlite3
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from threading import RLock
+
+from fallow.actuators.files import state_folder
+from fallow.core.cluster import ClusterNode, NodeGpu, Readings
+from fallow.core.errors import FallowError
+from fallow.core.job import JobActivity
+from fallow.core.units import printable, shortened
+from fallow.core.unknown import Unknown
+from fallow.core.value import value
+from fallow.core.witnessed_time import witnessed_s
+from fallow.engine.cluster.job_state import ClusterJobState
+from fallow.engine.history import sqlite_file
+
+FILE_NAME = "cluster.db"
+KINDS = ("cluster", "node", "partition", "account", "qos", "namespace", "user")
+"""What usage is summed by; `cluster` has one name, `all`."""
+_LABELS = ("partition", "account", "qos", "namespace")
+_HOUR_S, _DAY_S = 3600, 86_400
+_FINE_FOR_S = 8 * _DAY_S
+_FLUSH_S = 60.0
+_MOST_NAMES = 50_000
+_LONGEST_NAME = 100
+_CACHE_KIB = 512
+_NOBODY = "nobody"
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS usage (
+    begin INTEGER NOT NULL, kind TEXT NOT NULL, name TEXT NOT NULL, busy REAL NOT NULL, idle REAL NOT NULL,
+    empty REAL NOT NULL, unknown REAL NOT NULL, free REAL NOT NULL,
+    PRIMARY KEY (begin, kind, name)) WITHOUT ROWID
+"""
+_ADD = (
+    "INSERT INTO usage VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (begin, kind, name) DO UPDATE SET"
+    " busy = busy + excluded.busy, idle = idle + excluded.idle, empty = empty + excluded.empty,"
+    " unknown = unknown + excluded.unknown, free = free + excluded.free"
+)
+_SUM = (
+    "SELECT name, sum(busy), sum(idle), sum(empty), sum(unknown), sum(free) FROM usage"
+    " WHERE kind = ? AND begin >= ? AND begin < ? GROUP BY name"
+)
+_BUSY, _IDLE, _EMPTY, _UNKNOWN, _FREE = range(5)
+_COLUMN = {JobActivity.BUSY: _BUSY, JobActivity.IDLE: _IDLE, JobActivity.UNKNOWN: _UNKNOWN}
+
+
+@value
+class UsageRow:
+    """What the GPUs of one node, user and so on did, in seconds of one GPU."""
+
+    name: str
+    busy_s: float
+    idle_s: float
+    """Held by jobs and not used, those with nothing on them too."""
+    empty_s: float
+    """Of `idle_s`: held by jobs that had nothing on any of their GPUs."""
+    unknown_s: float
+    free_s: float
+    """Held by no job; known for nodes and the whole cluster alone."""
+
+    @property
+    def held_s(self) -> float:
+        """Return for how long GPUs were held by jobs."""
+        return self.busy_s + self.idle_s + self.unknown_s
+
+
+class UsageFile:
+    """The sums, and the one connection of this process to their file. Any thread may call its methods."""
+
+    def __init__(self, folder: str, tell: Callable[[str], None], keep_s: float, longest_gap_s: float) -> None:
+        """`tell` gets a sentence when nothing can be kept, and one when it can again."""
+        self._folder = folder
+        self._tell = tell
+        self._keep_s = keep_s
+        self._longest_gap_s = longest_gap_s
+        self._lock = RLock()
+        self._sums: dict[tuple[int, str, str], list[float]] = {}
+        self._at_s: float | None = None
+        self._flushed_s: float | None = None
+        self._aged_s: float | None = None
+        self._database: sqlite3.Connection | None = None
+        self._path = ""
+        self._file: tuple[int, int] | None = None
+        self._failed = False
+
+    def take(
+        self,
+        states: Iterable[ClusterJobState],
+        readings: Readings,
+        wall_s: float,
+        nodes: Sequence[ClusterNode] = (),
+    ) -> None:
+        """Add one look to the sums. A gap counts zero; never fails because of the disk."""
+        with self._lock:
+            passed_s = witnessed_s(self._at_s, readings.at_s, self._longest_gap_s)
+            self._at_s = readings.at_s
+            if passed_s > 0:
+                self._add(states, nodes, passed_s, int(wall_s // _HOUR_S) * _HOUR_S)
+            if self._flushed_s is None or not 0 <= wall_s - self._flushed_s < _FLUSH_S:
+                self._flushed_s = wall_s
+                self._flush(wall_s)
+
+    def rows(self, kind: str, since_wall_s: float, until_wall_s: float) -> list[UsageRow]:
+        """Return the sums of each name of a kind, those with the most idle time first. Raise FallowError."""
+        with self._lock:
+            self._flush(until_wall_s)
+            try:
+                return _rows(self._opened(), kind, since_wall_s, until_wall_s)
+            except (OSError, sqlite3.Error) as error:
+                raise FallowError(f"what the cluster did cannot be read now: {error}") from None
+
+    def close(self) -> None:
+        """Write what is left, and close the file."""
+        with self._lock:
+            self._flush(None)
+            self._let_go()
+
+    def _add(
+        self, states: Iterable[ClusterJobState], nodes: Sequence[ClusterNode], passed_s: float, hour: int
+    ) -> None:
+        held: dict[str, int] = {}
+        for state in states:
+            job, use = state.job, state.use
+            sums = [0.0] * 5
+            if isinstance(use, Unknown):
+                sums[_UNKNOWN] = passed_s * job.gpu_count
+                for place in job.places:
+                    if isinstance(place, NodeGpu):
+                        held[place.node] = held.get(place.node, 0) + 1
+                        self._row(hour, "node", place.node)[_UNKNOWN] += passed_s
+            else:
+                is_empty = use.is_empty
+                for one in use.uses:
+                    column = _COLUMN[one.activity]
+                    sums[column] += passed_s
+                    node = _node_of(one.place, None if one.key is None else one.key.host)
+                    if node is not None:
+                        held[node] = held.get(node, 0) + 1
+                        row = self._row(hour, "node", node)
+                        row[column] += passed_s
+                        row[_EMPTY] += passed_s * is_empty
+                sums[_EMPTY] = sums[_IDLE] * is_empty
+            self._add_to(hour, "cluster", "all", sums)
+            self._add_to(hour, "user", job.user or _NOBODY, sums)
+            for label in _LABELS:
+                name = job.labels.get(label)
+                if name:
+                    self._add_to(hour, label, name, sums)
+        for each in nodes:
+            free_s = max(0, each.gpus - held.get(each.name, 0)) * passed_s
+            if free_s:
+                self._row(hour, "node", each.name)[_FREE] += free_s
+                self._row(hour, "cluster", "all")[_FREE] += free_s
+
+    def _add_to(self, hour: int, kind: str, name: str, sums: Sequence[float]) -> None:
+        row = self._row(hour, kind, name)
+        for column, seconds in enumerate(sums):
+            row[column] += seconds
+
+    def _row(self, hour: int, kind: str, name: str) -> list[float]:
+        key = (hour, kind, name)
+        row = self._sums.get(key)
+        if row is None:
+            # Others choose these names: they are made short, and there are not more than so many of them.
+            named = shortened(printable(name), _LONGEST_NAME) if len(self._sums) < _MOST_NAMES else "other"
+            row = self._sums.setdefault((hour, kind, named), [0.0] * 5)
+        return row
+
+    def _flush(self, wall_s: float | None) -> None:
+        """Write the sums, all or none; what cannot be written waits."""
+        if not self._sums:
+            return
+        try:
+            database = self._opened()
+            with sqlite_file.transaction(database):
+                database.executemany(_ADD, [(*key, *sums) for key, sums in self._sums.items()])
+                if wall_s is not None:
+                    self._age(database, wall_s)
+        except (OSError, sqlite3.Error, FallowError) as error:
+            self._trouble(error)
+            return
+        self._sums.clear()
+        if self._failed:
+            self._failed = False
+            self._tell("what the cluster does is kept again")
+
+    def _age(self, database: sqlite3.Connection, wall_s: float) -> None:
+        """Make days of hours that are older than a week, and delete what is too old; once an hour."""
+        if self._aged_s is not None and 0 <= wall_s - self._aged_s < _HOUR_S:
+            return
+        self._aged_s = wall_s
+        database.execute("DELETE FROM usage WHERE begin < ?", (int(wall_s - self._keep_s),))
+        before = int((wall_s - _FINE_FOR_S) // _DAY_S) * _DAY_S
+        old = database.execute(
+            "SELECT begin / ? * ?, kind, name, sum(busy), sum(idle), sum(empty), sum(unknown), sum(free) FROM usage"
+            " WHERE begin < ? GROUP BY 1, 2, 3 HAVING max(begin % ?) > 0",
+            (_DAY_S, _DAY_S, before, _DAY_S),
+        ).fetchall()
+        for row in old:
+            begin, kind, name = row[:3]
+            database.execute(
+                "DELETE FROM usage WHERE kind = ? AND name = ? AND begin >= ? AND begin < ?",
+                (kind, name, begin, begin + _DAY_S),
+            )
+        database.executemany(_ADD, old)
+
+    def _trouble(self, error: Exception) -> None:
+        self._let_go()
+        if sqlite_file.says_damaged(error):
+            with suppress(OSError):
+                kept = sqlite_file.set_aside(self._path)
+                self._tell(f"the file of what the cluster did was damaged ({error}): it is in {kept}")
+                return
+        if not self._failed:
+            self._failed = True
+            self._tell(f"what the cluster does is not kept in {self._folder} for now: {error}; all else goes on")
+
+    def _opened(self) -> sqlite3.Connection:
+        if self._database is not None and sqlite_file.identity(self._path) != self._file:
+            self._let_go()  # it was removed or replaced
+        if self._database is None:
+            folder = state_folder.prepared(self._folder)
+            self._path = state_folder.private_file(folder, FILE_NAME)
+            self._file = sqlite_file.identity(self._path)
+            self._database, _ = sqlite_file.open_to_write(self._path, sqlite_file.BUSY_S, _CACHE_KIB, _prepare)
+        return self._database
+
+    def _let_go(self) -> None:
+        if self._database is not None:
+            with suppress(sqlite3.Error):
+                self._database.close()
+            self._database = None
+
+
+def read_usage(folder: str, kind: str, since_wall_s: float, until_wall_s: float) -> list[UsageRow]:
+    """Return the sums in that folder, which another process may write; none without a file. Raise FallowError."""
+    path = os.path.join(folder, FILE_NAME)
+    try:
+        if not os.stat(path).st_size:
+            return []
+        database = sqlite_file.open_read_only(path)
+        try:
+            return _rows(database, kind, since_wall_s, until_wall_s)
+        finally:
+            database.close()
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except (OSError, sqlite3.Error) as error:
+        raise FallowError(f"what the cluster did cannot be read from {path}: {error}") from None
+
+
+def _rows(database: sqlite3.Connection, kind: str, since_wall_s: float, until_wall_s: float) -> list[UsageRow]:
+    since, until = int(since_wall_s // _HOUR_S) * _HOUR_S, until_wall_s
+    found = [UsageRow(*row) for row in database.execute(_SUM, (kind, since, until))]
+    return sorted(found, key=lambda row: (-row.idle_s, -row.busy_s, row.name))
+
+
+def _prepare(database: sqlite3.Connection) -> None:
+    database.executescript(_SCHEMA)
+    try:
+        database.execute("SELECT begin, kind, name, busy, idle, empty, unknown, free FROM usage LIMIT 0")
+    except sqlite3.OperationalError as error:
+        raise sqlite_file.NotOurs(f"its tables are not fallow's: {error}") from None
+
+
+def _node_of(place: object, host: str | None) -> str | None:
+    return place.node if isinstance(place, NodeGpu) else host

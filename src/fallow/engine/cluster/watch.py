@@ -1,0 +1,65 @@
+"""The cluster as the daemon's main thread has it: started, replaced and ended with the config, never waited for."""
+
+from fallow.core.cluster import ClusterBoard
+from fallow.core.errors import FallowError
+from fallow.engine.config.model import Config
+from fallow.engine.history.run import Run
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from fallow.engine.cluster.loop import ClusterLoop
+    from fallow.engine.cluster.usage import UsageRow
+
+_LEAVE_AFTER_S = 3.0
+
+
+class ClusterWatch:
+    """Holds the loop of the cluster, if the config names one. Only the main thread changes it."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._config = Config()
+        self._loop: ClusterLoop | None = None
+
+    @property
+    def board(self) -> ClusterBoard | None:
+        """Return the cluster as it was seen last; None without one, and before the first look."""
+        return None if self._loop is None else self._loop.board
+
+    def change(self, config: Config) -> None:
+        """Apply a config. A loop whose config is the same goes on; another one begins at zero."""
+        before, self._config = self._config, config
+        if (config.cluster, config.protect) == (before.cluster, before.protect):
+            return
+        if self._loop is not None:
+            self._loop.end()
+            self._loop = None
+        if config.cluster.engine is None:
+            return
+        from fallow.engine.cluster.compose import cluster_loop  # a daemon without a cluster does not load it
+
+        try:
+            self._loop = cluster_loop(self._run, config)
+            if self._loop is not None:
+                self._loop.start()
+        except (FallowError, RuntimeError) as error:
+            self._loop = None
+            self._run.say(f"the cluster is not looked at: {error}")
+
+    def turn(self) -> None:
+        """Say, count and send what the cluster's thread wants."""
+        if self._loop is not None:
+            self._loop.turn()
+
+    def usage(self, kind: str, since_wall_s: float, until_wall_s: float) -> "list[UsageRow] | None":
+        """Return what the cluster did, by a kind of `usage.KINDS`; None without a cluster. Any thread may ask."""
+        loop = self._loop
+        if loop is None or loop.usage is None:
+            return None
+        return loop.usage.rows(kind, since_wall_s, until_wall_s)
+
+    def end(self) -> None:
+        """Let the loop end; its warnings are taken back, if that is quick."""
+        if self._loop is not None:
+            self._loop.end(_LEAVE_AFTER_S)
+            self._loop = None

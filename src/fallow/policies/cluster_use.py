@@ -1,0 +1,214 @@
+"""Find what a job of a cluster did on its GPUs since the last look.
+
+    BUSY      one of its GPUs ran something
+    UNKNOWN   none is known to have run anything, and of one it is not known that it ran nothing
+    IDLE      each of them is known to have run less than the threshold
+
+A GPU without a reading, with a gap in its series, or with a number that makes no sense, is unknown. Where several
+readings fit one place (MIG instances of a card, two exporters), all of them count: work of any is work of the job.
+An idle job is told apart further: nothing of it may be on its GPUs at all, no process or no memory.
+"""
+
+from collections.abc import Iterable, Sequence
+from math import isfinite
+
+from fallow.core.cluster import ClusterJob, GpuPlace, GpuReading, GpuUse, NodeGpu, PodGpus, Readings
+from fallow.core.job import IDLE_BELOW, GpuKey, JobActivity
+from fallow.core.reasons import Reason
+from fallow.core.unknown import Unknown
+from fallow.core.value import value
+
+EMPTY_BELOW_BYTES = 100 * 2**20
+"""Below this nothing is on a GPU: a CUDA context takes more, and what the driver keeps for itself takes less."""
+_RATIO_SLACK = 1.01  # some exporters round a whole up
+_FULL_FROM = 0.95
+_POWER_MARGIN = 0.05  # of the way from rest to the limit, as in policies/hang.py
+NO_PROCESS, NO_MEMORY, ALL_EMPTY = "no_process_there", "no_memory_there", "held_without_process"
+_EMPTY_KINDS = frozenset({NO_PROCESS, NO_MEMORY})
+
+
+@value
+class JobUse:
+    """What a job did on all its GPUs."""
+
+    activity: JobActivity
+    reason: Reason
+    uses: tuple[GpuUse, ...]
+    readings: tuple[GpuReading, ...] = ()
+    """The readings of its GPUs, as far as there are any."""
+
+    @property
+    def may_be_used(self) -> int:
+        """Return how many of its GPUs worked, or may have."""
+        return sum(use.activity is not JobActivity.IDLE for use in self.uses)
+
+    @property
+    def is_empty(self) -> bool:
+        """Return whether nothing of it is on any of its GPUs."""
+        return self.reason.kind == ALL_EMPTY
+
+
+class ReadingIndex:
+    """The readings of one look, by the places that jobs hold; made once a look."""
+
+    def __init__(self, readings: Readings) -> None:
+        self.trouble = readings.trouble
+        self._by_place: dict[tuple[str, int], list[GpuReading]] = {}
+        self._by_pod: dict[tuple[str, str], list[GpuReading]] = {}
+        self._hosts: dict[str, str | None] = {}
+        """The whole name of a host by its first part; None if several have it."""
+        for reading in readings.gpus:
+            host = reading.key.host.lower()
+            if reading.index is not None:
+                self._by_place.setdefault((host, reading.index), []).append(reading)
+            if reading.pod is not None:
+                self._by_pod.setdefault(reading.pod, []).append(reading)
+            short = host.partition(".")[0]
+            self._hosts[short] = host if self._hosts.get(short, host) == host else None
+
+    def of_gpu(self, place: NodeGpu) -> Sequence[GpuReading]:
+        """Return the readings of one GPU of a node; the metrics may name its host with or without a domain."""
+        node = place.node.lower()
+        found = self._by_place.get((node, place.index))
+        if found is not None:
+            return found
+        host = self._hosts.get(node.partition(".")[0])
+        # Two whole names that differ are two hosts, whatever their first parts are.
+        if host is None or ("." in node and "." in host):
+            return ()
+        return self._by_place.get((host, place.index), ())
+
+    def of_pod(self, place: PodGpus) -> Sequence[GpuReading]:
+        """Return the readings of the GPUs of a pod."""
+        return self._by_pod.get((place.namespace, place.pod), ())
+
+
+def job_use(job: ClusterJob, index: ReadingIndex, idle_below: float = IDLE_BELOW) -> JobUse:
+    """Return what the job did on its GPUs. In any doubt that is unknown, never idle."""
+    uses: list[GpuUse] = []
+    readings: list[GpuReading] = []
+    for place in job.places:
+        if isinstance(place, NodeGpu):
+            found = index.of_gpu(place)
+            uses.append(_together([_use(place, each, idle_below) for each in found]) or _missing(place, index, 0, 1))
+        else:
+            found = index.of_pod(place)
+            by_gpu: dict[GpuKey, list[GpuUse]] = {}
+            for each in found:
+                by_gpu.setdefault(each.key, []).append(_use(place, each, idle_below))
+            uses.extend(use for several in by_gpu.values() if (use := _together(several)) is not None)
+            missing = place.count - len(by_gpu)
+            uses.extend([_missing(place, index, len(by_gpu), place.count)] * missing)
+        readings.extend(found)
+    activity, reason = _whole(uses)
+    return JobUse(activity, reason, tuple(uses), tuple(readings))
+
+
+def could_do_with(job: ClusterJob, most_used: int) -> int | None:
+    """Return how many GPUs would have been enough; None if it may have used all of them, or used none."""
+    return most_used if 0 < most_used < job.gpu_count else None
+
+
+def looks_stuck(readings: Sequence[GpuReading], rest_w: dict[GpuKey, float]) -> Reason | Unknown | None:
+    """Return why the GPUs look used while they draw no more power than at rest; Unknown if that cannot be told.
+
+    It is a suspicion and never a reason to stop a job: copies over the bus look the same, and no exporter tells.
+    """
+    full: GpuReading | None = None
+    for reading in readings:
+        load = _load(reading)
+        if isinstance(load, Unknown):
+            return load
+        if 0 < load < _FULL_FROM:
+            return None
+        if load == 0:
+            continue
+        works = _power_shows_work(reading, rest_w.get(reading.key))
+        if isinstance(works, Unknown):
+            return works
+        if works:
+            return None
+        full = reading
+    if full is None or isinstance(full.power_w, Unknown):
+        return None
+    return Reason("power_at_rest", gpu=f"{full.key.host}:{full.key.uuid}", power_w=full.power_w)
+
+
+def learn_rest_power(readings: Iterable[GpuReading], rest_w: dict[GpuKey, float]) -> None:
+    """Remember the lowest power that each GPU was seen to draw while it was held and ran nothing."""
+    for reading in readings:
+        power_w, used = reading.power_w, reading.memory_used_bytes
+        if reading.utilization != 0 or isinstance(power_w, Unknown) or isinstance(used, Unknown):
+            continue
+        if used >= EMPTY_BELOW_BYTES and isfinite(power_w) and power_w > 0:
+            rest_w[reading.key] = min(power_w, rest_w.get(reading.key, power_w))
+
+
+def _power_shows_work(reading: GpuReading, rest_w: float | None) -> bool | Unknown:
+    power_w, limit_w = reading.power_w, reading.power_limit_w
+    if isinstance(power_w, Unknown):
+        return power_w
+    if rest_w is None:
+        return Unknown("the card has not been seen at rest")
+    if isinstance(limit_w, Unknown):
+        return limit_w
+    return not power_w <= rest_w + _POWER_MARGIN * max(0.0, limit_w - rest_w)
+
+
+def _load(reading: GpuReading) -> float | Unknown:
+    load = reading.utilization
+    if isinstance(load, Unknown):
+        return load
+    if not isfinite(load) or not 0 <= load <= _RATIO_SLACK:
+        return Unknown(f"a utilization of {load:g} makes no sense")
+    return load
+
+
+def _use(place: GpuPlace, reading: GpuReading, idle_below: float) -> GpuUse:
+    load, gpu = _load(reading), str(place)
+    if isinstance(load, Unknown):
+        return GpuUse(place, JobActivity.UNKNOWN, Reason("load_unknown", gpu=gpu, why=load.why), reading.key)
+    if load >= idle_below:
+        return GpuUse(place, JobActivity.BUSY, Reason("job_ran", gpu=gpu, whose="the card", load=load), reading.key)
+    used, processes = reading.memory_used_bytes, reading.processes
+    if not isinstance(processes, Unknown) and processes == 0:
+        reason = Reason(NO_PROCESS, gpu=gpu)
+    elif isinstance(processes, Unknown) and not isinstance(used, Unknown) and 0 <= used < EMPTY_BELOW_BYTES:
+        reason = Reason(NO_MEMORY, gpu=gpu, used_bytes=used)
+    else:
+        reason = Reason("job_idle", gpu=gpu, whose="the card", load=load, below=idle_below)
+    return GpuUse(place, JobActivity.IDLE, reason, reading.key)
+
+
+def _missing(place: GpuPlace, index: ReadingIndex, found: int, count: int) -> GpuUse:
+    if index.trouble is not None:
+        return GpuUse(place, JobActivity.UNKNOWN, Reason("gpu_unknown", why=index.trouble.why))
+    if found:
+        return GpuUse(
+            place, JobActivity.UNKNOWN, Reason("some_not_in_metrics", gpu=str(place), found=found, count=count)
+        )
+    return GpuUse(place, JobActivity.UNKNOWN, Reason("not_in_metrics", gpu=str(place)))
+
+
+def _together(uses: Sequence[GpuUse]) -> GpuUse | None:
+    """Return what several readings of one GPU say together; None if there are none."""
+    if len(uses) == 1:
+        return uses[0]
+    for activity in (JobActivity.BUSY, JobActivity.UNKNOWN):
+        for use in uses:
+            if use.activity is activity:
+                return use
+    # All idle: one that has something on it speaks for all of them.
+    return next((use for use in uses if use.reason.kind not in _EMPTY_KINDS), uses[0] if uses else None)
+
+
+def _whole(uses: Sequence[GpuUse]) -> tuple[JobActivity, Reason]:
+    for activity in (JobActivity.BUSY, JobActivity.UNKNOWN, JobActivity.IDLE):
+        reasons = [use.reason for use in uses if use.activity is activity]
+        if not reasons:
+            continue
+        if activity is JobActivity.IDLE and all(reason.kind in _EMPTY_KINDS for reason in reasons):
+            return activity, Reason(ALL_EMPTY, gpus=len(reasons), found=reasons[0])
+        more = len(reasons) - 1
+        return activity, Reason("and_more", found=reasons[0], more=more) if more else reasons[0]
+    return JobActivity.UNKNOWN, Reason("no_gpu")
