@@ -3,15 +3,13 @@
 Root asks servers of other users: they may answer late, never, without end, or with anything.
 """
 
-import io
 import os
-import select
 import socket
 import ssl
 import struct
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from http.client import HTTPException, HTTPResponse
+from http.client import HTTPException
 from stat import S_ISSOCK
 
 from fallow.core.errors import NotPermitted
@@ -19,10 +17,10 @@ from fallow.core.http import Endpoint, HttpAnswer
 from fallow.core.ports import Clock
 from fallow.core.units import printable
 from fallow.core.unknown import Unknown
+from fallow.readers.http_exchange import exchange, question, secured
 from fallow.readers.socket_users import listener_of
 
 _MOST_BYTES = 4 << 20
-_CHUNK_BYTES = 1 << 16
 _LONGEST_COMPLAINT = 200
 _CREDENTIALS = struct.Struct("3i")
 RightsOf = Callable[[int], AbstractContextManager[None]]
@@ -50,7 +48,7 @@ class LocalHttp:
         until_s = self._clock.monotonic_s() + limit_s
         where = _place(to)
         try:
-            question = _question(method, target, headers, len(body)) + body
+            words = question(method, target, "localhost", headers, body)
             # A port may change hands, so it must have been the same user's before and after the connection.
             before = listener_of(to.port) if to.port else None
             if to.port and before is not None and before not in to.users:
@@ -59,9 +57,8 @@ class LocalHttp:
                 user = _peer(connection) if to.path else listener_of(to.port)
                 if user not in to.users or (to.port and before != user):
                     return _of_another(where, user)
-                with self._secured(connection, until_s) if to.tls else connection as secured:
-                    secured.sendall(question)
-                    return _parsed(self._received(secured, until_s), method)
+                with secured(connection, _any_server(), self._clock, until_s) if to.tls else connection as ready:
+                    return exchange(ready, words, method, self._clock, until_s, self._most_bytes)
         except TimeoutError:
             return Unknown(f"{where} did not answer within {limit_s:g} s")
         except (OSError, ValueError, HTTPException, NotPermitted) as error:
@@ -95,45 +92,13 @@ class LocalHttp:
                 raise ValueError("it is not its user's socket")
             connection.connect(path)
 
-    def _secured(self, connection: socket.socket, until_s: float) -> ssl.SSLSocket:
-        """Return the connection with TLS on it; the time limit is for the whole handshake, not for each part."""
-        # The kernel said whose server it is, so its certificate, which is mostly of its own making, does not matter.
-        context = ssl.create_default_context()
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-        connection.setblocking(False)
-        secured = context.wrap_socket(connection, do_handshake_on_connect=False)
-        try:
-            while not _shook_hands(secured, until_s - self._clock.monotonic_s()):
-                pass
-            secured.settimeout(max(0.001, until_s - self._clock.monotonic_s()))
-        except BaseException:
-            secured.close()
-            raise
-        return secured
 
-    def _received(self, connection: socket.socket, until_s: float) -> bytes:
-        """Return everything until the server closes the connection, as it was asked to."""
-        received = bytearray()
-        while True:
-            left_s = until_s - self._clock.monotonic_s()
-            if left_s <= 0:
-                raise TimeoutError
-            connection.settimeout(left_s)
-            chunk = connection.recv(_CHUNK_BYTES)
-            if not chunk:
-                return bytes(received)
-            received += chunk
-            if len(received) > self._most_bytes:
-                raise ValueError("its answer does not end")
-
-
-def _question(method: str, target: str, headers: Mapping[str, str], length: int) -> bytes:
-    lines = [f"{method} {target} HTTP/1.1", "Host: localhost", "Connection: close", f"Content-Length: {length}"]
-    lines += [f"{name}: {value}" for name, value in headers.items()]
-    if not all(line.isprintable() for line in lines) or " " in target:
-        raise ValueError("its address or token has characters that do not belong there")
-    return "\r\n".join([*lines, "", ""]).encode()
+def _any_server() -> ssl.SSLContext:
+    """Return what TLS is spoken with: the kernel said whose server it is, so its certificate does not matter."""
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
 
 
 def _only_ours(user: int) -> AbstractContextManager[None]:
@@ -156,38 +121,3 @@ def _place(to: Endpoint) -> str:
 def _peer(connection: socket.socket) -> int:
     credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     return int(_CREDENTIALS.unpack(credentials)[1])
-
-
-def _shook_hands(secured: ssl.SSLSocket, left_s: float) -> bool:
-    """Go on with the handshake as far as the server lets it; return whether it is done."""
-    if left_s <= 0:
-        raise TimeoutError
-    try:
-        secured.do_handshake()
-    except ssl.SSLWantReadError:
-        select.select([secured], [], [], left_s)
-    except ssl.SSLWantWriteError:
-        select.select([], [secured], [], left_s)
-    else:
-        return True
-    return False
-
-
-class _Whole:
-    """An answer that has arrived, in the form that http.client reads."""
-
-    def __init__(self, received: bytes) -> None:
-        self._received = received
-
-    def makefile(self, _: str) -> io.BytesIO:
-        """Return the bytes as a file."""
-        return io.BytesIO(self._received)
-
-
-def _parsed(received: bytes, method: str) -> HttpAnswer:
-    response = HTTPResponse(_Whole(received), method=method)  # type: ignore[arg-type]
-    try:
-        response.begin()
-        return HttpAnswer(response.status, response.read())
-    finally:
-        response.close()

@@ -1,0 +1,1 @@
+"""Read what all GPUs of a cluster did from a Prometheus."""
