@@ -82,15 +82,19 @@ def users_of(*names: str) -> set[str]:
             ("fallow.actuators.host.as_user",),
             {"engine/daemon/sources.py", "engine/owners/contact.py"},
         ),
-        ("draws on terminals", ("fallow.interfaces.render.grid",), {"interfaces/render/table.py"}),
+        (
+            "draws on terminals",
+            ("fallow.interfaces.render.grid",),
+            {"interfaces/render/cluster_table.py", "interfaces/render/table.py"},
+        ),
         ("speaks to Prometheus", ("prometheus_client",), {"interfaces/render/metrics.py"}),
         ("listens for HTTP", ("uvicorn",), {"interfaces/web/connection.py", "interfaces/web/server.py"}),
         (
             "answers HTTP",
             ("fastapi",),
             {
-                *("interfaces/web/api.py", "interfaces/web/api_history.py", "interfaces/web/app.py"),
-                *("interfaces/web/caller.py", "interfaces/web/page.py"),
+                *("interfaces/web/api.py", "interfaces/web/api_cluster.py", "interfaces/web/api_history.py"),
+                *("interfaces/web/app.py", "interfaces/web/caller.py", "interfaces/web/page.py"),
             },
         ),
         ("lays out pages", ("jinja2",), {"interfaces/render/report_html.py", "interfaces/web/page_parts.py"}),

@@ -1,6 +1,7 @@
 """The daemon's socket in a process of its own: `python -m tests.interfaces.socket.small_daemon`.
 
 It watches as the daemon does, keeps a journal, and says `ready` once somebody may ask. A line on stdin ends it.
+CLUSTER_OF_TEST names a cluster of tests/interfaces/web/clusters.py that it is to show, and how old its look is.
 """
 
 import os
@@ -10,6 +11,7 @@ import threading
 from fallow.actuators.claims.folder import ClaimFolder, folder_path
 from fallow.actuators.claims.protections import ProtectionFolder
 from fallow.core.board import Board, Counts
+from fallow.core.cluster import ClusterBoard
 from fallow.core.findings import Verdict
 from fallow.engine.conditions.gpus import GpuConditions
 from fallow.engine.daemon.publisher import Publisher
@@ -24,6 +26,7 @@ from fallow.engine.machine.world import World
 from fallow.engine.park.wishes import WakeWish, Woken
 from fallow.interfaces.server_thread import ServerThread
 from fallow.readers.proc import user_name
+from tests.interfaces.web import clusters
 from tests.reasons import said
 
 EVERY_S = 0.1
@@ -47,10 +50,17 @@ class SmallDaemon:
     def look(self) -> None:
         started_s = SystemClock().wall_s()
         for status in watch(self.world, EVERY_S):
-            self.publisher.publish(Board(status, (), (), (), NOTHING_COUNTED, started_s, None, False))
+            board = Board(
+                status, (), (), (), NOTHING_COUNTED, started_s, None, False, cluster=self.cluster(status.wall_s)
+            )
+            self.publisher.publish(board)
             self.seen.set()
             if not self.going:
                 break
+
+    def cluster(self, wall_s: float) -> ClusterBoard | None:
+        name, _, old_s = os.environ.get("CLUSTER_OF_TEST", "").partition(" ")
+        return getattr(clusters, name)(wall_s - float(old_s or 0)) if name else None
 
     def answer(self) -> None:
         folder = ClaimFolder(folder_path(os.environ))
@@ -82,6 +92,8 @@ def main() -> None:
     uuid = str(board.status.gpus[0].uuid)
     verdict = Verdict("GPU 0", "idle", said("the small daemon says so"), (("utilization", "0%"),))
     daemon.journal.verdict(verdict, [f"gpu:{uuid}"])
+    idle = Verdict("ada's Slurm job 1234", "idle", said("idle for 45m"), (("n1:0", "0.0% at most"),))
+    daemon.journal.verdict(idle, ["slurm:1234"])
     daemon.answer()
     sys.stdin.readline()
     daemon.going = False

@@ -14,6 +14,7 @@ from fallow.core.reservations import Claim
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace
 from tests.core.gpus import GIB, held, idle
+from tests.interfaces.web.clusters import small
 from tests.reasons import said
 
 NO_COUNTS = Counts({}, {}, {}, {})
@@ -160,4 +161,5 @@ def varied(wall_s: float) -> Board:
         protections=protections,
         counts=counts,
         config="/etc/fallow/fallow.toml",
+        cluster=small(wall_s - 3),
     )

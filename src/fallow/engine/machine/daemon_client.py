@@ -29,6 +29,10 @@ _EDGES_AT_ONCE = 32
 _OK = range(200, 300)
 _UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.~:@,")
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from fallow.core.cluster_view import ClusterView
+
 T = TypeVar("T")
 Facts = dict[str, Any]
 Ruled = Counting | GuardView | FillerView
@@ -105,6 +109,14 @@ class DaemonClient:
             return [(from_json.parked(each), each["refused"]) for each in facts["jobs"]]
 
         return self._or_nothing(lambda: self.values(build, "POST", "/wake", {"subject": subject}))
+
+    def cluster(self, subject: str | None = None, most: int | None = None) -> "ClusterView | None":
+        """Return the cluster as the daemon saw it last, or the jobs that are meant; None where it watches none."""
+        from fallow.engine.machine.cluster_from_json import cluster
+
+        words = {"subject": subject, "limit": most}
+        query = _query(**{name: word for name, word in words.items() if word is not None})
+        return self._get(f"/cluster{query}" if len(query) > 1 else "/cluster", cluster, _LONG_S)
 
     def past(self) -> "RemoteHistory | None":
         """Return its history; None if it keeps none or does not answer."""

@@ -53,23 +53,23 @@ def parked(facts: Facts) -> ParkedJob:
 
 def gpu(facts: Facts) -> GpuStatus:
     """Return the status of one GPU."""
-    total, used = _fact(facts, "memory_total_bytes"), _fact(facts, "memory_used_bytes")
-    mean, peak = _fact(facts, "utilization_mean"), _fact(facts, "utilization_peak")
-    throttled_by, holders = _fact(facts, "throttled_by"), _fact(facts, "holders")
+    total, used = fact(facts, "memory_total_bytes"), fact(facts, "memory_used_bytes")
+    mean, peak = fact(facts, "utilization_mean"), fact(facts, "utilization_peak")
+    throttled_by, holders = fact(facts, "throttled_by"), fact(facts, "holders")
     slot, filler = facts["mig_slot"], facts["filler"]
     return GpuStatus(
         index=facts["index"],
-        **{name: _fact(facts, name) for name in PLAIN_READINGS},
+        **{name: fact(facts, name) for name in PLAIN_READINGS},
         memory=total if isinstance(total, Unknown) else Memory(total, used, total - used, 0),
         holders=holders if isinstance(holders, Unknown) else tuple(_holder(each) for each in holders),
-        mig=None if slot is None else MigPlace(slot, _fact(facts, "mig_parent_uuid"), NOT_ASKED),
+        mig=None if slot is None else MigPlace(slot, fact(facts, "mig_parent_uuid"), NOT_ASKED),
         recent=mean if isinstance(mean, Unknown) else Recent(0.0, mean, peak),
         throttled_by=throttled_by if isinstance(throttled_by, Unknown) else tuple(throttled_by),
         counters=_counters(facts),
         activity=Activity(facts["activity"]),
-        reason=_reason(facts),
+        reason=reason(facts),
         for_s=facts["for_s"],
-        claim=_claim(_fact(facts, "claim")),
+        claim=_claim(fact(facts, "claim")),
         waiting=facts["waiting"],
         filler=None if filler is None else Claim(shared=False, user=filler["user"], command=filler["command"]),
         filler_pids=() if filler is None else tuple(filler["pids"]),
@@ -112,7 +112,7 @@ def protected_for_good(facts: Facts) -> ProtectedForGood:
 def value(kind: type[T], facts: Facts) -> T:
     """Return a value whose JSON has the names of its fields."""
     given = {name: _as_tuples(facts[name]) for name in fields(kind)}
-    return kind(**(given | {"reason": _reason(facts)} if issubclass(kind, WithReason) else given))
+    return kind(**(given | {"reason": reason(facts)} if issubclass(kind, WithReason) else given))
 
 
 def wall_s(text: str) -> float:
@@ -120,7 +120,7 @@ def wall_s(text: str) -> float:
     return datetime.fromisoformat(text).timestamp()
 
 
-def _fact(facts: Facts, name: str) -> Any:  # noqa: ANN401  whatever it is
+def fact(facts: Facts, name: str) -> Any:  # noqa: ANN401  whatever it is
     """Return the fact, or Unknown with its reason."""
     why = facts["unknown"].get(name)
     if facts[name] is not None or why is None:
@@ -128,12 +128,12 @@ def _fact(facts: Facts, name: str) -> Any:  # noqa: ANN401  whatever it is
     return NOT_ASKED if why == NOT_ASKED.why else Unknown(why)
 
 
-def _reason(facts: Facts) -> Reason:
+def reason(facts: Facts) -> Reason:
     """Return the reason; where this fallow has another sentence for it, or none, the one that was told."""
     with suppress(KeyError, TypeError, ValueError):
-        reason = Reason(facts["reason"], **facts["facts"])
-        if str(reason) == facts["because"]:
-            return reason
+        rebuilt = Reason(facts["reason"], **facts["facts"])
+        if str(rebuilt) == facts["because"]:
+            return rebuilt
     return Reason("told", sentence=facts["because"])
 
 
@@ -142,7 +142,7 @@ def _as_tuples(fact: Any) -> Any:  # noqa: ANN401
 
 
 def _holder(facts: Facts) -> Holder:
-    return Holder(**{name: _fact(facts, name) for name in HOLDER_FACTS}, owner=_owner(_fact(facts, "owner")))
+    return Holder(**{name: fact(facts, name) for name in HOLDER_FACTS}, owner=_owner(fact(facts, "owner")))
 
 
 def _owner(facts: Facts | Unknown) -> Owner | Unknown:
@@ -153,7 +153,7 @@ def _owner(facts: Facts | Unknown) -> Owner | Unknown:
 
 
 def _counters(facts: Facts) -> Counters | Unknown:
-    counted = [_fact(facts, f"counter_{name}") for name in COUNTED]
+    counted = [fact(facts, f"counter_{name}") for name in COUNTED]
     first = counted[0]
     return first if isinstance(first, Unknown) and all(each == first for each in counted) else Counters(*counted)
 

@@ -26,20 +26,32 @@ if TYPE_CHECKING:
 ABOUT = """\
 Show how many GPUs are available, and of each GPU who holds it and what it does:
 free, filled (only work that leaves when the GPU is needed), busy, idle (held,
-nothing runs), stuck (looks busy, does nothing) or unknown."""
+nothing runs), stuck (looks busy, does nothing) or unknown. With --cluster show
+the cluster that `fallow up` watches: what is available now, and which jobs hold
+GPUs that they do not use."""
 EXAMPLES = """\
   fallow status
   fallow status --watch 0-3
+  fallow status --cluster
+  fallow status --cluster --mine           or slurm:1234, node:n1, partition:gpu
   fallow status --json | jq '.gpus[] | select(.activity == "idle")'"""
 
 
 def add_options(made: Parser) -> None:
     """Add the options of `fallow status`."""
     made.usage = "fallow status [OPTIONS] [GPUS]"
-    made.add_argument("gpus", nargs="?", metavar="GPUS", help="show only these: 0,2 or 0-3, UUIDs or how they begin")
+    made.add_argument(
+        "gpus",
+        nargs="?",
+        metavar="GPUS",
+        help="show only these: 0,2 or 0-3, UUIDs or how they begin; with --cluster a job, node:NAME, "
+        "partition:NAME, account:NAME, namespace:NAME or user:NAME",
+    )
+    made.add_argument("--cluster", action="store_true", help="show the cluster, the jobs that waste most GPUs first")
+    made.add_argument("--mine", action="store_true", help="with --cluster, show only your jobs")
     made.add_argument("--json", action="store_true", help="print the result as JSON; with --watch one object a line")
     made.add_argument("--watch", action="store_true", help="show it again and again, until Ctrl-C")
-    takes(made, "--every D", every_s, "how often --watch reads the GPUs (default: 1s)")
+    takes(made, "--every D", every_s, "how often --watch looks (default: 1s; with --cluster 5s)")
     add_alone(made)
 
 
@@ -47,6 +59,12 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     """Ask the daemon or read the GPUs, and print the result."""
     if args.every is not None and not args.watch:
         raise WrongUsage("--every has no effect without --watch", "add --watch")
+    if args.cluster:
+        from fallow.interfaces.cli import cluster_status
+
+        return cluster_status.run(args, world, voice)
+    if args.mine:
+        raise WrongUsage("--mine has no effect without --cluster", "add --cluster")
     args.every = 1.0 if args.every is None else args.every
     elsewhere = world.proc.whose_pids()
     if elsewhere is not None:

@@ -22,6 +22,7 @@ from fallow.core.gpu import Holder
 from fallow.core.gpu_status import GpuStatus, load_of
 from fallow.core.owner import OwnerKind
 from fallow.core.unknown import Unknown
+from fallow.interfaces.render.cluster_metrics import cluster_samples
 from fallow.policies.guard import Phase
 
 _CARD = ("gpu", "uuid")
@@ -65,6 +66,8 @@ class _Collector(Collector):
             yield _parked(board)
             yield from _counts(board)
             yield from _fillers(board)
+            if board.cluster is not None:
+                yield from (gauge(*family) for family in cluster_samples(board.cluster))
 
 
 def gauge(

@@ -4,6 +4,7 @@ What a caller sees and may do follows from who they are (see caller.py):
 
     status, idle, rules               anybody; command lines as core/visibility shows them
     fillers, guards                   anybody
+    cluster                           anybody; names of Slurm's jobs as command lines
     events, history, report, prices   anybody
     protections                       anybody; placed and released in the name of who asks, on the page with the token
     protected, parked                 anybody

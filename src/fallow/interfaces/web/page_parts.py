@@ -14,13 +14,16 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from fallow.core.activity import Activity
 from fallow.core.board import Board
+from fallow.core.cluster import ClusterBoard
 from fallow.core.value import replace, value
+from fallow.core.visibility import ANYBODY
 from fallow.engine.daemon.sources import Sources
 from fallow.engine.machine.timezone import LocalZone
 from fallow.interfaces.render import charts
 from fallow.interfaces.render.colours import LOOKS
-from fallow.interfaces.web import view_models
+from fallow.interfaces.web import cluster_page, view_models
 from fallow.interfaces.web.cached_reads import CachedReads, Strips
+from fallow.interfaces.web.cluster_views import ClusterViews
 from fallow.interfaces.web.view_models import View
 
 _TIMER = re.compile(r'data-timer="([^"]*)">([^<]*)<')
@@ -75,6 +78,7 @@ class Renderer:
         self._sources = sources
         self._archive = archive
         self._zone = LocalZone()
+        self._clusters = ClusterViews()
         self._made: dict[str, tuple[dict[str, object], str]] = {}
 
     @cached_property
@@ -107,8 +111,11 @@ class Renderer:
             ),
             "actions": self._part("actions", "actions", events=await self._events()),
         }
+        if board.cluster is not None:
+            html["cluster"] = self._part("cluster", "cluster", cluster=self._cluster(board.cluster, board))
         activities = {gpu.label: (gpu.activity, gpu.because) for gpu in board.status.gpus}
-        return Parts(self._clock(board), html, " ".join(activities), activities)
+        layout = " ".join((*activities, *(("cluster",) if "cluster" in html else ())))
+        return Parts(self._clock(board), html, layout, activities)
 
     async def page(self, *, known: bool, **about_the_visitor: object) -> str:
         """Return the whole page; a visitor who is not `known` may change nothing, and gets no buttons for that."""
@@ -137,6 +144,10 @@ class Renderer:
     def login(self, **about_the_visitor: object) -> str:
         """Return the form that asks for the token."""
         return self._templates.get_template("login.html").render(**about_the_visitor)
+
+    def _cluster(self, found: ClusterBoard, board: Board) -> View:
+        view = self._clusters.of(found, board.rights_of(ANYBODY))
+        return cluster_page.cluster(view, self._sources.clock.wall_s())
 
     def _cards(self, board: Board, strips: Strips | str) -> dict[str, str]:
         html: dict[str, str] = {}

@@ -1,0 +1,266 @@
+"""The cluster as page, API, metrics and command line show it: jobs and nodes in a line each, and what is available.
+
+    free      nobody holds it, and jobs can begin there
+    busy      a job holds it and used it since the last look
+    idle      a job holds it and did not: it is wasted
+    unknown   a job holds it, and what it did could not be read
+    out       nobody holds it, and no job can begin there: its node is drained, down or cordoned
+
+The name of a job is shown as a command line is: to its user and to root, or to all where the owner of the machine
+says so. The name of what Kubernetes runs is also its identity, and shown to all.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
+
+from fallow.core.cluster import ClusterBoard, ClusterJobView, Engine, GpuUse, NodeGpu, PodGpus
+from fallow.core.cluster_names import concerns, subject_of
+from fallow.core.job import JobActivity
+from fallow.core.protections import ClusterPart, OneClusterJob, OneUser
+from fallow.core.reasons import Reason, WithReason
+from fallow.core.unknown import NOT_ASKED, Unknown
+from fallow.core.value import replace, value
+from fallow.core.visibility import Viewer
+
+_NOT_SHOWN = Unknown("only its user and root may read it", asked=False)
+_NO_NODES = Unknown("the nodes could not be read")
+
+
+class GpuState(StrEnum):
+    """What one GPU of the cluster does."""
+
+    FREE = "free"
+    BUSY = "busy"
+    IDLE = "idle"
+    UNKNOWN = "unknown"
+    OUT = "out"
+
+
+_STATES = {
+    JobActivity.BUSY: GpuState.BUSY,
+    JobActivity.IDLE: GpuState.IDLE,
+    JobActivity.UNKNOWN: GpuState.UNKNOWN,
+}
+
+
+@value
+class JobLine(WithReason):
+    """One job that holds GPUs."""
+
+    key: str
+    """What identifies it in the journal: `slurm:1234`, `kubernetes:Deployment/NAMESPACE/NAME`."""
+    subject: str
+    """What commands call it: `slurm:1234`, `deployment:NAMESPACE/NAME`."""
+    name: str | Unknown
+    user: str
+    """Empty where the engine does not know it."""
+    gpus: int
+    idle_gpus: int
+    """How many of them are idle now."""
+    unknown_gpus: int
+    nodes: tuple[str, ...]
+    labels: Mapping[str, str]
+    interactive: bool
+    started_wall_s: float | Unknown
+    activity: JobActivity
+    reason: Reason
+    idle_s: float
+    could_do_with: int | None
+    rule: str
+    action: str
+    in_s: float
+    refused: str | None
+    left_alone: str | None
+    opt_out: str | None
+    no_way: str | None
+    uses: tuple[tuple[str, str, str], ...] = ()
+    """Of each of its GPUs the place, what it did, and why; only where one job is asked for."""
+
+
+@value
+class NodeLine:
+    """One node with GPUs, and how many of them are held and idle."""
+
+    name: str
+    gpus: int
+    held: int
+    idle: int
+    labels: Mapping[str, str] = {}
+    trouble: str | None = None
+
+
+@value
+class ClusterView:
+    """The whole cluster."""
+
+    engine: Engine
+    at_wall_s: float
+    acts: bool
+    troubles: tuple[str, ...]
+    counts: Mapping[str, int | Unknown]
+    """How many GPUs are in each state; Unknown where the nodes could not be read."""
+    jobs: tuple[JobLine, ...]
+    """Those that waste most GPUs come first."""
+    nodes: tuple[NodeLine, ...]
+    pending: int | Unknown = NOT_ASKED
+    more_jobs: int = 0
+    """How many jobs were left out."""
+    more_nodes: int = 0
+
+    @property
+    def total(self) -> int | Unknown:
+        """Return how many GPUs there are."""
+        numbers = list(self.counts.values())
+        whole = [number for number in numbers if not isinstance(number, Unknown)]
+        return sum(whole) if len(whole) == len(numbers) else _NO_NODES
+
+
+def cluster_view(board: ClusterBoard, viewer: Viewer) -> ClusterView:
+    """Return the cluster as the viewer may see it."""
+    jobs = sorted((_line(each, viewer) for each in board.jobs), key=_by_waste)
+    held: Counter[str] = Counter()
+    idle: Counter[str] = Counter()
+    for each in board.jobs:
+        _count_nodes(each, held, idle)
+    nodes = tuple(
+        NodeLine(node.name, node.gpus, held[node.name], idle[node.name], node.labels, node.trouble)
+        for node in board.nodes
+    )
+    return ClusterView(
+        board.engine,
+        board.at_wall_s,
+        board.acts,
+        board.troubles,
+        _counts(jobs, nodes),
+        tuple(jobs),
+        nodes,
+        board.pending,
+    )
+
+
+def meant(board: ClusterBoard, target: OneClusterJob | ClusterPart | OneUser) -> ClusterBoard:
+    """Return the cluster with only the jobs that are meant, and of a node only that one; the rest of it stays."""
+    jobs = tuple(each for each in board.jobs if concerns(target, each.job, _nodes(each)))
+    nodes = board.nodes
+    if isinstance(target, ClusterPart) and target.kind == "node":
+        nodes = tuple(node for node in nodes if node.name == target.name)
+    return replace(board, jobs=jobs, nodes=nodes)
+
+
+def narrowed(view: ClusterView, most_jobs: int, most_nodes: int) -> ClusterView:
+    """Return the view with the first jobs, and the nodes that need a look first: in trouble, idle, then by name."""
+    nodes = sorted(view.nodes, key=lambda node: (node.trouble is None, -node.idle, node.name))
+    return replace(
+        view,
+        jobs=view.jobs[:most_jobs],
+        more_jobs=view.more_jobs + max(0, len(view.jobs) - most_jobs),
+        nodes=tuple(nodes[:most_nodes]) if len(nodes) > most_nodes else view.nodes,
+        more_nodes=view.more_nodes + max(0, len(nodes) - most_nodes),
+    )
+
+
+def with_uses(line: JobLine, board: ClusterBoard) -> JobLine:
+    """Return the job with what each of its GPUs did."""
+    found = next((each for each in board.jobs if each.job.key == line.key), None)
+    uses = () if found is None else found.uses
+    return replace(line, uses=tuple((_place(use), use.activity.value, str(use.reason)) for use in uses))
+
+
+def idle_by(jobs: Iterable[JobLine], labels: Sequence[str]) -> Counter[tuple[str, ...]]:
+    """Return how many GPUs are idle, by these labels of the jobs and their user."""
+    found: Counter[tuple[str, ...]] = Counter()
+    for job in jobs:
+        found[(*(job.labels.get(label, "") for label in labels), job.user)] += job.idle_gpus
+    return found
+
+
+def _line(view: ClusterJobView, viewer: Viewer) -> JobLine:
+    job = view.job
+    by_state = _by_state(view)
+    shown = job.engine is Engine.KUBERNETES or viewer.may_read(job.user)
+    return JobLine(
+        key=job.key,
+        subject=subject_of(job.key),
+        name=job.name if shown else _NOT_SHOWN,
+        user=job.user,
+        gpus=job.gpu_count,
+        idle_gpus=by_state[GpuState.IDLE],
+        unknown_gpus=by_state[GpuState.UNKNOWN],
+        nodes=_nodes(view),
+        labels=job.labels,
+        interactive=job.interactive,
+        started_wall_s=job.started_wall_s,
+        activity=view.activity,
+        reason=view.reason,
+        idle_s=view.idle_s,
+        could_do_with=view.could_do_with,
+        rule=view.rule,
+        action=view.action,
+        in_s=view.in_s,
+        refused=view.refused,
+        left_alone=view.left_alone,
+        opt_out=None if job.opt_out is None else str(job.opt_out),
+        no_way=job.no_way,
+    )
+
+
+def _by_state(view: ClusterJobView) -> Counter[GpuState]:
+    """Return how many GPUs of a job do what; those of which nothing is said are unknown."""
+    found: Counter[GpuState] = Counter()
+    left = view.job.gpu_count
+    for use in view.uses:
+        number = min(left, _weight(use))
+        found[_STATES[use.activity]] += number
+        left -= number
+    found[GpuState.UNKNOWN] += left
+    return found
+
+
+def _weight(use: GpuUse) -> int:
+    """Return of how many GPUs this is said: of all of a pod where none of them was found."""
+    return use.place.count if isinstance(use.place, PodGpus) and use.key is None else 1
+
+
+def _nodes(view: ClusterJobView) -> tuple[str, ...]:
+    """Return its nodes: as the engine says, or where its GPUs were found."""
+    return view.job.nodes or tuple(dict.fromkeys(use.key.host for use in view.uses if use.key is not None))
+
+
+def _count_nodes(view: ClusterJobView, held: Counter[str], idle: Counter[str]) -> None:
+    for use in view.uses:
+        place = use.place
+        node = place.node if isinstance(place, NodeGpu) else None if use.key is None else use.key.host
+        if node is not None:
+            held[node] += 1
+            idle[node] += use.activity is JobActivity.IDLE
+    if not view.uses:
+        held.update(place.node for place in view.job.places if isinstance(place, NodeGpu))
+
+
+def _counts(jobs: Iterable[JobLine], nodes: Sequence[NodeLine]) -> dict[str, int | Unknown]:
+    gpus = idle = unknown = 0
+    for job in jobs:
+        gpus, idle, unknown = gpus + job.gpus, idle + job.idle_gpus, unknown + job.unknown_gpus
+    out: int | Unknown = _NO_NODES
+    free: int | Unknown = _NO_NODES
+    if nodes:
+        out = sum(max(0, node.gpus - node.held) for node in nodes if node.trouble is not None)
+        free = max(0, sum(node.gpus for node in nodes) - gpus - out)
+    return {
+        GpuState.FREE.value: free,
+        GpuState.BUSY.value: gpus - idle - unknown,
+        GpuState.IDLE.value: idle,
+        GpuState.UNKNOWN.value: unknown,
+        GpuState.OUT.value: out,
+    }
+
+
+def _by_waste(line: JobLine) -> tuple[int, float, str]:
+    return -line.idle_gpus, -line.idle_s, line.key
+
+
+def _place(use: GpuUse) -> str:
+    if use.key is None or isinstance(use.place, NodeGpu):
+        return str(use.place)
+    return f"{use.place} {use.key.host} {use.key.uuid}"

@@ -1,0 +1,54 @@
+"""The cluster's metrics: how many GPUs and jobs do what, whose GPUs are idle, and what could not be read.
+
+Users choose names and accounts, so the series are limited: the rest is added up as `other`.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from fallow.core.cluster import ClusterBoard
+from fallow.core.cluster_view import ClusterView, cluster_view, idle_by
+from fallow.core.job import JobActivity
+from fallow.core.unknown import Unknown
+from fallow.core.visibility import ANYBODY
+
+_MOST_SERIES = 500
+_LABELS = ("partition", "namespace", "account")
+
+Samples = list[tuple[tuple[str, ...], float | None]]
+Family = tuple[str, str, Samples, tuple[str, ...]]
+"""The name, the meaning, the samples and the labels of one metric."""
+
+
+def cluster_samples(board: ClusterBoard) -> Iterator[Family]:
+    """Yield each metric of the cluster; what is not known has no sample."""
+    view, engine = cluster_view(board, ANYBODY), board.engine.value
+    only = ("engine",)
+    at: Samples = [((engine,), board.at_wall_s)]
+    yield "fallow_cluster_last_look_time_seconds", "When the cluster was last looked at, since the epoch.", at, only
+    troubles: Samples = [((engine,), float(len(board.troubles)))]
+    yield "fallow_cluster_troubles", "What could not be read at the last look.", troubles, only
+    gpus: Samples = [((engine, state), _known(number)) for state, number in view.counts.items()]
+    yield "fallow_cluster_gpus", "GPUs of the cluster, by what they do.", gpus, ("engine", "state")
+    pending: Samples = [((engine,), _known(board.pending))]
+    yield "fallow_cluster_pending_gpus", "GPUs that the jobs that wait have asked for.", pending, only
+    doing = Counter(job.activity for job in view.jobs)
+    jobs: Samples = [((engine, activity.value), float(doing[activity])) for activity in JobActivity]
+    yield "fallow_cluster_jobs", "Jobs that hold GPUs, by what they do.", jobs, ("engine", "activity")
+    labels = ("engine", *_LABELS, "user")
+    yield "fallow_cluster_idle_gpus", "GPUs that are held and idle, by whose they are.", _idle(view), labels
+    nodes: Samples = [((engine,), float(sum(node.trouble is not None for node in view.nodes)))] if view.nodes else []
+    yield "fallow_cluster_nodes_out", "Nodes with GPUs at which no job can begin.", nodes, only
+
+
+def _idle(view: ClusterView) -> Samples:
+    found = idle_by(view.jobs, _LABELS).most_common()
+    samples: Samples = [((view.engine.value, *words), float(number)) for words, number in found[:_MOST_SERIES]]
+    rest = sum(number for _, number in found[_MOST_SERIES:])
+    if len(found) > _MOST_SERIES:
+        samples.append(((view.engine.value, *["other"] * (len(_LABELS) + 1)), float(rest)))
+    return samples
+
+
+def _known(number: int | Unknown) -> float | None:
+    return None if isinstance(number, Unknown) else float(number)

@@ -1,0 +1,55 @@
+"""Say in words what is so of a cluster: what is available now, what is wasted, and what follows for a job."""
+
+from fallow.core.cluster import Engine
+from fallow.core.cluster_view import ClusterView, JobLine
+from fallow.core.units import duration_for_people
+from fallow.core.unknown import Unknown
+
+_FOLLOWS = {"report": "is reported", "warn": "is warned", "ask": "is asked to end", "kill": "is killed"}
+ENGINES = {Engine.SLURM: "Slurm", Engine.KUBERNETES: "Kubernetes"}
+
+
+def first_line(view: ClusterView) -> str:
+    """Return what is available now, and what is wasted."""
+    free, total, idle = view.counts["free"], view.total, view.counts["idle"]
+    had = "what is available now is not known"
+    if not isinstance(free, Unknown) and not isinstance(total, Unknown):
+        had = f"{free:,} of {total:,} GPUs free"
+    wasteful = sum(job.idle_gpus > 0 for job in view.jobs)
+    jobs = "" if view.more_jobs else f" in {wasteful:,} job{'' if wasteful == 1 else 's'}"
+    wasted = f"{idle:,} held and idle{jobs}" if idle else "none held and idle"
+    waited = "" if isinstance(view.pending, Unknown) else f", {view.pending:,} waited for"
+    return f"{ENGINES[view.engine]}: {had}, {wasted}{waited}"
+
+
+def others_line(view: ClusterView) -> str:
+    """Return what the other GPUs do; empty if there is nothing to say."""
+    words = {"busy": "busy", "unknown": "unknown", "out": "out of service"}
+    told = [(view.counts[state], word) for state, word in words.items()]
+    return ", ".join(f"{number:,} {word}" for number, word in told if not isinstance(number, Unknown) and number)
+
+
+def follows(job: JobLine) -> str:
+    """Return what comes next for a job, and why it does not."""
+    said: list[str] = []
+    if job.could_do_with is not None:
+        said.append(f"used {job.could_do_with} of {job.gpus} at most")
+    left = job.left_alone or job.opt_out
+    if left is not None:
+        said.append(f"left alone: {left}")
+    elif job.refused is not None:
+        said.append(f"nothing is done: {job.refused}")
+    elif job.action in _FOLLOWS and job.idle_s:
+        said.append(f"{_FOLLOWS[job.action]} in {duration_for_people(max(0.0, job.in_s))}")
+    elif not job.rule and job.idle_gpus:
+        said.append("no rule covers it")
+    if job.no_way is not None and job.action != "nothing":
+        said.append(f"cannot be stopped: {job.no_way}")
+    return "; ".join(said)
+
+
+def where(job: JobLine) -> str:
+    """Return the partition or namespace of a job, and its account."""
+    part = job.labels.get("partition") or job.labels.get("namespace") or ""
+    account = job.labels.get("account") or ""
+    return f"{part}/{account}" if part and account else part or account

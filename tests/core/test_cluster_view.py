@@ -1,0 +1,141 @@
+"""The view of a cluster: what is available, what is wasted, and whose names are shown."""
+
+import pytest
+
+from fallow.core.cluster import Engine
+from fallow.core.cluster_names import cluster_target, names_cluster, subject_of
+from fallow.core.cluster_view import cluster_view, idle_by, meant, narrowed, with_uses
+from fallow.core.errors import WrongUsage
+from fallow.core.protections import ClusterPart, OneClusterJob, OneUser, parse_target
+from fallow.core.unknown import Unknown
+from fallow.core.visibility import ANYBODY, EVERYTHING, Viewer
+from tests.interfaces.web.clusters import large, pods, small
+
+
+def test_gpus_are_free_busy_idle_unknown_or_out() -> None:
+    view = cluster_view(small(), ANYBODY)
+    assert view.counts == {"free": 1, "busy": 2, "idle": 4, "unknown": 1, "out": 4}
+    assert view.total == 12
+
+
+def test_the_job_that_wastes_most_comes_first_and_ties_go_to_the_longest_idle() -> None:
+    view = cluster_view(small(), ANYBODY)
+    assert [job.key for job in view.jobs] == ["slurm:1234", "slurm:90", "slurm:7", "slurm:91"]
+
+
+def test_a_job_of_which_nothing_is_said_is_unknown_and_never_idle() -> None:
+    (line,) = (job for job in cluster_view(small(), ANYBODY).jobs if job.key == "slurm:91")
+    assert (line.gpus, line.idle_gpus, line.unknown_gpus) == (1, 0, 1)
+
+
+def test_without_nodes_it_is_not_known_what_can_be_had() -> None:
+    view = cluster_view(small(nodes=(), troubles=("the controller does not answer",)), ANYBODY)
+    assert isinstance(view.counts["free"], Unknown)
+    assert isinstance(view.counts["out"], Unknown)
+    assert isinstance(view.total, Unknown)
+    assert view.counts["idle"] == 4
+
+
+def test_the_name_of_a_slurm_job_is_shown_to_its_user_and_to_root_only() -> None:
+    def names(viewer: Viewer) -> list[object]:
+        return [job.name for job in cluster_view(small(), viewer).jobs if not isinstance(job.name, Unknown)]
+
+    assert names(ANYBODY) == []
+    assert names(Viewer("ada")) == ["train-1234"]
+    assert len(names(EVERYTHING)) == 4
+
+
+def test_pods_are_counted_by_the_gpus_that_were_found_and_the_rest_is_unknown() -> None:
+    view = cluster_view(pods(), ANYBODY)
+    web, lost = view.jobs
+    assert (web.subject, web.name, web.gpus, web.idle_gpus) == ("deployment:ml/web", "web", 3, 2)
+    assert web.nodes == ("k1", "k2")
+    assert (lost.subject, lost.unknown_gpus) == ("pod:ml/lost", 4)
+    assert [(node.name, node.held, node.idle) for node in view.nodes] == [("k1", 1, 1), ("k2", 2, 1)]
+    assert view.counts == {"free": 9, "busy": 1, "idle": 2, "unknown": 4, "out": 0}
+
+
+def test_nodes_in_trouble_and_with_idle_gpus_are_shown_before_others() -> None:
+    view = narrowed(cluster_view(small(), ANYBODY), 1, 2)
+    assert [node.name for node in view.nodes] == ["n3", "n1"]
+    assert (view.more_jobs, view.more_nodes) == (3, 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "keys"),
+    [
+        ("slurm:90", ["slurm:90"]),
+        ("node:n2", ["slurm:90", "slurm:7", "slurm:91"]),
+        ("partition:gpu", ["slurm:1234", "slurm:90", "slurm:7", "slurm:91"]),
+        ("account:other", []),
+    ],
+)
+def test_a_subject_means_its_jobs(text: str, keys: list[str]) -> None:
+    assert [job.key for job in cluster_view(meant(small(), cluster_target(text)), ANYBODY).jobs] == keys
+
+
+def test_a_user_means_their_jobs_and_a_pod_the_job_that_it_belongs_to() -> None:
+    assert [job.key for job in cluster_view(meant(small(), OneUser("bob")), ANYBODY).jobs] == ["slurm:7"]
+    found = cluster_view(meant(pods(), cluster_target("pod:ml/web-2")), ANYBODY)
+    assert [job.subject for job in found.jobs] == ["deployment:ml/web"]
+    assert [job.subject for job in cluster_view(meant(pods(), ClusterPart("pod", "ml/lost")), ANYBODY).jobs] == [
+        "pod:ml/lost"
+    ]
+
+
+def test_one_job_tells_what_each_of_its_gpus_did() -> None:
+    board = small()
+    line = next(job for job in cluster_view(board, ANYBODY).jobs if job.key == "slurm:90")
+    assert [(place, did) for place, did, _ in with_uses(line, board).uses] == [
+        ("n1:2", "idle"),
+        ("n1:3", "idle"),
+        ("n2:1", "busy"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ("slurm:1234", "slurm:1234"),
+        ("slurm:1234_7", "slurm:1234_7"),
+        ("deployment:ml/web", "kubernetes:Deployment/ml/web"),
+        ("statefulset:ml/db", "kubernetes:StatefulSet/ml/db"),
+        ("job:ml/nightly", "kubernetes:Job/ml/nightly"),
+        ("kubernetes:Notebook/ml/ada", "kubernetes:Notebook/ml/ada"),
+    ],
+)
+def test_a_job_has_one_key_and_is_protected_by_it(text: str, key: str) -> None:
+    target = cluster_target(text)
+    assert target == OneClusterJob(key)
+    assert parse_target(str(target)) == target, "the file of a protection is read back"
+    assert cluster_target(subject_of(key)) == target
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["slurm:", "slurm:abc", "slurm:1;rm", "deployment:web", "deployment:ML/web", "node:", "node:a b", "job:1234"],
+)
+def test_what_names_nothing_is_told_with_a_way_to_write_it(text: str) -> None:
+    with pytest.raises(WrongUsage) as told:
+        cluster_target(text)
+    assert told.value.way
+
+
+def test_a_notebook_without_a_namespace_is_one_of_this_machine() -> None:
+    assert not names_cluster("notebook:train")
+    assert names_cluster("notebook:ml/ada")
+    assert not names_cluster("gpu:3")
+
+
+def test_idle_gpus_are_added_up_by_label_and_user() -> None:
+    found = idle_by(cluster_view(small(), ANYBODY).jobs, ("partition",))
+    assert found[("gpu", "ada")] == 2
+    assert found[("gpu", "carol")] == 2
+    assert found[("gpu", "bob")] == 0
+
+
+def test_four_thousand_jobs_are_summed_up() -> None:
+    view = cluster_view(large(4000), ANYBODY)
+    assert view.engine is Engine.SLURM
+    assert view.total == 20_000
+    assert len(view.jobs) == 4000

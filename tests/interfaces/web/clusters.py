@@ -1,0 +1,104 @@
+"""Clusters to look at: a small one with a bit of everything, and one of any size."""
+
+from typing import Any
+
+from fallow.core.cluster import (
+    ClusterBoard,
+    ClusterJob,
+    ClusterJobView,
+    ClusterNode,
+    Engine,
+    GpuPlace,
+    GpuUse,
+    NodeGpu,
+    PodGpus,
+)
+from fallow.core.job import GpuKey, JobActivity
+from tests.reasons import said
+
+WALL_S = 1_763_200_000.0
+
+
+def use(place: GpuPlace, activity: JobActivity, because: str = "0.0% at most", host: str = "") -> GpuUse:
+    """What one GPU did."""
+    node = place.node if isinstance(place, NodeGpu) else host
+    return GpuUse(place, activity, said(because), GpuKey(node, f"GPU-{place}-{host}") if node else None)
+
+
+def slurm_job(number: int, user: str, places: tuple[NodeGpu, ...], idle: int = 0, **more: Any) -> ClusterJobView:
+    """A job of Slurm of whose GPUs the first ones are idle."""
+    job = ClusterJob(
+        Engine.SLURM,
+        str(number),
+        more.pop("name", f"train-{number}"),
+        user,
+        places,
+        WALL_S - 7200,
+        labels=more.pop("labels", {"partition": "gpu", "account": "vision"}),
+        interactive=more.pop("interactive", False),
+        opt_out=more.pop("opt_out", None),
+        no_way=more.pop("no_way", None),
+    )
+    uses = tuple(
+        use(place, JobActivity.IDLE if at < idle else JobActivity.BUSY, "0.0%" if at < idle else "93%")
+        for at, place in enumerate(places)
+    )
+    activity = JobActivity.IDLE if idle == len(places) else JobActivity.BUSY
+    return ClusterJobView(job, activity, said(f"{idle} of {len(places)} idle"), more.pop("uses", uses), **more)
+
+
+def small(wall_s: float = WALL_S, **changes: Any) -> ClusterBoard:
+    """Two nodes of four GPUs and one that is drained; three jobs."""
+    n1 = tuple(NodeGpu("n1", index) for index in range(4))
+    n2 = tuple(NodeGpu("n2", index) for index in range(4))
+    jobs = (
+        slurm_job(7, "bob", (n2[0],)),
+        slurm_job(1234, "ada", n1[:2], idle=2, idle_s=2700.0, rule="idle gpus", action="warn", in_s=900.0),
+        slurm_job(90, "carol", (*n1[2:], n2[1]), idle=2, could_do_with=1, rule="idle gpus"),
+        slurm_job(91, "dan", (n2[2],), uses=()),
+    )
+    facts: dict[str, Any] = {
+        "nodes": (
+            ClusterNode("n1", 4, {"partition": "gpu"}),
+            ClusterNode("n2", 4, {"partition": "gpu"}),
+            ClusterNode("n3", 4, {"partition": "gpu"}, "drained: fan failed"),
+        ),
+        "jobs": jobs,
+        "pending": 6,
+        "acts": True,
+    }
+    return ClusterBoard(Engine.SLURM, wall_s, **(facts | changes))
+
+
+def pods(wall_s: float = WALL_S) -> ClusterBoard:
+    """A Deployment of two pods, whose GPUs the metrics find, and a pod that nothing is known of."""
+    places = (PodGpus("ml", "web-1", 1), PodGpus("ml", "web-2", 2))
+    job = ClusterJob(Engine.KUBERNETES, "Deployment/ml/web", "web", "", places, WALL_S, labels={"namespace": "ml"})
+    uses = (
+        use(places[0], JobActivity.IDLE, host="k1"),
+        use(places[1], JobActivity.BUSY, "71%", host="k2"),
+        use(places[1], JobActivity.IDLE, host="k2"),
+    )
+    lost = ClusterJob(Engine.KUBERNETES, "Pod/ml/lost", "lost", "", (PodGpus("ml", "lost", 4),), WALL_S)
+    nothing = GpuUse(lost.places[0], JobActivity.UNKNOWN, said("no series"))
+    return ClusterBoard(
+        Engine.KUBERNETES,
+        wall_s,
+        nodes=(ClusterNode("k1", 8), ClusterNode("k2", 8)),
+        jobs=(
+            ClusterJobView(job, JobActivity.BUSY, said("71%"), uses),
+            ClusterJobView(lost, JobActivity.UNKNOWN, said("no series"), (nothing,)),
+        ),
+    )
+
+
+def large(jobs: int, gpus_of_job: int = 5, nodes: int = 2500) -> ClusterBoard:
+    """As many jobs as a test wants, each with idle GPUs."""
+    made, at = [], 0
+    for number in range(jobs):
+        places = tuple(NodeGpu(f"node{(at + k) // 8 % nodes:04}", (at + k) % 8) for k in range(gpus_of_job))
+        at += gpus_of_job
+        labels = {"partition": f"p{number % 9}", "account": f"account{number % 300}"}
+        made.append(slurm_job(number, f"user{number % 500}", places, idle=number % 6, labels=labels))
+    listed = tuple(ClusterNode(f"node{number:04}", 8) for number in range(nodes))
+    return ClusterBoard(Engine.SLURM, WALL_S, nodes=listed, jobs=tuple(made))
