@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from fallow.core.errors import ConfigWrong
+from fallow.engine.config.cluster import ClusterIdle
 from fallow.engine.config.load import load
 from fallow.engine.config.model import SECTIONS, NoticesToPeople
 from fallow.engine.config.schema import json_schema
@@ -17,7 +18,7 @@ from tests.engine.config.example import EXAMPLE, LINES, KeyLine, key_lines, mist
 
 NEEDED = {("filler", "name"), ("filler", "command"), ("idle", "name"), ("guard", "name"), ("guard", "action")}
 PRICED = "machine.prices"  # its keys are names of cards, so any name will do
-ALL = {**SECTIONS, "notices.people": NoticesToPeople}
+ALL = {**SECTIONS, "notices.people": NoticesToPeople, "cluster.idle": ClusterIdle}
 NEVER_RIGHT = ["1979-05-27", "07:32:00", "nan", "[[1]]", "{ a = {} }", '"\\u0000"', "-1e300", f"0x{'f' * 400}"]
 ANY_VALUE = st.one_of(
     st.integers(-3, 200).map(str),

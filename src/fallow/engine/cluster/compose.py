@@ -7,7 +7,7 @@ from typing import Any, cast
 from fallow.actuators.claims.folder import ClaimFolder, folder_path
 from fallow.actuators.claims.protections import ProtectionFolder
 from fallow.core.cluster import Readings
-from fallow.core.errors import FallowError, PartMissing
+from fallow.core.errors import FallowError, PartMissing, WrongUsage
 from fallow.core.ports import Clock
 from fallow.core.protections import Protection
 from fallow.core.unknown import Unknown
@@ -29,7 +29,7 @@ _LOOKS_BESIDE = 1  # a look may take as long as the pause between two of them
 def cluster_loop(run: Run, config: Config) -> ClusterLoop | None:
     """Return the loop for the cluster of the config, not started yet; None if it names none. Raise FallowError."""
     cluster = config.cluster
-    if cluster.engine is None:
+    if not cluster.is_watched:
         return None
     engine = engine_of(run, cluster)
     gap_s = cluster.every * (MISSED_LOOKS + _LOOKS_BESIDE)
@@ -62,15 +62,15 @@ def eyes_of(run: Run, cluster: Cluster) -> Eyes:
     """Return who reads the GPUs of the cluster; without the address of a Prometheus nobody does."""
     if cluster.prometheus is None:
         return NoEyes(run.world.clock)
-    eyes = "fallow.readers.prometheus.eyes"
-    made: Eyes = _part(eyes, "open_eyes")(
-        run.world.clock,
-        cluster.prometheus,
-        _part(eyes, "Source")(cluster.metrics),
-        cluster.scrape_interval,
-        cluster.token_file or "",
-    )
-    return made
+    from fallow.readers.prometheus.eyes import Source, open_eyes
+
+    try:
+        source = Source(cluster.metrics)
+        return open_eyes(
+            run.world.clock, cluster.prometheus, source, cluster.scrape_interval, cluster.token_file or ""
+        )
+    except ValueError as error:
+        raise WrongUsage(f"[cluster] prometheus: {error}") from None
 
 
 class NoEyes:

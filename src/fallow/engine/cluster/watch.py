@@ -34,7 +34,7 @@ class ClusterWatch:
         if self._loop is not None:
             self._loop.end()
             self._loop = None
-        if config.cluster.engine is None:
+        if not config.cluster.is_watched:
             return
         from fallow.engine.cluster.compose import cluster_loop  # a daemon without a cluster does not load it
 

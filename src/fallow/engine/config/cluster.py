@@ -86,6 +86,8 @@ class ClusterIdle(Section):
 class Cluster(Section):
     """A cluster that this daemon looks at: its engine, its metrics, and the rules about its jobs."""
 
+    enabled: types.Flag = by_default(True)
+    """Whether the cluster is looked at."""
     engine: Literal["slurm", "kubernetes"] | None = by_default(None)
     """What runs the jobs: `slurm` or `kubernetes`. Without it no cluster is looked at."""
     kubeconfig: types.HomePlace | None = by_default(None)
@@ -104,3 +106,8 @@ class Cluster(Section):
     """How long it is kept what jobs, users, nodes and so on did, for reports."""
     idle: tuple[ClusterIdle, ...] = by_default(())
     """Rules for jobs that hold GPUs without using them; there may be several."""
+
+    @property
+    def is_watched(self) -> bool:
+        """Return whether there is a cluster to look at."""
+        return self.enabled and self.engine is not None

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator
+from typing import get_args, get_origin
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
@@ -64,17 +65,22 @@ def _sentence(path: Path, details: ErrorDetails) -> tuple[str, str]:
             choices = re.findall(r"'([^']*)'", details["ctx"]["expected"])
             return f"{shown(given)} is not known here", _did_you_mean(given, choices) or f"write {_either(choices)}"
         case "tuple_type" | "model_type" if path[0] in SECTIONS:
-            return _wrong_shape(str(path[0]), given)
+            return _wrong_shape(path, given)
         case _:
             return f"{shown(given)} is not a table", f'write it as {path[-1]} = {{ NAME = "value" }}'
 
 
-def _wrong_shape(section: str, given: object) -> tuple[str, str]:
+def _wrong_shape(path: Path, given: object) -> tuple[str, str]:
     """Return the message for `[filler]` for `[[filler]]`, the other way round, or a value that is no table."""
-    if section in SEVERAL:
-        return "there may be several of it", f"write it as [[{section}]]"
+    names = [part for part in path if isinstance(part, str)]
+    several = names[0] in SEVERAL
+    if len(names) > 1:
+        several = _inner(_section_of(path)[0], names[-1])[1]
+    name = ".".join(names)
+    if several:
+        return "there may be several of it", f"write it as [[{name}]]"
     what = "it can be there only once" if isinstance(given, list) else f"{shown(given)} is not a table"
-    return what, f"write it as [{section}]"
+    return what, f"write it as [{name}]"
 
 
 def _unknown_key(path: Path) -> tuple[str, str]:
@@ -99,10 +105,20 @@ def _section_of(path: Path) -> tuple[type[Section], str]:
     """Return the section that a key is in, which may be one within another, and its heading."""
     section, heading = SECTIONS[str(path[0])], _heading(str(path[0]))
     for part in path[1:-1]:
-        inner = section.model_fields[part].annotation if part in section.model_fields else None
-        if isinstance(part, str) and isinstance(inner, type) and issubclass(inner, Section):
-            section, heading = inner, f"{heading.rstrip(']')}.{part}]"
+        if isinstance(part, str) and part in section.model_fields:
+            inner, several = _inner(section, part)
+            if inner is not None:
+                name = f"{heading.strip('[]')}.{part}"
+                section, heading = inner, f"[[{name}]]" if several else f"[{name}]"
     return section, heading
+
+
+def _inner(section: type[Section], key: str) -> tuple[type[Section] | None, bool]:
+    """Return the section within a section that a key is, or None; and whether there may be several of it."""
+    kind = section.model_fields[key].annotation
+    several = get_origin(kind) is tuple
+    found = get_args(kind)[0] if several else kind
+    return (found if isinstance(found, type) and issubclass(found, Section) else None), several
 
 
 def _did_you_mean(given: object, known: Iterable[str], likeness: float = _ALIKE) -> str:
@@ -116,7 +132,7 @@ def _keys(section: type[Section]) -> list[str]:
 
 
 def _description(path: Path) -> str:
-    fields = SECTIONS[str(path[0])].model_fields
+    fields = _section_of(path)[0].model_fields
     said = fields[str(path[-1])].description or ""
     return f"{said[:1].lower()}{said[1:].rstrip('.')}"
 
