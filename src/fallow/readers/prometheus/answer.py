@@ -10,6 +10,7 @@ from fallow.core.unknown import Unknown
 Labels = dict[str, str]
 Vector = list[tuple[Labels, float]]
 _LONGEST_COMPLAINT = 200
+_TEXT = frozenset((str,))
 
 
 def vector(answer: HttpAnswer) -> Vector | Unknown:
@@ -54,7 +55,7 @@ def _data(answer: HttpAnswer, kind: str) -> list[dict[str, list[object]]] | Unkn
 
 
 def _labels(found: object) -> Labels:
-    if not isinstance(found, dict) or not all(type(text) is str for text in found.values()):
+    if not isinstance(found, dict) or not _TEXT.issuperset(map(type, found.values())):
         raise TypeError
     return found
 

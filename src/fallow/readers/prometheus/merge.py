@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from fallow.core.cluster import GpuReading
 from fallow.core.job import IDLE_BELOW, GpuKey
-from fallow.core.unknown import NOT_ASKED, Unknown
+from fallow.core.unknown import Unknown
 from fallow.core.value import replace
 from fallow.readers.prometheus.series import Seen
 
@@ -13,19 +13,19 @@ _DIVIDED = Unknown("it is divided into MIG instances, which are seen one by one"
 
 def merged(found: Iterable[Seen]) -> tuple[GpuReading, ...]:
     """Return one reading for each GPU."""
-    by_gpu: dict[GpuKey, list[Seen]] = {}
-    divided: set[GpuKey] = set()
+    by_gpu: dict[tuple[str, str], list[Seen]] = {}
+    divided: set[tuple[str, str]] = set()
     for each in found:
-        by_gpu.setdefault(GpuKey(each.host, each.uuid), []).append(each)
+        by_gpu.setdefault((each.host, each.uuid), []).append(each)
         if each.parent:
-            divided.add(GpuKey(each.host, each.parent))
-    readings = [_one(key, several, _DIVIDED if key in divided else None) for key, several in by_gpu.items()]
+            divided.add((each.host, each.parent))
+    readings = [_one(GpuKey(*key), several, _DIVIDED if key in divided else None) for key, several in by_gpu.items()]
     return tuple(_each_place_once(readings))
 
 
 def _one(key: GpuKey, several: Sequence[Seen], doubt: Unknown | None) -> GpuReading:
-    indices = {each.index for each in several}
-    if len(indices) > 1:
+    first = several[0]
+    if any(each.index != first.index for each in several):
         doubt = Unknown("its exporters give it different indices")
     pods = {each.pod for each in several if each.pod is not None}
     used = _figure("memory_used_bytes", several)
@@ -35,7 +35,7 @@ def _one(key: GpuKey, several: Sequence[Seen], doubt: Unknown | None) -> GpuRead
         total = used + free
     return GpuReading(
         key=key,
-        index=next(iter(indices)) if len(indices) == 1 else None,
+        index=first.index if all(each.index == first.index for each in several) else None,
         utilization=_busiest(several) if doubt is None else doubt,
         memory_used_bytes=_whole(used),
         memory_total_bytes=_whole(total),
@@ -49,6 +49,8 @@ def _one(key: GpuKey, several: Sequence[Seen], doubt: Unknown | None) -> GpuRead
 
 def _busiest(several: Sequence[Seen]) -> float | Unknown:
     """Return the most that an exporter saw. That it worked is known from one; that it did not, only from all."""
+    if len(several) == 1:
+        return several[0].utilization
     known = [each.utilization for each in several if not isinstance(each.utilization, Unknown)]
     most = max(known, default=0.0)
     unknown = next((each.utilization for each in several if isinstance(each.utilization, Unknown)), None)
@@ -56,7 +58,9 @@ def _busiest(several: Sequence[Seen]) -> float | Unknown:
 
 
 def _figure(name: str, several: Sequence[Seen]) -> float | Unknown:
-    figures = [each.figures.get(name, NOT_ASKED) for each in several]
+    if len(several) == 1:
+        return several[0].figure(name)
+    figures = [each.figure(name) for each in several]
     known = [each for each in figures if not isinstance(each, Unknown)]
     return max(known) if known else figures[0]
 

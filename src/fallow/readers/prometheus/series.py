@@ -16,9 +16,12 @@ from fallow.readers.prometheus.vocabulary import TARGET, Load, Vocabulary
 
 Key = tuple[str | None, ...]
 Pod = tuple[str, str]
+Figures = Mapping[str, Mapping[Key, float | Unknown] | Unknown]
 _LONGEST_NAME = 253
 _MOST_INDEX = 10_000
 _OLDEST_LOOK_S = 30.0
+_TOO_MUCH = 1e18
+_NOT_TRUE = Unknown("it is not a number that can be true")
 
 
 @value
@@ -61,16 +64,24 @@ class Seen:
     parent: str
     """The UUID of the GPU that it is an instance of; empty if it is a whole GPU."""
     utilization: float | Unknown
-    figures: Mapping[str, float | Unknown]
     model: str
     pod: Pod | None
+    key: Key
+    figures: Figures
+    """What else is known of all GPUs of this kind of exporter, by name and key."""
+
+    def figure(self, name: str) -> float | Unknown:
+        """Return something else about it."""
+        found = self.figures.get(name, NOT_ASKED)
+        return found if isinstance(found, Unknown) else found.get(self.key, NOT_ASKED)
 
 
 def seen(words: Vocabulary, answers: Answers, window: Window) -> list[Seen]:
     """Return every GPU that is there, or was there since the last look; the time it takes is linear."""
     loads = [(load, _by(words.of, top), _by(words.of, count)) for load, top, count in answers.loads]
     figures = {
-        name: found if isinstance(found, Unknown) else _by(words.of, found) for name, found in answers.figures.items()
+        name: found if isinstance(found, Unknown) else _figures(_by(words.of, found), words.figures[name].unit)
+        for name, found in answers.figures.items()
     }
     busy = _by(words.of, answers.busy)
     exporters = _Exporters(words, answers, window)
@@ -92,8 +103,7 @@ def seen(words: Vocabulary, answers: Answers, window: Window) -> list[Seen]:
             load = _load(key, bool(parent), loads, scrapes, window)
         if words.busy_query and not isinstance(load, Unknown):
             load = _with_busy(load, busy.get(key, 0.0), window)
-        values = {name: _figure(found, key, words.figures[name].unit) for name, found in figures.items()}
-        made.append(Seen(host, uuid, index, parent, load, values, about.model, about.pod))
+        made.append(Seen(host, uuid, index, parent, load, about.model, about.pod, key, figures))
     return made
 
 
@@ -213,13 +223,8 @@ def _with_busy(load: float, busy_s: float, window: Window) -> float | Unknown:
     return max(load, IDLE_BELOW, min(1.0, busy_s / window.covers_s)) if busy_s > 0 else load
 
 
-def _figure(found: Mapping[Key, float] | Unknown, key: Key, unit: float) -> float | Unknown:
-    if isinstance(found, Unknown):
-        return found
-    number = found.get(key)
-    if number is None:
-        return NOT_ASKED
-    return number * unit if isfinite(number) and number >= 0 else Unknown("it is not a number that can be true")
+def _figures(found: Mapping[Key, float], unit: float) -> dict[Key, float | Unknown]:
+    return {key: number * unit if 0 <= number < _TOO_MUCH else _NOT_TRUE for key, number in found.items()}
 
 
 def _by(names: tuple[str, ...], found: Vector) -> dict[Key, float]:

@@ -1,0 +1,147 @@
+"""Questions over HTTP to a server that the config names."""
+
+import pathlib
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+
+import pytest
+
+from fallow.core.http import HttpAnswer
+from fallow.core.unknown import Unknown
+from fallow.engine.machine.clock import SystemClock
+from fallow.readers.remote_http import RemoteHttp, Server, server_at
+from tests.places import LIMIT_S
+
+OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}"
+Serve = Callable[[Callable[[socket.socket, bytes], None]], int]
+
+
+@pytest.fixture
+def serve() -> Iterator[Serve]:
+    """Serve connections on a port of the loopback interface; its number."""
+    listeners: list[socket.socket] = []
+
+    def start(answer: Callable[[socket.socket, bytes], None]) -> int:
+        listener = socket.create_server(("127.0.0.1", 0))
+        listeners.append(listener)
+
+        def run() -> None:
+            with suppress(OSError):
+                while True:
+                    connection, _ = listener.accept()
+                    with connection, suppress(OSError):
+                        answer(connection, connection.recv(65536))
+
+        threading.Thread(target=run, daemon=True).start()
+        return int(listener.getsockname()[1])
+
+    yield start
+    for listener in listeners:
+        with suppress(OSError):
+            listener.shutdown(socket.SHUT_RDWR)
+        listener.close()
+
+
+def asked(port: int, limit_s: float = LIMIT_S, token_file: str = "", scheme: str = "http") -> HttpAnswer | Unknown:
+    http = RemoteHttp(SystemClock(), server_at(f"{scheme}://127.0.0.1:{port}/x/"), token_file, most_bytes=1000)
+    return http("GET", "/y?z=1", {}, limit_s)
+
+
+def test_the_configured_host_is_asked_under_its_prefix_and_no_proxy_is(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    heard: list[bytes] = []
+
+    def answer(connection: socket.socket, question: bytes) -> None:
+        heard.append(question)
+        connection.sendall(OK)
+
+    port = serve(answer)
+    assert asked(port) == HttpAnswer(200, b"{}")
+    assert heard[0].startswith(f"GET /x/y?z=1 HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n".encode())
+    assert b"Authorization" not in heard[0]
+
+
+def test_the_token_is_read_at_each_question(serve: Serve, tmp_path: pathlib.Path) -> None:
+    heard: list[bytes] = []
+
+    def answer(connection: socket.socket, question: bytes) -> None:
+        heard.append(question)
+        connection.sendall(OK)
+
+    port = serve(answer)
+    file = tmp_path / "token"
+    for token in ("first", "second"):
+        file.write_text(f"{token}\n")
+        assert asked(port, token_file=str(file)) == HttpAnswer(200, b"{}")
+        assert f"Authorization: Bearer {token}\r\n".encode() in heard[-1]
+    for wrong in ("", "two words", "a\r\nX: y", "é"):
+        file.write_text(wrong)
+        assert isinstance(asked(port, token_file=str(file)), Unknown)
+    assert isinstance(asked(port, token_file=str(tmp_path)), Unknown)
+    assert isinstance(asked(port, token_file=str(tmp_path / "none")), Unknown)
+    assert len(heard) == 2
+
+
+def test_a_redirect_is_not_followed(serve: Serve) -> None:
+    elsewhere: list[bytes] = []
+    other = serve(lambda _, question: elsewhere.append(question))
+    moved = f"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:{other}/\r\nContent-Length: 0\r\n\r\n".encode()
+    assert asked(serve(lambda connection, _: connection.sendall(moved))) == HttpAnswer(302, b"")
+    assert elsewhere == []
+
+
+def test_an_answer_that_trickles_or_does_not_end_is_unknown_in_time(serve: Serve) -> None:
+    def trickles(connection: socket.socket, _: bytes) -> None:
+        while True:
+            connection.sendall(b"H")
+            time.sleep(0.05)  # it is the server that is slow
+
+    began_s = time.monotonic()
+    found = asked(serve(trickles), 1.0)
+    assert isinstance(found, Unknown)
+    assert "did not answer within 1 s" in found.why
+    assert time.monotonic() - began_s < LIMIT_S
+
+    def floods(connection: socket.socket, _: bytes) -> None:
+        while True:
+            connection.sendall(b"x" * 1000)
+
+    assert isinstance(asked(serve(floods)), Unknown)
+
+
+def test_a_server_that_cannot_prove_who_it_is_is_unknown(serve: Serve) -> None:
+    assert isinstance(asked(serve(lambda connection, _: connection.sendall(OK)), scheme="https"), Unknown)
+
+
+def test_a_short_answer_is_unknown(serve: Serve) -> None:
+    short = b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{}"
+    assert isinstance(asked(serve(lambda connection, _: connection.sendall(short))), Unknown)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "file:///etc/passwd",
+        "ftp://x",
+        "//x",
+        "http://",
+        "http://a:b@c",
+        "http://a?b",
+        "http://a b",
+        "http://a:x",
+        "http://\x1b",
+    ],
+)
+def test_only_addresses_of_http_and_https_are_taken(url: str) -> None:
+    with pytest.raises(ValueError, match=r"address|[Pp]ort"):
+        server_at(url)
+
+
+def test_an_address_has_a_host_a_port_and_a_prefix() -> None:
+    assert server_at("https://p.example/a/") == Server("https", "p.example", 443, "/a")
+    assert str(server_at("http://[::1]:9090")) == "http://[::1]:9090"
