@@ -7,6 +7,7 @@ PLANS = 1000 if IN_FULL else 60
 HOURS = 24 if IN_FULL else 12
 COMINGS = 200 if IN_FULL else 60
 LAUNCHES = 64 if IN_FULL else 24
+LAUNCHES_ON_HOSTS = 40 if IN_FULL else 12
 
 
 def examples(in_full: int) -> int:
@@ -18,6 +19,6 @@ SAID = (
     "nothing is shortened"
     if IN_FULL
     else f"shortened to {PLANS} fault plans each, {HOURS} simulated hours, {COMINGS} comings and goings, {LAUNCHES} "
-    f"launches at once, 4 of 15 moments to leave, and a third of all other "
+    f"launches at once, {LAUNCHES_ON_HOSTS} over ssh, 4 of 15 moments to leave, and a third of all other "
     "examples; in full with FALLOW_TEST_ALL=1"
 )

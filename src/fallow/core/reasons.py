@@ -186,6 +186,15 @@ SENTENCES: Mapping[str, str] = {
     "file_refused": "{error} (root puts that right: fallow doctor --fix)",
     "left_over": "pid {pid} of an earlier launch still runs",
     "file_removed": "claimed by a launch whose claim file was removed",
+    # Why another host answers nothing of use.
+    "host_silent": "it did not answer within {limit_s}; see whether it is up, or give it longer with --answer-within",
+    "host_unreachable": "ssh does not reach it: {why}",
+    "host_without_fallow": "{program} cannot be run there ({why}); install fallow there, or name it: --remote-fallow",
+    "host_does_not_take": "its fallow does not take that: {why}; if it is older than this one, update it",
+    "host_other_version": "its fallow speaks version {version} of the JSON, this one {ours}; update the older one",
+    "host_refuses": "its fallow refuses: {why}",
+    "host_makes_no_sense": "its answer makes no sense: {why}; see what is run there as fallow",
+    "host_was_slower": "somebody else was quicker there",
     # What a daemon with other kinds says.
     "told": "{sentence}",
 }

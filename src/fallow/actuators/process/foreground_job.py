@@ -10,6 +10,7 @@ import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from types import MappingProxyType
 from typing import NoReturn
 
 from fallow.actuators.process import signals, spawn
@@ -26,6 +27,10 @@ _OUR_OWN = {
     *(signal.SIGKILL, signal.SIGSTOP, signal.SIGTTIN, signal.SIGTTOU, signal.SIGPIPE, signal.SIGXFSZ),
 }
 _HELD = frozenset(signal.valid_signals() - _OUR_OWN)
+_END = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT})
+_OUR_STREAMS: Mapping[int, int] = MappingProxyType({})
+_LOOK_FOR_PARENT_S = 0.5
+_GRACE_S = 10.0
 
 
 class HeldSignals:
@@ -60,15 +65,25 @@ class Supervision:
         table: ProcessTable,
         helpers: Helpers,
         monotonic_s: Callable[[], float],
+        streams: Mapping[int, int] = _OUR_STREAMS,
+        ends_with_parent: bool = False,
     ) -> None:
-        """Start the job; raise CannotRun or CommandNotFound if that fails."""
+        """Start the job; raise CannotRun or CommandNotFound if that fails.
+
+        `streams`: what it gets for some of its first three descriptors. `ends_with_parent`: when the parent of this
+        process ends, every process of the job gets SIGTERM, and SIGKILL 10 seconds later.
+        """
         signals.demand_own_pids(table)
+        self._parent = os.getppid() if ends_with_parent else None
+        self._kill_at_s: float | None = None
+        self.received: int | None = None
+        """The last signal that asked this process to end."""
         self._table = table
         self._now = monotonic_s
         self._signals = HeldSignals()
         try:
             orphans = Orphans(table, helpers.sessions)
-            pid = spawn.start(path, command, environ, self._signals.before)
+            pid = spawn.start(path, command, environ, self._signals.before, streams)
         except BaseException:
             self._signals.release()
             raise
@@ -77,12 +92,16 @@ class Supervision:
 
     def wait_for_job(self, timeout_s: float) -> Ended | None:
         """Wait until the job's first process has ended; None if it has not in time. Signals are forwarded."""
-        self._attend_until(lambda: self.tree.ended is not None, timeout_s)
-        return self.tree.ended
+        is_over = self._attend_until(self._has_ended, timeout_s)
+        return self.tree.ended if is_over else None
 
     def wait_for_tree(self, timeout_s: float) -> bool:
         """Wait until no process of the job is left; return whether that happened in time."""
         return self._attend_until(lambda: self.tree.ended is not None and not self.tree.living(), timeout_s)
+
+    def _has_ended(self) -> bool:
+        """Return whether its first process has ended; after the end of our parent, whether all have."""
+        return self.tree.ended is not None and (self._kill_at_s is None or not self.tree.living())
 
     def close(self) -> None:
         """Stop watching; what is left of the job goes on."""
@@ -100,9 +119,24 @@ class Supervision:
             left_s = until_s - self._now()
             if left_s <= 0:
                 return False
+            if self._parent is not None:
+                self._end_with_parent()
+                left_s = min(left_s, _LOOK_FOR_PARENT_S)
             arrived = self._signals.fetch(left_s)
             if arrived is not None and arrived.si_signo != signal.SIGCHLD:
+                if arrived.si_signo in _END:
+                    self.received = arrived.si_signo
                 self._pass_on(arrived)
+
+    def _end_with_parent(self) -> None:
+        """Ask the whole job to end once our parent has ended, and kill what is left after the grace."""
+        if os.getppid() == self._parent:
+            return
+        if self._kill_at_s is None:
+            self._kill_at_s = self._now() + _GRACE_S
+            self.tree.ask(signal.SIGTERM)
+        elif self._now() >= self._kill_at_s:
+            self.tree.kill(0.0)
 
     def _pass_on(self, arrived: signal.struct_siginfo) -> None:
         number = arrived.si_signo

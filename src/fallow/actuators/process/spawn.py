@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
+from types import MappingProxyType
 from typing import Any, NoReturn
 
 from fallow.core.errors import CannotRun, CommandNotFound, FallowError
@@ -15,6 +16,7 @@ OURSELVES = (sys.executable, "-P", "-m", "fallow")
 """The command for this fallow, whatever PATH and the current folder contain: this interpreter and its package."""
 # Python ignores these two for itself; a program expects their defaults.
 _IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
+_OUR_STREAMS: Mapping[int, int] = MappingProxyType({})
 helpers: set[int] = set()
 """The pids, and so the sessions, of all helpers that this process has started."""
 
@@ -49,15 +51,24 @@ def become(path: str, command: Sequence[str], environ: Mapping[str, str]) -> NoR
         raise _failure(path, error) from None
 
 
-def start(path: str, command: Sequence[str], environ: Mapping[str, str], blocked: Collection[int]) -> int:
+def start(
+    path: str,
+    command: Sequence[str],
+    environ: Mapping[str, str],
+    blocked: Collection[int],
+    streams: Mapping[int, int] = _OUR_STREAMS,
+) -> int:
     """Start a job as our child, as `become` would run it; return its pid. `blocked`: signals that it has blocked.
+
+    `streams`: what it gets for some of its first three descriptors, instead of ours.
 
     It stays in our process group: the shell and the terminal then treat it as they would without us, Ctrl-C and
     Ctrl-Z reach it from the terminal itself, and in a pipeline it remains in the foreground with its neighbours.
     What we catch, it has at its default; what we were started with as ignored, it ignores. posix_spawn runs no
     Python between fork and exec, where a thread inside the driver could have left any lock held.
     """
-    return _spawn(path, command, environ, (), setsigmask=blocked)
+    actions = [(os.POSIX_SPAWN_DUP2, ours, its) for its, ours in streams.items()]
+    return _spawn(path, command, environ, actions, setsigmask=blocked)
 
 
 def start_helper(
@@ -78,6 +89,17 @@ def start_helper(
     pid = _spawn(path, command, environ, actions, setsid=True, setsigmask=())
     helpers.add(pid)
     return pid
+
+
+def start_heard(path: str, command: Sequence[str], environ: Mapping[str, str], output: int, errors: int) -> int:
+    """Start a program for fallow's own use, in its own session and without a stdin; return its pid."""
+    actions = [
+        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+        (os.POSIX_SPAWN_DUP2, output, 1),
+        (os.POSIX_SPAWN_DUP2, errors, 2),
+        *((os.POSIX_SPAWN_CLOSE, fd) for fd in _meant_for_the_job()),
+    ]
+    return _spawn(path, command, environ, actions, setsid=True, setsigmask=())
 
 
 def start_burner(path: str, command: Sequence[str], environ: Mapping[str, str], output: int, line: int) -> int:

@@ -36,6 +36,8 @@ class Watch:
     thens: tuple[Then, ...] = ()
     until_nobody_is_left: bool = False
     """Go on after the first process of the job has ended, while others of it live."""
+    ends_with_parent: bool = False
+    """Ask the whole job to end when the process that started fallow ends."""
 
 
 def supervise(
@@ -53,7 +55,13 @@ def supervise(
     path, command, environ = program
     world = run.world
     started = Supervision(
-        path, command, environ, table=world.proc, helpers=helpers, monotonic_s=world.clock.monotonic_s
+        path,
+        command,
+        environ,
+        table=world.proc,
+        helpers=helpers,
+        monotonic_s=world.clock.monotonic_s,
+        ends_with_parent=watch.ends_with_parent,
     )
     try:
         source: JobSource = ForegroundJobSource(world, started, gpus, printable(shlex.join(command)))

@@ -119,6 +119,7 @@ def _main(argv: list[str], voice: Stderr) -> int:
     if command is not None and name not in _TAKE_COMMAND:
         raise WrongUsage(f"fallow {name} runs no command; leave out -- and what follows")
     args.command = command
+    args.words = [*before, *after]
     voice.verbose = getattr(args, "verbose", False)
     if streams.is_closed() and name not in _WITHOUT_RESULT:
         raise OSError(errno.EBADF, os.strerror(errno.EBADF))

@@ -4,6 +4,7 @@ import argparse
 
 from fallow.engine.allocate.pick import pick
 from fallow.engine.machine.world import World
+from fallow.interfaces.cli.on_options import add_on, refuse_without_on
 from fallow.interfaces.cli.options import Parser, add_choice, chooses, request
 from fallow.interfaces.render import gpu_names
 from fallow.interfaces.stderr import Stderr
@@ -16,7 +17,8 @@ EXAMPLES = """\
   CUDA_VISIBLE_DEVICES=$(fallow pick --format uuid) python train.py
   eval "$(fallow pick -n 2 --name H100 --format env)"
   docker run --gpus "$(fallow pick --format docker)" IMAGE
-  fallow pick -n 4 --min-free 40GiB --wait 10m"""
+  fallow pick -n 4 --min-free 40GiB --wait 10m
+  fallow pick -n 2 --on 'gpu*'"""
 
 
 def add_options(made: Parser) -> None:
@@ -29,11 +31,19 @@ def add_options(made: Parser) -> None:
         "print indices (0,3), UUIDs, `export` lines for eval, the value of docker's --gpus, or JSON (default: index)",
         "index",
     )
+    made.add_argument("--shared", action="store_true", help="print also GPUs that jobs with --shared share")
+    made.add_argument("--dry-run", action="store_true", help="print them, and reserve nothing")
+    add_on(made, "print one of these hosts, and GPUs of it")
 
 
 def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     """Pick GPUs, and print them."""
-    gpus = pick(world, request(args), voice.note)
+    if args.on is not None:
+        from fallow.interfaces.cli.pick_on import run_on
+
+        return run_on(args, world, voice)
+    refuse_without_on(args)
+    gpus = pick(world, request(args, shared=args.shared), voice.note, reserve=not args.dry_run)
     match args.format:
         case "index":
             print(gpu_names.by_index(gpus))

@@ -3,16 +3,19 @@
 import argparse
 import os
 import shlex
+import sys
+from collections.abc import Mapping
 from functools import partial
 
 from fallow.actuators.process import spawn
 from fallow.core.actions import signal_name, warning_signal_name
-from fallow.core.errors import WrongUsage
+from fallow.core.errors import CannotRun, NotEnoughGpus, WrongUsage
 from fallow.core.gpu import Gpu
 from fallow.core.units import duration_s, printable, program_name, some_ratio, span_s
 from fallow.engine.allocate.claim import Claimed, claim
 from fallow.engine.allocate.pick import pick
 from fallow.engine.machine.world import World
+from fallow.interfaces.cli.on_options import add_on, refuse_without_on
 from fallow.interfaces.cli.options import Parser, add_choice, chooses, every_s, request, several, takes
 from fallow.interfaces.render import gpu_names
 from fallow.interfaces.stderr import Stderr
@@ -39,7 +42,8 @@ EXAMPLES = """\
   fallow run --idle-timeout 30m --dump-stacks -- python train.py
   fallow run --idle-timeout 1h --unless cpu:50 -- python serve.py
   fallow run --stuck-timeout 1h --then notify:ntfy://my-topic -- ./job.sh
-  fallow run --dry-run -n 2 -- python train.py"""
+  fallow run --dry-run -n 2 -- python train.py
+  fallow run --on 'gpu*' --wait --chdir "$PWD" -- python train.py"""
 
 
 def add_options(made: Parser) -> None:
@@ -60,6 +64,15 @@ def add_options(made: Parser) -> None:
         help="without a timeout, run nothing and print what would be run, and where; with a timeout, run CMD "
         "and only print when it would be warned and stopped, and what would follow",
     )
+    takes(made, "--chdir DIR", str, "run CMD in this folder")
+    takes(
+        made,
+        "--over-ssh WORD",
+        str,
+        "as --on starts it on the other host: end CMD when the process that started fallow ends, and print WORD "
+        "alone if there are not enough GPUs",
+    )
+    add_on(made, "run CMD on one of these hosts, the most suitable")
     _add_stopping(made)
 
 
@@ -102,25 +115,20 @@ def _add_stopping(made: Parser) -> None:
 
 
 def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:  # noqa: RET503  become() never returns
-    """Claim GPUs, then exec the command, or supervise it."""
+    """Claim GPUs, then exec the command, or supervise it; with --on, let another host do that."""
+    if args.on is not None:
+        from fallow.interfaces.cli.run_on import run_on
+
+        return run_on(args, world, voice)
+    refuse_without_on(args)
     command: list[str] = args.command
     if not command:
         raise WrongUsage("no command given; write: fallow run [OPTIONS] -- CMD ...")
-    for option, given_s in (("--idle-timeout", args.idle_timeout), ("--stuck-timeout", args.stuck_timeout)):
-        if given_s == 0:
-            raise WrongUsage(f"{option} 0 leaves no time for a warning", "leave it out to stop nothing")
     stoppable = args.idle_timeout is not None or args.stuck_timeout is not None
     watched = stoppable or args.then
-    given = {_IDLE: args.idle_timeout is not None, _TIMEOUT: stoppable, _WATCH: watched}
-    for name, (default, needs) in _DEFAULTS.items():
-        if getattr(args, name) is None:
-            setattr(args, name, default)
-        elif not given[needs]:
-            raise WrongUsage(f"--{name.replace('_', '-')} does nothing without {needs}; add that, or leave it out")
-    if args.warn_signal == args.signal:
-        raise WrongUsage(f"--warn-signal {args.signal} already asks the job to end", "name another, as USR1")
-    if args.unless and args.idle_timeout is None:
-        raise WrongUsage(f"--unless does nothing without {_IDLE}; add that, or leave it out")
+    _complete(args, {_IDLE: args.idle_timeout is not None, _TIMEOUT: stoppable, _WATCH: watched})
+    if args.chdir is not None:
+        _change_folder(args.chdir)
     path = spawn.find(command, world.environ)
     line = printable(shlex.join(command))
     if watched:
@@ -130,7 +138,13 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:  # noqa: 
     wanted = request(args, shared=args.shared)
     if args.dry_run and not stoppable:
         return _dry_run(args, pick(world, wanted, voice.note, reserve=False), line, voice)
-    claimed = claim(world, wanted, pid=os.getpid(), program=program_name(command[0]), say=voice.note)
+    try:
+        claimed = claim(world, wanted, pid=os.getpid(), program=program_name(command[0]), say=voice.note)
+    except NotEnoughGpus as error:
+        if args.over_ssh is None:
+            raise
+        print(args.over_ssh, file=sys.stderr, flush=True)  # by this word the other end knows that nothing was run
+        return error.exit_code
     variables = gpu_names.environment(claimed.gpus, indices=args.format == "index")
     if voice.on_a_terminal:
         voice.note(f"on {gpu_names.for_people(claimed.gpus)}")
@@ -138,8 +152,35 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:  # noqa: 
     _hand_over(claimed)
     environ = {**world.environ, **variables, "FALLOW_CLAIM": gpu_names.by_uuid(claimed.gpus)}
     if watched:
-        return run_watched(prepared, (path, command, environ), claimed.gpus, voice)
+        return run_watched(prepared, (path, command, environ), claimed.gpus, voice, dies_too=args.over_ssh is None)
+    if args.over_ssh is not None:
+        from fallow.engine.remote.far_end import run_while_connected
+
+        return run_while_connected(world, (path, command, environ)).exit_code
     spawn.become(path, command, environ)
+
+
+def _complete(args: argparse.Namespace, given: Mapping[str, bool]) -> None:
+    """Fill in the defaults of options that need another one; refuse those that do nothing, or leave no time."""
+    for option, given_s in (("--idle-timeout", args.idle_timeout), ("--stuck-timeout", args.stuck_timeout)):
+        if given_s == 0:
+            raise WrongUsage(f"{option} 0 leaves no time for a warning", "leave it out to stop nothing")
+    for name, (default, needs) in _DEFAULTS.items():
+        if getattr(args, name) is None:
+            setattr(args, name, default)
+        elif not given[needs]:
+            raise WrongUsage(f"--{name.replace('_', '-')} does nothing without {needs}; add that, or leave it out")
+    if args.warn_signal == args.signal:
+        raise WrongUsage(f"--warn-signal {args.signal} already asks the job to end", "name another, as USR1")
+    if args.unless and args.idle_timeout is None:
+        raise WrongUsage(f"--unless does nothing without {_IDLE}; add that, or leave it out")
+
+
+def _change_folder(folder: str) -> None:
+    try:
+        os.chdir(folder)
+    except OSError as error:
+        raise CannotRun(f"CMD cannot run in {printable(folder)}: {error.strerror}") from None
 
 
 def _dry_run(args: argparse.Namespace, gpus: tuple[Gpu, ...], line: str, voice: Stderr) -> int:

@@ -15,6 +15,7 @@ from fallow.core.unknown import Unknown
 from fallow.core.value import replace
 from fallow.engine.machine.observe import look_once, watch
 from fallow.engine.machine.world import World
+from fallow.interfaces.cli.on_options import add_on, refuse_without_on
 from fallow.interfaces.cli.options import Parser, add_alone, every_s, takes
 from fallow.interfaces.render import as_json
 from fallow.interfaces.stderr import Stderr
@@ -34,6 +35,7 @@ EXAMPLES = """\
   fallow status --watch 0-3
   fallow status --cluster
   fallow status --cluster --mine           or slurm:1234, node:n1, partition:gpu
+  fallow status --on gpu1,gpu2
   fallow status --json | jq '.gpus[] | select(.activity == "idle")'"""
 
 
@@ -53,10 +55,16 @@ def add_options(made: Parser) -> None:
     made.add_argument("--watch", action="store_true", help="show it again and again, until Ctrl-C")
     takes(made, "--every D", every_s, "how often --watch looks (default: 1s; with --cluster 5s)")
     add_alone(made)
+    add_on(made, "show the GPUs of these hosts")
 
 
 def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
-    """Ask the daemon or read the GPUs, and print the result."""
+    """Ask the daemon or read the GPUs, and print the result; with --on, those of other hosts."""
+    if args.on is not None:
+        from fallow.interfaces.cli.status_on import run_on
+
+        return run_on(args, world)
+    refuse_without_on(args)
     if args.every is not None and not args.watch:
         raise WrongUsage("--every has no effect without --watch", "add --watch")
     if args.cluster:

@@ -28,14 +28,21 @@ def prepare(args: argparse.Namespace, world: World, voice: Stderr) -> WatchedRun
     return WatchedRun(world, voice.note, _watch(args, world, voice), dry_run=args.dry_run)
 
 
-def run_watched(watched: WatchedRun, program: Program, gpus: Sequence[Gpu], voice: Stderr) -> int:  # noqa: RET503  end_as() never returns
-    """Run the job, and end with its exit code or signal, or with 124 if it was stopped."""
+def run_watched(  # noqa: RET503  end_as() never returns
+    watched: WatchedRun, program: Program, gpus: Sequence[Gpu], voice: Stderr, *, dies_too: bool = True
+) -> int:
+    """Run the job, and end with its exit code or signal, or with 124 if it was stopped.
+
+    `dies_too`: end by the signal that the job died of. ssh would only report that something failed.
+    """
     result, follow = watched.run(program, gpus)
     _say_end(result, voice)
     with interruptible():
         follow()
     if result.stopped is not None or result.ended is None:
         return STOPPED
+    if not dies_too:
+        return result.ended.exit_code
     end_as(result.ended)
 
 
@@ -82,4 +89,10 @@ def _watch(args: argparse.Namespace, world: World, voice: Stderr) -> Watch:
         warn_signal=args.warn_signal,
         begin_conditions=_conditions(args, world, voice),
     )
-    return Watch(rule, args.every, thens, until_nobody_is_left=any(then.always for then in thens))
+    return Watch(
+        rule,
+        args.every,
+        thens,
+        until_nobody_is_left=any(then.always for then in thens),
+        ends_with_parent=args.over_ssh is not None,
+    )

@@ -1,0 +1,64 @@
+"""`fallow run --on`: run a command on the most suitable of several hosts; the claim is made on that host."""
+
+import argparse
+from collections.abc import Sequence
+
+from fallow.actuators.process.foreground_job import end_as
+from fallow.core.errors import NotEnoughGpus, WrongUsage
+from fallow.engine.machine.world import World
+from fallow.engine.remote.launch import Launched, launch_on
+from fallow.interfaces.cli.find_host import HostFinder
+from fallow.interfaces.cli.on import choice_words, reached
+from fallow.interfaces.stderr import Stderr
+
+_OURS = ("--on", "--answer-within", "--remote-fallow")
+_WAIT = "--wait"
+
+
+def run_on(args: argparse.Namespace, world: World, voice: Stderr) -> int:
+    """Launch on one host after the other until one takes it; end as the command ended there."""
+    command: list[str] = args.command
+    if not command:
+        raise WrongUsage("no command given; write: fallow run --on HOSTS [OPTIONS] -- CMD ...")
+    hosts, ssh, limit_s = reached(args, world)
+    words = words_for_there(args.words, keep_wait=len(hosts) == 1)
+    if len(hosts) == 1:
+        launched = launch_on(world, ssh, hosts[0], words, command)
+        if launched.refused:
+            raise NotEnoughGpus(f"{hosts[0]} has not enough GPUs now; see: fallow status --on {hosts[0]}")
+        return _end(hosts[0], launched, voice)
+    finder = HostFinder(world, ssh, hosts, choice_words(args), limit_s, args.wait, voice)
+    for host, offer in finder.candidates():
+        if voice.on_a_terminal:
+            voice.note(f"on {host}, which has GPU {', '.join(offer.indices)}")
+        launched = launch_on(world, ssh, host, words, command)
+        if not launched.refused:
+            return _end(host, launched, voice)
+        finder.was_slower(host)
+    raise finder.nothing_found()
+
+
+def words_for_there(words: Sequence[str], *, keep_wait: bool) -> list[str]:
+    """Return the options as they were written, without those about hosts; --wait only where one host waits itself."""
+    kept: list[str] = []
+    at = 0
+    while at < len(words):
+        name, given, _ = words[at].partition("=")
+        takes_next = not given and at + 1 < len(words)
+        if name in _OURS:
+            at += 1 if given else 2
+        elif name == _WAIT and not keep_wait:
+            at += 2 if takes_next and not words[at + 1].startswith("-") else 1
+        else:
+            kept.append(words[at])
+            at += 1
+    return kept
+
+
+def _end(host: str, launched: Launched, voice: Stderr) -> int:
+    if launched.connection_failed:
+        voice.note(
+            f"ssh to {host} ended with exit code 255: so did the command, or the connection broke. In that case the "
+            f"command is asked to end there; see: fallow status --on {host}"
+        )
+    end_as(launched.ended)

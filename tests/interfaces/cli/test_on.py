@@ -1,0 +1,245 @@
+"""Several hosts over a real ssh: seen in one view, and a launch on one of them, with the claim made there."""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from itertools import pairwise
+
+import pytest
+
+from tests import length
+from tests.conftest import Fallow, refuse_to_skip
+from tests.places import LIMIT_S
+from tests.real_sshd import Hosts, missing
+from tests.waiting import until
+
+PATIENT = ("--answer-within", "120s")  # for a machine on which much else runs
+
+
+@pytest.fixture
+def hosts(tmp_path: pathlib.Path, fallow: Fallow) -> Iterator[Hosts]:
+    why = missing()
+    if why is not None:
+        refuse_to_skip(why)
+    made = Hosts(tmp_path / "hosts")
+    fallow.environ |= made.environ
+    yield made
+    made.close()
+
+
+def writes_its_place(log: pathlib.Path, seconds: str = "0") -> list[str]:
+    """A command that writes its host, its GPUs, and when it began and ended."""
+    line = (
+        f'b=$(date +%s%N); sleep {seconds}; echo "$FALLOW_CLAIM_DIR $CUDA_VISIBLE_DEVICES $b $(date +%s%N)" >> {log}'
+    )
+    return ["sh", "-c", line]
+
+
+def test_all_hosts_are_in_one_view_within_the_bound_and_who_is_silent_has_a_row(hosts: Hosts, fallow: Fallow) -> None:
+    for name in ("gpu1", "gpu2", "gpu3", "gpu4"):
+        hosts.add(name, "2xH100")
+    hosts.add_silent("hangs")
+    hosts.add_refusing("refuses")
+    began_s = time.monotonic()
+    shown = fallow("status", "--on", "gpu[1-4],hangs,refuses", "--answer-within", "20s")
+    took_s = time.monotonic() - began_s
+    assert shown.returncode == 0, shown.stderr
+    for name in ("gpu1", "gpu2", "gpu3", "gpu4"):
+        assert f"{name} (" in shown.stdout
+    assert shown.stdout.count("2 available (2 free)") == 4
+    assert "hangs: it did not answer within 20s" in shown.stdout
+    assert "refuses: ssh does not reach it" in shown.stdout
+    assert 20 <= took_s < 20 + 30, "one host's time, and not the sum"
+
+
+def test_the_json_has_each_host_with_its_status_or_its_error(hosts: Hosts, fallow: Fallow) -> None:
+    hosts.add("gpu1", "3xH100")
+    hosts.add("old", "1xH100", {"PATH": "/usr/bin:/bin"})
+    hosts.add_refusing("refuses")
+    done = fallow("status", "--json", "--on", "*", *PATIENT)
+    assert done.returncode == 0, done.stderr
+    found = {host["name"]: host for host in json.loads(done.stdout)["hosts"]}
+    assert len(found["gpu1"]["status"]["gpus"]) == 3
+    assert found["gpu1"]["error"] is None
+    assert found["refuses"]["reason"] == "host_unreachable"
+    assert found["old"]["reason"] == "host_without_fallow"
+    assert "--remote-fallow" in found["old"]["error"]
+
+
+def test_without_any_answer_the_exit_code_says_so(hosts: Hosts, fallow: Fallow) -> None:
+    hosts.add_refusing("refuses")
+    assert fallow("status", "--on", "refuses", *PATIENT).returncode == 69
+    for words in (("pick", "--on", "refuses", *PATIENT), ("run", "--on", "refuses,refuses2", *PATIENT, "--", "true")):
+        done = fallow(*words)
+        assert done.returncode == 69, done.stderr
+        assert "ssh does not reach it" in done.stderr
+
+
+def test_a_pick_names_a_host_and_its_gpus(hosts: Hosts, fallow: Fallow) -> None:
+    hosts.add("gpu1", "1xH100")
+    hosts.add("gpu2", "4xH100")
+    done = fallow("pick", "--on", "gpu*", *PATIENT, "-n", "3", "--order", "index")
+    assert (done.returncode, done.stdout) == (0, "gpu2 0,1,2\n"), done.stderr
+    facts = json.loads(fallow("pick", "--on", "gpu*", *PATIENT, "--format", "json").stdout)
+    assert facts["host"] in ("gpu1", "gpu2")
+    assert len(facts["gpus"]) == 1
+    assert fallow("pick", "--on", "gpu*", *PATIENT, "-n", "5").returncode == 2
+    assert fallow("pick", "--on", "gpu*", *PATIENT, "--format", "env").returncode == 2
+
+
+def test_input_output_and_exit_code_of_the_command_pass_through(hosts: Hosts, fallow: Fallow) -> None:
+    hosts.add("gpu1", "1xH100")
+    words = [
+        "fallow",
+        "run",
+        "--on",
+        "gpu1",
+        "--chdir",
+        "/",
+        "--",
+        "sh",
+        "-c",
+        'cat; pwd; echo "it\'s $1" >&2; exit 75',
+    ]
+    done = subprocess.run(
+        [*words, "sh", "a b $HOME `id`"],
+        env=fallow.environ,
+        input="what was typed\n",
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    assert done.stdout == "what was typed\n/\n"
+    assert done.stderr == "it's a b $HOME `id`\n"
+    assert done.returncode == 75, "the command's own, and it was run once"
+
+
+def test_a_command_that_ends_with_the_code_of_a_refusal_is_run_once(
+    hosts: Hosts, fallow: Fallow, tmp_path: pathlib.Path
+) -> None:
+    hosts.add("gpu1", "1xH100")
+    hosts.add("gpu2", "1xH100")
+    log = tmp_path / "log"
+    done = fallow("run", "--on", "gpu*", *PATIENT, "--", "sh", "-c", f"echo once >> {log}; exit 75")
+    assert done.returncode == 75
+    assert log.read_text() == "once\n"
+
+
+def test_a_signal_that_the_command_dies_of_shows_in_the_exit_code(hosts: Hosts, fallow: Fallow) -> None:
+    hosts.add("gpu1", "1xH100")
+    assert (
+        fallow("run", "--on", "gpu1", *PATIENT, "--", "sh", "-c", "kill -USR1 $$").returncode == 128 + signal.SIGUSR1
+    )
+
+
+def test_a_host_whose_gpus_are_taken_is_passed_over(hosts: Hosts, fallow: Fallow, tmp_path: pathlib.Path) -> None:
+    folder = hosts.add("gpu1", "1xH100")
+    hosts.add("gpu2", "1xH100")
+    first = fallow.start("run", "--on", "gpu1", *PATIENT, "--", "sh", "-c", "echo up; read line")
+    assert first.stdout is not None
+    assert first.stdout.readline() == "up\n"
+    log = tmp_path / "log"
+    for _ in range(2):
+        assert fallow("run", "--on", "gpu1,gpu2", *PATIENT, "--", *writes_its_place(log)).returncode == 0
+    assert str(folder) not in log.read_text()
+    alone = fallow("run", "--on", "gpu1", *PATIENT, "--", "true")
+    assert alone.returncode == 75
+    assert "fallow status --on gpu1" in alone.stderr
+    assert "fallow-refused" not in alone.stderr
+    both = fallow("run", "--on", "gpu1,gpu2", *PATIENT, "-n", "2", "--", "true")
+    assert both.returncode == 2, "no host ever has two"
+    waits = fallow.start("run", "--on", "gpu1", *PATIENT, "--wait", "--", "echo", "my turn")
+    assert waits.stderr is not None
+    assert "waiting" in waits.stderr.readline()
+    assert first.stdin is not None
+    first.stdin.write("end\n")
+    first.stdin.flush()
+    assert waits.stdout is not None
+    assert waits.stdout.read() == "my turn\n"
+
+
+def processes_with(word: str) -> list[int]:
+    found = []
+    for path in pathlib.Path("/proc").glob("[0-9]*/environ"):
+        try:
+            if word.encode() in path.read_bytes():
+                found.append(int(path.parent.name))
+        except OSError:
+            continue
+    return found
+
+
+@pytest.mark.parametrize("how", ["ctrl-c", "killed"])
+def test_the_whole_job_there_ends_when_this_end_does(hosts: Hosts, fallow: Fallow, how: str) -> None:
+    folder = hosts.add("gpu1", "1xH100")
+    job = fallow.start(
+        "run", "--on", "gpu1", *PATIENT, "--", "sh", "-c", "sleep 1000 & (trap '' HUP; echo up; sleep 1001); true"
+    )
+    assert job.stdout is not None
+    assert job.stdout.readline() == "up\n"
+    its = f"FALLOW_CLAIM_DIR={folder}/claims"
+    assert processes_with(its)
+    if how == "ctrl-c":
+        os.killpg(job.pid, signal.SIGINT)  # as a terminal does
+        assert job.wait(LIMIT_S) == -signal.SIGINT
+    else:
+        os.killpg(job.pid, signal.SIGKILL)  # as a connection that breaks
+    until(lambda: not processes_with(its), pause_s=0.2)
+    assert fallow("run", "--on", "gpu1", *PATIENT, "--", "true").returncode == 0, "and the GPU is free again"
+
+
+def test_a_terminal_here_is_a_terminal_there_and_ctrl_c_reaches_the_command(hosts: Hosts, fallow: Fallow) -> None:
+    hosts.add("gpu1", "1xH100")
+    keyboard, terminal = os.openpty()
+    job = subprocess.Popen(
+        [
+            "fallow",
+            "run",
+            "--on",
+            "gpu1",
+            "--",
+            "sh",
+            "-c",
+            "trap 'echo caught; exit 9' INT; tty; while :; do sleep 1; done",
+        ],
+        env={**fallow.environ, "TERM": "dumb"},
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
+        process_group=0,
+    )
+    os.close(terminal)
+    seen = b""
+    while b"/dev/pts" not in seen:
+        seen += os.read(keyboard, 1000)
+    os.write(keyboard, b"\x03")
+    while b"caught" not in seen:
+        seen += os.read(keyboard, 1000)
+    assert job.wait(LIMIT_S) == 9
+    os.close(keyboard)
+
+
+def test_many_launches_at_once_never_share_a_card(hosts: Hosts, fallow: Fallow, tmp_path: pathlib.Path) -> None:
+    for name in ("gpu1", "gpu2", "gpu3", "gpu4"):
+        hosts.add(name, "2xH100")
+    log = tmp_path / "log"
+    words = ["run", "--on", "gpu*", *PATIENT, "--wait", "--", *writes_its_place(log, "0.2")]
+    launches = [fallow.start(*words) for _ in range(length.LAUNCHES_ON_HOSTS)]
+    for each in launches:
+        errors = each.communicate(timeout=2 * LIMIT_S)[1]
+        assert each.returncode == 0, errors
+    rows = [line.split() for line in log.read_text().splitlines()]
+    assert len(rows) == length.LAUNCHES_ON_HOSTS
+    on_card = defaultdict(list)
+    for host, card, began, ended in rows:
+        on_card[host, card].append((int(began), int(ended)))
+    assert len(on_card) > 2, "more than one host was used"
+    for times in on_card.values():
+        times.sort()
+        assert all(before[1] <= after[0] for before, after in pairwise(times)), times
