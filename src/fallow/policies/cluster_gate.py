@@ -38,6 +38,7 @@ from fallow.policies.idle import When
 from fallow.policies.ladder import Ladder, LadderRules, Rung, Sign, climb
 
 _SIGNS = {JobActivity.IDLE: Sign.FAULT, JobActivity.BUSY: Sign.FINE, JobActivity.UNKNOWN: Sign.UNKNOWN}
+_OPERATORS = frozenset(("root",))
 _COVERED_SLACK_S = 1.0  # between the answer of the metrics and the clock
 
 
@@ -225,11 +226,16 @@ def left_alone(
     protections: Iterable[Protection],
     protect: ProtectRules,
     wall_s: float,
+    operators: frozenset[str] = _OPERATORS,
 ) -> Reason | None:
     """Return why the job must be left alone, or None. `uuids` are those of its GPUs that are known."""
     if job.opt_out is not None:
         return job.opt_out
-    found = [each for each in protections if not is_over(each, wall_s) and covers(each.target, job, uuids)]
+    found = [
+        each
+        for each in protections
+        if not is_over(each, wall_s) and covers(each.target, job, uuids) and may_protect(each, job, operators)
+    ]
     if found:
         longest = max(found, key=lambda protection: protection.until_wall_s)
         return Reason(
@@ -240,6 +246,20 @@ def left_alone(
             target=str(longest.target),
         )
     return _protected_for_good(job, protect)
+
+
+def may_protect(protection: Protection, job: ClusterJob, operators: frozenset[str] = _OPERATORS) -> bool:
+    """Return whether this protection counts for the job: of its own user, root, and who runs the daemon it does.
+
+    Of a job whose user is not known it counts for anybody who names the job itself. What fallow protects itself,
+    because protections cannot be read, counts always.
+    """
+    if protection.id <= 0 or protection.by_user in operators or protection.by_user == job.user:
+        return True
+    names_it = isinstance(protection.target, OneClusterJob) or (
+        isinstance(protection.target, ClusterPart) and protection.target.kind == "pod"
+    )
+    return not job.user and names_it
 
 
 def covers(target: Target, job: ClusterJob, uuids: frozenset[str]) -> bool:

@@ -74,7 +74,9 @@ def job_subject(text: str, gpus: Callable[[], Sequence[Gpu]], table: ProcessTabl
     if colon and kind in OWNER_KINDS:
         return NamedOwner(OWNER_KINDS[kind], rest)
     if colon and kind.isalpha() and kind not in _KINDS:
-        raise WrongUsage(f"{text!r} names no job", did_you_mean(kind, _KINDS) or _WAY)
+        from fallow.core.cluster_names import KIND_WORDS
+
+        raise WrongUsage(f"{text!r} names no job", did_you_mean(kind, (*_KINDS, *KIND_WORDS)) or _WAY)
     if text == "all" or kind in ("pid", "user"):
         return _of_target(text, gpus, table)
     return _of_gpus(rest if colon and kind == "gpu" else text, gpus, table)

@@ -1,4 +1,4 @@
-"""Parses what a person wants to protect: the machine, a GPU, a process, a user."""
+"""Parses what a person wants to protect: the machine, a GPU, a process, a user, a job or a part of a cluster."""
 
 from collections.abc import Callable, Sequence
 
@@ -15,10 +15,11 @@ from fallow.readers.proc import user_name
 from fallow.readers.users import is_user, user_names
 
 _KINDS = ("gpu", "pid", "user")
+_WAYS = "all, a GPU, pid:PID, user:NAME, or of a cluster slurm:ID, deployment:NAMESPACE/NAME, node:NAME"
 
 
 def target_of(text: str, world: World, *, gone_is_fine: bool = False, among: Sequence[Gpu] | None = None) -> Target:
-    """Parse `all`, a GPU (`3`, `gpu:3`, a UUID), `pid:123` or `user:ada`.
+    """Parse `all`, a GPU (`3`, `gpu:3`, a UUID), `pid:123`, `user:ada`, or a part of a cluster, as `slurm:123`.
 
     With `gone_is_fine` the process may have ended, and a number that is no GPU is a process.
     The GPUs are those of `among`, or those that one look finds.
@@ -42,7 +43,11 @@ def target_among(
     if kind == "pid" and rest:
         return _process(rest, table, gone_is_fine=gone_is_fine)
     if colon and kind.isalpha() and kind not in _KINDS:
-        way = did_you_mean(kind, _KINDS) or "write all, a GPU, pid:PID or user:NAME"
+        from fallow.core.cluster_names import KIND_WORDS, cluster_target, names_cluster
+
+        if names_cluster(text):
+            return cluster_target(text)
+        way = did_you_mean(kind, (*_KINDS, *KIND_WORDS)) or f"write {_WAYS}"
         raise WrongUsage(f"{text!r} cannot be protected", way)
     word = rest if kind == "gpu" and colon else text
     there = gpus()

@@ -49,7 +49,10 @@ class ClusterJudge:
         protections: Protections,
         clock: Clock,
         longest_gap_s: float,
+        operator: str = "root",
     ) -> None:
+        """`operator`: who runs the daemon, and may protect the jobs of all, as root may."""
+        self._operators = frozenset(("root", operator))
         self._hands = hands
         self._rules = rules
         self._no_rule = replace(NO_RULE, longest_gap_s=longest_gap_s)
@@ -129,7 +132,7 @@ class ClusterJudge:
         rule = state.effective
         use = state.use = job_use(state.job, index, rule.idle_below)
         state.stuck = None if rule.stuck_for_s is None else looks_stuck(use.readings, self._rest_w)
-        state.alone = left_alone(state.job, state.uuids, protections, self._protect, wall_s)
+        state.alone = left_alone(state.job, state.uuids, protections, self._protect, wall_s, self._operators)
         held_back = held_back_by(rule, state.job, wall_s, pending_gpus)
         after, actions = count(
             state.count, readings.at_s, readings.covers_s, use, rule, state.alone, held_back, state.stuck
@@ -189,7 +192,7 @@ class ClusterJudge:
         self, state: ClusterJobState, action: JobAction, protections: Sequence[Protection], now_s: float
     ) -> bool:
         why = self._hands.refusal(state) or left_alone(
-            state.job, state.uuids, protections, self._protect, self._clock.wall_s()
+            state.job, state.uuids, protections, self._protect, self._clock.wall_s(), self._operators
         )
         if why is None and isinstance(action, Ask):
             limit, taken_s = state.rule.limit, self._taken_s.get(state.rule.name, [])

@@ -50,6 +50,7 @@ class ClusterLoop:
             protections,
             self._clock,
             every_s * MISSED_LOOKS,
+            run.world.user,
         )
         self.usage = usage
         """What was kept for reports; None if nothing is."""

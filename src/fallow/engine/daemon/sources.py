@@ -14,7 +14,7 @@ from fallow.core.money import Prices
 from fallow.core.parked import ParkedJob
 from fallow.core.ports import Clock
 from fallow.core.process import ProcessTable
-from fallow.core.protections import OneProcess, Protection, Target, parse_target, reason_of
+from fallow.core.protections import OneClusterJob, OneProcess, Protection, Target, parse_target, reason_of
 from fallow.core.value import value
 from fallow.core.visibility import ANYBODY, Viewer
 from fallow.engine.allocate.job_subject import job_subject
@@ -127,6 +127,8 @@ class Sources:
         if not 0 < for_s <= LONGEST_PROTECTION_S:
             raise WrongUsage("a protection lasts for some time, and at most a year")
         target, now_s = self._target(subject), self.clock.wall_s()
+        if isinstance(target, OneClusterJob) and peer is not None and peer.uid not in (0, os.geteuid()):
+            self._demand_own_job(target, user_name(peer.uid))
         self._protections.demand_room(os.geteuid() if peer is None else peer.uid, now_s)
         number = _as(peer, lambda: self._protections.place(target, now_s + for_s, why))
         by = self.user if peer is None else user_name(peer.uid)
@@ -169,6 +171,14 @@ class Sources:
         now_s, past, board = self.clock.wall_s(), self.past(), self.board()
         prices = Prices() if board is None else board.prices
         return Report(past, now_s - since_s, now_s, prices, LocalZone(), self.rights_of(viewer))
+
+    def _demand_own_job(self, target: OneClusterJob, user: str) -> None:
+        """Raise NotPermitted if the job is another user's: a protection of theirs would not count for it."""
+        board = self.board()
+        jobs = () if board is None or board.cluster is None else board.cluster.jobs
+        for each in jobs:
+            if each.job.key == target.key and each.job.user not in ("", user):
+                raise NotPermitted(f"{target} is {each.job.user}'s; only {each.job.user} and root can protect it")
 
     def _target(self, subject: str) -> Target:
         """Return the target. A pid with its birth must be the same process here: each namespace has its own pids."""

@@ -10,11 +10,11 @@ from fallow.core.cluster_view import ClusterView
 from fallow.core.did_you_mean import did_you_mean
 from fallow.core.errors import NoDaemon, NothingFound, WrongUsage
 from fallow.core.protections import ClusterPart, OneClusterJob
-from fallow.core.units import printable
+from fallow.core.units import duration_for_people, printable
 from fallow.engine.machine.world import World
 from fallow.interfaces.render import cluster_json
 from fallow.interfaces.render.as_json import as_text
-from fallow.interfaces.render.cluster_table import show, show_live
+from fallow.interfaces.render.cluster_table import OLD_S, show, show_live
 from fallow.interfaces.stderr import Stderr
 
 _ALL = 20_000
@@ -61,6 +61,15 @@ def cluster_of(world: World, voice: Stderr, subject: str | None, *, alone: bool 
             "start it with a config that has [cluster]",
         )
     return view
+
+
+def tell_if_old(view: ClusterView, now_s: float, voice: Stderr) -> bool:
+    """Return whether the last look was long ago, and say so."""
+    old_s = now_s - view.at_wall_s
+    if old_s <= OLD_S:
+        return False
+    voice.note(f"the cluster was last looked at {duration_for_people(round(old_s))} ago: what follows is old")
+    return True
 
 
 def demand_found(view: ClusterView, subject: str | None) -> None:

@@ -37,6 +37,7 @@ EXAMPLES = """\
   fallow idle --for 30m && echo "nobody has used a GPU for half an hour"
   fallow idle 0-3 --for 2h --json
   fallow idle user:ada --for 1h
+  fallow idle slurm:1234 --for 30m
   fallow idle --for 30m --unless cpu:50 --unless jupyter && ./cull.sh
   fallow idle || echo "in use, or not to be told\""""
 _ANSWERS = {True: "idle", False: "in use", None: "cannot be told"}
@@ -51,7 +52,8 @@ def add_options(made: Parser) -> None:
         nargs="?",
         metavar="SUBJECT",
         help="ask only about these GPUs (0,2 or 0-3, UUIDs), or about those of somebody: pid:PID with all "
-        "below it, user:NAME, container:NAME, unit:NAME, notebook:NAME, mine",
+        "below it, user:NAME, container:NAME, unit:NAME, notebook:NAME, mine; or about jobs of the cluster: "
+        "slurm:ID, deployment:NAMESPACE/NAME, node:NAME, partition:NAME",
     )
     takes(made, "--for D", span_s, "how long they must have been idle, as 30m (default: now)", 0.0, "for_s")
     several(
@@ -66,6 +68,13 @@ def add_options(made: Parser) -> None:
 
 def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     """Ask the daemon or look once, print the answers, and return the exit code for all of them."""
+    if args.subject is not None and ":" in args.subject:
+        from fallow.core.cluster_names import names_cluster
+
+        if names_cluster(args.subject):
+            from fallow.interfaces.cli import cluster_idle
+
+            return cluster_idle.run(args, world, voice)
     for text in args.unless:
         parse_job_condition(text)
     daemon = None if args.alone else world.daemon(voice.detail)

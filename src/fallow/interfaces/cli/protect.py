@@ -7,7 +7,7 @@ from functools import partial
 
 from fallow.core.api import VERSION
 from fallow.core.errors import WrongUsage
-from fallow.core.protections import Protection, reason_of, with_its_end
+from fallow.core.protections import ClusterPart, OneClusterJob, Protection, reason_of, with_its_end
 from fallow.core.units import is_number, span_s
 from fallow.engine.allocate.protection_target import target_of
 from fallow.engine.jobs.protections import active_protections
@@ -17,14 +17,15 @@ from fallow.interfaces.render.as_json import as_text, protection_facts
 from fallow.interfaces.stderr import Stderr
 
 ABOUT = """\
-Protect a GPU, a process, a user or the machine for some time: fallow stops,
-signals or powers off nothing that is protected. A protection reserves no GPU.
+Protect a GPU, a process, a user, the machine or a job of a cluster for some
+time: fallow stops, signals or powers off nothing that is protected. A protection reserves no GPU.
 It ends by itself, or when its owner or root releases it."""
 EXAMPLES = """\
   fallow protect --for 2h --why "debugging"     the whole machine
   fallow protect 3 --for 30m                    GPU 3
   fallow protect pid:12345 --for 1d             a process
   fallow protect user:$USER --for 1h            everything that you run
+  fallow protect slurm:1234 --for 2h            a job of a cluster
   fallow protect --list
   fallow protect --release 482913775            or its first three digits"""
 
@@ -40,7 +41,8 @@ def add_options(made: Parser) -> None:
         "subject",
         nargs="?",
         metavar="SUBJECT",
-        help="what to protect: a GPU, pid:PID, user:NAME or all (default: all); a bare number is a GPU",
+        help="what to protect: a GPU, pid:PID, user:NAME or all (default: all); a bare number is a GPU; of a "
+        "cluster slurm:ID, deployment:NAMESPACE/NAME, pod:NAMESPACE/NAME or node:NAME",
     )
     add("--for D", span_s, "how long the protection lasts", dest="duration")
     add("--why TEXT", str, "the reason, shown to everybody", "")
@@ -72,6 +74,10 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
         raise WrongUsage("a protection lasts for some time, and at most a year", "write it as --for 2h")
     status = None if daemon is None else daemon.status()
     target = target_of(args.subject or "all", world, among=None if status is None else status.gpus)
+    if isinstance(target, OneClusterJob | ClusterPart):
+        from fallow.interfaces.cli.cluster_protect import check
+
+        check(target, world, voice, daemon)
     until_s = world.clock.wall_s() + args.duration
     placed = None if daemon is None or status is None else daemon.protect(target, args.duration, reason_of(args.why))
     if placed is not None:

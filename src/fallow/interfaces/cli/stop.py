@@ -35,6 +35,7 @@ EXAMPLES = """\
   fallow stop pid:12345             one process on a GPU, with all below it
   fallow stop mine --idle           your jobs that are idle
   fallow stop container:vllm-prod   or unit:NAME, notebook:NAME, user:NAME
+  fallow stop slurm:1234            a job of a cluster, with your own rights there
   fallow stop all --dry-run"""
 _YES = ("y", "yes")
 _WHOEVER = frozenset(("mine", "all"))
@@ -49,7 +50,8 @@ def add_options(made: Parser) -> None:
         "subjects",
         nargs="+",
         metavar="SUBJECT",
-        help="GPUs, pid:PID, user:NAME, container:NAME, unit:NAME, notebook:NAME, mine or all",
+        help="GPUs, pid:PID, user:NAME, container:NAME, unit:NAME, notebook:NAME, mine or all; or jobs of a "
+        "cluster: slurm:ID, deployment:NAMESPACE/NAME, pod:NAMESPACE/NAME",
     )
     made.add_argument("--idle", action="store_true", help="stop only jobs that `fallow up` has seen to be idle")
     add("--grace D", duration_s, "how long a job has to end before it is killed (default: 10s)", 10.0)
@@ -68,6 +70,13 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     from fallow.engine.stop.stop import HowToStop
     from fallow.interfaces.signals import interruptible
 
+    if any(":" in subject for subject in args.subjects):
+        from fallow.core.cluster_names import names_cluster
+
+        if any(map(names_cluster, args.subjects)):
+            from fallow.interfaces.cli import cluster_stop
+
+            return cluster_stop.run(args, world, voice)
     asks = not (args.yes or args.dry_run)
     if asks and not (voice.on_a_terminal and sys.stdin is not None and sys.stdin.isatty()):
         subjects_that_exist(args.subjects, world, process_too=False)  # what is mistyped is told first
@@ -138,8 +147,12 @@ def _agreed(planned: "Sequence[Planned]") -> bool:
     from fallow.engine.stop.stop import Stage
 
     count = sum(each.stopped.stage is Stage.UNTOUCHED for each in planned)
-    for each in planned:
-        print(*_plan_of(each), sep="\n", file=sys.stderr)
+    return agreed_to([line for each in planned for line in _plan_of(each)], count)
+
+
+def agreed_to(plan: Sequence[str], count: int) -> bool:
+    """Show a person the plan, which stops so many jobs, and return whether they agree."""
+    print(*plan, sep="\n", file=sys.stderr)
     print(f"Stop {'it' if count == 1 else f'these {count} jobs'}? [y/N] ", end="", file=sys.stderr, flush=True)
     answer = sys.stdin.readline()
     if not answer.endswith("\n"):

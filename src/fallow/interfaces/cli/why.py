@@ -28,13 +28,14 @@ _MOST_EVENTS = 30
 _SHOWN_BY = "`fallow status` lists the GPUs and the processes on them"
 _NO_STORY = "the journal has no entries on that"
 ABOUT = """\
-Explain a GPU or a process: what it does now and why, since when, who is on it,
-which rule counts and when it would act; then the last decision with its
-readings, and what was done."""
+Explain a GPU, a process or a job of a cluster: what it does now and why, since
+when, who is on it, which rule counts and when it would act; then the last
+decision with its readings, and what was done."""
 EXAMPLES = """\
   fallow why            the last decision, and what was done
   fallow why 3          GPU 3
   fallow why 12345      a process
+  fallow why slurm:1234      a job of a cluster; or node:n1
   fallow why --json"""
 
 
@@ -42,14 +43,30 @@ def add_options(made: Parser) -> None:
     """Add the options of `fallow why`."""
     made.usage = "fallow why [OPTIONS] [GPU|PID]"
     made.add_argument(
-        "subject", nargs="?", metavar="GPU|PID", help="the GPU or process to explain (default: the last one)"
+        "subject",
+        nargs="?",
+        metavar="GPU|PID",
+        help="the GPU or process to explain, or a part of the cluster: slurm:ID, deployment:NAMESPACE/NAME, "
+        "pod:NAMESPACE/NAME, node:NAME (default: the last one)",
     )
     add_json(made)
     add_alone(made)
 
 
 def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
-    """Print what the daemon or one reading says now, then what the journals of this user and the daemon have."""
+    """Print what is so now, and what the journals of this user and the daemon have."""
+    if args.subject is not None and ":" in args.subject:
+        from fallow.core.cluster_names import names_cluster
+
+        if names_cluster(args.subject):
+            from fallow.interfaces.cli import cluster_why
+
+            return cluster_why.run(args, world, voice)
+    return _explain(args, world, voice)
+
+
+def _explain(args: argparse.Namespace, world: World, voice: Stderr) -> int:
+    """Explain a GPU or a process by what the daemon or one reading says."""
     daemon = None if args.alone else world.daemon(voice.detail)
     told = None if daemon is None else daemon.status()
     target = _target(args.subject, world, None if told is None else told.gpus)
@@ -63,7 +80,7 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
         rules = daemon.rules_on([str(gpu.uuid) for gpu in gpus], process) or []
     has_ended = isinstance(target, OneProcess) and not _lives(target, world)  # then nothing can protect it
     protections = [] if target is None or has_ended else protections_on(gpus, world, daemon, _touched(target, world))
-    events, unreadable = _events(world, None if told is None else daemon, key)
+    events, unreadable = events_of(world, None if told is None else daemon, key)
     if (
         isinstance(target, OneProcess)
         and status is not None
@@ -201,7 +218,7 @@ def _who_is_below(target: OneProcess, status: Status, world: World) -> str:
     return ""
 
 
-def _events(world: World, daemon: DaemonClient | None, key: str | None) -> tuple[list[Event], FallowError | None]:
+def events_of(world: World, daemon: DaemonClient | None, key: str | None) -> tuple[list[Event], FallowError | None]:
     """Return events of both journals, newest first and without duplicates, and why ours cannot be read."""
     found: list[Event] = []
     unreadable: FallowError | None = None

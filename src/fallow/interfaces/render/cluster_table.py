@@ -9,7 +9,8 @@ from fallow.interfaces.render.grid import Column, Screen, Styled
 
 _MOST_SHOWN = 40
 _NODES_SHOWN = 20
-_OLD_S = 300.0
+OLD_S = 300.0
+"""After how long without a look an answer is called old."""
 _NAME_LONG = 44
 
 
@@ -28,7 +29,7 @@ def show_live(views: Iterator[ClusterView], wall_s: Callable[[], float], subject
 def _lines(screen: Screen, view: ClusterView, now_s: float, subject: str | None = None) -> list[str]:
     """Return the first lines, which say what is available and what is wasted, and the table of the jobs."""
     old_s = max(0.0, now_s - view.at_wall_s)
-    looked = f"looked {duration_for_people(round(old_s))} ago{', which is long ago' if old_s > _OLD_S else ''}"
+    looked = f"looked {duration_for_people(round(old_s))} ago{', which is long ago' if old_s > OLD_S else ''}"
     mode = "rules act" if view.acts else "rules only report"
     second = "; ".join(part for part in (others_line(view), mode, looked) if part)
     above = [screen.styled(Styled(first_line(view), "bold")), second]

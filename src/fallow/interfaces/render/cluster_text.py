@@ -1,8 +1,8 @@
 """Say in words what is so of a cluster: what is available now, what is wasted, and what follows for a job."""
 
 from fallow.core.cluster import Engine
-from fallow.core.cluster_view import ClusterView, JobLine
-from fallow.core.units import duration_for_people
+from fallow.core.cluster_view import ClusterView, JobLine, NodeLine
+from fallow.core.units import duration_for_people, printable
 from fallow.core.unknown import Unknown
 
 _FOLLOWS = {"report": "is reported", "warn": "is warned", "ask": "is asked to end", "kill": "is killed"}
@@ -53,3 +53,25 @@ def where(job: JobLine) -> str:
     part = job.labels.get("partition") or job.labels.get("namespace") or ""
     account = job.labels.get("account") or ""
     return f"{part}/{account}" if part and account else part or account
+
+
+def job_lines(job: JobLine) -> list[str]:
+    """Return what a job does now and why, what each of its GPUs did, and what follows."""
+    whose = ", ".join(part for part in (job.user, where(job)) if part)
+    name = "" if isinstance(job.name, Unknown) else f" {job.name}"
+    lasted = f" for {duration_for_people(round(job.idle_s))}" if job.idle_s else ""
+    gpus = f"{job.gpus} GPU{'' if job.gpus == 1 else 's'}, {job.idle_gpus} idle"
+    unknown = f", {job.unknown_gpus} unknown" if job.unknown_gpus else ""
+    head = f"{job.subject}{name} ({whose}) is {job.activity.value}{lasted}: holds {gpus}{unknown}: {job.because}"
+    lines = [head, *(f"  {place} {did}: {because}" for place, did, because in job.uses)]
+    after = follows(job)
+    if job.rule or after:
+        rule = f"rule {job.rule}" if job.rule else "no rule"
+        lines.append(f"  {rule}: {after or 'nothing follows now'}")
+    return [printable(line) for line in lines]
+
+
+def node_line(node: NodeLine) -> str:
+    """Return one node."""
+    trouble = "" if node.trouble is None else f"; no job can begin there: {node.trouble}"
+    return printable(f"node {node.name}: {node.held} of {node.gpus} GPUs held, {node.idle} of them idle{trouble}")

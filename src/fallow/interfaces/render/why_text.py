@@ -95,7 +95,7 @@ def as_json(
     parked: Iterable[ParkedJob] = (),
 ) -> dict[str, Any]:
     """Return the explanation for programs. `unreadable`: why a journal could not be read."""
-    found, told = list(rules), [_event_facts(event) for event in events]
+    found, told = list(rules), [event_facts(event) for event in events]
     counting = [each for each in found if isinstance(each, Counting)]
     return {
         "version": VERSION,
@@ -169,6 +169,6 @@ def _counting_facts(each: Counting) -> dict[str, Any]:
     return {"job": each.subject, "next": each.action, **{name: getattr(each, name) for name in same}}
 
 
-def _event_facts(event: Event) -> dict[str, Any]:
+def event_facts(event: Event) -> dict[str, Any]:
     same = {name: getattr(event, name) for name in ("kind", "subject", "finding", "because", "reason")}
     return {"at": iso_time(event.wall_s), **same, "facts": dict(event.facts), "evidence": dict(event.evidence)}

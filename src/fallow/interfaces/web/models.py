@@ -12,12 +12,11 @@ from fallow.core.owner import OwnerKind
 from fallow.core.value import fields
 from fallow.engine.daemon import reload
 from fallow.engine.daemon.sources import LONGEST_PROTECTION_S
+from fallow.interfaces.web.subjects import SUBJECT
 
 Activity = Literal["free", "filled", "busy", "idle", "stuck", "unknown"]
 Why = Annotated[dict[str, str], Field(description="The reason of each null above.")]
 Time = Annotated[str, Field(description="As 2026-11-15T09:30:00.000+00:00, in UTC.")]
-
-SUBJECT = r"^(all|gpu:[A-Za-z0-9:.\-]{1,64}|pid:[0-9]{1,9}(@[0-9]{1,19})?|user:[A-Za-z0-9_][A-Za-z0-9_.@\-]{0,62})$"
 
 
 class Versioned(BaseModel):

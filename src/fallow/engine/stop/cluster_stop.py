@@ -1,0 +1,140 @@
+"""Stop jobs of a cluster that a person named, with that person's own rights there: the engine decides what they may.
+
+The same steps as for a job of this machine: what is protected is left alone, it is asked, after the grace ended, and
+seen to be gone; the journal has each step with its reason and its outcome. Between the steps the engine is asked
+again. What it does not answer is no sign that the job is gone.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from fallow.core.actions import Ask, Kill, in_words, kind_of
+from fallow.core.cluster import ClusterJob
+from fallow.core.errors import FallowError, NothingFound
+from fallow.core.findings import Outcome
+from fallow.core.protections import ClusterPart, OneClusterJob
+from fallow.core.reasons import Reason
+from fallow.core.units import duration_for_people, printable, shortened
+from fallow.core.unknown import Unknown
+from fallow.core.value import value
+from fallow.engine.cluster.ports import ClusterEngine
+from fallow.engine.history.run import Run
+from fallow.engine.stop.protected import protected_for_good
+from fallow.engine.stop.stop import HowToStop
+from fallow.policies.arbiter import ProtectRules
+from fallow.policies.cluster_gate import covers, left_alone, why_another
+from fallow.readers.accounts import groups_of
+
+_LOOK_AGAIN_S = 0.5
+_ENDS_WITHIN_S = 90.0
+_LONGEST = 300
+
+
+@value
+class ClusterStopped:
+    """What came of one job: whether it is gone, and why not, for people and for programs."""
+
+    job: ClusterJob
+    gone: bool
+    words: str
+    reason: Reason | None = None
+
+
+def engine_of_key(run: Run, key: str) -> ClusterEngine:
+    """Return the engine that has the job of this key, as the person who asks may use it. Raise FallowError."""
+    from fallow.engine.cluster.compose import engine_of
+    from fallow.engine.config.cluster import Cluster
+
+    return engine_of(run, Cluster(engine="slurm" if key.startswith("slurm:") else "kubernetes"))
+
+
+class ClusterStop:
+    """Stops jobs through one engine."""
+
+    def __init__(self, run: Run, engine: ClusterEngine, how: HowToStop, *, alone: bool = False) -> None:
+        self._run = run
+        self._engine = engine
+        self._clock = run.world.clock
+        kept = protected_for_good(run, alone=alone)
+        groups = partial(groups_of, among=kept.groups)
+        self._protect = ProtectRules(frozenset(kept.users), kept.commands, kept.groups, groups)
+        self._how = how
+        self._reason = Reason("by_hand", user=run.world.user)
+        self._ask = Ask(self._reason, how.signal, how.grace_s)
+
+    def meant(self, targets: Sequence[OneClusterJob | ClusterPart]) -> list[ClusterJob]:
+        """Return the jobs that are meant; raise NothingFound for a name without a job, FallowError without answer."""
+        jobs = self._engine.look().jobs
+        if isinstance(jobs, Unknown):
+            raise FallowError(f"the jobs of {self._engine.engine.value} cannot be listed: {jobs.why}")
+        found: dict[str, ClusterJob] = {}
+        for target in targets:
+            these = [job for job in jobs if covers(target, job, frozenset())]
+            if not these:
+                raise NothingFound(f"{target} holds no GPU now, or does not exist", "see: fallow status --cluster")
+            found.update((job.key, job) for job in these)
+        return list(found.values())
+
+    def way(self, job: ClusterJob) -> str:
+        """Return what is done to the job, after `would`."""
+        return self._engine.way(job, self._ask)
+
+    def refusal(self, job: ClusterJob) -> Reason | None:
+        """Return why the job must be left alone now, or None."""
+        if job.no_way is not None:
+            return Reason("no_way", why=job.no_way)
+        wall_s = self._clock.wall_s()
+        protections = self._run.world.protections.active(wall_s)
+        return left_alone(job, frozenset(), protections, self._protect, wall_s, frozenset(("root",)))
+
+    def stop(self, job: ClusterJob) -> ClusterStopped:
+        """Ask the job to end, end it after the grace, and return once it is gone, or is known to be left."""
+        why = self.refusal(job)
+        if why is not None:
+            self._run.journal.refusal(job.subject, in_words(self._ask), why, [job.key])
+            return ClusterStopped(job, False, str(why), why)
+        asked = self._recorded(job, self._ask, lambda: self._engine.ask(job, self._ask))
+        if not asked.ok:
+            return ClusterStopped(job, False, asked.words)
+        self._run.say(f"stopping {job.subject}: {asked.words}")
+        if self._is_gone(job, self._how.grace_s):
+            return self._gone(job, asked.words)
+        kill = Kill(self._reason)
+        why = self.refusal(job)
+        if why is not None:
+            self._run.journal.refusal(job.subject, in_words(kill), why, [job.key])
+            return ClusterStopped(job, False, str(why), why)
+        killed = self._recorded(job, kill, lambda: self._engine.kill(job, kill))
+        self._run.say(f"ending what is left of {job.subject}: {killed.words}")
+        if self._is_gone(job, _ENDS_WITHIN_S if killed.ok else self._how.grace_s):
+            return self._gone(job, killed.words)
+        waited = duration_for_people(self._how.grace_s + _ENDS_WITHIN_S)
+        words = f"it still holds its GPUs after {waited}" if killed.ok else killed.words
+        self._run.journal.outcome(job.subject, "stop", words, [job.key])
+        return ClusterStopped(job, False, words)
+
+    def _gone(self, job: ClusterJob, words: str) -> ClusterStopped:
+        told = Reason("told", sentence="it holds no GPU any more", step="stopped")
+        self._run.journal.outcome(job.subject, "stopped", told, [job.key])
+        return ClusterStopped(job, True, words)
+
+    def _is_gone(self, job: ClusterJob, within_s: float) -> bool:
+        until_s = self._clock.monotonic_s() + within_s
+        while True:
+            jobs = self._engine.look().jobs
+            if not isinstance(jobs, Unknown):
+                now = next((each for each in jobs if each.key == job.key), None)
+                if now is None or why_another(job, now) is not None:
+                    return True
+            if self._clock.monotonic_s() >= until_s:
+                return False
+            self._clock.sleep(_LOOK_AGAIN_S)
+
+    def _recorded(self, job: ClusterJob, action: Ask | Kill, do: Callable[[], Outcome]) -> Outcome:
+        """Write an action to the journal, do it, and write its outcome."""
+        words = in_words(action)
+        self._run.journal.action(job.subject, words, action.reason.with_facts(step=kind_of(action)), [job.key])
+        outcome = do()
+        said = shortened(printable(outcome.words), _LONGEST)
+        self._run.journal.outcome(job.subject, words, said, [job.key])
+        return Outcome(outcome.ok, said)

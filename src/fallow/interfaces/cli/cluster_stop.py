@@ -1,0 +1,124 @@
+"""`fallow stop slurm:1234`: stop jobs of a cluster by hand, with the rights that the person has there."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from fallow.core.api import VERSION
+from fallow.core.cluster import ClusterJob
+from fallow.core.cluster_names import cluster_target, names_cluster, subject_of
+from fallow.core.errors import WrongUsage
+from fallow.core.job import JobActivity
+from fallow.core.protections import ClusterPart, OneClusterJob
+from fallow.core.reasons import Reason
+from fallow.core.units import printable
+from fallow.engine.history.run import open_run
+from fallow.engine.machine.world import World
+from fallow.engine.stop.cluster_stop import ClusterStop, ClusterStopped, engine_of_key
+from fallow.engine.stop.stop import HowToStop
+from fallow.interfaces.cli.cluster_status import cluster_of, tell_if_old
+from fallow.interfaces.cli.stop import agreed_to
+from fallow.interfaces.render.as_json import as_text
+from fallow.interfaces.signals import interruptible
+from fallow.interfaces.stderr import Stderr
+
+_KINDS = "name jobs, as slurm:1234, deployment:NAMESPACE/NAME or pod:NAMESPACE/NAME"
+
+
+def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
+    """Find the jobs, ask, stop them, and print what came of each."""
+    targets = _targets(args.subjects)
+    asks = not (args.yes or args.dry_run)
+    if asks and not (voice.on_a_terminal and sys.stdin is not None and sys.stdin.isatty()):
+        raise WrongUsage("there is no terminal to ask on", "add --yes to stop without being asked, or --dry-run")
+    with interruptible(), open_run(world, voice.note, dry_run=args.dry_run) as opened:
+        how = HowToStop(args.signal, args.grace)
+        stop = ClusterStop(opened, engine_of_key(opened, _key(targets[0])), how, alone=args.alone)
+        jobs = stop.meant(targets)
+        left = {job.key: why for job in jobs if (why := _left(args, job, stop, world, voice)) is not None}
+        plan = [_planned(job, stop, left.get(job.key)) for job in jobs]
+        ready = [job for job in jobs if job.key not in left]
+        if asks and ready and not agreed_to(plan, len(ready)):
+            opened.say("nothing was stopped")
+            return 1
+        if args.dry_run:
+            _print([_untouched(job, left.get(job.key)) for job in jobs], stop, plan, as_json=args.json, dry_run=True)
+            return 1 if left else 0
+        came = [
+            stop.stop(job) if job.key not in left else ClusterStopped(job, False, str(left[job.key]), left[job.key])
+            for job in jobs
+        ]
+        _print(came, stop, [_result(each) for each in came], as_json=args.json, dry_run=False)
+        return 0 if all(each.gone for each in came) else 1
+
+
+def _targets(subjects: Sequence[str]) -> list[OneClusterJob | ClusterPart]:
+    """Return the jobs that are named; raise WrongUsage for a node, or for jobs of this machine beside them."""
+    others = [subject for subject in subjects if not names_cluster(subject)]
+    if others:
+        raise WrongUsage(
+            f"{printable(others[0])!r} is of this machine, and the others of a cluster", "stop each alone"
+        )
+    found = [cluster_target(subject) for subject in subjects]
+    wide = next((each for each in found if isinstance(each, ClusterPart) and each.kind != "pod"), None)
+    if wide is not None:
+        raise WrongUsage(f"{wide} is not one job", _KINDS)
+    if len({_key(each).partition(":")[0] for each in found}) > 1:
+        raise WrongUsage("these jobs are of two engines", "stop each alone")
+    return found
+
+
+def _key(target: OneClusterJob | ClusterPart) -> str:
+    return target.key if isinstance(target, OneClusterJob) else f"kubernetes:Pod/{target.name}"
+
+
+def _left(args: argparse.Namespace, job: ClusterJob, stop: ClusterStop, world: World, voice: Stderr) -> Reason | None:
+    """Return why a job is left alone: it is protected, or with --idle not known to be idle."""
+    why = stop.refusal(job)
+    if why is not None or not args.idle:
+        return why
+    view = cluster_of(world, voice, job.key, alone=args.alone)
+    if view.troubles or tell_if_old(view, world.clock.wall_s(), voice) or not view.jobs:
+        return Reason("told", sentence="it is not known whether it is idle")
+    return None if view.jobs[0].activity is JobActivity.IDLE else Reason("told", sentence=view.jobs[0].because)
+
+
+def _name(job: ClusterJob) -> str:
+    return printable(f"{job.user}'s {subject_of(job.key)}" if job.user else subject_of(job.key))
+
+
+def _planned(job: ClusterJob, stop: ClusterStop, left: Reason | None) -> str:
+    if left is not None:
+        return printable(f"left alone: {_name(job)}: {left}")
+    gpus = f"{job.gpu_count} GPU{'' if job.gpu_count == 1 else 's'}"
+    return printable(f"{_name(job)}: {gpus}; would {stop.way(job)}")
+
+
+def _result(came: ClusterStopped) -> str:
+    return printable(f"{'stopped' if came.gone else 'left'} {_name(came.job)}: {came.words}")
+
+
+def _untouched(job: ClusterJob, left: Reason | None) -> ClusterStopped:
+    return ClusterStopped(job, False, "" if left is None else str(left), left)
+
+
+def _print(
+    came: Sequence[ClusterStopped], stop: ClusterStop, lines: Sequence[str], *, as_json: bool, dry_run: bool
+) -> None:
+    if not as_json:
+        for line in lines:
+            print(line)
+        return
+    jobs = [
+        {
+            "key": each.job.key,
+            "user": each.job.user,
+            "gpus": each.job.gpu_count,
+            "way": stop.way(each.job),
+            "outcome": "stopped" if each.gone else "untouched" if dry_run and each.reason is None else "left",
+            "because": each.words,
+            "reason": None if each.reason is None else each.reason.kind,
+        }
+        for each in came
+    ]
+    print(as_text({"version": VERSION, "dry_run": dry_run, "jobs": jobs, "gpus": []}))

@@ -1,0 +1,97 @@
+"""`why`, `idle`, `protect` and `stop` with jobs and parts of a cluster, beside a daemon that shows one."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from tests.conftest import Fallow
+from tests.interfaces.cli.clustered import watching
+
+
+@pytest.fixture
+def shown(simulated: Fallow) -> Iterator[Fallow]:
+    with watching(simulated, "small"):
+        yield simulated
+
+
+def test_why_says_what_a_job_does_what_follows_and_what_the_journal_has(shown: Fallow) -> None:
+    told = shown("why", "slurm:1234").stdout
+    first, *rest = told.splitlines()
+    assert first.startswith("slurm:1234")
+    assert "(ada, gpu/vision) is idle for 45m: holds 2 GPUs, 2 idle" in first
+    assert rest[:2] == ["  n1:0 idle: 0.0%", "  n1:1 idle: 0.0%"]
+    assert "  rule idle gpus: is warned in 15m" in rest
+    assert any("verdict: ada's Slurm job 1234: idle: idle for 45m" in line for line in rest)
+    facts = json.loads(shown("why", "slurm:1234", "--json").stdout)
+    assert (facts["subject"], facts["watched"], len(facts["jobs"][0]["uses"])) == ("slurm:1234", True, 2)
+    assert facts["events"][0]["finding"] == "idle"
+
+
+def test_why_a_node_says_why_no_job_can_begin_there(shown: Fallow) -> None:
+    told = shown("why", "node:n3").stdout
+    assert "node n3: 0 of 4 GPUs held, 0 of them idle; no job can begin there: drained: fan failed" in told
+    gone = shown("why", "slurm:4711")
+    assert gone.returncode == 1
+    assert "slurm:4711 holds no GPU now" in gone.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("slurm:1234",), 0, "slurm:1234: idle"),
+        (("slurm:1234", "--for", "30m"), 0, "slurm:1234: idle"),
+        (("slurm:1234", "--for", "2h"), 1, "slurm:1234: not for 2h yet"),
+        (("slurm:7",), 1, "slurm:7: in use"),
+        (("slurm:4711",), 75, "cannot be told: holds no GPU now, or does not exist"),
+        (("node:n3",), 0, "node:n3: idle: holds no GPU"),
+        (("node:n2",), 1, "slurm:7: in use"),
+        (("slurm:1234", "--unless", "cpu:50"), 2, "--unless is about the processes of this machine"),
+        (("slurm:x",), 2, "write it as slurm:1234"),
+    ],
+)
+def test_idle_answers_by_its_exit_code(shown: Fallow, words: tuple[str, ...], code: int, said: str) -> None:
+    done = shown("idle", *words)
+    assert (done.returncode, said in done.stdout + done.stderr) == (code, True), done.stdout + done.stderr
+
+
+def test_what_is_old_or_unknown_is_never_called_idle(simulated: Fallow) -> None:
+    with watching(simulated, "pods"):
+        assert simulated("idle", "pod:ml/lost").returncode == 75
+    with watching(simulated, "small 3600"):
+        assert simulated("idle", "slurm:1234").returncode == 75
+    assert simulated("idle", "slurm:1234").returncode == 69
+
+
+def test_a_job_is_protected_by_its_key_and_the_protection_can_be_listed(shown: Fallow) -> None:
+    placed = shown("protect", "deployment:ml/web", "--for", "1h", "--json")
+    assert placed.returncode == 0, placed.stderr
+    assert "holds no GPU now; the protection counts once it does" in placed.stderr
+    (facts,) = json.loads(placed.stdout)["protections"]
+    assert facts["subject"] == "kubernetes:Deployment/ml/web"
+    assert shown("protect", "slurm:90", "--for", "2h", "--why", "still needed").returncode == 0
+    listed = shown("protect", "--list").stdout
+    assert "protects slurm:90" in listed
+    assert "protects slurm:90" in shown("why", "slurm:90").stdout
+
+
+def test_without_a_daemon_a_protection_is_placed_and_says_when_it_counts(simulated: Fallow) -> None:
+    placed = simulated("protect", "slurm:1234", "--for", "1h")
+    assert placed.returncode == 0
+    assert "the protection counts once one reads the protections of this machine" in placed.stderr
+
+
+@pytest.mark.parametrize("command", ["protect", "stop", "idle", "why"])
+def test_a_mistyped_kind_is_answered_with_the_one_that_was_meant(simulated: Fallow, command: str) -> None:
+    done = simulated(command, "slrum:1234", *(("--for", "1h") if command == "protect" else ()))
+    assert done.returncode == 2
+    assert "slurm" in done.stderr
+
+
+def test_stop_takes_single_jobs_and_asks_first(shown: Fallow) -> None:
+    assert "is not one job" in shown("stop", "node:n1", "--yes").stderr
+    assert "stop each alone" in shown("stop", "slurm:1", "3", "--yes").stderr
+    assert "stop each alone" in shown("stop", "slurm:1", "deployment:a/b", "--yes").stderr
+    asked = shown("stop", "slurm:1234")
+    assert asked.returncode == 2
+    assert "there is no terminal to ask on" in asked.stderr
