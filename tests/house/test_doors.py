@@ -87,6 +87,15 @@ def users_of(*names: str) -> set[str]:
             ("fallow.interfaces.render.grid",),
             {"interfaces/render/cluster_table.py", "interfaces/render/table.py"},
         ),
+        ("asks Kubernetes", ("lightkube", "httpx2"), {"readers/kubernetes/connection.py"}),
+        (
+            "changes objects of Kubernetes",
+            ("fallow.actuators.kubernetes.objects",),
+            {
+                *("actuators/kubernetes/stop.py", "actuators/kubernetes/resume.py"),
+                "engine/cluster/kubernetes.py",
+            },
+        ),
         ("speaks to Prometheus", ("prometheus_client",), {"interfaces/render/metrics.py"}),
         ("listens for HTTP", ("uvicorn",), {"interfaces/web/connection.py", "interfaces/web/server.py"}),
         (

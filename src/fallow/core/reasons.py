@@ -95,6 +95,8 @@ SENTENCES: Mapping[str, str] = {
     "opted_out": "its environment has FALLOW_PROTECT={text}",
     "protected_label": "the label {label}={text} of {owner} protects it",
     "label_unclear": "the label {label}={text} of {owner} cannot be read; write {example}",
+    "protected_annotation": "the annotation {annotation}={text} of {owner} protects it",
+    "annotation_unclear": "the annotation {annotation}={text} of {owner} cannot be read; write {example}",
     "protected_unit": "{owner} is protected by the config",
     "protected_notebook": "the folder of its notebook is protected by the config",
     "other_user": "pid {pid} below it is {user}'s, not {owner}'s",

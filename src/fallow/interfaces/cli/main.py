@@ -31,6 +31,7 @@ COMMANDS = {
     "reload": "make the daemon read its config again",
     "stop": "stop jobs by hand, through what started them; see their GPUs free",
     "wake": "give a parked job its GPUs back",
+    "resume": "let what was stopped in a Kubernetes cluster run again",
     "idle": "tell other programs whether GPUs are idle, by the exit code",
     "protect": "keep fallow from stopping a GPU's jobs, a process or the machine",
     "check": "check a config file, and print every mistake in it",

@@ -1,0 +1,1 @@
+"""Change objects of a Kubernetes cluster: warn on them, stop them, and let them run again."""

@@ -1,0 +1,72 @@
+"""Read the pods that hold GPUs, or wait for them, and the nodes that have some."""
+
+import re
+from collections.abc import Mapping
+
+from fallow.core.cluster import ClusterNode
+from fallow.core.kube_api import Json, items, part, text
+from fallow.core.kubernetes import KubeObject, time_s
+from fallow.core.unknown import Unknown
+from fallow.core.value import value
+from fallow.readers.kubernetes.metadata import object_of
+
+UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
+_GPUS = re.compile(r"nvidia\.com/(gpu|gpu\.shared|mig-[a-z0-9.]{1,40}(\.shared)?)", re.ASCII)
+_MOST_GPUS = 1024
+_COUNT = re.compile(r"\d{1,4}", re.ASCII)
+
+
+@value
+class GpuPod:
+    """A pod that asked for GPUs."""
+
+    itself: KubeObject
+    gpus: int
+    node: str
+    """Empty while it waits for a node."""
+    started_wall_s: float | Unknown
+
+
+def gpu_pod(body: Json) -> GpuPod | None:
+    """Return a pod that asked for GPUs and has not ended; None for any other."""
+    spec, status = part(body, "spec"), part(body, "status")
+    gpus = _gpus_of_pod(spec)
+    itself = object_of(body, "Pod", "") if gpus else None
+    if itself is None or text(status, "phase") in ("Succeeded", "Failed"):
+        return None
+    started = text(status, "startTime") or text(part(body, "metadata"), "creationTimestamp")
+    return GpuPod(itself, gpus, text(spec, "nodeName"), time_s(started))
+
+
+def gpu_node(body: Json) -> ClusterNode | None:
+    """Return a node with GPUs; None for any other."""
+    itself = object_of(body, "Node", "")
+    gpus = _gpus_in(part(body, "status", "capacity"))
+    if itself is None or not gpus:
+        return None
+    conditions = {text(each, "type"): text(each, "status") for each in items(part(body, "status"), "conditions")}
+    trouble = None
+    if part(body, "spec").get("unschedulable") is True:
+        trouble = "cordoned"
+    elif conditions.get("Ready", "True") != "True":
+        trouble = "not ready"
+    return ClusterNode(itself.name, gpus, trouble=trouble)
+
+
+def _gpus_of_pod(spec: Json) -> int:
+    """Return how many GPUs a pod has: those of all containers, or of the greediest that runs before them."""
+    together = sum(_gpus_in(_wanted(each)) for each in items(spec, "containers"))
+    before = max((_gpus_in(_wanted(each)) for each in items(spec, "initContainers")), default=0)
+    return min(max(together, before), _MOST_GPUS)
+
+
+def _wanted(container: Json) -> Mapping[str, object]:
+    return part(container, "resources", "limits") or part(container, "resources", "requests")
+
+
+def _gpus_in(resources: Mapping[str, object]) -> int:
+    found = 0
+    for name, amount in resources.items():
+        if _GPUS.fullmatch(name) and _COUNT.fullmatch(str(amount)):
+            found += int(str(amount))
+    return min(found, _MOST_GPUS)

@@ -1,0 +1,340 @@
+"""A real control plane: what runs pods is found, warned, stopped and resumed with the manifest's rights alone."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from fallow.core.actions import Ask, CancelWarning, Kill, Warn
+from fallow.core.cluster import ClusterJob
+from fallow.core.reasons import Reason
+from fallow.core.unknown import Unknown
+from fallow.engine.cluster.kubernetes import KubernetesEngine, kubernetes_engine
+from fallow.engine.machine.clock import SystemClock
+from tests.conftest import Fallow
+from tests.places import REPOSITORY
+from tests.real_kubernetes import ADMIN, ControlPlane, Namespace, control_plane, pod_spec
+from tests.waiting import until
+
+IDLE = Reason("idle", for_s=2400.0, readings="nothing ran on its GPUs")
+MANIFESTS = REPOSITORY / "examples" / "kubernetes"
+
+
+@pytest.fixture(scope="module")
+def plane() -> Iterator[ControlPlane]:
+    """A control plane with the rights of the manifest."""
+    with control_plane() as made:
+        made.apply((MANIFESTS / "rbac.yaml").read_text())
+        yield made
+
+
+@pytest.fixture
+def kubeconfig(plane: ControlPlane) -> str:
+    """The kubeconfig of the ServiceAccount that the manifest makes, which has no other right."""
+    return str(plane.kubeconfig(plane.token_of("fallow-controller", "fallow")))
+
+
+@pytest.fixture
+def engine(kubeconfig: str) -> Iterator[KubernetesEngine]:
+    made = kubernetes_engine(SystemClock(), kubeconfig)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def space(plane: ControlPlane) -> Namespace:
+    return Namespace(plane)
+
+
+def jobs_in(engine: KubernetesEngine, space: Namespace) -> dict[str, ClusterJob]:
+    jobs = engine.look().jobs
+    assert not isinstance(jobs, Unknown), jobs.why
+    return {job.id: job for job in jobs if job.labels["namespace"] == space.name}
+
+
+def only_job(engine: KubernetesEngine, space: Namespace) -> ClusterJob:
+    (job,) = jobs_in(engine, space).values()
+    return job
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "ReplicaSet"])
+def test_an_idle_owner_is_warned_annotated_scaled_to_zero_and_resumed(
+    engine: KubernetesEngine, space: Namespace, fallow: Fallow, kind: str, kubeconfig: str
+) -> None:
+    pods = space.run(kind, "llama", replicas=2, gpus=2)
+    job = only_job(engine, space)
+    assert job.id == f"{kind}/{space.name}/llama"
+    assert [str(place) for place in job.places] == [f"{space.name}/{pod}" for pod in pods]
+    assert job.gpu_count == 4
+    assert (job.opt_out, job.no_way) == (None, None)
+
+    warned = engine.warn(job, Warn(IDLE, 600.0))
+    assert warned.ok, warned.words
+    (event,) = space.events("llama")
+    assert event["type"] == "Warning"
+    assert event["involvedObject"]["uid"] == space.get(kind, "llama")["metadata"]["uid"]
+    assert "scaled to zero in 10m" in event["message"]
+    assert "fallow.protect=yes" in event["message"]
+    assert {"fallow.idle-since", "fallow.stops-at"} <= set(annotations(space, kind))
+
+    asked = engine.ask(only_job(engine, space), Ask(IDLE))
+    assert (asked.ok, asked.words) == (True, "scaled from 2 to zero")
+    until(lambda: space.pods("llama"), lambda left: not left, pause_s=0.05)
+    left = annotations(space, kind)
+    assert left["fallow.stopped-from"] == "2"
+    assert "fallow.stops-at" not in left
+    assert jobs_in(engine, space) == {}
+
+    named = f"{kind.lower()}:{space.name}/llama"
+    listed = fallow("resume", "--list", "--json", "--kubeconfig", kubeconfig)
+    stopped = [each for each in json.loads(listed.stdout)["stopped"] if each["namespace"] == space.name]
+    assert [(each["subject"], each["would"]) for each in stopped] == [(named, "scale it to 2")]
+    tried = fallow("resume", "--dry-run", named, "--kubeconfig", kubeconfig)
+    assert tried.stdout == f"{named}: would scale it to 2\n"
+    assert space.get(kind, "llama")["spec"]["replicas"] == 0
+
+    done = fallow("resume", named, "--kubeconfig", kubeconfig)
+    assert (done.returncode, done.stdout) == (0, f"{named}: scaled to 2\n"), done.stderr
+    assert len(space.let_run("llama", 2)) == 2
+    assert not [name for name in annotations(space, kind) if name.startswith("fallow.")]
+    again = fallow("resume", named, "--kubeconfig", kubeconfig)
+    assert again.returncode == 1
+    assert "fallow did not stop it" in again.stderr
+
+
+def annotations(space: Namespace, kind: str) -> dict[str, str]:
+    found: dict[str, str] = space.get(kind, "llama")["metadata"].get("annotations", {})
+    return found
+
+
+def test_a_warning_is_taken_back_also_from_what_was_protected_meanwhile(
+    engine: KubernetesEngine, space: Namespace
+) -> None:
+    space.run("Deployment", "llama")
+    job = only_job(engine, space)
+    assert engine.warn(job, Warn(IDLE, 600.0)).ok
+    space.annotate("Deployment", "llama", {"fallow.protect": "yes"})
+    taken_back = engine.cancel(job, CancelWarning(Reason("works", readings="it works")))
+    assert taken_back.ok, taken_back.words
+    assert "fallow.stops-at" not in annotations(space, "Deployment")
+    assert {each["reason"] for each in space.events("llama")} == {"FallowIdle", "FallowWarningCancelled"}
+
+
+def test_what_people_protect_is_said_to_be_protected_and_not_stopped(
+    engine: KubernetesEngine, space: Namespace, plane: ControlPlane
+) -> None:
+    space.run("Deployment", "by-itself", fallow_protect="yes")
+    space.run("Deployment", "for-a-time")
+    space.annotate("Deployment", "for-a-time", {"fallow.protect-until": "2999-01-01T00:00:00Z"})
+    space.run("Deployment", "ended", replicas=1)
+    space.annotate("Deployment", "ended", {"fallow.protect-until": "2020-01-01T00:00:00Z"})
+    space.run("Deployment", "unclear", replicas=1)
+    space.annotate("Deployment", "unclear", {"fallow.protect": "\x1b[2Jmaybe" * 1000})
+    kinds = {id_.rpartition("/")[2]: job.opt_out for id_, job in jobs_in(engine, space).items()}
+    assert {name: reason and reason.kind for name, reason in kinds.items()} == {
+        "by-itself": "protected_annotation",
+        "for-a-time": "protected_annotation",
+        "ended": None,
+        "unclear": "annotation_unclear",
+    }
+    assert len(str(kinds["unclear"])) < 400
+    assert str(kinds["unclear"]).isprintable()
+
+    other = Namespace(plane, {"fallow.protect": "yes"})
+    other.run("Deployment", "llama")
+    assert "the namespace" in str(only_job(engine, other).opt_out)
+
+
+def test_what_was_protected_or_changed_after_the_look_is_not_stopped(
+    engine: KubernetesEngine, space: Namespace, plane: ControlPlane
+) -> None:
+    space.run("Deployment", "llama")
+    path = f"/apis/apps/v1/namespaces/{space.name}/deployments/llama"
+    job = only_job(engine, space)
+    space.annotate("Deployment", "llama", {"fallow.protect": "yes"})
+    refused = engine.ask(job, Ask(IDLE))
+    assert not refused.ok
+    assert "protects it" in refused.words
+    space.annotate("Deployment", "llama", {"fallow.protect": None})
+    job = only_job(engine, space)
+    plane("PATCH", path, {"spec": {"replicas": 3}})
+    changed = engine.ask(job, Ask(IDLE))
+    assert (changed.ok, changed.words) == (False, "somebody has changed it since it was judged")
+
+    job = only_job(engine, space)
+    plane("DELETE", path)
+    space.create("Deployment", "llama", 1)
+    another = engine.ask(job, Ask(IDLE))
+    assert (another.ok, another.words) == (False, "another Deployment has its name now")
+    assert space.get("Deployment", "llama")["spec"]["replicas"] == 1
+
+
+def test_a_bare_pod_is_evicted_if_it_is_still_the_same(engine: KubernetesEngine, space: Namespace) -> None:
+    space.make("v1", "Pod", "alone", pod_spec(1, "nvidia.com/mig-1g.5gb"), labels={"app": "alone"})
+    space.let_run("alone", 1)
+    job = only_job(engine, space)
+    assert (job.id, job.gpu_count) == (f"Pod/{space.name}/alone", 1)
+    assert engine.warn(job, Warn(IDLE, 600.0)).ok
+    assert space.events("alone")
+    assert engine.way(job, Ask(IDLE)) == "evict its pod"
+    asked = engine.ask(job, Ask(IDLE))
+    assert (asked.ok, asked.words) == (True, "its pod is evicted")
+    until(lambda: space.pods("alone"), lambda left: not left, pause_s=0.05)
+
+
+def test_a_disruption_budget_keeps_a_bare_pod(engine: KubernetesEngine, space: Namespace) -> None:
+    space.make("v1", "Pod", "alone", pod_spec(1), labels={"app": "alone"})
+    space.let_run("alone", 1)
+    budget = {"maxUnavailable": 0, "selector": {"matchLabels": {"app": "alone"}}}
+    space.plane(
+        "POST",
+        f"/apis/policy/v1beta1/namespaces/{space.name}/poddisruptionbudgets",
+        {
+            "apiVersion": "policy/v1beta1",
+            "kind": "PodDisruptionBudget",
+            "metadata": {"name": "keep"},
+            "spec": budget,
+        },
+    )
+    refused = engine.ask(only_job(engine, space), Ask(IDLE))
+    assert not refused.ok
+    assert "429" in refused.words
+    assert space.pods("alone") == ["alone"]
+
+
+def test_a_job_that_this_cluster_cannot_suspend_is_left_as_it_was(engine: KubernetesEngine, space: Namespace) -> None:
+    """Kubernetes 1.20, which is what Debian has the sources of, knows no suspended Jobs."""
+    template = {"metadata": {"labels": {"app": "train"}}, "spec": {**pod_spec(1), "restartPolicy": "Never"}}
+    space.make("batch/v1", "Job", "train", {"template": template})
+    space.let_run("train", 1)
+    job = only_job(engine, space)
+    assert job.id == f"Job/{space.name}/train"
+    asked = engine.ask(job, Ask(IDLE))
+    assert not asked.ok
+    assert "cannot suspend a Job" in asked.words
+    found = space.plane("GET", f"/apis/batch/v1/namespaces/{space.name}/jobs/train")
+    assert not [name for name in found["metadata"].get("annotations", {}) if name.startswith("fallow.")]
+    assert len(space.pods("train")) == 1
+
+
+def test_pods_of_what_fallow_does_not_know_are_reported_and_have_no_way(
+    engine: KubernetesEngine, space: Namespace
+) -> None:
+    owner = {"apiVersion": "example.org/v1", "kind": "Trainer", "name": "t", "uid": "1-2", "controller": True}
+    space.make("v1", "Pod", "of-it", pod_spec(1), labels={"app": "of-it"}, ownerReferences=[owner])
+    space.let_run("of-it", 1)
+    job = only_job(engine, space)
+    assert (job.id, job.no_way) == (f"Trainer/{space.name}/t", "fallow does not know how to stop a Trainer")
+    assert not engine.ask(job, Ask(IDLE)).ok
+    assert not engine.kill(job, Kill(IDLE)).ok
+    assert space.pods("of-it") == ["of-it"]
+
+
+def test_pods_that_wait_for_a_node_are_counted_and_are_no_job(engine: KubernetesEngine, space: Namespace) -> None:
+    spec = {name: each for name, each in pod_spec(3).items() if name != "nodeName"}
+    before = engine.look().pending_gpus
+    space.make("v1", "Pod", "waits", spec)
+    look = engine.look()
+    assert (before, look.pending_gpus) == (0, 3)
+    assert jobs_in(engine, space) == {}
+    assert not isinstance(look.nodes, Unknown)
+    assert [(node.name, node.gpus) for node in look.nodes] == [("gpu1", 8)]
+    space.plane("DELETE", f"/api/v1/namespaces/{space.name}/pods/waits")
+
+
+def test_an_autoscaler_that_pauses_at_zero_is_named(engine: KubernetesEngine, space: Namespace) -> None:
+    space.run("Deployment", "llama")
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "llama"}
+    space.plane(
+        "POST",
+        f"/apis/autoscaling/v1/namespaces/{space.name}/horizontalpodautoscalers",
+        {
+            "apiVersion": "autoscaling/v1",
+            "kind": "HorizontalPodAutoscaler",
+            "metadata": {"name": "grows"},
+            "spec": {"scaleTargetRef": target, "minReplicas": 1, "maxReplicas": 4},
+        },
+    )
+    asked = engine.ask(only_job(engine, space), Ask(IDLE))
+    assert (asked.ok, asked.words) == (
+        True,
+        "scaled from 2 to zero; its autoscaler grows pauses while it is at zero",
+    )
+
+
+def test_without_a_right_nothing_is_done_and_the_right_is_named(
+    plane: ControlPlane, space: Namespace, engine: KubernetesEngine
+) -> None:
+    """One ServiceAccount may not list pods, another one may do everything but scale."""
+    space.run("Deployment", "llama")
+    job = only_job(engine, space)
+    nobody = with_rules(plane, space, [])
+    looked = nobody.look().jobs
+    assert isinstance(looked, Unknown)
+    assert "lacks the right to list pods in all namespaces" in looked.why
+
+    almost = with_rules(
+        plane,
+        space,
+        [
+            {"apiGroups": [""], "resources": ["pods", "namespaces", "nodes"], "verbs": ["list"]},
+            {"apiGroups": ["apps"], "resources": ["deployments", "replicasets"], "verbs": ["get", "list", "patch"]},
+        ],
+    )
+    assert job.id in jobs_in(almost, space)
+    warned = almost.warn(job, Warn(IDLE, 600.0))
+    assert warned.ok
+    assert f"lacks the right to create events in the namespace {space.name}" in warned.words
+    asked = almost.ask(only_job(almost, space), Ask(IDLE))
+    for each in (nobody, almost):
+        each.close()
+    assert not asked.ok
+    assert f"lacks the right to patch deployments/scale (apps) in the namespace {space.name}" in asked.words
+    assert space.get("Deployment", "llama")["spec"]["replicas"] == 2
+    assert "fallow.stopped-at" not in annotations(space, "Deployment")
+
+
+def with_rules(plane: ControlPlane, space: Namespace, rules: list[dict[str, list[str]]]) -> KubernetesEngine:
+    """Return the engine with the rights of a ServiceAccount that has these and no others."""
+    name = f"{space.name}-{len(rules)}"
+    plane.make({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": space.name}})
+    rbac = "rbac.authorization.k8s.io"
+    plane.make({"apiVersion": f"{rbac}/v1", "kind": "ClusterRole", "metadata": {"name": name}, "rules": rules})
+    plane.make(
+        {
+            "apiVersion": f"{rbac}/v1",
+            "kind": "ClusterRoleBinding",
+            "metadata": {"name": name},
+            "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": name},
+            "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": space.name}],
+        }
+    )
+    return kubernetes_engine(SystemClock(), str(plane.kubeconfig(plane.token_of(name, space.name))))
+
+
+def test_a_killed_api_server_is_unknown_and_nothing_is_done_until_it_is_back(
+    plane: ControlPlane, engine: KubernetesEngine, space: Namespace
+) -> None:
+    space.run("Deployment", "llama")
+    job = only_job(engine, space)
+    plane.kill_api_server()
+    try:
+        look = engine.look()
+        assert isinstance(look.jobs, Unknown)
+        assert isinstance(look.pending_gpus, Unknown)
+        assert "cannot be asked" in look.jobs.why
+        for outcome in (engine.warn(job, Warn(IDLE, 600.0)), engine.ask(job, Ask(IDLE))):
+            assert not outcome.ok
+            assert "cannot be asked" in outcome.words
+    finally:
+        plane.start_api_server()
+    assert space.get("Deployment", "llama")["spec"]["replicas"] == 2
+    assert only_job(engine, space) == job
+    assert engine.ask(job, Ask(IDLE)).ok
+
+
+def test_the_daemons_of_the_manifests_are_taken_by_the_api_server(plane: ControlPlane) -> None:
+    for name in ("daemonset.yaml", "controller.yaml"):
+        plane.apply((MANIFESTS / name).read_text())
+    made = plane("GET", "/apis/apps/v1/namespaces/fallow/daemonsets/fallow-node", token=ADMIN)
+    assert made["spec"]["template"]["spec"]["hostPID"] is True
