@@ -14,6 +14,7 @@ import pytest
 
 from fallow.actuators.claims.claims import CLAIM_BYTE, ClaimFile
 from fallow.actuators.files import ofd_locks
+from fallow.core.reservations import Claim
 from fallow.engine.machine.claim_holders import claim_on
 from fallow.engine.machine.clock import SystemClock
 from fallow.engine.machine.world import World
@@ -24,6 +25,7 @@ from tests.conftest import Fallow
 from tests.core.gpus import idle
 from tests.engine.idle_rules.enforcer_resident import OnTheHost, Resident
 from tests.engine.idle_rules.test_enforcer import WAITS, Start, patrol, start  # noqa: F401  fixtures
+from tests.waiting import until
 
 CARD = "GPU-fa110000-0000-4000-8000-000000000000"
 
@@ -95,6 +97,14 @@ def blame(world: World, begin: Start, fd: int) -> int:
     return pid
 
 
+def searched(world: World, card: ClaimFile) -> Claim:
+    """The claim once the search for its process has ended, which takes several looks on a busy machine."""
+    world.look_patiently()
+    found = until(lambda: claim_on(world, card), lambda claim: "not found yet" not in str(claim), pause_s=0.1)
+    assert found is not None
+    return found
+
+
 def test_a_signature_and_a_label_name_nobody_who_has_not_the_claim_open(
     world: World,
     card: ClaimFile,
@@ -104,9 +114,7 @@ def test_a_signature_and_a_label_name_nobody_who_has_not_the_claim_open(
     pid = blame(world, start, fd)
     with in_flight(fd):
         assert pid in LockTable(world.proc).signers(card.identity[1])
-        world.look_patiently()
-        claim = claim_on(world, card)
-        assert claim is not None
+        claim = searched(world, card)
         assert (claim.pid, claim.user, claim.birth, claim.since_wall_s) == (None, None, None, None)
         assert str(claim).startswith(
             "claimed by a hidden process: none that can be seen has it open (docs/concepts/claims"
@@ -159,9 +167,7 @@ def test_whoever_has_the_claim_open_is_named_though_a_label_blames_another(
 ) -> None:
     fd = claimed(world)
     blame(world, start, fd)
-    world.look_patiently()
-    claim = claim_on(world, card)
-    assert claim is not None
+    claim = searched(world, card)
     assert claim.pid == os.getpid()
     assert claim.since_wall_s is None
     os.close(fd)

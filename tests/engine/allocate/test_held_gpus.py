@@ -209,7 +209,7 @@ nearly_gpus = st.lists(gpu_facts | st.builds(gpu, st.integers(0, 9), for_s=anyth
 nearly_rules = st.lists(rule_facts | st.builds(rule, st.integers(0, 9), in_s=anything), max_size=12) | anything
 
 
-@settings(max_examples=examples(1000), deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(nearly_gpus, nearly_rules, st.none() | anything, st.none() | anything, st.booleans() | anything)
 def test_whatever_a_daemon_answers_is_a_short_line_that_can_be_shown(
     street: Street, gpus: Any, rules: Any, at: Any, whole: Any, dry_run: Any

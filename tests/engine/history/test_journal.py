@@ -16,6 +16,7 @@ from fallow.core.reasons import Reason
 from fallow.engine.history import journal_file
 from fallow.engine.history.journal import Journal
 from fallow.engine.history.sqlite_file import clock_time
+from tests.places import LIMIT_S
 from tests.reasons import said
 
 WRITES_FOR_EVER = """
@@ -222,7 +223,7 @@ journal.close()
 def test_rows_wait_while_the_disk_is_full_and_those_that_are_lost_are_counted(tmp_path: pathlib.Path) -> None:
     """F2: what was reported is there, or a sentence says since when it is not."""
     done = subprocess.run(
-        [sys.executable, "-c", FULL_DISK, str(tmp_path)], capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, "-c", FULL_DISK, str(tmp_path)], capture_output=True, text=True, check=False, timeout=LIMIT_S
     )
     assert (done.returncode, done.stderr) == (0, "")
     full, again = done.stdout.splitlines()

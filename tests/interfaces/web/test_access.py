@@ -95,7 +95,7 @@ def test_the_token_opens_what_is_shut(reachable: Site) -> None:
     for path in ("/", "/metrics", "/api/v1/status"):
         assert reachable.with_token(path).status == 200
     for path in ("/login", "/healthz", "/static/page.css"):
-        assert reachable.ask(path).status == 200, "these tell nothing"
+        assert reachable.ask(path).status in (200, 503), "these tell nothing, but whether somebody looks at the GPUs"
 
 
 def cookie(site: Site) -> str:

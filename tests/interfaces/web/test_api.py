@@ -173,6 +173,8 @@ def test_schemathesis_finds_nothing(site: Site, tmp_path: pathlib.Path) -> None:
             "/api/v1/wake",
             "--checks",
             "all",
+            "--request-timeout",
+            "60",
             "--max-examples",
             "20",
             "--generation-deterministic",

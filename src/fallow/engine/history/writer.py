@@ -107,8 +107,12 @@ class _Writer:
 
     def try_again(self) -> None:
         """Try again to write what could not be written; while a write is under way, do nothing."""
-        batch = self._unwritten
-        if batch is not None and self._work.is_idle:
+        if not self._work.is_idle:
+            return
+        batch = (
+            self._unwritten
+        )  # read after the thread was seen idle: what it has just written would be written twice
+        if batch is not None:
             self._work.give(batch)
 
     def wait(self, timeout_s: float) -> bool:
