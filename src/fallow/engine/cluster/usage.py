@@ -13,18 +13,16 @@ from threading import RLock
 
 from fallow.actuators.files import state_folder
 from fallow.core.cluster import ClusterNode, NodeGpu, Readings
+from fallow.core.cluster_usage import UsageRow
 from fallow.core.errors import FallowError
 from fallow.core.job import JobActivity
 from fallow.core.units import printable, shortened
 from fallow.core.unknown import Unknown
-from fallow.core.value import value
 from fallow.core.witnessed_time import witnessed_s
 from fallow.engine.cluster.job_state import ClusterJobState
 from fallow.engine.history import sqlite_file
 
 FILE_NAME = "cluster.db"
-KINDS = ("cluster", "node", "partition", "account", "qos", "namespace", "user")
-"""What usage is summed by; `cluster` has one name, `all`."""
 _LABELS = ("partition", "account", "qos", "namespace")
 _HOUR_S, _DAY_S = 3600, 86_400
 _FINE_FOR_S = 8 * _DAY_S
@@ -50,26 +48,6 @@ _SUM = (
 )
 _BUSY, _IDLE, _EMPTY, _UNKNOWN, _FREE = range(5)
 _COLUMN = {JobActivity.BUSY: _BUSY, JobActivity.IDLE: _IDLE, JobActivity.UNKNOWN: _UNKNOWN}
-
-
-@value
-class UsageRow:
-    """What the GPUs of one node, user and so on did, in seconds of one GPU."""
-
-    name: str
-    busy_s: float
-    idle_s: float
-    """Held by jobs and not used, those with nothing on them too."""
-    empty_s: float
-    """Of `idle_s`: held by jobs that had nothing on any of their GPUs."""
-    unknown_s: float
-    free_s: float
-    """Held by no job; known for nodes and the whole cluster alone."""
-
-    @property
-    def held_s(self) -> float:
-        """Return for how long GPUs were held by jobs."""
-        return self.busy_s + self.idle_s + self.unknown_s
 
 
 class UsageFile:

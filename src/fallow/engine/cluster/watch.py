@@ -7,8 +7,8 @@ from fallow.engine.history.run import Run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from fallow.core.cluster_usage import UsageRow
     from fallow.engine.cluster.loop import ClusterLoop
-    from fallow.engine.cluster.usage import UsageRow
 
 _LEAVE_AFTER_S = 3.0
 

@@ -7,6 +7,7 @@ from typing import TypeVar
 from fallow.actuators.claims.protections import ProtectionFolder
 from fallow.actuators.host.as_user import in_the_name_of
 from fallow.core.board import Board
+from fallow.core.cluster_usage import UsageRow
 from fallow.core.errors import FallowError, NotPermitted, WrongUsage
 from fallow.core.findings import Event
 from fallow.core.interval import Interval
@@ -80,6 +81,7 @@ class Sources:
         parked: Callable[[], tuple[ParkedJob, ...]],
         every_s: Callable[[], float],
         conditions: GpuConditions,
+        cluster_usage: Callable[[str, float, float], list[UsageRow] | None] = lambda *_: None,
     ) -> None:
         """`protections` is used by the serving thread alone: the policies have their own.
 
@@ -104,6 +106,8 @@ class Sources:
         """How often the daemon looks, by the config in force."""
         self.conditions = conditions
         """Asked by the serving thread alone: the rules have their own."""
+        self.cluster_usage = cluster_usage
+        """Return what the cluster did between two moments, by a kind of `KINDS`; None if the daemon watches none."""
 
     def board(self) -> Board | None:
         """Return what was seen at the last tick; None before the first."""

@@ -5,6 +5,7 @@ from math import inf
 from typing import Any
 
 from fallow.core.cluster import Engine
+from fallow.core.cluster_usage import UsageRow
 from fallow.core.cluster_view import ClusterView, GpuState, JobLine, NodeLine
 from fallow.core.job import JobActivity
 from fallow.core.unknown import Unknown
@@ -29,6 +30,16 @@ def cluster(facts: Facts) -> ClusterView:
         facts["more_jobs"],
         facts["more_nodes"],
     )
+
+
+def usage(facts: Facts) -> tuple[list[UsageRow], UsageRow]:
+    """Return what the cluster did, by what was asked for, and as a whole."""
+    return [_usage_row(each) for each in facts["lines"]], _usage_row(facts["total"])
+
+
+def _usage_row(facts: Facts) -> UsageRow:
+    busy_s, idle_s, empty_s, unknown_s = (float(facts[f"{name}_s"]) for name in ("busy", "idle", "empty", "unknown"))
+    return UsageRow(str(facts["name"]), busy_s, idle_s, empty_s, unknown_s, float(facts["free_s"] or 0.0))
 
 
 def _job(facts: Facts) -> JobLine:

@@ -31,6 +31,7 @@ _UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz01
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from fallow.core.cluster_usage import UsageRow
     from fallow.core.cluster_view import ClusterView
 
 T = TypeVar("T")
@@ -117,6 +118,12 @@ class DaemonClient:
         words = {"subject": subject, "limit": most}
         query = _query(**{name: word for name, word in words.items() if word is not None})
         return self._get(f"/cluster{query}" if len(query) > 1 else "/cluster", cluster, _LONG_S)
+
+    def cluster_usage(self, by: str, since_s: float) -> "tuple[list[UsageRow], UsageRow] | None":
+        """Return what the cluster did in the last so many seconds, by a kind and as a whole; None if none is told."""
+        from fallow.engine.machine.cluster_from_json import usage
+
+        return self._get(f"/cluster/usage{_query(by=by, since_s=f'{since_s:g}')}", usage, _LONG_S)
 
     def past(self) -> "RemoteHistory | None":
         """Return its history; None if it keeps none or does not answer."""

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TextIO
 
 from fallow.actuators.files.atomic_file import replace_file
+from fallow.core.cluster_usage import KINDS
 from fallow.core.errors import FallowError, NotPermitted, WrongUsage
 from fallow.core.money import Prices, prices_from
 from fallow.core.units import span_s
@@ -27,13 +28,15 @@ if TYPE_CHECKING:
 ABOUT = """\
 Add up the hours in which each GPU was free, filled, busy, idle, stuck or
 unknown, and what the idle and stuck hours cost. Only time in which `fallow up`
-ran is counted."""
+ran is counted. With --cluster add up the GPUs of the cluster that it watches."""
 EXAMPLES = """\
   fallow report                             the last 7 days, by GPU
   fallow report --by user --price 2.50/h    what each user left unused
+  fallow report --cluster --by account --price 2.50/h
   fallow report --since 30d --by job --format csv -o jobs.csv
   fallow report --price H100=2.50/h --price T4=0.40/h --format html -o week.html"""
 
+_CLUSTER_KINDS = [kind for kind in KINDS if kind != "cluster"]
 _FORMATS = ("table", "json", "csv", "html")
 _LONGEST_S = 3660 * 86400.0
 
@@ -42,8 +45,12 @@ def add_options(made: Parser) -> None:
     """Add the options of `fallow report`."""
     add = partial(takes, made)
     add("--since D", span_s, "how far back to begin: 12h, 7d, 2w (default: 7d)", 7 * 86400.0)
-    by = "add up the hours of each GPU, user, job or day; html has all, this one first (default: gpu)"
-    chooses(made, "--by", By, by, By.GPU.value)
+    by = (
+        "add up the hours of each GPU, user, job or day; html has all, this one first (default: gpu); with --cluster "
+        "of each node, partition, account, qos, namespace or user (default: user)"
+    )
+    chooses(made, "--by", [*By, *(kind for kind in _CLUSTER_KINDS if kind != By.USER)], by, "", metavar="KIND")
+    made.add_argument("--cluster", action="store_true", help="add up what the GPUs of the cluster did")
     several(
         made,
         "--price MONEY/h",
@@ -57,11 +64,16 @@ def add_options(made: Parser) -> None:
 def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     """Read history, add it up, and print it."""
     given = prices_from(args.price)
+    _demand_kind(args)
     if not 0 < args.since <= _LONGEST_S:
         raise WrongUsage("--since is a time between now and ten years ago; write it as 12h, 7d or 2w")
+    if args.cluster:
+        from fallow.interfaces.cli import cluster_report
+
+        return cluster_report.run(args, world, voice, given)
     folder = world.state_folder
     daemon = None if args.alone else world.daemon(voice.detail)
-    prices = given if given.given else _prices_in_force(world, daemon, voice)
+    prices = given if given.given else prices_in_force(world, daemon, voice)
     past: HistoryReader | RemoteHistory | None = None if daemon is None else daemon.past()
     where = "the daemon's folder"
     if past is None:
@@ -86,6 +98,15 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     return 0
 
 
+def _demand_kind(args: argparse.Namespace) -> None:
+    """Set what the hours are added up by; raise WrongUsage for what the other kind of report has."""
+    kinds, other = (_CLUSTER_KINDS, list(By)) if args.cluster else (list(By), _CLUSTER_KINDS)
+    args.by = args.by or ("user" if args.cluster else By.GPU.value)
+    if args.by not in kinds and args.by in other:
+        way = f"write {', '.join(kinds[:-1])} or {kinds[-1]}" if args.cluster else "add --cluster"
+        raise WrongUsage(f"--by {args.by} is {'not ' if args.cluster else 'only '}told of a cluster", way)
+
+
 def _tell_trouble(trouble: str, folder: str, voice: Stderr, *, found: bool) -> None:
     """Report that the daemon did not answer, which is an error if no history was found: the daemon may have some."""
     sentence = f"the daemon could not be asked for its history: {trouble}"
@@ -94,7 +115,7 @@ def _tell_trouble(trouble: str, folder: str, voice: Stderr, *, found: bool) -> N
     voice.note(f"{sentence}; this is what {folder} has")
 
 
-def _prices_in_force(world: World, daemon: "DaemonClient | None", voice: Stderr) -> Prices:
+def prices_in_force(world: World, daemon: "DaemonClient | None", voice: Stderr) -> Prices:
     """Return the prices of the daemon's config, else of the user's; none if neither has any."""
     told = None if daemon is None else daemon.prices()
     if told is not None and told.given:
@@ -130,11 +151,15 @@ def _print(report: Report, by: By, form: str, file: TextIO | None) -> None:
 
 
 def _write(report: Report, by: By, form: str, path: str) -> None:
-    """Write the report to a file in one step, so that a failure leaves the file as it was."""
     text = io.StringIO(newline="")
     _print(report, by, form, text)
+    write_to(path, text.getvalue())
+
+
+def write_to(path: str, text: str) -> None:
+    """Write a report to a file in one step, so that a failure leaves the file as it was."""
     try:
-        replace_file(path, text.getvalue())
+        replace_file(path, text)
     except PermissionError:
         raise NotPermitted(f"{path} is not yours to write") from None
     except OSError as error:

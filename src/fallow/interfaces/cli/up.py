@@ -159,6 +159,7 @@ def _serve(
         lambda: daemon.parking.jobs,
         lambda: daemon.config.machine.every,
         GpuConditions(world, voice.note),
+        daemon.cluster.usage,
     )
     return ServerThread(socket, sources, page, voice.note)
 

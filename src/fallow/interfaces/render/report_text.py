@@ -127,7 +127,7 @@ def as_csv(report: Report, by: By) -> str:
     writer.writerow(fields)
     for line in report.bill(by).lines:
         facts = _facts(line, by, report.cards)
-        writer.writerow([_cell(facts[field]) for field in fields])
+        writer.writerow([csv_cell(facts[field]) for field in fields])
     return text.getvalue()
 
 
@@ -146,7 +146,7 @@ def _facts(line: Line, by: By, cards: dict[str, Card]) -> dict[str, Any]:
     return facts
 
 
-def _cell(fact: object) -> object:
+def csv_cell(fact: object) -> object:
     """Return a cell that no spreadsheet takes for a formula: other users wrote the commands in it."""
     if isinstance(fact, str) and fact not in ("", "-") and fact[0] in "=+-@":
         return f"'{fact}"

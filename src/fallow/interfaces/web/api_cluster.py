@@ -1,14 +1,16 @@
 """`/api/v1/cluster`: the jobs, nodes and GPUs of the cluster that the daemon watches."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request
 from pydantic import WithJsonSchema
 from starlette.responses import Response
 
 from fallow.core.cluster_names import KIND_WORDS, cluster_target
+from fallow.core.cluster_usage import UsageRow, usage_report
 from fallow.core.cluster_view import cluster_view, meant, narrowed, with_uses
-from fallow.core.errors import WrongUsage
+from fallow.core.errors import FallowError, WrongUsage
+from fallow.core.money import Prices
 from fallow.core.protections import ClusterPart, OneClusterJob, OneUser
 from fallow.core.value import replace
 from fallow.engine.daemon.sources import Sources
@@ -17,7 +19,11 @@ from fallow.interfaces.web import cluster_models, models
 from fallow.interfaces.web.api_facts import Json
 from fallow.interfaces.web.caller import Refused, caller_of
 from fallow.interfaces.web.cluster_views import ClusterViews
+from fallow.interfaces.web.disk_reads import DiskReads
 
+_By = Literal["node", "partition", "account", "qos", "namespace", "user"]
+_WEEK_S = 7 * 86400.0
+_LONGEST_S = 3660 * 86400.0
 _MOST_JOBS = 20_000
 _FEW_JOBS = 1_000
 _LONGEST_SUBJECT = 200
@@ -30,8 +36,8 @@ _Subject = Annotated[str, WithJsonSchema({"type": "string", "pattern": _PATTERN}
 NO_CLUSTER = "the daemon watches no cluster: its config has no [cluster], or it has not looked at it yet"
 
 
-def add_cluster(api: APIRouter, sources: Sources) -> None:
-    """Add the route for the cluster."""
+def add_cluster(api: APIRouter, sources: Sources, reads: DiskReads) -> None:
+    """Add the routes for the cluster: as it is now, and what it did."""
     views = ClusterViews()
 
     @api.get(
@@ -58,6 +64,31 @@ def add_cluster(api: APIRouter, sources: Sources) -> None:
             view = replace(view, jobs=tuple(with_uses(job, found) for job in view.jobs))
         everything = views.of(found, viewer)  # what is available does not depend on the question
         return Json(cluster_json.cluster(replace(view, counts=everything.counts)))
+
+    @api.get(
+        "/cluster/usage",
+        response_model=cluster_models.Usage,
+        responses={404: {"model": models.Problem, "description": "The daemon watches no cluster."}},
+        summary="What the cluster did, by node, partition, account, namespace or user",
+    )
+    async def usage(
+        request: Request,
+        by: _By = "user",
+        since_s: Annotated[float, Query(gt=0, le=_LONGEST_S, allow_inf_nan=False)] = _WEEK_S,
+    ) -> Response:
+        until_s = sources.clock.wall_s()
+
+        def read() -> tuple[list[UsageRow] | None, list[UsageRow] | None]:
+            span = (until_s - since_s, until_s)
+            return sources.cluster_usage(by, *span), sources.cluster_usage("cluster", *span)
+
+        try:
+            rows, whole = await reads.ask(caller_of(request).key, read)
+        except FallowError as error:
+            raise Refused(503, "failed", str(error)) from None
+        if rows is None or whole is None:
+            raise Refused(404, "cluster", NO_CLUSTER)
+        return Json(cluster_json.usage(usage_report(by, until_s - since_s, until_s, rows, whole, Prices())))
 
 
 def _target(subject: str) -> OneClusterJob | ClusterPart | OneUser:

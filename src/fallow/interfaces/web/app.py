@@ -117,7 +117,7 @@ def make_app(sources: Sources) -> FastAPI:
     app.state.watchers = watchers
     api = APIRouter(prefix="/api/v1", responses=models.PROBLEMS, dependencies=[Depends(_demand_known_keys)])
     add_now(api, sources)
-    add_cluster(api, sources)
+    add_cluster(api, sources, reads)
     add_past(api, sources, reads)
     add_raw_history(api, sources, reads)
     add_changes(api, sources)

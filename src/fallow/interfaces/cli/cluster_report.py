@@ -1,0 +1,60 @@
+"""`fallow report --cluster`: what the GPUs of the cluster did, by node, partition, account, namespace or user."""
+
+import argparse
+import io
+import sys
+
+from fallow.core.cluster_usage import UsageReport, usage_report
+from fallow.core.errors import FallowError
+from fallow.core.money import Prices
+from fallow.engine.machine.world import World
+from fallow.interfaces.cli.report import prices_in_force, write_to
+from fallow.interfaces.render import cluster_report
+from fallow.interfaces.stderr import Stderr
+
+
+def run(args: argparse.Namespace, world: World, voice: Stderr, given: Prices) -> int:
+    """Ask the daemon, or read what was kept, and print it."""
+    daemon = None if args.alone else world.daemon(voice.detail)
+    prices = given if given.given else prices_in_force(world, daemon, voice)
+    if prices.named:
+        voice.note("prices of single models are left out: what a cluster did is not kept by model")
+    now_s = world.clock.wall_s()
+    told = None if daemon is None else daemon.cluster_usage(args.by, args.since)
+    if told is not None:
+        rows, total = told
+        report = usage_report(args.by, now_s - args.since, now_s, rows, [total], prices)
+    else:
+        from fallow.engine.cluster.usage import read_usage
+
+        span = (now_s - args.since, now_s)
+        rows = read_usage(world.state_folder, args.by, *span)
+        report = usage_report(args.by, *span, rows, read_usage(world.state_folder, "cluster", *span), prices)
+        if not rows and daemon is not None and daemon.trouble is not None:
+            raise FallowError(f"the daemon could not be asked what the cluster did: {daemon.trouble}")
+    if not report.rows:
+        voice.note("nothing of that time is kept of a cluster; `fallow up` with [cluster] records it while it runs")
+        if args.format == "table":
+            return 0
+    _print(report, args.format, args.output)
+    return 0
+
+
+def _print(report: UsageReport, form: str, output: str | None) -> None:
+    if form == "table" and output is None:
+        cluster_report.show_table(report, None)
+        return
+    if form == "table":
+        file = io.StringIO()
+        cluster_report.show_table(report, file)
+        text = file.getvalue()
+    else:
+        text = {
+            "json": cluster_report.as_json,
+            "csv": cluster_report.as_csv,
+            "html": cluster_report.as_html,
+        }[form](report)
+    if output is None:
+        sys.stdout.write(text)
+    else:
+        write_to(output, text)
