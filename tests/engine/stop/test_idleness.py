@@ -58,14 +58,33 @@ def counting(for_s: float, one: Job) -> Counting:
     return Counting("rule", "job", one.uuids, one.process_keys, "idle", for_s, "warn", 10.0)
 
 
-def test_what_all_rules_have_counted_for_the_job_itself_counts_also_beside_a_neighbour_who_works() -> None:
+@settings(max_examples=examples(600))
+@given(SEEN, st.floats(0, 1e5), st.lists(st.floats(0, 1e6), max_size=3))
+def test_a_rule_never_makes_a_job_idle_that_is_not_and_never_for_longer_or_before_12_seconds(
+    seen: list[tuple[Activity, float | None]], age_s: float, counted: list[float]
+) -> None:
+    one = job(len(seen), age_s)
+    without = witness(seen).idleness(one)
+    found = witness(seen, tuple(counting(for_s, one) for for_s in counted)).idleness(one)
+    if without.for_s is None or min(counted, default=12.0) < 12:
+        assert found.for_s is None
+        assert found.not_idle is not None
+    else:
+        assert found.for_s is not None
+        assert 12 <= found.for_s <= min([without.for_s + 1, *counted])
+
+
+def test_a_job_is_idle_only_if_its_gpu_is_and_every_rule_counts_it_so() -> None:
     one = job(1)
-    busy = [(Activity.BUSY, 5.0)]
-    assert witness(busy, (counting(90.0, one), counting(60.0, one))).idleness(one).for_s == 60.0
-    assert witness(busy, (counting(90.0, one), counting(0.0, one))).idleness(one).for_s is None
-    assert witness([(Activity.IDLE, 90.0)], (counting(0.0, one),)).idleness(one).for_s is None
-    assert witness(busy, (replace(counting(90.0, one), processes=()),)).idleness(one).for_s is None
-    assert witness(busy, (replace(counting(90.0, one), fault="stuck"),)).idleness(one).for_s is None
+    busy: list[tuple[Activity, float | None]] = [(Activity.BUSY, 5.0)]
+    idle: list[tuple[Activity, float | None]] = [(Activity.IDLE, 90.0)]
+    assert witness(idle, (counting(90.0, one), counting(60.0, one))).idleness(one).for_s == 60.0
+    assert witness(idle, (counting(90.0, one), counting(0.0, one))).idleness(one).for_s is None
+    short = witness(idle, (counting(90.0, one), counting(3.0, one))).idleness(one)
+    assert str(short.not_idle) == "it is not idle: the rule rule counts it as idle for 3s only"
+    assert witness(busy, (counting(90.0, one),)).idleness(one).for_s is None
+    assert witness(idle, (replace(counting(0.0, one), processes=()),)).idleness(one).for_s == 90.0
+    assert witness(idle, (replace(counting(0.0, one), fault="stuck"),)).idleness(one).for_s == 90.0
 
 
 @pytest.mark.parametrize(

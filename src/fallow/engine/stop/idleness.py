@@ -1,4 +1,8 @@
-"""Tell whether a job is idle, as the daemon has witnessed it. What it has not witnessed is unknown: never a yes."""
+"""Tell whether a job is idle, as the daemon has witnessed it. What it has not witnessed is unknown: never a yes.
+
+A job is idle only if the daemon calls each of its GPUs idle, for SETTLING_S or longer. The rules that cover it can
+only speak against that: a rule counts every pause of a job, also the short ones of a job that works.
+"""
 
 from collections.abc import Sequence
 
@@ -38,21 +42,22 @@ class Witness:
         self._why_blind = (trouble or _NO_DAEMON) if status is None else None
 
     def idleness(self, job: Job) -> Idleness:
-        """Return whether a job is idle on all its GPUs."""
+        """Return whether a job is idle on all its GPUs, and no rule that covers it speaks against that."""
         if self._why_blind is not None:
             return _unknown(self._why_blind)
         if job.doubtful:
             return _unknown("it may work on a GPU that cannot be read")
+        on_gpus = self._on_gpus(job)
+        if on_gpus.for_s is None:
+            return on_gpus
         by_rules = [each for each in self._counting if self._is_about(each, job)]
-        if not by_rules:
-            return self._on_gpus(job)
         uncounted = {each.rule: why for each in by_rules if (why := _why_uncounted(each)) is not None}
-        in_use = next((each for each in by_rules if each.for_s <= 0 and each.rule not in uncounted), None)
-        if in_use is not None:  # a condition may speak against one of them
-            return Idleness(None, Reason("not_idle", found=f"the rule {in_use.rule} does not count it as idle"))
+        for each in by_rules:  # a condition may speak against one of them
+            if each.for_s < SETTLING_S and each.rule not in uncounted:
+                return Idleness(None, Reason("not_idle", found=_what_a_rule_counts(each)))
         for rule, why in uncounted.items():
-            return Idleness(self._on_gpus(job).for_s, Reason("not_counted", rule=rule, why=why))
-        return Idleness(min(each.for_s for each in by_rules))
+            return Idleness(on_gpus.for_s, Reason("not_counted", rule=rule, why=why))
+        return Idleness(min([on_gpus.for_s, *(each.for_s for each in by_rules)]))
 
     def _on_gpus(self, job: Job) -> Idleness:
         found = [self._on_gpu(self._gpus.get(uuid), job) for uuid in job.uuids]
@@ -93,6 +98,12 @@ def _why_uncounted(counting: Counting) -> str | None:
     if counting.begins_in_s > 0:
         return f"it is new, and nothing counts for another {duration_for_people(counting.begins_in_s)}"
     return None
+
+
+def _what_a_rule_counts(counting: Counting) -> str:
+    if counting.for_s <= 0:
+        return f"the rule {counting.rule} does not count it as idle"
+    return f"the rule {counting.rule} counts it as idle for {duration_for_people(counting.for_s)} only"
 
 
 def _unknown(why: str) -> Idleness:
