@@ -16,7 +16,10 @@ from fallow.engine.config.model import SECTIONS, NoticesToPeople
 from fallow.engine.config.schema import json_schema
 from tests.engine.config.example import EXAMPLE, LINES, KeyLine, key_lines, mistakes, modest
 
-NEEDED = {("filler", "name"), ("filler", "command"), ("idle", "name"), ("guard", "name"), ("guard", "action")}
+NEEDED = {
+    *(("filler", "name"), ("filler", "command"), ("idle", "name"), ("guard", "name"), ("guard", "action")),
+    ("cluster.idle", "name"),
+}
 PRICED = "machine.prices"  # its keys are names of cards, so any name will do
 ALL = {**SECTIONS, "notices.people": NoticesToPeople, "cluster.idle": ClusterIdle}
 NEVER_RIGHT = ["1979-05-27", "07:32:00", "nan", "[[1]]", "{ a = {} }", '"\\u0000"', "-1e300", f"0x{'f' * 400}"]
@@ -34,6 +37,7 @@ CONTRADICTING = (
     "stuck_for",
     "idle_for",
     "before",
+    "engine",
 )  # without these, keys that stay may contradict each other
 INDEPENDENT = st.sampled_from([line for line in key_lines() if line.key not in CONTRADICTING])
 VALIDATOR = Draft202012Validator(json_schema())

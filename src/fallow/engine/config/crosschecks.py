@@ -108,7 +108,7 @@ def _page(page: Page) -> Iterator[Fault]:
 
 def _cluster(cluster: Cluster) -> Iterator[Fault]:
     path: Path = ("cluster",)
-    if cluster.engine is None:
+    if cluster.engine is None and cluster.enabled:
         for key in sorted(cluster.model_fields_set):
             sentence = "no engine is named, so no cluster is looked at"
             yield Fault(
@@ -147,7 +147,7 @@ def _cluster_rule(path: Path, rule: ClusterIdle, cluster: Cluster) -> Iterator[F
         sentence = f"the cluster is looked at every {cluster.every:g} s, which is too seldom for it"
         yield Fault((*path, "idle_for"), sentence, "make it longer, or every shorter", (("cluster", "every"),))
     slurm, kubernetes = ("partitions", "accounts", "qos", "users"), ("namespaces",)
-    wrong = kubernetes if cluster.engine == "slurm" else slurm
+    wrong = {"slurm": kubernetes, "kubernetes": slurm}.get(cluster.engine or "", ())
     for key in (key for key in wrong if getattr(rule, key)):
         sentence = f"{'Slurm' if cluster.engine == 'slurm' else 'Kubernetes'} has none of these"
         yield Fault((*path, key), sentence, "leave it out", (("cluster", "engine"),))
