@@ -118,6 +118,8 @@ SENTENCES: Mapping[str, str] = {
     "came_back": "it was stopped before and came back; the rules only report it",
     "job_changed": "it is not the same job any more: {what}",
     "not_asked_again": "the engine cannot be asked again whether it is the same job: {why}",
+    "slurm_job_over": "Slurm job {job} has ended, and this is left of it on GPU {gpus}",
+    "unhealthy": "{trouble}",
     # Why a parked job is woken.
     "terminal_used": "{user} was at {place}",
     # Why a filler starts, waits and leaves.

@@ -117,9 +117,11 @@ class Proc(ProcMachine):
 
     def hub_token(self, pid: int) -> str | None:
         """Return the token with which JupyterHub started a server; None if it was not started by one."""
-        return (read_variables(f"{self._root}/{pid}/environ", (b"JUPYTERHUB_API_TOKEN=",)) or {}).get(
-            "JUPYTERHUB_API_TOKEN"
-        )
+        return (self.variables(pid, "JUPYTERHUB_API_TOKEN") or {}).get("JUPYTERHUB_API_TOKEN")
+
+    def variables(self, pid: int, *names: str) -> dict[str, str] | None:
+        """Return some variables of a process, as far as it has them; None if it has ended or may not be read."""
+        return read_variables(f"{self._root}/{pid}/environ", tuple(f"{name}=".encode() for name in names))
 
     def launched_on(self, uuids: tuple[str, ...], counts: Callable[[Mapping[str, str]], bool]) -> dict[str, int]:
         """Return processes of this user that `fallow run` started on these GPUs, by UUID.

@@ -40,7 +40,7 @@ def trace(proc: "Proc", pid: int) -> Owner | Unknown:
     if pod:
         uid_of_pod = pod[1].replace("_", "-")
         return Owner(OwnerKind.POD, uid_of_pod, uid_of_pod)
-    job = next((found for path in cgroups if (found := _slurm_job(path))), None)
+    job = next((found for path in cgroups if (found := slurm_job(path))), None)
     if job is not None:
         return Owner(OwnerKind.SLURM, job, job)
     container = _match(_CONTAINER, cgroups)
@@ -111,8 +111,8 @@ def _session(proc: "Proc", pid: int) -> Owner | None:
     return None
 
 
-def _slurm_job(path: str) -> str | None:
-    """Return the number of the job: a name below one that begins with `slurm`."""
+def slurm_job(path: str) -> str | None:
+    """Return the number of the Slurm job that a cgroup is of: a name below one that begins with `slurm`."""
     is_below = False
     for name in path.split("/"):
         found = re.fullmatch(_SLURM_JOB, name) if is_below else None
