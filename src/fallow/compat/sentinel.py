@@ -16,6 +16,7 @@ from fallow.core.ports import Depth
 from fallow.core.reasons import Reason
 from fallow.core.unknown import Unknown
 from fallow.engine.guard.compose import guard_loop
+from fallow.engine.guard.contradictions import contradictions_of
 from fallow.engine.history.run import open_run
 from fallow.engine.machine.world import World
 from fallow.policies import guard
@@ -97,6 +98,8 @@ def main(words: Sequence[str], world: World, tell: Callable[[str], None]) -> int
     args = _options(words)
     action = _ACTIONS[args.kill_action]
     rules = _rules(action, args.arm_threshold, args.arm_duration, args.kill_threshold, args.kill_duration)
+    for found in contradictions_of(rules):  # the older tool takes it, so this one does
+        tell(f"--kill_threshold is above --arm_threshold: {found.sentence}")
     gpus = _present_gpus(args.gpu_devices, world, tell)
     with open_run(world, tell) as run:
         loop = guard_loop(run, rules, gpus=gpus, armed=args.arm_duration <= 0)

@@ -256,3 +256,43 @@ def test_wrong_words_are_answered_at_once(
     done = fallow("guard", *words)
     assert done.returncode == code, done.stderr
     assert says in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "says", "config"),
+    [
+        (
+            ("--arm-above", "1", "--idle-below", "99", "--action", "shutdown"),
+            "--idle-below 99: what arms the guard would also be quiet to it; at most --arm-above, which is 1",
+            'arm_above = 1\nidle_below = 99\naction = "shutdown"\n',
+        ),
+        (
+            ("--idle-below", "11"),
+            "--idle-below 11: what arms the guard would also be quiet to it; at most --arm-above, which is 10",
+            'idle_below = 11\naction = "shutdown"\n',
+        ),
+        (
+            ("--action", "reboot", "--action", "run:true"),
+            "--action reboot: nothing can follow when the machine is down; put it last",
+            'action = ["reboot", "run:true"]\n',
+        ),
+    ],
+)
+def test_what_the_config_refuses_of_a_guard_the_command_refuses_in_the_same_words(
+    world: World,
+    fallow: Fallow,
+    systemctl: pathlib.Path,
+    tmp_path: pathlib.Path,
+    words: tuple[str, ...],
+    says: str,
+    config: str,
+) -> None:
+    work(world, 3)
+    refused = fallow("guard", *FAST, *words)
+    assert (refused.returncode, says in refused.stderr) == (2, True), refused.stderr
+    file = tmp_path / "its.toml"
+    file.write_text(f'[[guard]]\nname = "g"\n{config}')
+    checked = fallow("check", str(file))
+    sentence = says.partition(": ")[2].partition(";")[0]
+    assert (checked.returncode, sentence in checked.stdout + checked.stderr) == (78, True), checked
+    assert systemctl.read_text() == ""

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from fallow.core.actions import PowerOff, Reboot
 from fallow.engine.config.cluster import Cluster, ClusterIdle
 from fallow.engine.config.fillers import Filler
 from fallow.engine.config.gpu_lists import may_share
@@ -10,6 +9,7 @@ from fallow.engine.config.messages import Fault
 from fallow.engine.config.model import Config, Page
 from fallow.engine.config.rules import Guard, Idle
 from fallow.engine.config.toml_positions import Path
+from fallow.engine.guard.contradictions import contradictions_of
 from fallow.policies.idle import When
 
 Numbers = Mapping[str, Sequence[int]]
@@ -89,13 +89,9 @@ def _idle_rule(path: Path, rule: Idle) -> Iterator[Fault]:
 
 
 def _guard(path: Path, guard: Guard) -> Iterator[Fault]:
-    if guard.idle_below > guard.arm_above:
-        sentence = "what arms the guard would also be quiet to it"
-        most = f"at most arm_above, which is {guard.arm_above * 100:g}"
-        yield Fault((*path, "idle_below"), sentence, most, ((*path, "arm_above"),))
-    for place, action in enumerate(guard.action[:-1]):
-        if isinstance(action, PowerOff | Reboot):
-            yield Fault((*path, "action", place), "nothing can follow when the machine is down", "put it last")
+    for found in contradictions_of(guard.rules(longest_gap_s=0.0)):
+        at: Path = (*path, found.key) if found.place is None else (*path, found.key, found.place)
+        yield Fault(at, found.sentence, found.way, () if found.rests_on is None else ((*path, found.rests_on),))
 
 
 def _page(page: Page) -> Iterator[Fault]:

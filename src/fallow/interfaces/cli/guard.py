@@ -4,9 +4,10 @@ import argparse
 from functools import partial
 
 from fallow.core.actions import EndGuard, parse_action
-from fallow.core.errors import FallowError
+from fallow.core.errors import FallowError, WrongUsage
 from fallow.core.units import count, duration_for_people, duration_s, ratio, some_ratio, span_s
 from fallow.engine.guard.compose import guard_loop
+from fallow.engine.guard.contradictions import contradictions_of
 from fallow.engine.history.run import open_run
 from fallow.engine.machine.world import World
 from fallow.interfaces.cli.options import Parser, chooses, every_s, several, takes
@@ -69,6 +70,7 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
         countdown_s=args.countdown,
         longest_gap_s=args.every * _MISSED_LOOKS,
     )
+    _refuse_contradictions(args, rules)
     with open_run(world, voice.note, dry_run=args.dry_run) as run_:
         loop = guard_loop(run_, rules, gpus=args.gpus, attach=args.attach, unless=args.unless)
         loop.check()
@@ -82,3 +84,14 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     if loop.given_up:
         raise FallowError(f"it has acted, but could not {', nor '.join(loop.given_up)}")
     return 0
+
+
+def _refuse_contradictions(args: argparse.Namespace, rules: GuardRules) -> None:
+    """Raise WrongUsage for what the config refuses too: it could turn off a machine that works."""
+    for found in contradictions_of(rules, _option):
+        given = f"{args.idle_below * 100:g}" if found.place is None else args.action[found.place]
+        raise WrongUsage(f"{_option(found.key)} {given}: {found.sentence}", found.way)
+
+
+def _option(key: str) -> str:
+    return f"--{key.replace('_', '-')}"
