@@ -17,7 +17,7 @@ from fallow.engine.jobs.ports import ParkResult
 from fallow.engine.machine.world import World
 from fallow.engine.park.same_server import SameServer
 from fallow.readers.local_http import LocalHttp
-from fallow.readers.owners.servers import SleepServer, find_server, is_sleeping, loaded_models
+from fallow.readers.owners.servers import SleepServer, find_server, is_sleeping, loaded_models, may_be_server
 
 _LOOK_AGAIN_S = 0.2
 _UNLOADED_WITHIN_S = 15.0
@@ -32,14 +32,14 @@ class Sleepers:
         self._http = LocalHttp(world.clock) if http is None else http
 
     def may_sleep(self, holders: Sequence[Process]) -> bool:
-        """Return whether this is a server that may be able to sleep. It is not asked."""
-        return find_server(self._world.proc, [process.pid for process in holders]) is not None
+        """Return whether this may be a server that can sleep, by its command line. It is not asked."""
+        return may_be_server(self._world.proc, [process.pid for process in holders])
 
     def find(self, job: ParkedJob, holders: Sequence[Process]) -> ParkedJob | Unknown | None:
-        """Return the job as that of a server that can sleep; None if it is none, Unknown if it does not answer."""
+        """Return the job as that of a server that can sleep; None if it is none, Unknown if it is not known."""
         server = find_server(self._world.proc, [process.pid for process in holders])
-        if server is None:
-            return None
+        if server is None or isinstance(server, Unknown):
+            return server
         doubt: Unknown | None = None
         for port in server.ports:
             found = _as_server(job, server, port)

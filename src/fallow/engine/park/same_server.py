@@ -41,7 +41,10 @@ class SameServer:
             return Unknown("its server has ended")
         if self._job.server_uid is None or proc.uid(server.pid) != self._job.server_uid:
             return Unknown(f"its server, pid {server.pid}, is not the same user's any more")
-        if self._job.port not in listening_ports(proc, server.pid):
+        ports = listening_ports(proc, server.pid)
+        if isinstance(ports, Unknown):
+            return ports
+        if self._job.port not in ports:
             return Unknown(f"its server, pid {server.pid}, does not listen at port {self._job.port} any more")
         after = proc.stat(server.pid)
         return None if after is not None and after.birth == server.birth else Unknown("its server has ended")

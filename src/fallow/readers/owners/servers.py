@@ -5,8 +5,8 @@ listens on. So whoever calls another program `vllm serve` is asked as a vLLM, an
 """
 
 import json
-from collections.abc import Iterable, Sequence
-from itertools import islice, pairwise
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice, pairwise
 
 from fallow.core.http import Endpoint, Http
 from fallow.core.parked import ParkWay
@@ -19,6 +19,8 @@ from fallow.readers.proc import Proc
 _ANSWERS_WITHIN_S = 5.0
 _MOST_PORTS = 4
 _DEEPEST = 16
+_MOST_PROCESSES = 512
+_MOST_CANDIDATES = 8
 _MOST_MODELS = 64
 _LONGEST_NAME = 400
 _VLLM_MODULES = ("vllm.entrypoints.openai.api_server", "vllm.entrypoints.api_server", "vllm.entrypoints.cli.main")
@@ -35,19 +37,55 @@ class SleepServer:
     ports: tuple[int, ...]
 
 
-def find_server(proc: Proc, pids: Iterable[int]) -> SleepServer | None:
-    """Return the first such server among these processes and those above them of the same user."""
+def may_be_server(proc: Proc, pids: Iterable[int]) -> bool:
+    """Return whether the command line of one of these processes, or of one above, is that of such a server.
+
+    It reads no descriptors. Where there are too many processes to look at, it may be one.
+    """
+    return any(each is None or _way(proc.words(each)) is not None for each, _ in _and_above(proc, pids))
+
+
+def find_server(proc: Proc, pids: Iterable[int]) -> SleepServer | Unknown | None:
+    """Return the first such server among these processes and those above them of the same user.
+
+    Unknown if one of them may be it, but where it listens could not be read.
+    """
+    doubt: Unknown | None = None
+    candidates = 0
+    for each, uid in _and_above(proc, pids):
+        if each is None:
+            return Unknown("not looked for: there are too many processes above it")
+        words = proc.words(each)
+        way, stat = _way(words), proc.stat(each)
+        if way is None or stat is None:
+            continue
+        candidates += 1
+        if candidates > _MOST_CANDIDATES:
+            return Unknown(f"not looked for: more than {_MOST_CANDIDATES} of its processes are called so")
+        ports = listening_ports(proc, each)
+        if isinstance(ports, Unknown):
+            doubt = ports
+        elif ports:
+            return SleepServer(way, Process(each, stat.birth), uid, _in_order(ports, words))
+    return doubt
+
+
+def _and_above(proc: Proc, pids: Iterable[int]) -> Iterator[tuple[int | None, int]]:
+    """Yield each of these processes and those above of the same user, once, with the user; None if there are more."""
+    depths: dict[int, int] = {}
+    steps = 0
     for pid in pids:
         uid = proc.uid(pid)
-        for each in (pid, *islice(proc.ancestors(pid), _DEEPEST)):
-            if uid is None or proc.uid(each) != uid:
+        for depth, each in enumerate(chain((pid,), islice(proc.ancestors(pid), _DEEPEST))):
+            if uid is None or depths.get(each, _DEEPEST + 1) <= depth or proc.uid(each) != uid:
                 break
-            words = proc.words(each)
-            way, stat = _way(words), proc.stat(each)
-            ports = listening_ports(proc, each) if way is not None and stat is not None else []
-            if way is not None and stat is not None and ports:
-                return SleepServer(way, Process(each, stat.birth), uid, _in_order(ports, words))
-    return None
+            steps += 1
+            if steps > _MOST_PROCESSES:
+                yield None, uid
+                return
+            if each not in depths:
+                yield each, uid
+            depths[each] = depth
 
 
 def is_sleeping(http: Http, to: Endpoint) -> bool | Unknown | None:
