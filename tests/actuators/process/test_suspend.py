@@ -19,8 +19,11 @@ DO = """
 import json, sys
 from fallow.actuators.process import suspend
 from fallow.actuators.process.checkpoint import Checkpoint, CheckpointFailed
+from fallow.core.process import Process
+from fallow.readers.proc import Proc
+processes = [Process(pid, Proc().stat(pid).birth) for pid in json.loads(sys.argv[2])]
 try:
-    getattr(suspend, sys.argv[1])(Checkpoint(), json.loads(sys.argv[2]))
+    getattr(suspend, sys.argv[1])(Checkpoint(), Proc(), processes)
     print("done")
 except CheckpointFailed as error:
     print(type(error).__name__, error)

@@ -1,12 +1,19 @@
 """Take all CUDA processes of a job off their GPUs, and put them back: all of them, or none.
 
 Suspending takes about 0.6 s for each GiB, so it is called in a thread, or by a command that waits.
+
+The driver takes the number of a process, which another process may have by now. So each process is held by a pidfd
+whose birth was compared: as long as that has not ended, nobody else has its number. What was locked for a process
+that has ended meanwhile is let go again, and the process is left out.
 """
 
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 
-from fallow.actuators.process.checkpoint import Checkpoint, CheckpointFailed
+from fallow.actuators.process.checkpoint import Checkpoint, CheckpointFailed, State
+from fallow.actuators.process.signals import Handle
+from fallow.core.errors import NotPermitted
+from fallow.core.process import Process, ProcessTable
 
 _LOCK_WITHIN_MS = 2000
 
@@ -15,56 +22,133 @@ class StaysOff(CheckpointFailed):
     """Processes could be neither taken off together nor put back: some are off, and wait to be woken."""
 
 
-def suspend_all(checkpoint: Checkpoint, pids: Sequence[int]) -> None:
+class _Held:
+    """One process, which the driver is told to move only while it is that very process."""
+
+    def __init__(self, checkpoint: Checkpoint, handle: Handle) -> None:
+        self._checkpoint = checkpoint
+        self._handle = handle
+        self._pid = handle.process.pid
+
+    def state(self) -> State | None:
+        """Return its state; None if it has ended, or is no CUDA process."""
+        found = self._checkpoint.state(self._pid)
+        return None if self._handle.ended() else found
+
+    def lock(self) -> bool:
+        """Keep it from sending work to the GPU; return False if it has ended."""
+        if not self._done(lambda pid: self._checkpoint.lock(pid, _LOCK_WITHIN_MS)):
+            with suppress(CheckpointFailed):
+                if self._checkpoint.state(self._pid) == "locked":
+                    self._checkpoint.unlock(self._pid)  # somebody who has got its number
+            return False
+        return True
+
+    def take_off(self) -> None:
+        """Move its memory to the host."""
+        self._done(self._checkpoint.checkpoint)
+
+    def restore(self) -> None:
+        """Move its memory back."""
+        self._done(self._checkpoint.restore)
+
+    def unlock(self) -> None:
+        """Let it go on."""
+        self._done(self._checkpoint.unlock)
+
+    def _done(self, step: Callable[[int], None]) -> bool:
+        """Do something to it; return False if it has ended before or meanwhile."""
+        if self._handle.ended():
+            return False
+        try:
+            step(self._pid)
+        except CheckpointFailed:
+            if not self._handle.ended():
+                raise
+        return not self._handle.ended()
+
+
+def suspend_all(checkpoint: Checkpoint, table: ProcessTable, processes: Sequence[Process]) -> None:
     """Stop the GPU work of all these processes, then take them off their GPUs. Processes without CUDA are skipped."""
-    on_gpu = [pid for pid in pids if checkpoint.state(pid) == "running"]
-    for pid in on_gpu:
-        checkpoint.lock(pid, _LOCK_WITHIN_MS)
-    for pid in on_gpu:
-        checkpoint.checkpoint(pid)
+    with _all_held(checkpoint, table, processes) as held:
+        _suspend(held)
 
 
-def resume_all(checkpoint: Checkpoint, pids: Sequence[int]) -> None:
+def resume_all(checkpoint: Checkpoint, table: ProcessTable, processes: Sequence[Process]) -> None:
     """Put the processes that were taken off back on their GPUs, then let the GPU work of all continue."""
-    for pid in pids:
-        if checkpoint.state(pid) == "checkpointed":
-            checkpoint.restore(pid)
-    for pid in pids:
-        if checkpoint.state(pid) == "locked":
-            checkpoint.unlock(pid)
+    with _all_held(checkpoint, table, processes) as held:
+        _resume(held)
 
 
-def take_off(checkpoint: Checkpoint, pids: Sequence[int]) -> None:
+def take_off(checkpoint: Checkpoint, table: ProcessTable, processes: Sequence[Process]) -> None:
     """Suspend all of them. If one cannot be, put all back and let them go on, then raise CheckpointFailed.
 
     If they cannot be put back either, raise StaysOff: what is off stays off, and the others are held until then.
     """
-    try:
-        suspend_all(checkpoint, pids)
-    except CheckpointFailed as error:
+    with _all_held(checkpoint, table, processes) as held:
         try:
-            resume_all(checkpoint, pids)
-        except CheckpointFailed as worse:
-            raise StaysOff(f"{error}; and it could not be undone: {worse}") from None
-        raise
+            _suspend(held)
+        except CheckpointFailed as error:
+            try:
+                _resume(held)
+            except CheckpointFailed as worse:
+                raise StaysOff(f"{error}; and it could not be undone: {worse}") from None
+            raise
 
 
-def put_back(checkpoint: Checkpoint, pids: Sequence[int]) -> None:
+def put_back(checkpoint: Checkpoint, table: ProcessTable, processes: Sequence[Process]) -> None:
     """Resume all of them. If one cannot be, take those off again that were put back, then raise CheckpointFailed."""
-    restored: list[int] = []
-    try:
-        for pid in pids:
-            if checkpoint.state(pid) == "checkpointed":
-                checkpoint.restore(pid)
-                restored.append(pid)
-    except CheckpointFailed:
-        for pid in restored:
-            with suppress(CheckpointFailed):
-                checkpoint.checkpoint(pid)
-        raise
-    resume_all(checkpoint, pids)
+    with _all_held(checkpoint, table, processes) as held:
+        restored: list[_Held] = []
+        try:
+            for each in held:
+                if each.state() == "checkpointed":
+                    each.restore()
+                    restored.append(each)
+        except CheckpointFailed:
+            for each in restored:
+                with suppress(CheckpointFailed):
+                    each.take_off()
+            raise
+        _resume(held)
 
 
-def states(checkpoint: Checkpoint, pids: Sequence[int]) -> set[str]:
-    """Return the states that occur among these processes; processes without CUDA have none."""
-    return {state for state in map(checkpoint.state, pids) if state is not None}
+def states(checkpoint: Checkpoint, table: ProcessTable, processes: Sequence[Process]) -> set[State]:
+    """Return the states that occur among these processes; those that have ended or are without CUDA have none."""
+    return {state for each in processes if (state := state_of(checkpoint, table, each)) is not None}
+
+
+def state_of(checkpoint: Checkpoint, table: ProcessTable, process: Process) -> State | None:
+    """Return the state of a process; None if it has ended, or is no CUDA process."""
+    with _all_held(checkpoint, table, (process,)) as held:
+        return held[0].state() if held else None
+
+
+def _suspend(held: Sequence[_Held]) -> None:
+    locked = [each for each in held if each.state() == "running" and each.lock()]
+    for each in locked:
+        each.take_off()
+
+
+def _resume(held: Sequence[_Held]) -> None:
+    for each in held:
+        if each.state() == "checkpointed":
+            each.restore()
+    for each in held:
+        if each.state() == "locked":
+            each.unlock()
+
+
+@contextmanager
+def _all_held(checkpoint: Checkpoint, table: ProcessTable, processes: Sequence[Process]) -> Iterator[list[_Held]]:
+    """Hold those of the processes that live; raise CheckpointFailed if none may be."""
+    with ExitStack() as opened:
+        held: list[_Held] = []
+        for process in processes:
+            try:
+                handle = Handle.open(table, process, ())
+            except NotPermitted as error:
+                raise CheckpointFailed(str(error)) from None
+            if handle is not None:
+                held.append(_Held(checkpoint, opened.enter_context(handle)))
+        yield held

@@ -24,7 +24,7 @@ from fallow.actuators.process.suspend import resume_all, suspend_all
 from fallow.actuators.process.tree import JobTree, Orphans
 from fallow.actuators.process.yield_channel import KeeperLine
 from fallow.core.errors import CannotRun, FallowError
-from fallow.core.process import Ended, Process
+from fallow.core.process import Ended, Process, ProcessTable
 from fallow.engine.fill.log_file import open_log, outputs_are_pipes
 from fallow.engine.fill.suspension import Suspension
 from fallow.engine.machine.clock import SystemClock
@@ -36,7 +36,7 @@ from fallow.readers.proc import Proc
 _SOCKET_FD = 3
 _LARGEST_ORDER = 65536
 _NICE = 19
-_Work = Callable[[Checkpoint, list[int]], None]
+_Work = Callable[[Checkpoint, ProcessTable, Sequence[Process]], None]
 
 
 class Keeper:
@@ -153,9 +153,11 @@ class Keeper:
         if self._suspension is not None:  # one after the other; of those that wait, the last counts
             self._next_order = (work, within_s, becomes)
             return
-        pids = [row.pid for row in self._tree.living()]
+        living = [Process(row.pid, row.birth) for row in self._tree.living()]
         until_s = self._clock.monotonic_s() + within_s
-        self._suspension = Suspension(lambda: work(checkpoint, pids), self._wake_loop, until_s, becomes)
+        self._suspension = Suspension(
+            lambda: work(checkpoint, self._table, living), self._wake_loop, until_s, becomes
+        )
 
     def _check_suspension(self) -> None:
         """Report the end of a suspension; kill a filler that cannot be suspended or resumed in time."""

@@ -6,7 +6,7 @@ Everything here may take a minute, so the daemon calls it in a thread.
 from collections.abc import Sequence
 
 from fallow.actuators.process.checkpoint import Checkpoint, CheckpointFailed
-from fallow.actuators.process.suspend import StaysOff, put_back, states, take_off
+from fallow.actuators.process.suspend import StaysOff, put_back, state_of, states, take_off
 from fallow.core.findings import Outcome
 from fallow.core.parked import ParkedJob
 from fallow.core.process import Process
@@ -45,10 +45,12 @@ class Checkpoints:
             return why_not
         try:
             for process in holders:
-                state = self._driver.state(process.pid)
+                state = state_of(self._driver, self._world.proc, process)
                 if state != "running":
                     return f"pid {process.pid} " + (
-                        f"is {state} already" if state else "holds its GPU without CUDA, so it cannot be moved"
+                        f"is {state} already"
+                        if state
+                        else "holds its GPU without CUDA, or has ended, so it cannot be moved"
                     )
         except CheckpointFailed as error:
             return str(error)
@@ -58,7 +60,7 @@ class Checkpoints:
         """Take the whole tree off its GPUs. What fails in the middle is undone, unless the outcome says otherwise."""
         began_s = self._world.clock.monotonic_s()
         try:
-            take_off(self._driver, [each.pid for each in job.processes if self._is_there(each)])
+            take_off(self._driver, self._world.proc, job.processes)
         except StaysOff:
             raise
         except CheckpointFailed as error:
@@ -75,7 +77,7 @@ class Checkpoints:
         began_s = clock.monotonic_s()
         while True:
             try:
-                put_back(self._driver, _pids(job))
+                put_back(self._driver, self._world.proc, job.processes)
             except CheckpointFailed as error:
                 if clock.monotonic_s() - began_s >= _MEMORY_IS_BACK_WITHIN_S:
                     return Outcome(False, str(error))
@@ -94,9 +96,9 @@ class Checkpoints:
         if why_not is not None:
             return Unknown(why_not)
         try:
-            found = states(self._driver, _pids(job))
+            found = states(self._driver, self._world.proc, job.processes)
             if "locked" in found:
-                put_back(self._driver, _pids(job))
+                put_back(self._driver, self._world.proc, job.processes)
                 return False
         except CheckpointFailed as error:
             return Unknown(str(error))
