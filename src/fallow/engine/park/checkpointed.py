@@ -3,10 +3,13 @@
 Everything here may take a minute, so the daemon calls it in a thread.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from threading import Lock
 
 from fallow.actuators.process.checkpoint import Checkpoint, CheckpointFailed
 from fallow.actuators.process.suspend import StaysOff, put_back, state_of, states, take_off
+from fallow.core.errors import FallowError
 from fallow.core.findings import Outcome
 from fallow.core.parked import ParkedJob
 from fallow.core.process import Process
@@ -21,12 +24,19 @@ _MEMORY_IS_BACK_WITHIN_S = 5.0
 _LOOK_AGAIN_S = 0.25
 
 
-class Checkpoints:
-    """Parks and wakes jobs through the driver."""
+class NoRoomYet(FallowError):
+    """There is no room in host memory for a job while others are being parked."""
 
-    def __init__(self, world: World) -> None:
+
+class Checkpoints:
+    """Parks and wakes jobs through the driver; several threads may do so at once."""
+
+    def __init__(self, world: World, driver: Checkpoint | None = None) -> None:
         self._world = world
-        self._driver = Checkpoint()
+        self._driver = Checkpoint() if driver is None else driver
+        self._counting = Lock()
+        self._on_their_way: dict[Process, int] = {}
+        """How much host memory the jobs need that are being parked, by their first processes."""
 
     def why_unable(self) -> str | None:
         """Return why no job can be parked here; None if one can. The driver is opened at the first call."""
@@ -57,7 +67,14 @@ class Checkpoints:
         return self._why_no_room(job)
 
     def park(self, job: ParkedJob) -> Outcome:
-        """Take the whole tree off its GPUs. What fails in the middle is undone, unless the outcome says otherwise."""
+        """Take the whole tree off its GPUs. What fails in the middle is undone, unless the outcome says otherwise.
+
+        Raise NoRoomYet if there is no room only because other jobs are being parked.
+        """
+        with self._room_for(job):
+            return self._park(job)
+
+    def _park(self, job: ParkedJob) -> Outcome:
         began_s = self._world.clock.monotonic_s()
         try:
             take_off(self._driver, self._world.proc, job.processes)
@@ -108,21 +125,39 @@ class Checkpoints:
             return Unknown("not to be told: processes of it have ended meanwhile")
         return False
 
-    def _why_no_room(self, job: ParkedJob) -> str | None:
-        room = room_bytes(self._world.proc, _pids(job))
+    @contextmanager
+    def _room_for(self, job: ParkedJob) -> Iterator[None]:
+        """Count a job among those on their way. Their memory may be taken already, so that it counts twice."""
+        with self._counting:
+            others = sum(self._on_their_way.values())
+            why_not = self._why_no_room(job, others)
+            if why_not is not None:
+                raise NoRoomYet(why_not)
+            self._on_their_way[job.first] = _needed_bytes(job)
+        try:
+            yield
+        finally:
+            with self._counting:
+                self._on_their_way.pop(job.first, None)
+
+    def _why_no_room(self, job: ParkedJob, others_bytes: int = 0) -> str | None:
+        room = room_bytes(self._world.proc, [process.pid for process in job.processes])
         if isinstance(room, Unknown):
             return f"how much host memory is free is {room}"
-        needed = job.memory_bytes + max(_LEAST_ROOM_BYTES, round(job.memory_bytes * _ROOM))
-        if room >= needed:
+        needed = _needed_bytes(job)
+        if room - others_bytes >= needed:
             return None
+        others = (
+            f", {bytes_for_people(others_bytes)} of it for jobs that are being parked now" if others_bytes else ""
+        )
         return (
             f"its {bytes_for_people(job.memory_bytes)} do not fit into host memory: "
-            f"{bytes_for_people(room)} are free there, and {bytes_for_people(needed)} are needed"
+            f"{bytes_for_people(room)} are free there{others}, and {bytes_for_people(needed)} are needed"
         )
 
     def _is_there(self, process: Process) -> bool:
         return not self._world.proc.has_ended(process.pid, process.birth)
 
 
-def _pids(job: ParkedJob) -> list[int]:
-    return [process.pid for process in job.processes]
+def _needed_bytes(job: ParkedJob) -> int:
+    return job.memory_bytes + max(_LEAST_ROOM_BYTES, round(job.memory_bytes * _ROOM))

@@ -5,6 +5,7 @@ Everything here may take minutes, so the daemon calls it in threads.
 
 from collections.abc import Sequence
 
+from fallow.actuators.process.checkpoint import Checkpoint
 from fallow.actuators.process.suspend import StaysOff
 from fallow.core.errors import FallowError
 from fallow.core.findings import Outcome
@@ -15,7 +16,7 @@ from fallow.core.value import replace
 from fallow.engine.jobs.ports import ParkResult
 from fallow.engine.machine.world import World
 from fallow.engine.park.asleep import Sleepers
-from fallow.engine.park.checkpointed import Checkpoints
+from fallow.engine.park.checkpointed import Checkpoints, NoRoomYet
 from fallow.engine.park.place import kept_free
 
 _FREE_FOR_A_SERVER_S = 10.0  # it is its user's program, and may never come back
@@ -25,9 +26,9 @@ Parked = tuple[ParkedJob, ParkResult]
 class Ways:
     """Parks and wakes one job at a time; several threads may do so at once."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, driver: Checkpoint | None = None) -> None:
         self._world = world
-        self._checkpoints = Checkpoints(world)
+        self._checkpoints = Checkpoints(world, driver)
         self._sleepers = Sleepers(world)
 
     def open(self) -> None:
@@ -65,6 +66,8 @@ class Ways:
             return job, ParkResult(False, f"{before}{why_not}")
         try:
             outcome = self._checkpoints.park(job)
+        except NoRoomYet as error:
+            return job, ParkResult(False, f"{before}{error}", in_doubt=True)
         except StaysOff as error:
             return replace(job, trouble=str(error)), ParkResult(True, f"{before}a part of it is parked: {error}")
         return job, ParkResult(outcome.ok, outcome.words if outcome.ok else f"{before}{outcome.words}")
