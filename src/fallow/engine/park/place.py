@@ -1,6 +1,7 @@
 """Keep the GPUs of a job free while it is woken: they are claimed, so that fillers leave and nobody else comes.
 
-The claim ends when the job is back. It is taken in the thread that wakes the job, with a claim folder of its own.
+The claim ends when the job is back. It is taken in the thread that wakes the job, with a claim folder of its own. All
+GPUs are claimed at once or none, so that nothing is kept from others while one of them is waited for.
 """
 
 import os
@@ -9,13 +10,15 @@ from contextlib import contextmanager
 from functools import partial
 from threading import Lock, Timer
 
-from fallow.actuators.claims.claims import ClaimFile, HeldClaim, take
+from fallow.actuators.claims.claims import FILLER_BYTE, ClaimFile, HeldClaim, take
 from fallow.actuators.claims.fill_marks import filler_on
 from fallow.actuators.claims.folder import ClaimFolder, folder_path
 from fallow.core.errors import FallowError
 from fallow.core.parked import ParkedJob
+from fallow.core.process import Process
 from fallow.core.reservations import Claim
 from fallow.engine.machine.world import World
+from fallow.readers.lock_holders import LockHolders
 
 _WITHIN_S = 60.0
 _LOOK_AGAIN_S = 0.05
@@ -23,14 +26,16 @@ _LOOK_AGAIN_S = 0.05
 
 @contextmanager
 def kept_free(world: World, job: ParkedJob, for_s: float | None = None) -> Iterator[None]:
-    """Claim the GPUs of a job, and wait until their fillers have left, a minute at most in all.
+    """Claim the GPUs of a job, and wait until their fillers have left, a minute at most.
 
-    Raise FallowError if they cannot be claimed. `for_s` is how long they are kept free at most once that is done.
+    Raise FallowError if they cannot be claimed within a minute. `for_s` is how long they are claimed at most, which
+    includes the wait for fillers.
     """
     place = _Place(world)
     try:
         place.take(job.uuids)
         with place.left_after(for_s):
+            place.wait_for_fillers(job.uuids, _WITHIN_S if for_s is None else min(for_s, _WITHIN_S))
             yield
     finally:
         place.leave()
@@ -39,20 +44,21 @@ def kept_free(world: World, job: ParkedJob, for_s: float | None = None) -> Itera
 class _Place:
     def __init__(self, world: World) -> None:
         self._clock = world.clock
-        self._until_s = world.clock.monotonic_s() + _WITHIN_S
+        self._proc = world.proc
         stat = world.proc.stat(os.getpid())
         birth = None if stat is None else stat.birth
         self._label = Claim(False, os.getpid(), world.user, "fallow wake", world.clock.wall_s(), birth)
         self._folder = ClaimFolder(folder_path(world.environ))
+        self._lock_holders = LockHolders(world.proc, world.clock)
         self._held: list[HeldClaim] = []
         self._leaving = Lock()
 
     def take(self, uuids: tuple[str, ...]) -> None:
-        for uuid in uuids:
-            if not self._in_time(partial(self._claim, uuid)):
-                raise FallowError(f"GPU {uuid} cannot be kept free for it: somebody has claimed it")
-        for uuid in uuids:
-            self._in_time(partial(self._is_clear, uuid))
+        if not self._within(_WITHIN_S, partial(self._claim_all, uuids)):
+            raise FallowError(f"{', '.join(uuids)} cannot be kept free for it: somebody has claimed it")
+
+    def wait_for_fillers(self, uuids: tuple[str, ...], limit_s: float) -> None:
+        self._within(limit_s, lambda: all(map(self._is_clear, uuids)))
 
     def leave(self) -> None:
         self._end_claims()
@@ -78,22 +84,35 @@ class _Place:
         finally:
             timer.cancel()
 
-    def _claim(self, uuid: str) -> bool:
-        held = take(self._folder, uuid, self._label)
-        if held is not None:
+    def _claim_all(self, uuids: tuple[str, ...]) -> bool:
+        for uuid in uuids:
+            held = take(self._folder, uuid, self._label)
+            if held is None:
+                self._end_claims()
+                return False
             self._held.append(held)
-        return held is not None
+        return True
 
     def _is_clear(self, uuid: str) -> bool:
+        """Return whether no filler is on it that leaves. Anybody can mark a GPU, and such a mark may stay."""
         file = ClaimFile(self._folder.open(uuid))
         try:
-            return filler_on(file) is None
+            label = filler_on(file)
+            return label is None or not self._is_true(file, label)
         finally:
             file.close()
 
-    def _in_time(self, done: Callable[[], bool]) -> bool:
+    def _is_true(self, file: ClaimFile, label: Claim) -> bool:
+        """Return whether the kernel shows that root or our own user holds the mark."""
+        stat = None if label.pid is None else self._proc.stat(label.pid)
+        named = None if stat is None else Process(stat.pid, stat.birth)
+        holder = self._lock_holders.holder(file.fd, FILLER_BYTE, named).holder
+        return holder is not None and self._proc.uid(holder.pid) in (0, os.geteuid())
+
+    def _within(self, limit_s: float, done: Callable[[], bool]) -> bool:
+        until_s = self._clock.monotonic_s() + limit_s
         while not done():
-            if self._clock.monotonic_s() >= self._until_s:
+            if self._clock.monotonic_s() >= until_s:
                 return False
             self._clock.sleep(_LOOK_AGAIN_S)
         return True
