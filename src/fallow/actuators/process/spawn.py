@@ -72,18 +72,23 @@ def start(
 
 
 def start_helper(
-    path: str, command: Sequence[str], environ: Mapping[str, str], output: int, reads: int | None = None
+    path: str,
+    command: Sequence[str],
+    environ: Mapping[str, str],
+    output: int,
+    reads: int | None = None,
+    errors: int | None = None,
 ) -> int:
     """Start a program for fallow's own use, in its own session; return its pid.
 
-    It reads `reads` or nothing, writes to `output`, and gets none of the descriptors that are meant for the job: a
-    claim must not survive in what a hook left running.
+    It reads `reads` or nothing, writes to `output`, its errors to `errors` or to `output` too. It gets none of the
+    descriptors that are meant for the job: a claim must not survive in what a hook left running.
     """
     nothing = (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)
     actions = [
         nothing if reads is None else (os.POSIX_SPAWN_DUP2, reads, 0),
         (os.POSIX_SPAWN_DUP2, output, 1),
-        (os.POSIX_SPAWN_DUP2, output, 2),
+        (os.POSIX_SPAWN_DUP2, output if errors is None else errors, 2),
         *((os.POSIX_SPAWN_CLOSE, fd) for fd in _meant_for_the_job()),
     ]
     pid = _spawn(path, command, environ, actions, setsid=True, setsigmask=())

@@ -50,7 +50,9 @@ def engine_of(run: Run, cluster: Cluster) -> ClusterEngine:
     """Return the engine that the config names."""
     made: ClusterEngine
     if cluster.engine == "slurm":
-        made = _part("fallow.engine.cluster.slurm", "slurm_engine")(run.world.clock)
+        made = _part("fallow.engine.cluster.slurm", "slurm_engine")(
+            run.world.clock, run.world.environ, cluster.slurm_conf or ""
+        )
     else:
         made = _part("fallow.engine.cluster.kubernetes", "kubernetes_engine")(
             run.world.clock, cluster.kubeconfig or ""

@@ -92,6 +92,8 @@ class Cluster(Section):
     """What runs the jobs: `slurm` or `kubernetes`. Without it no cluster is looked at."""
     kubeconfig: types.HomePlace | None = by_default(None)
     """The file that says where Kubernetes is and who we are there; without it as kubectl and pods have it."""
+    slurm_conf: types.Place | None = by_default(None)
+    """The slurm.conf of the cluster; without it that of SLURM_CONF, or where Slurm's commands look by themselves."""
     prometheus: types.HttpUrl | None = by_default(None)
     """The address of the Prometheus that has the readings of all GPUs, as `"http://127.0.0.1:9090"`."""
     token_file: types.Place | None = by_default(None)

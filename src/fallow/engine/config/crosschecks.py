@@ -114,6 +114,9 @@ def _cluster(cluster: Cluster) -> Iterator[Fault]:
     if cluster.kubeconfig is not None and cluster.engine == "slurm":
         sentence = "it is about Kubernetes, and the engine is Slurm"
         yield Fault((*path, "kubeconfig"), sentence, "leave it out", ((*path, "engine"),))
+    if cluster.slurm_conf is not None and cluster.engine == "kubernetes":
+        sentence = "it is about Slurm, and the engine is Kubernetes"
+        yield Fault((*path, "slurm_conf"), sentence, "leave it out", ((*path, "engine"),))
     if cluster.token_file is not None and cluster.prometheus is None:
         sentence = "there is no Prometheus that it could be for"
         yield Fault((*path, "token_file"), sentence, "add prometheus = URL", ((*path, "prometheus"),))
