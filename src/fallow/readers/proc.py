@@ -17,6 +17,7 @@ from fallow.core.process import DEEPEST, ProcessRow
 from fallow.core.units import printable
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace, value
+from fallow.readers.descriptors import open_files
 from fallow.readers.file_trust import Followed
 from fallow.readers.owners.cgroups import paths_in
 from fallow.readers.owners.traces import trace
@@ -30,7 +31,6 @@ _ASK_ANEW_AFTER = 5  # looks
 _MOST_DESCRIBED = 1000
 _WALKS = 8
 _PF_KTHREAD = 0x00200000
-_MOST_DESCRIPTORS = 16384
 _MOST_OF_CGROUPS = 1 << 16  # version 1 has a line for each of a dozen controllers
 _LONGEST_SHOWN = 1000
 _MOST_WORDS = 64
@@ -207,22 +207,7 @@ class Proc(ProcMachine):
 
     def open_counts(self, pid: int, paths: Collection[str]) -> dict[str, int]:
         """Return how many descriptors the process has on each of these files, as far as they are visible."""
-        folder = f"{self._root}/{pid}/fd"
-        counts: dict[str, int] = {}
-        try:
-            with os.scandir(folder) as entries:
-                names = [entry.name for entry in islice(entries, _MOST_DESCRIPTORS)]
-        except OSError as error:
-            pass_on_shortage(error)
-            return counts
-        for name in names:
-            try:
-                path = os.readlink(f"{folder}/{name}")
-            except OSError:
-                continue
-            if path in paths:
-                counts[path] = counts.get(path, 0) + 1
-        return counts
+        return open_files(self._root, pid, paths).counts
 
     def cgroups(self, pid: int) -> tuple[str, ...] | None:
         """Return the paths of the cgroups of a process, the unified one first; None if it has ended."""

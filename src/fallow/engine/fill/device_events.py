@@ -6,7 +6,7 @@ from fallow.core.gpu import Gpu
 from fallow.core.reasons import Reason
 from fallow.core.unknown import Unknown
 from fallow.engine.fill.slot import FillerSlot
-from fallow.engine.machine.newcomers import Newcomers
+from fallow.engine.machine.newcomers import Budget, Newcomers
 from fallow.engine.machine.world import World
 from fallow.readers.file_events import FileEvent, FileEvents
 
@@ -33,6 +33,7 @@ class DeviceEvents:
         self._nodes: dict[str, str] = {}
         self._why_unwatched: dict[str, str] = {}
         self._newcomers: dict[Attention, tuple[dict[str, str], Newcomers]] = {}
+        self._budget = Budget()
         self._opened_uuids: set[str] = set()
         self._watches_claims = False
 
@@ -55,7 +56,8 @@ class DeviceEvents:
             known = before.get(kind)
             if known is None or known[0] != nodes:
                 eager, ignored = kind
-                known = (nodes, Newcomers(self._world.proc, nodes, self._is_ours, ignored, eager=eager))
+                found = Newcomers(self._world.proc, nodes, self._is_ours, ignored, eager=eager, budget=self._budget)
+                known = (nodes, found)
                 known[1].remember()
             self._newcomers[kind] = known
 
@@ -65,7 +67,7 @@ class DeviceEvents:
         self._opened_uuids |= events.came
         if events.came & occupied:
             for _, newcomers in self._newcomers.values():
-                newcomers.note_open(now_s)
+                newcomers.note_open(now_s, events.came & occupied)
         # Any user can write to the claim folder a thousand times a second, so these events are read at intervals.
         if now_s >= self._claims_due_s and self._claim_writes.read().came:
             self._claims_due_s = now_s + _CLAIMS_EVERY_S
