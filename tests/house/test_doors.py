@@ -103,7 +103,8 @@ def users_of(*names: str) -> set[str]:
             ("fastapi",),
             {
                 *("interfaces/web/api.py", "interfaces/web/api_cluster.py", "interfaces/web/api_history.py"),
-                *("interfaces/web/app.py", "interfaces/web/caller.py", "interfaces/web/page.py"),
+                *("interfaces/web/app.py", "interfaces/web/api_fleet.py", "interfaces/web/caller.py"),
+                "interfaces/web/page.py",
             },
         ),
         ("lays out pages", ("jinja2",), {"interfaces/render/report_html.py", "interfaces/web/page_parts.py"}),

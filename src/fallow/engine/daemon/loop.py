@@ -26,6 +26,7 @@ from fallow.engine.daemon.build import DaemonBuilder
 from fallow.engine.daemon.publisher import Publisher
 from fallow.engine.daemon.reload import Reloaded, Requests
 from fallow.engine.fill.loop import FillLoop
+from fallow.engine.fleet.watch import FleetWatch
 from fallow.engine.guard.guard import GuardLoop
 from fallow.engine.history.counters import Tally
 from fallow.engine.history.journal import open_journal
@@ -95,6 +96,7 @@ class Daemon:
         self._guards: list[tuple[Guard, GuardLoop]] = []
         self._fill_loop = FillLoop(run, (), alert=self._delay_publishing)
         self.cluster = ClusterWatch(run)
+        self.fleet = FleetWatch(run)
         config = self._load()
         snapshot = world.gpu_reader.look(Depth.EVERYTHING)
         self._history = self._open_history(config)
@@ -189,6 +191,7 @@ class Daemon:
                 self._record(status, at_s)
             self._fill_loop.close()
             self.cluster.end()
+            self.fleet.end()
             self._notifier.close()  # it sends the notices that wait, within a few seconds
             self._people.close()
             self._history.close()
@@ -220,6 +223,7 @@ class Daemon:
         if rules != rules_before:
             self._enforcer = self._make_enforcer(config)
         self.cluster.change(config)
+        self.fleet.change(config)
         guards_before, self._guards = self._guards, self._builder.guards(config, self._guards)
         for _, guard_loop in guards_before:
             if all(guard_loop is not kept for _, kept in self._guards):
@@ -265,6 +269,7 @@ class Daemon:
         self._enforcer.turn(snapshot, self._fill_loop.reservations)
         self._lost_gpus.turn(snapshot)
         self.cluster.turn()
+        self.fleet.turn()
         self._notifier.turn()
         self._people.turn()
         status = self._watcher.status(snapshot, self._fill_loop.reservations)
@@ -298,6 +303,7 @@ class Daemon:
             prices=self.config.machine.all_prices,
             protected=self.config.protect.for_good,
             cluster=self.cluster.board,
+            fleet=self.fleet.board,
         )
 
     def _say_alive(self, now_s: float) -> None:

@@ -33,6 +33,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
+    from fallow.engine.fleet.ask import Host
+
 LONGEST_PROTECTION_S = 366 * 86400.0
 _UNMAPPED = 65534  # what the kernel shows of a user who has no number here
 
@@ -108,6 +110,8 @@ class Sources:
         """Asked by the serving thread alone: the rules have their own."""
         self.cluster_usage = cluster_usage
         """Return what the cluster did between two moments, by a kind of `KINDS`; None if the daemon watches none."""
+        self.fleet: Callable[[], tuple[Host, ...]] = tuple
+        """Return the hosts of the fleet, and how to ask them."""
 
     def board(self) -> Board | None:
         """Return what was seen at the last tick; None before the first."""

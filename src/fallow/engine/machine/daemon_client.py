@@ -125,6 +125,14 @@ class DaemonClient:
 
         return self._get(f"/cluster/usage{_query(by=by, since_s=f'{since_s:g}')}", usage, _LONG_S)
 
+    def fleet(self) -> "Facts | None":
+        """Return the hosts of the fleet as the API has them; None where there is none."""
+        return self._get("/fleet", lambda facts: facts, _LONG_S)
+
+    def fleet_report(self, since_s: float, by: str) -> "Facts | None":
+        """Return the hours of all hosts of the fleet, added up; None where there is none."""
+        return self._get(f"/fleet/report{_query(since_s=round(since_s), by=by)}", lambda facts: facts, _LONG_S)
+
     def past(self) -> "RemoteHistory | None":
         """Return its history; None if it keeps none or does not answer."""
         cards = self._get(

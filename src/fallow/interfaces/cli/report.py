@@ -34,6 +34,7 @@ EXAMPLES = """\
   fallow report --by user --price 2.50/h    what each user left unused
   fallow report --cluster --by account --price 2.50/h
   fallow report --since 30d --by job --format csv -o jobs.csv
+  fallow report --fleet --by user           over all hosts under [fleet]
   fallow report --price H100=2.50/h --price T4=0.40/h --format html -o week.html"""
 
 _CLUSTER_KINDS = [kind for kind in KINDS if kind != "cluster"]
@@ -59,6 +60,11 @@ def add_options(made: Parser) -> None:
     chooses(made, "--format", _FORMATS, "how to print the report (default: table)", "table")
     add("-o --output FILE", str, "write the report to FILE (default: print it)")
     add_alone(made)
+    made.add_argument(
+        "--fleet",
+        action="store_true",
+        help="add up all hosts that the daemon asks, by host or with --by user",
+    )
 
 
 def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
@@ -67,10 +73,16 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     _demand_kind(args)
     if not 0 < args.since <= _LONGEST_S:
         raise WrongUsage("--since is a time between now and ten years ago; write it as 12h, 7d or 2w")
+    if args.cluster and args.fleet:
+        raise WrongUsage("--cluster does not go with --fleet", "leave one of them out")
     if args.cluster:
         from fallow.interfaces.cli import cluster_report
 
         return cluster_report.run(args, world, voice, given)
+    if args.fleet:
+        from fallow.interfaces.cli import fleet_report
+
+        return fleet_report.run(args, world, voice)
     folder = world.state_folder
     daemon = None if args.alone else world.daemon(voice.detail)
     prices = given if given.given else prices_in_force(world, daemon, voice)

@@ -35,6 +35,7 @@ EXAMPLES = """\
   fallow status --watch 0-3
   fallow status --cluster
   fallow status --cluster --mine           or slurm:1234, node:n1, partition:gpu
+  fallow status --fleet
   fallow status --on gpu1,gpu2
   fallow status --json | jq '.gpus[] | select(.activity == "idle")'"""
 
@@ -50,6 +51,7 @@ def add_options(made: Parser) -> None:
         "partition:NAME, account:NAME, namespace:NAME or user:NAME",
     )
     made.add_argument("--cluster", action="store_true", help="show the cluster, the jobs that waste most GPUs first")
+    made.add_argument("--fleet", action="store_true", help="show the hosts that the daemon asks, in a line each")
     made.add_argument("--mine", action="store_true", help="with --cluster, show only your jobs")
     made.add_argument("--json", action="store_true", help="print the result as JSON; with --watch one object a line")
     made.add_argument("--watch", action="store_true", help="show it again and again, until Ctrl-C")
@@ -67,6 +69,10 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     refuse_without_on(args)
     if args.every is not None and not args.watch:
         raise WrongUsage("--every has no effect without --watch", "add --watch")
+    if args.fleet:
+        from fallow.interfaces.cli import fleet_status
+
+        return fleet_status.run(args, world, voice)
     if args.cluster:
         from fallow.interfaces.cli import cluster_status
 

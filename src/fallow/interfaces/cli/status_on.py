@@ -20,8 +20,8 @@ def run_on(args: argparse.Namespace, world: World) -> int:
     """Ask all hosts, print what each answered, and return 0 if one of them did."""
     if args.watch:
         raise WrongUsage("--watch does not go with --on", "repeat it with: watch -n 10 fallow status --on …")
-    if args.cluster or args.mine:
-        raise WrongUsage("--cluster does not go with --on", "leave one of them out")
+    if args.cluster or args.mine or args.fleet:
+        raise WrongUsage("--cluster and --fleet do not go with --on", "leave one of them out")
     hosts, ssh, limit_s = reached(args, world)
     words = [*(["--alone"] if args.alone else []), *([] if args.gpus is None else [args.gpus])]
     answers = status_of_all(world, ssh, hosts, words, limit_s)

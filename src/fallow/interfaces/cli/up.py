@@ -161,6 +161,7 @@ def _serve(
         GpuConditions(world, voice.note),
         daemon.cluster.usage,
     )
+    sources.fleet = lambda: daemon.fleet.hosts
     return ServerThread(socket, sources, page, voice.note)
 
 

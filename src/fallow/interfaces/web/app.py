@@ -20,6 +20,7 @@ from fallow.interfaces.web import models
 from fallow.interfaces.web.api import add_changes, add_now
 from fallow.interfaces.web.api_cluster import add_cluster
 from fallow.interfaces.web.api_facts import problem
+from fallow.interfaces.web.api_fleet import add_fleet
 from fallow.interfaces.web.api_history import add_past, add_raw_history
 from fallow.interfaces.web.cached_reads import CachedReads
 from fallow.interfaces.web.caller import Refused
@@ -118,6 +119,7 @@ def make_app(sources: Sources) -> FastAPI:
     api = APIRouter(prefix="/api/v1", responses=models.PROBLEMS, dependencies=[Depends(_demand_known_keys)])
     add_now(api, sources)
     add_cluster(api, sources, reads)
+    add_fleet(api, sources, reads)
     add_past(api, sources, reads)
     add_raw_history(api, sources, reads)
     add_changes(api, sources)

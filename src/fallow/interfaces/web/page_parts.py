@@ -21,7 +21,7 @@ from fallow.engine.daemon.sources import Sources
 from fallow.engine.machine.timezone import LocalZone
 from fallow.interfaces.render import charts
 from fallow.interfaces.render.colours import LOOKS
-from fallow.interfaces.web import cluster_page, view_models
+from fallow.interfaces.web import cluster_page, fleet_page, view_models
 from fallow.interfaces.web.cached_reads import CachedReads, Strips
 from fallow.interfaces.web.cluster_views import ClusterViews
 from fallow.interfaces.web.view_models import View
@@ -113,8 +113,11 @@ class Renderer:
         }
         if board.cluster is not None:
             html["cluster"] = self._part("cluster", "cluster", cluster=self._cluster(board.cluster, board))
+        if board.fleet is not None:
+            view = fleet_page.fleet(board.fleet, self._sources.clock.wall_s())
+            html["fleet"] = self._part("fleet", "fleet", fleet=view)
         activities = {gpu.label: (gpu.activity, gpu.because) for gpu in board.status.gpus}
-        layout = " ".join((*activities, *(("cluster",) if "cluster" in html else ())))
+        layout = " ".join((*activities, *(part for part in ("cluster", "fleet") if part in html)))
         return Parts(self._clock(board), html, layout, activities)
 
     async def page(self, *, known: bool, **about_the_visitor: object) -> str:

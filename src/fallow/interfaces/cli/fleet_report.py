@@ -1,0 +1,47 @@
+"""`fallow report --fleet`: the hours of all hosts that the daemon asks, added up by user or by host."""
+
+import argparse
+
+from fallow.core.activity import Activity
+from fallow.core.errors import NoDaemon, WrongUsage
+from fallow.core.units import shortened
+from fallow.engine.machine.daemon_client import Facts
+from fallow.engine.machine.world import World
+from fallow.interfaces.render.as_json import as_text
+from fallow.interfaces.stderr import Stderr
+
+_HOUR_S = 3600.0
+_LONGEST = 60
+
+
+def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
+    """Ask the daemon for the sum of all reports, and print it."""
+    if args.format not in ("table", "json") or args.output is not None:
+        raise WrongUsage("--fleet prints a table or JSON", "write --format json, and leave -o out")
+    if args.by not in ("gpu", "user"):
+        raise WrongUsage(f"--by {args.by} does not go with --fleet", "write --by user, or leave it out for each host")
+    if args.price or args.alone:
+        raise WrongUsage("--fleet takes the prices of each host's own config", "leave --price and --alone out")
+    by = "user" if args.by == "user" else "host"
+    found = world.daemon(voice.note).fleet_report(args.since, by)
+    if found is None:
+        raise NoDaemon("no daemon here asks other hosts", "name them under [fleet] in the config of `fallow up`")
+    for host in found["hosts"]:
+        if host["error"] is not None:
+            voice.note(f"without {host['name']}: {host['error']}")
+    if args.format == "json":
+        print(as_text(found))
+        return 0
+    from fallow.interfaces.render.table import show_rows
+
+    heads = [by, "observed", *(activity.value for activity in Activity), "cost of idle and stuck", "hosts"]
+    rows = [_row(line, shortened(str(line[by]), _LONGEST), found["currency"]) for line in found["lines"]]
+    total = _row(found["total"] | {"hosts": []}, "total", found["currency"])
+    show_rows(f"hours from {found['since']} to {found['until']}", heads, [*rows, total])
+    return 0
+
+
+def _row(line: Facts, name: str, currency: str | None) -> list[str]:
+    hours = [f"{line[f'{part}_s'] / _HOUR_S:.1f}" for part in ("observed", *(each.value for each in Activity))]
+    cost = "?" if line["cost"] is None else f"{line['cost']:.2f} {currency or ''}".strip()
+    return [name, *hours, cost, shortened(", ".join(line["hosts"]), _LONGEST)]

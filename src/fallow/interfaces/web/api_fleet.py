@@ -1,0 +1,63 @@
+"""`/api/v1/fleet`: the hosts that this daemon asks, and the sum of their reports."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response
+
+from fallow.core.errors import FallowError
+from fallow.engine.daemon.sources import Sources
+from fallow.engine.fleet.report import FleetBy, added_up, reports_of, told_by
+from fallow.interfaces.render import fleet_json
+from fallow.interfaces.render.as_json import iso_time
+from fallow.interfaces.render.report_text import facts_of
+from fallow.interfaces.web import fleet_models, models
+from fallow.interfaces.web.api_facts import Json
+from fallow.interfaces.web.caller import Refused, caller_of
+from fallow.interfaces.web.disk_reads import DiskReads
+from fallow.policies.cost import By
+
+_WEEK_S = 7 * 86400.0
+_LONGEST_S = 3660 * 86400.0
+_NO_FLEET = "the daemon asks no other hosts: its config has no hosts under [fleet]"
+_NONE_HERE: dict[int | str, dict[str, Any]] = {
+    404: {"model": models.Problem, "description": "The config names no other hosts."}
+}
+
+
+def add_fleet(api: APIRouter, sources: Sources, reads: DiskReads) -> None:
+    """Add the routes for the fleet."""
+
+    @api.get("/fleet", response_model=fleet_models.Fleet, responses=_NONE_HERE, summary="The hosts of the fleet")
+    async def fleet(request: Request) -> Response:
+        board = sources.board()
+        if board is None or board.fleet is None:
+            raise Refused(404, "fleet", _NO_FLEET)
+        return Json(fleet_json.fleet(board.fleet, board, caller_of(request).viewer))
+
+    @api.get(
+        "/fleet/report",
+        response_model=fleet_models.FleetReport,
+        responses=_NONE_HERE,
+        summary="Hours of each activity over all hosts of the fleet",
+    )
+    async def report(
+        request: Request,
+        since_s: Annotated[float, Query(gt=0, le=_LONGEST_S, allow_inf_nan=False)] = _WEEK_S,
+        by: FleetBy = "user",
+    ) -> Response:
+        board, hosts = sources.board(), sources.fleet()
+        if board is None or board.fleet is None:
+            raise Refused(404, "fleet", _NO_FLEET)
+        viewer, name = caller_of(request).viewer, board.status.host
+
+        def add() -> dict[str, object]:
+            own = sources.report(since_s, viewer)
+            here = told_by(name, facts_of(own, By.USER))
+            span = {"since": iso_time(own.since_s), "until": iso_time(own.until_s)}
+            return span | added_up([here, *reports_of(hosts, since_s)], by)
+
+        try:
+            return Json(await reads.ask(caller_of(request).key, add))
+        except FallowError as error:
+            raise Refused(503, "failed", str(error)) from None
