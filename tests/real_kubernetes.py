@@ -23,10 +23,11 @@ from typing import Any
 import yaml
 
 from tests.conftest import refuse_to_skip
-from tests.places import LIMIT_S
+from tests.places import LIMIT_S, REPOSITORY
 from tests.waiting import until
 
 ASSETS = pathlib.Path(os.environ.get("KUBEBUILDER_ASSETS") or "/usr/local/kubebuilder/bin")
+MANIFESTS = REPOSITORY / "examples" / "kubernetes"
 ADMIN = "the-token-of-the-admin"
 _PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager")
 _TOOLS = ("setpriv", "openssl")

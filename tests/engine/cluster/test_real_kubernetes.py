@@ -1,7 +1,6 @@
 """A real control plane: what runs pods is found, warned, stopped and resumed with the manifest's rights alone."""
 
 import json
-from collections.abc import Iterator
 
 import pytest
 
@@ -12,38 +11,10 @@ from fallow.core.unknown import Unknown
 from fallow.engine.cluster.kubernetes import KubernetesEngine, kubernetes_engine
 from fallow.engine.machine.clock import SystemClock
 from tests.conftest import Fallow
-from tests.places import REPOSITORY
-from tests.real_kubernetes import ADMIN, ControlPlane, Namespace, control_plane, pod_spec
+from tests.real_kubernetes import ADMIN, MANIFESTS, ControlPlane, Namespace, pod_spec
 from tests.waiting import until
 
 IDLE = Reason("idle", for_s=2400.0, readings="nothing ran on its GPUs")
-MANIFESTS = REPOSITORY / "examples" / "kubernetes"
-
-
-@pytest.fixture(scope="module")
-def plane() -> Iterator[ControlPlane]:
-    """A control plane with the rights of the manifest."""
-    with control_plane() as made:
-        made.apply((MANIFESTS / "rbac.yaml").read_text())
-        yield made
-
-
-@pytest.fixture
-def kubeconfig(plane: ControlPlane) -> str:
-    """The kubeconfig of the ServiceAccount that the manifest makes, which has no other right."""
-    return str(plane.kubeconfig(plane.token_of("fallow-controller", "fallow")))
-
-
-@pytest.fixture
-def engine(kubeconfig: str) -> Iterator[KubernetesEngine]:
-    made = kubernetes_engine(SystemClock(), kubeconfig)
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def space(plane: ControlPlane) -> Namespace:
-    return Namespace(plane)
 
 
 def jobs_in(engine: KubernetesEngine, space: Namespace) -> dict[str, ClusterJob]:
@@ -333,8 +304,18 @@ def test_a_killed_api_server_is_unknown_and_nothing_is_done_until_it_is_back(
     assert engine.ask(job, Ask(IDLE)).ok
 
 
-def test_the_daemons_of_the_manifests_are_taken_by_the_api_server(plane: ControlPlane) -> None:
-    for name in ("daemonset.yaml", "controller.yaml"):
-        plane.apply((MANIFESTS / name).read_text())
+def test_the_daemons_of_the_manifests_are_taken_by_the_api_server_and_their_configs_by_fallow(
+    plane: ControlPlane, simulated: Fallow
+) -> None:
+    token = simulated.home / "token"
+    token.write_text("0123456789abcdef" * 4)
+    token.chmod(0o400)
+    for name, account in (("daemonset", "fallow-node"), ("controller", "fallow-controller")):
+        plane.apply((MANIFESTS / f"{name}.yaml").read_text())
+        text = plane("GET", f"/api/v1/namespaces/fallow/configmaps/{account}")["data"]["fallow.toml"]
+        path = simulated.home / f"{name}.toml"
+        path.write_text(text.replace("/etc/fallow-token/token", str(token)))
+        checked = simulated("check", str(path))
+        assert checked.returncode == 0, checked.stdout + checked.stderr
     made = plane("GET", "/apis/apps/v1/namespaces/fallow/daemonsets/fallow-node", token=ADMIN)
     assert made["spec"]["template"]["spec"]["hostPID"] is True

@@ -1,0 +1,216 @@
+"""Whatever an API server answers, nothing is believed that was not said, and nothing is stopped on a doubt."""
+
+import pathlib
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from fallow.core.actions import Ask
+from fallow.core.cluster import ClusterJob
+from fallow.core.kube_api import KubeAnswer, Question
+from fallow.core.kubernetes import opt_out, replicas_before, time_s
+from fallow.core.reasons import Reason
+from fallow.core.unknown import Unknown
+from fallow.engine.cluster.kubernetes import KubernetesEngine
+from fallow.engine.machine.clock import SystemClock
+from fallow.readers.kubernetes.connection import KubeConnection
+from tests.readers.kubernetes.broken_api import Answer, BrokenApi, deployment, listed, pod
+
+IDLE = Ask(Reason("idle", for_s=60.0, readings="nothing ran"))
+PODS, NODES, SPACES = "/api/v1/pods", "/api/v1/nodes", "/api/v1/namespaces"
+DEPLOYMENTS = "/apis/apps/v1/deployments"
+ONE = "/apis/apps/v1/namespaces/ml/deployments/llama"
+
+
+@pytest.fixture
+def api(tmp_path: pathlib.Path) -> Iterator[BrokenApi]:
+    made = BrokenApi(tmp_path)
+    made.answers = {
+        PODS: listed(pod("a", "llama")),
+        NODES: listed(),
+        SPACES: listed(),
+        DEPLOYMENTS: listed(deployment("llama")),
+        ONE: (200, deployment("llama")),
+    }
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def engine(api: BrokenApi) -> Iterator[KubernetesEngine]:
+    made = KubernetesEngine(KubeConnection(SystemClock(), str(api.kubeconfig), most_bytes=1 << 16), SystemClock())
+    yield made
+    made.close()
+
+
+def only_job(engine: KubernetesEngine) -> ClusterJob:
+    jobs = engine.look().jobs
+    assert not isinstance(jobs, Unknown), jobs.why
+    (job,) = jobs
+    return job
+
+
+@pytest.mark.parametrize(
+    ("path", "answer"),
+    [
+        (PODS, (200, b"no JSON")),
+        (PODS, (200, b"[" * 50_000)),
+        (PODS, (200, [1, 2])),
+        (PODS, (500, {"message": "etcd is slow"})),
+        (PODS, (404, {})),
+        (PODS, (200, b'{"items": [' + b" " * (1 << 17))),
+        (SPACES, (403, {"message": "no"})),
+        (SPACES, (404, {})),
+        (SPACES, (200, b"")),
+    ],
+)
+def test_a_list_that_cannot_be_read_makes_all_jobs_unknown(
+    api: BrokenApi, engine: KubernetesEngine, path: str, answer: Answer
+) -> None:
+    assert only_job(engine).id == "Deployment/ml/llama"
+    api.answers[path] = answer
+    assert isinstance(engine.look().jobs, Unknown)
+
+
+def test_a_list_whose_second_page_is_missing_is_unknown(api: BrokenApi, engine: KubernetesEngine) -> None:
+    api.answers[PODS] = listed(pod("a", "llama"), onward="token")
+    api.answers["/api/v1/pods?limit=500&fieldSelector=x"] = (200, {})
+    gone = f"{PODS}?limit=500&fieldSelector=status.phase%21%3DSucceeded%2Cstatus.phase%21%3DFailed&continue=token"
+    api.answers[gone] = (410, {"message": "the list has expired"})
+    looked = engine.look().jobs
+    assert isinstance(looked, Unknown)
+    assert "410" in looked.why
+
+
+def test_an_answer_that_never_ends_is_given_up(api: BrokenApi) -> None:
+    api.pause_s = 0.05
+    engine = KubernetesEngine(KubeConnection(SystemClock(), str(api.kubeconfig), within_s=0.5), SystemClock())
+    looked = engine.look().jobs
+    engine.close()
+    assert isinstance(looked, Unknown)
+    assert "within 0.5 s" in looked.why
+
+
+@pytest.mark.parametrize("answer", [(403, {}), (500, {}), (404, {}), listed(), (200, b"x")])
+def test_an_owner_that_cannot_be_read_is_reported_and_has_no_way(
+    api: BrokenApi, engine: KubernetesEngine, answer: Answer
+) -> None:
+    api.answers[DEPLOYMENTS] = answer
+    job = only_job(engine)
+    assert job.id == "Deployment/ml/llama"
+    assert job.no_way
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        (403, {}),
+        (500, {"message": "\x1b[2J" + "x" * 5000}),
+        (200, {}),
+        (200, b"null"),
+        (200, deployment("llama", uid="another")),
+        (200, deployment("llama", generation=2)),
+        (200, deployment("llama", generation="1")),
+        (200, deployment("llama", replicas="2")),
+        (200, deployment("llama", replicas=None)),
+        (200, deployment("llama", annotations={"fallow.protect": "perhaps"})),
+        (200, deployment("llama", annotations={"fallow.protect-until": "soon"})),
+    ],
+)
+def test_what_cannot_be_read_again_is_not_changed(api: BrokenApi, engine: KubernetesEngine, answer: Answer) -> None:
+    job = only_job(engine)
+    api.answers[ONE] = answer
+    asked = engine.ask(job, IDLE)
+    assert not asked.ok
+    assert asked.words.isprintable()
+    assert len(asked.words) < 400
+    assert api.changes == []
+
+
+def test_a_scale_that_is_refused_leaves_no_mark_behind(api: BrokenApi, engine: KubernetesEngine) -> None:
+    job = only_job(engine)
+    api.answers[f"{ONE}/scale"] = (403, {})
+    asked = engine.ask(job, IDLE)
+    assert "patch deployments/scale (apps) in the namespace ml" in asked.words
+    marked, scaled, taken_off = api.changes
+    assert marked[2]["metadata"]["resourceVersion"] == "7"
+    assert scaled[2] == {"metadata": {"resourceVersion": "7"}, "spec": {"replicas": 0}}
+    assert set(taken_off[2]["metadata"]["annotations"].values()) == {None}
+
+
+def test_somebody_who_changes_it_meanwhile_keeps_it(api: BrokenApi, engine: KubernetesEngine) -> None:
+    job = only_job(engine)
+    api.answers[f"{ONE}/scale"] = (409, {})
+    assert "again and again" in engine.ask(job, IDLE).words
+    assert set(api.changes[-1][2]["metadata"]["annotations"].values()) == {None}
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+_NAMES = ("metadata", "spec", "status", "containers", "resources", "limits", "ownerReferences", "annotations", "uid")
+
+
+@st.composite
+def bent(draw: st.DrawFn) -> dict[str, Any]:
+    """A pod of which some part is something else."""
+    made = pod("a", "llama")
+    at: Any = made
+    for _ in range(draw(st.integers(0, 3))):
+        names = sorted(at) if isinstance(at, dict) and at else []
+        if not names:
+            break
+        name = draw(st.sampled_from(names))
+        if draw(st.booleans()) or not isinstance(at[name], dict):
+            at[name] = draw(_JSON)
+            break
+        at = at[name]
+    made[draw(st.sampled_from(_NAMES))] = draw(_JSON)
+    return made
+
+
+class Said:
+    """An API that answers every list with the same objects, and refuses all changes."""
+
+    def __init__(self, *objects: Any) -> None:
+        self.objects = objects
+        self.changed = False
+
+    def __call__(self, question: Question) -> KubeAnswer | Unknown:
+        if question.does in ("patch", "create"):
+            self.changed = True
+        return KubeAnswer(200, {"items": list(self.objects)})
+
+
+@given(st.lists(bent() | _JSON, max_size=3))
+@settings(suppress_health_check=[HealthCheck.too_slow])
+def test_no_object_makes_a_look_fail_or_anything_change(objects: list[Any]) -> None:
+    said = Said(*objects)
+    engine = KubernetesEngine(said, SystemClock())
+    jobs = engine.look().jobs
+    assert not isinstance(jobs, Unknown)
+    for job in jobs:
+        assert job.gpu_count >= 1
+        assert not engine.ask(job, IDLE).ok or job.id.startswith("Pod/")
+
+
+@given(st.dictionaries(st.sampled_from(["fallow.protect", "fallow.protect-until", "x"]), st.text(), max_size=3))
+def test_an_annotation_that_cannot_be_read_protects(said: dict[str, str]) -> None:
+    found = opt_out(said, "Deployment/ml/llama", 1e9)
+    if found is None:
+        protect = said.get("fallow.protect", "no").strip().lower()
+        assert protect in ("0", "no", "false", "off")
+        assert not isinstance(time_s(said.get("fallow.protect-until", "2001-01-01")), Unknown)
+    else:
+        assert len(str(found)) < 300
+
+
+@given(st.text())
+def test_only_a_plain_count_is_scaled_back_to(text: str) -> None:
+    found = replicas_before({"fallow.stopped-from": text})
+    assert found is None or (0 < found <= 10_000 and text.isascii())
