@@ -18,8 +18,9 @@ from fallow.interfaces.stderr import Stderr
 
 ABOUT = """\
 Protect a GPU, a process, a user, the machine or a job of a cluster for some
-time: fallow stops, signals or powers off nothing that is protected. A protection reserves no GPU.
-It ends by itself, or when its owner or root releases it."""
+time: fallow stops, signals or powers off nothing that is protected. A
+protection reserves no GPU. It ends by itself, or when its owner or root
+releases it."""
 EXAMPLES = """\
   fallow protect --for 2h --why "debugging"     the whole machine
   fallow protect 3 --for 30m                    GPU 3

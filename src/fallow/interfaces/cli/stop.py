@@ -35,7 +35,7 @@ EXAMPLES = """\
   fallow stop pid:12345             one process on a GPU, with all below it
   fallow stop mine --idle           your jobs that are idle
   fallow stop container:vllm-prod   or unit:NAME, notebook:NAME, user:NAME
-  fallow stop slurm:1234            a job of a cluster, with your own rights there
+  fallow stop slurm:1234            a job of a cluster, with your rights there
   fallow stop all --dry-run"""
 _YES = ("y", "yes")
 _WHOEVER = frozenset(("mine", "all"))
