@@ -193,7 +193,7 @@ def test_a_gpu_that_stops_to_have_a_load_is_unknown(make: Make) -> None:
 
 
 def test_of_two_exporters_the_busier_one_counts(make: Make) -> None:
-    cluster = make(dcgm_gpu("n1", 0, 0), dcgm_gpu("n1", 0, 12))
+    cluster = make(dcgm_gpu("n1", 0, 0), dcgm_gpu("n1", 0, 12, Hostname="n1.example.org"))
     assert cluster.known("GPU-n1-0").utilization == pytest.approx(0.12)
     cluster.exporters[0].text = dcgm_gpu("n1", 0, "NaN")
     until(lambda: cluster.prometheus.found("DCGM_FI_DEV_GPU_UTIL != DCGM_FI_DEV_GPU_UTIL"), pause_s=0.1)

@@ -16,14 +16,16 @@ def merged(found: Iterable[Seen]) -> tuple[GpuReading, ...]:
     by_gpu: dict[tuple[str, str], list[Seen]] = {}
     divided: set[tuple[str, str]] = set()
     for each in found:
-        by_gpu.setdefault((each.host, each.uuid), []).append(each)
+        # Exporters name the same host with and without its domain.
+        host = each.host.partition(".")[0].lower()
+        by_gpu.setdefault((host, each.uuid), []).append(each)
         if each.parent:
-            divided.add((each.host, each.parent))
-    readings = [_one(GpuKey(*key), several, _DIVIDED if key in divided else None) for key, several in by_gpu.items()]
+            divided.add((host, each.parent))
+    readings = [_one(several, _DIVIDED if key in divided else None) for key, several in by_gpu.items()]
     return tuple(_each_place_once(readings))
 
 
-def _one(key: GpuKey, several: Sequence[Seen], doubt: Unknown | None) -> GpuReading:
+def _one(several: Sequence[Seen], doubt: Unknown | None) -> GpuReading:
     first = several[0]
     if any(each.index != first.index for each in several):
         doubt = Unknown("its exporters give it different indices")
@@ -34,7 +36,7 @@ def _one(key: GpuKey, several: Sequence[Seen], doubt: Unknown | None) -> GpuRead
     if isinstance(total, Unknown) and not isinstance(used, Unknown) and not isinstance(free, Unknown):
         total = used + free
     return GpuReading(
-        key=key,
+        key=GpuKey(first.host, first.uuid),
         index=first.index if all(each.index == first.index for each in several) else None,
         utilization=_busiest(several) if doubt is None else doubt,
         memory_used_bytes=_whole(used),
