@@ -51,7 +51,7 @@ class Contact:
 def contact(world: World, owner: Owner, pid: int, recent: Recent | None = None) -> Contact | Unknown | None:
     """Return the contact to the owner of a process; None if there is nobody to ask, so that signals stop it.
 
-    `recent` has what servers listed a moment ago, so that one with many kernels is asked once for all.
+    `recent` has what servers and units listed a moment ago, so that one with many jobs is asked once for all.
     """
     if _is_around_us(world.proc, owner):
         return None
@@ -62,7 +62,7 @@ def contact(world: World, owner: Owner, pid: int, recent: Recent | None = None) 
         case OwnerKind.CONTAINER:
             return _container(world, owner, pid, http)
         case OwnerKind.SERVICE:
-            return _unit(world, owner, pid)
+            return _unit(world, owner, pid, recent or Recent(world.clock))
         case _:
             return None
 
@@ -108,8 +108,15 @@ def _container(world: World, owner: Owner, pid: int, http: Http) -> Contact | Un
     return Contact(found.facts, f"have its engine stop the container {found.facts.name}", end, lambda: end(0.0))
 
 
-def _unit(world: World, owner: Owner, pid: int) -> Contact | Unknown | None:
-    facts = units.facts_of(world.proc, owner, pid)
+def _unit(world: World, owner: Owner, pid: int, recent: Recent) -> Contact | Unknown | None:
+    def listed(path: str) -> frozenset[int] | Unknown:
+        """Search all processes once for all holders in the same cgroup."""
+        found = recent(
+            ("unit", path), lambda: {path: OwnerFacts(owner.id, pids=units.members(world.proc, owner.id, path))}
+        )
+        return found if isinstance(found, Unknown) else found[path].pids
+
+    facts = units.facts_of(world.proc, owner, pid, listed)
     if facts is None or isinstance(facts, Unknown):
         return facts
     user = None if owner.manager is None else account(str(owner.manager))

@@ -1,6 +1,7 @@
 """Read from /proc whether a unit of systemd is one job, so that stopping the unit stops that job and nothing else."""
 
 import re
+from collections.abc import Callable
 
 from fallow.core.owner import Owner, OwnerFacts
 from fallow.core.unknown import Unknown
@@ -15,17 +16,29 @@ _MORE_THAN_A_JOB = re.compile(
 )
 
 
-def facts_of(proc: Proc, owner: Owner, pid: int) -> OwnerFacts | Unknown | None:
-    """Return what is known of the unit; None if it is more than this job, whose processes are then stopped."""
+def facts_of(
+    proc: Proc, owner: Owner, pid: int, listed: Callable[[str], frozenset[int] | Unknown] | None = None
+) -> OwnerFacts | Unknown | None:
+    """Return what is known of the unit; None if it is more than this job, whose processes are then stopped.
+
+    `listed` returns the processes in its cgroup; without it they are searched among all.
+    """
     if _MORE_THAN_A_JOB.fullmatch(owner.id):
         return None
     uid, path = proc.uid(pid), unit_cgroup(proc, pid, owner.id)
     if uid is None or path is None:
         return Unknown("the process has ended, or its cgroup cannot be read")
-    pids = frozenset(each for each in proc.pids() if unit_cgroup(proc, each, owner.id) == path)
+    pids = members(proc, owner.id, path) if listed is None else listed(path)
+    if isinstance(pids, Unknown):
+        return pids
     if any(proc.uid(each) not in (uid, None) for each in pids):
         return None
     return OwnerFacts(owner.id, pids=pids)
+
+
+def members(proc: Proc, unit: str, path: str) -> frozenset[int]:
+    """Return all processes in the unit's cgroup of that path. It reads the cgroup of each process there is."""
+    return frozenset(each for each in proc.pids() if unit_cgroup(proc, each, unit) == path)
 
 
 def unit_cgroup(proc: Proc, pid: int, unit: str) -> str | None:
