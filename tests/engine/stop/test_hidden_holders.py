@@ -152,6 +152,16 @@ def test_monitors_are_never_offered(fallow: Fallow, cards: World, opened: Open, 
     assert "20.0 GiB on GPU 0 are held by no process that can be seen" in fallow("stop", "0", "--yes").stderr
 
 
+@pytest.mark.several_users
+def test_who_only_calls_itself_a_monitor_is_offered(fallow: Fallow, cards: World, opened: Open) -> None:
+    cards[0].memory_used = 20 * GIB
+    neighbour = OPENER.replace(
+        "print(", "import os; os.setresgid(61003, 61003, 61003); os.setresuid(61003, 61003, 61003)\nprint("
+    )
+    false = opened(20, 0, "nvidia-smi", neighbour)
+    assert offered(fallow) == [false.pid]
+
+
 def test_who_has_it_open_as_seldom_as_monitors_have_or_another_card_is_not_offered(
     fallow: Fallow, cards: World, opened: Open
 ) -> None:

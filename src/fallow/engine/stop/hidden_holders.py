@@ -7,7 +7,7 @@ is taken for a holder only if all of this is so:
     the GPU has memory in use that no listed process accounts for
     the process has called cuInit, which shows in how often it has the node open
     it is listed on no GPU, and neither below nor above a process that is
-    it is not named like a monitor
+    it is no monitor, by a name that it cannot have given itself
 
 /dev/nvidiactl and /dev/nvidia-uvm name no GPU. Nodes of a split card do not tell its instances apart, and simulated
 GPUs have none. If it is unknown who is listed on any of the GPUs, nobody is found.
@@ -68,7 +68,7 @@ class HiddenHolders:
             if (
                 opened
                 and listed.isdisjoint(islice(proc.ancestors(pid), DEEPEST))
-                and MONITORS.isdisjoint(proc.called(pid))
+                and MONITORS.isdisjoint(proc.trusted_names(pid))
             ):
                 self._found[pid] = opened
 
