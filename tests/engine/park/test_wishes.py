@@ -81,3 +81,18 @@ def test_a_user_has_a_bounded_number_of_parked_jobs_and_a_job_of_processes(tmp_p
         assert "parked already" not in str(parking.why_not(vics, []))
         many = [AffectedProcess(number, 1, "vic", "train") for number in range(1, 258)]
         assert "at most 256 are parked together" in str(parking.why_not(vics, many))
+
+
+def test_users_without_an_account_share_one_number_of_parked_jobs(tmp_path: pathlib.Path) -> None:
+    world = World({"FALLOW_STATE_DIR": str(tmp_path / "state"), "FALLOW_CLAIM_DIR": str(tmp_path / "claims")})
+    stat = Proc().stat(os.getpid())
+    assert stat is not None
+    me = Process(stat.pid, stat.birth)
+    ParkRecord(world).write(
+        ParkedJob(Process(number, 1), (me,), str(100_000 + number), "job", (), 0.0, holders=(me,))
+        for number in range(1, 17)
+    )
+    with open_run(world, lambda _: None) as run:
+        parking = Parking(run, KnownOwners(world, run.say))
+        another = Job(me, "165000", {me: ""}, (), frozenset())
+        assert "16 jobs of users without an account are parked already" in str(parking.why_not(another, []))

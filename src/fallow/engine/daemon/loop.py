@@ -149,10 +149,14 @@ class Daemon:
         wishes = WishesOfOneTurn(self.parking, partial(gpus_now, self._world))
         for wish, waiting in self.wakes.asked():
             if waiting.set_running_or_notify_cancel():
-                try:
-                    waiting.set_result(wishes.answer(wish))
-                except FallowError as error:
-                    waiting.set_exception(error)
+                with self._shortage.survived():
+                    try:
+                        waiting.set_result(wishes.answer(wish))
+                    except FallowError as error:
+                        waiting.set_exception(error)
+                    except (OSError, MemoryError):
+                        waiting.set_exception(FallowError("the system gives the daemon no more", "try again soon"))
+                        raise
 
     def reload(self) -> Reloaded:
         """Read the config again and apply it. The mistakes of a wrong one are reported, and the old one stays."""

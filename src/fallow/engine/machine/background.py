@@ -56,6 +56,15 @@ class Background(Generic[T]):
         self._last = True
         self.give_or_do(thing)
 
+    def try_last(self, thing: T) -> bool:
+        """Queue a thing, and let the thread end once it is done; return False if the system has no thread left."""
+        self._last = True
+        try:
+            self.give(thing)
+        except RuntimeError:
+            return False
+        return True
+
     def finish(self, deadline_s: float | None = None) -> bool:
         """Wait until everything is done, for so long at most; return whether it is."""
         with self._changed:

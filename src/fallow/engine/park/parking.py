@@ -32,8 +32,9 @@ from fallow.engine.jobs.ports import ParkResult
 from fallow.engine.machine.background import Background
 from fallow.engine.machine.claim_holders import claim_of
 from fallow.engine.owners.known import KnownOwners
+from fallow.engine.park.held_memory import KeptMemory, held_by
 from fallow.engine.park.record import ParkRecord
-from fallow.engine.park.room import gpus_now, why_no_room
+from fallow.engine.park.room import gpus_now, reserved, why_no_room
 from fallow.engine.park.signs_of_life import SignsOfLife
 from fallow.engine.park.ways import Ways
 
@@ -43,6 +44,7 @@ _TRIED_AGAIN_AFTER_S = 30.0
 _MOST_PROCESSES = 256
 _MOST_THREADS = 64
 _MOST_OF_ONE_USER = 16
+_NO_THREAD = "the system has no thread left for it"
 Done = Callable[[], None]
 Look = Callable[[], Sequence[Gpu]]
 
@@ -64,6 +66,7 @@ class Parking:
         self._looking: set[str] = set()
         self._snapshot: Snapshot | None = None
         self._failed_s: dict[Process, float] = {}
+        self._kept_memory = KeptMemory()
         self.jobs: tuple[ParkedJob, ...] = tuple(self._known.values())
         """All of them, for any thread."""
 
@@ -96,7 +99,8 @@ class Parking:
                 found, result = wanted, ParkResult(False, f"it failed with {type(error).__name__}: {error}", True)
             self._done.append(lambda: self._parked(job, found, result))
 
-        self._in_thread(f"parking {job.first.pid}", work_and_tell)
+        if not self._in_thread(f"parking {job.first.pid}", work_and_tell):
+            self._parked(job, wanted, ParkResult(False, _NO_THREAD, in_doubt=True))
 
     def is_under_way(self, job: Job) -> bool:
         """Return whether the job is on its way off its GPUs."""
@@ -121,11 +125,12 @@ class Parking:
         if not self._known:
             return
         self._forget_ended()
+        self._compare(snapshot)
         self._look_again()
         for job in [each for each in self._parked_now() if self._why_wait(each) is None]:
             sign = self._signs.of(job)
             if sign is not None:
-                why_not = why_no_room(self._world, job, snapshot.gpus, _reserved(job, reservations))
+                why_not = why_no_room(self._world, job, snapshot.gpus, reserved(job, reservations))
                 if why_not is None:
                     self._begin_waking(job, sign)
                 elif job.trouble != why_not:
@@ -178,12 +183,15 @@ class Parking:
         tree = [Process(each.pid, each.birth) for each in processes if not isinstance(each.birth, Unknown)]
         if len(tree) > _MOST_PROCESSES:
             return Unknown(f"it has {len(tree)} processes, and at most {_MOST_PROCESSES} are parked together")
-        if sum(each.user == job.user and each.first != job.first for each in self.jobs) >= _MOST_OF_ONE_USER:
-            return Unknown(f"{_MOST_OF_ONE_USER} jobs of {job.user} are parked already, and no more are")
-        claimed = self._own_claim(job, tree)
-        if claimed is not None:
-            return Unknown(claimed)
-        sizes = self._sizes(job, {process.pid for process in tree})
+        if sum(_lane(each.user) == _lane(job.user) and each.first != job.first for each in self.jobs) >= (
+            _MOST_OF_ONE_USER
+        ):
+            whose = job.user if _lane(job.user) else "users without an account"
+            return Unknown(f"{_MOST_OF_ONE_USER} jobs of {whose} are parked already, and no more are")
+        why_not = self._kept_memory.why_not(job) or self._own_claim(job, tree)
+        if why_not is not None:
+            return Unknown(why_not)
+        sizes = held_by(self._snapshot, job.uuids, {process.pid for process in tree})
         if isinstance(sizes, Unknown):
             return sizes
         owner = job.owner
@@ -207,22 +215,6 @@ class Parking:
             if isinstance(claim, Claim) and (claim.pid is None or claim.pid in above):
                 return "it has claimed its GPU with fallow run, so that nobody else could have the GPU"
         return None
-
-    def _sizes(self, job: Job, pids: set[int]) -> tuple[tuple[str, int], ...] | Unknown:
-        """Return how much the processes hold of each GPU of the job."""
-        found: list[tuple[str, int]] = []
-        for uuid in job.uuids:
-            gpu = next((each for each in self._snapshot.gpus if each.uuid == uuid), None) if self._snapshot else None
-            if gpu is None or isinstance(gpu.holders, Unknown):
-                return Unknown(f"what it holds of GPU {uuid} is not known")
-            size = 0
-            for holder in gpu.holders:
-                if holder.pid in pids:
-                    if isinstance(holder.memory_bytes, Unknown):
-                        return Unknown(f"how much GPU memory pid {holder.pid} holds is {holder.memory_bytes}")
-                    size += holder.memory_bytes
-            found.append((uuid, size))
-        return tuple(found)
 
     def _parked(self, job: Job, found: ParkedJob, result: ParkResult) -> None:
         if self._run.dry_run and result.parked:
@@ -267,23 +259,30 @@ class Parking:
                 outcome = Outcome(False, f"it failed with {type(error).__name__}: {error}")
             self._done.append(lambda: self._woken(job, outcome))
 
-        self._in_thread(f"waking {job.first.pid}", work_and_tell)
+        if not self._in_thread(f"waking {job.first.pid}", work_and_tell):
+            self._woken(job, Outcome(False, _NO_THREAD))
 
     def _woken(self, job: ParkedJob, outcome: Outcome) -> None:
-        words = outcome.words
-        if not outcome.ok:
-            no_room = self._why_no_room(job, partial(gpus_now, self._world))
-            words = f"{no_room or words}; it stays parked"  # who came meanwhile says more
+        words = outcome.words if outcome.ok else f"{self._who_is_there(job) or outcome.words}; it stays parked"
+        if outcome.ok:
+            self._drop(job)
+        else:
+            self._failed_s[job.first] = self._world.clock.monotonic_s()
+            self._put(replace(job, trouble=words))
         told = Reason("told", sentence=words, step="woken" if outcome.ok else "wake")
         self._run.journal.outcome(job.subject, "wake the job", told, job.keys)
         self._run.report.tally.action("wake", "done" if outcome.ok else "failed")
         if outcome.ok:
-            self._drop(job)
             self._tell(job, f"was woken: {words}")
         else:
-            self._failed_s[job.first] = self._world.clock.monotonic_s()
-            self._put(replace(job, trouble=words))
             self._run.say(f"{job.subject} was not woken: {words}")
+
+    def _who_is_there(self, job: ParkedJob) -> str | None:
+        """Return who came meanwhile, which says more than the failure; None if that cannot be read now."""
+        try:
+            return self._why_no_room(job, partial(gpus_now, self._world))
+        except (FallowError, OSError, MemoryError):  # a shortage must not leave it on its way for ever
+            return None
 
     def _look_again(self) -> None:
         """Have a thread for each user ask whether what is parked still is: a person may have woken it otherwise.
@@ -294,14 +293,16 @@ class Parking:
             return
         now_s, lanes = self._world.clock.monotonic_s(), dict[str, list[ParkedJob]]()
         for job in self._parked_now():
-            lanes.setdefault("" if job.user.isdigit() else job.user, []).append(job)
+            lanes.setdefault(_lane(job.user), []).append(job)
         self._looked_s = {lane: at_s for lane, at_s in self._looked_s.items() if lane in lanes}
         for lane, parked in lanes.items():
             due = now_s - self._looked_s.get(lane, -math.inf) >= _LOOKED_AT_AGAIN_AFTER_S
             if due and lane not in self._looking and len(self._looking) < _MOST_THREADS:
                 self._looking.add(lane)
                 self._looked_s[lane] = now_s
-                self._in_thread(f"looking at parked jobs of {lane or 'others'}", partial(self._look_at, lane, parked))
+                name = f"looking at parked jobs of {lane or 'others'}"
+                if not self._in_thread(name, partial(self._look_at, lane, parked)):
+                    self._looking.discard(lane)
 
     def _look_at(self, lane: str, parked: Iterable[ParkedJob]) -> None:
         awake: list[ParkedJob] = []
@@ -317,6 +318,14 @@ class Parking:
                 self._drop(job)
                 self._run.say(f"{job.subject} is not parked any more: it is awake")
                 self._run.journal.outcome(job.subject, "parked", "it is awake, and is no longer parked", job.keys)
+
+    def _compare(self, snapshot: Snapshot) -> None:
+        """Forget those that say that they sleep while the driver lists their memory. Simulated GPUs always do."""
+        for job in self._kept_memory.found(self._parked_now(), snapshot) if self._world.simulated is None else ():
+            self._drop(job)
+            words = "it says that it sleeps, but it has kept its GPU memory, and is no longer called parked"
+            self._run.say(f"{job.subject}: {words}")
+            self._run.journal.outcome(job.subject, "parked", words, job.keys)
 
     def _forget_ended(self) -> None:
         for job in [each for each in self._known.values() if each.stage is not ParkStage.PARKING]:
@@ -337,8 +346,9 @@ class Parking:
         while self._done:
             self._done.popleft()()
 
-    def _in_thread(self, name: str, work: Callable[[], None]) -> None:
-        Background[None](name, lambda _: work(), self._run.say, deadline_s=0.0).give_last(None)
+    def _in_thread(self, name: str, work: Callable[[], None]) -> bool:
+        """Begin work that may take minutes; return False if the system has no thread left: the loop cannot wait."""
+        return Background[None](name, lambda _: work(), self._run.say, deadline_s=0.0).try_last(None)
 
     def _put(self, job: ParkedJob) -> None:
         self._known[job.first] = job
@@ -375,16 +385,10 @@ class Parking:
         self._run.report.notify(Notice("parked", key, f"{job.subject} {sentence}", job.user))
 
 
-def _reserved(job: ParkedJob, reservations: Mapping[str, Reservations]) -> dict[str, Claim | Unknown | None]:
-    """Return who has claimed the GPUs of a job, or waits for them."""
-    found: dict[str, Claim | Unknown | None] = {}
-    for uuid in job.uuids:
-        known = reservations.get(uuid)
-        found[uuid] = None if known is None else known.claim
-        if known is not None and known.claim is None and (known.ahead or known.in_line):
-            found[uuid] = Unknown("not settled: a launch waits for it")
-    return found
-
-
 def _name(owner: Owner) -> str:
     return "" if isinstance(owner.name, Unknown) else owner.name
+
+
+def _lane(user: str) -> str:
+    """Return the user; of those without an account, of whom a container has thousands, all are one."""
+    return "" if user.isdigit() else user

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from fallow.core.gpu import Gpu, Holder
 from fallow.core.parked import ParkedJob, ParkWay
 from fallow.core.ports import Depth
-from fallow.core.reservations import Claim
+from fallow.core.reservations import Claim, Reservations
 from fallow.core.units import bytes_for_people, printable, program_name
 from fallow.core.unknown import Unknown, known
 from fallow.engine.machine.claim_holders import claim_of
@@ -70,3 +70,14 @@ def _named(holder: Holder) -> str:
     command = "unknown" if isinstance(holder.command, Unknown) else program_name(holder.command)
     size = "" if isinstance(holder.memory_bytes, Unknown) else f", {bytes_for_people(holder.memory_bytes)}"
     return f"{user}'s {command} (pid {holder.pid}{size})"
+
+
+def reserved(job: ParkedJob, reservations: Mapping[str, Reservations]) -> dict[str, Claim | Unknown | None]:
+    """Return who has claimed the GPUs of a job, or waits for them."""
+    found: dict[str, Claim | Unknown | None] = {}
+    for uuid in job.uuids:
+        known = reservations.get(uuid)
+        found[uuid] = None if known is None else known.claim
+        if known is not None and known.claim is None and (known.ahead or known.in_line):
+            found[uuid] = Unknown("not settled: a launch waits for it")
+    return found
