@@ -5,6 +5,7 @@ import pathlib
 import threading
 
 from fallow.core.unknown import Unknown
+from fallow.core.value import replace
 from fallow.engine.conditions.beside import Beside, Lanes
 from fallow.engine.machine.clock import SystemClock
 from tests.conftest import LIMIT_S
@@ -131,3 +132,38 @@ def test_there_are_never_more_lanes_than_allowed() -> None:
         )
     finally:
         forever.set()
+
+
+def test_lanes_in_which_nothing_is_done_make_room_for_others() -> None:
+    lanes = Lanes(DrivenClock(), lambda _: None)
+    for number in range(80):
+        thing = Beside(lanes, f"lane {number}", lambda: True)
+        found = until(thing.latest, lambda found: isinstance(found, tuple) or found.asked)
+        assert isinstance(found, tuple), number
+
+
+def test_numbers_without_an_account_share_one_lane_and_leave_the_others_theirs(tmp_path: pathlib.Path) -> None:
+    made, before = conditions(tmp_path), set(threading.enumerate())
+    for number in range(100):
+        (condition,) = made.begin(["cpu:50"])
+        condition(replace(job_of(os.getpid()), user=str(700_000 + number)))
+    names = [thread.name for thread in set(threading.enumerate()) - before if thread.name.startswith("processes of")]
+    assert names == ["processes of users without an account"]
+
+
+def test_what_takes_long_to_read_is_read_less_often() -> None:
+    clock, reads = DrivenClock(), list[float]()
+
+    def read() -> bool:
+        reads.append(clock.monotonic_s())
+        clock.sleep(0.3)
+        return True
+
+    thing = Beside(Lanes(clock, lambda _: None), "lane", read)
+    until(lambda: isinstance(thing.latest(), tuple))
+    clock.sleep(1.0)
+    thing.latest()
+    assert len(reads) == 1
+    clock.sleep(2.0)
+    thing.latest()
+    until(lambda: len(reads) == 2)

@@ -147,6 +147,12 @@ def test_a_metric_is_above_a_number_or_moves(tmp_path: pathlib.Path, serve: Serv
     assert isinstance(told_by(moved, job, lambda found: isinstance(found, Unknown)), Unknown)
 
 
+def test_an_answer_of_more_than_256_kib_is_not_read(tmp_path: pathlib.Path, serve: Serve) -> None:
+    port = serve(says(200, b"# x\n" * (300 << 8) + b"running 5\n"))
+    (condition,) = conditions(tmp_path).begin([f"metric:http://127.0.0.1:{port}/metrics running>1"])
+    assert isinstance(told_by(condition, job_of(os.getpid())), Unknown)
+
+
 def test_a_vllm_server_works_while_it_has_requests_or_answers_some(tmp_path: pathlib.Path, serve: Serve) -> None:
     numbers = [0, 5]
 

@@ -11,6 +11,8 @@ from fallow.core.unknown import Unknown
 from fallow.engine.machine.background import Background
 
 _AGAIN_AFTER_S = 0.9  # at each tick of a second
+_SHARE_OF_A_LANE = 0.1  # what takes long is read less often
+_AT_LEAST_EVERY_S = 4.0
 _OLD_AFTER_S = 10.0
 _GIVEN_UP_AFTER_S = 30.0
 _FORGOTTEN_AFTER_S = 60.0
@@ -47,9 +49,17 @@ class Lanes:
             if now_s - used_s >= _FORGOTTEN_AFTER_S and lane.is_idle:
                 lane.end()
                 del self._lanes[each]
-        if len(self._lanes) >= _MOST_LANES:
+        if len(self._lanes) >= _MOST_LANES and not self._end_one():
             return None
         return Background(name, lambda work: work(), self._say, 0.0)
+
+    def _end_one(self) -> bool:
+        """End the lane that was used the longest ago and in which nothing is done; return whether there is one."""
+        idle = [(used_s, name) for name, (lane, used_s) in self._lanes.items() if lane.is_idle]
+        if not idle:
+            return False
+        self._lanes.pop(min(idle)[1])[0].end()
+        return True
 
 
 class Beside(Generic[T]):
@@ -63,6 +73,7 @@ class Beside(Generic[T]):
         self._given_s: float | None = None
         self._called_s: float | None = None
         self._since_s = 0.0
+        self._again_after_s = _AGAIN_AFTER_S
 
     def latest(self) -> tuple[T, float] | Unknown:
         """Return what was read last and when that began; it is read again soon. Never waits."""
@@ -70,7 +81,7 @@ class Beside(Generic[T]):
         if self._called_s is None or now_s - self._called_s >= _OLD_AFTER_S:
             self._since_s, answer = now_s, None  # nobody has asked for a while, so that it was not read
         self._called_s = now_s
-        is_due = answer is None or now_s - answer[1] >= _AGAIN_AFTER_S
+        is_due = answer is None or now_s - answer[1] >= self._again_after_s
         waits = self._given_s is not None and now_s - self._given_s < _GIVEN_UP_AFTER_S
         if is_due and not waits:
             self._given_s = now_s
@@ -93,5 +104,7 @@ class Beside(Generic[T]):
         try:
             found = self._read()
         finally:
+            took_s = self._lanes.clock.monotonic_s() - at_s
+            self._again_after_s = min(_AT_LEAST_EVERY_S, max(_AGAIN_AFTER_S, took_s / _SHARE_OF_A_LANE))
             self._answer = found, at_s
             self._given_s = None

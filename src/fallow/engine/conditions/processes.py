@@ -113,11 +113,16 @@ class RateOfProcesses:
             return None
         self._wanted = self._processes.wanted(job)
         if self._beside is None:
-            self._beside = Beside(self._lanes, f"processes of {job.user}", self._read)
+            self._beside = Beside(self._lanes, _lane_of(job.user), self._read)
         return self._rate()
 
     def _latest(self) -> tuple[float, float] | Unknown:
         return _ENDED if self._beside is None else self._beside.latest()
+
+
+def _lane_of(user: str) -> str:
+    """Return the lane for a user's processes. Numbers without an account share one: some users have thousands."""
+    return "processes of users without an account" if user.isdigit() else f"processes of {user}"
 
 
 def cpu(text: str, processes: JobProcesses, lanes: Lanes, above: float) -> RateOfProcesses:
