@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from fallow.core.unknown import Unknown
-from fallow.readers.proc import user_name
+from fallow.readers.proc import Proc, Stat, user_name
 from fallow.readers.terminals import Person, Terminals, terminal_name
 from tests.engine.driven import DrivenClock
 
@@ -180,3 +180,31 @@ def test_a_record_that_makes_no_sense_is_unknown_and_not_nobody(place: Place, ju
 def test_a_record_that_cannot_be_read_is_unknown_and_not_nobody(place: Place) -> None:
     (place.root / "utmp").mkdir()
     assert isinstance(place.terminals.people(), Unknown)
+
+
+class CountingProc(Proc):
+    """The processes of this machine, and how often all of them were read."""
+
+    reads = 0
+
+    def everybody(self) -> list[Stat]:
+        """Count the reading."""
+        self.reads += 1
+        return super().everybody()
+
+
+def test_the_processes_are_read_once_for_all_sessions_and_for_some_of_each_user(tmp_path: pathlib.Path) -> None:
+    proc = CountingProc()
+    terminals = Terminals(DrivenClock(), str(tmp_path / "utmp"), str(tmp_path / "sessions"), str(tmp_path), proc)
+    (tmp_path / "sessions").mkdir()
+    for number in range(300):
+        text = f"UID=5\nUSER=ada\nLEADER={900_000_000 + number}\nCLASS=user\nSTATE=active\n"
+        (tmp_path / "sessions" / str(number)).write_text(text)
+    people = terminals.people()
+    assert not isinstance(people, Unknown)
+    assert [(each.user, isinstance(each.idle_s, Unknown)) for each in people] == [("ada", True)], (
+        "in doubt she is here"
+    )
+    assert proc.reads == 1
+    terminals.people()
+    assert proc.reads == 1, "they are looked for every ten seconds"

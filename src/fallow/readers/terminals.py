@@ -12,11 +12,12 @@ who is here.
 import os
 import stat
 import struct
+from collections.abc import Iterator
 
 from fallow.core.ports import Clock
 from fallow.core.unknown import Unknown
 from fallow.core.value import value
-from fallow.readers.proc import Proc, user_name
+from fallow.readers.proc import Proc, Stat, user_name
 
 LEAST_IDLE_S = 10.0
 """The shortest absence that can be seen: the access time of a terminal moves in steps of eight seconds."""
@@ -29,6 +30,7 @@ _RECORD_BYTES = (384, 400)
 _MOST_BYTES = 4 << 20
 _MOST_OF_SESSION = 8192
 _LOOK_FOR_TERMINAL_EVERY_S = 10.0
+_MOST_SEARCHED = 16  # sessions of one user whose terminal is looked for
 _PTS_MAJORS = range(136, 144)
 _CONSOLE_MAJOR, _FIRST_SERIAL = 4, 64
 _CONSOLES = tuple(f"tty{number}" for number in range(1, 13))
@@ -148,11 +150,16 @@ class Terminals:
         if not names:
             return None
         found: list[tuple[str, str | None]] = []
+        searched: dict[str, int] = {}
+        below = _Below(self._proc)
         for name in names:
             facts = self._session(name)
             if facts.get("CLASS", "user").startswith("user") and facts and facts.get("STATE") != "closing":
                 user = facts.get("USER", facts.get("UID", "somebody"))
-                terminal = facts["TTY"].removeprefix("/dev/") if facts.get("TTY") else self._terminal_of(facts)
+                terminal = facts["TTY"].removeprefix("/dev/") if facts.get("TTY") else None
+                if terminal is None:  # beyond so many it is unknown for how long they have typed nothing
+                    searched[user] = searched.get(user, 0) + 1
+                    terminal = self._terminal_of(facts, below) if searched[user] <= _MOST_SEARCHED else None
                 found.append((user, terminal))
         return found
 
@@ -166,7 +173,7 @@ class Terminals:
             return {}  # ended this moment
         return dict(line.split("=", 1) for line in lines if "=" in line)
 
-    def _terminal_of(self, facts: dict[str, str]) -> str | None:
+    def _terminal_of(self, facts: dict[str, str], below: "_Below") -> str | None:
         """Return the terminal of a session that does not name one, as with ssh on systems without utmp."""
         leader = facts.get("LEADER", "")
         if not (leader.isascii() and leader.isdigit() and len(leader) < 10):
@@ -174,12 +181,32 @@ class Terminals:
         now_s = self._clock.monotonic_s()
         looked_s, terminal = self._of_leader.get(int(leader), (float("-inf"), None))
         if now_s - looked_s >= _LOOK_FOR_TERMINAL_EVERY_S:
-            below = (terminal_name(row.terminal) for row in self._proc.descendants(int(leader)))
-            terminal = next((name for name in below if name is not None), None)
+            names = (terminal_name(row.terminal) for row in below.of(int(leader)))
+            terminal = next((name for name in names if name is not None), None)
             if len(self._of_leader) > 1000:
                 self._of_leader.clear()
             self._of_leader[int(leader)] = (now_s, terminal)
         return terminal
+
+
+class _Below:
+    """The processes below others, from one reading of all processes for all sessions."""
+
+    def __init__(self, proc: Proc) -> None:
+        self._proc = proc
+        self._children: dict[int, list[Stat]] | None = None
+
+    def of(self, pid: int) -> Iterator[Stat]:
+        """Yield all processes below this one."""
+        if self._children is None:
+            self._children = {}
+            for row in self._proc.everybody():
+                self._children.setdefault(row.parent, []).append(row)
+        todo = [pid]
+        while todo:
+            rows = self._children.get(todo.pop(), [])
+            yield from rows
+            todo.extend(row.pid for row in rows)
 
 
 def terminal_name(number: int) -> str | None:
