@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from fallow.core.gpu import Counters, Gpu, Holder, MigPlace, Recent
-from fallow.core.job import JobActivity, JobFinding, job_activity, stretch_load
+from fallow.core.job import Job, JobActivity, JobFinding, job_activity, stretch_load
+from fallow.core.process import Process
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace
 from tests.core.gpus import GIB, NOT_SUPPORTED, held, idle
@@ -135,3 +136,15 @@ def test_the_clock_on_the_wall_changes_nothing() -> None:
     gpu = card(HOLDS)
     now, then = snapshot(5.0, gpu, wall_s=1e9), snapshot(5.0, gpu, wall_s=1e9 - 3600)
     assert job_activity(now, [key(gpu.uuid)], MINE) == job_activity(then, [key(gpu.uuid)], MINE)
+
+
+def test_of_a_job_with_thousands_of_processes_64_are_named_in_the_journal() -> None:
+    pids = range(1, 2001)
+    gpu = held(holders=tuple(Holder(pid, GIB, utilization=0.0) for pid in pids))
+    evidence = judged(gpu, pids=frozenset(pids)).verdict("job 1").evidence
+    assert sum(" pid " in name for name, _ in evidence) == 64
+    assert evidence[-1] == ("GPU 0 processes of the job", "and 1936 more")
+    members = {Process(pid, 5000 - pid): "python" for pid in pids}
+    job = Job("key", "ada", members, (key(gpu.uuid),), frozenset(pids))
+    assert (len(job.keys), job.keys[0], job.keys[-1]) == (65, "pid:2000@3000", f"gpu:{gpu.uuid}")
+    assert len(job.process_keys) == 2000

@@ -24,6 +24,8 @@ from fallow.core.unknown import Unknown, known
 from fallow.core.value import value
 
 IDLE_BELOW = 0.01
+MOST_NAMED = 64
+"""So many processes of a job are named in an entry of the journal; a user can have thousands on a GPU."""
 
 
 @value
@@ -91,8 +93,9 @@ class Job:
 
     @property
     def keys(self) -> list[str]:
-        """Return the keys under which the journal keeps events about the job."""
-        return [*self.process_keys, *(gpu_key(uuid) for uuid in self.uuids)]
+        """Return the keys under which the journal keeps events about the job: its GPUs, its oldest processes."""
+        oldest = sorted(self.members, key=lambda process: (process.birth, process.pid))[:MOST_NAMED]
+        return [*(process_key(one.pid, one.birth) for one in oldest), *(gpu_key(uuid) for uuid in self.uuids)]
 
     @property
     def process_keys(self) -> tuple[str, ...]:
@@ -269,8 +272,11 @@ def _evidence(gpu: Gpu, pids: frozenset[int] | Unknown) -> Evidence:
     own = own_holders(gpu, pids)
     if isinstance(own, Unknown):
         pairs.append((f"{where} processes of the job", str(own)))
-    for holder in () if isinstance(own, Unknown) else own:
+    listed = () if isinstance(own, Unknown) else own
+    for holder in listed[:MOST_NAMED]:
         ran = holder.utilization
         text = str(ran) if isinstance(ran, Unknown) else f"ran {ran:.0%} of the time"
         pairs.append((f"{where} pid {holder.pid}", text))
+    if len(listed) > MOST_NAMED:
+        pairs.append((f"{where} processes of the job", f"and {len(listed) - MOST_NAMED} more"))
     return tuple(pairs)

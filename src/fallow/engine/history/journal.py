@@ -92,11 +92,11 @@ class Journal:
 
         Without its birth, a process is the last one of that pid. Raise FallowError if it cannot be read now.
         """
-        found: list[Event] = []
+        found: journal_file.Rows = []
         with self._lock:
             if not self._try_to(lambda: found.extend(journal_file.last(self._open_database(), key, most))):
                 raise FallowError(self._told)
-        return found
+        return journal_file.events(found)  # a row may be long, and those who write need not wait for it
 
     def rest_power_w(self) -> dict[str, float]:
         """Return what each GPU draws at rest."""

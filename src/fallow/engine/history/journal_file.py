@@ -75,11 +75,12 @@ def read(folder: str, key: str | None, most: int) -> list[Event]:
     try:
         database = open_read_only(path)
         try:
-            return last(database, key, most)
+            rows = last(database, key, most)
         finally:
             database.close()
     except sqlite3.Error as error:
         raise FallowError(_unreadable(path, found.st_mtime, error)) from None
+    return events(rows)
 
 
 def _unreadable(path: str, written_s: float, error: sqlite3.Error) -> str:
@@ -107,14 +108,22 @@ def write(database: sqlite3.Connection, rows: Iterable[Row]) -> None:
             database.executemany("INSERT OR IGNORE INTO about VALUES (?, ?)", about)
 
 
-def last(database: sqlite3.Connection, key: str | None, most: int) -> list[Event]:
-    """Return the last events, newest first."""
+Rows = list[tuple[Any, ...]]
+
+
+def last(database: sqlite3.Connection, key: str | None, most: int) -> Rows:
+    """Return the rows of the last events, newest first."""
     if key is not None and key.startswith("pid:") and "@" not in key:
         key = _last_of_that_number(database, key)
     which = "" if key is None else "WHERE id IN (SELECT event FROM about WHERE key = ?)"
     reason = "reason" if _has_reasons(database) else "''"
     question = f"SELECT {_COLUMNS}, {reason} FROM event {which} ORDER BY id DESC LIMIT {most:d}"  # noqa: S608  no part from outside
-    return [_event(row) for row in database.execute(question, () if key is None else (key,)).fetchall()]
+    return database.execute(question, () if key is None else (key,)).fetchall()
+
+
+def events(rows: Rows) -> list[Event]:
+    """Return the events of rows."""
+    return [_event(row) for row in rows]
 
 
 def trim(database: sqlite3.Connection, most_rows: int) -> None:
