@@ -22,6 +22,7 @@ PARTS = {
     "yields": 120,
     "filling": 60,
     "history": 90,
+    "cluster": 120,
 }
 IN_FULL = {"history-in-full": 1800}
 

@@ -31,6 +31,7 @@ from fallow.policies.cluster_gate import (
     not_seen,
     too_many,
 )
+from fallow.policies.cluster_protected import ProtectionIndex
 from fallow.policies.cluster_use import ReadingIndex, job_use, learn_rest_power, looks_stuck
 
 _ACTIONS_TAKE_S = 20.0
@@ -88,7 +89,7 @@ class ClusterJudge:
             return
         index = ReadingIndex(readings)
         learn_rest_power(readings.gpus, self._rest_w)
-        protections, wall_s = self._protections(), self._clock.wall_s()
+        protections, wall_s = ProtectionIndex(self._protections()), self._clock.wall_s()
         proposals: list[Proposal] = []
         for state in self.states.values():
             proposals += self._judged(state, readings, index, pending_gpus, protections, wall_s)
@@ -125,14 +126,14 @@ class ClusterJudge:
         readings: Readings,
         index: ReadingIndex,
         pending_gpus: int | Unknown,
-        protections: Sequence[Protection],
+        protections: ProtectionIndex,
         wall_s: float,
     ) -> list[Proposal]:
         """Judge one job; return what is to be done, which counts only once it is done."""
         rule = state.effective
         use = state.use = job_use(state.job, index, rule.idle_below)
         state.stuck = None if rule.stuck_for_s is None else looks_stuck(use.readings, self._rest_w)
-        state.alone = left_alone(state.job, state.uuids, protections, self._protect, wall_s, self._operators)
+        state.alone = self._alone(state, protections, wall_s)
         held_back = held_back_by(rule, state.job, wall_s, pending_gpus)
         after, actions = count(
             state.count, readings.at_s, readings.covers_s, use, rule, state.alone, held_back, state.stuck
@@ -175,7 +176,7 @@ class ClusterJudge:
         if not others:
             return
         self._hands.confirm()
-        protections, began_s = self._protections(), self._clock.monotonic_s()
+        protections, began_s = ProtectionIndex(self._protections()), self._clock.monotonic_s()
         for state, after, action in others:
             now_s = self._clock.monotonic_s()
             waits = now_s - began_s > _ACTIONS_TAKE_S or now_s < state.retry_at_s or self.is_ending
@@ -188,12 +189,13 @@ class ClusterJudge:
             else:
                 state.count = not_seen(state.count, at_s)
 
-    def _allowed(
-        self, state: ClusterJobState, action: JobAction, protections: Sequence[Protection], now_s: float
-    ) -> bool:
-        why = self._hands.refusal(state) or left_alone(
-            state.job, state.uuids, protections, self._protect, self._clock.wall_s(), self._operators
-        )
+    def _alone(self, state: ClusterJobState, protections: ProtectionIndex, wall_s: float) -> Reason | None:
+        uuids = state.uuids if protections.names_gpus else frozenset()
+        may_cover = protections.candidates(state.job, uuids)
+        return left_alone(state.job, uuids, may_cover, self._protect, wall_s, self._operators)
+
+    def _allowed(self, state: ClusterJobState, action: JobAction, protections: ProtectionIndex, now_s: float) -> bool:
+        why = self._hands.refusal(state) or self._alone(state, protections, self._clock.wall_s())
         if why is None and isinstance(action, Ask):
             limit, taken_s = state.rule.limit, self._taken_s.get(state.rule.name, [])
             taken_s[:] = [each for each in taken_s if now_s - each < limit.per_s]

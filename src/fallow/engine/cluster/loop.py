@@ -4,6 +4,7 @@ The daemon's main thread starts it, takes its board at each tick, and does for i
 (main_thread.py). It never waits for this thread, so an engine that hangs delays nothing but the cluster.
 """
 
+import gc
 from collections.abc import Callable, Sequence
 from threading import Event, Thread
 
@@ -21,6 +22,12 @@ from fallow.policies.arbiter import ProtectRules
 from fallow.policies.cluster_gate import ClusterRule
 
 _LONGEST_TROUBLE = 300
+_GARBAGE = (100_000, 50, 100)
+
+
+def expect_many_values() -> None:
+    """Let Python look for garbage less often: a look makes a million values that all live until the next one."""
+    gc.set_threshold(*_GARBAGE)
 
 
 class ClusterLoop:
@@ -71,6 +78,7 @@ class ClusterLoop:
 
     def start(self) -> None:
         """Begin to look, in a thread of its own."""
+        expect_many_values()
         # A daemon thread: an engine that hangs must not keep the program from ending.
         self._thread = Thread(target=self._run, name="fallow-cluster", daemon=True)
         self._thread.start()

@@ -1,0 +1,156 @@
+"""A job of a cluster is idle only if each of its GPUs is known to be, and protections are found by any name."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fallow.core.actions import Ask, Kill
+from fallow.core.cluster import ClusterJob, Engine, GpuPlace, GpuReading, NodeGpu, PodGpus, Readings
+from fallow.core.job import GpuKey, JobActivity
+from fallow.core.protections import ClusterPart, Everything, OneClusterJob, OneGpu, OneProcess, OneUser, Protection
+from fallow.core.unknown import Unknown
+from fallow.policies.arbiter import ProtectRules
+from fallow.policies.cluster_gate import ClusterLadder, ClusterRule, JobCount, count, covers, left_alone
+from fallow.policies.cluster_protected import ProtectionIndex
+from fallow.policies.cluster_use import ReadingIndex, could_do_with, job_use
+
+NODES = ("n1", "n2", "N3.example.org")
+loads = st.one_of(
+    st.just(0.0), st.floats(0, 1), st.floats(), st.just(Unknown("no scrape")), st.sampled_from([0.009, 0.01, 1.0])
+)
+hosts = st.sampled_from(["n1", "n2", "n3", "n3.example.org", "n1.example.org"])
+pods = st.none() | st.tuples(st.just("ml"), st.sampled_from(["a", "b"]))
+readings = st.builds(
+    GpuReading,
+    st.builds(GpuKey, hosts, st.sampled_from(["GPU-1", "GPU-2", "GPU-3", "GPU-4"])),
+    st.none() | st.integers(0, 2),
+    loads,
+    memory_used_bytes=st.sampled_from([0, 10**10, Unknown("?")]),
+    processes=st.sampled_from([0, 1, Unknown("?")]),
+    pod=pods,
+)
+looks = st.builds(
+    Readings,
+    st.just(10.0),
+    st.just(60.0),
+    st.lists(readings, max_size=12).map(tuple),
+    st.none() | st.just(Unknown("silent")),
+)
+places = st.lists(
+    st.one_of(
+        st.builds(NodeGpu, st.sampled_from(NODES), st.integers(0, 2)),
+        st.builds(PodGpus, st.just("ml"), st.sampled_from(["a", "b", "c"]), st.integers(0, 3)),
+    ),
+    max_size=4,
+    unique=True,
+).map(tuple)
+
+
+def job(held: tuple[GpuPlace, ...] = (), user: str = "ada") -> ClusterJob:
+    return ClusterJob(Engine.SLURM, "7_2", "train", user, held, 0.0, labels={"partition": "gpu", "account": "lab"})
+
+
+def fitting(place: GpuPlace, reading: GpuReading) -> bool:
+    """Whether a reading is of that place, said once more and slowly."""
+    if isinstance(place, PodGpus):
+        return reading.pod == (place.namespace, place.pod)
+    node, host = place.node.lower(), reading.key.host.lower()
+    same = node == host or (("." in node) is not ("." in host) and node.split(".")[0] == host.split(".")[0])
+    return same and reading.index == place.index
+
+
+@given(held=places, look=looks)
+def test_a_job_is_idle_only_if_every_reading_of_each_of_its_gpus_says_so(
+    held: tuple[GpuPlace, ...], look: Readings
+) -> None:
+    use = job_use(job(held), ReadingIndex(look))
+    if use.activity is not JobActivity.IDLE:
+        return
+    assert held
+    for place in held:
+        exact = [each for each in look.gpus if isinstance(place, PodGpus) and fitting(place, each)]
+        if isinstance(place, NodeGpu):
+            node = place.node.lower()
+            exact = [each for each in look.gpus if each.key.host == node and each.index == place.index]
+            exact = exact or [each for each in look.gpus if fitting(place, each)]
+        assert all(isinstance(each.utilization, float) and 0 <= each.utilization < 0.01 for each in exact)
+        wanted = place.count if isinstance(place, PodGpus) else 1
+        assert len({each.key for each in exact}) >= wanted
+
+
+@given(held=places, look=looks)
+def test_work_on_any_gpu_makes_a_job_busy_and_each_gpu_has_its_use(
+    held: tuple[GpuPlace, ...], look: Readings
+) -> None:
+    use = job_use(job(held), ReadingIndex(look))
+    assert (use.activity is JobActivity.BUSY) is any(each.activity is JobActivity.BUSY for each in use.uses)
+    assert len(use.uses) >= sum(place.count if isinstance(place, PodGpus) else 1 for place in held)
+    assert str(use.reason)
+    assert use.may_be_used <= len(use.uses)
+
+
+def test_a_node_may_be_named_with_or_without_its_domain_unless_that_is_ambiguous() -> None:
+    def activity(node: str, *hosts: str) -> JobActivity:
+        gpus = tuple(GpuReading(GpuKey(host, f"GPU-{host}"), 0, 0.0) for host in hosts)
+        return job_use(job((NodeGpu(node, 0),)), ReadingIndex(Readings(1.0, 60.0, gpus))).activity
+
+    assert activity("n1", "n1.example.org") is JobActivity.IDLE
+    assert activity("n1.example.org", "N1") is JobActivity.IDLE
+    assert activity("n1", "n1.east", "n1.west") is JobActivity.UNKNOWN
+    assert activity("n1.east", "n1.west") is JobActivity.UNKNOWN
+
+
+def test_what_a_job_could_do_with_is_less_than_it_has_and_more_than_nothing() -> None:
+    held = job(tuple(NodeGpu("n1", index) for index in range(8)))
+    assert [could_do_with(held, used) for used in (0, 1, 7, 8, 9)] == [None, 1, 7, None, None]
+
+
+signs = st.sampled_from([0.0, 0.0, 0.0, 0.0, 0.5, Unknown("?")])
+steps = st.lists(st.tuples(signs, st.sampled_from([30.0, 30.0, 30.0, 500.0, 0.0, -5.0])), max_size=60)
+
+
+@given(history=steps)
+def test_a_job_is_asked_only_after_so_much_witnessed_idleness_and_killed_only_while_it_is_known_idle(
+    history: list[tuple[float | Unknown, float]],
+) -> None:
+    rule = ClusterRule("r", acts=True, idle=ClusterLadder(300.0, 60.0, 90.0, 120.0), longest_gap_s=90.0)
+    counted, at_s, idle_s = JobCount(), 0.0, 0.0
+    held = job((NodeGpu("n1", 0),))
+    for load, passed_s in history:
+        at_s += passed_s
+        look = Readings(at_s, 45.0, (GpuReading(GpuKey("n1", "GPU-1"), 0, load),))
+        use = job_use(held, ReadingIndex(look))
+        first = counted.at_s is None
+        counted, actions = count(counted, at_s, look.covers_s, use, rule)
+        if isinstance(load, float):
+            idle_s = 0.0 if load else idle_s + (passed_s if passed_s == 30.0 and not first else 0.0)
+        if any(isinstance(action, Ask) for action in actions):
+            assert idle_s >= 300
+        if any(isinstance(action, Ask | Kill) for action in actions):
+            assert use.activity is JobActivity.IDLE
+
+
+names = st.sampled_from(["ada", "bob", "gpu", "lab", "n1", "ml/a", "GPU-1", "7"])
+targets = st.one_of(
+    st.just(Everything()),
+    st.builds(OneUser, names),
+    st.builds(OneGpu, names),
+    st.just(OneProcess(1, 1)),
+    st.sampled_from([OneClusterJob("slurm:7"), OneClusterJob("slurm:7_2"), OneClusterJob("slurm:77")]),
+    st.builds(ClusterPart, st.sampled_from(["partition", "account", "node", "pod", "qos"]), names),
+)
+protections = st.lists(targets, max_size=6).map(
+    lambda found: [Protection(n + 1, target, 9e9, "", "root") for n, target in enumerate(found)]
+)
+
+
+@given(placed=protections, user=st.sampled_from(["ada", ""]), uuids=st.frozensets(st.just("GPU-1")))
+def test_the_index_of_protections_finds_every_one_that_covers_a_job(
+    placed: list[Protection], user: str, uuids: frozenset[str]
+) -> None:
+    held = job((NodeGpu("n1", 0), PodGpus("ml", "a", 1)), user)
+    found = ProtectionIndex(placed).candidates(held, uuids)
+    assert [each.id for each in placed if covers(each.target, held, uuids)] == sorted(
+        {each.id for each in found if covers(each.target, held, uuids)}
+    )
+    by_index, slowly = (left_alone(held, uuids, each, ProtectRules(), 0.0) for each in (found, placed))
+    assert (by_index is None) is (slowly is None)
