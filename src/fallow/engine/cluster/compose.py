@@ -1,8 +1,6 @@
 """Make the loop of the cluster that a config names: its engine and its eyes are loaded only then."""
 
 from collections.abc import Callable, Sequence
-from importlib import import_module
-from typing import Any, cast
 
 from fallow.actuators.claims.folder import ClaimFolder, folder_path
 from fallow.actuators.claims.protections import ProtectionFolder
@@ -47,17 +45,18 @@ def cluster_loop(run: Run, config: Config) -> ClusterLoop | None:
 
 
 def engine_of(run: Run, cluster: Cluster) -> ClusterEngine:
-    """Return the engine that the config names."""
-    made: ClusterEngine
-    if cluster.engine == "slurm":
-        made = _part("fallow.engine.cluster.slurm", "slurm_engine")(
-            run.world.clock, run.world.environ, cluster.slurm_conf or ""
-        )
-    else:
-        made = _part("fallow.engine.cluster.kubernetes", "kubernetes_engine")(
-            run.world.clock, cluster.kubeconfig or ""
-        )
-    return made
+    """Return the engine that the config names; it is loaded only then, so that others start as fast as before."""
+    world = run.world
+    try:
+        if cluster.engine == "slurm":
+            from fallow.engine.cluster.slurm import slurm_engine
+
+            return slurm_engine(world.clock, world.environ, cluster.slurm_conf or "")
+        from fallow.engine.cluster.kubernetes import kubernetes_engine
+
+        return kubernetes_engine(world.clock, cluster.kubeconfig or "")
+    except ModuleNotFoundError as error:
+        raise PartMissing.of("[cluster]", error.name or "a package") from None
 
 
 def eyes_of(run: Run, cluster: Cluster) -> Eyes:
@@ -85,14 +84,6 @@ class NoEyes:
         """Return that nothing is read."""
         why = Unknown("the config names no Prometheus; add prometheus = under [cluster]")
         return Readings(self._clock.monotonic_s(), 0.0, trouble=why)
-
-
-def _part(module: str, name: str) -> Callable[..., Any]:
-    """Return what makes a part, loaded only where a config names it: the others start as fast as before."""
-    try:
-        return cast("Callable[..., Any]", getattr(import_module(module), name))
-    except ModuleNotFoundError as error:
-        raise PartMissing.of("[cluster]", error.name or module) from None
 
 
 def _own_protections(run: Run) -> Callable[[], Sequence[Protection]]:
