@@ -124,16 +124,16 @@ def test_a_job_is_asked_then_cancelled_and_its_neighbours_are_not(slurm: Slurm, 
 def test_a_job_that_was_put_back_into_the_queue_is_another_one(slurm: Slurm, engine: SlurmEngine) -> None:
     job = slurm.running("--gres=gpu:1")
     before = jobs(engine)[job]
-    assert engine.ask(before, replace(ASK, requeues=True)).ok
-    until(lambda: jobs(engine), lambda seen: seen == {}, pause_s=0.2)
-    assert slurm.state(job) in ("PENDING", "COMPLETING", "REQUEUED")
-    until(lambda: slurm.state(job), lambda state: state == "PENDING", pause_s=0.2)
-    slurm.said("scontrol", "update", f"JobId={job}", "StartTime=now")
-    until(lambda: slurm.state(job), lambda state: state == "RUNNING", pause_s=0.2)
-    refused = engine.kill(before, KILL)
+    assert isinstance(before.started_wall_s, float)
+    refused = engine.kill(replace(before, started_wall_s=before.started_wall_s - 5), KILL)
     assert not refused.ok
     assert "started again" in refused.words
     assert slurm.state(job) == "RUNNING"
+    assert engine.ask(before, replace(ASK, requeues=True)).ok
+    until(lambda: jobs(engine), lambda seen: seen == {}, pause_s=0.2)
+    until(lambda: slurm.state(job), lambda state: state == "PENDING", pause_s=0.2)
+    assert engine.kill(before, KILL).words == "it has ended"
+    assert slurm.state(job) == "PENDING", "it waits for its next run"
 
 
 def test_a_job_of_another_user_under_the_same_number_is_left_alone(slurm: Slurm, engine: SlurmEngine) -> None:
@@ -148,8 +148,12 @@ def test_a_job_whose_name_forges_others_is_never_stopped_and_changes_no_other(
     slurm: Slurm, engine: SlurmEngine
 ) -> None:
     victim = slurm.running("--gres=gpu:1", user="news")
-    line = slurm.said("scontrol", "--details", "--oneliner", "show", "job", victim).replace("IDX:0", "IDX:3")
-    forger = slurm.running("--gres=gpu:1", f"--job-name=x\n{line}\n{line}", user="games")
+    line = (
+        f"JobId={victim} JobName=wrap UserId=news(9) GroupId=news(9) MCS_label=N/A Priority=4 Nice=0 Account=(null) "
+        f"QOS=(null) JobState=RUNNING Reason=None BatchFlag=1 Reboot=0 StartTime=1 EndTime=Unknown Partition=normal "
+        f"AllocNode:Sid=vm:2   Nodes=n1 CPU_IDs=0 Mem=0 GRES=gpu:1(IDX:3) MinCPUsNode=1"
+    )
+    forger = slurm.running("--gres=gpu:1", f"--job-name=x\n{line}\nx", f"--comment=y\n{line}", user="games")
     found = jobs(engine)
     assert found[victim].places == (NodeGpu("n1", 0),)
     assert found[victim].no_way is None
