@@ -18,6 +18,7 @@ from fallow.core.ports import Depth
 from fallow.core.settling import Settled
 from fallow.core.value import replace
 from fallow.core.visibility import ANYBODY, EVERYTHING, seen_by
+from fallow.engine.cluster.fill_watch import SlurmFillWatch
 from fallow.engine.cluster.watch import ClusterWatch
 from fallow.engine.conditions.job import JobConditions
 from fallow.engine.config.model import Config
@@ -96,6 +97,7 @@ class Daemon:
         self._guards: list[tuple[Guard, GuardLoop]] = []
         self._fill_loop = FillLoop(run, (), alert=self._delay_publishing)
         self.cluster = ClusterWatch(run)
+        self._slurm_fillers = SlurmFillWatch(run)
         self.fleet = FleetWatch(run)
         config = self._load()
         snapshot = world.gpu_reader.look(Depth.EVERYTHING)
@@ -195,6 +197,7 @@ class Daemon:
                 self._record(status, at_s)
             self._fill_loop.close()
             self.cluster.end()
+            self._slurm_fillers.end()
             self.fleet.end()
             self._notifier.close()  # it sends the notices that wait, within a few seconds
             self._people.close()
@@ -227,6 +230,7 @@ class Daemon:
         if rules != rules_before:
             self._enforcer = self._make_enforcer(config)
         self.cluster.change(config)
+        self._slurm_fillers.change(config)
         self.fleet.change(config)
         guards_before, self._guards = self._guards, self._builder.guards(config, self._guards)
         for _, guard_loop in guards_before:
@@ -273,6 +277,7 @@ class Daemon:
         self._enforcer.turn(snapshot, self._fill_loop.reservations)
         self._lost_gpus.turn(snapshot)
         self.cluster.turn()
+        self._slurm_fillers.turn()
         self.fleet.turn()
         self._notifier.turn()
         self._people.turn()

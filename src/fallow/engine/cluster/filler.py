@@ -1,0 +1,176 @@
+"""Fill idle GPUs of Slurm: keep a partition topped up with jobs of one GPU each, and let Slurm take the GPUs back.
+
+The jobs are submitted fresh and are never requeued: Slurm starts a requeued job only minutes later. They are told by
+their user, partition and name, which fallow gives to no other job. As long as anything is unknown, none is submitted.
+"""
+
+import shlex
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+from fallow.core.cluster import ClusterNode, NodeGpu
+from fallow.core.ports import Clock
+from fallow.core.units import duration_for_people
+from fallow.core.unknown import Unknown
+from fallow.core.value import value
+from fallow.engine.cluster.ports import EngineLook
+from fallow.engine.cluster.slurm_commands import SlurmCommands
+from fallow.readers.slurm import queue
+
+_MOST_AT_ONCE = 500
+_ENDS_QUICKLY_S = 10.0
+_LONGEST_PAUSE_S = 300.0
+
+
+@value
+class SlurmFillerSpec:
+    """A filler that is jobs of Slurm."""
+
+    name: str
+    command: tuple[str, ...]
+    partition: str
+    user: str
+    """Whose jobs they are; empty for the user of the daemon."""
+    cwd: str = "/"
+    log: str = "/dev/null"
+    env: Mapping[str, str] = {}
+
+    @property
+    def job_name(self) -> str:
+        """Return the name of its jobs."""
+        return f"fallow-filler-{self.name}"
+
+
+class SlurmFiller:
+    """One filler. Used by the thread of the fillers alone."""
+
+    def __init__(
+        self,
+        spec: SlurmFillerSpec,
+        commands: SlurmCommands,
+        clock: Clock,
+        say: Callable[[str], None],
+        *,
+        dry_run: bool,
+    ) -> None:
+        self.spec = spec
+        self._commands = commands
+        self._now = clock.monotonic_s
+        self._say = say
+        self._dry_run = dry_run
+        self._submitted_s: float | None = None
+        self._quick_ends = 0
+        self._told = ""
+
+    def top_up(self, look: Callable[[], EngineLook]) -> int:
+        """Submit jobs for the GPUs that are idle; return how many."""
+        # Those that wait come first: one that starts in between is then counted twice, and never not at all.
+        waiting = self._waiting()
+        idle = waiting if isinstance(waiting, Unknown) else idle_gpus(look(), self.spec.partition)
+        if isinstance(idle, Unknown) or isinstance(waiting, Unknown):
+            why = idle.why if isinstance(idle, Unknown) else ""
+            self._tell(f"filler {self.spec.name}: no job is submitted: {why}")
+            return 0
+        wanted = min(idle - waiting, _MOST_AT_ONCE)
+        if wanted <= 0:
+            self._told = ""
+            return 0
+        if self._dry_run:
+            self._tell(
+                f"filler {self.spec.name}: would submit {_jobs(wanted)} to the partition {self.spec.partition}"
+            )
+            return 0
+        if self._pauses():
+            return 0
+        return self._submit(wanted)
+
+    def end(self) -> None:
+        """Cancel all its jobs."""
+        if not self._dry_run:
+            self._commands.ask("scancel", *self._which(), f"--name={self.spec.job_name}", limit_s=_ENDS_QUICKLY_S)
+
+    def _which(self) -> Sequence[str]:
+        whose = f"--user={self.spec.user}" if self.spec.user else "--me"
+        return (whose, f"--partition={self.spec.partition}")
+
+    def _waiting(self) -> int | Unknown:
+        """Return how many of its jobs wait for a GPU, or are just being started."""
+        options = ("--all", "--noheader", "--array", *self._which(), f"--name={self.spec.job_name}")
+        text = self._commands.text("squeue", *options, "--states=PENDING,CONFIGURING", "--format", queue.FORMAT)
+        rows = text if isinstance(text, Unknown) else queue.rows(text)
+        return rows if isinstance(rows, Unknown) else len(rows)
+
+    def _pauses(self) -> bool:
+        """Return whether to wait: jobs that end at once are started ever more rarely."""
+        if self._submitted_s is None:
+            return False
+        since_s = self._now() - self._submitted_s
+        pause_s = min(_LONGEST_PAUSE_S, 2.0**self._quick_ends) if self._quick_ends else 0.0
+        if since_s < pause_s:
+            return True
+        self._quick_ends = self._quick_ends + 1 if since_s < _ENDS_QUICKLY_S + pause_s else 0
+        if self._quick_ends > 3:
+            self._tell(
+                f"filler {self.spec.name}: its jobs end soon; the next follow in {duration_for_people(2 * pause_s)}"
+            )
+        return False
+
+    def _submit(self, count: int) -> int:
+        spec = self.spec
+        line = ["env", *(f"{name}={text}" for name, text in spec.env.items()), *spec.command]
+        answer = self._commands.ask(
+            "sbatch",
+            "--parsable",
+            f"--array=1-{count}",
+            f"--partition={spec.partition}",
+            f"--job-name={spec.job_name}",
+            "--comment=a filler of fallow; it leaves when its GPU is needed",
+            "--gres=gpu:1",
+            "--ntasks=1",
+            "--no-requeue",
+            "--export=NIL",
+            f"--chdir={spec.cwd}",
+            f"--output={spec.log}",
+            "--open-mode=append",
+            *((f"--uid={spec.user}",) if spec.user else ()),
+            f"--wrap=exec {shlex.join(line)}",
+        )
+        self._submitted_s = self._now()
+        if isinstance(answer, Unknown) or not answer.ok:
+            why = answer.why if isinstance(answer, Unknown) else answer.last_line
+            self._quick_ends += 1
+            self._tell(f"filler {spec.name}: Slurm takes no job of it: {why}")
+            return 0
+        self._told = ""
+        self._say(f"filler {spec.name}: submitted {_jobs(count)} to the partition {spec.partition}")
+        return count
+
+    def _tell(self, sentence: str) -> None:
+        """Say what goes on, once."""
+        if sentence != self._told:
+            self._told = sentence
+            self._say(sentence)
+
+
+def idle_gpus(look: EngineLook, partition: str) -> int | Unknown:
+    """Return how many GPUs of a partition no job holds; Unknown if that cannot be told."""
+    if isinstance(look.jobs, Unknown):
+        return look.jobs
+    if isinstance(look.nodes, Unknown):
+        return look.nodes
+    held: dict[str, set[int]] = {}
+    for job in look.jobs:
+        if job.no_way is not None and not job.places:
+            return Unknown(f"job {job.id}: {job.no_way}")
+        for place in job.places:
+            if isinstance(place, NodeGpu):
+                held.setdefault(place.node, set()).add(place.index)
+    nodes = [node for node in look.nodes if node.trouble is None and partition in _partitions(node)]
+    return sum(max(0, node.gpus - len(held.get(node.name, ()))) for node in nodes)
+
+
+def _partitions(node: ClusterNode) -> Collection[str]:
+    return node.labels.get("partition", "").split(",")
+
+
+def _jobs(count: int) -> str:
+    return "one job" if count == 1 else f"{count} jobs"

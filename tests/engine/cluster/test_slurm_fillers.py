@@ -1,0 +1,134 @@
+"""Fillers on a real Slurm fill its idle cards, give them back to normal jobs, and end with the daemon."""
+
+import pathlib
+import signal
+import time
+
+import pytest
+
+from fallow.core.cluster import ClusterJob, ClusterNode, Engine, NodeGpu
+from fallow.core.unknown import Unknown
+from fallow.engine.cluster.filler import SlurmFiller, SlurmFillerSpec, idle_gpus
+from fallow.engine.cluster.ports import EngineLook
+from fallow.engine.cluster.slurm import SlurmEngine
+from fallow.engine.cluster.slurm_commands import SlurmCommands
+from fallow.engine.machine.clock import SystemClock
+from tests.conftest import Fallow
+from tests.places import LIMIT_S
+from tests.real_slurm import Slurm
+from tests.waiting import until
+
+CONFIG = """
+[page]
+enabled = false
+
+[[filler]]
+name = "science"
+engine = "slurm"
+partition = "scavenger"
+user = "games"
+command = ["sh", "-c", "echo \\"$SIZE of $USER\\"; exec sleep 100000"]
+log = "{log}"
+env = {{ SIZE = "a b" }}
+"""
+SPEC = SlurmFillerSpec("science", ("sleep", "100000"), "scavenger", "games")
+
+
+def fillers(slurm: Slurm, *states: str) -> int:
+    """Return how many jobs of the filler are in these states."""
+    words = ("squeue", "--noheader", "--array", "--name=fallow-filler-science", "--format=%T")
+    return sum(state in states for state in slurm.said(*words).split())
+
+
+def start_of(slurm: Slurm, *options: str) -> tuple[str, float]:
+    """Submit a job of a normal user; return its id, and how long it took until it ran."""
+    began_s = time.monotonic()
+    job = slurm.submit(*options, user="news")
+    until(lambda: slurm.state(job), lambda state: state == "RUNNING", pause_s=0.05)
+    return job, time.monotonic() - began_s
+
+
+def test_fillers_fill_8_cards_make_way_for_a_job_and_are_back_after_it(
+    slurm: Slurm, simulated: Fallow, tmp_path: pathlib.Path
+) -> None:
+    log = slurm.folder / "log"
+    log.touch()
+    log.chmod(0o666)
+    config = tmp_path / "fallow.toml"
+    config.write_text(CONFIG.format(log=log))
+    daemon = simulated.start("up", "--config", str(config), SLURM_CONF=str(slurm.conf))
+    until(lambda: fillers(slurm, "RUNNING"), lambda count: count == 8, pause_s=0.2)
+    until(lambda: log.read_text().count("a b of"), lambda count: count == 8, pause_s=0.2)
+    starts_s, backs_s = [], []
+    for _ in range(3):  # the fastest counts: on a machine on which much else runs, one may take long
+        job, start_s = start_of(slurm, "--gres=gpu:2")
+        starts_s.append(start_s)
+        until(lambda: fillers(slurm, "RUNNING"), lambda count: count == 6, pause_s=0.1)
+        slurm.said("scancel", job)
+        began_s = time.monotonic()
+        until(lambda: fillers(slurm, "RUNNING"), lambda count: count == 8, pause_s=0.1)
+        backs_s.append(time.monotonic() - began_s)
+        assert fillers(slurm, "RUNNING", "PENDING") == 8
+    assert min(starts_s) < 3, starts_s
+    assert min(backs_s) < 10, backs_s
+    daemon.send_signal(signal.SIGTERM)
+    assert daemon.wait(LIMIT_S) == -signal.SIGTERM, daemon.communicate()
+    until(lambda: fillers(slurm, "RUNNING", "PENDING"), lambda count: count == 0, pause_s=0.2)
+
+
+def filler(slurm: Slurm, said: list[str], *, dry_run: bool = False) -> tuple[SlurmFiller, SlurmEngine]:
+    clock = SystemClock()
+    commands = SlurmCommands(clock, slurm.environ)
+    return SlurmFiller(SPEC, commands, clock, said.append, dry_run=dry_run), SlurmEngine(clock, commands)
+
+
+def test_a_dry_run_submits_nothing_and_only_cards_that_nobody_holds_are_filled(slurm: Slurm) -> None:
+    slurm.running("--gres=gpu:3", user="news")
+    said: list[str] = []
+    dry, engine = filler(slurm, said, dry_run=True)
+    dry.top_up(engine.look)
+    dry.top_up(engine.look)
+    assert said == ["filler science: would submit 5 jobs to the partition scavenger"]
+    assert fillers(slurm, "RUNNING", "PENDING") == 0
+    real, engine = filler(slurm, said)
+    assert real.top_up(engine.look) == 5
+    assert real.top_up(engine.look) == 0
+    until(lambda: fillers(slurm, "RUNNING"), lambda count: count == 5, pause_s=0.2)
+    mine = slurm.running("--job-name=fallow-filler-science", "--partition=normal")
+    real.end()
+    until(lambda: fillers(slurm, "RUNNING", "PENDING"), lambda count: count == 1, pause_s=0.2)
+    assert slurm.state(mine) == "RUNNING", "it is in no partition of the filler"
+
+
+def test_a_controller_that_is_gone_makes_no_submits(slurm: Slurm) -> None:
+    said: list[str] = []
+    real, engine = filler(slurm, said)
+    slurm.stop_controller()
+    assert real.top_up(engine.look) == 0
+    assert "no job is submitted" in said[0]
+    slurm.start_controller()
+    assert fillers(slurm, "RUNNING", "PENDING") == 0
+
+
+JOB = ClusterJob(Engine.SLURM, "7", "train", "ada", (NodeGpu("n1", 0), NodeGpu("n1", 1)), 1.0)
+NODES = (
+    ClusterNode("n1", 4, {"partition": "normal,scavenger"}),
+    ClusterNode("n2", 4, {"partition": "normal"}),
+    ClusterNode("n3", 4, {"partition": "scavenger"}, "drained"),
+)
+
+
+def test_only_idle_cards_of_the_partition_on_nodes_in_order_count() -> None:
+    assert idle_gpus(EngineLook((JOB,), NODES, 0), "scavenger") == 2
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        EngineLook(Unknown("gone"), NODES, 0),
+        EngineLook((JOB,), Unknown("gone"), 0),
+        EngineLook((ClusterJob(Engine.SLURM, "8", "x", "ada", (), 1.0, no_way="unclear"),), NODES, 0),
+    ],
+)
+def test_what_is_unknown_leaves_no_card_idle(look: EngineLook) -> None:
+    assert isinstance(idle_gpus(look, "scavenger"), Unknown)
