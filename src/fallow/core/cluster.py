@@ -38,6 +38,8 @@ class PodGpus:
     namespace: str
     pod: str
     count: int
+    uid: str = ""
+    """What no other pod was or will be called: the kernel says it of its processes."""
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.pod}"
@@ -64,6 +66,8 @@ class GpuReading:
     model: str = ""
     pod: tuple[str, str] | None = None
     """The namespace and the name of the pod that holds it, where the metrics say it."""
+    pod_uid: str = ""
+    """The UID of the only pod with processes on it, where the metrics say that."""
 
 
 @value

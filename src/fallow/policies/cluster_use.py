@@ -55,6 +55,7 @@ class ReadingIndex:
         self.trouble = readings.trouble
         self._by_place: dict[tuple[str, int], list[GpuReading]] = {}
         self._by_pod: dict[tuple[str, str], list[GpuReading]] = {}
+        self._by_uid: dict[str, list[GpuReading]] = {}
         self._hosts: dict[str, str | None] = {}
         """The whole name of a host by its first part; None if several have it."""
         for reading in readings.gpus:
@@ -63,6 +64,8 @@ class ReadingIndex:
                 self._by_place.setdefault((host, reading.index), []).append(reading)
             if reading.pod is not None:
                 self._by_pod.setdefault(reading.pod, []).append(reading)
+            elif reading.pod_uid:
+                self._by_uid.setdefault(reading.pod_uid, []).append(reading)
             short = host.partition(".")[0]
             self._hosts[short] = host if self._hosts.get(short, host) == host else None
 
@@ -80,7 +83,8 @@ class ReadingIndex:
 
     def of_pod(self, place: PodGpus) -> Sequence[GpuReading]:
         """Return the readings of the GPUs of a pod."""
-        return self._by_pod.get((place.namespace, place.pod), ())
+        named = self._by_pod.get((place.namespace, place.pod), [])
+        return [*named, *self._by_uid.get(place.uid, ())] if place.uid else named
 
 
 def job_use(job: ClusterJob, index: ReadingIndex, idle_below: float = IDLE_BELOW) -> JobUse:

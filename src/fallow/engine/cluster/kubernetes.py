@@ -142,7 +142,7 @@ class KubernetesEngine:
             itself.id,
             itself.name,
             "",
-            tuple(PodGpus(pod.itself.namespace, pod.itself.name, pod.gpus) for pod in pods),
+            tuple(PodGpus(pod.itself.namespace, pod.itself.name, pod.gpus, pod.itself.uid) for pod in pods),
             max(each for each in starts if not isinstance(each, Unknown)) if unknown is None else unknown,
             interactive=kind is not None and kind.interactive,
             labels={"namespace": itself.namespace, "nodes": str(len({pod.node for pod in pods}))},

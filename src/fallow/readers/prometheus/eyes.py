@@ -125,11 +125,11 @@ def _answers(ask: Queries, words: Vocabulary) -> Answers | Unknown:
             return count
         loads.append((load, highest, count))
     others: list[Vector] = []
-    for query in (queries.listed(words), words.host_query, words.age_query, words.busy_query):
+    for query in (queries.listed(words), words.host_query, words.age_query, words.busy_query, words.pod_query):
         found = ask(query, words) if query else []
         if isinstance(found, Unknown):
             return found
         others.append(found)
-    listed, hosts, ages, busy = others
+    listed, hosts, ages, busy, pods = others
     figures = {name: ask(figure.query, words) for name, figure in words.figures.items()}
-    return Answers(listed, scrapes, tuple(loads), figures, hosts, ages, busy)
+    return Answers(listed, scrapes, tuple(loads), figures, hosts, ages, busy, pods)

@@ -30,6 +30,7 @@ def _one(several: Sequence[Seen], doubt: Unknown | None) -> GpuReading:
     if any(each.index != first.index for each in several):
         doubt = Unknown("its exporters give it different indices")
     pods = {each.pod for each in several if each.pod is not None}
+    uids = {each.pod_uid for each in several if each.pod_uid}
     used = _figure("memory_used_bytes", several)
     total = _figure("memory_total_bytes", several)
     free = _figure("memory_free_bytes", several)
@@ -46,6 +47,7 @@ def _one(several: Sequence[Seen], doubt: Unknown | None) -> GpuReading:
         processes=_whole(_figure("processes", several)),
         model=next((each.model for each in several if each.model), ""),
         pod=next(iter(pods)) if len(pods) == 1 else None,
+        pod_uid=next(iter(uids)) if len(uids) == 1 else "",
     )
 
 

@@ -52,6 +52,7 @@ class Answers:
     hosts: Vector
     ages: Vector
     busy: Vector
+    pods: Vector
 
 
 @value
@@ -66,6 +67,7 @@ class Seen:
     utilization: float | Unknown
     model: str
     pod: Pod | None
+    pod_uid: str
     key: Key
     figures: Figures
     """What else is known of all GPUs of this kind of exporter, by name and key."""
@@ -84,6 +86,7 @@ def seen(words: Vocabulary, answers: Answers, window: Window) -> list[Seen]:
         for name, found in answers.figures.items()
     }
     busy = _by(words.of, answers.busy)
+    uids = _uids(words, answers.pods)
     exporters = _Exporters(words, answers, window)
     last = _last(words, answers.listed)
     keys: dict[Key, None] = dict.fromkeys(last)
@@ -103,7 +106,7 @@ def seen(words: Vocabulary, answers: Answers, window: Window) -> list[Seen]:
             load = _load(key, bool(parent), loads, scrapes, window)
         if words.busy_query and not isinstance(load, Unknown):
             load = _with_busy(load, busy.get(key, 0.0), window)
-        made.append(Seen(host, uuid, index, parent, load, about.model, about.pod, key, figures))
+        made.append(Seen(host, uuid, index, parent, load, about.model, about.pod, uids.get(key, ""), key, figures))
     return made
 
 
@@ -245,6 +248,15 @@ def _pod(words: Vocabulary, labels: Labels) -> Pod | None:
         if labels.get(pod):
             return _name(labels.get(namespace, "")), _name(labels[pod])
     return None
+
+
+def _uids(words: Vocabulary, found: Vector) -> dict[Key, str]:
+    """Return the UID of the pod whose processes hold each GPU; none of those that several pods hold has it alone."""
+    made: dict[Key, str] = {}
+    for labels, _ in found:
+        key, uid = _key(words.of, labels), _name(labels.get("owner"))
+        made[key] = uid if made.get(key, uid) == uid else ""
+    return made
 
 
 def _name(text: str | None) -> str:

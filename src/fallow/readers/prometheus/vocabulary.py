@@ -49,6 +49,8 @@ class Vocabulary:
     figures: Mapping[str, Figure]
     pods: tuple[tuple[str, str], ...] = ()
     """The labels of namespace and pod, the first pair that is there counts."""
+    pod_query: str = ""
+    """Says whose processes hold a GPU: the UID of a pod, in the label `owner`."""
     host_query: str = ""
     """Says which host an exporter is of, in the labels `exported_host` or `host`."""
     age_query: str = ""
@@ -106,6 +108,7 @@ OWN = Vocabulary(
         "power_limit_w": Figure(_now("fallow_gpu_power_limit_watts")),
         "processes": Figure(_highest("fallow_gpu_holders")),
     },
+    pod_query='max by ({of}, owner) (fallow_holder_idle_seconds{{owner_kind="pod"}})',
     host_query="max by (job, instance, exported_host, host) (fallow_info)",
     age_query="max by (job, instance) (timestamp(fallow_last_look_time_seconds) - fallow_last_look_time_seconds)",
     busy_query='sum by ({of}) (increase(fallow_activity_seconds_total{{activity="busy"}}[{w}]))',
