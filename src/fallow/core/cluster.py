@@ -186,3 +186,7 @@ class ClusterBoard:
     """What could not be read: the controller, the metrics. While there is one, nothing is stopped."""
     acts: bool = False
     """Whether a rule may act at all, or all of them only report."""
+    engine_answers: bool = True
+    """Whether the engine listed its jobs at the last look; if not, jobs and nodes are those of an earlier one."""
+    metrics_answer: bool = True
+    """Whether the metrics could be read at the last look."""

@@ -132,7 +132,7 @@ def cluster_view(board: ClusterBoard, viewer: Viewer) -> ClusterView:
         board.at_wall_s,
         board.acts,
         board.troubles,
-        _counts(jobs, nodes),
+        _counts(jobs, nodes if board.engine_answers else ()),
         tuple(jobs),
         nodes,
         board.pending,

@@ -90,8 +90,10 @@ def test_names_that_others_chose_are_no_markup_and_move_no_cursor(tmp_path: path
 
 
 def test_what_could_not_be_read_is_counted_and_has_no_zero() -> None:
-    board = replace(varied(1000.0), cluster=small(nodes=(), troubles=("the controller does not answer",)))
+    board = replace(varied(1000.0), cluster=small(engine_answers=False, troubles=("the controller does not answer",)))
     text = Metrics(lambda: board, lambda: 0).exposed("")[0].decode()
     assert 'fallow_cluster_troubles{engine="slurm"} 1.0' in text
+    assert 'fallow_cluster_source_up{engine="slurm",source="engine"} 0.0' in text
+    assert 'fallow_cluster_source_up{engine="slurm",source="metrics"} 1.0' in text
     assert 'state="free"' not in text
     assert "fallow_cluster_nodes_out{" not in text

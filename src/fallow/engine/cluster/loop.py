@@ -97,6 +97,7 @@ class ClusterLoop:
 
     def look(self) -> ClusterBoard:
         """Look once, judge and act; return the new board. Whatever breaks is a trouble, and nothing is stopped."""
+        self._answered = (False, False)
         try:
             troubles = self._look()
         except Exception as error:  # noqa: BLE001  an error while judging is a doubt, and the thread goes on
@@ -113,14 +114,17 @@ class ClusterLoop:
             self._pending,
             tuple(troubles),
             self._acts,
+            *self._answered,
         )
         return board
 
     _pending: int | Unknown = Unknown("the engine was not asked yet", asked=False)
+    _answered = (False, False)  # the engine, the metrics
 
     def _look(self) -> list[str]:
         readings, seen = self._read(), self._seen()
         self._readings, self._pending = readings, seen.pending_gpus
+        self._answered = (not isinstance(seen.jobs, Unknown), readings.trouble is None)
         troubles: list[str] = []
         if isinstance(seen.jobs, Unknown):
             troubles.append(f"the jobs of {self._name} cannot be listed: {seen.jobs.why}")

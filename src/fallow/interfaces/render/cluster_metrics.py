@@ -28,6 +28,12 @@ def cluster_samples(board: ClusterBoard) -> Iterator[Family]:
     yield "fallow_cluster_last_look_time_seconds", "When the cluster was last looked at, since the epoch.", at, only
     troubles: Samples = [((engine,), float(len(board.troubles)))]
     yield "fallow_cluster_troubles", "What could not be read at the last look.", troubles, only
+    up: Samples = [
+        ((engine, "engine"), float(board.engine_answers)),
+        ((engine, "metrics"), float(board.metrics_answer)),
+    ]
+    what = "Whether the engine, and the metrics, answered at the last look."
+    yield "fallow_cluster_source_up", what, up, ("engine", "source")
     gpus: Samples = [((engine, state), _known(number)) for state, number in view.counts.items()]
     yield "fallow_cluster_gpus", "GPUs of the cluster, by what they do.", gpus, ("engine", "state")
     pending: Samples = [((engine,), _known(board.pending))]
@@ -37,7 +43,8 @@ def cluster_samples(board: ClusterBoard) -> Iterator[Family]:
     yield "fallow_cluster_jobs", "Jobs that hold GPUs, by what they do.", jobs, ("engine", "activity")
     labels = ("engine", *_LABELS, "user")
     yield "fallow_cluster_idle_gpus", "GPUs that are held and idle, by whose they are.", _idle(view), labels
-    nodes: Samples = [((engine,), float(sum(node.trouble is not None for node in view.nodes)))] if view.nodes else []
+    out = float(sum(node.trouble is not None for node in view.nodes))
+    nodes: Samples = [((engine,), out)] if view.nodes and board.engine_answers else []
     yield "fallow_cluster_nodes_out", "Nodes with GPUs at which no job can begin.", nodes, only
 
 
