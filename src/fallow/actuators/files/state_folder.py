@@ -41,12 +41,23 @@ def prepared(path: str, *, make: bool = True) -> str:
     try:
         fd, real = _walk(path, begins, make=make)
     except OSError as error:
-        raise FallowError(f"{path} cannot be used: {error.strerror or os.strerror(error.errno or 0)}") from None
+        why = error.strerror or os.strerror(error.errno or 0)
+        raise FallowError(f"{path} cannot be used: {why}", "set FALLOW_STATE_DIR to a folder of yours") from None
     try:
         _demand_private(fd, real)
     finally:
         os.close(fd)
     return real
+
+
+def why_unusable(path: str) -> str | None:
+    """Return why nothing can be kept there, though nothing is there yet; None if it can be made, or is there."""
+    at = path
+    while not os.path.lexists(at) and at != "/":
+        at = os.path.dirname(at)
+    if os.access(at, os.W_OK | os.X_OK):
+        return None
+    return f"{at} is not yours to write" if at == path else f"{at} is not yours to write, and {path} is not there"
 
 
 def private_file(folder: str, name: str) -> str:

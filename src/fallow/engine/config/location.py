@@ -62,7 +62,8 @@ def read(path: str) -> str:
     except (FileNotFoundError, NotADirectoryError):
         raise ConfigWrong(file, [Mistake("there is no such file")]) from None
     except PermissionError as error:
-        raise NotPermitted(f"{file}: {error.strerror}") from None
+        way = "set FALLOW_CONFIG to a config that you may read, or HOME to a folder of yours"
+        raise NotPermitted(f"{file}: {error.strerror}", way) from None
     except (OSError, ValueError) as error:
         raise ConfigWrong(file, [Mistake(f"it cannot be read: {error}")]) from None
     if len(content) > _LARGEST_BYTES:

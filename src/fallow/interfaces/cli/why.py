@@ -26,6 +26,7 @@ from fallow.interfaces.stderr import Stderr
 
 _MOST_EVENTS = 30
 _SHOWN_BY = "`fallow status` lists the GPUs and the processes on them"
+_EMPTY = "the journal is empty: nothing was found or done yet"
 _NO_STORY = "the journal has no entries on that"
 ABOUT = """\
 Explain a GPU, a process or a job of a cluster: what it does now and why, since
@@ -115,8 +116,16 @@ def _explain(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     for line in why_text.story(events, now_s):
         print(line)
     if not events and unreadable is None and trouble is None:
-        print("the journal is empty: nothing was found or done yet" if target is None else _NO_STORY)
+        print(_no_journal(world) or (_EMPTY if target is None else _NO_STORY))
     return 0
+
+
+def _no_journal(world: World) -> str | None:
+    """Return that there is no journal, and why; None if there is one, or one can be made."""
+    from fallow.actuators.files.state_folder import why_unusable
+
+    why = why_unusable(world.state_folder)
+    return None if why is None else f"there is no journal: {why}; set FALLOW_STATE_DIR to a folder of yours"
 
 
 def _target(subject: str | None, world: World, seen: Sequence[Gpu] | None) -> OneGpu | OneProcess | None:

@@ -1,0 +1,82 @@
+"""Where something is missing or mistyped, fallow says so, why, and what to do."""
+
+import json
+import os
+import pathlib
+import signal
+
+import pytest
+
+from tests.actuators.claims.test_users import ADA, Users, users
+from tests.conftest import Fallow
+from tests.interfaces.cli.filled import Fill
+from tests.places import LIMIT_S
+
+__all__ = ["users"]
+
+
+@pytest.fixture
+def shut(users: Users, open_folder: pathlib.Path) -> Users:
+    """A user whose HOME is that of somebody else, as after su without a dash."""
+    home = open_folder / "home-of-another"
+    home.mkdir(mode=0o700)
+    users.environ["HOME"] = str(home)
+    return users
+
+
+@pytest.mark.several_users
+@pytest.mark.parametrize("words", [("stop", "all", "--dry-run"), ("up", "--for", "1s")])
+def test_a_home_of_another_user_is_told_with_what_to_set(shut: Users, words: tuple[str, ...]) -> None:
+    code, _, err = shut.run(ADA, *words)
+    assert code == 77
+    assert "set FALLOW_CONFIG to a config that you may read, or HOME to a folder of yours" in err
+
+
+@pytest.mark.several_users
+def test_without_a_home_that_can_be_used_there_is_no_journal_and_why_says_so(shut: Users) -> None:
+    code, out, err = shut.run(ADA, "why", "--alone")
+    assert "journal is empty" not in out
+    assert "FALLOW_STATE_DIR" in out + err or "cannot be read" in err, (code, out, err)
+    shut.environ["HOME"] = "/nowhere-at-all"
+    code, out, err = shut.run(ADA, "why", "--alone")
+    assert code == 0, err
+    assert out.startswith(
+        "there is no journal: / is not yours to write, and /nowhere-at-all/.local/state/fallow is not"
+    )
+    assert "set FALLOW_STATE_DIR to a folder of yours" in out
+
+
+@pytest.mark.several_users
+def test_that_nothing_is_kept_is_told_with_the_variable_to_set(shut: Users) -> None:
+    shut.environ["HOME"] = "/nowhere-at-all"
+    _, _, err = shut.run(ADA, "guard", "--dry-run", "--gpus", "99")
+    assert "set FALLOW_STATE_DIR to a folder of yours" in err
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_up_says_which_signal_ended_it(simulated: Fallow, number: int) -> None:
+    running = Fill(simulated.start("up"))
+    running.until("up, ")
+    running.process.send_signal(number)
+    assert running.until("ended by ").endswith(f"ended by {signal.Signals(number).name}")
+    assert running.process.wait(LIMIT_S) == -number
+
+
+@pytest.mark.parametrize("form", ["table", "json", "csv", "html"])
+def test_a_report_without_history_writes_its_file_and_refuses_a_wrong_path(
+    fallow: Fallow, tmp_path: pathlib.Path, form: str
+) -> None:
+    file = tmp_path / "report"
+    done = fallow("report", "--format", form, "-o", str(file))
+    assert (done.returncode, "there is no history" in done.stderr) == (0, True), done
+    assert file.read_text()
+    if form == "json":
+        assert json.loads(file.read_text())
+    assert fallow("report", "--format", form, "-o", str(tmp_path / "nowhere" / "report")).returncode == 2
+    assert not os.path.exists(tmp_path / "nowhere")
+
+
+def test_a_mistyped_user_to_ignore_is_refused_with_the_one_that_was_meant(simulated: Fallow) -> None:
+    done = simulated("fill", "--ignore-user", "nobdy", "--", "true")
+    assert done.returncode == 2
+    assert "there is no user 'nobdy' on this machine; did you mean nobody?" in done.stderr
