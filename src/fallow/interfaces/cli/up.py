@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import signal
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -81,6 +82,7 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
         world.close()
         instance.close()
     if number is not None:
+        voice.note(f"ended by {signal.Signals(number).name}")
         voice.finish()
         die_of(number)
         return 128 + number  # if the signal cannot end us, as for pid 1 of a container
