@@ -34,7 +34,7 @@ def run(args: argparse.Namespace, world: World, voice: Stderr, given: Prices) ->
             raise FallowError(f"the daemon could not be asked what the cluster did: {daemon.trouble}")
     if not report.rows:
         voice.note("nothing of that time is kept of a cluster; `fallow up` with [cluster] records it while it runs")
-        if args.format == "table":
+        if args.format == "table" and args.output is None:
             return 0
     _print(report, args.format, args.output)
     return 0

@@ -98,7 +98,7 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
         if not report.intervals:
             what = "no history" if past is None else "nothing of that time"
             voice.note(f"there is {what} in {where}; `fallow up` records it while it runs")
-            if args.format == "table":
+            if args.format == "table" and args.output is None:
                 return 0
         if args.output is None:
             _print(report, By(args.by), args.format, None)
