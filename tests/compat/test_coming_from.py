@@ -35,6 +35,7 @@ def test_what_the_guide_recommends_fills_idle_cards(simulated: Fallow, line: str
     (programs / "miner-run").write_text('#!/bin/sh\necho x >> "$HOME/ran"\nexec sleep 1000\n')
     (programs / "miner-run").chmod(0o755)
     (simulated.home / "my_loop.py").write_text(LOOP)
+    line = line.replace("user1", "root").replace("user2", "nobody")  # users that this machine has
     words = shlex.split(line.replace("10s", "1s").replace("my_loop.py", str(simulated.home / "my_loop.py")))
     running = Fill(simulated.start(*words[1:], PATH=f"{programs}:{simulated.environ['PATH']}"))
     running.until("filling it")

@@ -4,6 +4,7 @@ import argparse
 import os
 from functools import partial
 
+from fallow.core.did_you_mean import did_you_mean
 from fallow.core.errors import WrongUsage
 from fallow.core.fillers import Yield
 from fallow.core.units import CELSIUS, count, duration_for_people, duration_s, hours, span_s
@@ -17,6 +18,7 @@ from fallow.interfaces.cli.options import Parser, chooses, several, takes
 from fallow.interfaces.signals import interruptible, unstoppable
 from fallow.interfaces.stderr import Stderr
 from fallow.policies.fill import FillRules
+from fallow.readers.users import is_user, user_names
 
 ABOUT = """\
 Run CMD on GPUs that nobody uses. It leaves a GPU at the first sign of anybody
@@ -113,6 +115,9 @@ def _spec(args: argparse.Namespace) -> FillerSpec:
     rules = FillRules(args.idle_for, Yield(args.manner), args.grace, args.suspend_within)
     if args.users == "yield":
         demand_user_idle(args.user_idle)
+    for name in args.ignore_user:
+        if not (name.isascii() and name.isdigit()) and not is_user(name):
+            raise WrongUsage(f"there is no user {name!r} on this machine", did_you_mean(name, user_names()))
     presence = PresenceRules(args.users == "yield", args.user_idle, tuple(args.ignore_user), args.between)
     return FillerSpec(
         tuple(args.command),
