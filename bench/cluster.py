@@ -1,7 +1,8 @@
 """What one look at a cluster takes: 20,000 GPUs in 4,000 jobs on 2,500 nodes, read, judged and put on the board.
 
-The answers of Prometheus are those of dcgm-exporter's metrics, as bytes; reading them counts, asking for them over a
-network does not. A tenth of the jobs is idle, half of them under a rule that acts; protections and history are on.
+The answers of Prometheus are those of dcgm-exporter's metrics, and Slurm's those of squeue and scontrol, as text;
+reading them counts, waiting for the network does not. Half of the jobs are under a rule that acts; protections and
+the sums for reports are on.
 """
 
 import resource
@@ -11,15 +12,14 @@ import time
 from collections.abc import Mapping, Sequence
 
 from bench.machine import promise
-from fallow.core.actions import Ask, CancelWarning, Kill, Warn
-from fallow.core.cluster import ClusterBoard, ClusterJob, ClusterNode, Engine, NodeGpu
+from fallow.core.cluster import ClusterBoard
 from fallow.core.errors import FallowError
-from fallow.core.findings import Outcome
 from fallow.core.http import HttpAnswer
 from fallow.core.protections import OneClusterJob, Protection
 from fallow.core.unknown import Unknown
 from fallow.engine.cluster.loop import ClusterLoop, expect_many_values
-from fallow.engine.cluster.ports import EngineLook
+from fallow.engine.cluster.slurm import SlurmEngine
+from fallow.engine.cluster.slurm_commands import SlurmCommands
 from fallow.engine.cluster.usage import UsageFile
 from fallow.engine.history.journal import Journal
 from fallow.engine.history.run import Report, Run
@@ -29,13 +29,14 @@ from fallow.policies.arbiter import ProtectRules
 from fallow.policies.cluster_gate import ClusterLadder, ClusterRule
 from fallow.readers.prometheus.eyes import PrometheusEyes, Source
 from tests.readers.prometheus.answers import FakePrometheus, gpus
+from tests.readers.slurm.printed import job_line
 
 SIZES = (1_000, 5_000, 20_000)
 GPUS_OF_NODE, GPUS_OF_JOB = 8, 5
 LOOK_LIMIT_S, MEMORY_LIMIT_MB = 2.0, 1000.0
 ROUNDS = 3
 MOST_TIMES_LINEAR = 2.0  # of the time of a GPU in the smallest cluster: caches are of one size
-WARN = Outcome(True, "told")
+STARTED = "1794822104"
 
 
 class RecordedPrometheus:
@@ -54,50 +55,58 @@ class RecordedPrometheus:
         return self._answers[query]
 
 
-class BenchEngine:
-    """Lists the jobs that were made, as new values at each look."""
-
-    engine = Engine.SLURM
+class RecordedSlurm(SlurmCommands):
+    """Prints what squeue and scontrol print of so many jobs, made once."""
 
     def __init__(self, nodes: int) -> None:
-        self._nodes = tuple(ClusterNode(f"node-{node:05}", GPUS_OF_NODE) for node in range(nodes))
-        self._count = nodes * GPUS_OF_NODE // GPUS_OF_JOB
-        self.warned = 0
-
-    def look(self) -> EngineLook:
-        """Return all of them."""
-        return EngineLook(tuple(self._job(number) for number in range(self._count)), self._nodes, 7)
-
-    def _job(self, number: int) -> ClusterJob:
-        first = number * GPUS_OF_JOB
-        places = tuple(
-            NodeGpu(f"node-{gpu // GPUS_OF_NODE:05}", gpu % GPUS_OF_NODE) for gpu in range(first, first + GPUS_OF_JOB)
+        super().__init__(SystemClock(), {})
+        numbers = range(nodes * GPUS_OF_NODE // GPUS_OF_JOB)
+        self._queue = "".join(
+            f"{1000 + number}|{1000 + number}|user{number % 300}|{2000 + number % 300}|{STARTED}|RUNNING"
+            f"|{len(places(number))}\n"
+            for number in numbers
         )
-        labels = {"partition": "gpu" if number % 2 else "long", "account": f"lab{number % 40}", "qos": "normal"}
-        return ClusterJob(
-            Engine.SLURM, str(1000 + number), "train", f"user{number % 300}", places, 1.7e9, labels=labels
+        self._jobs = "".join(_job_line(number) for number in numbers)
+        self._nodes = "".join(
+            f"NodeName=node-{node:05} Arch=x86_64 Gres=gpu:{GPUS_OF_NODE} State=MIXED Partitions=gpu,long \n"
+            for node in range(nodes)
         )
 
-    def way(self, job: ClusterJob, action: Ask | Kill) -> str:
-        """Return that it would be cancelled."""
-        return f"cancel {job.id} ({action.because})"
+    def text(self, name: str, *words: str) -> str | Unknown:
+        """Return what the command prints."""
+        if name == "squeue":
+            return self._queue
+        return self._nodes if words[-1] == "node" else self._jobs
 
-    def warn(self, job: ClusterJob, action: Warn) -> Outcome:
-        """Count a warning."""
-        self.warned += bool(job.id and action)
-        return WARN
 
-    def cancel(self, job: ClusterJob, action: CancelWarning) -> Outcome:
-        """Do nothing."""
-        return Outcome(bool(job.id and action), "")
+class HurriedClock(SystemClock):
+    """A clock by which each look is hours after the one before, so that the engine reads everything again."""
 
-    def ask(self, job: ClusterJob, action: Ask) -> Outcome:
-        """Do nothing."""
-        return Outcome(bool(job.id and action), "")
+    def __init__(self) -> None:
+        self._later_s = 0.0
 
-    def kill(self, job: ClusterJob, action: Kill) -> Outcome:
-        """Do nothing."""
-        return Outcome(bool(job.id and action), "")
+    def monotonic_s(self) -> float:  # type: ignore[override]
+        """Return the time, an hour later than before."""
+        self._later_s += 3600.0
+        return SystemClock.monotonic_s() + self._later_s
+
+
+def places(number: int) -> dict[int, list[int]]:
+    """Return the GPUs of a job, by node."""
+    found: dict[int, list[int]] = {}
+    for gpu in range(number * GPUS_OF_JOB, (number + 1) * GPUS_OF_JOB):
+        found.setdefault(gpu // GPUS_OF_NODE, []).append(gpu % GPUS_OF_NODE)
+    return found
+
+
+def _job_line(number: int) -> str:
+    held = "".join(
+        f"   Nodes=node-{node:05} CPU_IDs=0 Mem=0 GRES=gpu:{len(gpus)}(IDX:{','.join(map(str, gpus))})"
+        for node, gpus in places(number).items()
+    )
+    user = f"user{number % 300}({2000 + number % 300})"
+    partition = "gpu" if number % 2 else "long"
+    return job_line(1000 + number, user=user, start=STARTED, partition=partition, nodes=held)
 
 
 def rules() -> Sequence[ClusterRule]:
@@ -117,7 +126,7 @@ def measure(size: int, folder: str) -> tuple[float, float, ClusterBoard]:
     protections = [Protection(n, OneClusterJob(f"slurm:{1000 + n}"), 4e9, "", "ada") for n in range(50)]
     loop = ClusterLoop(
         Run(World({}, clock=clock), journal, Report(lambda _: None)),
-        BenchEngine(nodes),
+        SlurmEngine(HurriedClock(), RecordedSlurm(nodes)),
         PrometheusEyes(clock, RecordedPrometheus(nodes), Source.DCGM),
         rules(),
         ProtectRules(users=frozenset({"root"})),
@@ -139,7 +148,7 @@ def measure(size: int, folder: str) -> tuple[float, float, ClusterBoard]:
 
 def main() -> bool:
     """Three sizes."""
-    print("cluster: one look: Prometheus' answers read, all jobs judged, the board made")
+    print("cluster: one look: the answers of Slurm and Prometheus read, all jobs judged, the board made")
     expect_many_values()
     per_gpu_us: list[float] = []
     wall_s = 0.0
