@@ -21,7 +21,7 @@ IDLE = '[[idle]]\nname = "i"\nidle_for = "2h"\n'
         ("page = 3\n", 1, "page", "3 is not a table (write it as [page])"),
         ("filler = [1]\n", 1, "filler[1]", "there may be several of it"),
         ("\nfillers = 1\n", 2, "fillers", "there is no such section (did you mean filler?)"),
-        ("every = 1\n", 1, "every", "there is no such section (it belongs under [machine] or [cluster])"),
+        ("every = 1\n", 1, "every", "there is no such section (it belongs under [machine], [cluster] or [fleet])"),
         ("zzz = 1\n", 1, "zzz", "there are machine, filler, idle"),
         (FILLER + "each = true\n", 4, "filler[1].each", "one process on each card"),
         (FILLER + "idle_timeout = 3\n", 4, "filler[1].idle_timeout", "did you mean idle_for?"),

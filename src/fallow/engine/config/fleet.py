@@ -10,7 +10,7 @@ class FleetMember(Section):
     name: types.Name
     """The name that page, status and notices show; each host needs its own."""
     url: types.HttpUrl
-    """The address of its page, as `"http://gpu1.example.org:8990"`."""
+    """The address of its page, as `"http://gpu1.example.org:8990"`; with `https` its certificate is checked."""
     token_file: types.Place | None = by_default(None)
     """A file that only its owner can read, with the token of that page."""
 
@@ -19,8 +19,8 @@ class Fleet(Section):
     """Other machines that this daemon asks, and shows on its page and in its report."""
 
     hosts: tuple[FleetMember, ...] = by_default(())
-    """The other machines; there may be several."""
+    """The other machines, at most 64; there may be several."""
     every: types.Tick = by_default("5s")
     """How often each is asked."""
     silent_for: types.SomeTime = by_default("1m")
-    """How long a host must be silent before people are told."""
+    """How long a host must be silent before people are told: notices `host_silent` and `host_back`."""
