@@ -13,6 +13,7 @@ from fallow.core.unknown import Unknown
 from fallow.engine.machine.clock import SystemClock
 from fallow.readers.prometheus.answer import scalar, vector
 from fallow.readers.prometheus.eyes import PrometheusEyes
+from tests.places import LIMIT_S
 from tests.readers.prometheus.answers import Body, Break, FakePrometheus, gpus
 
 KINDS = ("time", "there", "scrapes", "listed", "counted", "highest")
@@ -25,7 +26,8 @@ JSON = st.recursive(
 
 
 def read(spoil: Break | None, load: float) -> Readings:
-    return PrometheusEyes(SystemClock(), FakePrometheus(gpus(2, 2), load, spoil), scrape_interval_s=30.0).read()
+    answers = FakePrometheus(gpus(2, 2), load, spoil)
+    return PrometheusEyes(SystemClock(), answers, scrape_interval_s=30.0, limit_s=LIMIT_S).read()
 
 
 def is_idle(gpu: GpuReading) -> bool:
@@ -146,7 +148,7 @@ def test_what_a_failed_look_missed_is_covered_by_the_next_one() -> None:
 
 def test_20000_gpus_are_read_in_a_few_tens_of_megabytes() -> None:
     answers = FakePrometheus(gpus(2500))
-    found = PrometheusEyes(SystemClock(), answers).read()
+    found = PrometheusEyes(SystemClock(), answers, limit_s=LIMIT_S).read()  # the answers are made here, meanwhile
     assert found.trouble is None
     assert sum(map(is_idle, found.gpus)) == 20_000
     assert answers.bytes < 50 << 20
