@@ -121,9 +121,9 @@ class ClusterJob:
 
     @property
     def subject(self) -> str:
-        """Return its name in the journal and in messages."""
+        """Return what the journal and messages call it: all users read them, so the name of a job is not in it."""
         what = f"Slurm job {self.id}" if self.engine is Engine.SLURM else self.id
-        return f"{self.user}'s {what} ({self.name})" if self.user else f"{what} ({self.name})"
+        return f"{self.user}'s {what}" if self.user else what
 
 
 @value
