@@ -51,6 +51,7 @@ def test_without_a_daemon_it_says_so(simulated: Fallow) -> None:
     done = simulated("reload")
     assert (done.returncode, done.stdout) == (69, "")
     assert f"there is no fallow up of {ME} to reload" in done.stderr
+    assert "start one: fallow up" in done.stderr
 
 
 @pytest.mark.several_users

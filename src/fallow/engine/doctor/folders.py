@@ -17,6 +17,7 @@ from fallow.readers.proc import user_name
 
 _OPEN_TO_ALL = 0o1777
 _FIX = "fallow doctor --fix"
+_OWN_FOLDER = "set FALLOW_STATE_DIR to a folder of yours"
 _OF_PEOPLE = ("protection-", "waiting-", ".")
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
@@ -82,7 +83,7 @@ def state(world: World) -> Iterator[CheckFinding]:
         return
     found = os.stat(path)
     if not stat.S_ISDIR(found.st_mode) or not os.access(path, os.W_OK | os.X_OK):
-        yield broken("state", f"{path} cannot be written: no journal and no history are kept", f"ls -ld {path}")
+        yield broken("state", f"{path} cannot be written: no journal and no history are kept", _OWN_FOLDER)
     elif found.st_mode & _OTHERS_WRITE:
         yield broken("state", f"others can write to {path}, and change journal and history", f"chmod go-w {path}")
     else:
@@ -90,7 +91,7 @@ def state(world: World) -> Iterator[CheckFinding]:
             prepared(path, make=False)
             yield ok("state", f"{path} can be written")
         except FallowError as error:
-            yield broken("state", f"{error}: no journal and no history are kept", f"ls -ld {path}")
+            yield broken("state", f"{error.sentence}: no journal and no history are kept", error.way or _OWN_FOLDER)
 
 
 def journal(world: World) -> Iterator[CheckFinding]:

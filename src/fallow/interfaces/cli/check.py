@@ -51,11 +51,12 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
         return _print_schema()
     file = find(world.environ, args.file)
     if file is None:
-        places = " nor ".join(searched(world.environ)) or "at home"
-        machine = f"; the machine's is root's: fallow check {MACHINE}" * may_be_there(MACHINE)
-        raise WrongUsage(
-            f"there is no config to check, neither {places}{machine}; to begin one: fallow check --example"
+        searched_in = searched(world.environ)
+        places = (
+            f"neither {' nor '.join(searched_in)}" if len(searched_in) > 1 else f"not {(*searched_in, 'at home')[0]}"
         )
+        machine = f"; the machine's is root's: fallow check {MACHINE}" * may_be_there(MACHINE)
+        raise WrongUsage(f"there is no config to check, {places}{machine}; to begin one: fallow check --example")
     voice.detail(f"checking {printable(file)}")
     remarks: list[Mistake] = []
     try:

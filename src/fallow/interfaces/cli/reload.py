@@ -44,7 +44,10 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:  # noqa: 
         lost = "; one that was started without XDG_RUNTIME_DIR has no socket, and hears SIGHUP alone" * (
             place is None
         )
-        raise NoDaemon(f"there is no fallow up of {world.user} to reload{lost}")
+        raise NoDaemon(
+            f"there is no fallow up of {world.user} to reload{lost}",
+            "start one: fallow up; or as root: systemctl start fallow",
+        )
     if came.get("ok") is True:
         print(f"{printable(str(came.get('sentence')))}: {printable(str(came.get('file')))}")
         return 0
