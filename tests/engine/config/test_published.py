@@ -58,7 +58,8 @@ def test_the_example_shows_every_section_and_nearly_every_key() -> None:
         (name, field.alias or key) for name, model in SECTIONS.items() for key, field in model.model_fields.items()
     }
     files = {("page", "token_file"), ("cluster", "token_file")}  # files to be made
-    assert wanted - shown == TABLES | files | {("cluster", "kubeconfig"), ("cluster", "idle"), ("fleet", "hosts")}
+    engines = {("filler", "engine"), ("filler", "partition"), ("cluster", "kubeconfig"), ("cluster", "slurm_conf")}
+    assert wanted - shown == TABLES | files | engines | {("cluster", "idle"), ("fleet", "hosts")}
 
 
 def default_of(field: FieldInfo) -> str:
