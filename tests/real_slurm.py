@@ -171,9 +171,14 @@ class Slurm:
     def close(self) -> None:
         """End all of it: with the first process of a namespace the kernel kills every other one in there."""
         for client in self._clients:
-            with suppress(ProcessLookupError):
-                os.killpg(client.pid, signal.SIGKILL)
-            client.communicate()
+            for pid in _in_session(client.pid):  # salloc gives its command a process group of its own
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            client.wait(LIMIT_S)
+            for stream in (client.stdin, client.stdout, client.stderr):
+                if stream is not None:
+                    with suppress(BrokenPipeError):  # what was not taken from stdin
+                        stream.close()
         if self._space is not None:
             self._space.kill()
             self._space.wait()
@@ -278,10 +283,15 @@ def _free_ports(count: int) -> list[int]:
 
 
 def _child_of(parent: int) -> int | None:
-    for name in os.listdir("/proc"):
-        with suppress(OSError, ValueError):
-            pid = int(name)
-            fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-            if int(fields[1]) == parent:
-                return pid
-    return None
+    return next((pid for pid, fields in _processes() if int(fields[1]) == parent), None)
+
+
+def _in_session(session: int) -> list[int]:
+    return [pid for pid, fields in _processes() if int(fields[3]) == session]
+
+
+def _processes() -> Iterator[tuple[int, list[str]]]:
+    """Yield every process, with what its stat says behind its name."""
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        with suppress(OSError):
+            yield int(name), pathlib.Path(f"/proc/{name}/stat").read_text().rpartition(")")[2].split()

@@ -131,7 +131,7 @@ SetEnv {" ".join(f"{name}={text}" for name, text in variables.items())}
             )
             with (folder / "log").open("wb") as log:
                 process = subprocess.Popen(
-                    ["/usr/sbin/sshd", "-D", "-e", "-f", str(folder / "sshd_config")],
+                    ["nice", "-n", "10", "/usr/sbin/sshd", "-D", "-e", "-f", str(folder / "sshd_config")],
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
                     stderr=log,

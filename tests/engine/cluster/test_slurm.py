@@ -37,7 +37,7 @@ def jobs(engine: SlurmEngine) -> dict[str, ClusterJob]:
 
 def test_jobs_of_all_kinds_are_listed_with_their_gpus(slurm: Slurm, engine: SlurmEngine) -> None:
     batch = slurm.running("--gres=gpu:2", "--account=phys", "--job-name=a b=c JobId=1")
-    slurm.start("salloc", "--gres=gpu:1", "sleep", "1000")
+    slurm.start("salloc", "--gres=gpu:1", "--nodelist=n2", "sleep", "1000")  # n1 has four: two, and one for each task
     array = slurm.submit("--gres=gpu:1", "--nodes=2", "--array=1-2", user="news")
     plain = slurm.running()
     found = until(lambda: jobs(engine), lambda seen: len(seen) == 4, pause_s=0.2)

@@ -355,7 +355,7 @@ def test_two_signals_at_once_end_it_without_a_traceback(fill: StartFill) -> None
     running.process.send_signal(signal.SIGHUP)
     _, said = running.process.communicate(timeout=60)
     assert "Traceback" not in said
-    assert running.process.returncode in (-signal.SIGTERM, -signal.SIGHUP)
+    assert running.process.returncode in (-signal.SIGTERM, -signal.SIGHUP), said
 
 
 def test_a_command_may_be_as_long_as_the_kernel_allows(fill: StartFill, tmp_path: pathlib.Path) -> None:

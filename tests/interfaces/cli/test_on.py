@@ -232,6 +232,8 @@ def test_many_launches_at_once_never_share_a_card(hosts: Hosts, fallow: Fallow, 
     words = ["run", "--on", "gpu*", *PATIENT, "--wait", "--", *writes_its_place(log, "0.2")]
     launches = [fallow.start(*words) for _ in range(length.LAUNCHES_ON_HOSTS)]
     for each in launches:
+        os.setpriority(os.PRIO_PROCESS, each.pid, 10)  # so many would keep the other tests from their time
+    for each in launches:
         errors = each.communicate(timeout=2 * LIMIT_S)[1]
         assert each.returncode == 0, errors
     rows = [line.split() for line in log.read_text().splitlines()]
