@@ -75,6 +75,7 @@ def run_cell(jupyter: Jupyter, kernel: str, code: str) -> None:
     """Have a kernel run a cell that does not end, and wait until its server says so."""
     client = BlockingKernelClient(connection_file=str(jupyter.runtime / f"kernel-{kernel}.json"))
     client.load_connection_file()
+    client.hb_channel.time_to_dead = LIMIT_S  # type: ignore[attr-defined]  # a busy machine answers late
     client.start_channels()
     try:
         client.wait_for_ready(timeout=LIMIT_S)
