@@ -131,7 +131,8 @@ def test_a_guard_of_the_config_acts_while_fillers_go_on(
     facts = tmp_path / "facts"
     guard = (
         f"[[guard]]\nname = 'evening'\nuser = '{ME}'\narm_for = '1s'\nidle_for = '1s'\ncountdown = 0\ngpus = 1\n"
-        f"action = '''run:echo $FALLOW_BECAUSE >> {facts}; exec sleep 1000'''\n[machine]\nevery = '0.5s'\n"
+        f"action = '''run:echo $$ > {facts}.pid; echo $FALLOW_BECAUSE >> {facts}; exec sleep 1000'''\n"
+        "[machine]\nevery = '0.5s'\n"
     )
     running = up("--config", config(guard + filler("work", "exec sleep 1000")))
     work = simulated.start_other("sh", "-c", "while :; do :; done", CUDA_VISIBLE_DEVICES="1")
@@ -140,6 +141,7 @@ def test_a_guard_of_the_config_acts_while_fillers_go_on(
     assert "quiet for" in wait_for_lines(facts, 1)[0]
     simulated.start_other("sleep", "1000", CUDA_VISIBLE_DEVICES="0")
     running.until("work: GPU 0: given back after")
+    os.kill(int(pathlib.Path(f"{facts}.pid").read_text()), signal.SIGKILL)  # it outlives the daemon
 
 
 @pytest.mark.parametrize(
