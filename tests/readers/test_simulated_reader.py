@@ -1,5 +1,6 @@
 """Simulated GPUs are held by real processes."""
 
+import os
 import pathlib
 import subprocess
 import sys
@@ -32,8 +33,11 @@ while True:
     while time.process_time() < began + 0.06: pass
     time.sleep(0.94)
 """
-
-
+WAKES_NOW_AND_THEN = """
+import time
+print('up', flush=True)
+while True: time.sleep(0.05)
+"""
 Start = Callable[..., int]
 
 
@@ -112,6 +116,22 @@ def test_a_process_that_was_given_a_card_holds_it_and_its_cpu_is_the_cards_load(
     assert pids == [[busy], [quiet], [little], []]
     activities = [judge(gpu).activity for gpu in snapshot.gpus]
     assert activities == [Activity.BUSY, Activity.IDLE, Activity.BUSY, Activity.FREE]
+
+
+def test_a_job_that_works_is_as_busy_where_others_leave_it_a_quarter_of_a_core(
+    simulated: Fallow, start: Start
+) -> None:
+    busy, quiet = start(WORKS, "0"), start(WAKES_NOW_AND_THEN, "1")
+    others = [start(WORKS, "2") for _ in range(3)]
+    [core, *_] = os.sched_getaffinity(0)
+    for pid in (busy, quiet, *others):
+        os.sched_setaffinity(pid, {core})
+    snapshot = SimulatedReader("here", SystemClock(), Proc(), simulated.environ).look(Depth.EVERYTHING)
+    of_busy, of_quiet = (gpu.utilization for gpu in snapshot.gpus[:2])
+    assert not isinstance(of_busy, Unknown)
+    assert not isinstance(of_quiet, Unknown)
+    assert of_busy > 0.8
+    assert of_quiet < 0.2
 
 
 def test_a_card_is_held_by_uuid_too_and_several_by_one(gpu_reader: SimulatedReader, start: Start) -> None:

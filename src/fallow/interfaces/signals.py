@@ -14,6 +14,8 @@ _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 class _Interrupted(BaseException):
     """Unwinds the stack like KeyboardInterrupt, for each of the signals that end a program."""
 
+    number: int | None = None
+
 
 def unstoppable() -> None:
     """Ignore Ctrl-Z and SIGTTOU: a stopped fallow would leave a filler on a GPU that others need."""
@@ -29,10 +31,17 @@ def uninterrupted() -> None:
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Unwind the block on such a signal; then end by the same signal, so that scripts stop too."""
+    """Unwind the block on the first such signal; then end by it, so that scripts stop too.
+
+    Another one that comes while the block is being unwound changes nothing: what restores something must not be
+    broken off, and Python cannot make an exception in the middle of making one.
+    """
+    interruption = _Interrupted()
 
     def interrupt(number: int, frame: FrameType | None) -> None:  # noqa: ARG001  as the signal module calls it
-        raise _Interrupted(number)
+        if interruption.number is None:
+            interruption.number = number
+            raise interruption
 
     for number in _ENDING:
         if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
@@ -40,7 +49,7 @@ def interruptible() -> Iterator[None]:
     try:
         yield
     except _Interrupted as interrupted:
-        number = interrupted.args[0]
+        number = interrupted.number or signal.SIGTERM
         for other in _ENDING:
             if signal.getsignal(other) is interrupt:
                 signal.signal(other, signal.SIG_DFL)  # a second signal ends us at once

@@ -99,6 +99,11 @@ class Proc(ProcMachine):
             resident_bytes=int(rest[21]) * PAGE_BYTES,
         )
 
+    def waited_for_a_core_s(self, pid: int) -> float:
+        """Return how long the first thread of a process was ready to run and had no core; 0 if that is not told."""
+        told = (self._read(pid, "schedstat") or b"").split()
+        return int(told[1]) / 1e9 if len(told) > 1 and told[1].isdigit() else 0.0
+
     def has_ended(self, pid: int, birth: int) -> bool:
         """Return whether that very process has certainly ended; it has not if only its first thread has."""
         try:

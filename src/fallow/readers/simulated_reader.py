@@ -1,8 +1,9 @@
 """Read simulated GPUs, which are held by real processes.
 
 The holders of a simulated GPU are the real processes that were given it in CUDA_VISIBLE_DEVICES; its
-utilization is their CPU use, its memory their resident memory. So everything works end to end anywhere, on
-real processes and real signals. fallow itself and the shells above it do not count as holders.
+utilization is their CPU use, its memory their resident memory. Time in which a process was ready and had to wait for
+a core does not count: a simulated GPU is as busy on a loaded machine as on a quiet one. So everything works end to
+end anywhere, on real processes and real signals. fallow itself and the shells above it do not count as holders.
 
 The environment of a process says which simulated machine it is on: FALLOW_SIMULATE names the GPUs, FALLOW_CLAIM_DIR
 the folder in which they are claimed. A process with other values, or none, such as a training run on the real GPUs
@@ -39,6 +40,7 @@ _MOST_CARDS = 64
 _NO_PROC = Unknown("there is no /proc here, in which the holders of a simulated GPU are")
 _NOT_REAL = Unknown("a simulated GPU has none")
 _SHORTEST_WINDOW_S = 1.05  # a job that works once a second must show at the first look
+_LEAST_S = 0.02  # who had a core for less has waited all the time, and so wants to work
 
 
 @value
@@ -82,6 +84,14 @@ def same_machine(ours: Mapping[str, str], theirs: Mapping[str, str]) -> bool:
         return False
 
 
+@value
+class _Times:
+    """How long a process has run, and how long its first thread was ready and had no core."""
+
+    ran_s: float
+    waited_s: float
+
+
 class SimulatedReader:
     """A machine of simulated GPUs."""
 
@@ -92,7 +102,7 @@ class SimulatedReader:
         self._proc = proc
         self._environ = environ
         self._blank = tuple(_blank(index, model) for index, model in enumerate(machine(environ["FALLOW_SIMULATE"])))
-        self._before: dict[tuple[int, int], int] = {}
+        self._before: dict[tuple[int, int], _Times] = {}
         self._before_s: float | None = None
 
     def look(self, depth: Depth) -> Snapshot:
@@ -149,7 +159,7 @@ class SimulatedReader:
         return held
 
     def _remember(self, held: Mapping[int, Sequence[Stat]]) -> None:
-        self._before = {(stat.pid, stat.birth): stat.cpu_ticks for stats in held.values() for stat in stats}
+        self._before = {(stat.pid, stat.birth): self._times(stat) for stats in held.values() for stat in stats}
         self._before_s = self._clock.monotonic_s()
 
     def _gpu(self, blank: Gpu, stats: Sequence[Stat], now_s: float) -> Gpu:
@@ -178,7 +188,13 @@ class SimulatedReader:
         before = self._before.get((stat.pid, stat.birth))
         if before is None or not elapsed_s:
             return 0.0
-        return (stat.cpu_ticks - before) / TICKS_PER_S / elapsed_s
+        now = self._times(stat)
+        could_run_s = elapsed_s - max(0.0, now.waited_s - before.waited_s)
+        ran_s = now.ran_s - before.ran_s
+        return ran_s / could_run_s if could_run_s > _LEAST_S else 1.0
+
+    def _times(self, stat: Stat) -> "_Times":
+        return _Times(stat.cpu_ticks / TICKS_PER_S, self._proc.waited_for_a_core_s(stat.pid))
 
 
 def _blank(index: int, model: Model) -> Gpu:

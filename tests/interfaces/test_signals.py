@@ -1,0 +1,40 @@
+"""A command that must restore something ends by the first signal, after it has restored it."""
+
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from tests.waiting import PROGRAM_S
+
+# The second signal comes in the middle of what the first one began: in the handler itself, or while it is unwound.
+PROGRAM = """
+import os, signal, sys
+from fallow.interfaces.signals import interruptible
+
+def second(frame, event, argument):
+    if frame.f_code.co_name == "interrupt" and event == WHEN:
+        sys.settrace(None)
+        os.kill(os.getpid(), signal.SIGHUP)
+    return second
+
+with interruptible():
+    try:
+        sys.settrace(second)
+        os.kill(os.getpid(), signal.SIGTERM)
+        for _ in range(1000): pass
+        print("not interrupted")
+    finally:
+        os.kill(os.getpid(), signal.SIGINT)
+        for _ in range(1000): pass
+        print("restored", flush=True)
+"""
+
+
+@pytest.mark.parametrize("when", ["call", "line", "exception", "return"])
+def test_a_second_signal_while_the_first_is_handled_breaks_nothing_off(when: str) -> None:
+    words = [sys.executable, "-c", PROGRAM.replace("WHEN", repr(when))]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=PROGRAM_S, check=False)
+    assert (done.stdout, done.stderr) == ("restored\n", "")
+    assert done.returncode in (-signal.SIGTERM, -signal.SIGHUP)
