@@ -49,9 +49,9 @@ def interruptible() -> Iterator[None]:
     try:
         yield
     except _Interrupted as interrupted:
-        number = interrupted.number or signal.SIGTERM
+        ended_by = int(interrupted.number or signal.SIGTERM)
         for other in _ENDING:
             if signal.getsignal(other) is interrupt:
                 signal.signal(other, signal.SIG_DFL)  # a second signal ends us at once
-        die_of(number)
-        sys.exit(128 + number)  # if the signal cannot end us, as for pid 1 of a container
+        die_of(ended_by)
+        sys.exit(128 + ended_by)  # if the signal cannot end us, as for pid 1 of a container
