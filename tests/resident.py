@@ -12,6 +12,7 @@ import sys
 from collections.abc import Mapping
 
 from fallow.interfaces.cli.main import main
+from tests.places import LIMIT_S
 
 
 class Resident:
@@ -41,7 +42,7 @@ class Resident:
             assert self._process.stdin is not None
             self._process.stdin.close()
             try:
-                return self._process.wait(30)
+                return self._process.wait(LIMIT_S)
             finally:
                 self._process.kill()
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pynvml
 import pytest
 
+from tests.places import LIMIT_S
 from tests.standin import MigInstance, World
 from tests.waiting import until
 
@@ -113,7 +114,7 @@ def test_a_call_that_never_answers_goes_on_when_its_fault_is_withdrawn(
     assert not answer.done()
     world[0].power_mw = 99_000
     world.heal(token)
-    assert answer.result(timeout=10) == 99_000
+    assert answer.result(timeout=LIMIT_S) == 99_000
     assert world.stuck() == 0
 
 
@@ -125,7 +126,7 @@ def test_start_and_end_may_hang_too(
     answer = aside.submit(getattr(nvml, name))
     until(lambda: world.stuck() == 1)
     world.heal()
-    answer.result(timeout=10)
+    answer.result(timeout=LIMIT_S)
 
 
 def test_a_reader_killed_while_it_hangs_is_stuck_no_more(world: World, library: Path) -> None:
@@ -154,7 +155,7 @@ pynvml.nvmlDeviceGetPowerUsage(pynvml.nvmlDeviceGetHandleByIndex(0))
     with subprocess.Popen([sys.executable, "-c", hang], env=environ) as process:
         until(lambda: world.stuck() == 8 and world.calls("nvmlDeviceGetPowerUsage") == 1)
         world.heal()
-        assert process.wait(timeout=10) == 0
+        assert process.wait(timeout=LIMIT_S) == 0
     assert world.stuck() == 0
 
 

@@ -9,6 +9,7 @@ import tempfile
 
 import pytest
 
+from tests.places import LIMIT_S
 from tests.standin import CUDA_SONAME, SONAME, Process, World, build
 from tests.waiting import until
 
@@ -28,7 +29,7 @@ def test_sixty_four_readers_never_see_half_a_list(reader: Reader, world: World, 
             world[0].compute = [Process(pid=number, memory_bytes=number)] * (number % 64 + 1)
             world[0].name = "abcdefgh"[changes % 8] * (changes % 90 + 1)
         stop.touch()
-        assert answer.result(timeout=30) == [0] * 64
+        assert answer.result(timeout=LIMIT_S) == [0] * 64
     assert world.calls("nvmlInit") == 64
     assert changes > 0
 
@@ -41,7 +42,7 @@ def test_a_reader_waits_while_a_name_is_being_changed(nvml: Reader, world: World
             answer = executor.submit(nvml.nvmlDeviceGetName, handle)
             until(lambda: world.calls("nvmlDeviceGetName") == 1)
             world[0].raw.name = b"whole"
-        assert answer.result(timeout=10) == "whole"
+        assert answer.result(timeout=LIMIT_S) == "whole"
 
 
 def test_a_reader_waits_while_a_list_is_being_changed(nvml: Reader, world: World) -> None:
@@ -53,7 +54,7 @@ def test_a_reader_waits_while_a_list_is_being_changed(nvml: Reader, world: World
             answer = executor.submit(nvml.run, raw.process_list, name, 0, 8)
             until(lambda: world.calls(name) == 1)
             world[0].raw.compute.item[1].pid = 2
-        assert answer.result(timeout=10) == [0, 2, [1, 2]]
+        assert answer.result(timeout=LIMIT_S) == [0, 2, [1, 2]]
 
 
 def test_a_world_may_be_driven_from_several_processes(nvml: Reader, world: World, library: pathlib.Path) -> None:
@@ -70,7 +71,7 @@ world.fault("nvmlDeviceGetPowerUsage", card=6, error=999)
     with subprocess.Popen([sys.executable, "-c", drive], env=environ) as process:
         for i in range(50):
             world[5].graphics = [Process(pid=i + 1)]
-        assert process.wait(timeout=20) == 0
+        assert process.wait(timeout=LIMIT_S) == 0
     handle = nvml.nvmlDeviceGetHandleByIndex(5)
     assert nvml.nvmlDeviceGetUtilizationRates(handle).gpu == 77
     assert [p.pid for p in nvml.nvmlDeviceGetComputeRunningProcesses(handle)] == [50]

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from fallow.actuators.host.sd_notify import ServiceManager
-
-LIMIT_S = 10.0
+from tests.places import LIMIT_S
 
 
 @pytest.fixture(params=["path", "abstract"])

@@ -10,7 +10,8 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 
-LIMIT_S = 30.0
+from tests.places import LIMIT_S
+
 HERE = pathlib.Path(__file__).parent
 
 

@@ -13,8 +13,7 @@ import pytest
 from fallow.actuators.process.helpers import Helpers
 from fallow.core.errors import CommandNotFound
 from fallow.engine.machine.clock import SystemClock
-
-LIMIT_S = 30.0
+from tests.places import LIMIT_S
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from fallow.readers.proc import Proc
 from tests.conftest import Fallow
 from tests.engine.idle_rules.enforcer_resident import Resident
 from tests.engine.idle_rules.test_enforcer import RULE, on
+from tests.places import LIMIT_S
 
 pytestmark = pytest.mark.several_users
 ADA = 61001
@@ -138,7 +139,7 @@ def test_a_child_called_fallow_does_not_protect_the_job(patrol: Resident, start:
     assert job.stdout is not None
     job.stdout.readline()
     patrol("turn", gpus=[(on(0, job.pid),)] * 100)
-    job.wait(10)
+    job.wait(LIMIT_S)
 
 
 @pytest.mark.parametrize("kind", ["setuid program", "other user's process"])
@@ -161,7 +162,7 @@ def test_a_child_with_another_user_s_rights_does_not_protect_the_job(
     pidfd = os.pidfd_open(pid)
     try:
         patrol("turn", gpus=[(on(0, job.pid),)] * 100)
-        job.wait(10)
+        job.wait(LIMIT_S)
         if forever:
             assert not select.select([pidfd], [], [], 0)[0], "it is root's and lives"
             signal.pidfd_send_signal(pidfd, signal.SIGKILL)

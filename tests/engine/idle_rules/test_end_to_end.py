@@ -14,6 +14,7 @@ import pytest
 
 from tests.conftest import Fallow
 from tests.engine.idle_rules.enforcer_resident import Resident
+from tests.places import LIMIT_S
 from tests.real_owners import eventually
 
 RULE = {
@@ -65,7 +66,7 @@ def test_a_real_process_that_rests_is_stopped_in_its_time(
     began = time.monotonic()
     patrol("begin", environ=Fallow(tmp_path).environ, rules=[RULE], gpu_reader="simulated")
     told = patrol("watch", until="stopped: idle", limit_s=60.0)
-    assert rests.wait(10) == -signal.SIGTERM
+    assert rests.wait(LIMIT_S) == -signal.SIGTERM
     assert time.monotonic() - began >= 3.0
     steps = (") will be stopped in ", ": stopping ", ") was stopped: ")
     assert len(told) == len(steps)
@@ -86,7 +87,7 @@ def test_of_several_users_only_the_one_who_idles_is_stopped(
     theirs, ours = start(RESTS, gpu=0, uid=ADA), start(WORKS, gpu=1)
     patrol("begin", environ=Fallow(tmp_path).environ, rules=[RULE], gpu_reader="simulated")
     told = patrol("watch", until="stopped: idle", limit_s=60.0)
-    assert theirs.wait(10) == -signal.SIGTERM
+    assert theirs.wait(LIMIT_S) == -signal.SIGTERM
     assert ours.poll() is None
     assert all(f"{ADA}'s job {theirs.pid}" in line for line in told)
 
@@ -99,7 +100,7 @@ def test_a_protected_user_is_left_alone_beside_another(
     protect = {"users": [pwd.getpwuid(os.geteuid()).pw_name]}
     patrol("begin", environ=Fallow(tmp_path).environ, rules=[RULE], protect=protect, gpu_reader="simulated")
     patrol("watch", until="stopped: idle", limit_s=60.0)
-    assert theirs.wait(10) == -signal.SIGTERM
+    assert theirs.wait(LIMIT_S) == -signal.SIGTERM
     assert ours.poll() is None
 
 
@@ -116,7 +117,7 @@ def test_users_in_a_protected_group_and_those_whose_groups_nobody_knows_are_left
     protect = {"groups": [grp.getgrgid(0).gr_name]}
     patrol("begin", environ=Fallow(tmp_path).environ, rules=[RULE], protect=protect, gpu_reader="simulated")
     told = patrol("watch", until="stopped: idle", limit_s=60.0)
-    assert theirs.wait(10) == -signal.SIGTERM
+    assert theirs.wait(LIMIT_S) == -signal.SIGTERM
     assert ours.poll() is None
     assert unknown.poll() is None
     (said,) = [line for line in told if "[protect] groups" in line]
@@ -150,7 +151,7 @@ def test_a_rule_judges_no_job_that_holds_a_gpu_which_it_does_not_name(
     try:
         patrol("begin", environ=Fallow(tmp_path).environ, rules=[RULE | {"gpus": "0"}], gpu_reader="simulated")
         patrol("watch", until="stopped: idle", limit_s=60.0)
-        assert alone.wait(10) == -signal.SIGTERM
+        assert alone.wait(LIMIT_S) == -signal.SIGTERM
         assert both.poll() is None
     finally:
         both.kill()

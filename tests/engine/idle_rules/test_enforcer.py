@@ -107,7 +107,7 @@ def test_a_process_that_idles_is_warned_then_asked_then_gone(patrol: Callable[..
     told = resident("turn", gpus=[(on(0, job.pid),)] * 9)
     assert ": idle for 20s" in told[0]
     assert "rule forgotten: stopping " in told[0]
-    assert job.wait(10) == -signal.SIGTERM
+    assert job.wait(LIMIT_S) == -signal.SIGTERM
     assert "nobody of it is left" in resident("turn", gpus=[(idle(),)] * 2)[-1]
     kinds = [(kind, finding) for kind, finding, _ in resident("events", key=f"pid:{job.pid}")]
     assert kinds == [
@@ -130,7 +130,7 @@ def test_the_deeds_of_a_rule_are_counted_with_what_came_of_them(
     resident("turn", gpus=[(on(0, job.pid),)] * 17)
     resident("turn", gpus=[(on(0, job.pid, load=1.0),)])
     resident("turn", gpus=[(on(0, job.pid),)] * 25)
-    assert job.wait(10) == -signal.SIGTERM
+    assert job.wait(LIMIT_S) == -signal.SIGTERM
     assert resident("actions") == {("warn", "done"): 2, ("cancel_warning", "done"): 1, ("ask", "done"): 1}
     is_dry_run = patrol(dry_run=True)
     is_dry_run("turn", gpus=[(on(0, start().pid),)] * 30)
@@ -219,7 +219,7 @@ def test_who_does_not_listen_is_killed_after_the_grace(patrol: Callable[..., Res
     resident("turn", gpus=[(on(0, job.pid),)] * 30)
     assert lives(job), "the grace is not over"
     resident("turn", gpus=[(on(0, job.pid),)] * 4)
-    assert job.wait(10) == -signal.SIGKILL
+    assert job.wait(LIMIT_S) == -signal.SIGKILL
 
 
 def test_work_takes_the_warning_back_and_time_begins_anew(patrol: Callable[..., Resident], start: Start) -> None:
@@ -278,7 +278,7 @@ def test_setting_the_clock_hastens_nothing(patrol: Callable[..., Resident], star
     resident("set_wall_clock", by_s=by_s)
     assert resident("turn", gpus=[(on(0, job.pid),)] * 5) == []
     resident("turn", gpus=[(on(0, job.pid),)] * 13)
-    assert job.wait(10) == -signal.SIGTERM
+    assert job.wait(LIMIT_S) == -signal.SIGTERM
 
 
 @pytest.mark.parametrize("protect", [{"users": ["root"]}, {"commands": ["job-0.py"]}, {"commands": ["*job-*"]}])
@@ -326,7 +326,7 @@ def test_a_hold_is_respected_for_as_long_as_it_lasts(patrol: Callable[..., Resid
     assert lives(job)
     resident("release", number=number)
     resident("turn", gpus=[(on(0, job.pid),)] * 22)
-    assert job.wait(10) == -signal.SIGTERM
+    assert job.wait(LIMIT_S) == -signal.SIGTERM
 
 
 def test_a_hold_after_the_asking_spares_who_is_left(patrol: Callable[..., Resident], start: Start) -> None:
@@ -427,7 +427,7 @@ def test_a_child_of_a_holder_gets_the_signal_once(patrol: Callable[..., Resident
     assert job.stdout is not None
     child = int(job.stdout.readline())
     resident("turn", gpus=[(on(0, job.pid, child),)] * 26)
-    assert job.wait(10) == 1, "a second SIGTERM is taken by many for the last"
+    assert job.wait(LIMIT_S) == 1, "a second SIGTERM is taken by many for the last"
 
 
 def test_who_lets_go_of_its_card_when_asked_may_live_on(patrol: Callable[..., Resident], start: Start) -> None:
@@ -483,7 +483,7 @@ def test_a_process_that_hangs_is_reported_or_stopped_as_the_rule_says(
     assert lives(job)
     resident = patrol({**rule, "act": True})
     resident("turn", gpus=[(protections,)] * 3 + [(spins,)] * 33)
-    assert job.wait(10) == -signal.SIGTERM
+    assert job.wait(LIMIT_S) == -signal.SIGTERM
     assert [notice.event for notice in resident("notices")][:2] == ["warned", "stuck"]
 
 
@@ -496,6 +496,6 @@ def test_stacks_are_written_before_it_is_asked(
         assert lives(job), "it is not asked before"
         told += resident("turn", gpus=[(on(0, job.pid),)], every_s=0.01)
     resident("turn", gpus=[(on(0, job.pid),)])
-    assert job.wait(10) == -signal.SIGTERM
+    assert job.wait(LIMIT_S) == -signal.SIGTERM
     (written,) = (tmp_path / "state").glob("stacks-*.txt")
     assert "forgotten" in written.read_text()

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tests.conftest import Fallow
 from tests.engine.idle_rules.enforcer_resident import Resident
 from tests.length import PLANS
+from tests.places import LIMIT_S
 from tests.readers.test_fault_plans import CARDS, Fault, fault
 from tests.standin import Process, World
 
@@ -105,6 +106,6 @@ def test_the_same_machine_without_faults_stops_who_idles(house: House) -> None:
     told = house.patrol("look", ticks=12)
     steps = (" will be stopped in ", ": stopping ")
     assert [words for words in steps if any(words in line for line in told)] == list(steps)
-    assert house.job.wait(10) == -15
+    assert house.job.wait(LIMIT_S) == -15
     assert os.path.exists(house.environ["FALLOW_STATE_DIR"])
     house.patrol("end")

@@ -13,6 +13,7 @@ import pytest
 
 from tests.engine.idle_rules.enforcer_resident import Resident
 from tests.engine.idle_rules.test_enforcer import RULE, Start, lives, on, patrol, start
+from tests.places import LIMIT_S
 from tests.waiting import until
 
 __all__ = ["patrol", "start"]  # fixtures
@@ -46,7 +47,7 @@ def test_a_job_that_catches_the_signal_of_the_warning_saves_its_work_and_lives_o
     assert outcome(resident).endswith("; SIGUSR1 to 1 process")
     assert lives(job)
     resident("turn", gpus=[(on(0, job.pid),)] * 10)
-    assert job.wait(10) == -signal.SIGTERM, "what follows the warning follows all the same"
+    assert job.wait(LIMIT_S) == -signal.SIGTERM, "what follows the warning follows all the same"
 
 
 @pytest.mark.parametrize(
@@ -60,7 +61,7 @@ def test_a_job_that_does_not_catch_the_signal_does_not_get_it(
     assert outcome(resident).endswith(f"; SIGUSR1 to no process; not to pid {job.pid}, which {why}")
     assert lives(job)
     resident("turn", gpus=[(on(0, job.pid),)] * 10)
-    assert job.wait(10) == -signal.SIGTERM
+    assert job.wait(LIMIT_S) == -signal.SIGTERM
 
 
 def test_only_processes_on_gpus_get_the_signal_of_the_warning(
@@ -79,7 +80,7 @@ def test_only_processes_on_gpus_get_the_signal_of_the_warning(
     resident("turn", gpus=[(on(0, job.pid),)] * 17)
     until(lambda: list(tmp_path.glob("saved-*")))
     resident("turn", gpus=[(on(0, job.pid),)] * 10)
-    assert job.wait(10) == -signal.SIGTERM
+    assert job.wait(LIMIT_S) == -signal.SIGTERM
     assert [path.name for path in tmp_path.glob("saved-*")] == [f"saved-{job.pid}"]
 
 
@@ -136,7 +137,7 @@ def asked_after(resident: Resident, process: "subprocess.Popen[bytes]", says: st
     resident("turn", gpus=[(on(0, process.pid),)] * 25)
     told = turn_until(resident, process.pid, says)
     until(lambda: resident("turn", gpus=[(on(0, process.pid),)]) or process.poll() is not None)
-    assert process.wait(30) == -signal.SIGTERM, "it is asked all the same"
+    assert process.wait(LIMIT_S) == -signal.SIGTERM, "it is asked all the same"
     return next(line for line in told if says in line)
 
 
@@ -166,7 +167,7 @@ def test_a_command_saves_the_work_as_the_user_of_the_job_before_the_job_is_asked
         "FALLOW_OWNER": "",
     }
     assert told[0].endswith(f"job {job.pid} (sleep): 'id' ended well")
-    assert job.wait(30) == -signal.SIGTERM
+    assert job.wait(LIMIT_S) == -signal.SIGTERM
     rows = [(kind, what) for kind, what, _ in resident("events")]
     first = rows.index(("action", f"run 'id' as {WORKER.pw_name}"))
     assert rows[first + 1] == ("outcome", f"run 'id' as {WORKER.pw_name}")
@@ -283,7 +284,7 @@ def test_every_notice_about_a_job_names_the_person_whose_job_it_is(patrol: Patro
     resident("turn", gpus=[(on(0, job.pid),)] * 17)
     resident("turn", gpus=[(on(0, job.pid, load=1.0),)])
     resident("turn", gpus=[(on(0, job.pid),)] * 25)
-    assert job.wait(10) == -signal.SIGTERM
+    assert job.wait(LIMIT_S) == -signal.SIGTERM
     resident("turn", gpus=[()] * 2)
     again = start(named="job-0.py")
     resident("turn", gpus=[(on(0, again.pid),)] * 2)

@@ -27,6 +27,7 @@ from tests.conftest import Fallow
 from tests.core.gpus import idle
 from tests.engine.driven import DrivenClock
 from tests.engine.guard.test_guard import ScriptedReader, TimeIsUp, works_then_rests
+from tests.places import LIMIT_S
 
 NOBODY_LISTENS = "http://127.0.0.1:1/"
 
@@ -122,7 +123,7 @@ def test_a_signal_goes_out_although_what_came_before_it_failed(
 ) -> None:
     """F3"""
     guarded.guard([RunCommand("exit 3"), SendSignal("INT")], Attached(guarded.world, sleeper.pid))
-    assert sleeper.wait(30) == -2
+    assert sleeper.wait(LIMIT_S) == -2
 
 
 def gone(cards: list[Gpu]) -> list[Gpu]:

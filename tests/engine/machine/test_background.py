@@ -9,8 +9,7 @@ from fallow.engine.fill.suspension import Suspension
 from fallow.engine.machine.background import Background
 from fallow.engine.notify.notifier import Notifier
 from fallow.policies.grouping import GroupingRules, Message
-
-LIMIT_S = 30.0
+from tests.places import LIMIT_S
 
 
 def test_what_fails_is_reported_once_and_the_next_thing_is_done() -> None:

@@ -22,6 +22,7 @@ from fallow.engine.notify.notifier import Notifier, notifier_for
 from fallow.policies.grouping import MOST_WAITING, GroupingRules, Message
 from tests.actuators.host.test_hooks import serving
 from tests.conftest import Fallow
+from tests.places import LIMIT_S
 
 SECRET = "hunter2"
 AT_ONCE = GroupingRules(group_for_s=0.0)
@@ -55,7 +56,7 @@ def test_a_web_server_gets_it_through_apprise(make: Callable[..., Notifier], tol
     with serving() as (address, got):
         sender = make(address.replace("http://", f"json://user:{SECRET}@"))
         sender.note(lost())
-        message = got.get(timeout=30)
+        message = got.get(timeout=LIMIT_S)
         sender.close(30)
     assert isinstance(message, dict)
     assert message["title"].endswith(": GPU 3 cannot be used")
@@ -99,7 +100,7 @@ def test_a_mail_server_gets_several_as_one(
     sender.note(lost(3))
     sender.note(lost(4))
     sender.close(30)
-    message = inbox.got.get(timeout=30)
+    message = inbox.got.get(timeout=LIMIT_S)
     assert "2 notices" in str(message["Subject"])
     text = "".join(str(part.get_payload(decode=True)) for part in message.walk() if not part.is_multipart())
     assert "GPU 3 cannot be used" in text
@@ -115,8 +116,8 @@ def test_a_service_that_never_answers_delays_nobody_and_is_told_once(
         sender = make(f"json://user:{SECRET}@127.0.0.1:{port}/{SECRET}", address.replace("http://", "json://"))
         began = time.monotonic()
         sender.note(lost(1))
-        assert time.monotonic() - began < 0.5, "the loop goes on"
-        assert got.get(timeout=30), "the other service has it"
+        assert time.monotonic() - began < 3.0, "the loop goes on"
+        assert got.get(timeout=LIMIT_S), "the other service has it"
         began = time.monotonic()
         sender.close(0.2)
         assert time.monotonic() - began < 5.0, "leaving does not wait for it either"
@@ -152,7 +153,7 @@ def test_that_a_service_fails_is_told_once_until_it_works_again(told: list[str])
     sender = Notifier(("json://x",), AT_ONCE, post, time.monotonic, told.append, "host")
     for number in range(4):
         sender.note(lost(number))
-        assert post.sent.acquire(timeout=30)
+        assert post.sent.acquire(timeout=LIMIT_S)
     sender.close(30)
     assert told == ["notices: no answer; reported once, until it works again"] * 2
 
@@ -168,7 +169,7 @@ class SlowPost:
 
     def send(self, urls: Any, message: Message) -> list[Outcome]:
         self.begun.set()
-        self.go_on.wait(30)
+        self.go_on.wait(LIMIT_S)
         self.messages.append(message)
         return [Outcome(True, "sent")] * len(urls)
 
@@ -177,7 +178,7 @@ def test_a_storm_while_a_service_is_slow_is_bounded_and_comes_back_at_once(told:
     post = SlowPost()
     sender = Notifier(("json://x",), AT_ONCE, post, time.monotonic, told.append, "host")
     sender.note(lost(0))
-    assert post.begun.wait(30)
+    assert post.begun.wait(LIMIT_S)
     began = time.monotonic()
     for number in range(1, 3001):
         sender.note(Notice("warned", f"pid:{number}", "a job"))
@@ -221,4 +222,4 @@ assert "apprise" not in sys.modules
     with serving() as (address, got):
         url = address.replace("http://", "json://")
         subprocess.run([sys.executable, "-c", program, url], env=fallow.environ, check=True, timeout=60)
-        assert got.get(timeout=30)
+        assert got.get(timeout=LIMIT_S)

@@ -23,6 +23,7 @@ from fallow.policies.grouping import GroupingRules
 from tests.conftest import Fallow
 from tests.core.test_address_template import ODD
 from tests.engine.notify.test_notifier import Inbox, mail
+from tests.places import LIMIT_S
 from tests.waiting import until
 
 __all__ = ["mail"]  # a fixture
@@ -103,7 +104,7 @@ def test_each_person_is_told_at_their_own_address(make: Callable[..., People], w
     assert people.note(notice("ada")) == "a notice goes to ada by json"
     assert people.note(notice("grace")) == "a notice goes to grace by json"
     people.close(60.0)
-    sent = dict(got.get(timeout=30) for _ in range(2))
+    sent = dict(got.get(timeout=LIMIT_S) for _ in range(2))
     assert sent == {f"/{user}": f"{user}'s job 7 was warned. To keep it: fallow protect" for user in ("ada", "grace")}
 
 
@@ -112,7 +113,7 @@ def test_a_person_is_told_by_mail(make: Callable[..., People], mail: tuple[str, 
     people = make(url.replace("to=ada@", "to={user}@"))
     assert people.note(notice("grace", "stopped")) == "a notice goes to grace by mailto"
     people.close(60.0)
-    assert inbox.got.get(timeout=30)["To"] == "grace@localhost.local"
+    assert inbox.got.get(timeout=LIMIT_S)["To"] == "grace@localhost.local"
 
 
 @pytest.mark.parametrize("event", ["idle", "stuck", "card_lost", "going_down", "filler_given_up"])
@@ -155,7 +156,7 @@ def test_root_and_system_users_are_told_only_if_the_config_says_so(
     people = make(template, system_users=True)
     assert people.note(notice("daemon")) == "a notice goes to daemon by json"
     people.close(60.0)
-    assert got.get(timeout=30)[0] == "/daemon"
+    assert got.get(timeout=LIMIT_S)[0] == "/daemon"
 
 
 def test_one_person_gets_a_limited_number_and_keeps_nobody_else_waiting(
@@ -168,7 +169,7 @@ def test_one_person_gets_a_limited_number_and_keeps_nobody_else_waiting(
         until(lambda: people.turn() or people._sending.is_idle)
     people.note(notice("grace"))
     people.close(60.0)
-    sent = [got.get(timeout=30) for _ in range(3)]
+    sent = [got.get(timeout=LIMIT_S) for _ in range(3)]
     assert [path for path, _ in sent] == ["/ada", "/ada", "/grace"]
     assert got.empty()
 
@@ -181,7 +182,7 @@ def test_what_comes_together_is_one_message_and_a_repeated_one_is_only_counted(
     for event in ("warned", "goes_on", "warned", "stopped"):
         people.note(notice("ada", event))  # type: ignore[arg-type]
     people.close(60.0)
-    _, text = got.get(timeout=30)
+    _, text = got.get(timeout=LIMIT_S)
     assert [line.split()[4].rstrip(".") for line in text.splitlines()[:3]] == ["warned", "goes_on", "stopped"]
     assert text.splitlines()[3] == "Not sent before, because there were too many: 1 of warned."
     assert got.empty()

@@ -11,7 +11,7 @@ import pytest
 
 from tests.conftest import Fallow
 from tests.interfaces.cli.filled import Fill
-from tests.places import BIN
+from tests.places import BIN, LIMIT_S
 
 
 def leftovers(folder: str) -> list[str]:
@@ -50,7 +50,7 @@ def test_ctrl_c_and_a_hang_up_end_it_cleanly_and_the_page_was_there(
     stories.mkdir()
     story = Fill(fallow.start("demo", TMPDIR=str(stories)))
     address = re.findall(r"http://[0-9.:]+/", story.until("the page is at"))[0]
-    with urllib.request.urlopen(address, timeout=30) as page:
+    with urllib.request.urlopen(address, timeout=LIMIT_S) as page:
         assert b"4 simulated GPUs" in page.read()
     story.process.send_signal(number)
     _, said = story.process.communicate(timeout=60)

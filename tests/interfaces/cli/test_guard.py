@@ -9,6 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.conftest import Fallow
+from tests.places import LIMIT_S
 from tests.standin import Process, World
 
 FAST = ("--every", "0.1s", "--arm-for", "0.3s", "--idle-for", "0.6s", "--countdown", "0.3s")
@@ -186,7 +187,7 @@ def test_it_signals_the_process_that_was_named_and_nobody_else(
     until(guard, "armed")
     rest(world, 0)
     guard.communicate(timeout=60)
-    assert named.wait(30) == -2
+    assert named.wait(LIMIT_S) == -2
     assert other.poll() is None
 
 

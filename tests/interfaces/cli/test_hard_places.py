@@ -18,6 +18,7 @@ import pytest
 
 import fallow as library
 from tests.conftest import Fallow
+from tests.places import LIMIT_S
 from tests.standin import MigInstance, Process, World
 
 GIB = 2**30
@@ -244,7 +245,7 @@ def test_ctrl_c_stops_the_script_around_us_too(simulated: Fallow) -> None:
     while b"waiting" not in said:
         said += os.read(ours, 1000)
     os.write(ours, b"\x03")
-    shell.wait(30)
+    shell.wait(LIMIT_S)
     os.close(ours)
     assert shell.returncode == -signal.SIGINT
     job.communicate("\n")

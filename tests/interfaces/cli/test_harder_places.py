@@ -138,7 +138,7 @@ def test_processes_that_go_on_unwatched_are_told(simulated: Fallow) -> None:
     watched = simulated.start("run", "--idle-timeout", "1h", "--", "sh", "-c", "sleep 600 >/dev/null 2>&1 & exit 6")
     assert watched.stderr is not None
     assert "1 more of the job go on, unwatched" in watched.stderr.readline()
-    assert watched.wait(30) == 6
+    assert watched.wait(LIMIT_S) == 6
 
 
 def test_a_dry_run_without_a_timeout_runs_nothing_and_names_what_would_follow(simulated: Fallow) -> None:
@@ -174,7 +174,7 @@ def test_a_guard_that_is_ended_in_its_countdown_calls_it_off(
     rest(world, 0)
     until(guard, "about to turn the machine off")
     guard.send_signal(end)
-    guard.communicate(timeout=30)
+    guard.communicate(timeout=LIMIT_S)
     assert guard.returncode == -end
     until_called_off(systemctl)
     assert not any(line.startswith("systemctl") for line in systemctl.read_text().splitlines())
@@ -186,7 +186,7 @@ def test_a_shutdown_after_a_job_is_called_off_when_fallow_is_ended(
     watched = simulated.start("run", "--then", "always:shutdown", "--", "true")
     until(watched, "about to turn the machine off")
     watched.terminate()
-    watched.communicate(timeout=30)
+    watched.communicate(timeout=LIMIT_S)
     until_called_off(systemctl)
     assert "systemctl poweroff" not in systemctl.read_text()
 
@@ -196,7 +196,7 @@ def test_a_hold_calls_off_the_shutdown_after_a_job(simulated: Fallow, systemctl:
     until(watched, "about to turn the machine off")
     assert simulated("protect", "--for", "1h", "--why", "wait").returncode == 0
     until(watched, "called off")
-    watched.communicate(timeout=30)
+    watched.communicate(timeout=LIMIT_S)
     assert watched.returncode == 0
     assert "systemctl poweroff" not in systemctl.read_text()
 

@@ -8,6 +8,7 @@ import subprocess
 import pytest
 
 from tests.conftest import Fallow
+from tests.places import LIMIT_S
 from tests.standin import World
 
 
@@ -49,7 +50,7 @@ def test_the_command_has_the_caller_s_terminal(simulated: Fallow) -> None:
         stdin=theirs,
         stdout=theirs,
     ) as job:
-        assert job.wait(30) == 0
+        assert job.wait(LIMIT_S) == 0
     os.close(theirs)
     assert os.read(ours, 100).startswith(b"/dev/pts/")
     os.close(ours)

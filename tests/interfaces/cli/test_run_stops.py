@@ -165,7 +165,7 @@ def test_a_signal_to_the_wrapper_reaches_the_job_as_without_it(simulated: Fallow
     assert watched.stdout is not None
     assert watched.stdout.readline() == "up\n"
     watched.terminate()
-    out, _ = watched.communicate(timeout=30)
+    out, _ = watched.communicate(timeout=LIMIT_S)
     assert out == "got TERM\n"
     assert watched.returncode == 9
 

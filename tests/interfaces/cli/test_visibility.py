@@ -15,7 +15,7 @@ import pytest
 from tests.actuators.claims.test_users import ADA, BOB, Users
 from tests.conftest import refuse_to_skip
 from tests.interfaces.cli.filled import Fill
-from tests.places import BIN, REPOSITORY
+from tests.places import BIN, LIMIT_S, REPOSITORY
 from tests.standin import Process, World
 from tests.waiting import PROGRAM_S, until
 
@@ -118,13 +118,13 @@ def browsed(port: int) -> dict[str, str]:
     paths = ("/", "/metrics", *(f"/api/v1/{word}" for word in ("status", "events", "fillers", "guards", "history")))
     told: dict[str, str] = {}
     for path in (*paths, *(f"/api/v1/report?by={by}" for by in ("gpu", "user", "job", "day"))):
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=LIMIT_S)
         connection.request("GET", path)
         answer = connection.getresponse()
         told[path] = answer.read().decode()
         assert answer.status == 200, (path, told[path])
         connection.close()
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=LIMIT_S)
     connection.request("GET", "/stream")
     stream = connection.getresponse()
     told["/stream"] = "".join(stream.readline().decode() for _ in range(4))

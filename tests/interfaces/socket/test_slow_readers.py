@@ -27,6 +27,7 @@ from fallow.interfaces.web.app import make_app
 from fallow.interfaces.web.connection_limit import ConnectionLimits
 from fallow.readers.proc import Proc, user_name
 from tests.interfaces.socket.test_server import request
+from tests.places import LIMIT_S
 from tests.waiting import until
 
 MIB = 2**20
@@ -83,7 +84,7 @@ def path(tmp_path: pathlib.Path, stories: Any) -> Iterator[str]:
 
     thread = threading.Thread(target=answer)
     thread.start()
-    assert ready.wait(10)
+    assert ready.wait(LIMIT_S)
     yield place
     stories.go.set()
     loop.call_soon_threadsafe(task.cancel)
@@ -123,7 +124,7 @@ def test_an_answer_that_nobody_reads_is_given_up(path: str, stories: LongStories
 
 def test_a_journal_that_takes_its_time_keeps_nobody_else_from_an_answer(path: str, stories: LongStories) -> None:
     with connect(path, EVENTS) as slow:
-        assert stories.asked.wait(10)
+        assert stories.asked.wait(LIMIT_S)
         assert answers(path)
         stories.go.set()
         slow.makefile("rb").read()

@@ -30,6 +30,7 @@ from fallow.interfaces.web.sessions import Sessions
 from fallow.interfaces.web.settings import Settings, checked
 from fallow.interfaces.web.wrong_tokens import WrongTokens
 from fallow.readers.proc import Proc, user_name
+from tests.places import LIMIT_S
 
 TOKEN = "a-token-that-nobody-guesses"
 
@@ -64,7 +65,7 @@ class Site:
         self, path: str, method: str = "GET", body: Any = None, headers: Mapping[str, str] | None = None
     ) -> Answer:
         """One request, with exactly these headers."""
-        connection = http.client.HTTPConnection(self.address.host, self.address.port, timeout=30)
+        connection = http.client.HTTPConnection(self.address.host, self.address.port, timeout=LIMIT_S)
         try:
             sent = dict(headers or {})
             if isinstance(body, dict):
@@ -143,7 +144,7 @@ def served(boards: Publisher, home: pathlib.Path, **settings: Any) -> Iterator[S
         thread = threading.Thread(target=lambda: asyncio.run(page.run(ready.set)), name="server")
         thread.start()
         try:
-            assert ready.wait(30)
+            assert ready.wait(LIMIT_S)
             yield Site(replace(page.address), page.app, home)
         finally:
             page.server.stop()

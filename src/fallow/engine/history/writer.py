@@ -109,9 +109,8 @@ class _Writer:
         """Try again to write what could not be written; while a write is under way, do nothing."""
         if not self._work.is_idle:
             return
-        batch = (
-            self._unwritten
-        )  # read after the thread was seen idle: what it has just written would be written twice
+        # Read after the thread was seen idle: what it has just written would be written twice.
+        batch = self._unwritten
         if batch is not None:
             self._work.give(batch)
 
