@@ -302,6 +302,15 @@ def has_joined(before: ClusterJob, now: ClusterJob) -> bool:
     return began != begins
 
 
+def was_started_again(before: ClusterJob, now: ClusterJob) -> bool:
+    """Return whether what ran before has ended, and the job runs again. What is not known is no end."""
+    pods = {place for place in before.places if isinstance(place, PodGpus)}
+    if pods:
+        return pods.isdisjoint(now.places)
+    began, begins = before.started_wall_s, now.started_wall_s
+    return not isinstance(began, Unknown) and not isinstance(begins, Unknown) and began != begins
+
+
 def why_another(judged: ClusterJob, now: ClusterJob | None) -> Reason | None:
     """Return why the job must not be touched after the engine was asked again; None if it is the same."""
     if now is None:

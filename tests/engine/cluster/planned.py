@@ -1,6 +1,7 @@
 """A cluster whose answers a test writes: an engine and eyes at the ports, and the loop over a real journal."""
 
 import pathlib
+from collections.abc import Callable
 
 from fallow.core.actions import Ask, CancelWarning, Kill, Warn, in_words
 from fallow.core.cluster import (
@@ -81,6 +82,8 @@ class PlannedEngine:
         self.done: list[tuple[str, str]] = []
         self.outcome = Outcome(True, "done")
         self.ends = True
+        self.after: dict[str, Callable[[], object]] = {}
+        """What happens once something was done: after `ask`, or after `kill`."""
 
     def look(self) -> EngineLook:
         self.looks += 1
@@ -108,6 +111,7 @@ class PlannedEngine:
     def _do(self, word: str, job: ClusterJob, action: Warn | CancelWarning | Ask | Kill) -> Outcome:
         assert action.because
         self.done.append((word, job.id))
+        self.after.get(word, lambda: None)()
         return self.outcome
 
 

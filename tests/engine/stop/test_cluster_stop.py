@@ -6,15 +6,19 @@ from collections.abc import Iterator
 
 import pytest
 
-from fallow.core.errors import FallowError, NothingFound
+from fallow.core.cluster import ClusterJob, Engine, NodeGpu, PodGpus
+from fallow.core.errors import NothingFound
 from fallow.core.findings import Outcome
 from fallow.core.protections import ClusterPart, OneClusterJob
+from fallow.core.reasons import Reason
 from fallow.core.unknown import Unknown
+from fallow.core.value import replace
 from fallow.engine.history.journal import Journal
 from fallow.engine.history.run import Report, Run
 from fallow.engine.machine.world import World
 from fallow.engine.stop.cluster_stop import ClusterStop
 from fallow.engine.stop.stop import HowToStop
+from fallow.policies.cluster_gate import was_started_again
 from tests.engine.cluster.planned import PlannedEngine, job
 from tests.engine.driven import DrivenClock
 
@@ -33,6 +37,14 @@ class Stopping:
         self.journal = Journal(str(folder / "state"), clock.wall_s, print)
         run = Run(self.world, self.journal, Report(lambda _: None))
         self.stop = ClusterStop(run, self.engine, HowToStop("TERM", 5.0), alone=True)
+
+    def then(self, word: str, jobs: list[ClusterJob] | Unknown) -> None:
+        """Let the engine answer with these jobs once a job was asked, or killed."""
+
+        def change() -> None:
+            self.engine.jobs = jobs
+
+        self.engine.after[word] = change
 
 
 @pytest.fixture
@@ -72,13 +84,58 @@ def test_a_protected_job_is_left_alone_and_nothing_is_done_to_it(stopping: Stopp
     assert stopping.journal.last("slurm:7")[0].kind == "refusal"
 
 
-def test_a_controller_that_does_not_answer_is_no_sign_that_a_job_is_gone(stopping: Stopping) -> None:
+def test_a_controller_that_stops_answering_during_the_grace_leads_to_no_kill_and_is_told(stopping: Stopping) -> None:
     seven = stopping.stop.meant([SEVEN])[0]
-    stopping.engine.ends = False
-    stopping.engine.jobs = Unknown("the controller does not answer")
-    assert not stopping.stop.stop(seven).gone
-    with pytest.raises(FallowError):
-        stopping.stop.meant([SEVEN])
+    stopping.then("ask", Unknown("the controller does not answer"))
+    came = stopping.stop.stop(seven)
+    assert (came.gone, "the controller does not answer" in came.words) == (False, True)
+    assert stopping.engine.done == [("ask", "7")]
+    assert stopping.journal.last("slurm:7")[0].kind == "refusal"
+
+
+def test_a_controller_that_stops_answering_after_the_kill_is_no_sign_that_the_job_is_gone(stopping: Stopping) -> None:
+    seven = stopping.stop.meant([SEVEN])[0]
+    stopping.then("kill", Unknown("the controller does not answer"))
+    came = stopping.stop.stop(seven)
+    assert (came.gone, "whether it has ended is not known" in came.words) == (False, True)
+
+
+def test_a_job_that_opts_out_during_the_grace_is_neither_gone_nor_killed(stopping: Stopping) -> None:
+    seven = stopping.stop.meant([SEVEN])[0]
+    stopping.then("ask", [replace(seven, opt_out=Reason("told", sentence="its people want it"))])
+    came = stopping.stop.stop(seven)
+    assert (came.gone, came.words) == (False, "its people want it")
+    assert stopping.engine.done == [("ask", "7")]
+
+
+def test_a_protection_that_is_placed_during_the_grace_keeps_the_job(stopping: Stopping) -> None:
+    seven = stopping.stop.meant([SEVEN])[0]
+    stopping.engine.after["ask"] = lambda: stopping.world.protections.place(SEVEN, math.inf, "mine")
+    came = stopping.stop.stop(seven)
+    assert came.reason is not None
+    assert (came.gone, came.reason.kind, stopping.engine.done) == (False, "protected", [("ask", "7")])
+
+
+def test_a_job_that_got_other_gpus_during_the_grace_is_still_the_job_that_was_named(stopping: Stopping) -> None:
+    seven = stopping.stop.meant([SEVEN])[0]
+    stopping.then("ask", [replace(seven, places=(NodeGpu("n2", 3),))])
+    assert stopping.stop.stop(seven).gone
+    assert stopping.engine.done == [("ask", "7"), ("kill", "7")]
+
+
+def test_a_job_that_was_started_again_is_gone_and_its_next_run_is_left_alone(stopping: Stopping) -> None:
+    seven = stopping.stop.meant([SEVEN])[0]
+    stopping.then("ask", [replace(seven, started_wall_s=1.8e9)])
+    assert stopping.stop.stop(seven).gone
+    assert stopping.engine.done == [("ask", "7")]
+
+
+def test_of_pods_one_that_ended_is_not_all_and_other_pods_are_another_run() -> None:
+    first, second, third = (PodGpus("ml", "web", 1, uid) for uid in "abc")
+    both = replace(job(7), engine=Engine.KUBERNETES, places=(first, second), started_wall_s=2.0)
+    assert not was_started_again(both, replace(both, places=(first,), started_wall_s=1.0))
+    assert was_started_again(both, replace(both, places=(third,), started_wall_s=3.0))
+    assert not was_started_again(job(7), job(7, started_wall_s=Unknown("?")))
 
 
 def test_what_is_not_there_is_told(stopping: Stopping) -> None:

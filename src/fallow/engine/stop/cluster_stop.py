@@ -22,7 +22,7 @@ from fallow.engine.history.run import Run
 from fallow.engine.stop.protected import protected_for_good
 from fallow.engine.stop.stop import HowToStop
 from fallow.policies.arbiter import ProtectRules
-from fallow.policies.cluster_gate import covers, left_alone, why_another
+from fallow.policies.cluster_gate import covers, left_alone, was_started_again
 from fallow.readers.accounts import groups_of
 
 _LOOK_AGAIN_S = 0.5
@@ -91,43 +91,52 @@ class ClusterStop:
         """Ask the job to end, end it after the grace, and return once it is gone, or is known to be left."""
         why = self.refusal(job)
         if why is not None:
-            self._run.journal.refusal(job.subject, in_words(self._ask), why, [job.key])
-            return ClusterStopped(job, False, str(why), why)
-        asked = self._recorded(job, self._ask, lambda: self._engine.ask(job, self._ask))
+            return self._refused(job, self._ask, why)
+        asked = self._recorded(job, self._ask, partial(self._engine.ask, job, self._ask))
         if not asked.ok:
             return ClusterStopped(job, False, asked.words)
         self._run.say(f"stopping {job.subject}: {asked.words}")
-        if self._is_gone(job, self._how.grace_s):
+        left = self._left(job, self._how.grace_s)
+        if left is None:
             return self._gone(job, asked.words)
         kill = Kill(self._reason)
-        why = self.refusal(job)
+        # What its people said during the grace counts too; and what nobody lists now may be another job.
+        if isinstance(left, Unknown):
+            return self._refused(job, kill, Reason("not_asked_again", why=left.why))
+        why = self.refusal(left)
         if why is not None:
-            self._run.journal.refusal(job.subject, in_words(kill), why, [job.key])
-            return ClusterStopped(job, False, str(why), why)
-        killed = self._recorded(job, kill, lambda: self._engine.kill(job, kill))
+            return self._refused(left, kill, why)
+        killed = self._recorded(left, kill, partial(self._engine.kill, left, kill))
         self._run.say(f"ending what is left of {job.subject}: {killed.words}")
-        if self._is_gone(job, _ENDS_WITHIN_S if killed.ok else self._how.grace_s):
+        left = self._left(left, _ENDS_WITHIN_S if killed.ok else self._how.grace_s)
+        if left is None:
             return self._gone(job, killed.words)
         waited = duration_for_people(self._how.grace_s + _ENDS_WITHIN_S)
         words = f"it still holds its GPUs after {waited}" if killed.ok else killed.words
+        if isinstance(left, Unknown):
+            words = f"{killed.words}; whether it has ended is not known: {left.why}"
         self._run.journal.outcome(job.subject, "stop", words, [job.key])
         return ClusterStopped(job, False, words)
+
+    def _refused(self, job: ClusterJob, action: Ask | Kill, why: Reason) -> ClusterStopped:
+        self._run.journal.refusal(job.subject, in_words(action), why, [job.key])
+        return ClusterStopped(job, False, str(why), why)
 
     def _gone(self, job: ClusterJob, words: str) -> ClusterStopped:
         told = Reason("told", sentence="it holds no GPU any more", step="stopped")
         self._run.journal.outcome(job.subject, "stopped", told, [job.key])
         return ClusterStopped(job, True, words)
 
-    def _is_gone(self, job: ClusterJob, within_s: float) -> bool:
+    def _left(self, job: ClusterJob, within_s: float) -> ClusterJob | Unknown | None:
+        """Return the job as it is after so long; None as soon as it is gone, Unknown if nobody can tell."""
         until_s = self._clock.monotonic_s() + within_s
         while True:
             jobs = self._engine.look().jobs
-            if not isinstance(jobs, Unknown):
-                now = next((each for each in jobs if each.key == job.key), None)
-                if now is None or why_another(job, now) is not None:
-                    return True
+            now = jobs if isinstance(jobs, Unknown) else next((each for each in jobs if each.key == job.key), None)
+            if now is None or (isinstance(now, ClusterJob) and was_started_again(job, now)):
+                return None
             if self._clock.monotonic_s() >= until_s:
-                return False
+                return now
             self._clock.sleep(_LOOK_AGAIN_S)
 
     def _recorded(self, job: ClusterJob, action: Ask | Kill, do: Callable[[], Outcome]) -> Outcome:
