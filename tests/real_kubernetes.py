@@ -205,11 +205,11 @@ class ControlPlane:
             assert process.poll() is None, self._log("kube-apiserver")
             with suppress(OSError, Refused):
                 self("GET", "/readyz")
+                self("GET", "/api/v1/namespaces/default")  # which it makes itself, some time after it is ready
                 return True
             return False
 
         until(ready, pause_s=0.1)
-        until(lambda: self("GET", "/api/v1/namespaces/default"), pause_s=0.1)
 
     def _start(self, name: str, *options: str) -> None:
         with (self.folder / f"{name}.log").open("ab") as log:
