@@ -244,3 +244,8 @@ def test_a_clock_that_goes_back_counts_zero() -> None:
     rules = IdleRules(timeout_s=10.0, warmup_s=0.0)
     after = step(State(at_s=100.0), 50.0, IDLE, rules)
     assert after == idle.Decision(State(at_s=50.0))
+
+
+@pytest.mark.parametrize(("said_s", "counts_s"), [(None, 100.0), (500.0, 500.0), (5.0, 100.0)])
+def test_people_can_make_a_rule_wait_longer_and_never_shorter(said_s: float | None, counts_s: float) -> None:
+    assert IdleRules(100.0).allowing(said_s) == IdleRules(counts_s)

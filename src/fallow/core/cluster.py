@@ -101,6 +101,8 @@ class ClusterJob:
     """Partition, account, qos, namespace and node count, as far as the engine has them, for rules and reports."""
     opt_out: Reason | None = None
     """Why its people, or its namespace, said that it must be left alone."""
+    idle_for_s: float | None = None
+    """How long its people, or its namespace, said that it may be idle."""
     no_way: str | None = None
     """Why fallow cannot stop it, whatever a rule says; the job is judged and reported all the same."""
 

@@ -2,22 +2,24 @@
 
     fallow.protect=yes                            no rule stops it
     fallow.protect-until=2026-11-20T18:00:00Z     no rule stops it until then
+    fallow.idle-for=8h                            it may be idle for so long
 
 These are annotations of a pod, of what runs it, or of its namespace. One that cannot be read protects: its author
 wanted something, and nobody knows what.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
 
+from fallow.core.errors import WrongUsage
 from fallow.core.kube_api import Resource
 from fallow.core.reasons import Reason
-from fallow.core.units import printable
+from fallow.core.units import printable, span_s
 from fallow.core.unknown import Unknown
 from fallow.core.value import value
 
-PROTECT, PROTECT_UNTIL = "fallow.protect", "fallow.protect-until"
+PROTECT, PROTECT_UNTIL, IDLE_FOR = "fallow.protect", "fallow.protect-until", "fallow.idle-for"
 IDLE_SINCE, STOPS_AT = "fallow.idle-since", "fallow.stops-at"
 """The warning, where the people of an object look at it."""
 STOPPED_AT, STOPPED_FROM, STOPPED_WHY = "fallow.stopped-at", "fallow.stopped-from", "fallow.stopped-because"
@@ -125,14 +127,30 @@ def opt_out(annotations: Mapping[str, str], of: str, now_wall_s: float) -> Reaso
             return Reason("protected_annotation", annotation=PROTECT, text=_short(said), owner=of)
         return _unclear(PROTECT, said, of, f"{PROTECT}=yes or {PROTECT}=no")
     until = annotations.get(PROTECT_UNTIL)
-    if until is None:
-        return None
-    ends_s = time_s(until)
-    if isinstance(ends_s, Unknown):
+    ends_s = None if until is None else time_s(until)
+    if until is not None and isinstance(ends_s, Unknown):
         return _unclear(PROTECT_UNTIL, until, of, f"{PROTECT_UNTIL}=2030-01-31T18:00:00Z")
-    if now_wall_s >= ends_s:
+    if until is not None and isinstance(ends_s, float) and now_wall_s < ends_s:
+        return Reason("protected_annotation", annotation=PROTECT_UNTIL, text=_short(until), owner=of)
+    if isinstance(_idle_for_s(annotations), Unknown):
+        return _unclear(IDLE_FOR, annotations[IDLE_FOR], of, f"{IDLE_FOR}=8h")
+    return None
+
+
+def longest_idle_s(said: Iterable[Mapping[str, str]]) -> float | None:
+    """Return the longest time that any of these annotations lets its pods be idle; None if none says one."""
+    times = [time for each in said if isinstance(time := _idle_for_s(each), float)]
+    return max(times, default=None)
+
+
+def _idle_for_s(annotations: Mapping[str, str]) -> float | Unknown | None:
+    text = annotations.get(IDLE_FOR)
+    if text is None:
         return None
-    return Reason("protected_annotation", annotation=PROTECT_UNTIL, text=_short(until), owner=of)
+    try:
+        return span_s(text) or Unknown("it is 0")
+    except WrongUsage as error:
+        return Unknown(str(error))
 
 
 def time_s(text: str) -> float | Unknown:

@@ -109,6 +109,7 @@ SENTENCES: Mapping[str, str] = {
     "conflict": "it conflicts with what was decided before: {action}",
     "rate_limit": "{count} were ended in the last {per_s}, and {most} may be",
     # Why a rule waits, or leaves a job of a cluster alone.
+    "may_be_idle": "its people say that it may be idle for {for_s}",
     "first_hours": "it started {ago_s} ago, and the rule waits for {after_s}",
     "cluster_user": "[protect] users has {user!r}",
     "cluster_group": "{user} is in a group that [protect] groups has: {group!r}",

@@ -180,6 +180,8 @@ def _climbed(
             passed_s = 0.0
     # A rule that only reports has nothing to warn of: it reports when the time is full.
     rules = rule.idle if rule.acts else replace(rule.idle, warn_before_s=0.0)
+    if ladder.rung is Rung.WARNED and ladder.ask_at_s < rules.timeout_s and held_back is None:
+        held_back = Reason("may_be_idle", for_s=rules.timeout_s)  # said after it was warned
     after, actions = climb(ladder, passed_s, sign, found, rules, alone, held_back)
     if not rule.acts and any(isinstance(action, Ask) for action in actions):
         return replace(ladder, fault_s=after.fault_s), ()
@@ -319,6 +321,8 @@ def why_another(judged: ClusterJob, now: ClusterJob | None) -> Reason | None:
         return Reason("job_changed", what="it was started again, or has other GPUs")
     if now.user != judged.user or now.engine is not judged.engine:
         return Reason("job_changed", what="it has another user")
+    if now.idle_for_s is not None and now.idle_for_s > (judged.idle_for_s or 0.0):
+        return Reason("may_be_idle", for_s=now.idle_for_s)
     return now.opt_out
 
 

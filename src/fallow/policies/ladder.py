@@ -16,7 +16,7 @@ back, no warning begins either, and one that was given is neither cancelled nor 
 """
 
 from enum import StrEnum
-from typing import assert_never
+from typing import Self, assert_never
 
 from fallow.core.actions import Ask, CancelWarning, JobAction, Kill, Warn
 from fallow.core.reasons import Reason
@@ -57,6 +57,10 @@ class LadderRules:
     warn_before_s: float | None = None
     """How long before it is asked; None for a minute, or half of a timeout shorter than two."""
     signal: str = "TERM"
+
+    def allowing(self, idle_for_s: float | None) -> Self:
+        """Return the rules for a job whose people said how long it may be idle: a rule gets no stricter by that."""
+        return self if idle_for_s is None else replace(self, timeout_s=max(self.timeout_s, idle_for_s))
 
     @property
     def notice_s(self) -> float:

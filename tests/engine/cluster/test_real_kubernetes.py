@@ -116,6 +116,23 @@ def test_what_people_protect_is_said_to_be_protected_and_not_stopped(
     assert "the namespace" in str(only_job(engine, other).opt_out)
 
 
+def test_how_long_people_let_something_be_idle_is_read_from_it_and_from_its_namespace(
+    engine: KubernetesEngine, plane: ControlPlane
+) -> None:
+    space = Namespace(plane, {"fallow.idle-for": "3h"})
+    space.run("Deployment", "by-itself", replicas=1)
+    space.annotate("Deployment", "by-itself", {"fallow.idle-for": "8h"})
+    space.run("Deployment", "by-default", replicas=1)
+    space.run("Deployment", "unclear", replicas=1)
+    space.annotate("Deployment", "unclear", {"fallow.idle-for": "a while"})
+    jobs = {id_.rpartition("/")[2]: job for id_, job in jobs_in(engine, space).items()}
+    assert {name: job.idle_for_s for name, job in jobs.items() if job.opt_out is None} == {
+        "by-itself": 8 * 3600.0,
+        "by-default": 3 * 3600.0,
+    }
+    assert "fallow.idle-for=a while of Deployment/" in str(jobs["unclear"].opt_out)
+
+
 def test_what_was_protected_or_changed_after_the_look_is_not_stopped(
     engine: KubernetesEngine, space: Namespace, plane: ControlPlane
 ) -> None:

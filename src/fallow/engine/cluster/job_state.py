@@ -42,8 +42,11 @@ class ClusterJobState:
 
     @property
     def effective(self) -> ClusterRule:
-        """Return the rule as it counts for this job: as one that only reports, if it may not act on it."""
-        return replace(self.rule, acts=False) if self.rule.acts and self.forced is not None else self.rule
+        """Return the rule as it counts for this job: with the time that its people gave it, or only reporting it."""
+        rule, idle_for_s = self.rule, self.job.idle_for_s
+        if rule.idle is not None and idle_for_s is not None:
+            rule = replace(rule, idle=rule.idle.allowing(idle_for_s))
+        return replace(rule, acts=False) if rule.acts and self.forced is not None else rule
 
     def follow(self, job: ClusterJob, rule: ClusterRule, forced: Reason | None) -> bool:
         """Take the job as it is now; return whether counting begins at zero, though its people were warned."""

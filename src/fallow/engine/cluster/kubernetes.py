@@ -17,11 +17,11 @@ from fallow.core.kubernetes import (
     STOPS_AT,
     KubeObject,
     Way,
+    longest_idle_s,
     opt_out,
     time_text,
 )
 from fallow.core.ports import Clock
-from fallow.core.reasons import Reason
 from fallow.core.units import duration_for_people, printable
 from fallow.core.unknown import Unknown
 from fallow.engine.cluster.ports import EngineLook
@@ -119,9 +119,9 @@ class KubernetesEngine:
             self._api.close()
 
     def _jobs(self, pods: list[GpuPod]) -> tuple[ClusterJob, ...] | Unknown:
-        protected = self._protected_namespaces() if pods else {}
-        if isinstance(protected, Unknown):
-            return protected
+        namespaces = self._namespaces() if pods else {}
+        if isinstance(namespaces, Unknown):
+            return namespaces
         tops = Owners(self._api).tops(pod.itself for pod in pods)
         below: dict[str, list[GpuPod]] = {}
         found: dict[str, Top] = {}
@@ -130,11 +130,13 @@ class KubernetesEngine:
             below.setdefault(top.itself.id, []).append(pod)
             found[top.itself.id] = top
         self._tops = {id_: top.itself for id_, top in found.items()}
-        return tuple(self._job(found[id_], of_it, protected) for id_, of_it in below.items())
+        return tuple(self._job(found[id_], of_it, namespaces) for id_, of_it in below.items())
 
-    def _job(self, top: Top, pods: list[GpuPod], protected: Mapping[str, Reason]) -> ClusterJob:
+    def _job(self, top: Top, pods: list[GpuPod], namespaces: Mapping[str, Mapping[str, str]]) -> ClusterJob:
         itself, kind, now_s = top.itself, top.itself.known, self._clock.wall_s()
+        around = namespaces.get(itself.namespace, {})
         said = (opt_out(pod.itself.annotations, f"its pod {pod.itself.name}", now_s) for pod in pods)
+        own = (itself.annotations, *(pod.itself.annotations for pod in pods))
         starts = [pod.started_wall_s for pod in pods]
         unknown = next((each for each in starts if isinstance(each, Unknown)), None)
         return ClusterJob(
@@ -147,18 +149,16 @@ class KubernetesEngine:
             interactive=kind is not None and kind.interactive,
             labels={"namespace": itself.namespace, "nodes": str(len({pod.node for pod in pods}))},
             opt_out=opt_out(itself.annotations, itself.id, now_s)
-            or protected.get(itself.namespace)
+            or opt_out(around, f"the namespace {itself.namespace}", now_s)
             or next((each for each in said if each is not None), None),
+            idle_for_s=longest_idle_s(own) or longest_idle_s((around,)),
             no_way=top.no_way,
         )
 
-    def _protected_namespaces(self) -> dict[str, Reason] | Unknown:
+    def _namespaces(self) -> dict[str, Mapping[str, str]] | Unknown:
+        """Return the annotations of each namespace, by its name."""
         found = listed(self._api, NAMESPACES, lambda body: object_of(body, "Namespace", ""), only_metadata=True)
-        if isinstance(found, Unknown):
-            return found
-        now_s = self._clock.wall_s()
-        said = {each.name: opt_out(each.annotations, f"the namespace {each.name}", now_s) for each in found}
-        return {name: reason for name, reason in said.items() if reason is not None}
+        return found if isinstance(found, Unknown) else {each.name: each.annotations for each in found}
 
     def _annotate(self, top: KubeObject, annotations: Mapping[str, str | None]) -> Outcome | None:
         """Write on the object itself; None for a pod, on which fallow needs no right to write."""

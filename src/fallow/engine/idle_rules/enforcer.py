@@ -156,8 +156,8 @@ class RuleEnforcer:
 
     def _begun(self, job_rule: JobRule, job: Job) -> JobState:
         """Return the state of a job that was not judged before, as its owner wants it."""
-        if job.idle_for_s is not None and job_rule.idle is not None:
-            job_rule = replace(job_rule, idle=replace(job_rule.idle, timeout_s=job.idle_for_s))
+        if job_rule.idle is not None:
+            job_rule = replace(job_rule, idle=job_rule.idle.allowing(job.idle_for_s))
         if self._returned.has_returned(job):
             job_rule = replace(job_rule, acts=False)
         return JobState(job_rule, job, waits=self._line.waits_for)
