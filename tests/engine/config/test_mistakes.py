@@ -19,6 +19,18 @@ IDLE = '[[idle]]\nname = "i"\nidle_for = "2h"\n'
         ("[filler]\n", 1, "filler", "there may be several of it (write it as [[filler]])"),
         ("[[page]]\n", 1, "page", "it can be there only once (write it as [page])"),
         ("page = 3\n", 1, "page", "3 is not a table (write it as [page])"),
+        (
+            "[fleet]\nhosts = ['gpu1']\n",
+            2,
+            "fleet.hosts[1]",
+            "there may be several of it (write it as [[fleet.hosts]])",
+        ),
+        (
+            "[cluster]\nidle = [1]\n",
+            2,
+            "cluster.idle[1]",
+            "there may be several of it (write it as [[cluster.idle]])",
+        ),
         ("filler = [1]\n", 1, "filler[1]", "there may be several of it"),
         ("\nfillers = 1\n", 2, "fillers", "there is no such section (did you mean filler?)"),
         ("every = 1\n", 1, "every", "there is no such section (it belongs under [machine], [cluster] or [fleet])"),

@@ -1,18 +1,23 @@
 """Whatever is done to a config, its check does not crash, and names the lines that were changed and no others."""
 
 import pathlib
+import re
 import tempfile
 import tomllib
+from collections.abc import Iterator
 from contextlib import suppress
+from typing import get_args, get_origin
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from fallow.core.errors import ConfigWrong
+from fallow.engine.config.base import Section
 from fallow.engine.config.cluster import ClusterIdle
 from fallow.engine.config.load import load
-from fallow.engine.config.model import SECTIONS, NoticesToPeople
+from fallow.engine.config.model import SECTIONS, SEVERAL, NoticesToPeople
 from fallow.engine.config.schema import json_schema
 from tests.engine.config.example import EXAMPLE, LINES, KeyLine, key_lines, mistakes, modest
 
@@ -145,12 +150,48 @@ TABLES = st.recursive(
 )
 
 
-@given(st.sampled_from(["machine", "filler", "idle", "protect", "guard", "terminals", "page", "x"]), TABLES)
+@given(st.sampled_from([*SECTIONS, "x"]), TABLES)
 @modest
 def test_no_shape_of_a_section_crashes_the_check(section: str, shape: object) -> None:
     text = f"{section} = {as_toml(shape)}"
     tomllib.loads(text)
     assert all(mistake.line == 1 for mistake in mistakes(text))
+
+
+def every_key(section: type[Section], headings: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Each key of a section and of the sections within it, with the headings that it is under."""
+    for name, field in section.model_fields.items():
+        yield headings, field.alias or name
+        several = get_origin(field.annotation) is tuple
+        within = get_args(field.annotation)[0] if several else field.annotation
+        if isinstance(within, type) and issubclass(within, Section):
+            inner = f"{headings[-1].strip('[]')}.{name}"
+            yield from every_key(within, (*headings, f"[[{inner}]]" if several else f"[{inner}]"))
+
+
+KEYS = [
+    found
+    for name, section in SECTIONS.items()
+    for found in every_key(section, (f"[[{name}]]" if name in SEVERAL else f"[{name}]",))
+]
+WRONG_SHAPES = ["[[1]]", "{ a = {} }", '[{ a = "x" }]', "[[]]", "1979-05-27", "[nan]", '[["x"], 3]', '["\\u0000"]']
+
+
+@pytest.mark.parametrize("shape", WRONG_SHAPES)
+def test_a_shape_that_no_key_takes_is_a_mistake_that_names_its_key(shape: str) -> None:
+    for headings, key in KEYS:
+        found = mistakes("\n".join([*headings, f"{key} = {shape}"]))
+        where = f"{headings[-1].strip('[]')}.{key}"
+        assert any(re.sub(r"\[\d+\]", "", mistake.where).startswith(where) for mistake in found), (where, found)
+
+
+@given(st.sampled_from(KEYS), TABLES)
+@modest
+def test_no_shape_of_a_key_crashes_the_check(where: tuple[tuple[str, ...], str], shape: object) -> None:
+    headings, key = where
+    text = "\n".join([*headings, f"{key} = {as_toml(shape)}"])
+    tomllib.loads(text)
+    assert all(mistake.line is not None and mistake.line <= len(headings) + 1 for mistake in mistakes(text))
 
 
 def as_toml(shape: object) -> str:

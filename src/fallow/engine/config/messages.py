@@ -75,7 +75,8 @@ def _wrong_shape(path: Path, given: object) -> tuple[str, str]:
     names = [part for part in path if isinstance(part, str)]
     several = names[0] in SEVERAL
     if len(names) > 1:
-        several = _inner(_section_of(path)[0], names[-1])[1]
+        key = path[:-1] if isinstance(path[-1], int) else path
+        several = _inner(_section_of(key)[0], names[-1])[1]
     name = ".".join(names)
     if several:
         return "there may be several of it", f"write it as [[{name}]]"
