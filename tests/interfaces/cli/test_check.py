@@ -37,7 +37,7 @@ def test_a_config_without_a_mistake_is_summed_up(fallow: Fallow) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == (
         f"{file}: no mistakes; 2 fillers (2 not enabled), 1 idle rule (only reports), 1 guard (1 not enabled), "
-        "page on 127.0.0.1:8990, notices to no address, history kept for 90d\n"
+        "page on 127.0.0.1:8990, notices to no address, history kept for 90d, slurm cluster (not enabled)\n"
     )
 
 
@@ -70,11 +70,63 @@ def test_the_json_has_the_mistakes_and_what_was_found(fallow: Fallow) -> None:
         "idle_rules": 1,
         "idle_rules_that_act": 0,
         "guards": 0,
+        "cluster": None,
+        "cluster_rules": 0,
+        "cluster_rules_that_act": 0,
+        "fleet_hosts": 0,
         "notice_urls": 0,
         "notices_to_people": False,
         "page": "127.0.0.1:8990",
         "history_s": 7776000.0,
     }
+
+
+CLUSTERED = """\
+[[filler]]
+name = "sweep"
+engine = "slurm"
+user = "root"
+command = "python3 sweep.py"
+partition = "idle"
+[[filler]]
+name = "off"
+enabled = false
+user = "root"
+command = "true"
+[cluster]
+engine = "slurm"
+prometheus = "http://127.0.0.1:9090"
+[[cluster.idle]]
+name = "reports"
+idle_for = "1h"
+[[cluster.idle]]
+name = "acts"
+idle_for = "2h"
+act = true
+[[fleet.hosts]]
+name = "gpu1"
+url = "http://gpu1.example.org:8990"
+"""
+
+
+def test_a_filler_of_slurm_is_enabled_and_cluster_and_fleet_are_summed_up(fallow: Fallow) -> None:
+    file = written(fallow, CLUSTERED)
+    done = fallow("check")
+    assert done.returncode == 0, done.stdout
+    assert "; 2 fillers (1 not enabled), no idle rule, no guard," in done.stdout
+    assert done.stdout.endswith(", slurm cluster with 2 idle rules (1 of them may act), 1 other host asked\n")
+    found = json.loads(fallow("check", "--json").stdout)["found"]
+    assert {name: found[name] for name in ("fillers", "cluster", "cluster_rules", "cluster_rules_that_act")} == {
+        "fillers": 1,
+        "cluster": "slurm",
+        "cluster_rules": 2,
+        "cluster_rules_that_act": 1,
+    }
+    assert found["fleet_hosts"] == 1
+    file.write_text(CLUSTERED.replace('engine = "slurm"\nprom', 'engine = "slurm"\nenabled = false\nprom'))
+    done = fallow("check")
+    assert (done.returncode, done.stdout.endswith(", slurm cluster (not enabled), 1 other host asked\n")) == (0, True)
+    assert json.loads(fallow("check", "--json").stdout)["found"]["cluster"] is None
 
 
 def test_every_field_of_the_json_is_in_the_reference(fallow: Fallow) -> None:

@@ -118,11 +118,17 @@ def _row(mistake: Mistake) -> dict[str, object]:
 
 
 def _counts(found: "Config") -> dict[str, object]:
+    cluster = found.cluster if found.cluster.is_watched else None
+    rules = () if cluster is None else cluster.idle
     return {
-        "fillers": len(found.fillers),
+        "fillers": _enabled_fillers(found),
         "idle_rules": len(found.idle),
         "idle_rules_that_act": sum(rule.act for rule in found.idle),
         "guards": len(found.guards),
+        "cluster": None if cluster is None else cluster.engine,
+        "cluster_rules": len(rules),
+        "cluster_rules_that_act": sum(rule.act for rule in rules),
+        "fleet_hosts": len(found.fleet.hosts),
         "notice_urls": len(found.notices.urls),
         "notices_to_people": found.notices.people.template is not None,
         "page": str(found.page.listen) if found.page.enabled else None,
@@ -132,19 +138,34 @@ def _counts(found: "Config") -> dict[str, object]:
 
 def _summary(found: "Config") -> str:
     """Return a summary such as `2 fillers (1 not enabled), 1 idle rule (only reports), page on 127.0.0.1:8990, …`."""
-    acting = sum(rule.act for rule in found.idle)
-    does = "only reports" if len(found.idle) == 1 else "only report"
     parts = [
-        _some(len(found.filler), "filler") + _off(len(found.filler) - len(found.fillers)),
-        _some(len(found.idle), "idle rule")
-        + (f" ({f'{acting} of them may act' if acting else does})" * bool(found.idle)),
+        _some(len(found.filler), "filler") + _off(len(found.filler) - _enabled_fillers(found)),
+        _rules([rule.act for rule in found.idle]),
         _some(len(found.guard), "guard") + _off(len(found.guard) - len(found.guards)),
         f"page on {found.page.listen}" if found.page.enabled else "no page",
         f"notices to {_some(len(found.notices.urls), 'address', 'addresses')}"
         + " and to the users of jobs" * (found.notices.people.template is not None),
         f"history kept for {duration_for_people(found.history.keep_for)}",
     ]
+    cluster = found.cluster
+    if cluster.engine is not None:
+        rules = f" with {_rules([rule.act for rule in cluster.idle])}" if cluster.enabled else " (not enabled)"
+        parts.append(f"{cluster.engine} cluster{rules}")
+    if found.fleet.hosts:
+        parts.append(f"{_some(len(found.fleet.hosts), 'other host')} asked")
     return ", ".join(parts)
+
+
+def _enabled_fillers(found: "Config") -> int:
+    return len(found.fillers) + len(found.slurm_fillers)
+
+
+def _rules(acting: list[bool]) -> str:
+    if not any(acting):
+        does = "only reports" if len(acting) == 1 else "only report"
+    else:
+        does = f"{sum(acting)} of them may act" if len(acting) > 1 else "it may act"
+    return _some(len(acting), "idle rule") + f" ({does})" * bool(acting)
 
 
 def _some(count: int, one: str, many: str = "") -> str:
