@@ -30,14 +30,21 @@ def test_it_tells_the_whole_story_and_leaves_nothing_running(fallow: Fallow, tmp
     stories = tmp_path / "stories"
     stories.mkdir()
     fallow.environ["TMPDIR"] = str(stories)
-    done = subprocess.run(
-        ["fallow", "demo"], env=fallow.environ, capture_output=True, text=True, timeout=280, check=False
+    done = subprocess.run(  # as on a terminal: what fallow says is among what it prints
+        ["fallow", "demo"],
+        env=fallow.environ,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=280,
+        check=False,
     )
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0, done.stdout
     for words in ("a filler, which yields", "(exit code 75)", "on two GPUs", "(exit code 7)", "my turn", "observed"):
         assert words in done.stdout
     for words in ("the page is at http://127.0.0.1:", "given back after", "stopped: idle for 30s"):
-        assert words in done.stderr
+        assert words in done.stdout
+    assert done.stdout.splitlines()[-1] == "# That was it. Nothing is left running."
     assert list(stories.iterdir()) == []
     assert leftovers(str(stories)) == []
 

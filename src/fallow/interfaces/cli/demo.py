@@ -76,7 +76,7 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
             if left_s > 0:
                 stage.say(f"The page stays for another {left_s:.0f} s. Ctrl-C ends it.")
                 world.clock.sleep(left_s)
-            stage.say("That was it. Nothing is left running.")
+            world.clock.sleep(_PAUSE_S)
         finally:
             uninterrupted()
             if stage is not None:
@@ -86,6 +86,7 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
                 if not os.path.exists(folder):
                     break
                 world.clock.sleep(_LOOK_AGAIN_S)
+    _print_heading("That was it. Nothing is left running.")
     return 0
 
 
@@ -125,12 +126,11 @@ class _Stage:
         self.world = World(self.environ)
 
     def say(self, sentence: str) -> None:
-        """Print a heading of the demonstration."""
-        bold, plain = ("\033[1m", "\033[0m") if sys.stdout.isatty() and "NO_COLOR" not in os.environ else ("", "")
+        """Leave time to read, and print the next heading of the demonstration."""
         if self._chapters:
             self.world.clock.sleep(_PAUSE_S)
         self._chapters += 1
-        print(f"\n{bold}# {sentence}{plain}", flush=True)
+        _print_heading(sentence)
 
     def show(self, *words: str) -> None:
         """Run a fallow command as a person would, and print its output and exit code."""
@@ -177,6 +177,11 @@ class _Stage:
             raise FallowError("a process that was just started cannot be seen; is /proc there?")
         self._handles.append(handle)
         return pid
+
+
+def _print_heading(sentence: str) -> None:
+    bold, plain = ("\033[1m", "\033[0m") if sys.stdout.isatty() and "NO_COLOR" not in os.environ else ("", "")
+    print(f"\n{bold}# {sentence}{plain}", flush=True)
 
 
 def _tell(stage: _Stage) -> None:
