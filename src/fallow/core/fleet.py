@@ -1,11 +1,15 @@
 """The fleet: other hosts with a daemon of their own, as this daemon last heard of them."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal, get_args
 
 from fallow.core.gpu_status import Status
 from fallow.core.reasons import Reason
 from fallow.core.value import value
+
+FleetBy = Literal["host", "gpu", "user", "job", "day"]
+FLEET_KINDS: tuple[FleetBy, ...] = get_args(FleetBy)
+"""What the hours of a fleet are added up by."""
 
 
 @value

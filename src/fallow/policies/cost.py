@@ -38,6 +38,10 @@ class By(StrEnum):
     DAY = "day"
 
 
+NAME_FIELDS = {By.GPU: ("gpu", "uuid", "name"), By.USER: ("user",), By.JOB: ("job", "user"), By.DAY: ("day",)}
+"""The fields of a report that name one of its lines."""
+
+
 @value
 class Line:
     """The time of one GPU, user, job or day; or of all of them, with no name."""

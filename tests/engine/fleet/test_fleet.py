@@ -157,6 +157,15 @@ def test_the_hours_of_all_hosts_are_added_up(machines: list[Machine], tmp_path: 
     assert done.returncode == 0, done.stderr
     assert "without locked: it answers 401" in done.stderr
     assert "total" in done.stdout
+    assert "hosts" in done.stdout.splitlines()[1]
+    by_host = shows.fallow("report", "--fleet").stdout.splitlines()
+    assert by_host[1].split()[:2] == ["host", "observed"]
+    assert "hosts" not in by_host[1]
+    by_gpu = json.loads(shows.fallow("report", "--fleet", "--by", "gpu", "--format", "json").stdout)
+    assert [line["gpu"] for line in by_gpu["lines"] if line["host"] == "gpu2"] == ["0", "1", "2"]
+    for by in ("gpu", "job", "day"):
+        done = shows.fallow("report", "--fleet", "--by", by)
+        assert (done.returncode, by in done.stdout.splitlines()[1]) == (0, True), done.stderr
 
 
 def test_a_daemon_without_a_fleet_says_how_to_name_one(machines: list[Machine], tmp_path: pathlib.Path) -> None:

@@ -1,62 +1,71 @@
-"""Add up what the daemons of several hosts report: hours by user or by host, and what the idle ones cost."""
+"""Add up what the daemons of several hosts report: hours by host, GPU, user, job or day, and costs."""
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Literal
+from typing import Any
 
 from fallow.core.activity import Activity
+from fallow.core.fleet import FleetBy
 from fallow.core.reasons import Reason
 from fallow.core.units import shortened
 from fallow.core.value import value
 from fallow.engine.fleet.ask import Host, ask
 from fallow.engine.remote.ask import WRONG_SHAPE, Facts
+from fallow.policies.cost import NAME_FIELDS, By
 
-FleetBy = Literal["user", "host"]
 TIMES = ("observed_s", *(f"{activity.value}_s" for activity in Activity))
 _LIMIT_S = 20.0
 _AT_ONCE = 16
 _MOST_LINES = 10_000
-_LONGEST_NAME = 64
+_LONGEST_NAME = 200
 _MOST_S = 1e12
+_ASKED: dict[FleetBy, By] = {"host": By.GPU, "gpu": By.GPU, "user": By.USER, "job": By.JOB, "day": By.DAY}
 
 
 @value
 class Told:
-    """The report of one host: seconds and money of each user, or why there is none."""
+    """The report of one host: seconds and money of each GPU, user, job or day, or why there is none."""
 
     host: str
-    lines: tuple[tuple[str, tuple[float, ...], float | None], ...] = ()
-    """Each user, the seconds of `TIMES`, and what it cost; None if that is not known."""
+    lines: tuple[tuple[tuple[str, ...], tuple[float, ...], float | None], ...] = ()
+    """Each name, the seconds of `TIMES`, and what it cost; None if that is not known."""
     currency: str = ""
     silent: Reason | None = None
 
 
-def reports_of(hosts: Sequence[Host], since_s: float) -> list[Told]:
+def asked_for(by: FleetBy) -> By:
+    """Return what each host adds its hours up by, so that they can be added up over hosts."""
+    return _ASKED[by]
+
+
+def reports_of(hosts: Sequence[Host], since_s: float, by: FleetBy) -> list[Told]:
     """Ask all hosts side by side, each for a bounded time."""
     with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="fallow-fleet-report") as pool:
-        return list(pool.map(lambda host: _report_of(host, since_s), hosts))
+        return list(pool.map(lambda host: _report_of(host, since_s, by), hosts))
 
 
-def _report_of(host: Host, since_s: float) -> Told:
+def _report_of(host: Host, since_s: float, by: FleetBy) -> Told:
     try:
-        facts = ask(host, f"/report?since_s={since_s:.0f}&by=user", _LIMIT_S)
-        return Told(host.name, silent=facts) if isinstance(facts, Reason) else told_by(host.name, facts)
+        facts = ask(host, f"/report?since_s={since_s:.0f}&by={asked_for(by)}", _LIMIT_S)
+        return Told(host.name, silent=facts) if isinstance(facts, Reason) else told_by(host.name, facts, by)
     except WRONG_SHAPE as error:
         return Told(host.name, silent=Reason("host_makes_no_sense", why=shortened(str(error), 200)))
 
 
-def told_by(host: str, facts: Facts) -> Told:
-    """Return the report in an answer by user; raise TypeError, KeyError or ValueError if it is none."""
+def told_by(host: str, facts: Facts, by: FleetBy) -> Told:
+    """Return the report in the answer of a host; raise TypeError, KeyError or ValueError if it is none."""
     lines = facts["lines"]
     if not isinstance(lines, list) or len(lines) > _MOST_LINES:
         raise ValueError("its lines are no list, or too many")
-    return Told(host, tuple(_line(each) for each in lines), str(facts["currency"] or "")[:4])
+    return Told(
+        host, tuple(_line(each, NAME_FIELDS[asked_for(by)]) for each in lines), str(facts["currency"] or "")[:4]
+    )
 
 
-def _line(facts: Mapping[str, Any]) -> tuple[str, tuple[float, ...], float | None]:
+def _line(facts: Mapping[str, Any], names: Sequence[str]) -> tuple[tuple[str, ...], tuple[float, ...], float | None]:
     cost = facts["cost"]
     return (
-        shortened(str(facts["user"]), _LONGEST_NAME),
+        tuple(shortened(str(facts[name]), _LONGEST_NAME) for name in names),
         tuple(_number(facts[name]) for name in TIMES),
         None if cost is None else _number(cost),
     )
@@ -69,21 +78,34 @@ def _number(fact: object) -> float:
 
 
 def added_up(told: Sequence[Told], by: FleetBy) -> dict[str, Any]:
-    """Return the lines by user or by host, those with most idle hours first, their total, and each host's trouble."""
+    """Return the lines, their total, and each host's trouble.
+
+    GPUs are in the order of their hosts, days in their own; of the others, those with most idle hours come first.
+    """
     currencies = {each.currency for each in told if each.lines}
-    sums: dict[str, tuple[list[float], list[float | None], set[str]]] = {}
+    sums: dict[tuple[str, ...], tuple[list[float], list[float | None], set[str]]] = {}
     for each in told:
-        for user, seconds, cost in each.lines:
-            name = user if by == "user" else each.host
+        for own, seconds, cost in each.lines:
+            name = {"host": (each.host,), "gpu": (each.host, *own)}.get(by, own)
             times, costs, hosts = sums.setdefault(name, ([0.0] * len(TIMES), [], set()))
             times[:] = [before + more for before, more in zip(times, seconds, strict=True)]
             costs.append(cost)
             hosts.add(each.host)
     idle = TIMES.index("idle_s")
     comparable = len(currencies) <= 1
+    ordered = list(sums.items())
+    if by == "day":
+        ordered.sort(key=lambda item: item[0])
+    elif by != "gpu":
+        ordered.sort(key=lambda item: (-item[1][0][idle], item[0]))
+    fields = {"host": ("host",), "gpu": ("host", *NAME_FIELDS[By.GPU])}.get(by, NAME_FIELDS[asked_for(by)])
     lines = [
-        {by: name, "hosts": sorted(hosts), **_facts(times, costs if comparable else [None])}
-        for name, (times, costs, hosts) in sorted(sums.items(), key=lambda item: (-item[1][0][idle], item[0]))
+        {
+            **dict(zip(fields, name, strict=True)),
+            "hosts": sorted(hosts),
+            **_facts(times, costs if comparable else [None]),
+        }
+        for name, (times, costs, hosts) in ordered
     ]
     every = [times for times, _, _ in sums.values()]
     all_costs = [cost for _, costs, _ in sums.values() for cost in costs] if comparable else [None]

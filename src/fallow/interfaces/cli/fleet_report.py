@@ -1,9 +1,10 @@
-"""`fallow report --fleet`: the hours of all hosts that the daemon asks, added up by user or by host."""
+"""`fallow report --fleet`: the hours of all hosts that the daemon asks, added up by host, GPU, user, job or day."""
 
 import argparse
 
 from fallow.core.activity import Activity
 from fallow.core.errors import NoDaemon, WrongUsage
+from fallow.core.fleet import FleetBy
 from fallow.core.units import shortened
 from fallow.engine.machine.daemon_client import Facts
 from fallow.engine.machine.world import World
@@ -12,18 +13,22 @@ from fallow.interfaces.stderr import Stderr
 
 _HOUR_S = 3600.0
 _LONGEST = 60
+_COLUMNS: dict[FleetBy, tuple[str, ...]] = {
+    "host": ("host",),
+    "gpu": ("host", "gpu", "name"),
+    "user": ("user", "hosts"),
+    "job": ("job", "user", "hosts"),
+    "day": ("day", "hosts"),
+}
 
 
 def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     """Ask the daemon for the sum of all reports, and print it."""
     if args.format not in ("table", "json") or args.output is not None:
         raise WrongUsage("--fleet prints a table or JSON", "write --format json, and leave -o out")
-    if args.by not in ("gpu", "user"):
-        raise WrongUsage(f"--by {args.by} does not go with --fleet", "write --by user, or leave it out for each host")
     if args.price or args.alone:
         raise WrongUsage("--fleet takes the prices of each host's own config", "leave --price and --alone out")
-    by = "user" if args.by == "user" else "host"
-    found = world.daemon(voice.note).fleet_report(args.since, by)
+    found = world.daemon(voice.note).fleet_report(args.since, args.by)
     if found is None:
         raise NoDaemon("no daemon here asks other hosts", "name them under [fleet] in the config of `fallow up`")
     for host in found["hosts"]:
@@ -32,16 +37,21 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     if args.format == "json":
         print(as_text(found))
         return 0
-    from fallow.interfaces.render.table import show_rows
+    from fallow.interfaces.render.table import show_hours
 
-    heads = [by, "observed", *(activity.value for activity in Activity), "cost of idle and stuck", "hosts"]
-    rows = [_row(line, shortened(str(line[by]), _LONGEST), found["currency"]) for line in found["lines"]]
-    total = _row(found["total"] | {"hosts": []}, "total", found["currency"])
-    show_rows(f"hours from {found['since']} to {found['until']}", heads, [*rows, total])
+    names = _COLUMNS[args.by]
+    heads = [*names, "observed", *(activity.value for activity in Activity), "cost of idle and stuck"]
+    rows = [_row(line, [_cell(line[name]) for name in names], found["currency"]) for line in found["lines"]]
+    total = _row(found["total"], ["total", *[""] * (len(names) - 1)], found["currency"])
+    show_hours(f"hours from {found['since']} to {found['until']}", heads, [*rows, total], len(names), None)
     return 0
 
 
-def _row(line: Facts, name: str, currency: str | None) -> list[str]:
+def _cell(fact: object) -> str:
+    return shortened(", ".join(map(str, fact)) if isinstance(fact, list) else str(fact), _LONGEST)
+
+
+def _row(line: Facts, names: list[str], currency: str | None) -> list[str]:
     hours = [f"{line[f'{part}_s'] / _HOUR_S:.1f}" for part in ("observed", *(each.value for each in Activity))]
     cost = "?" if line["cost"] is None else f"{line['cost']:.2f} {currency or ''}".strip()
-    return [name, *hours, cost, shortened(", ".join(line["hosts"]), _LONGEST)]
+    return [*names, *hours, cost]

@@ -4,12 +4,14 @@ import argparse
 import io
 import os
 import sys
+from collections.abc import Sequence
 from functools import partial
 from typing import TextIO
 
 from fallow.actuators.files.atomic_file import replace_file
 from fallow.core.cluster_usage import KINDS
 from fallow.core.errors import FallowError, NotPermitted, WrongUsage
+from fallow.core.fleet import FLEET_KINDS
 from fallow.core.money import Prices, prices_from
 from fallow.core.units import span_s
 from fallow.engine.history.reader import HistoryReader, open_history
@@ -38,6 +40,8 @@ EXAMPLES = """\
   fallow report --price H100=2.50/h --price T4=0.40/h --format html -o week.html"""
 
 _CLUSTER_KINDS = [kind for kind in KINDS if kind != "cluster"]
+_KINDS: dict[str, Sequence[str]] = {"machine": list(By), "cluster": _CLUSTER_KINDS, "fleet": FLEET_KINDS}
+_USUAL = {"machine": By.GPU.value, "cluster": "user", "fleet": "host"}
 _FORMATS = ("table", "json", "csv", "html")
 _LONGEST_S = 3660 * 86400.0
 
@@ -48,9 +52,10 @@ def add_options(made: Parser) -> None:
     add("--since D", span_s, "how far back to begin: 12h, 7d, 2w (default: 7d)", 7 * 86400.0)
     by = (
         "add up the hours of each GPU, user, job or day; html has all, this one first (default: gpu); with --cluster "
-        "of each node, partition, account, qos, namespace or user (default: user)"
+        "of each node, partition, account, qos, namespace or user (default: user); with --fleet also of each host "
+        "(default: host)"
     )
-    chooses(made, "--by", [*By, *(kind for kind in _CLUSTER_KINDS if kind != By.USER)], by, "", metavar="KIND")
+    chooses(made, "--by", list(dict.fromkeys([*By, *_CLUSTER_KINDS, *FLEET_KINDS])), by, "", metavar="KIND")
     made.add_argument("--cluster", action="store_true", help="add up what the GPUs of the cluster did")
     several(
         made,
@@ -63,18 +68,18 @@ def add_options(made: Parser) -> None:
     made.add_argument(
         "--fleet",
         action="store_true",
-        help="add up all hosts that the daemon asks, by host or with --by user",
+        help="add up the hours of all hosts that the daemon asks",
     )
 
 
 def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     """Read history, add it up, and print it."""
     given = prices_from(args.price)
+    if args.cluster and args.fleet:
+        raise WrongUsage("--cluster does not go with --fleet", "leave one of them out")
     _demand_kind(args)
     if not 0 < args.since <= _LONGEST_S:
         raise WrongUsage("--since is a time between now and ten years ago; write it as 12h, 7d or 2w")
-    if args.cluster and args.fleet:
-        raise WrongUsage("--cluster does not go with --fleet", "leave one of them out")
     if args.cluster:
         from fallow.interfaces.cli import cluster_report
 
@@ -111,12 +116,16 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
 
 
 def _demand_kind(args: argparse.Namespace) -> None:
-    """Set what the hours are added up by; raise WrongUsage for what the other kind of report has."""
-    kinds, other = (_CLUSTER_KINDS, list(By)) if args.cluster else (list(By), _CLUSTER_KINDS)
-    args.by = args.by or ("user" if args.cluster else By.GPU.value)
-    if args.by not in kinds and args.by in other:
-        way = f"write {', '.join(kinds[:-1])} or {kinds[-1]}" if args.cluster else "add --cluster"
-        raise WrongUsage(f"--by {args.by} is {'not ' if args.cluster else 'only '}told of a cluster", way)
+    """Set what the hours are added up by; raise WrongUsage for what only another kind of report has."""
+    about = "cluster" if args.cluster else "fleet" if args.fleet else "machine"
+    kinds = _KINDS[about]
+    args.by = args.by or _USUAL[about]
+    if args.by in kinds:
+        return
+    if about == "machine":
+        other = next(name for name, known in _KINDS.items() if args.by in known)
+        raise WrongUsage(f"--by {args.by} is only told of a {other}", f"add --{other}")
+    raise WrongUsage(f"--by {args.by} is not told of a {about}", f"write {', '.join(kinds[:-1])} or {kinds[-1]}")
 
 
 def _tell_trouble(trouble: str, folder: str, voice: Stderr, *, found: bool) -> None:

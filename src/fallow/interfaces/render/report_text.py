@@ -12,10 +12,9 @@ from fallow.core.interval import Card
 from fallow.core.unknown import Unknown
 from fallow.engine.history.report import Report
 from fallow.interfaces.render.as_json import as_text, iso_time
-from fallow.policies.cost import By, Line, first_lines
+from fallow.policies.cost import NAME_FIELDS, By, Line, first_lines
 
 HEADS = {By.GPU: ("GPU", "name"), By.USER: ("user",), By.JOB: ("job", "user"), By.DAY: ("day",)}
-_FIELDS = {By.GPU: ("gpu", "uuid", "name"), By.USER: ("user",), By.JOB: ("job", "user"), By.DAY: ("day",)}
 _HOUR_MS = 3_600_000
 _MOST_LINES = 100  # for people; programs get all of them
 
@@ -123,7 +122,7 @@ def as_csv(report: Report, by: By) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     times = [f"{activity.value}_s" for activity in Activity]
-    fields = [*_FIELDS[by], "observed_s", *times, "cost"]
+    fields = [*NAME_FIELDS[by], "observed_s", *times, "cost"]
     writer.writerow(fields)
     for line in report.bill(by).lines:
         facts = _facts(line, by, report.cards)
@@ -135,9 +134,9 @@ def _facts(line: Line, by: By, cards: dict[str, Card]) -> dict[str, Any]:
     facts: dict[str, Any] = {}
     if line.name and by is By.GPU:
         card = cards[line.name[0]]
-        facts.update(zip(_FIELDS[by], (card.label, card.uuid, card.name), strict=True))
+        facts.update(zip(NAME_FIELDS[by], (card.label, card.uuid, card.name), strict=True))
     elif line.name:
-        facts.update(zip(_FIELDS[by], line.name, strict=True))
+        facts.update(zip(NAME_FIELDS[by], line.name, strict=True))
     facts["observed_s"] = line.observed_ms / 1000
     facts.update((f"{activity.value}_s", line.ms(activity) / 1000) for activity in Activity)
     known = not isinstance(line.cost, Unknown)

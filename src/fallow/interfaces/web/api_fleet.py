@@ -6,8 +6,9 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from fallow.core.errors import FallowError
+from fallow.core.fleet import FleetBy
 from fallow.engine.daemon.sources import Sources
-from fallow.engine.fleet.report import FleetBy, added_up, reports_of, told_by
+from fallow.engine.fleet.report import added_up, asked_for, reports_of, told_by
 from fallow.interfaces.render import fleet_json
 from fallow.interfaces.render.as_json import iso_time
 from fallow.interfaces.render.report_text import facts_of
@@ -15,7 +16,6 @@ from fallow.interfaces.web import fleet_models, models
 from fallow.interfaces.web.api_facts import Json
 from fallow.interfaces.web.caller import Refused, caller_of
 from fallow.interfaces.web.disk_reads import DiskReads
-from fallow.policies.cost import By
 
 _WEEK_S = 7 * 86400.0
 _LONGEST_S = 3660 * 86400.0
@@ -53,9 +53,9 @@ def add_fleet(api: APIRouter, sources: Sources, reads: DiskReads) -> None:
 
         def add() -> dict[str, object]:
             own = sources.report(since_s, viewer)
-            here = told_by(name, facts_of(own, By.USER))
+            here = told_by(name, facts_of(own, asked_for(by)), by)
             span = {"since": iso_time(own.since_s), "until": iso_time(own.until_s)}
-            return span | added_up([here, *reports_of(hosts, since_s)], by)
+            return span | added_up([here, *reports_of(hosts, since_s, by)], by)
 
         try:
             return Json(await reads.ask(caller_of(request).key, add))

@@ -1,10 +1,11 @@
 """The schemas of `/api/v1/fleet` and `/api/v1/fleet/report`, for OpenAPI."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
-from fallow.interfaces.web.models import Time, Versioned, Why
+from fallow.core.fleet import FleetBy
+from fallow.interfaces.web.models import ReportLine, Time, Versioned
 
 
 class FleetHost(BaseModel):
@@ -35,35 +36,19 @@ class ReportHost(BaseModel):
     reason: str | None
 
 
-class Sum(BaseModel):
-    """Seconds of each activity, and what the idle ones cost."""
+class FleetLine(ReportLine):
+    """The hours of one host, or of one GPU, user, job or day over all hosts."""
 
-    observed_s: float
-    free_s: float
-    filled_s: float
-    busy_s: float
-    idle_s: float
-    stuck_s: float
-    unknown_s: float
-    cost: float | None
-    unknown: Why
-
-
-class SumOf(Sum):
-    """The sum of one user over hosts, or of one host."""
-
-    user: str | None = None
-    host: str | None = None
     hosts: list[str]
 
 
 class FleetReport(Versioned):
-    """The hours of all hosts of the fleet, added up by user or by host."""
+    """The hours of all hosts of the fleet, added up."""
 
     since: Time
     until: Time
-    by: Literal["user", "host"]
+    by: FleetBy
     currency: str | None
     hosts: list[ReportHost]
-    lines: list[SumOf]
-    total: Sum
+    lines: list[FleetLine]
+    total: ReportLine
