@@ -16,20 +16,24 @@ def parser_of(command: str) -> Parser:
     return command_of(command, common())[1]
 
 
+def shown_actions(parser: Parser) -> list[argparse.Action]:
+    return [action for action in parser._actions if action.help != argparse.SUPPRESS]
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_fits_80_columns_and_breaks_no_word(command: str) -> None:
     parser = parser_of(command)
     text = parser.format_help()
     assert [line for line in text.splitlines() if len(line) > LONGEST] == []
     words = text.split()
-    told = " ".join(action.help or "" for action in parser._actions).replace("%%", "%")
+    told = " ".join(action.help or "" for action in shown_actions(parser)).replace("%%", "%")
     assert [word for word in told.split() if word not in words] == []
     assert "examples:\n" in text
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_option_is_explained_by_a_phrase_that_ends_without_a_full_stop(command: str) -> None:
-    for action in parser_of(command)._actions:
+    for action in shown_actions(parser_of(command)):
         said = action.help or ""
         assert len(said.split("(default")[0].split()) >= 3, f"{action.dest}: {said!r}"
         assert re.match(r"[a-zA-Z`]", said), said
@@ -42,6 +46,17 @@ def test_a_default_is_named_wherever_there_is_one(command: str) -> None:
         takes_value = not isinstance(action, argparse._StoreTrueAction | argparse._HelpAction)
         if takes_value and action.option_strings and action.default not in (None, [], "", 0, argparse.SUPPRESS):
             assert "default" in (action.help or ""), action.dest
+
+
+def test_only_what_fallow_itself_types_is_left_out_of_help() -> None:
+    hidden = {
+        (command, action.option_strings[0])
+        for command in COMMANDS
+        for action in parser_of(command)._actions
+        if action.help == argparse.SUPPRESS
+    }
+    assert hidden == {("run", "--over-ssh")}
+    assert "over-ssh" not in parser_of("run").format_help()
 
 
 def test_the_list_of_commands_fits_and_names_each(fallow: Fallow) -> None:

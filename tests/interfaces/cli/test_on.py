@@ -71,6 +71,26 @@ def test_the_json_has_each_host_with_its_status_or_its_error(hosts: Hosts, fallo
     assert "--remote-fallow" in found["old"]["error"]
 
 
+def test_a_host_that_ssh_does_not_reach_is_named_with_what_ssh_said_and_what_to_do(
+    fallow: Fallow, tmp_path: pathlib.Path
+) -> None:
+    ssh = tmp_path / "ssh"
+    ssh.write_text("#!/bin/sh\necho 'ssh: Could not resolve hostname nosuch' >&2; exit 255\n")
+    ssh.chmod(0o755)
+    done = fallow("run", "--on", "nosuch", "--", "true", FALLOW_SSH=f"{ssh} -F none")
+    assert (done.returncode, done.stdout) == (255, "")
+    assert done.stderr.splitlines() == [
+        "ssh: Could not resolve hostname nosuch",
+        "fallow: nosuch: ssh, or the command, ended with exit code 255; the last message was: "
+        "ssh: Could not resolve hostname nosuch",
+        f"fallow: if ssh did not connect, nothing was run; try: {ssh} -F none nosuch true",
+        "fallow: if the connection broke, the command is asked to end there; see: fallow status --on nosuch",
+    ]
+    ssh.write_text("#!/bin/sh\nexit 255\n")
+    silent = fallow("run", "--on", "nosuch", "--", "true", FALLOW_SSH=str(ssh)).stderr
+    assert silent.splitlines()[0] == "fallow: nosuch: ssh, or the command, ended with exit code 255"
+
+
 def test_without_any_answer_the_exit_code_says_so(hosts: Hosts, fallow: Fallow) -> None:
     hosts.add_refusing("refuses")
     assert fallow("status", "--on", "refuses", *PATIENT).returncode == 69

@@ -8,6 +8,7 @@ from fallow.actuators.process.foreground_job import Supervision
 from fallow.actuators.process.helpers import Helpers
 from fallow.core.errors import CommandNotFound, NotEnoughGpus, PartMissing
 from fallow.core.process import Ended
+from fallow.core.units import shortened
 from fallow.core.value import value
 from fallow.engine.machine.world import World
 from fallow.engine.remote.refusal_word import Copier, WordFilter, new_word
@@ -15,6 +16,7 @@ from fallow.engine.remote.ssh import Ssh
 
 _FOR_EVER_S = 1e6
 _SSH_FAILED = 255
+_LONGEST_LINE = 200
 _OUTPUT, _ERRORS = 1, 2
 
 
@@ -27,6 +29,8 @@ class Launched:
     """True only if the host has said so: then nothing was run there."""
     connection_failed: bool
     """Whether ssh may have failed: the command may run there, may have ended, or was never started."""
+    last_line: str = ""
+    """The last line that ssh or the command has written to stderr; empty with a terminal, or if there was none."""
 
 
 def launch_on(world: World, ssh: Ssh, host: str, words: Sequence[str], command: Sequence[str]) -> Launched:
@@ -68,5 +72,6 @@ def launch_on(world: World, ssh: Ssh, host: str, words: Sequence[str], command: 
         copier.finish()
     if started.received is not None and ended.exit_code == _SSH_FAILED:
         return Launched(Ended(by_signal=started.received), refused=False, connection_failed=False)
+    last_line = "" if terminal else shortened(copier.last_line(), _LONGEST_LINE)
     refused = said.seen and ended.exit_code == NotEnoughGpus.exit_code
-    return Launched(ended, refused, connection_failed=ended.exit_code == _SSH_FAILED)
+    return Launched(ended, refused, connection_failed=ended.exit_code == _SSH_FAILED, last_line=last_line)

@@ -10,6 +10,7 @@ from threading import Thread
 
 _CHUNK_BYTES = 64 * 1024
 _LETTERS = 16
+_TAIL_BYTES = 4096
 
 
 def new_word() -> str:
@@ -52,6 +53,7 @@ class Copier:
         self._source = source
         self._target = target
         self._word = word
+        self._tail = b""
         self._over, self._tell = os.pipe()
         self._thread = Thread(target=self._run, name="copy of ssh's messages", daemon=True)
 
@@ -65,6 +67,11 @@ class Copier:
         self._thread.join()
         for fd in (self._source, self._over, self._tell):
             os.close(fd)
+
+    def last_line(self) -> str:
+        """Return the last line that was copied, after the end; empty if there was none."""
+        lines = [line.strip() for line in self._tail.decode(errors="replace").splitlines() if line.strip()]
+        return lines[-1] if lines else ""
 
     def _run(self) -> None:
         os.set_blocking(self._source, False)
@@ -86,7 +93,9 @@ class Copier:
                 return True
             if not chunk:
                 return False
-            _write(self._target, self._word.pass_on(chunk))
+            shown = self._word.pass_on(chunk)
+            self._tail = (self._tail + shown)[-_TAIL_BYTES:]
+            _write(self._target, shown)
 
 
 def _write(fd: int, content: bytes) -> None:

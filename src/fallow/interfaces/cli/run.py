@@ -69,8 +69,7 @@ def add_options(made: Parser) -> None:
         made,
         "--over-ssh WORD",
         str,
-        "as --on starts it on the other host: end CMD when the process that started fallow ends, and print WORD "
-        "alone if there are not enough GPUs",
+        argparse.SUPPRESS,  # for --on, which starts fallow so on the other host; docs/reference/cli.md has it
     )
     add_on(made, "run CMD on one of these hosts, the most suitable")
     _add_stopping(made)

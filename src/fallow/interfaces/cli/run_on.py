@@ -1,12 +1,14 @@
 """`fallow run --on`: run a command on the most suitable of several hosts; the claim is made on that host."""
 
 import argparse
+import shlex
 from collections.abc import Sequence
 
 from fallow.actuators.process.foreground_job import end_as
 from fallow.core.errors import NotEnoughGpus, WrongUsage
 from fallow.engine.machine.world import World
 from fallow.engine.remote.launch import Launched, launch_on
+from fallow.engine.remote.ssh import Ssh
 from fallow.interfaces.cli.find_host import HostFinder
 from fallow.interfaces.cli.on import choice_words, reached
 from fallow.interfaces.stderr import Stderr
@@ -26,14 +28,14 @@ def run_on(args: argparse.Namespace, world: World, voice: Stderr) -> int:
         launched = launch_on(world, ssh, hosts[0], words, command)
         if launched.refused:
             raise NotEnoughGpus(f"{hosts[0]} has not enough GPUs now; see: fallow status --on {hosts[0]}")
-        return _end(hosts[0], launched, voice)
+        return _end(hosts[0], launched, ssh, voice)
     finder = HostFinder(world, ssh, hosts, choice_words(args), limit_s, args.wait, voice)
     for host, offer in finder.candidates():
         if voice.on_a_terminal:
             voice.note(f"on {host}, which has GPU {', '.join(offer.indices)}")
         launched = launch_on(world, ssh, host, words, command)
         if not launched.refused:
-            return _end(host, launched, voice)
+            return _end(host, launched, ssh, voice)
         finder.was_slower(host)
     raise finder.nothing_found()
 
@@ -55,10 +57,10 @@ def words_for_there(words: Sequence[str], *, keep_wait: bool) -> list[str]:
     return kept
 
 
-def _end(host: str, launched: Launched, voice: Stderr) -> int:
+def _end(host: str, launched: Launched, ssh: Ssh, voice: Stderr) -> int:
     if launched.connection_failed:
-        voice.note(
-            f"ssh to {host} ended with exit code 255: so did the command, or the connection broke. In that case the "
-            f"command is asked to end there; see: fallow status --on {host}"
-        )
+        last = launched.last_line and f"; the last message was: {launched.last_line}"
+        voice.note(f"{host}: ssh, or the command, ended with exit code 255{last}")
+        voice.note(f"if ssh did not connect, nothing was run; try: {shlex.join([*ssh.words, host, 'true'])}")
+        voice.note(f"if the connection broke, the command is asked to end there; see: fallow status --on {host}")
     end_as(launched.ended)
