@@ -40,6 +40,8 @@ class PodGpus:
     count: int
     uid: str = ""
     """What no other pod was or will be called: the kernel says it of its processes."""
+    doubt: str = ""
+    """Why it may hold other GPUs, too; one of `count` stands for them then."""
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.pod}"

@@ -101,7 +101,7 @@ def job_use(job: ClusterJob, index: ReadingIndex, idle_below: float = IDLE_BELOW
             for each in found:
                 by_gpu.setdefault(each.key, []).append(_use(place, each, idle_below))
             uses.extend(use for several in by_gpu.values() if (use := _together(several)) is not None)
-            missing = place.count - len(by_gpu)
+            missing = max(place.count - len(by_gpu), 1 if place.doubt else 0)
             uses.extend([_missing(place, index, len(by_gpu), place.count)] * missing)
         readings.extend(found)
     activity, reason = _whole(uses)
@@ -187,6 +187,8 @@ def _use(place: GpuPlace, reading: GpuReading, idle_below: float) -> GpuUse:
 def _missing(place: GpuPlace, index: ReadingIndex, found: int, count: int) -> GpuUse:
     if index.trouble is not None:
         return GpuUse(place, JobActivity.UNKNOWN, Reason("gpu_unknown", why=index.trouble.why))
+    if isinstance(place, PodGpus) and place.doubt:
+        return GpuUse(place, JobActivity.UNKNOWN, Reason("may_hold_more", gpu=str(place), why=place.doubt))
     if found:
         return GpuUse(
             place, JobActivity.UNKNOWN, Reason("some_not_in_metrics", gpu=str(place), found=found, count=count)

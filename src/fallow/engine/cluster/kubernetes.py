@@ -25,6 +25,7 @@ from fallow.core.ports import Clock
 from fallow.core.units import duration_for_people, printable
 from fallow.core.unknown import Unknown
 from fallow.engine.cluster.ports import EngineLook
+from fallow.readers.kubernetes.claims import with_claims
 from fallow.readers.kubernetes.connection import KubeConnection
 from fallow.readers.kubernetes.metadata import listed, object_of
 from fallow.readers.kubernetes.owners import Owners, Top
@@ -46,14 +47,15 @@ class KubernetesEngine:
 
     def look(self) -> EngineLook:
         """Return what holds GPUs now, the nodes with GPUs, and how many GPUs are waited for."""
-        pods = listed(self._api, PODS, gpu_pod, select=UNFINISHED)
-        if isinstance(pods, Unknown):
-            return EngineLook(pods, pods, pods)
+        found = listed(self._api, PODS, gpu_pod, select=UNFINISHED)
+        if isinstance(found, Unknown):
+            return EngineLook(found, found, found)
+        pods = list(with_claims(self._api, found))
         nodes = listed(self._api, NODES, gpu_node)
         return EngineLook(
             self._jobs([pod for pod in pods if pod.node]),
             nodes if isinstance(nodes, Unknown) else tuple(nodes),
-            sum(pod.gpus for pod in pods if not pod.node),
+            _waited_for([pod for pod in pods if not pod.node]),
         )
 
     def way(self, job: ClusterJob, action: Ask | Kill) -> str:
@@ -144,7 +146,9 @@ class KubernetesEngine:
             itself.id,
             itself.name,
             "",
-            tuple(PodGpus(pod.itself.namespace, pod.itself.name, pod.gpus, pod.itself.uid) for pod in pods),
+            tuple(
+                PodGpus(pod.itself.namespace, pod.itself.name, pod.gpus, pod.itself.uid, pod.doubt) for pod in pods
+            ),
             max(each for each in starts if not isinstance(each, Unknown)) if unknown is None else unknown,
             interactive=kind is not None and kind.interactive,
             labels={"namespace": itself.namespace, "nodes": str(len({pod.node for pod in pods}))},
@@ -175,6 +179,12 @@ class KubernetesEngine:
 def kubernetes_engine(clock: Clock, kubeconfig: str = "") -> KubernetesEngine:
     """Return the engine of the cluster that the kubeconfig names, or that we run in."""
     return KubernetesEngine(KubeConnection(clock, kubeconfig), clock)
+
+
+def _waited_for(pods: list[GpuPod]) -> int | Unknown:
+    """Return how many GPUs these pods wait for; Unknown if one has a claim, which says that only once it is given."""
+    doubt = next((pod.doubt for pod in pods if pod.doubt), None)
+    return sum(pod.gpus for pod in pods) if doubt is None else Unknown(doubt)
 
 
 def _what_follows(top: KubeObject) -> str:

@@ -9,7 +9,7 @@ from fallow.core.unknown import Unknown
 
 _PAGE = 500
 _MOST_PAGES = 400
-_LONGEST_NAME = 253
+LONGEST_NAME = 253
 T = TypeVar("T")
 
 
@@ -58,13 +58,13 @@ def listed(
 def object_of(body: Json, kind: str, group: str) -> KubeObject | None:
     """Return the metadata of an object; None if it has no name or no identity."""
     about = part(body, "metadata")
-    name, uid = text(about, "name", _LONGEST_NAME), text(about, "uid", _LONGEST_NAME)
+    name, uid = text(about, "name", LONGEST_NAME), text(about, "uid", LONGEST_NAME)
     if not name or not uid:
         return None
     return KubeObject(
         kind,
         group,
-        text(about, "namespace", _LONGEST_NAME),
+        text(about, "namespace", LONGEST_NAME),
         name,
         uid,
         number(about, "generation"),
@@ -78,7 +78,7 @@ def controller_of(metadata: Json) -> OwnerReference | None:
     """Return the reference to what controls the object, or None."""
     for each in items(metadata, "ownerReferences"):
         if each.get("controller") is True:
-            group = text(each, "apiVersion", _LONGEST_NAME).rpartition("/")[0]
-            name, uid = text(each, "name", _LONGEST_NAME), text(each, "uid", _LONGEST_NAME)
-            return OwnerReference(text(each, "kind", _LONGEST_NAME), group, name, uid)
+            group = text(each, "apiVersion", LONGEST_NAME).rpartition("/")[0]
+            name, uid = text(each, "name", LONGEST_NAME), text(each, "uid", LONGEST_NAME)
+            return OwnerReference(text(each, "kind", LONGEST_NAME), group, name, uid)
     return None

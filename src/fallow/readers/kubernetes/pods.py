@@ -8,11 +8,11 @@ from fallow.core.kube_api import Json, items, part, text
 from fallow.core.kubernetes import KubeObject, time_s
 from fallow.core.unknown import Unknown
 from fallow.core.value import value
-from fallow.readers.kubernetes.metadata import object_of
+from fallow.readers.kubernetes.metadata import LONGEST_NAME, object_of
 
 UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
 _GPUS = re.compile(r"nvidia\.com/(gpu|gpu\.shared|mig-[a-z0-9.]{1,40}(\.shared)?)", re.ASCII)
-_MOST_GPUS = 1024
+MOST_GPUS = 1024
 _COUNT = re.compile(r"\d{1,4}", re.ASCII)
 
 
@@ -25,17 +25,21 @@ class GpuPod:
     node: str
     """Empty while it waits for a node."""
     started_wall_s: float | Unknown
+    claims: tuple[str, ...] = ()
+    """The names of its resource claims, through which it may hold more; empty for one that has no name yet."""
+    doubt: str = ""
+    """Why it may hold more than `gpus`, of which one stands for these then."""
 
 
 def gpu_pod(body: Json) -> GpuPod | None:
-    """Return a pod that asked for GPUs and has not ended; None for any other."""
+    """Return a pod that asked for GPUs, or for what may be some, and has not ended; None for any other."""
     spec, status = part(body, "spec"), part(body, "status")
-    gpus = _gpus_of_pod(spec)
-    itself = object_of(body, "Pod", "") if gpus else None
+    gpus, claims = _gpus_of_pod(spec), _claims_of_pod(spec, status)
+    itself = object_of(body, "Pod", "") if gpus or claims else None
     if itself is None or text(status, "phase") in ("Succeeded", "Failed"):
         return None
     started = text(status, "startTime") or text(part(body, "metadata"), "creationTimestamp")
-    return GpuPod(itself, gpus, text(spec, "nodeName"), time_s(started))
+    return GpuPod(itself, gpus, text(spec, "nodeName"), time_s(started), claims)
 
 
 def gpu_node(body: Json) -> ClusterNode | None:
@@ -57,7 +61,22 @@ def _gpus_of_pod(spec: Json) -> int:
     """Return how many GPUs a pod has: those of all containers, or of the greediest that runs before them."""
     together = sum(_gpus_in(_wanted(each)) for each in items(spec, "containers"))
     before = max((_gpus_in(_wanted(each)) for each in items(spec, "initContainers")), default=0)
-    return min(max(together, before), _MOST_GPUS)
+    return min(max(together, before), MOST_GPUS)
+
+
+def _claims_of_pod(spec: Json, status: Json) -> tuple[str, ...]:
+    """Return the names of its claims; of one that was made from a template its status says it."""
+    made = {text(each, "name"): each for each in items(status, "resourceClaimStatuses")}
+    found = []
+    for each in items(spec, "resourceClaims"):
+        said = made.get(text(each, "name"))
+        name = text(each, "resourceClaimName", LONGEST_NAME)
+        if not name and said is not None:
+            name = text(said, "resourceClaimName", LONGEST_NAME)
+            if not name:
+                continue  # the status says so where a pod turned out to need no claim
+        found.append(name)
+    return tuple(found)
 
 
 def _wanted(container: Json) -> Mapping[str, object]:
@@ -69,4 +88,4 @@ def _gpus_in(resources: Mapping[str, object]) -> int:
     for name, amount in resources.items():
         if _GPUS.fullmatch(name) and _COUNT.fullmatch(str(amount)):
             found += int(str(amount))
-    return min(found, _MOST_GPUS)
+    return min(found, MOST_GPUS)
