@@ -1,5 +1,6 @@
 """Whatever an API server answers, nothing is believed that was not said, and nothing is stopped on a doubt."""
 
+import json
 import pathlib
 from collections.abc import Iterator
 from typing import Any
@@ -14,6 +15,7 @@ from fallow.core.kube_api import KubeAnswer, Question
 from fallow.core.kubernetes import opt_out, replicas_before, time_s
 from fallow.core.reasons import Reason
 from fallow.core.unknown import Unknown
+from fallow.engine.cluster.kube_connection import plugin_runner
 from fallow.engine.cluster.kubernetes import KubernetesEngine
 from fallow.engine.machine.clock import SystemClock
 from fallow.readers.kubernetes.connection import KubeConnection
@@ -39,9 +41,14 @@ def api(tmp_path: pathlib.Path) -> Iterator[BrokenApi]:
     made.close()
 
 
+def connected(api: BrokenApi, **limits: Any) -> KubeConnection:
+    clock = SystemClock()
+    return KubeConnection(clock, plugin_runner(clock), str(api.kubeconfig), **limits)
+
+
 @pytest.fixture
 def engine(api: BrokenApi) -> Iterator[KubernetesEngine]:
-    made = KubernetesEngine(KubeConnection(SystemClock(), str(api.kubeconfig), most_bytes=1 << 16), SystemClock())
+    made = KubernetesEngine(connected(api, most_bytes=1 << 16), SystemClock())
     yield made
     made.close()
 
@@ -87,11 +94,63 @@ def test_a_list_whose_second_page_is_missing_is_unknown(api: BrokenApi, engine: 
 
 def test_an_answer_that_never_ends_is_given_up(api: BrokenApi) -> None:
     api.pause_s = 0.05
-    engine = KubernetesEngine(KubeConnection(SystemClock(), str(api.kubeconfig), within_s=0.5), SystemClock())
+    engine = KubernetesEngine(connected(api, within_s=0.5), SystemClock())
     looked = engine.look().jobs
     engine.close()
     assert isinstance(looked, Unknown)
     assert "within 0.5 s" in looked.why
+
+
+def use_plugin(api: BrokenApi, script: str) -> pathlib.Path:
+    """Have the kubeconfig name a program for its token; return the file to which each run adds a line."""
+    runs, program = api.kubeconfig.with_name("runs"), api.kubeconfig.with_name("plugin")
+    program.write_text(f'#!/bin/sh\necho $$ "$GREETING" >> {runs}\n{script}\n')
+    program.chmod(0o755)
+    about = json.loads(api.kubeconfig.read_text())
+    plugin = {
+        "apiVersion": "client.authentication.k8s.io/v1",
+        "command": str(program),
+        "env": [{"name": "GREETING", "value": "hello"}],
+    }
+    about["users"][0]["user"] = {"exec": plugin}
+    api.kubeconfig.write_text(json.dumps(about))
+    return runs
+
+
+def test_a_plugin_of_the_kubeconfig_that_hangs_is_ended_and_named(api: BrokenApi) -> None:
+    runs = use_plugin(api, "exec sleep 100000")
+    engine = KubernetesEngine(connected(api, within_s=0.5), SystemClock())
+    looked = engine.look().jobs
+    engine.close()
+    assert isinstance(looked, Unknown)
+    assert "exec plugin" in looked.why
+    assert "plugin did not answer within" in looked.why
+    for line in runs.read_text().splitlines() if runs.exists() else ():
+        assert not pathlib.Path("/proc", line.split()[0]).exists()
+
+
+@pytest.mark.parametrize("script", ["echo no JSON", "echo '{\"status\": {}}'", "echo 'log in first' >&2; exit 1"])
+def test_a_plugin_that_gives_no_token_is_told(api: BrokenApi, script: str) -> None:
+    use_plugin(api, script)
+    engine = KubernetesEngine(connected(api), SystemClock())
+    looked = engine.look().jobs
+    engine.close()
+    assert isinstance(looked, Unknown)
+    assert "token" in looked.why
+    assert "log in first" in looked.why or "exit" not in script
+
+
+def test_a_plugin_is_run_once_and_again_when_its_token_has_ended(api: BrokenApi) -> None:
+    runs = use_plugin(api, """echo '{"status": {"token": "t"}}'""")
+    engine = KubernetesEngine(connected(api), SystemClock())
+    assert only_job(engine).id == only_job(engine).id == "Deployment/ml/llama"
+    assert [line.split()[1] for line in runs.read_text().splitlines()] == ["hello"]
+    api.answers[PODS] = (401, {"message": "Unauthorized"})
+    looked = engine.look().jobs
+    engine.close()
+    assert isinstance(looked, Unknown)
+    assert "401" in looked.why
+    assert len(runs.read_text().splitlines()) == 2
 
 
 @pytest.mark.parametrize("answer", [(403, {}), (500, {}), (404, {}), listed(), (200, b"x")])

@@ -24,6 +24,7 @@ from fallow.core.kubernetes import (
 from fallow.core.ports import Clock
 from fallow.core.units import duration_for_people, printable
 from fallow.core.unknown import Unknown
+from fallow.engine.cluster.kube_connection import connection
 from fallow.engine.cluster.ports import EngineLook
 from fallow.readers.kubernetes.claims import with_claims
 from fallow.readers.kubernetes.connection import KubeConnection
@@ -178,7 +179,7 @@ class KubernetesEngine:
 
 def kubernetes_engine(clock: Clock, kubeconfig: str = "") -> KubernetesEngine:
     """Return the engine of the cluster that the kubeconfig names, or that we run in."""
-    return KubernetesEngine(KubeConnection(clock, kubeconfig), clock)
+    return KubernetesEngine(connection(clock, kubeconfig), clock)
 
 
 def _waited_for(pods: list[GpuPod]) -> int | Unknown:

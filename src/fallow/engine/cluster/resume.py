@@ -8,11 +8,9 @@ from fallow.core.errors import WrongUsage
 from fallow.core.findings import Outcome
 from fallow.core.kube_api import Json, KubeApi
 from fallow.core.kubernetes import KINDS, STOPPED_AT, STOPPED_WHY, Kind, KubeObject, Way
-from fallow.core.ports import Clock
 from fallow.core.units import printable
 from fallow.core.unknown import Unknown
 from fallow.core.value import value
-from fallow.readers.kubernetes.connection import KubeConnection
 from fallow.readers.kubernetes.metadata import listed, object_of
 
 _NAME = r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?"
@@ -46,11 +44,6 @@ class Named:
 
     def __str__(self) -> str:
         return f"{self.kind.name.lower()}:{self.namespace}/{self.name}"
-
-
-def connection(clock: Clock, kubeconfig: str) -> KubeConnection:
-    """Return the connection to the cluster of a kubeconfig, or to the one that kubectl would find."""
-    return KubeConnection(clock, kubeconfig)
 
 
 def parse_named(text: str) -> Named:

@@ -6,7 +6,8 @@ from fallow.core.api import VERSION
 from fallow.core.errors import FallowError, NothingFound, WrongUsage
 from fallow.core.findings import Outcome
 from fallow.core.units import printable
-from fallow.engine.cluster.resume import Named, Stopped, all_stopped, connection, parse_named, resumed
+from fallow.engine.cluster.kube_connection import connection
+from fallow.engine.cluster.resume import Named, Stopped, all_stopped, parse_named, resumed
 from fallow.engine.machine.world import World
 from fallow.interfaces.cli.options import Parser, add_json, takes
 from fallow.interfaces.render.as_json import as_text

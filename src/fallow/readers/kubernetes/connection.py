@@ -1,12 +1,14 @@
 """The connection to a cluster's API: where it is, who we are there, and one bounded question at a time.
 
 lightkube reads the kubeconfig or the service account of the pod that we are in, renews its token, and checks the
-server's certificate. The answers stay plain JSON, read up to a limit: a cluster may hold anything.
+server's certificate. A program that the kubeconfig names to get a token is run here and not by lightkube, which would
+wait for it for ever. The answers stay plain JSON, read up to a limit: a cluster may hold anything.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
+from fallow.core.errors import FallowError
 from fallow.core.kube_api import MERGE, KubeAnswer, Question
 from fallow.core.ports import Clock
 from fallow.core.units import printable
@@ -15,7 +17,11 @@ from fallow.core.unknown import Unknown
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import httpx2
+    from lightkube.config.models import User, UserExec
 
+RunPlugin = Callable[[Sequence[str], Mapping[str, str], float], bytes | Unknown]
+"""Returns what a program prints that gets these variables besides ours, and may take so many seconds."""
+_REFUSED = 401
 _ANSWERS_WITHIN_S = 20.0
 _SILENT_FOR_S = 10.0
 _MOST_BYTES = 64 << 20
@@ -30,6 +36,7 @@ class KubeConnection:
     def __init__(
         self,
         clock: Clock,
+        run_plugin: RunPlugin,
         kubeconfig: str = "",
         *,
         within_s: float = _ANSWERS_WITHIN_S,
@@ -37,19 +44,28 @@ class KubeConnection:
     ) -> None:
         """Without a kubeconfig it is the cluster that we run in, or what KUBECONFIG names, or ~/.kube/config."""
         self._clock = clock
+        self._run_plugin = run_plugin
         self._kubeconfig = kubeconfig
         self._within_s = within_s
         self._most_bytes = most_bytes
         self._client: httpx2.Client | None = None
+        self._token_is_of_plugin = False
 
     def __call__(self, question: Question) -> KubeAnswer | Unknown:
         """Return the answer of the API server, or why there is none."""
         try:
-            return self._asked(self._connected(), question)
+            return self._answer(question)
         except Exception as error:  # noqa: BLE001  a kubeconfig, its plugin and a server can fail in any way
             self.close()  # the next question reads the kubeconfig again
             said = printable(str(error))[:_LONGEST_COMPLAINT] or type(error).__name__
             return Unknown(f"the Kubernetes API cannot be asked: {said}")
+
+    def _answer(self, question: Question) -> KubeAnswer | Unknown:
+        answer = self._asked(self._connected(), question)
+        if isinstance(answer, KubeAnswer) and answer.status == _REFUSED and self._token_is_of_plugin:
+            self.close()  # the token has ended, and the plugin gives another
+            answer = self._asked(self._connected(), question)
+        return answer
 
     def close(self) -> None:
         """Close the connection; the next question opens another."""
@@ -67,9 +83,32 @@ class KubeConnection:
             config = found.get()
             if config is None or config.user is None:
                 raise ValueError("the kubeconfig names no user in its current context")
+            self._use_plugin(config.user)
             timeout = httpx2.Timeout(min(_SILENT_FOR_S, self._within_s))
             self._client = Client(config, ConnectionParams(timeout=timeout))
         return self._client
+
+    def _use_plugin(self, user: "User") -> None:
+        """Give the user the token of the program that the kubeconfig names for it, if it has no other."""
+        plugin = user.exec
+        self._token_is_of_plugin = plugin is not None and user.token is None and user.token_file is None
+        if plugin is not None and self._token_is_of_plugin:
+            user.token = self._token_of(plugin)
+
+    def _token_of(self, plugin: "UserExec") -> str:
+        about = {"apiVersion": plugin.apiVersion, "kind": "ExecCredential", "spec": {"interactive": False}}
+        variables = {each.name: each.value for each in plugin.env or ()}
+        variables["KUBERNETES_EXEC_INFO"] = json.dumps(about)
+        printed = self._run_plugin((plugin.command, *(plugin.args or ())), variables, self._within_s)
+        if isinstance(printed, Unknown):
+            raise FallowError(f"the exec plugin of the kubeconfig gives no token: {printed.why}")
+        try:
+            token = json.loads(printed)["status"]["token"]
+        except (ValueError, RecursionError, LookupError, TypeError):
+            token = None
+        if not isinstance(token, str) or not token:
+            raise FallowError(f"the exec plugin of the kubeconfig, {plugin.command}, printed no token")
+        return token
 
     def _asked(self, client: "httpx2.Client", question: Question) -> KubeAnswer | Unknown:
         until_s = self._clock.monotonic_s() + self._within_s
