@@ -127,6 +127,7 @@ SENTENCES: Mapping[str, str] = {
     # Why a filler starts, waits and leaves.
     "nobody_there": "nobody there for {for_s}",
     "nobody_else": "nobody else is there",
+    "partition_idle": "GPUs of the partition {partition} that no job holds: {idle}; its jobs that wait: {waiting}",
     "makes_way": "another filler makes way for it",
     "occupied": "{process} is on GPU {gpu}",
     "opened": "{process} has opened {path}",

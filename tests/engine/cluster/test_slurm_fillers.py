@@ -7,11 +7,13 @@ import time
 import pytest
 
 from fallow.core.cluster import ClusterJob, ClusterNode, Engine, NodeGpu
+from fallow.core.reasons import Reason
 from fallow.core.unknown import Unknown
 from fallow.engine.cluster.filler import SlurmFiller, SlurmFillerSpec, idle_gpus
 from fallow.engine.cluster.ports import EngineLook
 from fallow.engine.cluster.slurm import SlurmEngine
 from fallow.engine.cluster.slurm_commands import SlurmCommands
+from fallow.engine.history.journal import Journal
 from fallow.engine.machine.clock import SystemClock
 from tests.conftest import Fallow
 from tests.places import LIMIT_S
@@ -79,7 +81,8 @@ def test_fillers_fill_8_cards_make_way_for_a_job_and_are_back_after_it(
 def filler(slurm: Slurm, said: list[str], *, dry_run: bool = False) -> tuple[SlurmFiller, SlurmEngine]:
     clock = SystemClock()
     commands = SlurmCommands(clock, slurm.environ)
-    return SlurmFiller(SPEC, commands, clock, said.append, dry_run=dry_run), SlurmEngine(clock, commands)
+    journal = Journal(str(slurm.folder / "journal"), clock.wall_s, said.append)
+    return SlurmFiller(SPEC, commands, clock, said.append, journal, dry_run=dry_run), SlurmEngine(clock, commands)
 
 
 def test_a_dry_run_submits_nothing_and_only_cards_that_nobody_holds_are_filled(slurm: Slurm) -> None:
@@ -95,7 +98,7 @@ def test_a_dry_run_submits_nothing_and_only_cards_that_nobody_holds_are_filled(s
     assert real.top_up(engine.look) == 0
     until(lambda: fillers(slurm, "RUNNING"), lambda count: count == 5, pause_s=0.2)
     mine = slurm.running("--job-name=fallow-filler-science", "--partition=normal")
-    real.end()
+    real.end(Reason("fallow_ends"))
     until(lambda: fillers(slurm, "RUNNING", "PENDING"), lambda count: count == 1, pause_s=0.2)
     assert slurm.state(mine) == "RUNNING", "it is in no partition of the filler"
 
@@ -108,6 +111,47 @@ def test_a_controller_that_is_gone_makes_no_submits(slurm: Slurm) -> None:
     assert "no job is submitted" in said[0]
     slurm.start_controller()
     assert fillers(slurm, "RUNNING", "PENDING") == 0
+
+
+def in_journal(folder: pathlib.Path, sbatch: str, *, dry_run: bool = False) -> list[tuple[str, str, str]]:
+    """Let a filler submit and cancel by commands that only print; return what the journal has, in order."""
+    for name, line in {"squeue": "true", "scancel": "true", "sbatch": sbatch}.items():
+        (folder / name).write_text(f"#!/bin/sh\n{line}\n")
+        (folder / name).chmod(0o755)
+    clock = SystemClock()
+    journal = Journal(str(folder / "journal"), clock.wall_s, print)
+    commands = SlurmCommands(clock, {"PATH": f"{folder}:/usr/bin:/bin"})
+    made = SlurmFiller(SPEC, commands, clock, print, journal, dry_run=dry_run)
+    made.top_up(lambda: EngineLook((JOB,), NODES, 0))
+    made.top_up(lambda: EngineLook((JOB,), NODES, 0))
+    made.end(Reason("fallow_ends"))
+    events = journal.last("partition:scavenger")[::-1]
+    journal.close()
+    assert {event.subject for event in events} == {"filler science"}
+    return [(event.kind, event.finding, event.because) for event in events]
+
+
+WHY = "GPUs of the partition scavenger that no job holds: 2; its jobs that wait: 0"
+
+
+def test_what_a_filler_submits_and_cancels_is_in_the_journal_with_why_and_what_came_of_it(
+    tmp_path: pathlib.Path,
+) -> None:
+    written = in_journal(tmp_path, "echo 4711")
+    assert written[:2] == [("action", "submit 2 jobs", WHY), ("outcome", "submit 2 jobs", "Slurm job 4711")]
+    assert written[-2:] == [
+        ("action", "cancel its jobs", "fallow is ended"),
+        ("outcome", "cancel its jobs", "Slurm was told to cancel them"),
+    ]
+
+
+def test_a_submit_that_slurm_refuses_is_in_the_journal_too(tmp_path: pathlib.Path) -> None:
+    written = in_journal(tmp_path, "echo 'sbatch: error: no such partition' >&2; exit 1")
+    assert written[1] == ("outcome", "submit 2 jobs", "sbatch: error: no such partition")
+
+
+def test_a_dry_run_is_in_the_journal_once_and_called_one(tmp_path: pathlib.Path) -> None:
+    assert in_journal(tmp_path, "exit 1", dry_run=True) == [("action", "dry run: submit 2 jobs", WHY)]
 
 
 JOB = ClusterJob(Engine.SLURM, "7", "train", "ada", (NodeGpu("n1", 0), NodeGpu("n1", 1)), 1.0)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from threading import Event, Thread
 
 from fallow.core.errors import FallowError
+from fallow.core.reasons import Reason
 from fallow.engine.config.fillers import Filler
 from fallow.engine.config.model import Config
 from fallow.engine.history.run import Run
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
 _EVERY_S = 2.0
 _LEAVE_AFTER_S = 15.0
+_ENDS = Reason("fallow_ends")
 
 
 class SlurmFillWatch:
@@ -30,7 +32,7 @@ class SlurmFillWatch:
         same = (before.slurm_fillers, before.cluster.slurm_conf) == (config.slurm_fillers, config.cluster.slurm_conf)
         if same:
             return
-        self.end()
+        self.end(Reason("config_changed"))
         if not config.slurm_fillers:
             return
         try:
@@ -45,10 +47,10 @@ class SlurmFillWatch:
         if self._loop is not None:
             self._loop.main.turn()
 
-    def end(self) -> None:
+    def end(self, why: Reason = _ENDS) -> None:
         """End all jobs of the fillers."""
         if self._loop is not None:
-            self._loop.end()
+            self._loop.end(why)
             self._loop = None
 
 
@@ -68,8 +70,10 @@ class SlurmFillLoop:
         self.main: MainThread = MainThread(run)
         self._engine: SlurmEngine = SlurmEngine(world.clock, commands)
         self._fillers: list[SlurmFiller] = [
-            SlurmFiller(_spec(one), commands, world.clock, self.main.say, dry_run=run.dry_run) for one in fillers
+            SlurmFiller(_spec(one), commands, world.clock, self.main.say, run.journal, dry_run=run.dry_run)
+            for one in fillers
         ]
+        self._why_it_ends = _ENDS
         self._ending = Event()
         self._thread = Thread(target=self._watch, name="fallow-slurm-fillers", daemon=True)
 
@@ -77,8 +81,9 @@ class SlurmFillLoop:
         """Start the thread."""
         self._thread.start()
 
-    def end(self) -> None:
+    def end(self, why: Reason) -> None:
         """Let the thread end, and wait for it a while: it cancels the jobs of all fillers."""
+        self._why_it_ends = why
         self._ending.set()
         self._thread.join(_LEAVE_AFTER_S)
         self.main.turn()
@@ -90,7 +95,7 @@ class SlurmFillLoop:
                 self._ending.wait(_EVERY_S)
         finally:
             for filler in self._fillers:
-                filler.end()
+                filler.end(self._why_it_ends)
 
     def _top_up(self) -> None:
         for filler in self._fillers:

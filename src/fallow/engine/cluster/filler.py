@@ -7,18 +7,24 @@ their user, partition and name, which fallow gives to no other job. As long as a
 import shlex
 from collections.abc import Callable, Collection, Mapping, Sequence
 
+from fallow.actuators.process.queries import Answer
 from fallow.core.cluster import ClusterNode, NodeGpu
 from fallow.core.ports import Clock
-from fallow.core.units import duration_for_people
+from fallow.core.protections import ClusterPart
+from fallow.core.reasons import Reason
+from fallow.core.units import duration_for_people, printable
 from fallow.core.unknown import Unknown
 from fallow.core.value import value
 from fallow.engine.cluster.ports import EngineLook
 from fallow.engine.cluster.slurm_commands import SlurmCommands
+from fallow.engine.history.journal import Journal
 from fallow.readers.slurm import queue
 
 _MOST_AT_ONCE = 500
 _ENDS_QUICKLY_S = 10.0
 _LONGEST_PAUSE_S = 300.0
+_LONGEST_ID = 40
+_CANCEL = "cancel its jobs"
 
 
 @value
@@ -49,6 +55,7 @@ class SlurmFiller:
         commands: SlurmCommands,
         clock: Clock,
         say: Callable[[str], None],
+        journal: Journal,
         *,
         dry_run: bool,
     ) -> None:
@@ -56,6 +63,7 @@ class SlurmFiller:
         self._commands = commands
         self._now = clock.monotonic_s
         self._say = say
+        self._journal = journal
         self._dry_run = dry_run
         self._submitted_s: float | None = None
         self._quick_ends = 0
@@ -74,19 +82,34 @@ class SlurmFiller:
         if wanted <= 0:
             self._told = ""
             return 0
+        because = Reason("partition_idle", partition=self.spec.partition, idle=idle, waiting=waiting)
         if self._dry_run:
-            self._tell(
-                f"filler {self.spec.name}: would submit {_jobs(wanted)} to the partition {self.spec.partition}"
-            )
+            would = f"filler {self.spec.name}: would submit {_jobs(wanted)} to the partition {self.spec.partition}"
+            if self._tell(would):
+                self._journal.action(self._subject, f"dry run: {_submit(wanted)}", because, self._keys)
             return 0
         if self._pauses():
             return 0
-        return self._submit(wanted)
+        return self._submit(wanted, because)
 
-    def end(self) -> None:
+    def end(self, why: Reason) -> None:
         """Cancel all its jobs."""
-        if not self._dry_run:
-            self._commands.ask("scancel", *self._which(), f"--name={self.spec.job_name}", limit_s=_ENDS_QUICKLY_S)
+        if self._dry_run:
+            return
+        self._journal.action(self._subject, _CANCEL, why, self._keys)
+        options = (*self._which(), f"--name={self.spec.job_name}")
+        answer = self._commands.ask("scancel", *options, limit_s=_ENDS_QUICKLY_S)
+        failed = _why_not(answer)
+        self._journal.outcome(self._subject, _CANCEL, failed or "Slurm was told to cancel them", self._keys)
+
+    @property
+    def _subject(self) -> str:
+        return f"filler {self.spec.name}"
+
+    @property
+    def _keys(self) -> list[str]:
+        """Return what the journal keeps its actions under: `fallow why partition:NAME` shows them."""
+        return [str(ClusterPart("partition", self.spec.partition))]
 
     def _which(self) -> Sequence[str]:
         whose = f"--user={self.spec.user}" if self.spec.user else "--me"
@@ -114,8 +137,9 @@ class SlurmFiller:
             )
         return False
 
-    def _submit(self, count: int) -> int:
+    def _submit(self, count: int, why: Reason) -> int:
         spec = self.spec
+        self._journal.action(self._subject, _submit(count), why, self._keys)
         line = ["env", *(f"{name}={text}" for name, text in spec.env.items()), *spec.command]
         answer = self._commands.ask(
             "sbatch",
@@ -135,20 +159,23 @@ class SlurmFiller:
             f"--wrap=exec {shlex.join(line)}",
         )
         self._submitted_s = self._now()
-        if isinstance(answer, Unknown) or not answer.ok:
-            why = answer.why if isinstance(answer, Unknown) else answer.last_line
+        failed = _why_not(answer)
+        self._journal.outcome(self._subject, _submit(count), failed or _array(answer), self._keys)
+        if failed:
             self._quick_ends += 1
-            self._tell(f"filler {spec.name}: Slurm takes no job of it: {why}")
+            self._tell(f"filler {spec.name}: Slurm takes no job of it: {failed}")
             return 0
         self._told = ""
         self._say(f"filler {spec.name}: submitted {_jobs(count)} to the partition {spec.partition}")
         return count
 
-    def _tell(self, sentence: str) -> None:
-        """Say what goes on, once."""
-        if sentence != self._told:
+    def _tell(self, sentence: str) -> bool:
+        """Say what goes on, once; return whether it was said now."""
+        is_new = sentence != self._told
+        if is_new:
             self._told = sentence
             self._say(sentence)
+        return is_new
 
 
 def idle_gpus(look: EngineLook, partition: str) -> int | Unknown:
@@ -170,6 +197,23 @@ def idle_gpus(look: EngineLook, partition: str) -> int | Unknown:
 
 def _partitions(node: ClusterNode) -> Collection[str]:
     return node.labels.get("partition", "").split(",")
+
+
+def _submit(count: int) -> str:
+    return f"submit {_jobs(count)}"
+
+
+def _why_not(answer: Answer | Unknown) -> str:
+    """Return why Slurm did not do it; empty if it did."""
+    if isinstance(answer, Unknown):
+        return f"whether it was done is unknown: {answer.why}"
+    return "" if answer.ok else answer.last_line
+
+
+def _array(answer: Answer | Unknown) -> str:
+    """Return the job that sbatch has made, as it says."""
+    said = "" if isinstance(answer, Unknown) else answer.output.decode(errors="replace")
+    return f"Slurm job {printable(said.partition(';')[0].strip())[:_LONGEST_ID]}"
 
 
 def _jobs(count: int) -> str:
