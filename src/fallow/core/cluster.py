@@ -19,6 +19,18 @@ class Engine(StrEnum):
     SLURM = "slurm"
     KUBERNETES = "kubernetes"
 
+    @property
+    def proper_name(self) -> str:
+        """Return its name, as it begins a sentence."""
+        return self.value.capitalize()
+
+    @property
+    def remedy(self) -> str:
+        """Return what to do where it cannot be asked from here."""
+        if self is Engine.SLURM:
+            return "set SLURM_CONF to the slurm.conf of your cluster"
+        return "set KUBECONFIG to the kubeconfig of your cluster"
+
 
 @value
 class NodeGpu:

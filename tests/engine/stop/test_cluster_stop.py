@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from fallow.core.cluster import ClusterJob, Engine, NodeGpu, PodGpus
-from fallow.core.errors import NothingFound
+from fallow.core.errors import FallowError, NothingFound
 from fallow.core.findings import Outcome
 from fallow.core.protections import ClusterPart, OneClusterJob
 from fallow.core.reasons import Reason
@@ -136,6 +136,15 @@ def test_of_pods_one_that_ended_is_not_all_and_other_pods_are_another_run() -> N
     assert not was_started_again(both, replace(both, places=(first,), started_wall_s=1.0))
     assert was_started_again(both, replace(both, places=(third,), started_wall_s=3.0))
     assert not was_started_again(job(7), job(7, started_wall_s=Unknown("?")))
+
+
+def test_an_engine_that_cannot_be_asked_is_named_with_what_to_set(stopping: Stopping) -> None:
+    stopping.engine.jobs = Unknown("no configuration source")
+    with pytest.raises(FallowError) as told:
+        stopping.stop.meant([SEVEN])
+    assert told.value.sentence == "the jobs of Slurm cannot be listed: no configuration source"
+    assert "SLURM_CONF" in told.value.way
+    assert "KUBECONFIG" in Engine.KUBERNETES.remedy
 
 
 def test_what_is_not_there_is_told(stopping: Stopping) -> None:

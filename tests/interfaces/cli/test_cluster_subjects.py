@@ -1,6 +1,7 @@
 """`why`, `idle`, `protect` and `stop` with jobs and parts of a cluster, beside a daemon that shows one."""
 
 import json
+import pathlib
 from collections.abc import Iterator
 
 import pytest
@@ -86,6 +87,16 @@ def test_a_mistyped_kind_is_answered_with_the_one_that_was_meant(simulated: Fall
     done = simulated(command, "slrum:1234", *(("--for", "1h") if command == "protect" else ()))
     assert done.returncode == 2
     assert "slurm" in done.stderr
+    assert "protected" not in done.stderr, "why and idle protect nothing"
+
+
+@pytest.mark.parametrize("words", [("deployment:ml/llama",), ("--list",), ("--dry-run", "job:ml/nightly")])
+def test_a_cluster_that_does_not_answer_is_told_by_resume_with_what_to_set(
+    simulated: Fallow, tmp_path: pathlib.Path, words: tuple[str, ...]
+) -> None:
+    done = simulated("resume", *words, "--kubeconfig", str(tmp_path / "none"))
+    assert (done.returncode, done.stdout) == (125, "")
+    assert "KUBECONFIG" in done.stderr
 
 
 def test_stop_takes_single_jobs_and_asks_first(shown: Fallow) -> None:

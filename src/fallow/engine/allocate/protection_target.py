@@ -48,7 +48,7 @@ def target_among(
         if names_cluster(text):
             return cluster_target(text)
         way = did_you_mean(kind, (*_KINDS, *KIND_WORDS)) or f"write {_WAYS}"
-        raise WrongUsage(f"{text!r} cannot be protected", way)
+        raise WrongUsage(f"{text!r} names nothing", way)
     word = rest if kind == "gpu" and colon else text
     there = gpus()
     cards = {gpu.mig.parent_uuid for gpu in there if gpu.mig is not None}

@@ -126,11 +126,12 @@ class ClusterLoop:
         self._readings, self._pending = readings, seen.pending_gpus
         self._answered = (not isinstance(seen.jobs, Unknown), readings.trouble is None)
         troubles: list[str] = []
+        name = self._engine.engine.proper_name
         if isinstance(seen.jobs, Unknown):
-            troubles.append(f"the jobs of {self._name} cannot be listed: {seen.jobs.why}")
+            troubles.append(f"the jobs of {name} cannot be listed: {seen.jobs.why}")
         if isinstance(seen.nodes, Unknown):
             if seen.nodes.asked:
-                troubles.append(f"the nodes of {self._name} cannot be listed: {seen.nodes.why}")
+                troubles.append(f"the nodes of {name} cannot be listed: {seen.nodes.why}")
         else:
             self._nodes = seen.nodes
         if readings.trouble is not None:
@@ -144,10 +145,6 @@ class ClusterLoop:
             if self.usage is not None:
                 self.usage.take(self._judge.states.values(), readings, self._clock.wall_s(), self._nodes)
         return troubles
-
-    @property
-    def _name(self) -> str:
-        return self._engine.engine.value.capitalize()
 
     def _seen(self) -> EngineLook:
         try:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from fallow.actuators.kubernetes.resume import how, resume
 from fallow.core.errors import WrongUsage
 from fallow.core.findings import Outcome
-from fallow.core.kube_api import Json, KubeApi
+from fallow.core.kube_api import Json, KubeAnswer, KubeApi, Question
 from fallow.core.kubernetes import KINDS, STOPPED_AT, STOPPED_WHY, Kind, KubeObject, Way
 from fallow.core.units import printable
 from fallow.core.unknown import Unknown
@@ -59,9 +59,18 @@ def parse_named(text: str) -> Named:
     return Named(kind, match[2], match[4])
 
 
-def resumed(api: KubeApi, named: Named, *, dry_run: bool) -> Outcome:
-    """Let what was named run again, or say what would be done."""
-    return resume(api, named.kind, named.namespace, named.name, dry_run=dry_run)
+def resumed(api: KubeApi, named: Named, *, dry_run: bool) -> Outcome | Unknown:
+    """Let what was named run again, or say what would be done; Unknown if the cluster did not answer."""
+    silent: list[Unknown] = []
+
+    def heard(question: Question) -> KubeAnswer | Unknown:
+        answer = api(question)
+        if isinstance(answer, Unknown):
+            silent.append(answer)
+        return answer
+
+    done = resume(heard, named.kind, named.namespace, named.name, dry_run=dry_run)
+    return silent[-1] if silent and not done.ok else done
 
 
 def all_stopped(api: KubeApi) -> tuple[list[Stopped], list[str]]:

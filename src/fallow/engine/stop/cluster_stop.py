@@ -66,7 +66,9 @@ class ClusterStop:
         """Return the jobs that are meant; raise NothingFound for a name without a job, FallowError without answer."""
         jobs = self._engine.look().jobs
         if isinstance(jobs, Unknown):
-            raise FallowError(f"the jobs of {self._engine.engine.value} cannot be listed: {jobs.why}")
+            engine = self._engine.engine
+            listed = f"the jobs of {engine.proper_name} cannot be listed: {jobs.why}"
+            raise FallowError(printable(listed), engine.remedy)
         found: dict[str, ClusterJob] = {}
         for target in targets:
             these = [job for job in jobs if covers(target, job, frozenset())]

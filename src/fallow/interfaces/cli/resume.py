@@ -3,9 +3,11 @@
 import argparse
 
 from fallow.core.api import VERSION
+from fallow.core.cluster import Engine
 from fallow.core.errors import FallowError, NothingFound, WrongUsage
 from fallow.core.findings import Outcome
 from fallow.core.units import printable
+from fallow.core.unknown import Unknown
 from fallow.engine.cluster.kube_connection import connection
 from fallow.engine.cluster.resume import Named, Stopped, all_stopped, parse_named, resumed
 from fallow.engine.machine.world import World
@@ -26,6 +28,8 @@ EXAMPLES = """\
   fallow resume deployment:ml/llama             one of these
   fallow resume statefulset:ml/db notebook:team/anna
   fallow resume --dry-run deployment:ml/llama   only say what would be done"""
+
+_REMEDY = f"{Engine.KUBERNETES.remedy}, or name it with --kubeconfig"
 
 
 def add_options(made: Parser) -> None:
@@ -65,7 +69,7 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
 
 def _show(found: list[Stopped], troubles: list[str], voice: Stderr, *, as_json: bool) -> int:
     if troubles and not found:
-        raise FallowError(printable("; ".join(troubles)))
+        raise FallowError(printable("; ".join(troubles)), _REMEDY)
     for trouble in troubles:
         voice.note(printable(trouble))
     if as_json:
@@ -91,18 +95,29 @@ def _show(found: list[Stopped], troubles: list[str], voice: Stderr, *, as_json: 
     return 0
 
 
-def _say(done: list[tuple[Named, Outcome]], *, as_json: bool, dry_run: bool) -> int:
+def _say(done: list[tuple[Named, Outcome | Unknown]], *, as_json: bool, dry_run: bool) -> int:
     if as_json:
         rows = [
-            {"subject": str(each), "resumed": outcome.ok and not dry_run, "because": outcome.words}
+            {"subject": str(each), "resumed": None, "because": outcome.why}
+            if isinstance(outcome, Unknown)
+            else {"subject": str(each), "resumed": outcome.ok and not dry_run, "because": outcome.words}
             for each, outcome in done
         ]
         print(as_text({"version": VERSION, "resumed": rows}))
     else:
         for each, outcome in done:
-            if outcome.ok:
+            if isinstance(outcome, Outcome) and outcome.ok:
                 print(printable(f"{each}: {outcome.words}"))
-    failed = [f"{each} was not resumed: {outcome.words}" for each, outcome in done if not outcome.ok]
+    failed: list[str] = []
+    silent = False
+    for each, outcome in done:
+        if isinstance(outcome, Unknown):
+            silent = True
+            failed.append(f"whether {each} was resumed is not known: {outcome.why}")
+        elif not outcome.ok:
+            failed.append(f"{each} was not resumed: {outcome.words}")
+    if silent:
+        raise FallowError(printable("; ".join(failed)), _REMEDY)
     if failed:
         raise NothingFound(printable("; ".join(failed)))
     return 0

@@ -1,12 +1,10 @@
 """Say in words what is so of a cluster: what is available now, what is wasted, and what follows for a job."""
 
-from fallow.core.cluster import Engine
 from fallow.core.cluster_view import ClusterView, JobLine, NodeLine
 from fallow.core.units import duration_for_people, printable
 from fallow.core.unknown import Unknown
 
 _FOLLOWS = {"report": "is reported", "warn": "is warned", "ask": "is asked to end", "kill": "is killed"}
-ENGINES = {Engine.SLURM: "Slurm", Engine.KUBERNETES: "Kubernetes"}
 
 
 def first_line(view: ClusterView) -> str:
@@ -19,7 +17,7 @@ def first_line(view: ClusterView) -> str:
     jobs = "" if view.more_jobs else f" in {wasteful:,} job{'' if wasteful == 1 else 's'}"
     wasted = f"{idle:,} held and idle{jobs}" if idle else "none held and idle"
     waited = "" if isinstance(view.pending, Unknown) else f", {view.pending:,} waited for"
-    return f"{ENGINES[view.engine]}: {had}, {wasted}{waited}"
+    return f"{view.engine.proper_name}: {had}, {wasted}{waited}"
 
 
 def others_line(view: ClusterView) -> str:
