@@ -3,7 +3,7 @@
 import pathlib
 from collections.abc import Callable
 
-from fallow.core.actions import Ask, CancelWarning, Kill, Warn, in_words
+from fallow.core.actions import Ask, CancelWarning, Kill, Warn
 from fallow.core.cluster import (
     ClusterBoard,
     ClusterJob,
@@ -91,7 +91,7 @@ class PlannedEngine:
         return EngineLook(jobs if isinstance(jobs, Unknown) else tuple(jobs), self.nodes, self.pending)
 
     def way(self, job: ClusterJob, action: Ask | Kill) -> str:
-        return f"{in_words(action)} {job.id}"
+        return f"way of {type(action).__name__} {job.id}"
 
     def warn(self, job: ClusterJob, action: Warn) -> Outcome:
         return self._do("warn", job, action)

@@ -46,6 +46,8 @@ def test_an_idle_job_is_warned_then_asked_then_ended_and_reported_gone(cluster: 
     assert cluster.look().jobs == ()
     kinds = [(event.kind, event.step) for event in cluster.events("slurm:7") if event.step]
     assert kinds == [("action", "warn"), ("action", "ask"), ("action", "kill"), ("outcome", "stopped")]
+    actions = [event.finding for event in cluster.events("slurm:7") if event.kind == "action"]
+    assert actions[1:] == ["way of Ask 7", "way of Kill 7"], "the journal says what the engine does"
     assert [notice.event for notice in cluster.notices] == ["warned", "stopped"]
     assert {notice.person for notice in cluster.notices} == {"ada"}
     assert "fallow protect slurm:7" in cluster.notices[0].advice

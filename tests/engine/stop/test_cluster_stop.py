@@ -63,6 +63,7 @@ def test_a_job_that_ignores_the_question_is_ended_after_the_grace(stopping: Stop
     events = stopping.journal.last("slurm:7")[::-1]
     assert [event.kind for event in events] == ["action", "outcome", "action", "outcome", "outcome"]
     assert "stopped by hand by" in events[0].because
+    assert [event.finding for event in events[::2]] == ["way of Ask 7", "way of Kill 7", "stopped"]
     assert stopping.journal.last("slurm:8") == []
 
 

@@ -53,7 +53,7 @@ class ClusterHands:
         if state.refusal == why:
             return
         if state.refusal is None or state.refusal.kind != why.kind:
-            self._run.journal.refusal(state.job.subject, self._words(action), why, state.keys)
+            self._run.journal.refusal(state.job.subject, self._words(state, action), why, state.keys)
             self._main.count(kind_of(action), "refused")
         state.refusal = why
 
@@ -62,7 +62,7 @@ class ClusterHands:
         if self._run.dry_run and isinstance(action, Kill) and action.reason.kind == "still_there":
             facts = action.reason.facts
             action = replace(action, reason=Reason("would_be_asked", signal=facts["signal"], for_s=facts["for_s"]))
-        words = self._words(action)
+        words = self._words(state, action)
         reason = action.reason.with_facts(step=kind_of(action))
         self._run.journal.action(state.job.subject, words, reason, state.keys)
         try:
@@ -74,9 +74,9 @@ class ClusterHands:
         done = "dry_run" if self._run.dry_run else "done"
         self._main.count(kind_of(action), done if outcome.ok else "failed")
         if not outcome.ok:
-            self._say(state, f"failed to {in_words(action)}, {state.job.subject}: {said}")
+            self._say(state, f"failed to {self._what(state, action)}, {state.job.subject}: {said}")
             if not isinstance(action, CancelWarning):
-                state.refusal = Reason("failed", action=in_words(action), outcome=said)
+                state.refusal = Reason("failed", action=self._what(state, action), outcome=said)
                 state.retry_at_s = self._clock.monotonic_s() + _TRY_AGAIN_AFTER_S
                 return False
         state.refusal = None
@@ -142,8 +142,13 @@ class ClusterHands:
             case _:
                 assert_never(action)
 
-    def _words(self, action: JobAction) -> str:
-        return f"dry run: {in_words(action)}" if self._run.dry_run else in_words(action)
+    def _words(self, state: ClusterJobState, action: JobAction) -> str:
+        what = self._what(state, action)
+        return f"dry run: {what}" if self._run.dry_run else what
+
+    def _what(self, state: ClusterJobState, action: JobAction) -> str:
+        """Return what the engine does to the job: it may requeue it, or scale it to zero."""
+        return self._engine.way(state.job, action) if isinstance(action, Ask | Kill) else in_words(action)
 
     def _say(self, state: ClusterJobState, sentence: str) -> None:
         self._main.say(f"cluster rule {state.rule.name}: {sentence}" if state.rule.name else f"cluster: {sentence}")

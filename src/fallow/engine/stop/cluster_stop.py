@@ -8,7 +8,7 @@ again. What it does not answer is no sign that the job is gone.
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from fallow.core.actions import Ask, Kill, in_words, kind_of
+from fallow.core.actions import Ask, Kill, kind_of
 from fallow.core.cluster import ClusterJob
 from fallow.core.errors import FallowError, NothingFound
 from fallow.core.findings import Outcome
@@ -121,7 +121,7 @@ class ClusterStop:
         return ClusterStopped(job, False, words)
 
     def _refused(self, job: ClusterJob, action: Ask | Kill, why: Reason) -> ClusterStopped:
-        self._run.journal.refusal(job.subject, in_words(action), why, [job.key])
+        self._run.journal.refusal(job.subject, self._engine.way(job, action), why, [job.key])
         return ClusterStopped(job, False, str(why), why)
 
     def _gone(self, job: ClusterJob, words: str) -> ClusterStopped:
@@ -143,7 +143,7 @@ class ClusterStop:
 
     def _recorded(self, job: ClusterJob, action: Ask | Kill, do: Callable[[], Outcome]) -> Outcome:
         """Write an action to the journal, do it, and write its outcome."""
-        words = in_words(action)
+        words = self._engine.way(job, action)
         self._run.journal.action(job.subject, words, action.reason.with_facts(step=kind_of(action)), [job.key])
         outcome = do()
         said = shortened(printable(outcome.words), _LONGEST)
