@@ -56,8 +56,12 @@ class Jupyter:
         )
         self.runtime = home / ".local/share/jupyter/runtime"
         self.file = self.runtime / f"jpserver-{self.process.pid}.json"
-        self.url = eventually(lambda: json.loads(self.file.read_text())["url"], "the server's file")
-        eventually(lambda: self.ask("GET", "api/status"), "the server's first answer")
+        try:
+            self.url = eventually(lambda: json.loads(self.file.read_text())["url"], "the server's file")
+            eventually(lambda: self.ask("GET", "api/status"), "the server's first answer")
+        except BaseException:
+            self.close()
+            raise
 
     def ask(self, method: str, path: str, body: object = None) -> Any:
         """Ask the server as its user."""

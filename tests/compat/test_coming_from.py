@@ -7,7 +7,7 @@ import pytest
 
 from tests.conftest import Fallow
 from tests.interfaces.cli.filled import Fill, wait_for_lines
-from tests.places import REPOSITORY
+from tests.places import LIMIT_S, REPOSITORY
 
 GUIDE = (REPOSITORY / "docs" / "guides" / "coming-from.md").read_text()
 LOOP = """
@@ -42,5 +42,5 @@ def test_what_the_guide_recommends_fills_idle_cards(simulated: Fallow, line: str
     if "burn" not in words:
         wait_for_lines(simulated.home / "ran", 1)
     running.process.terminate()
-    assert running.process.wait(60) == -15
+    assert running.process.wait(LIMIT_S) == -15
     assert not any("ended with exit code" in said for said in running.said)

@@ -11,6 +11,7 @@ import pytest
 
 from tests.compat.documents import blocks, commands, ours
 from tests.conftest import Fallow
+from tests.places import LIMIT_S
 from tests.standin import Process, World
 
 HELP, EXAMPLE = blocks("gpu_idle_timeout", "")
@@ -57,7 +58,7 @@ def test_the_example_of_the_document_logs_its_lines_in_its_order_and_ends_the_co
     watched = fallow.start(*ours(line).replace("-s 10", "-s 0.5").split()[1:])
     assert watched.stderr is not None
     logged = log_lines(watched.stderr.read())  # nobody writes to `grep foo`, so it hangs, as the document says
-    assert watched.wait(60) == 124
+    assert watched.wait(LIMIT_S) == 124
     theirs = [(level, at_our_pace(message, world)) for level, message in log_lines(EXAMPLE.partition("\n")[2])]
     assert theirs.pop() == ("ERROR", "process still alive, killing."), "grep ends when it is asked to"
     rest = iter(logged)
@@ -75,7 +76,7 @@ def test_a_process_that_does_not_listen_is_killed_with_all_below_it(
     watched = fallow.start(*QUICK, "sh", "-c", deaf)
     assert watched.stdout is not None
     below = int(watched.stdout.readline())
-    _, err = watched.communicate(timeout=60)
+    _, err = watched.communicate(timeout=LIMIT_S)
     assert watched.returncode == 124
     errors = [message for level, message in log_lines(err) if level == "ERROR"]
     assert errors[0].endswith("usage below threshhold 1% for last 0.6 seconds. Killing process.")

@@ -16,7 +16,7 @@ import pytest
 from tests.compat.documents import DATA, blocks, ours
 from tests.conftest import Fallow, refuse_to_skip
 from tests.interfaces.cli.filled import Fill, wait_for_end, wait_for_lines
-from tests.places import ME
+from tests.places import LIMIT_S, ME
 from tests.standin import Process, World
 
 ALL_TOGETHER, EACH_ALONE = blocks("gpu_mon", "ini")
@@ -211,7 +211,7 @@ def test_nothing_is_left_of_the_programs_when_it_is_ended(
     running = box.mon(EACH_ALONE)
     pids = [pid for pid, _ in box.miners(2)]
     running.process.send_signal(number)
-    assert running.process.wait(60) == -number
+    assert running.process.wait(LIMIT_S) == -number
     wait_for_end(pids)
 
 

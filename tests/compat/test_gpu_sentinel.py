@@ -12,7 +12,7 @@ from fallow.compat import Sentinel, SentinelState
 from tests.compat.documents import blocks, commands, ours
 from tests.conftest import Fallow
 from tests.interfaces.cli.test_guard import rest, systemctl, until, work
-from tests.places import REPOSITORY
+from tests.places import LIMIT_S, REPOSITORY
 from tests.standin import World
 
 __all__ = ["systemctl"]  # a fixture
@@ -48,7 +48,7 @@ def test_the_loop_of_the_document_arms_after_ten_ticks_and_triggers_after_sixty_
     program.write_text(TIME + ours(API))
     environ = {**fallow.environ, "PYTHONPATH": str(REPOSITORY)}
     words = [sys.executable, str(program)]
-    done = subprocess.run(words, env=environ, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(words, env=environ, capture_output=True, text=True, timeout=LIMIT_S, check=False)
     assert (done.returncode, done.stdout) == (0, "Triggered!\nafter 72 ticks\n"), done.stderr
 
 
@@ -85,7 +85,7 @@ def test_it_arms_on_work_and_acts_once_when_it_has_ended(
     until(guard, "armed")
     assert systemctl.read_text() == ""
     rest(world, *range(8))
-    guard.communicate(timeout=60)
+    guard.communicate(timeout=LIMIT_S)
     assert guard.returncode == 0
     assert [line for line in systemctl.read_text().splitlines() if line.startswith("systemctl")] == told
 
@@ -98,7 +98,7 @@ def test_it_averages_the_devices_that_are_named(
     until(guard, "no GPU 99 here; the others are averaged")
     until(guard, "armed")
     rest(world, 1)
-    guard.communicate(timeout=60)
+    guard.communicate(timeout=LIMIT_S)
     assert guard.returncode == 0, "one of two at 90 % is 45 %, which is below 70 %"
 
 
@@ -108,7 +108,7 @@ def test_an_empty_list_of_devices_means_all(world: World, start: Callable[..., "
     assert "all GPUs" in until(guard, "usage of")
     until(guard, "armed")
     rest(world, *range(8))
-    assert guard.wait(60) == 0
+    assert guard.wait(LIMIT_S) == 0
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_it_does_not_act_while_a_card_is_unknown(
         time.sleep(0.05)
     assert systemctl.read_text() == "", "three ticks of quiet on the seven others"
     world.heal()
-    guard.communicate(timeout=60)
+    guard.communicate(timeout=LIMIT_S)
     assert "systemctl poweroff" in systemctl.read_text()
 
 
@@ -213,5 +213,5 @@ def test_usage_is_the_mean_of_those_named_and_not_a_number_where_one_is_unknown(
         "print(usage([0, 1]), usage(device_ids=[0, 2, 99]), usage([]), usage(None), usage([99]))"
     )
     words = [sys.executable, "-c", program]
-    done = subprocess.run(words, env=fallow.environ, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(words, env=fallow.environ, capture_output=True, text=True, timeout=LIMIT_S, check=True)
     assert done.stdout == "0.9 0.45 nan nan nan\n"

@@ -14,7 +14,7 @@ from tests.compat.documents import blocks, commands, ours
 from tests.conftest import Fallow
 from tests.cuda_process import CudaProcess
 from tests.interfaces.cli.filled import Fill, pids_written, wait_for_end, wait_for_lines
-from tests.places import REPOSITORY
+from tests.places import LIMIT_S, REPOSITORY
 from tests.standin import Process, World
 
 MIB = 2**20
@@ -125,7 +125,7 @@ def test_it_frees_everything_when_it_is_ended(
     for _ in cards:
         running.until("Allocated")
     running.process.send_signal(number)
-    assert running.process.wait(60) == -number
+    assert running.process.wait(LIMIT_S) == -number
     assert (cards.cuda_memory(0), cards.cuda_memory(1)) == ({}, {})
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from tests.compat.documents import blocks, commands, ours
 from tests.conftest import Fallow
+from tests.places import LIMIT_S
 from tests.standin import Process, World
 
 GIB = 2**30
@@ -58,7 +59,7 @@ def run_block(fallow: Fallow, tmp_path: pathlib.Path) -> Callable[..., Ran]:
         (tmp_path / "torch.py").write_text("import os\nprint('torch sees', os.environ['CUDA_VISIBLE_DEVICES'])\n")
         environ = {**fallow.environ, **variables, "PYTHONPATH": str(tmp_path)}
         words = [sys.executable, str(STEPS), str(program), str(record)]
-        done = subprocess.run(words, env=environ, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(words, env=environ, capture_output=True, text=True, timeout=LIMIT_S, check=False)
         return Ran(done, record)
 
     return run
@@ -235,7 +236,7 @@ def shell(fallow: Fallow, tmp_path: pathlib.Path) -> Callable[[str], str]:
     def run(line: str) -> str:
         words = ["bash", "-c", ours(line)]
         done = subprocess.run(
-            words, env=environ, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+            words, env=environ, cwd=tmp_path, capture_output=True, text=True, timeout=LIMIT_S, check=False
         )
         assert (done.returncode, done.stderr) == (0, ""), done.stderr
         return done.stdout

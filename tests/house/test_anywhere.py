@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from tests.interfaces.cli.filled import Fill
-from tests.places import REPOSITORY
+from tests.places import LIMIT_S, REPOSITORY
 
 IGNORED_BY_NOHUP_AND_SCRIPTS = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)
 
@@ -36,7 +36,7 @@ def test_it_does_not_matter_which_signals_are_ignored_where_the_tests_are_starte
         preexec_fn=ignore,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=LIMIT_S,
         check=False,
     )
     assert ran.returncode == 0, ran.stdout

@@ -11,7 +11,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from tests.conftest import Fallow
-from tests.places import BIN, REPOSITORY
+from tests.places import BIN, LIMIT_S, REPOSITORY
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +101,7 @@ def test_a_plain_installation_has_all_but_the_bindings_of_cuda(
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=LIMIT_S,
         check=False,
     )
     assert done.returncode == 0, done.stderr

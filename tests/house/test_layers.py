@@ -8,7 +8,7 @@ import tomllib
 
 import pytest
 
-from tests.places import BIN, REPOSITORY
+from tests.places import BIN, LIMIT_S, REPOSITORY
 
 CONTRACTS = {
     contract["name"]: contract
@@ -53,7 +53,7 @@ def test_every_contract_breaks_when_an_import_is_planted_that_it_forbids(tmp_pat
         env={"PYTHONPATH": str(tmp_path / "src"), "PATH": "/usr/bin:/bin"},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=LIMIT_S,
         check=False,
     )
     assert done.returncode == 1, done.stdout + done.stderr

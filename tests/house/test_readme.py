@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from tests.conftest import Fallow
-from tests.places import REPOSITORY
+from tests.places import LIMIT_S, REPOSITORY
 
 README = (REPOSITORY / "README.md").read_text()
 
@@ -46,7 +46,7 @@ def test_the_readme_shows_what_really_happens(fallow: Fallow, block: list[tuple[
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=60,
+            timeout=LIMIT_S,
             check=False,
         )
         assert done.returncode == 0, done.stdout
@@ -64,6 +64,6 @@ def test_the_python_in_the_documents_runs(fallow: Fallow, block: str, tmp_path: 
     program.write_text(block)
     environ = {**os.environ, **fallow.environ, "FALLOW_SIMULATE": "8xH100"}
     done = subprocess.run(
-        ["python", str(program)], env=environ, capture_output=True, text=True, timeout=60, check=False
+        ["python", str(program)], env=environ, capture_output=True, text=True, timeout=LIMIT_S, check=False
     )
     assert done.returncode == 0, done.stderr

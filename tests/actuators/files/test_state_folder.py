@@ -10,7 +10,7 @@ import pytest
 from fallow.actuators.files.state_folder import path_of, prepared, private_file
 from fallow.core.errors import FallowError, NotPermitted
 from tests.conftest import Fallow
-from tests.places import REPOSITORY
+from tests.places import LIMIT_S, REPOSITORY
 
 US, NEIGHBOUR = 4242, 4243
 
@@ -24,7 +24,7 @@ def as_user(fallow: Fallow, *words: str, **variables: str) -> subprocess.Complet
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=LIMIT_S,
     )
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from fallow.actuators.host.single_instance import Instance, Running
 from fallow.core.errors import AlreadyRunning, NotPermitted
+from tests.places import LIMIT_S
 
 ME = Running(os.getpid(), "ada", 1000.0, "/etc/fallow/fallow.toml")
 HOLDER = """
@@ -89,7 +90,7 @@ def test_a_neighbour_cannot_open_the_lock_that_root_s_daemon_leaves(open_folder:
     folder = open_folder / "run"
     Instance(str(folder), ME, 1000.0).close()
     with neighbour(folder / "fallow.lock", os.O_RDONLY) as other:
-        out, err = other.communicate(timeout=60)
+        out, err = other.communicate(timeout=LIMIT_S)
     assert (out, "PermissionError" in err) == ("", True)
     Instance(str(folder), ME, 1000.0).close()
 

@@ -12,6 +12,7 @@ from fallow.engine.history.journal import Journal
 from fallow.engine.history.run import Report, Run
 from fallow.engine.machine.world import World
 from tests.engine.cluster.planned import PlannedCluster, job, reading
+from tests.places import LIMIT_S
 from tests.waiting import until
 
 
@@ -52,12 +53,12 @@ def test_an_engine_that_hangs_delays_nobody_else(tmp_path: pathlib.Path) -> None
 
     def hang() -> EngineLook:
         asked.set()
-        hangs.wait(60)
+        hangs.wait(LIMIT_S)
         return EngineLook((), (), 0)
 
     cluster.engine.look = hang  # type: ignore[method-assign]
     cluster.loop.start()
-    assert asked.wait(60)
+    assert asked.wait(LIMIT_S)
     cluster.loop.turn()
     assert cluster.loop.board is None
     cluster.loop.end(0.01)

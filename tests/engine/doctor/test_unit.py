@@ -14,7 +14,7 @@ import pytest
 from tests.actuators.claims.test_users import ADA, Users
 from tests.conftest import Fallow, refuse_to_skip
 from tests.interfaces.socket.conftest import start_daemon  # noqa: F401  a fixture
-from tests.places import REPOSITORY
+from tests.places import LIMIT_S, REPOSITORY
 
 MOST_EXPOSED = 4.0
 SHIPPED = (REPOSITORY / "src" / "fallow" / "examples" / "fallow.service").read_text()
@@ -44,7 +44,7 @@ def analyze(*words: str) -> subprocess.CompletedProcess[str]:
         env={**os.environ, "LC_ALL": "C.UTF-8"},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=LIMIT_S,
         check=False,
     )
 
@@ -102,7 +102,7 @@ def test_its_capabilities_are_enough_to_see_and_stop_what_others_run() -> None:
         ["sleep", "600"], user=ADA, group=ADA, extra_groups=[], stdin=subprocess.DEVNULL, env={"FALLOW_MARK": "ada"}
     ) as job:
         words = with_its_rights(sys.executable, "-c", program, str(job.pid))
-        done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(words, capture_output=True, text=True, timeout=LIMIT_S, check=False)
         assert done.returncode == 0, done.stderr
         counts, mark = json.loads(done.stdout)
         assert counts["/dev/null"] >= 1

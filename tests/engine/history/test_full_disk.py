@@ -10,7 +10,7 @@ from tests.conftest import refuse_to_skip
 from tests.engine.history.crowded import FULL, ROOM, ROOM_AGAIN
 from tests.engine.history.test_killed import seconds_of
 from tests.engine.history.writer import activity_at
-from tests.places import REPOSITORY
+from tests.places import LIMIT_S, REPOSITORY
 
 
 def check(told: str, found: dict[int, Activity]) -> None:
@@ -27,7 +27,7 @@ def check(told: str, found: dict[int, Activity]) -> None:
 
 def test_files_that_may_not_grow_stop_history_only(tmp_path: pathlib.Path) -> None:
     words = [sys.executable, "-m", "tests.engine.history.crowded", "limit", str(tmp_path)]
-    done = subprocess.run(words, cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(words, cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=LIMIT_S)
     assert (done.returncode, done.stderr) == (0, "")
     check(done.stdout, seconds_of(tmp_path / "state", 3))
 
@@ -39,7 +39,7 @@ def test_a_file_system_that_is_full_stops_history_only(tmp_path: pathlib.Path) -
     (tmp_path / "copy").mkdir()
     script = 'mount -t tmpfs -o size=1m none "$2" && exec "$1" -m tests.engine.history.crowded mount "$2"'
     words = ["unshare", "--mount", "sh", "-c", script, "sh", sys.executable, str(tmp_path / "small")]
-    done = subprocess.run(words, cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(words, cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=LIMIT_S)
     if "unshare failed" in done.stderr or "mount:" in done.stderr:
         refuse_to_skip(f"no file system can be mounted here: {done.stderr.strip()}")
     assert (done.returncode, done.stderr) == (0, "")

@@ -9,8 +9,8 @@ from tests.conftest import Fallow
 from tests.core.gpus import idle
 from tests.engine.idle_rules.enforcer_resident import Resident
 from tests.engine.idle_rules.test_enforcer import patrol  # noqa: F401  a fixture
+from tests.places import LIMIT_S
 
-LIMIT_S = 60
 CARD = "GPU-fa110000-0000-4000-8000-000000000000"
 
 

@@ -4,6 +4,7 @@ import threading
 
 from fallow.core.findings import Outcome
 from fallow.engine.jobs.executor import InThread
+from tests.places import LIMIT_S
 
 
 def test_who_begins_a_deed_does_not_wait_and_hears_of_its_end_when_they_collect() -> None:
@@ -11,7 +12,7 @@ def test_who_begins_a_deed_does_not_wait_and_hears_of_its_end_when_they_collect(
     heard: list[tuple[str, int]] = []
 
     def slow() -> Outcome:
-        may_end.wait(60)
+        may_end.wait(LIMIT_S)
         return Outcome(True, "slow")
 
     def last() -> Outcome:
@@ -27,7 +28,7 @@ def test_who_begins_a_deed_does_not_wait_and_hears_of_its_end_when_they_collect(
     doer.collect()
     assert heard == []
     may_end.set()
-    assert over.wait(60)
+    assert over.wait(LIMIT_S)
     while len(heard) < 3:  # the last has ended; that it is put down follows
         doer.collect()
     me = threading.get_ident()

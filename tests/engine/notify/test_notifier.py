@@ -221,5 +221,5 @@ assert "apprise" not in sys.modules
 """
     with serving() as (address, got):
         url = address.replace("http://", "json://")
-        subprocess.run([sys.executable, "-c", program, url], env=fallow.environ, check=True, timeout=60)
+        subprocess.run([sys.executable, "-c", program, url], env=fallow.environ, check=True, timeout=LIMIT_S)
         assert got.get(timeout=LIMIT_S)

@@ -238,8 +238,8 @@ def test_the_outcome_of_the_warning_says_how_they_were_told_without_secrets(
     job = subprocess.Popen(["sleep", "600"], env=simulated.on("0"), user="daemon", start_new_session=True)
     up = simulated.start("up", "--config", str(file))
     try:
-        warned, stopped = (got.get(timeout=120) for _ in range(2))
-        assert job.wait(60) == -15
+        warned, stopped = (got.get(timeout=LIMIT_S) for _ in range(2))
+        assert job.wait(LIMIT_S) == -15
         why = until(lambda: simulated("why", str(job.pid)), lambda done: "stopped" in done.stdout).stdout
     finally:
         job.kill()

@@ -14,6 +14,7 @@ import pytest
 from tests.conftest import Fallow
 from tests.engine.park.parked_jobs import parked, start_up
 from tests.interfaces.cli.filled import wait_for_end
+from tests.places import LIMIT_S
 from tests.waiting import PROGRAM_S, until
 
 HERE = pathlib.Path(__file__).parent
@@ -26,7 +27,7 @@ class Server:
         self.process, self.port, self._wrong = process, port, wrong
 
     def ask(self, method: str, path: str, body: object = None) -> dict[str, object]:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=LIMIT_S)
         connection.request(method, path, None if body is None else json.dumps(body))
         answer: dict[str, object] = json.loads(connection.getresponse().read())
         connection.close()

@@ -8,9 +8,7 @@ import time
 from collections.abc import Iterable
 
 from fallow.readers.proc import Proc
-
-LIMIT_S = 120
-PATIENCE_S = 120
+from tests.places import LIMIT_S
 
 
 class Fill:
@@ -21,7 +19,7 @@ class Fill:
         self._stream = process.stdout if on_stdout else process.stderr
         self.said: list[str] = []
 
-    def until(self, words: str, times: int = 1, *, limit_s: float = PATIENCE_S) -> str:
+    def until(self, words: str, times: int = 1, *, limit_s: float = LIMIT_S) -> str:
         """Read on until a line holds these words, as often as that; the last such line. So long, and no longer."""
         by_s = time.monotonic() + limit_s
         while line := self._line(by_s, words):

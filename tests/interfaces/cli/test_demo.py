@@ -60,7 +60,7 @@ def test_ctrl_c_and_a_hang_up_end_it_cleanly_and_the_page_was_there(
     with urllib.request.urlopen(address, timeout=LIMIT_S) as page:
         assert b"4 simulated GPUs" in page.read()
     story.process.send_signal(number)
-    _, said = story.process.communicate(timeout=60)
+    _, said = story.process.communicate(timeout=LIMIT_S)
     assert story.process.returncode == -number
     assert "Traceback" not in said
     assert list(stories.iterdir()) == []
@@ -108,7 +108,7 @@ def test_it_tells_its_own_story_whatever_is_on_the_path(
     story = Fill(fallow.start_other("env", "-C", str(here), *start, "demo"))
     story.until("background: GPU 3: filling it")
     story.process.send_signal(signal.SIGINT)
-    _, said = story.process.communicate(timeout=60)
+    _, said = story.process.communicate(timeout=LIMIT_S)
     assert "somebody else" not in said
     assert "Traceback" not in said
 

@@ -13,6 +13,7 @@ import pytest
 
 from tests.conftest import Fallow
 from tests.interfaces.cli.filled import Fill, pids_written, until_there, wait_for_end, wait_for_lines
+from tests.places import LIMIT_S
 
 StartFill = Callable[..., Fill]
 
@@ -101,7 +102,7 @@ def test_fillers_die_with_fallow_however_it_dies(
     wait_for_lines(pids, 3)
     os.kill(running.process.pid, number)
     wait_for_end(pids_written(pids))
-    assert running.process.wait(60) == -number
+    assert running.process.wait(LIMIT_S) == -number
 
 
 def test_the_filler_goes_with_its_keeper_and_a_new_one_comes(fill: StartFill, tmp_path: pathlib.Path) -> None:
@@ -353,7 +354,7 @@ def test_two_signals_at_once_end_it_without_a_traceback(fill: StartFill) -> None
     running.until("filling it")
     running.process.send_signal(signal.SIGTERM)
     running.process.send_signal(signal.SIGHUP)
-    _, said = running.process.communicate(timeout=60)
+    _, said = running.process.communicate(timeout=LIMIT_S)
     assert "Traceback" not in said
     assert running.process.returncode in (-signal.SIGTERM, -signal.SIGHUP), said
 

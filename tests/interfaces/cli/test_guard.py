@@ -60,7 +60,7 @@ def test_it_arms_on_work_and_turns_the_machine_off_once_when_it_ends(
     until(guard, "armed")
     rest(world, 3)
     until(guard, "about to turn the machine off in 0.3s. To prevent it: fallow protect")
-    guard.communicate(timeout=60)
+    guard.communicate(timeout=LIMIT_S)
     assert guard.returncode == 0
     told = systemctl.read_text().splitlines()
     assert [line for line in told if line.startswith("systemctl")] == ["systemctl poweroff"]
@@ -104,7 +104,7 @@ def test_a_driver_that_stops_answering_is_not_quiet(world: World, fallow: Fallow
     assert guard.poll() is None
     assert systemctl.read_text() == ""
     world.heal()
-    guard.communicate(timeout=60)
+    guard.communicate(timeout=LIMIT_S)
     assert "systemctl poweroff" in systemctl.read_text()
 
 
@@ -136,7 +136,7 @@ def test_a_guard_that_a_hold_keeps_from_acting_says_so_once_and_in_why(
     while world.calls("nvmlDeviceGetUtilizationRates") < looked + 20:
         time.sleep(0.01)
     guard.terminate()
-    assert "while this lasts" not in guard.communicate(timeout=60)[1]
+    assert "while this lasts" not in guard.communicate(timeout=LIMIT_S)[1]
     assert "systemctl" not in systemctl.read_text()
 
 
@@ -161,7 +161,7 @@ def test_the_default_is_to_end_so_that_a_script_goes_on(world: World, fallow: Fa
     guard = fallow.start("guard", *FAST)
     until(guard, "armed")
     rest(world, 0)
-    guard.communicate(timeout=60)
+    guard.communicate(timeout=LIMIT_S)
     assert guard.returncode == 0
 
 
@@ -171,7 +171,7 @@ def test_a_dry_run_does_everything_but_the_deed(world: World, fallow: Fallow, sy
     until(guard, "armed")
     rest(world, 0)
     until(guard, "would turn the machine off in 0.3s")
-    _, said = guard.communicate(timeout=60)
+    _, said = guard.communicate(timeout=LIMIT_S)
     assert guard.returncode == 0
     assert "would turn the machine off: " in said
     assert "about to" not in said
@@ -186,7 +186,7 @@ def test_it_signals_the_process_that_was_named_and_nobody_else(
     guard = fallow.start("guard", *FAST, "--attach", str(named.pid), "--action", "signal:INT")
     until(guard, "armed")
     rest(world, 0)
-    guard.communicate(timeout=60)
+    guard.communicate(timeout=LIMIT_S)
     assert named.wait(LIMIT_S) == -2
     assert other.poll() is None
 
@@ -220,7 +220,7 @@ def test_a_process_that_runs_speaks_against_it(
             time.sleep(0.01)
         assert systemctl.read_text() == ""
         sleeper.kill()
-    guard.communicate(timeout=60)
+    guard.communicate(timeout=LIMIT_S)
     assert "systemctl poweroff" in systemctl.read_text()
 
 

@@ -202,7 +202,7 @@ def test_a_thousand_locks_that_are_nobodys_place_keep_nobody_waiting(simulated: 
 
 def in_shell(fallow: Fallow, script: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        ["bash", "-c", script], env=fallow.environ, capture_output=True, text=True, timeout=60, check=False
+        ["bash", "-c", script], env=fallow.environ, capture_output=True, text=True, timeout=LIMIT_S, check=False
     )
 
 

@@ -75,7 +75,7 @@ def test_nothing_that_a_protection_says_can_end_the_watching(simulated: Fallow, 
         assert "7" in listed.stdout
         assert "\x1b" not in listed.stdout
     assert simulated("protect", "--release", "7").returncode == 0
-    watched.communicate(timeout=60)
+    watched.communicate(timeout=LIMIT_S)
     assert watched.returncode == 124
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from tests.actuators.claims.test_users import ADA, BOB
 from tests.interfaces.cli.test_visibility import Stage, stage
+from tests.places import LIMIT_S
 from tests.waiting import PROGRAM_S, until
 
 __all__ = ["stage"]
@@ -37,7 +38,7 @@ print(json.dumps([[answer.status, json.loads(answer.read())] for answer in answe
 
 def ask(stage: Stage, uid: int, query: str, times: int = 1) -> list[Any]:
     words = [sys.executable, "-c", ASKS, stage.users.environ["FALLOW_SOCKET"], str(uid), query, str(times)]
-    told: list[Any] = json.loads(subprocess.run(words, check=True, stdout=subprocess.PIPE, timeout=60).stdout)
+    told: list[Any] = json.loads(subprocess.run(words, check=True, stdout=subprocess.PIPE, timeout=LIMIT_S).stdout)
     return told
 
 
@@ -54,7 +55,7 @@ def port(stage: Stage) -> int:
 
 @pytest.mark.parametrize("condition", ["io:1KB", "net:1KB", "jupyter:9h"])
 def test_what_the_kernel_hides_of_others_the_api_does_not_tell(stage: Stage, port: int, condition: str) -> None:
-    page = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    page = http.client.HTTPConnection("127.0.0.1", port, timeout=LIMIT_S)
     page.request("GET", f"/api/v1/idle?gpus=0&unless={condition}")
     answer = page.getresponse()
     on_page = answer.status, json.loads(answer.read())

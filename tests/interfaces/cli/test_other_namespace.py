@@ -9,6 +9,7 @@ import pytest
 
 from fallow.readers.proc import Proc
 from tests.conftest import Fallow, refuse_to_skip
+from tests.places import LIMIT_S
 
 
 def inside(fallow: Fallow, *words: str) -> "subprocess.CompletedProcess[str]":
@@ -19,7 +20,7 @@ def inside(fallow: Fallow, *words: str) -> "subprocess.CompletedProcess[str]":
         env=fallow.environ,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=LIMIT_S,
         check=False,
         stdin=subprocess.DEVNULL,
     )

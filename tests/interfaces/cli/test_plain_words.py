@@ -8,7 +8,7 @@ import pytest
 
 from tests.conftest import Fallow, refuse_to_skip
 from tests.interfaces.cli.filled import Fill
-from tests.places import REPOSITORY
+from tests.places import LIMIT_S, REPOSITORY
 from tests.standin import Process, World
 
 SHOW = ("sh", "-c", "echo $CUDA_VISIBLE_DEVICES")
@@ -66,7 +66,9 @@ def test_on_a_terminal_run_says_what_it_got_and_in_a_log_nothing(simulated: Fall
     """F20"""
     ours, its = pty.openpty()
     words = ["fallow", "run", "--gpus", "1,3", "--", "true"]
-    done = subprocess.run(words, env=simulated.environ, stdin=its, stdout=its, stderr=its, check=False, timeout=60)
+    done = subprocess.run(
+        words, env=simulated.environ, stdin=its, stdout=its, stderr=its, check=False, timeout=LIMIT_S
+    )
     assert done.returncode == 0
     assert os.read(ours, 4096) == b"fallow: on GPUs 1, 3 (NVIDIA H100 80GB HBM3)\r\n"
     os.close(ours)
@@ -119,7 +121,7 @@ def test_a_claim_folder_that_is_full_or_read_only_is_one_sentence(
         cwd=REPOSITORY,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=LIMIT_S,
         check=False,
     )
     if "unshare failed" in done.stderr or "mount:" in done.stderr:

@@ -19,6 +19,7 @@ from fallow.core.protections import Everything, OneGpu, Protection, parse_target
 from fallow.interfaces.render.as_json import protection_facts
 from tests.actuators.claims.test_users import ADA, BOB, Users
 from tests.conftest import Fallow
+from tests.places import LIMIT_S
 
 NOW_S = 1_800_000_000.0
 NONSENSE = [
@@ -476,7 +477,7 @@ def test_a_job_is_left_alone_after_a_neighbour_took_its_hold_away(open_folder: p
         assert watched.poll() is None
         file.write_text(json.dumps({"id": number, "released": True, "until": 4e9}))
         os.chown(file, ADA, ADA)
-        watched.communicate(timeout=60)
+        watched.communicate(timeout=LIMIT_S)
         assert watched.returncode == 124, "nothing but the protection had kept it"
     finally:
         watched.kill()

@@ -10,7 +10,7 @@ import pytest
 
 from tests.actuators.claims.test_users import ADA, BOB, Users
 from tests.conftest import Fallow
-from tests.places import REPOSITORY
+from tests.places import LIMIT_S, REPOSITORY
 
 NO_APPRISE = "a notice to ntfy://… needs apprise, which is not installed; run: {python} -m pip install apprise"
 UNKNOWN = "no notice can be sent to pigeon://…: Apprise does not know the address"
@@ -48,7 +48,7 @@ class Bare:
             env=self.environ,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=LIMIT_S,
             check=False,
         )
 

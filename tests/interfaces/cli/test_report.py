@@ -18,6 +18,7 @@ from fallow.engine.history.writer import HistoryWriter
 from tests.conftest import Fallow
 from tests.engine.history.life import gpu_status, holder
 from tests.interfaces.cli.filled import Fill
+from tests.places import LIMIT_S
 
 HOUR_S = 3600
 
@@ -210,7 +211,7 @@ def limited(fallow: Fallow, *words: str) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=LIMIT_S,
     )
 
 

@@ -198,7 +198,7 @@ def test_a_hold_keeps_a_job_alive_and_its_end_does_not(simulated: Fallow) -> Non
     assert "debugging" in line
     assert watched.poll() is None
     assert simulated("protect", "--release", str(placed["id"])).returncode == 0
-    watched.communicate(timeout=60)
+    watched.communicate(timeout=LIMIT_S)
     assert watched.returncode == 124
 
 
@@ -306,7 +306,7 @@ def test_whoever_still_holds_a_card_after_the_stop_is_named(make_world, fallow: 
     assert watched.stderr is not None
     assert "will be stopped" in watched.stderr.readline()
     world[0].compute, world[0].memory_used = [Process(os.getpid(), 2**30)], 2**30
-    _, err = watched.communicate(timeout=60)
+    _, err = watched.communicate(timeout=LIMIT_S)
     assert watched.returncode == 124
     assert f"GPU 0 is still held by pid {os.getpid()}" in err
 

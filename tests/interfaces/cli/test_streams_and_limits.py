@@ -16,7 +16,7 @@ from tests.actuators.claims.test_users import ADA, Users
 from tests.conftest import Fallow
 from tests.house.test_documented import options
 from tests.interfaces.cli.test_hard_places import in_shell
-from tests.places import REPOSITORY
+from tests.places import LIMIT_S, REPOSITORY
 
 NARROW = {"PYTHONIOENCODING": "ascii", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
 
@@ -120,7 +120,7 @@ def test_a_keeper_whose_owner_was_killed_before_its_first_order_says_nothing(tmp
     keeper = subprocess.Popen(words, pass_fds=[its.fileno(), 3], stderr=subprocess.PIPE, text=True)
     its.close()
     ours.close()
-    _, said = keeper.communicate(timeout=60)
+    _, said = keeper.communicate(timeout=LIMIT_S)
     assert (said, keeper.returncode) == ("", 0)
 
 
@@ -147,7 +147,7 @@ def test_a_limit_of_processes_that_is_too_tight_is_named(open_folder: pathlib.Pa
         cwd=REPOSITORY,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=LIMIT_S,
         check=False,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NPROC, (1, 1)),
     )

@@ -188,7 +188,7 @@ def test_another_user_finds_the_secret_nowhere_and_its_owner_and_root_do(stage: 
     assert FILLER_SECRET not in "".join(ada.values())
     assert SECRET in asked(stage, pid, 0)["status --json"], "root"
     running.process.terminate()
-    _, rest = running.process.communicate(timeout=60)
+    _, rest = running.process.communicate(timeout=LIMIT_S)
     assert leaks({"the log": "\n".join(running.said) + rest}) == []
     kept = {path.name: path.read_bytes().decode(errors="replace") for path in stage.state.iterdir() if path.is_file()}
     assert f"{ADA}'s job {pid} (sh)" in "".join(kept.values())

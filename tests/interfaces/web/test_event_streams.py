@@ -18,10 +18,10 @@ from fallow.core.value import replace
 from fallow.engine.daemon.publisher import Publisher
 from tests.interfaces.web.boards import board, card, process, varied
 from tests.interfaces.web.served import Site, hall, served
+from tests.places import LIMIT_S
 from tests.reasons import said
 
 MANY = 50
-LIMIT_S = 60.0
 
 
 class Renderings:

@@ -25,7 +25,7 @@ from tests.interfaces.cli.filled import Fill
 from tests.interfaces.web.boards import varied
 from tests.interfaces.web.browsing import a_browser
 from tests.interfaces.web.served import TOKEN, Site, served
-from tests.places import REPOSITORY
+from tests.places import LIMIT_S, REPOSITORY
 from tests.reasons import said
 
 WAIT_MS = 60_000
@@ -132,7 +132,7 @@ def test_a_job_arrives_goes_idle_and_is_stopped_before_our_eyes(
     expect(card.locator(".state")).to_contain_text("idle")
     expect(page.locator("#said")).to_contain_text("GPU 1 is idle now")
 
-    assert job.wait(60) == 124
+    assert job.wait(LIMIT_S) == 124
     expect(card.locator(".state")).to_contain_text("free")
     expect(card.locator(".holders")).to_have_count(0)
     expect(page.locator("#actions")).to_contain_text("stopped")
@@ -141,7 +141,7 @@ def test_a_job_arrives_goes_idle_and_is_stopped_before_our_eyes(
     assert [url for url in asked if not url.endswith("/icon.svg")] == [], "one stream, and nothing else"
     assert page.complaints == []
     daemon.process.terminate()
-    daemon.process.communicate(timeout=60)
+    daemon.process.communicate(timeout=LIMIT_S)
     assert daemon.process.returncode == -signal.SIGTERM
 
 
