@@ -221,6 +221,31 @@ def test_pods_of_what_fallow_does_not_know_are_reported_and_have_no_way(
     assert space.pods("of-it") == ["of-it"]
 
 
+@pytest.mark.parametrize("by", ["the pod", "what is between"])
+def test_a_pod_that_names_what_runs_pods_elsewhere_does_not_get_that_stopped_or_protected(
+    engine: KubernetesEngine, space: Namespace, plane: ControlPlane, by: str
+) -> None:
+    space.create("Deployment", "shop", 2, 0)
+    uid = space.get("Deployment", "shop")["metadata"]["uid"]
+    forged = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "shop", "uid": uid, "controller": True}
+    hers = Namespace(plane)
+    if by == "what is between":
+        hers.create("ReplicaSet", "idle", 1)
+        path = f"/apis/apps/v1/namespaces/{hers.name}/replicasets/idle"
+        plane("PATCH", path, {"metadata": {"ownerReferences": [forged]}})
+    else:
+        protects = {"fallow.protect": "yes"}
+        about = {"labels": {"app": "idle"}, "ownerReferences": [forged], "annotations": protects}
+        hers.make("v1", "Pod", "idle", pod_spec(1), **about)
+    hers.let_run("idle", 1)
+    assert jobs_in(engine, space) == {}
+    job = only_job(engine, hers)
+    assert job.id == f"Deployment/{hers.name}/shop"
+    assert job.no_way
+    assert not engine.ask(job, Ask(IDLE)).ok
+    assert space.get("Deployment", "shop")["spec"]["replicas"] == 2
+
+
 def test_pods_that_wait_for_a_node_are_counted_and_are_no_job(engine: KubernetesEngine, space: Namespace) -> None:
     spec = {name: each for name, each in pod_spec(3).items() if name != "nodeName"}
     before = engine.look().pending_gpus

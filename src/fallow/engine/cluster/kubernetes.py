@@ -98,6 +98,8 @@ class KubernetesEngine:
 
     def ask(self, job: ClusterJob, action: Ask) -> Outcome:
         """Stop what was judged, in the way of its kind, and write an Event about it."""
+        if job.no_way is not None:
+            return Outcome(False, job.no_way)
         top, now_s = self._tops.get(job.id), self._clock.wall_s()
         kind = None if top is None else top.known
         if top is None or kind is None:

@@ -1,4 +1,8 @@
-"""Find what runs a pod: the object at the top, by the references to what controls what."""
+"""Find what runs a pod: the object at the top, by the references to what controls what.
+
+Whoever makes a pod writes its references. One counts only if it leads to an object of the same namespace that has
+the name and the uid which it gives: a uid alone would lead into the namespaces of others.
+"""
 
 from collections.abc import Iterable, Mapping
 
@@ -43,7 +47,7 @@ class Owners:
             if isinstance(among, Unknown):
                 return Top(_named(reference, below), among.why)
             above = among.get(reference.uid)
-            if above is None:
+            if above is None or (above.namespace, above.name) != (below.namespace, reference.name):
                 return Top(_named(reference, below), f"its {reference.kind} is gone, or is not the same any more")
             below = above
         return Top(below, f"more than {_DEEPEST} objects are above its pods")
