@@ -82,6 +82,8 @@ class GpuReading:
     """The namespace and the name of the pod that holds it, where the metrics say it."""
     pod_uid: str = ""
     """The UID of the only pod with processes on it, where the metrics say that."""
+    pods_in_doubt: tuple[tuple[str, str] | str, ...] = ()
+    """Pods by name or UID, each of which holds it by some exporter and not by another, or beside others."""
 
 
 @value

@@ -16,7 +16,7 @@ from fallow.core.cluster import ClusterJob, GpuPlace, GpuReading, GpuUse, NodeGp
 from fallow.core.job import IDLE_BELOW, GpuKey, JobActivity
 from fallow.core.reasons import Reason
 from fallow.core.unknown import Unknown
-from fallow.core.value import value
+from fallow.core.value import replace, value
 
 EMPTY_BELOW_BYTES = 100 * 2**20
 """Below this nothing is on a GPU: a CUDA context takes more, and what the driver keeps for itself takes less."""
@@ -24,6 +24,7 @@ _RATIO_SLACK = 1.01  # some exporters round a whole up
 _FULL_FROM = 0.95
 _POWER_MARGIN = 0.05  # of the way from rest to the limit, as in policies/hang.py
 NO_PROCESS, NO_MEMORY, ALL_EMPTY = "no_process_there", "no_memory_there", "held_without_process"
+_OF_SEVERAL = Unknown("by the metrics several pods hold it")
 _EMPTY_KINDS = frozenset({NO_PROCESS, NO_MEMORY})
 
 
@@ -54,8 +55,8 @@ class ReadingIndex:
     def __init__(self, readings: Readings) -> None:
         self.trouble = readings.trouble
         self._by_place: dict[tuple[str, int], list[GpuReading]] = {}
-        self._by_pod: dict[tuple[str, str], list[GpuReading]] = {}
-        self._by_uid: dict[str, list[GpuReading]] = {}
+        self._by_pod: dict[tuple[str, str] | str, list[GpuReading]] = {}
+        """By namespace and name, and by UID."""
         self._hosts: dict[str, str | None] = {}
         """The whole name of a host by its first part; None if several have it."""
         for reading in readings.gpus:
@@ -64,8 +65,10 @@ class ReadingIndex:
                 self._by_place.setdefault((host, reading.index), []).append(reading)
             if reading.pod is not None:
                 self._by_pod.setdefault(reading.pod, []).append(reading)
-            elif reading.pod_uid:
-                self._by_uid.setdefault(reading.pod_uid, []).append(reading)
+            if reading.pod_uid:
+                self._by_pod.setdefault(reading.pod_uid, []).append(reading)
+            for pod in reading.pods_in_doubt:
+                self._by_pod.setdefault(pod, []).append(replace(reading, utilization=_OF_SEVERAL))
             short = host.partition(".")[0]
             self._hosts[short] = host if self._hosts.get(short, host) == host else None
 
@@ -84,7 +87,8 @@ class ReadingIndex:
     def of_pod(self, place: PodGpus) -> Sequence[GpuReading]:
         """Return the readings of the GPUs of a pod."""
         named = self._by_pod.get((place.namespace, place.pod), [])
-        return [*named, *self._by_uid.get(place.uid, ())] if place.uid else named
+        by_uid = self._by_pod.get(place.uid, ()) if place.uid else ()
+        return [*named, *(each for each in by_uid if not any(each is other for other in named))]
 
 
 def job_use(job: ClusterJob, index: ReadingIndex, idle_below: float = IDLE_BELOW) -> JobUse:

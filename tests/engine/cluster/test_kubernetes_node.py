@@ -17,7 +17,7 @@ from tests.real_hub import free_ports
 from tests.real_prometheus import Prometheus
 from tests.waiting import until
 
-PODS = ("0b8a7a44-5a3c-4d59-9a51-0c3f9d3b1e01", "1c9b8b55-6b4d-4e6a-8b62-1d40ae4c2f12")
+PODS = tuple(f"{digit}b8a7a44-5a3c-4d59-9a51-0c3f9d3b1e01" for digit in range(3))
 ROOTS = ("/sys/fs/cgroup", "/sys/fs/cgroup/unified", "/sys/fs/cgroup/systemd")
 Join = Callable[[str, int], None]
 
@@ -56,7 +56,7 @@ def test_a_gpu_is_that_of_the_pod_whose_process_is_on_it_and_neithers_if_two_are
     join: Join = request.getfixturevalue("join")
     request.addfinalizer(simulated.end_all)  # before their cgroups are removed
     (port,) = free_ports(1)
-    for gpu, pod in ((0, PODS[0]), (1, PODS[0]), (1, PODS[1])):
+    for gpu, pod in ((0, PODS[0]), (1, PODS[1]), (1, PODS[2])):
         holder = simulated.start_other("sleep", "1000", CUDA_VISIBLE_DEVICES=str(gpu))
         join(pod, holder.pid)
     simulated.start("up", "--listen", f"127.0.0.1:{port}")

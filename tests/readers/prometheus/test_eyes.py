@@ -204,6 +204,22 @@ def test_of_two_exporters_the_busier_one_counts(make: Make) -> None:
         assert not is_idle(cluster.gpu("GPU-n1-0"))  # that it does not, from all
 
 
+def test_a_neighbours_exporter_is_not_believed_where_those_that_count_are_named(
+    tmp_path: pathlib.Path,
+) -> None:
+    true, hers = Exporter(dcgm_gpu("n2", 0, 0)), Exporter(dcgm_gpu("n1", 0, 0))
+    prometheus = Prometheus(tmp_path / "prometheus", {"gpus": [true.address], "hers": [hers.address]})
+    try:
+        for job in ("gpus", "hers"):
+            prometheus.scrapes(job, 3)
+        eyes = open_eyes(SystemClock(), prometheus.url, Source.AUTO, INTERVAL_S, exporters=["gpu?"])
+        assert {each.key.host for each in eyes.read().gpus} == {"n2"}
+    finally:
+        prometheus.close()
+        true.close()
+        hers.close()
+
+
 def test_a_mig_instance_is_read_by_the_only_metric_that_works_for_it(make: Make) -> None:
     one = dcgm_gpu("n1", 0, 0.25, ENGINE, GPU_I_ID="1") + dcgm_gpu("n1", 0, 0, GPU_I_ID="1")
     cluster = make(one + dcgm_gpu("n1", 0, 0, ENGINE, GPU_I_ID="2"))

@@ -68,7 +68,12 @@ def eyes_of(run: Run, cluster: Cluster) -> Eyes:
     try:
         source = Source(cluster.metrics)
         return open_eyes(
-            run.world.clock, cluster.prometheus, source, cluster.scrape_interval, cluster.token_file or ""
+            run.world.clock,
+            cluster.prometheus,
+            source,
+            cluster.scrape_interval,
+            cluster.token_file or "",
+            exporters=cluster.exporters,
         )
     except ValueError as error:
         raise WrongUsage(f"[cluster] prometheus: {error}") from None

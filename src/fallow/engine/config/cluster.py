@@ -100,6 +100,8 @@ class Cluster(Section):
     """A file that only its owner can read, with the token that Prometheus wants."""
     metrics: Literal["auto", "fallow", "dcgm"] = by_default("auto")
     """Whose metrics are read: `fallow`'s own, those of `dcgm`-exporter, or the one that is there: `auto`."""
+    exporters: types.Several[types.Text] = by_default(())
+    """Shell patterns of the `job` labels of the exporters whose series count; all if none is named."""
     scrape_interval: types.SomeTime = by_default("60s")
     """How often Prometheus reads the exporters of the nodes."""
     every: types.Tick = by_default("30s")

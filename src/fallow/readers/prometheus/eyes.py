@@ -1,5 +1,6 @@
 """Read what all GPUs of a cluster did since the last look, in a few queries to its Prometheus."""
 
+from collections.abc import Sequence
 from enum import StrEnum
 
 from fallow.core.cluster import Readings
@@ -37,10 +38,11 @@ def open_eyes(
     scrape_interval_s: float = 60.0,
     token_file: str = "",
     limit_s: float = 30.0,
+    exporters: Sequence[str] = (),
 ) -> "PrometheusEyes":
     """Return the eyes on the Prometheus at an address; raise ValueError if it is not one of http or https."""
     ask = RemoteHttp(clock, server_at(url), token_file, MOST_BYTES)
-    return PrometheusEyes(clock, ask, source, scrape_interval_s, limit_s)
+    return PrometheusEyes(clock, ask, source, scrape_interval_s, limit_s, exporters)
 
 
 class PrometheusEyes:
@@ -53,13 +55,18 @@ class PrometheusEyes:
         source: Source = Source.AUTO,
         scrape_interval_s: float = 60.0,
         limit_s: float = 30.0,
+        exporters: Sequence[str] = (),
     ) -> None:
-        """`scrape_interval_s` is the longest time between two scrapes of an exporter; a longer one is a gap."""
+        """`scrape_interval_s` is the longest time between two scrapes of an exporter; a longer one is a gap.
+
+        `exporters`: shell patterns of the `job` labels whose series count; all if none is named.
+        """
         self._clock = clock
         self._ask = ask
         self._source = source
         self._interval_s = max(0.1, scrape_interval_s)
         self._limit_s = limit_s
+        self._exporters = exporters
         self._last_s: float | None = None
         """When the last look began that found everything."""
 
@@ -69,7 +76,7 @@ class PrometheusEyes:
         What a call could not read is covered by the next one, for some minutes.
         """
         began_s = self._clock.monotonic_s()
-        ask = Queries(self._ask, self._clock, self._limit_s)
+        ask = Queries(self._ask, self._clock, self._limit_s, self._exporters)
         now = ask.begin()
         at_s = self._clock.monotonic_s()
         if isinstance(now, Unknown):
@@ -105,7 +112,11 @@ class PrometheusEyes:
             if isinstance(answers, Unknown):
                 return answers
             made += seen(words, answers, window)
-        return made if there else Unknown(f"Prometheus has no GPU metrics of {self._wanted()}")
+        if not there:
+            return Unknown(f"Prometheus has no GPU metrics of {self._wanted()}")
+        if self._exporters and not made:
+            return Unknown("Prometheus has no GPU metrics with a job label that exporters = under [cluster] names")
+        return made
 
     def _wanted(self) -> str:
         return " or ".join(words.name for words in _WORDS[self._source])

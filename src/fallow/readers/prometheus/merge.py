@@ -1,4 +1,8 @@
-"""Make one reading of everything that exporters say of a GPU: in doubt it worked, or it is Unknown."""
+"""Make one reading of everything that exporters say of a GPU: in doubt it worked, or it is Unknown.
+
+A neighbour may run an exporter. Whatever it says beside a true one makes no GPU idle that worked: of each GPU the
+most counts, and what exporters contradict each other about, its place or its pod, is in doubt for all of them.
+"""
 
 from collections.abc import Iterable, Sequence
 
@@ -15,22 +19,24 @@ def merged(found: Iterable[Seen]) -> tuple[GpuReading, ...]:
     """Return one reading for each GPU."""
     by_gpu: dict[tuple[str, str], list[Seen]] = {}
     divided: set[tuple[str, str]] = set()
+    places = _Places()
     for each in found:
+        places.add(each)
         # Exporters name the same host with and without its domain.
-        host = each.host.partition(".")[0].lower()
+        host = _first_part(each.host)
         by_gpu.setdefault((host, each.uuid), []).append(each)
         if each.parent:
             divided.add((host, each.parent))
     readings = [_one(several, _DIVIDED if key in divided else None) for key, several in by_gpu.items()]
-    return tuple(_each_place_once(readings))
+    return tuple(map(places.doubted, readings))
 
 
 def _one(several: Sequence[Seen], doubt: Unknown | None) -> GpuReading:
     first = several[0]
     if any(each.index != first.index for each in several):
         doubt = Unknown("its exporters give it different indices")
-    pods = {each.pod for each in several if each.pod is not None}
-    uids = {each.pod_uid for each in several if each.pod_uid}
+    pods = {pod for each in several for pod in each.pods}
+    uids = {uid for each in several for uid in each.pod_uids}
     used = _figure("memory_used_bytes", several)
     total = _figure("memory_total_bytes", several)
     free = _figure("memory_free_bytes", several)
@@ -48,6 +54,7 @@ def _one(several: Sequence[Seen], doubt: Unknown | None) -> GpuReading:
         model=next((each.model for each in several if each.model), ""),
         pod=next(iter(pods)) if len(pods) == 1 else None,
         pod_uid=next(iter(uids)) if len(uids) == 1 else "",
+        pods_in_doubt=(*(pods if len(pods) > 1 else ()), *(uids if len(uids) > 1 else ())),
     )
 
 
@@ -73,15 +80,32 @@ def _whole(number: float | Unknown) -> int | Unknown:
     return number if isinstance(number, Unknown) else int(number)
 
 
-def _each_place_once(readings: Sequence[GpuReading]) -> Iterable[GpuReading]:
-    """Yield the readings; if two GPUs claim the same index of a host, neither can be told from the other."""
-    places: dict[tuple[str, int], int] = {}
-    for each in readings:
-        if each.index is not None:
-            place = (each.key.host, each.index)
-            places[place] = places.get(place, 0) + 1
-    for each in readings:
-        if each.index is not None and places[each.key.host, each.index] > 1:
-            yield replace(each, utilization=Unknown(f"two GPUs of {each.key.host} have the index {each.index}"))
-        else:
-            yield each
+class _Places:
+    """Which GPUs exporters name for an index of a host: if several, none can be told from the others."""
+
+    def __init__(self) -> None:
+        self._uuids: dict[tuple[str, int], set[str]] = {}
+        self._names: dict[str, set[str]] = {}
+        """The names of the hosts with the same first part."""
+
+    def add(self, seen: Seen) -> None:
+        """Take note of one GPU, as one exporter shows it."""
+        if seen.index is not None:
+            host = seen.host.lower()
+            self._names.setdefault(_first_part(host), set()).add(host)
+            self._uuids.setdefault((host, seen.index), set()).add(seen.uuid)
+
+    def doubted(self, reading: GpuReading) -> GpuReading:
+        """Return the reading, as Unknown if another GPU has its place."""
+        host, index = reading.key.host.lower(), reading.index
+        if index is None:
+            return reading
+        # Two whole names that differ are two hosts, whatever their first parts are.
+        same = (each for each in self._names[_first_part(host)] if each == host or "." not in each or "." not in host)
+        if len(set[str]().union(*(self._uuids.get((each, index), ()) for each in same))) <= 1:
+            return reading
+        return replace(reading, utilization=Unknown(f"two GPUs of {reading.key.host} have the index {index}"))
+
+
+def _first_part(host: str) -> str:
+    return host.partition(".")[0].lower()

@@ -1,6 +1,7 @@
 """The queries of one look, all evaluated at the same moment of Prometheus' clock."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from fnmatch import fnmatchcase
 from math import ceil
 from urllib.parse import urlencode
 
@@ -17,8 +18,10 @@ Ask = Callable[[str, str, dict[str, str], float], HttpAnswer | Unknown]
 class Queries:
     """Asks for everything of one look, within one limit of time for all of it."""
 
-    def __init__(self, ask: Ask, clock: Clock, limit_s: float) -> None:
+    def __init__(self, ask: Ask, clock: Clock, limit_s: float, exporters: Sequence[str] = ()) -> None:
+        """`exporters`: shell patterns of the `job` labels whose series count; all if none is named."""
         self._ask = ask
+        self._exporters = tuple(exporters)
         self._clock = clock
         self._until_s = clock.monotonic_s() + limit_s
         self._at_s = 0.0
@@ -37,10 +40,16 @@ class Queries:
         self._window = f"{ceil(seconds * 1000)}ms"
 
     def __call__(self, query: str, words: Vocabulary | None = None) -> Vector | Unknown:
-        """Return what a query finds; `{w}` and `{of}` in it are filled in."""
+        """Return what a query finds; `{w}` and `{of}` in it are filled in. With `words` only exporters that count."""
         filled = query.format(w=self._window, of=", ".join(() if words is None else words.of))
         answer = self._answer({"query": filled, "time": f"{self._at_s:.3f}"})
-        return answer if isinstance(answer, Unknown) else vector(answer)
+        found = answer if isinstance(answer, Unknown) else vector(answer)
+        if isinstance(found, Unknown) or words is None or not self._exporters:
+            return found
+        return [each for each in found if self._counts(each[0].get(TARGET[0], ""))]
+
+    def _counts(self, job: str) -> bool:
+        return any(fnmatchcase(job, pattern) for pattern in self._exporters)
 
     def _answer(self, form: dict[str, str]) -> HttpAnswer | Unknown:
         left_s = self._until_s - self._clock.monotonic_s()

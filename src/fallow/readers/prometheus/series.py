@@ -66,8 +66,9 @@ class Seen:
     """The UUID of the GPU that it is an instance of; empty if it is a whole GPU."""
     utilization: float | Unknown
     model: str
-    pod: Pod | None
-    pod_uid: str
+    pods: tuple[Pod, ...]
+    """Several if they share it."""
+    pod_uids: tuple[str, ...]
     key: Key
     figures: Figures
     """What else is known of all GPUs of this kind of exporter, by name and key."""
@@ -106,7 +107,7 @@ def seen(words: Vocabulary, answers: Answers, window: Window) -> list[Seen]:
             load = _load(key, bool(parent), loads, scrapes, window)
         if words.busy_query and not isinstance(load, Unknown):
             load = _with_busy(load, busy.get(key, 0.0), window)
-        made.append(Seen(host, uuid, index, parent, load, about.model, about.pod, uids.get(key, ""), key, figures))
+        made.append(Seen(host, uuid, index, parent, load, about.model, about.pods, uids.get(key, ()), key, figures))
     return made
 
 
@@ -141,8 +142,8 @@ class _Exporters:
 class _Last:
     """When a GPU was last scraped, and what its labels say of it now."""
 
-    def __init__(self, at_s: float | None, model: str = "", pod: Pod | None = None) -> None:
-        self.at_s, self.model, self.pod = at_s, model, pod
+    def __init__(self, at_s: float | None, model: str = "", pods: tuple[Pod, ...] = ()) -> None:
+        self.at_s, self.model, self.pods = at_s, model, pods
 
     def doubt(self, window: Window) -> Unknown | None:
         """Return why it is not known what the GPU does now."""
@@ -156,6 +157,7 @@ class _Last:
 
 
 _ENDED = _Last(None)
+_NO_POD: tuple[Pod, ...] = (("", ""),)
 
 
 def _last(words: Vocabulary, listed: Vector) -> dict[Key, _Last]:
@@ -165,7 +167,7 @@ def _last(words: Vocabulary, listed: Vector) -> dict[Key, _Last]:
         new = _Last(at_s, _name(labels.get(words.model, "")), _pod(words, labels))
         old = found.get(key)
         if old is not None:  # a GPU that pods share has a series for each: none of them has it alone
-            new = _Last(_later(old, new), old.model or new.model)
+            new = _Last(_later(old, new), old.model or new.model, (*(old.pods or _NO_POD), *(new.pods or _NO_POD)))
         found[key] = new
     return found
 
@@ -173,7 +175,8 @@ def _last(words: Vocabulary, listed: Vector) -> dict[Key, _Last]:
 def _later(one: _Last, other: _Last) -> float:
     """Return when the later of two series of a GPU was scraped; infinite if nothing but lies tells them apart."""
     times = [each for each in (one.at_s, other.at_s) if each is not None and isfinite(each)]
-    return max(times) if len(times) == 2 and one.pod != other.pod else float("inf")
+    of_others = one.pods != other.pods and set(one.pods).isdisjoint(other.pods)
+    return max(times) if len(times) == 2 and of_others else float("inf")
 
 
 def _named(words: Vocabulary, key: Key, exporters: _Exporters) -> tuple[str, str, int | None, str] | None:
@@ -243,20 +246,19 @@ def _key(names: tuple[str, ...], labels: Labels) -> Key:
     return tuple(map(labels.get, names))
 
 
-def _pod(words: Vocabulary, labels: Labels) -> Pod | None:
+def _pod(words: Vocabulary, labels: Labels) -> tuple[Pod, ...]:
     for namespace, pod in words.pods:
         if labels.get(pod):
-            return _name(labels.get(namespace, "")), _name(labels[pod])
-    return None
+            return ((_name(labels.get(namespace, "")), _name(labels[pod])),)
+    return ()
 
 
-def _uids(words: Vocabulary, found: Vector) -> dict[Key, str]:
-    """Return the UID of the pod whose processes hold each GPU; none of those that several pods hold has it alone."""
-    made: dict[Key, str] = {}
+def _uids(words: Vocabulary, found: Vector) -> dict[Key, tuple[str, ...]]:
+    """Return the UIDs of the pods whose processes hold each GPU."""
+    made: dict[Key, dict[str, None]] = {}
     for labels, _ in found:
-        key, uid = _key(words.of, labels), _name(labels.get("owner"))
-        made[key] = uid if made.get(key, uid) == uid else ""
-    return made
+        made.setdefault(_key(words.of, labels), {})[_name(labels.get("owner"))] = None
+    return {key: tuple(filter(None, uids)) for key, uids in made.items()}
 
 
 def _name(text: str | None) -> str:
