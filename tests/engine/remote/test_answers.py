@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fallow.core.activity import Activity, Finding
+from fallow.core.fleet import FleetBoard, FleetHost
 from fallow.core.gpu import Counters, Holder, MigPlace
 from fallow.core.gpu_status import Shown, Status, seen
 from fallow.core.owner import Owner, OwnerKind
@@ -23,8 +24,13 @@ from fallow.engine.remote.ask import WRONG_SHAPE, Refused, checked
 from fallow.engine.remote.choose import Offered, by_suitability, offers
 from fallow.engine.remote.ssh import Ssh
 from fallow.engine.remote.status import HostStatus, host_status, status_of_all
+from fallow.interfaces.cli.fleet_status import row_of
 from fallow.interfaces.render import as_json
+from fallow.interfaces.render.fleet_json import facts_of
+from fallow.interfaces.render.fleet_metrics import fleet_samples
 from fallow.interfaces.render.table import show
+from fallow.interfaces.web import fleet_page
+from fallow.interfaces.web.api_facts import Json
 from tests.conftest import Fallow
 from tests.core.gpus import GIB, held
 
@@ -155,6 +161,8 @@ def places(fact: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 
 EXAMPLE = example()
+ENDLESS = "-1e999"
+"""A number of JSON that Python reads as infinite."""
 
 
 def test_the_example_is_an_answer(scripted: Scripted) -> None:
@@ -168,12 +176,18 @@ def test_whatever_stands_in_an_answer_it_is_shown_or_refused(data: st.DataObject
     inside = facts
     for name in place[:-1]:
         inside = inside[name]
-    inside[place[-1]] = data.draw(JSON)
+    inside[place[-1]] = data.draw(JSON | st.just(ENDLESS))
+    answer = json.dumps(facts).replace(f'"{ENDLESS}"', ENDLESS)
     try:
-        shown = host_status(checked(json.dumps(facts).encode()))
+        shown = host_status(checked(answer.encode()))
     except WRONG_SHAPE:
         return
     show(Shown(shown.status, None, shown.status.available))
+    host = FleetHost("gpu1", 0.0, shown.status, shown.facts)
+    told = json.loads(bytes(Json(facts_of(host)).body))
+    assert row_of(told, 1.0)[0] == "gpu1"
+    assert fleet_page.fleet(FleetBoard((host,)), 1.0)
+    assert list(fleet_samples(FleetBoard((host,))))
 
 
 def test_offers_are_checked_too(scripted: Scripted) -> None:

@@ -22,6 +22,7 @@ MOST_BYTES = 8 * 2**20
 _LONGEST_TEXT = 1000
 _DEEPEST = 12
 _MOST_ENTRIES = 4096
+_TOO_LARGE = 2**63
 _SSH_FAILED = 255
 _LONGEST_SENTENCE = 200
 WRONG_SHAPE = (
@@ -118,7 +119,7 @@ def checked(output: bytes) -> Facts:
 def _bounded(fact: Any, depth: int) -> Any:  # noqa: ANN401  whatever it is
     if isinstance(fact, str):
         return fact[:_LONGEST_TEXT]
-    if isinstance(fact, int) and abs(fact) >= 2**63:
+    if isinstance(fact, (int, float)) and not abs(fact) < _TOO_LARGE:  # 1e999 is read as infinite
         raise ValueError("a number in it is too large")
     if isinstance(fact, (list, dict)):
         if len(fact) > _MOST_ENTRIES or not depth:

@@ -35,6 +35,10 @@ def host_status(facts: Facts) -> HostStatus:
     status = from_json.status(facts)
     _demand(status.host, str, "its host")
     _demand(status.simulated, bool, "whether it is simulated")
+    _demand(facts["available"], int, "how many GPUs are available")
+    _demand(facts["counts"], dict, "how many GPUs do what")
+    for count in facts["counts"].values():
+        _demand(count, int, "how many GPUs do what")
     for gpu in status.gpus:
         _check_gpu(gpu)
     for job in status.parked:

@@ -32,11 +32,12 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
 
     now_s = world.clock.wall_s()
     heads = ["host", "GPUs", "available", *(activity.value for activity in _SHOWN), "and why"]
-    show_rows(None, heads, [_row(host, now_s) for host in found["hosts"]])
+    show_rows(None, heads, [row_of(host, now_s) for host in found["hosts"]])
     return 0
 
 
-def _row(host: Facts, now_s: float) -> list[str]:
+def row_of(host: Facts, now_s: float) -> list[str]:
+    """Return the row of one host in the table."""
     name = shortened(str(host["name"]), _LONGEST)
     status = host["status"]
     if status is None:

@@ -19,10 +19,11 @@ def fleet(found: FleetBoard, board: Board, viewer: Viewer) -> dict[str, Any]:
         "status": as_json.status(own, board.protections, board.counting),
         **_no_error(),
     }
-    return {"version": VERSION, "hosts": [here, *(_host(host) for host in found.hosts)]}
+    return {"version": VERSION, "hosts": [here, *(facts_of(host) for host in found.hosts)]}
 
 
-def _host(host: FleetHost) -> dict[str, Any]:
+def facts_of(host: FleetHost) -> dict[str, Any]:
+    """Return one host: what its daemon told, or why there is nothing."""
     about = {"name": host.name, "here": False, "since": as_json.iso_time(host.since_wall_s), "status": host.facts}
     why = host.silent
     if why is None:
