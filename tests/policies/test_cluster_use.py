@@ -1,17 +1,20 @@
 """A job of a cluster is idle only if each of its GPUs is known to be, and protections are found by any name."""
 
+from collections.abc import Sequence
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fallow.core.actions import Ask, Kill
-from fallow.core.cluster import ClusterJob, Engine, GpuPlace, GpuReading, NodeGpu, PodGpus, Readings
+from fallow.core.cluster import ClusterJob, ClusterNode, Engine, GpuPlace, GpuReading, NodeGpu, PodGpus, Readings
 from fallow.core.job import GpuKey, JobActivity
 from fallow.core.protections import ClusterPart, Everything, OneClusterJob, OneGpu, OneProcess, OneUser, Protection
 from fallow.core.unknown import Unknown
 from fallow.policies.arbiter import ProtectRules
 from fallow.policies.cluster_gate import ClusterLadder, ClusterRule, JobCount, count, covers, left_alone
 from fallow.policies.cluster_protected import ProtectionIndex
-from fallow.policies.cluster_use import ReadingIndex, could_do_with, job_use
+from fallow.policies.cluster_use import JobUse, ReadingIndex, could_do_with, job_use
 
 NODES = ("n1", "n2", "N3.example.org")
 loads = st.one_of(
@@ -97,6 +100,40 @@ def test_a_node_may_be_named_with_or_without_its_domain_unless_that_is_ambiguous
     assert activity("n1.example.org", "N1") is JobActivity.IDLE
     assert activity("n1", "n1.east", "n1.west") is JobActivity.UNKNOWN
     assert activity("n1.east", "n1.west") is JobActivity.UNKNOWN
+
+
+def held_by_index(count: int, indices: Sequence[int | None], node: str = "n1", host: str = "n1") -> JobUse:
+    """What a job on GPU 0 did: the node has so many GPUs by Slurm, and idle ones of these indices by the metrics."""
+    gpus = tuple(GpuReading(GpuKey(host, f"GPU-{at}"), index, 0.0) for at, index in enumerate(indices))
+    index = ReadingIndex(Readings(1.0, 60.0, gpus), [ClusterNode(node, count), ClusterNode("n2", 99)])
+    return job_use(job((NodeGpu(node, 0),)), index)
+
+
+def test_a_gpu_is_found_by_its_index_where_slurm_and_the_metrics_count_the_same_gpus() -> None:
+    assert held_by_index(4, range(4)).activity is JobActivity.IDLE
+    assert held_by_index(1, [0], "N1.example.org").activity is JobActivity.IDLE
+
+
+@pytest.mark.parametrize(
+    ("count", "indices"),
+    [
+        pytest.param(
+            8, [None] * 7 + [0], id="one card of two is divided into MIG instances, which Slurm counts first"
+        ),
+        pytest.param(7, [0, *[None] * 7], id="a divided card and its instances"),
+        pytest.param(7, [0], id="an exporter that shows no instances, of a card that is divided"),
+        pytest.param(4, range(8), id="Slurm has four of eight GPUs, and counts these from 0"),
+        pytest.param(4, range(3), id="one is missing, and the rest may have moved up"),
+        pytest.param(2, [0, 2], id="as many, and others"),
+    ],
+)
+def test_where_slurm_and_the_metrics_count_other_gpus_an_index_says_nothing(
+    count: int, indices: Sequence[int | None]
+) -> None:
+    for host in ("n1", "N1.example.org"):
+        use = held_by_index(count, indices, host=host)
+        assert (use.activity, use.reason.kind) == (JobActivity.UNKNOWN, "place_unclear"), use.reason
+        assert "n1" in str(use.reason)
 
 
 def test_what_a_job_could_do_with_is_less_than_it_has_and_more_than_nothing() -> None:

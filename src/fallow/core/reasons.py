@@ -67,6 +67,7 @@ SENTENCES: Mapping[str, str] = {
     "hung_so_far": "{found}; for {for_s}, and stuck if that lasts for {after_s}",
     # What a job of a cluster does on its GPUs.
     "not_in_metrics": "GPU {gpu}: the metrics do not have it",
+    "place_unclear": "GPU {gpu}: which one of the metrics it is cannot be told: {why}",
     "may_hold_more": "{gpu} may hold other GPUs: {why}",
     "some_not_in_metrics": "GPUs of {gpu}: the metrics have {found} of {count}",
     "no_process_there": "GPU {gpu}: the job holds it, and no process is on it",

@@ -4,7 +4,9 @@
     UNKNOWN   none is known to have run anything, and of one it is not known that it ran nothing
     IDLE      each of them is known to have run less than the threshold
 
-A GPU without a reading, with a gap in its series, or with a number that makes no sense, is unknown. Where several
+A GPU without a reading, with a gap in its series, or with a number that makes no sense, is unknown. So are all GPUs
+that an engine names by their index in a node, if that node has others by the metrics than by the engine, or MIG
+instances: Slurm counts these, and what it leaves out, in an order that the metrics do not have. Where several
 readings fit one place (MIG instances of a card, two exporters), all of them count: work of any is work of the job.
 An idle job is told apart further: nothing of it may be on its GPUs at all, no process or no memory.
 """
@@ -12,7 +14,7 @@ An idle job is told apart further: nothing of it may be on its GPUs at all, no p
 from collections.abc import Iterable, Sequence
 from math import isfinite
 
-from fallow.core.cluster import ClusterJob, GpuPlace, GpuReading, GpuUse, NodeGpu, PodGpus, Readings
+from fallow.core.cluster import ClusterJob, ClusterNode, GpuPlace, GpuReading, GpuUse, NodeGpu, PodGpus, Readings
 from fallow.core.job import IDLE_BELOW, GpuKey, JobActivity
 from fallow.core.reasons import Reason
 from fallow.core.unknown import Unknown
@@ -52,8 +54,12 @@ class JobUse:
 class ReadingIndex:
     """The readings of one look, by the places that jobs hold; made once a look."""
 
-    def __init__(self, readings: Readings) -> None:
+    def __init__(self, readings: Readings, nodes: Iterable[ClusterNode] = ()) -> None:
+        """`nodes` says how many GPUs the engine has where: indices are compared only where that is the same."""
         self.trouble = readings.trouble
+        self._counts = {node.name: node.gpus for node in nodes}
+        self._by_host: dict[str, list[GpuReading]] = {}
+        self._doubts: dict[str, str | None] = {}
         self._by_place: dict[tuple[str, int], list[GpuReading]] = {}
         self._by_pod: dict[tuple[str, str] | str, list[GpuReading]] = {}
         """By namespace and name, and by UID."""
@@ -61,6 +67,7 @@ class ReadingIndex:
         """The whole name of a host by its first part; None if several have it."""
         for reading in readings.gpus:
             host = reading.key.host.lower()
+            self._by_host.setdefault(host, []).append(reading)
             if reading.index is not None:
                 self._by_place.setdefault((host, reading.index), []).append(reading)
             if reading.pod is not None:
@@ -74,15 +81,34 @@ class ReadingIndex:
 
     def of_gpu(self, place: NodeGpu) -> Sequence[GpuReading]:
         """Return the readings of one GPU of a node; the metrics may name its host with or without a domain."""
-        node = place.node.lower()
-        found = self._by_place.get((node, place.index))
-        if found is not None:
-            return found
-        host = self._hosts.get(node.partition(".")[0])
+        host = self._host(place.node)
+        return () if host is None else self._by_place.get((host, place.index), ())
+
+    def doubt_about(self, node: str) -> str | None:
+        """Return why the engine's indices of a node may not be those of the metrics; None if they are the same."""
+        if node not in self._doubts:
+            self._doubts[node] = self._doubt_about(node)
+        return self._doubts[node]
+
+    def _doubt_about(self, node: str) -> str | None:
+        host, count = self._host(node), self._counts.get(node)
+        if host is None:
+            return None  # its GPUs have no reading at all
+        indices = {reading.index for reading in self._by_host[host]}
+        if None in indices:
+            return f"the metrics of {node} have MIG instances, or GPUs without an index"
+        if count is not None and indices != set(range(count)):
+            return f"the engine has {count} GPUs on {node}, and the metrics have {len(indices)} of other indices"
+        return None
+
+    def _host(self, node: str) -> str | None:
+        """Return what the metrics call a node; None if they do not have it, or have several of that name."""
+        name = node.lower()
+        if name in self._by_host:
+            return name
+        host = self._hosts.get(name.partition(".")[0])
         # Two whole names that differ are two hosts, whatever their first parts are.
-        if host is None or ("." in node and "." in host):
-            return ()
-        return self._by_place.get((host, place.index), ())
+        return None if host is None or ("." in name and "." in host) else host
 
     def of_pod(self, place: PodGpus) -> Sequence[GpuReading]:
         """Return the readings of the GPUs of a pod."""
@@ -97,8 +123,9 @@ def job_use(job: ClusterJob, index: ReadingIndex, idle_below: float = IDLE_BELOW
     readings: list[GpuReading] = []
     for place in job.places:
         if isinstance(place, NodeGpu):
-            found = index.of_gpu(place)
-            uses.append(_together([_use(place, each, idle_below) for each in found]) or _missing(place, index, 0, 1))
+            found, doubt = index.of_gpu(place), index.doubt_about(place.node)
+            known = None if doubt else _together([_use(place, each, idle_below) for each in found])
+            uses.append(known or _missing(place, index, 0, 1, doubt))
         else:
             found = index.of_pod(place)
             by_gpu: dict[GpuKey, list[GpuUse]] = {}
@@ -188,9 +215,11 @@ def _use(place: GpuPlace, reading: GpuReading, idle_below: float) -> GpuUse:
     return GpuUse(place, JobActivity.IDLE, reason, reading.key)
 
 
-def _missing(place: GpuPlace, index: ReadingIndex, found: int, count: int) -> GpuUse:
+def _missing(place: GpuPlace, index: ReadingIndex, found: int, count: int, doubt: str | None = None) -> GpuUse:
     if index.trouble is not None:
         return GpuUse(place, JobActivity.UNKNOWN, Reason("gpu_unknown", why=index.trouble.why))
+    if doubt is not None:
+        return GpuUse(place, JobActivity.UNKNOWN, Reason("place_unclear", gpu=str(place), why=doubt))
     if isinstance(place, PodGpus) and place.doubt:
         return GpuUse(place, JobActivity.UNKNOWN, Reason("may_hold_more", gpu=str(place), why=place.doubt))
     if found:

@@ -1,6 +1,7 @@
 """A cluster whose answers a test writes: an engine and eyes at the ports, and the loop over a real journal."""
 
 import pathlib
+from collections import Counter
 from collections.abc import Callable
 
 from fallow.core.actions import Ask, CancelWarning, Kill, Warn
@@ -74,7 +75,9 @@ class PlannedEngine:
 
     def __init__(self) -> None:
         self.jobs: list[ClusterJob] | Unknown = []
-        self.nodes: tuple[ClusterNode, ...] | Unknown = (ClusterNode("n1", 4), ClusterNode("n2", 4))
+        self.nodes: tuple[ClusterNode, ...] | Unknown | None = None
+        """None for those that the metrics have, with as many GPUs."""
+        self.in_metrics: Callable[[], tuple[ClusterNode, ...]] = tuple
         self.pending: int | Unknown = 0
         self.again: list[list[ClusterJob] | Unknown] = []
         """What is answered when it is asked again, before it answers as ever."""
@@ -88,7 +91,8 @@ class PlannedEngine:
     def look(self) -> EngineLook:
         self.looks += 1
         jobs = self.again.pop(0) if self.again and self.looks % 2 == 0 else self.jobs
-        return EngineLook(jobs if isinstance(jobs, Unknown) else tuple(jobs), self.nodes, self.pending)
+        nodes = self.in_metrics() if self.nodes is None else self.nodes
+        return EngineLook(jobs if isinstance(jobs, Unknown) else tuple(jobs), nodes, self.pending)
 
     def way(self, job: ClusterJob, action: Ask | Kill) -> str:
         return f"way of {type(action).__name__} {job.id}"
@@ -124,6 +128,10 @@ class PlannedEyes:
         self.trouble: Unknown | None = None
         self.covers_s = 45.0
 
+    def nodes(self) -> tuple[ClusterNode, ...]:
+        """Return the nodes that the readings are of."""
+        return tuple(ClusterNode(*each) for each in Counter(gpu.key.host for gpu in self.gpus).items())
+
     def read(self) -> Readings:
         gpus = () if self.trouble is not None else tuple(self.gpus)
         return Readings(self._clock.monotonic_s(), self.covers_s, gpus, self.trouble)
@@ -143,6 +151,7 @@ class PlannedCluster:
         self.clock = DrivenClock()
         self.engine = PlannedEngine()
         self.eyes = PlannedEyes(self.clock)
+        self.engine.in_metrics = self.eyes.nodes
         self.said: list[str] = []
         self.notices: list[Notice] = []
         self.protections: list[Protection] = []

@@ -21,8 +21,8 @@ def cluster(tmp_path: pathlib.Path) -> PlannedCluster:
     made.engine.jobs = [job(7), job(8, gpus=1, first=2, user="bob"), job(9, gpus=1, node="n2", user="\x1b[31mred")]
     made.engine.nodes = (ClusterNode("n1", 4), ClusterNode("n2", 4))
     made.eyes.gpus = [
-        *(reading(0, 0.5), reading(1, 0.0), reading(2, 0.0, processes=0)),
-        reading(0, Unknown("no scrape"), node="n2"),
+        *(reading(0, 0.5), reading(1, 0.0), reading(2, 0.0, processes=0), reading(3, 0.0)),
+        *(reading(index, Unknown("no scrape"), node="n2") for index in range(4)),
     ]
     return made
 

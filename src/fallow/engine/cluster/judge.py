@@ -9,7 +9,7 @@ nothing but the time that is not witnessed.
 from collections.abc import Callable, Mapping, Sequence
 
 from fallow.core.actions import Ask, CancelWarning, JobAction, Kill, Warn
-from fallow.core.cluster import ClusterJob, Readings
+from fallow.core.cluster import ClusterJob, ClusterNode, Readings
 from fallow.core.job import GpuKey
 from fallow.core.ports import Clock
 from fallow.core.protections import Protection
@@ -79,6 +79,7 @@ class ClusterJudge:
         readings: Readings,
         pending_gpus: int | Unknown,
         trouble: Unknown | None = None,
+        nodes: Sequence[ClusterNode] = (),
     ) -> None:
         """Judge these jobs by these readings, and act; `trouble` is why nothing may be judged and done."""
         self._follow({job.key: job for job in jobs})
@@ -87,7 +88,7 @@ class ClusterJudge:
         if trouble is not None:
             self.blind(readings.at_s, trouble)
             return
-        index = ReadingIndex(readings)
+        index = ReadingIndex(readings, nodes)
         learn_rest_power(readings.gpus, self._rest_w)
         protections, wall_s = ProtectionIndex(self._protections()), self._clock.wall_s()
         proposals: list[Proposal] = []

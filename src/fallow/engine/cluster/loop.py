@@ -141,7 +141,7 @@ class ClusterLoop:
         if isinstance(seen.jobs, Unknown):
             self._judge.blind(readings.at_s, Unknown(troubles[0]))
         else:
-            self._judge.look(seen.jobs, readings, seen.pending_gpus, trouble)
+            self._judge.look(seen.jobs, readings, seen.pending_gpus, trouble, self._nodes)
             if self.usage is not None:
                 self.usage.take(self._judge.states.values(), readings, self._clock.wall_s(), self._nodes)
         return troubles
