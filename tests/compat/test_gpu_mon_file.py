@@ -14,6 +14,7 @@ from fallow.core.value import replace
 from fallow.engine.config.load import understand
 from fallow.policies.fill import FillRules
 from tests.compat.documents import blocks
+from tests.conftest import Fallow
 
 ALL_TOGETHER, EACH_ALONE = blocks("gpu_mon", "ini")
 Written = Callable[[str], GpuMonFile]
@@ -27,6 +28,11 @@ def written(tmp_path: pathlib.Path) -> Written:
         return read(str(path))
 
     return write
+
+
+def test_a_file_that_is_not_there_is_said_to_be_missing_and_not_mistaken(fallow: Fallow) -> None:
+    done = fallow("compat", "gpu_mon", "-c", "/no/such/gpu_mon.conf")
+    assert (done.returncode, done.stderr) == (78, "fallow: /no/such/gpu_mon.conf: there is no such file\n")
 
 
 def test_the_first_example_is_one_program_over_all_cards(written: Written) -> None:
@@ -134,7 +140,7 @@ def test_what_is_no_file_of_gpu_mon_is_a_sentence(written: Written, text: str, t
 
 
 def test_a_file_that_is_not_there_is_a_mistake_in_the_config(tmp_path: pathlib.Path) -> None:
-    with pytest.raises(ConfigWrong, match="a mistake"):
+    with pytest.raises(ConfigWrong, match="there is no such file"):
         read(str(tmp_path / "not-there"))
 
 

@@ -109,7 +109,13 @@ class ConfigWrong(FallowError):
     exit_code = 78
 
     def __init__(self, file: str, mistakes: "Sequence[Mistake]") -> None:
-        super().__init__(f"{file} has {'a mistake' if len(mistakes) == 1 else f'{len(mistakes)} mistakes'}")
+        only = mistakes[0] if len(mistakes) == 1 else None
+        self.is_about_the_file = only is not None and only.line is None and not only.where
+        """Whether it is the file itself that is wrong, or not there; then the sentence says it all."""
+        if only is not None and self.is_about_the_file:
+            super().__init__(only.in_file(file))
+        else:
+            super().__init__(f"{file} has {'a mistake' if only else f'{len(mistakes)} mistakes'}")
         self.file = file
         self.mistakes = tuple(mistakes)
 

@@ -3,6 +3,8 @@
 Units are in the names. A ratio is 0..1; only interfaces use per cent.
 """
 
+from collections.abc import Iterable
+
 from fallow.core.owner import Owner
 from fallow.core.unknown import NOT_ASKED, Unknown
 from fallow.core.value import fields, value
@@ -130,3 +132,8 @@ class Snapshot:
     wall_s: float
     """Seconds since the epoch, for people."""
     gpus: tuple[Gpu, ...]
+
+
+def labels_of(gpus: Iterable[Gpu]) -> dict[str, str]:
+    """Return the label of each GPU by its UUID; one whose UUID is unknown is left out."""
+    return {gpu.uuid: gpu.label for gpu in gpus if isinstance(gpu.uuid, str)}

@@ -4,7 +4,7 @@ A protection ends by itself, by system time, because that is what its owner mean
 unknown whose process it is, and unknown is never a reason to go ahead.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from math import inf
 from typing import assert_never
 
@@ -94,8 +94,14 @@ class Protection:
     by_user: str
 
     def __str__(self) -> str:
+        return self.in_words({})
+
+    def in_words(self, labels: Mapping[str, str]) -> str:
+        """Return who protects what and why; `labels` are those of the GPUs by UUID, as far as they are known."""
+        target = self.target
+        named = f"GPU {labels[target.uuid]}" if isinstance(target, OneGpu) and target.uuid in labels else target
         reason = f": {self.why}" if self.why else ""
-        return printable(f"{self.by_user} protects {self.target} (protection {self.id}){reason}")
+        return printable(f"{self.by_user} protects {named} (protection {self.id}){reason}")
 
 
 @value
@@ -129,11 +135,11 @@ class Affected:
     """True for the machine as a whole, with everything on it."""
 
 
-def with_its_end(protection: Protection, wall_s: float) -> str:
-    """Return who protects what and why, and for how long."""
+def with_its_end(protection: Protection, wall_s: float, labels: Mapping[str, str]) -> str:
+    """Return who protects what and why, and for how long; `labels` are those of the GPUs by UUID."""
     left_s = protection.until_wall_s - wall_s
     end = "until it is released" if left_s == inf else f"for another {duration_for_people(round(left_s))}"
-    return f"{protection}; {end}"
+    return f"{protection.in_words(labels)}; {end}"
 
 
 def parse_target(text: str) -> Target:

@@ -89,6 +89,15 @@ def count(text: str, least: int = 1, most: int | None = None) -> int:
     return int(text)
 
 
+def celsius(text: str) -> int:
+    """Return a temperature of a GPU, in degrees Celsius."""
+    least, most = CELSIUS
+    if not is_number(text.strip()) or not least <= int(text) <= most:
+        sentence = f"{text[:_LONGEST_WORD]!r} is not a temperature of a GPU"
+        raise WrongUsage(sentence, f"write whole degrees Celsius from {least} to {most}")
+    return int(text)
+
+
 def is_number(word: str) -> bool:
     """Return whether the text is a whole number that int() can read: it fails on some digits, and on too many."""
     return word.isascii() and word.isdigit() and len(word) <= _LONGEST_WORD

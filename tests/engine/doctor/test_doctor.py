@@ -15,6 +15,7 @@ import pytest
 from fallow.core.errors import FallowError
 from fallow.engine.doctor.finding import CheckFinding, Health, ok
 from fallow.engine.doctor.run_checks import CHECKS, examine
+from fallow.engine.doctor.service import parts
 from fallow.engine.history.journal import Journal
 from fallow.engine.machine.world import World as OurWorld
 from tests.actuators.claims.test_users import ADA, BOB, Users
@@ -54,6 +55,21 @@ def test_a_machine_that_is_well_has_nothing_broken(world: World, fallow: Fallow)
     assert checks["GPUs"]["means"] == "8 GPUs, all answer"
     assert {"daemon", "service"} <= states(checks, "lacking")
     assert all(each["remedy"] for part, each in checks.items() if each["state"] == "lacking")
+
+
+def test_a_missing_package_is_installed_in_the_version_that_is_needed(
+    fallow: Fallow, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    about = tmp_path / "packages" / "fallow-1.0.dist-info"
+    about.mkdir(parents=True)
+    (about / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: fallow\nVersion: 1.0\nProvides-Extra: burn\n"
+        "Requires-Dist: no-such-package>=12.8 ; extra == 'burn'\n"
+    )
+    monkeypatch.syspath_prepend(str(about.parent))
+    found = {each.part: each for each in parts(OurWorld(fallow.environ))}
+    assert found["packages"].health is Health.OK
+    assert found["fallow[burn]"].remedy.endswith(" 'no-such-package>=12.8'")
 
 
 def test_the_table_says_the_same_in_words(simulated: Fallow) -> None:

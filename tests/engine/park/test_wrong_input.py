@@ -5,6 +5,7 @@ import pathlib
 import pytest
 
 from tests.conftest import Fallow
+from tests.places import ME
 
 
 @pytest.mark.parametrize(
@@ -51,11 +52,12 @@ def test_a_subject_that_names_nothing_is_refused(simulated: Fallow, subject: str
 
 
 def test_where_nothing_is_parked_there_is_nothing_to_do(simulated: Fallow) -> None:
-    done = simulated("wake", "mine", "all", "3", "container:vllm-prod", "pid:1", "--json")
+    done = simulated("wake", "mine", f"user:{ME}", "all", "3", "container:vllm-prod", "pid:1", "--json")
     assert done.returncode == 0
     assert '"jobs": []' in done.stdout
     for sentence in (
         "no job of yours is parked",
+        f"no job of {ME} is parked",
         "no job is parked",
         "no job of GPU 3 is parked",
         "no container vllm-prod is parked",

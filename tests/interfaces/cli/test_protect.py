@@ -45,6 +45,13 @@ def test_subjects_are_the_machine_a_gpu_a_process_or_a_user(simulated: Fallow) -
         assert rows[0]["subject"].startswith(kept)
 
 
+def test_a_gpu_is_named_as_people_name_it_and_by_its_uuid_where_it_cannot_be_read(simulated: Fallow) -> None:
+    placed = simulated("protect", "gpu:3", "--for", "2h").stdout
+    assert " protects GPU 3 (protection " in placed
+    assert simulated("protect", "--list").stdout.partition(";")[0] == placed.partition(";")[0]
+    assert " protects gpu:GPU-" in simulated("protect", "--list", FALLOW_SIMULATE="1xH100").stdout
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [

@@ -389,7 +389,10 @@ def test_a_filler_is_not_stopped_because_it_leaves_by_itself(simulated: Fallow) 
     filling.until("filling it")
     done = until(lambda: simulated("stop", "1", "--yes"), lambda done: "filler" in done.stderr, pause_s=0.5)
     assert done.returncode == 1
-    assert "only a filler, which leaves as soon as somebody needs the GPU" in done.stderr
+    assert done.stderr == (
+        "fallow: on GPU 1 is only a filler of fallow, which leaves as soon as somebody needs the GPU; to end it, "
+        "end the `fallow fill` that runs it, or disable it in the config of `fallow up` and reload\n"
+    )
     assert filling.process.poll() is None
 
 

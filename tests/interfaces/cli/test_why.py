@@ -89,10 +89,11 @@ def test_why_and_status_name_the_hold_on_a_gpu_and_on_no_other(simulated: Fallow
     if with_daemon:
         Fill(simulated.start("up", "--listen", "127.0.0.1:0")).until("up, ")
     (protection,) = json.loads(simulated("protect", "--list", "--json").stdout)["protections"]
-    words = f" protects {protection['subject']} (protection {protection['id']}): debugging; for another "
+    words = f" protects GPU 3 (protection {protection['id']}): debugging; for another "
+    assert protection["subject"].startswith("gpu:GPU-")
     assert words in simulated("why", "3").stdout
     assert words in simulated("status", "3").stdout
-    assert f"\nGPU 3: {protection['by']}{words}" in simulated("status").stdout
+    assert f"\n{protection['by']}{words}" in simulated("status").stdout
     assert json.loads(simulated("why", "3", "--json").stdout)["protections"] == [protection]
     for other in (("why", "2"), ("status", "2"), ("why", str(os.getpid()))):
         assert "debugging" not in simulated(*other).stdout
@@ -191,12 +192,12 @@ def test_a_rule_under_a_hold_says_who_holds_until_when_and_what_it_would_do_with
     (rule,) = [line for line in told.splitlines() if line.startswith("  rule forgotten: ")]
     assert "not idle now" not in rule
     assert re.search(
-        rf": left alone: {ME} protects gpu:GPU-\S+ \(protection \d+\): debugging; for another (2h|1h59m)"
+        rf": left alone: {ME} protects GPU 3 \(protection \d+\): debugging; for another (2h|1h59m)"
         r"; without that its people are warned once idle for 20m$",
         rule,
     ), rule
     (counting,) = json.loads(simulated("why", "3", "--json").stdout)["rules"]
-    assert f"{ME} protects gpu:" in counting["left_alone"]
+    assert f"{ME} protects GPU 3 (" in counting["left_alone"]
     (protection,) = json.loads(simulated("protect", "--list", "--json").stdout)["protections"]
     assert simulated("protect", "--release", str(protection["id"])).returncode == 0
     until(lambda: simulated("why", "3").stdout, lambda told: "left alone" not in told, pause_s=PROGRAM_S)

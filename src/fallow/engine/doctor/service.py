@@ -85,14 +85,14 @@ def parts(world: World) -> Iterator[CheckFinding]:  # noqa: ARG001  every check 
         return
     wrong: dict[str, dict[str, str]] = {"": {}}
     for name, least, extra in (match.groups("") for line in needed if (match := re.match(_REQUIREMENT, line))):
-        of_part = wrong.setdefault(extra, {})
+        of_part, needs = wrong.setdefault(extra, {}), f"'{name}>={least}'"
         try:
             found = version(name)
         except PackageNotFoundError:
-            of_part[name] = f"{name} is not installed"
+            of_part[needs] = f"{name} is not installed"
             continue
         if _numbers(found) < _numbers(least):
-            of_part[f"'{name}>={least}'"] = f"{name} {found} is older than {least}"
+            of_part[needs] = f"{name} {found} is older than {least}"
     belongs = wrong.pop("")
     if belongs:
         means = f"{', '.join(belongs.values())}: a part of fallow does not work"

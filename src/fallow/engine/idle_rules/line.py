@@ -11,7 +11,7 @@ from itertools import islice
 from fallow.actuators.claims.claims import ClaimFile
 from fallow.actuators.claims.queue import Queue
 from fallow.core.errors import FallowError
-from fallow.core.gpu import Snapshot
+from fallow.core.gpu import Snapshot, labels_of
 from fallow.core.job import Job
 from fallow.core.process import DEEPEST
 from fallow.core.reasons import Reason
@@ -37,7 +37,7 @@ class Line:
 
     def begin(self, snapshot: Snapshot) -> None:
         """Begin a tick: what was read before is old."""
-        self._labels = {gpu.uuid: gpu.label for gpu in snapshot.gpus if isinstance(gpu.uuid, str)}
+        self._labels = labels_of(snapshot.gpus)
         self._read = {}
 
     def waits_for(self, job: Job) -> Reason | Unknown | None:

@@ -20,7 +20,7 @@ from typing import assert_never
 
 from fallow.core.actions import Ask, CancelWarning, JobAction, Kill, Warn, in_words, kind_of, what_follows
 from fallow.core.findings import Outcome, Verdict
-from fallow.core.gpu import Snapshot
+from fallow.core.gpu import Snapshot, labels_of
 from fallow.core.job import Job, JobActivity
 from fallow.core.notices import Notice, NoticeEvent
 from fallow.core.protections import Affected, OneProcess, Protection, protection_on, with_its_end
@@ -73,7 +73,7 @@ class WarnAskKill:
         """Judge the job by this snapshot, and act."""
         now = self._actions_for(state.job)
         gpus = self._gpus_with_parents(state.job, snapshot)
-        alone = self._leave_alone(state, state.asked or now, gpus, protections)
+        alone = self._leave_alone(state, state.asked or now, gpus, protections, snapshot)
         if self._is_parking(state, now, snapshot, gpus, protections, alone):
             return
         for policy in Policy:
@@ -164,7 +164,12 @@ class WarnAskKill:
             self.name_survivors(state)
 
     def _leave_alone(
-        self, state: JobState, target: JobActions, gpus: frozenset[str], protections: Sequence[Protection]
+        self,
+        state: JobState,
+        target: JobActions,
+        gpus: frozenset[str],
+        protections: Sequence[Protection],
+        snapshot: Snapshot,
     ) -> Reason | None:
         """Return why the job is to be left alone. A protected pid may be any process below those that hold GPUs.
 
@@ -179,7 +184,7 @@ class WarnAskKill:
         protection = protection_on(touched, protections, wall_s)
         state.left_alone = None if alone is None else str(alone)
         if protection is not None:
-            state.left_alone = with_its_end(protection, wall_s)
+            state.left_alone = with_its_end(protection, wall_s, labels_of(snapshot.gpus))
         return alone
 
     def _allowed(

@@ -30,7 +30,10 @@ from fallow.engine.stop.hidden_holders import HiddenHolders, has_unseen_memory
 _OWNERS_ANSWER_WITHIN_S = 5.0
 _MOST_NAMED = 8
 _LISTED_BY = "`fallow status` lists the processes on GPUs"
-_FILLER = "a filler, which leaves as soon as somebody needs the GPU"
+_FILLER = "a filler of fallow, which leaves as soon as somebody needs the GPU"
+_TO_END_FILLERS = (
+    "to end it, end the `fallow fill` that runs it, or disable it in the config of `fallow up` and reload"
+)
 
 
 @value
@@ -161,7 +164,8 @@ class JobsByHand:
         match subject:
             case SomeGpus(uuids=uuids):
                 gpus = [gpu for gpu in snapshot.gpus if gpu.uuid in uuids]
-                return NothingFound("; ".join(dict.fromkeys(self._why_empty(gpu) for gpu in gpus)))
+                way = _TO_END_FILLERS if any(gpu.label in self._fillers for gpu in gpus) else ""
+                return NothingFound("; ".join(dict.fromkeys(self._why_empty(gpu) for gpu in gpus)), way)
             case OneProcess(pid=pid, birth=birth):
                 return self._no_such_process(pid, birth, jobs)
             case OneUser(name=name):
@@ -181,7 +185,7 @@ class JobsByHand:
         if gpu.trouble is not None or isinstance(gpu.holders, Unknown):
             return f"what is on GPU {gpu.label} cannot be read: {gpu.trouble or gpu.holders}"
         if gpu.label in self._fillers:
-            return f"only {_FILLER} is on GPU {gpu.label}"
+            return f"on GPU {gpu.label} is only {_FILLER}"
         if gpu.holders:
             named = ", ".join(self._process(holder.pid) for holder in gpu.holders)
             return f"on GPU {gpu.label} is only {named}, which serves all users, is fallow's, or cannot be seen"
@@ -195,7 +199,7 @@ class JobsByHand:
         if birth == 0:
             return NothingFound(f"there is no process {pid}", _LISTED_BY)
         if any(pid in pids for pids in self._fillers.values()):
-            return NothingFound(f"{self._process(pid)} is {_FILLER}")
+            return NothingFound(f"{self._process(pid)} is {_FILLER}", _TO_END_FILLERS)
         if self._finder.is_a_fallow(pid):
             return NothingFound(f"{self._process(pid)} is fallow's own")
         holders = [each.pid for job in jobs for each in job.members]

@@ -51,7 +51,7 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
         for line in _now(target, view):
             print(line)
     for each in protections:
-        print(f"  {with_its_end(each, now_s)}")
+        print(f"  {with_its_end(each, now_s, {})}")
     for line in why_text.story(events, now_s):
         print(line)
     if not events:

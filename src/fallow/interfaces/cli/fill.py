@@ -7,7 +7,7 @@ from functools import partial
 from fallow.core.did_you_mean import did_you_mean
 from fallow.core.errors import WrongUsage
 from fallow.core.fillers import Yield
-from fallow.core.units import CELSIUS, count, duration_for_people, duration_s, hours, span_s
+from fallow.core.units import celsius, duration_for_people, duration_s, hours, span_s
 from fallow.engine.allocate.usable_gpus import gpus_to_fill
 from fallow.engine.fill.compose import fill_loop
 from fallow.engine.fill.start import FillerSpec, check_command
@@ -73,7 +73,7 @@ def add_options(made: Parser) -> None:
     add("--between HH:MM-HH:MM", hours, "run CMD only at these hours")
     add(
         "--max-temp C",
-        lambda text: count(text, *CELSIUS),
+        celsius,
         "leave a GPU that is hotter than C degrees, from 30 to 120",
     )
     add("--log FILE", str, "append CMD's output to FILE (default: print it here)")

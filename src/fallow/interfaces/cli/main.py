@@ -68,7 +68,7 @@ def main(argv: Sequence[str]) -> int:
 
             for line in refused_text.lines(error.refused):
                 voice.note(line)
-        if isinstance(error, ConfigWrong):
+        if isinstance(error, ConfigWrong) and not error.is_about_the_file:
             for mistake in error.mistakes:
                 voice.note(mistake.in_file(error.file))
         return error.exit_code

@@ -2,12 +2,14 @@
 
 import argparse
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from fallow.core.api import VERSION
-from fallow.core.errors import WrongUsage
-from fallow.core.protections import ClusterPart, OneClusterJob, Protection, reason_of, with_its_end
+from fallow.core.errors import FallowError, WrongUsage
+from fallow.core.gpu import labels_of
+from fallow.core.ports import Depth
+from fallow.core.protections import ClusterPart, OneClusterJob, OneGpu, Protection, reason_of, with_its_end
 from fallow.core.units import is_number, span_s
 from fallow.engine.allocate.protection_target import target_of
 from fallow.engine.jobs.protections import active_protections
@@ -15,6 +17,10 @@ from fallow.engine.machine.world import World
 from fallow.interfaces.cli.options import Parser, add_alone, add_json, takes
 from fallow.interfaces.render.as_json import as_text, protection_facts
 from fallow.interfaces.stderr import Stderr
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from fallow.engine.machine.daemon_client import DaemonClient
 
 ABOUT = """\
 Protect a GPU, a process, a user, the machine or a job of a cluster for some
@@ -65,7 +71,8 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
         voice.note(f"protection {number} is released")
         return 0
     if args.list:
-        return _show(world, active_protections(world, daemon), as_json=args.json)
+        listed = active_protections(world, daemon)
+        return _show(world, listed, _labels(world, daemon, listed), as_json=args.json)
     if args.duration is None:
         import shlex
 
@@ -81,11 +88,12 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
         check(target, world, voice, daemon)
     until_s = world.clock.wall_s() + args.duration
     placed = None if daemon is None or status is None else daemon.protect(target, args.duration, reason_of(args.why))
-    if placed is not None:
-        return _show(world, [placed], as_json=args.json)
+    if placed is not None and status is not None:
+        return _show(world, [placed], labels_of(status.gpus), as_json=args.json)
     world.protections.demand_room(os.geteuid(), world.clock.wall_s())
     number = world.protections.place(target, until_s, args.why)
-    return _show(world, [Protection(number, target, until_s, reason_of(args.why), world.user)], as_json=args.json)
+    own = [Protection(number, target, until_s, reason_of(args.why), world.user)]
+    return _show(world, own, _labels(world, daemon, own), as_json=args.json)
 
 
 def _id(text: str) -> int:
@@ -112,14 +120,25 @@ def _meant(number: int, listed: Callable[[], Sequence[Protection]]) -> int:
     return ids.pop()
 
 
-def _show(world: World, protections: Sequence[Protection], *, as_json: bool) -> int:
+def _labels(world: World, daemon: "DaemonClient | None", protections: Sequence[Protection]) -> dict[str, str]:
+    """Return the labels of the GPUs, if one of them is protected; none if the GPUs cannot be read now."""
+    if not any(isinstance(each.target, OneGpu) for each in protections):
+        return {}
+    status = None if daemon is None else daemon.status()
+    try:
+        return labels_of(world.gpu_reader.look(Depth.HOLDERS).gpus if status is None else status.gpus)
+    except FallowError:
+        return {}
+
+
+def _show(world: World, protections: Sequence[Protection], labels: Mapping[str, str], *, as_json: bool) -> int:
     now_s = world.clock.wall_s()
     if as_json:
         listed = [protection_facts(protection) for protection in protections]
         print(as_text({"version": VERSION, "protections": listed}))
         return 0
     for protection in protections:
-        print(with_its_end(protection, now_s))
+        print(with_its_end(protection, now_s, labels))
     if not protections:
         print("nothing is protected")
     return 0

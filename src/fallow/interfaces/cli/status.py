@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 
 from fallow.core.board import Counting
 from fallow.core.errors import FallowError, WrongUsage
+from fallow.core.gpu import labels_of
 from fallow.core.gpu_status import Shown, Status
 from fallow.core.owner import Owner
-from fallow.core.protections import OneGpu, Protection, with_its_end
+from fallow.core.protections import Protection, with_its_end
 from fallow.core.selection import select, visible
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace
@@ -113,10 +114,8 @@ def _show_protections(status: Status, world: World, daemon: "DaemonClient | None
     """Print below the table the protections in force on these GPUs."""
     from fallow.engine.jobs.protections import protections_on
 
-    labels = {OneGpu(str(gpu.uuid)): gpu.label for gpu in status.gpus}
     for protection in protections_on(status.gpus, world, daemon):
-        label = labels.get(protection.target) if isinstance(protection.target, OneGpu) else None
-        print(f"{'' if label is None else f'GPU {label}: '}{with_its_end(protection, world.clock.wall_s())}")
+        print(with_its_end(protection, world.clock.wall_s(), labels_of(status.gpus)))
 
 
 def _statuses(

@@ -63,7 +63,7 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
         done = through or _alone(world, voice, whom)
         if not done:
             seen = ", as far as can be seen without a daemon" if through is None else ""
-            voice.note(printable(f"{_none_is_parked(whom, world.user)}{seen}"))
+            voice.note(printable(f"{_none_is_parked(whom, subject)}{seen}"))
         woken += done
     if args.json:
         rows = [{**parked_facts(job), "woken": outcome.ok, "because": outcome.words} for job, outcome in woken]
@@ -107,12 +107,12 @@ def _by_the_daemon(daemon: DaemonClient, world: World, subject: str, within_s: f
     return done
 
 
-def _none_is_parked(subject: JobSubject, me: str) -> str:
+def _none_is_parked(subject: JobSubject, typed: str) -> str:
     match subject:
         case Everything():
             return "no job is parked"
         case OneUser(name=name):
-            return f"no job of {'yours' if name == me else name} is parked"
+            return f"no job of {'yours' if typed == 'mine' else name} is parked"
         case OneProcess(pid=pid):
             return f"process {pid} is not parked"
         case SomeGpus():

@@ -6,7 +6,7 @@ from itertools import islice
 
 from fallow.core.errors import FallowError, WrongUsage
 from fallow.core.findings import Event, gpu_key, process_key
-from fallow.core.gpu import Gpu
+from fallow.core.gpu import Gpu, labels_of
 from fallow.core.gpu_status import GpuStatus, Status
 from fallow.core.parked import ParkedJob
 from fallow.core.process import DEEPEST
@@ -103,7 +103,9 @@ def _explain(args: argparse.Namespace, world: World, voice: Stderr) -> int:
         return 0
     for line in _now(target, gpus, world, now_s):
         print(line)
-    beside = [*(printable(job.in_words) for job in parked), *(with_its_end(each, now_s) for each in protections)]
+    labels = {} if status is None else labels_of(status.gpus)
+    protected = (with_its_end(each, now_s, labels) for each in protections)
+    beside = [*(printable(job.in_words) for job in parked), *protected]
     for line in beside:
         print(f"  {line}")
     trouble = None if daemon is None else daemon.trouble

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from fallow.core.errors import FallowError
-from fallow.core.unknown import Unknown
+from fallow.core.gpu import labels_of
 from fallow.core.visibility import interval_seen_by
 from fallow.engine.daemon.sources import Sources
 from fallow.engine.history.reader import HistoryReader
@@ -67,8 +67,7 @@ def add_past(api: APIRouter, sources: Sources, reads: DiskReads) -> None:
         gpu: Uuid | None = None,
     ) -> Response:
         now = sources.board()
-        labels = {} if now is None else {one.uuid: one.label for one in now.status.gpus}
-        known = {uuid: label for uuid, label in labels.items() if not isinstance(uuid, Unknown)}
+        known = {} if now is None else labels_of(now.status.gpus)
         if gpu is not None and gpu not in known:
             raise Refused(404, "usage", "there is no GPU of that UUID")
         wanted = known if gpu is None else {gpu: known[gpu]}
