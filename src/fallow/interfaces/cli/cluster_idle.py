@@ -7,7 +7,7 @@ from fallow.core.cluster_names import cluster_target
 from fallow.core.cluster_view import ClusterView, JobLine
 from fallow.core.errors import WrongUsage
 from fallow.core.job import JobActivity
-from fallow.core.protections import OneClusterJob
+from fallow.core.protections import ClusterPart, OneClusterJob
 from fallow.core.units import duration_for_people, printable
 from fallow.core.value import fields, value
 from fallow.engine.machine.world import World
@@ -40,10 +40,11 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     answers = [_answer(job, args.for_s, view, is_old=is_old) for job in view.jobs]
     together = _together(answers)
     nothing = "holds no GPU"
-    if not answers:
-        # A job that ended and one that was mistyped look the same, so that is no yes; nor is a blind look.
-        doubt = isinstance(target, OneClusterJob) or view.troubles or is_old
-        together, nothing = (None, "holds no GPU now, or does not exist") if doubt else (True, nothing)
+    if not answers and (view.troubles or is_old or not _is_there(target, view)):
+        # A job that ended and a name that was mistyped look the same, so that is no yes; nor is a blind look.
+        together, nothing = None, "holds no GPU now, or does not exist"
+    elif not answers and args.for_s:
+        together, nothing = None, "holds no GPU now; since when is not known"
     if args.json:
         jobs = [{name: getattr(each, name) for name in fields(JobAnswer)} for each in answers]
         print(as_text({"version": VERSION, "idle": together, "asked_for_s": args.for_s, "jobs": jobs}))
@@ -55,6 +56,13 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
             word = f"not for {duration_for_people(args.for_s)} yet" if short else _WORDS[each.idle]
             print(printable(f"{each.job}: {word}: {each.because}"))
     return _EXIT_CODES[together]
+
+
+def _is_there(target: OneClusterJob | ClusterPart, view: ClusterView) -> bool:
+    """Return whether something without a job on a GPU is known to exist: the engine lists nodes and partitions."""
+    if isinstance(target, ClusterPart) and target.kind == "partition":
+        return any(target.name in node.labels.get("partition", "").split(",") for node in view.nodes)
+    return isinstance(target, ClusterPart) and target.kind == "node" and bool(view.nodes)
 
 
 def _answer(job: JobLine, for_s: float, view: ClusterView, *, is_old: bool) -> JobAnswer:
