@@ -2,14 +2,14 @@
 
 import pytest
 
-from fallow.core.cluster import Engine
+from fallow.core.cluster import Engine, NodeGpu
 from fallow.core.cluster_names import cluster_target, names_cluster, subject_of
 from fallow.core.cluster_view import cluster_view, idle_by, meant, narrowed, with_uses
 from fallow.core.errors import WrongUsage
 from fallow.core.protections import ClusterPart, OneClusterJob, OneUser, parse_target
 from fallow.core.unknown import Unknown
 from fallow.core.visibility import ANYBODY, EVERYTHING, Viewer
-from tests.interfaces.web.clusters import large, pods, small
+from tests.interfaces.web.clusters import large, pods, slurm_job, small
 
 
 def test_gpus_are_free_busy_idle_unknown_or_out() -> None:
@@ -72,6 +72,17 @@ def test_nodes_in_trouble_and_with_idle_gpus_are_shown_before_others() -> None:
 )
 def test_a_subject_means_its_jobs(text: str, keys: list[str]) -> None:
     assert [job.key for job in cluster_view(meant(small(), cluster_target(text)), ANYBODY).jobs] == keys
+
+
+def test_an_array_means_all_its_tasks_and_a_task_only_itself() -> None:
+    tasks = tuple(slurm_job(7, "bob", (NodeGpu("n1", at),), id=f"7_{at}") for at in range(2))
+    board = small(jobs=(*tasks, slurm_job(70, "bob", (NodeGpu("n2", 0),))))
+
+    def keys(text: str) -> list[str]:
+        return [job.key for job in cluster_view(meant(board, cluster_target(text)), ANYBODY).jobs]
+
+    assert keys("slurm:7") == ["slurm:7_0", "slurm:7_1"]
+    assert keys("slurm:7_1") == ["slurm:7_1"]
 
 
 def test_a_user_means_their_jobs_and_a_pod_the_job_that_it_belongs_to() -> None:

@@ -1,6 +1,6 @@
 """How people name a part of a cluster: a job of Slurm, what Kubernetes runs, a node, a partition, an account.
 
-slurm:1234   slurm:1234_7                 a job of Slurm, a task of an array
+slurm:1234   slurm:1234_7                 a job of Slurm or all tasks of an array, a task of an array
 deployment:NAMESPACE/NAME                 and statefulset, replicaset, job, pod, notebook, raycluster …
 kubernetes:Kind/NAMESPACE/NAME            the same, as the journal has it
 node:NAME   partition:NAME   account:NAME   qos:NAME   namespace:NAME   pod:NAMESPACE/NAME
@@ -8,7 +8,7 @@ node:NAME   partition:NAME   account:NAME   qos:NAME   namespace:NAME   pod:NAME
 
 import re
 
-from fallow.core.cluster import ClusterJob, PodGpus
+from fallow.core.cluster import ClusterJob, Engine, PodGpus
 from fallow.core.errors import WrongUsage
 from fallow.core.protections import CLUSTER_ENGINES, CLUSTER_PARTS, ClusterPart, OneClusterJob, OneUser
 from fallow.core.units import printable
@@ -75,7 +75,7 @@ def concerns(target: OneClusterJob | ClusterPart | OneUser, job: ClusterJob, nod
     """Return whether a job is meant; `nodes`: where its GPUs are, as far as that is known."""
     match target:
         case OneClusterJob(key=key):
-            return job.key == key
+            return names_job(key, job)
         case OneUser(name=name):
             return job.user == name
         case ClusterPart(kind="node", name=name):
@@ -85,6 +85,12 @@ def concerns(target: OneClusterJob | ClusterPart | OneUser, job: ClusterJob, nod
             return job.key == f"kubernetes:Pod/{name}" or name in places
         case ClusterPart(kind=kind, name=name):
             return job.labels.get(kind) == name
+
+
+def names_job(key: str, job: ClusterJob) -> bool:
+    """Return whether the key names the job, or the array or the whole that it is a part of."""
+    mine, meant = (job.key.lower(), key.lower()) if job.engine is Engine.KUBERNETES else (job.key, key)
+    return mine == meant or (job.engine is Engine.SLURM and mine.startswith((f"{meant}_", f"{meant}+")))
 
 
 def _example(kind: str) -> str:

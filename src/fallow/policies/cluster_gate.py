@@ -16,6 +16,7 @@ from typing import assert_never
 
 from fallow.core.actions import Ask, CancelWarning, JobAction, Kill
 from fallow.core.cluster import ClusterJob, Engine, PodGpus
+from fallow.core.cluster_names import names_job
 from fallow.core.job import IDLE_BELOW, JobActivity
 from fallow.core.protections import (
     ClusterPart,
@@ -276,7 +277,7 @@ def covers(target: Target, job: ClusterJob, uuids: frozenset[str]) -> bool:
         case OneUser(name):
             return _may_be(job, name)
         case OneClusterJob(key):
-            return _is_job(job, key)
+            return names_job(key, job)
         case ClusterPart("node", name):
             return name in job.nodes
         case ClusterPart("pod", name):
@@ -349,12 +350,6 @@ def _groups(user: str, groups_of: Callable[[str], frozenset[str] | Unknown] | No
 def _may_be(job: ClusterJob, user: str) -> bool:
     """Return whether the job may be the user's. Kubernetes knows no users, so nothing of it is any user's."""
     return job.user == user or (not job.user and job.engine is Engine.SLURM)
-
-
-def _is_job(job: ClusterJob, key: str) -> bool:
-    """Return whether the key names the job, or the array or the whole that it is a part of."""
-    mine, meant = (job.key.lower(), key.lower()) if job.engine is Engine.KUBERNETES else (job.key, key)
-    return mine == meant or (job.engine is Engine.SLURM and mine.startswith((f"{meant}_", f"{meant}+")))
 
 
 def _fits(text: str | None, patterns: tuple[str, ...]) -> bool:

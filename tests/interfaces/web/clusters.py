@@ -29,7 +29,7 @@ def slurm_job(number: int, user: str, places: tuple[NodeGpu, ...], idle: int = 0
     """A job of Slurm of whose GPUs the first ones are idle."""
     job = ClusterJob(
         Engine.SLURM,
-        str(number),
+        more.pop("id", str(number)),
         more.pop("name", f"train-{number}"),
         user,
         places,

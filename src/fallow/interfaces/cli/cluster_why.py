@@ -55,8 +55,16 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     for line in why_text.story(events, now_s):
         print(line)
     if not events:
-        print("the journal has no entries on that")
+        print(_no_entries(target, view))
     return 0
+
+
+def _no_entries(target: OneClusterJob | ClusterPart, view: ClusterView | None) -> str:
+    """Return what to print where the journal has nothing: what it has on an array is under the names of its tasks."""
+    tasks = [] if view is None else [job.subject for job in view.jobs if job.key.startswith(f"{target}_")]
+    if tasks:
+        return f"the journal has entries on each task alone; see: fallow why {tasks[0]}"
+    return "the journal has no entries on that"
 
 
 def _key(target: OneClusterJob | ClusterPart, view: ClusterView | None) -> str:
