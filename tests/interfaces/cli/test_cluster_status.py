@@ -72,6 +72,27 @@ def test_my_jobs_are_those_of_who_asks(shown: Fallow) -> None:
     assert "holds a GPU" in done.stdout.splitlines()[-1]
 
 
+@pytest.mark.parametrize(
+    ("subject", "said"),
+    [
+        ("slurm:1234", "4 held and idle (2 in 1 job of slurm:1234), "),
+        ("partition:gpu", "4 held and idle (4 in 2 jobs of partition:gpu), "),
+        ("user:bob", "4 held and idle, "),
+    ],
+)
+def test_the_idle_gpus_of_the_whole_are_not_said_to_be_in_the_jobs_that_were_asked_for(
+    shown: Fallow, subject: str, said: str
+) -> None:
+    first = shown("status", "--cluster", subject).stdout.splitlines()[0]
+    assert first == f"Slurm: 1 of 12 GPUs free, {said}6 waited for"
+
+
+def test_kubernetes_is_not_said_to_run_nothing_of_somebody_since_it_knows_no_users(simulated: Fallow) -> None:
+    with watching(simulated, "pods"):
+        told = simulated("status", "--cluster", "--mine").stdout.splitlines()[-1]
+    assert told == "Kubernetes does not say whose its jobs are; ask for a namespace: namespace:NAME"
+
+
 def test_an_old_look_and_a_missing_name_are_said(simulated: Fallow) -> None:
     with watching(simulated, "pods 1800"):
         told = simulated("status", "--cluster").stdout

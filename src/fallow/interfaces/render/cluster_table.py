@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
+from fallow.core.cluster import Engine
 from fallow.core.cluster_view import ClusterView, JobLine
 from fallow.core.units import duration_for_people, printable, shortened
 from fallow.interfaces.render.cluster_text import first_line, follows, others_line, where
@@ -32,11 +33,11 @@ def _lines(screen: Screen, view: ClusterView, now_s: float, subject: str | None 
     looked = f"looked {duration_for_people(round(old_s))} ago{', which is long ago' if old_s > OLD_S else ''}"
     mode = "rules act" if view.acts else "rules only report"
     second = "; ".join(part for part in (others_line(view), mode, looked) if part)
-    above = [screen.styled(Styled(first_line(view), "bold")), second]
+    above = [screen.styled(Styled(first_line(view, subject), "bold")), second]
     above += [printable(f"not read: {shortened(each, 200)}; nothing is stopped meanwhile") for each in view.troubles]
     shown = view.jobs[:_MOST_SHOWN]
     if not shown:
-        return [*above, f"no job of {printable(subject)} holds a GPU" if subject else "no job holds a GPU"]
+        return [*above, _nothing(view, subject)]
     columns = [
         Column("job", folds=True),
         Column("user", folds=True),
@@ -49,6 +50,12 @@ def _lines(screen: Screen, view: ClusterView, now_s: float, subject: str | None 
     more = view.more_jobs + len(view.jobs) - len(shown)
     below = [f"and {more:,} more job{'' if more == 1 else 's'}; --json has all of them"] if more else []
     return [*above, *table, *below, *_nodes(view)]
+
+
+def _nothing(view: ClusterView, subject: str | None) -> str:
+    if subject is not None and subject.startswith("user:") and view.engine is Engine.KUBERNETES:
+        return "Kubernetes does not say whose its jobs are; ask for a namespace: namespace:NAME"
+    return f"no job of {printable(subject)} holds a GPU" if subject else "no job holds a GPU"
 
 
 def _row(job: JobLine) -> list[str | Styled]:

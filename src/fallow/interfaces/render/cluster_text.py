@@ -7,14 +7,16 @@ from fallow.core.unknown import Unknown
 _FOLLOWS = {"report": "is reported", "warn": "is warned", "ask": "is asked to end", "kill": "is killed"}
 
 
-def first_line(view: ClusterView) -> str:
-    """Return what is available now, and what is wasted."""
+def first_line(view: ClusterView, subject: str | None = None) -> str:
+    """Return what is available now and what is wasted, in the whole cluster; `subject`: whose jobs the view has."""
     free, total, idle = view.counts["free"], view.total, view.counts["idle"]
     had = "what is available now is not known"
     if not isinstance(free, Unknown) and not isinstance(total, Unknown):
         had = f"{free:,} of {total:,} GPUs free"
-    wasteful = sum(job.idle_gpus > 0 for job in view.jobs)
-    jobs = "" if view.more_jobs else f" in {wasteful:,} job{'' if wasteful == 1 else 's'}"
+    wasteful = [job.idle_gpus for job in view.jobs if job.idle_gpus]
+    jobs = "" if view.more_jobs else f" in {len(wasteful):,} job{'' if len(wasteful) == 1 else 's'}"
+    if subject is not None:
+        jobs = f" ({sum(wasteful):,}{jobs} of {printable(subject)})" if wasteful and jobs else ""
     wasted = f"{idle:,} held and idle{jobs}" if idle else "none held and idle"
     waited = "" if isinstance(view.pending, Unknown) else f", {view.pending:,} waited for"
     return f"{view.engine.proper_name}: {had}, {wasted}{waited}"
