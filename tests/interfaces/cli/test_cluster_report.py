@@ -76,6 +76,14 @@ def test_a_table_csv_and_a_page_have_the_same_numbers(kept: Fallow, tmp_path: pa
     assert "http" not in page.read_text()
 
 
+def test_jobs_without_a_namespace_are_not_said_to_be_nothing(kept: Fallow) -> None:
+    done = kept(*ALL, "--alone", "--by", "namespace")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert (
+        "no job of that time is known by its namespace; write --by with another one: node, partition" in done.stderr
+    )
+
+
 def test_a_kind_of_the_other_report_is_refused_with_a_way(simulated: Fallow) -> None:
     assert "add --cluster" in simulated("report", "--by", "node").stderr
     assert "write node, partition" in simulated("report", "--cluster", "--by", "gpu").stderr

@@ -4,7 +4,7 @@ import argparse
 import io
 import sys
 
-from fallow.core.cluster_usage import UsageReport, usage_report
+from fallow.core.cluster_usage import KINDS, UsageReport, usage_report
 from fallow.core.errors import FallowError
 from fallow.core.money import Prices
 from fallow.engine.machine.world import World
@@ -33,11 +33,18 @@ def run(args: argparse.Namespace, world: World, voice: Stderr, given: Prices) ->
         if not rows and daemon is not None and daemon.trouble is not None:
             raise FallowError(f"the daemon could not be asked what the cluster did: {daemon.trouble}")
     if not report.rows:
-        voice.note("nothing of that time is kept of a cluster; `fallow up` with [cluster] records it while it runs")
+        voice.note(_why_nothing(report))
         if args.format == "table" and args.output is None:
             return 0
     _print(report, args.format, args.output)
     return 0
+
+
+def _why_nothing(report: UsageReport) -> str:
+    if report.total.held_s:
+        kinds = ", ".join(kind for kind in KINDS if kind not in ("cluster", report.by))
+        return f"no job of that time is known by its {report.by}; write --by with another one: {kinds}"
+    return "nothing of that time is kept of a cluster; `fallow up` with [cluster] records it while it runs"
 
 
 def _print(report: UsageReport, form: str, output: str | None) -> None:
