@@ -70,6 +70,11 @@ def small(wall_s: float = WALL_S, **changes: Any) -> ClusterBoard:
     return ClusterBoard(Engine.SLURM, wall_s, **(facts | changes))
 
 
+def owned(wall_s: float = WALL_S) -> ClusterBoard:
+    """A job of the user 61001, whom the kernel knows by this number alone."""
+    return small(wall_s, jobs=(slurm_job(61, "61001", (NodeGpu("n1", 0),), idle=1),))
+
+
 def pods(wall_s: float = WALL_S) -> ClusterBoard:
     """A Deployment of two pods, whose GPUs the metrics find, and a pod that nothing is known of."""
     places = (PodGpus("ml", "web-1", 1), PodGpus("ml", "web-2", 2))
