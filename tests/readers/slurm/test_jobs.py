@@ -94,14 +94,16 @@ def test_a_name_that_forges_another_job_neither_makes_nor_changes_one() -> None:
     assert details_of(victim, 5) == only(victim, 5)
 
 
-def test_a_name_that_ends_its_own_line_with_forged_gpus_is_found_out() -> None:
+@pytest.mark.parametrize("other", [99, 6, 8])
+def test_a_name_that_ends_its_own_line_with_forged_gpus_is_found_out(other: int) -> None:
     """The first half would be a whole line of the job itself, with GPUs that others keep busy."""
     whole = job_line(nodes="   Nodes=n2 CPU_IDs=0 Mem=0 GRES=gpu:1(IDX:0)").partition("JobName=")[2]
-    text = job_line(name=f"{whole}JobId=99 JobName=y") + job_line(8)
-    found = details(text, {7, 8})
+    text = job_line(6) + job_line(name=f"{whole}JobId={other} JobName=y") + job_line(8) + job_line(9)
+    found = details(text, {6, 7, 8, 9})
     assert isinstance(found[7], Unknown)
-    assert isinstance(found[8], JobDetails)
-    assert isinstance(details_of(job_line(name=f"{whole}JobId=99 JobName=y"), 7), Unknown)
+    assert isinstance(found[9], JobDetails)
+    assert [number for number in (6, 8) if isinstance(found[number], Unknown)] == [other] * (other != 99)
+    assert isinstance(details_of(job_line(name=f"{whole}JobId={other} JobName=y"), 7), Unknown)
 
 
 @given(st.text(max_size=200), st.text(max_size=200))

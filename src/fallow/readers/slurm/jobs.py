@@ -2,12 +2,13 @@
 
 scontrol prints names, accounts and comments as they were given, also with spaces, equals signs and newlines. So a
 line may look like another job's, and a field may look like Slurm's. A field is believed only if it is there once in
-all that is printed of the job. A job is believed only if it is printed once, and no job that the queue does not list
-is printed after it: a name that forges a line cuts its own line in two. What is doubtful is Unknown, and is asked for
+all that is printed of the job. A job is believed only if it is printed once, and what is printed after it is a job
+that the queue lists and that is printed once: a name that forges a line cuts its own line in two. What is doubtful is Unknown, and is asked for
 alone (`details_of`); what is doubtful even then is never stopped.
 """
 
 import re
+from collections import Counter
 from collections.abc import Container, Iterator
 
 from fallow.core.cluster import NodeGpu
@@ -66,19 +67,18 @@ def details(text: str, listed: Container[int]) -> dict[int, JobDetails | Unknown
 
     `listed` are the numbers that the queue has.
     """
+    records = [(_HEAD.match(record), record) for record in _records(text)]
+    printed = Counter(int(head[1]) for head, _ in records if head is not None)
     found: dict[int, JobDetails | Unknown] = {}
     before: int | None = None
-    for record in _records(text):
-        head = _HEAD.match(record)
+    for head, record in records:
         number = None if head is None else int(head[1])
-        if head is not None and number in listed and number is not None and number not in found:
-            found[number] = _details(record, head)
+        is_one = number in listed and number is not None and printed[number] == 1
+        if not is_one and before is not None:
+            found[before] = _FORGED  # it may be its text that begins here
+        if head is not None and number is not None and number in listed:
+            found[number] = _details(record, head) if is_one else _FORGED
             before = number
-            continue
-        if before is not None:
-            found[before] = _FORGED
-        if number is not None and number in found:
-            found[number] = _FORGED
     return found
 
 
