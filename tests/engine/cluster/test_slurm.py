@@ -41,6 +41,7 @@ def test_jobs_of_all_kinds_are_listed_with_their_gpus(slurm: Slurm, engine: Slur
     array = slurm.submit("--gres=gpu:1", "--nodes=2", "--array=1-2", user="news")
     plain = slurm.running()
     found = until(lambda: jobs(engine), lambda seen: len(seen) == 4, pause_s=0.2)
+    slurm.submit("--hold", "--gres=gpu:4")
     slurm.submit("--gres=gpu:4", "--nodes=2")  # last: what is submitted after a job that waits may wait behind it
     assert plain not in found, "it holds no GPU"
     job = found[batch]
@@ -53,7 +54,8 @@ def test_jobs_of_all_kinds_are_listed_with_their_gpus(slurm: Slurm, engine: Slur
     assert all(each.nodes == ("n1", "n2") and each.gpu_count == 2 and each.user == "news" for each in tasks)
     held = [place for each in found.values() for place in each.places]
     assert len(held) == len(set(held)) == 7
-    look = engine.look()
+    # The one that its user holds back waits for no GPU; Slurm says soon why the other one waits.
+    look = until(engine.look, lambda seen: seen.pending_gpus != 0, pause_s=0.2)
     assert look.pending_gpus == 8
     assert not isinstance(look.nodes, Unknown)
     assert [(node.name, node.gpus, node.trouble) for node in look.nodes] == [("n1", 4, None), ("n2", 4, None)]

@@ -34,13 +34,23 @@ def test_a_line_that_is_no_job_makes_the_queue_unknown(text: str) -> None:
 
 
 def test_gpus_that_are_waited_for_are_counted_however_they_were_asked_for() -> None:
-    said = (
-        "6|2|2|N/A|gres:gpu:4|N/A|N/A|\n7|1|1|gres:gpu:3|N/A|N/A|N/A|\n8|1|2|N/A|N/A|N/A|gres:gpu:2|\n"
-        "9|1|1|N/A|gres:gpu:a100:2|N/A|N/A|\n9|1|1|N/A|gres:gpu:a100|N/A|N/A|\n10|1|1|N/A|N/A|N/A|N/A|\n"
+    asked = (
+        "6|2|2|N/A|gres:gpu:4|N/A|N/A|",
+        "7|1|1|gres:gpu:3|N/A|N/A|N/A|",
+        "8|1|2|N/A|N/A|N/A|gres:gpu:2|",
+        "9|1|1|N/A|gres:gpu:a100:2|N/A|N/A|",
+        "9|1|1|N/A|gres:gpu:a100|N/A|N/A|",
+        "10|1|1|N/A|N/A|N/A|N/A|",
     )
+    said = "".join(f"{each}{why}|\n" for each, why in zip(asked, ["Resources", *["Priority"] * 5], strict=True))
     assert pending_gpus(said) == 8 + 3 + 4 + 2 + 1
     assert isinstance(pending_gpus("6|2|2|N/A"), Unknown)
-    assert isinstance(pending_gpus("6|2|2|N/A|gres:gpu:many:x|N/A|N/A|"), Unknown)
+    assert isinstance(pending_gpus("6|2|2|N/A|gres:gpu:many:x|N/A|N/A|Priority|"), Unknown)
+
+
+@pytest.mark.parametrize("why", ["JobHeldUser", "BeginTime", "Dependency", "QOSMaxGRESPerUser", "None", ""])
+def test_a_job_that_waits_for_something_else_wants_no_gpu(why: str) -> None:
+    assert pending_gpus(f"6|2|2|N/A|gres:gpu:4|N/A|N/A|{why}|\n") == 0
 
 
 @pytest.mark.parametrize(

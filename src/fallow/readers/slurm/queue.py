@@ -11,7 +11,11 @@ from fallow.readers.slurm.lists import gpu_count
 
 FORMAT = "%A|%i|%u|%U|%S|%T|%D"
 """What is asked for: the job's own number, its number as people know it, user, uid, start, state, nodes."""
-PENDING_FIELDS = "JobID:|,NumNodes:|,NumTasks:|,tres-per-job:|,tres-per-node:|,tres-per-socket:|,tres-per-task:|"
+PENDING_FIELDS = (
+    "JobID:|,NumNodes:|,NumTasks:|,tres-per-job:|,tres-per-node:|,tres-per-socket:|,tres-per-task:|,Reason:|"
+)
+_FOR_WANT_OF_GPUS = ("Resources", "Priority")
+"""The reasons for which a job waits that would begin with more GPUs. Others hold it back, or its own user does."""
 RUNNING = "RUNNING"
 HELD_STATES = (RUNNING, "SUSPENDED", "STOPPED")
 """The states in which a job holds its GPUs. What is completing or being configured is left alone."""
@@ -71,8 +75,10 @@ def pending_gpus(text: str) -> int | Unknown:
     total = 0
     for line in text.splitlines():
         fields = [field.strip() for field in line.split("|")]
-        if len(fields) != 8:
+        if len(fields) != 9:
             return Unknown("squeue answered with a line that is no job")
+        if fields[7] not in _FOR_WANT_OF_GPUS:
+            continue
         nodes, tasks = (_least(each) for each in fields[1:3])
         job, node, socket, task = (gpu_count(_none(each)) for each in fields[3:7])
         if nodes is None or tasks is None or job is None or node is None or socket is None or task is None:
