@@ -113,6 +113,7 @@ SENTENCES: Mapping[str, str] = {
     # Why a rule waits, or leaves a job of a cluster alone.
     "may_be_idle": "its people say that it may be idle for {for_s}",
     "first_hours": "it started {ago_s} ago, and the rule waits for {after_s}",
+    "cluster_filler": "it is a filler of fallow, from which Slurm takes its GPU when somebody needs it",
     "cluster_user": "[protect] users has {user!r}",
     "cluster_group": "{user} is in a group that [protect] groups has: {group!r}",
     "cluster_groups_unknown": "{user} may be in a protected group: {why}",

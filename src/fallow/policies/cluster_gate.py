@@ -328,6 +328,8 @@ def why_another(judged: ClusterJob, now: ClusterJob | None) -> Reason | None:
 
 
 def _protected_for_good(job: ClusterJob, protect: ProtectRules) -> Reason | None:
+    if (job.user, job.labels.get("partition", ""), job.name) in protect.fillers:
+        return Reason("cluster_filler")
     for user in sorted(protect.users):
         if _may_be(job, user):
             return Reason("cluster_user", user=user)

@@ -3,19 +3,25 @@
 import pathlib
 import signal
 import time
+from contextlib import closing
 
 import pytest
 
 from fallow.core.cluster import ClusterJob, ClusterNode, Engine, NodeGpu
 from fallow.core.reasons import Reason
 from fallow.core.unknown import Unknown
+from fallow.engine.cluster.compose import protect_rules
 from fallow.engine.cluster.filler import SlurmFiller, SlurmFillerSpec, idle_gpus
 from fallow.engine.cluster.ports import EngineLook
 from fallow.engine.cluster.slurm import SlurmEngine
 from fallow.engine.cluster.slurm_commands import SlurmCommands
+from fallow.engine.config.load import understand
 from fallow.engine.history.journal import Journal
+from fallow.engine.history.run import Report, Run
 from fallow.engine.machine.clock import SystemClock
+from fallow.engine.machine.world import World
 from tests.conftest import Fallow
+from tests.engine.cluster.planned import PlannedCluster, job, reading
 from tests.places import LIMIT_S
 from tests.real_slurm import Slurm
 from tests.waiting import until
@@ -176,3 +182,27 @@ def test_only_idle_cards_of_the_partition_on_nodes_in_order_count() -> None:
 )
 def test_what_is_unknown_leaves_no_card_idle(look: EngineLook) -> None:
     assert isinstance(idle_gpus(look, "scavenger"), Unknown)
+
+
+def test_a_rule_leaves_the_fillers_of_its_own_daemon_alone_and_nobody_else_who_takes_their_name(
+    tmp_path: pathlib.Path,
+) -> None:
+    text = """[[filler]]
+name = "science"
+engine = "slurm"
+partition = "scavenger"
+user = "news"
+command = ["/bin/sleep", "60"]
+"""
+    world = World({})
+    with closing(Journal(str(tmp_path / "own"), world.clock.wall_s, print)) as journal:
+        run = Run(world, journal, Report(print))
+        protect = protect_rules(run, understand(text, "fallow.toml"))
+    cluster = PlannedCluster(tmp_path, protect=protect)
+    named = {"name": "fallow-filler-science", "labels": {"partition": "scavenger"}}
+    cluster.engine.jobs = [job(7, 1, user="news", **named), job(8, 1, first=1, user="ada", **named)]
+    cluster.eyes.gpus = [reading(0, 0.0), reading(1, 0.0)]
+    cluster.minutes(60)
+    assert cluster.done == ["warn 8", "ask 8", "kill 8"]
+    assert "it is a filler of fallow" in str(cluster.view(7).left_alone)
+    cluster.journal.close()

@@ -11,6 +11,7 @@ from fallow.core.protections import Protection
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace
 from fallow.engine.cluster.dry_run import DryRunEngine
+from fallow.engine.cluster.fill_watch import spec_of
 from fallow.engine.cluster.loop import ClusterLoop
 from fallow.engine.cluster.ports import ClusterEngine, Eyes
 from fallow.engine.cluster.usage import UsageFile
@@ -19,6 +20,7 @@ from fallow.engine.config.model import Config
 from fallow.engine.history.run import Run
 from fallow.engine.machine.known_groups import KnownGroups
 from fallow.engine.machine.observe import MISSED_LOOKS
+from fallow.policies.arbiter import ProtectRules
 from fallow.readers.proc import user_name
 
 _LOOKS_BESIDE = 1  # a look may take as long as the pause between two of them
@@ -31,17 +33,25 @@ def cluster_loop(run: Run, config: Config) -> ClusterLoop | None:
         return None
     engine = engine_of(run, cluster)
     gap_s = cluster.every * (MISSED_LOOKS + _LOOKS_BESIDE)
-    groups = KnownGroups(config.protect.groups, run.world.clock, run.say)
     return ClusterLoop(
         run,
         DryRunEngine(engine) if run.dry_run else engine,
         eyes_of(run, cluster),
         [rule.rule(gap_s) for rule in cluster.idle],
-        replace(config.protect.protect_rules, groups_of=groups.of),
+        protect_rules(run, config),
         _own_protections(run),
         cluster.every,
         _usage(run, cluster, gap_s),
     )
+
+
+def protect_rules(run: Run, config: Config) -> ProtectRules:
+    """Return what no rule stops: what the config protects, and the fillers of this daemon."""
+    groups = KnownGroups(config.protect.groups, run.world.clock, run.say)
+    fillers = frozenset(
+        (spec.user or run.world.user, spec.partition, spec.job_name) for spec in map(spec_of, config.slurm_fillers)
+    )
+    return replace(config.protect.protect_rules, groups_of=groups.of, fillers=fillers)
 
 
 def engine_of(run: Run, cluster: Cluster) -> ClusterEngine:

@@ -70,7 +70,7 @@ class SlurmFillLoop:
         self.main: MainThread = MainThread(run)
         self._engine: SlurmEngine = SlurmEngine(world.clock, commands)
         self._fillers: list[SlurmFiller] = [
-            SlurmFiller(_spec(one), commands, world.clock, self.main.say, run.journal, dry_run=run.dry_run)
+            SlurmFiller(spec_of(one), commands, world.clock, self.main.say, run.journal, dry_run=run.dry_run)
             for one in fillers
         ]
         self._why_it_ends = _ENDS
@@ -105,7 +105,8 @@ class SlurmFillLoop:
                 self.main.say(f"filler {filler.spec.name}: {type(error).__name__}: {error}")
 
 
-def _spec(filler: Filler) -> "SlurmFillerSpec":
+def spec_of(filler: Filler) -> "SlurmFillerSpec":
+    """Return the jobs of a filler of the config, as Slurm gets them."""
     from fallow.engine.cluster.filler import SlurmFillerSpec
 
     return SlurmFillerSpec(

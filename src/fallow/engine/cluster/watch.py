@@ -29,7 +29,7 @@ class ClusterWatch:
     def change(self, config: Config) -> None:
         """Apply a config. A loop whose config is the same goes on; another one begins at zero."""
         before, self._config = self._config, config
-        if (config.cluster, config.protect) == (before.cluster, before.protect):
+        if _what_counts(config) == _what_counts(before):
             return
         if self._loop is not None:
             self._loop.end()
@@ -63,3 +63,7 @@ class ClusterWatch:
         if self._loop is not None:
             self._loop.end(_LEAVE_AFTER_S)
             self._loop = None
+
+
+def _what_counts(config: Config) -> tuple[object, ...]:
+    return config.cluster, config.protect, config.slurm_fillers
