@@ -3,8 +3,8 @@
 scontrol prints names, accounts and comments as they were given, also with spaces, equals signs and newlines. So a
 line may look like another job's, and a field may look like Slurm's. A field is believed only if it is there once in
 all that is printed of the job. A job is believed only if it is printed once, and what is printed after it is a job
-that the queue lists and that is printed once: a name that forges a line cuts its own line in two. What is doubtful is Unknown, and is asked for
-alone (`details_of`); what is doubtful even then is never stopped.
+that the queue lists and that is printed once: a name that forges a line cuts its own line in two. What is doubtful is
+Unknown, and is asked for alone (`details_of`); what is doubtful even then is never stopped.
 """
 
 import re
