@@ -157,6 +157,27 @@ def test_an_ordinary_daemon_becomes_nobody_else(open_folder: pathlib.Path) -> No
     assert (done.returncode, "only root can run it as root" in done.stdout) == (78, True)
 
 
+def test_a_daemon_that_no_command_can_ask_says_so_and_what_to_set(open_folder: pathlib.Path) -> None:
+    line = [sys.executable, "-m", "tests.as_user", str(NEIGHBOUR.pw_uid), "up", "--for", "1s", "--config"]
+    file, home = open_folder / "fallow.toml", open_folder / "home"
+    file.write_text("[page]\nenabled = false\n")
+    home.mkdir()
+    os.chown(home, NEIGHBOUR.pw_uid, NEIGHBOUR.pw_gid)
+    environ = {
+        "PATH": "/usr/bin:/bin",
+        "PYTHONPATH": str(REPOSITORY),
+        "FALLOW_SIMULATE": "1xH100",
+        "FALLOW_STATE_DIR": str(home),
+        "FALLOW_CLAIM_DIR": str(home / "claims"),
+    }
+    done = subprocess.run(
+        [*line, str(file)], env=environ, cwd=REPOSITORY, capture_output=True, text=True, timeout=LIMIT_S, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "XDG_RUNTIME_DIR is not set, so there is no socket" in done.stderr
+    assert "set FALLOW_SOCKET" in done.stderr
+
+
 def refused(simulated: Fallow, file: str) -> str:
     """What check says; up says the same."""
     checked, started = simulated("check", file), simulated("up", "--for", "1s", "--config", file)

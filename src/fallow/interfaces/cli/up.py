@@ -76,6 +76,11 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     instance = Instance(folder, me, world.clock.wall_s())
     if instance.said is not None:
         voice.note(instance.said)
+    if socket is None:
+        voice.note(
+            "XDG_RUNTIME_DIR is not set, so there is no socket: status, why, idle and reload cannot ask this daemon;"
+            " to let them, set FALLOW_SOCKET to a path in a folder of yours, here and there"
+        )
     try:
         number = _be_up(args, world, voice, load, file, socket)
     finally:
