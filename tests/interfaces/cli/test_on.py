@@ -91,6 +91,23 @@ def test_a_host_that_ssh_does_not_reach_is_named_with_what_ssh_said_and_what_to_
     assert silent.splitlines()[0] == "fallow: nosuch: ssh, or the command, ended with exit code 255"
 
 
+def test_a_host_without_fallow_is_told_with_what_to_do_and_a_fallow_there_speaks_for_itself(
+    simulated: Fallow, tmp_path: pathlib.Path
+) -> None:
+    ssh = tmp_path / "ssh"
+    ssh.write_text("#!/bin/sh\necho 'bash: line 1: fallow: command not found' >&2; exit 127\n")
+    ssh.chmod(0o755)
+    words = ("run", "--on", "gpu1", "--", "train")
+    done = simulated(*words, FALLOW_SSH=str(ssh))
+    assert done.returncode == 127
+    assert done.stderr.splitlines()[1] == (
+        "fallow: gpu1: the command ended with exit code 127, or fallow cannot be run there;"
+        " install fallow there, or name it: --remote-fallow"
+    )
+    ssh.write_text("#!/bin/sh\necho \"fallow: there is no command 'train'\" >&2; exit 127\n")
+    assert simulated(*words, FALLOW_SSH=str(ssh)).stderr == "fallow: there is no command 'train'\n"
+
+
 def test_without_any_answer_the_exit_code_says_so(hosts: Hosts, fallow: Fallow) -> None:
     hosts.add_refusing("refuses")
     assert fallow("status", "--on", "refuses", *PATIENT).returncode == 69

@@ -15,6 +15,8 @@ from fallow.interfaces.stderr import Stderr
 
 _OURS = ("--on", "--answer-within", "--remote-fallow")
 _WAIT = "--wait"
+_NOT_STARTED = (126, 127)
+"""What a shell ends with if it cannot start a program; the fallow there then says why itself."""
 
 
 def run_on(args: argparse.Namespace, world: World, voice: Stderr) -> int:
@@ -63,4 +65,10 @@ def _end(host: str, launched: Launched, ssh: Ssh, voice: Stderr) -> int:
         voice.note(f"{host}: ssh, or the command, ended with exit code 255{last}")
         voice.note(f"if ssh did not connect, nothing was run; try: {shlex.join([*ssh.words, host, 'true'])}")
         voice.note(f"if the connection broke, the command is asked to end there; see: fallow status --on {host}")
+    elif launched.ended.exit_code in _NOT_STARTED and not launched.last_line.startswith("fallow: "):
+        code = launched.ended.exit_code
+        voice.note(
+            f"{host}: the command ended with exit code {code}, or {ssh.fallow} cannot be run there; install fallow"
+            " there, or name it: --remote-fallow"
+        )
     end_as(launched.ended)
