@@ -1,4 +1,7 @@
-"""Find the daemon's socket: FALLOW_SOCKET, else the machine's in /run/fallow, else the user's own."""
+"""Find the daemon's socket: FALLOW_SOCKET, else the machine's in /run/fallow, else the user's own.
+
+Root asks no user's own: su and sudo may keep XDG_RUNTIME_DIR, and a user's daemon tells root what that user likes.
+"""
 
 import os
 from collections.abc import Mapping
@@ -11,7 +14,7 @@ def own_socket(environ: Mapping[str, str]) -> str | None:
     named = environ.get("FALLOW_SOCKET")
     if named:
         return named
-    return _MACHINE if os.geteuid() == 0 else _of_user(environ)
+    return _of_user(environ) if os.geteuid() else _MACHINE
 
 
 def sockets_to_ask(environ: Mapping[str, str]) -> list[str]:
@@ -22,5 +25,5 @@ def sockets_to_ask(environ: Mapping[str, str]) -> list[str]:
 
 
 def _of_user(environ: Mapping[str, str]) -> str | None:
-    base = environ.get("XDG_RUNTIME_DIR")
+    base = environ.get("XDG_RUNTIME_DIR") if os.geteuid() else None
     return f"{base}/fallow/fallow.sock" if base else None
