@@ -35,6 +35,7 @@ from fallow.policies.cluster_protected import ProtectionIndex
 from fallow.policies.cluster_use import ReadingIndex, job_use, learn_rest_power, looks_stuck
 
 _ACTIONS_TAKE_S = 20.0
+_OLDEST_S = 120.0  # of readings by which a job is warned or stopped: an engine may take minutes to answer
 Protections = Callable[[], Sequence[Protection]]
 Proposal = tuple[ClusterJobState, JobCount, JobAction]
 
@@ -181,7 +182,7 @@ class ClusterJudge:
         for state, after, action in others:
             now_s = self._clock.monotonic_s()
             waits = now_s - began_s > _ACTIONS_TAKE_S or now_s < state.retry_at_s or self.is_ending
-            if waits or not self._allowed(state, action, protections, now_s):
+            if waits or not self._allowed(state, action, protections, now_s, now_s - at_s):
                 state.count = not_seen(state.count, at_s)
             elif self._hands.carry_out(state, action):
                 state.count = after
@@ -195,8 +196,12 @@ class ClusterJudge:
         may_cover = protections.candidates(state.job, uuids)
         return left_alone(state.job, uuids, may_cover, self._protect, wall_s, self._operators)
 
-    def _allowed(self, state: ClusterJobState, action: JobAction, protections: ProtectionIndex, now_s: float) -> bool:
+    def _allowed(
+        self, state: ClusterJobState, action: JobAction, protections: ProtectionIndex, now_s: float, old_s: float
+    ) -> bool:
         why = self._hands.refusal(state) or self._alone(state, protections, self._clock.wall_s())
+        if why is None and old_s > _OLDEST_S:
+            why = Reason("readings_old", ago_s=old_s)
         if why is None and isinstance(action, Ask):
             limit, taken_s = state.rule.limit, self._taken_s.get(state.rule.name, [])
             taken_s[:] = [each for each in taken_s if now_s - each < limit.per_s]
