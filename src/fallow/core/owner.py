@@ -106,7 +106,5 @@ class OwnerFacts:
     service: str = ""
     """The service of a compose file."""
     labels: Mapping[str, str] = {}
-    restarts: bool = False
-    """Whether the owner starts the job again when it ends."""
     pids: frozenset[int] | Unknown = NOT_ASKED
     """The processes that end with it."""

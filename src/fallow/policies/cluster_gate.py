@@ -125,11 +125,6 @@ class JobCount:
         return self.ladder.fault_s
 
     @property
-    def is_warned(self) -> bool:
-        """Return whether its people were warned, and it was not asked."""
-        return self.ladder.rung is Rung.WARNED
-
-    @property
     def is_asked(self) -> bool:
         """Return whether it was asked to end, or what was left of it was ended."""
         return self.ladder.rung in (Rung.ASKED, Rung.KILLED)

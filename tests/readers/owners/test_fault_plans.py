@@ -47,7 +47,6 @@ inspected = st.fixed_dictionaries(
             st.fixed_dictionaries({"Pid": st.sampled_from([1, os.getpid(), 0, -1, float("inf"), "x", None])}),
         ),
         "Config": st.one_of(anything, st.fixed_dictionaries({}, optional={"Labels": anything, "Image": anything})),
-        "HostConfig": st.one_of(anything, st.fixed_dictionaries({}, optional={"RestartPolicy": anything})),
     },
 )
 

@@ -65,7 +65,7 @@ class FakePrometheus:
             return "counted", self._series(self._gpus, 5)
         if f"max_over_time({util}[" in query:
             return "highest", self._series(self._gpus, self._load)
-        if "FB_USED" in query or "FB_FREE" in query or "POWER_USAGE" in query:
+        if "FB_USED" in query or "POWER_USAGE" in query:
             return "figure", self._series(self._gpus, 400)
         return "nothing", self._series((), 0)
 

@@ -38,7 +38,7 @@ def test_whole_answers_are_read() -> None:
     found = read(None, 0.0)
     assert found.trouble is None
     assert [is_idle(gpu) for gpu in found.gpus] == [True] * 4
-    assert found.gpus[0].memory_total_bytes == 800 << 20
+    assert found.gpus[0].memory_used_bytes == 400 << 20
     assert [is_idle(gpu) for gpu in read(None, 50.0).gpus] == [False] * 4
 
 

@@ -89,7 +89,6 @@ def test_gpus_of_dcgm_exporter_are_read_with_their_node_index_memory_and_pod(mak
     about = {"gpu": "1", "UUID": "GPU-n2-1", "Hostname": "n2"}
     figures = metrics(
         ("DCGM_FI_DEV_FB_USED", about, 1024),
-        ("DCGM_FI_DEV_FB_FREE", about, 3072),
         ("DCGM_FI_DEV_POWER_USAGE", about, 71.5),
     )
     # Prometheus has a namespace and a pod of the exporter itself, so it renames those of the GPU.
@@ -101,7 +100,7 @@ def test_gpus_of_dcgm_exporter_are_read_with_their_node_index_memory_and_pod(mak
     )
     busy = cluster.known("GPU-n2-1")
     assert (busy.key.host, busy.index, busy.utilization, busy.model) == ("n2", 1, 0.37, "NVIDIA H100")
-    assert (busy.memory_used_bytes, busy.memory_total_bytes, busy.power_w) == (1 << 30, 4 << 30, 71.5)
+    assert (busy.memory_used_bytes, busy.power_w) == (1 << 30, 71.5)
     assert busy.pod == ("team", "train-0")
     assert is_idle(cluster.known("GPU-n1-0"))
 
@@ -260,7 +259,7 @@ def test_gpus_of_fallow_are_read_with_their_host_and_processes(tmp_path: pathlib
         )
         assert len({each.key.host for each in seen.values()}) == 1
         assert seen[0].key.host != "127.0.0.1"
-        assert isinstance(seen[0].memory_total_bytes, int)
+        assert isinstance(seen[0].memory_used_bytes, int)
         assert seen[2].processes == 0
         assert holder.poll() is None
     finally:

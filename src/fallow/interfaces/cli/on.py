@@ -1,16 +1,12 @@
 """The options of commands that can work on other hosts, over ssh."""
 
 import argparse
-from collections.abc import Sequence
 
 from fallow.core.errors import WrongUsage
-from fallow.core.units import printable
 from fallow.engine.machine.world import World
-from fallow.engine.remote.ask import Refused
 from fallow.engine.remote.hosts import hosts_meant
 from fallow.engine.remote.ssh import Ssh, ssh_for
 from fallow.interfaces.cli.on_options import ANSWER_WITHIN_S
-from fallow.interfaces.stderr import Stderr
 
 
 def reached(args: argparse.Namespace, world: World) -> tuple[list[str], Ssh, float]:
@@ -30,10 +26,3 @@ def choice_words(args: argparse.Namespace) -> list[str]:
     words += [f"--max-processes={args.max_processes}", f"--order={args.order}"]
     words += [f"--min-free={args.min_free}B"] if args.min_free else []
     return [*words, *(["--shared"] if args.shared else [])]
-
-
-def tell_refusals(answers: Sequence[tuple[str, object]], voice: Stderr) -> None:
-    """Say of each host that gave nothing why."""
-    for host, answer in answers:
-        if isinstance(answer, Refused):
-            voice.note(f"{host}: {printable(str(answer.reason))}")

@@ -71,7 +71,6 @@ def _facts(body: bytes, proc: Proc, pid: int, container: str) -> OwnerFacts | Un
             return Unknown("the engine answered about another container")
         said_labels = config.get("Labels") or {}
         labels = {name: str(said_labels[name])[:_LONGEST_NAME] for name in _KEPT_LABELS if name in said_labels}
-        policy = str((said["HostConfig"].get("RestartPolicy") or {}).get("Name") or "no")
         name = printable(str(said["Name"]).lstrip("/"))[:_LONGEST_NAME]
         image = printable(str(config.get("Image") or ""))[:_LONGEST_NAME]
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError):
@@ -86,6 +85,5 @@ def _facts(body: bytes, proc: Proc, pid: int, container: str) -> OwnerFacts | Un
         image=image,
         service=printable(service)[:_LONGEST_NAME],
         labels=labels,
-        restarts=policy not in ("no", ""),
         pids=pids,
     )

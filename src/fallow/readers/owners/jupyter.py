@@ -107,7 +107,7 @@ def _facts(kernel: dict[str, object], path: str) -> OwnerFacts:
     except (ValueError, OverflowError):
         active_at_s = Unknown("the server does not say when the kernel was last active")
     name = path.rpartition("/")[2][:_LONGEST_NAME] or f"kernel {str(kernel['id'])[:8]}"
-    return OwnerFacts(name, busy, active_at_s, path=path, restarts=True)
+    return OwnerFacts(name, busy, active_at_s, path=path)
 
 
 def _read(path: str, uid: int) -> bytes | Unknown | None:

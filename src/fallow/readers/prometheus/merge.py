@@ -37,17 +37,11 @@ def _one(several: Sequence[Seen], doubt: Unknown | None) -> GpuReading:
         doubt = Unknown("its exporters give it different indices")
     pods = {pod for each in several for pod in each.pods}
     uids = {uid for each in several for uid in each.pod_uids}
-    used = _figure("memory_used_bytes", several)
-    total = _figure("memory_total_bytes", several)
-    free = _figure("memory_free_bytes", several)
-    if isinstance(total, Unknown) and not isinstance(used, Unknown) and not isinstance(free, Unknown):
-        total = used + free
     return GpuReading(
         key=GpuKey(first.host, first.uuid),
         index=first.index if all(each.index == first.index for each in several) else None,
         utilization=_busiest(several) if doubt is None else doubt,
-        memory_used_bytes=_whole(used),
-        memory_total_bytes=_whole(total),
+        memory_used_bytes=_whole(_figure("memory_used_bytes", several)),
         power_w=_figure("power_w", several),
         power_limit_w=_figure("power_limit_w", several),
         processes=_whole(_figure("processes", several)),

@@ -84,7 +84,6 @@ DCGM = Vocabulary(
     listed=("DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_PROF_GR_ENGINE_ACTIVE"),
     figures={
         "memory_used_bytes": Figure(_now("DCGM_FI_DEV_FB_USED"), 2**20),
-        "memory_free_bytes": Figure(_now("DCGM_FI_DEV_FB_FREE"), 2**20),
         "power_w": Figure(_highest("DCGM_FI_DEV_POWER_USAGE")),
         "power_limit_w": Figure(_now("DCGM_FI_DEV_POWER_MGMT_LIMIT")),
     },
@@ -103,7 +102,6 @@ OWN = Vocabulary(
     listed=("fallow_gpu_info",),
     figures={
         "memory_used_bytes": Figure(_now("fallow_gpu_memory_used_bytes")),
-        "memory_total_bytes": Figure(_now("fallow_gpu_memory_total_bytes")),
         "power_w": Figure(_highest("fallow_gpu_power_watts")),
         "power_limit_w": Figure(_now("fallow_gpu_power_limit_watts")),
         "processes": Figure(_highest("fallow_gpu_holders")),
