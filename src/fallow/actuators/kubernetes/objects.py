@@ -7,7 +7,7 @@ that somebody has changed meanwhile, is left as it is.
 from collections.abc import Mapping
 
 from fallow.core.findings import Outcome
-from fallow.core.kube_api import Json, KubeAnswer, KubeApi, Question, Resource, part, text
+from fallow.core.kube_api import CONFLICT, Json, KubeAnswer, KubeApi, Question, Resource, part, text
 from fallow.core.kubernetes import EVENTS, PODS, KubeObject, time_text
 from fallow.core.units import shortened
 from fallow.core.unknown import Unknown
@@ -47,6 +47,13 @@ def patch(
 def scale(api: KubeApi, resource: Resource, read: Json, replicas: int) -> KubeAnswer | str:
     """Set how many replicas the object that was read should have."""
     return patch(api, resource, read, spec={"replicas": replicas}, of_part="scale")
+
+
+def outcome_of(done: KubeAnswer | str, words: str) -> Outcome | None:
+    """Return what came of a change; None if somebody changed the object meanwhile, so that it is to be read again."""
+    if isinstance(done, str):
+        return Outcome(False, done)
+    return None if done.status == CONFLICT else Outcome(True, words)
 
 
 def evict(api: KubeApi, pod: KubeObject) -> KubeAnswer | str:

@@ -1,10 +1,9 @@
 """Let what fallow stopped run again, as the annotations on it say. Anybody may have written these."""
 
-from fallow.actuators.kubernetes.objects import patch, scale
+from fallow.actuators.kubernetes.objects import outcome_of, patch, scale
 from fallow.actuators.kubernetes.stop import NO_WARNING, NOT_STOPPED, workload_of
 from fallow.core.findings import Outcome
 from fallow.core.kube_api import (
-    CONFLICT,
     NOT_FOUND,
     Json,
     KubeAnswer,
@@ -89,16 +88,16 @@ def _resumed(api: KubeApi, kind: Kind, read: Json, annotations: dict[str, str]) 
         case Way.SUSPEND if QUEUE in texts(part(read, "metadata"), "labels"):
             return _activated(api, kind, read)
         case Way.SUSPEND:
-            return _outcome(
+            return outcome_of(
                 patch(api, kind.resource, read, annotations=_CLEAN, spec={"suspend": False}),
                 "its suspension has ended",
             )
         case Way.NOTEBOOK:
             clean = {**_CLEAN, NOTEBOOK_STOPPED: None}
-            return _outcome(patch(api, kind.resource, read, annotations=clean), "Kubeflow starts the notebook")
+            return outcome_of(patch(api, kind.resource, read, annotations=clean), "Kubeflow starts the notebook")
         case Way.MIN_REPLICAS if count is not None:
             least = {"predictor": {"minReplicas": count}}
-            return _outcome(
+            return outcome_of(
                 patch(api, kind.resource, read, annotations=_CLEAN, spec=least), f"its minReplicas is {count} again"
             )
         case _:
@@ -119,7 +118,7 @@ def _activated(api: KubeApi, kind: Kind, read: Json) -> Outcome | None:
 
 def _then_cleaned(api: KubeApi, kind: Kind, done: KubeAnswer | str, read: Json, words: str) -> Outcome | None:
     """Take the annotations away after it was done. If they stay, the next call finds that it runs."""
-    outcome = _outcome(done, words)
+    outcome = outcome_of(done, words)
     if outcome is None or not outcome.ok:
         return outcome
     patch(api, kind.resource, {"metadata": {**part(read, "metadata"), "resourceVersion": None}}, annotations=_CLEAN)
@@ -127,11 +126,4 @@ def _then_cleaned(api: KubeApi, kind: Kind, done: KubeAnswer | str, read: Json, 
 
 
 def _cleaned(api: KubeApi, kind: Kind, read: Json, words: str) -> Outcome | None:
-    return _outcome(patch(api, kind.resource, read, annotations=_CLEAN), words)
-
-
-def _outcome(done: KubeAnswer | str, words: str) -> Outcome | None:
-    """Return what came of it; None if somebody changed the object meanwhile."""
-    if isinstance(done, str):
-        return Outcome(False, done)
-    return None if done.status == CONFLICT else Outcome(True, words)
+    return outcome_of(patch(api, kind.resource, read, annotations=_CLEAN), words)

@@ -6,7 +6,7 @@ protected meanwhile. A change that comes in between makes the API server refuse 
 
 from collections.abc import Callable
 
-from fallow.actuators.kubernetes.objects import Annotations, evict, patch, scale
+from fallow.actuators.kubernetes.objects import Annotations, evict, outcome_of, patch, scale
 from fallow.core.findings import Outcome
 from fallow.core.kube_api import (
     CONFLICT,
@@ -208,9 +208,7 @@ def workload_of(api: KubeApi, top: KubeObject) -> Json | str:
 def _notebook_stopped(wanted: Stop, read: Json) -> Outcome | None:
     marks = {**wanted.marks(), NOTEBOOK_STOPPED: time_text(wanted.now_wall_s)}
     done = patch(wanted.api, wanted.kind.resource, read, annotations=marks)
-    if isinstance(done, str):
-        return Outcome(False, done)
-    return None if done.status == CONFLICT else Outcome(True, "Kubeflow was told to stop the notebook")
+    return outcome_of(done, "Kubeflow was told to stop the notebook")
 
 
 def _without_least(wanted: Stop, read: Json) -> Outcome | None:
@@ -219,9 +217,7 @@ def _without_least(wanted: Stop, read: Json) -> Outcome | None:
         return Outcome(False, "its minReplicas is 0 already, so requests keep it up")
     marks = wanted.marks(1 if least is None else least)
     done = patch(wanted.api, wanted.kind.resource, read, annotations=marks, spec={"predictor": {"minReplicas": 0}})
-    if isinstance(done, str):
-        return Outcome(False, done)
-    return None if done.status == CONFLICT else Outcome(True, "its minReplicas is 0 now, so it ends without requests")
+    return outcome_of(done, "its minReplicas is 0 now, so it ends without requests")
 
 
 def _evicted(wanted: Stop, _: Json) -> Outcome | None:

@@ -9,7 +9,7 @@ from starlette.responses import Response
 from fallow.core.cluster_names import KIND_WORDS, cluster_target
 from fallow.core.cluster_usage import UsageRow, usage_report
 from fallow.core.cluster_view import cluster_view, meant, narrowed, with_uses
-from fallow.core.errors import FallowError, WrongUsage
+from fallow.core.errors import WrongUsage
 from fallow.core.money import Prices
 from fallow.core.protections import ClusterPart, OneClusterJob, OneUser
 from fallow.core.value import replace
@@ -17,13 +17,12 @@ from fallow.engine.daemon.sources import Sources
 from fallow.interfaces.render import cluster_json
 from fallow.interfaces.web import cluster_models, models
 from fallow.interfaces.web.api_facts import Json
+from fallow.interfaces.web.api_history import WEEK_S, SinceS, asked
 from fallow.interfaces.web.caller import Refused, caller_of
 from fallow.interfaces.web.cluster_views import ClusterViews
 from fallow.interfaces.web.disk_reads import DiskReads
 
 _By = Literal["node", "partition", "account", "qos", "namespace", "user"]
-_WEEK_S = 7 * 86400.0
-_LONGEST_S = 3660 * 86400.0
 _MOST_JOBS = 20_000
 _FEW_JOBS = 1_000
 _LONGEST_SUBJECT = 200
@@ -74,7 +73,7 @@ def add_cluster(api: APIRouter, sources: Sources, reads: DiskReads) -> None:
     async def usage(
         request: Request,
         by: _By = "user",
-        since_s: Annotated[float, Query(gt=0, le=_LONGEST_S, allow_inf_nan=False)] = _WEEK_S,
+        since_s: SinceS = WEEK_S,
     ) -> Response:
         until_s = sources.clock.wall_s()
 
@@ -82,10 +81,7 @@ def add_cluster(api: APIRouter, sources: Sources, reads: DiskReads) -> None:
             span = (until_s - since_s, until_s)
             return sources.cluster_usage(by, *span), sources.cluster_usage("cluster", *span)
 
-        try:
-            rows, whole = await reads.ask(caller_of(request).key, read)
-        except FallowError as error:
-            raise Refused(503, "failed", str(error)) from None
+        rows, whole = await asked(reads, request, read)
         if rows is None or whole is None:
             raise Refused(404, "cluster", NO_CLUSTER)
         return Json(cluster_json.usage(usage_report(by, until_s - since_s, until_s, rows, whole, Prices())))

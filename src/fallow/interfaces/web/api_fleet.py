@@ -1,11 +1,10 @@
 """`/api/v1/fleet`: the hosts that this daemon asks, and the sum of their reports."""
 
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from fallow.core.errors import FallowError
 from fallow.core.fleet import FleetBy
 from fallow.engine.daemon.sources import Sources
 from fallow.engine.fleet.report import added_up, asked_for, reports_of, told_by
@@ -14,11 +13,10 @@ from fallow.interfaces.render.as_json import iso_time
 from fallow.interfaces.render.report_text import facts_of
 from fallow.interfaces.web import fleet_models, models
 from fallow.interfaces.web.api_facts import Json
+from fallow.interfaces.web.api_history import WEEK_S, SinceS, asked
 from fallow.interfaces.web.caller import Refused, caller_of
 from fallow.interfaces.web.disk_reads import DiskReads
 
-_WEEK_S = 7 * 86400.0
-_LONGEST_S = 3660 * 86400.0
 _NO_FLEET = "the daemon asks no other hosts: its config has no hosts under [fleet]"
 _NONE_HERE: dict[int | str, dict[str, Any]] = {
     404: {"model": models.Problem, "description": "The config names no other hosts."}
@@ -43,7 +41,7 @@ def add_fleet(api: APIRouter, sources: Sources, reads: DiskReads) -> None:
     )
     async def report(
         request: Request,
-        since_s: Annotated[float, Query(gt=0, le=_LONGEST_S, allow_inf_nan=False)] = _WEEK_S,
+        since_s: SinceS = WEEK_S,
         by: FleetBy = "user",
     ) -> Response:
         board, hosts = sources.board(), sources.fleet()
@@ -57,7 +55,4 @@ def add_fleet(api: APIRouter, sources: Sources, reads: DiskReads) -> None:
             span = {"since": iso_time(own.since_s), "until": iso_time(own.until_s)}
             return span | added_up([here, *reports_of(hosts, since_s, by)], by)
 
-        try:
-            return Json(await reads.ask(caller_of(request).key, add))
-        except FallowError as error:
-            raise Refused(503, "failed", str(error)) from None
+        return Json(await asked(reads, request, add))

@@ -19,7 +19,7 @@ from fallow.interfaces.web.caller import Refused, caller_of
 from fallow.interfaces.web.disk_reads import DiskReads
 from fallow.policies.cost import By
 
-_WEEK_S = 7 * 86400.0
+WEEK_S = 7 * 86400.0
 _LONGEST_REPORT_S = 3660 * 86400.0
 _LONGEST_PICTURE_MS = 32 * 86_400_000
 _MOST_EDGES = 64
@@ -27,6 +27,8 @@ _LATEST_MS = 2**53
 _EDGES = rf"^[0-9]{{1,15}}(,[0-9]{{1,15}}){{1,{_MOST_EDGES - 1}}}$"
 
 T = TypeVar("T")
+SinceS = Annotated[float, Query(gt=0, le=_LONGEST_REPORT_S, allow_inf_nan=False)]
+"""How many seconds before now a report begins."""
 Uuid = Annotated[str, Query(max_length=80, description="The UUID of a GPU.")]
 Moment = Annotated[int, Query(ge=0, le=_LATEST_MS, description="Milliseconds since the epoch.")]
 
@@ -43,17 +45,17 @@ def add_past(api: APIRouter, sources: Sources, reads: DiskReads) -> None:
             Query(max_length=200, description="Only those about `gpu:UUID`, `pid:PID` or `pid:PID@BIRTH`."),
         ] = None,
     ) -> Response:
-        found = await _asked(reads, request, lambda: sources.events(key, limit))
+        found = await asked(reads, request, lambda: sources.events(key, limit))
         return Json({"events": [api_facts.event(each) for each in found]})
 
     @api.get("/report", response_model=models.Report, summary="Hours of each activity, and what the idle ones cost")
     async def report(
         request: Request,
-        since_s: Annotated[float, Query(gt=0, le=_LONGEST_REPORT_S, allow_inf_nan=False)] = _WEEK_S,
+        since_s: SinceS = WEEK_S,
         by: By = By.GPU,
     ) -> Response:
         viewer = caller_of(request).viewer
-        return Json(await _asked(reads, request, lambda: facts_of(sources.report(since_s, viewer), by)))
+        return Json(await asked(reads, request, lambda: facts_of(sources.report(since_s, viewer), by)))
 
     @api.get(
         "/history",
@@ -63,7 +65,7 @@ def add_past(api: APIRouter, sources: Sources, reads: DiskReads) -> None:
     )
     async def history(
         request: Request,
-        since_s: Annotated[float, Query(gt=0, le=_WEEK_S, allow_inf_nan=False)] = 86400.0,
+        since_s: Annotated[float, Query(gt=0, le=WEEK_S, allow_inf_nan=False)] = 86400.0,
         gpu: Uuid | None = None,
     ) -> Response:
         now = sources.board()
@@ -72,7 +74,7 @@ def add_past(api: APIRouter, sources: Sources, reads: DiskReads) -> None:
             raise Refused(404, "usage", "there is no GPU of that UUID")
         wanted = known if gpu is None else {gpu: known[gpu]}
         until_s = sources.clock.wall_s()
-        strips = await _asked(reads, request, lambda: {uuid: sources.strip(uuid, since_s) for uuid in wanted})
+        strips = await asked(reads, request, lambda: {uuid: sources.strip(uuid, since_s) for uuid in wanted})
         gpus = [
             {"uuid": uuid, "gpu": label, "intervals": [api_facts.interval(one) for one in strips[uuid]]}
             for uuid, label in wanted.items()
@@ -94,7 +96,7 @@ def add_raw_history(api: APIRouter, sources: Sources, reads: DiskReads) -> None:
 
     @api.get("/history/gpus", response_model=models.HistoryGpus, summary="Every GPU that history knows")
     async def gpus(request: Request) -> Response:
-        found = await _asked(reads, request, lambda: read(lambda past: list(past.cards().values())))
+        found = await asked(reads, request, lambda: read(lambda past: list(past.cards().values())))
         return Json({"gpus": api_facts.plain(found)})
 
     @api.get("/history/tallies", response_model=models.Tallies, summary="Witnessed time between each two moments")
@@ -106,7 +108,7 @@ def add_raw_history(api: APIRouter, sources: Sources, reads: DiskReads) -> None:
     ) -> Response:
         moments = sorted({int(each) for each in edges.split(",")})
         viewer = sources.rights_of(caller_of(request).viewer)
-        found = await _asked(reads, request, lambda: read(lambda past: past.tallies(moments)))
+        found = await asked(reads, request, lambda: read(lambda past: past.tallies(moments)))
         return Json({"tallies": api_facts.plain([interval_seen_by(each, viewer) for each in found])})
 
     @api.get("/history/activities", response_model=models.Stretches, summary="What one GPU did, for a picture")
@@ -114,13 +116,14 @@ def add_raw_history(api: APIRouter, sources: Sources, reads: DiskReads) -> None:
         request: Request, gpu: Uuid, since_ms: Moment, until_ms: Moment, finest_ms: Moment = 0
     ) -> Response:
         begin_ms = max(since_ms, until_ms - _LONGEST_PICTURE_MS)
-        found = await _asked(
+        found = await asked(
             reads, request, lambda: read(lambda past: past.colours(gpu, begin_ms, until_ms, finest_ms))
         )
         return Json({"activities": api_facts.plain(found)})
 
 
-async def _asked(reads: DiskReads, request: Request, question: Callable[[], T]) -> T:
+async def asked(reads: DiskReads, request: Request, question: Callable[[], T]) -> T:
+    """Return the answer to a request; what cannot be read is a 503 with its sentence."""
     try:
         return await reads.ask(caller_of(request).key, question)
     except FallowError as error:
