@@ -8,8 +8,9 @@ import pytest
 from fallow.core.actions import Ask
 from fallow.core.reasons import Reason
 from fallow.core.unknown import Unknown
+from fallow.engine.cluster.kube_connection import connection
 from fallow.engine.cluster.kubernetes import KubernetesEngine
-from fallow.engine.cluster.resume import connection, parse_named, resumed
+from fallow.engine.cluster.resume import parse_named, resumed
 from fallow.engine.machine.clock import SystemClock
 from tests.real_kubernetes import ControlPlane, Namespace, Refused, pod_spec
 from tests.waiting import until
