@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import signal
 import socket
 import subprocess
@@ -161,6 +162,8 @@ def test_the_hours_of_all_hosts_are_added_up(machines: list[Machine], tmp_path: 
     by_host = shows.fallow("report", "--fleet").stdout.splitlines()
     assert by_host[1].split()[:2] == ["host", "observed"]
     assert "hosts" not in by_host[1]
+    assert re.fullmatch(r"hours from \d{4}-\d\d-\d\d \d\d:\d\d to \d{4}-\d\d-\d\d \d\d:\d\d UTC", by_host[0])
+    assert all(row.split()[1] != "0.0" for row in by_host[2:]), "what was observed is never shown as zero"
     by_gpu = json.loads(shows.fallow("report", "--fleet", "--by", "gpu", "--format", "json").stdout)
     assert [line["gpu"] for line in by_gpu["lines"] if line["host"] == "gpu2"] == ["0", "1", "2"]
     for by in ("gpu", "job", "day"):

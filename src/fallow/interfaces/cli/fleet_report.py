@@ -1,6 +1,7 @@
 """`fallow report --fleet`: the hours of all hosts that the daemon asks, added up by host, GPU, user, job or day."""
 
 import argparse
+from datetime import UTC, datetime
 
 from fallow.core.activity import Activity
 from fallow.core.errors import NoDaemon, WrongUsage
@@ -9,9 +10,9 @@ from fallow.core.units import shortened
 from fallow.engine.machine.daemon_client import Facts
 from fallow.engine.machine.world import World
 from fallow.interfaces.render.as_json import as_text
+from fallow.interfaces.render.report_text import hours
 from fallow.interfaces.stderr import Stderr
 
-_HOUR_S = 3600.0
 _LONGEST = 60
 _COLUMNS: dict[FleetBy, tuple[str, ...]] = {
     "host": ("host",),
@@ -43,7 +44,9 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     heads = [*names, "observed", *(activity.value for activity in Activity), "cost of idle and stuck"]
     rows = [_row(line, [_cell(line[name]) for name in names], found["currency"]) for line in found["lines"]]
     total = _row(found["total"], ["total", *[""] * (len(names) - 1)], found["currency"])
-    show_hours(f"hours from {found['since']} to {found['until']}", heads, [*rows, total], len(names), None)
+    since, until = (datetime.fromisoformat(found[end]).astimezone(UTC) for end in ("since", "until"))
+    title = f"hours from {since:%Y-%m-%d %H:%M} to {until:%Y-%m-%d %H:%M} UTC"
+    show_hours(title, heads, [*rows, total], len(names), None)
     return 0
 
 
@@ -52,6 +55,7 @@ def _cell(fact: object) -> str:
 
 
 def _row(line: Facts, names: list[str], currency: str | None) -> list[str]:
-    hours = [f"{line[f'{part}_s'] / _HOUR_S:.1f}" for part in ("observed", *(each.value for each in Activity))]
+    parts = ("observed", *(each.value for each in Activity))
+    told = [hours(round(line[f"{part}_s"] * 1000)) for part in parts]
     cost = "?" if line["cost"] is None else f"{line['cost']:.2f} {currency or ''}".strip()
-    return [*names, *hours, cost]
+    return [*names, *told, cost]
