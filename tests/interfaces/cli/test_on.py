@@ -189,6 +189,8 @@ def test_a_host_whose_gpus_are_taken_is_passed_over(hosts: Hosts, fallow: Fallow
     assert alone.returncode == 75
     assert "fallow status --on gpu1" in alone.stderr
     assert "fallow-refused" not in alone.stderr
+    tried = fallow("run", "--on", "gpu1,gpu2", *PATIENT, "--dry-run", "--", "true").stderr
+    assert tried.splitlines()[0].startswith("fallow: on gpu2, which has GPU "), "where it would run is said"
     both = fallow("run", "--on", "gpu1,gpu2", *PATIENT, "-n", "2", "--", "true")
     assert both.returncode == 2, "no host ever has two"
     waits = fallow.start("run", "--on", "gpu1", *PATIENT, "--wait", "--", "echo", "my turn")

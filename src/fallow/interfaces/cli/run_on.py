@@ -33,7 +33,7 @@ def run_on(args: argparse.Namespace, world: World, voice: Stderr) -> int:
         return _end(hosts[0], launched, ssh, voice)
     finder = HostFinder(world, ssh, hosts, choice_words(args), limit_s, args.wait, voice)
     for host, offer in finder.candidates():
-        if voice.on_a_terminal:
+        if voice.on_a_terminal or args.dry_run:
             voice.note(f"on {host}, which has GPU {', '.join(offer.indices)}")
         launched = launch_on(world, ssh, host, words, command)
         if not launched.refused:
