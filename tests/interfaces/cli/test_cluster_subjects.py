@@ -35,6 +35,7 @@ def test_why_a_node_says_why_no_job_can_begin_there(shown: Fallow) -> None:
     gone = shown("why", "slurm:4711")
     assert gone.returncode == 1
     assert "slurm:4711 holds no GPU now" in gone.stderr
+    assert "of an array ask about one task, as slurm:4711_1" in gone.stderr
 
 
 @pytest.mark.parametrize(

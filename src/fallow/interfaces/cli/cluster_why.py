@@ -36,7 +36,7 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     if not events and view is not None and not view.jobs and not view.troubles and not _is_node(target, view):
         raise NothingFound(
             f"{args.subject} holds no GPU now, and the journal has nothing on it",
-            "fallow status --cluster lists the jobs that do",
+            f"{_of_an_array(target)}fallow status --cluster lists the jobs that do",
         )
     for problem in (trouble, unreadable):
         if problem is not None:
@@ -57,6 +57,12 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     if not events:
         print(_no_entries(target, view))
     return 0
+
+
+def _of_an_array(target: OneClusterJob | ClusterPart) -> str:
+    """Return how to ask where the number may be that of an array whose tasks have ended."""
+    is_number = isinstance(target, OneClusterJob) and target.key.removeprefix("slurm:").isdecimal()
+    return f"of an array ask about one task, as {target}_1; " if is_number else ""
 
 
 def _no_entries(target: OneClusterJob | ClusterPart, view: ClusterView | None) -> str:
