@@ -100,6 +100,7 @@ def test_all_instances_of_a_split_card_are_meant_by_the_card() -> None:
         ("container:", "write it as container:NAME"),
         ("pid:soon", "is not a process"),
         ("tmux:0", "write a GPU, pid:PID"),
+        ("slurm:2", "is of a cluster, and this is about jobs of this machine; write a GPU, pid:PID"),
         ("0-9", "there is no GPU 3 here"),
         ("min", "did you mean mine?"),
         ("nonsense", "write a GPU, pid:PID"),

@@ -76,6 +76,8 @@ def job_subject(text: str, gpus: Callable[[], Sequence[Gpu]], table: ProcessTabl
     if colon and kind.isalpha() and kind not in _KINDS:
         from fallow.core.cluster_names import KIND_WORDS
 
+        if kind in KIND_WORDS:
+            raise WrongUsage(f"{text!r} is of a cluster, and this is about jobs of this machine", _WAY)
         raise WrongUsage(f"{text!r} names no job", did_you_mean(kind, (*_KINDS, *KIND_WORDS)) or _WAY)
     if text == "all" or kind in ("pid", "user"):
         return _of_target(text, gpus, table)
