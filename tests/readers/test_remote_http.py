@@ -87,6 +87,14 @@ def test_the_token_is_read_at_each_question(serve: Serve, tmp_path: pathlib.Path
     assert len(heard) == 2
 
 
+def test_a_server_that_is_not_there_is_told_in_words_without_a_number() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    found = asked(port)
+    assert isinstance(found, Unknown)
+    assert found.why.endswith(" cannot be asked: Connection refused")
+
+
 def test_a_redirect_is_not_followed(serve: Serve) -> None:
     elsewhere: list[bytes] = []
     other = serve(lambda _, question: elsewhere.append(question))

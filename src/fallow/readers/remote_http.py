@@ -85,7 +85,8 @@ class RemoteHttp:
         except TimeoutError:
             return Unknown(f"{to} did not answer within {limit_s:g} s")
         except (OSError, ValueError, HTTPException) as error:
-            why = printable(str(error))[:_LONGEST_COMPLAINT] or type(error).__name__
+            said = (isinstance(error, OSError) and error.strerror) or str(error)
+            why = printable(said)[:_LONGEST_COMPLAINT] or type(error).__name__
             return Unknown(f"{to} cannot be asked: {why}")
 
 

@@ -118,3 +118,21 @@ def test_a_users_journal_is_not_kept_where_a_neighbour_could_read_it(
     assert (done.returncode, done.stdout) == (0, "ran\n"), done.stderr
     assert f"no journal is kept in {hers}/state for now: {hers} belongs to user {NEIGHBOUR}" in done.stderr
     assert list(hers.iterdir()) == []
+
+
+@pytest.mark.several_users
+def test_a_journal_in_a_folder_that_cannot_be_written_is_told_in_words(
+    fallow: Fallow, open_folder: pathlib.Path
+) -> None:
+    claims, shut = open_folder / "claims", open_folder / "shut"
+    claims.mkdir()
+    claims.chmod(0o1777)
+    shut.mkdir(mode=0o555)
+    os.chown(shut, US, US)
+    done = as_user(
+        fallow,
+        *("run", "--idle-timeout", "1h", "--", "echo", "ran"),
+        FALLOW_STATE_DIR=str(shut),
+        FALLOW_CLAIM_DIR=str(claims),
+    )
+    assert f"no journal is kept in {shut} for now: Permission denied" in done.stderr

@@ -55,7 +55,7 @@ def test_a_label_that_makes_no_sense_hides_nobody(tmp_path: pathlib.Path, label:
 
 def test_a_link_in_its_place_is_not_followed(tmp_path: pathlib.Path) -> None:
     (tmp_path / "fallow.lock").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(NotPermitted):
+    with pytest.raises(NotPermitted, match="name a folder of your own with FALLOW_SOCKET"):
         Instance(str(tmp_path), ME, 1000.0)
     assert not (tmp_path / "elsewhere").exists()
 

@@ -19,6 +19,7 @@ _BYTE = 0
 _LARGEST_LABEL = 8192
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+_REMEDY = "name a folder of your own with FALLOW_SOCKET"
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -80,7 +81,7 @@ def _open(path: str) -> int:
         os.unlink(path)  # another user can lock it, so it cannot be used
         return os.open(path, _FLAGS | os.O_EXCL, 0o600)
     except OSError as error:
-        raise NotPermitted(f"cannot use {path}, the daemon's lock: {error.strerror}") from None
+        raise NotPermitted(f"cannot use {path}, the daemon's lock: {error.strerror}", _REMEDY) from None
 
 
 def _is_only_ours(fd: int) -> bool:

@@ -172,7 +172,8 @@ class Journal:
         if isinstance(self._folder, FallowError):
             self._say_once(f"no journal is kept: {error}")
         elif not self._was_open:
-            self._say_once(f"no journal is kept in {self._folder} for now: {error}")
+            why = (isinstance(error, OSError) and error.strerror) or error
+            self._say_once(f"no journal is kept in {self._folder} for now: {why}")
         elif not damaged or last_try:
             self._say_once(f"the journal in {self._folder} cannot be written now: {error}")
         return False
