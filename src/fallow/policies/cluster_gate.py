@@ -292,7 +292,7 @@ def too_many(taken_s: Sequence[float], at_s: float, limit: RateLimit) -> Reason 
 
 def has_joined(before: ClusterJob, now: ClusterJob) -> bool:
     """Return whether the job has GPUs that it did not have, or was started again: then counting begins at zero."""
-    if before.places is not now.places and not set(now.places) <= set(before.places):
+    if before.places != now.places and not set(now.places) <= set(before.places):
         return True
     began, begins = before.started_wall_s, now.started_wall_s
     if isinstance(began, Unknown) or isinstance(begins, Unknown):

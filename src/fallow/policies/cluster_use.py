@@ -58,31 +58,37 @@ class ReadingIndex:
         """`nodes` says how many GPUs the engine has where: indices are compared only where that is the same."""
         self.trouble = readings.trouble
         self._counts = {node.name: node.gpus for node in nodes}
-        self._by_host: dict[str, list[GpuReading]] = {}
+        self._by_host: dict[str, dict[int | None, list[GpuReading]]] = {}
+        """By the name of a host, and the index there."""
+        self._by_node: dict[str, dict[int | None, list[GpuReading]]] = {}
+        """The same, by the name that the engine has for the host."""
         self._doubts: dict[str, str | None] = {}
-        self._by_place: dict[tuple[str, int], list[GpuReading]] = {}
         self._by_pod: dict[tuple[str, str] | str, list[GpuReading]] = {}
         """By namespace and name, and by UID."""
         self._hosts: dict[str, str | None] = {}
         """The whole name of a host by its first part; None if several have it."""
         for reading in readings.gpus:
             host = reading.key.host.lower()
-            self._by_host.setdefault(host, []).append(reading)
-            if reading.index is not None:
-                self._by_place.setdefault((host, reading.index), []).append(reading)
+            there = self._by_host.get(host)
+            if there is None:
+                there = self._by_host[host] = {}
+                short = host.partition(".")[0]
+                self._hosts[short] = host if self._hosts.get(short, host) == host else None
+            there.setdefault(reading.index, []).append(reading)
             if reading.pod is not None:
                 self._by_pod.setdefault(reading.pod, []).append(reading)
             if reading.pod_uid:
                 self._by_pod.setdefault(reading.pod_uid, []).append(reading)
             for pod in reading.pods_in_doubt:
                 self._by_pod.setdefault(pod, []).append(replace(reading, utilization=_OF_SEVERAL))
-            short = host.partition(".")[0]
-            self._hosts[short] = host if self._hosts.get(short, host) == host else None
 
     def of_gpu(self, place: NodeGpu) -> Sequence[GpuReading]:
         """Return the readings of one GPU of a node; the metrics may name its host with or without a domain."""
-        host = self._host(place.node)
-        return () if host is None else self._by_place.get((host, place.index), ())
+        there = self._by_node.get(place.node)
+        if there is None:
+            host = self._host(place.node)
+            there = self._by_node[place.node] = {} if host is None else self._by_host[host]
+        return there.get(place.index, ())
 
     def doubt_about(self, node: str) -> str | None:
         """Return why the engine's indices of a node may not be those of the metrics; None if they are the same."""
@@ -94,7 +100,7 @@ class ReadingIndex:
         host, count = self._host(node), self._counts.get(node)
         if host is None:
             return None  # its GPUs have no reading at all
-        indices = {reading.index for reading in self._by_host[host]}
+        indices = set(self._by_host[host])
         if None in indices:
             return f"the metrics of {node} have MIG instances, or GPUs without an index"
         if count is not None and indices != set(range(count)):

@@ -1,6 +1,7 @@
 """Answers of a Prometheus that are broken, partial or many: nothing raises, and nothing of it is idle by mistake."""
 
 import json
+from math import isnan
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from fallow.core.cluster import GpuReading, Readings
 from fallow.core.http import HttpAnswer
 from fallow.core.unknown import Unknown
 from fallow.engine.machine.clock import SystemClock
-from fallow.readers.prometheus.answer import scalar, vector
+from fallow.readers.prometheus.answer import LabelReader, scalar, vector
 from fallow.readers.prometheus.eyes import PrometheusEyes
 from tests.places import LIMIT_S
 from tests.readers.prometheus.answers import Body, Break, FakePrometheus, gpus
@@ -47,11 +48,48 @@ def test_whole_answers_are_read() -> None:
     st.sampled_from((200, 204, 302, 503)),
 )
 def test_whatever_is_answered_is_read_or_unknown(body: bytes, status: int) -> None:
-    for parse in (vector, scalar):
-        parse(HttpAnswer(status, body))
+    vector(HttpAnswer(status, body), LabelReader(("job", "UUID")))
+    scalar(HttpAnswer(status, body))
     found = PrometheusEyes(SystemClock(), lambda *_: HttpAnswer(status, body)).read()
     assert isinstance(found.trouble, Unknown)
     assert found.gpus == ()
+
+
+def of_series(*series: str) -> HttpAnswer:
+    return HttpAnswer(
+        200, f'{{"status":"success","data":{{"resultType":"vector","result":[{",".join(series)}]}}}}'.encode()
+    )
+
+
+def test_two_series_with_the_same_labels_are_no_number_however_they_are_written() -> None:
+    one = '{"metric":{"job":"a","UUID":"GPU-1"},"value":[1,"0"]}'
+    other = '{"metric":{"UUID":"GPU-\\u0031", "job":"a", "more":"b"},"value":[1,"0"]}'
+    third = '{"metric":{"UUID":"GPU-1"},"value":[1.5,"0.25"]}'
+    found = vector(of_series(one, other, third), LabelReader(("job", "UUID")))
+    assert not isinstance(found, Unknown)
+    assert isnan(found["a", "GPU-1"])
+    assert found["", "GPU-1"] == 0.25
+    assert len(found) == 2
+
+
+@pytest.mark.parametrize(
+    "series",
+    [
+        '{"metric":{"job":7},"value":[1,"0"]}',
+        '{"metric":{"job":null},"value":[1,"0"]}',
+        '{"metric":["a"],"value":[1,"0"]}',
+        '{"metric":{},"value":[1,0]}',
+        '{"metric":{},"value":[1]}',
+        '{"metric":{},"value":[1,"none"]}',
+        '{"metric":{}}',
+        '{"value":[1,"0"]}',
+        '{"metric":{"job":"\\ud800"},"value":[1,"0"]}',
+    ],
+)
+def test_one_series_that_is_none_makes_the_whole_answer_unknown(series: str) -> None:
+    whole = '{"metric":{"job":"a"},"value":[1,"0"]}'
+    assert vector(of_series(whole), LabelReader(("job",))) == {("a",): 0.0}
+    assert isinstance(vector(of_series(whole, series), LabelReader(("job",))), Unknown)
 
 
 @given(kind=st.sampled_from(KINDS), answered=JSON)

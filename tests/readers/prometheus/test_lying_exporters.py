@@ -5,12 +5,13 @@ from hypothesis import strategies as st
 
 from fallow.core.cluster import ClusterJob, Engine, GpuPlace, NodeGpu, PodGpus, Readings
 from fallow.core.job import JobActivity
-from fallow.core.unknown import Unknown
+from fallow.core.unknown import NOT_ASKED, Unknown
 from fallow.engine.machine.clock import SystemClock
 from fallow.policies.cluster_use import ReadingIndex, job_use
 from fallow.readers.prometheus.eyes import PrometheusEyes
 from fallow.readers.prometheus.merge import merged
 from fallow.readers.prometheus.series import Pod, Seen
+from fallow.readers.prometheus.vocabulary import FIGURES
 from tests.readers.prometheus.answers import FakePrometheus, gpus
 
 VICTIM, UID = ("ml", "train-0"), "uid-of-train-0"
@@ -26,7 +27,7 @@ def seen(
     uids: tuple[str, ...] = (),
     parent: str = "",
 ) -> Seen:
-    return Seen(host, uuid, index, parent, load, "", pods, uids, (), {})
+    return Seen(host, uuid, index, parent, load, "", pods, uids, (NOT_ASKED,) * len(FIGURES))
 
 
 truths = st.builds(

@@ -29,6 +29,10 @@ def test_a_job_without_a_batch_script_has_a_person_before_it() -> None:
     assert only(job_line(batch=0)).interactive
 
 
+def test_a_field_within_another_word_is_none_of_slurm() -> None:
+    assert only(job_line(name="myUserId=3", comment="my-StartTime=1")).name == "myUserId=3"
+
+
 def test_a_group_may_have_spaces_in_its_name() -> None:
     assert only(job_line().replace("GroupId=games(60)", "GroupId=domain users(60)")).user == "games"
 

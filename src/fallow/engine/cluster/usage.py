@@ -116,13 +116,15 @@ class UsageFile:
                         self._row(hour, "node", place.node)[_UNKNOWN] += passed_s
             else:
                 is_empty = use.is_empty
+                before, row = None, sums  # the GPUs of a node follow each other
                 for one in use.uses:
                     column = _COLUMN[one.activity]
                     sums[column] += passed_s
                     node = _node_of(one.place, None if one.key is None else one.key.host)
                     if node is not None:
                         held[node] = held.get(node, 0) + 1
-                        row = self._row(hour, "node", node)
+                        if node != before:
+                            before, row = node, self._row(hour, "node", node)
                         row[column] += passed_s
                         row[_EMPTY] += passed_s * is_empty
                 sums[_EMPTY] = sums[_IDLE] * is_empty

@@ -11,7 +11,7 @@ from fallow.readers.prometheus.answer import Vector
 from fallow.readers.prometheus.merge import merged
 from fallow.readers.prometheus.queries import Ask, Queries
 from fallow.readers.prometheus.series import Answers, Seen, Window, seen
-from fallow.readers.prometheus.vocabulary import DCGM, OWN, Vocabulary
+from fallow.readers.prometheus.vocabulary import DCGM, HOSTS, OWN, OWNER, TARGET, Vocabulary
 from fallow.readers.remote_http import RemoteHttp, server_at
 
 MOST_BYTES = 64 << 20
@@ -124,23 +124,30 @@ class PrometheusEyes:
 
 def _answers(ask: Queries, words: Vocabulary) -> Answers | Unknown:
     """Ask everything in one vocabulary. How often exporters were scraped is asked first: no sample is newer then."""
-    scrapes = ask(queries.scrapes(words))
+    of = words.of
+    scrapes = ask(queries.scrapes(words), TARGET)
     if isinstance(scrapes, Unknown):
         return scrapes
     loads = []
     for load in words.loads:
-        highest, count = ask(queries.highest(load), words), ask(queries.counted(load), words)
+        highest, count = ask(queries.highest(load), of), ask(queries.counted(load), of)
         if isinstance(highest, Unknown):
             return highest
         if isinstance(count, Unknown):
             return count
         loads.append((load, highest, count))
     others: list[Vector] = []
-    for query in (queries.listed(words), words.host_query, words.age_query, words.busy_query, words.pod_query):
-        found = ask(query, words) if query else []
+    for query, names in (
+        (queries.listed(words), words.of_listed),
+        (words.host_query, HOSTS),
+        (words.age_query, TARGET),
+        (words.busy_query, of),
+        (words.pod_query, (*of, OWNER)),
+    ):
+        found = ask(query, names) if query else {}
         if isinstance(found, Unknown):
             return found
         others.append(found)
     listed, hosts, ages, busy, pods = others
-    figures = {name: ask(figure.query, words) for name, figure in words.figures.items()}
+    figures = {name: ask(figure.query, of) for name, figure in words.figures.items()}
     return Answers(listed, scrapes, tuple(loads), figures, hosts, ages, busy, pods)

@@ -21,33 +21,43 @@ def merged(found: Iterable[Seen]) -> tuple[GpuReading, ...]:
     divided: set[tuple[str, str]] = set()
     places = _Places()
     for each in found:
-        places.add(each)
         # Exporters name the same host with and without its domain.
-        host = _first_part(each.host)
-        by_gpu.setdefault((host, each.uuid), []).append(each)
+        host = each.host.lower()
+        short = host.partition(".")[0]
+        places.add(short, host, each)
+        by_gpu.setdefault((short, each.uuid), []).append(each)
         if each.parent:
-            divided.add((host, each.parent))
+            divided.add((short, each.parent))
     readings = [_one(several, _DIVIDED if key in divided else None) for key, several in by_gpu.items()]
-    return tuple(map(places.doubted, readings))
+    return tuple(map(places.doubted, readings) if places.are_in_doubt else readings)
 
 
 def _one(several: Sequence[Seen], doubt: Unknown | None) -> GpuReading:
     first = several[0]
-    if any(each.index != first.index for each in several):
-        doubt = Unknown("its exporters give it different indices")
-    pods = {pod for each in several for pod in each.pods}
-    uids = {uid for each in several for uid in each.pod_uids}
+    index, model, pods, uids, figures = first.number, first.model, first.pods, first.pod_uids, first.figures
+    if len(several) > 1:
+        if any(each.number != index for each in several):
+            index, doubt = None, Unknown("its exporters give it different indices")
+        model = next((each.model for each in several if each.model), "")
+        pods = tuple(pod for each in several for pod in each.pods)
+        uids = tuple(uid for each in several for uid in each.pod_uids)
+        figures = tuple(_most(each) for each in zip(*(each.figures for each in several), strict=True))
+    if len(pods) > 1:
+        pods = tuple(dict.fromkeys(pods))
+    if len(uids) > 1:
+        uids = tuple(dict.fromkeys(uids))
+    used, power_w, power_limit_w, processes = figures
     return GpuReading(
         key=GpuKey(first.host, first.uuid),
-        index=first.index if all(each.index == first.index for each in several) else None,
+        index=index,
         utilization=_busiest(several) if doubt is None else doubt,
-        memory_used_bytes=_whole(_figure("memory_used_bytes", several)),
-        power_w=_figure("power_w", several),
-        power_limit_w=_figure("power_limit_w", several),
-        processes=_whole(_figure("processes", several)),
-        model=next((each.model for each in several if each.model), ""),
-        pod=next(iter(pods)) if len(pods) == 1 else None,
-        pod_uid=next(iter(uids)) if len(uids) == 1 else "",
+        memory_used_bytes=_whole(used),
+        power_w=power_w,
+        power_limit_w=power_limit_w,
+        processes=_whole(processes),
+        model=model,
+        pod=pods[0] if len(pods) == 1 else None,
+        pod_uid=uids[0] if len(uids) == 1 else "",
         pods_in_doubt=(*(pods if len(pods) > 1 else ()), *(uids if len(uids) > 1 else ())),
     )
 
@@ -62,10 +72,7 @@ def _busiest(several: Sequence[Seen]) -> float | Unknown:
     return most if unknown is None or most >= IDLE_BELOW else unknown
 
 
-def _figure(name: str, several: Sequence[Seen]) -> float | Unknown:
-    if len(several) == 1:
-        return several[0].figure(name)
-    figures = [each.figure(name) for each in several]
+def _most(figures: Sequence[float | Unknown]) -> float | Unknown:
     known = [each for each in figures if not isinstance(each, Unknown)]
     return max(known) if known else figures[0]
 
@@ -78,28 +85,38 @@ class _Places:
     """Which GPUs exporters name for an index of a host: if several, none can be told from the others."""
 
     def __init__(self) -> None:
-        self._uuids: dict[tuple[str, int], set[str]] = {}
+        self._first: dict[tuple[str, int], str] = {}
+        """The first GPU that was named for a place."""
+        self._others: dict[tuple[str, int], set[str]] = {}
         self._names: dict[str, set[str]] = {}
         """The names of the hosts with the same first part."""
 
-    def add(self, seen: Seen) -> None:
-        """Take note of one GPU, as one exporter shows it."""
-        if seen.index is not None:
-            host = seen.host.lower()
-            self._names.setdefault(_first_part(host), set()).add(host)
-            self._uuids.setdefault((host, seen.index), set()).add(seen.uuid)
+    def add(self, short: str, host: str, seen: Seen) -> None:
+        """Take note of one GPU, as one exporter shows it; `short` is the first part of the name of its host."""
+        if seen.number is None:
+            return
+        names = self._names.get(short)
+        if names is None:
+            names = self._names[short] = set()
+        names.add(host)
+        place = (host, seen.number)
+        if self._first.setdefault(place, seen.uuid) != seen.uuid:
+            self._others.setdefault(place, set()).add(seen.uuid)
+
+    @property
+    def are_in_doubt(self) -> bool:
+        """Return whether there may be a GPU whose place another one has."""
+        return bool(self._others) or any(len(names) > 1 for names in self._names.values())
 
     def doubted(self, reading: GpuReading) -> GpuReading:
         """Return the reading, as Unknown if another GPU has its place."""
         host, index = reading.key.host.lower(), reading.index
         if index is None:
             return reading
+        names = self._names[host.partition(".")[0]]
         # Two whole names that differ are two hosts, whatever their first parts are.
-        same = (each for each in self._names[_first_part(host)] if each == host or "." not in each or "." not in host)
-        if len(set[str]().union(*(self._uuids.get((each, index), ()) for each in same))) <= 1:
+        same = [each for each in names if each == host or "." not in each or "." not in host]
+        uuids = {self._first[each, index] for each in same if (each, index) in self._first}
+        if len(uuids) <= 1 and not any((each, index) in self._others for each in same):
             return reading
         return replace(reading, utilization=Unknown(f"two GPUs of {reading.key.host} have the index {index}"))
-
-
-def _first_part(host: str) -> str:
-    return host.partition(".")[0].lower()

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 from fallow.core.http import HttpAnswer
 from fallow.core.ports import Clock
 from fallow.core.unknown import Unknown
-from fallow.readers.prometheus.answer import Vector, scalar, vector
+from fallow.readers.prometheus.answer import LabelReader, Vector, scalar, vector
 from fallow.readers.prometheus.vocabulary import TARGET, Load, Vocabulary
 
 Ask = Callable[[str, str, dict[str, str], float], HttpAnswer | Unknown]
@@ -26,6 +26,7 @@ class Queries:
         self._until_s = clock.monotonic_s() + limit_s
         self._at_s = 0.0
         self._window = ""
+        self._labels: dict[tuple[str, ...], LabelReader] = {}
 
     def begin(self) -> float | Unknown:
         """Ask Prometheus for its time, at which everything else is evaluated."""
@@ -39,17 +40,27 @@ class Queries:
         """Say for how long before that moment the queries are."""
         self._window = f"{ceil(seconds * 1000)}ms"
 
-    def __call__(self, query: str, words: Vocabulary | None = None) -> Vector | Unknown:
-        """Return what a query finds; `{w}` and `{of}` in it are filled in. With `words` only exporters that count."""
-        filled = query.format(w=self._window, of=", ".join(() if words is None else words.of))
+    def __call__(self, query: str, names: tuple[str, ...] = ()) -> Vector | Unknown:
+        """Return what a query finds, by the labels of these names: they are `{of}` in it, and the time is `{w}`.
+
+        With names only exporters that count.
+        """
+        filled = query.format(w=self._window, of=", ".join(names))
         answer = self._answer({"query": filled, "time": f"{self._at_s:.3f}"})
-        found = answer if isinstance(answer, Unknown) else vector(answer)
-        if isinstance(found, Unknown) or words is None or not self._exporters:
+        found = answer if isinstance(answer, Unknown) else vector(answer, self._labels_of(names))
+        if isinstance(found, Unknown) or not names or not self._exporters:
             return found
-        return [each for each in found if self._counts(each[0].get(TARGET[0], ""))]
+        at = names.index(TARGET[0])
+        jobs = {job for job in {key[at] for key in found} if self._counts(job)}
+        return {key: number for key, number in found.items() if key[at] in jobs}
 
     def _counts(self, job: str) -> bool:
         return any(fnmatchcase(job, pattern) for pattern in self._exporters)
+
+    def _labels_of(self, names: tuple[str, ...]) -> LabelReader:
+        if names not in self._labels:
+            self._labels[names] = LabelReader(names)
+        return self._labels[names]
 
     def _answer(self, form: dict[str, str]) -> HttpAnswer | Unknown:
         left_s = self._until_s - self._clock.monotonic_s()
@@ -65,10 +76,9 @@ def is_there(words: Vocabulary) -> str:
 
 def scrapes(words: Vocabulary) -> str:
     """Return the query for how often each exporter was scraped: infinite or NaN if a scrape has failed."""
-    target = ", ".join(TARGET)
-    seen = " or ".join(f"count by ({target}) (count_over_time({metric}[{{w}}]))" for metric in words.listed)
+    seen = " or ".join(f"count by ({{of}}) (count_over_time({metric}[{{w}}]))" for metric in words.listed)
     succeeded = "sum_over_time(up[{w}]) / (min_over_time(up[{w}]) >= bool 1)"
-    return f"sum by ({target}) ({succeeded}) and on ({target}) ({seen})"
+    return f"sum by ({{of}}) ({succeeded}) and on ({{of}}) ({seen})"
 
 
 def listed(words: Vocabulary) -> str:
@@ -76,9 +86,8 @@ def listed(words: Vocabulary) -> str:
 
     Infinite if there are two series for it that nothing of this tells apart.
     """
-    by = ", ".join(("{of}", words.model, *(name for pair in words.pods for name in pair)))
     times = " or ".join(f"timestamp({metric})" for metric in words.listed)
-    return f"max by ({by}) ({times}) / (count by ({by}) ({' or '.join(words.listed)}) <= bool 1)"
+    return f"max by ({{of}}) ({times}) / (count by ({{of}}) ({' or '.join(words.listed)}) <= bool 1)"
 
 
 def highest(load: Load) -> str:

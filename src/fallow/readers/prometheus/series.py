@@ -5,18 +5,18 @@ this GPU that can be true, and the last one is recent. Else it is Unknown.
 """
 
 from collections.abc import Iterable, Mapping
+from itertools import chain
 from math import isfinite, isnan
+from typing import NamedTuple
 
 from fallow.core.job import IDLE_BELOW
 from fallow.core.units import is_number, printable
 from fallow.core.unknown import NOT_ASKED, Unknown
 from fallow.core.value import value
-from fallow.readers.prometheus.answer import Labels, Vector
-from fallow.readers.prometheus.vocabulary import TARGET, Load, Vocabulary
+from fallow.readers.prometheus.answer import Key, Vector
+from fallow.readers.prometheus.vocabulary import FIGURES, TARGET, FigureName, Load, Vocabulary
 
-Key = tuple[str | None, ...]
 Pod = tuple[str, str]
-Figures = Mapping[str, Mapping[Key, float | Unknown] | Unknown]
 _LONGEST_NAME = 253
 _MOST_INDEX = 10_000
 _OLDEST_LOOK_S = 30.0
@@ -48,20 +48,20 @@ class Answers:
     scrapes: Vector
     loads: tuple[tuple[Load, Vector, Vector], ...]
     """Each with the highest value and the count of each GPU."""
-    figures: Mapping[str, Vector | Unknown]
+    figures: Mapping[FigureName, Vector | Unknown]
     hosts: Vector
     ages: Vector
     busy: Vector
     pods: Vector
 
 
-@value
-class Seen:
+class Seen(NamedTuple):  # made for each GPU at each look, which a tuple does fastest
     """One GPU as one exporter shows it."""
 
     host: str
     uuid: str
-    index: int | None
+    number: int | None
+    """Its index in its host."""
     parent: str
     """The UUID of the GPU that it is an instance of; empty if it is a whole GPU."""
     utilization: float | Unknown
@@ -69,45 +69,31 @@ class Seen:
     pods: tuple[Pod, ...]
     """Several if they share it."""
     pod_uids: tuple[str, ...]
-    key: Key
-    figures: Figures
-    """What else is known of all GPUs of this kind of exporter, by name and key."""
-
-    def figure(self, name: str) -> float | Unknown:
-        """Return something else about it."""
-        found = self.figures.get(name, NOT_ASKED)
-        return found if isinstance(found, Unknown) else found.get(self.key, NOT_ASKED)
+    figures: tuple[float | Unknown, ...]
+    """What else is known of it, in the order of `FIGURES`."""
 
 
 def seen(words: Vocabulary, answers: Answers, window: Window) -> list[Seen]:
     """Return every GPU that is there, or was there since the last look; the time it takes is linear."""
-    loads = [(load, _by(words.of, top), _by(words.of, count)) for load, top, count in answers.loads]
-    figures = {
-        name: found if isinstance(found, Unknown) else _figures(_by(words.of, found), words.figures[name].unit)
-        for name, found in answers.figures.items()
-    }
-    busy = _by(words.of, answers.busy)
-    uids = _uids(words, answers.pods)
+    figures = [_figures(answers.figures.get(name, NOT_ASKED), words, name) for name in FIGURES]
+    uids = _uids(answers.pods)
     exporters = _Exporters(words, answers, window)
     last = _last(words, answers.listed)
-    keys: dict[Key, None] = dict.fromkeys(last)
-    for _, _, counts in loads:
-        keys.update(dict.fromkeys(counts))
     made = []
-    for key in keys:
+    # Keys of loads first: the figures have the same ones, which are found faster than others that are equal.
+    for key in dict.fromkeys(chain(*(counts for _, _, counts in answers.loads), last)):
         name = _named(words, key, exporters)
         if name is None:
             continue
         host, uuid, index, parent = name
         about = last.get(key, _ENDED)
-        load: float | Unknown | None = exporters.doubt(key)
-        load = about.doubt(window) if load is None else load
+        load: float | Unknown | None = about.doubt(window)
         if load is None:
-            scrapes = exporters.scrapes.get(key[:2])
-            load = _load(key, bool(parent), loads, scrapes, window)
+            load = _load(key, bool(parent), answers.loads, exporters.scrapes(key))
         if words.busy_query and not isinstance(load, Unknown):
-            load = _with_busy(load, busy.get(key, 0.0), window)
-        made.append(Seen(host, uuid, index, parent, load, about.model, about.pods, uids.get(key, ()), key, figures))
+            load = _with_busy(load, answers.busy.get(key, 0.0), window)
+        others = tuple([known.get(key, missing) for known, missing in figures])
+        made.append(Seen(host, uuid, index, parent, load, about.model, about.pods, uids.get(key, ()), others))
     return made
 
 
@@ -115,28 +101,43 @@ class _Exporters:
     """What is known of the exporters themselves, by their labels."""
 
     def __init__(self, words: Vocabulary, answers: Answers, window: Window) -> None:
-        self.scrapes = _by(TARGET, answers.scrapes)
-        self._ages = _by(TARGET, answers.ages) if words.age_query else None
+        self._scrapes = answers.scrapes
+        self._ages = answers.ages if words.age_query else None
         self._oldest_s = max(_OLDEST_LOOK_S, window.interval_s)
+        self._least = window.least_scrapes
+        self._judged: dict[Key, float | Unknown] = {}
         self._hosts: dict[Key, str] = {}
-        for labels, _ in answers.hosts:
-            key, host = _key(TARGET, labels), _name(labels.get("exported_host") or labels.get("host", ""))
+        for labels in answers.hosts:
+            key, host = labels[: len(TARGET)], _name(next(filter(None, labels[len(TARGET) :]), ""))
             self._hosts[key] = "" if self._hosts.get(key, host) != host else host
 
     def host(self, key: Key) -> str:
         """Return the host that the exporter says it is on; empty if it does not say one."""
-        return self._hosts.get(key[:2], "")
+        return self._hosts.get(key[: len(TARGET)], "")
 
-    def doubt(self, key: Key) -> Unknown | None:
-        """Return why nothing can be known through this exporter."""
-        if self._ages is None:
-            return None
-        age_s = self._ages.get(key[:2])
-        if age_s is None or not isfinite(age_s):
-            return Unknown("its exporter does not say when it last looked")
-        if abs(age_s) > self._oldest_s:
-            return Unknown(f"its exporter last looked {age_s:.0f} s before it was scraped")
-        return None
+    def scrapes(self, key: Key) -> float | Unknown:
+        """Return how often the exporter was scraped, or why nothing can be known through it."""
+        exporter = key[: len(TARGET)]
+        found = self._judged.get(exporter)
+        if found is None:
+            found = self._judged[exporter] = self._judge(exporter)
+        return found
+
+    def _judge(self, exporter: Key) -> float | Unknown:
+        if self._ages is not None:
+            age_s = self._ages.get(exporter)
+            if age_s is None or not isfinite(age_s):
+                return Unknown("its exporter does not say when it last looked")
+            if abs(age_s) > self._oldest_s:
+                return Unknown(f"its exporter last looked {age_s:.0f} s before it was scraped")
+        scrapes = self._scrapes.get(exporter)
+        if scrapes is None:
+            return Unknown("Prometheus has no `up` for it")
+        if not isfinite(scrapes):
+            return Unknown("a scrape of its exporter failed")
+        if scrapes < self._least:
+            return Unknown(f"its exporter was scraped {scrapes:.0f} times of at least {self._least}")
+        return scrapes
 
 
 class _Last:
@@ -162,9 +163,10 @@ _NO_POD: tuple[Pod, ...] = (("", ""),)
 
 def _last(words: Vocabulary, listed: Vector) -> dict[Key, _Last]:
     found: dict[Key, _Last] = {}
-    for labels, at_s in listed:
-        key = _key(words.of, labels)
-        new = _Last(at_s, _name(labels.get(words.model, "")), _pod(words, labels))
+    of = len(words.of)
+    for labels, at_s in listed.items():
+        key = labels[:of]
+        new = _Last(at_s, _name(labels[of]), _pod(labels[of + 1 :]))
         old = found.get(key)
         if old is not None:  # a GPU that pods share has a series for each: none of them has it alone
             new = _Last(_later(old, new), old.model or new.model, (*(old.pods or _NO_POD), *(new.pods or _NO_POD)))
@@ -182,30 +184,27 @@ def _later(one: _Last, other: _Last) -> float:
 def _named(words: Vocabulary, key: Key, exporters: _Exporters) -> tuple[str, str, int | None, str] | None:
     """Return host, UUID, index and, of an instance, the UUID of its GPU; None if the labels do not say it."""
     at = len(TARGET) + len(words.host)
-    hosts = key[len(TARGET) : at]
-    host = _name(next(filter(None, hosts), "")) if words.host else exporters.host(key)
-    host = host or _name((key[1] or "").rpartition(":")[0])
-    uuid, label = _name(key[at] or ""), key[at + 1] or ""
-    index = int(label) if is_number(label) and int(label) < _MOST_INDEX else None
-    instance = (key[at + 2] or "") if words.instance else ""
+    host = _name(next(filter(None, key[len(TARGET) : at]), "")) if words.host else exporters.host(key)
+    host = host or _name(key[1].rpartition(":")[0])
+    uuid, label = _name(key[at]), key[at + 1]
     if not host or not (uuid or label):
         return None
     whole = uuid or f"index {_name(label)}"
-    return (host, f"{whole}/{_name(instance)}", None, whole) if instance else (host, whole, index, "")
+    if words.instance and key[at + 2]:
+        return host, f"{whole}/{_name(key[at + 2])}", None, whole
+    index = int(label) if is_number(label) else _MOST_INDEX
+    return host, whole, index if index < _MOST_INDEX else None, ""
 
 
 def _load(
     key: Key,
     is_instance: bool,
-    loads: Iterable[tuple[Load, Mapping[Key, float], Mapping[Key, float]]],
-    scrapes: float | None,
-    window: Window,
+    loads: Iterable[tuple[Load, Vector, Vector]],
+    scrapes: float | Unknown,
 ) -> float | Unknown:
     """Return the most that the GPU did by any metric; each that there is must be complete."""
-    if scrapes is None or not isfinite(scrapes):
-        return Unknown("a scrape of its exporter failed" if scrapes is not None else "Prometheus has no `up` for it")
-    if scrapes < window.least_scrapes:
-        return Unknown(f"its exporter was scraped {scrapes:.0f} times of at least {window.least_scrapes}")
+    if isinstance(scrapes, Unknown):
+        return scrapes
     most: float | None = None
     for load, highest, counts in loads:
         count = counts.get(key)
@@ -229,37 +228,32 @@ def _with_busy(load: float, busy_s: float, window: Window) -> float | Unknown:
     return max(load, IDLE_BELOW, min(1.0, busy_s / window.covers_s)) if busy_s > 0 else load
 
 
-def _figures(found: Mapping[Key, float], unit: float) -> dict[Key, float | Unknown]:
-    return {key: number * unit if 0 <= number < _TOO_MUCH else _NOT_TRUE for key, number in found.items()}
+def _figures(
+    found: Vector | Unknown, words: Vocabulary, name: FigureName
+) -> tuple[Mapping[Key, float | Unknown], Unknown]:
+    """Return one figure of each GPU, and what it is of the others."""
+    if isinstance(found, Unknown):
+        return {}, found
+    unit = words.figures[name].unit
+    known = {key: number * unit if 0 <= number < _TOO_MUCH else _NOT_TRUE for key, number in found.items()}
+    return known, NOT_ASKED
 
 
-def _by(names: tuple[str, ...], found: Vector) -> dict[Key, float]:
-    """Return the values by some labels; two for the same are not a number."""
-    made: dict[Key, float] = {}
-    for labels, number in found:
-        key = tuple(map(labels.get, names))
-        made[key] = float("nan") if key in made else number
-    return made
-
-
-def _key(names: tuple[str, ...], labels: Labels) -> Key:
-    return tuple(map(labels.get, names))
-
-
-def _pod(words: Vocabulary, labels: Labels) -> tuple[Pod, ...]:
-    for namespace, pod in words.pods:
-        if labels.get(pod):
-            return ((_name(labels.get(namespace, "")), _name(labels[pod])),)
+def _pod(labels: Key) -> tuple[Pod, ...]:
+    """Return the first pair of namespace and pod that is there."""
+    for at in range(0, len(labels), 2):
+        if labels[at + 1]:
+            return ((_name(labels[at]), _name(labels[at + 1])),)
     return ()
 
 
-def _uids(words: Vocabulary, found: Vector) -> dict[Key, tuple[str, ...]]:
+def _uids(found: Vector) -> dict[Key, tuple[str, ...]]:
     """Return the UIDs of the pods whose processes hold each GPU."""
     made: dict[Key, dict[str, None]] = {}
-    for labels, _ in found:
-        made.setdefault(_key(words.of, labels), {})[_name(labels.get("owner"))] = None
+    for labels in found:
+        made.setdefault(labels[:-1], {})[_name(labels[-1])] = None
     return {key: tuple(filter(None, uids)) for key, uids in made.items()}
 
 
-def _name(text: str | None) -> str:
-    return printable((text or "")[:_LONGEST_NAME])
+def _name(text: str) -> str:
+    return printable(text[:_LONGEST_NAME])

@@ -1,14 +1,20 @@
 """The names that exporters give to what GPUs do: fallow's own, and those of dcgm-exporter.
 
-A query asks for all GPUs at once. `{w}` is the time since the last look, `{of}` the labels that say which GPU it is.
+A query asks for all GPUs at once. `{w}` is the time since the last look, `{of}` the labels that are read.
 """
 
 from collections.abc import Mapping
+from typing import Literal, get_args
 
 from fallow.core.value import value
 
 TARGET = ("job", "instance")
 """The labels with which Prometheus says which exporter a series is from."""
+HOSTS = (*TARGET, "exported_host", "host")
+"""The labels of an exporter, and those of the host that it says it is on."""
+OWNER = "owner"
+FigureName = Literal["memory_used_bytes", "power_w", "power_limit_w", "processes"]
+FIGURES: tuple[FigureName, ...] = get_args(FigureName)
 
 
 @value
@@ -46,13 +52,13 @@ class Vocabulary:
     loads: tuple[Load, ...]
     listed: tuple[str, ...]
     """Metrics that every GPU has one of."""
-    figures: Mapping[str, Figure]
+    figures: Mapping[FigureName, Figure]
     pods: tuple[tuple[str, str], ...] = ()
     """The labels of namespace and pod, the first pair that is there counts."""
     pod_query: str = ""
-    """Says whose processes hold a GPU: the UID of a pod, in the label `owner`."""
+    """Says whose processes hold a GPU: the UID of a pod, in the label `OWNER`."""
     host_query: str = ""
-    """Says which host an exporter is of, in the labels `exported_host` or `host`."""
+    """Says which host an exporter is of, in the labels `HOSTS`."""
     age_query: str = ""
     """How old, in seconds, the exporter's own look at its GPUs was when it was last scraped."""
     busy_query: str = ""
@@ -62,6 +68,11 @@ class Vocabulary:
     def of(self) -> tuple[str, ...]:
         """Return the labels that say which exporter saw which GPU."""
         return (*TARGET, *self.host, self.uuid, self.index, *filter(None, (self.instance,)))
+
+    @property
+    def of_listed(self) -> tuple[str, ...]:
+        """Return these labels, then those of the model and of pods."""
+        return (*self.of, self.model, *(name for pair in self.pods for name in pair))
 
 
 def _now(metric: str) -> str:
@@ -106,8 +117,8 @@ OWN = Vocabulary(
         "power_limit_w": Figure(_now("fallow_gpu_power_limit_watts")),
         "processes": Figure(_highest("fallow_gpu_holders")),
     },
-    pod_query='max by ({of}, owner) (fallow_holder_idle_seconds{{owner_kind="pod"}})',
-    host_query="max by (job, instance, exported_host, host) (fallow_info)",
-    age_query="max by (job, instance) (timestamp(fallow_last_look_time_seconds) - fallow_last_look_time_seconds)",
+    pod_query='max by ({of}) (fallow_holder_idle_seconds{{owner_kind="pod"}})',
+    host_query="max by ({of}) (fallow_info)",
+    age_query="max by ({of}) (timestamp(fallow_last_look_time_seconds) - fallow_last_look_time_seconds)",
     busy_query='sum by ({of}) (increase(fallow_activity_seconds_total{{activity="busy"}}[{w}]))',
 )

@@ -24,19 +24,20 @@ _HEAD = re.compile(
     r"(?: HetJobId=([0-9]{1,10}) HetJobOffset=([0-9]{1,10}))? JobName=",
     re.ASCII,
 )
-_BEGINNING = re.compile(r"^JobId=", re.MULTILINE)
+_BEGINNING = "\nJobId="
 _OWNER = re.compile(
     r"(?:\sHetJobIdSet=[0-9,\-]+)?"
     r"\sUserId=([^()\n]{1,256})\(([0-9]{1,10})\) GroupId=[^()\n]{1,256}\([0-9]{1,10}\) MCS_label=\S* Priority=\S+ "
     r"Nice=\S+ Account=(.*?) QOS=(\S*)(?: WCKey=.*?)? JobState=([A-Z_]{1,30}) Reason=",
     re.ASCII | re.DOTALL,
 )
-_BATCH = re.compile(r"\sBatchFlag=([0-9]) ", re.ASCII)
-_START = re.compile(r"\sStartTime=(\S+) EndTime=", re.ASCII)
-_PARTITION = re.compile(r"\sPartition=(\S+) AllocNode:Sid=", re.ASCII)
-_DETAIL = re.compile(r"\sNodes=(\S+) CPU_IDs=(\S*) Mem=[0-9]+ GRES=(\S*)(?=\s)", re.ASCII)
-_ONCE = re.compile(r"\s(UserId|JobState|BatchFlag|StartTime|Partition)=", re.ASCII)
-_FIELDS_SEEN = 5
+# A text is searched several times as fast for what begins with a word, so the space before it is looked at last.
+_BATCH = re.compile(r"BatchFlag=(?<=\sBatchFlag=)([0-9]) ", re.ASCII)
+_START = re.compile(r"StartTime=(?<=\sStartTime=)(\S+) EndTime=", re.ASCII)
+_PARTITION = re.compile(r"Partition=(?<=\sPartition=)(\S+) AllocNode:Sid=", re.ASCII)
+_DETAIL = re.compile(r"Nodes=(?<=\sNodes=)(\S+) CPU_IDs=(\S*) Mem=[0-9]+ GRES=(\S*)(?=\s)", re.ASCII)
+_FIELDS = ("UserId=", "JobState=", "BatchFlag=", "StartTime=", "Partition=")
+_ONCE = re.compile(rf"\s({'|'.join(_FIELDS)})", re.ASCII)
 _FORGED = Unknown("a name or a comment contains lines that look like those of a job")
 
 
@@ -92,14 +93,12 @@ def details_of(text: str, number: int) -> JobDetails | Unknown:
 
 def _records(text: str) -> Iterator[str]:
     """Yield what begins as a line of a job does. Text of a user may begin one too."""
-    starts = [match.start() for match in _BEGINNING.finditer(text)]
-    for at, start in enumerate(starts):
-        yield text[start : starts[at + 1] if at + 1 < len(starts) else len(text)]
+    for line in f"\n{text}".split(_BEGINNING)[1:]:
+        yield f"{_BEGINNING[1:]}{line}\n"
 
 
 def _details(record: str, head: "re.Match[str]") -> JobDetails | Unknown:
-    seen = [match[1] for match in _ONCE.finditer(record, head.end() - 1)]
-    if len(seen) != _FIELDS_SEEN or len(set(seen)) != _FIELDS_SEEN:
+    if not _each_once(record, head.end() - 1):
         return Unknown("its name, account or comment reads like a field of Slurm")
     parts = [pattern.search(record, head.end() - 1) for pattern in (_OWNER, _BATCH, _START, _PARTITION)]
     owner, batch, start, partition = parts
@@ -128,6 +127,14 @@ def _details(record: str, head: "re.Match[str]") -> JobDetails | Unknown:
         qos=_given(owner[4]),
         gpus=gpus,
     )
+
+
+def _each_once(record: str, start: int) -> bool:
+    """Return whether each of Slurm's fields is there once. Within another word it is not one of them."""
+    if all(record.count(field, start) == 1 for field in _FIELDS):
+        return True
+    seen = [match[1] for match in _ONCE.finditer(record, start)]
+    return len(seen) == len(set(seen)) == len(_FIELDS)
 
 
 def _gpus(record: str, start: int, fixed: int) -> tuple[NodeGpu, ...] | Unknown | None:

@@ -1,11 +1,14 @@
 """Read Slurm's short lists: `n[1-2,7]` of nodes, `0-1,3` of GPUs, `gpu:a100:2(IDX:0-1)` of what a job holds."""
 
 import re
+from functools import lru_cache
 
 _MOST_NODES = 100_000
 _MOST_INDICES = 4096
 _LONGEST = 1 << 16
+_LONGEST_KNOWN = 100
 _PART = re.compile(r"([^\[\],]*)(?:\[([0-9,\-]+)\])?", re.ASCII)
+_NAME = re.compile(r"[^\[\],]+", re.ASCII)
 _RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?", re.ASCII)
 _ONE_OF_A_KIND = re.compile(r"gpu:[A-Za-z][^:,()]*(?:\([^()]*\))?", re.ASCII)
 _GPUS = re.compile(r"gpu:(?:[^:,()]+:)?([0-9]{1,9})(?:\(([^()]*)\))?", re.ASCII)
@@ -16,6 +19,8 @@ def nodes(text: str) -> tuple[str, ...] | None:
     """Return the nodes of a list such as `n[1-2],gpu-[01-03]a`; None if it is none, or too long."""
     if not text or len(text) > _LONGEST:
         return None
+    if _NAME.fullmatch(text):
+        return (text,)
     found: list[str] = []
     for item in _split_outside(text, "[", "]"):
         names = _expanded(item)
@@ -57,6 +62,10 @@ def gpu_count(gres: str) -> int | None:
 
 def gpu_indices(gres: str) -> tuple[int, ...] | None:
     """Return the indices of the GPUs that a job holds in a node; None if Slurm does not say which they are."""
+    return _known_indices(gres) if len(gres) <= _LONGEST_KNOWN else _indices(gres)
+
+
+def _indices(gres: str) -> tuple[int, ...] | None:
     found: list[int] = []
     for item in _split_outside(gres, "(", ")"):
         if not item.startswith("gpu:"):
@@ -74,15 +83,21 @@ def gpu_indices(gres: str) -> tuple[int, ...] | None:
     return tuple(sorted(set(found))) if len(set(found)) == len(found) else None
 
 
+_known_indices = lru_cache(maxsize=1024)(_indices)
+"""Thousands of jobs hold the same few sets of indices."""
+
+
 def _split_outside(text: str, opens: str, closes: str) -> list[str]:
     """Return the parts between commas that are not in brackets."""
-    parts, depth, start = [], 0, 0
-    for at, letter in enumerate(text):
-        depth += (letter == opens) - (letter == closes)
-        if letter == "," and depth == 0:
-            parts.append(text[start:at])
-            start = at + 1
-    return [*parts, text[start:]]
+    parts: list[list[str]] = []
+    depth = 0
+    for piece in text.split(","):
+        if depth == 0:
+            parts.append([piece])
+        else:
+            parts[-1].append(piece)
+        depth += piece.count(opens) - piece.count(closes)
+    return [",".join(part) for part in parts]
 
 
 def _expanded(item: str) -> list[str]:
