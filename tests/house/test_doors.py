@@ -85,7 +85,7 @@ def users_of(*names: str) -> set[str]:
         (
             "draws on terminals",
             ("fallow.interfaces.render.grid",),
-            {"interfaces/render/cluster_table.py", "interfaces/render/table.py"},
+            {f"interfaces/render/{name}.py" for name in ("cluster_table", "status_lines", "status_long", "table")},
         ),
         ("asks Kubernetes", ("lightkube", "httpx2"), {"readers/kubernetes/connection.py"}),
         (

@@ -25,7 +25,7 @@ def transcripts(text: str) -> list[list[tuple[str, str]]]:
 def alike(text: str) -> list[list[str]]:
     """Lines as words; names of machine and user, pids and seconds differ from run to run."""
     for pattern, word in (
-        (r"^\S+: (\d+ simulated)", r"HOST: \1"),
+        (r"^\S+: (\d+ x \S+ \(simulated\))", r"HOST: \1"),
         (r"^( *)\S+ protects", r"\1USER protects"),
         (r"for another \S+", "for another D"),
         (r"claimed by \S+", "claimed by USER"),

@@ -34,6 +34,8 @@ class Activity(StrEnum):
 
 AVAILABLE = (Activity.FREE, Activity.FILLED)
 """The activities of a GPU that can be taken now."""
+UNUSED = (Activity.IDLE, Activity.STUCK)
+"""The activities of a GPU that is held and does no work."""
 
 
 @value

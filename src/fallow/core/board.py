@@ -1,6 +1,6 @@
 """The board: all that the daemon shows, as one frozen value that is made at every tick."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from fallow.core.cluster import ClusterBoard
 from fallow.core.fleet import FleetBoard
@@ -70,6 +70,21 @@ class Counting:
     """The condition that cannot be told, and why: until it can, nothing is counted."""
     not_judged: str | None = None
     """Why the rule does not judge the job, although it is about a GPU of it: then all else here is empty."""
+
+
+def stops_in_s(uuid: object, counting: Iterable[Counting]) -> float | None:
+    """Return after how many seconds the first job on the GPU is sent its signal; known once it was warned."""
+    sooner = [
+        each.in_s
+        for each in counting
+        if uuid in each.uuids
+        and each.action == "ask"
+        and each.refused is None
+        and each.left_alone is None
+        and each.held_back is None
+        and each.paused is None
+    ]
+    return min(sooner) if sooner else None
 
 
 @value

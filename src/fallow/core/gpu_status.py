@@ -1,12 +1,14 @@
 """The status of a GPU: its readings together with what was concluded from them."""
 
+from collections.abc import Mapping
 from typing import Any
 
-from fallow.core.activity import AVAILABLE, Activity, Finding
+from fallow.core.activity import AVAILABLE, UNUSED, Activity, Finding
 from fallow.core.gpu import Gpu, Holder
 from fallow.core.parked import ParkedJob
 from fallow.core.reasons import Reason, WithReason
 from fallow.core.reservations import Claim
+from fallow.core.units import duration_for_people
 from fallow.core.unknown import NOT_ASKED, Unknown
 from fallow.core.value import replace, value
 
@@ -75,23 +77,53 @@ class Status:
         """Return `4 available (1 free, 3 filled), 3 busy, 1 idle`: first what is available."""
         return self.summed_up("available")
 
-    def summed_up(self, available: str) -> str:
-        """Return the status in words, with this word for what is available."""
+    def summed_up(self, available: str, *, parts: bool = True, unused_for: bool = False) -> str:
+        """Return the status in words, with this word for what is available.
+
+        `parts`: say what is available by activity. `unused_for`: say for how long the longest is idle or stuck.
+        """
         told = {activity: f"{number} {activity.value}" for activity, number in self.counted.items()}
         within = ", ".join(told[activity] for activity in AVAILABLE if activity in told)
-        others = [words for activity, words in told.items() if activity not in AVAILABLE]
-        return ", ".join([f"{self.available} {available} ({within})" if within else f"none {available}", *others])
+        have = f"{self.available} {available}{f' ({within})' if parts else ''}" if within else f"none {available}"
+        others = [activity for activity in told if activity not in AVAILABLE]
+        return ", ".join([have, *(told[each] + (self._longest(each) if unused_for else "") for each in others)])
+
+    def _longest(self, activity: Activity) -> str:
+        """Return ` for 2h34m`, the longest of several; nothing for GPUs in use, or if that is not known."""
+        times = [gpu.for_s for gpu in self.gpus if gpu.activity is activity and gpu.for_s]
+        if activity not in UNUSED or not times:
+            return ""
+        return f" for {'up to ' if self.counted[activity] > 1 else ''}{duration_for_people(max(times))}"
+
+
+@value
+class Outlook:
+    """What rules and protections mean for a GPU."""
+
+    stops_in_s: float | None = None
+    """When a rule stops the first job on it; None if none does."""
+    protected_s: float | Unknown | None = None
+    """For how long it, or what is on it, is protected: inf until that is released, None if it is not."""
+
+
+NO_OUTLOOK = Outlook()
 
 
 @value
 class Shown:
-    """A status, and how many of its GPUs are available to the user who asks."""
+    """A status, and what of it is shown to the user who asks."""
 
     status: Status
     visible_devices: str | None
     """The outer CUDA_VISIBLE_DEVICES, if there is one."""
     to_you: int
     """How many of the available GPUs that allows."""
+    lines: tuple[GpuStatus, ...]
+    """The GPUs that were asked for, in the order in which they were."""
+    outlooks: Mapping[str, Outlook]
+    """What rules and protections mean for each, by its label."""
+    remark: str | None = None
+    """What was asked for and is not among the lines."""
 
 
 def seen(gpu: Gpu, finding: Finding, for_s: float | None, claim: Claim | Unknown | None, **more: Any) -> GpuStatus:  # noqa: ANN401

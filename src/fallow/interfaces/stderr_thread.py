@@ -4,7 +4,7 @@ import atexit
 import os
 
 from fallow.engine.machine.background import Background
-from fallow.interfaces.render.ascii import encoded
+from fallow.interfaces.render.stream import encoded
 
 _LAST_WORDS_S = 0.5
 

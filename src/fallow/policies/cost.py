@@ -18,7 +18,7 @@ from enum import StrEnum
 from functools import lru_cache
 from itertools import pairwise
 
-from fallow.core.activity import Activity
+from fallow.core.activity import UNUSED, Activity
 from fallow.core.days import day_edges_ms, day_of
 from fallow.core.interval import Card, Interval, Party
 from fallow.core.money import Prices
@@ -26,7 +26,6 @@ from fallow.core.unknown import Unknown
 from fallow.core.value import value
 
 _HOUR_MS = 3_600_000
-_WASTED = (Activity.IDLE, Activity.STUCK)
 
 
 class By(StrEnum):
@@ -172,7 +171,7 @@ class _Sum:
 
     def add(self, activity: Activity, ms: int, price: float | Unknown) -> None:
         self._ms[activity] += ms
-        if activity in _WASTED and ms:
+        if activity in UNUSED and ms:
             if isinstance(price, Unknown):
                 self._unpriced = price
             else:

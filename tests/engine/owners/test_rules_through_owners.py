@@ -90,7 +90,7 @@ def test_an_idle_container_is_stopped_by_its_engine_for_good_and_one_with_a_labe
     assert "its engine stopped the container" in gone
     assert podman.pid_of(idle) == 0
     assert podman.pid_of(kept) == kept_pid
-    assert "container keeper" in simulated("status").stdout
+    assert "container keeper" in simulated("status", COLUMNS="120").stdout
 
 
 def test_a_container_whose_engine_does_not_answer_is_left_alone_and_the_reason_is_kept(

@@ -54,7 +54,9 @@ def test_a_parked_job_leaves_the_whole_card_to_a_newcomer_and_goes_on_when_it_is
     assert sorted(job["pids"]) == sorted(each.pid for each in jobs)
     assert (job["stage"], job["where"]) == ("parked", "30.0 MiB in host memory")
     assert json.loads(fallow("status", "--json", "0").stdout)["gpus"][0]["activity"] == "free"
-    assert f"30.0 MiB in host memory; fallow wake pid:{job['pid']}" in " ".join(fallow("status", "0").stdout.split())
+    assert f"30.0 MiB in host memory; fallow wake pid:{job['pid']}" in " ".join(
+        fallow("status", "-l", "0").stdout.split()
+    )
     assert "parked" in fallow("why", "0").stdout
     size = world[0].memory_total - world[0].memory_reserved - 20 * MIB  # less than is left beside the parked job
     run = fallow.start("run", "--gpus", "0", "--", sys.executable, "-c", NEWCOMER.replace("SIZE", str(size)))

@@ -83,7 +83,7 @@ def test_a_vllm_is_put_to_sleep_and_not_judged_again_and_is_woken(
     assert server.ask("GET", "/is_sleeping") == {"is_sleeping": True}
     (job,) = until(lambda: parked(simulated), pause_s=PROGRAM_S)
     assert (job["way"], job["where"], job["wake"]) == ("vllm", "vLLM sleeps", f"fallow wake pid:{server.process.pid}")
-    assert "vLLM sleeps" in simulated("status", "1").stdout
+    assert "vLLM sleeps" in simulated("status", "-l", "1").stdout
     simulated("run", "--gpus", "0", "--", "sleep", "4")  # twice as long as the rule lets a job be idle
     woken = simulated("wake", "1")
     assert woken.returncode == 0, woken.stderr

@@ -10,12 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fallow.core.activity import Activity, Finding
+from fallow.core.board import Counting
 from fallow.core.fleet import FleetBoard, FleetHost
 from fallow.core.gpu import Counters, Holder, MigPlace
-from fallow.core.gpu_status import Shown, Status, seen
+from fallow.core.gpu_status import Outlook, Shown, Status, seen
 from fallow.core.owner import Owner, OwnerKind
 from fallow.core.parked import ParkedJob
 from fallow.core.process import Process
+from fallow.core.protections import OneGpu, Protection
 from fallow.core.reasons import Reason
 from fallow.core.reservations import Claim
 from fallow.core.unknown import NOT_ASKED
@@ -25,10 +27,11 @@ from fallow.engine.remote.choose import Offered, by_suitability, offers
 from fallow.engine.remote.ssh import Ssh
 from fallow.engine.remote.status import HostStatus, host_status, status_of_all
 from fallow.interfaces.cli.fleet_status import row_of
-from fallow.interfaces.render import as_json
+from fallow.interfaces.cli.status import SORTS
+from fallow.interfaces.cli.status_choice import chosen
+from fallow.interfaces.render import as_json, status_lines, status_long
 from fallow.interfaces.render.fleet_json import facts_of
 from fallow.interfaces.render.fleet_metrics import fleet_samples
-from fallow.interfaces.render.table import show
 from fallow.interfaces.web import fleet_page
 from fallow.interfaces.web.api_facts import Json
 from tests.conftest import Fallow
@@ -57,7 +60,9 @@ def example() -> str:
     )
     first = Process(7, 1)
     job = ParkedJob(first, (first,), "bob", "python", ((str(gpu.uuid), GIB),), 1.0)
-    return json.dumps(as_json.status(Status("gpu1", False, 1.0, (gpu,), (job,))))
+    protection = Protection(1, OneGpu(str(gpu.uuid)), 600.0, "debugging", "bob")
+    counting = Counting("nights", "alice's job", (str(gpu.uuid),), (), "idle", 60.0, "ask", 18.0)
+    return json.dumps(as_json.status(Status("gpu1", False, 1.0, (gpu,), (job,)), [protection], [counting]))
 
 
 class Scripted:
@@ -166,7 +171,16 @@ ENDLESS = "-1e999"
 
 
 def test_the_example_is_an_answer(scripted: Scripted) -> None:
-    assert isinstance(scripted.status(EXAMPLE.encode()), HostStatus)
+    answer = scripted.status(EXAMPLE.encode())
+    assert isinstance(answer, HostStatus)
+    assert answer.outlooks == {"0:1": Outlook(18.0, 599.0)}, "as it is counted there"
+
+
+def test_an_older_fallow_says_nothing_of_rules_and_protections() -> None:
+    facts = json.loads(EXAMPLE)
+    for name in ("stops_at", "protection"):
+        del facts["gpus"][0][name]
+    assert host_status(facts).outlooks == {"0:1": Outlook()}
 
 
 @given(st.data())
@@ -182,7 +196,10 @@ def test_whatever_stands_in_an_answer_it_is_shown_or_refused(data: st.DataObject
         shown = host_status(checked(answer.encode()))
     except WRONG_SHAPE:
         return
-    show(Shown(shown.status, None, shown.status.available))
+    for sort in SORTS:
+        lines, remark = chosen(shown.status.gpus, "alice", mine=data.draw(st.booleans()), idle=False, sort=sort)
+        for view in (status_lines, status_long):
+            view.show(Shown(shown.status, None, shown.status.available, lines, shown.outlooks, remark))
     host = FleetHost("gpu1", 0.0, shown.status, shown.facts)
     told = json.loads(bytes(Json(facts_of(host)).body))
     assert row_of(told, 1.0)[0] == "gpu1"

@@ -62,7 +62,8 @@ def test_what_is_not_there_or_mistyped_is_told(shown: Fallow) -> None:
     assert typo.returncode == 2
     assert "did you mean slurm" in typo.stderr
     assert shown("status", "--cluster", "3").returncode == 2
-    assert shown("status", "--mine").returncode == 2
+    for other in (("--idle",), ("--sort", "idle"), ("-l",)):
+        assert shown("status", "--cluster", *other).returncode == 2
     assert shown("status", "--cluster", "--alone").returncode == 2
 
 

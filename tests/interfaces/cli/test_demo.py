@@ -40,7 +40,7 @@ def test_it_tells_the_whole_story_and_leaves_nothing_running(fallow: Fallow, tmp
         check=False,
     )
     assert done.returncode == 0, done.stdout
-    for words in ("a filler, which yields", "(exit code 75)", "on two GPUs", "(exit code 7)", "my turn", "observed"):
+    for words in ("1 filled", "filler: ", "(exit code 75)", "on two GPUs", "(exit code 7)", "my turn", "observed"):
         assert words in done.stdout
     for words in ("the page is at http://127.0.0.1:", "given back after", "stopped: idle for 30s"):
         assert words in done.stdout

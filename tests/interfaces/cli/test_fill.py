@@ -214,7 +214,7 @@ def test_status_says_that_a_card_is_filled(fill: StartFill, simulated: Fallow) -
     running = fill("--gpus", "0", "--idle-for", "0", "--", "sleep", "1000")
     running.until("filling it")
     until_there(running.process.pid, "sleep 1000")
-    assert "a filler, which yields: sleep 1000" in simulated("status", "0").stdout
+    assert "a filler, which yields: sleep 1000" in simulated("status", "--long", "0").stdout
     filled, empty = json.loads(simulated("status", "0,1", "--json").stdout)["gpus"]
     assert (filled["filler"]["command"], empty["filler"]) == ("sleep 1000", None)
 

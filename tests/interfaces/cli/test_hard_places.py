@@ -51,7 +51,7 @@ def test_the_line_is_visible_and_who_is_stopped_in_it_keeps_nobody_waiting(simul
     waiting.stderr.readline()
     gpu = json.loads(simulated("status", "--json", "0").stdout)["gpus"][0]
     assert gpu["waiting"] == 1
-    assert "1 waiting for it" in simulated("status", "0").stdout
+    assert "1 waiting for it" in simulated("status", "-l", "0").stdout
     waiting.send_signal(signal.SIGSTOP)
     job.communicate("\n")
     assert simulated("run", "--gpus", "0", "--", "true").returncode == 0
@@ -293,10 +293,11 @@ def test_the_functions_leave_no_descriptor_and_no_thread_behind(
 
 def test_claims_that_cannot_be_read_show_in_the_table(simulated: Fallow, tmp_path: pathlib.Path) -> None:
     (tmp_path / "claims").symlink_to("/nowhere")
-    done = simulated("status")
+    done = simulated("status", COLUMNS="120")
     assert done.returncode == 0
-    assert "who has claimed it is unknown" in done.stdout
+    assert "claim unknown" in done.stdout
     assert "none available, " in done.stdout, "unknown is never idle"
+    assert "who has claimed it is unknown" in simulated("status", "-l").stdout
 
 
 def test_a_claim_folder_that_depends_on_where_one_stands_is_refused(simulated: Fallow) -> None:
@@ -325,7 +326,7 @@ def test_help_and_version_are_found_wherever_they_are_asked_for(fallow: Fallow) 
 
 
 def test_one_gpu_is_one_gpu(fallow: Fallow) -> None:
-    assert "1 simulated GPU;" in fallow("status", "--simulate=1xT4").stdout
+    assert "1 x Tesla T4 (simulated): " in fallow("status", "--simulate=1xT4").stdout
 
 
 def test_a_burst_of_launches_is_served_and_not_refused(fallow: Fallow) -> None:

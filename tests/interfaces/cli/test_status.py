@@ -214,9 +214,9 @@ def test_64_cards_are_read(make_world: Callable[..., World], fallow: Fallow) -> 
 def test_the_table_says_who_holds_what_and_why(world: World, fallow: Fallow) -> None:
     protection(world, 1)
     world.fault("*", card=2, error=15)
-    done = fallow("status")
+    done = fallow("status", "-l")
     lines = done.stdout.splitlines()
-    assert "x NVIDIA H100 80GB HBM3" in lines[0]
+    assert "7 x H100, 1 x unknown: 6 available" in lines[0]
     assert any("idle" in line and str(os.getpid()) in line for line in lines)
     assert any("unknown" in line and "lost" in line for line in lines)
     assert "\x1b" not in done.stdout, "colour only on a terminal"
@@ -235,7 +235,8 @@ def test_a_claim_shows(simulated: Fallow) -> None:
     assert gpu["claim"]["pid"] == job.pid
     assert gpu["claim"]["shared"] is False
     assert gpu["activity"] == "idle"
-    assert "claimed by" in simulated("status").stdout
+    assert "claimed by" in simulated("status", "-l").stdout
+    assert "sh -c echo up" in simulated("status").stdout
     job.communicate("\n")
 
 
@@ -253,10 +254,10 @@ def test_the_summary_says_how_many_are_available_to_you_under_an_outer_allocatio
     world: World, fallow: Fallow, devices: str, words: tuple[str, ...], to_you: int
 ) -> None:
     protection(world, 0)
-    shown = fallow("status", *words, CUDA_VISIBLE_DEVICES=devices)
+    shown = fallow("status", *words, CUDA_VISIBLE_DEVICES=devices, COLUMNS="140")
     in_all = 1 if words else 7
     summary = shown.stdout.splitlines()[0]
-    assert f"; {to_you or 'none'} available to you (CUDA_VISIBLE_DEVICES={devices or chr(39) * 2})" in summary
+    assert f": {to_you or 'none'} available to you (CUDA_VISIBLE_DEVICES={devices or chr(39) * 2})" in summary
     assert f", {in_all} available in all ({in_all} free)" in summary
     facts = json.loads(fallow("status", *words, "--json", CUDA_VISIBLE_DEVICES=devices).stdout)
     assert (facts["available"], facts["available_to_you"]) == (in_all, to_you)

@@ -46,7 +46,8 @@ def test_a_card_with_only_a_filler_on_it_is_filled_and_can_be_had(simulated: Fal
     assert (status["counts"]["free"], status["counts"]["filled"]) == (3, 1)
     table = simulated("status").stdout
     assert "4 available (3 free, 1 filled)" in table.splitlines()[0]
-    assert "a filler, which yields: sleep 1000" in table
+    assert "filler: sleep" in table
+    assert "a filler, which yields: sleep 1000" in simulated("status", "-l").stdout
 
 
 def test_the_mark_of_a_filler_on_somebodys_card_makes_it_nobodys_filler(world: World, fallow: Fallow) -> None:

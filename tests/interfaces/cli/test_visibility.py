@@ -137,6 +137,7 @@ def asked(stage: Stage, pid: int, uid: int) -> dict[str, str]:
     """All that the commands tell a user."""
     asks = (
         ("status",),
+        ("status", "--long"),
         ("status", "--json"),
         ("status", "--alone", "--json"),
         ("why", "0"),

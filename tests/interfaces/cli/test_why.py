@@ -92,10 +92,11 @@ def test_why_and_status_name_the_hold_on_a_gpu_and_on_no_other(simulated: Fallow
     words = f" protects GPU 3 (protection {protection['id']}): debugging; for another "
     assert protection["subject"].startswith("gpu:GPU-")
     assert words in simulated("why", "3").stdout
-    assert words in simulated("status", "3").stdout
-    assert f"\n{protection['by']}{words}" in simulated("status").stdout
+    assert words in simulated("status", "-l", "3").stdout
+    assert "protected" in simulated("status", "3").stdout
+    assert f"\n{protection['by']}{words}" in simulated("status", "-l").stdout
     assert json.loads(simulated("why", "3", "--json").stdout)["protections"] == [protection]
-    for other in (("why", "2"), ("status", "2"), ("why", str(os.getpid()))):
+    for other in (("why", "2"), ("status", "-l", "2"), ("why", str(os.getpid()))):
         assert "debugging" not in simulated(*other).stdout
     assert simulated("protect", f"pid:{os.getpid()}", "--for", "1h", "--why", "mine").returncode == 0
     assert ": mine; for another " in simulated("why", str(os.getpid())).stdout

@@ -72,9 +72,13 @@ class DaemonClient:
         query = _query(limit=most) if key is None else _query(key=key, limit=most)
         return self._get(f"/events{query}", lambda facts: [from_json.event(each) for each in facts["events"]])
 
+    def counting(self) -> list[Counting] | None:
+        """Return what its idle rules count of all jobs."""
+        return self._get("/rules", lambda facts: [from_json.counting(each) for each in facts["rules"]])
+
     def rules_on(self, uuids: Sequence[str], process: str | None) -> list[Ruled] | None:
         """Return the daemon's rules, guards and fillers on these GPUs or that process."""
-        counting = self._get("/rules", lambda facts: [from_json.counting(each) for each in facts["rules"]])
+        counting = self.counting()
         guards = self._get("/guards", lambda facts: [from_json.value(GuardView, each) for each in facts["guards"]])
         fillers = self._get(
             "/fillers", lambda facts: [from_json.value(FillerView, each) for each in facts["fillers"]]

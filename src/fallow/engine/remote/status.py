@@ -1,9 +1,10 @@
 """The status of other hosts, asked all at once; nothing in it is believed before its type and size are checked."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from math import inf
 
 from fallow.core.gpu import Holder
-from fallow.core.gpu_status import GpuStatus, Status
+from fallow.core.gpu_status import GpuStatus, Outlook, Status
 from fallow.core.reservations import Claim
 from fallow.core.unknown import Unknown
 from fallow.core.value import fields, replace, value
@@ -21,6 +22,8 @@ class HostStatus:
 
     status: Status
     facts: Facts
+    outlooks: Mapping[str, Outlook]
+    """What rules and protections there mean for each GPU, by its label."""
 
 
 def status_of_all(
@@ -46,7 +49,23 @@ def host_status(facts: Facts) -> HostStatus:
             _demand(text, str, "a parked job")
         for _, size in job.gpus:
             _demand(size, int, "the memory of a parked job")
-    return HostStatus(replace(status, host=status.host[:64]), facts)
+    outlooks = {
+        gpu.label: _outlook(told, status.wall_s) for gpu, told in zip(status.gpus, facts["gpus"], strict=True)
+    }
+    return HostStatus(replace(status, host=status.host[:64]), facts, outlooks)
+
+
+def _outlook(told: Facts, wall_s: float) -> Outlook:
+    """Return what the answer says about one GPU; a fallow that is older says nothing about it."""
+    at, protection, why = told.get("stops_at"), told.get("protection"), told["unknown"].get("protection")
+    _demand(why, (str, type(None)), "why a protection is not known")
+    stops_in_s = None if at is None else max(0.0, from_json.wall_s(at) - wall_s)
+    if why is not None:
+        return Outlook(stops_in_s, Unknown(why))
+    if protection is None:
+        return Outlook(stops_in_s)
+    until = protection["until"]
+    return Outlook(stops_in_s, inf if until is None else max(0.0, from_json.wall_s(until) - wall_s))
 
 
 def _check_gpu(gpu: GpuStatus) -> None:

@@ -5,7 +5,7 @@ import io
 import os
 import sys
 
-from fallow.interfaces.render.ascii import spell_out
+from fallow.interfaces.render.stream import spell_out
 
 _CANNOT_PRINT = (errno.EBADF, errno.ENOSPC, errno.EIO, errno.EFBIG)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from fallow.core.activity import AVAILABLE, Activity
 from fallow.core.api import VERSION
-from fallow.core.board import Counting
+from fallow.core.board import Counting, stops_in_s
 from fallow.core.gpu import COUNTED, HOLDER_FACTS, PLAIN_READINGS, Gpu, Holder
 from fallow.core.gpu_status import GpuStatus, Status
 from fallow.core.idle_answer import IdleAnswer
@@ -36,6 +36,12 @@ def status(
         "gpus": [gpu_seen(gpu, what.wall_s, protections, rules) for gpu in what.gpus],
         "parked": [parked_facts(job) for job in what.parked],
     }
+
+
+def only(facts: dict[str, Any], what: Status, gpus: Iterable[GpuStatus]) -> dict[str, Any]:
+    """Return the facts of a status with these of its GPUs, in this order; the counts stay those of all."""
+    by_label = {gpu.label: each for gpu, each in zip(what.gpus, facts["gpus"], strict=True)}
+    return {**facts, "gpus": [by_label[gpu.label] for gpu in gpus]}
 
 
 def idle(answers: Sequence[IdleAnswer], for_s: float, together: bool | None) -> dict[str, Any]:
@@ -144,18 +150,9 @@ def reason_facts(what: WithReason) -> dict[str, Any]:
 
 
 def _stops_at(gpu: GpuStatus, wall_s: float, counting: Iterable[Counting]) -> str | None:
-    """Return when the first job on the GPU would be sent its signal; known once it was warned."""
-    sooner = [
-        each.in_s
-        for each in counting
-        if gpu.uuid in each.uuids
-        and each.action == "ask"
-        and each.refused is None
-        and each.left_alone is None
-        and each.held_back is None
-        and each.paused is None
-    ]
-    return iso_time(wall_s + min(sooner)) if sooner else None
+    """Return when the first job on the GPU would be sent its signal."""
+    in_s = stops_in_s(gpu.uuid, counting)
+    return None if in_s is None else iso_time(wall_s + in_s)
 
 
 def _recent(gpu: Gpu) -> dict[str, Any]:

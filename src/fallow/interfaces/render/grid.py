@@ -1,4 +1,4 @@
-"""Print tables on a terminal: aligned, coloured, folded to fit, and redrawn in place.
+"""Print tables on a terminal: aligned, coloured, folded or cut to fit, and redrawn in place.
 
 A library for this takes longer to load than everything else that `fallow status` does.
 """
@@ -11,12 +11,15 @@ from unicodedata import combining, east_asian_width
 
 from fallow.core.units import is_number
 from fallow.core.value import value
+from fallow.interfaces.render.stream import encoded, is_dumb, shows_colour
 
 _WIDE_ENOUGH = 200  # without a terminal there is no width to fit
 _BETWEEN = "  "
 _NARROWEST = 8
 _STYLES = {
     "bold": "1",
+    "bold green": "1;32",
+    "bold red": "1;31",
     "bold yellow": "1;33",
     "green": "32",
     "cyan": "36",
@@ -33,6 +36,8 @@ class Styled:
 
     text: str
     style: str
+    tail: str = ""
+    """What stays behind the text where that is cut."""
 
 
 Cell = str | Styled
@@ -40,22 +45,30 @@ Cell = str | Styled
 
 @value
 class Column:
-    """One column: its heading, its alignment, and whether it may be folded."""
+    """One column: its heading, its alignment, and what is done where the table is too wide."""
 
     head: Cell
     right: bool = False
     folds: bool = False
+    least: int = 0
+    """The width to which its cells may be cut; 0 if they may not."""
+    rank: int = 0
+    """The column of the highest rank is left out first; one of rank 0 never is."""
 
 
 class Screen:
     """The output for tables: a terminal, a pipe or a file."""
 
-    def __init__(self, file: TextIO | None = None, environ: Mapping[str, str] = os.environ) -> None:
+    def __init__(
+        self, file: TextIO | None = None, environ: Mapping[str, str] = os.environ, piped: int = _WIDE_ENOUGH
+    ) -> None:
+        """`piped`: the width where there is no terminal."""
         self._file = sys.stdout if file is None else file
         self._environ = environ
+        self._piped = piped
         self._terminal = self._file.isatty()
-        self.is_dumb = not self._terminal or environ.get("TERM", "dumb") in ("dumb", "unknown", "")
-        self._coloured = not self.is_dumb and "NO_COLOR" not in environ
+        self.is_dumb = is_dumb(self._file, environ)
+        self._coloured = shows_colour(self._file, environ)
 
     @property
     def width(self) -> int:
@@ -63,7 +76,7 @@ class Screen:
         given = self._environ.get("COLUMNS", "")
         if is_number(given) and int(given) > 0:
             return int(given)
-        return self._size()[0] if self._terminal else _WIDE_ENOUGH
+        return self._size()[0] if self._terminal else self._piped
 
     def write(self, lines: Iterable[str]) -> None:
         """Print lines."""
@@ -80,7 +93,7 @@ class Screen:
         try:
             self._file.write("\x1b[?25l")  # hide the cursor
             for frame in frames:
-                shown = frame[: max(1, self._size()[1] - 1)]
+                shown = _as_high(frame, max(1, self._size()[1] - 1))
                 above = f"\x1b[{drawn}F" if drawn else "\r"
                 self._file.write(f"{above}\x1b[J")
                 self.write(shown)
@@ -93,36 +106,71 @@ class Screen:
         """Return a text in its colour, if colours are used."""
         if isinstance(cell, str):
             return cell
-        style = _STYLES.get(cell.style) if self._coloured else None
-        return cell.text if style is None or not cell.text else f"\x1b[{style}m{cell.text}\x1b[0m"
+        return self._painted(cell.text + cell.tail, cell.style)
+
+    def _painted(self, text: str, style: str) -> str:
+        code = _STYLES.get(style) if self._coloured else None
+        return text if code is None or not text else f"\x1b[{code}m{text}\x1b[0m"
+
+    def spelled(self, text: str) -> str:
+        """Return the text as it will be written, so that its width is known where a letter is spelled in several."""
+        encoding = self._file.encoding
+        return text if text.isascii() or not encoding else encoded(text, encoding).decode(encoding)
+
+    def cut(self, text: str, width: int, tail: str = "") -> str:
+        """Return the text cut to that width, with the tail behind it."""
+        if cells(text) + cells(tail) <= width:
+            return text + tail
+        end = self.spelled("…") + tail
+        if cells(end) > width:
+            return _cut(text, width)[0]
+        return _cut(text, width - cells(end))[0].rstrip() + end if width > cells(end) else end
 
     def table(self, columns: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> list[str]:
         """Return the lines of a table."""
         heads = [
             column.head if isinstance(column.head, Styled) else Styled(column.head, "bold") for column in columns
         ]
-        widths = self._widths(columns, [heads, *rows])
-        return [line for row in (heads, *rows) for line in self._row(columns, row, widths)]
+        every: list[list[Cell]] = [[self._as_written(cell) for cell in row] for row in (heads, *rows)]
+        kept = self._kept(columns, every)
+        left = [columns[at] for at in kept]
+        every = [[row[at] for at in kept] for row in every]
+        widths = self._widths(left, every)
+        return [line for row in every for line in self._row(left, row, widths)]
+
+    def _as_written(self, cell: Cell) -> Cell:
+        if isinstance(cell, str):
+            return self.spelled(cell)
+        return cell if cell.text.isascii() else Styled(self.spelled(cell.text), cell.style, cell.tail)
+
+    def _kept(self, columns: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> list[int]:
+        """Return which columns fit; those of the highest rank are left out first."""
+        natural = _natural(rows, len(columns))
+        needed = [min(width, column.least or width) for column, width in zip(columns, natural, strict=True)]
+        kept = list(range(len(columns)))
+        while sum(needed[at] + len(_BETWEEN) for at in kept) - len(_BETWEEN) > self.width:
+            last = max(kept, key=lambda at: columns[at].rank)
+            if not columns[last].rank:
+                break
+            kept.remove(last)
+        return kept
 
     def _widths(self, columns: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> list[int]:
-        """Return widths that fit the contents; if the sum is too wide, narrow columns that fold, the widest first."""
-        widths = [
-            max((cells(line) for row in rows for line in _text(row[at]).split("\n")), default=0)
-            for at in range(len(columns))
-        ]
+        """Return widths that fit the contents; if the sum is too wide, narrow what may be, the widest first."""
+        widths = _natural(rows, len(columns))
         too_much = sum(widths) + len(_BETWEEN) * (len(widths) - 1) - self.width
-        folding = [at for at, column in enumerate(columns) if column.folds]
-        while too_much > 0 and any(widths[at] > _NARROWEST for at in folding):
-            widest = max(folding, key=lambda at: widths[at])
-            next_widest = max((widths[at] for at in folding if at != widest), default=_NARROWEST)
-            less = max(1, min(too_much, widths[widest] - max(_NARROWEST, next_widest)))
+        least = {at: each.least or _NARROWEST for at, each in enumerate(columns) if each.folds or each.least}
+        while too_much > 0 and (wide := [at for at in least if widths[at] > least[at]]):
+            widest = max(wide, key=lambda at: widths[at])
+            next_widest = max((widths[at] for at in wide if at != widest), default=0)
+            less = max(1, min(too_much, widths[widest] - max(least[widest], next_widest)))
             widths[widest] -= less
             too_much -= less
         return widths
 
     def _row(self, columns: Sequence[Column], row: Sequence[Cell], widths: Sequence[int]) -> Iterator[str]:
         folded = [
-            list(folded_to(_text(cell), width) if column.folds else _text(cell).split("\n"))
+            list(folded_to(_text(cell), width)) if column.folds else self._cut_cell(column, cell, width)
             for column, cell, width in zip(columns, row, widths, strict=True)
         ]
         for number in range(max(map(len, folded))):
@@ -130,9 +178,15 @@ class Screen:
             for column, cell, lines, width in zip(columns, row, folded, widths, strict=True):
                 text = lines[number] if number < len(lines) else ""
                 room = " " * (width - cells(text))
-                shown = self.styled(Styled(text, cell.style)) if isinstance(cell, Styled) else text
+                shown = self._painted(text, cell.style) if isinstance(cell, Styled) else text
                 parts.append(f"{room}{shown}" if column.right else f"{shown}{room}")
             yield _BETWEEN.join(parts).rstrip()
+
+    def _cut_cell(self, column: Column, cell: Cell, width: int) -> list[str]:
+        if not column.least:
+            return _text(cell).split("\n")
+        text, tail = (cell, "") if isinstance(cell, str) else (cell.text, cell.tail)
+        return [self.cut(text, width, tail)]
 
     def _size(self) -> tuple[int, int]:
         try:
@@ -176,5 +230,19 @@ def _cut(word: str, width: int) -> list[str]:
     return [*pieces, piece]
 
 
+def _natural(rows: Sequence[Sequence[Cell]], columns: int) -> list[int]:
+    """Return how wide each column is if nothing is cut or folded."""
+    return [
+        max((cells(line) for row in rows for line in _text(row[at]).split("\n")), default=0) for at in range(columns)
+    ]
+
+
+def _as_high(frame: list[str], lines: int) -> list[str]:
+    """Return as much of a frame as fits on a screen, and how much of it does not."""
+    if len(frame) <= lines or lines < 2:
+        return frame[:lines]
+    return [*frame[: lines - 1], f"and {len(frame) - lines + 1} more lines"]
+
+
 def _text(cell: Cell) -> str:
-    return cell if isinstance(cell, str) else cell.text
+    return cell if isinstance(cell, str) else cell.text + cell.tail

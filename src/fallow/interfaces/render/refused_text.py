@@ -15,10 +15,10 @@ def lines(refused: Mapping[str, str]) -> Iterator[str]:
     for left_out in _LEFT_OUT:
         labels = [label for label, why in refused.items() if why == left_out]
         if labels:
-            yield f"GPU {_folded(labels)}: {left_out}"
+            yield f"GPU {folded(labels)}: {left_out}"
 
 
-def _folded(labels: Sequence[str]) -> str:
+def folded(labels: Sequence[str]) -> str:
     """Return labels as --gpus takes them: `0,2-7`."""
     runs: list[list[str]] = []
     for label in labels:

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from fallow.core.activity import Activity
+from fallow.core.activity import UNUSED, Activity
 from fallow.engine.history.report import Report
 from fallow.interfaces.render import charts
 from fallow.interfaces.render.colours import LOOKS
@@ -20,7 +20,6 @@ from fallow.policies.cost import By, Line, first_lines
 
 _MOST_LINES = 40
 _MOST_BARS = 12
-_WASTED = (Activity.IDLE, Activity.STUCK)
 _TITLES = {By.GPU: "By GPU", By.DAY: "By day", By.USER: "By user", By.JOB: "By job"}
 
 
@@ -105,7 +104,7 @@ def _section(report: Report, by: By) -> dict[str, Any]:
         case By.USER | By.JOB:
             shown = [line for line in bill.lines[:_MOST_BARS] if line.idle_ms + line.stuck_ms]
             most_ms = max((line.idle_ms + line.stuck_ms for line in shown), default=0)
-            section["bars"] = [(_row(report, by, line), charts.bar(line, most_ms, _WASTED)) for line in shown]
+            section["bars"] = [(_row(report, by, line), charts.bar(line, most_ms, UNUSED)) for line in shown]
             section["what"] = f"Idle and stuck hours by {by}, {hours(most_ms)} at most; the most of them first."
     return section
 

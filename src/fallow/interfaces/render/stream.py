@@ -1,6 +1,7 @@
-"""Spell fallow's special characters in ASCII where a stream cannot encode them, so that no locale causes a crash."""
+"""What a stream can show: fallow's special characters, spelled in ASCII where it cannot encode them, and colour."""
 
 import codecs
+from collections.abc import Mapping
 from io import TextIOBase
 from typing import TextIO
 
@@ -18,7 +19,10 @@ _SPELLED = {
     "└": "`",
     "°": "",
     "€": "EUR",
+    "█": "#",
+    "░": ".",
 }
+_DUMB = ("dumb", "unknown", "")
 
 
 def spell(error: UnicodeError) -> tuple[str, int]:
@@ -41,3 +45,15 @@ def spell_out(*streams: TextIO | TextIOBase | None) -> None:
         change = getattr(stream, "reconfigure", None)
         if change is not None:
             change(errors=_HANDLER)
+
+
+def is_dumb(stream: TextIO, environ: Mapping[str, str]) -> bool:
+    """Return whether nothing that was written can be overwritten: a pipe, a file, or a terminal without that."""
+    return not stream.isatty() or environ.get("TERM", "dumb") in _DUMB
+
+
+def shows_colour(stream: TextIO, environ: Mapping[str, str]) -> bool:
+    """Return whether to write in colour: NO_COLOR forbids it, FORCE_COLOR demands it, else a terminal decides."""
+    if "NO_COLOR" in environ:
+        return False
+    return environ.get("FORCE_COLOR", "") not in ("", "0") or not is_dumb(stream, environ)

@@ -1,0 +1,65 @@
+"""The one job of a GPU that there is room for: the one with most memory, and how many others there are."""
+
+from typing import Any
+
+from fallow.core.activity import Activity, Finding
+from fallow.core.gpu import Holder
+from fallow.core.gpu_status import GpuStatus, seen
+from fallow.core.main_job import MainJob, main_job
+from fallow.core.owner import NO_OWNER, Owner, OwnerKind
+from fallow.core.reasons import Reason
+from fallow.core.reservations import Claim
+from fallow.core.unknown import Unknown
+from tests.core.gpus import GIB, idle
+
+LOST = Reason("trouble", trouble="the GPU is lost")
+CONTAINER = Owner(OwnerKind.CONTAINER, "c1", "vllm-prod")
+
+
+def holder(pid: int, gib: float | None, command: str = "python3 train.py", owner: Owner = NO_OWNER) -> Holder:
+    memory = Unknown("not told") if gib is None else int(gib * GIB)
+    return Holder(pid, memory, user=f"user{pid}", command=command, owner=owner)
+
+
+def gpu(*holders: Holder, activity: Activity = Activity.BUSY, claim: Claim | None = None, **more: Any) -> GpuStatus:
+    return seen(idle(holders=holders), Finding(activity, LOST), 1.0, claim, **more)
+
+
+def test_of_several_jobs_the_one_with_most_memory_is_shown_and_the_others_are_counted() -> None:
+    found = main_job(gpu(holder(1, 2), holder(2, None), holder(3, 40, "/opt/venv/bin/python -u train.py")))
+    assert found == MainJob("user3", "python -u train.py", 3, 2)
+
+
+def test_the_processes_of_one_owner_are_one_job_and_its_memory_counts_together() -> None:
+    found = main_job(gpu(holder(1, 30), holder(2, 20, owner=CONTAINER), holder(3, 21, owner=CONTAINER)))
+    assert found == MainJob("user3", "container vllm-prod", 3, 1)
+
+
+def test_a_session_is_no_name_for_a_job() -> None:
+    found = main_job(gpu(holder(1, 30, owner=Owner(OwnerKind.TMUX, "7", "7"))))
+    assert found is not None
+    assert found.what == "python3 train.py"
+
+
+def test_a_filler_and_a_claim_are_shown_where_nobody_else_is() -> None:
+    claim = Claim(False, 7, "bob", "sh")
+    assert main_job(gpu(claim=claim)) == MainJob("bob", "claimed: sh", 7)
+    assert main_job(gpu(activity=Activity.FILLED, filler=claim)) == MainJob("bob", "filler: sh", 7)
+    both = main_job(gpu(holder(1, 1), filler=claim))
+    assert both is not None
+    assert (both.user, both.more) == ("user1", 1)
+
+
+def test_a_claim_of_nobody_knows_whom_has_an_unknown_user() -> None:
+    found = main_job(gpu(claim=Claim(False)))
+    assert found is not None
+    assert isinstance(found.user, Unknown)
+    assert "may not look into" in found.what
+
+
+def test_who_is_on_a_lost_gpu_is_unknown_and_why_takes_the_place_of_the_job() -> None:
+    found = main_job(gpu(activity=Activity.UNKNOWN))
+    assert found is not None
+    assert isinstance(found.user, Unknown)
+    assert "lost" in found.what
+    assert main_job(gpu(activity=Activity.FREE)) is None
