@@ -5,6 +5,10 @@ import sys
 from collections.abc import Callable
 
 from fallow.core.units import printable
+from fallow.interfaces.render.stream import shows_colour
+
+_PLAIN = "fallow:"
+_RED = f"\x1b[31m{_PLAIN}\x1b[0m"
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,6 +29,10 @@ class Stderr:
     def on_a_terminal(self) -> bool:
         """Return whether a person reads stderr, and not a log."""
         return sys.stderr is not None and not self.as_json and sys.stderr.isatty()
+
+    @property
+    def _in_colour(self) -> bool:
+        return sys.stderr is not None and not sys.stderr.closed and shows_colour(sys.stderr, os.environ)
 
     def never_wait(self) -> None:
         """From now on drop messages instead of waiting for a slow reader: others may depend on this process."""
@@ -61,7 +69,8 @@ class Stderr:
 
             line = json.dumps({"at": iso_time(self._wall_s()), "level": level, "message": sentence})
         else:
-            line = f"fallow: {printable(sentence)}"  # other users wrote a part of it
+            ours = _RED if level == "error" and self._in_colour else _PLAIN
+            line = f"{ours} {printable(sentence)}"  # other users wrote a part of it
         if sys.stderr is None:
             return  # the parent process closed it
         if self._beside is not None:

@@ -73,7 +73,7 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     if args.json:
         _print_json(file, (), remarks, _counts(found))
     else:
-        print(f"{printable(file)}: no mistakes; {_summary(found)}")
+        print(f"{printable(file)}: {_verdict('no mistakes')}; {_summary(found)}")
     return 0
 
 
@@ -97,7 +97,13 @@ def _print_mistakes(error: ConfigWrong, remarks: list[Mistake], *, as_json: bool
         return
     for mistake in error.mistakes:
         print(mistake.in_file(error.file))
-    print("1 mistake" if len(error.mistakes) == 1 else f"{len(error.mistakes)} mistakes")
+    print(f"{len(error.mistakes)} {_verdict('mistake' if len(error.mistakes) == 1 else 'mistakes')}")
+
+
+def _verdict(word: str) -> str:
+    from fallow.interfaces.render.table import coloured, verdict
+
+    return coloured(verdict(word))
 
 
 def _print_json(

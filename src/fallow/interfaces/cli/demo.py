@@ -18,6 +18,7 @@ from fallow.core.process import Process
 from fallow.core.units import span_s
 from fallow.engine.machine.world import World
 from fallow.interfaces.cli.options import Parser, takes
+from fallow.interfaces.render.stream import shows_colour
 from fallow.interfaces.signals import interruptible, uninterrupted
 from fallow.interfaces.stderr import Stderr
 from fallow.readers.proc import user_name
@@ -180,7 +181,7 @@ class _Stage:
 
 
 def _print_heading(sentence: str) -> None:
-    bold, plain = ("\033[1m", "\033[0m") if sys.stdout.isatty() and "NO_COLOR" not in os.environ else ("", "")
+    bold, plain = ("\033[1m", "\033[0m") if shows_colour(sys.stdout, os.environ) else ("", "")
     print(f"\n{bold}# {sentence}{plain}", flush=True)
 
 

@@ -93,12 +93,12 @@ def _program() -> CheckFinding:
 
 
 def _show(found: list[CheckFinding]) -> None:
-    from fallow.interfaces.render.table import show_rows
+    from fallow.interfaces.render.table import coloured, show_rows, verdict
 
-    rows = [(each.part, each.health.value, _sentence(each)) for each in found]
+    rows = [(each.part, verdict(each.health.value), _sentence(each)) for each in found]
     show_rows(None, ("part", "state", "what that means"), rows)
-    counts = [sum(each.health is health for each in found) for health in Health]
-    print(", ".join(f"{count} {health.value}" for count, health in zip(counts, Health, strict=True)))
+    counts = [(sum(each.health is health for each in found), health.value) for health in Health]
+    print(", ".join(f"{count} {coloured(verdict(word)) if count else word}" for count, word in counts))
 
 
 def _sentence(each: CheckFinding) -> str:

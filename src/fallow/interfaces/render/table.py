@@ -8,8 +8,28 @@ from fallow.core.units import printable
 from fallow.interfaces.render.colours import LOOKS
 from fallow.interfaces.render.grid import Cell, Column, Screen, Styled
 
+_VERDICTS = {
+    "ok": "green",
+    "no mistakes": "green",
+    "lacking": "yellow",
+    "broken": "red",
+    "mistake": "red",
+    "mistakes": "red",
+}
+"""The words that sum up what was checked, and their colours."""
 
-def show_rows(title: str | None, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+
+def verdict(word: str) -> Styled:
+    """Return such a word in its colour."""
+    return Styled(word, _VERDICTS[word])
+
+
+def coloured(cell: Cell) -> str:
+    """Return a text in its colour, where stdout shows colours."""
+    return Screen().styled(cell)
+
+
+def show_rows(title: str | None, columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
     """Print a plain table: the first and last columns aligned to the left, the others to the right."""
     screen = Screen()
     heads = [Column(name, right=0 < at < len(columns) - 1, folds=True) for at, name in enumerate(columns)]
@@ -27,5 +47,6 @@ def show_hours(
     screen.write([screen.styled(Styled(title, "bold")), *screen.table(columns, _printable(rows))])
 
 
-def _printable(rows: Sequence[Sequence[str]]) -> list[list[Cell]]:
-    return [[printable(cell) for cell in row] for row in rows]
+def _printable(rows: Sequence[Sequence[Cell]]) -> list[list[Cell]]:
+    """Return the rows without anything that moves a cursor; cells in colour are words of fallow."""
+    return [[printable(cell) if isinstance(cell, str) else cell for cell in row] for row in rows]
