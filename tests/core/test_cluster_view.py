@@ -2,14 +2,15 @@
 
 import pytest
 
-from fallow.core.cluster import Engine, NodeGpu
+from fallow.core.cluster import ClusterBoard, Engine, NodeGpu
 from fallow.core.cluster_names import cluster_target, names_cluster, subject_of
 from fallow.core.cluster_view import cluster_view, idle_by, meant, narrowed, with_uses
 from fallow.core.errors import WrongUsage
 from fallow.core.protections import ClusterPart, OneClusterJob, OneUser, parse_target
 from fallow.core.unknown import Unknown
+from fallow.core.value import replace
 from fallow.core.visibility import ANYBODY, EVERYTHING, Viewer
-from tests.interfaces.web.clusters import large, pods, slurm_job, small
+from tests.interfaces.web.clusters import fell_silent, large, pods, silent, slurm_job, small, unread, unread_pods
 
 
 def test_gpus_are_free_busy_idle_unknown_or_out() -> None:
@@ -34,6 +35,39 @@ def test_without_nodes_it_is_not_known_what_can_be_had() -> None:
     assert isinstance(view.counts["out"], Unknown)
     assert isinstance(view.total, Unknown)
     assert view.counts["idle"] == 4
+
+
+def unknown_counts(board: ClusterBoard) -> list[str]:
+    return [name for name, number in cluster_view(board, ANYBODY).counts.items() if isinstance(number, Unknown)]
+
+
+def test_an_engine_that_lists_nothing_makes_no_zeros() -> None:
+    assert unknown_counts(silent()) == ["free", "busy", "idle", "unknown", "out"]
+    assert not cluster_view(silent(), ANYBODY).jobs_listed
+
+
+def test_while_the_engine_is_silent_the_gpus_of_its_earlier_jobs_are_unknown_and_no_number_is_of_now() -> None:
+    view = cluster_view(fell_silent(), ANYBODY)
+    assert unknown_counts(fell_silent()) == ["free", "busy", "idle", "out"]
+    assert (view.counts["unknown"], view.jobs_listed) == (7, False)
+    assert all(isinstance(node.held, Unknown) and isinstance(node.idle, Unknown) for node in view.nodes)
+
+
+def test_without_metrics_it_is_known_what_is_held_and_not_what_is_idle() -> None:
+    view = cluster_view(unread(), ANYBODY)
+    assert unknown_counts(unread()) == ["busy", "idle"]
+    assert (view.counts["free"], view.counts["unknown"], view.total, view.jobs_listed) == (1, 7, 12, True)
+    assert [(node.held, isinstance(node.idle, Unknown)) for node in view.nodes] == [(4, True), (3, True), (0, False)]
+
+
+def test_without_metrics_no_node_of_kubernetes_is_called_free_of_pods() -> None:
+    view = cluster_view(unread_pods(), ANYBODY)
+    assert all(isinstance(node.held, Unknown) for node in view.nodes)
+    assert (view.counts["free"], view.total) == (9, 16)
+
+
+def test_without_metrics_and_without_jobs_nothing_is_idle() -> None:
+    assert cluster_view(replace(unread(), jobs=()), ANYBODY).counts["idle"] == 0
 
 
 def test_the_name_of_a_slurm_job_is_shown_to_its_user_and_to_root_only() -> None:

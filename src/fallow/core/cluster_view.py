@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 
-from fallow.core.cluster import ClusterBoard, ClusterJobView, Engine, GpuUse, NodeGpu, PodGpus
+from fallow.core.cluster import ClusterBoard, ClusterJobView, ClusterNode, Engine, GpuUse, NodeGpu, PodGpus
 from fallow.core.cluster_names import concerns, subject_of
 from fallow.core.job import JobActivity
 from fallow.core.protections import ClusterPart, OneClusterJob, OneUser
@@ -77,6 +77,11 @@ class JobLine(WithReason):
     uses: tuple[tuple[str, str, str], ...] = ()
     """Of each of its GPUs the place, what it did, and why; only where one job is asked for."""
 
+    @property
+    def all_unknown(self) -> bool:
+        """Return whether it is known of none of its GPUs what it does."""
+        return self.unknown_gpus == self.gpus
+
 
 @value
 class NodeLine:
@@ -84,8 +89,8 @@ class NodeLine:
 
     name: str
     gpus: int
-    held: int
-    idle: int
+    held: int | Unknown
+    idle: int | Unknown
     labels: Mapping[str, str] = {}
     trouble: str | None = None
 
@@ -99,7 +104,7 @@ class ClusterView:
     acts: bool
     troubles: tuple[str, ...]
     counts: Mapping[str, int | Unknown]
-    """How many GPUs are in each state; Unknown where the nodes could not be read."""
+    """How many GPUs are in each state; Unknown where the nodes, the jobs or the metrics could not be read."""
     jobs: tuple[JobLine, ...]
     """Those that waste most GPUs come first."""
     nodes: tuple[NodeLine, ...]
@@ -107,13 +112,18 @@ class ClusterView:
     more_jobs: int = 0
     """How many jobs were left out."""
     more_nodes: int = 0
+    jobs_listed: bool = True
+    """Whether the engine listed its jobs at the last look; if not, they are those of an earlier one, or none."""
 
     @property
     def total(self) -> int | Unknown:
         """Return how many GPUs there are."""
-        numbers = list(self.counts.values())
-        whole = [number for number in numbers if not isinstance(number, Unknown)]
-        return sum(whole) if len(whole) == len(numbers) else _NO_NODES
+        for state in (GpuState.FREE, GpuState.OUT):
+            number = self.counts[state.value]
+            if isinstance(number, Unknown):
+                return number
+        # Where it is not known how many are busy and idle, all that are held count as unknown.
+        return sum(number for number in self.counts.values() if not isinstance(number, Unknown))
 
 
 def cluster_view(board: ClusterBoard, viewer: Viewer) -> ClusterView:
@@ -123,19 +133,20 @@ def cluster_view(board: ClusterBoard, viewer: Viewer) -> ClusterView:
     idle: Counter[str] = Counter()
     for each in board.jobs:
         _count_nodes(each, held, idle)
-    nodes = tuple(
-        NodeLine(node.name, node.gpus, held[node.name], idle[node.name], node.labels, node.trouble)
-        for node in board.nodes
-    )
+    blind = _why_blind(board, jobs)
+    in_pods = any(isinstance(place, PodGpus) for each in board.jobs for place in each.job.places)
+    nowhere = blind if not board.engine_answers or in_pods else None  # only the metrics say where a pod's GPUs are
+    nodes = tuple(_node(node, held, idle, nowhere, blind) for node in board.nodes)
     return ClusterView(
         board.engine,
         board.at_wall_s,
         board.acts,
         board.troubles,
-        _counts(jobs, nodes if board.engine_answers else ()),
+        _counts(jobs, nodes if board.engine_answers else (), blind),
         tuple(jobs),
         nodes,
         board.pending,
+        jobs_listed=board.engine_answers,
     )
 
 
@@ -150,7 +161,7 @@ def meant(board: ClusterBoard, target: OneClusterJob | ClusterPart | OneUser) ->
 
 def narrowed(view: ClusterView, most_jobs: int, most_nodes: int) -> ClusterView:
     """Return the view with the first jobs, and the nodes that need a look first: in trouble, idle, then by name."""
-    nodes = sorted(view.nodes, key=lambda node: (node.trouble is None, -node.idle, node.name))
+    nodes = sorted(view.nodes, key=_by_need)
     return replace(
         view,
         jobs=view.jobs[:most_jobs],
@@ -205,6 +216,15 @@ def _line(view: ClusterJobView, viewer: Viewer) -> JobLine:
     )
 
 
+def _node(
+    node: ClusterNode, held: Counter[str], idle: Counter[str], nowhere: Unknown | None, blind: Unknown | None
+) -> NodeLine:
+    """Return one node; where nothing is held, nothing is idle."""
+    on_it = held[node.name] if nowhere is None else nowhere
+    wasted = idle[node.name] if blind is None or on_it == 0 else blind
+    return NodeLine(node.name, node.gpus, on_it, wasted, node.labels, node.trouble)
+
+
 def _by_state(view: ClusterJobView) -> Counter[GpuState]:
     """Return how many GPUs of a job do what; those of which nothing is said are unknown."""
     found: Counter[GpuState] = Counter()
@@ -238,22 +258,45 @@ def _count_nodes(view: ClusterJobView, held: Counter[str], idle: Counter[str]) -
         held.update(place.node for place in view.job.places if isinstance(place, NodeGpu))
 
 
-def _counts(jobs: Iterable[JobLine], nodes: Sequence[NodeLine]) -> dict[str, int | Unknown]:
+def _why_blind(board: ClusterBoard, jobs: Sequence[JobLine]) -> Unknown | None:
+    """Return why it is not known what the GPUs do that jobs hold; None if it is known of some, or none is held."""
+    nothing_told = board.troubles and any(job.gpus for job in jobs) and all(job.all_unknown for job in jobs)
+    if board.engine_answers and not nothing_told:
+        return None
+    return Unknown(board.troubles[0] if board.troubles else "the engine did not list its jobs")
+
+
+def _counts(jobs: Iterable[JobLine], nodes: Sequence[NodeLine], blind: Unknown | None) -> dict[str, int | Unknown]:
     gpus = idle = unknown = 0
     for job in jobs:
         gpus, idle, unknown = gpus + job.gpus, idle + job.idle_gpus, unknown + job.unknown_gpus
     out: int | Unknown = _NO_NODES
     free: int | Unknown = _NO_NODES
     if nodes:
-        out = sum(max(0, node.gpus - node.held) for node in nodes if node.trouble is not None)
-        free = max(0, sum(node.gpus for node in nodes) - gpus - out)
+        out = _out(nodes)
+        free = out if isinstance(out, Unknown) else max(0, sum(node.gpus for node in nodes) - gpus - out)
     return {
         GpuState.FREE.value: free,
-        GpuState.BUSY.value: gpus - idle - unknown,
-        GpuState.IDLE.value: idle,
-        GpuState.UNKNOWN.value: unknown,
+        GpuState.BUSY.value: gpus - idle - unknown if blind is None else blind,
+        GpuState.IDLE.value: idle if blind is None else blind,
+        GpuState.UNKNOWN.value: unknown if blind is None or gpus else blind,
         GpuState.OUT.value: out,
     }
+
+
+def _out(nodes: Iterable[NodeLine]) -> int | Unknown:
+    """Return how many GPUs nobody holds on nodes at which no job can begin."""
+    number = 0
+    for node in nodes:
+        if node.trouble is not None:
+            if isinstance(node.held, Unknown):
+                return node.held
+            number += max(0, node.gpus - node.held)
+    return number
+
+
+def _by_need(node: NodeLine) -> tuple[bool, int, str]:
+    return node.trouble is None, 0 if isinstance(node.idle, Unknown) else -node.idle, node.name
 
 
 def _by_waste(line: JobLine) -> tuple[int, float, str]:

@@ -8,6 +8,7 @@ import pytest
 
 from tests.conftest import Fallow
 from tests.interfaces.cli.clustered import watching
+from tests.interfaces.web.clusters import SILENT
 
 
 @pytest.fixture
@@ -81,6 +82,22 @@ def test_a_job_is_protected_by_its_key_and_the_protection_can_be_listed(shown: F
     listed = shown("protect", "--list").stdout
     assert "protects slurm:90" in listed
     assert "protects slurm:90" in shown("why", "slurm:90").stdout
+
+
+def test_while_slurm_is_silent_no_command_says_that_a_job_is_not_there(simulated: Fallow) -> None:
+    with watching(simulated, "silent"):
+        whole, one = simulated("status", "--cluster"), simulated("status", "--cluster", "slurm:1")
+        idle, why = simulated("idle", "slurm:1"), simulated("why", "slurm:1")
+        facts = json.loads(simulated("why", "slurm:1", "--json").stdout)
+        placed = simulated("protect", "slurm:1", "--for", "1h")
+    first, *_, last = whole.stdout.splitlines()
+    assert first == "Slurm: what is available now is not known, what is held and idle is not known"
+    assert last == "whether a job holds a GPU is not known"
+    assert (one.returncode, one.stdout.splitlines()[-1]) == (0, "whether a job of slurm:1 holds a GPU is not known")
+    assert (idle.returncode, idle.stdout) == (75, f"slurm:1: cannot be told: {SILENT}\n")
+    assert "whether a job of slurm:1 holds a GPU is not known" in why.stdout
+    assert (facts["jobs"], facts["unknown"]["jobs"]) == (None, SILENT)
+    assert "whether slurm:1 holds a GPU now is not known" in placed.stderr
 
 
 def test_without_a_daemon_a_protection_is_placed_and_says_when_it_counts(simulated: Fallow) -> None:

@@ -14,9 +14,12 @@ from fallow.core.cluster import (
     PodGpus,
 )
 from fallow.core.job import GpuKey, JobActivity
+from fallow.core.unknown import Unknown
+from fallow.core.value import replace
 from tests.reasons import said
 
 WALL_S = 1_763_200_000.0
+SILENT = "the jobs of Slurm cannot be listed: no answer within 5 s"
 
 
 def use(place: GpuPlace, activity: JobActivity, because: str = "0.0% at most", host: str = "") -> GpuUse:
@@ -73,6 +76,40 @@ def small(wall_s: float = WALL_S, **changes: Any) -> ClusterBoard:
 def owned(wall_s: float = WALL_S) -> ClusterBoard:
     """A job of the user 61001, whom the kernel knows by this number alone."""
     return small(wall_s, jobs=(slurm_job(61, "61001", (NodeGpu("n1", 0),), idle=1),))
+
+
+def silent(wall_s: float = WALL_S) -> ClusterBoard:
+    """A Slurm that has not answered since the daemon began."""
+    return small(
+        wall_s,
+        jobs=(),
+        nodes=(),
+        pending=Unknown("gone"),
+        troubles=(SILENT,),
+        engine_answers=False,
+        metrics_answer=False,
+    )
+
+
+def fell_silent(wall_s: float = WALL_S) -> ClusterBoard:
+    """A Slurm that answered before, and does not now: its jobs and nodes are those of an earlier look."""
+    return replace(unread(wall_s), troubles=(SILENT,), engine_answers=False, pending=Unknown("gone"))
+
+
+def unread(wall_s: float = WALL_S) -> ClusterBoard:
+    """A Slurm that answers, beside metrics that do not: nothing is known of what its jobs do."""
+    board = small(wall_s, troubles=("the metrics cannot be read: refused",), metrics_answer=False)
+    return replace(board, jobs=tuple(_blind(each) for each in board.jobs))
+
+
+def unread_pods(wall_s: float = WALL_S) -> ClusterBoard:
+    """Pods whose GPUs nobody can find while the metrics do not answer."""
+    board = replace(pods(wall_s), troubles=("the metrics cannot be read: refused",), metrics_answer=False)
+    return replace(board, jobs=tuple(_blind(each) for each in board.jobs))
+
+
+def _blind(view: ClusterJobView) -> ClusterJobView:
+    return replace(view, activity=JobActivity.UNKNOWN, reason=said("nobody looked"), uses=())
 
 
 def pods(wall_s: float = WALL_S) -> ClusterBoard:

@@ -14,7 +14,7 @@ from fallow.engine.machine.cluster_from_json import cluster
 from fallow.interfaces.render.cluster_json import cluster as as_facts
 from fallow.interfaces.render.metrics import Metrics
 from tests.interfaces.web.boards import varied
-from tests.interfaces.web.clusters import large, pods, slurm_job, small
+from tests.interfaces.web.clusters import fell_silent, large, pods, silent, slurm_job, small, unread, unread_pods
 from tests.interfaces.web.served import Site, hall, served
 from tests.interfaces.web.test_api import HOSTILE
 
@@ -27,7 +27,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         yield made
 
 
-@pytest.mark.parametrize("board", [small(), pods(), small(nodes=(), pending=small().pending)])
+@pytest.mark.parametrize(
+    "board", [small(), pods(), small(nodes=(), pending=small().pending), silent(), fell_silent(), unread()]
+)
 def test_the_json_read_back_is_the_same_view(board: ClusterBoard) -> None:
     view = cluster_view(board, ANYBODY)
     again = cluster(as_facts(view))
@@ -87,6 +89,25 @@ def test_names_that_others_chose_are_no_markup_and_move_no_cursor(tmp_path: path
         assert hostile.ask("/metrics").status == 200
     assert "<script>alert" not in page
     assert "\x1b" not in page
+
+
+@pytest.mark.parametrize("board", [silent(), fell_silent(), unread(), unread_pods()])
+def test_what_is_idle_has_no_number_in_metrics_and_page_while_it_is_not_known(
+    board: ClusterBoard, tmp_path: pathlib.Path
+) -> None:
+    whole = replace(varied(time.time()), cluster=board)
+    text = Metrics(lambda: whole, lambda: 0).exposed("")[0].decode()
+    samples = [line for line in text.splitlines() if line.startswith("fallow_cluster_")]
+    assert not any("fallow_cluster_idle_gpus" in line for line in samples)
+    assert not any('"idle"' in line or '"busy"' in line for line in samples)
+    with served(hall(lambda _: whole), tmp_path) as site:
+        page = site.ask("/").text
+        facts = site.ask("/api/v1/cluster").json
+    part = page[page.index('id="cluster"') :]
+    assert "what is held and idle is not known" in part
+    assert "No job holds a GPU" not in part
+    assert 'class="busy"' not in part[: part.index("</section>")]
+    assert (facts["idle_gpus"], facts["busy_gpus"], facts["unknown"]["idle_gpus"]) == (None, None, board.troubles[0])
 
 
 def test_what_could_not_be_read_is_counted_and_has_no_zero() -> None:

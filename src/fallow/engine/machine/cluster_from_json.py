@@ -25,10 +25,11 @@ def cluster(facts: Facts) -> ClusterView:
         tuple(facts["troubles"]),
         {state.value: fact(facts, f"{state.value}_gpus") for state in GpuState},
         tuple(_job(each) for each in facts["jobs"]),
-        tuple(NodeLine(**{name: each[name] for name in fields(NodeLine)}) for each in facts["nodes"]),
+        tuple(NodeLine(**{name: fact(each, name) for name in fields(NodeLine)}) for each in facts["nodes"]),
         fact(facts, "pending_gpus"),
         facts["more_jobs"],
         facts["more_nodes"],
+        facts["jobs_listed"],
     )
 
 

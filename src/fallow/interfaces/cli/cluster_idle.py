@@ -42,12 +42,14 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     nothing = "holds no GPU"
     if not answers and (view.troubles or is_old or not _is_there(target, view)):
         # A job that ended and a name that was mistyped look the same, so that is no yes; nor is a blind look.
-        together, nothing = None, "holds no GPU now, or does not exist"
+        together, nothing = None, _doubt(view, is_old=is_old)
     elif not answers and args.for_s:
         together, nothing = None, "holds no GPU now; since when is not known"
     if args.json:
         jobs = [{name: getattr(each, name) for name in fields(JobAnswer)} for each in answers]
-        print(as_text({"version": VERSION, "idle": together, "asked_for_s": args.for_s, "jobs": jobs}))
+        unknown = {"idle": nothing if not answers else _first_doubt(answers)} if together is None else {}
+        facts = {"version": VERSION, "idle": together, "asked_for_s": args.for_s, "jobs": jobs, "unknown": unknown}
+        print(as_text(facts))
     elif not answers:
         print(printable(f"{args.subject}: {_WORDS[together]}: {nothing}"))
     else:
@@ -63,6 +65,17 @@ def _is_there(target: OneClusterJob | ClusterPart, view: ClusterView) -> bool:
     if isinstance(target, ClusterPart) and target.kind == "partition":
         return any(target.name in node.labels.get("partition", "").split(",") for node in view.nodes)
     return isinstance(target, ClusterPart) and target.kind == "node" and bool(view.nodes)
+
+
+def _doubt(view: ClusterView, *, is_old: bool) -> str:
+    """Return why it cannot be told of what no job was found for."""
+    if not view.jobs_listed:
+        return view.troubles[0] if view.troubles else "its jobs could not be listed"
+    return "held no GPU at the last look, which was long ago" if is_old else "holds no GPU now, or does not exist"
+
+
+def _first_doubt(answers: list[JobAnswer]) -> str:
+    return next((f"{each.job}: {each.because}" for each in answers if each.idle is None), "")
 
 
 def _answer(job: JobLine, for_s: float, view: ClusterView, *, is_old: bool) -> JobAnswer:

@@ -20,7 +20,9 @@ def check(target: OneClusterJob | ClusterPart, world: World, voice: Stderr, daem
         return
     may_all = world.viewer.everything or (daemon is not None and (daemon.hello() or {}).get("user") == world.user)
     others = [] if may_all else sorted({job.user for job in view.jobs if job.user not in ("", world.user)})
-    if not view.jobs:
+    if not view.jobs and not view.jobs_listed:
+        voice.note(f"whether {target} holds a GPU now is not known; the protection counts all the same")
+    elif not view.jobs:
         voice.note(f"{target} holds no GPU now; the protection counts once it does")
     elif others and isinstance(target, OneClusterJob):
         raise NotPermitted(f"{target} is {others[0]}'s; only {others[0]} and root can protect it")

@@ -73,9 +73,9 @@ def tell_if_old(view: ClusterView, now_s: float, voice: Stderr) -> bool:
 
 
 def demand_found(view: ClusterView, subject: str | None) -> None:
-    """Raise NothingFound where one job or node was named, and is not there."""
+    """Raise NothingFound where one job or node was named, and is known not to be there."""
     target = None if subject is None or subject.startswith("user:") else cluster_target(subject)
-    if isinstance(target, OneClusterJob) and not view.jobs:
+    if isinstance(target, OneClusterJob) and not view.jobs and view.jobs_listed:
         raise NothingFound(
             f"{subject} holds no GPU now, or does not exist", "fallow status --cluster lists the jobs that do"
         )

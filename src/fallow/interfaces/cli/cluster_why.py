@@ -104,11 +104,18 @@ def _now(target: OneClusterJob | ClusterPart, view: ClusterView) -> list[str]:
     if _is_node(target, view):
         lines += [cluster_text.node_line(node) for node in view.nodes]
     if not view.jobs:
-        lines.append(f"no job of {target} holds a GPU now")
+        lines.append(cluster_text.nothing_held(view, str(target)))
     for job in view.jobs[:_MOST_JOBS]:
         lines += cluster_text.job_lines(job)
     more = view.more_jobs + len(view.jobs) - _MOST_JOBS
     return [*lines, f"and {more} more jobs"] if more > 0 else lines
+
+
+def _jobs(view: ClusterView | None) -> list[dict[str, object]] | None:
+    """Return the jobs; None if they could not be listed, and none is known of an earlier look."""
+    if view is None:
+        return []
+    return [cluster_json.job(job) for job in view.jobs] if view.jobs or view.jobs_listed else None
 
 
 def _facts(
@@ -118,13 +125,16 @@ def _facts(
     events: Sequence[Event],
     trouble: FallowError | None,
 ) -> dict[str, object]:
+    unknown = {} if trouble is None else {"events": str(trouble)}
+    if view is not None and not view.jobs_listed:
+        unknown["jobs"] = "; ".join(view.troubles)
     return {
         "version": VERSION,
         "subject": str(target),
         "watched": view is not None,
-        "jobs": [] if view is None else [cluster_json.job(job) for job in view.jobs],
+        "jobs": _jobs(view),
         "nodes": [cluster_json.node(node) for node in view.nodes] if view and _is_node(target, view) else [],
         "protections": [protection_facts(each) for each in protections],
         "events": [why_text.event_facts(event) for event in events],
-        "unknown": {} if trouble is None else {"events": str(trouble)},
+        "unknown": unknown,
     }

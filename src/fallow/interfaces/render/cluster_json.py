@@ -24,6 +24,7 @@ def cluster(view: ClusterView) -> dict[str, Any]:
         "at": iso_time(view.at_wall_s),
         "acts": view.acts,
         "troubles": list(view.troubles),
+        "jobs_listed": view.jobs_listed,
         "total_gpus": view.total,
         **{f"{state}_gpus": number for state, number in view.counts.items()},
         "pending_gpus": view.pending,
@@ -55,7 +56,7 @@ def job(line: JobLine) -> dict[str, Any]:
 
 def node(line: NodeLine) -> dict[str, Any]:
     """Return one node."""
-    return {name: getattr(line, name) for name in fields(NodeLine)} | {"labels": dict(line.labels)}
+    return with_reasons({name: getattr(line, name) for name in fields(NodeLine)} | {"labels": dict(line.labels)})
 
 
 def usage(report: UsageReport) -> dict[str, Any]:

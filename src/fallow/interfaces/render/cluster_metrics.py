@@ -39,7 +39,10 @@ def cluster_samples(board: ClusterBoard) -> Iterator[Family]:
     pending: Samples = [((engine,), _known(board.pending))]
     yield "fallow_cluster_pending_gpus", "GPUs that the jobs that wait have asked for.", pending, only
     doing = Counter(job.activity for job in view.jobs)
-    jobs: Samples = [((engine, activity.value), float(doing[activity])) for activity in JobActivity]
+    if isinstance(view.counts["idle"], Unknown):
+        jobs: Samples = [((engine, activity.value), float(number)) for activity, number in doing.items()]
+    else:
+        jobs = [((engine, activity.value), float(doing[activity])) for activity in JobActivity]
     yield "fallow_cluster_jobs", "Jobs that hold GPUs, by what they do.", jobs, ("engine", "activity")
     labels = ("engine", *_LABELS, "user")
     yield "fallow_cluster_idle_gpus", "GPUs that are held and idle, by whose they are.", _idle(view), labels
@@ -49,7 +52,7 @@ def cluster_samples(board: ClusterBoard) -> Iterator[Family]:
 
 
 def _idle(view: ClusterView) -> Samples:
-    found = idle_by(view.jobs, _LABELS).most_common()
+    found = idle_by((job for job in view.jobs if not job.all_unknown), _LABELS).most_common()
     samples: Samples = [((view.engine.value, *words), float(number)) for words, number in found[:_MOST_SERIES]]
     rest = sum(number for _, number in found[_MOST_SERIES:])
     if len(found) > _MOST_SERIES:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from fallow.core.cluster import Engine
 from fallow.core.cluster_view import ClusterView, JobLine
 from fallow.core.units import duration_for_people, printable, shortened
-from fallow.interfaces.render.cluster_text import first_line, follows, others_line, where
+from fallow.interfaces.render.cluster_text import first_line, follows, idle_share, nothing_held, others_line, where
 from fallow.interfaces.render.grid import Column, Screen, Styled
 
 _MOST_SHOWN = 40
@@ -55,13 +55,13 @@ def _lines(screen: Screen, view: ClusterView, now_s: float, subject: str | None 
 def _nothing(view: ClusterView, subject: str | None) -> str:
     if subject is not None and subject.startswith("user:") and view.engine is Engine.KUBERNETES:
         return "Kubernetes does not say whose its jobs are; ask for a namespace: namespace:NAME"
-    return f"no job of {printable(subject)} holds a GPU" if subject else "no job holds a GPU"
+    return nothing_held(view, subject)
 
 
 def _row(job: JobLine) -> list[str | Styled]:
     after = follows(job)
     said = shortened(f"{job.because}; {after}" if after else job.because, 300)
-    idle = f"{job.idle_gpus}/{job.gpus}"
+    idle = idle_share(job)
     return [
         shortened(job.subject, _NAME_LONG),
         shortened(job.user, _NAME_LONG) or "-",

@@ -17,9 +17,24 @@ def first_line(view: ClusterView, subject: str | None = None) -> str:
     jobs = "" if view.more_jobs else f" in {len(wasteful):,} job{'' if len(wasteful) == 1 else 's'}"
     if subject is not None:
         jobs = f" ({sum(wasteful):,}{jobs} of {printable(subject)})" if wasteful and jobs else ""
-    wasted = f"{idle:,} held and idle{jobs}" if idle else "none held and idle"
+    wasted = "none held and idle"
+    if isinstance(idle, Unknown):
+        wasted = "what is held and idle is not known"
+    elif idle:
+        wasted = f"{idle:,} held and idle{jobs}"
     waited = "" if isinstance(view.pending, Unknown) else f", {view.pending:,} waited for"
     return f"{view.engine.proper_name}: {had}, {wasted}{waited}"
+
+
+def nothing_held(view: ClusterView, subject: str | None) -> str:
+    """Return that no job of it holds a GPU; where the jobs could not be listed, that this is not known."""
+    of_it = f" of {printable(subject)}" if subject else ""
+    return f"no job{of_it} holds a GPU" if view.jobs_listed else f"whether a job{of_it} holds a GPU is not known"
+
+
+def idle_share(job: JobLine) -> str:
+    """Return how many of the GPUs of a job are idle, as `2/8`."""
+    return f"{'?' if job.all_unknown else job.idle_gpus}/{job.gpus}"
 
 
 def others_line(view: ClusterView) -> str:
@@ -71,7 +86,15 @@ def job_lines(job: JobLine) -> list[str]:
     return [printable(line) for line in lines]
 
 
+def held_words(node: NodeLine) -> str:
+    """Return how many GPUs of a node are held and idle, as far as that is known."""
+    if isinstance(node.held, Unknown):
+        return f"how many of its {node.gpus} GPUs are held is not known"
+    does = "and what they do is not known" if isinstance(node.idle, Unknown) else f"{node.idle} of them idle"
+    return f"{node.held} of {node.gpus} GPUs held, {does}"
+
+
 def node_line(node: NodeLine) -> str:
     """Return one node."""
     trouble = "" if node.trouble is None else f"; no job can begin there: {node.trouble}"
-    return printable(f"node {node.name}: {node.held} of {node.gpus} GPUs held, {node.idle} of them idle{trouble}")
+    return printable(f"node {node.name}: {held_words(node)}{trouble}")

@@ -51,10 +51,11 @@ class Node(BaseModel):
 
     name: str
     gpus: int
-    held: int
-    idle: int
+    held: Annotated[int | None, Field(description="null where that is not known, as idle.")]
+    idle: int | None
     labels: dict[str, str]
     trouble: Annotated[str | None, Field(description="Why no job can begin there.")]
+    unknown: Why
 
 
 class Cluster(Versioned):
@@ -64,11 +65,12 @@ class Cluster(Versioned):
     at: Time
     acts: Annotated[bool, Field(description="Whether a rule may act at all.")]
     troubles: Annotated[list[str], Field(description="What could not be read; meanwhile nothing is stopped.")]
+    jobs_listed: Annotated[bool, Field(description="Whether the engine listed its jobs at the last look.")]
     total_gpus: int | None
     free_gpus: Annotated[int | None, Field(description="Nobody holds them, and jobs can begin there.")]
-    busy_gpus: int
-    idle_gpus: Annotated[int, Field(description="Held by jobs, and not used.")]
-    unknown_gpus: int
+    busy_gpus: Annotated[int | None, Field(description="null where jobs or metrics could not be read, as idle_gpus.")]
+    idle_gpus: Annotated[int | None, Field(description="Held by jobs, and not used.")]
+    unknown_gpus: int | None
     out_gpus: Annotated[int | None, Field(description="Nobody holds them, and no job can begin there.")]
     pending_gpus: Annotated[int | None, Field(description="What the jobs that wait have asked for.")]
     unknown: Why

@@ -3,7 +3,15 @@
 from fallow.core.cluster_view import ClusterView, JobLine, NodeLine, narrowed
 from fallow.core.units import duration_for_people, shortened
 from fallow.core.unknown import Unknown
-from fallow.interfaces.render.cluster_text import first_line, follows, others_line, where
+from fallow.interfaces.render.cluster_text import (
+    first_line,
+    follows,
+    held_words,
+    idle_share,
+    nothing_held,
+    others_line,
+    where,
+)
 from fallow.interfaces.web.view_models import Timer, View
 
 _JOBS_SHOWN = 50
@@ -26,6 +34,7 @@ def cluster(whole: ClusterView, now_s: float) -> View:
         "looked": Timer("cluster-looked", f"{duration_for_people(old_s // _MINUTE_S * _MINUTE_S)} ago"),
         "acts": view.acts,
         "troubles": [shortened(each, _LONGEST_REASON) for each in view.troubles[:_TROUBLES_SHOWN]],
+        "nothing": f"{(nothing := nothing_held(whole, None))[0].upper()}{nothing[1:]}.",
         "jobs": [_job(each) for each in view.jobs],
         "more_jobs": view.more_jobs,
         "nodes": [_node(each) for each in view.nodes],
@@ -39,8 +48,7 @@ def _job(line: JobLine) -> View:
         "name": "" if isinstance(line.name, Unknown) else shortened(line.name, _LONGEST_NAME),
         "user": shortened(line.user, _LONGEST_NAME) or "–",
         "where": shortened(where(line), _LONGEST_NAME),
-        "gpus": line.gpus,
-        "idle": line.idle_gpus,
+        "idle": idle_share(line),
         "activity": line.activity.value,
         "lasted": Timer(f"cluster-{line.key}", duration_for_people(line.idle_s // _MINUTE_S * _MINUTE_S)),
         "is_idle": line.idle_s > 0,
@@ -50,12 +58,20 @@ def _job(line: JobLine) -> View:
 
 
 def _node(line: NodeLine) -> View:
-    state = "out" if line.trouble is not None else "idle" if line.idle else "busy" if line.held else "free"
-    said = f"{line.held} of {line.gpus} held, {line.idle} idle"
     trouble = "" if line.trouble is None else f"; {shortened(line.trouble, _LONGEST_REASON)}"
     return {
         "name": shortened(line.name, _LONGEST_NAME),
-        "state": state,
-        "held": f"{line.held}/{line.gpus}",
-        "said": f"{said}{trouble}",
+        "state": _state(line),
+        "held": f"{'?' if isinstance(line.held, Unknown) else line.held}/{line.gpus}",
+        "said": f"{held_words(line)}{trouble}",
     }
+
+
+def _state(line: NodeLine) -> str:
+    if line.trouble is not None:
+        return "out"
+    if isinstance(line.held, Unknown) or (line.held and isinstance(line.idle, Unknown)):
+        return "unknown"
+    if not line.held:
+        return "free"
+    return "idle" if line.idle else "busy"
