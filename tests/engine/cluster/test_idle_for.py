@@ -7,9 +7,8 @@ import pytest
 
 from fallow.core.kubernetes import longest_idle_s, opt_out
 from fallow.core.unknown import Unknown
-from fallow.engine.cluster.kubernetes import KubernetesEngine
+from fallow.engine.cluster.kubernetes import kubernetes_engine
 from fallow.engine.machine.clock import SystemClock
-from fallow.readers.kubernetes.connection import KubeConnection
 from tests.engine.cluster.planned import PlannedCluster, job, reading, rule
 from tests.readers.kubernetes.broken_api import BrokenApi, deployment, listed, pod
 
@@ -101,7 +100,7 @@ def found(api: BrokenApi, top: Said, pods: list[Said], space: Said) -> tuple[flo
         "/api/v1/namespaces": listed({"metadata": {"name": "ml", "uid": "u", "annotations": space}}),
         "/apis/apps/v1/deployments": listed(deployment("llama", annotations=top)),
     }
-    engine = KubernetesEngine(KubeConnection(SystemClock(), str(api.kubeconfig)), SystemClock())
+    engine = kubernetes_engine(SystemClock(), str(api.kubeconfig))
     jobs = engine.look().jobs
     engine.close()
     assert not isinstance(jobs, Unknown)

@@ -10,9 +10,9 @@ from fallow.core.kube_api import KubeAnswer, Question
 from fallow.core.kubernetes import CLAIMS
 from fallow.core.reasons import Reason
 from fallow.core.unknown import Unknown
+from fallow.engine.cluster.kube_connection import connection
 from fallow.engine.cluster.kubernetes import KubernetesEngine, kubernetes_engine
 from fallow.engine.machine.clock import SystemClock
-from fallow.readers.kubernetes.connection import KubeConnection
 from tests.conftest import Fallow
 from tests.real_kubernetes import ADMIN, MANIFESTS, ControlPlane, Namespace, pod_spec
 from tests.waiting import until
@@ -368,7 +368,7 @@ def test_the_daemons_of_the_manifests_are_taken_by_the_api_server_and_their_conf
 
 def test_the_manifest_lets_fallow_list_resource_claims_which_this_cluster_does_not_have(kubeconfig: str) -> None:
     """Kubernetes 1.20 has no such objects: who may not list them is refused, and who may is told that."""
-    connection = KubeConnection(SystemClock(), kubeconfig)
-    answers = [connection(Question("list", resource)) for resource in CLAIMS]
-    connection.close()
+    api = connection(SystemClock(), kubeconfig)
+    answers = [api(Question("list", resource)) for resource in CLAIMS]
+    api.close()
     assert [each.status for each in answers if isinstance(each, KubeAnswer)] == [404, 404, 404]
