@@ -11,7 +11,10 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
-from fallow.core.owner import Owner, OwnerKind
+from fallow.core.board import Board
+from fallow.core.gpu import Holder
+from fallow.core.owner import Owner, OwnerKind, PodNames
+from fallow.core.unknown import Unknown
 from fallow.core.value import replace
 from fallow.interfaces.render.metrics import Metrics
 from fallow.policies.guard import Phase
@@ -25,8 +28,18 @@ DASHBOARD = REPOSITORY / "docs" / "grafana" / "fallow.json"
 
 @pytest.fixture(scope="module")
 def families(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Metric]]:
-    with served(hall(varied), tmp_path_factory.mktemp("metrics")) as site:
+    with served(hall(with_a_pod), tmp_path_factory.mktemp("metrics")) as site:
         yield {family.name: family for family in text_string_to_metric_families(site.ask("/metrics").text)}
+
+
+def with_a_pod(wall_s: float) -> Board:
+    """A machine on which a lot goes on, and a pod."""
+    made = varied(wall_s)
+    owner = Owner(OwnerKind.POD, "0b8a-uid", "0b8a-uid", pod=PodNames("ml", "llama-x2x", "main"))
+    busy, *rest = made.status.gpus
+    assert not isinstance(busy.holders, Unknown)
+    busy = replace(busy, holders=(*busy.holders, process(60_001, "root", "python", 1.0, owner=owner)))
+    return replace(made, status=replace(made.status, gpus=(busy, *rest)))
 
 
 def value(families: dict[str, Metric], name: str, **labels: str) -> list[float]:
@@ -90,6 +103,26 @@ def test_a_crowd_of_owners_has_no_more_than_500_series() -> None:
     crowded = replace(few, status=replace(few.status, gpus=(replace(few.status.gpus[0], holders=crowd),)))
     text = Metrics(lambda: crowded, lambda: 0).exposed("")[0].decode()
     assert text.count("\nfallow_holder_idle_seconds{") == 500
+
+
+def test_containers_of_pods_are_told_by_their_names_where_these_are_known_and_are_no_more_than_500() -> None:
+    def of_pod(pid: int, pod: PodNames | Unknown, used: float) -> Holder:
+        return process(pid, "ada", "python", used, owner=Owner(OwnerKind.POD, "0b8a-uid", "0b8a-uid", pod=pod))
+
+    def exposed(holders: tuple[Holder, ...]) -> str:
+        few = varied(0.0)
+        board = replace(few, status=replace(few.status, gpus=(replace(few.status.gpus[0], holders=holders),)))
+        return Metrics(lambda: board, lambda: 0).exposed("")[0].decode()
+
+    main = PodNames("ml", "llama-x2x", "main")
+    text = exposed((of_pod(1, main, 1.0), of_pod(2, main, 2.0), of_pod(3, Unknown("not named"), 4.0)))
+    (line,) = [each for each in text.splitlines() if each.startswith("fallow_pod_memory_bytes{")]
+    assert 'container="main"' in line
+    assert 'namespace="ml",pod="llama-x2x"' in line
+    assert float(line.rpartition(" ")[2]) == 3 * 2**30
+    assert text.count('owner="0b8a-uid"') == 3, "by its UID all of it is told, in three metrics"
+    crowd = tuple(of_pod(pid, PodNames("ml", f"p{pid}", "main"), 1.0) for pid in range(900))
+    assert exposed(crowd).count("\nfallow_pod_idle_seconds{") == 500
 
 
 def test_a_guard_is_in_one_phase_and_in_none_of_the_others(families: dict[str, Metric]) -> None:

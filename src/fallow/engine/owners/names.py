@@ -5,7 +5,7 @@ from typing import TypeVar
 
 from fallow.core.gpu import Gpu, Holder
 from fallow.core.gpu_status import Status
-from fallow.core.owner import Owner
+from fallow.core.owner import Owner, OwnerKind
 from fallow.core.process import Process
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace
@@ -30,16 +30,18 @@ def name_now(world: World, status: Status) -> Status:
 
 
 def _has_owners(gpu: Gpu) -> bool:
-    return not isinstance(gpu.holders, Unknown) and any(_is_asked(holder) for holder in gpu.holders)
+    return not isinstance(gpu.holders, Unknown) and any(_may_be_named(holder) for holder in gpu.holders)
 
 
-def _is_asked(holder: Holder) -> bool:
-    return isinstance(holder.owner, Owner) and holder.owner.is_asked and isinstance(holder.birth, int)
+def _may_be_named(holder: Holder) -> bool:
+    owner = holder.owner
+    named = isinstance(owner, Owner) and (owner.is_asked or owner.kind is OwnerKind.POD)
+    return named and isinstance(holder.birth, int)
 
 
 def _named(owners: KnownOwners, gpu: G) -> G:
     holders = () if isinstance(gpu.holders, Unknown) else gpu.holders
-    return replace(gpu, holders=tuple(_holder(owners, each) if _is_asked(each) else each for each in holders))
+    return replace(gpu, holders=tuple(_holder(owners, each) if _may_be_named(each) else each for each in holders))
 
 
 def _holder(owners: KnownOwners, holder: Holder) -> Holder:

@@ -148,24 +148,38 @@ def _parked(board: Board) -> Metric:
 
 
 def _held(board: Board) -> Iterator[Metric]:
-    """Yield what each user and owner hold, of the first GPUs and owners only: their names are chosen by users."""
+    """Yield what each user and owner hold, and what each container of a pod does whose names are known."""
+    metrics = ("fallow_holder_memory_bytes", "fallow_holder_utilization_ratio", "fallow_holder_idle_seconds")
+    yield from _by_holder(board, metrics, _owner_names, ("user", "owner_kind", "owner"))
+    metrics = ("fallow_pod_memory_bytes", "fallow_pod_utilization_ratio", "fallow_pod_idle_seconds")
+    yield from _by_holder(board, metrics, _pod_names, ("namespace", "pod", "container"))
+
+
+def _by_holder(
+    board: Board,
+    metrics: tuple[str, str, str],
+    names: Callable[[Holder], tuple[str, ...] | None],
+    labels: tuple[str, ...],
+) -> Iterator[Metric]:
+    """Yield what is held by these names, of the first GPUs and names only: users choose them."""
     memory: dict[tuple[str, ...], float] = {}
     load: dict[tuple[str, ...], float] = {}
     idle: dict[tuple[str, ...], float] = {}
     for gpu in board.status.gpus:
         for holder in () if isinstance(gpu.holders, Unknown) else gpu.holders:
-            key = (*_names(gpu), *_owner_names(holder))
-            if key not in idle and len(idle) >= _MOST_HELD:
+            named = names(holder)
+            key = (*_names(gpu), *(named or ()))
+            if named is None or (key not in idle and len(idle) >= _MOST_HELD):
                 continue
             idle[key] = (gpu.for_s or 0.0) if gpu.activity is Activity.IDLE else 0.0
             for sums, read in ((memory, holder.memory_bytes), (load, holder.utilization)):
                 if not isinstance(read, Unknown):
                     sums[key] = sums.get(key, 0.0) + read
-    labels = (*_CARD, "user", "owner_kind", "owner")
-    yield gauge("fallow_holder_memory_bytes", "Memory of the GPU that they hold.", memory.items(), labels)
-    what = "Share of the time in which something of theirs ran."
-    yield gauge("fallow_holder_utilization_ratio", what, load.items(), labels)
-    yield gauge("fallow_holder_idle_seconds", "For how long they hold an idle GPU.", idle.items(), labels)
+    labels = (*_CARD, *labels)
+    of_memory, of_load, of_idleness = metrics
+    yield gauge(of_memory, "Memory of the GPU that they hold.", memory.items(), labels)
+    yield gauge(of_load, "Share of the time in which something of theirs ran.", load.items(), labels)
+    yield gauge(of_idleness, "For how long they hold an idle GPU.", idle.items(), labels)
 
 
 def _owner_names(holder: Holder) -> tuple[str, str, str]:
@@ -175,6 +189,13 @@ def _owner_names(holder: Holder) -> tuple[str, str, str]:
         return user, "unknown", ""
     shown = holder.owner.kind is not OwnerKind.NOTEBOOK and holder.owner.is_lasting
     return user, holder.owner.kind, holder.owner.short_name if shown else ""
+
+
+def _pod_names(holder: Holder) -> tuple[str, str, str] | None:
+    """Return namespace, pod and container of a process; None if it is in none, or they are not known."""
+    if isinstance(holder.owner, Unknown) or isinstance(holder.owner.pod, Unknown):
+        return None
+    return holder.owner.pod.namespace, holder.owner.pod.pod, holder.owner.pod.container
 
 
 def _counts(board: Board) -> Iterator[Metric]:
