@@ -291,9 +291,14 @@ def too_many(taken_s: Sequence[float], at_s: float, limit: RateLimit) -> Reason 
 
 
 def has_joined(before: ClusterJob, now: ClusterJob) -> bool:
-    """Return whether the job has GPUs that it did not have, or was started again: then counting begins at zero."""
+    """Return whether the job has GPUs that it did not have, or was started again: then counting begins at zero.
+
+    A pod is never started again, and the start of a job is that of its latest pod, which may end before the others.
+    """
     if before.places != now.places and not set(now.places) <= set(before.places):
         return True
+    if any(isinstance(place, PodGpus) for place in now.places):
+        return False
     began, begins = before.started_wall_s, now.started_wall_s
     if isinstance(began, Unknown) or isinstance(begins, Unknown):
         return isinstance(began, Unknown) is not isinstance(begins, Unknown)

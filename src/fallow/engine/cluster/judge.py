@@ -25,11 +25,11 @@ from fallow.policies.cluster_gate import (
     Interactive,
     JobCount,
     count,
-    has_joined,
     held_back_by,
     left_alone,
     not_seen,
     too_many,
+    was_started_again,
 )
 from fallow.policies.cluster_protected import ProtectionIndex
 from fallow.policies.cluster_use import ReadingIndex, job_use, learn_rest_power, looks_stuck
@@ -101,7 +101,7 @@ class ClusterJudge:
         """Take the jobs as they are now: forget those that are gone, and begin with those that are new."""
         for key, state in list(self.states.items()):
             now = jobs.get(key)
-            if now is None or (state.asked is not None and has_joined(state.job, now)):
+            if now is None or (state.asked is not None and was_started_again(state.job, now)):
                 del self.states[key]
                 if state.asked is not None and self._hands.was_stopped(state):
                     self._returned.stopped(key)

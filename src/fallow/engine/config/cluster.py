@@ -97,7 +97,7 @@ class Cluster(Section):
     prometheus: types.HttpUrl | None = by_default(None)
     """The address of the Prometheus that has the readings of all GPUs, as `"http://127.0.0.1:9090"`."""
     token_file: types.Place | None = by_default(None)
-    """A file that only its owner can read, with the token that Prometheus wants."""
+    """A file with the token that Prometheus wants. Nobody but the user who runs fallow should be able to read it."""
     metrics: Literal["auto", "fallow", "dcgm"] = by_default("auto")
     """Whose metrics are read: `fallow`'s own, those of `dcgm`-exporter, or the one that is there: `auto`."""
     exporters: types.Several[types.Text] = by_default(())

@@ -12,7 +12,7 @@ class FleetMember(Section):
     url: types.HttpUrl
     """The address of its page, as `"http://gpu1.example.org:8990"`; with `https` its certificate is checked."""
     token_file: types.Place | None = by_default(None)
-    """A file that only its owner can read, with the token of that page."""
+    """A file with the token of that page. Nobody but the user who runs fallow should be able to read it."""
 
 
 class Fleet(Section):
