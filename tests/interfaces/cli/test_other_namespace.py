@@ -51,7 +51,7 @@ def test_status_works_and_says_that_its_pids_are_not_ours(simulated: Fallow) -> 
     done = inside(simulated, "status")
     assert done.returncode == 0, done.stderr
     assert "the pids shown are of another pid namespace" in done.stderr
-    assert "4 simulated GPUs" in done.stdout
+    assert "4 x H100 (simulated)" in done.stdout
 
 
 def test_a_plain_run_needs_no_pids_and_works(simulated: Fallow) -> None:

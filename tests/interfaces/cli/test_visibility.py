@@ -178,7 +178,7 @@ def test_another_user_finds_the_secret_nowhere_and_its_owner_and_root_do(stage: 
     running.until("'true' ended well")
     bob, pages = asked(stage, pid, BOB), browsed(port)
     assert "sh" in bob["status"]
-    assert str(pid) in bob["status"], "that somebody is there is told"
+    assert str(pid) in bob["status --long"], "that somebody is there is told"
     assert leaks(bob) == []
     assert leaks(pages) == []
     assert leaks(world_readable(stage.folder / "claims") | world_readable(stage.folder / "run")) == []
