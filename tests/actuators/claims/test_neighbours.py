@@ -41,7 +41,7 @@ class Neighbourhood(Users):
             text=True,
         )
         self.started.append(process)
-        if action[0] == "lock":
+        if action[0] in ("lock", "lease"):
             assert process.stdout is not None
             assert process.stdout.readline() == "done\n", process.communicate()
         else:

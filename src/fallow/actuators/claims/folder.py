@@ -58,6 +58,11 @@ def folder_path(environ: Mapping[str, str]) -> str:
     return _OURS if everybody or os.path.isdir(_OURS) else _ELSEWHERE
 
 
+def is_usual(path: str) -> bool:
+    """Return whether a folder is the one that is used where FALLOW_CLAIM_DIR is not set."""
+    return path in (_OURS, _ELSEWHERE)
+
+
 class ClaimFolder:
     """The open folder."""
 
@@ -283,4 +288,4 @@ def _may_take_over(path: str, facts: os.stat_result) -> bool:
 
     FALLOW_CLAIM_DIR may name a user's home by mistake, which must not be taken over.
     """
-    return path in (_OURS, _ELSEWHERE) or stat.S_IMODE(facts.st_mode) & _OPEN_TO_ALL == _OPEN_TO_ALL
+    return is_usual(path) or stat.S_IMODE(facts.st_mode) & _OPEN_TO_ALL == _OPEN_TO_ALL

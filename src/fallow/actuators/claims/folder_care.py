@@ -3,6 +3,9 @@
 In a sticky folder, its owner and the owner of a file can remove the file; then a claim on it excludes no process.
 So root takes over the folder, and each GPU's file that it opens. Ownership is changed through open descriptors
 only, and then the path is checked once more. Locks stay, since the files stay the same.
+
+An access list (ACL) of the first owner would stay too, and could shut single users out of what is open to all by its
+mode; so it is removed.
 """
 
 import os
@@ -12,6 +15,7 @@ from contextlib import suppress
 FOLDER_MODE = 0o1777
 FILE_MODE = 0o666
 NOT_PLAIN = "is not a plain file"
+_ACCESS_LISTS = ("system.posix_acl_access", "system.posix_acl_default")
 _TRIES = 10
 
 
@@ -20,6 +24,7 @@ def take_over_folder(path: str, fd: int) -> bool:
     for _ in range(_TRIES):
         try:
             os.fchown(fd, 0, 0)
+            drop_access_lists(fd)
             os.fchmod(fd, FOLDER_MODE)
         except OSError:
             return False  # root without that right, as in a container
@@ -52,14 +57,29 @@ def unfit(fd: int) -> str | None:
     open_to_all = stat.S_IMODE(facts.st_mode) & FILE_MODE == FILE_MODE
     me = os.geteuid()
     alone = facts.st_nlink == 1
-    if open_to_all and (me != 0 or facts.st_uid == 0 or not alone):
+    if open_to_all and (me != 0 or not alone or (facts.st_uid == 0 and not access_lists(fd))):
         return None
     if not alone or me not in (0, facts.st_uid):
         return "is shut to others" if alone else "has a second name and is not open to all"
     try:
         if facts.st_uid != me:
             os.fchown(fd, me, -1)
+        drop_access_lists(fd)
         os.fchmod(fd, FILE_MODE)
     except OSError as error:
         return None if open_to_all else f"is shut to others, and cannot be opened to them: {error.strerror}"
     return None
+
+
+def access_lists(fd: int) -> list[str]:
+    """Return the names of the access lists that an open file or folder has besides its mode."""
+    try:
+        return [name for name in os.listxattr(fd) if name in _ACCESS_LISTS]
+    except OSError:  # a file system without any
+        return []
+
+
+def drop_access_lists(fd: int) -> None:
+    """Remove the access lists of an open file or folder; raise OSError if that is not permitted."""
+    for name in access_lists(fd):
+        os.removexattr(fd, name)

@@ -9,8 +9,17 @@ import errno
 import os
 import stat
 from collections.abc import Iterator
+from contextlib import suppress
 
-from fallow.actuators.claims.folder_care import FILE_MODE, FOLDER_MODE, take_over_folder
+from fallow.actuators.claims.folder import is_usual
+from fallow.actuators.claims.folder_care import (
+    FILE_MODE,
+    FOLDER_MODE,
+    access_lists,
+    drop_access_lists,
+    take_over_folder,
+)
+from fallow.core.units import printable
 
 _DRAFT, _ASIDE = ".draft-", ".aside-"
 _SHARED = ("GPU-", "MIG-", "gate")
@@ -37,8 +46,10 @@ def repair(path: str, wall_s: float, *, dry_run: bool) -> Iterator[str]:
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         facts = os.fstat(fd)
-        if facts.st_uid != 0 or stat.S_IMODE(facts.st_mode) != FOLDER_MODE:
-            before = f"it was uid {facts.st_uid}'s with the mode {stat.S_IMODE(facts.st_mode):04o}"
+        listed = access_lists(fd)
+        if facts.st_uid != 0 or stat.S_IMODE(facts.st_mode) != FOLDER_MODE or listed:
+            and_list = " and an access list" if listed else ""
+            before = f"it was uid {facts.st_uid}'s with the mode {stat.S_IMODE(facts.st_mode):04o}{and_list}"
             yield f"{say}make {path} root's, sticky and open to all ({before})"
             if not dry_run and not take_over_folder(path, fd):
                 raise OSError(errno.EPERM, os.strerror(errno.EPERM))
@@ -48,12 +59,24 @@ def repair(path: str, wall_s: float, *, dry_run: bool) -> Iterator[str]:
         os.close(fd)
 
 
-def looks_like_ours(path: str) -> bool:
-    """Return whether a folder contains only what fallow puts there: else it was named by mistake."""
+def foreign_file(path: str) -> str | None:
+    """Return a file that shows that a folder was named by mistake; None if it is a claim folder.
+
+    In a folder that is open to all, what other users have put there shows nothing.
+    """
+    if is_usual(path):
+        return None
     try:
-        return all(name.startswith(_OURS) for name in os.listdir(path))
+        folder = os.stat(path, follow_symlinks=False)
+        names = [name for name in os.listdir(path) if not name.startswith(_OURS)]
     except (FileNotFoundError, NotADirectoryError):
-        return True
+        return None
+    owners = {0} if stat.S_IMODE(folder.st_mode) & FOLDER_MODE == FOLDER_MODE else {0, folder.st_uid}
+    for name in sorted(names):
+        with suppress(FileNotFoundError):
+            if os.stat(f"{path}/{name}", follow_symlinks=False).st_uid in owners:
+                return printable(name)
+    return None
 
 
 def _make(path: str) -> None:
@@ -70,36 +93,44 @@ def _mend(path: str, folder: int, name: str, wall_s: float, *, dry_run: bool) ->
         facts = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
         return
-    whose = f"uid {facts.st_uid}'s"
+    whose, shown = f"uid {facts.st_uid}'s", f"{path}/{printable(name)}"
     if name.startswith(_DRAFT):
         if wall_s - facts.st_mtime > _OLD_S and not stat.S_ISDIR(facts.st_mode):
-            yield f"remove {path}/{name}, {whose}, left by a launch that was killed"
+            yield f"remove {shown}, {whose}, left by a launch that was killed"
             _unless(dry_run, folder, name)
     elif not name.startswith(_SHARED):
         return  # a protection belongs to its owner, even if it makes no sense
     elif not stat.S_ISREG(facts.st_mode):
-        yield f"take {path}/{name} away, which is {whose} and no plain file"
+        yield f"take {shown} away, which is {whose} and no plain file"
         if not dry_run and stat.S_ISDIR(facts.st_mode):
             os.rename(name, f"{_ASIDE}{os.urandom(4).hex()}", src_dir_fd=folder, dst_dir_fd=folder)
         else:
             _unless(dry_run, folder, name)
-    elif facts.st_uid != 0 or stat.S_IMODE(facts.st_mode) != FILE_MODE:
-        yield from _take_over_file(path, folder, name, whose, dry_run=dry_run)
+    else:
+        yield from _take_over_file(shown, folder, name, whose, dry_run=dry_run)
 
 
-def _take_over_file(path: str, folder: int, name: str, whose: str, *, dry_run: bool) -> Iterator[str]:
-    fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=folder)
+def _take_over_file(shown: str, folder: int, name: str, whose: str, *, dry_run: bool) -> Iterator[str]:
+    try:
+        fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=folder)
+    except BlockingIOError:  # under a lease nobody else has it open, so nobody else's claim is on it
+        yield f"take {shown} away, which is {whose}, who has a lease on it that keeps others from opening it"
+        _unless(dry_run, folder, name)
+        return
     try:
         facts = os.fstat(fd)
         if not stat.S_ISREG(facts.st_mode):
             return  # changed meanwhile; seen the next time
+        if facts.st_uid == 0 and stat.S_IMODE(facts.st_mode) == FILE_MODE and not access_lists(fd):
+            return
         if facts.st_nlink > 1:
-            yield f"take {path}/{name} away, which is {whose} and has a second name"
+            yield f"take {shown} away, which is {whose} and has a second name"
             _unless(dry_run, folder, name)
             return
-        yield f"make {path}/{name} root's and open to all, which was {whose}"
+        yield f"make {shown} root's and open to all, which was {whose}"
         if not dry_run:
             os.fchown(fd, 0, 0)
+            drop_access_lists(fd)
             os.fchmod(fd, FILE_MODE)
     finally:
         os.close(fd)

@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Iterator
 
 from fallow.actuators.claims.folder import FileRefused, folder_path
-from fallow.actuators.claims.folder_repair import looks_like_ours, repair
+from fallow.actuators.claims.folder_repair import foreign_file, repair
 from fallow.core.errors import FallowError, NotPermitted
 from fallow.core.ports import Depth
 from fallow.engine.allocate.pick import refused_file
@@ -17,9 +17,11 @@ def fix(world: World, *, dry_run: bool) -> Iterator[str]:
     path = folder_path(world.environ)
     if os.geteuid() != 0 and not dry_run:
         raise NotPermitted(f"only root can repair {path}; run: sudo fallow doctor --fix")
-    if not looks_like_ours(path):
+    foreign = foreign_file(path)
+    if foreign is not None:
         raise NotPermitted(
-            f"{path} contains files of other programs and is not changed; set FALLOW_CLAIM_DIR to another folder"
+            f"{path} contains files of other programs, such as {foreign}, and is not changed;"
+            " set FALLOW_CLAIM_DIR to another folder"
         )
     try:
         yield from repair(path, world.clock.wall_s(), dry_run=dry_run)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from fallow.actuators.claims.folder import ClaimFolder, FileRefused, folder_path
+from fallow.actuators.claims.folder_care import access_lists
 from fallow.actuators.files.state_folder import prepared
 from fallow.core.errors import ConfigWrong, FallowError
 from fallow.core.missing import remedy
@@ -40,10 +41,14 @@ def claims(world: World) -> Iterator[CheckFinding]:
     mode, owner = stat.S_IMODE(found.st_mode), user_name(found.st_uid)
     names = folder.names()
     unfit = sorted(_unfit(folder, names))
+    listed = access_lists(folder.fd)
     folder.close()
     if mode & _OPEN_TO_ALL != _OPEN_TO_ALL:
         means = f"{what} has mode {mode:04o}: some users cannot claim GPUs, or can delete the claims of others"
         yield broken("claims", means, f"chmod 1777 {path}, or as root: {_FIX}")
+    elif listed:
+        means = f"{what} has an access list, which can shut some users out of claims"
+        yield broken("claims", means, f"as root: {_FIX}")
     elif unfit:
         yield broken("claims", f"in {what}: {'; '.join(unfit[:3])}: these GPUs are never picked", f"as root: {_FIX}")
     elif found.st_uid != 0:
@@ -65,10 +70,13 @@ def _unfit(folder: ClaimFolder, names: list[str]) -> Iterator[str]:
             yield f"{error}; it is {'?' if error.uid is None else user_name(error.uid)}'s"
             continue
         if fd is not None:
-            facts = os.fstat(fd)
+            facts, listed = os.fstat(fd), access_lists(fd)
             os.close(fd)
+            its = f"its file {folder.path}/{name}"
             if stat.S_IMODE(facts.st_mode) & 0o666 != 0o666:
-                yield f"its file {folder.path}/{name} cannot be opened by others; it is {user_name(facts.st_uid)}'s"
+                yield f"{its} cannot be opened by others; it is {user_name(facts.st_uid)}'s"
+            elif listed:
+                yield f"{its} has an access list, which can shut some users out; it is {user_name(facts.st_uid)}'s"
 
 
 def state(world: World) -> Iterator[CheckFinding]:

@@ -1,0 +1,82 @@
+"""What a neighbour leaves in the claim folder, root's fallow and `fallow doctor --fix` put right."""
+
+import os
+import pathlib
+
+import pytest
+
+from tests.actuators.claims.test_neighbours import ADA, BOB, EVE, FIRST, ROOT, SECOND, Neighbourhood, street
+
+__all__ = ["street"]
+pytestmark = pytest.mark.several_users
+
+
+def ran(street: Neighbourhood, uid: int) -> bool:
+    return street.run(uid, "run", "--gpus", "0,1", "--", "echo", "ran")[1] == "ran\n"
+
+
+def access_lists(*paths: pathlib.Path) -> list[str]:
+    return [name for path in paths for name in os.listxattr(path) if name.startswith("system.posix_acl")]
+
+
+@pytest.fixture
+def first(street: Neighbourhood) -> Neighbourhood:
+    """The neighbour was first, and her folder and a file of hers are open to all but Ada."""
+    street.eve("plant", "claims", str(street.claims))
+    street.eve("plant", "open", str(street.claims / FIRST))
+    if street.eve("shut out", "access", str(street.claims / FIRST), str(ADA)).returncode != 0:
+        pytest.skip("this file system has no access lists")
+    street.eve("shut out", "default", str(street.claims), str(ADA))
+    return street
+
+
+def test_an_access_list_of_who_made_the_folder_first_shuts_nobody_out_once_root_was_there(
+    first: Neighbourhood,
+) -> None:
+    assert not ran(first, ADA)
+    assert ran(first, ROOT)
+    assert access_lists(first.claims, *first.claims.iterdir()) == []
+    assert ran(first, ADA)
+
+
+def test_fixing_removes_access_lists_from_the_folder_and_files_that_are_roots_already(first: Neighbourhood) -> None:
+    first.eve("shut out", "access", str(first.claims), str(ADA))
+    for path in (first.claims, first.claims / FIRST):
+        os.chown(path, 0, 0)
+        path.chmod(0o1777 if path.is_dir() else 0o666)
+    assert not ran(first, ADA)
+    assert "has an access list" in first.run(ROOT, "doctor")[1]
+    assert first.run(ROOT, "doctor", "--fix")[0] == 0
+    assert "nothing is to be done" in first.run(ROOT, "doctor", "--fix")[1]
+    assert ran(first, ADA)
+
+
+def test_a_file_that_a_neighbour_put_into_the_folder_does_not_keep_root_from_fixing_it(street: Neighbourhood) -> None:
+    assert ran(street, ROOT)
+    street.eve("plant", "shut", str(street.claims / "thesis.tex"))
+    (street.claims / SECOND).unlink()
+    street.eve("plant", "pipe", str(street.claims / SECOND))
+    assert not ran(street, BOB)
+    code, _, err = street.run(ROOT, "doctor", "--fix")
+    assert code == 0, err
+    assert ran(street, BOB)
+    assert (street.claims / "thesis.tex").stat().st_uid == EVE, "what is not fallow's is left alone"
+
+
+def test_a_lease_of_a_neighbour_on_her_file_does_not_keep_root_from_fixing_the_folder(street: Neighbourhood) -> None:
+    street.eve("plant", "claims", str(street.claims))
+    lease = street.eve("lease", str(street.claims / FIRST))
+    street.eve("plant", "pipe", str(street.claims / SECOND))
+    code, out, err = street.run(ROOT, "doctor", "--fix")
+    assert code == 0, err
+    assert "has a lease on it" in out
+    assert ran(street, BOB)
+    assert lease.poll() is None
+
+
+def test_fixing_shows_no_name_of_a_file_raw(street: Neighbourhood) -> None:
+    assert ran(street, ROOT)
+    street.eve("plant", "pipe", f"{street.claims}/GPU-\x1b[31m\nall is well")
+    out = street.run(ROOT, "doctor", "--fix")[1]
+    assert f"take {street.claims}/GPU-?[31m?all is well away, which is uid {EVE}'s" in out
+    assert "\x1b" not in out
