@@ -72,28 +72,35 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
         return 0
     if args.list:
         listed = active_protections(world, daemon)
-        return _show(world, listed, _labels(world, daemon, listed), as_json=args.json)
+        return _show(world, listed, labels_for(world, daemon, listed), as_json=args.json)
     if args.duration is None:
         import shlex
 
         subject = "" if args.subject is None else f"{shlex.quote(args.subject)} "
         raise WrongUsage("it is not said for how long", f"write it as: fallow protect {subject}--for 2h")
-    if not 0 < args.duration <= _LONGEST_S:
+    placed = place(args.subject or "all", args.duration, args.why, world, voice, daemon)
+    return _show(world, [placed], labels_for(world, daemon, [placed]), as_json=args.json)
+
+
+def place(
+    subject: str, for_s: float, why: str, world: World, voice: Stderr, daemon: "DaemonClient | None"
+) -> Protection:
+    """Protect a subject from now on, through the daemon if there is one."""
+    if not 0 < for_s <= _LONGEST_S:
         raise WrongUsage("a protection lasts for some time, and at most a year", "write it as --for 2h")
     status = None if daemon is None else daemon.status()
-    target = target_of(args.subject or "all", world, among=None if status is None else status.gpus)
+    target = target_of(subject, world, among=None if status is None else status.gpus)
     if isinstance(target, OneClusterJob | ClusterPart):
         from fallow.interfaces.cli.cluster_protect import check
 
         check(target, world, voice, daemon)
-    until_s = world.clock.wall_s() + args.duration
-    placed = None if daemon is None or status is None else daemon.protect(target, args.duration, reason_of(args.why))
-    if placed is not None and status is not None:
-        return _show(world, [placed], labels_of(status.gpus), as_json=args.json)
+    until_s = world.clock.wall_s() + for_s
+    placed = None if daemon is None or status is None else daemon.protect(target, for_s, reason_of(why))
+    if placed is not None:
+        return placed
     world.protections.demand_room(os.geteuid(), world.clock.wall_s())
-    number = world.protections.place(target, until_s, args.why)
-    own = [Protection(number, target, until_s, reason_of(args.why), world.user)]
-    return _show(world, own, _labels(world, daemon, own), as_json=args.json)
+    number = world.protections.place(target, until_s, why)
+    return Protection(number, target, until_s, reason_of(why), world.user)
 
 
 def _id(text: str) -> int:
@@ -120,7 +127,7 @@ def _meant(number: int, listed: Callable[[], Sequence[Protection]]) -> int:
     return ids.pop()
 
 
-def _labels(world: World, daemon: "DaemonClient | None", protections: Sequence[Protection]) -> dict[str, str]:
+def labels_for(world: World, daemon: "DaemonClient | None", protections: Sequence[Protection]) -> dict[str, str]:
     """Return the labels of the GPUs, if one of them is protected; none if the GPUs cannot be read now."""
     if not any(isinstance(each.target, OneGpu) for each in protections):
         return {}

@@ -85,31 +85,40 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
         planned: list[Planned] = []
         try:
             jobs, stop = stop_by_hand(opened, HowToStop(args.signal, args.grace), alone=args.alone)
-            planned += _plan(args, world, jobs, stop)
+            planned += plan(args.subjects, world, jobs, stop, idle_only=args.idle, alone=args.alone)
             if args.idle and all(map(_is_surely_in_use, planned)):
                 voice.note("nothing of that is idle")
             return _stop(args, opened, jobs, stop, planned, asks=asks)
         except BaseException as error:
             if not isinstance(error, Exception):
-                _tell_interrupted(planned, voice)
+                tell_interrupted(planned, voice)
             raise
 
 
-def _plan(args: argparse.Namespace, world: World, jobs: "JobsByHand", stop: "StopByHand") -> "list[Planned]":
+def plan(
+    subjects: Sequence[str],
+    world: World,
+    jobs: "JobsByHand",
+    stop: "StopByHand",
+    *,
+    idle_only: bool = False,
+    alone: bool = False,
+) -> "list[Planned]":
+    """Return the jobs that a person means, how each would be stopped, and why it is left alone if it is."""
     from fallow.engine.stop.idleness import witness_of
     from fallow.engine.stop.stop import Stage, StoppedJob
     from fallow.interfaces.render.stop_text import Planned
 
-    witness = witness_of(world, alone=args.alone)
+    witness = witness_of(world, alone=alone)
     try:
-        meant = jobs.meant(args.subjects)
+        meant = jobs.meant(subjects)
     except NothingFound:
-        if not (args.idle and _WHOEVER.issuperset(args.subjects)):
+        if not (idle_only and _WHOEVER.issuperset(subjects)):
             raise
         meant = []
     planned = [Planned(StoppedJob(found), stop.way(found), witness.idleness(found.whole)) for found in meant]
     for each in planned:
-        why = each.idleness.not_idle if args.idle else None
+        why = each.idleness.not_idle if idle_only else None
         if why is None or (why.kind == "not_counted" and each.idleness.for_s is not None):
             why = stop.refusal(each.stopped.found) or why  # what protects it is also why a rule does not count it
         if why is not None:
@@ -126,28 +135,32 @@ def _stop(
     *,
     asks: bool,
 ) -> int:
-    from fallow.engine.stop.afterwards import look_afterwards
-    from fallow.engine.stop.stop import Stage
-
-    ready = [each for each in planned if each.stopped.stage is Stage.UNTOUCHED]
-    if asks and ready and not _agreed(planned):
+    ready = untouched(planned)
+    if asks and ready and not agreed_to(plan_text(planned), len(ready)):
         opened.say("nothing was stopped")
         return 1
-    freed: list[FreedGpu] = []
-    if ready and not args.dry_run:
-        stop.stop([each.stopped for each in ready])
-        freed = look_afterwards(opened.world, jobs, [each.stopped for each in ready])
+    freed = [] if args.dry_run else stop_now(opened, jobs, stop, planned)
     _print(planned, freed, as_json=args.json, dry_run=args.dry_run)
     wanted = [each for each in planned if not (args.idle and _is_surely_in_use(each))]
     return _exit_code(wanted, freed, dry_run=args.dry_run)
 
 
-def _agreed(planned: "Sequence[Planned]") -> bool:
-    """Show a person what would be stopped, and return whether they agree."""
+def untouched(planned: "Sequence[Planned]") -> "list[Planned]":
+    """Return those that nothing keeps from being stopped, and that have not been touched."""
     from fallow.engine.stop.stop import Stage
 
-    count = sum(each.stopped.stage is Stage.UNTOUCHED for each in planned)
-    return agreed_to([line for each in planned for line in _plan_of(each)], count)
+    return [each for each in planned if each.stopped.stage is Stage.UNTOUCHED]
+
+
+def stop_now(opened: "Run", jobs: "JobsByHand", stop: "StopByHand", planned: "Sequence[Planned]") -> "list[FreedGpu]":
+    """Stop what is untouched, wait for its end, and return what became of the memory of its GPUs."""
+    from fallow.engine.stop.afterwards import look_afterwards
+
+    ready = [each.stopped for each in untouched(planned)]
+    if not ready:
+        return []
+    stop.stop(ready)
+    return look_afterwards(opened.world, jobs, ready)
 
 
 def agreed_to(plan: Sequence[str], count: int) -> bool:
@@ -160,11 +173,24 @@ def agreed_to(plan: Sequence[str], count: int) -> bool:
     return answer.strip().lower() in _YES
 
 
-def _plan_of(planned: "Planned") -> list[str]:
+def plan_text(planned: "Sequence[Planned]") -> list[str]:
+    """Return what would be stopped and how, and what would be left alone and why."""
     from fallow.engine.stop.stop import Stage
     from fallow.interfaces.render.stop_text import left_line, plan_lines
 
-    return plan_lines(planned) if planned.stopped.stage is Stage.UNTOUCHED else [left_line(planned)]
+    lines: list[str] = []
+    for each in planned:
+        lines += plan_lines(each) if each.stopped.stage is Stage.UNTOUCHED else [left_line(each)]
+    return lines
+
+
+def result_text(planned: "Sequence[Planned]", freed: "Sequence[FreedGpu]") -> list[str]:
+    """Return what came of each job, and of the memory of its GPUs."""
+    from fallow.interfaces.render.stop_text import result_line
+
+    taken = {gpu.uuid for each in planned if each.stopped.came_back for gpu in each.stopped.found.gpus}
+    told = [gpu.in_words for gpu in freed if gpu.says_something and gpu.gpu.uuid not in taken]
+    return [*map(result_line, planned), *told]
 
 
 def _print(planned: "Sequence[Planned]", freed: "Sequence[FreedGpu]", *, as_json: bool, dry_run: bool) -> None:
@@ -174,12 +200,8 @@ def _print(planned: "Sequence[Planned]", freed: "Sequence[FreedGpu]", *, as_json
     if as_json:
         print(as_text(stop_text.as_json(planned, freed, dry_run=dry_run)))
         return
-    for each in planned:
-        print(*(_plan_of(each) if dry_run else [stop_text.result_line(each)]), sep="\n")
-    taken = {gpu.uuid for each in planned if each.stopped.came_back for gpu in each.stopped.found.gpus}
-    for freed_gpu in freed:
-        if freed_gpu.says_something and freed_gpu.gpu.uuid not in taken:
-            print(freed_gpu.in_words)
+    for line in plan_text(planned) if dry_run else result_text(planned, freed):
+        print(line)
 
 
 def _is_surely_in_use(planned: "Planned") -> bool:
@@ -197,7 +219,8 @@ def _exit_code(wanted: "Sequence[Planned]", freed: "Sequence[FreedGpu]", *, dry_
     return 0 if done and not held else 1
 
 
-def _tell_interrupted(planned: "Sequence[Planned]", voice: Stderr) -> None:
+def tell_interrupted(planned: "Sequence[Planned]", voice: Stderr) -> None:
+    """Say how far the stop of each job has come."""
     from fallow.engine.stop.stop import Stage
     from fallow.interfaces.render.stop_text import progress_word
 

@@ -1,7 +1,7 @@
 """`fallow why`: explain why a GPU or a process is judged as it is, which rule counts, and what was done."""
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
 from fallow.core.errors import FallowError, WrongUsage
@@ -10,9 +10,10 @@ from fallow.core.gpu import Gpu, labels_of
 from fallow.core.gpu_status import GpuStatus, Status
 from fallow.core.parked import ParkedJob
 from fallow.core.process import DEEPEST
-from fallow.core.protections import AffectedProcess, OneGpu, OneProcess, parse_target, with_its_end
+from fallow.core.protections import AffectedProcess, OneGpu, OneProcess, Protection, parse_target, with_its_end
 from fallow.core.units import printable, program_name
 from fallow.core.unknown import Unknown
+from fallow.core.value import value
 from fallow.engine.allocate.protection_target import target_of
 from fallow.engine.history import journal_file
 from fallow.engine.jobs.protections import protections_on
@@ -63,14 +64,41 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
             from fallow.interfaces.cli import cluster_why
 
             return cluster_why.run(args, world, voice)
-    return _explain(args, world, voice)
+    found = explain(args.subject, world, voice, alone=args.alone)
+    if args.json:
+        print(as_text(_as_json(found)))
+        return 0
+    for line in in_lines(found, world, voice):
+        print(line)
+    return 0
 
 
-def _explain(args: argparse.Namespace, world: World, voice: Stderr) -> int:
-    """Explain a GPU or a process by what the daemon or one reading says."""
-    daemon = None if args.alone else world.daemon(voice.detail)
+@value
+class Explained:
+    """What is so now about a GPU or a process, and what the journals have on it."""
+
+    target: OneGpu | OneProcess | None
+    watched: bool
+    """Whether a daemon told it."""
+    alone: bool
+    trouble: str | None
+    """Why a daemon that is there could not be asked."""
+    gpus: tuple[GpuStatus, ...]
+    parked: tuple[ParkedJob, ...]
+    protections: Sequence[Protection]
+    rules: Sequence[Ruled]
+    events: Sequence[Event]
+    unreadable: FallowError | None
+    now_s: float
+    labels: Mapping[str, str]
+    """What people call each GPU, by its UUID."""
+
+
+def explain(subject: str | None, world: World, voice: Stderr, *, alone: bool = False) -> Explained:
+    """Explain a GPU or a process by what the daemon or one reading says; without a subject, the last decision."""
+    daemon = None if alone else world.daemon(voice.detail)
     told = None if daemon is None else daemon.status()
-    target = _target(args.subject, world, None if told is None else told.gpus)
+    target = _target(subject, world, None if told is None else told.gpus)
     key = _key(target)
     status = told if told is not None or target is None else _look(world, voice)
     gpus = () if status is None else tuple(gpu for gpu in status.gpus if _concerns(gpu, target))
@@ -92,34 +120,45 @@ def _explain(args: argparse.Namespace, world: World, voice: Stderr) -> int:
         if target is None and not events:
             raise unreadable  # there is nothing else to print
         voice.note(str(unreadable))
-    now_s = world.clock.wall_s()
-    if args.json:
-        watched = None if target is None else told is not None
-        why_not = None if unreadable is None else str(unreadable)
-        facts = why_text.as_json(
-            None if target is None else str(target), watched, gpus, now_s, protections, rules, events, why_not, parked
-        )
-        print(as_text(facts))
-        return 0
-    for line in _now(target, gpus, world, now_s):
-        print(line)
-    labels = {} if status is None else labels_of(status.gpus)
-    protected = (with_its_end(each, now_s, labels) for each in protections)
-    beside = [*(printable(job.in_words) for job in parked), *protected]
-    for line in beside:
-        print(f"  {line}")
     trouble = None if daemon is None else daemon.trouble
-    if trouble is not None:
-        voice.note(f"the daemon could not be asked, so what it has watched and done is not here: {trouble}")
-    elif gpus and told is None:
-        print(f"  `fallow up` {'was not asked' if args.alone else 'does not run'}, so it is not known since when")
-    for each in rules:
-        print(why_text.ruled(each))
-    for line in why_text.story(events, now_s):
-        print(line)
-    if not events and unreadable is None and trouble is None:
-        print(_no_journal(world) or (_EMPTY if target is None else _NO_STORY))
-    return 0
+    now_s = world.clock.wall_s()
+    watched = told is not None
+    labels = {} if status is None else labels_of(status.gpus)
+    return Explained(
+        target, watched, alone, trouble, gpus, parked, protections, rules, events, unreadable, now_s, labels
+    )
+
+
+def _as_json(found: Explained) -> dict[str, object]:
+    target, why_not = found.target, None if found.unreadable is None else str(found.unreadable)
+    return why_text.as_json(
+        None if target is None else str(target),
+        None if target is None else found.watched,
+        found.gpus,
+        found.now_s,
+        found.protections,
+        found.rules,
+        found.events,
+        why_not,
+        found.parked,
+    )
+
+
+def in_lines(found: Explained, world: World, voice: Stderr) -> Iterator[str]:
+    """Return the explanation for people, line by line."""
+    yield from _now(found.target, found.gpus, world, found.now_s)
+    for job in found.parked:
+        yield f"  {printable(job.in_words)}"
+    for protection in found.protections:
+        yield f"  {with_its_end(protection, found.now_s, found.labels)}"
+    if found.trouble is not None:
+        voice.note(f"the daemon could not be asked, so what it has watched and done is not here: {found.trouble}")
+    elif found.gpus and not found.watched:
+        yield f"  `fallow up` {'was not asked' if found.alone else 'does not run'}, so it is not known since when"
+    yield from map(why_text.ruled, found.rules)
+    yield from why_text.story(found.events, found.now_s)
+    if not found.events and found.unreadable is None and found.trouble is None:
+        yield _no_journal(world) or (_EMPTY if found.target is None else _NO_STORY)
 
 
 def _no_journal(world: World) -> str | None:
