@@ -107,6 +107,11 @@ def users_of(*names: str) -> set[str]:
                 "interfaces/web/page.py",
             },
         ),
+        (
+            "draws a live screen",
+            ("textual",),
+            {f"interfaces/top/{name}.py" for name in ("app", "dialogs", "messages", "widgets")},
+        ),
         ("lays out pages", ("jinja2",), {"interfaces/render/report_html.py", "interfaces/web/page_parts.py"}),
     ],
 )

@@ -10,6 +10,7 @@ from tests.standin import World
 
 HEAVY = (
     "rich",
+    "textual",
     "pydantic",
     "fastapi",
     "uvicorn",
@@ -48,6 +49,16 @@ def test_pick_loads_nothing_heavy(world: World, fallow: Fallow, words: list[str]
     assert "fallow.readers.nvml_library" in loaded
     assert loaded.isdisjoint({"pynvml", "ctypes.util", "locale", "rich"})
     assert "fallow.engine.machine.daemon_client" not in loaded, "pick never asks the daemon"
+
+
+def test_no_command_loads_what_only_top_draws_with_before_it_draws(fallow: Fallow) -> None:
+    program = """
+from fallow.interfaces.cli.main import COMMANDS, command_of
+from fallow.interfaces.cli.options import common
+for command in COMMANDS:
+    command_of(command, common())
+"""
+    assert loaded_by(fallow, program).isdisjoint({"rich", "textual"})
 
 
 def test_json_loads_no_tables(world: World, fallow: Fallow) -> None:

@@ -22,6 +22,7 @@ from fallow.interfaces.stderr import Stderr
 
 COMMANDS = {
     "status": "show each GPU: what it does, for how long, and who holds it",
+    "top": "show all GPUs and jobs live, with keys to protect, stop and explain",
     "pick": "print GPUs that are free, for a shell",
     "run": "run a command on free GPUs, and stop it if it is idle or hangs",
     "guard": "wait until all work has ended, then act: shut down, run a command",

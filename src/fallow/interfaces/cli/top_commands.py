@@ -1,0 +1,72 @@
+"""What the keys of `fallow top` do: what `fallow why`, `protect` and `stop` do, without printing."""
+
+from collections.abc import Callable, Sequence
+from contextlib import closing
+
+from fallow.core.protections import with_its_end
+from fallow.engine.history.run import open_run
+from fallow.engine.machine.world import World
+from fallow.engine.stop.compose import stop_by_hand
+from fallow.engine.stop.stop import HowToStop
+from fallow.interfaces.cli import protect, stop, why
+from fallow.interfaces.render.stop_text import Planned
+from fallow.interfaces.stderr import Stderr
+from fallow.interfaces.top.commands import Agreed
+
+
+class _Notes(Stderr):
+    """Keeps what a command would write to stderr, which is under the screen."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world.clock.wall_s)
+        self.sentences: list[str] = []
+
+    def _say(self, level: str, sentence: str) -> None:  # noqa: ARG002  each is of the same weight here
+        self.sentences.append(sentence)
+
+
+class TopCommands:
+    """Does each on a view of the machine of its own, so that it never meets the looks of the screen."""
+
+    def __init__(self, world: World, *, alone: bool) -> None:
+        self._world = world
+        self._alone = alone
+        self._under_way: list[Planned] = []
+
+    def why(self, subject: str | None) -> list[str]:
+        """Return what `fallow why` prints."""
+        with closing(self._fresh()) as world:
+            notes = _Notes(world)
+            lines = list(why.in_lines(why.explain(subject, world, notes, alone=self._alone), world, notes))
+            return [*lines, *notes.sentences]
+
+    def protect(self, subjects: Sequence[str], for_s: float, why: str) -> list[str]:
+        """Protect each subject, and return what is protected."""
+        with closing(self._fresh()) as world:
+            notes = _Notes(world)
+            daemon = None if self._alone else world.daemon(notes.detail)
+            placed = [protect.place(subject, for_s, why, world, notes, daemon) for subject in subjects]
+            labels = protect.labels_for(world, daemon, placed)
+            return [with_its_end(each, world.clock.wall_s(), labels) for each in placed]
+
+    def stop(self, subjects: Sequence[str], agreed: Agreed, say: Callable[[str], None]) -> list[str]:
+        """Stop what is meant after a person has agreed, and return what came of it."""
+        with closing(self._fresh()) as world, open_run(world, say) as opened:
+            jobs, by_hand = stop_by_hand(opened, HowToStop(), alone=self._alone)
+            planned = stop.plan(subjects, world, jobs, by_hand, alone=self._alone)
+            ready = stop.untouched(planned)
+            if ready and not agreed(stop.plan_text(planned), len(ready)):
+                return ["nothing was stopped"]
+            self._under_way = planned
+            try:
+                return stop.result_text(planned, stop.stop_now(opened, jobs, by_hand, planned))
+            finally:
+                self._under_way = []
+
+    def tell_interrupted(self, voice: Stderr) -> None:
+        """Say how far a stop has come that is still under way, since the screen is gone."""
+        if self._under_way:
+            stop.tell_interrupted(self._under_way, voice)
+
+    def _fresh(self) -> World:
+        return World(self._world.environ)

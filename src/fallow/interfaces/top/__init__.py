@@ -1,0 +1,1 @@
+"""`fallow top`: all GPUs and the jobs on them, live on a terminal."""

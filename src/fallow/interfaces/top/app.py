@@ -1,0 +1,387 @@
+"""The screen of `fallow top`. It decides nothing: looks come from `look.py`, and what keys do from `commands.py`.
+
+Three threads stand beside it, so that the screen never waits: one looks, one answers questions, one acts. What they
+have found comes back as messages.
+"""
+
+import asyncio
+import signal
+from collections.abc import Callable, Sequence
+from functools import partial
+from queue import SimpleQueue
+from typing import ClassVar
+
+from rich.text import Text
+from textual.app import App, ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal
+from textual.widgets import DataTable, Footer, Static
+
+from fallow.core.errors import FallowError
+from fallow.core.gpu_status import GpuStatus
+from fallow.core.ports import Clock
+from fallow.core.units import duration_for_people, printable
+from fallow.engine.machine.background import Background
+from fallow.interfaces.top import details
+from fallow.interfaces.top.cells import STALE, Row, Trend
+from fallow.interfaces.top.commands import Commands
+from fallow.interfaces.top.dialogs import FilterScreen, ProtectScreen, StopScreen, TextScreen, plain
+from fallow.interfaces.top.jobs import Node, job_tree
+from fallow.interfaces.top.look import Look, Source
+from fallow.interfaces.top.messages import Answered, Asked, Looked, LookFailed, Said
+from fallow.interfaces.top.rows import SORTS, Filter, shown_gpus, summary, to_have
+from fallow.interfaces.top.widgets import GpuTable, JobTree
+
+_OLD_S = 10.0
+_MISSED_LOOKS = 3
+_AROUND = 5  # the two lines above, the head of the jobs, the outcome, the keys
+_JOBS_AT_LEAST = 5
+_TWO_TABLES = 160
+_ENDED_BY = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Top(App[int]):
+    """All GPUs and the jobs on them. It returns the signal that ended it, or 0."""
+
+    TITLE = "fallow top"
+    ENABLE_COMMAND_PALETTE = False
+    CSS_PATH = "top.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("p", "protect", "Protect"),
+        Binding("s", "stop", "Stop"),
+        Binding("w", "why", "Why"),
+        Binding("W", "last_decision", show=False),
+        Binding("j", "jobs", "Jobs"),
+        Binding("slash", "filter", "Filter", key_display="/"),
+        Binding("o", "order", "Order"),
+        Binding("question_mark", "help", "Help", key_display="?"),
+        Binding("q", "leave", "End"),
+        Binding("ctrl+c", "end", show=False, priority=True),
+    ]
+
+    def __init__(
+        self,
+        source: Source,
+        commands: Commands,
+        clock: Clock,
+        first: Look,
+        *,
+        every_s: float,
+        gpus: str | None = None,
+        only: Filter | None = None,
+        sort: str = "gpu",
+        visible_devices: str | None = None,
+    ) -> None:
+        super().__init__()
+        self._source, self._commands, self._clock = source, commands, clock
+        self._look, self._every_s, self._gpus = first, every_s, gpus
+        self._only, self._sort = only or Filter(), sort
+        self._visible_devices = visible_devices
+        self._trend = Trend()
+        self._trend.add(first.status, first.at_s)
+        self._failed: str | None = None
+        self._one_gpu = False
+        self._last_table = "left"
+        report = partial(self._tell, "internal error")
+        self._looks: Background[None] = Background("looks", self._take_look, report, 0.0)
+        self._questions: Background[Callable[[], None]] = Background("questions", _call, report, 0.0)
+        self._acts: Background[Callable[[], None]] = Background("acts", _call, report, 0.0)
+
+    def compose(self) -> ComposeResult:
+        """Yield what is on the screen."""
+        yield Static(id="summary", markup=False)
+        yield Static(id="source", markup=False)
+        with Horizontal(id="gpus"):
+            yield GpuTable("left")
+            yield GpuTable("right")
+        yield Static(id="jobs_head", markup=False)
+        yield JobTree("jobs")
+        yield Static(id="outcome", markup=False)
+        yield Footer(compact=True)
+
+    def on_mount(self) -> None:
+        """Begin to look."""
+        for number in _ENDED_BY:
+            asyncio.get_running_loop().add_signal_handler(number, self.exit, int(number))
+        self.query_one("#left").focus()
+        self.show()
+        self.set_interval(self._every_s, self._look_again)
+        self.set_interval(1.0, self._show_age)
+
+    # ---- looks
+
+    def _look_again(self) -> None:
+        if self._looks.is_idle:
+            self._looks.give(None)
+
+    def _take_look(self, _: None) -> None:
+        try:
+            self.post_message(Looked(self._source.look()))
+        except FallowError as error:
+            self.post_message(LookFailed(str(error)))
+
+    def on_looked(self, message: Looked) -> None:
+        """Show a new look."""
+        self._look, self._failed = message.look, None
+        self._trend.add(message.look.status, message.look.at_s)
+        self.show()
+
+    def on_look_failed(self, message: LookFailed) -> None:
+        """Keep the last look, and say that it is old, and why."""
+        self._failed = message.why
+        self.show()
+
+    def on_resize(self) -> None:
+        """Lay everything out for the new size."""
+        self.call_after_refresh(self.show)
+
+    def _show_age(self) -> None:
+        if self.is_stale:
+            self.show()
+
+    @property
+    def age_s(self) -> float:
+        """Return how old what is shown is."""
+        return max(0.0, self._clock.monotonic_s() - self._look.at_s)
+
+    @property
+    def is_stale(self) -> bool:
+        """Return whether what is shown may no longer be so."""
+        return self._failed is not None or self.age_s > max(_OLD_S, _MISSED_LOOKS * self._every_s)
+
+    def show(self) -> None:
+        """Draw the last look."""
+        if not self.is_running or len(self.screen_stack) == 0:
+            return
+        screen = self.screen_stack[0]
+        stale, look = self.is_stale, self._look
+        head = "bold yellow" if look.status.simulated else "bold"
+        line = Text(summary(look.status, self._visible_devices), STALE if stale else head)
+        screen.query_one("#summary", Static).update(line)
+        screen.query_one("#source", Static).update(self._source_line(stale=stale))
+        gpus = self._shown()
+        self._show_gpus(gpus, stale=stale)
+        scope = [gpu for gpu in gpus if gpu.label == self.gpu_label] if self._one_gpu else gpus
+        where = f"GPU {self.gpu_label}" if self._one_gpu else "all GPUs shown"
+        nodes = job_tree(look, scope, self._only)
+        screen.query_one("#jobs_head", Static).update(plain([f"jobs on {where}{'' if nodes else ': none'}"]))
+        screen.query_one("#jobs", JobTree).show(nodes, stale=stale)
+
+    def _shown(self) -> list[GpuStatus]:
+        try:
+            return shown_gpus(self._look, self._gpus, self._only, self._sort)
+        except FallowError:  # a GPU that was named is gone
+            return shown_gpus(self._look, None, self._only, self._sort)
+
+    def _source_line(self, *, stale: bool) -> Text:
+        look = self._look
+        if stale:
+            why = f": {self._failed}" if self._failed else ""
+            return Text(printable(f"as it was {duration_for_people(round(self.age_s))} ago{why}"), "bold red")
+        parts = [f"from {look.source}" if look.rules is not None else look.source]
+        parts += [f"by {self._sort}"] if self._sort != "gpu" else []
+        parts += [f"only {self._only}"] if str(self._only) else []
+        said = to_have(look.status, self._visible_devices)
+        return Text.assemble((printable(said), "bold green"), "  " + printable("; ".join(parts)))
+
+    def _show_gpus(self, gpus: Sequence[GpuStatus], *, stale: bool) -> None:
+        screen = self.screen_stack[0]
+        left, right = screen.query_one("#left", GpuTable), screen.query_one("#right", GpuTable)
+        room = self.size.height - _AROUND - _JOBS_AT_LEAST - 1
+        in_two = len(gpus) > room and self.size.width >= _TWO_TABLES
+        first = (len(gpus) + 1) // 2 if in_two else len(gpus)
+        rows = [Row(gpu, self._look, self._trend, stale) for gpu in gpus]
+        right.display = in_two
+        height = max(2, min(first, room) + 1)
+        for table in (left, right):
+            table.styles.height = height
+        scrolls = first > height - 1
+        width = (self.size.width - 1) // 2 if in_two else self.size.width
+        left.show(rows[:first], width - 2 * scrolls, self._sort)
+        if in_two:
+            right.show(rows[first:], width - 2 * scrolls, self._sort)
+
+    # ---- what is selected
+
+    def on_descendant_focus(self) -> None:
+        """Remember which table was used last."""
+        if isinstance(self.focused, GpuTable):
+            self._last_table = self.focused.id or "left"
+
+    @property
+    def gpu_label(self) -> str | None:
+        """Return the GPU under the cursor of the table that was used last."""
+        screen = self.screen_stack[0]
+        table = screen.query_one(f"#{self._last_table}", GpuTable)
+        return (table if table.display else screen.query_one("#left", GpuTable)).label
+
+    @property
+    def _node(self) -> Node | None:
+        """Return the selected job, if the cursor is among the jobs."""
+        tree = self.screen_stack[0].query_one("#jobs", JobTree)
+        return tree.node if self.focused is tree else None
+
+    def _subjects(self) -> tuple[str, ...]:
+        """Return what is selected, as the commands call it."""
+        if isinstance(self.focused, JobTree):
+            return () if self._node is None else self._node.subjects
+        return () if self.gpu_label is None else (self.gpu_label,)
+
+    def _in_words(self, subjects: Sequence[str]) -> str:
+        if isinstance(self.focused, JobTree):
+            return ", ".join(subject.replace("pid:", "pid ") for subject in subjects)
+        return f"GPU {subjects[0]}"
+
+    # ---- keys
+
+    def action_details(self) -> None:
+        """Show all that is known of what is selected."""
+        node = self._node
+        if node is not None:
+            on = [gpu for gpu in self._look.status.gpus if gpu.label in node.gpus]
+            self.push_screen(TextScreen("the job", details.job_lines(node, self._look, on)))
+            return
+        gpu = next((each for each in self._look.status.gpus if each.label == self.gpu_label), None)
+        if gpu is not None:
+            self.push_screen(TextScreen(f"GPU {gpu.label}", details.gpu_lines(gpu, self._look)))
+
+    def action_help(self) -> None:
+        """Show what the keys do."""
+        self.push_screen(TextScreen("fallow top: keys and words", details.HELP))
+
+    def action_why(self) -> None:
+        """Explain what is selected, as `fallow why` does."""
+        subjects = self._subjects()
+        if not subjects:
+            self._tell("there is nothing to explain here")
+            return
+        self._explain(f"why: {self._in_words(subjects[:1])}", subjects[0])
+
+    def action_last_decision(self) -> None:
+        """Show the last decision, and what was done."""
+        self._explain("the last decision, and what was done", None)
+
+    def _explain(self, title: str, subject: str | None) -> None:
+        def ask() -> None:
+            try:
+                self.post_message(Answered(title, self._commands.why(subject)))
+            except FallowError as error:
+                self.post_message(Said(str(error)))
+
+        self._tell("asking …")
+        self._questions.give(ask)
+
+    def on_answered(self, message: Answered) -> None:
+        """Show an answer."""
+        self._tell("")
+        self.push_screen(TextScreen(message.title, message.lines))
+
+    def action_protect(self) -> None:
+        """Protect what is selected, for as long as a person says."""
+        subjects = self._subjects()
+        if not subjects:
+            self._tell("there is nothing to protect here")
+            return
+
+        def protect(answer: tuple[float, str] | None) -> None:
+            if answer is not None:
+                self._act(lambda: self._commands.protect(subjects, *answer))
+
+        self.push_screen(ProtectScreen(self._in_words(subjects)), protect)
+
+    def action_stop(self) -> None:
+        """Plan a stop of what is selected; a person is asked before anything is done."""
+        subjects = self._subjects()
+        if not subjects:
+            self._tell("there is no job to stop here")
+            return
+        self._act(lambda: self._commands.stop(subjects, self._agreed, self._say))
+
+    def _act(self, act: Callable[[], Sequence[str]]) -> None:
+        def do() -> None:
+            try:
+                self.post_message(Said("; ".join(act())))
+            except FallowError as error:
+                self.post_message(Said(str(error)))
+
+        if not self._acts.is_idle:
+            self._tell("something is being done already; wait until it has ended")
+            return
+        self._tell("…")
+        self._acts.give(do)
+
+    def _say(self, words: str) -> None:
+        self.post_message(Said(words))
+
+    def _agreed(self, plan: Sequence[str], count: int) -> bool:
+        """Ask the person in front of the screen, from the thread that acts, and wait for the answer."""
+        answer: SimpleQueue[bool] = SimpleQueue()
+        self.post_message(Asked(plan, count, answer))
+        return answer.get()
+
+    def on_asked(self, message: Asked) -> None:
+        """Show what would be done, and ask."""
+        self.push_screen(StopScreen(message.plan, message.count), lambda agreed: message.answer.put(agreed is True))
+
+    def on_said(self, message: Said) -> None:
+        """Say what is done, or what came of it."""
+        self._tell(message.words)
+        self._look_again()
+
+    def action_jobs(self) -> None:
+        """Show the jobs of all GPUs, or of the selected one."""
+        self._one_gpu = not self._one_gpu
+        self.show()
+
+    def on_data_table_row_highlighted(self) -> None:
+        """Show the jobs of the GPU that is selected now."""
+        if self._one_gpu:
+            self.call_after_refresh(self.show)
+
+    def action_filter(self) -> None:
+        """Let a person write which users and activities are shown."""
+
+        def change(words: str | None) -> None:
+            if words is not None:
+                self._only = Filter.parse(words)
+                self.show()
+
+        self.push_screen(FilterScreen(str(self._only)), change)
+
+    def action_order(self) -> None:
+        """Take the next order."""
+        orders = list(SORTS)
+        self._sort = orders[(orders.index(self._sort) + 1) % len(orders)]
+        self.show()
+
+    def on_data_table_header_selected(self, event: DataTable.HeaderSelected) -> None:
+        """Sort by the column whose head was clicked."""
+        if event.column_key.value in SORTS:
+            self._sort = event.column_key.value
+            self.show()
+
+    def action_other_table(self) -> None:
+        """Go to the same row of the other table, where there are two."""
+        left, right = self.query_one("#left", GpuTable), self.query_one("#right", GpuTable)
+        if right.display:
+            here, there = (left, right) if self.focused is left else (right, left)
+            there.move_cursor(row=here.cursor_row)
+            there.focus()
+
+    def action_leave(self) -> None:
+        """End, unless a stop is under way."""
+        if self._acts.is_idle:
+            self.exit(0)
+        else:
+            self._tell("a stop is under way; wait for it, or end by Ctrl-C and leave it as it is")
+
+    def action_end(self) -> None:
+        """End at once."""
+        self.exit(0)
+
+    def _tell(self, *words: str) -> None:
+        self.screen_stack[0].query_one("#outcome", Static).update(plain([": ".join(words)]))
+
+
+def _call(work: Callable[[], None]) -> None:
+    work()

@@ -1,0 +1,154 @@
+"""What opens over the screen of `fallow top`: a text to read, a question before a stop, a protection, a filter."""
+
+from collections.abc import Iterable, Sequence
+from typing import ClassVar
+
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.screen import ModalScreen
+from textual.widgets import Button, Input, Static
+
+from fallow.core.errors import WrongUsage
+from fallow.core.units import printable, span_s
+
+_CLOSES: list[BindingType] = [
+    Binding("escape", "leave", "Close"),
+    Binding("ctrl+c", "app.end", show=False, priority=True),
+]
+
+
+def plain(lines: Iterable[str]) -> Text:
+    """Return lines that others may have written, without anything that a terminal or a library reads as more."""
+    return Text("\n".join(map(printable, lines)))
+
+
+class TextScreen(ModalScreen[None]):
+    """Lines to read."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *_CLOSES,
+        Binding("q,enter,w,question_mark", "leave", "Close"),
+        Binding("up", "scroll(-1)", show=False),
+        Binding("down", "scroll(1)", show=False),
+    ]
+
+    def __init__(self, title: str, lines: Sequence[str]) -> None:
+        super().__init__()
+        self._head, self._lines = title, lines
+
+    def compose(self) -> ComposeResult:
+        """Yield the box."""
+        with Vertical(classes="box"):
+            yield Static(plain([self._head]), classes="head")
+            with VerticalScroll(id="lines"):
+                yield Static(plain(self._lines), id="text")
+            yield Static(plain(["Esc closes it; up and down scroll"]), classes="hint")
+
+    def action_leave(self) -> None:
+        """Close it."""
+        self.dismiss(None)
+
+    def action_scroll(self, lines: int) -> None:
+        """Scroll by so many lines."""
+        self.query_one("#lines").scroll_relative(y=lines, animate=False)
+
+
+class StopScreen(ModalScreen[bool]):
+    """The question before a stop, below what would be done."""
+
+    AUTO_FOCUS = "#leave"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *_CLOSES,
+        Binding("y", "agree", "Stop"),
+        Binding("n,q", "leave", "Leave alone"),
+    ]
+
+    def __init__(self, plan: Sequence[str], count: int) -> None:
+        super().__init__()
+        self._plan, self._count = plan, count
+
+    def compose(self) -> ComposeResult:
+        """Yield the box."""
+        with Vertical(classes="box"):
+            yield Static(
+                plain([f"Stop {'it' if self._count == 1 else f'these {self._count} jobs'}?"]), classes="head"
+            )
+            with VerticalScroll(id="lines"):
+                yield Static(plain(self._plan), id="text")
+            with Horizontal(classes="buttons"):
+                yield Button("Leave alone (n)", id="leave")
+                yield Button("Stop (y)", id="stop", variant="error")
+
+    def on_button_pressed(self, event: Button.Pressed) -> None:
+        """Answer by the button."""
+        self.dismiss(event.button.id == "stop")
+
+    def action_agree(self) -> None:
+        """Stop it."""
+        self.dismiss(True)
+
+    def action_leave(self) -> None:
+        """Leave it alone."""
+        self.dismiss(False)
+
+
+class ProtectScreen(ModalScreen[tuple[float, str] | None]):
+    """For how long something is protected, and why."""
+
+    BINDINGS: ClassVar[list[BindingType]] = _CLOSES
+
+    def __init__(self, what: str) -> None:
+        super().__init__()
+        self._what = what
+
+    def compose(self) -> ComposeResult:
+        """Yield the box."""
+        with Vertical(classes="box"):
+            yield Static(plain([f"Protect {self._what} from every rule, and from fallow stop"]), classes="head")
+            yield Static("for how long: 30m, 2h, 1d")
+            yield Input("2h", id="for", compact=True)
+            yield Static("why, shown to everybody (may be empty)")
+            yield Input(id="why", compact=True)
+            yield Static("", id="wrong", markup=False)
+            yield Static("Enter protects it, Esc closes", classes="hint")
+
+    def on_input_submitted(self) -> None:
+        """Close it with what was written, if that is a duration."""
+        try:
+            for_s = span_s(self.query_one("#for", Input).value)
+        except WrongUsage as error:
+            self.query_one("#wrong", Static).update(plain([str(error)]))
+            self.query_one("#for").focus()
+            return
+        self.dismiss((for_s, self.query_one("#why", Input).value))
+
+    def action_leave(self) -> None:
+        """Close it."""
+        self.dismiss(None)
+
+
+class FilterScreen(ModalScreen[str | None]):
+    """The words of the filter."""
+
+    BINDINGS: ClassVar[list[BindingType]] = _CLOSES
+
+    def __init__(self, words: str) -> None:
+        super().__init__()
+        self._words = words
+
+    def compose(self) -> ComposeResult:
+        """Yield the box."""
+        with Vertical(classes="box"):
+            yield Static("Show only these users or activities, as: alice idle stuck", classes="head")
+            yield Input(self._words, id="words", compact=True)
+            yield Static("Enter shows them, and all if it is empty; Esc changes nothing", classes="hint")
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Close it with the words."""
+        self.dismiss(event.value)
+
+    def action_leave(self) -> None:
+        """Close it."""
+        self.dismiss(None)

@@ -1,0 +1,200 @@
+"""What `fallow top` shows of a look: which GPUs, in which order, which are available, and when a rule acts. Pure."""
+
+from collections.abc import Callable, Collection, Iterable
+from math import inf
+
+from fallow.core.activity import AVAILABLE, Activity
+from fallow.core.board import Counting
+from fallow.core.gpu_status import GpuStatus, Status, load_of
+from fallow.core.protections import Affected, AffectedProcess, covering
+from fallow.core.reservations import Claim
+from fallow.core.selection import select, visible
+from fallow.core.units import duration_for_people, printable, shortened
+from fallow.core.unknown import Unknown
+from fallow.core.value import value
+from fallow.engine.jobs.protections import uuids_with_cards
+from fallow.interfaces.top.look import Look
+
+_STOPS = frozenset(("ask", "kill", "park"))
+_LONGEST_LIST = 40
+_IN_SECONDS_S = 120.0
+_NOT_KNOWN = Unknown("not known")
+
+
+@value
+class Filter:
+    """Which GPUs and jobs a person wants to see; all if it names nothing."""
+
+    users: frozenset[str] = frozenset()
+    activities: frozenset[Activity] = frozenset()
+
+    @classmethod
+    def parse(cls, text: str) -> "Filter":
+        """Return the filter of some words: each is an activity, or the name of a user."""
+        words = text.replace(",", " ").split()
+        named = {activity.value: activity for activity in Activity}
+        activities = frozenset(named[word] for word in words if word in named)
+        return cls(frozenset(word for word in words if word not in named), activities)
+
+    def __str__(self) -> str:
+        return " ".join([*sorted(self.users), *(each.value for each in Activity if each in self.activities)])
+
+    def shows(self, gpu: GpuStatus) -> bool:
+        """Return whether the GPU is shown. One whose users are not known may be theirs, and is."""
+        if self.activities and gpu.activity not in self.activities:
+            return False
+        return not self.users or any(isinstance(user, Unknown) or user in self.users for user in users_on(gpu))
+
+    def shows_user(self, user: str | Unknown) -> bool:
+        """Return whether jobs of this user are shown."""
+        return not self.users or isinstance(user, Unknown) or user in self.users
+
+
+def users_on(gpu: GpuStatus) -> list[str | Unknown]:
+    """Return who is on a GPU: its holders, the user of its claim, and of its filler."""
+    found: dict[str | Unknown, None] = {}
+    if isinstance(gpu.holders, Unknown):
+        found[_NOT_KNOWN] = None
+    else:
+        found.update(
+            (_NOT_KNOWN if isinstance(holder.user, Unknown) else holder.user, None) for holder in gpu.holders
+        )
+    for claim in (gpu.claim, gpu.filler):
+        if isinstance(claim, Unknown):
+            found[_NOT_KNOWN] = None
+        elif isinstance(claim, Claim):
+            found[claim.user or _NOT_KNOWN] = None
+    return list(found)
+
+
+@value
+class Next:
+    """What a rule does next, in a word or two, and after how many seconds."""
+
+    words: str = ""
+    in_s: float = inf
+    protected: bool = False
+    stops: bool = False
+    """Whether that is a stop."""
+
+
+def next_for(
+    look: Look, uuids: Collection[object], pids: Collection[int], processes: tuple[AffectedProcess, ...]
+) -> Next:
+    """Return what happens next to these GPUs, or to the job with these processes if `pids` names any."""
+    rules = [each for each in look.counting if is_about(each, uuids, pids) and each.not_judged is None]
+    found = min(map(_next, rules), key=lambda each: (each.in_s, not each.words), default=Next())
+    protections = () if isinstance(look.protections, Unknown) else look.protections
+    touched = Affected(frozenset(str(uuid) for uuid in uuids), processes)
+    if covering(protections, touched, look.status.wall_s) or any(each.left_alone is not None for each in rules):
+        return Next("protected", inf, protected=True)
+    return found
+
+
+def next_on(look: Look, gpu: GpuStatus) -> Next:
+    """Return what happens next to the jobs of a GPU."""
+    processes = (
+        ()
+        if isinstance(gpu.holders, Unknown)
+        else tuple(AffectedProcess(each.pid, each.birth, each.user, each.command) for each in gpu.holders)
+    )
+    return next_for(look, uuids_with_cards([gpu]), (), processes)
+
+
+def is_about(each: Counting, uuids: Collection[object], pids: Collection[int]) -> bool:
+    """Return whether a rule counts a job on these GPUs, or with one of these processes if `pids` names any."""
+    if pids:
+        return any(key.startswith(f"pid:{pid}@") for pid in pids for key in each.processes)
+    return not set(uuids).isdisjoint(each.uuids)
+
+
+def _next(each: Counting) -> Next:
+    if each.left_alone is not None:
+        return Next("protected")
+    if each.paused is not None:
+        return Next("paused")
+    if each.refused is not None:
+        return Next("refused")
+    if each.held_back is not None:
+        return Next("if wanted")
+    if each.action == "nothing" or not each.for_s:
+        return Next()
+    step_s = 1.0 if each.in_s < _IN_SECONDS_S else 60.0
+    when = duration_for_people(each.in_s // step_s * step_s)
+    stops = each.action in _STOPS
+    return Next(when if stops else f"{each.action} {when}", each.in_s, stops=stops)
+
+
+Key = Callable[[Look, GpuStatus], tuple[float, ...] | tuple[str, ...]]
+
+
+def _number(reading: float | Unknown | None) -> float:
+    """Return a reading to sort by, the largest first; what is not known comes last."""
+    return inf if isinstance(reading, Unknown) or reading is None else -reading
+
+
+def _first_user(gpu: GpuStatus) -> str:
+    names = sorted(user for user in users_on(gpu) if isinstance(user, str))
+    return names[0] if names else "\U0010ffff"  # nobody comes last
+
+
+SORTS: dict[str, Key] = {
+    "gpu": lambda _, __: (0.0,),
+    "activity": lambda _, gpu: (float(list(Activity).index(gpu.activity)),),
+    "for": lambda _, gpu: (_number(gpu.for_s),),
+    "load": lambda _, gpu: (_number(load_of(gpu)),),
+    "memory": lambda _, gpu: (_number(gpu.memory if isinstance(gpu.memory, Unknown) else gpu.memory.used_bytes),),
+    "power": lambda _, gpu: (_number(gpu.power_w),),
+    "temp": lambda _, gpu: (_number(gpu.temperature_c),),
+    "user": lambda _, gpu: (_first_user(gpu),),
+    "stops": lambda look, gpu: (next_on(look, gpu).in_s,),
+}
+"""The orders, each by the name of its column; in each of them GPUs that are equal stay in order."""
+
+
+def shown_gpus(look: Look, named: str | None, only: Filter, sort: str) -> list[GpuStatus]:
+    """Return the GPUs to show, in their order."""
+    listed = look.status.gpus
+    if named is not None:
+        labels = {gpu.label for gpu in select(named, listed)}
+        listed = tuple(gpu for gpu in listed if gpu.label in labels)
+    return sorted((gpu for gpu in listed if only.shows(gpu)), key=lambda gpu: SORTS[sort](look, gpu))
+
+
+def summary(status: Status, visible_devices: str | None) -> str:
+    """Return the first line: the machine, and how many GPUs do what, those that are available first."""
+    count = len(status.gpus)
+    what = f"{count} simulated GPU{'' if count == 1 else 's'}" if status.simulated else _models(status)
+    if visible_devices is None:
+        return printable(f"{status.host}: {what}; {status.in_words}")
+    allowed = frozenset(gpu.label for gpu in visible(visible_devices, status.gpus))
+    to_you = status.among(allowed).available
+    listed = shortened(visible_devices, _LONGEST_LIST) or "''"
+    told = f"{to_you or 'none'} available to you (CUDA_VISIBLE_DEVICES={listed})"
+    return printable(f"{status.host}: {what}; {told}, {status.summed_up('available in all')}")
+
+
+def _models(status: Status) -> str:
+    names = ["unknown" if isinstance(gpu.name, Unknown) else gpu.name for gpu in status.gpus]
+    return ", ".join(f"{names.count(name)} x {name}" for name in dict.fromkeys(names))
+
+
+def to_have(status: Status, visible_devices: str | None) -> str:
+    """Return which GPUs this user can have now: `you can have GPU 0-2,5`."""
+    allowed = {gpu.label for gpu in visible(visible_devices, status.gpus)}
+    gpus = [gpu for gpu in status.gpus if gpu.label in allowed and gpu.activity in AVAILABLE]
+    if not gpus:
+        return "you can have no GPU now"
+    return f"you can have GPU {in_ranges(gpu.label for gpu in gpus)}"
+
+
+def in_ranges(labels: Iterable[str]) -> str:
+    """Return labels with neighbours joined: `0-2,5,7:1`."""
+    joined: list[list[str]] = []
+    for label in labels:
+        last = joined[-1][-1] if joined else ""
+        if label.isdigit() and last.isdigit() and int(label) == int(last) + 1:
+            joined[-1].append(label)
+        else:
+            joined.append([label])
+    return ",".join(part[0] if len(part) == 1 else f"{part[0]}-{part[-1]}" for part in joined)

@@ -1,0 +1,266 @@
+"""`fallow top` as a person uses it: find a GPU, learn why, stop a job, protect one, filter, sort, click."""
+
+from textual.widgets import Input
+
+from fallow.interfaces.top.dialogs import ProtectScreen, StopScreen, TextScreen
+from tests.conftest import Fallow
+from tests.interfaces.cli.stopped import ALONE, BUSY, DEAF, SLEEPER
+from tests.interfaces.top.conftest import Start
+from tests.interfaces.top.driven import Driver, drive
+from tests.places import ME
+
+NOT_OURS = ALONE + SLEEPER
+"""A job that is not below this process, which is the fallow that stops it: fallow stops nothing that it started."""
+
+
+def test_the_first_lines_say_which_gpus_can_be_taken_now(simulated: Fallow, start: Start) -> None:
+    start("1,2")
+
+    async def look(top: Driver) -> None:
+        await top.sees("2 available (2 free), 2 idle")
+        await top.sees("you can have GPU 0,3")
+
+    drive(simulated, look)
+
+
+def test_an_outer_list_of_gpus_leaves_a_person_fewer(simulated: Fallow) -> None:
+    simulated.environ["CUDA_VISIBLE_DEVICES"] = "2"
+
+    async def look(top: Driver) -> None:
+        await top.sees("you can have GPU 2 ")
+        await top.sees("1 available to you (CUDA_VISIBLE_DEVICES=2)")
+
+    drive(simulated, look, size=(120, 24))
+
+
+def test_a_job_is_stopped_after_a_person_has_seen_what_would_be_done(simulated: Fallow, start: Start) -> None:
+    job = start("1", NOT_OURS)
+
+    async def stop(top: Driver) -> None:
+        await top.press("down", "s")
+        await top.until(lambda: isinstance(top.app.screen, StopScreen))
+        await top.sees("would send SIGTERM to every process of the job")
+        assert job.lives
+        await top.press("y")
+        await top.until(lambda: f"stopped {ME}'s job {job.pid} (python" in top.outcome)
+        assert "GPU 1: " in top.outcome, "what became of its memory"
+        await top.until(lambda: "free" in top.row("1"))
+
+    drive(simulated, stop)
+    assert not job.lives
+    assert f"stopped by hand by {ME}" in simulated("why", "1").stdout
+
+
+def test_without_agreement_nothing_is_stopped(simulated: Fallow, start: Start) -> None:
+    job = start("1", NOT_OURS)
+
+    async def stop(top: Driver) -> None:
+        for answer in ("n", "escape", "enter"):
+            await top.press("down", "s")
+            await top.until(lambda: isinstance(top.app.screen, StopScreen))
+            await top.press(answer)
+            await top.until(lambda: top.outcome == "nothing was stopped")
+            await top.press("up")
+
+    drive(simulated, stop)
+    assert job.lives
+
+
+def test_an_empty_gpu_has_nothing_to_stop_and_it_says_so(simulated: Fallow) -> None:
+    async def stop(top: Driver) -> None:
+        await top.press("s")
+        await top.until(lambda: top.outcome == "nobody is on GPU 0")
+
+    drive(simulated, stop)
+
+
+def test_a_job_that_is_protected_is_left_alone_and_both_are_said(simulated: Fallow, start: Start) -> None:
+    job = start("1", NOT_OURS)
+
+    async def protect(top: Driver) -> None:
+        await top.press("down", "p")
+        await top.until(lambda: isinstance(top.app.screen, ProtectScreen))
+        top.app.screen.query_one("#for", Input).value = "30m"
+        await top.press("tab", *"debugging", "enter")
+        await top.until(lambda: f"{ME} protects GPU 1 " in top.outcome)
+        await top.until(lambda: top.row("1").rstrip().endswith("protected"))
+        assert "protected" not in top.row("0")
+        await top.press("s")
+        await top.until(lambda: "left alone: " in top.outcome)
+
+    drive(simulated, protect)
+    assert job.lives
+    assert "debugging; for another " in simulated("protect", "--list").stdout
+
+
+def test_a_duration_that_is_none_is_told_and_protects_nothing(simulated: Fallow, start: Start) -> None:
+    start("1")
+
+    async def protect(top: Driver) -> None:
+        await top.press("p")
+        await top.until(lambda: isinstance(top.app.screen, ProtectScreen))
+        top.app.screen.query_one("#for", Input).value = "[b]soon"
+        await top.press("enter")
+        await top.sees("'[b]soon' is not a duration")
+        await top.press("escape")
+
+    drive(simulated, protect)
+    assert simulated("protect", "--list").stdout == "nothing is protected\n"
+
+
+def test_a_person_learns_why_their_job_was_stopped(simulated: Fallow, start: Start) -> None:
+    start("1")
+    assert simulated("stop", "1", "--yes").returncode == 0
+
+    async def ask(top: Driver) -> None:
+        await top.press("down", "w")
+        await top.until(lambda: isinstance(top.app.screen, TextScreen))
+        await top.sees(f"stopped by hand by {ME}")
+        await top.press("escape", "W")
+        await top.until(lambda: isinstance(top.app.screen, TextScreen))
+        await top.sees("nobody of it is left")
+
+    drive(simulated, ask)
+
+
+def test_the_jobs_are_a_tree_with_whose_they_are_and_who_started_them(simulated: Fallow, start: Start) -> None:
+    job = start("1,2")
+
+    async def look(top: Driver) -> None:
+        assert len(top.jobs) == 2
+        assert top.jobs[0].startswith(f"{ME}  ")
+        assert f"by {'python'}" in top.jobs[0] or "by pytest" in top.jobs[0]
+        assert "GPU 1-2" in top.jobs[0]
+        assert top.jobs[1].startswith(f"{job.pid} ")
+        await top.press("tab", "enter")
+        await top.sees(f"pid {job.pid} was started by ")
+
+    drive(simulated, look)
+
+
+def test_the_tree_can_be_of_one_gpu_alone(simulated: Fallow, start: Start) -> None:
+    first, second = start("1"), start("2")
+
+    async def look(top: Driver) -> None:
+        assert {str(first.pid), str(second.pid)} <= set(" ".join(top.jobs).split())
+        await top.press("down", "j")
+        await top.until(lambda: str(second.pid) not in " ".join(top.jobs))
+        assert str(first.pid) in " ".join(top.jobs)
+        await top.press("down")
+        await top.until(lambda: str(first.pid) not in " ".join(top.jobs))
+
+    drive(simulated, look)
+
+
+def test_a_process_of_the_tree_is_stopped_alone(simulated: Fallow, start: Start) -> None:
+    first, second = start("1", NOT_OURS), start("2", NOT_OURS)
+
+    async def stop(top: Driver) -> None:
+        await top.press("tab", "down", "s")
+        await top.until(lambda: isinstance(top.app.screen, StopScreen))
+        await top.press("y")
+        await top.until(lambda: f"stopped {ME}'s job {first.pid}" in top.outcome)
+
+    drive(simulated, stop)
+    assert not first.lives
+    assert second.lives
+
+
+def test_what_others_wrote_is_neither_markup_nor_an_escape_code(simulated: Fallow, start: Start) -> None:
+    job = start("1", f"{SLEEPER} # [bold red]evil[/] \x1b[31m \u202e")
+
+    async def look(top: Driver) -> None:
+        line = next(line for line in top.jobs if line.startswith(str(job.pid)))
+        assert "[bold red]evil[/] ?[31m" in line
+        assert "\u202e" not in line
+        await top.press("down", "enter")
+        await top.sees(f"pid {job.pid} was started by")
+        assert "\x1b" not in top.text
+
+    drive(simulated, look, size=(200, 50))
+
+
+def test_a_filter_shows_only_some_activities_or_users(simulated: Fallow, start: Start) -> None:
+    start("1")
+
+    async def look(top: Driver) -> None:
+        await top.press("slash")
+        await top.press(*"idle", "enter")
+        await top.sees("only idle")
+        await top.until(lambda: "\n0 " not in top.text)
+        assert top.row("1")
+        await top.press("slash", *"nobody idle", "enter")
+        await top.sees("only nobody idle")
+        await top.until(lambda: "\n1 " not in top.text)
+        assert top.jobs == []
+
+    drive(simulated, look)
+
+
+def test_an_order_is_chosen_by_key_or_by_a_click_on_a_head(simulated: Fallow, start: Start) -> None:
+    start("2", BUSY)
+
+    async def look(top: Driver) -> None:
+        def first() -> str:
+            return top.text.splitlines()[3].split()[0]
+
+        assert first() == "0"
+        await top.until(lambda: "busy" in top.row("2"))
+        at = top.text.splitlines()[2].index("load")
+        await top.pilot.click("#left", offset=(at, 0))
+        await top.until(lambda: first() == "2")
+        await top.sees("by load")
+
+    drive(simulated, look)
+
+
+def test_a_click_selects_and_two_open_the_details(simulated: Fallow, start: Start) -> None:
+    start("2")
+
+    async def look(top: Driver) -> None:
+        await top.pilot.click("#left", offset=(2, 3))
+        await top.until(lambda: top.app.gpu_label == "2")
+        await top.pilot.double_click("#left", offset=(2, 3))
+        await top.until(lambda: isinstance(top.app.screen, TextScreen))
+        await top.sees("GPU 2 is idle")
+        await top.sees("UUID")
+
+    drive(simulated, look)
+
+
+def test_the_help_names_every_key(simulated: Fallow) -> None:
+    async def look(top: Driver) -> None:
+        await top.press("question_mark")
+        await top.sees("keys and words")
+        shown = {line.strip(" │").split(" ")[0] for line in top.text.splitlines()}
+        assert {"p", "s", "w", "Enter", "/", "q"} <= shown
+
+    drive(simulated, look, size=(100, 50))
+
+
+def test_a_stop_that_is_under_way_is_not_left_by_q_and_ctrl_c_says_how_far_it_came(
+    simulated: Fallow, start: Start
+) -> None:
+    job = start("1", ALONE + DEAF)
+    assert job.process.stdout is not None
+    assert job.process.stdout.readline() == "ready\n"
+    told: list[str] = []
+
+    class Voice:
+        def note(self, sentence: str) -> None:
+            told.append(sentence)
+
+    async def stop(top: Driver) -> None:
+        await top.press("down", "s")
+        await top.until(lambda: isinstance(top.app.screen, StopScreen))
+        await top.press("y")
+        await top.until(lambda: "stopping " in top.outcome)
+        await top.press("q")
+        await top.until(lambda: "a stop is under way" in top.outcome)
+        await top.press("ctrl+c")
+        top.commands.tell_interrupted(Voice())  # type: ignore[arg-type]
+
+    assert drive(simulated, stop).return_value == 0
+    assert told == [f"interrupted: {told[0].partition(': ')[2]}"]
+    assert "was asked to end, and may still be there" in told[0]
+    assert job.lives

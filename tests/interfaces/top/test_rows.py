@@ -1,0 +1,153 @@
+"""What `fallow top` makes of a look: the next action, filters, ranges, columns, the line of the last minutes."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fallow.core.activity import Activity
+from fallow.core.board import Counting
+from fallow.core.gpu import Holder, Memory
+from fallow.core.gpu_status import GpuStatus, Status
+from fallow.core.owner import NO_OWNER, Owner, OwnerKind
+from fallow.core.protections import OneGpu, Protection
+from fallow.core.unknown import Unknown
+from fallow.core.value import replace
+from fallow.interfaces.top.cells import Row, Trend, cells, widths
+from fallow.interfaces.top.jobs import job_tree
+from fallow.interfaces.top.look import Look, Starter
+from fallow.interfaces.top.rows import Filter, in_ranges, next_on, shown_gpus, to_have
+
+UNKNOWN = Unknown("the driver does not tell")
+
+
+def gpu(index: int, activity: Activity = Activity.IDLE, *holders: Holder, load: float | Unknown = 0.0) -> GpuStatus:
+    memory = Memory(80 * 2**30, 0, 80 * 2**30, 0)
+    made = GpuStatus(index, f"GPU-{index}", "H100", load, 0.0, memory, holders, 40)
+    return replace(made, activity=activity, claim=None)
+
+
+def holder(pid: int, user: str | Unknown = "ada", owner: Owner = NO_OWNER) -> Holder:
+    return Holder(pid, 2**30, birth=7, user=user, command="python train.py", owner=owner)
+
+
+def look(*gpus: GpuStatus, **more: object) -> Look:
+    return Look(Status("box", False, 1000.0, gpus), 5.0, "the daemon", **more)  # type: ignore[arg-type]
+
+
+def counting(**more: object) -> Counting:
+    facts = {"for_s": 60.0, "action": "ask", "in_s": 600.0, **more}
+    return Counting("nights", "ada's job", ("GPU-1",), ("pid:11@7",), "idle", **facts)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({}, "10m"),
+        ({"in_s": 95.0}, "1m35s"),
+        ({"in_s": 3725.0}, "1h2m"),
+        ({"action": "warn", "in_s": 299.0}, "warn 4m"),
+        ({"for_s": 0.0}, ""),
+        ({"action": "nothing"}, ""),
+        ({"paused": "the load cannot be read"}, "paused"),
+        ({"refused": "too many were stopped"}, "refused"),
+        ({"held_back": "nobody waits"}, "if wanted"),
+        ({"left_alone": "ada protects it"}, "protected"),
+        ({"not_judged": "it is new"}, ""),
+    ],
+)
+def test_the_last_column_says_what_a_rule_does_next(more: dict[str, object], words: str) -> None:
+    one = gpu(1, Activity.IDLE, holder(11))
+    assert next_on(look(one, rules=(counting(**more),)), one).words == words
+
+
+def test_the_rule_that_acts_first_is_told_and_one_on_another_gpu_is_not() -> None:
+    one, other = gpu(1), gpu(2)
+    seen = look(one, other, rules=(counting(in_s=600.0), counting(in_s=240.0)))
+    assert next_on(seen, one).words == "4m"
+    assert next_on(seen, other).words == ""
+
+
+def test_a_protection_is_told_also_where_no_rule_counts() -> None:
+    one, other = gpu(1), gpu(2)
+    seen = look(one, other, protections=(Protection(5, OneGpu("GPU-1"), 2000.0, "", "ada"),))
+    assert next_on(seen, one).protected
+    assert not next_on(seen, other).protected
+
+
+def test_words_of_a_filter_are_activities_or_users() -> None:
+    assert Filter.parse("ada, idle stuck") == Filter(frozenset({"ada"}), frozenset({Activity.IDLE, Activity.STUCK}))
+    assert str(Filter.parse("stuck ada idle")) == "ada idle stuck"
+
+
+def test_a_gpu_whose_users_are_not_known_is_never_filtered_away_by_user() -> None:
+    seen = look(
+        gpu(0, Activity.BUSY, holder(1, "bob")),
+        gpu(1, Activity.BUSY, holder(2, UNKNOWN)),
+        replace(gpu(2, Activity.UNKNOWN), holders=UNKNOWN),
+        gpu(3, Activity.BUSY, holder(3, "ada")),
+        gpu(4, Activity.FREE),
+    )
+    assert [each.label for each in shown_gpus(seen, None, Filter.parse("ada"), "gpu")] == ["1", "2", "3"]
+
+
+def test_what_is_not_known_comes_last_in_every_order() -> None:
+    seen = look(gpu(0, load=UNKNOWN), gpu(1, load=0.2), gpu(2, load=0.9))
+    assert [each.label for each in shown_gpus(seen, None, Filter(), "load")] == ["2", "1", "0"]
+
+
+def test_neighbours_are_joined() -> None:
+    assert in_ranges(["0", "1", "2", "5", "7:1", "8"]) == "0-2,5,7:1,8"
+    assert to_have(look(gpu(0), gpu(1)).status, None) == "you can have no GPU now"
+    assert to_have(look(gpu(0, Activity.FREE), gpu(1, Activity.FILLED)).status, None) == "you can have GPU 0-1"
+
+
+def test_processes_of_one_owner_or_one_session_are_one_job() -> None:
+    container = Owner(OwnerKind.CONTAINER, "c" * 64, "vllm-prod")
+    seen = look(
+        gpu(0, Activity.BUSY, holder(1), holder(2)),
+        gpu(1, Activity.BUSY, holder(3), holder(4, "root", container)),
+        gpu(2, Activity.BUSY, holder(5, "root", container), holder(2)),
+        starters={1: Starter(50, ((49, "torchrun"),)), 2: Starter(50), 3: Starter(60), 4: Starter(70)},
+    )
+    nodes = job_tree(seen, seen.status.gpus, Filter())
+    assert [node.subjects for node in nodes] == [("pid:1", "pid:2"), ("pid:3",), ("pid:4", "pid:5")]
+    assert nodes[0].text.startswith("ada  by torchrun 49  GPU 0,2  3.0 GiB")
+    assert nodes[2].text.startswith("root  container vllm-prod  GPU 1-2")
+
+
+def test_processes_that_a_rule_counts_together_are_one_job() -> None:
+    rule = replace(counting(), processes=("pid:1@7", "pid:3@7"))
+    seen = look(gpu(1, Activity.IDLE, holder(1), holder(3)), rules=(rule,), starters={1: Starter(1), 3: Starter(3)})
+    assert [node.subjects for node in job_tree(seen, seen.status.gpus, Filter())] == [("pid:1", "pid:3")]
+
+
+def test_processes_that_are_not_known_are_a_line_of_the_tree() -> None:
+    seen = look(replace(gpu(3, Activity.UNKNOWN), holders=UNKNOWN))
+    (node,) = job_tree(seen, seen.status.gpus, Filter())
+    assert (node.text, node.subjects) == (f"GPU 3: its processes are {UNKNOWN}", ())
+
+
+@given(st.integers(80, 500))
+def test_the_columns_fill_any_width_from_80_on(width: int) -> None:
+    assert sum(widths(width).values()) == width
+    row = Row(gpu(0, Activity.BUSY, holder(1, "a" * 40)), look(), Trend(), stale=False)
+    assert all(
+        cell.cell_len <= whole for cell, whole in zip(cells(row, widths(width)), widths(width).values(), strict=True)
+    )
+
+
+def test_the_line_of_the_last_minutes_is_as_high_as_the_load_and_empty_where_nobody_looked() -> None:
+    trend = Trend()
+    for at_s, load in ((100.0, 0.0), (101.0, 0.5), (103.0, 1.0), (104.0, UNKNOWN)):
+        trend.add(look(gpu(0, Activity.BUSY, load=load)).status, at_s)
+    assert trend.line("0", 6).plain == " ▁▅ █?"
+    assert trend.line("1", 3).plain == "   "
+
+
+def test_the_line_gets_coarser_until_it_has_five_minutes() -> None:
+    trend = Trend()
+    for at_s in range(1000, 1400):
+        trend.add(look(gpu(0, load=1.0)).status, float(at_s))
+    assert trend.step_s(8) == 40.0
+    assert trend.step_s(60) == 5.0
+    assert trend.line("0", 8).plain == "█" * 8

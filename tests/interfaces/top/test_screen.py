@@ -1,0 +1,217 @@
+"""`fallow top` on terminals of all sizes, from the daemon or alone, when looks fail, and when it ends."""
+
+import os
+import pathlib
+import re
+import select
+import signal
+import subprocess
+import termios
+import time
+from collections.abc import Callable
+from typing import cast
+
+import pytest
+
+from fallow.core.errors import FallowError
+from fallow.interfaces.top.look import Look, Source
+from fallow.interfaces.top.widgets import GpuTable, JobTree
+from tests.conftest import Fallow
+from tests.interfaces.top.conftest import Start
+from tests.interfaces.top.driven import Driver, drive
+from tests.places import LIMIT_S, ME
+
+LEFT_ALTERNATE_SCREEN = b"\x1b[?1049l"
+ENTERED_ALTERNATE_SCREEN = b"\x1b[?1049h"
+
+
+def test_8_gpus_and_their_jobs_fit_80_columns_and_24_lines(simulated: Fallow, start: Start) -> None:
+    simulated.environ["FALLOW_SIMULATE"] = "8xH100"
+    for gpu in "0124":
+        start(gpu)
+
+    async def look(top: Driver) -> None:
+        for label in map(str, range(8)):
+            assert top.row(label)
+        assert top.row("0").split()[-1].startswith("python")
+        tree = top.app.query_one("#jobs", JobTree)
+        assert tree.size.height >= 8
+        assert all(line.split()[0] in top.text for line in top.jobs)
+        await top.until(lambda: "q End" in top.text.splitlines()[-1])
+
+    drive(simulated, look)
+
+
+def test_64_gpus_fit_one_screen_of_200_columns_and_50_lines(simulated: Fallow, start: Start) -> None:
+    simulated.environ["FALLOW_SIMULATE"] = "64xH100"
+    start("40")
+
+    async def look(top: Driver) -> None:
+        left, right = top.app.query_one("#left", GpuTable), top.app.query_one("#right", GpuTable)
+        assert [*left.labels, *right.labels] == [str(label) for label in range(64)]
+        shown = [line.split()[0] for line in top.text.splitlines()[3:35]]
+        assert shown == [str(label) for label in range(32)]
+        assert [int(line[100:].split()[0]) for line in top.text.splitlines()[3:35]] == list(range(32, 64))
+        assert len(top.jobs) == 2
+        await top.press(*["down"] * 8, "right", "w")
+        await top.until(lambda: "why: GPU 40" in top.text)
+
+    drive(simulated, look, size=(200, 50), every="1s")
+
+
+def test_a_small_terminal_scrolls(simulated: Fallow) -> None:
+    simulated.environ["FALLOW_SIMULATE"] = "64xH100"
+
+    async def look(top: Driver) -> None:
+        await top.press(*["down"] * 63)
+        await top.until(lambda: top.app.gpu_label == "63")
+        await top.sees("63 free")
+
+    drive(simulated, look, every="1s")
+
+
+class Failing:
+    """A source that can tell nothing any more."""
+
+    def look(self) -> Look:
+        raise FallowError("the [driver] does not answer")
+
+
+def test_a_source_that_fails_is_told_and_what_was_shown_is_greyed_with_its_age(
+    simulated: Fallow, start: Start
+) -> None:
+    start("1")
+
+    async def look(top: Driver) -> None:
+        cells = top.app.query_one("#left", GpuTable)
+        assert "green" in str(cells.get_cell("0", "activity").style)
+        top.app._source = cast("Source", Failing())
+        await top.sees("ago: the [driver] does not answer")
+        assert re.search(r"as it was \d+(\.\d)?s ago", top.text)
+        assert "free" in top.row("0"), "the last look stays"
+        assert {str(cells.get_cell("0", name).style) for name in ("activity", "gpu")} == {"bright_black"}
+        tree = top.app.query_one("#jobs", JobTree)
+        assert [str(branch.label.style) for branch in tree.root.children] == ["bright_black"]  # type: ignore[union-attr]
+
+    drive(simulated, look)
+
+
+@pytest.fixture
+def config(tmp_path: pathlib.Path) -> str:
+    file = tmp_path / "fallow.toml"
+    file.write_text(
+        "[terminals]\nusers = 'ignore'\n[[idle]]\nname = 'nights'\nidle_for = '1h'\nwarmup = '0s'\nact = true\n"
+    )
+    file.chmod(0o600)
+    return str(file)
+
+
+def test_from_the_daemon_it_tells_when_a_job_is_stopped_and_reads_no_gpu_itself(
+    simulated: Fallow, start: Start, config: str
+) -> None:
+    start("1")
+    running = simulated.start("up", "--config", config)
+    by_s = time.monotonic() + LIMIT_S
+    while simulated("status", "--json", "0").stdout.count('"for_s": null'):
+        assert time.monotonic() < by_s, "the daemon never answered"
+
+    async def look(top: Driver) -> None:
+        await top.sees("from the daemon")
+        await top.until(lambda: re.search(r"(warn )?\d+m$", top.row("1").rstrip()) is not None)
+        assert not re.search(r"\d+m$", top.row("0").rstrip())
+        await top.press("down", "enter")
+        await top.sees(f"rule nights: {ME}'s job")
+        await top.press("escape", "p", "enter")
+        await top.until(lambda: top.row("1").rstrip().endswith("protected"))
+        assert "gpu_reader" not in vars(top.app._source._world), "the daemon is the only reader"
+        running.kill()
+        running.wait()
+        await top.sees("alone: the daemon is left out: ")
+
+    drive(simulated, look)
+
+
+class Terminal:
+    """`fallow top` on a terminal of its own."""
+
+    def __init__(self, fallow: Fallow, *words: str, **variables: str) -> None:
+        self.ours, self._its = os.openpty()
+        termios.tcsetwinsize(self._its, (24, 80))
+        self.before = termios.tcgetattr(self._its)
+        self.shown = b""
+        self.process = subprocess.Popen(
+            ["fallow", "top", *words],
+            env={**fallow.environ, "TERM": "xterm-256color", **variables},
+            stdin=self._its,
+            stdout=self._its,
+            stderr=self._its,
+            start_new_session=True,
+        )
+
+    def until(self, is_so: Callable[[bytes], bool]) -> None:
+        by_s = time.monotonic() + LIMIT_S
+        while not is_so(self.shown):
+            ready, _, _ = select.select([self.ours], [], [], max(0.0, by_s - time.monotonic()))
+            assert ready, f"it never showed it: {self.shown!r}"
+            self.shown += os.read(self.ours, 65536)
+
+    def ended(self) -> int:
+        """Read what comes until it has ended; its exit code."""
+        while self.process.poll() is None:
+            if select.select([self.ours], [], [], 0.05)[0]:
+                self.shown += os.read(self.ours, 65536)
+        while select.select([self.ours], [], [], 0)[0]:
+            self.shown += os.read(self.ours, 65536)
+        return self.process.returncode
+
+    @property
+    def is_restored(self) -> bool:
+        left = self.shown.rfind(LEFT_ALTERNATE_SCREEN)
+        return left > self.shown.rfind(ENTERED_ALTERNATE_SCREEN) and termios.tcgetattr(self._its) == self.before
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        os.close(self.ours)
+        os.close(self._its)
+
+
+@pytest.mark.parametrize(
+    ("end", "code"),
+    [(b"q", 0), (b"\x03", 0), (signal.SIGTERM, -signal.SIGTERM), (signal.SIGINT, -signal.SIGINT)],
+    ids=["q", "ctrl-c", "sigterm", "sigint"],
+)
+def test_it_ends_and_leaves_the_terminal_as_it_was(simulated: Fallow, end: bytes | signal.Signals, code: int) -> None:
+    terminal = Terminal(simulated)
+    try:
+        terminal.until(lambda shown: b"you can have" in shown and b"End" in shown)
+        if isinstance(end, bytes):
+            os.write(terminal.ours, end)
+        else:
+            terminal.process.send_signal(end)
+        assert terminal.ended() == code
+        assert terminal.is_restored
+    finally:
+        terminal.close()
+
+
+def test_without_a_terminal_it_names_the_command_for_that(simulated: Fallow) -> None:
+    done = simulated("top")
+    assert done.returncode == 2
+    assert "use fallow status --watch" in done.stderr
+    terminal = Terminal(simulated, TERM="dumb")
+    try:
+        assert terminal.ended() == 2
+        assert b"use fallow status --watch" in terminal.shown
+    finally:
+        terminal.close()
+
+
+@pytest.mark.parametrize("words", [["9"], ["--activity", "sleepy"], ["--sort", "luck"], ["--every", "0"]])
+def test_what_is_mistyped_is_said_before_the_screen_changes(simulated: Fallow, words: list[str]) -> None:
+    terminal = Terminal(simulated, *words)
+    try:
+        assert terminal.ended() == 2
+        assert ENTERED_ALTERNATE_SCREEN not in terminal.shown
+    finally:
+        terminal.close()
