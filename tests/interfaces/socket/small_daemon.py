@@ -1,7 +1,8 @@
 """The daemon's socket in a process of its own: `python -m tests.interfaces.socket.small_daemon`.
 
 It watches as the daemon does, keeps a journal, and says `ready` once somebody may ask. A line on stdin ends it.
-CLUSTER_OF_TEST names a cluster of tests/interfaces/web/clusters.py that it is to show, and how old its look is.
+CLUSTER_OF_TEST names a cluster of tests/interfaces/web/clusters.py that it is to show, and how old its look is;
+STOPS_OF_TEST after how many seconds a rule of it stops the job on GPU 2.
 """
 
 import os
@@ -10,7 +11,7 @@ import threading
 
 from fallow.actuators.claims.folder import ClaimFolder, folder_path
 from fallow.actuators.claims.protections import ProtectionFolder
-from fallow.core.board import Board, Counts
+from fallow.core.board import Board, Counting, Counts
 from fallow.core.cluster import ClusterBoard
 from fallow.core.cluster_usage import UsageRow
 from fallow.core.findings import Verdict
@@ -49,11 +50,17 @@ class SmallDaemon:
         self.going = True
         self.journal = open_journal(self.world, complain)
 
+    def counting(self, uuid: str) -> tuple[Counting, ...]:
+        in_s = float(os.environ["STOPS_OF_TEST"])
+        return (Counting("nights", "a job", (uuid,), (), "idle", 60.0, "ask", in_s),)
+
     def look(self) -> None:
         started_s = SystemClock().wall_s()
         for status in watch(self.world, EVERY_S):
             board = Board(
-                status, (), (), (), NOTHING_COUNTED, started_s, None, False, cluster=self.cluster(status.wall_s)
+                *(status, (), (), (), NOTHING_COUNTED, started_s, None, False),
+                cluster=self.cluster(status.wall_s),
+                counting=self.counting(str(status.gpus[2].uuid)) if "STOPS_OF_TEST" in os.environ else (),
             )
             self.publisher.publish(board)
             self.seen.set()

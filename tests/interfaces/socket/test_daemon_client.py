@@ -52,6 +52,23 @@ def test_the_table_has_the_witnessed_time_too(simulated: Fallow, daemon: subproc
     assert "for" not in simulated("status", "--alone").stdout.splitlines()[1].split()
 
 
+def test_when_a_rule_stops_a_job_is_in_the_line_of_its_gpu(
+    simulated: Fallow, start_daemon: Start, tmp_path: pathlib.Path
+) -> None:
+    (tmp_path / "daemon").mkdir()
+    start_daemon({**simulated.environ, "FALLOW_STATE_DIR": str(tmp_path / "daemon"), "STOPS_OF_TEST": "18"})
+    with_note = [line.split()[0] for line in simulated("status").stdout.splitlines() if "stops in 18s" in line]
+    assert with_note == ["2"]
+    assert "a rule stops its job in 18s" in simulated("status", "-l").stdout
+    assert "stops in" not in simulated("status", "--alone").stdout
+    assert [gpu["stops_at"] is None for gpu in told(simulated, "status", "--json")["gpus"]] == [
+        True,
+        True,
+        False,
+        True,
+    ]
+
+
 def test_watch_goes_on_alone_when_the_daemon_ends(simulated: Fallow, daemon: subprocess.Popen[str]) -> None:
     watching = simulated.start("status", "--watch", "--json", "--every", "100ms", "-v")
     assert watching.stdout is not None
