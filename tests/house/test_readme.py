@@ -32,6 +32,7 @@ def alike(text: str) -> list[list[str]]:
         (r"pid \d+", "pid N"),
         (r"protection \d+", "protection N"),
         (r"\b\d+(\.\d)?s\b", "Ns"),
+        (r"at most \S+ MiB", "at most N MiB"),
     ):
         text = re.sub(pattern, word, text, flags=re.MULTILINE)
     return [line.split() for line in text.splitlines() if line.strip()]

@@ -210,6 +210,7 @@ def _blank(index: int, model: Model) -> Gpu:
         minor=index,
         power_w=_NOT_REAL,
         power_limit_w=_NOT_REAL,
+        energy_j=_NOT_REAL,
         sm_clock_mhz=_NOT_REAL,
         memory_clock_mhz=_NOT_REAL,
         throttled_by=_NOT_REAL,

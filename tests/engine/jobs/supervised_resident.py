@@ -19,6 +19,7 @@ from fallow.engine.history.run import Report, Run
 from fallow.engine.jobs.foreground import ForegroundJobSource
 from fallow.engine.jobs.job_state import JobRule
 from fallow.engine.jobs.supervisor import Supervisor
+from fallow.engine.jobs.usage import UsageMeter
 from fallow.policies.idle import IdleRules
 from fallow.policies.stuck import StuckRules
 from tests.engine.driven import DrivenClock, DrivenJob, RecordingActions, driven_world
@@ -60,7 +61,9 @@ def supervise(asked: dict[str, Any], folder: str) -> dict[str, Any]:
     run = Run(world, journal, Report(told.append))
     source = ForegroundJobSource(world, job, gpus, "job")  # type: ignore[arg-type]
     rule = JobRule(idle, stuck)
-    Supervisor(run, job, source, lambda _: hands, rule, every_s=asked["every_s"]).run()  # type: ignore[arg-type]
+    meter = UsageMeter([str(gpu.uuid) for gpu in gpus], rule.idle_below, gap_s)
+    every_s = asked["every_s"]
+    Supervisor(run, job, source, lambda _: hands, rule, meter, every_s=every_s).run()  # type: ignore[arg-type]
     journal.close()
     return {"asked_at_s": [at_s - began_s for at_s in hands.asked], "told": told}
 

@@ -20,6 +20,8 @@ from fallow.engine.jobs.job_state import JobRule
 from fallow.engine.jobs.perform import host_actuators, nobody_to_signal, refuse, shortcomings
 from fallow.engine.jobs.ports import DryRunJobActions, JobActions, JobSource
 from fallow.engine.jobs.supervisor import Result, Supervisor
+from fallow.engine.jobs.usage import UsageMeter
+from fallow.engine.machine.observe import MISSED_LOOKS
 from fallow.engine.machine.world import World
 
 Program = tuple[str, Sequence[str], Mapping[str, str]]
@@ -67,12 +69,15 @@ def supervise(
         source: JobSource = ForegroundJobSource(world, started, gpus, printable(shlex.join(command)))
         actions: JobActions = ForegroundJobActions(world, started, helpers)
         source, actions = wrap(source, DryRunJobActions(actions) if run.dry_run else actions)
+        uuids = [str(gpu.uuid) for gpu in gpus]
+        meter = UsageMeter(uuids, watch.rule.idle_below, watch.every_s * MISSED_LOOKS)
         supervisor = Supervisor(
             run,
             started,
             source,
             lambda _: actions,
             watch.rule,
+            meter,
             every_s=watch.every_s,
             until_nobody_is_left=watch.until_nobody_is_left,
         )

@@ -158,6 +158,11 @@ class JobState:
         return Rung.KILLED in self._rungs
 
     @property
+    def hung_s(self) -> float:
+        """Return for how long it has been seen to hang."""
+        return self._stuck.hung_s
+
+    @property
     def _rungs(self) -> tuple[Rung, Rung]:
         return self._idle.ladder.rung, self._stuck.ladder.rung
 

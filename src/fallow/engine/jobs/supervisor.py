@@ -4,11 +4,12 @@ from fallow.actuators.process.foreground_job import Supervision
 from fallow.core.ports import Depth
 from fallow.core.process import Ended
 from fallow.core.reasons import Reason
-from fallow.core.value import value
+from fallow.core.value import replace, value
 from fallow.engine.history.run import Run
 from fallow.engine.jobs.job_state import JobRule, JobState
 from fallow.engine.jobs.ports import ActionsFor, JobSource
 from fallow.engine.jobs.stop import who_still_holds
+from fallow.engine.jobs.usage import UsageMeter, Used
 from fallow.engine.jobs.warn_ask_kill import WarnAskKill
 
 
@@ -23,6 +24,8 @@ class Result:
     """In a dry run: why it would have been stopped."""
     going_on: int = 0
     """How many processes of the job live on, unwatched."""
+    used: Used = Used(0.0)
+    """What it used."""
 
 
 class Supervisor:
@@ -35,6 +38,7 @@ class Supervisor:
         source: JobSource,
         actions_for: ActionsFor,
         rule: JobRule,
+        meter: UsageMeter,
         *,
         every_s: float = 1.0,
         until_nobody_is_left: bool = False,
@@ -44,6 +48,7 @@ class Supervisor:
         self._job = job
         self._source = source
         self._rule = rule
+        self._meter = meter
         self._every_s = every_s
         self._until_nobody_is_left = until_nobody_is_left
         self._driver = WarnAskKill(run, actions_for)
@@ -53,6 +58,13 @@ class Supervisor:
 
     def run(self) -> Result:
         """Return when the job has ended, or was stopped."""
+        world = self._run.world
+        self._meter.begin(world.gpu_reader.look(Depth.EVERYTHING))
+        result = self._watch()
+        for_s = world.clock.monotonic_s() - self._began_s
+        return replace(result, used=self._meter.end(world.gpu_reader.look(Depth.EVERYTHING), for_s))
+
+    def _watch(self) -> Result:
         clock = self._run.world.clock
         next_s = self._began_s + self._every_s
         while not self._is_over(max(0.0, next_s - clock.monotonic_s())):
@@ -92,3 +104,4 @@ class Supervisor:
                 self._run.journal.verdict(finding.verdict(job.subject), job.keys)
             protections = world.protections.active(world.clock.wall_s(), self._run.say)
             self._driver.look(self._state, snapshot, protections)
+            self._meter.add(snapshot, job, self._state.hung_s)

@@ -16,7 +16,7 @@ from fallow.interfaces.stderr import Stderr
 def run(args: argparse.Namespace, world: World, voice: Stderr, given: Prices) -> int:
     """Ask the daemon, or read what was kept, and print it."""
     daemon = None if args.alone else world.daemon(voice.detail)
-    prices = given if given.given else prices_in_force(world, daemon, voice)
+    prices = given if given.given else prices_in_force(world, daemon, voice.note)
     if prices.named:
         voice.note("prices of single models are left out: what a cluster did is not kept by model")
     now_s = world.clock.wall_s()

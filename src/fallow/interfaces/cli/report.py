@@ -4,7 +4,7 @@ import argparse
 import io
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TextIO
 
@@ -90,7 +90,7 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
         return fleet_report.run(args, world, voice)
     folder = world.state_folder
     daemon = None if args.alone else world.daemon(voice.detail)
-    prices = given if given.given else prices_in_force(world, daemon, voice)
+    prices = given if given.given else prices_in_force(world, daemon, voice.note)
     past: HistoryReader | RemoteHistory | None = None if daemon is None else daemon.past()
     where = "the daemon's folder"
     if past is None:
@@ -136,7 +136,7 @@ def _tell_trouble(trouble: str, folder: str, voice: Stderr, *, found: bool) -> N
     voice.note(f"{sentence}; this is what {folder} has")
 
 
-def prices_in_force(world: World, daemon: "DaemonClient | None", voice: Stderr) -> Prices:
+def prices_in_force(world: World, daemon: "DaemonClient | None", say: Callable[[str], None]) -> Prices:
     """Return the prices of the daemon's config, else of the user's; none if neither has any."""
     told = None if daemon is None else daemon.prices()
     if told is not None and told.given:
@@ -151,7 +151,7 @@ def prices_in_force(world: World, daemon: "DaemonClient | None", voice: Stderr) 
 
         return load(file).machine.all_prices
     except (ModuleNotFoundError, FallowError) as error:
-        voice.note(f"without the prices of a config: {error}")
+        say(f"without the prices of a config: {error}")
         return Prices()
 
 

@@ -25,6 +25,7 @@ _DEFAULTS = {
     "warmup": (60.0, _IDLE),
     "idle_below": (0.01, _IDLE),
     "every": (1.0, _WATCH),
+    "quiet": (False, _WATCH),
     "signal": ("TERM", _TIMEOUT),
     "warn_signal": (None, _TIMEOUT),
     "grace": (10.0, _TIMEOUT),
@@ -105,6 +106,12 @@ def _add_stopping(made: Parser) -> None:
         default=None,
         help="before the signal, write the job's Python stacks to a file (needs py-spy)",
     )
+    group.add_argument(
+        "--quiet",
+        action="store_true",
+        default=None,
+        help="print no line at the end on what the job used",
+    )
     several(
         group,
         "--then ACTION",
@@ -151,7 +158,7 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:  # noqa: 
     _hand_over(claimed)
     environ = {**world.environ, **variables, "FALLOW_CLAIM": gpu_names.by_uuid(claimed.gpus)}
     if watched:
-        return run_watched(prepared, (path, command, environ), claimed.gpus, voice, dies_too=args.over_ssh is None)
+        return run_watched(prepared, (path, command, environ), claimed.gpus, args, world, voice)
     if args.over_ssh is not None:
         from fallow.engine.remote.far_end import run_while_connected
 

@@ -14,6 +14,7 @@ from fallow.engine.jobs.ports import BeginConditions
 from fallow.engine.jobs.supervisor import Result
 from fallow.engine.machine.observe import MISSED_LOOKS
 from fallow.engine.machine.world import World
+from fallow.interfaces.cli.used import say_used
 from fallow.interfaces.signals import interruptible
 from fallow.interfaces.stderr import Stderr
 from fallow.policies.idle import IdleRules
@@ -29,19 +30,18 @@ def prepare(args: argparse.Namespace, world: World, voice: Stderr) -> WatchedRun
 
 
 def run_watched(  # noqa: RET503  end_as() never returns
-    watched: WatchedRun, program: Program, gpus: Sequence[Gpu], voice: Stderr, *, dies_too: bool = True
+    watched: WatchedRun, program: Program, gpus: Sequence[Gpu], args: argparse.Namespace, world: World, voice: Stderr
 ) -> int:
-    """Run the job, and end with its exit code or signal, or with 124 if it was stopped.
-
-    `dies_too`: end by the signal that the job died of. ssh would only report that something failed.
-    """
+    """Run the job, and end with its exit code or signal, or with 124 if it was stopped."""
     result, follow = watched.run(program, gpus)
     _say_end(result, voice)
     with interruptible():
+        if not args.quiet:
+            say_used(result.used, gpus, world, voice)
         follow()
     if result.stopped is not None or result.ended is None:
         return STOPPED
-    if not dies_too:
+    if args.over_ssh is not None:  # there ssh would only report that something failed
         return result.ended.exit_code
     end_as(result.ended)
 
