@@ -20,6 +20,7 @@ from fallow.readers.file_trust import Followed, Trusted, doubts
 _SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash", "fish"})
 _READ_SCRIPTS = ("python", "perl", "ruby", "node", "julia", "Rscript", "php", "lua", "pypy")
 _SCRIPTS = (".py", ".pyz", ".sh", ".bash", ".pl", ".rb", ".js", ".jl", ".R", ".r", ".lua", ".php", ".jar", ".ipynb")
+_LONGEST_FIRST_LINE = 256
 _USUAL = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -113,11 +114,7 @@ def _found(word: str, cwd: str | None, path: str) -> str | None:
 
 def _with_interpreter(file: str, path: str) -> Iterator[str]:
     yield file
-    try:
-        with open(file, "rb") as script:
-            head = script.readline(256)
-    except OSError:
-        return
+    head = _first_line(file)
     words = os.fsdecode(head[2:]).split() if head.startswith(b"#!") else []
     yield from words[:1]
     if words and os.path.basename(words[0]) == "env":
@@ -125,6 +122,23 @@ def _with_interpreter(file: str, path: str) -> Iterator[str]:
         interpreter = None if plain is None else shutil.which(plain, path=path)
         if interpreter is not None:
             yield interpreter
+
+
+def _first_line(file: str) -> bytes:
+    """Return the beginning of its first line; nothing if it cannot be read at once.
+
+    Its user could keep whoever opens it waiting, with a pipe in its place or a lease on it.
+    """
+    try:
+        fd = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    except OSError:
+        return b""
+    try:
+        return os.read(fd, _LONGEST_FIRST_LINE).partition(b"\n")[0]
+    except OSError:
+        return b""
+    finally:
+        os.close(fd)
 
 
 def doubts_of_log(log: str, trusted: Trusted) -> list[Mistake]:
