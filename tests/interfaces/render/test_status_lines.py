@@ -1,6 +1,7 @@
 """`fallow status` has one line for each GPU on a screen of any width, and says what is not known."""
 
 import io
+import re
 from math import inf
 from typing import Any
 
@@ -16,8 +17,9 @@ from fallow.core.reservations import Claim
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace
 from fallow.interfaces.render.grid import Screen, cells
-from fallow.interfaces.render.status_lines import lines
+from fallow.interfaces.render.status_lines import _PARTS, lines
 from tests.core.gpus import GIB, held, idle
+from tests.places import REPOSITORY
 
 LOST = Unknown("the GPU is lost")
 TRAIN = "/home/alice/venv/bin/python -u train.py --lr 3e-4 --model llama3-70b"
@@ -118,6 +120,14 @@ def test_what_is_left_out_first_is_what_matters_least() -> None:
     assert {"power", "temp"} <= set(heads[100])
     assert "pid" in heads[130]
     assert "because" in heads[200]
+
+
+def test_the_documents_name_the_columns_in_the_order_in_which_they_are_left_out() -> None:
+    page = (REPOSITORY / "docs" / "reference" / "cli.md").read_text()
+    (told,) = re.findall(r"left out, in this order: (.*?)\. ", page, re.DOTALL)
+    named = re.findall(r"`(\w+)`|the (bar)", told)
+    ranked = sorted((part for part in _PARTS if part.rank > 1), key=lambda part: -part.rank)
+    assert [word or bar for word, bar in named] == [part.head or "bar" for part in ranked]
 
 
 def test_the_first_line_says_what_is_available_and_for_how_long_others_are_unused() -> None:
