@@ -3,6 +3,8 @@
 import json
 import pathlib
 import re
+import shutil
+import subprocess
 import time
 from collections.abc import Iterator
 
@@ -13,17 +15,20 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from fallow.core.board import Board
 from fallow.core.gpu import Holder
+from fallow.core.money import Prices
 from fallow.core.owner import Owner, OwnerKind, PodNames
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace
 from fallow.interfaces.render.metrics import Metrics
 from fallow.policies.guard import Phase
+from tests.conftest import refuse_to_skip
 from tests.interfaces.web.boards import process, varied
 from tests.interfaces.web.served import Site, hall, served
-from tests.places import REPOSITORY
+from tests.places import LIMIT_S, REPOSITORY
 
 REFERENCE = (REPOSITORY / "docs" / "reference" / "metrics.md").read_text()
-DASHBOARD = REPOSITORY / "docs" / "grafana" / "fallow.json"
+EXAMPLES = REPOSITORY / "src" / "fallow" / "examples"
+DASHBOARD, ALERTS = EXAMPLES / "grafana.json", EXAMPLES / "alerts.yml"
 
 
 @pytest.fixture(scope="module")
@@ -38,8 +43,9 @@ def with_a_pod(wall_s: float) -> Board:
     owner = Owner(OwnerKind.POD, "0b8a-uid", "0b8a-uid", pod=PodNames("ml", "llama-x2x", "main"))
     busy, *rest = made.status.gpus
     assert not isinstance(busy.holders, Unknown)
-    busy = replace(busy, holders=(*busy.holders, process(60_001, "root", "python", 1.0, owner=owner)))
-    return replace(made, status=replace(made.status, gpus=(busy, *rest)))
+    busy = replace(busy, holders=(*busy.holders, process(60_001, "root", "python", 1.0, owner=owner)), energy_j=7.5e6)
+    prices = Prices(named=(("H100", 2.5),), currency="USD")
+    return replace(made, prices=prices, status=replace(made.status, gpus=(busy, *rest)))
 
 
 def value(families: dict[str, Metric], name: str, **labels: str) -> list[float]:
@@ -84,6 +90,15 @@ def test_the_numbers_are_those_of_the_board(families: dict[str, Metric]) -> None
     assert buckets == sorted(buckets)
     assert buckets[-1] == 19.0
     assert value(families, "fallow_yield_duration_seconds_sum", filler="folding") == [5.7]
+
+
+def test_energy_price_and_claims_are_told_of_the_gpus_of_which_they_are_known(families: dict[str, Metric]) -> None:
+    assert value(families, "fallow_gpu_energy_joules_total") == [7.5e6]
+    assert value(families, "fallow_gpu_price_per_hour", gpu="0", currency="USD") == [2.5]
+    assert value(families, "fallow_gpu_claimed", gpu="4") == [1.0]
+    without = Metrics(lambda: replace(varied(0.0), prices=Prices()), lambda: 0).exposed("")[0].decode()
+    assert "fallow_gpu_price_per_hour{" not in without
+    assert "fallow_gpu_energy_joules_total{" not in without
 
 
 def test_what_is_held_is_told_by_user_and_owner_and_a_notebook_has_no_name(families: dict[str, Metric]) -> None:
@@ -190,3 +205,23 @@ def test_the_dashboard_asks_for_nothing_that_is_not_there() -> None:
     assert used >= {"fallow_gpu_activity", "fallow_activity_seconds_total", "fallow_yield_duration_seconds"}
     ids = [panel["id"] for panel in dashboard["panels"]]
     assert len(ids) == len(set(ids))
+
+
+@pytest.mark.parametrize(
+    "words", [("check", str(ALERTS)), ("test", str(pathlib.Path(__file__).parent / "alerts.test.yml"))]
+)
+def test_promtool_finds_that_the_alerts_are_right_and_fire_when_they_should(words: tuple[str, str]) -> None:
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        refuse_to_skip("promtool is not installed")
+    command = [str(promtool), words[0], "rules", words[1]]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_alerts_ask_only_for_metrics_that_are_in_the_reference_which_names_each_alert() -> None:
+    text = "".join(line for line in ALERTS.read_text().splitlines(keepends=True) if not line.lstrip().startswith("#"))
+    assert set(re.findall(r"\bfallow_\w+", text)) <= documented().keys()
+    alerts = re.findall(r"alert: (\w+)", text)
+    assert len(alerts) == 5
+    assert all(f"| `{alert}` |" in REFERENCE for alert in alerts)

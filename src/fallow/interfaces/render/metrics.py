@@ -20,6 +20,7 @@ from fallow.core.activity import Activity
 from fallow.core.board import Board, Histogram
 from fallow.core.gpu import Holder
 from fallow.core.gpu_status import GpuStatus, load_of
+from fallow.core.interval import Card
 from fallow.core.owner import OwnerKind
 from fallow.core.unknown import Unknown
 from fallow.interfaces.render.cluster_metrics import cluster_samples
@@ -130,9 +131,14 @@ def _cards(board: Board) -> Iterator[Metric]:
     yield of_each("fallow_gpu_memory_total_bytes", "Memory that it has.", lambda gpu: _memory(gpu, "total_bytes"))
     yield of_each("fallow_gpu_power_watts", "Power that it draws.", lambda gpu: gpu.power_w)
     yield of_each("fallow_gpu_power_limit_watts", "Power that it may draw.", lambda gpu: gpu.power_limit_w)
+    energy = ((names, _known(gpu.energy_j)) for names, gpu in gpus)
+    yield _counter("fallow_gpu_energy_joules", "Energy that it drew since its driver was loaded.", energy, _CARD)
     yield of_each("fallow_gpu_temperature_celsius", "Its temperature.", lambda gpu: gpu.temperature_c)
     yield of_each("fallow_gpu_holders", "Processes that hold it.", _holders)
+    yield of_each("fallow_gpu_claimed", "Whether somebody has claimed it.", _claimed)
     yield of_each("fallow_gpu_waiting_launches", "Launches that wait in line for it.", lambda gpu: gpu.waiting)
+    prices = [((*_names(gpu), board.prices.currency), _known(_price(board, gpu))) for _, gpu in gpus]
+    yield gauge("fallow_gpu_price_per_hour", "What an hour of it costs.", prices, (*_CARD, "currency"))
 
 
 def _parked(board: Board) -> Metric:
@@ -242,6 +248,16 @@ def _names(gpu: GpuStatus) -> tuple[str, str]:
 
 def _known(number: float | Unknown | None) -> float | None:
     return None if number is None or isinstance(number, Unknown) else float(number)
+
+
+def _claimed(gpu: GpuStatus) -> float | Unknown:
+    return gpu.claim if isinstance(gpu.claim, Unknown) else float(gpu.claim is not None)
+
+
+def _price(board: Board, gpu: GpuStatus) -> float | Unknown:
+    """Return what an hour of the GPU costs by the config."""
+    uuid, name = ("?" if isinstance(word, Unknown) else word for word in (gpu.uuid, gpu.name))
+    return board.prices.of(Card(uuid, gpu.label, name))
 
 
 def _memory(gpu: GpuStatus, field: str) -> float | Unknown:
