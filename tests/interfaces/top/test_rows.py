@@ -15,7 +15,7 @@ from fallow.core.value import replace
 from fallow.interfaces.top.cells import Row, Trend, cells, widths
 from fallow.interfaces.top.jobs import job_tree
 from fallow.interfaces.top.look import Look, Starter
-from fallow.interfaces.top.rows import Filter, in_ranges, next_on, shown_gpus, to_have
+from fallow.interfaces.top.rows import Filter, in_ranges, next_on, shown_gpus, summary, to_have
 
 UNKNOWN = Unknown("the driver does not tell")
 
@@ -151,3 +151,13 @@ def test_the_line_gets_coarser_until_it_has_five_minutes() -> None:
     assert trend.step_s(8) == 40.0
     assert trend.step_s(60) == 5.0
     assert trend.line("0", 8).plain == "█" * 8
+
+
+def test_the_first_line_says_less_where_there_is_less_room_and_always_what_is_available() -> None:
+    status = look(gpu(0, Activity.FREE), gpu(1, Activity.FILLED), gpu(2, Activity.STUCK)).status
+    assert summary(status, None, 120) == "box: 3 x H100; 2 available (1 free, 1 filled), 1 stuck"
+    assert summary(status, None, 52) == "box: 3 GPUs; 2 available (1 free, 1 filled), 1 stuck"
+    assert summary(status, None, 40) == "box: 3 GPUs; 2 available, 1 stuck"
+    assert summary(status, "1", 120).startswith(
+        "box: 3 x H100; 1 available to you (CUDA_VISIBLE_DEVICES=1), 2 available"
+    )

@@ -96,6 +96,24 @@ def test_a_source_that_fails_is_told_and_what_was_shown_is_greyed_with_its_age(
     drive(simulated, look)
 
 
+class Broken:
+    """A source with a mistake in it."""
+
+    def look(self) -> Look:
+        raise RuntimeError("[b]boom")
+
+
+def test_an_internal_error_of_a_look_is_told_and_the_screen_stays(simulated: Fallow) -> None:
+    async def look(top: Driver) -> None:
+        top.app._source = cast("Source", Broken())
+        await top.until(lambda: "looks: internal error (RuntimeError: [b]boom)" in top.outcome)
+        assert "free" in top.row("0")
+        await top.press("question_mark")
+        await top.sees("keys and words")
+
+    drive(simulated, look)
+
+
 @pytest.fixture
 def config(tmp_path: pathlib.Path) -> str:
     file = tmp_path / "fallow.toml"

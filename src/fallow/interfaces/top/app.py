@@ -7,7 +7,6 @@ have found comes back as messages.
 import asyncio
 import signal
 from collections.abc import Callable, Sequence
-from functools import partial
 from queue import SimpleQueue
 from typing import ClassVar
 
@@ -82,10 +81,9 @@ class Top(App[int]):
         self._failed: str | None = None
         self._one_gpu = False
         self._last_table = "left"
-        report = partial(self._tell, "internal error")
-        self._looks: Background[None] = Background("looks", self._take_look, report, 0.0)
-        self._questions: Background[Callable[[], None]] = Background("questions", _call, report, 0.0)
-        self._acts: Background[Callable[[], None]] = Background("acts", _call, report, 0.0)
+        self._looks: Background[None] = Background("looks", self._take_look, self._say, 0.0)
+        self._questions: Background[Callable[[], None]] = Background("questions", _call, self._say, 0.0)
+        self._acts: Background[Callable[[], None]] = Background("acts", _call, self._say, 0.0)
 
     def compose(self) -> ComposeResult:
         """Yield what is on the screen."""
@@ -156,7 +154,7 @@ class Top(App[int]):
         screen = self.screen_stack[0]
         stale, look = self.is_stale, self._look
         head = "bold yellow" if look.status.simulated else "bold"
-        line = Text(summary(look.status, self._visible_devices), STALE if stale else head)
+        line = Text(summary(look.status, self._visible_devices, self.size.width), STALE if stale else head)
         screen.query_one("#summary", Static).update(line)
         screen.query_one("#source", Static).update(self._source_line(stale=stale))
         gpus = self._shown()
@@ -379,8 +377,8 @@ class Top(App[int]):
         """End at once."""
         self.exit(0)
 
-    def _tell(self, *words: str) -> None:
-        self.screen_stack[0].query_one("#outcome", Static).update(plain([": ".join(words)]))
+    def _tell(self, words: str) -> None:
+        self.screen_stack[0].query_one("#outcome", Static).update(plain([words]))
 
 
 def _call(work: Callable[[], None]) -> None:

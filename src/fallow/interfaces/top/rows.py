@@ -161,17 +161,28 @@ def shown_gpus(look: Look, named: str | None, only: Filter, sort: str) -> list[G
     return sorted((gpu for gpu in listed if only.shows(gpu)), key=lambda gpu: SORTS[sort](look, gpu))
 
 
-def summary(status: Status, visible_devices: str | None) -> str:
-    """Return the first line: the machine, and how many GPUs do what, those that are available first."""
+def summary(status: Status, visible_devices: str | None, width: int) -> str:
+    """Return the first line: the machine, and how many GPUs do what, those that are available first.
+
+    The narrower the screen is, the less is in it; what is available stays.
+    """
     count = len(status.gpus)
-    what = f"{count} simulated GPU{'' if count == 1 else 's'}" if status.simulated else _models(status)
+    plain = f"{count} {'simulated ' * status.simulated}GPU{'' if count == 1 else 's'}"
+    line = ""
+    for what, parts in ((plain if status.simulated else _models(status), True), (plain, True), (plain, False)):
+        line = printable(f"{status.host}: {what}; {_available(status, visible_devices, parts=parts)}")
+        if len(line) <= width:
+            break
+    return line
+
+
+def _available(status: Status, visible_devices: str | None, *, parts: bool) -> str:
     if visible_devices is None:
-        return printable(f"{status.host}: {what}; {status.in_words}")
+        return status.summed_up("available", parts=parts)
     allowed = frozenset(gpu.label for gpu in visible(visible_devices, status.gpus))
-    to_you = status.among(allowed).available
     listed = shortened(visible_devices, _LONGEST_LIST) or "''"
-    told = f"{to_you or 'none'} available to you (CUDA_VISIBLE_DEVICES={listed})"
-    return printable(f"{status.host}: {what}; {told}, {status.summed_up('available in all')}")
+    told = f"{status.among(allowed).available or 'none'} available to you (CUDA_VISIBLE_DEVICES={listed})"
+    return f"{told}, {status.summed_up('available in all', parts=parts)}"
 
 
 def _models(status: Status) -> str:
