@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from fallow.core.gpu_status import GpuStatus as GpuStatus
     from fallow.core.gpu_status import Status as Status
     from fallow.core.unknown import Unknown as Unknown
+    from fallow.interfaces.python import ClaimedGpus as ClaimedGpus
     from fallow.interfaces.python import claim as claim
     from fallow.interfaces.python import gpus as gpus
     from fallow.interfaces.python import pick as pick
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Activity": "core.activity",
+    "ClaimedGpus": "interfaces.python",
     "FallowError": "core.errors",
     "Gpu": "core.gpu",
     "Holder": "core.gpu",

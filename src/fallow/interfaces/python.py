@@ -2,8 +2,7 @@
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator, Mapping, Sequence
 from math import inf
 
 from fallow.core.errors import WrongUsage
@@ -14,7 +13,48 @@ from fallow.engine.allocate import claim as claiming
 from fallow.engine.allocate import pick as choosing
 from fallow.engine.machine import observe
 from fallow.engine.machine.world import World
+from fallow.interfaces.render.gpu_names import environment
 from fallow.policies.pick import Order, Wanted
+
+
+class ClaimedGpus:
+    """GPUs that this program has claimed: nobody else is given them until they are released."""
+
+    def __init__(self, claimed: claiming.Claimed, variables: Mapping[str, str]) -> None:
+        self._claimed = claimed
+        self._before = {name: os.environ.get(name) for name in variables}
+        self._is_released = False
+        os.environ.update(variables)
+
+    @property
+    def gpus(self) -> tuple[Gpu, ...]:
+        """Return the GPUs, also after they were released."""
+        return self._claimed.gpus
+
+    def release(self) -> None:
+        """End the claim now, and restore the environment if it was set. Nothing happens the second time."""
+        if self._is_released:
+            return
+        self._is_released = True
+        for name, before in self._before.items():
+            if before is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = before
+        for held in self._claimed.claims:
+            held.end()
+
+    def __enter__(self) -> tuple[Gpu, ...]:
+        if self._is_released:
+            raise WrongUsage("the claim was released", "claim GPUs again")
+        return self.gpus
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+    def __repr__(self) -> str:
+        labels = ", ".join(gpu.label for gpu in self.gpus)
+        return f"<ClaimedGpus {labels}{' (released)' if self._is_released else ''}>"
 
 
 def gpus(*, simulate: str | None = None) -> list[GpuStatus]:
@@ -67,18 +107,17 @@ def claim(
     order: str = "best",
     wait_s: float | None = None,
     shared: bool = False,
+    set_environment: bool = False,
     simulate: str | None = None,
-) -> AbstractContextManager[tuple[Gpu, ...]]:
-    """Claim GPUs for the `with` block, and beyond it for as long as a process lives that inherited the claim.
+) -> ClaimedGpus:
+    """Claim GPUs now, until the `with` block ends or `release()` is called, or this process ends.
 
-    Forked processes inherit the claim; those that `subprocess` starts do so with close_fds=False.
+    Forked processes inherit the claim, which lasts as long as one of them lives; those that `subprocess` starts do
+    so with close_fds=False. `set_environment`: let CUDA see only these GPUs meanwhile, if it has not begun yet.
     """
     limits = (max_util, max_mem_util, max_processes, min_free)
-    return _claimed(_request(n, gpus, name, limits, order, wait_s, simulate, shared=shared), simulate)
-
-
-@contextmanager
-def _claimed(request: choosing.Request, simulate: str | None) -> Iterator[tuple[Gpu, ...]]:
+    request = _request(n, gpus, name, limits, order, wait_s, simulate, shared=shared)
+    _demand("set_environment", set_environment, bool, "True or False")
     world = World(os.environ, simulate=simulate)
     try:
         program = program_name(sys.argv[0] or "python")
@@ -87,11 +126,7 @@ def _claimed(request: choosing.Request, simulate: str | None) -> Iterator[tuple[
         world.close()
     for held in claimed.claims:
         held.hand_to_job()
-    try:
-        yield claimed.gpus
-    finally:
-        for held in claimed.claims:
-            held.end()
+    return ClaimedGpus(claimed, environment(claimed.gpus) if set_environment else {})
 
 
 def watch(every: float = 1.0, *, simulate: str | None = None) -> Iterator[Status]:

@@ -46,6 +46,31 @@ def test_a_claim_holds_inside_the_block_and_not_after_it(claim_dir: None, fallow
     assert fallow("pick", "--simulate=2xH100").returncode == 0
 
 
+def test_a_claim_without_a_block_holds_at_once_and_until_it_is_released(claim_dir: None, fallow: Fallow) -> None:
+    claimed = library.claim(2, simulate="2xH100")
+    assert [gpu.index for gpu in claimed.gpus] == [0, 1]
+    assert repr(claimed) == "<ClaimedGpus 0, 1>"
+    assert fallow("pick", "--simulate=2xH100").returncode == 75
+    claimed.release()
+    claimed.release()
+    assert repr(claimed) == "<ClaimedGpus 0, 1 (released)>"
+    assert fallow("pick", "--simulate=2xH100").returncode == 0
+    with pytest.raises(library.WrongUsage, match="was released"), claimed:
+        pass
+
+
+def test_a_claim_sets_the_environment_only_if_asked_and_restores_it(
+    claim_dir: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUDA_DEVICE_ORDER", "FASTEST_FIRST")
+    with library.claim(simulate="2xH100"):
+        assert os.environ["CUDA_DEVICE_ORDER"] == "FASTEST_FIRST"
+    with library.claim(simulate="2xH100", set_environment=True) as gpus:
+        assert {name: os.environ[name] for name in library.environment(gpus)} == library.environment(gpus)
+    assert os.environ["CUDA_DEVICE_ORDER"] == "FASTEST_FIRST"
+    assert "CUDA_VISIBLE_DEVICES" not in os.environ
+
+
 def test_a_claim_ends_with_an_exception_too(claim_dir: None, fallow: Fallow) -> None:
     with pytest.raises(RuntimeError), library.claim(simulate="1xH100"):
         raise RuntimeError
