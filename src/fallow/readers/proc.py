@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cache
 from itertools import islice
 from pwd import getpwuid
+from stat import S_ISUID
 from typing import Literal
 
 from fallow.core.gpu import Gpu, Holder
@@ -257,12 +258,12 @@ class Proc(ProcMachine):
     def trusted_names(self, pid: int) -> set[str]:
         """Return the names of a process that it cannot have given itself.
 
-        Names of root's processes and of this user's are trusted. Of others only the name of the program file counts,
-        and only if the same file is in that place here, and only root can have put it there: in their own mount
-        namespace any user can give any program any name.
+        Names of root's processes and of this user's are trusted, unless anybody could have started them. Of others
+        only the name of the program file counts, and only if the same file is in that place here, and only root can
+        have put it there: in their own mount namespace any user can give any program any name.
         """
         try:
-            if self.uid(pid) in (0, os.geteuid()):
+            if self.uid(pid) in (0, os.geteuid()) and not self.is_setuid(pid):
                 # Others may choose the arguments of root's programs, as those of sudo, but not of an interpreter.
                 words = self.words(pid)
                 runs_scripts = bool(words) and words[0].rpartition("/")[2].startswith("python")
@@ -275,6 +276,16 @@ class Proc(ProcMachine):
             if here.found is None or here.doubts or not os.path.samestat(here.found, program):
                 return set()
         return {path.rpartition("/")[2]}
+
+    def is_setuid(self, pid: int) -> bool:
+        """Return whether its program gives others the rights of its user, as sudo does: who starts it names it.
+
+        Of root's processes only root can tell; others are told no.
+        """
+        try:
+            return bool(os.stat(f"{self._root}/{pid}/exe").st_mode & S_ISUID)
+        except OSError:
+            return False
 
     def command(self, pid: int) -> str | Unknown:
         """Return the command line; the name in brackets if there is none, as for kernel threads."""

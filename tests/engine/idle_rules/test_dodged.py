@@ -19,6 +19,23 @@ from tests.places import LIMIT_S
 pytestmark = pytest.mark.several_users
 ADA = 61001
 Start = Callable[..., "subprocess.Popen[str]"]
+SUDO = """
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <unistd.h>
+int main(void) {
+    uid_t caller = getuid();
+    setresuid(0, 0, 0);
+    int child = fork();
+    if (child == 0) {
+        setresuid(caller, caller, caller);
+        printf("%d\\n", getpid());
+        fflush(stdout);
+    }
+    getchar();
+    return 0;
+}
+"""
 
 
 @pytest.fixture
@@ -130,6 +147,25 @@ def test_a_program_below_one_that_is_called_fallow_is_in_the_rules(patrol: Resid
     parent = start(["fallow", "-c", "sleep 100 & echo $!; wait"], "/bin/bash")
     assert parent.stdout is not None
     child = int(parent.stdout.readline())
+    assert [pids for _, pids, _ in patrol("jobs", gpus=(on(0, child),))] == [[child]]
+
+
+@pytest.mark.parametrize(
+    "names", [["fallow", "-I"], ["python3", "fallow"], ["python3", "-mfallow.engine.fill.keeper"]]
+)
+def test_a_program_below_a_setuid_program_with_the_name_of_fallow_is_in_the_rules(
+    patrol: Resident, start: Start, open_folder: pathlib.Path, names: list[str]
+) -> None:
+    """sudo is root, has the name that its caller gave it, and runs the caller's program that asks for a password."""
+    sudo = open_folder / "sudo"
+    open_folder.chmod(0o755)
+    subprocess.run(["cc", "-x", "c", "-o", str(sudo), "-"], input=SUDO, text=True, check=True)
+    sudo.chmod(0o4755)
+    parent = start(names, str(sudo), stdin=subprocess.PIPE)
+    assert parent.stdout is not None
+    child = int(parent.stdout.readline())
+    assert (Proc().uid(parent.pid), Proc().uid(child)) == (0, ADA), "setuid programs run here"
+    assert Proc().trusted_names(parent.pid) == {"sudo"}
     assert [pids for _, pids, _ in patrol("jobs", gpus=(on(0, child),))] == [[child]]
 
 

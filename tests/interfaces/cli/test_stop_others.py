@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.actuators.claims.test_users import ADA, BOB, Users
+from tests.engine.idle_rules.test_dodged import SUDO
 from tests.interfaces.cli.stopped import is_running
 from tests.places import LIMIT_S
 from tests.standin import Process, World
@@ -112,6 +113,35 @@ def test_a_user_cannot_pass_a_job_off_as_a_filler_by_a_name(users: Users, cards:
         extra_groups=[],
         start_new_session=True,
         cwd="/",
+        stdout=subprocess.PIPE,
+    ) as keeper:
+        try:
+            assert keeper.stdout is not None
+            pid = int(keeper.stdout.readline())
+            cards[0].compute = [Process(pid, GIB)]
+            code, out, err = stop(users, 0, "0", "--yes")
+            assert code == 0, out + err
+            assert not is_running(pid)
+        finally:
+            keeper.kill()
+
+
+def test_a_user_cannot_pass_a_job_off_as_a_filler_by_a_setuid_program(
+    users: Users, cards: World, open_folder: pathlib.Path
+) -> None:
+    """As by `sudo -A fallow.engine.fill.keeper`, which runs a program of the caller's as the caller."""
+    sudo = open_folder / "sudo"
+    subprocess.run(["cc", "-x", "c", "-o", str(sudo), "-"], input=SUDO, text=True, check=True)
+    sudo.chmod(0o4755)
+    with subprocess.Popen(
+        ["python3", "fallow.engine.fill.keeper"],
+        executable=str(sudo),
+        user=BOB,
+        group=BOB,
+        extra_groups=[],
+        start_new_session=True,
+        cwd="/",
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     ) as keeper:
         try:

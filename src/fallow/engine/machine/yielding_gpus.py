@@ -2,9 +2,10 @@
 
 The mark on a GPU says that there is a filler, but any user can place one. A process belongs to a filler if a keeper
 is among its ancestors: a process of root or of our own user whose command line says so. The command lines of these
-two can be trusted, since no other user can start a process as them. For other users nothing proves that the work will
-yield, not even the program, which may be Python with any module in it. So `pick` does not give a GPU with such work
-on it. `run` may claim it, which makes a true filler leave, and waits until it has.
+two can be trusted, since no other user can start a process as them, but through a setuid program, which does not
+count. For other users nothing proves that the work will yield, not even the program, which may be Python with any
+module in it. So `pick` does not give a GPU with such work on it. `run` may claim it, which makes a true filler leave,
+and waits until it has.
 """
 
 import os
@@ -57,7 +58,9 @@ def filler_pids(world: World, gpu: Gpu, *, of_all_users: bool = False) -> frozen
 
     def is_filler(pid: int) -> bool:
         keeper = _keeper_of(world, pid)
-        return keeper is not None and (of_all_users or world.proc.uid(keeper) in trusted_uids)
+        if keeper is None or of_all_users:
+            return keeper is not None
+        return world.proc.uid(keeper) in trusted_uids and not world.proc.is_setuid(keeper)
 
     return frozenset(holder.pid for holder in gpu.holders if is_filler(holder.pid))
 
