@@ -31,7 +31,8 @@ def facts_of(
     pids = members(proc, owner.id, path) if listed is None else listed(path)
     if isinstance(pids, Unknown):
         return pids
-    if any(proc.uid(each) not in (uid, None) for each in pids):
+    # A process with two users at once is not known to be this one's; one that has ended counts no more.
+    if any(proc.uid(each) != uid and proc.stat(each) is not None for each in pids):
         return None
     return OwnerFacts(owner.id, pids=pids)
 
