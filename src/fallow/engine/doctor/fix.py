@@ -2,7 +2,9 @@
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
+from fallow.actuators.claims.claims import GATE
 from fallow.actuators.claims.folder import FileRefused, folder_path
 from fallow.actuators.claims.folder_repair import foreign_file, repair
 from fallow.core.errors import FallowError, NotPermitted
@@ -30,9 +32,10 @@ def fix(world: World, *, dry_run: bool) -> Iterator[str]:
 
 
 def own_the_folder(world: World, tell: Callable[[str], None]) -> None:
-    """Refuse a claim folder that root does not own, and create each GPU's file, for a daemon of root.
+    """Refuse a claim folder that root does not own, and create the gate and each GPU's file, for a daemon of root.
 
-    The owner of the folder could delete protections. A file that cannot be used is reported.
+    The owner of the folder could delete protections. A file that cannot be used is reported. Once all of them exist,
+    who fills the disk keeps nobody from a GPU.
     """
     if os.geteuid() != 0:
         return
@@ -40,6 +43,8 @@ def own_the_folder(world: World, tell: Callable[[str], None]) -> None:
     if uid != 0:
         can = f"{world.folder.path} is {user_name(uid)}'s, who can delete the claims and protections of others"
         raise NotPermitted(f"the claim folder {can}; run: sudo fallow doctor --fix")
+    with suppress(FileRefused):  # launches go on without a gate
+        os.close(world.folder.open(GATE))
     for gpu in world.gpu_reader.look(Depth.HOLDERS).gpus:
         try:
             if isinstance(gpu.uuid, str):
