@@ -10,12 +10,23 @@ from fallow.core.protections import ClusterPart, OneClusterJob, OneUser, parse_t
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace
 from fallow.core.visibility import ANYBODY, EVERYTHING, Viewer
-from tests.interfaces.web.clusters import fell_silent, large, pods, silent, slurm_job, small, unread, unread_pods
+from tests.interfaces.web.clusters import (
+    fell_silent,
+    filled,
+    filled_unread,
+    large,
+    pods,
+    silent,
+    slurm_job,
+    small,
+    unread,
+    unread_pods,
+)
 
 
 def test_gpus_are_free_busy_idle_unknown_or_out() -> None:
     view = cluster_view(small(), ANYBODY)
-    assert view.counts == {"free": 1, "busy": 2, "idle": 4, "unknown": 1, "out": 4}
+    assert view.counts == {"free": 1, "filled": 0, "busy": 2, "idle": 4, "unknown": 1, "out": 4}
     assert view.total == 12
 
 
@@ -42,13 +53,13 @@ def unknown_counts(board: ClusterBoard) -> list[str]:
 
 
 def test_an_engine_that_lists_nothing_makes_no_zeros() -> None:
-    assert unknown_counts(silent()) == ["free", "busy", "idle", "unknown", "out"]
+    assert unknown_counts(silent()) == ["free", "filled", "busy", "idle", "unknown", "out"]
     assert not cluster_view(silent(), ANYBODY).jobs_listed
 
 
 def test_while_the_engine_is_silent_the_gpus_of_its_earlier_jobs_are_unknown_and_no_number_is_of_now() -> None:
     view = cluster_view(fell_silent(), ANYBODY)
-    assert unknown_counts(fell_silent()) == ["free", "busy", "idle", "out"]
+    assert unknown_counts(fell_silent()) == ["free", "filled", "busy", "idle", "out"]
     assert (view.counts["unknown"], view.jobs_listed) == (7, False)
     assert all(isinstance(node.held, Unknown) and isinstance(node.idle, Unknown) for node in view.nodes)
 
@@ -70,6 +81,37 @@ def test_without_metrics_and_without_jobs_nothing_is_idle() -> None:
     assert cluster_view(replace(unread(), jobs=()), ANYBODY).counts["idle"] == 0
 
 
+def test_what_only_a_filler_holds_is_filled_and_nobody_wastes_it_unless_no_job_can_begin_there() -> None:
+    view = cluster_view(filled(), ANYBODY)
+    assert view.counts == {"free": 4, "filled": 2, "busy": 0, "idle": 2, "unknown": 0, "out": 4}
+    assert view.total == 12
+    assert [(node.held, node.idle, node.filled) for node in view.nodes] == [(3, 2, 1), (1, 0, 1), (1, 0, 1)]
+    ada, *fillers = view.jobs
+    assert (ada.activity, ada.idle_gpus) == ("idle", 2)
+    assert {(job.activity, job.idle_gpus, job.idle_s, job.reason.kind) for job in fillers} == {
+        ("filled", 0, 0.0, "cluster_filler")
+    }
+    assert sum(idle_by(view.jobs, ()).values()) == 2
+
+
+def test_without_metrics_it_is_known_what_is_filled_and_not_what_others_do() -> None:
+    view = cluster_view(filled_unread(), ANYBODY)
+    assert unknown_counts(filled_unread()) == ["busy", "idle"]
+    assert (view.counts["free"], view.counts["filled"], view.counts["unknown"], view.total) == (4, 2, 2, 12)
+    assert [isinstance(node.idle, Unknown) for node in view.nodes] == [True, False, False]
+    alone = replace(filled_unread(), jobs=filled_unread().jobs[:3])
+    assert unknown_counts(alone) == [], "no other job holds a GPU, so none is idle"
+
+
+def test_a_filler_of_an_earlier_look_fills_nothing_that_is_known_now() -> None:
+    board = replace(filled_unread(), engine_answers=False)
+    view = cluster_view(board, ANYBODY)
+    assert unknown_counts(board) == ["free", "filled", "busy", "idle", "out"]
+    assert view.counts["unknown"] == 5
+    assert {job.activity for job in view.jobs} == {"unknown"}
+    assert all(isinstance(node.filled, Unknown) for node in view.nodes)
+
+
 def test_the_name_of_a_slurm_job_is_shown_to_its_user_and_to_root_only() -> None:
     def names(viewer: Viewer) -> list[object]:
         return [job.name for job in cluster_view(small(), viewer).jobs if not isinstance(job.name, Unknown)]
@@ -86,7 +128,7 @@ def test_pods_are_counted_by_the_gpus_that_were_found_and_the_rest_is_unknown() 
     assert web.nodes == ("k1", "k2")
     assert (lost.subject, lost.unknown_gpus) == ("pod:ml/lost", 4)
     assert [(node.name, node.held, node.idle) for node in view.nodes] == [("k1", 1, 1), ("k2", 2, 1)]
-    assert view.counts == {"free": 9, "busy": 1, "idle": 2, "unknown": 4, "out": 0}
+    assert view.counts == {"free": 9, "filled": 0, "busy": 1, "idle": 2, "unknown": 4, "out": 0}
 
 
 def test_nodes_in_trouble_and_with_idle_gpus_are_shown_before_others() -> None:

@@ -186,6 +186,8 @@ class ClusterJobView(WithReason):
     """Why an action that was due is not done."""
     left_alone: str | None = None
     """The protection that keeps the rule from counting."""
+    is_filler: bool = False
+    """Whether fallow submitted it as a filler, from which Slurm takes its GPU when somebody needs it."""
 
 
 @value

@@ -1,10 +1,11 @@
 """The cluster as page, API, metrics and command line show it: jobs and nodes in a line each, and what is available.
 
     free      nobody holds it, and jobs can begin there
+    filled    only a filler of fallow holds it, which gives way: it is as available as a free one
     busy      a job holds it and used it since the last look
     idle      a job holds it and did not: it is wasted
     unknown   a job holds it, and what it did could not be read
-    out       nobody holds it, and no job can begin there: its node is drained, down or cordoned
+    out       nobody but a filler holds it, and no job can begin there: its node is drained, down or cordoned
 
 The name of a job is shown as a command line is: to its user and to root, or to all where the owner of the machine
 says so. The name of what Kubernetes runs is also its identity, and shown to all.
@@ -28,9 +29,10 @@ _NO_NODES = Unknown("the nodes could not be read")
 
 
 class GpuState(StrEnum):
-    """What one GPU of the cluster does."""
+    """What one GPU of the cluster does, or a job with its GPUs."""
 
     FREE = "free"
+    FILLED = "filled"
     BUSY = "busy"
     IDLE = "idle"
     UNKNOWN = "unknown"
@@ -63,7 +65,7 @@ class JobLine(WithReason):
     labels: Mapping[str, str]
     interactive: bool
     started_wall_s: float | Unknown
-    activity: JobActivity
+    activity: GpuState
     reason: Reason
     idle_s: float
     could_do_with: int | None
@@ -82,15 +84,22 @@ class JobLine(WithReason):
         """Return whether it is known of none of its GPUs what it does."""
         return self.unknown_gpus == self.gpus
 
+    @property
+    def is_filled(self) -> bool:
+        """Return whether it is a filler, which gives its GPUs to whoever needs them."""
+        return self.activity is GpuState.FILLED
+
 
 @value
 class NodeLine:
-    """One node with GPUs, and how many of them are held and idle."""
+    """One node with GPUs, and how many of them are held, idle and filled."""
 
     name: str
     gpus: int
     held: int | Unknown
+    """By fillers, too."""
     idle: int | Unknown
+    filled: int | Unknown
     labels: Mapping[str, str] = {}
     trouble: str | None = None
 
@@ -128,21 +137,23 @@ class ClusterView:
 
 def cluster_view(board: ClusterBoard, viewer: Viewer) -> ClusterView:
     """Return the cluster as the viewer may see it."""
-    jobs = sorted((_line(each, viewer) for each in board.jobs), key=_by_waste)
-    held: Counter[str] = Counter()
-    idle: Counter[str] = Counter()
-    for each in board.jobs:
-        _count_nodes(each, held, idle)
+    # A filler of an earlier look may have given way since: what its GPUs do is then as unknown as of any other job.
+    seen = board.jobs if board.engine_answers else tuple(replace(each, is_filler=False) for each in board.jobs)
+    jobs = sorted((_line(each, viewer) for each in seen), key=_by_waste)
+    on_nodes: Counter[tuple[str, str]] = Counter()
+    for each in seen:
+        _count_nodes(each, on_nodes)
     blind = _why_blind(board, jobs)
     in_pods = any(isinstance(place, PodGpus) for each in board.jobs for place in each.job.places)
-    nowhere = blind if not board.engine_answers or in_pods else None  # only the metrics say where a pod's GPUs are
-    nodes = tuple(_node(node, held, idle, nowhere, blind) for node in board.nodes)
+    silent = None if board.engine_answers else blind
+    nowhere = blind if in_pods else silent  # only the metrics say where a pod's GPUs are
+    nodes = tuple(_node(node, on_nodes, nowhere, blind) for node in board.nodes)
     return ClusterView(
         board.engine,
         board.at_wall_s,
         board.acts,
         board.troubles,
-        _counts(jobs, nodes if board.engine_answers else (), blind),
+        _counts(jobs, nodes if board.engine_answers else (), silent, blind),
         tuple(jobs),
         nodes,
         board.pending,
@@ -202,9 +213,9 @@ def _line(view: ClusterJobView, viewer: Viewer) -> JobLine:
         labels=job.labels,
         interactive=job.interactive,
         started_wall_s=job.started_wall_s,
-        activity=view.activity,
-        reason=view.reason,
-        idle_s=view.idle_s,
+        activity=GpuState.FILLED if view.is_filler else _STATES[view.activity],
+        reason=Reason("cluster_filler") if view.is_filler else view.reason,
+        idle_s=0.0 if view.is_filler else view.idle_s,
         could_do_with=view.could_do_with,
         rule=view.rule,
         action=view.action,
@@ -217,16 +228,19 @@ def _line(view: ClusterJobView, viewer: Viewer) -> JobLine:
 
 
 def _node(
-    node: ClusterNode, held: Counter[str], idle: Counter[str], nowhere: Unknown | None, blind: Unknown | None
+    node: ClusterNode, on_nodes: Counter[tuple[str, str]], nowhere: Unknown | None, blind: Unknown | None
 ) -> NodeLine:
-    """Return one node; where nothing is held, nothing is idle."""
-    on_it = held[node.name] if nowhere is None else nowhere
-    wasted = idle[node.name] if blind is None or on_it == 0 else blind
-    return NodeLine(node.name, node.gpus, on_it, wasted, node.labels, node.trouble)
+    """Return one node; where nothing is held, or by fillers alone, nothing is idle."""
+    held = on_nodes[node.name, "held"] if nowhere is None else nowhere
+    filled = on_nodes[node.name, "filled"] if nowhere is None else nowhere
+    idle = on_nodes[node.name, "idle"] if blind is None or (nowhere is None and held == filled) else blind
+    return NodeLine(node.name, node.gpus, held, idle, filled, node.labels, node.trouble)
 
 
 def _by_state(view: ClusterJobView) -> Counter[GpuState]:
     """Return how many GPUs of a job do what; those of which nothing is said are unknown."""
+    if view.is_filler:
+        return Counter({GpuState.FILLED: view.job.gpu_count})
     found: Counter[GpuState] = Counter()
     left = view.job.gpu_count
     for use in view.uses:
@@ -247,36 +261,54 @@ def _nodes(view: ClusterJobView) -> tuple[str, ...]:
     return view.job.nodes or tuple(dict.fromkeys(use.key.host for use in view.uses if use.key is not None))
 
 
-def _count_nodes(view: ClusterJobView, held: Counter[str], idle: Counter[str]) -> None:
+def _count_nodes(view: ClusterJobView, on_nodes: Counter[tuple[str, str]]) -> None:
+    """Add to how many GPUs of each node are held, idle and filled."""
+    if view.is_filler or not view.uses:
+        for place in view.job.places:
+            if isinstance(place, NodeGpu):
+                on_nodes[place.node, "held"] += 1
+                on_nodes[place.node, "filled"] += view.is_filler
+        return
     for use in view.uses:
         place = use.place
         node = place.node if isinstance(place, NodeGpu) else None if use.key is None else use.key.host
         if node is not None:
-            held[node] += 1
-            idle[node] += use.activity is JobActivity.IDLE
-    if not view.uses:
-        held.update(place.node for place in view.job.places if isinstance(place, NodeGpu))
+            on_nodes[node, "held"] += 1
+            on_nodes[node, "idle"] += use.activity is JobActivity.IDLE
 
 
 def _why_blind(board: ClusterBoard, jobs: Sequence[JobLine]) -> Unknown | None:
-    """Return why it is not known what the GPUs do that jobs hold; None if it is known of some, or none is held."""
-    nothing_told = board.troubles and any(job.gpus for job in jobs) and all(job.all_unknown for job in jobs)
+    """Return why it is not known what the GPUs do that jobs hold; None if it is known of some, or none is held.
+
+    Of a filler it is always known.
+    """
+    others = [job for job in jobs if not job.is_filled]
+    nothing_told = board.troubles and any(job.gpus for job in others) and all(job.all_unknown for job in others)
     if board.engine_answers and not nothing_told:
         return None
     return Unknown(board.troubles[0] if board.troubles else "the engine did not list its jobs")
 
 
-def _counts(jobs: Iterable[JobLine], nodes: Sequence[NodeLine], blind: Unknown | None) -> dict[str, int | Unknown]:
-    gpus = idle = unknown = 0
+def _counts(
+    jobs: Iterable[JobLine], nodes: Sequence[NodeLine], silent: Unknown | None, blind: Unknown | None
+) -> dict[str, int | Unknown]:
+    gpus = filled = idle = unknown = 0
     for job in jobs:
-        gpus, idle, unknown = gpus + job.gpus, idle + job.idle_gpus, unknown + job.unknown_gpus
+        filled, gpus = filled + job.gpus * job.is_filled, gpus + job.gpus * (not job.is_filled)
+        idle, unknown = idle + job.idle_gpus, unknown + job.unknown_gpus
     out: int | Unknown = _NO_NODES
     free: int | Unknown = _NO_NODES
     if nodes:
-        out = _out(nodes)
-        free = out if isinstance(out, Unknown) else max(0, sum(node.gpus for node in nodes) - gpus - out)
+        unusable = _out(nodes)
+        if isinstance(unusable, Unknown):
+            free = out = unusable
+        else:
+            empty, stranded = unusable
+            free = max(0, sum(node.gpus for node in nodes) - gpus - filled - empty)
+            filled, out = filled - stranded, empty + stranded
     return {
         GpuState.FREE.value: free,
+        GpuState.FILLED.value: filled if silent is None else silent,
         GpuState.BUSY.value: gpus - idle - unknown if blind is None else blind,
         GpuState.IDLE.value: idle if blind is None else blind,
         GpuState.UNKNOWN.value: unknown if blind is None or gpus else blind,
@@ -284,15 +316,17 @@ def _counts(jobs: Iterable[JobLine], nodes: Sequence[NodeLine], blind: Unknown |
     }
 
 
-def _out(nodes: Iterable[NodeLine]) -> int | Unknown:
-    """Return how many GPUs nobody holds on nodes at which no job can begin."""
-    number = 0
+def _out(nodes: Iterable[NodeLine]) -> tuple[int, int] | Unknown:
+    """Return how many GPUs of nodes at which no job can begin nobody holds, and how many only fillers hold."""
+    empty = stranded = 0
     for node in nodes:
         if node.trouble is not None:
             if isinstance(node.held, Unknown):
                 return node.held
-            number += max(0, node.gpus - node.held)
-    return number
+            if isinstance(node.filled, Unknown):
+                return node.filled
+            empty, stranded = empty + max(0, node.gpus - node.held), stranded + node.filled
+    return empty, stranded
 
 
 def _by_need(node: NodeLine) -> tuple[bool, int, str]:

@@ -1,9 +1,11 @@
 """Fillers on a real Slurm fill its idle cards, give them back to normal jobs, and end with the daemon."""
 
+import json
 import pathlib
 import signal
 import time
 from contextlib import closing
+from typing import Any
 
 import pytest
 
@@ -24,11 +26,15 @@ from tests.conftest import Fallow
 from tests.engine.cluster.planned import PlannedCluster, job, reading
 from tests.places import LIMIT_S
 from tests.real_slurm import Slurm
-from tests.waiting import until
+from tests.waiting import PROGRAM_S, until
 
 CONFIG = """
 [page]
 enabled = false
+
+[cluster]
+engine = "slurm"
+every = "1s"
 
 [[filler]]
 name = "science"
@@ -46,6 +52,12 @@ def fillers(slurm: Slurm, *states: str) -> int:
     """Return how many jobs of the filler are in these states."""
     words = ("squeue", "--noheader", "--array", "--name=fallow-filler-science", "--format=%T")
     return sum(state in states for state in slurm.said(*words).split())
+
+
+def cluster_of(fallow: Fallow) -> dict[str, Any]:
+    """Return what the daemon says of the cluster; nothing before it has looked."""
+    done = fallow("status", "--cluster", "--json")
+    return json.loads(done.stdout) if done.returncode == 0 else {}
 
 
 def start_of(slurm: Slurm, *options: str) -> tuple[str, float]:
@@ -67,6 +79,10 @@ def test_fillers_fill_8_cards_make_way_for_a_job_and_are_back_after_it(
     daemon = simulated.start("up", "--config", str(config), SLURM_CONF=str(slurm.conf))
     until(lambda: fillers(slurm, "RUNNING"), lambda count: count == 8, pause_s=0.2)
     until(lambda: log.read_text().count("a b of"), lambda count: count == 8, pause_s=0.2)
+    told = until(lambda: cluster_of(simulated), lambda facts: facts.get("filled_gpus") == 8, pause_s=PROGRAM_S)
+    assert [told[f"{state}_gpus"] for state in ("free", "busy", "idle", "unknown", "total")] == [0, 0, 0, 0, 8]
+    assert {job["activity"] for job in told["jobs"]} == {"filled"}
+    assert "8 of 8 GPUs available (8 filled), none held and idle" in simulated("status", "--cluster").stdout
     starts_s, backs_s = [], []
     for _ in range(3):  # the fastest counts: on a machine on which much else runs, one may take long
         job, start_s = start_of(slurm, "--gres=gpu:2")

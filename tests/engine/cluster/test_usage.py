@@ -1,15 +1,20 @@
 """What a cluster did is kept by node, partition, account and user, as long as it should be."""
 
 import pathlib
+import sqlite3
 import threading
+from contextlib import closing
 
 import pytest
 
 from fallow.core.cluster import ClusterNode
-from fallow.core.cluster_usage import KINDS, UsageRow
+from fallow.core.cluster_usage import KINDS, UsageRow, usage_report
 from fallow.core.errors import FallowError
+from fallow.core.money import Prices
 from fallow.core.unknown import Unknown
+from fallow.core.value import replace
 from fallow.engine.cluster.usage import FILE_NAME, UsageFile, read_usage
+from fallow.policies.arbiter import ProtectRules
 from tests.engine.cluster.planned import PlannedCluster, job, reading, rule
 
 HOUR_S, DAY_S = 3600.0, 86_400.0
@@ -45,6 +50,41 @@ def test_each_gpu_second_is_counted_once_in_each_kind(cluster: PlannedCluster) -
     assert nodes["n2"] == UsageRow("n2", 0, 0, 0, 300, 900)
     assert rows(cluster, "cluster")["all"] == UsageRow("all", 300, 600, 300, 300, 1200)
     assert rows(cluster, "partition")["gpu"].held_s == rows(cluster, "account")["lab"].held_s == 1200
+
+
+def test_the_time_of_a_filler_is_apart_and_nobody_wastes_it(cluster: PlannedCluster, tmp_path: pathlib.Path) -> None:
+    filler = job(8, gpus=1, first=2, user="games", name="fallow-filler-x", labels={"partition": "scavenger"})
+    protect = ProtectRules(fillers=frozenset({("games", "scavenger", "fallow-filler-x")}))
+    filled = PlannedCluster(tmp_path / "filled", rule(acts=False), protect=protect, keep_usage=True)
+    suspended = replace(filler, id="9", places=job(9, 1, first=3).places, no_way="it is suspended")
+    filled.engine.jobs = [job(7), filler, suspended]
+    filled.engine.nodes, filled.eyes.gpus = (ClusterNode("n1", 4),), cluster.eyes.gpus[:4]
+    filled.look(6)
+    filled.eyes.trouble = Unknown("silent")  # the engine says who holds the GPU, so it stays known
+    filled.look(5)
+    users = rows(filled, "user")
+    assert users["games"] == UsageRow("games", 0, 150, 0, 150, 0, filled_s=300), "a suspended one does not give way"
+    assert rows(filled, "partition")["scavenger"].filled_s == rows(filled, "cluster")["all"].filled_s == 300
+    assert rows(filled, "node")["n1"] == UsageRow("n1", 150, 300, 0, 450, 0, filled_s=300)
+    report = usage_report("user", 0, 1, list(users.values()), [], Prices(default=3600.0))
+    assert report.cost(users["games"]) == 150
+
+
+def test_a_file_of_an_older_fallow_is_read_and_written_on(cluster: PlannedCluster, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "state").mkdir(mode=0o700)
+    file = tmp_path / "state" / FILE_NAME
+    now_s = cluster.clock.wall_s()
+    with closing(sqlite3.connect(file)) as database, database:
+        columns = ", ".join(f"{name} REAL NOT NULL" for name in ("busy", "idle", "empty", "unknown", "free"))
+        key = "begin INTEGER NOT NULL, kind TEXT NOT NULL, name TEXT NOT NULL"
+        database.execute(f"CREATE TABLE usage ({key}, {columns}, PRIMARY KEY (begin, kind, name)) WITHOUT ROWID")
+        database.execute("INSERT INTO usage VALUES (?, 'user', 'eve', 1, 2, 3, 4, 5)", (int(now_s),))
+    file.chmod(0o600)
+    eve = UsageRow("eve", 1, 2, 3, 4, 5)
+    assert read_usage(str(tmp_path / "state"), "user", now_s - DAY_S, now_s + 1) == [eve]
+    cluster.look(11)
+    assert rows(cluster, "user")["eve"] == eve
+    assert rows(cluster, "user")["bob"].idle_s == 300
 
 
 def test_a_silent_cluster_is_unknown_and_a_gap_is_nothing(cluster: PlannedCluster) -> None:

@@ -7,6 +7,10 @@ import pathlib
 
 import pytest
 
+from fallow.core.cluster_usage import UsageRow, usage_report
+from fallow.core.money import Prices
+from fallow.engine.machine.cluster_from_json import usage
+from fallow.interfaces.render.cluster_report import as_csv, as_json, show_table
 from tests.conftest import Fallow
 from tests.engine.cluster.planned import PlannedCluster, job, reading
 from tests.interfaces.cli.clustered import watching
@@ -74,6 +78,21 @@ def test_a_table_csv_and_a_page_have_the_same_numbers(kept: Fallow, tmp_path: pa
     assert kept(*ALL, "--alone", "--format", "html", "-o", str(page)).returncode == 0
     assert "<td>ada</td>" in page.read_text()
     assert "http" not in page.read_text()
+
+
+def test_filled_hours_have_a_column_of_their_own_and_no_cost() -> None:
+    games = UsageRow("games", 0.0, 0.0, 0.0, 0.0, 0.0, filled_s=7200.0)
+    whole = UsageRow("all", 3600.0, 0.0, 0.0, 0.0, 0.0, filled_s=7200.0)
+    report = usage_report("user", 0.0, 7200.0, [games], [whole], Prices(default=2.0, currency="$"))
+    file = io.StringIO()
+    show_table(report, file)
+    _, head, first, *_ = file.getvalue().splitlines()
+    assert head.split() == ["user", "held", "busy", "idle", "empty", "unknown", "filled", "idle", "%", "cost"]
+    assert first.split() == ["games", "0.0", "0.0", "0.0", "0.0", "0.0", "2.0", "$0.00"]
+    (row,) = csv.DictReader(io.StringIO(as_csv(report)))
+    assert (row["filled_s"], row["held_s"], row["free_s"], row["cost"]) == ("7200.0", "0.0", "", "0.0")
+    line = usage(json.loads(as_json(report)))[0][0]
+    assert line == games, "the daemon's answer is read back"
 
 
 def test_jobs_without_a_namespace_are_not_said_to_be_nothing(kept: Fallow) -> None:

@@ -14,7 +14,18 @@ from fallow.engine.machine.cluster_from_json import cluster
 from fallow.interfaces.render.cluster_json import cluster as as_facts
 from fallow.interfaces.render.metrics import Metrics
 from tests.interfaces.web.boards import varied
-from tests.interfaces.web.clusters import fell_silent, large, pods, silent, slurm_job, small, unread, unread_pods
+from tests.interfaces.web.clusters import (
+    fell_silent,
+    filled,
+    filled_unread,
+    large,
+    pods,
+    silent,
+    slurm_job,
+    small,
+    unread,
+    unread_pods,
+)
 from tests.interfaces.web.served import Site, hall, served
 from tests.interfaces.web.test_api import HOSTILE
 
@@ -28,7 +39,11 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 
 @pytest.mark.parametrize(
-    "board", [small(), pods(), small(nodes=(), pending=small().pending), silent(), fell_silent(), unread()]
+    "board",
+    [
+        *(small(), pods(), small(nodes=(), pending=small().pending), silent(), fell_silent(), unread()),
+        *(filled(), filled_unread()),
+    ],
 )
 def test_the_json_read_back_is_the_same_view(board: ClusterBoard) -> None:
     view = cluster_view(board, ANYBODY)
@@ -91,7 +106,7 @@ def test_names_that_others_chose_are_no_markup_and_move_no_cursor(tmp_path: path
     assert "\x1b" not in page
 
 
-@pytest.mark.parametrize("board", [silent(), fell_silent(), unread(), unread_pods()])
+@pytest.mark.parametrize("board", [silent(), fell_silent(), unread(), unread_pods(), filled_unread()])
 def test_what_is_idle_has_no_number_in_metrics_and_page_while_it_is_not_known(
     board: ClusterBoard, tmp_path: pathlib.Path
 ) -> None:
@@ -108,6 +123,21 @@ def test_what_is_idle_has_no_number_in_metrics_and_page_while_it_is_not_known(
     assert "No job holds a GPU" not in part
     assert 'class="busy"' not in part[: part.index("</section>")]
     assert (facts["idle_gpus"], facts["busy_gpus"], facts["unknown"]["idle_gpus"]) == (None, None, board.troubles[0])
+
+
+def test_fillers_are_told_as_available_and_not_as_idle_on_page_and_in_metrics(tmp_path: pathlib.Path) -> None:
+    whole = replace(varied(time.time()), cluster=filled())
+    text = Metrics(lambda: whole, lambda: 0).exposed("")[0].decode()
+    assert 'fallow_cluster_gpus{engine="slurm",state="filled"} 2.0' in text
+    assert 'fallow_cluster_jobs{activity="filled",engine="slurm"} 3.0' in text
+    assert 'fallow_cluster_jobs{activity="idle",engine="slurm"} 1.0' in text
+    assert not any("games" in line for line in text.splitlines() if line.startswith("fallow_cluster_idle_gpus"))
+    with served(hall(lambda _: whole), tmp_path) as site:
+        page = site.ask("/").text
+    part = page[page.index('id="cluster"') :]
+    assert "6 of 12 GPUs available (4 free, 2 filled), 2 held and idle in 1 job" in part
+    assert 'class="filled" title="1 of 4 GPUs held, 1 filled, 0 of them idle"' in part
+    assert 'class="idle" title="3 of 4 GPUs held, 1 filled, 2 of them idle"' in part
 
 
 def test_what_could_not_be_read_is_counted_and_has_no_zero() -> None:

@@ -39,6 +39,8 @@ class ClusterJobState:
         """Why it was asked to end, if it was."""
         self.told_stuck = False
         self.told_more = False
+        self.is_filler = False
+        """Whether its GPUs are available to others, because fallow submitted it as a filler."""
 
     @property
     def effective(self) -> ClusterRule:
@@ -107,6 +109,7 @@ class ClusterJobState:
             in_s=in_s,
             refused=None if refused is None else str(refused),
             left_alone=None if self.alone is None else str(self.alone),
+            is_filler=self.is_filler,
         )
 
     def _evidence(self) -> Evidence:

@@ -26,6 +26,7 @@ from fallow.policies.cluster_gate import (
     JobCount,
     count,
     held_back_by,
+    is_filler,
     left_alone,
     not_seen,
     too_many,
@@ -110,11 +111,13 @@ class ClusterJudge:
             known = self.states.get(key)
             if known is None:
                 came_back = self._returned.has_come_back(key)
-                state = self.states[key] = ClusterJobState(job, rule, self._forced(job))
+                known = self.states[key] = ClusterJobState(job, rule, self._forced(job))
                 if came_back:
-                    self._hands.came_back(state)
+                    self._hands.came_back(known)
             elif known.follow(job, rule, self._forced(job)):
                 self._hands.carry_out(known, CancelWarning(Reason("joined")))
+            # Of one that is suspended, or of which Slurm's words cannot be told apart, nothing follows for its GPUs.
+            known.is_filler = job.no_way is None and is_filler(job, self._protect)
 
     def _forced(self, job: ClusterJob) -> Reason | None:
         """Return why a rule may only report this job."""

@@ -34,19 +34,19 @@ _NOBODY = "nobody"
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS usage (
     begin INTEGER NOT NULL, kind TEXT NOT NULL, name TEXT NOT NULL, busy REAL NOT NULL, idle REAL NOT NULL,
-    empty REAL NOT NULL, unknown REAL NOT NULL, free REAL NOT NULL,
+    empty REAL NOT NULL, unknown REAL NOT NULL, free REAL NOT NULL, filled REAL NOT NULL DEFAULT 0.0,
     PRIMARY KEY (begin, kind, name)) WITHOUT ROWID
 """
 _ADD = (
-    "INSERT INTO usage VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (begin, kind, name) DO UPDATE SET"
+    "INSERT INTO usage VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (begin, kind, name) DO UPDATE SET"
     " busy = busy + excluded.busy, idle = idle + excluded.idle, empty = empty + excluded.empty,"
-    " unknown = unknown + excluded.unknown, free = free + excluded.free"
+    " unknown = unknown + excluded.unknown, free = free + excluded.free, filled = filled + excluded.filled"
 )
 _SUM = (
-    "SELECT name, sum(busy), sum(idle), sum(empty), sum(unknown), sum(free) FROM usage"
+    "SELECT name, sum(busy), sum(idle), sum(empty), sum(unknown), sum(free), {filled} FROM usage"
     " WHERE kind = ? AND begin >= ? AND begin < ? GROUP BY name"
 )
-_BUSY, _IDLE, _EMPTY, _UNKNOWN, _FREE = range(5)
+_COLUMNS = _BUSY, _IDLE, _EMPTY, _UNKNOWN, _FREE, _FILLED = range(6)
 _COLUMN = {JobActivity.BUSY: _BUSY, JobActivity.IDLE: _IDLE, JobActivity.UNKNOWN: _UNKNOWN}
 
 
@@ -107,13 +107,14 @@ class UsageFile:
         held: dict[str, int] = {}
         for state in states:
             job, use = state.job, state.use
-            sums = [0.0] * 5
-            if isinstance(use, Unknown):
-                sums[_UNKNOWN] = passed_s * job.gpu_count
+            sums = [0.0] * len(_COLUMNS)
+            if state.is_filler or isinstance(use, Unknown):
+                column = _FILLED if state.is_filler else _UNKNOWN
+                sums[column] = passed_s * job.gpu_count
                 for place in job.places:
                     if isinstance(place, NodeGpu):
                         held[place.node] = held.get(place.node, 0) + 1
-                        self._row(hour, "node", place.node)[_UNKNOWN] += passed_s
+                        self._row(hour, "node", place.node)[column] += passed_s
             else:
                 is_empty = use.is_empty
                 before, row = None, sums  # the GPUs of a node follow each other
@@ -151,7 +152,7 @@ class UsageFile:
         if row is None:
             # Others choose these names: they are made short, and there are not more than so many of them.
             named = shortened(printable(name), _LONGEST_NAME) if len(self._sums) < _MOST_NAMES else "other"
-            row = self._sums.setdefault((hour, kind, named), [0.0] * 5)
+            row = self._sums.setdefault((hour, kind, named), [0.0] * len(_COLUMNS))
         return row
 
     def _flush(self, wall_s: float | None) -> None:
@@ -180,8 +181,8 @@ class UsageFile:
         database.execute("DELETE FROM usage WHERE begin < ?", (int(wall_s - self._keep_s),))
         before = int((wall_s - _FINE_FOR_S) // _DAY_S) * _DAY_S
         old = database.execute(
-            "SELECT begin / ? * ?, kind, name, sum(busy), sum(idle), sum(empty), sum(unknown), sum(free) FROM usage"
-            " WHERE begin < ? GROUP BY 1, 2, 3 HAVING max(begin % ?) > 0",
+            "SELECT begin / ? * ?, kind, name, sum(busy), sum(idle), sum(empty), sum(unknown), sum(free), sum(filled)"
+            " FROM usage WHERE begin < ? GROUP BY 1, 2, 3 HAVING max(begin % ?) > 0",
             (_DAY_S, _DAY_S, before, _DAY_S),
         ).fetchall()
         for row in old:
@@ -239,16 +240,24 @@ def read_usage(folder: str, kind: str, since_wall_s: float, until_wall_s: float)
 
 def _rows(database: sqlite3.Connection, kind: str, since_wall_s: float, until_wall_s: float) -> list[UsageRow]:
     since, until = int(since_wall_s // _HOUR_S) * _HOUR_S, until_wall_s
-    found = [UsageRow(*row) for row in database.execute(_SUM, (kind, since, until))]
+    query = _SUM.format(filled="sum(filled)" if _has_filled(database) else "0.0")
+    found = [UsageRow(*row) for row in database.execute(query, (kind, since, until))]
     return sorted(found, key=lambda row: (-row.idle_s, -row.busy_s, row.name))
 
 
 def _prepare(database: sqlite3.Connection) -> None:
     database.executescript(_SCHEMA)
+    if not _has_filled(database):
+        database.execute("ALTER TABLE usage ADD COLUMN filled REAL NOT NULL DEFAULT 0.0")
     try:
-        database.execute("SELECT begin, kind, name, busy, idle, empty, unknown, free FROM usage LIMIT 0")
+        database.execute("SELECT begin, kind, name, busy, idle, empty, unknown, free, filled FROM usage LIMIT 0")
     except sqlite3.OperationalError as error:
         raise sqlite_file.NotOurs(f"its tables are not fallow's: {error}") from None
+
+
+def _has_filled(database: sqlite3.Connection) -> bool:
+    """Return whether rows tell filled time: those of an older fallow do not."""
+    return any(row[1] == "filled" for row in database.execute("PRAGMA table_info(usage)"))
 
 
 def _node_of(place: object, host: str | None) -> str | None:

@@ -7,7 +7,6 @@ from typing import Any
 from fallow.core.cluster import Engine
 from fallow.core.cluster_usage import UsageRow
 from fallow.core.cluster_view import ClusterView, GpuState, JobLine, NodeLine
-from fallow.core.job import JobActivity
 from fallow.core.unknown import Unknown
 from fallow.core.value import fields
 from fallow.engine.machine.from_json import fact, reason, wall_s
@@ -39,8 +38,10 @@ def usage(facts: Facts) -> tuple[list[UsageRow], UsageRow]:
 
 
 def _usage_row(facts: Facts) -> UsageRow:
-    busy_s, idle_s, empty_s, unknown_s = (float(facts[f"{name}_s"]) for name in ("busy", "idle", "empty", "unknown"))
-    return UsageRow(str(facts["name"]), busy_s, idle_s, empty_s, unknown_s, float(facts["free_s"] or 0.0))
+    busy_s, idle_s, empty_s, unknown_s, free_s, filled_s = (
+        float(facts[f"{name}_s"] or 0.0) for name in ("busy", "idle", "empty", "unknown", "free", "filled")
+    )
+    return UsageRow(str(facts["name"]), busy_s, idle_s, empty_s, unknown_s, free_s, filled_s)
 
 
 def _job(facts: Facts) -> JobLine:
@@ -50,7 +51,7 @@ def _job(facts: Facts) -> JobLine:
         name=fact(facts, "name"),
         nodes=tuple(facts["nodes"]),
         started_wall_s=started if isinstance(started, Unknown) else wall_s(started),
-        activity=JobActivity(facts["activity"]),
+        activity=GpuState(facts["activity"]),
         reason=reason(facts),
         action=facts["next"],
         in_s=inf if facts["in_s"] is None else facts["in_s"],

@@ -4,9 +4,8 @@ import argparse
 
 from fallow.core.api import VERSION
 from fallow.core.cluster_names import cluster_target
-from fallow.core.cluster_view import ClusterView, JobLine
+from fallow.core.cluster_view import ClusterView, GpuState, JobLine
 from fallow.core.errors import WrongUsage
-from fallow.core.job import JobActivity
 from fallow.core.protections import ClusterPart, OneClusterJob
 from fallow.core.units import duration_for_people, printable
 from fallow.core.value import fields, value
@@ -54,7 +53,7 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
         print(printable(f"{args.subject}: {_WORDS[together]}: {nothing}"))
     else:
         for each in answers:
-            short = each.idle is False and each.activity == JobActivity.IDLE
+            short = each.idle is False and each.activity == GpuState.IDLE
             word = f"not for {duration_for_people(args.for_s)} yet" if short else _WORDS[each.idle]
             print(printable(f"{each.job}: {word}: {each.because}"))
     return _EXIT_CODES[together]
@@ -85,9 +84,12 @@ def _answer(job: JobLine, for_s: float, view: ClusterView, *, is_old: bool) -> J
         because = f"it could not be read: {view.troubles[0]}"
     elif is_old:
         because = f"the last look was long ago; then: {because}"
-    elif job.activity is JobActivity.BUSY:
+    elif job.activity is GpuState.FILLED:
+        idle = None if for_s else True
+        because = f"{because}; since when nobody else used it is not known" if for_s else because
+    elif job.activity is GpuState.BUSY:
         idle = False
-    elif job.activity is JobActivity.IDLE:
+    elif job.activity is GpuState.IDLE:
         idle = job.idle_s >= for_s
     return JobAnswer(job.subject, idle, job.activity.value, job.idle_s, because)
 

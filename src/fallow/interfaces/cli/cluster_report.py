@@ -41,7 +41,7 @@ def run(args: argparse.Namespace, world: World, voice: Stderr, given: Prices) ->
 
 
 def _why_nothing(report: UsageReport) -> str:
-    if report.total.held_s:
+    if report.total.held_s or report.total.filled_s:
         kinds = ", ".join(kind for kind in KINDS if kind not in ("cluster", report.by))
         return f"no job of that time is known by its {report.by}; write --by with another one: {kinds}"
     return "nothing of that time is kept of a cluster; `fallow up` with [cluster] records it while it runs"

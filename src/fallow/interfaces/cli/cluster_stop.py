@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from fallow.core.api import VERSION
 from fallow.core.cluster import ClusterJob
 from fallow.core.cluster_names import cluster_target, names_cluster, subject_of
+from fallow.core.cluster_view import GpuState
 from fallow.core.errors import WrongUsage
-from fallow.core.job import JobActivity
 from fallow.core.protections import ClusterPart, OneClusterJob
 from fallow.core.reasons import Reason
 from fallow.core.units import printable
@@ -80,7 +80,7 @@ def _left(args: argparse.Namespace, job: ClusterJob, stop: ClusterStop, world: W
     view = cluster_of(world, voice, job.key, alone=args.alone)
     if view.troubles or tell_if_old(view, world.clock.wall_s(), voice) or not view.jobs:
         return Reason("told", sentence="it is not known whether it is idle")
-    return None if view.jobs[0].activity is JobActivity.IDLE else Reason("told", sentence=view.jobs[0].because)
+    return None if view.jobs[0].activity is GpuState.IDLE else Reason("told", sentence=view.jobs[0].because)
 
 
 def _name(job: ClusterJob) -> str:

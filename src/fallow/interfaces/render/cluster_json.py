@@ -73,5 +73,6 @@ def usage(report: UsageReport) -> dict[str, Any]:
 
 def usage_line(row: UsageRow, *, has_free: bool) -> dict[str, Any]:
     """Return one line; only of nodes and of the whole it is known how long GPUs were free."""
-    times = {name: round(getattr(row, name), 3) for name in ("held_s", "busy_s", "idle_s", "empty_s", "unknown_s")}
+    told = ("held_s", "busy_s", "idle_s", "empty_s", "unknown_s", "filled_s")
+    times = {name: round(getattr(row, name), 3) for name in told}
     return {"name": row.name, **times, "free_s": round(row.free_s, 3) if has_free else None}

@@ -7,13 +7,13 @@ from collections import Counter
 from collections.abc import Iterator
 
 from fallow.core.cluster import ClusterBoard
-from fallow.core.cluster_view import ClusterView, cluster_view, idle_by
-from fallow.core.job import JobActivity
+from fallow.core.cluster_view import ClusterView, GpuState, cluster_view, idle_by
 from fallow.core.unknown import Unknown
 from fallow.core.visibility import ANYBODY
 
 _MOST_SERIES = 500
 _LABELS = ("partition", "namespace", "account")
+_DOING = (GpuState.FILLED, GpuState.BUSY, GpuState.IDLE, GpuState.UNKNOWN)
 
 Samples = list[tuple[tuple[str, ...], float | None]]
 Family = tuple[str, str, Samples, tuple[str, ...]]
@@ -42,7 +42,7 @@ def cluster_samples(board: ClusterBoard) -> Iterator[Family]:
     if isinstance(view.counts["idle"], Unknown):
         jobs: Samples = [((engine, activity.value), float(number)) for activity, number in doing.items()]
     else:
-        jobs = [((engine, activity.value), float(doing[activity])) for activity in JobActivity]
+        jobs = [((engine, activity.value), float(doing[activity])) for activity in _DOING]
     yield "fallow_cluster_jobs", "Jobs that hold GPUs, by what they do.", jobs, ("engine", "activity")
     labels = ("engine", *_LABELS, "user")
     yield "fallow_cluster_idle_gpus", "GPUs that are held and idle, by whose they are.", _idle(view), labels
@@ -52,7 +52,8 @@ def cluster_samples(board: ClusterBoard) -> Iterator[Family]:
 
 
 def _idle(view: ClusterView) -> Samples:
-    found = idle_by((job for job in view.jobs if not job.all_unknown), _LABELS).most_common()
+    told = (job for job in view.jobs if not job.all_unknown and not job.is_filled)
+    found = idle_by(told, _LABELS).most_common()
     samples: Samples = [((view.engine.value, *words), float(number)) for words, number in found[:_MOST_SERIES]]
     rest = sum(number for _, number in found[_MOST_SERIES:])
     if len(found) > _MOST_SERIES:

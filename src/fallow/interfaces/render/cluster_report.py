@@ -43,7 +43,7 @@ def as_csv(report: UsageReport) -> str:
     """Return a heading and a row for each line, with the fields of the JSON; unknown values are empty."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([report.by, "held_s", "busy_s", "idle_s", "empty_s", "unknown_s", "free_s", "cost"])
+    writer.writerow([report.by, "held_s", "busy_s", "idle_s", "empty_s", "unknown_s", "filled_s", "free_s", "cost"])
     for row in report.rows:
         facts = _with_cost(cluster_json.usage_line(row, has_free=report.by == "node"), report, row)
         facts.pop("unknown")
@@ -71,13 +71,14 @@ def as_html(report: UsageReport) -> str:
         "th:first-child,td:first-child{text-align:left;overflow-wrap:anywhere}</style></head>\n"
         f"<body><h1>{title}</h1>\n<table><thead><tr>{cells(_heads(report), 'th')}</tr></thead>\n"
         f"<tbody>\n{body}\n</tbody><tfoot><tr>{cells(total, 'th')}</tr></tfoot></table>\n"
-        "<p>idle: held by jobs and not used. empty: of that, held by jobs with nothing on any of their GPUs.</p>\n"
+        "<p>idle: held by jobs and not used. empty: of that, held by jobs with nothing on any of their GPUs."
+        " filled: held by fillers, which give way; nothing of it is idle, or costs.</p>\n"
         "</body></html>\n"
     )
 
 
 def _heads(report: UsageReport) -> list[str]:
-    heads = [report.by, "held", "busy", "idle", "empty", "unknown"]
+    heads = [report.by, "held", "busy", "idle", "empty", "unknown", *(["filled"] if report.total.filled_s else [])]
     heads += ["free"] if report.by == "node" else []
     return [*heads, "idle %", *(["cost"] if report.prices.default is not None else [])]
 
@@ -91,6 +92,7 @@ def _rows(report: UsageReport) -> list[list[str]]:
 
 def _row(report: UsageReport, row: UsageRow) -> list[str]:
     times = [row.held_s, row.busy_s, row.idle_s, row.empty_s, row.unknown_s]
+    times += [row.filled_s] if report.total.filled_s else []
     times += [row.free_s] if report.by == "node" else []
     share = f"{row.idle_s / row.held_s:.0%}" if row.held_s else ""
     cost = report.cost(row)
@@ -99,7 +101,7 @@ def _row(report: UsageReport, row: UsageRow) -> list[str]:
 
 
 def _sum(rows: tuple[UsageRow, ...]) -> UsageRow:
-    times = ("busy_s", "idle_s", "empty_s", "unknown_s", "free_s")
+    times = ("busy_s", "idle_s", "empty_s", "unknown_s", "free_s", "filled_s")
     return UsageRow(f"{len(rows)} more", *(sum(getattr(row, name) for row in rows) for name in times))
 
 

@@ -9,10 +9,7 @@ _FOLLOWS = {"report": "is reported", "warn": "is warned", "ask": "is asked to en
 
 def first_line(view: ClusterView, subject: str | None = None) -> str:
     """Return what is available now and what is wasted, in the whole cluster; `subject`: whose jobs the view has."""
-    free, total, idle = view.counts["free"], view.total, view.counts["idle"]
-    had = "what is available now is not known"
-    if not isinstance(free, Unknown) and not isinstance(total, Unknown):
-        had = f"{free:,} of {total:,} GPUs free"
+    idle = view.counts["idle"]
     wasteful = [job.idle_gpus for job in view.jobs if job.idle_gpus]
     jobs = "" if view.more_jobs else f" in {len(wasteful):,} job{'' if len(wasteful) == 1 else 's'}"
     if subject is not None:
@@ -23,7 +20,18 @@ def first_line(view: ClusterView, subject: str | None = None) -> str:
     elif idle:
         wasted = f"{idle:,} held and idle{jobs}"
     waited = "" if isinstance(view.pending, Unknown) else f", {view.pending:,} waited for"
-    return f"{view.engine.proper_name}: {had}, {wasted}{waited}"
+    return f"{view.engine.proper_name}: {_available(view)}, {wasted}{waited}"
+
+
+def _available(view: ClusterView) -> str:
+    """Return `3 of 8 GPUs available (2 free, 1 filled)`, or where nothing is filled `2 of 8 GPUs free`."""
+    free, filled, total = view.counts["free"], view.counts["filled"], view.total
+    if isinstance(free, Unknown) or isinstance(filled, Unknown) or isinstance(total, Unknown):
+        return "what is available now is not known"
+    if not filled:
+        return f"{free:,} of {total:,} GPUs free"
+    within = f"{free:,} free, {filled:,} filled" if free else f"{filled:,} filled"
+    return f"{free + filled:,} of {total:,} GPUs available ({within})"
 
 
 def nothing_held(view: ClusterView, subject: str | None) -> str:
@@ -46,6 +54,8 @@ def others_line(view: ClusterView) -> str:
 
 def follows(job: JobLine) -> str:
     """Return what comes next for a job, and why it does not."""
+    if job.is_filled:
+        return ""  # that it is a filler says it
     said: list[str] = []
     if job.could_do_with is not None:
         said.append(f"used {job.could_do_with} of {job.gpus} at most")
@@ -75,7 +85,8 @@ def job_lines(job: JobLine) -> list[str]:
     whose = ", ".join(part for part in (job.user, where(job)) if part)
     name = "" if isinstance(job.name, Unknown) else f" {job.name}"
     lasted = f" for {duration_for_people(round(job.idle_s))}" if job.idle_s else ""
-    gpus = f"{job.gpus} GPU{'' if job.gpus == 1 else 's'}, {job.idle_gpus} idle"
+    idle = "" if job.is_filled else f", {job.idle_gpus} idle"
+    gpus = f"{job.gpus} GPU{'' if job.gpus == 1 else 's'}{idle}"
     unknown = f", {job.unknown_gpus} unknown" if job.unknown_gpus else ""
     head = f"{job.subject}{name} ({whose}) is {job.activity.value}{lasted}: holds {gpus}{unknown}: {job.because}"
     lines = [head, *(f"  {place} {did}: {because}" for place, did, because in job.uses)]
@@ -87,11 +98,12 @@ def job_lines(job: JobLine) -> list[str]:
 
 
 def held_words(node: NodeLine) -> str:
-    """Return how many GPUs of a node are held and idle, as far as that is known."""
+    """Return how many GPUs of a node are held, idle and filled, as far as that is known."""
     if isinstance(node.held, Unknown):
         return f"how many of its {node.gpus} GPUs are held is not known"
     does = "and what they do is not known" if isinstance(node.idle, Unknown) else f"{node.idle} of them idle"
-    return f"{node.held} of {node.gpus} GPUs held, {does}"
+    filled = f", {node.filled} filled" if node.filled else ""
+    return f"{node.held} of {node.gpus} GPUs held{filled}, {does}"
 
 
 def node_line(node: NodeLine) -> str:

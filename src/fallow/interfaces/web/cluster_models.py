@@ -7,14 +7,14 @@ from pydantic import BaseModel, Field
 from fallow.core.cluster import Engine
 from fallow.interfaces.web.models import Reasoned, Time, Versioned, Why
 
-JobActivity = Literal["busy", "idle", "unknown"]
+UseActivity = Literal["busy", "idle", "unknown"]
 
 
 class Use(BaseModel):
     """What one GPU of a job did since the last look, and why fallow thinks so."""
 
     place: str
-    activity: JobActivity
+    activity: UseActivity
     because: str
 
 
@@ -32,7 +32,7 @@ class Job(Reasoned):
     labels: Annotated[dict[str, str], Field(description="Partition, account, qos or namespace.")]
     interactive: bool
     started: Time | None
-    activity: JobActivity
+    activity: Annotated[Literal["filled", "busy", "idle", "unknown"], Field(description="filled: it is a filler.")]
     idle_s: Annotated[float, Field(description="For how long all its GPUs were witnessed idle.")]
     could_do_with: Annotated[int | None, Field(description="How many GPUs it has used at most, if fewer.")]
     rule: Annotated[str, Field(description="The rule that counts for it; empty if none does.")]
@@ -53,6 +53,7 @@ class Node(BaseModel):
     gpus: int
     held: Annotated[int | None, Field(description="null where that is not known, as idle.")]
     idle: int | None
+    filled: Annotated[int | None, Field(description="Of those that are held, how many fillers hold.")]
     labels: dict[str, str]
     trouble: Annotated[str | None, Field(description="Why no job can begin there.")]
     unknown: Why
@@ -68,10 +69,11 @@ class Cluster(Versioned):
     jobs_listed: Annotated[bool, Field(description="Whether the engine listed its jobs at the last look.")]
     total_gpus: int | None
     free_gpus: Annotated[int | None, Field(description="Nobody holds them, and jobs can begin there.")]
+    filled_gpus: Annotated[int | None, Field(description="Only fillers hold them: as available as free ones.")]
     busy_gpus: Annotated[int | None, Field(description="null where jobs or metrics could not be read, as idle_gpus.")]
     idle_gpus: Annotated[int | None, Field(description="Held by jobs, and not used.")]
     unknown_gpus: int | None
-    out_gpus: Annotated[int | None, Field(description="Nobody holds them, and no job can begin there.")]
+    out_gpus: Annotated[int | None, Field(description="Nobody but fillers holds them, and no job can begin there.")]
     pending_gpus: Annotated[int | None, Field(description="What the jobs that wait have asked for.")]
     unknown: Why
     jobs: Annotated[list[Job], Field(description="Those that waste most GPUs come first.")]
@@ -84,11 +86,12 @@ class UsageLine(BaseModel):
     """What the GPUs of one node, user and so on did, in seconds of one GPU."""
 
     name: str
-    held_s: Annotated[float, Field(description="Held by jobs: busy, idle and unknown together.")]
+    held_s: Annotated[float, Field(description="Held by jobs, not fillers: busy, idle and unknown together.")]
     busy_s: float
     idle_s: float
     empty_s: Annotated[float, Field(description="Of the idle time: held by jobs with nothing on any of their GPUs.")]
     unknown_s: float
+    filled_s: Annotated[float, Field(description="Held by fillers, which give way.")]
     free_s: Annotated[float | None, Field(description="Held by no job; only of nodes and the whole.")]
 
 

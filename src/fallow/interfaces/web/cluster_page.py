@@ -74,4 +74,6 @@ def _state(line: NodeLine) -> str:
         return "unknown"
     if not line.held:
         return "free"
+    if line.held == line.filled:
+        return "filled"
     return "idle" if line.idle else "busy"
