@@ -59,6 +59,7 @@ REAL_COSTS_MS = {
     "nvmlDeviceGetMPSComputeRunningProcesses": 0.01,
     "nvmlDeviceGetTemperature": 0.01,
     "nvmlDeviceGetPowerUsage": 0.01,
+    "nvmlDeviceGetTotalEnergyConsumption": 3.9,
     "nvmlGpmSampleGet": 0.01,
 }
 

@@ -15,6 +15,9 @@ class Depth(IntEnum):
     LOAD = 2
     """Utilization, too: what judging a job needs."""
     EVERYTHING = 3
+    """Clocks and limits, too; of the energy what was last read."""
+    ENERGY = 4
+    """The counter of energy anew, which takes 4 ms a GPU on an H200."""
 
 
 class Clock(Protocol):

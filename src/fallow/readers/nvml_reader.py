@@ -37,6 +37,7 @@ class _Device:
         self.counters = nvml.HardwareCounters()
         self.counted_s: float | None = None
         """When the counters were last read."""
+        self.energy_j: float | Unknown = NOT_ASKED
         self._kept: dict[Callable[[nvml.Ask, nvml.Handle], Any], tuple[float, Any]] = {}
 
     def lately(self, read: Callable[[nvml.Ask, nvml.Handle], T], ask: nvml.Ask, at_s: float) -> T:
@@ -161,8 +162,9 @@ class _LookAtCard:
                 body.identity["minor"] = nvml.minor(ask, body.handle)
             facts["minor"] = body.identity["minor"]
             facts.update(body.lately(nvml.clocks, ask, self.at_s))
-            # A call takes 4 ms on an H200.
-            facts["energy_j"] = _MIG_HAS_NONE if parent else device.lately(nvml.energy_j, ask, self.at_s)
+            if self.depth >= Depth.ENERGY:
+                device.energy_j = _MIG_HAS_NONE if parent else nvml.energy_j(ask, device.handle)
+            facts["energy_j"] = device.energy_j
 
     def _read_load(self, ask: nvml.Ask, device: _Device, row: _Row, parent: _Device | None) -> None:
         """Read what ran since the last look, from counters and samples."""

@@ -80,7 +80,7 @@ def test_energy_is_what_the_counters_of_all_its_gpus_grew_by() -> None:
     assert used(begin, begin, end).energy_j == 900.0
 
 
-def test_energy_of_a_job_that_ended_at_once_is_unknown_since_readers_keep_the_counter_for_seconds() -> None:
+def test_energy_of_a_job_that_ended_at_once_is_unknown_since_the_counter_goes_in_steps() -> None:
     meter = UsageMeter([str(idle().uuid)], 0.01, longest_gap_s=3.0)
     meter.begin(snapshot(0.0, idle(energy_j=1000.0)))
     assert isinstance(meter.end(snapshot(1.0, idle(energy_j=1000.0)), 1.0).energy_j, Unknown)

@@ -59,10 +59,10 @@ class Supervisor:
     def run(self) -> Result:
         """Return when the job has ended, or was stopped."""
         world = self._run.world
-        self._meter.begin(world.gpu_reader.look(Depth.EVERYTHING))
+        self._meter.begin(world.gpu_reader.look(Depth.ENERGY))
         result = self._watch()
         for_s = world.clock.monotonic_s() - self._began_s
-        return replace(result, used=self._meter.end(world.gpu_reader.look(Depth.EVERYTHING), for_s))
+        return replace(result, used=self._meter.end(world.gpu_reader.look(Depth.ENERGY), for_s))
 
     def _watch(self) -> Result:
         clock = self._run.world.clock

@@ -11,7 +11,7 @@ from fallow.core.unknown import NOT_ASKED, Unknown
 from fallow.core.value import value
 from fallow.core.witnessed_time import witnessed_s
 
-_LEAST_S = 5.0  # readers may keep the counter for half of that, since it is slow to read
+_LEAST_S = 5.0  # below that the steps of the counter are most of what it grew by
 
 
 @value
