@@ -73,6 +73,12 @@ class Fallow:
         }
         self._started: list[subprocess.Popen[str]] = []
 
+    @property
+    def state(self) -> pathlib.Path:
+        """Where its journal and its history are: those of simulated GPUs are kept apart."""
+        folder = pathlib.Path(self.environ["FALLOW_STATE_DIR"])
+        return folder / "simulated" if "FALLOW_SIMULATE" in self.environ else folder
+
     def on(self, gpu: str) -> dict[str, str]:
         """The environment of somebody on one of the simulated GPUs, who came without fallow."""
         return {**self.environ, "CUDA_VISIBLE_DEVICES": gpu}

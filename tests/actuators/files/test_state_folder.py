@@ -116,7 +116,7 @@ def test_a_users_journal_is_not_kept_where_a_neighbour_could_read_it(
         FALLOW_CLAIM_DIR=str(claims),
     )
     assert (done.returncode, done.stdout) == (0, "ran\n"), done.stderr
-    assert f"no journal is kept in {hers}/state for now: {hers} belongs to user {NEIGHBOUR}" in done.stderr
+    assert f"no journal is kept in {hers}/state/simulated for now: {hers} belongs to user {NEIGHBOUR}" in done.stderr
     assert list(hers.iterdir()) == []
 
 
@@ -135,4 +135,4 @@ def test_a_journal_in_a_folder_that_cannot_be_written_is_told_in_words(
         FALLOW_STATE_DIR=str(shut),
         FALLOW_CLAIM_DIR=str(claims),
     )
-    assert f"no journal is kept in {shut} for now: Permission denied" in done.stderr
+    assert f"{shut}/simulated cannot be used: Permission denied; set FALLOW_STATE_DIR to a folder of" in done.stderr

@@ -146,8 +146,8 @@ def test_nothing_is_made_by_looking(simulated: Fallow, tmp_path: pathlib.Path) -
 
 
 def test_a_state_folder_that_others_may_write_to_is_broken(simulated: Fallow) -> None:
-    state = pathlib.Path(simulated.environ["FALLOW_STATE_DIR"])
-    state.mkdir()
+    state = simulated.state
+    state.mkdir(parents=True)
     state.chmod(0o777)
     assert states(examined(simulated, 1), "broken") == {"state"}
     state.rmdir()
@@ -157,8 +157,8 @@ def test_a_state_folder_that_others_may_write_to_is_broken(simulated: Fallow) ->
 
 @pytest.mark.parametrize("name", ["journal", "history"])
 def test_a_damaged_file_is_broken_and_a_whole_one_is_ok(simulated: Fallow, name: str) -> None:
-    state = pathlib.Path(simulated.environ["FALLOW_STATE_DIR"])
-    state.mkdir()
+    state = simulated.state
+    state.mkdir(parents=True)
     Journal(str(state), time.time, print).close()
     assert examined(simulated, 0)["journal"]["means"].endswith("is intact")
     file = state / f"{name}.db"
@@ -252,7 +252,7 @@ def test_every_check_has_a_name_of_its_own() -> None:
 def test_a_user_learns_what_only_root_can_do(open_folder: pathlib.Path) -> None:
     users = Users(open_folder)
     state = open_folder / "state"
-    state.mkdir()
+    state.mkdir(parents=True)
     state.chmod(0o700)
     users.environ["FALLOW_STATE_DIR"] = str(state)
     (open_folder / "claims").mkdir()

@@ -31,7 +31,7 @@ class Watched:
         config = home / "fallow.toml"
         config.write_text(RULE)
         config.chmod(0o600)
-        self.state = pathlib.Path(fallow.environ["FALLOW_STATE_DIR"])
+        self.state = fallow.state
         self.up = Fill(fallow.start("up", "--config", str(config), "--listen", "127.0.0.1:0"))
         self.up.until("up, with")
 
@@ -160,7 +160,7 @@ def test_a_journal_that_is_locked_by_somebody_gets_its_rows_later(watched: Watch
 
 def test_databases_that_are_folders_are_a_sentence_on_every_face(simulated: Fallow, tmp_path: pathlib.Path) -> None:
     """F38: history.db a folder was a 500 of the page and an internal error of `report`."""
-    state = pathlib.Path(simulated.environ["FALLOW_STATE_DIR"])
+    state = simulated.state
     for name in ("history.db", "journal.db"):
         (state / name).mkdir(parents=True)
     done = simulated("report")

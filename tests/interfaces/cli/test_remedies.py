@@ -41,7 +41,7 @@ def test_without_a_home_that_can_be_used_there_is_no_journal_and_why_says_so(shu
     code, out, err = shut.run(ADA, "why", "--alone")
     assert code == 0, err
     assert out.startswith(
-        "there is no journal: / is not yours to write, and /nowhere-at-all/.local/state/fallow is not"
+        "there is no journal: / is not yours to write, and /nowhere-at-all/.local/state/fallow/simulated is not"
     )
     assert "set FALLOW_STATE_DIR to a folder of yours" in out
 

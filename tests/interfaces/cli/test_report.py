@@ -24,7 +24,7 @@ HOUR_S = 3600
 
 
 def record(fallow: Fallow, statuses: Iterable[Status]) -> None:
-    history = HistoryWriter(fallow.environ["FALLOW_STATE_DIR"], print)
+    history = HistoryWriter(str(fallow.state), print)
     for number, one in enumerate(statuses):
         history.record(one)
         if number % 1000 == 0:
@@ -131,6 +131,17 @@ def test_simulated_gpus_are_said_to_be(fallow: Fallow) -> None:
     assert fallow("report").stdout.startswith("box: 2 simulated GPUs")
     assert json.loads(fallow("report", "--format", "json").stdout)["gpus"][0]["simulated"] is True
     assert "2 simulated GPUs" in fallow("report", "--format", "html").stdout
+
+
+def test_what_simulated_gpus_did_is_in_no_report_of_the_real_ones_and_the_other_way_round(recorded: Fallow) -> None:
+    before = recorded("report", "--by", "user").stdout
+    done = recorded("up", "--simulate=3xH100", "--for", "3s")
+    assert done.returncode == 0, done.stderr
+    assert recorded("report").stdout.startswith("box: 2 GPUs, hours from ")
+    assert recorded("report", "--by", "user").stdout.splitlines()[1:] == before.splitlines()[1:]
+    simulated = recorded("report", "--simulate=3xH100").stdout
+    assert ": 3 simulated GPUs, hours from " in simulated
+    assert "ada" not in recorded("report", "--by", "user", "--simulate=3xH100").stdout
 
 
 @pytest.mark.parametrize("form", ["table", "json", "csv", "html"])

@@ -191,10 +191,14 @@ def test_another_user_finds_the_secret_nowhere_and_its_owner_and_root_do(stage: 
     running.process.terminate()
     _, rest = running.process.communicate(timeout=LIMIT_S)
     assert leaks({"the log": "\n".join(running.said) + rest}) == []
-    kept = {path.name: path.read_bytes().decode(errors="replace") for path in stage.state.iterdir() if path.is_file()}
+    kept = {
+        path.name: path.read_bytes().decode(errors="replace")
+        for path in (stage.state / "simulated").iterdir()
+        if path.is_file()
+    }
     assert f"{ADA}'s job {pid} (sh)" in "".join(kept.values())
     assert leaks({name: text for name, text in kept.items() if name != "history.db"}) == []
-    assert {path.stat().st_mode & 0o077 for path in stage.state.glob("history.db*")} == {0}, "root's alone"
+    assert {path.stat().st_mode & 0o077 for path in stage.state.rglob("history.db*")} == {0}, "root's alone"
 
 
 def test_the_owner_of_the_machine_can_show_command_lines_to_everyone(stage: Stage) -> None:

@@ -105,7 +105,7 @@ def test_why_and_status_name_the_hold_on_a_gpu_and_on_no_other(simulated: Fallow
 def test_a_process_that_is_another_by_now_does_not_get_the_story_of_the_first(simulated: Fallow) -> None:
     """F14"""
     us, gone = os.getpid(), 2**22 - 7
-    journal = Journal(simulated.environ["FALLOW_STATE_DIR"], time.time, print)
+    journal = Journal(str(simulated.state), time.time, print)
     journal.action(
         "somebody's job", "ask the job to end", said("it idled"), [process_key(us, 1), process_key(gone, 5)]
     )
@@ -129,7 +129,7 @@ def test_it_says_when_people_were_warned_of_a_stop_that_came_since(simulated: Fa
         (5, "action", "ask the job to end with SIGTERM", "ask"),
     ):
         now_s = at_s + minutes * 60
-        journal = Journal(simulated.environ["FALLOW_STATE_DIR"], lambda now_s=now_s: now_s, print)
+        journal = Journal(str(simulated.state), lambda now_s=now_s: now_s, print)
         if kind == "verdict":
             journal.verdict(Verdict("ada's job", finding, "0 %", (("GPU 3", f"after {minutes} minutes"),)), [gone])
         else:
@@ -142,7 +142,7 @@ def test_it_says_when_people_were_warned_of_a_stop_that_came_since(simulated: Fa
     for line, (when, words) in zip(events, told[1:], strict=True):
         assert line.startswith(f"{when}, "), line
         assert words in line
-    journal = Journal(simulated.environ["FALLOW_STATE_DIR"], lambda: at_s + 600, print)
+    journal = Journal(str(simulated.state), lambda: at_s + 600, print)
     cancelled = said("it works").with_facts(step="cancel_warning")
     journal.action("ada's job", "cancel the warning", cancelled, [gone])
     journal.verdict(Verdict("ada's job", "goes on", "it works"), [gone])
@@ -152,7 +152,7 @@ def test_it_says_when_people_were_warned_of_a_stop_that_came_since(simulated: Fa
 
 def test_it_never_shows_the_warning_of_another_job_without_its_stop(simulated: Fallow) -> None:
     gone = process_key(2**22 - 7, 5)
-    journal = Journal(simulated.environ["FALLOW_STATE_DIR"], time.time, print)
+    journal = Journal(str(simulated.state), time.time, print)
     warn, ask = "warn that the job will be asked to end in 5m", "ask the job to end with SIGTERM"
 
     def told() -> list[str]:
@@ -278,7 +278,7 @@ def test_a_process_is_not_said_to_use_no_gpu_where_it_cannot_be_seen_who_uses_th
 
 
 def test_a_damaged_journal_is_told_plainly_and_not_taken_for_one_that_has_nothing(simulated: Fallow) -> None:
-    state = pathlib.Path(simulated.environ["FALLOW_STATE_DIR"])
+    state = simulated.state
     journal = Journal(str(state), time.time, print)
     journal.action("a job", "ask the job to end", said("it idled"), ["gpu:x"])
     journal.close()

@@ -121,7 +121,7 @@ def test_a_report_from_the_daemon_is_the_same_as_from_its_file(
     simulated: Fallow, start_daemon: Start, tmp_path: pathlib.Path
 ) -> None:
     folder = {"FALLOW_STATE_DIR": str(tmp_path / "daemon")}
-    record(tmp_path / "daemon", *life(0.05, cards=3, start_s=LONG_AGO_S))
+    record(tmp_path / "daemon" / "simulated", *life(0.05, cards=3, start_s=LONG_AGO_S))
     start_daemon({**simulated.environ, **folder})
     for by in ("gpu", "user", "job", "day"):
         words = ("report", "--since", "520w", "--price", "2/h", "--by", by, "--format", "json")
@@ -312,7 +312,7 @@ def test_anybody_may_ask_for_a_report_though_the_folder_is_root_s(
 ) -> None:
     users = Users(open_folder)
     users.environ["FALLOW_STATE_DIR"] = str(open_folder / "state")
-    record(open_folder / "state", *life(0.01, cards=2, start_s=LONG_AGO_S))
+    record(open_folder / "state" / "simulated", *life(0.01, cards=2, start_s=LONG_AGO_S))
     (open_folder / "state").chmod(0o700)
     start_daemon(users.environ)
     code, out, _ = users.run(ADA, "report", "--since", "520w", "--format", "json")

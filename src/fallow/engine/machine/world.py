@@ -104,10 +104,14 @@ class World:
 
     @property
     def state_folder(self) -> str:
-        """Return the folder of journal, history and stacks; raise FallowError if there is none."""
+        """Return the folder of journal, history and stacks; raise FallowError if there is none.
+
+        What happened on simulated GPUs is kept below it, in a folder of its own: no report of real ones adds it up.
+        """
         from fallow.actuators.files.state_folder import path_of
 
-        return path_of(self.environ)
+        folder = path_of(self.environ)
+        return folder if self.simulated is None else os.path.join(folder, "simulated")
 
     @property
     def user(self) -> str:

@@ -20,6 +20,7 @@ from fallow.core.value import replace
 from fallow.engine.machine.world import World
 
 _MOST_BYTES = 4 << 20
+_NAME = "parked"
 _PIDS = 1 << 22  # the kernel's own limit
 
 
@@ -28,13 +29,12 @@ class ParkRecord:
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self._name = "parked" if world.simulated is None else "parked-simulated"
 
     def read(self) -> tuple[ParkedJob, ...]:
         """Return the jobs of the file whose processes live; none if there is no file, or it cannot be read."""
         try:
             folder = state_folder.prepared(self._world.state_folder, make=False)
-            with open(os.path.join(folder, self._name), encoding="utf-8", errors="replace") as file:
+            with open(os.path.join(folder, _NAME), encoding="utf-8", errors="replace") as file:
                 lines = file.read(_MOST_BYTES).splitlines()
         except (OSError, FallowError):
             return ()
@@ -62,13 +62,13 @@ class ParkRecord:
         """Replace the file; raise FallowError if that fails, or if it would be too long to be read again."""
         text = "".join(f"{json.dumps(_line(job))}\n" for job in jobs)  # in ASCII: a character is a byte
         if len(text) > _MOST_BYTES:
-            raise FallowError(f"{self._name} cannot be written: too many jobs are parked")
+            raise FallowError(f"{_NAME} cannot be written: too many jobs are parked")
         try:
             folder = state_folder.prepared(self._world.state_folder)
-            path = state_folder.private_file(folder, self._name)
+            path = state_folder.private_file(folder, _NAME)
             replace_file(path, text)
         except OSError as error:
-            raise FallowError(f"{self._name} cannot be written: {error.strerror}") from None
+            raise FallowError(f"{_NAME} cannot be written: {error.strerror}") from None
 
     def _lives(self, process: Process) -> bool:
         return not self._world.proc.has_ended(process.pid, process.birth)
