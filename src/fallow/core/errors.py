@@ -86,8 +86,8 @@ class NotEnoughGpus(FallowError):
 
     exit_code = 75
 
-    def __init__(self, sentence: str, refused: Mapping[str, str] | None = None) -> None:
-        super().__init__(sentence)
+    def __init__(self, sentence: str, refused: Mapping[str, str] | None = None, way: str = "") -> None:
+        super().__init__(sentence, way)
         self.refused: Mapping[str, str] = refused or {}
 
 

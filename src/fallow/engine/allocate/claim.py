@@ -11,6 +11,7 @@ from fallow.core.gpu import Gpu
 from fallow.core.reasons import Reason
 from fallow.core.reservations import Claim, Reservations
 from fallow.core.value import replace, value
+from fallow.engine.allocate.own_launch import refuse_to_wait_for_ourselves
 from fallow.engine.allocate.pick import (
     Request,
     WhileWaiting,
@@ -75,6 +76,10 @@ class _Launch:
         self.allowed = candidates(self.snapshot, self.request, self.world.visible_devices)
         fit = [gpu for gpu in self.allowed.gpus if eligible(gpu, wanted) and gpu.trouble is None]
         self.entry.join([gpu.uuid for gpu in fit if isinstance(gpu.uuid, str)])
+
+    def awaited(self) -> list[Gpu]:
+        """Return the GPUs that would do, as of the last look."""
+        return [gpu for gpu in self.allowed.gpus if gpu.uuid in self.entry.files]
 
     def is_hopeless(self) -> bool:
         """Return whether too few GPUs work, so that waiting would only keep others from them."""
@@ -234,6 +239,7 @@ def _claim_in_turn(launch: _Launch, say: Callable[[str], None], happens: WhileWa
     if launch.is_hopeless():
         launch.request = replace(launch.request, wait_s=None)  # so that the error does not say that we waited
         raise launch.refused(launch.choice(launch.entry.reservations()))
+    refuse_to_wait_for_ourselves(launch.world, launch.awaited(), launch.request.wanted)
     sweep(launch.world.folder, lambda pid: launch.world.proc.stat(pid) is not None)
     watch = FolderWatch(launch.world.folder, clock.sleep)
     try:
@@ -260,5 +266,4 @@ def _waiting(launch: _Launch, happens: WhileWaiting | None) -> str:
     count, ahead = launch.request.wanted.count, launch.entry.length_ahead()
     gpus = "1 GPU" if count == 1 else f"{count} GPUs"
     line = f"waiting for {gpus}, {ahead} ahead in line" if ahead else f"waiting for {gpus}, first in line"
-    awaited = [gpu for gpu in launch.allowed.gpus if gpu.uuid in launch.entry.files]
-    return line if happens is None else f"{line}{happens.on(awaited)}"
+    return line if happens is None else f"{line}{happens.on(launch.awaited())}"

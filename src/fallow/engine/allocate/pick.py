@@ -17,6 +17,7 @@ from fallow.core.selection import named_and_visible, names_by_index, select, vis
 from fallow.core.units import bytes_for_people, duration_for_people, program_name
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace, value
+from fallow.engine.allocate.own_launch import refuse_to_wait_for_ourselves
 from fallow.engine.machine.claim_holders import awake, claim_on, holder_in_words, stands, waiter_in_words
 from fallow.engine.machine.world import World
 from fallow.engine.machine.yielding_gpus import without_fillers
@@ -127,6 +128,11 @@ class PickInLine:
         with suppress(FallowError):
             self._entry.join([gpu.uuid for gpu in gpus if isinstance(gpu.uuid, str)])
 
+    @property
+    def is_in_line(self) -> bool:
+        """Return whether it has joined a queue."""
+        return self._entry is not None
+
     def leave(self) -> None:
         """Leave all queues."""
         if self._entry is not None:
@@ -168,6 +174,8 @@ def _pick(
         if left_s <= 0:
             raise not_enough(world, snapshot, request, allowed, choice)
         fit = [gpu for gpu in allowed.gpus if eligible(gpu, request.wanted) and gpu.trouble is None]
+        if not entry.is_in_line:
+            refuse_to_wait_for_ourselves(world, fit, request.wanted)
         entry.join(fit)
         say(f"waiting for {_gpus(request.wanted.count)}{'' if happens is None else happens.on(fit)}")
         world.clock.sleep(min(_LOOK_AGAIN_S, left_s))
