@@ -24,12 +24,16 @@ class Engine(StrEnum):
         """Return its name, as it begins a sentence."""
         return self.value.capitalize()
 
-    @property
-    def remedy(self) -> str:
-        """Return what to do where it cannot be asked from here."""
-        if self is Engine.SLURM:
-            return "set SLURM_CONF to the slurm.conf of your cluster"
-        return "set KUBECONFIG to the kubeconfig of your cluster"
+    def remedy(self, environ: Mapping[str, str]) -> str:
+        """Return what to do where it cannot be asked from here: name its file, or see if it runs."""
+        variable, file, runs = _REMEDIES[self]
+        return runs if environ.get(variable) else f"set {variable} to the {file} of your cluster"
+
+
+_REMEDIES = {
+    Engine.SLURM: ("SLURM_CONF", "slurm.conf", "is slurmctld running? try: scontrol ping"),
+    Engine.KUBERNETES: ("KUBECONFIG", "kubeconfig", "does its API server run? try: kubectl get nodes"),
+}
 
 
 @value

@@ -61,3 +61,5 @@ class Outcome:
 
     ok: bool
     words: str
+    not_permitted: bool = False
+    """True if it was refused for want of rights."""

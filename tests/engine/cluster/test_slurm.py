@@ -172,7 +172,8 @@ def test_a_plain_user_cannot_cancel_a_job_of_another_and_is_told_which_right_is_
         "from fallow.engine.cluster.slurm import slurm_engine; from fallow.engine.machine.clock import SystemClock;"
         "engine = slurm_engine(SystemClock()); os.setgroups([]); os.setgid(60); os.setuid(5);"
         "job = engine.look().jobs[0]; why = Reason('as_asked');"
-        "print(*(each.words for each in (engine.warn(job, Warn(why, 9.0)), engine.ask(job, Ask(why)),"
+        "print(*(f'{each.words} {each.not_permitted}' for each in"
+        " (engine.warn(job, Warn(why, 9.0)), engine.ask(job, Ask(why)),"
         " engine.kill(job, Kill(why)), engine.kill(job, Kill(why, requeues=True)))), sep='\\n')"
     )
     done = subprocess.run(
@@ -187,6 +188,7 @@ def test_a_plain_user_cannot_cancel_a_job_of_another_and_is_told_which_right_is_
     assert len(done.stdout.splitlines()) == 4, done.stderr
     for line in done.stdout.splitlines():
         assert "does not let games do this" in line
+        assert line.endswith(" True"), "so that `fallow stop` exits with 77"
         assert "sacctmgr modify user games set AdminLevel=Operator" in line
     assert slurm.state(job) == "RUNNING"
     assert slurm.said("squeue", "--noheader", f"--jobs={job}", "--format=%k") == "(null)"

@@ -28,12 +28,12 @@ SEVEN = OneClusterJob("slurm:7")
 class Stopping:
     """A planned engine, and a stop by hand over it with a real journal and real protections."""
 
-    def __init__(self, folder: pathlib.Path) -> None:
+    def __init__(self, folder: pathlib.Path, **variables: str) -> None:
         self.engine = PlannedEngine()
         self.engine.jobs = [job(7), job(8)]
         clock = DrivenClock()
         environ = {"FALLOW_CLAIM_DIR": str(folder / "claims"), "FALLOW_STATE_DIR": str(folder / "state")}
-        self.world = World({**environ, "HOME": str(folder)}, clock=clock)
+        self.world = World({**environ, "HOME": str(folder), **variables}, clock=clock)
         self.journal = Journal(str(folder / "state"), clock.wall_s, print)
         run = Run(self.world, self.journal, Report(lambda _: None))
         self.stop = ClusterStop(run, self.engine, HowToStop("TERM", 5.0), alone=True)
@@ -72,6 +72,24 @@ def test_what_the_engine_refuses_is_left_and_its_words_are_told(stopping: Stoppi
     came = stopping.stop.stop(stopping.stop.meant([SEVEN])[0])
     assert (came.gone, came.words) == (False, "Access/permission denied")
     assert stopping.engine.done == [("ask", "7")], "what is not asked is not killed"
+
+
+def test_what_the_engine_does_not_permit_is_known_as_such(stopping: Stopping) -> None:
+    stopping.engine.outcome = Outcome(False, "it is bob's", not_permitted=True)
+    assert stopping.stop.stop(stopping.stop.meant([SEVEN])[0]).not_permitted
+
+
+@pytest.mark.parametrize(("conf", "way"), [("", "set SLURM_CONF to"), ("/etc/slurm.conf", "is slurmctld running?")])
+def test_a_controller_that_does_not_answer_is_told_with_what_may_help_here(
+    tmp_path: pathlib.Path, conf: str, way: str
+) -> None:
+    made = Stopping(tmp_path, SLURM_CONF=conf)
+    made.engine.jobs = Unknown("Unable to contact slurm controller")
+    with pytest.raises(FallowError) as refused:
+        made.stop.meant([SEVEN])
+    assert refused.value.way.startswith(way)
+    made.journal.close()
+    made.world.close()
 
 
 def test_a_protected_job_is_left_alone_and_nothing_is_done_to_it(stopping: Stopping) -> None:
@@ -145,7 +163,7 @@ def test_an_engine_that_cannot_be_asked_is_named_with_what_to_set(stopping: Stop
         stopping.stop.meant([SEVEN])
     assert told.value.sentence == "the jobs of Slurm cannot be listed: no configuration source"
     assert "SLURM_CONF" in told.value.way
-    assert "KUBECONFIG" in Engine.KUBERNETES.remedy
+    assert "KUBECONFIG" in Engine.KUBERNETES.remedy({})
 
 
 def test_what_is_not_there_is_told(stopping: Stopping) -> None:

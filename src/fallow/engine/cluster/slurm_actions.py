@@ -139,7 +139,7 @@ def _done(answer: Answer | Unknown, words: str) -> Outcome:
     if isinstance(answer, Unknown):
         return Outcome(False, f"whether it was done is unknown: {answer.why}")
     if is_refusal(answer):
-        return Outcome(False, _right_missing())
+        return Outcome(False, _right_missing(), not_permitted=True)
     if not answer.ok:
         return Outcome(False, f"Slurm refused: {answer.last_line}")
     return Outcome(True, words)

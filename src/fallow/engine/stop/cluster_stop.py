@@ -16,7 +16,7 @@ from fallow.core.protections import ClusterPart, OneClusterJob
 from fallow.core.reasons import Reason
 from fallow.core.units import duration_for_people, printable, shortened
 from fallow.core.unknown import Unknown
-from fallow.core.value import value
+from fallow.core.value import replace, value
 from fallow.engine.cluster.ports import ClusterEngine
 from fallow.engine.history.run import Run
 from fallow.engine.stop.protected import protected_for_good
@@ -38,6 +38,8 @@ class ClusterStopped:
     gone: bool
     words: str
     reason: Reason | None = None
+    not_permitted: bool = False
+    """True if the engine does not let this person do it."""
 
 
 def engine_of_key(run: Run, key: str) -> ClusterEngine:
@@ -68,7 +70,7 @@ class ClusterStop:
         if isinstance(jobs, Unknown):
             engine = self._engine.engine
             listed = f"the jobs of {engine.proper_name} cannot be listed: {jobs.why}"
-            raise FallowError(printable(listed), engine.remedy)
+            raise FallowError(printable(listed), engine.remedy(self._run.world.environ))
         found: dict[str, ClusterJob] = {}
         for target in targets:
             these = [job for job in jobs if covers(target, job, frozenset())]
@@ -96,7 +98,7 @@ class ClusterStop:
             return self._refused(job, self._ask, why)
         asked = self._recorded(job, self._ask, partial(self._engine.ask, job, self._ask))
         if not asked.ok:
-            return ClusterStopped(job, False, asked.words)
+            return ClusterStopped(job, False, asked.words, not_permitted=asked.not_permitted)
         self._run.say(f"stopping {job.subject}: {asked.words}")
         left = self._left(job, self._how.grace_s)
         if left is None:
@@ -118,7 +120,7 @@ class ClusterStop:
         if isinstance(left, Unknown):
             words = f"{killed.words}; whether it has ended is not known: {left.why}"
         self._run.journal.outcome(job.subject, "stop", words, [job.key])
-        return ClusterStopped(job, False, words)
+        return ClusterStopped(job, False, words, not_permitted=killed.not_permitted)
 
     def _refused(self, job: ClusterJob, action: Ask | Kill, why: Reason) -> ClusterStopped:
         self._run.journal.refusal(job.subject, self._engine.way(job, action), why, [job.key])
@@ -148,4 +150,4 @@ class ClusterStop:
         outcome = do()
         said = shortened(printable(outcome.words), _LONGEST)
         self._run.journal.outcome(job.subject, words, said, [job.key])
-        return Outcome(outcome.ok, said)
+        return replace(outcome, words=said)

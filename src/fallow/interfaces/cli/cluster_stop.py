@@ -8,7 +8,7 @@ from fallow.core.api import VERSION
 from fallow.core.cluster import ClusterJob
 from fallow.core.cluster_names import cluster_target, names_cluster, subject_of
 from fallow.core.cluster_view import GpuState
-from fallow.core.errors import WrongUsage
+from fallow.core.errors import NotPermitted, WrongUsage
 from fallow.core.protections import ClusterPart, OneClusterJob
 from fallow.core.reasons import Reason
 from fallow.core.units import printable
@@ -19,6 +19,7 @@ from fallow.engine.stop.stop import HowToStop
 from fallow.interfaces.cli.cluster_status import cluster_of, tell_if_old
 from fallow.interfaces.cli.stop import agreed_to
 from fallow.interfaces.render.as_json import as_text
+from fallow.interfaces.render.stop_text import way_to_release
 from fallow.interfaces.signals import interruptible
 from fallow.interfaces.stderr import Stderr
 
@@ -49,6 +50,8 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
             for job in jobs
         ]
         _print(came, stop, [_result(each) for each in came], as_json=args.json, dry_run=False)
+        if any(each.not_permitted for each in came):
+            return NotPermitted.exit_code
         return 0 if all(each.gone for each in came) else 1
 
 
@@ -89,13 +92,19 @@ def _name(job: ClusterJob) -> str:
 
 def _planned(job: ClusterJob, stop: ClusterStop, left: Reason | None) -> str:
     if left is not None:
-        return printable(f"left alone: {_name(job)}: {left}")
+        return printable(f"left alone: {_name(job)}: {_with_way(left)}")
     gpus = f"{job.gpu_count} GPU{'' if job.gpu_count == 1 else 's'}"
     return printable(f"{_name(job)}: {gpus}; would {stop.way(job)}")
 
 
 def _result(came: ClusterStopped) -> str:
-    return printable(f"{'stopped' if came.gone else 'left'} {_name(came.job)}: {came.words}")
+    words = came.words if came.reason is None else _with_way(came.reason)
+    return printable(f"{'stopped' if came.gone else 'left'} {_name(came.job)}: {words}")
+
+
+def _with_way(reason: Reason) -> str:
+    way = way_to_release(reason)
+    return f"{reason}; {way}" if way else str(reason)
 
 
 def _untouched(job: ClusterJob, left: Reason | None) -> ClusterStopped:

@@ -29,7 +29,7 @@ EXAMPLES = """\
   fallow resume statefulset:ml/db notebook:team/anna
   fallow resume --dry-run deployment:ml/llama   only say what would be done"""
 
-_REMEDY = f"{Engine.KUBERNETES.remedy}, or name it with --kubeconfig"
+_REMEDY = f"{Engine.KUBERNETES.remedy({})}, or name it with --kubeconfig"
 
 
 def add_options(made: Parser) -> None:

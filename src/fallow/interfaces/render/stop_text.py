@@ -68,17 +68,24 @@ def left_line(planned: Planned) -> str:
 def way_out(reason: Reason, job: Job) -> str:
     """Return what a person can do if a job is left alone for this reason; empty if there is nothing to say."""
     match reason.kind:
-        case "protected":
-            who = " or ".join(dict.fromkeys((str(reason.facts["by"]), "root")))
-            return f"{who} releases it with: fallow protect --release {reason.facts['id']}"
         case "opted_out":
             return f"end it yourself, with: kill {job.first.pid}"
         case "protected_label" | "label_unclear":
             return "to stop it all the same, stop the container with its engine"
-        case "protected_user" | "protected_group" | "protected_command" | "protected_unit" | "protected_notebook":
-            return "that is in [protect] of the config"
         case "owner_silent":
             return f"try again, or {_OWNER_STOPS.get(job.owner.kind, 'stop it there')}"
+        case _:
+            return way_to_release(reason)
+
+
+def way_to_release(reason: Reason) -> str:
+    """Return who can end the protection of a job, of this machine or of a cluster, and how; empty without one."""
+    match reason.kind:
+        case "protected":
+            who = " or ".join(dict.fromkeys((str(reason.facts["by"]), "root")))
+            return f"{who} releases it with: fallow protect --release {reason.facts['id']}"
+        case "protected_user" | "protected_group" | "protected_command" | "protected_unit" | "protected_notebook":
+            return "that is in [protect] of the config"
         case _:
             return ""
 
