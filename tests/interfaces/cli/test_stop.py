@@ -145,6 +145,12 @@ def test_a_wrong_subject_is_told_before_the_missing_terminal(simulated: Fallow, 
     assert (done.returncode, says in done.stderr, "terminal" in done.stderr) == (2, True, False), done.stderr
 
 
+def test_that_nobody_is_there_is_told_before_the_missing_terminal(simulated: Fallow) -> None:
+    done = simulated("stop", "3")
+    assert (done.returncode, "terminal" in done.stderr) == (1, False), done.stderr
+    assert done.stderr == simulated("stop", "3", "--yes").stderr
+
+
 def test_on_a_terminal_it_lists_and_asks_and_a_no_stops_nothing(simulated: Fallow, start: Start) -> None:
     job = start(1)
     for answer in ("n\n", "\n", "what?\n", "\x04"):

@@ -1,7 +1,6 @@
 """`fallow stop slurm:1234`: stop jobs of a cluster by hand, with the rights that the person has there."""
 
 import argparse
-import sys
 from collections.abc import Sequence
 
 from fallow.core.api import VERSION
@@ -17,7 +16,7 @@ from fallow.engine.machine.world import World
 from fallow.engine.stop.cluster_stop import ClusterStop, ClusterStopped, engine_of_key
 from fallow.engine.stop.stop import HowToStop
 from fallow.interfaces.cli.cluster_status import cluster_of, tell_if_old
-from fallow.interfaces.cli.stop import agreed_to
+from fallow.interfaces.cli.stop import agreed_to, demand_terminal
 from fallow.interfaces.render.as_json import as_text
 from fallow.interfaces.render.stop_text import way_to_release
 from fallow.interfaces.signals import interruptible
@@ -30,8 +29,8 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     """Find the jobs, ask, stop them, and print what came of each."""
     targets = _targets(args.subjects)
     asks = not (args.yes or args.dry_run)
-    if asks and not (voice.on_a_terminal and sys.stdin is not None and sys.stdin.isatty()):
-        raise WrongUsage("there is no terminal to ask on", "add --yes to stop without being asked, or --dry-run")
+    if asks:
+        demand_terminal(voice)
     with interruptible(), open_run(world, voice.note, dry_run=args.dry_run) as opened:
         how = HowToStop(args.signal, args.grace)
         stop = ClusterStop(opened, engine_of_key(opened, _key(targets[0])), how, alone=args.alone)

@@ -64,7 +64,6 @@ def add_options(made: Parser) -> None:
 
 def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     """Find the jobs, ask, stop them, and print what came of each."""
-    from fallow.engine.allocate.job_subject import subjects_that_exist
     from fallow.engine.history.run import open_run
     from fallow.engine.stop.compose import stop_by_hand
     from fallow.engine.stop.stop import HowToStop
@@ -78,9 +77,6 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
 
             return cluster_stop.run(args, world, voice)
     asks = not (args.yes or args.dry_run)
-    if asks and not (voice.on_a_terminal and sys.stdin is not None and sys.stdin.isatty()):
-        subjects_that_exist(args.subjects, world, process_too=False)  # what is mistyped is told first
-        raise WrongUsage("there is no terminal to ask on", "add --yes to stop without being asked, or --dry-run")
     with interruptible(), open_run(world, voice.note, dry_run=args.dry_run) as opened:
         planned: list[Planned] = []
         try:
@@ -88,7 +84,7 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
             planned += plan(args.subjects, world, jobs, stop, idle_only=args.idle, alone=args.alone)
             if args.idle and all(map(_is_surely_in_use, planned)):
                 voice.note("nothing of that is idle")
-            return _stop(args, opened, jobs, stop, planned, asks=asks)
+            return _stop(args, opened, jobs, stop, planned, voice if asks else None)
         except BaseException as error:
             if not isinstance(error, Exception):
                 tell_interrupted(planned, voice)
@@ -132,11 +128,12 @@ def _stop(
     jobs: "JobsByHand",
     stop: "StopByHand",
     planned: "Sequence[Planned]",
-    *,
-    asks: bool,
+    asks_on: Stderr | None,
 ) -> int:
     ready = untouched(planned)
-    if asks and ready and not agreed_to(plan_text(planned), len(ready)):
+    if asks_on is not None and ready:
+        demand_terminal(asks_on)
+    if asks_on is not None and ready and not agreed_to(plan_text(planned), len(ready)):
         opened.say("nothing was stopped")
         return 1
     freed = [] if args.dry_run else stop_now(opened, jobs, stop, planned)
@@ -161,6 +158,12 @@ def stop_now(opened: "Run", jobs: "JobsByHand", stop: "StopByHand", planned: "Se
         return []
     stop.stop(ready)
     return look_afterwards(opened.world, jobs, ready)
+
+
+def demand_terminal(voice: Stderr) -> None:
+    """Raise WrongUsage if there is nobody to ask."""
+    if not (voice.on_a_terminal and sys.stdin is not None and sys.stdin.isatty()):
+        raise WrongUsage("there is no terminal to ask on", "add --yes to stop without being asked, or --dry-run")
 
 
 def agreed_to(plan: Sequence[str], count: int) -> bool:
