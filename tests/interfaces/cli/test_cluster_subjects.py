@@ -39,6 +39,14 @@ def test_why_a_node_says_why_no_job_can_begin_there(shown: Fallow) -> None:
     assert "of an array ask about one task, as slurm:4711_1" in gone.stderr
 
 
+@pytest.mark.parametrize("words", [("why", "node:zz"), ("protect", "node:zz", "--for", "1h")])
+def test_a_node_that_the_engine_does_not_list_is_told_to_be_none(shown: Fallow, words: tuple[str, ...]) -> None:
+    done = shown(*words)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "there is no node zz with GPUs; fallow status --cluster lists them" in done.stderr
+    assert shown("protect", "--list").stdout == "nothing is protected\n"
+
+
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from fallow.core.errors import NotPermitted
 from fallow.core.protections import ClusterPart, OneClusterJob
 from fallow.engine.machine.world import World
+from fallow.interfaces.cli.cluster_status import demand_node
 from fallow.interfaces.stderr import Stderr
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ def check(target: OneClusterJob | ClusterPart, world: World, voice: Stderr, daem
         why = "no `fallow up` with [cluster] answers here"
         voice.note(f"{why}: the protection counts once one reads the protections of this machine")
         return
+    demand_node(view, target)
     may_all = world.viewer.everything or (daemon is not None and (daemon.hello() or {}).get("user") == world.user)
     others = [] if may_all else sorted({job.user for job in view.jobs if job.user not in ("", world.user)})
     if not view.jobs and not view.jobs_listed:

@@ -79,6 +79,11 @@ def demand_found(view: ClusterView, subject: str | None) -> None:
         raise NothingFound(
             f"{subject} holds no GPU now, or does not exist", "fallow status --cluster lists the jobs that do"
         )
+    demand_node(view, target)
+
+
+def demand_node(view: ClusterView, target: OneClusterJob | ClusterPart | None) -> None:
+    """Raise NothingFound for a node that is known not to be there: all could be read, and it is not among them."""
     if isinstance(target, ClusterPart) and target.kind == "node" and not view.nodes and not view.troubles:
         raise NothingFound(f"there is no node {target.name} with GPUs", "fallow status --cluster lists them")
 

@@ -12,7 +12,7 @@ from fallow.core.protections import ClusterPart, OneClusterJob, OneUser, Protect
 from fallow.engine.jobs.protections import active_protections
 from fallow.engine.machine.daemon_client import DaemonClient
 from fallow.engine.machine.world import World
-from fallow.interfaces.cli.cluster_status import cluster_of, tell_if_old
+from fallow.interfaces.cli.cluster_status import cluster_of, demand_node, tell_if_old
 from fallow.interfaces.cli.why import events_of
 from fallow.interfaces.render import cluster_json, cluster_text, why_text
 from fallow.interfaces.render.as_json import as_text, protection_facts
@@ -33,6 +33,8 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     events, unreadable = events_of(world, daemon, _key(target, view))
     if trouble is not None and not events:
         raise trouble
+    if not events and view is not None:
+        demand_node(view, target)
     if not events and view is not None and not view.jobs and not view.troubles and not _is_node(target, view):
         raise NothingFound(
             f"{args.subject} holds no GPU now, and the journal has nothing on it",
