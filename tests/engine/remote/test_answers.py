@@ -132,7 +132,9 @@ def test_nonsense_is_a_row_that_says_so(scripted: Scripted, output: bytes, kind:
     ("line", "kind", "code"),
     [
         ("echo 'fallow: no driver here' >&2; exit 69", "host_refuses", 69),
-        ("echo 'fallow: there is no option --x' >&2; exit 2", "host_does_not_take", 2),
+        ("echo 'fallow: there is no option --x (see: fallow pick --help)' >&2; exit 2", "host_does_not_take", 2),
+        ("echo 'pick: unknown' >&2; exit 2", "host_does_not_take", 2),
+        ("echo 'fallow: 9 GPUs wanted, and this machine has 2' >&2; exit 2", "host_refuses", 2),
         ("echo 'sh: exec: fallow: not found' >&2; exit 127", "host_without_fallow", 127),
         ("printf 'Permission denied\\033[2J (publickey).\\n' >&2; exit 255", "host_unreachable", 255),
         ("exit 3", "host_refuses", 3),

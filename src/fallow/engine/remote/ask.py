@@ -92,9 +92,19 @@ def _failure(ssh: Ssh, code: int, errors: bytes) -> Reason:
         return Reason("host_unreachable", why=said or "ssh gives no reason")
     if code in (126, 127):
         return Reason("host_without_fallow", program=shortened(ssh.fallow, 60), why=said or f"exit code {code}")
-    if code == WrongUsage.exit_code:
+    if code == WrongUsage.exit_code and not _is_told_of_values(errors):
         return Reason("host_does_not_take", why=said or f"exit code {code}")
     return Reason("host_refuses", why=said or f"exit code {code}")
+
+
+def _is_told_of_values(errors: bytes) -> bool:
+    """Return whether fallow there understood every word, and refuses what was asked for.
+
+    A sentence about a word that it does not know points to the help; an older fallow does not know all.
+    """
+    lines = errors.decode(errors="replace").splitlines()
+    told = next((line for line in lines if line.startswith("fallow: ")), None)
+    return told is not None and not told.rstrip().endswith(" --help)")
 
 
 def _first_sentence(errors: bytes) -> str:
