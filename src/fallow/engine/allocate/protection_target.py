@@ -15,13 +15,15 @@ from fallow.readers.proc import user_name
 from fallow.readers.users import is_user, user_names
 
 _KINDS = ("gpu", "pid", "user")
-_WAYS = "all, a GPU, pid:PID, user:NAME, or of a cluster slurm:ID, deployment:NAMESPACE/NAME, node:NAME"
+_OF_A_CLUSTER = "or of a cluster slurm:ID, deployment:NAMESPACE/NAME, node:NAME"
+_TO_PROTECT = f"all, a GPU, pid:PID, user:NAME, {_OF_A_CLUSTER}"
+_TO_ASK_ABOUT = f"a GPU, pid:PID, {_OF_A_CLUSTER}"
 
 
 def target_of(text: str, world: World, *, gone_is_fine: bool = False, among: Sequence[Gpu] | None = None) -> Target:
     """Parse `all`, a GPU (`3`, `gpu:3`, a UUID), `pid:123`, `user:ada`, or a part of a cluster, as `slurm:123`.
 
-    With `gone_is_fine` the process may have ended, and a number that is no GPU is a process.
+    With `gone_is_fine` it is only asked about: the process may have ended, and a number that is no GPU is a process.
     The GPUs are those of `among`, or those that one look finds.
     """
 
@@ -47,7 +49,7 @@ def target_among(
 
         if names_cluster(text):
             return cluster_target(text)
-        way = did_you_mean(kind, (*_KINDS, *KIND_WORDS)) or f"write {_WAYS}"
+        way = did_you_mean(kind, (*_KINDS, *KIND_WORDS)) or f"write {_TO_ASK_ABOUT if gone_is_fine else _TO_PROTECT}"
         raise WrongUsage(f"{text!r} names nothing", way)
     word = rest if kind == "gpu" and colon else text
     there = gpus()
@@ -67,7 +69,8 @@ def target_among(
     if len(meant) > 1 and len(parents) == 1 and isinstance(parent, str):
         return OneGpu(parent)  # a card that is split: all its instances
     if len(meant) != 1 or not isinstance(meant[0].uuid, str):
-        raise WrongUsage(f"{text!r} is not one GPU that can be named", "name one at a time, or protect all")
+        way = "name one at a time" if gone_is_fine else "name one at a time, or protect all"
+        raise WrongUsage(f"{text!r} is not one GPU that can be named", way)
     return OneGpu(meant[0].uuid)
 
 
