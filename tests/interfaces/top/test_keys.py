@@ -206,10 +206,10 @@ def test_an_order_is_chosen_by_key_or_by_a_click_on_a_head(simulated: Fallow, st
 
         assert first() == "0"
         await top.until(lambda: "busy" in top.row("2"))
-        at = top.text.splitlines()[2].index("load")
+        at = top.text.splitlines()[2].index("util")
         await top.pilot.click("#left", offset=(at, 0))
         await top.until(lambda: first() == "2")
-        await top.sees("by load")
+        await top.sees("by utilization")
 
     drive(simulated, look)
 

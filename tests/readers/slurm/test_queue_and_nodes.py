@@ -42,15 +42,26 @@ def test_gpus_that_are_waited_for_are_counted_however_they_were_asked_for() -> N
         "9|1|1|N/A|gres:gpu:a100|N/A|N/A|",
         "10|1|1|N/A|N/A|N/A|N/A|",
     )
-    said = "".join(f"{each}{why}|\n" for each, why in zip(asked, ["Resources", *["Priority"] * 5], strict=True))
+    said = "".join(
+        f"{each}{why}|ada|gpu|\n" for each, why in zip(asked, ["Resources", *["Priority"] * 5], strict=True)
+    )
     assert pending_gpus(said) == 8 + 3 + 4 + 2 + 1
     assert isinstance(pending_gpus("6|2|2|N/A"), Unknown)
-    assert isinstance(pending_gpus("6|2|2|N/A|gres:gpu:many:x|N/A|N/A|Priority|"), Unknown)
+    assert isinstance(pending_gpus("6|2|2|N/A|gres:gpu:many:x|N/A|N/A|Priority|ada|gpu|"), Unknown)
+
+
+def test_a_filler_that_waits_makes_nobody_wait_for_gpus() -> None:
+    """Rules that act only while somebody waits would stop jobs of others for it."""
+    waits = "6|2|2|N/A|gres:gpu:4|N/A|N/A|Resources|"
+    fillers = {("root", "spare")}
+    assert pending_gpus(f"{waits}root|spare|\n", fillers) == 0
+    for others in ("ada|spare", "root|gpu", "root|spare,gpu"):
+        assert pending_gpus(f"{waits}{others}|\n", fillers) == 8
 
 
 @pytest.mark.parametrize("why", ["JobHeldUser", "BeginTime", "Dependency", "QOSMaxGRESPerUser", "None", ""])
 def test_a_job_that_waits_for_something_else_wants_no_gpu(why: str) -> None:
-    assert pending_gpus(f"6|2|2|N/A|gres:gpu:4|N/A|N/A|{why}|\n") == 0
+    assert pending_gpus(f"6|2|2|N/A|gres:gpu:4|N/A|N/A|{why}|ada|gpu|\n") == 0
 
 
 @pytest.mark.parametrize(

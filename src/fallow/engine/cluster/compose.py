@@ -1,6 +1,6 @@
 """Make the loop of the cluster that a config names: its engine and its eyes are loaded only then."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from fallow.actuators.claims.folder import ClaimFolder, folder_path
 from fallow.actuators.claims.protections import ProtectionFolder
@@ -31,14 +31,15 @@ def cluster_loop(run: Run, config: Config) -> ClusterLoop | None:
     cluster = config.cluster
     if not cluster.is_watched:
         return None
-    engine = engine_of(run, cluster)
+    protect = protect_rules(run, config)
+    engine = engine_of(run, cluster, {(user, partition) for user, partition, _ in protect.fillers})
     gap_s = cluster.every * (MISSED_LOOKS + _LOOKS_BESIDE)
     return ClusterLoop(
         run,
         DryRunEngine(engine) if run.dry_run else engine,
         eyes_of(run, cluster),
         [rule.rule(gap_s) for rule in cluster.idle],
-        protect_rules(run, config),
+        protect,
         _own_protections(run),
         cluster.every,
         _usage(run, cluster, gap_s),
@@ -54,14 +55,17 @@ def protect_rules(run: Run, config: Config) -> ProtectRules:
     return replace(config.protect.protect_rules, groups_of=groups.of, fillers=fillers)
 
 
-def engine_of(run: Run, cluster: Cluster) -> ClusterEngine:
-    """Return the engine that the config names; it is loaded only then, so that others start as fast as before."""
+def engine_of(run: Run, cluster: Cluster, fillers: Collection[tuple[str, str]] = ()) -> ClusterEngine:
+    """Return the engine that the config names; it is loaded only then, so that others start as fast as before.
+
+    `fillers`: the users of Slurm's fillers, each with the partition.
+    """
     world = run.world
     try:
         if cluster.engine == "slurm":
             from fallow.engine.cluster.slurm import slurm_engine
 
-            return slurm_engine(world.clock, world.environ, cluster.slurm_conf or "")
+            return slurm_engine(world.clock, world.environ, cluster.slurm_conf or "", fillers)
         from fallow.engine.cluster.kubernetes import kubernetes_engine
 
         return kubernetes_engine(world.clock, cluster.kubeconfig or "")

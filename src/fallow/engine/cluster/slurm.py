@@ -5,7 +5,7 @@ hold; they are read when there is a job that was not there before, and once a mi
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from fallow.core.actions import Ask, CancelWarning, Kill, Warn
 from fallow.core.cluster import ClusterJob, ClusterNode, Engine, NodeGpu
@@ -27,11 +27,19 @@ _MOST_ASKED_ALONE = 200
 _Known = tuple[float | Unknown, JobDetails | Unknown]
 
 
-def slurm_engine(clock: Clock, environ: Mapping[str, str] | None = None, conf: str = "") -> "SlurmEngine":
-    """Return the engine for the Slurm that `conf` or the environment names; PartMissing without its commands."""
+def slurm_engine(
+    clock: Clock,
+    environ: Mapping[str, str] | None = None,
+    conf: str = "",
+    fillers: Collection[tuple[str, str]] = (),
+) -> "SlurmEngine":
+    """Return the engine for the Slurm that `conf` or the environment names; PartMissing without its commands.
+
+    `fillers`: the users of fillers, each with the partition.
+    """
     commands = SlurmCommands(clock, os.environ if environ is None else environ, conf)
     commands.demand("scontrol", "squeue", "scancel")
-    return SlurmEngine(clock, commands)
+    return SlurmEngine(clock, commands, fillers)
 
 
 class SlurmEngine:
@@ -39,9 +47,10 @@ class SlurmEngine:
 
     engine = Engine.SLURM
 
-    def __init__(self, clock: Clock, commands: SlurmCommands) -> None:
+    def __init__(self, clock: Clock, commands: SlurmCommands, fillers: Collection[tuple[str, str]] = ()) -> None:
         self._now = clock.monotonic_s
         self._commands = commands
+        self._fillers = fillers
         self._actions = SlurmActions(commands, clock)
         self._known: dict[int, _Known] = {}
         """The details of each job that runs, with the start for which they were read."""
@@ -91,7 +100,7 @@ class SlurmEngine:
     def _pending(self) -> int | Unknown:
         options = ("--all", "--noheader", "--array", "--states=PENDING")
         text = self._commands.text("squeue", *options, "--Format", queue.PENDING_FIELDS)
-        return text if isinstance(text, Unknown) else queue.pending_gpus(text)
+        return text if isinstance(text, Unknown) else queue.pending_gpus(text, self._fillers)
 
     def _read_details(self, rows: Sequence[QueueRow], held: Sequence[QueueRow]) -> Unknown | None:
         """Read all jobs and nodes again; return why that failed."""

@@ -25,11 +25,11 @@ one runs, and else reads the GPUs itself.
 exit codes: 0 ended by q or Ctrl-C; 2 no terminal, as in a pipe"""
 EXAMPLES = """\
   fallow top
-  fallow top 0-7 --sort load
+  fallow top 0-7 --sort utilization
   fallow top --user $USER
   fallow top --activity idle --activity stuck
   fallow status --watch              for pipes and for simple terminals"""
-SORTS = ("gpu", "activity", "for", "load", "memory", "power", "temp", "user", "stops")
+SORTS = ("index", "activity", "for", "utilization", "memory", "power", "temp", "user", "stops")
 _SIMPLE = frozenset(("", "dumb", "unknown"))
 
 
@@ -40,7 +40,7 @@ def add_options(made: Parser) -> None:
     takes(made, "--every D", every_s, "how often it looks (default: 1s)", 1.0)
     several(made, "--user NAME", "show only GPUs and jobs of this user")
     several(made, "--activity WORD", "show only GPUs that are so: free, filled, busy, idle, stuck or unknown")
-    chooses(made, "--sort", SORTS, "the order of the GPUs at first, by a column (default: gpu)", "gpu")
+    chooses(made, "--sort", SORTS, "the order of the GPUs at first, by a column (default: index)", "index")
     add_alone(made)
 
 

@@ -68,7 +68,7 @@ class Top(App[int]):
         every_s: float,
         gpus: str | None = None,
         only: Filter | None = None,
-        sort: str = "gpu",
+        sort: str = "index",
         visible_devices: str | None = None,
     ) -> None:
         super().__init__()
@@ -177,7 +177,7 @@ class Top(App[int]):
             why = f": {self._failed}" if self._failed else ""
             return Text(printable(f"as it was {duration_for_people(round(self.age_s))} ago{why}"), "bold red")
         parts = [f"from {look.source}" if look.rules is not None else look.source]
-        parts += [f"by {self._sort}"] if self._sort != "gpu" else []
+        parts += [f"by {self._sort}"] if self._sort != "index" else []
         parts += [f"only {self._only}"] if str(self._only) else []
         said = to_have(look.status, self._visible_devices)
         return Text.assemble((printable(said), "bold green"), "  " + printable("; ".join(parts)))

@@ -25,14 +25,14 @@ _STEPS_S = (1.0, 2.0, 3.0, 5.0, 8.0, 12.0, 20.0, 30.0, 40.0, 60.0)
 _GIB = 2**30
 STALE = "bright_black"
 """The colour of all that is no longer known to be so."""
-_ORDER = ("gpu", "activity", "for", "load", "last", "memory", "power", "temp", "user", "job", "stops")
+_ORDER = ("index", "activity", "for", "utilization", "last", "memory", "power", "temp", "user", "job", "stops")
 _NARROWEST = dict(zip(_ORDER, (4, 9, 7, 8, 8, 8, 6, 5, 8, 8, 9), strict=True))
 """The columns in their order, with their least widths, the gap included: 80 in all."""
-_WIDEST = {"load": 15, "last": 61, "user": 13, "memory": 12}
-_HEADS = {"gpu": "GPU", "stops": "stops in"}
+_WIDEST = {"utilization": 15, "last": 61, "user": 13, "memory": 12}
+_HEADS = {"index": "GPU", "utilization": "util", "stops": "stops in"}
 HEADS = {name: _HEADS.get(name, name) for name in _NARROWEST}
 """What stands above each column."""
-NUMBERS = frozenset(("load", "memory", "power", "temp"))
+NUMBERS = frozenset(("utilization", "memory", "power", "temp"))
 """The columns that are aligned to the right."""
 
 
@@ -96,7 +96,7 @@ def widths(width: int) -> dict[str, int]:
     """Return how wide each column is in so much room: first the load's past gets what is left, then the job."""
     found = dict(_NARROWEST)
     left = max(0, width - sum(found.values()))
-    for name, share in (("load", 0.1), ("memory", 0.2), ("user", 0.2), ("last", 0.5)):
+    for name, share in (("utilization", 0.1), ("memory", 0.2), ("user", 0.2), ("last", 0.5)):
         more = min(int(left * share), _WIDEST[name] - found[name])
         found[name] += more
     found["job"] += max(0, width - sum(found.values()))
@@ -185,10 +185,10 @@ def _reading(number: float | Unknown, unit: str, width: int) -> Text:
 
 
 _CELLS: dict[str, Callable[[Row, int], Text]] = {
-    "gpu": lambda row, _: Text(row.gpu.label, "bold"),
+    "index": lambda row, _: Text(row.gpu.label, "bold"),
     "activity": lambda row, _: Text(row.gpu.activity.value, LOOKS[row.gpu.activity].terminal),
     "for": lambda row, _: Text("" if row.gpu.for_s is None else duration_for_people(int(row.gpu.for_s))),
-    "load": _bar,
+    "utilization": _bar,
     "last": lambda row, width: row.trend.line(row.gpu.label, width),
     "memory": _memory,
     "power": lambda row, width: _reading(row.gpu.power_w, "W", width),

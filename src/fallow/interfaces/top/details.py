@@ -29,7 +29,7 @@ HELP = (
     "q      end, as does Ctrl-C",
     "",
     "you can have: what is free or filled; fallow run takes one",
-    "load, last: how much of the time something ran, now and before",
+    "util, last: how much of the time something ran, now and before",
     "stops in: when a rule stops the job if it stays idle; `warn 5m`",
     "is when it is warned, `protected` that it is left alone",
     "",
@@ -97,7 +97,7 @@ def _around(gpus: list[GpuStatus], look: Look) -> list[str]:
 def _readings(gpu: GpuStatus) -> Iterator[tuple[str, str]]:
     yield "name", _told(gpu.name)
     yield "UUID", _told(gpu.uuid)
-    yield "load", _told(load_of(gpu), lambda load: f"{load:.0%} in the last seconds")
+    yield "utilization", _told(load_of(gpu), lambda load: f"{load:.0%} in the last seconds")
     yield (
         "memory",
         _told(

@@ -139,10 +139,10 @@ def _first_user(gpu: GpuStatus) -> str:
 
 
 SORTS: dict[str, Key] = {
-    "gpu": lambda _, __: (0.0,),
+    "index": lambda _, __: (0.0,),
     "activity": lambda _, gpu: (float(list(Activity).index(gpu.activity)),),
     "for": lambda _, gpu: (_number(gpu.for_s),),
-    "load": lambda _, gpu: (_number(load_of(gpu)),),
+    "utilization": lambda _, gpu: (_number(load_of(gpu)),),
     "memory": lambda _, gpu: (_number(gpu.memory if isinstance(gpu.memory, Unknown) else gpu.memory.used_bytes),),
     "power": lambda _, gpu: (_number(gpu.power_w),),
     "temp": lambda _, gpu: (_number(gpu.temperature_c),),

@@ -77,7 +77,7 @@ class GpuTable(DataTable[Text]):
         head = HEADS[name]
         if name == "last":
             head += f" {last_s:.0f}s" if last_s < _A_MINUTE_S else f" {last_s / _A_MINUTE_S:.0f}m"
-        return f"{head}↓" if name == sort and name != "gpu" else head
+        return f"{head}↓" if name == sort and name != "index" else head
 
     async def _on_click(self, event: Click) -> None:
         await super()._on_click(event)

@@ -4,6 +4,7 @@ A name or a comment may contain anything, also whole lines that look like those 
 """
 
 import re
+from collections.abc import Collection
 
 from fallow.core.unknown import Unknown
 from fallow.core.value import value
@@ -13,6 +14,7 @@ FORMAT = "%A|%i|%u|%U|%S|%T|%D"
 """What is asked for: the job's own number, its number as people know it, user, uid, start, state, nodes."""
 PENDING_FIELDS = (
     "JobID:|,NumNodes:|,NumTasks:|,tres-per-job:|,tres-per-node:|,tres-per-socket:|,tres-per-task:|,Reason:|"
+    ",UserName:|,Partition:|"
 )
 _FOR_WANT_OF_GPUS = ("Resources", "Priority")
 """The reasons for which a job waits that would begin with more GPUs. Others hold it back, or its own user does."""
@@ -70,14 +72,18 @@ def wall_s(text: str) -> float | Unknown:
     return Unknown("Slurm does not say when")
 
 
-def pending_gpus(text: str) -> int | Unknown:
-    """Return how many GPUs the rows of `squeue --array --states=PENDING -O PENDING_FIELDS` wait for."""
+def pending_gpus(text: str, but_of: Collection[tuple[str, str]] = ()) -> int | Unknown:
+    """Return how many GPUs the rows of `squeue --array --states=PENDING -O PENDING_FIELDS` wait for.
+
+    `but_of`: users with a partition in which their jobs are fillers, for which nobody waits.
+    """
     total = 0
     for line in text.splitlines():
         fields = [field.strip() for field in line.split("|")]
-        if len(fields) != 9:
+        if len(fields) != 11:
             return Unknown("squeue answered with a line that is no job")
-        if fields[7] not in _FOR_WANT_OF_GPUS:
+        user, partitions = fields[8], fields[9].split(",")
+        if fields[7] not in _FOR_WANT_OF_GPUS or all((user, each) in but_of for each in partitions):
             continue
         nodes, tasks = (_least(each) for each in fields[1:3])
         job, node, socket, task = (gpu_count(_none(each)) for each in fields[3:7])
