@@ -66,6 +66,7 @@ def test_a_parked_job_leaves_the_whole_card_to_a_newcomer_and_goes_on_when_it_is
     assert refused.returncode == 75
     assert "GPU 0 is claimed by" in refused.stderr
     run.communicate("\n")
+    assert fallow("protect", "0", "--for", "1h").returncode == 0, "so that it is not parked again at once"
     woken = fallow("wake", f"pid:{jobs[1].pid}")
     assert woken.returncode == 0, woken.stderr
     assert "was woken" in woken.stdout

@@ -59,6 +59,7 @@ def test_without_agreement_nothing_is_stopped(simulated: Fallow, start: Start) -
             await top.press("down", "s")
             await top.until(lambda: isinstance(top.app.screen, StopScreen))
             await top.press(answer)
+            await top.until(lambda: not isinstance(top.app.screen, StopScreen))
             await top.until(lambda: top.outcome == "nothing was stopped")
             await top.press("up")
 
@@ -116,7 +117,9 @@ def test_a_person_learns_why_their_job_was_stopped(simulated: Fallow, start: Sta
         await top.press("down", "w")
         await top.until(lambda: isinstance(top.app.screen, TextScreen))
         await top.sees(f"stopped by hand by {ME}")
-        await top.press("escape", "W")
+        await top.press("escape")
+        await top.until(lambda: not isinstance(top.app.screen, TextScreen))
+        await top.press("W")
         await top.until(lambda: isinstance(top.app.screen, TextScreen))
         await top.sees("nobody of it is left")
 

@@ -87,12 +87,12 @@ def test_a_gpu_whose_users_are_not_known_is_never_filtered_away_by_user() -> Non
         gpu(3, Activity.BUSY, holder(3, "ada")),
         gpu(4, Activity.FREE),
     )
-    assert [each.label for each in shown_gpus(seen, None, Filter.parse("ada"), "gpu")] == ["1", "2", "3"]
+    assert [each.label for each in shown_gpus(seen, None, Filter.parse("ada"), "index")] == ["1", "2", "3"]
 
 
 def test_what_is_not_known_comes_last_in_every_order() -> None:
     seen = look(gpu(0, load=UNKNOWN), gpu(1, load=0.2), gpu(2, load=0.9))
-    assert [each.label for each in shown_gpus(seen, None, Filter(), "load")] == ["2", "1", "0"]
+    assert [each.label for each in shown_gpus(seen, None, Filter(), "utilization")] == ["2", "1", "0"]
 
 
 def test_neighbours_are_joined() -> None:

@@ -89,7 +89,7 @@ def test_a_source_that_fails_is_told_and_what_was_shown_is_greyed_with_its_age(
         await top.sees("ago: the [driver] does not answer")
         assert re.search(r"as it was \d+(\.\d)?s ago", top.text)
         assert "free" in top.row("0"), "the last look stays"
-        assert {str(cells.get_cell("0", name).style) for name in ("activity", "gpu")} == {"bright_black"}
+        assert {str(cells.get_cell("0", name).style) for name in ("activity", "index")} == {"bright_black"}
         tree = top.app.query_one("#jobs", JobTree)
         assert [str(branch.label.style) for branch in tree.root.children] == ["bright_black"]  # type: ignore[union-attr]
 
@@ -139,7 +139,11 @@ def test_from_the_daemon_it_tells_when_a_job_is_stopped_and_reads_no_gpu_itself(
         assert not re.search(r"\d+m$", top.row("0").rstrip())
         await top.press("down", "enter")
         await top.sees(f"rule nights: {ME}'s job")
-        await top.press("escape", "p", "enter")
+        await top.press("escape")
+        await top.until(lambda: len(top.app.screen_stack) == 1)
+        await top.press("p")
+        await top.until(lambda: len(top.app.screen_stack) == 2)
+        await top.press("enter")
         await top.until(lambda: top.row("1").rstrip().endswith("protected"))
         assert "gpu_reader" not in vars(top.app._source._world), "the daemon is the only reader"
         running.kill()
