@@ -3,13 +3,14 @@
 from collections.abc import Callable, Iterator
 from math import inf
 
-from fallow.core.gpu_status import NO_OUTLOOK, GpuStatus, Outlook, Shown, Status
+from fallow.core.gpu_status import NO_OUTLOOK, GpuStatus, Outlook, Shown
 from fallow.core.main_job import MainJob, main_job
 from fallow.core.parked import ParkedJob
 from fallow.core.reservations import Claim
 from fallow.core.units import duration_for_people, printable, shortened
 from fallow.core.unknown import Unknown
 from fallow.core.value import value
+from fallow.interfaces.render.availability_line import availability_lines, model_names
 from fallow.interfaces.render.colours import LOOKS
 from fallow.interfaces.render.grid import Cell, Column, Screen, Styled, cells
 
@@ -18,8 +19,6 @@ _NOT_KNOWN = "?"
 _BAR = 5
 _WORKS = 0.3  # gpustat's users know these two as the limits from which figures are bold
 _HOT_C = 50
-_LONGEST_LIST = 40
-_LONGEST_HOST = 40
 _LONGEST_USER = 14
 _GIB = 2**30
 
@@ -67,7 +66,7 @@ def lines(screen: Screen, shown: Shown) -> list[str]:
     below = [] if shown.remark is None else [screen.cut(screen.spelled(printable(shown.remark)), screen.width)]
     if not shown.lines:
         return [head, *below]
-    names = _names(status)
+    names = model_names(status)
     every = [
         _Line(
             gpu,
@@ -92,43 +91,13 @@ def lines(screen: Screen, shown: Shown) -> list[str]:
 
 def first_line(screen: Screen, shown: Shown) -> str:
     """Return the machine and what is available; with less in it the narrower the screen is."""
-    status = shown.status
-    names = list(map(_names(status).__getitem__, (gpu.name for gpu in status.gpus)))
-    models = ", ".join(f"{names.count(name)} x {name}" for name in dict.fromkeys(names))
-    count = "1 GPU" if len(names) == 1 else f"{len(names)} GPUs"
     line = ""
-    for many, parts, times in ((models, 1, 1), (models, 1, 0), (models, 0, 0), (count, 0, 0)):
-        what = f"{many} (simulated)" if status.simulated else many
-        host = shortened(status.host, _LONGEST_HOST)
-        line = screen.spelled(
-            printable(f"{host}: {what}: {_summary(shown, parts=bool(parts), unused_for=bool(times))}")
-        )
+    for told in availability_lines(shown.status, shown.visible_devices, shown.to_you):
+        line = screen.spelled(told)
         if cells(line) <= screen.width:
             break
     text = screen.cut(line, screen.width)
-    return screen.styled(Styled(text, "bold yellow" if status.simulated else "bold"))
-
-
-def _summary(shown: Shown, **told: bool) -> str:
-    """Return how many GPUs are available, first to this user, whom CUDA_VISIBLE_DEVICES may leave fewer."""
-    if shown.visible_devices is None:
-        return shown.status.summed_up("available", **told)
-    allowed = shortened(shown.visible_devices, _LONGEST_LIST) or "''"
-    to_you = f"{shown.to_you or 'none'} available to you (CUDA_VISIBLE_DEVICES={allowed})"
-    return f"{to_you}, {shown.status.summed_up('available in all', **told)}"
-
-
-def _names(status: Status) -> dict[str | Unknown, str]:
-    """Return `H100` for each name: without its maker, and without sizes unless two differ in nothing else."""
-    names = dict.fromkeys(gpu.name for gpu in status.gpus)
-    full = ["unknown" if isinstance(name, Unknown) else printable(name.removeprefix("NVIDIA ")) for name in names]
-    short = [" ".join(word for word in name.split(" ") if not _is_size(word)) for name in full]
-    return dict(zip(names, short if len(set(short)) == len(set(full)) else full, strict=True))
-
-
-def _is_size(word: str) -> bool:
-    """Return whether a word of a name is the size or kind of its memory: `80GB`, `HBM3`."""
-    return word.startswith("HBM") or (word.endswith("GB") and word[:-2].isdigit())
+    return screen.styled(Styled(text, "bold yellow" if shown.status.simulated else "bold"))
 
 
 def _bar(line: _Line) -> Cell:

@@ -9,14 +9,14 @@ from fallow.core.gpu_status import GpuStatus, Status, load_of
 from fallow.core.protections import Affected, AffectedProcess, covering
 from fallow.core.reservations import Claim
 from fallow.core.selection import select, visible
-from fallow.core.units import duration_for_people, printable, shortened
+from fallow.core.units import duration_for_people
 from fallow.core.unknown import Unknown
 from fallow.core.value import value
 from fallow.engine.jobs.protections import uuids_with_cards
+from fallow.interfaces.render.availability_line import availability_lines
 from fallow.interfaces.top.look import Look
 
 _STOPS = frozenset(("ask", "kill", "park"))
-_LONGEST_LIST = 40
 _IN_SECONDS_S = 120.0
 _NOT_KNOWN = Unknown("not known")
 
@@ -162,32 +162,10 @@ def shown_gpus(look: Look, named: str | None, only: Filter, sort: str) -> list[G
 
 
 def summary(status: Status, visible_devices: str | None, width: int) -> str:
-    """Return the first line: the machine, and how many GPUs do what, those that are available first.
-
-    The narrower the screen is, the less is in it; what is available stays.
-    """
-    count = len(status.gpus)
-    plain = f"{count} {'simulated ' * status.simulated}GPU{'' if count == 1 else 's'}"
-    line = ""
-    for what, parts in ((plain if status.simulated else _models(status), True), (plain, True), (plain, False)):
-        line = printable(f"{status.host}: {what}; {_available(status, visible_devices, parts=parts)}")
-        if len(line) <= width:
-            break
-    return line
-
-
-def _available(status: Status, visible_devices: str | None, *, parts: bool) -> str:
-    if visible_devices is None:
-        return status.summed_up("available", parts=parts)
+    """Return the first line: the machine and what is available, with less in it the narrower the screen is."""
     allowed = frozenset(gpu.label for gpu in visible(visible_devices, status.gpus))
-    listed = shortened(visible_devices, _LONGEST_LIST) or "''"
-    told = f"{status.among(allowed).available or 'none'} available to you (CUDA_VISIBLE_DEVICES={listed})"
-    return f"{told}, {status.summed_up('available in all', parts=parts)}"
-
-
-def _models(status: Status) -> str:
-    names = ["unknown" if isinstance(gpu.name, Unknown) else gpu.name for gpu in status.gpus]
-    return ", ".join(f"{names.count(name)} x {name}" for name in dict.fromkeys(names))
+    lines = list(availability_lines(status, visible_devices, status.among(allowed).available))
+    return next((line for line in lines if len(line) <= width), lines[-1])
 
 
 def to_have(status: Status, visible_devices: str | None) -> str:
