@@ -1,5 +1,6 @@
 """What all tests share: the stand-in driver, a private claim folder, and fallow as a user runs it."""
 
+import ctypes
 import os
 import pathlib
 import shutil
@@ -20,6 +21,7 @@ from tests.standin import World, build
 if TYPE_CHECKING:
     from tests.real_slurm import Slurm
 
+_PR_SET_CHILD_SUBREAPER = 36
 # How long an example takes is the machine's affair: what else runs there is no mistake of ours.
 settings.register_profile(
     "anywhere", max_examples=length.examples(100), deadline=None, suppress_health_check=[HealthCheck.too_slow]
@@ -34,6 +36,7 @@ def pytest_report_header() -> str:
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     _hear_every_signal()
+    _adopt_nobody()
     if item.get_closest_marker("several_users") and os.geteuid() != 0:
         refuse_to_skip("becoming several users needs root")
 
@@ -47,6 +50,11 @@ def _hear_every_signal() -> None:
     for number in signal.valid_signals() - pythons_own:
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, lambda *_: None)
+
+
+def _adopt_nobody() -> None:
+    """Let orphans have another parent, also after a test of what fallow does as the parent of a job."""
+    assert ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0) == 0
 
 
 def refuse_to_skip(why: str) -> None:

@@ -146,7 +146,7 @@ class PlannedCluster:
         *rules: ClusterRule,
         protect: ProtectRules | None = None,
         dry_run: bool = False,
-        keep_usage: bool = False,
+        keep_usage: str | None = None,
     ) -> None:
         self.clock = DrivenClock()
         self.engine = PlannedEngine()
@@ -166,7 +166,7 @@ class PlannedCluster:
             ProtectRules() if protect is None else protect,
             lambda: self.protections,
             EVERY_S,
-            UsageFile(str(folder / "state"), self.said.append, 90 * 86400.0, GAP_S) if keep_usage else None,
+            UsageFile(keep_usage, self.said.append, 90 * 86400.0, GAP_S) if keep_usage else None,
         )
 
     def look(self, times: int = 1) -> ClusterBoard:

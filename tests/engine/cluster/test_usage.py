@@ -22,7 +22,7 @@ HOUR_S, DAY_S = 3600.0, 86_400.0
 
 @pytest.fixture
 def cluster(tmp_path: pathlib.Path) -> PlannedCluster:
-    made = PlannedCluster(tmp_path, rule(acts=False), keep_usage=True)
+    made = PlannedCluster(tmp_path, rule(acts=False), keep_usage=str(tmp_path / "state"))
     made.engine.jobs = [job(7), job(8, gpus=1, first=2, user="bob"), job(9, gpus=1, node="n2", user="\x1b[31mred")]
     made.engine.nodes = (ClusterNode("n1", 4), ClusterNode("n2", 4))
     made.eyes.gpus = [
@@ -55,7 +55,9 @@ def test_each_gpu_second_is_counted_once_in_each_kind(cluster: PlannedCluster) -
 def test_the_time_of_a_filler_is_apart_and_nobody_wastes_it(cluster: PlannedCluster, tmp_path: pathlib.Path) -> None:
     filler = job(8, gpus=1, first=2, user="games", name="fallow-filler-x", labels={"partition": "scavenger"})
     protect = ProtectRules(fillers=frozenset({("games", "scavenger", "fallow-filler-x")}))
-    filled = PlannedCluster(tmp_path / "filled", rule(acts=False), protect=protect, keep_usage=True)
+    filled = PlannedCluster(
+        tmp_path / "filled", rule(acts=False), protect=protect, keep_usage=str(tmp_path / "filled" / "state")
+    )
     suspended = replace(filler, id="9", places=job(9, 1, first=3).places, no_way="it is suspended")
     filled.engine.jobs = [job(7), filler, suspended]
     filled.engine.nodes, filled.eyes.gpus = (ClusterNode("n1", 4),), cluster.eyes.gpus[:4]

@@ -497,5 +497,5 @@ def test_stacks_are_written_before_it_is_asked(
         told += resident("turn", gpus=[(on(0, job.pid),)], every_s=0.01)
     resident("turn", gpus=[(on(0, job.pid),)])
     assert job.wait(LIMIT_S) == -signal.SIGTERM
-    (written,) = (tmp_path / "state").glob("stacks-*.txt")
+    (written,) = (tmp_path / "state" / "simulated").glob("stacks-*.txt")
     assert "forgotten" in written.read_text()

@@ -10,6 +10,7 @@ import pytest
 from fallow.core.cluster_usage import UsageRow, usage_report
 from fallow.core.money import Prices
 from fallow.engine.machine.cluster_from_json import usage
+from fallow.engine.machine.world import World
 from fallow.interfaces.render.cluster_report import as_csv, as_json, show_table
 from tests.conftest import Fallow
 from tests.engine.cluster.planned import PlannedCluster, job, reading
@@ -21,7 +22,7 @@ ALL = ("report", "--cluster", "--since", "3650d")
 @pytest.fixture
 def kept(simulated: Fallow) -> Fallow:
     """A cluster was watched for an hour: ada's two GPUs idle, bob's busy, one GPU of each node free."""
-    cluster = PlannedCluster(simulated.home, keep_usage=True)
+    cluster = PlannedCluster(simulated.home, keep_usage=World(simulated.environ).state_folder)
     cluster.engine.jobs = [job(1), job(2, 3, "n2", user="bob", labels={"partition": "gpu", "account": "=bio"})]
     cluster.eyes.gpus = [
         *(reading(index, 0.0) for index in range(4)),
