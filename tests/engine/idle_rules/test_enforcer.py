@@ -127,9 +127,9 @@ def test_the_deeds_of_a_rule_are_counted_with_what_came_of_them(
 ) -> None:
     """F7"""
     job, resident = start(), patrol()
-    resident("turn", gpus=[(on(0, job.pid),)] * 20)
+    resident("turn", gpus=[(on(0, job.pid),)] * 17)
     resident("turn", gpus=[(on(0, job.pid, load=1.0),)])
-    resident("turn", gpus=[(on(0, job.pid),)] * 30)
+    resident("turn", gpus=[(on(0, job.pid),)] * 25)
     assert job.wait(LIMIT_S) == -signal.SIGTERM
     assert resident("actions") == {("warn", "done"): 2, ("cancel_warning", "done"): 1, ("ask", "done"): 1}
     is_dry_run = patrol(dry_run=True)
