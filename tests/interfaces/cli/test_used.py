@@ -76,6 +76,6 @@ def test_the_line_is_a_message_of_the_log_in_json(simulated: Fallow) -> None:
 
 def test_energy_is_told_where_the_driver_counts_it(world: World, fallow: Fallow) -> None:
     world[0].energy_mj = 2**40
-    assert fallow(*WATCHED, "--", "sleep", "5").stderr.endswith(" 0.0 Wh\n")
+    assert fallow(*WATCHED, "--", "sleep", "6").stderr.endswith(" 0.0 Wh\n")
     world.fault("nvmlDeviceGetTotalEnergyConsumption", error=3)
-    assert "Wh" not in fallow(*WATCHED, "--", "sleep", "5").stderr
+    assert "Wh" not in fallow(*WATCHED, "--", "sleep", "6").stderr
