@@ -129,7 +129,7 @@ def test_the_deeds_of_a_rule_are_counted_with_what_came_of_them(
     job, resident = start(), patrol()
     resident("turn", gpus=[(on(0, job.pid),)] * 17)
     resident("turn", gpus=[(on(0, job.pid, load=1.0),)])
-    resident("turn", gpus=[(on(0, job.pid),)] * 25)
+    resident("turn", gpus=[(on(0, job.pid),)] * 22)  # less than the grace after it is asked: its end takes real time
     assert job.wait(LIMIT_S) == -signal.SIGTERM
     assert resident("actions") == {("warn", "done"): 2, ("cancel_warning", "done"): 1, ("ask", "done"): 1}
     is_dry_run = patrol(dry_run=True)
