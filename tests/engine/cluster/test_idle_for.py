@@ -10,19 +10,11 @@ from fallow.core.unknown import Unknown
 from fallow.engine.cluster.kubernetes import kubernetes_engine
 from fallow.engine.machine.clock import SystemClock
 from tests.engine.cluster.planned import PlannedCluster, job, reading, rule
+from tests.engine.cluster.test_loop import cluster
 from tests.readers.kubernetes.broken_api import BrokenApi, deployment, listed, pod
 
+__all__ = ["cluster"]
 HOUR_S = 3600.0
-
-
-@pytest.fixture
-def cluster(tmp_path: pathlib.Path) -> Iterator[PlannedCluster]:
-    """A rule of 10 minutes, which warns 5 minutes before."""
-    made = PlannedCluster(tmp_path)
-    made.engine.jobs = [job(7)]
-    made.eyes.gpus = [reading(0, 0.0), reading(1, 0.0)]
-    yield made
-    made.journal.close()
 
 
 def test_a_longer_time_of_its_people_counts_with_the_full_notice(cluster: PlannedCluster) -> None:

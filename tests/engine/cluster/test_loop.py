@@ -22,6 +22,7 @@ GONE = Unknown("no answer within 5 s")
 
 @pytest.fixture
 def cluster(tmp_path: pathlib.Path) -> Iterator[PlannedCluster]:
+    """An idle job, and a rule of 10 minutes, which warns 5 minutes before."""
     made = PlannedCluster(tmp_path)
     made.engine.jobs = [job(7)]
     made.eyes.gpus = [reading(0, 0.0), reading(1, 0.0)]
