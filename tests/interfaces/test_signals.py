@@ -14,7 +14,7 @@ import os, signal, sys
 from fallow.interfaces.signals import interruptible
 
 def second(frame, event, argument):
-    if frame.f_code.co_name == "interrupt" and event == WHEN:
+    if frame.f_code.co_name == "come" and event == WHEN:
         sys.settrace(None)
         os.kill(os.getpid(), signal.SIGHUP)
     return second
@@ -38,3 +38,27 @@ def test_a_second_signal_while_the_first_is_handled_breaks_nothing_off(when: str
     done = subprocess.run(words, capture_output=True, text=True, timeout=PROGRAM_S, check=False)
     assert (done.stdout, done.stderr) == ("restored\n", "")
     assert done.returncode in (-signal.SIGTERM, -signal.SIGHUP)
+
+
+POSTPONED = """
+import os, signal
+from fallow.interfaces.signals import interruptible
+
+with interruptible() as interruption:
+    try:
+        with interruption.postponed():
+            os.kill(os.getpid(), signal.SIGHUP)
+            for _ in range(1000): pass
+            print("begun and noted", flush=True)
+        print("not interrupted")
+    finally:
+        print("restored", flush=True)
+"""
+
+
+def test_what_is_begun_and_noted_in_one_step_is_whole_before_a_signal_ends_it() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", POSTPONED], capture_output=True, text=True, timeout=PROGRAM_S, check=False
+    )
+    assert (done.stdout, done.stderr) == ("begun and noted\nrestored\n", "")
+    assert done.returncode == -signal.SIGHUP

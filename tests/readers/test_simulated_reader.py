@@ -118,6 +118,17 @@ def test_a_process_that_was_given_a_card_holds_it_and_its_cpu_is_the_cards_load(
     assert activities == [Activity.BUSY, Activity.IDLE, Activity.BUSY, Activity.FREE]
 
 
+def test_a_second_look_right_after_the_first_tells_the_same(simulated: Fallow, start: Start) -> None:
+    busy, quiet = start(WORKS, "0"), start(SLEEPS, "1")
+    clock = SecondsOfWork(busy)
+    gpu_reader = SimulatedReader("here", clock, Proc(), simulated.environ)
+    first = gpu_reader.look(Depth.EVERYTHING)
+    DrivenClock.sleep(clock, 0.01)
+    again = gpu_reader.look(Depth.EVERYTHING)
+    assert [gpu.utilization for gpu in again.gpus] == [gpu.utilization for gpu in first.gpus]
+    assert [judge(gpu).activity for gpu in again.gpus][:2] == [Activity.BUSY, Activity.IDLE], quiet
+
+
 def test_a_job_that_works_is_as_busy_where_others_leave_it_a_quarter_of_a_core(
     simulated: Fallow, start: Start
 ) -> None:

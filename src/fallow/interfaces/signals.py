@@ -11,10 +11,29 @@ from fallow.actuators.process.signals import die_of
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-class _Interrupted(BaseException):
+class Interruption(BaseException):
     """Unwinds the stack like KeyboardInterrupt, for each of the signals that end a program."""
 
     number: int | None = None
+    _is_postponed = False
+
+    @contextmanager
+    def postponed(self) -> Iterator[None]:
+        """Let a signal unwind the stack only after this block: what is begun and noted in it is never half done."""
+        self._is_postponed = True
+        try:
+            yield
+        finally:
+            self._is_postponed = False
+        if self.number is not None:
+            raise self
+
+    def come(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002  as the signal module calls it
+        """Handle a signal."""
+        if self.number is None:
+            self.number = number
+            if not self._is_postponed:
+                raise self
 
 
 def unstoppable() -> None:
@@ -30,28 +49,22 @@ def uninterrupted() -> None:
 
 
 @contextmanager
-def interruptible() -> Iterator[None]:
+def interruptible() -> Iterator[Interruption]:
     """Unwind the block on the first such signal; then end by it, so that scripts stop too.
 
     Another one that comes while the block is being unwound changes nothing: what restores something must not be
     broken off, and Python cannot make an exception in the middle of making one.
     """
-    interruption = _Interrupted()
-
-    def interrupt(number: int, frame: FrameType | None) -> None:  # noqa: ARG001  as the signal module calls it
-        if interruption.number is None:
-            interruption.number = number
-            raise interruption
-
+    interruption = Interruption()
     for number in _ENDING:
         if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
-            signal.signal(number, interrupt)
+            signal.signal(number, interruption.come)
     try:
-        yield
-    except _Interrupted as interrupted:
+        yield interruption
+    except Interruption as interrupted:
         ended_by = int(interrupted.number or signal.SIGTERM)
         for other in _ENDING:
-            if signal.getsignal(other) is interrupt:
+            if signal.getsignal(other) == interruption.come:
                 signal.signal(other, signal.SIG_DFL)  # a second signal ends us at once
         die_of(ended_by)
         sys.exit(128 + ended_by)  # if the signal cannot end us, as for pid 1 of a container

@@ -40,6 +40,7 @@ _MOST_CARDS = 64
 _NO_PROC = Unknown("there is no /proc here, in which the holders of a simulated GPU are")
 _NOT_REAL = Unknown("a simulated GPU has none")
 _SHORTEST_WINDOW_S = 1.05  # a job that works once a second must show at the first look
+_LEAST_WINDOW_S = 0.2  # the kernel counts CPU time in steps of 0.01 s
 _LEAST_S = 0.02  # who had a core for less has waited all the time, and so wants to work
 
 
@@ -104,6 +105,8 @@ class SimulatedReader:
         self._blank = tuple(_blank(index, model) for index, model in enumerate(machine(environ["FALLOW_SIMULATE"])))
         self._before: dict[tuple[int, int], _Times] = {}
         self._before_s: float | None = None
+        self._loads: dict[tuple[int, int], float] = {}
+        self._window_s = 0.0
 
     def look(self, depth: Depth) -> Snapshot:
         """Return all GPUs now. The first full look at a held GPU takes a second: CPU use is measured over time."""
@@ -118,8 +121,13 @@ class SimulatedReader:
                 replace(blank, utilization=_NO_PROC, memory=_NO_PROC, holders=_NO_PROC) for blank in self._blank
             )
             return Snapshot(self._host, simulated=True, at_s=now_s, wall_s=self._clock.wall_s(), gpus=blind)
-        gpus = [self._gpu(blank, held.get(blank.index, []), now_s) for blank in self._blank]
-        if depth >= Depth.LOAD:
+        elapsed_s = 0.0 if self._before_s is None else now_s - self._before_s
+        # Two looks may follow each other at once; what lies between them is too short to tell how busy a process was.
+        if elapsed_s >= _LEAST_WINDOW_S:
+            self._window_s = elapsed_s
+            self._loads = {_key(stat): self._load(stat, elapsed_s) for stats in held.values() for stat in stats}
+        gpus = [self._gpu(blank, held.get(blank.index, [])) for blank in self._blank]
+        if depth >= Depth.LOAD and (self._before_s is None or elapsed_s >= _LEAST_WINDOW_S):
             self._remember(held)
         return Snapshot(self._host, simulated=True, at_s=now_s, wall_s=self._clock.wall_s(), gpus=tuple(gpus))
 
@@ -159,12 +167,11 @@ class SimulatedReader:
         return held
 
     def _remember(self, held: Mapping[int, Sequence[Stat]]) -> None:
-        self._before = {(stat.pid, stat.birth): self._times(stat) for stats in held.values() for stat in stats}
+        self._before = {_key(stat): self._times(stat) for stats in held.values() for stat in stats}
         self._before_s = self._clock.monotonic_s()
 
-    def _gpu(self, blank: Gpu, stats: Sequence[Stat], now_s: float) -> Gpu:
-        elapsed_s = 0.0 if self._before_s is None else now_s - self._before_s
-        loads = {stat.pid: self._load(stat, elapsed_s) for stat in stats}
+    def _gpu(self, blank: Gpu, stats: Sequence[Stat]) -> Gpu:
+        loads = {stat.pid: self._loads.get(_key(stat), 0.0) for stat in stats}
         # The driver counts in whole per cent, so a process that only wakes up now and then counts as 0.
         total = min(1.0, int(100 * sum(loads.values()) + 1e-9) / 100)
         holders = tuple(
@@ -181,12 +188,12 @@ class SimulatedReader:
             utilization=total,
             memory=_memory(blank, used),
             holders=holders,
-            recent=Recent(elapsed_s, total, total) if elapsed_s else NOT_ASKED,
+            recent=Recent(self._window_s, total, total) if self._window_s else NOT_ASKED,
         )
 
     def _load(self, stat: Stat, elapsed_s: float) -> float:
-        before = self._before.get((stat.pid, stat.birth))
-        if before is None or not elapsed_s:
+        before = self._before.get(_key(stat))
+        if before is None:
             return 0.0
         now = self._times(stat)
         could_run_s = elapsed_s - max(0.0, now.waited_s - before.waited_s)
@@ -195,6 +202,10 @@ class SimulatedReader:
 
     def _times(self, stat: Stat) -> "_Times":
         return _Times(stat.cpu_ticks / TICKS_PER_S, self._proc.waited_for_a_core_s(stat.pid))
+
+
+def _key(stat: Stat) -> tuple[int, int]:
+    return stat.pid, stat.birth
 
 
 def _blank(index: int, model: Model) -> Gpu:

@@ -19,7 +19,7 @@ from fallow.core.units import span_s
 from fallow.engine.machine.world import World
 from fallow.interfaces.cli.options import Parser, takes
 from fallow.interfaces.render.stream import shows_colour
-from fallow.interfaces.signals import interruptible, uninterrupted
+from fallow.interfaces.signals import Interruption, interruptible, uninterrupted
 from fallow.interfaces.stderr import Stderr
 from fallow.readers.proc import user_name
 
@@ -67,11 +67,11 @@ def add_options(made: Parser) -> None:
 def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     """Run the demonstration."""
     began_s = world.clock.monotonic_s()
-    with interruptible():
+    with interruptible() as interruption:
         folder = _folder()
         stage = None
         try:
-            stage = _Stage(folder, voice)
+            stage = _Stage(folder, voice, interruption)
             _tell(stage)
             left_s = 0.0 if args.for_s is None else args.for_s - (world.clock.monotonic_s() - began_s)
             if left_s > 0:
@@ -103,8 +103,9 @@ def _folder() -> str:
 class _Stage:
     """A simulated machine with claims, state and a socket of its own."""
 
-    def __init__(self, folder: str, voice: Stderr) -> None:
+    def __init__(self, folder: str, voice: Stderr, interruption: Interruption) -> None:
         self._voice = voice
+        self._interruption = interruption
         self._chapters = 0
         self._handles: list[Handle] = []
         modules = os.pathsep.join(map(os.path.abspath, os.environ.get("PYTHONPATH", "").split(os.pathsep)))
@@ -165,18 +166,20 @@ class _Stage:
             handle.send(signal.SIGTERM)
             if not signals.wait_for_any([handle], _PATIENCE_S):
                 handle.send(signal.SIGKILL)
+                signals.wait_for_any([handle], _PATIENCE_S)
             handle.close()
         self.world.close()
 
     def _start(self, words: Sequence[str]) -> int:
         """Start this fallow, not another one on the PATH."""
         command = [*spawn.OURSELVES, *words]
-        pid = spawn.start(command[0], command, self.environ, ())
-        stat = self.world.proc.stat(pid)  # a child that has ended stays visible until it is waited for
-        handle = None if stat is None else Handle.open(self.world.proc, Process(pid, stat.birth), ())
-        if handle is None:
-            raise FallowError("a process that was just started cannot be seen; is /proc there?")
-        self._handles.append(handle)
+        with self._interruption.postponed():  # else nobody would end what was just started
+            pid = spawn.start(command[0], command, self.environ, ())
+            stat = self.world.proc.stat(pid)  # a child that has ended stays visible until it is waited for
+            handle = None if stat is None else Handle.open(self.world.proc, Process(pid, stat.birth), ())
+            if handle is None:
+                raise FallowError("a process that was just started cannot be seen; is /proc there?")
+            self._handles.append(handle)
         return pid
 
 
