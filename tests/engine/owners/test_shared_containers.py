@@ -3,6 +3,7 @@
 import os
 import pathlib
 from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
 
@@ -37,9 +38,10 @@ def joined_by(podman: Podman, container: str, *options: str, command: tuple[str,
 
     def pid() -> int | None:
         for folder in pathlib.Path("/proc").glob("[0-9]*"):
-            said = (folder / "status").read_text() if (folder / "status").exists() else ""
-            if "\nUid:\t12345\t" in said and container in (folder / "cgroup").read_text():
-                return int(folder.name)
+            with suppress(OSError):  # it may end while it is looked at
+                said = (folder / "status").read_text()
+                if "\nUid:\t12345\t" in said and container in (folder / "cgroup").read_text():
+                    return int(folder.name)
         return None
 
     return int(eventually(pid, "the other user's process"))

@@ -24,7 +24,7 @@ def job(text: str) -> list[str]:
     return ["python", "-c", program]
 
 
-def left_over(fallow: Fallow, mark: str) -> list[int]:
+def left_over(mark: str) -> list[int]:
     """Living processes that carry a mark in their environment."""
     found = []
     for name in os.listdir("/proc"):
@@ -138,7 +138,7 @@ def test_whoever_does_not_want_to_go_is_gone_with_all_below(simulated: Fallow, p
     name, value = mark.split("=")
     done = simulated("run", "--idle-timeout", "1s", *FAST, "--", *job(program), **{name: value})
     assert done.returncode == 124, done.stderr
-    assert left_over(simulated, mark) == []
+    assert left_over(mark) == []
     assert simulated("run", "-n", "4", "--", "true").returncode == 0, "and so are their claims"
 
 
@@ -320,15 +320,15 @@ def test_a_journal_that_cannot_be_kept_is_told_and_stops_nothing(simulated: Fall
     assert "no journal is kept" in done.stderr
 
 
-def test_nothing_of_fallow_is_left_after_a_stop(simulated: Fallow) -> None:
+def test_nothing_of_fallow_is_left_after_a_stop(simulated: Fallow, tmp_path: pathlib.Path) -> None:
     done = subprocess.run(
         ["fallow", "run", "--idle-timeout", "1s", *FAST, "--", "sleep", "600"],
-        env={**simulated.environ, "FALLOW_TEST_LEFT": "over"},
+        env={**simulated.environ, "FALLOW_TEST_LEFT": str(tmp_path)},
         capture_output=True,
         check=False,
     )
     assert done.returncode == 124
-    assert left_over(simulated, "FALLOW_TEST_LEFT=over") == []
+    assert left_over(f"FALLOW_TEST_LEFT={tmp_path}") == []
 
 
 SAVES = """
