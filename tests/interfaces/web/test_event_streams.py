@@ -183,8 +183,8 @@ def test_only_what_changed_is_sent(tmp_path: pathlib.Path) -> None:
         made.publish(replace(first, status=replace(first.status, gpus=(quiet, *older[1:]))))
         until([watcher], "GPU 0 is idle now")
         news = watcher.events[-1]
-        assert {"card-0", "summary"} <= news["parts"].keys()
-        assert "card-1" not in news["parts"]
+        assert {"tile-0", "row-0", "summary"} <= news["parts"].keys()
+        assert "tile-1" not in news["parts"]
         assert news["said"] == ["GPU 0 is idle now: nothing ran"]
         watcher.close()
 

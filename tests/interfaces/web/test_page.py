@@ -116,25 +116,25 @@ def test_a_job_arrives_goes_idle_and_is_stopped_before_our_eyes(
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
     page.evaluate("window.mark = document.body")
-    card = page.locator("#card-1")
-    expect(card.locator(".state")).to_contain_text("free")
+    card, row = page.locator("#gpu-1"), page.locator("#row-1")
+    expect(card.locator(".does")).to_contain_text("free")
     words = ["run", "--gpus", "1", "--warmup", "1s", "--idle-timeout", "20s", "--", sys.executable]
     job = simulated.start(*words, str(REPOSITORY / "tests" / "interfaces" / "web" / "worker.py"))
 
-    expect(card.locator(".state")).to_contain_text("busy")
-    expect(card.locator(".holders")).to_contain_text("python")
+    expect(card.locator(".does")).to_contain_text("busy")
+    expect(row.locator(".holders")).to_contain_text("python")
     expect(page.locator("#said")).to_contain_text("GPU 1 is busy now")
-    expect(page.locator("#summary")).to_contain_text("1 busy")
+    expect(page.locator(".chip", has_text="busy")).to_contain_text("busy 1")
 
     assert job.stdin is not None
     job.stdin.write("rest\n")
     job.stdin.flush()
-    expect(card.locator(".state")).to_contain_text("idle")
+    expect(card.locator(".does")).to_contain_text("idle")
     expect(page.locator("#said")).to_contain_text("GPU 1 is idle now")
 
     assert job.wait(LIMIT_S) == 124
-    expect(card.locator(".state")).to_contain_text("free")
-    expect(card.locator(".holders")).to_have_count(0)
+    expect(card.locator(".does")).to_contain_text("free")
+    expect(row.locator(".holders a")).to_have_count(0)
     expect(page.locator("#actions")).to_contain_text("stopped")
 
     assert page.evaluate("window.mark === document.body"), "it is the same document as at the beginning"
@@ -148,13 +148,15 @@ def test_a_job_arrives_goes_idle_and_is_stopped_before_our_eyes(
 def test_it_says_what_there_is_to_say(browser: Any, site: Site) -> None:
     page = live(browser, site)
     assert page.locator("h1").inner_text() == "box"
-    for name in ("GPUs", "What it cost", "Last actions", "Fillers", "Guards", "Protections"):
+    for name in ("Available now", "Wasted now", "GPUs", "The last day", "Stops that are due", "In detail"):
         assert page.get_by_role("heading", name=name, exact=True, level=2).count() == 1
-    card = page.get_by_role("article", name="GPU 1")
+    for name in ("What it cost", "Last actions", "Fillers", "Guards", "Protections"):
+        assert page.get_by_role("heading", name=name, exact=True, level=2).count() == 1
+    card = page.locator("#row-1")
     for word in ("idle", "2h34m", "nothing ran in the last 14 s", "bob", "ipykernel_launcher", "122 of 700 W"):
         assert word in card.inner_text()
-    assert "filled with fah-client" in page.get_by_role("article", name="GPU 3").inner_text()
-    lost = page.get_by_role("article", name="GPU 5").inner_text()
+    assert "filled with fah-client" in page.locator("#row-3").inner_text()
+    lost = page.locator("#row-5").inner_text()
     assert "not known" in lost
     assert "the card has fallen off the bus" in lost
     assert "USD" in page.locator("#cost").inner_text()
@@ -204,8 +206,12 @@ def test_activities_have_their_colours_and_never_colours_alone(browser: Any, sit
         fill = page.evaluate(f"getComputedStyle(document.querySelector('.legend rect.{activity.value}')).fill")
         wanted = LOOKS[activity].light if scheme == "light" else LOOKS[activity].dark
         assert fill == f"rgb{tuple(bytes.fromhex(wanted[1:]))}"
-    for state in page.locator(".state").all_inner_texts():
-        assert any(activity.value in state for activity in Activity)
+    tiles = page.locator(".tile").all()
+    assert len(tiles) == 8
+    for tile in tiles:
+        (word,) = (each.value for each in Activity if each.value in str(tile.get_attribute("class")).split())
+        assert tile.locator(".does").inner_text().startswith(word)
+        assert tile.locator(f"use[href='#sign-{word}']").count() == 1, "a shape of its own"
 
 
 def test_the_keyboard_reaches_everything_and_shows_where_it_is(browser: Any, site: Site) -> None:
@@ -215,7 +221,7 @@ def test_the_keyboard_reaches_everything_and_shows_where_it_is(browser: Any, sit
     page.keyboard.press("Enter")
     page.wait_for_selector(".live.now")
     visited: list[str] = []
-    for _ in range(40):
+    for _ in range(80):
         page.keyboard.press("Tab")
         here = page.evaluate(
             "(() => { const e = document.activeElement; const s = getComputedStyle(e);"
@@ -278,8 +284,8 @@ def test_nothing_sticks_out_on_a_narrow_screen(browser: Any, site: Site, width: 
 
 def test_without_script_it_is_a_plain_view_that_loads_itself_again(browser: Any, site: Site) -> None:
     page = opened(browser, site.url, java_script_enabled=False)
-    assert "GPU 1" in page.inner_text("main")
-    assert "idle for 2h34m" in page.inner_text("#card-1")
+    assert "bob" in page.inner_text("#gpu-1")
+    assert "idle for 2h34m" in page.inner_text("#row-1")
     assert 'http-equiv="refresh" content="10"' in site.ask("/").text.split("<noscript>")[1].split("</noscript>")[0]
 
 

@@ -4,7 +4,6 @@ An open page asks at every tick; a chart of one day, a thousand points wide, cha
 """
 
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import TypeVar
 
 from fallow.core.errors import FallowError
@@ -14,8 +13,9 @@ from fallow.core.value import value
 from fallow.engine.daemon.sources import Sources
 from fallow.engine.history.journal import Event
 from fallow.engine.history.report import Report
-from fallow.interfaces.render import charts
-from fallow.interfaces.render.report_text import cost_for_people, hours, hours_in_words
+from fallow.engine.machine.timezone import LocalZone
+from fallow.interfaces.render.report_text import cost_for_people, hours
+from fallow.interfaces.web.day import Strips, strips
 from fallow.interfaces.web.disk_reads import PAGE, DiskReads
 from fallow.policies.cost import By, Line
 
@@ -27,22 +27,6 @@ _USERS_SHOWN = 5
 _EVENTS_SHOWN = 20
 
 T = TypeVar("T")
-
-
-@value
-class Strip:
-    """The last day of one GPU, as a chart and as text."""
-
-    boxes: tuple[charts.Box, ...]
-    told: str
-
-
-@value
-class Strips:
-    """The last day of all GPUs, by UUID, and the hours below the charts."""
-
-    by_uuid: dict[str, Strip]
-    ticks: tuple[str, ...]
 
 
 @value
@@ -93,21 +77,7 @@ class CachedReads:
             return str(error)
 
     def _draw(self, uuids: tuple[str, ...]) -> Strips:
-        until_ms = round(self._sources.clock.wall_s() * 1000)
-        since_ms = until_ms - round(DAY_S * 1000)
-        strips: dict[str, Strip] = {}
-        for uuid in uuids:
-            intervals = self._sources.strip(uuid, DAY_S)
-            told = hours_in_words(
-                ((one.witnessed_ms, one.activity) for one in intervals), "nobody has watched it yet"
-            )
-            stretches = [(one.begin_ms, one.end_ms, one.activity) for one in intervals]
-            boxes = tuple(charts.strip(stretches, since_ms, until_ms))
-            strips[uuid] = Strip(boxes, told)
-        zone = self._sources.report(DAY_S).zone
-        moments = [since_ms + (until_ms - since_ms) * part // 4 for part in range(4)]
-        ticks = [f"{datetime.fromtimestamp(at / 1000, UTC).astimezone(zone):%H:%M}" for at in moments]
-        return Strips(strips, (*ticks, "now"))
+        return strips(self._sources.past(), uuids, round(self._sources.clock.wall_s() * 1000), LocalZone())
 
     def _add_up(self) -> Cost:
         day, week = self._sources.report(DAY_S), self._sources.report(7 * DAY_S)

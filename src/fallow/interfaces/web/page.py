@@ -49,12 +49,22 @@ class Files:
         return Response(body, media_type=_KINDS[name], headers={"cache-control": "private, max-age=86400"})
 
 
+_PAPER = ("#ffffff", "#1a1e23")
+_SOFT = 0.13
+
+
 def colours_in_css() -> str:
-    """Return the colours of the activities as CSS, the same as in the report."""
-    light = "".join(f"--{activity.value}:{look.light};" for activity, look in LOOKS.items())
-    dark = "".join(f"--{activity.value}:{look.dark};" for activity, look in LOOKS.items())
-    fills = "".join(f"rect.{activity.value}{{fill:var(--{activity.value})}}" for activity in Activity)
+    """Return the colours of the activities as CSS, the same as in the report; `--busy-soft` is a ground for text."""
+    light = "".join(_both(activity, look.light, _PAPER[0]) for activity, look in LOOKS.items())
+    dark = "".join(_both(activity, look.dark, _PAPER[1]) for activity, look in LOOKS.items())
+    fills = "".join(f"rect.{each.value},path.{each.value}{{fill:var(--{each.value})}}" for each in Activity)
     return f":root{{{light}}}@media(prefers-color-scheme:dark){{:root{{{dark}}}}}{fills}\n"
+
+
+def _both(activity: Activity, colour: str, paper: str) -> str:
+    pairs = zip(bytes.fromhex(colour[1:]), bytes.fromhex(paper[1:]), strict=True)
+    soft = bytes(round(_SOFT * ink + (1 - _SOFT) * ground) for ink, ground in pairs)
+    return f"--{activity.value}:{colour};--{activity.value}-soft:#{soft.hex()};"
 
 
 def make_pages(sources: Sources, renderer: Renderer, watchers: Watchers, static: Files) -> APIRouter:
@@ -67,6 +77,8 @@ def make_pages(sources: Sources, renderer: Renderer, watchers: Watchers, static:
         return await renderer.page(
             known=caller.may_change,
             can_be_known=caller.has_token,
+            show=request.query_params.get("show", ""),
+            mine=caller.viewer.user,
             edition=static.edition,
             version=fallow.__version__,
         )

@@ -1,7 +1,7 @@
 """Render the page in parts: each once per tick for all watchers, and sent only when it has changed.
 
-Parts contain times that change at every tick. A part in which only such times have changed is not sent again: their
-texts are sent alone, by name.
+Parts contain times and readings that change at every tick. A part in which only these have changed is not sent again:
+their texts, and the widths of their bars, are sent alone, by name.
 """
 
 import json
@@ -19,15 +19,17 @@ from fallow.core.value import replace, value
 from fallow.core.visibility import ANYBODY
 from fallow.engine.daemon.sources import Sources
 from fallow.engine.machine.timezone import LocalZone
-from fallow.interfaces.render import charts
 from fallow.interfaces.render.colours import LOOKS
-from fallow.interfaces.web import cluster_page, fleet_page, view_models
-from fallow.interfaces.web.cached_reads import CachedReads, Strips
+from fallow.interfaces.web import cluster_page, dashboard, fleet_page, view_models
+from fallow.interfaces.web.cached_reads import CachedReads
 from fallow.interfaces.web.cluster_views import ClusterViews
+from fallow.interfaces.web.day import STEPS, Strips
 from fallow.interfaces.web.view_models import View
 
 _TIMER = re.compile(r'data-timer="([^"]*)">([^<]*)<')
+_LEVEL = re.compile(r'data-level="([^"]*)" width="([^"]*)"')
 _MOST_SAID = 4
+_DURATIONS = (("30m", "30 minutes"), ("1h", "1 hour"), ("2h", "2 hours"), ("8h", "8 hours"), ("1d", "1 day"))
 
 
 @value
@@ -39,15 +41,19 @@ class Parts:
     layout: str
     """Which GPUs there are: when that changes, the page is laid out again."""
     activities: dict[str, tuple[Activity, str]]
+    figures: dict[str, str]
+    """Texts outside of the parts, by their names: each visitor has what is around them in another way."""
 
     def whole(self, edition: str) -> bytes:
         """Return all parts as an event, for a watcher who is new or has missed something."""
-        return _event({"edition": edition, "layout": self.layout, "at": self.at, "parts": self.html})
+        about = {"edition": edition, "layout": self.layout, "at": self.at}
+        return _event({**about, "parts": self.html, "timers": self.figures})
 
     def since(self, before: "Parts") -> bytes:
         """Return as an event what has changed since then."""
         parts: dict[str, str] = {}
-        timers: dict[str, str] = {}
+        timers = _changed(before.figures, self.figures)
+        levels: dict[str, str] = {}
         for name, html in self.html.items():
             old = before.html.get(name)
             if old == html:
@@ -55,10 +61,10 @@ class Parts:
             if old is None or _still(old) != _still(html):
                 parts[name] = html
             else:
-                was = dict(_TIMER.findall(old))
-                timers.update((key, text) for key, text in _TIMER.findall(html) if was.get(key) != text)
+                timers.update(_changed(dict(_TIMER.findall(old)), dict(_TIMER.findall(html))))
+                levels.update(_changed(dict(_LEVEL.findall(old)), dict(_LEVEL.findall(html))))
         news: dict[str, Any] = {"layout": self.layout, "at": self.at, "parts": parts, "timers": timers}
-        return _event(news | {"said": self._said(before)})
+        return _event(news | {"levels": levels, "said": self._said(before)})
 
     def _said(self, before: "Parts") -> list[str]:
         """Return sentences about GPUs whose activity has changed, for screen readers."""
@@ -90,19 +96,23 @@ class Renderer:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        made.globals.update(looks=LOOKS, width=charts.WIDTH, height=charts.HEIGHT)
+        made.globals.update(looks=LOOKS, width=STEPS)
+        made.filters.update(user_address=dashboard.user_address)
         return made
 
     async def parts(self) -> Parts:
         """Return all parts as they are now."""
         board = self._sources.board()
         if board is None:
-            return Parts("", {}, "", {})
+            return Parts("", {}, "", {}, {})
         uuids = tuple(gpu.uuid for gpu in board.status.gpus if isinstance(gpu.uuid, str))
         strips = await self._archive.strips(uuids)
         html = {
-            "summary": self._part("summary", "summary", machine=self._machine(board)),
-            **self._cards(board, strips),
+            "summary": self._part(
+                "summary", "summary", available=dashboard.available(board), wasted=dashboard.wasted(board)
+            ),
+            **self._gpus(board, strips),
+            "stops": self._part("stops", "stops", stops=dashboard.stops(board)),
             "cost": self._part("cost", "cost", cost=await self._archive.cost()),
             "fillers": self._part("fillers", "fillers", fillers=view_models.fillers(board.fillers)),
             "guards": self._part("guards", "guards", guards=view_models.guards(board.guards)),
@@ -118,10 +128,13 @@ class Renderer:
             html["fleet"] = self._part("fleet", "fleet", fleet=view)
         activities = {gpu.label: (gpu.activity, gpu.because) for gpu in board.status.gpus}
         layout = " ".join((*activities, *(part for part in ("cluster", "fleet") if part in html)))
-        return Parts(self._clock(board), html, layout, activities)
+        return Parts(self._clock(board), html, layout, activities, dashboard.counts(board))
 
-    async def page(self, *, known: bool, **about_the_visitor: object) -> str:
-        """Return the whole page; a visitor who is not `known` may change nothing, and gets no buttons for that."""
+    async def page(self, *, known: bool, show: str, mine: str | None, **about_the_visitor: object) -> str:
+        """Return the whole page; a visitor who is not `known` may change nothing, and gets no buttons for that.
+
+        `show` is the filter that they have chosen, `mine` their user name; None if that is not known.
+        """
         board = self._sources.board()
         template = self._templates.get_template("page.html")
         parts = await self.parts()
@@ -129,17 +142,17 @@ class Renderer:
             found = self._protections(board, None)
             to_read = self._part("protections to read", "protections", protections=found)
             parts = replace(parts, html={**parts.html, "protections": to_read})
+        tiles = () if board is None else dashboard.tiles(board)
+        shown = show if show in dashboard.SHOWS and (mine or show != dashboard.MINE) else dashboard.ALL
         return template.render(
             machine=None if board is None else self._machine(board),
             parts=parts,
-            cards=() if board is None else view_models.cards(board),
-            durations=[
-                ("30m", "30 minutes"),
-                ("1h", "1 hour"),
-                ("2h", "2 hours"),
-                ("8h", "8 hours"),
-                ("1d", "1 day"),
-            ],
+            tiles=tiles,
+            hidden={tile["name"] for tile in tiles if not dashboard.is_shown(tile, shown, mine)},
+            density=dashboard.density(len(tiles)),
+            show=shown,
+            mine=mine,
+            durations=_DURATIONS,
             known=known,
             **about_the_visitor,
         )
@@ -152,15 +165,17 @@ class Renderer:
         view = self._clusters.of(found, board.rights_of(ANYBODY))
         return cluster_page.cluster(view, self._sources.clock.wall_s())
 
-    def _cards(self, board: Board, strips: Strips | str) -> dict[str, str]:
+    def _gpus(self, board: Board, strips: Strips | str) -> dict[str, str]:
         html: dict[str, str] = {}
-        for gpu, card in zip(board.status.gpus, view_models.cards(board), strict=True):
-            name = card["id"]
-            html[name] = self._part(name, "card", card=card)
+        ticks = () if isinstance(strips, str) else strips.ticks
+        views = zip(board.status.gpus, dashboard.tiles(board), view_models.cards(board), strict=True)
+        for gpu, tile, card in views:
+            name = tile["name"]
+            html[f"tile-{name}"] = self._part(f"tile-{name}", "tile", tile=tile)
+            html[f"row-{name}"] = self._part(f"row-{name}", "row", card=card, address=tile["address"])
             strip = strips if isinstance(strips, str) else strips.by_uuid.get(str(gpu.uuid))
-            ticks = () if isinstance(strips, str) else strips.ticks
-            html[f"{name}-day"] = self._part(f"{name}-day", "strip", label=gpu.label, strip=strip, ticks=ticks)
-        return html
+            html[f"day-{name}"] = self._part(f"day-{name}", "strip", label=gpu.label, strip=strip)
+        return html | {"day-ticks": self._part("day-ticks", "ticks", ticks=ticks)}
 
     def _protections(self, board: Board, own: str | None) -> list[View]:
         return view_models.protections(board.protections, board, self._sources.clock.wall_s(), own)
@@ -187,8 +202,12 @@ class Renderer:
 
 
 def _still(html: str) -> str:
-    """Return the part without the texts of its timers."""
-    return _TIMER.sub(r'data-timer="\1"><', html)
+    """Return the part without the texts of its timers and the widths of its bars."""
+    return _LEVEL.sub(r'data-level="\1"', _TIMER.sub(r'data-timer="\1"><', html))
+
+
+def _changed(before: dict[str, str], now: dict[str, str]) -> dict[str, str]:
+    return {key: text for key, text in now.items() if before.get(key) != text}
 
 
 def _event(news: dict[str, Any]) -> bytes:

@@ -70,7 +70,7 @@ def fillers(views: Sequence[FillerView]) -> list[View]:
             "name": shortened(view.name, _LONGEST_NAME),
             "gpus": ", ".join(view.gpus) or "none",
             "phase": view.phase,
-            "lasted": Timer(f"filler-{number}", _coarsely(view.for_s)),
+            "lasted": Timer(f"filler-{number}", coarsely(view.for_s)),
             "because": shortened(view.because, _LONGEST_REASON),
             "yields": _yields(view),
         }
@@ -103,7 +103,7 @@ def events(found: Iterable[Event], now_s: float, zone: tzinfo) -> list[View]:
     """Return the last lines of the journal."""
     return [
         {
-            "ago": Timer(f"event-{event.id}", f"{_coarsely(max(0.0, now_s - event.wall_s))} ago"),
+            "ago": Timer(f"event-{event.id}", f"{coarsely(max(0.0, now_s - event.wall_s))} ago"),
             "at": f"{datetime.fromtimestamp(event.wall_s, UTC).astimezone(zone):%Y-%m-%d %H:%M:%S}",
             "kind": event.kind,
             "subject": shortened(event.subject, _LONGEST_COMMAND),
@@ -120,24 +120,32 @@ def machine(board: Board, now_s: float) -> View:
     return {
         "host": shortened(board.status.host, _LONGEST_NAME),
         "gpus": f"{number} {'simulated ' if board.status.simulated else ''}GPU{'' if number == 1 else 's'}",
+        "models": _models(board),
         "available": f"{board.status.available or 'none'} available",
         "counted": tuple(board.status.counted.items()),
         "is_dry_run": board.is_dry_run,
-        "watched_for": _coarsely(max(0.0, now_s - board.started_wall_s)),
+        "watched_for": coarsely(max(0.0, now_s - board.started_wall_s)),
         "config": "" if board.config is None else shortened(board.config, _LONGEST_COMMAND),
     }
 
 
+def _models(board: Board) -> str:
+    """Return the name of the GPUs, if all have the same."""
+    names = {gpu.name for gpu in board.status.gpus if not isinstance(gpu.name, Unknown)}
+    return shortened(names.pop(), _LONGEST_NAME) if len(names) == 1 else ""
+
+
 def _card(gpu: GpuStatus, board: Board) -> View:
     known = people_on(gpu)
-    lasted = None if gpu.for_s is None else Timer(f"for-{gpu.label}", _coarsely(gpu.for_s))
+    lasted = None if gpu.for_s is None else Timer(f"for-{part_name(gpu)}", coarsely(gpu.for_s))
     covering = [
         protection
         for protection in board.protections
-        if _is_on(protection, gpu) and not is_over(protection, board.status.wall_s)
+        if is_on(protection, gpu) and not is_over(protection, board.status.wall_s)
     ]
     return {
-        "id": f"card-{gpu.label.replace(':', '-')}",
+        "id": f"row-{part_name(gpu)}",
+        "part": part_name(gpu),
         "label": gpu.label,
         "name": _NOT_KNOWN if isinstance(gpu.name, Unknown) else shortened(gpu.name, _LONGEST_NAME),
         "activity": gpu.activity,
@@ -198,7 +206,13 @@ def _holder(holder: Holder) -> View:
     }
 
 
-def _is_on(protection: Protection, gpu: GpuStatus) -> bool:
+def part_name(gpu: GpuStatus) -> str:
+    """Return how the parts of the page about a GPU are named."""
+    return gpu.label.replace(":", "-")
+
+
+def is_on(protection: Protection, gpu: GpuStatus) -> bool:
+    """Return whether a protection is of this GPU, of its card, or of the whole machine."""
     match protection.target:
         case Everything():
             return True
@@ -224,10 +238,10 @@ def _what_is_held(protection: Protection, board: Board) -> str:
 
 
 def _left(protection: Protection, now_s: float) -> str:
-    return "no end" if protection.until_wall_s == inf else _coarsely(max(0.0, protection.until_wall_s - now_s))
+    return "no end" if protection.until_wall_s == inf else coarsely(max(0.0, protection.until_wall_s - now_s))
 
 
-def _coarsely(seconds: float) -> str:
+def coarsely(seconds: float) -> str:
     """Return a duration in whole minutes once it has one, so that it does not change at every tick."""
     return duration_for_people(int(seconds) if seconds < 60 else seconds // 60 * 60)
 

@@ -13,6 +13,7 @@
   const say = (kind, text) => {
     live.className = `live ${kind}`;
     word.textContent = text;
+    document.body.classList.toggle("stale", kind === "silent");
   };
 
   const place = (id, html) => {
@@ -21,6 +22,19 @@
     const focused = part.contains(document.activeElement) ? document.activeElement.id : "";
     part.innerHTML = html;
     if (focused) document.getElementById(focused)?.focus();
+  };
+
+  // The filter that the address names: what fits it may have changed with the news.
+  const filter = () => {
+    const { show, mine } = main.dataset;
+    if (show === "all") return;
+    const fits = (tile) =>
+      show === "mine" ? tile.dataset.users.split("/").includes(mine) : tile.dataset.shows.split(" ").includes(show);
+    const hidden = new Set();
+    const slots = document.querySelectorAll(".tiles > li");
+    for (const slot of slots) if (!fits(slot.querySelector(".tile"))) hidden.add(slot.dataset.of);
+    for (const one of document.querySelectorAll("[data-of]")) one.hidden = hidden.has(one.dataset.of);
+    document.getElementById("nothing-shown").hidden = hidden.size < slots.length;
   };
 
   const take = (news) => {
@@ -32,6 +46,10 @@
     for (const [key, text] of Object.entries(news.timers ?? {})) {
       for (const place of document.querySelectorAll(`[data-timer="${CSS.escape(key)}"]`)) place.textContent = text;
     }
+    for (const [key, width] of Object.entries(news.levels ?? {})) {
+      document.querySelector(`[data-level="${CSS.escape(key)}"]`)?.setAttribute("width", width);
+    }
+    filter();
     if (news.said) said.textContent = news.said.join(". ");
     at.textContent = news.at;
     say("now", "live,");

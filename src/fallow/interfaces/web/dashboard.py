@@ -1,0 +1,165 @@
+"""The values of the dashboard: what is available, what is wasted, a tile for each GPU, the stops that are due.
+
+Unknown is counted neither as available nor as wasted.
+"""
+
+from collections.abc import Iterable
+from urllib.parse import quote
+
+from fallow.core.activity import AVAILABLE, UNUSED, Activity
+from fallow.core.board import Board, Counting, stops_in_s
+from fallow.core.gpu_status import GpuStatus, load_of, people_on
+from fallow.core.interval import Card
+from fallow.core.main_job import main_job
+from fallow.core.money import Prices
+from fallow.core.protections import is_over
+from fallow.core.reservations import Claim
+from fallow.core.units import duration_for_people, shortened
+from fallow.core.unknown import Unknown
+from fallow.interfaces.web.view_models import Timer, View, coarsely, is_on, part_name
+
+ALL, MINE = "all", "mine"
+_GROUPS = {"available": AVAILABLE, "wasted": UNUSED}
+SHOWS = (ALL, MINE, *_GROUPS, *(activity.value for activity in Activity))
+"""What `?show=` may name."""
+_LONGEST_USER = 32
+_LONGEST_WHAT = 80
+_NAMED = 4
+_FEW, _SOME = 4, 24
+
+
+def gpu_address(gpu: GpuStatus) -> str:
+    """Return the address of the page about a GPU: by its UUID, or by its label where that is not known."""
+    return f"/gpus/{quote(gpu.uuid if isinstance(gpu.uuid, str) else gpu.label, safe='')}"
+
+
+def user_address(user: str) -> str:
+    """Return the address of the page about a user."""
+    return f"/users/{quote(user, safe='')}"
+
+
+def density(gpus: int) -> str:
+    """Return how many GPUs there are, as a class of the style: the more, the smaller are their tiles."""
+    return "few" if gpus <= _FEW else "some" if gpus <= _SOME else "many"
+
+
+def available(board: Board) -> View:
+    """Return what can be had now."""
+    status = board.status
+    kinds = [f"{status.counted[each]} {each.value}" for each in AVAILABLE if each in status.counted]
+    return {
+        "number": status.available,
+        "of": len(status.gpus),
+        "kinds": ", ".join(kinds),
+        "gpus": tuple((gpu.label, gpu_address(gpu)) for gpu in status.gpus if gpu.activity in AVAILABLE)[:_NAMED],
+        "more": max(0, status.available - _NAMED),
+        "unknown": status.counted.get(Activity.UNKNOWN, 0),
+    }
+
+
+def wasted(board: Board) -> View:
+    """Return what is held and unused now, the longest first, and what that costs an hour."""
+    gpus = sorted((gpu for gpu in board.status.gpus if gpu.activity in UNUSED), key=lambda gpu: -(gpu.for_s or 0.0))
+    known = [price for gpu in gpus if not isinstance(price := _price(gpu, board.prices), Unknown)]
+    return {
+        "number": len(gpus),
+        "money": board.prices.in_words(sum(known)) if known or (board.prices.given and not gpus) else "",
+        "unpriced": len(gpus) - len(known) if board.prices.given else 0,
+        "gpus": tuple(_wasting(gpu) for gpu in gpus[:_NAMED]),
+        "more": max(0, len(gpus) - _NAMED),
+    }
+
+
+def tiles(board: Board) -> tuple[View, ...]:
+    """Return a tile for each GPU, in their order."""
+    return tuple(_tile(gpu, board) for gpu in board.status.gpus)
+
+
+def counts(board: Board) -> dict[str, str]:
+    """Return how many GPUs each filter shows, by the names that the page gives these figures."""
+    counted = board.status.counted
+    figures = {f"count-{activity.value}": str(counted.get(activity, 0)) for activity in Activity}
+    return {"count-all": str(len(board.status.gpus)), **figures}
+
+
+def is_shown(tile: View, show: str, mine: str | None) -> bool:
+    """Return whether a filter shows a tile."""
+    if show == MINE:
+        return mine in tile["users"]
+    return show == ALL or show in tile["shows"]
+
+
+def stops(board: Board) -> list[View]:
+    """Return what the rules do next, the soonest first: only what nothing keeps from happening."""
+    labels = {gpu.uuid: gpu for gpu in board.status.gpus}
+    due = sorted((each for each in board.counting if _is_due(each)), key=lambda each: each.in_s)
+    return [
+        {
+            "rule": shortened(each.rule, _LONGEST_WHAT),
+            "job": shortened(each.subject, _LONGEST_WHAT),
+            "action": each.action,
+            "in": Timer(f"due-{number}", _in(each.in_s)),
+            "fault": each.fault,
+            "lasted": Timer(f"due-for-{number}", coarsely(each.for_s)),
+            "gpus": tuple((labels[uuid].label, gpu_address(labels[uuid])) for uuid in each.uuids if uuid in labels),
+        }
+        for number, each in enumerate(due)
+    ]
+
+
+def _is_due(each: Counting) -> bool:
+    kept = (each.refused, each.left_alone, each.held_back, each.paused, each.not_judged)
+    return bool(each.fault) and each.action not in ("", "nothing") and not any(kept)
+
+
+def _tile(gpu: GpuStatus, board: Board) -> View:
+    name, job, load = part_name(gpu), main_job(gpu), load_of(gpu)
+    who = "" if job is None or isinstance(job.user, Unknown) else shortened(job.user, _LONGEST_USER)
+    return {
+        "name": name,
+        "label": gpu.label,
+        "address": gpu_address(gpu),
+        "activity": gpu.activity,
+        "shows": (gpu.activity.value, *(group for group, within in _GROUPS.items() if gpu.activity in within)),
+        "users": users_of(gpu),
+        "load": Timer(f"load-{name}", "?" if isinstance(load, Unknown) else f"{load:.0%}"),
+        "level": None if isinstance(load, Unknown) else min(100, round(100 * load)),
+        "lasted": None if gpu.for_s is None else Timer(f"for-{name}", coarsely(gpu.for_s)),
+        "who": who,
+        "more": 0 if job is None else job.more,
+        "what": "" if job is None else shortened(job.what, _LONGEST_WHAT),
+        "stops": _stops(gpu, name, board.counting),
+        "protected": any(is_on(each, gpu) and not is_over(each, board.status.wall_s) for each in board.protections),
+        "waiting": gpu.waiting,
+    }
+
+
+def users_of(gpu: GpuStatus) -> tuple[str, ...]:
+    """Return the users who hold or have claimed a GPU, each once."""
+    named = [holder.user for holder in people_on(gpu)]
+    named += [each.user for each in (gpu.claim, gpu.filler) if isinstance(each, Claim) and each.user]
+    return tuple(dict.fromkeys(shortened(user, _LONGEST_USER) for user in named if not isinstance(user, Unknown)))
+
+
+def _stops(gpu: GpuStatus, name: str, counting: Iterable[Counting]) -> Timer | None:
+    in_s = stops_in_s(gpu.uuid, counting)
+    return None if in_s is None else Timer(f"stop-{name}", _in(in_s))
+
+
+def _in(seconds: float) -> str:
+    return duration_for_people(round(seconds))
+
+
+def _wasting(gpu: GpuStatus) -> View:
+    job = main_job(gpu)
+    return {
+        "label": gpu.label,
+        "address": gpu_address(gpu),
+        "who": "" if job is None or isinstance(job.user, Unknown) else shortened(job.user, _LONGEST_USER),
+        "lasted": None if gpu.for_s is None else Timer(f"for-{part_name(gpu)}", coarsely(gpu.for_s)),
+    }
+
+
+def _price(gpu: GpuStatus, prices: Prices) -> float | Unknown:
+    name = "" if isinstance(gpu.name, Unknown) else gpu.name
+    return prices.of(Card(gpu.uuid if isinstance(gpu.uuid, str) else "", gpu.label, name))
