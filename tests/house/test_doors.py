@@ -104,7 +104,7 @@ def users_of(*names: str) -> set[str]:
             {
                 *("interfaces/web/api.py", "interfaces/web/api_cluster.py", "interfaces/web/api_history.py"),
                 *("interfaces/web/app.py", "interfaces/web/api_fleet.py", "interfaces/web/caller.py"),
-                "interfaces/web/page.py",
+                *("interfaces/web/page.py", "interfaces/web/login.py", "interfaces/web/actions.py"),
             },
         ),
         (

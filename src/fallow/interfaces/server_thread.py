@@ -54,7 +54,7 @@ class ServerThread:
         self._renew(changed=True)
 
     def renew_page(self, *, changed: bool) -> None:
-        """Open the page again if its config has changed, or if there is none: its port may be free by now."""
+        """Open the page again if its config or a token has changed, or if there is none: its port may be free now."""
         self._pages.give(changed)  # in a thread, because the policies must not wait for slow clients
 
     def close(self) -> None:
@@ -66,7 +66,7 @@ class ServerThread:
         self._thread.end()
 
     def _renew(self, changed: bool) -> None:
-        if not changed and self._page is not None:
+        if not changed and self._page is not None and not self._page.has_old_tokens():
             return
         self._close_page()
         page = self._open_page(self._app)

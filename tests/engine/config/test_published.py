@@ -11,6 +11,7 @@ from pydantic.fields import FieldInfo
 from fallow.engine.config.cluster import ClusterIdle
 from fallow.engine.config.fleet import FleetMember
 from fallow.engine.config.model import SECTIONS, SEVERAL, Config, NoticesToPeople
+from fallow.engine.config.persons import Person
 from fallow.engine.config.schema import json_schema
 from tests.engine.config.example import EXAMPLE, key_lines
 from tests.places import REPOSITORY
@@ -18,7 +19,8 @@ from tests.places import REPOSITORY
 REFERENCE = REPOSITORY / "docs" / "reference"
 PAGE = (REFERENCE / "config.md").read_text()
 TABLES = {("machine", "prices"), ("notices", "people")}
-ALL = {**SECTIONS, "notices.people": NoticesToPeople, "cluster.idle": ClusterIdle, "fleet.hosts": FleetMember}
+INSIDE = {"cluster.idle": ClusterIdle, "fleet.hosts": FleetMember, "page.person": Person}
+ALL = {**SECTIONS, "notices.people": NoticesToPeople, **INSIDE}
 ROW = r"^\| `(\w+)` \| (.*?) \| (.+) \|$"
 
 
@@ -59,7 +61,7 @@ def test_the_example_shows_every_section_and_nearly_every_key() -> None:
     }
     files = {("page", "token_file"), ("cluster", "token_file")}  # files to be made
     engines = {("filler", "engine"), ("filler", "partition"), ("cluster", "kubeconfig"), ("cluster", "slurm_conf")}
-    assert wanted - shown == TABLES | files | engines | {("cluster", "idle"), ("fleet", "hosts")}
+    assert wanted - shown == TABLES | files | engines | {("cluster", "idle"), ("fleet", "hosts"), ("page", "person")}
 
 
 def default_of(field: FieldInfo) -> str:
@@ -80,7 +82,7 @@ def meaning_of(field: FieldInfo) -> str:
 
 @pytest.mark.parametrize("name", ALL)
 def test_the_reference_page_has_every_key_with_its_default_and_meaning_and_no_other(name: str) -> None:
-    heading = f"[[{name}]]" if name in {*SEVERAL, "cluster.idle", "fleet.hosts"} else f"[{name}]"
+    heading = f"[[{name}]]" if name in {*SEVERAL, *INSIDE} else f"[{name}]"
     found = re.search(rf"^## `{re.escape(heading)}`\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL)
     assert found, f"docs/reference/config.md has no section on {heading}"
     rows = {key: (default, says) for key, default, says in re.findall(ROW, found[1], re.MULTILINE)}

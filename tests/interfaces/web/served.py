@@ -14,6 +14,7 @@ from fallow.actuators.claims.protections import ProtectionFolder
 from fallow.core.value import replace
 from fallow.engine.conditions.gpus import GpuConditions
 from fallow.engine.config.listen_address import Address
+from fallow.engine.config.persons import KnownPerson, hashed
 from fallow.engine.daemon.publisher import Publisher
 from fallow.engine.daemon.reload import Reloaded, Requests
 from fallow.engine.daemon.sources import Sources
@@ -100,6 +101,7 @@ def built(
     home: pathlib.Path,
     *,
     token: str | None = None,
+    persons: tuple[KnownPerson, ...] = (),
     pretend: Address | None = None,
     hosts: tuple[str, ...] = (),
     clock: Any = None,
@@ -126,7 +128,8 @@ def built(
     )
     listening = listen(Address("127.0.0.1", 0))
     address = bound(Address("127.0.0.1", 0), listening)
-    settings = checked(Settings(pretend or address, token=token, hosts=hosts))
+    token_hash = None if token is None else hashed(token)
+    settings = checked(Settings(pretend or address, token_hash, hosts, persons))
     app = make_app(sources)
     access = PageAccess(app, settings, Sessions(made_clock.monotonic_s), WrongTokens(tell))
     try:

@@ -11,9 +11,10 @@ from starlette.responses import PlainTextResponse
 
 from fallow.core.errors import FallowError, NotPermitted, WrongUsage
 from fallow.engine.config.listen_address import Address
+from fallow.engine.config.persons import hashed
 from fallow.interfaces.web.server import bound, listen
-from fallow.interfaces.web.settings import Settings, checked, said_at_start
-from fallow.interfaces.web.token import is_token, token_in
+from fallow.interfaces.web.settings import Settings, Visitor, checked, said_at_start
+from fallow.interfaces.web.token import token_in
 from tests.interfaces.web.boards import varied
 from tests.interfaces.web.served import TOKEN, Site, hall, served
 
@@ -78,7 +79,7 @@ def test_an_address_that_others_reach_needs_a_token() -> None:
     for host in ("0.0.0.0", "192.0.2.1", "::"):
         with pytest.raises(WrongUsage, match="can be reached from other machines"):
             checked(Settings(Address(host, 0)))
-    assert "can be reached from other machines" in said_at_start(Settings(Address("0.0.0.0", 8990), token=TOKEN))
+    assert "can be reached from other machines" in said_at_start(Settings(Address("0.0.0.0", 8990), hashed(TOKEN)))
     assert "this machine only" in said_at_start(Settings(Address("127.0.0.1", 8990)))
 
 
@@ -258,9 +259,10 @@ def test_a_token_is_not_made_through_a_link_nor_read_from_a_pipe(tmp_path: pathl
 
 
 def test_only_the_token_is_the_token() -> None:
-    assert is_token(TOKEN, TOKEN)
-    assert not is_token(TOKEN[:-1], TOKEN)
-    assert not is_token("", TOKEN)
+    settings = Settings(Address("127.0.0.1", 8990), hashed(TOKEN))
+    assert settings.visitor(TOKEN) == Visitor()
+    assert settings.visitor(TOKEN[:-1]) is None
+    assert settings.visitor("") is None
 
 
 def test_the_config_opens_the_page_and_it_is_told_where(tmp_path: pathlib.Path) -> None:

@@ -17,6 +17,7 @@ Numbers = Mapping[str, Sequence[int]]
 """For each section that may occur several times: the positions in the file of those that could be read."""
 
 _MOST_HOSTS = 64
+_MOST_PERSONS = 64
 
 
 def contradictions(config: Config, numbers: Numbers) -> Iterator[Fault]:
@@ -117,7 +118,14 @@ def _guard(path: Path, guard: Guard) -> Iterator[Fault]:
 
 
 def _page(page: Page) -> Iterator[Fault]:
-    if page.enabled and page.token_file is None and not page.listen.is_loopback:
+    if len(page.person) > _MOST_PERSONS:
+        yield Fault(("page", "person"), f"the page knows at most {_MOST_PERSONS} persons", "leave some out")
+    for number, person in enumerate(page.person):
+        before = next((at for at, other in enumerate(page.person[:number]) if other.user == person.user), None)
+        if before is not None:
+            sentence = f"page.person[{before + 1}] is {person.user!r} too"
+            yield Fault(("page", "person", number, "user"), sentence, "name each person once")
+    if page.enabled and not page.has_token and not page.listen.is_loopback:
         sentence = f"{page.listen} can be reached from other machines, and there is no token_file"
         others = (("page", "token_file"), ("page", "enabled"))
         remedy = 'add token_file = "/etc/fallow/token", or listen on 127.0.0.1:8990'

@@ -24,6 +24,7 @@ from fallow.engine.config.crosschecks import Numbers
 from fallow.engine.config.fillers import Filler, Terminals
 from fallow.engine.config.messages import Fault, in_words
 from fallow.engine.config.model import Config
+from fallow.engine.config.persons import PersonFault, judged, shared_token
 from fallow.engine.config.rules import Guard, Idle
 from fallow.engine.config.toml_positions import Path
 from fallow.engine.fill.start import check_command
@@ -73,6 +74,10 @@ class Feasible:
                 sentence = f"there is no group {group!r} on this machine"
                 yield Fault(("protect", "groups", place), sentence, did_you_mean(group, group_names()))
         yield from _unknown(("terminals", "ignore_user"), config.terminals.ignore_user, may_pass=True)
+        if config.page.enabled:
+            for each in judged(config.page.person, shared_token(config.page.token_file)):
+                if isinstance(each, PersonFault):
+                    yield Fault(("page", "person", each.number, each.key), each.sentence, each.way)
 
     def _gpus(self) -> Sequence[Gpu] | None:
         """Return the GPUs of this machine; None if there are none or no driver, and then they are not checked."""

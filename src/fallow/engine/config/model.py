@@ -10,6 +10,7 @@ from fallow.engine.config.base import Section, by_default
 from fallow.engine.config.cluster import Cluster
 from fallow.engine.config.fillers import Filler, Terminals
 from fallow.engine.config.fleet import Fleet
+from fallow.engine.config.persons import Person
 from fallow.engine.config.rules import Guard, Idle, Protect
 from fallow.engine.notify.people import EVENTS, PeopleRules
 from fallow.policies.grouping import GroupingRules
@@ -90,9 +91,16 @@ class Page(Section):
     listen: types.Listen = by_default("127.0.0.1:8990")
     """The address and port to listen on. One that other machines can reach needs a `token_file`."""
     token_file: types.Place | None = by_default(None)
-    """A file that only its owner can read, with the token that people log in with."""
+    """A file that only its owner can read, with a token that people share. With it nobody stops a job."""
+    person: tuple[Person, ...] = by_default(())
+    """People who have a token of their own, and act as their user; there may be several, at most 64."""
     hosts: types.Several[types.Host] = by_default(())
     """Host names that the page answers to, besides `localhost` and its address."""
+
+    @property
+    def has_token(self) -> bool:
+        """Return whether somebody can log in."""
+        return self.token_file is not None or bool(self.person)
 
 
 class History(Section):

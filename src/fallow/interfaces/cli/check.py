@@ -148,7 +148,7 @@ def _summary(found: "Config") -> str:
         _some(len(found.filler), "filler") + _off(len(found.filler) - _enabled_fillers(found)),
         _rules([rule.act for rule in found.idle]),
         _some(len(found.guard), "guard") + _off(len(found.guard) - len(found.guards)),
-        f"page on {found.page.listen}" if found.page.enabled else "no page",
+        f"page on {found.page.listen}{_persons(found)}" if found.page.enabled else "no page",
         f"notices to {_some(len(found.notices.urls), 'address', 'addresses')}"
         + " and to the users of jobs" * (found.notices.people.template is not None),
         f"history kept for {duration_for_people(found.history.keep_for)}",
@@ -160,6 +160,13 @@ def _summary(found: "Config") -> str:
     if found.fleet.hosts:
         parts.append(f"{_some(len(found.fleet.hosts), 'other host')} asked")
     return ", ".join(parts)
+
+
+def _persons(found: "Config") -> str:
+    """Return who acts on the page, such as ` with 2 persons who act (one as root)`."""
+    users = [person.user for person in found.page.person]
+    acting = f" with {_some(len(users), 'person')} who act{'s' if len(users) == 1 else ''}" if users else ""
+    return acting + " (one as root)" * ("root" in users)
 
 
 def _enabled_fillers(found: "Config") -> int:

@@ -190,7 +190,7 @@ def _loader(file: str | None, args: argparse.Namespace, world: World, voice: Std
         if listen is None:
             return found
         page = found.page.model_copy(update={"listen": address(listen)})
-        if page.token_file is None and not page.listen.is_loopback:
+        if not page.has_token and not page.listen.is_loopback:
             raise WrongUsage(f"{listen} can be reached from other machines, and the config has no token_file")
         return found.model_copy(update={"page": page})
 

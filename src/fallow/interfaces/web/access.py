@@ -2,8 +2,8 @@
 
 Host       a page elsewhere whose name is made to point here (DNS rebinding) still sends that name, so only known
            names are answered; an address cannot be made to point elsewhere
-token      as `Authorization: Bearer`, or as the cookie of a session that began with it; after some wrong ones an
-           address has to wait
+token      as `Authorization: Bearer`, or as the cookie of a session that began with it; never in an address. After
+           some wrong ones an address has to wait. With the token of a person a request is that user's
 cookie     counts for a change only if the page itself sent it (Origin): browsers send cookies from other ports too
 headers    nothing from elsewhere, nothing inline, no frame, no sniffing; malformed ones are refused
 """
@@ -18,12 +18,13 @@ from starlette.requests import ClientDisconnect, cookie_parser
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from fallow.core.visibility import Viewer
+from fallow.engine.daemon.sources import Peer
 from fallow.interfaces.web.api_facts import problem
-from fallow.interfaces.web.caller import Caller
+from fallow.interfaces.web.caller import NO_PROCESS, Caller
 from fallow.interfaces.web.disk_reads import PAGE
 from fallow.interfaces.web.sessions import Sessions
-from fallow.interfaces.web.settings import Settings
-from fallow.interfaces.web.token import is_token
+from fallow.interfaces.web.settings import Settings, Visitor
 from fallow.interfaces.web.wrong_tokens import WrongTokens
 
 COOKIE = "fallow_page"
@@ -68,10 +69,16 @@ class PageAccess:
         state["page"] = self
         state["address"] = scope["client"][0] if scope["client"] else ""
         state["same_origin"] = same_origin(headers)
-        known = self._knows_the_token(headers, scope["method"], shown, state["address"])
-        # The token allows its user to protect GPUs; it does not make them the owner of other users' jobs.
-        key = f"{PAGE} {state['connection'].owner}"
-        state["caller"] = Caller(key, knows_token=known, has_token=self.settings.token is not None)
+        visitor = self._visitor(headers, scope["method"], shown, state["address"])
+        key, has_token = f"{PAGE} {state['connection'].owner}", self.settings.has_token
+        if visitor is None or visitor.person is None:
+            # The shared token allows to protect GPUs; it does not make anybody the owner of other users' jobs.
+            state["caller"] = Caller(key, knows_token=visitor is not None, has_token=has_token)
+        else:
+            who = visitor.person.account
+            acts = Peer(NO_PROCESS, who.uid, who.gid)
+            viewer = Viewer(who.name, everything=who.uid == 0)
+            state["caller"] = Caller(key, viewer, knows_token=True, has_token=has_token, acts=acts, account=who)
         await answered(self._refusal(scope, headers, shown) or self._app, scope, receive, send)
 
     def _refusal(self, scope: Scope, headers: Headers, shown: str | None) -> Response | None:
@@ -84,7 +91,7 @@ class PageAccess:
             return PlainTextResponse(f"{sentence}\n", 421)
         if state["same_origin"] is None:
             return problem(400, "usage", "its Origin is not an address")
-        if shown is not None and self.settings.token is not None and not state["caller"].knows_token:
+        if shown is not None and self.settings.has_token and not state["caller"].knows_token:
             return self._wrong_token(state["address"])
         too_long = body_refusal(headers)
         if too_long is not None:
@@ -99,13 +106,13 @@ class PageAccess:
         name = _host_name(host)
         return name in self._names or (self._any_address and _is_address(name))
 
-    def _knows_the_token(self, headers: Mapping[str, str], method: str, shown: str | None, address: str) -> bool:
-        token = self.settings.token
-        if token is None:
-            return False
+    def _visitor(self, headers: Mapping[str, str], method: str, shown: str | None, address: str) -> Visitor | None:
+        """Return who has shown a token, now or when their session began; None if nobody has."""
         if shown is not None:
-            return not self.wrong.too_many_from(address) and is_token(shown, token)
-        return self.sessions.knows(cookie_in(headers)) and (method in _SAFE or same_origin(headers) is True)
+            return None if self.wrong.too_many_from(address) else self.settings.visitor(shown)
+        if method in _SAFE or same_origin(headers) is True:
+            return self.sessions.visitor(cookie_in(headers))
+        return None
 
     def _wrong_token(self, address: str) -> Response:
         if self.wrong.too_many_from(address):

@@ -5,12 +5,15 @@ from typing import TypeVar
 
 from fastapi import Request
 
+from fallow.core.account import Account
 from fallow.core.errors import FallowError, NotPermitted, WrongUsage
 from fallow.core.value import value
 from fallow.core.visibility import ANYBODY, Viewer
 from fallow.engine.daemon.sources import CannotActFor, NoSuchSubject, Peer
 
 T = TypeVar("T")
+NO_PROCESS = 0
+"""The pid of a caller on the page: they are known by their token, not by a process."""
 
 
 @value
@@ -24,23 +27,40 @@ class Caller:
     peer: Peer | None = None
     """On the socket: the calling process, as the kernel reports it. None on the page."""
     knows_token: bool = False
-    """On the page: whether the caller has shown the token."""
+    """On the page: whether the caller has shown a token."""
     has_token: bool = False
     """On the page: whether a token is configured."""
+    acts: Peer | None = None
+    """On the page: the user that the caller acts as, by a token of their own. None with the shared token."""
+    account: Account | None = None
+    """On the page: the same user, as the password database has it."""
 
     @property
     def may_change(self) -> bool:
         """Return whether the caller may place and release protections: always on the socket, by token on the page."""
         return self.peer is not None or self.knows_token
 
-    def may_look_into(self, uid: int | None) -> bool:
-        """Return whether the caller may read figures of a user's processes: their own; with the token or as root all.
+    @property
+    def acts_as(self) -> Peer | None:
+        """Return the user in whose name the caller acts; None for the daemon's own, with the shared token."""
+        return self.acts if self.peer is None else self.peer
 
-        None is a user who is not known.
+    @property
+    def user(self) -> str | None:
+        """Return the name of the user that the caller is, for what is theirs; None if that is not known."""
+        return self.viewer.user
+
+    def may_look_into(self, uid: int | None) -> bool:
+        """Return whether the caller may read figures of a user's processes.
+
+        Everybody may of their own; root, and who knows the shared token, of all. None is a user who is not known.
         """
-        if self.knows_token or self.viewer.everything:
+        if self.viewer.everything:
             return True
-        return self.peer is not None and self.viewer.user is not None and uid == self.peer.uid
+        who = self.acts_as
+        if who is None:
+            return self.knows_token
+        return self.viewer.user is not None and uid == who.uid
 
 
 class Refused(Exception):
@@ -61,13 +81,13 @@ def caller_of(request: Request) -> Caller:
 
 
 def demand_change(request: Request) -> Peer | None:
-    """Raise Refused unless the caller may change something; return the process that asks, None on the page."""
+    """Raise Refused unless the caller may change something; return whom they act as, None for the daemon's user."""
     caller = caller_of(request)
     if not caller.may_change:
         if not caller.has_token:
             raise Refused(403, "permission", "nobody can do this here: the config names no token_file")
         raise Refused(401, "token", "this needs the token", {"www-authenticate": "Bearer"})
-    return caller.peer
+    return caller.acts_as
 
 
 _REFUSALS: tuple[tuple[type[FallowError], int, str], ...] = (

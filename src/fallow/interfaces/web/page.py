@@ -1,29 +1,24 @@
-"""The routes of a browser: the page, its files, its event stream, and the forms for the token and for protections."""
+"""The routes of a browser: the page, its files and its event stream. Its forms are in login.py and actions.py."""
 
 import hashlib
-from collections.abc import Mapping
 from functools import cached_property
 from importlib.resources import files
-from urllib.parse import parse_qs
 
 from fastapi import APIRouter, Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, Response
 from starlette.types import Receive, Scope, Send
 
 import fallow
 from fallow.core.activity import Activity
-from fallow.core.units import span_s
 from fallow.engine.daemon.sources import Sources
 from fallow.interfaces.render.colours import LOOKS
-from fallow.interfaces.web.access import COOKIE, TOO_MANY_WRONG, PageAccess, cookie_in
-from fallow.interfaces.web.caller import Refused, caller_of, demand_change, done
+from fallow.interfaces.web.actions import add_protection_forms
+from fallow.interfaces.web.caller import Refused, caller_of
 from fallow.interfaces.web.event_streams import Watchers
+from fallow.interfaces.web.login import add_login
 from fallow.interfaces.web.page_parts import Renderer
-from fallow.interfaces.web.sessions import LASTS_S
-from fallow.interfaces.web.token import is_token
 
 _KINDS = {"page.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
-_LONGEST_WHY = 200
 
 
 class Files:
@@ -93,8 +88,8 @@ def make_pages(sources: Sources, renderer: Renderer, watchers: Watchers, static:
             raise Refused(503, "full", "too many are watching", {"retry-after": "30"})
         return _Watching(watchers)
 
-    _add_login(pages, renderer, static)
-    _add_protection_forms(pages, sources)
+    add_login(pages, renderer, static)
+    add_protection_forms(pages, sources)
     return pages
 
 
@@ -110,71 +105,3 @@ class _Watching(Response):
             await Response(media_type="text/event-stream")(scope, receive, send)
             return
         await self._watchers.attend(scope["state"]["connection"], send)
-
-
-def _add_login(pages: APIRouter, renderer: Renderer, static: Files) -> None:
-    @pages.get("/login", response_class=HTMLResponse)
-    async def ask(request: Request) -> str:
-        _demand_token(request)
-        return renderer.login(edition=static.edition, wrong=False)
-
-    @pages.post("/login")
-    async def take(request: Request) -> Response:
-        access, token = _demand_token(request)
-        _demand_same_origin(request)
-        if access.wrong.too_many_from(request.state.address):
-            raise Refused(429, "token", TOO_MANY_WRONG, {"retry-after": "60"})
-        if not is_token((await _form(request)).get("token", "").strip(), token):
-            access.wrong.count(request.state.address)
-            return HTMLResponse(renderer.login(edition=static.edition, wrong=True), 403)
-        answer, cookie = RedirectResponse("/", 303), access.sessions.begin()
-        secure = request.url.scheme == "https"
-        answer.set_cookie(COOKIE, cookie, max_age=LASTS_S, httponly=True, samesite="strict", secure=secure)
-        return answer
-
-    @pages.post("/logout")
-    async def forget(request: Request) -> Response:
-        access, _ = _demand_token(request)
-        _demand_same_origin(request)
-        access.sessions.end(cookie_in(request.headers))
-        answer = RedirectResponse("/", 303)
-        answer.delete_cookie(COOKIE, httponly=True, samesite="strict")
-        return answer
-
-
-def _add_protection_forms(pages: APIRouter, sources: Sources) -> None:
-    @pages.post("/protections")
-    async def place(request: Request) -> Response:
-        peer = demand_change(request)
-        form = await _form(request)
-        subject, why = form.get("subject", ""), form.get("why", "")[:_LONGEST_WHY]
-        done(lambda: sources.protect(subject, span_s(form.get("for", "")), why, peer))
-        return RedirectResponse("/#protections-title", 303)
-
-    @pages.post("/protections/{number}/release")
-    async def release(request: Request, number: int) -> Response:
-        peer = demand_change(request)
-        done(lambda: sources.release_protection(number, peer))
-        return RedirectResponse("/#protections-title", 303)
-
-
-def _demand_token(request: Request) -> tuple[PageAccess, str]:
-    """Return the access to the page, and its token; raise Refused if there is none, as on the socket."""
-    access: PageAccess | None = getattr(request.state, "page", None)
-    if access is None or access.settings.token is None:
-        raise Refused(404, "usage", "there is no token: the config names no token_file")
-    return access, access.settings.token
-
-
-def _demand_same_origin(request: Request) -> None:
-    if not request.state.same_origin:
-        raise Refused(403, "permission", "only the page itself may send this")
-
-
-async def _form(request: Request) -> Mapping[str, str]:
-    body = (await request.body()).decode(errors="replace")
-    try:
-        fields = parse_qs(body, max_num_fields=10)
-    except ValueError:
-        raise Refused(400, "usage", "this is no form of the page") from None
-    return {name: values[0] for name, values in fields.items()}

@@ -91,6 +91,8 @@ class HttpServer:
             date_header=False,
             timeout_graceful_shutdown=_WAITS_S,
         )
+        self.has_old_tokens: Callable[[], bool] = lambda: False
+        """Returns whether the files with its tokens hold others by now, so that it must be opened again."""
         self._ended = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
 

@@ -1,32 +1,35 @@
-"""Sessions of browsers that have shown the token: a cookie is valid only while the daemon remembers it."""
+"""Sessions of browsers that have shown a token: a cookie is valid only while the daemon remembers it."""
 
 import hashlib
 import secrets
 from collections.abc import Callable
 
+from fallow.interfaces.web.settings import Visitor
+
 LASTS_S = 30 * 86400
-_MOST = 1000
+_MOST_OF_ONE = 100
 
 
 class Sessions:
-    """Sessions by the hash of their cookie. They end by logging out, after a time, and with the daemon."""
+    """Sessions by the hash of their cookie. They end by logging out, after a time, and with the page."""
 
     def __init__(self, now_s: Callable[[], float]) -> None:
         self._now_s = now_s
-        self._begun: dict[bytes, float] = {}
+        self._begun: dict[bytes, tuple[float, Visitor]] = {}
 
-    def begin(self) -> str:
-        """Return the cookie of a new session. If there are too many, the oldest ends."""
+    def begin(self, visitor: Visitor) -> str:
+        """Return the cookie of a new session. If this visitor has too many, the oldest of theirs ends."""
         cookie = secrets.token_urlsafe(32)
-        while len(self._begun) >= _MOST:
-            del self._begun[next(iter(self._begun))]
-        self._begun[_hashed(cookie)] = self._now_s()
+        own = [key for key, (_, whose) in self._begun.items() if whose == visitor]
+        for key in own[: len(own) + 1 - _MOST_OF_ONE]:
+            del self._begun[key]
+        self._begun[_hashed(cookie)] = self._now_s(), visitor
         return cookie
 
-    def knows(self, cookie: str) -> bool:
-        """Return whether the cookie is valid. It is looked up by its hash, so the time taken reveals nothing."""
-        begun_s = self._begun.get(_hashed(cookie))
-        return begun_s is not None and self._now_s() - begun_s < LASTS_S
+    def visitor(self, cookie: str) -> Visitor | None:
+        """Return whose the cookie is, if it is valid. It is looked up by its hash: the time taken reveals nothing."""
+        begun_s, visitor = self._begun.get(_hashed(cookie), (0.0, None))
+        return visitor if visitor is not None and self._now_s() - begun_s < LASTS_S else None
 
     def end(self, cookie: str) -> None:
         """End the session of this cookie, for every copy of it."""

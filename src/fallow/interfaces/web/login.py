@@ -1,0 +1,77 @@
+"""The forms with which a browser shows a token, and forgets it."""
+
+from typing import Protocol
+
+from fastapi import APIRouter, Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from fallow.interfaces.web.access import COOKIE, TOO_MANY_WRONG, PageAccess, cookie_in
+from fallow.interfaces.web.caller import Refused
+from fallow.interfaces.web.forms import form_of
+from fallow.interfaces.web.page_parts import Renderer
+from fallow.interfaces.web.sessions import LASTS_S
+
+
+class Edition(Protocol):
+    """What knows the edition of the page's files."""
+
+    @property
+    def edition(self) -> str:
+        """Return what changes whenever one of the files does."""
+        ...
+
+
+def add_login(pages: APIRouter, renderer: Renderer, static: Edition) -> None:
+    """Add the routes for logging in and out."""
+
+    @pages.get("/login", response_class=HTMLResponse)
+    async def ask(request: Request) -> str:
+        access = _demand_token(request)
+        return _form(access, wrong=False)
+
+    @pages.post("/login")
+    async def take(request: Request) -> Response:
+        access = _demand_token(request)
+        _demand_same_origin(request)
+        if access.wrong.too_many_from(request.state.address):
+            raise Refused(429, "token", TOO_MANY_WRONG, {"retry-after": "60"})
+        visitor = access.settings.visitor((await form_of(request)).get("token", "").strip())
+        if visitor is None:
+            access.wrong.count(request.state.address)
+            return HTMLResponse(_form(access, wrong=True), 403)
+        access.sessions.end(cookie_in(request.headers))
+        answer, cookie = RedirectResponse("/", 303), access.sessions.begin(visitor)
+        secure = request.url.scheme == "https"
+        answer.set_cookie(COOKIE, cookie, max_age=LASTS_S, httponly=True, samesite="strict", secure=secure)
+        return answer
+
+    @pages.post("/logout")
+    async def forget(request: Request) -> Response:
+        access = _demand_token(request)
+        _demand_same_origin(request)
+        access.sessions.end(cookie_in(request.headers))
+        answer = RedirectResponse("/", 303)
+        answer.delete_cookie(COOKIE, httponly=True, samesite="strict")
+        return answer
+
+    def _form(access: PageAccess, *, wrong: bool) -> str:
+        settings = access.settings
+        return renderer.login(
+            edition=static.edition,
+            wrong=wrong,
+            is_shared=settings.token_hash is not None,
+            has_persons=bool(settings.persons),
+        )
+
+
+def _demand_token(request: Request) -> PageAccess:
+    """Return the access to the page; raise Refused if there is no token, as on the socket."""
+    access: PageAccess | None = getattr(request.state, "page", None)
+    if access is None or not access.settings.has_token:
+        raise Refused(404, "usage", "there is no token: the config names no token_file")
+    return access
+
+
+def _demand_same_origin(request: Request) -> None:
+    if not request.state.same_origin:
+        raise Refused(403, "permission", "only the page itself may send this")

@@ -1,0 +1,147 @@
+"""Who is a person of the page, and which tokens are refused, in a sentence and at the key."""
+
+import os
+import pathlib
+
+import pytest
+
+from fallow.core.errors import ConfigWrong, WrongUsage
+from fallow.engine.config.feasible import Feasible
+from fallow.engine.config.load import understand
+from fallow.engine.config.model import Config
+from fallow.engine.config.persons import Person, hashed, known_persons, shared_token
+from fallow.engine.machine.world import World
+from tests.places import ME
+
+TOKEN = "a-token-of-one-person"
+
+
+def token_file(folder: pathlib.Path, name: str, token: str = TOKEN, mode: int = 0o600) -> pathlib.Path:
+    path = folder / name
+    path.write_text(f"{token}\n")
+    path.chmod(mode)
+    return path
+
+
+def person(user: str, path: object) -> str:
+    return f"[[page.person]]\nuser = '{user}'\ntoken_file = '{path}'\n"
+
+
+def load(text: str) -> Config:
+    world = World({"PATH": "/usr/bin:/bin"}, simulate="8xH100")
+    try:
+        return understand(text, "f", Feasible(world, print))
+    finally:
+        world.close()
+
+
+def mistakes(text: str) -> list[str]:
+    with pytest.raises(ConfigWrong) as caught:
+        load(text)
+    return [mistake.in_file("f") for mistake in caught.value.mistakes]
+
+
+def test_a_person_is_their_user_and_only_the_hash_of_their_token_is_kept(tmp_path: pathlib.Path) -> None:
+    found = load(person(ME, token_file(tmp_path, "one")))
+    (known,) = known_persons(found.page.person, None)
+    assert (known.account.name, known.account.uid, known.token_hash) == (ME, os.geteuid(), hashed(TOKEN))
+    assert TOKEN not in repr(known)
+
+
+def test_an_address_that_others_reach_needs_a_token_of_the_page_or_of_a_person(tmp_path: pathlib.Path) -> None:
+    listen = "[page]\nlisten = '0.0.0.0:80'\n"
+    assert load(listen + person(ME, token_file(tmp_path, "one"))).page.has_token
+    assert "there is no token_file" in mistakes(listen)[0]
+
+
+@pytest.mark.parametrize(
+    ("token", "mode", "says"),
+    [
+        ("", 0o600, "must be one word of at least 16"),
+        ("too-short", 0o600, "must be one word of at least 16"),
+        ("two words of some length", 0o600, "must be one word"),
+        (TOKEN, 0o644, "others can read the token"),
+        (TOKEN, 0o640, "others can read the token"),
+        (TOKEN, 0o620, "others"),
+    ],
+)
+def test_a_bad_token_of_a_person_is_refused_at_its_key(
+    tmp_path: pathlib.Path, token: str, mode: int, says: str
+) -> None:
+    (mistake,) = mistakes(person(ME, token_file(tmp_path, "one", token, mode)))
+    assert mistake.startswith("f:3: page.person[1].token_file: ")
+    assert says in mistake
+    assert TOKEN not in mistake
+
+
+def test_a_token_that_is_not_there_is_not_made_and_it_is_told_how(tmp_path: pathlib.Path) -> None:
+    (mistake,) = mistakes(person(ME, tmp_path / "none"))
+    assert "there is no file" in mistake
+    assert "umask 077" in mistake
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_token_in_a_folder_that_others_can_write_to_is_refused(tmp_path: pathlib.Path) -> None:
+    folder = tmp_path / "open"
+    folder.mkdir()
+    folder.chmod(0o777)
+    (mistake,) = mistakes(person(ME, token_file(folder, "one")))
+    assert "page.person[1].token_file" in mistake
+    assert "others" in mistake
+
+
+def test_a_pipe_in_place_of_a_token_keeps_nobody_waiting(tmp_path: pathlib.Path) -> None:
+    os.mkfifo(tmp_path / "pipe", 0o600)
+    (mistake,) = mistakes(person(ME, tmp_path / "pipe"))
+    assert "is no file" in mistake
+
+
+@pytest.mark.several_users
+def test_a_token_that_two_persons_have_is_refused(tmp_path: pathlib.Path) -> None:
+    one, two = token_file(tmp_path, "one"), token_file(tmp_path, "two")
+    (mistake,) = mistakes(person(ME, one) + person("nobody", two))
+    assert mistake.startswith("f:6: page.person[2].token_file: it holds the token of page.person[1] too")
+
+
+def test_the_token_of_the_page_is_no_persons(tmp_path: pathlib.Path) -> None:
+    shared = token_file(tmp_path, "shared")
+    (mistake,) = mistakes(f"[page]\ntoken_file = '{shared}'\n" + person(ME, token_file(tmp_path, "one")))
+    assert "it holds the token of the page" in mistake
+    with pytest.raises(WrongUsage, match=r"page\.person\[1\]\.token_file"):
+        known_persons((Person.model_validate({"user": ME, "token_file": str(shared)}),), shared_token(str(shared)))
+
+
+def test_a_user_who_does_not_exist_is_refused(tmp_path: pathlib.Path) -> None:
+    (mistake,) = mistakes(person("nobdy", token_file(tmp_path, "one")))
+    assert mistake.startswith("f:2: page.person[1].user: there is no user 'nobdy' on this machine")
+
+
+def test_a_person_is_named_once(tmp_path: pathlib.Path) -> None:
+    text = person(ME, token_file(tmp_path, "one")) + person(ME, token_file(tmp_path, "two", "another-token-of-them"))
+    (mistake,) = mistakes(text)
+    assert f"page.person[1] is '{ME}' too" in mistake
+
+
+def test_root_is_written_as_root_and_by_no_other_name(tmp_path: pathlib.Path) -> None:
+    (mistake,) = mistakes(person("0", token_file(tmp_path, "one")))
+    assert 'write user = "root"' in mistake
+
+
+@pytest.mark.several_users
+def test_only_a_daemon_of_root_acts_as_others(tmp_path: pathlib.Path) -> None:
+    told = token_file(tmp_path, "one")
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.setresuid(65533, 65533, 65533)
+            wanted = (Person.model_validate({"user": "nobody", "token_file": str(told)}),)
+            known_persons(wanted, None)
+        except WrongUsage as error:
+            os.write(writing, str(error).encode())
+        finally:
+            os._exit(0)
+    os.close(writing)
+    os.waitpid(child, 0)
+    with os.fdopen(reading) as said:
+        assert "only a daemon of root can act as nobody" in said.read()
