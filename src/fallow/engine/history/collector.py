@@ -1,4 +1,4 @@
-"""Turn statuses into intervals, in memory.
+"""Turn statuses into intervals and samples, in memory.
 
 A tick covers the time since the one before it, as everywhere in fallow. An interval goes on while the activity
 and the holders stay the same; it ends when they change, when a gap is too long to be witnessed, and at each quarter
@@ -15,6 +15,7 @@ from fallow.core.gpu_status import GpuStatus, Status, people_on
 from fallow.core.interval import MANY_JOBS, NOBODY, SOMEBODY, Card, Party, in_order, parties_of, party_of
 from fallow.core.units import printable
 from fallow.core.unknown import Unknown
+from fallow.engine.history.samples import SampleCollector, Sums
 
 QUARTER_MS = 900_000
 _MOST_WAITING = 20_000
@@ -38,6 +39,7 @@ class Batch(NamedTuple):
     now_ms: int
     cards: dict[str, Card]
     pieces: list[Piece]
+    samples: Sums
 
 
 class Collector:
@@ -49,6 +51,7 @@ class Collector:
         self._cards: dict[str, Card] = {}
         self._uuids: dict[str, str] = {}
         self._ended: deque[Piece] = deque(maxlen=most_waiting)
+        self._samples = SampleCollector(most_waiting)
         self._numbers = 0
         self._now_ms = 0
 
@@ -56,7 +59,9 @@ class Collector:
         """Add one tick."""
         now_ms = self._now_ms = round(status.wall_s * 1000)
         for gpu in status.gpus:
-            self._grow(self._track(gpu, status), gpu, now_ms)
+            track = self._track(gpu, status)
+            self._grow(track, gpu, now_ms)
+            self._samples.add(track.uuid, gpu, now_ms // 1000)
 
     def batch(self) -> Batch:
         """Return what is not written yet. Intervals that go on are returned each time they have grown."""
@@ -66,7 +71,7 @@ class Collector:
             if track.grown:
                 pieces.append(track.piece())
                 track.grown = False
-        batch = Batch(self._now_ms, self._cards, pieces)
+        batch = Batch(self._now_ms, self._cards, pieces, self._samples.take())
         self._cards = {}
         return batch
 

@@ -12,7 +12,10 @@ from fallow.core.activity import Activity
 from fallow.core.errors import FallowError, NotPermitted
 from fallow.core.interval import Card, Interval, Party
 from fallow.core.units import is_number
+from fallow.core.value import value
+from fallow.engine.history import samples as sampled
 from fallow.engine.history.collector import QUARTER_MS, parties_of_text
+from fallow.engine.history.samples import Sample
 from fallow.engine.history.sqlite_file import open_read_only
 from fallow.engine.history.store import FILE_NAME, MIGRATIONS, version_of
 
@@ -23,6 +26,17 @@ _INSIDE = (
     "CASE WHEN begin >= ? AND begin + span <= ? THEN witnessed "
     "ELSE witnessed * (min(begin + span, ?) - max(begin, ?)) / span END"
 )
+
+
+@value
+class Spent:
+    """For how long one GPU did one thing, held by the same parties: some time between two moments."""
+
+    begin_ms: int
+    end_ms: int
+    witnessed_ms: int
+    activity: Activity
+    parties: tuple[Party, ...]
 
 
 def _leave() -> None:
@@ -110,6 +124,28 @@ class HistoryReader:
             else:
                 joined.append((begin_ms, end_ms, activity))
         return joined
+
+    def samples(self, uuid: str, since_s: int, until_s: int, step_s: int) -> list[Sample]:
+        """Return the means of one GPU's readings, in steps of some seconds; steps without any are left out."""
+        with self._one_moment():
+            if not self._ask(sampled.IS_THERE):  # written by an older fallow
+                return []
+            rows = self._ask(sampled.question(step_s), (self._numbers().get(uuid), since_s, until_s))
+        return sampled.samples_of(rows)
+
+    def spent(self, uuid: str, since_ms: int, until_ms: int, step_ms: int) -> list[Spent]:
+        """Return what one GPU did and who held it, for a picture: intervals shorter than a step are merged."""
+        question = (
+            "SELECT min(begin), max(begin + span), sum(witnessed), activity, crew FROM interval "  # noqa: S608  the same
+            f"WHERE {_REACHING_IN} GROUP BY span >= ?, iif(span >= ?, begin, begin / ?), activity, crew ORDER BY 1"
+        )
+        with self._one_moment():
+            rows = self._ask(question, (*self._reach(uuid, since_ms, until_ms), *[max(1, step_ms)] * 3))
+            return [
+                Spent(begin, end, witnessed, Activity(activity), self._parties(crew))
+                for begin, end, witnessed, activity, crew in rows
+                if witnessed
+            ]
 
     def _reach(self, uuid: str, since_ms: int, until_ms: int) -> tuple[object, ...]:
         return self._numbers().get(uuid), since_ms // QUARTER_MS * QUARTER_MS, until_ms, since_ms

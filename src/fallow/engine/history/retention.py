@@ -1,5 +1,6 @@
 """Make history coarser as it ages, so that 90 days of it stay small.
 
+    samples      every 30 s for two hours, then every 5 minutes for two days, then every hour (see samples.py)
     intervals    as they were for a day, or the last 200,000 of them where they are more; then, of each GPU and
                  quarter of an hour, one for each activity and set of parties, with the time witnessed of it
     everything   deleted after the days to keep, by a clock that has not just jumped ahead
@@ -13,6 +14,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from fallow.core.interval import MANY_JOBS, NOBODY, SOMEBODY, Party, in_order
+from fallow.engine.history import samples
 from fallow.engine.history.collector import QUARTER_MS, parties_of_text, text_of_parties
 from fallow.engine.history.sqlite_file import transaction
 from fallow.engine.history.store import Store
@@ -30,6 +32,9 @@ _MARK = "INSERT INTO mark VALUES (?, ?) ON CONFLICT DO UPDATE SET at = excluded.
 def age(store: Store, now_ms: int, keep_ms: int, most_exact: int = _MOST_EXACT) -> None:
     """Make old rows coarser, and delete what is too old. In steps, each in its own transaction."""
     cards = [int(number) for (number,) in store.database.execute("SELECT id FROM card").fetchall()]
+    for card in cards:
+        with transaction(store.database):
+            samples.coarsen(store.database, card, now_ms // 1000)
     _coarsen_intervals(store, cards, now_ms, most_exact)
     if _clock_is_trusted(store, now_ms):
         _clear(store, cards, now_ms - keep_ms)
@@ -136,6 +141,7 @@ def _clear(store: Store, cards: Iterable[int], before_ms: int) -> None:
     with transaction(store.database):
         for card in cards:
             store.database.execute("DELETE FROM interval WHERE card = ? AND begin < ?", (card, before_ms))
+            samples.clear(store.database, card, before_ms // 1000)
 
 
 def _clear_crews(store: Store, now_ms: int) -> None:

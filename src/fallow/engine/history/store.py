@@ -12,6 +12,7 @@ from zlib import crc32
 
 from fallow.core.errors import FallowError
 from fallow.core.interval import Card
+from fallow.engine.history import samples
 from fallow.engine.history.collector import Batch, Piece
 from fallow.engine.history.sqlite_file import BUSY_S, identity, open_to_write, transaction
 
@@ -31,6 +32,7 @@ MIGRATIONS = (
     """,
     "UPDATE interval SET activity = 'idle' WHERE activity = 'fallow'",
     "DROP TABLE IF EXISTS sample",  # means of readings, which nothing showed
+    samples.TABLE,
 )
 _CREWS_REMEMBERED = 5_000
 _CACHE_KIB = 512  # what is written is small, so a large page cache would only waste memory
@@ -91,6 +93,7 @@ class Store:
                     self._write_card(card)
                 for piece in batch.pieces:
                     self._write_piece(piece, last)
+                samples.write(self.database, batch.samples, self._card)
         except BaseException:
             self.forget()
             raise
