@@ -15,7 +15,7 @@ from fallow.core.value import replace
 from fallow.interfaces.top.cells import Row, Trend, cells, widths
 from fallow.interfaces.top.jobs import job_tree
 from fallow.interfaces.top.look import Look, Starter
-from fallow.interfaces.top.rows import Filter, in_ranges, next_on, shown_gpus, summary, to_have
+from fallow.interfaces.top.rows import Filter, Line, in_ranges, next_on, shown_lines, summary, to_have
 
 UNKNOWN = Unknown("the driver does not tell")
 
@@ -87,18 +87,18 @@ def test_a_gpu_whose_users_are_not_known_is_never_filtered_away_by_user() -> Non
         gpu(3, Activity.BUSY, holder(3, "ada")),
         gpu(4, Activity.FREE),
     )
-    assert [each.label for each in shown_gpus(seen, None, Filter.parse("ada"), "index")] == ["1", "2", "3"]
+    assert [each.label for each in shown_lines(seen, None, Filter.parse("ada"), "index")] == ["1", "2", "3"]
 
 
 def test_what_is_not_known_comes_last_in_every_order() -> None:
     seen = look(gpu(0, load=UNKNOWN), gpu(1, load=0.2), gpu(2, load=0.9))
-    assert [each.label for each in shown_gpus(seen, None, Filter(), "utilization")] == ["2", "1", "0"]
+    assert [each.label for each in shown_lines(seen, None, Filter(), "utilization")] == ["2", "1", "0"]
 
 
 def test_neighbours_are_joined() -> None:
     assert in_ranges(["0", "1", "2", "5", "7:1", "8"]) == "0-2,5,7:1,8"
-    assert to_have(look(gpu(0), gpu(1)).status, None) == "you can have no GPU now"
-    assert to_have(look(gpu(0, Activity.FREE), gpu(1, Activity.FILLED)).status, None) == "you can have GPU 0-1"
+    assert to_have(look(gpu(0), gpu(1)), None, 40) == "you can have no GPU now"
+    assert to_have(look(gpu(0, Activity.FREE), gpu(1, Activity.FILLED)), None, 40) == "you can have GPU 0-1"
 
 
 def test_processes_of_one_owner_or_one_session_are_one_job() -> None:
@@ -130,7 +130,7 @@ def test_processes_that_are_not_known_are_a_line_of_the_tree() -> None:
 @given(st.integers(80, 500))
 def test_the_columns_fill_any_width_from_80_on(width: int) -> None:
     assert sum(widths(width).values()) == width
-    row = Row(gpu(0, Activity.BUSY, holder(1, "a" * 40)), look(), Trend(), stale=False)
+    row = Row(Line(look(), gpu(0, Activity.BUSY, holder(1, "a" * 40))), Trend(), stale=False)
     assert all(
         cell.cell_len <= whole for cell, whole in zip(cells(row, widths(width)), widths(width).values(), strict=True)
     )
@@ -139,7 +139,7 @@ def test_the_columns_fill_any_width_from_80_on(width: int) -> None:
 def test_the_line_of_the_last_minutes_is_as_high_as_the_load_and_empty_where_nobody_looked() -> None:
     trend = Trend()
     for at_s, load in ((100.0, 0.0), (101.0, 0.5), (103.0, 1.0), (104.0, UNKNOWN)):
-        trend.add(look(gpu(0, Activity.BUSY, load=load)).status, at_s)
+        trend.add(replace(look(gpu(0, Activity.BUSY, load=load)), at_s=at_s))
     assert trend.line("0", 6).plain == " ▁▅ █?"
     assert trend.line("1", 3).plain == "   "
 
@@ -147,7 +147,7 @@ def test_the_line_of_the_last_minutes_is_as_high_as_the_load_and_empty_where_nob
 def test_the_line_gets_coarser_until_it_has_five_minutes() -> None:
     trend = Trend()
     for at_s in range(1000, 1400):
-        trend.add(look(gpu(0, load=1.0)).status, float(at_s))
+        trend.add(replace(look(gpu(0, load=1.0)), at_s=float(at_s)))
     assert trend.step_s(8) == 40.0
     assert trend.step_s(60) == 5.0
     assert trend.line("0", 8).plain == "█" * 8

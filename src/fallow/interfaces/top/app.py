@@ -13,11 +13,9 @@ from typing import ClassVar
 from rich.text import Text
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal
 from textual.widgets import DataTable, Footer, Static
 
 from fallow.core.errors import FallowError
-from fallow.core.gpu_status import GpuStatus
 from fallow.core.ports import Clock
 from fallow.core.units import duration_for_people, printable
 from fallow.engine.machine.background import Background
@@ -25,17 +23,16 @@ from fallow.interfaces.top import details
 from fallow.interfaces.top.cells import STALE, Row, Trend
 from fallow.interfaces.top.commands import Commands
 from fallow.interfaces.top.dialogs import FilterScreen, ProtectScreen, StopScreen, TextScreen, plain
-from fallow.interfaces.top.jobs import Node, job_tree
+from fallow.interfaces.top.jobs import Node, jobs_on
 from fallow.interfaces.top.look import Look, Source
 from fallow.interfaces.top.messages import Answered, Asked, Looked, LookFailed, Said
-from fallow.interfaces.top.rows import SORTS, Filter, shown_gpus, summary, to_have
-from fallow.interfaces.top.widgets import GpuTable, JobTree
+from fallow.interfaces.top.rows import SORTS, Filter, Line, lines_of, shown_lines, summary, to_have
+from fallow.interfaces.top.widgets import GpuTables, JobTree
 
 _OLD_S = 10.0
 _MISSED_LOOKS = 3
 _AROUND = 5  # the two lines above, the head of the jobs, the outcome, the keys
 _JOBS_AT_LEAST = 5
-_TWO_TABLES = 160
 _ENDED_BY = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -77,10 +74,9 @@ class Top(App[int]):
         self._only, self._sort = only or Filter(), sort
         self._visible_devices = visible_devices
         self._trend = Trend()
-        self._trend.add(first.status, first.at_s)
+        self._trend.add(first)
         self._failed: str | None = None
         self._one_gpu = False
-        self._last_table = "left"
         self._looks: Background[None] = Background("looks", self._take_look, self._say, 0.0)
         self._questions: Background[Callable[[], None]] = Background("questions", _call, self._say, 0.0)
         self._acts: Background[Callable[[], None]] = Background("acts", _call, self._say, 0.0)
@@ -89,9 +85,7 @@ class Top(App[int]):
         """Yield what is on the screen."""
         yield Static(id="summary", markup=False)
         yield Static(id="source", markup=False)
-        with Horizontal(id="gpus"):
-            yield GpuTable("left")
-            yield GpuTable("right")
+        yield GpuTables("gpus")
         yield Static(id="jobs_head", markup=False)
         yield JobTree("jobs")
         yield Static(id="outcome", markup=False)
@@ -121,7 +115,7 @@ class Top(App[int]):
     def on_looked(self, message: Looked) -> None:
         """Show a new look."""
         self._look, self._failed = message.look, None
-        self._trend.add(message.look.status, message.look.at_s)
+        self._trend.add(message.look)
         self.show()
 
     def on_look_failed(self, message: LookFailed) -> None:
@@ -154,22 +148,25 @@ class Top(App[int]):
         screen = self.screen_stack[0]
         stale, look = self.is_stale, self._look
         head = "bold yellow" if look.status.simulated else "bold"
-        line = Text(summary(look.status, self._visible_devices, self.size.width), STALE if stale else head)
+        allowed = None if look.hosts else self._visible_devices
+        line = Text(summary(look.status, allowed, self.size.width), STALE if stale else head)
         screen.query_one("#summary", Static).update(line)
         screen.query_one("#source", Static).update(self._source_line(stale=stale))
-        gpus = self._shown()
-        self._show_gpus(gpus, stale=stale)
-        scope = [gpu for gpu in gpus if gpu.label == self.gpu_label] if self._one_gpu else gpus
+        lines = self._shown()
+        rows = [Row(each, self._trend, stale) for each in lines]
+        room = self.size.height - _AROUND - _JOBS_AT_LEAST - 1
+        screen.query_one("#gpus", GpuTables).show(rows, self.size.width, room, self._sort)
+        scope = [each for each in lines if each.label == self.gpu_label] if self._one_gpu else lines
         where = f"GPU {self.gpu_label}" if self._one_gpu else "all GPUs shown"
-        nodes = job_tree(look, scope, self._only)
+        nodes = jobs_on(scope, self._only)
         screen.query_one("#jobs_head", Static).update(plain([f"jobs on {where}{'' if nodes else ': none'}"]))
         screen.query_one("#jobs", JobTree).show(nodes, stale=stale)
 
-    def _shown(self) -> list[GpuStatus]:
+    def _shown(self) -> list[Line]:
         try:
-            return shown_gpus(self._look, self._gpus, self._only, self._sort)
+            return shown_lines(self._look, self._gpus, self._only, self._sort)
         except FallowError:  # a GPU that was named is gone
-            return shown_gpus(self._look, None, self._only, self._sort)
+            return shown_lines(self._look, None, self._only, self._sort)
 
     def _source_line(self, *, stale: bool) -> Text:
         look = self._look
@@ -179,39 +176,20 @@ class Top(App[int]):
         parts = [f"from {look.source}" if look.rules is not None else look.source]
         parts += [f"by {self._sort}"] if self._sort != "index" else []
         parts += [f"only {self._only}"] if str(self._only) else []
-        said = to_have(look.status, self._visible_devices)
+        said = to_have(look, self._visible_devices, self.size.width // 2)
         return Text.assemble((printable(said), "bold green"), "  " + printable("; ".join(parts)))
-
-    def _show_gpus(self, gpus: Sequence[GpuStatus], *, stale: bool) -> None:
-        screen = self.screen_stack[0]
-        left, right = screen.query_one("#left", GpuTable), screen.query_one("#right", GpuTable)
-        room = self.size.height - _AROUND - _JOBS_AT_LEAST - 1
-        in_two = len(gpus) > room and self.size.width >= _TWO_TABLES
-        first = (len(gpus) + 1) // 2 if in_two else len(gpus)
-        rows = [Row(gpu, self._look, self._trend, stale) for gpu in gpus]
-        right.display = in_two
-        height = max(2, min(first, room) + 1)
-        for table in (left, right):
-            table.styles.height = height
-        scrolls = first > height - 1
-        width = (self.size.width - 1) // 2 if in_two else self.size.width
-        left.show(rows[:first], width - 2 * scrolls, self._sort)
-        if in_two:
-            right.show(rows[first:], width - 2 * scrolls, self._sort)
 
     # ---- what is selected
 
-    def on_descendant_focus(self) -> None:
-        """Remember which table was used last."""
-        if isinstance(self.focused, GpuTable):
-            self._last_table = self.focused.id or "left"
-
     @property
     def gpu_label(self) -> str | None:
-        """Return the GPU under the cursor of the table that was used last."""
-        screen = self.screen_stack[0]
-        table = screen.query_one(f"#{self._last_table}", GpuTable)
-        return (table if table.display else screen.query_one("#left", GpuTable)).label
+        """Return the GPU under the cursor, as the screen calls it."""
+        return self.screen_stack[0].query_one("#gpus", GpuTables).label
+
+    @property
+    def _line(self) -> Line | None:
+        """Return the GPU under the cursor."""
+        return next((line for line in lines_of(self._look) if line.label == self.gpu_label), None)
 
     @property
     def _node(self) -> Node | None:
@@ -223,7 +201,27 @@ class Top(App[int]):
         """Return what is selected, as the commands call it."""
         if isinstance(self.focused, JobTree):
             return () if self._node is None else self._node.subjects
-        return () if self.gpu_label is None else (self.gpu_label,)
+        return () if self._line is None or self._line.look.silent is not None else (self._line.gpu.label,)
+
+    @property
+    def _elsewhere(self) -> Look | None:
+        """Return the other machine that what is selected is on; None if it is on this one."""
+        line, node = self._line, self._node
+        host = node.host if node is not None else "" if line is None else line.look.host
+        return next((part for part in self._look.hosts if part.host == host and part.is_elsewhere), None)
+
+    def _can_act(self, command: str, subjects: Sequence[str], nothing: str) -> bool:
+        """Return whether the keys can do it here; if not, say why, and where it can be done."""
+        other = self._elsewhere
+        if other is not None and other.silent is not None:
+            self._tell(details.silent_lines(other)[0])
+        elif not subjects:
+            self._tell(nothing)
+        elif other is not None:
+            self._tell(details.elsewhere(other.host, command, subjects))
+        else:
+            return True
+        return False
 
     def _in_words(self, subjects: Sequence[str]) -> str:
         if isinstance(self.focused, JobTree):
@@ -234,14 +232,15 @@ class Top(App[int]):
 
     def action_details(self) -> None:
         """Show all that is known of what is selected."""
-        node = self._node
+        node, line = self._node, self._line
         if node is not None:
-            on = [gpu for gpu in self._look.status.gpus if gpu.label in node.gpus]
-            self.push_screen(TextScreen("the job", details.job_lines(node, self._look, on)))
-            return
-        gpu = next((each for each in self._look.status.gpus if each.label == self.gpu_label), None)
-        if gpu is not None:
-            self.push_screen(TextScreen(f"GPU {gpu.label}", details.gpu_lines(gpu, self._look)))
+            part = next((each for each in self._look.parts if each.host == node.host), self._look)
+            on = [gpu for gpu in part.status.gpus if gpu.label in node.gpus]
+            self.push_screen(TextScreen("the job", details.job_lines(node, part, on)))
+        elif line is not None and line.look.silent is not None:
+            self.push_screen(TextScreen(line.label, details.silent_lines(line.look)))
+        elif line is not None:
+            self.push_screen(TextScreen(f"GPU {line.label}", details.gpu_lines(line.gpu, line.look)))
 
     def action_help(self) -> None:
         """Show what the keys do."""
@@ -250,10 +249,8 @@ class Top(App[int]):
     def action_why(self) -> None:
         """Explain what is selected, as `fallow why` does."""
         subjects = self._subjects()
-        if not subjects:
-            self._tell("there is nothing to explain here")
-            return
-        self._explain(f"why: {self._in_words(subjects[:1])}", subjects[0])
+        if self._can_act("why", subjects[:1], "there is nothing to explain here"):
+            self._explain(f"why: {self._in_words(subjects[:1])}", subjects[0])
 
     def action_last_decision(self) -> None:
         """Show the last decision, and what was done."""
@@ -277,8 +274,7 @@ class Top(App[int]):
     def action_protect(self) -> None:
         """Protect what is selected, for as long as a person says."""
         subjects = self._subjects()
-        if not subjects:
-            self._tell("there is nothing to protect here")
+        if not self._can_act("protect", subjects, "there is nothing to protect here"):
             return
 
         def protect(answer: tuple[float, str] | None) -> None:
@@ -290,10 +286,8 @@ class Top(App[int]):
     def action_stop(self) -> None:
         """Plan a stop of what is selected; a person is asked before anything is done."""
         subjects = self._subjects()
-        if not subjects:
-            self._tell("there is no job to stop here")
-            return
-        self._act(lambda: self._commands.stop(subjects, self._agreed, self._say))
+        if self._can_act("stop", subjects, "there is no job to stop here"):
+            self._act(lambda: self._commands.stop(subjects, self._agreed, self._say))
 
     def _act(self, act: Callable[[], Sequence[str]]) -> None:
         def do() -> None:
@@ -341,7 +335,7 @@ class Top(App[int]):
 
         def change(words: str | None) -> None:
             if words is not None:
-                self._only = Filter.parse(words)
+                self._only = Filter.parse(words, {part.host for part in self._look.hosts})
                 self.show()
 
         self.push_screen(FilterScreen(str(self._only)), change)
@@ -357,14 +351,6 @@ class Top(App[int]):
         if event.column_key.value in SORTS:
             self._sort = event.column_key.value
             self.show()
-
-    def action_other_table(self) -> None:
-        """Go to the same row of the other table, where there are two."""
-        left, right = self.query_one("#left", GpuTable), self.query_one("#right", GpuTable)
-        if right.display:
-            here, there = (left, right) if self.focused is left else (right, left)
-            there.move_cursor(row=here.cursor_row)
-            there.focus()
 
     def action_leave(self) -> None:
         """End, unless a stop is under way."""

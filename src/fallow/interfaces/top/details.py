@@ -1,19 +1,20 @@
 """The details of a GPU and of a job, and the help, as lines."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from fallow.core.activity import Activity
 from fallow.core.gpu import labels_of
 from fallow.core.gpu_status import GpuStatus, load_of
 from fallow.core.protections import Affected, AffectedProcess, covering, with_its_end
-from fallow.core.units import bytes_for_people
+from fallow.core.units import bytes_for_people, duration_for_people
 from fallow.core.unknown import Unknown
 from fallow.engine.jobs.protections import uuids_with_cards
 from fallow.interfaces.render import why_text
 from fallow.interfaces.render.colours import LOOKS
 from fallow.interfaces.top.jobs import Node
 from fallow.interfaces.top.look import Look
+from fallow.interfaces.top.rows import next_on
 
 HELP = (
     "p      protect it: no rule and no fallow stop touches it",
@@ -22,7 +23,7 @@ HELP = (
     "W      the last decision on any GPU, and what was done",
     "Enter  all readings, protections and rules of it",
     "j      the jobs of all GPUs, or only of the selected one",
-    "/      show only some users or activities",
+    "/      show only some users, activities, or hosts of a fleet",
     "o      the next order; or click on the head of a column",
     "Tab    between GPUs and jobs; arrows move, left and right fold",
     "mouse  a click selects, two open the details, the wheel scrolls",
@@ -63,6 +64,19 @@ def job_lines(node: Node, look: Look, gpus: list[GpuStatus]) -> list[str]:
     return lines
 
 
+def silent_lines(look: Look) -> list[str]:
+    """Return what is known of a host that is silent."""
+    return [
+        f"{look.host} has been silent for {duration_for_people(look.silent_s)}: {look.silent}",
+        "what its GPUs do is not known; what they did before is not shown",
+    ]
+
+
+def elsewhere(host: str, command: str, subjects: Sequence[str]) -> str:
+    """Return where to do what the keys cannot do from here."""
+    return f"{host} is another machine: run there: {' '.join(['fallow', command, *subjects])}"
+
+
 def _started(gpu: GpuStatus, look: Look) -> Iterator[str]:
     for holder in () if isinstance(gpu.holders, Unknown) else gpu.holders:
         starter = look.starters.get(holder.pid)
@@ -74,6 +88,10 @@ def _started(gpu: GpuStatus, look: Look) -> Iterator[str]:
 
 def _around(gpus: list[GpuStatus], look: Look) -> list[str]:
     """Return the protections and the rules on these GPUs."""
+    if look.is_elsewhere:
+        told = [(gpu.label, next_on(look, gpu)) for gpu in gpus]
+        said = [(f"a rule stops it in {each.words}" if each.stops else each.words, label) for label, each in told]
+        return [*(f"  GPU {label}: {words}" for words, label in said if words), f"  {look.source}"]
     lines = []
     if isinstance(look.protections, Unknown):
         lines.append(f"  what is protected is {look.protections}")

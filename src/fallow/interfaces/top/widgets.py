@@ -5,6 +5,7 @@ from typing import ClassVar
 
 from rich.text import Text
 from textual.binding import Binding, BindingType
+from textual.containers import Horizontal
 from textual.events import Click
 from textual.widgets import DataTable, Tree
 
@@ -13,6 +14,7 @@ from fallow.interfaces.top.jobs import Node
 
 _DOUBLE = 2
 _A_MINUTE_S = 60.0
+_TWO_TABLES = 160
 
 
 def _same(one: Text, other: Text) -> bool:
@@ -25,8 +27,8 @@ class GpuTable(DataTable[Text]):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "app.details", "Details", key_display="⏎"),
-        Binding("left", "app.other_table", show=False),
-        Binding("right", "app.other_table", show=False),
+        Binding("left", "other_table", show=False),
+        Binding("right", "other_table", show=False),
     ]
 
     def __init__(self, id: str) -> None:  # noqa: A002  as textual names it
@@ -47,10 +49,11 @@ class GpuTable(DataTable[Text]):
 
     def show(self, rows: Sequence[Row], width: int, sort: str) -> None:
         """Show these GPUs in so much room. The cursor stays on its GPU."""
-        wide = widths(width)
-        last_s = rows[0].trend.step_s(wide["last"] - 1) * (wide["last"] - 1) if rows else 0.0
+        wide = widths(width, {row.look.host for row in rows})
+        last = wide.get("last", 0) - 1
+        last_s = rows[0].trend.step_s(last) * last if rows and last > 0 else 0.0
         heads = [self._head(name, sort, last_s) for name in wide]
-        labels = [row.gpu.label for row in rows]
+        labels = [row.line.label for row in rows]
         if (wide, heads, labels) == (self._widths, self._heads, self._labels):
             self._update(rows)
             return
@@ -60,7 +63,7 @@ class GpuTable(DataTable[Text]):
             aligned = head.rjust(column - 1) if name in NUMBERS else head
             self.add_column(Text(aligned, no_wrap=True), width=column, key=name)
         for row in rows:
-            self.add_row(*cells(row, wide), key=row.gpu.label)
+            self.add_row(*cells(row, wide), key=row.line.label)
         self._widths, self._heads, self._labels = wide, heads, labels
         if labels:
             self.move_cursor(row=labels.index(under) if under in labels else min(at, len(labels) - 1), scroll=False)
@@ -69,8 +72,8 @@ class GpuTable(DataTable[Text]):
     def _update(self, rows: Sequence[Row]) -> None:
         for row in rows:
             for name, cell in zip(self._widths, cells(row, self._widths), strict=True):
-                if not _same(self.get_cell(row.gpu.label, name), cell):
-                    self.update_cell(row.gpu.label, name, cell)
+                if not _same(self.get_cell(row.line.label, name), cell):
+                    self.update_cell(row.line.label, name, cell)
 
     @staticmethod
     def _head(name: str, sort: str, last_s: float) -> str:
@@ -79,10 +82,58 @@ class GpuTable(DataTable[Text]):
             head += f" {last_s:.0f}s" if last_s < _A_MINUTE_S else f" {last_s / _A_MINUTE_S:.0f}m"
         return f"{head}↓" if name == sort and name != "index" else head
 
+    def action_other_table(self) -> None:
+        """Go to the same row of the other table, where there are two."""
+        if isinstance(self.parent, GpuTables):
+            self.parent.go_over(self)
+
     async def _on_click(self, event: Click) -> None:
         await super()._on_click(event)
         if event.chain == _DOUBLE and event.style.meta.get("row", -1) >= 0:
             await self.app.run_action("details")
+
+
+class GpuTables(Horizontal):
+    """The GPUs: in one table, or in two side by side where one would scroll and there is room."""
+
+    def __init__(self, id: str) -> None:  # noqa: A002  as textual names it
+        super().__init__(GpuTable("left"), GpuTable("right"), id=id)
+        self._last = "left"
+
+    def on_descendant_focus(self) -> None:
+        """Remember which table was used last."""
+        focused = self.app.focused
+        if isinstance(focused, GpuTable):
+            self._last = focused.id or "left"
+
+    @property
+    def label(self) -> str | None:
+        """Return the GPU under the cursor of the table that was used last."""
+        table = self.query_one(f"#{self._last}", GpuTable)
+        return (table if table.display else self.query_one("#left", GpuTable)).label
+
+    def show(self, rows: Sequence[Row], width: int, room: int, sort: str) -> None:
+        """Show these GPUs on so many columns and lines."""
+        left, right = self.query_one("#left", GpuTable), self.query_one("#right", GpuTable)
+        in_two = len(rows) > room and width >= _TWO_TABLES
+        first = (len(rows) + 1) // 2 if in_two else len(rows)
+        right.display = in_two
+        height = max(2, min(first, room) + 1)
+        for table in (left, right):
+            table.styles.height = height
+        scrolls = first > height - 1
+        each = (width - 1) // 2 if in_two else width
+        left.show(rows[:first], each - 2 * scrolls, sort)
+        if in_two:
+            right.show(rows[first:], each - 2 * scrolls, sort)
+
+    def go_over(self, here: GpuTable) -> None:
+        """Go from one table to the same row of the other, where there are two."""
+        left, right = self.query_one("#left", GpuTable), self.query_one("#right", GpuTable)
+        if right.display:
+            there = right if here is left else left
+            there.move_cursor(row=here.cursor_row)
+            there.focus()
 
 
 class JobTree(Tree[Node]):
