@@ -1,10 +1,13 @@
 """`fallow demo` tells the whole story, and leaves nothing behind."""
 
+import os
 import pathlib
 import re
+import select
 import signal
 import subprocess
 import sys
+import termios
 import urllib.request
 
 import pytest
@@ -12,6 +15,7 @@ import pytest
 from tests.conftest import Fallow
 from tests.interfaces.cli.filled import Fill
 from tests.places import BIN, LIMIT_S
+from tests.waiting import until
 
 
 def leftovers(folder: str) -> list[str]:
@@ -40,10 +44,17 @@ def test_it_tells_the_whole_story_and_leaves_nothing_running(fallow: Fallow, tmp
         check=False,
     )
     assert done.returncode == 0, done.stdout
-    for words in ("1 filled", "filler: ", "(exit code 75)", "on two GPUs", "(exit code 7)", "my turn", "observed"):
+    for words in ("1 filled", "filler: ", "on GPU 3, alone", "given back after", "my turn"):
         assert words in done.stdout
-    for words in ("the page is at http://127.0.0.1:", "given back after", "stopped: idle for 30s"):
-        assert words in done.stdout
+    page = re.findall(r"the page is at (http://127\.0\.0\.1:\d+/)", done.stdout)[0]
+    assert f"# Open the page beside this: {page}\n" in done.stdout
+    assert done.stdout.index(page) < done.stdout.index("$ fallow status"), "it says first where the page is"
+    assert re.findall(r"exit code (\d+)", done.stdout) == ["124"], "nothing fails but the job that was forgotten"
+    ending = done.stdout.partition("# Why was it stopped?")[2]
+    assert "action: " in ending
+    assert "ask the job to end with SIGTERM: idle for 26s" in ending
+    assert re.search(r"^python3 forgotten.py .* USD$", ending, re.MULTILINE), "who wasted it, and what it cost"
+    assert "Press a key" not in done.stdout, "nobody is there to press one"
     assert done.stdout.splitlines()[-1] == "# That was it. Nothing is left running."
     assert list(stories.iterdir()) == []
     assert leftovers(str(stories)) == []
@@ -77,6 +88,39 @@ def test_hang_ups_that_reach_it_alone_end_what_waits_in_line_too(fallow: Fallow,
     assert story.process.returncode == -signal.SIGHUP
     assert list(stories.iterdir()) == []
     assert leftovers(str(stories)) == []
+
+
+def test_on_a_terminal_it_stays_until_a_key_is_pressed(fallow: Fallow, tmp_path: pathlib.Path) -> None:
+    stories = tmp_path / "stories"
+    stories.mkdir()
+    ours, its = os.openpty()
+    before = termios.tcgetattr(its)
+    environ = {name: text for name, text in fallow.environ.items() if name != "CI"} | {"TMPDIR": str(stories)}
+    words = ["setsid", "--ctty", "--wait", "fallow", "demo"]
+    story = subprocess.Popen(words, env=environ, stdin=its, stdout=its, stderr=its)
+    shown = b""
+    try:
+        os.write(ours, b"x")  # what is typed during the story is no answer
+        while b"Press a key" not in shown:
+            ready, _, _ = select.select([ours], [], [], LIMIT_S)
+            assert ready, shown
+            shown += os.read(ours, 65536)
+        address = re.findall(rb"The page at (http://[0-9.:]+/) stays", shown)[0].decode()
+        until(lambda: not termios.tcgetattr(its)[3] & termios.ICANON)
+        with urllib.request.urlopen(address, timeout=LIMIT_S) as page:
+            assert b"4 simulated GPUs" in page.read()
+        os.write(ours, b"x")
+        while b"Nothing is left running" not in shown:
+            assert select.select([ours], [], [], LIMIT_S)[0], shown
+            shown += os.read(ours, 65536)
+        assert story.wait(LIMIT_S) == 0
+        assert termios.tcgetattr(its) == before
+    finally:
+        story.kill()
+        story.wait()
+        os.close(ours)
+        os.close(its)
+    assert list(stories.iterdir()) == []
 
 
 @pytest.fixture

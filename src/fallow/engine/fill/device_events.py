@@ -112,7 +112,8 @@ class DeviceEvents:
                 self._nodes[uuid] = path
             else:
                 self._why_unwatched[uuid] = why
-                news.setdefault(why, []).append(gpu.label)
+                if not self._world.simulated:  # where there are no nodes, nothing is missing
+                    news.setdefault(why, []).append(gpu.label)
         self.unwatched = frozenset(self._why_unwatched)
         for why, labels in news.items():
             self._say(f"cannot watch opens of GPU {','.join(labels)} ({why}); polling instead")

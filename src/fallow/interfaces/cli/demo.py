@@ -8,7 +8,8 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 
 from fallow.actuators.process import signals, spawn
 from fallow.actuators.process.signals import Handle
@@ -16,20 +17,23 @@ from fallow.core.activity import Activity
 from fallow.core.errors import FallowError
 from fallow.core.process import Process
 from fallow.core.units import span_s
+from fallow.core.unknown import Unknown
 from fallow.engine.machine.world import World
 from fallow.interfaces.cli.options import Parser, takes
 from fallow.interfaces.render.stream import shows_colour
 from fallow.interfaces.signals import Interruption, interruptible, uninterrupted
 from fallow.interfaces.stderr import Stderr
+from fallow.readers.listening import listening_ports
 from fallow.readers.proc import user_name
 
 ABOUT = """\
-Show what fallow does, on four simulated GPUs with real processes, in about a
-minute: in this terminal, and on a web page whose address is printed. It changes
-nothing of yours, ends by itself and leaves nothing running."""
+Show what fallow does, on four simulated GPUs with real processes, in under a
+minute: in this terminal, and on a web page whose address is printed first. On a
+terminal the page stays at the end until a key is pressed; elsewhere it ends by
+itself. It changes nothing of yours and leaves nothing running."""
 EXAMPLES = """\
   fallow demo
-  fallow demo --for 10m     # time to look at the page"""
+  fallow demo --for 10m     # ends by itself, after 10 minutes"""
 _MACHINE = "4xH100"
 _BURNER = (*spawn.OURSELVES, "burn", "--load", "warm")
 _CONFIG = f"""\
@@ -61,7 +65,13 @@ _LONGEST_FOLDER = 90  # a socket's path has at most 107 bytes
 
 def add_options(made: Parser) -> None:
     """Add the options of `fallow demo`."""
-    takes(made, "--for D", span_s, "end after so long (default: when it is told)", dest="for_s")
+    takes(
+        made,
+        "--for D",
+        span_s,
+        "end after so long (default: when the story is told, on a terminal by a key)",
+        dest="for_s",
+    )
 
 
 def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
@@ -77,7 +87,9 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
             if left_s > 0:
                 stage.say(f"The page stays for another {left_s:.0f} s. Ctrl-C ends it.")
                 world.clock.sleep(left_s)
-            world.clock.sleep(_PAUSE_S)
+            elif args.for_s is None and _somebody_watches(world.environ):
+                _print_heading(f"{stage.page_stays} Press a key to end it.")
+                _wait_for_key()
         finally:
             uninterrupted()
             if stage is not None:
@@ -89,6 +101,30 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
                 world.clock.sleep(_LOOK_AGAIN_S)
     _print_heading("That was it. Nothing is left running.")
     return 0
+
+
+def _somebody_watches(environ: Mapping[str, str]) -> bool:
+    """Return whether a person sits in front of it, who can press a key: never in a pipe, CI or the background."""
+    if environ.get("CI") or not all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout)):
+        return False
+    with suppress(OSError):
+        return os.tcgetpgrp(sys.stdin.fileno()) == os.getpgrp()
+    return False
+
+
+def _wait_for_key() -> None:
+    """Wait until a key is pressed, or the terminal is gone. What was typed before does not count."""
+    import termios
+    import tty
+
+    terminal = sys.stdin.fileno()
+    with suppress(termios.error, OSError):
+        before = termios.tcgetattr(terminal)
+        try:
+            tty.setcbreak(terminal, termios.TCSAFLUSH)
+            os.read(terminal, 1)
+        finally:
+            termios.tcsetattr(terminal, termios.TCSAFLUSH, before)
 
 
 def _folder() -> str:
@@ -107,6 +143,7 @@ class _Stage:
         self._voice = voice
         self._interruption = interruption
         self._chapters = 0
+        self._page = ""
         self._handles: list[Handle] = []
         modules = os.pathsep.join(map(os.path.abspath, os.environ.get("PYTHONPATH", "").split(os.pathsep)))
         os.chdir(folder)
@@ -134,6 +171,20 @@ class _Stage:
         self._chapters += 1
         _print_heading(sentence)
 
+    @property
+    def page_stays(self) -> str:
+        """Return the sentence that says how long the page is there."""
+        return f"The page at {self._page} stays until then." if self._page else "That was the story."
+
+    def tell_page(self, daemon: int) -> None:
+        """Say where the page of this daemon is once it is there; where that cannot be seen, it says so itself."""
+        until_s = self.world.clock.monotonic_s() + _PATIENCE_S
+        while (ports := listening_ports(self.world.proc, daemon)) == [] and self.world.clock.monotonic_s() < until_s:
+            self.world.clock.sleep(_LOOK_AGAIN_S)
+        if ports and not isinstance(ports, Unknown):
+            self._page = f"http://127.0.0.1:{ports[0]}/"
+            _print_heading(f"Open the page beside this: {self._page}")
+
     def show(self, *words: str) -> None:
         """Run a fallow command as a person would, and print its output and exit code."""
         print(f"$ fallow {shlex.join(words)}", flush=True)
@@ -143,10 +194,10 @@ class _Stage:
         if code:
             print(f"(exit code {code})", flush=True)
 
-    def start(self, *words: str) -> None:
+    def start(self, *words: str) -> int:
         """Start a fallow command that runs until the demonstration ends."""
         print(f"$ fallow {shlex.join(words)} &", flush=True)
-        self._start(words)
+        return self._start(words)
 
     def wait_until(self, activities: Callable[[dict[str, Activity]], bool]) -> None:
         """Wait until the daemon reports these activities of the GPUs."""
@@ -190,21 +241,21 @@ def _print_heading(sentence: str) -> None:
 
 def _tell(stage: _Stage) -> None:
     stage.say("Four simulated GPUs. One daemon watches them, and lets background work in where nobody is.")
-    stage.start("up", "--config", "fallow.toml")
+    stage.tell_page(stage.start("up", "--config", "fallow.toml"))
     stage.wait_until(lambda seen: seen.get("3") is Activity.FILLED)
     stage.show("status")
     stage.say("One job works. Another has forgotten to end: it holds its GPU and does nothing.")
     stage.start("run", "--gpus", "0", "--", "python3", "train.py")
-    patience = ("--idle-timeout", "30s", "--warmup", "2s")
+    patience = ("--idle-timeout", "26s", "--warmup", "2s")
     stage.start("run", "--gpus", "1", *patience, "--", "python3", "forgotten.py")
     stage.wait_until(lambda seen: seen.get("0") is Activity.BUSY and seen.get("1") is Activity.IDLE)
     stage.show("status")
-    stage.say("Idle GPUs for a script. The one with background work is as good as free, the claimed ones are not.")
-    stage.show("pick", "-n", "3")
-    stage.say("Somebody runs there: the background work is gone before they begin. Their exit code is their own.")
-    stage.show("run", "--gpus", "2,3", "-n", "2", "--", "sh", "-c", "echo on two GPUs; exit 7")
+    stage.say("A free GPU for a script. And the one with background work, which is gone before a job begins there.")
+    stage.show("pick")
+    stage.show("run", "--gpus", "3", "--", "echo", "on GPU 3, alone")
     stage.say("Wait in line for the forgotten job's GPU. It is warned and stopped, and the line moves.")
     stage.show("run", "--gpus", "1", "--wait", "60s", "--", "echo", "my turn")
-    stage.say("Why was it stopped? And what did the idle hours cost?")
+    stage.say("Why was it stopped?")
     stage.show("why", "1")
-    stage.show("report", "--since", "1h", "--price", "2.50")
+    stage.say("Who wasted what, and what did it cost?")
+    stage.show("report", "--since", "1h", "--by", "job")
