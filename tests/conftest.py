@@ -6,6 +6,7 @@ import pathlib
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -15,13 +16,14 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests import length
-from tests.places import BIN, LIMIT_S, REPOSITORY
+from tests.places import BIN, LIMIT_S, QUICK, REPOSITORY
 from tests.standin import World, build
 
 if TYPE_CHECKING:
     from tests.real_slurm import Slurm
 
 _PR_SET_CHILD_SUBREAPER = 36
+sys.path.insert(0, QUICK)
 # How long an example takes is the machine's affair: what else runs there is no mistake of ours.
 settings.register_profile(
     "anywhere", max_examples=length.examples(100), deadline=None, suppress_health_check=[HealthCheck.too_slow]

@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Any
 
 from tests.conftest import BIN
-from tests.places import LIMIT_S
+from tests.places import LIMIT_S, QUICK
 from tests.waiting import until
 
 TOKEN = "a-token-of-the-tests"
@@ -58,6 +58,7 @@ c.Spawner.environment = {{
     "JUPYTERHUB_SINGLEUSER_APP": "jupyter_server.serverapp.ServerApp",
     "JUPYTER_PATH": "{home}/jupyter",
     "JUPYTER_PLATFORM_DIRS": "0",
+    "PYTHONPATH": "{QUICK}",
 }}
 c.JupyterHub.cleanup_servers = True
 {config}
@@ -71,7 +72,7 @@ c.JupyterHub.load_roles.append(
         (home / "jupyterhub_config.py").write_text(settings)
         self.process = subprocess.Popen(
             [str(BIN / "jupyterhub"), "-f", str(home / "jupyterhub_config.py")],
-            env={**environ, "JUPYTERHUB_CRYPT_KEY": "00" * 32},
+            env={**environ, "JUPYTERHUB_CRYPT_KEY": "00" * 32, "PYTHONPATH": QUICK},
             cwd=home,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import BIN, LIMIT_S, refuse_to_skip
+from tests.places import QUICK
 
 TOKEN = "a-token-of-the-tests"
 
@@ -49,7 +50,7 @@ class Jupyter:
                 *(str(BIN / "jupyter-server"), "--no-browser", "--allow-root", "--ip=127.0.0.1", "--port=0"),
                 *(f"--ServerApp.root_dir={self.notebooks}", f"--IdentityProvider.token={token}"),
             ],
-            env={**environ, "HOME": str(home), "JUPYTER_PLATFORM_DIRS": "0"},
+            env={**environ, "HOME": str(home), "JUPYTER_PLATFORM_DIRS": "0", "PYTHONPATH": QUICK},
             stdin=subprocess.DEVNULL,
             stdout=self._log,
             stderr=subprocess.STDOUT,

@@ -8,6 +8,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from pydantic.fields import FieldInfo
 
+from fallow.engine.config.base import descriptions
 from fallow.engine.config.cluster import ClusterIdle
 from fallow.engine.config.fleet import FleetMember
 from fallow.engine.config.model import SECTIONS, SEVERAL, Config, NoticesToPeople
@@ -46,7 +47,8 @@ def test_the_schema_accepts_a_single_item_where_there_may_be_several() -> None:
 def test_every_key_has_a_description() -> None:
     for model in (Config, *ALL.values()):
         assert model.__doc__
-        assert [name for name, field in model.model_fields.items() if not field.description] == []
+        said = descriptions(model)
+        assert [name for name in model.model_fields if not said.get(name)] == []
 
 
 def test_every_section_is_known_by_its_name() -> None:
@@ -74,9 +76,9 @@ def default_of(field: FieldInfo) -> str:
     return f"`{words}`"
 
 
-def meaning_of(field: FieldInfo) -> str:
+def meaning_of(said: str) -> str:
     """What the page says of the key: what editors show of it."""
-    said = (field.description or "").rstrip(".")
+    said = said.rstrip(".")
     return f"{said[:1].lower()}{said[1:]}"
 
 
@@ -86,5 +88,5 @@ def test_the_reference_page_has_every_key_with_its_default_and_meaning_and_no_ot
     found = re.search(rf"^## `{re.escape(heading)}`\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL)
     assert found, f"docs/reference/config.md has no section on {heading}"
     rows = {key: (default, says) for key, default, says in re.findall(ROW, found[1], re.MULTILINE)}
-    fields = ALL[name].model_fields
-    assert rows == {field.alias or key: (default_of(field), meaning_of(field)) for key, field in fields.items()}
+    fields, said = ALL[name].model_fields, descriptions(ALL[name])
+    assert rows == {field.alias or key: (default_of(field), meaning_of(said[key])) for key, field in fields.items()}

@@ -5,6 +5,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import pytest
+
 from tests.conftest import Fallow
 from tests.places import LIMIT_S, REPOSITORY
 
@@ -32,3 +34,12 @@ def watching(fallow: Fallow, cluster: str) -> Iterator[None]:
                 daemon.wait(LIMIT_S)
             finally:
                 daemon.kill()
+
+
+@contextmanager
+def watching_alone(folders: pytest.TempPathFactory) -> Iterator[Fallow]:
+    """Run one for a whole module of tests that only ask: to start a daemon takes more than all their questions."""
+    fallow = Fallow(folders.mktemp("shown"))
+    fallow.environ["FALLOW_SIMULATE"] = "4xH100"
+    with watching(fallow, "small"):
+        yield fallow

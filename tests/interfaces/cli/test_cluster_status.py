@@ -6,13 +6,13 @@ from collections.abc import Iterator
 import pytest
 
 from tests.conftest import Fallow
-from tests.interfaces.cli.clustered import watching
+from tests.interfaces.cli.clustered import watching, watching_alone
 
 
-@pytest.fixture
-def shown(simulated: Fallow) -> Iterator[Fallow]:
-    with watching(simulated, "small"):
-        yield simulated
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fallow]:
+    with watching_alone(tmp_path_factory) as fallow:
+        yield fallow
 
 
 def test_the_first_line_says_what_can_be_had_and_what_is_wasted(shown: Fallow) -> None:

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 import pytest
 
 from tests.conftest import Fallow
-from tests.interfaces.cli.clustered import watching
+from tests.interfaces.cli.clustered import watching, watching_alone
 from tests.interfaces.web.clusters import SILENT
 
 
-@pytest.fixture
-def shown(simulated: Fallow) -> Iterator[Fallow]:
-    with watching(simulated, "small"):
-        yield simulated
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fallow]:
+    with watching_alone(tmp_path_factory) as fallow:
+        yield fallow
 
 
 def test_why_says_what_a_job_does_what_follows_and_what_the_journal_has(shown: Fallow) -> None:
@@ -93,16 +93,17 @@ def test_what_is_old_or_unknown_is_never_called_idle(simulated: Fallow) -> None:
     assert simulated("idle", "slurm:1234").returncode == 69
 
 
-def test_a_job_is_protected_by_its_key_and_the_protection_can_be_listed(shown: Fallow) -> None:
-    placed = shown("protect", "deployment:ml/web", "--for", "1h", "--json")
-    assert placed.returncode == 0, placed.stderr
-    assert "holds no GPU now; the protection counts once it does" in placed.stderr
-    (facts,) = json.loads(placed.stdout)["protections"]
-    assert facts["subject"] == "kubernetes:Deployment/ml/web"
-    assert shown("protect", "slurm:90", "--for", "2h", "--why", "still needed").returncode == 0
-    listed = shown("protect", "--list").stdout
-    assert "protects slurm:90" in listed
-    assert "protects slurm:90" in shown("why", "slurm:90").stdout
+def test_a_job_is_protected_by_its_key_and_the_protection_can_be_listed(simulated: Fallow) -> None:
+    with watching(simulated, "small"):
+        placed = simulated("protect", "deployment:ml/web", "--for", "1h", "--json")
+        assert placed.returncode == 0, placed.stderr
+        assert "holds no GPU now; the protection counts once it does" in placed.stderr
+        (facts,) = json.loads(placed.stdout)["protections"]
+        assert facts["subject"] == "kubernetes:Deployment/ml/web"
+        assert simulated("protect", "slurm:90", "--for", "2h", "--why", "still needed").returncode == 0
+        listed = simulated("protect", "--list").stdout
+        assert "protects slurm:90" in listed
+        assert "protects slurm:90" in simulated("why", "slurm:90").stdout
 
 
 def test_while_slurm_is_silent_no_command_says_that_a_job_is_not_there(simulated: Fallow) -> None:

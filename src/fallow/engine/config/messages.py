@@ -11,7 +11,7 @@ from fallow.core.did_you_mean import did_you_mean
 from fallow.core.errors import WrongUsage
 from fallow.core.units import printable, shortened
 from fallow.core.value import value
-from fallow.engine.config.base import Section
+from fallow.engine.config.base import Section, descriptions
 from fallow.engine.config.model import SECTIONS, SEVERAL
 from fallow.engine.config.parse_values import shown
 from fallow.engine.config.toml_positions import Path
@@ -133,8 +133,7 @@ def _keys(section: type[Section]) -> list[str]:
 
 
 def _description(path: Path) -> str:
-    fields = _section_of(path)[0].model_fields
-    said = fields[str(path[-1])].description or ""
+    said = descriptions(_section_of(path)[0]).get(str(path[-1]), "")
     return f"{said[:1].lower()}{said[1:].rstrip('.')}"
 
 
