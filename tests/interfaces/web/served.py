@@ -23,6 +23,7 @@ from fallow.engine.history.reader import open_history
 from fallow.engine.machine.clock import SystemClock
 from fallow.engine.machine.world import World
 from fallow.engine.park.wishes import WakeWish, Woken
+from fallow.engine.stop.for_person import StopsForPersons
 from fallow.interfaces.web.access import PageAccess
 from fallow.interfaces.web.app import make_app
 from fallow.interfaces.web.connection_limit import ConnectionLimits
@@ -102,6 +103,7 @@ def built(
     *,
     token: str | None = None,
     persons: tuple[KnownPerson, ...] = (),
+    stops: StopsForPersons | None = None,
     pretend: Address | None = None,
     hosts: tuple[str, ...] = (),
     clock: Any = None,
@@ -126,6 +128,7 @@ def built(
         lambda: 1.0,
         GpuConditions(World({}), print),
     )
+    sources.stops = stops
     listening = listen(Address("127.0.0.1", 0))
     address = bound(Address("127.0.0.1", 0), listening)
     token_hash = None if token is None else hashed(token)

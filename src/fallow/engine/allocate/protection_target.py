@@ -84,9 +84,12 @@ def _user(text: str, *, gone_is_fine: bool) -> OneUser:
 
 
 def _process(text: str, table: ProcessTable, *, gone_is_fine: bool) -> OneProcess:
-    if not is_number(text):
+    pid, at, birth = text.partition("@")
+    if not is_number(pid) or (at and not is_number(birth)):
         raise WrongUsage(f"{text!r} is not a process; write pid:12345")
-    stat = table.stat(int(text))
-    if stat is None and not gone_is_fine:
+    stat = table.stat(int(pid))
+    if at and (gone_is_fine or (stat is not None and stat.birth == int(birth))):
+        return OneProcess(int(pid), int(birth))
+    if (stat is None or at) and not gone_is_fine:
         raise WrongUsage(f"there is no process {text}")
-    return OneProcess(int(text), 0 if stat is None else stat.birth)
+    return OneProcess(int(pid), 0 if stat is None else stat.birth)

@@ -27,6 +27,7 @@ from fallow.engine.history.reader import HistoryReader
 from fallow.engine.history.report import Report
 from fallow.engine.machine.timezone import LocalZone
 from fallow.engine.park.wishes import WakeWish, Woken
+from fallow.engine.stop.for_person import StopsForPersons
 from fallow.readers.proc import user_name
 
 TYPE_CHECKING = False
@@ -112,6 +113,8 @@ class Sources:
         """Return what the cluster did between two moments, by a kind of `KINDS`; None if the daemon watches none."""
         self.fleet: Callable[[], tuple[Host, ...]] = tuple
         """Return the hosts of the fleet, and how to ask them."""
+        self.stops: StopsForPersons | None = None
+        """Stops jobs as the persons of the page; None where nobody can."""
 
     def board(self) -> Board | None:
         """Return what was seen at the last tick; None before the first."""

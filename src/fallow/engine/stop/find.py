@@ -198,6 +198,8 @@ class JobsByHand:
     def _no_such_process(self, pid: int, birth: int, jobs: Sequence[Job]) -> NothingFound:
         if birth == 0:
             return NothingFound(f"there is no process {pid}", _LISTED_BY)
+        if self._world.proc.has_ended(pid, birth):
+            return NothingFound(f"process {pid} has ended", _LISTED_BY)
         if any(pid in pids for pids in self._fillers.values()):
             return NothingFound(f"{self._process(pid)} is {_FILLER}", _TO_END_FILLERS)
         if self._finder.is_a_fallow(pid):

@@ -139,6 +139,7 @@ def _serve(
     try:
         from fallow.engine.conditions.gpus import GpuConditions
         from fallow.engine.daemon.sources import Sources
+        from fallow.engine.stop.for_person import StopsForPersons
         from fallow.interfaces.server_thread import ServerThread
         from fallow.interfaces.web.compose import open_page
     except ModuleNotFoundError as error:
@@ -169,6 +170,7 @@ def _serve(
         daemon.cluster.usage,
     )
     sources.fleet = lambda: daemon.fleet.hosts
+    sources.stops = StopsForPersons(world, daemon.journal)
     return ServerThread(socket, sources, page, voice.note)
 
 

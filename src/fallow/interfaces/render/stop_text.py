@@ -125,6 +125,8 @@ def _job_facts(planned: Planned) -> dict[str, Any]:
     reason = stopped.reason
     return with_reasons(
         {
+            "subject": job.subject,
+            "keys": [*job.process_keys, *(f"gpu:{uuid}" for uuid in job.uuids)],
             "user": job.user,
             "pids": sorted(process.pid for process in job.members),
             "command": program_name(job.members[job.first]),

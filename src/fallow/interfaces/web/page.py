@@ -12,13 +12,18 @@ import fallow
 from fallow.core.activity import Activity
 from fallow.engine.daemon.sources import Sources
 from fallow.interfaces.render.colours import LOOKS
-from fallow.interfaces.web.actions import add_protection_forms
+from fallow.interfaces.web.actions import add_actions
 from fallow.interfaces.web.caller import Refused, caller_of
 from fallow.interfaces.web.event_streams import Watchers
 from fallow.interfaces.web.login import add_login
 from fallow.interfaces.web.page_parts import Renderer
 
-_KINDS = {"page.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
+_KINDS = {
+    "page.css": "text/css",
+    "actions.css": "text/css",
+    "page.js": "text/javascript",
+    "icon.svg": "image/svg+xml",
+}
 
 
 class Files:
@@ -89,7 +94,7 @@ def make_pages(sources: Sources, renderer: Renderer, watchers: Watchers, static:
         return _Watching(watchers)
 
     add_login(pages, renderer, static)
-    add_protection_forms(pages, sources)
+    add_actions(pages, sources, renderer, static)
     return pages
 
 

@@ -157,6 +157,10 @@ class Renderer:
             **about_the_visitor,
         )
 
+    def render(self, template: str, **values: object) -> str:
+        """Return one page of its own, such as the one that asks before a job is stopped."""
+        return self._templates.get_template(template).render(**values)
+
     def login(self, **about_the_visitor: object) -> str:
         """Return the form that asks for the token."""
         return self._templates.get_template("login.html").render(**about_the_visitor)
