@@ -10,6 +10,9 @@ import pytest
 from starlette.responses import PlainTextResponse
 
 from fallow.core.account import Account
+from fallow.core.board import Board
+from fallow.core.value import replace
+from fallow.core.visibility import ANYBODY, seen_by
 from fallow.engine.config.listen_address import Address
 from fallow.engine.config.model import Page
 from fallow.engine.config.persons import KnownPerson, hashed
@@ -32,12 +35,18 @@ def person(name: str, uid: int, token: str) -> KnownPerson:
 PERSONS = (person("ada", 54321, ADAS), person("bob", 54322, BOBS), person("root", 0, ROOTS))
 
 
+def as_published(wall_s: float) -> Board:
+    """A board as the daemon publishes it: with whole command lines apart."""
+    made = varied(wall_s)
+    return replace(made, status=seen_by(made.status, ANYBODY), full_status=made.status)
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """A page that takes itself to be reachable, with a token that people share, and three persons."""
     home = tmp_path_factory.mktemp("persons")
     pretend = Address("0.0.0.0", 8990)
-    with served(hall(varied), home, token=TOKEN, persons=PERSONS, pretend=pretend) as made:
+    with served(hall(as_published), home, token=TOKEN, persons=PERSONS, pretend=pretend) as made:
         (home / "claims").chmod(0o1777)
         home.chmod(0o755)
         yield made
@@ -124,11 +133,11 @@ def test_who_logs_out_or_logs_in_as_another_ends_their_own_session_alone(site: S
 
 def test_many_sessions_of_one_end_none_of_another() -> None:
     sessions = Sessions(lambda: 0.0)
-    his = sessions.begin(Visitor(PERSONS[1]))
-    cookies = [sessions.begin(Visitor(PERSONS[0])) for _ in range(300)]
-    assert sessions.visitor(his) == Visitor(PERSONS[1])
-    assert sessions.visitor(cookies[-1]) == Visitor(PERSONS[0])
-    assert sessions.visitor(cookies[0]) is None
+    his = sessions.begin(Visitor(PERSONS[1]), "bob's")
+    cookies = [sessions.begin(Visitor(PERSONS[0]), "ada's") for _ in range(300)]
+    assert sessions.visitor(his, "bob's") == Visitor(PERSONS[1])
+    assert sessions.visitor(cookies[-1], "ada's") == Visitor(PERSONS[0])
+    assert sessions.visitor(cookies[0], "ada's") is None
 
 
 def test_who_is_root_on_the_page_is_said_at_the_start() -> None:

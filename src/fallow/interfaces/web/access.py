@@ -3,8 +3,10 @@
 Host       a page elsewhere whose name is made to point here (DNS rebinding) still sends that name, so only known
            names are answered; an address cannot be made to point elsewhere
 token      as `Authorization: Bearer`, or as the cookie of a session that began with it; never in an address. After
-           some wrong ones an address has to wait. With the token of a person a request is that user's
-cookie     counts for a change only if the page itself sent it (Origin): browsers send cookies from other ports too
+           some wrong ones a user of this machine, or another address, has to wait. With the token of a person a
+           request is that user's
+cookie     counts for a change only if the page itself sent it (Origin): browsers send cookies from other ports too,
+           and to them; so it counts only for the user of this machine, or the address, that logged in
 headers    nothing from elsewhere, nothing inline, no frame, no sniffing; malformed ones are refused
 """
 
@@ -45,7 +47,7 @@ _HEADERS = {
 _SAFE = ("GET", "HEAD", "OPTIONS")
 _LARGEST_BODY = 8192
 _LONGEST_LENGTH = 10
-TOO_MANY_WRONG = "too many wrong tokens came from this address; wait a minute"
+TOO_MANY_WRONG = "too many wrong tokens came from you or your address; wait a minute"
 _WITHOUT_TOKEN = ("/login", "/healthz", "/static/")
 _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 
@@ -67,10 +69,10 @@ class PageAccess:
         shown = _shown_token(headers)
         state = scope["state"]
         state["page"] = self
-        state["address"] = scope["client"][0] if scope["client"] else ""
+        owner: str = state["connection"].owner
         state["same_origin"] = same_origin(headers)
-        visitor = self._visitor(headers, scope["method"], shown, state["address"])
-        key, has_token = f"{PAGE} {state['connection'].owner}", self.settings.has_token
+        visitor = self._visitor(headers, scope["method"], shown, owner)
+        key, has_token = f"{PAGE} {owner}", self.settings.has_token
         if visitor is None or visitor.person is None:
             # The shared token allows to protect GPUs; it does not make anybody the owner of other users' jobs.
             state["caller"] = Caller(key, knows_token=visitor is not None, has_token=has_token)
@@ -92,7 +94,7 @@ class PageAccess:
         if state["same_origin"] is None:
             return problem(400, "usage", "its Origin is not an address")
         if shown is not None and self.settings.has_token and not state["caller"].knows_token:
-            return self._wrong_token(state["address"])
+            return self._wrong_token(state["connection"].owner)
         too_long = body_refusal(headers)
         if too_long is not None:
             return too_long
@@ -106,18 +108,18 @@ class PageAccess:
         name = _host_name(host)
         return name in self._names or (self._any_address and _is_address(name))
 
-    def _visitor(self, headers: Mapping[str, str], method: str, shown: str | None, address: str) -> Visitor | None:
+    def _visitor(self, headers: Mapping[str, str], method: str, shown: str | None, owner: str) -> Visitor | None:
         """Return who has shown a token, now or when their session began; None if nobody has."""
         if shown is not None:
-            return None if self.wrong.too_many_from(address) else self.settings.visitor(shown)
+            return None if self.wrong.too_many_from(owner) else self.settings.visitor(shown)
         if method in _SAFE or same_origin(headers) is True:
-            return self.sessions.visitor(cookie_in(headers))
+            return self.sessions.visitor(cookie_in(headers), owner)
         return None
 
-    def _wrong_token(self, address: str) -> Response:
-        if self.wrong.too_many_from(address):
+    def _wrong_token(self, owner: str) -> Response:
+        if self.wrong.too_many_from(owner):
             return problem(429, "token", TOO_MANY_WRONG, {"retry-after": "60"})
-        self.wrong.count(address)
+        self.wrong.count(owner)
         return problem(401, "token", "this is not the token", {"www-authenticate": "Bearer"})
 
 

@@ -50,8 +50,10 @@ class Connection(H11Protocol):
             self.peer = Peer(*_CREDENTIALS.unpack(raw))
             self.owner = user(self.peer.uid)
         else:
-            self.owner = neighbourhood(self.client[0] if self.client else "")
-            uid = user_of(carrier) if self.owner == LOOPBACK else None
+            address = self.client[0] if self.client else ""
+            self.owner = neighbourhood(address)
+            is_from_here = self.owner == LOOPBACK or address == carrier.getsockname()[0]
+            uid = user_of(carrier) if is_from_here else None
             self.owner = self.owner if uid is None else user(uid)
         self._give(self._all.limits.request_s)
         self._all.enter(self)

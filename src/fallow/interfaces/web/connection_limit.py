@@ -137,6 +137,8 @@ def neighbourhood(address: str) -> str:
         found = ip_address(address)
     except ValueError:
         return address
+    if isinstance(found, IPv6Address) and found.ipv4_mapped is not None:  # where one socket listens for both
+        found = found.ipv4_mapped
     if found.is_loopback:
         return LOOPBACK
-    return address if isinstance(found, IPv4Address) else f"{IPv6Address(int(found) >> 64 << 64)}/64"
+    return str(found) if isinstance(found, IPv4Address) else f"{IPv6Address(int(found) >> 64 << 64)}/64"

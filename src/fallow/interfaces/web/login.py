@@ -33,14 +33,15 @@ def add_login(pages: APIRouter, renderer: Renderer, static: Edition) -> None:
     async def take(request: Request) -> Response:
         access = _demand_token(request)
         _demand_same_origin(request)
-        if access.wrong.too_many_from(request.state.address):
+        owner: str = request.state.connection.owner
+        if access.wrong.too_many_from(owner):
             raise Refused(429, "token", TOO_MANY_WRONG, {"retry-after": "60"})
         visitor = access.settings.visitor((await form_of(request)).get("token", "").strip())
         if visitor is None:
-            access.wrong.count(request.state.address)
+            access.wrong.count(owner)
             return HTMLResponse(_form(access, wrong=True), 403)
         access.sessions.end(cookie_in(request.headers))
-        answer, cookie = RedirectResponse("/", 303), access.sessions.begin(visitor)
+        answer, cookie = RedirectResponse("/", 303), access.sessions.begin(visitor, owner)
         secure = request.url.scheme == "https"
         answer.set_cookie(COOKIE, cookie, max_age=LASTS_S, httponly=True, samesite="strict", secure=secure)
         return answer

@@ -15,21 +15,25 @@ class Sessions:
 
     def __init__(self, now_s: Callable[[], float]) -> None:
         self._now_s = now_s
-        self._begun: dict[bytes, tuple[float, Visitor]] = {}
+        self._begun: dict[bytes, tuple[float, Visitor, str]] = {}
 
-    def begin(self, visitor: Visitor) -> str:
-        """Return the cookie of a new session. If this visitor has too many, the oldest of theirs ends."""
+    def begin(self, visitor: Visitor, owner: str) -> str:
+        """Return the cookie of a new session. If this visitor has too many, the oldest of theirs ends.
+
+        `owner`: whose the connection is, a user of this machine or an address. The cookie is valid for them alone: a
+        browser sends it to the servers of others too, if they are on other ports of this machine.
+        """
         cookie = secrets.token_urlsafe(32)
-        own = [key for key, (_, whose) in self._begun.items() if whose == visitor]
+        own = [key for key, (_, whose, _) in self._begun.items() if whose == visitor]
         for key in own[: len(own) + 1 - _MOST_OF_ONE]:
             del self._begun[key]
-        self._begun[_hashed(cookie)] = self._now_s(), visitor
+        self._begun[_hashed(cookie)] = self._now_s(), visitor, owner
         return cookie
 
-    def visitor(self, cookie: str) -> Visitor | None:
+    def visitor(self, cookie: str, owner: str) -> Visitor | None:
         """Return whose the cookie is, if it is valid. It is looked up by its hash: the time taken reveals nothing."""
-        begun_s, visitor = self._begun.get(_hashed(cookie), (0.0, None))
-        return visitor if visitor is not None and self._now_s() - begun_s < LASTS_S else None
+        begun_s, visitor, began_it = self._begun.get(_hashed(cookie), (0.0, None, ""))
+        return visitor if began_it == owner and self._now_s() - begun_s < LASTS_S else None
 
     def end(self, cookie: str) -> None:
         """End the session of this cookie, for every copy of it."""

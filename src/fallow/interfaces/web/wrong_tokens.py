@@ -1,39 +1,39 @@
-"""Count wrong tokens by address. They are reported in one line a minute; an address with too many must wait."""
+"""Count wrong tokens by who shows them: a user of this machine, or another address.
+
+They are reported in one line a minute; who shows too many must wait.
+"""
 
 import asyncio
 from collections import Counter
 from collections.abc import Callable
 
-from fallow.interfaces.web.connection_limit import neighbourhood
-
 _MOST = 60
-_MOST_ADDRESSES = 256
+_MOST_OWNERS = 256
 _ELSEWHERE = "elsewhere"
 
 
 class WrongTokens:
-    """Counts wrong tokens by address, in the running loop. After some within a minute, no more are checked."""
+    """Counts wrong tokens by owner, in the running loop. After some within a minute, no more are checked."""
 
     def __init__(self, tell: Callable[[str], None], minute_s: float = 60.0) -> None:
         self._tell = tell
         self._minute_s = minute_s
         self._counts: Counter[str] = Counter()
 
-    def too_many_from(self, address: str) -> bool:
-        """Return whether this address must wait, even with the right token."""
-        return self._counts[self._place(address)] >= _MOST
+    def too_many_from(self, owner: str) -> bool:
+        """Return whether the owner of a connection must wait, even with the right token."""
+        return self._counts[self._place(owner)] >= _MOST
 
-    def count(self, address: str) -> None:
+    def count(self, owner: str) -> None:
         """Count one wrong token. The first of a minute is reported at once, the others together at its end."""
-        place = self._place(address)
+        place = self._place(owner)
         if not self._counts:
             self._tell(f"the page was given a wrong token from {place}; more within a minute are told together")
             asyncio.get_running_loop().call_later(self._minute_s, self._end_minute)
         self._counts[place] += 1
 
-    def _place(self, address: str) -> str:
-        place = neighbourhood(address)
-        return place if place in self._counts or len(self._counts) < _MOST_ADDRESSES else _ELSEWHERE
+    def _place(self, owner: str) -> str:
+        return owner if owner in self._counts or len(self._counts) < _MOST_OWNERS else _ELSEWHERE
 
     def _end_minute(self) -> None:
         total = self._counts.total()

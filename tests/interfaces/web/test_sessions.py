@@ -1,0 +1,64 @@
+"""Who has taken a cookie or shows wrong tokens, as another user of the machine, gains nothing, and blocks nobody."""
+
+import pathlib
+from collections.abc import Iterator
+from urllib.parse import urlencode
+
+import pytest
+
+from fallow.actuators.host.as_user import in_the_name_of
+from fallow.interfaces.web.connection_limit import neighbourhood
+from fallow.interfaces.web.sessions import Sessions
+from fallow.interfaces.web.settings import Visitor
+from tests.interfaces.web.boards import varied
+from tests.interfaces.web.served import TOKEN, Answer, Site, hall, served
+
+FORM = {"content-type": "application/x-www-form-urlencoded"}
+NEIGHBOUR = 54329
+PROTECT = "/api/v1/protections"
+
+
+@pytest.fixture
+def site(tmp_path: pathlib.Path) -> Iterator[Site]:
+    """A page on loopback, with a token."""
+    with served(hall(varied), tmp_path, token=TOKEN) as made:
+        yield made
+
+
+def as_neighbour(site: Site, path: str, method: str = "GET", body: object = None, **headers: str) -> Answer:
+    """Ask through a connection that the kernel says is the neighbour's."""
+    with in_the_name_of(NEIGHBOUR, NEIGHBOUR):
+        return site.ask(path, method, body, headers)
+
+
+@pytest.mark.several_users
+def test_a_cookie_that_a_neighbours_server_was_sent_is_worth_nothing_to_her(site: Site) -> None:
+    answer = site.ask("/login", "POST", urlencode({"token": TOKEN}), {**FORM, "origin": site.url})
+    known = {"cookie": answer.headers["set-cookie"].partition(";")[0], "origin": site.url}
+    wish = {"subject": "gpu:1", "for_s": 60}
+    assert as_neighbour(site, PROTECT, "POST", wish, **known).status == 401
+    assert "Place a protection" not in as_neighbour(site, "/", **known).text
+    assert site.ask(PROTECT, "POST", wish, known).status == 201, "whose session it is goes on"
+
+
+@pytest.mark.several_users
+def test_wrong_tokens_of_a_neighbour_keep_nobody_else_from_the_page(site: Site) -> None:
+    for number in range(60):
+        assert as_neighbour(site, PROTECT, authorization=f"Bearer wrong-{number}").status == 401
+    assert as_neighbour(site, PROTECT, authorization=f"Bearer {TOKEN}").status == 429
+    assert site.with_token(PROTECT).status == 200
+    logged_in = site.ask("/login", "POST", urlencode({"token": TOKEN}), {**FORM, "origin": site.url})
+    assert logged_in.status == 303
+
+
+def test_a_session_is_of_whoever_began_it() -> None:
+    sessions = Sessions(lambda: 0.0)
+    cookie = sessions.begin(Visitor(), "192.0.2.1")
+    assert sessions.visitor(cookie, "192.0.2.1") == Visitor()
+    assert sessions.visitor(cookie, "192.0.2.2") is None
+    assert sessions.visitor("", "") is None
+
+
+def test_where_one_socket_listens_for_both_kinds_of_addresses_each_counts_for_itself() -> None:
+    assert neighbourhood("::ffff:192.0.2.1") == neighbourhood("192.0.2.1") != neighbourhood("::ffff:192.0.2.2")
+    assert neighbourhood("::ffff:127.0.0.1") == neighbourhood("::1") == neighbourhood("127.0.0.1")
