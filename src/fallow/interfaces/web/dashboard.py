@@ -44,7 +44,7 @@ def density(gpus: int) -> str:
 
 
 def available(board: Board) -> View:
-    """Return what can be had now."""
+    """Return what is available now."""
     status = board.status
     kinds = [f"{status.counted[each]} {each.value}" for each in AVAILABLE if each in status.counted]
     return {
