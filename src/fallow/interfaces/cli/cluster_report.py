@@ -7,8 +7,9 @@ import sys
 from fallow.core.cluster_usage import KINDS, UsageReport, usage_report
 from fallow.core.errors import FallowError
 from fallow.core.money import Prices
+from fallow.engine.answers.report import prices_in_force
 from fallow.engine.machine.world import World
-from fallow.interfaces.cli.report import prices_in_force, write_to
+from fallow.interfaces.cli.report import write_to
 from fallow.interfaces.render import cluster_report
 from fallow.interfaces.stderr import Stderr
 

@@ -8,16 +8,17 @@ from collections.abc import Iterator
 from fallow.core.cluster_names import KIND_WORDS, cluster_target, names_cluster
 from fallow.core.cluster_view import ClusterView
 from fallow.core.did_you_mean import did_you_mean
-from fallow.core.errors import NoDaemon, NothingFound, WrongUsage
-from fallow.core.protections import ClusterPart, OneClusterJob
-from fallow.core.units import duration_for_people, printable
+from fallow.core.errors import NothingFound, WrongUsage
+from fallow.core.protections import OneClusterJob
+from fallow.core.units import printable
+from fallow.engine.answers.asker import Asker
+from fallow.engine.answers.cluster import cluster_of, demand_node
 from fallow.engine.machine.world import World
 from fallow.interfaces.render import cluster_json
 from fallow.interfaces.render.as_json import as_text
-from fallow.interfaces.render.cluster_table import OLD_S, show, show_live
+from fallow.interfaces.render.cluster_table import show, show_live
 from fallow.interfaces.stderr import Stderr
 
-_ALL = 20_000
 _EVERY_S = 5.0
 _WAY = "write a job as slurm:1234 or deployment:NAMESPACE/NAME, or node:NAME, partition:NAME, user:NAME"
 
@@ -25,8 +26,9 @@ _WAY = "write a job as slurm:1234 or deployment:NAMESPACE/NAME, or node:NAME, pa
 def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     """Ask the daemon for the cluster, and print it."""
     subject = _subject(args, world)
+    asker = Asker(world, voice.note, voice.detail, alone=args.alone)
     if args.watch and (args.json or not sys.stdout.isatty()):
-        for view in _views(args, world, voice, subject):
+        for view in _views(args, asker, subject):
             if args.json:
                 print(json.dumps(cluster_json.cluster(view)), flush=True)
             else:
@@ -36,40 +38,15 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
         from fallow.interfaces.signals import interruptible
 
         with interruptible():
-            show_live(_views(args, world, voice, subject), world.clock.wall_s, subject)
+            show_live(_views(args, asker, subject), world.clock.wall_s, subject)
         return 0
-    view = cluster_of(world, voice, subject, alone=args.alone)
+    view = cluster_of(asker, subject)
     if args.json:
         print(as_text(cluster_json.cluster(view)))
         return 0
     demand_found(view, subject)
     show(view, world.clock.wall_s(), subject)
     return 0
-
-
-def cluster_of(world: World, voice: Stderr, subject: str | None, *, alone: bool = False) -> ClusterView:
-    """Return the cluster as the daemon saw it; raise NoDaemon where there is none that watches one."""
-    if alone:
-        raise WrongUsage("only `fallow up` looks at the cluster", "leave out --alone")
-    daemon = world.daemon(voice.detail)
-    view = daemon.cluster(subject, _ALL)
-    if view is None and daemon.trouble is not None:
-        raise NoDaemon(f"the cluster is not known: {daemon.trouble}", "see: fallow check, docs/guides/cluster.md")
-    if view is None:
-        raise NoDaemon(
-            "no `fallow up` runs on this machine, and only it looks at the cluster",
-            "start it with a config that has [cluster]",
-        )
-    return view
-
-
-def tell_if_old(view: ClusterView, now_s: float, voice: Stderr) -> bool:
-    """Return whether the last look was long ago, and say so."""
-    old_s = now_s - view.at_wall_s
-    if old_s <= OLD_S:
-        return False
-    voice.note(f"the cluster was last looked at {duration_for_people(round(old_s))} ago: what follows is old")
-    return True
 
 
 def demand_found(view: ClusterView, subject: str | None) -> None:
@@ -80,12 +57,6 @@ def demand_found(view: ClusterView, subject: str | None) -> None:
             f"{subject} holds no GPU now, or does not exist", "fallow status --cluster lists the jobs that do"
         )
     demand_node(view, target)
-
-
-def demand_node(view: ClusterView, target: OneClusterJob | ClusterPart | None) -> None:
-    """Raise NothingFound for a node that is known not to be there: all could be read, and it is not among them."""
-    if isinstance(target, ClusterPart) and target.kind == "node" and not view.nodes and not view.troubles:
-        raise NothingFound(f"there is no node {target.name} with GPUs", "fallow status --cluster lists them")
 
 
 def subject_or_refuse(text: str) -> str:
@@ -108,7 +79,7 @@ def _subject(args: argparse.Namespace, world: World) -> str | None:
     return None if args.gpus is None else subject_or_refuse(args.gpus)
 
 
-def _views(args: argparse.Namespace, world: World, voice: Stderr, subject: str | None) -> Iterator[ClusterView]:
+def _views(args: argparse.Namespace, asker: Asker, subject: str | None) -> Iterator[ClusterView]:
     while True:
-        yield cluster_of(world, voice, subject, alone=args.alone)
-        world.clock.sleep(_EVERY_S if args.every is None else args.every)
+        yield cluster_of(asker, subject)
+        asker.world.clock.sleep(_EVERY_S if args.every is None else args.every)

@@ -11,11 +11,12 @@ from fallow.core.errors import NotPermitted, WrongUsage
 from fallow.core.protections import ClusterPart, OneClusterJob
 from fallow.core.reasons import Reason
 from fallow.core.units import printable
+from fallow.engine.answers.asker import Asker
+from fallow.engine.answers.cluster import cluster_of, note_if_old
 from fallow.engine.history.run import open_run
 from fallow.engine.machine.world import World
 from fallow.engine.stop.cluster_stop import ClusterStop, ClusterStopped, engine_of_key
 from fallow.engine.stop.stop import HowToStop
-from fallow.interfaces.cli.cluster_status import cluster_of, tell_if_old
 from fallow.interfaces.cli.stop import agreed_to, demand_terminal
 from fallow.interfaces.render.as_json import as_text
 from fallow.interfaces.render.stop_text import way_to_release
@@ -79,8 +80,9 @@ def _left(args: argparse.Namespace, job: ClusterJob, stop: ClusterStop, world: W
     why = stop.refusal(job)
     if why is not None or not args.idle:
         return why
-    view = cluster_of(world, voice, job.key, alone=args.alone)
-    if view.troubles or tell_if_old(view, world.clock.wall_s(), voice) or not view.jobs:
+    asker = Asker(world, voice.note, voice.detail, alone=args.alone)
+    view = cluster_of(asker, job.key)
+    if view.troubles or note_if_old(asker, view) or not view.jobs:
         return Reason("told", sentence="it is not known whether it is idle")
     return None if view.jobs[0].activity is GpuState.IDLE else Reason("told", sentence=view.jobs[0].because)
 

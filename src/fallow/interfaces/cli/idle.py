@@ -1,28 +1,16 @@
 """`fallow idle`: answer other programs whether GPUs have been idle for so long, by the exit code."""
 
 import argparse
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from fallow.core.activity import AVAILABLE, Activity
-from fallow.core.gpu_status import Status
-from fallow.core.idle_answer import IdleAnswer, all_idle, idle_answers
-from fallow.core.protections import Everything, OneProcess, OneUser
-from fallow.core.selection import select
+from fallow.core.idle_answer import IdleAnswer
 from fallow.core.units import duration_for_people, printable, span_s
-from fallow.core.value import replace
-from fallow.engine.allocate.held_by import held_by, is_doubtful, presences
-from fallow.engine.allocate.job_subject import JobSubject, job_subject
-from fallow.engine.allocate.protection_target import target_of
-from fallow.engine.conditions.parse import parse_job_condition
-from fallow.engine.machine.observe import look_once
+from fallow.engine.answers.asker import Asker
+from fallow.engine.answers.idle import ask_idle
 from fallow.engine.machine.world import World
 from fallow.interfaces.cli.options import Parser, add_alone, several, takes
 from fallow.interfaces.render import as_json
 from fallow.interfaces.stderr import Stderr
-
-if TYPE_CHECKING:
-    from fallow.engine.conditions.gpus import GpuConditions, IdleQuestion
 
 ABOUT = """\
 Answer whether all GPUs are idle: free, filled with work that leaves, or held
@@ -68,41 +56,23 @@ def add_options(made: Parser) -> None:
 
 def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     """Ask the daemon or look once, print the answers, and return the exit code for all of them."""
+    asker = Asker(world, voice.note, voice.detail, alone=args.alone)
     if args.subject is not None and ":" in args.subject:
         from fallow.core.cluster_names import names_cluster
 
         if names_cluster(args.subject):
             from fallow.interfaces.cli import cluster_idle
 
-            return cluster_idle.run(args, world, voice)
-    for text in args.unless:
-        parse_job_condition(text)
-    daemon = None if args.alone else world.daemon(voice.detail)
-    status = (None if daemon is None else daemon.status()) or look_once(world)
-    subject = _subject(args.subject, status, world)
-    held = held_by(subject, status, world.proc)
-    doubtful = {gpu.label for gpu in held.gpus if is_doubtful(subject, gpu, world.proc)}
-    answers = tuple(
-        replace(each, idle=None, because=f"who holds it is not known; {each.because}")
-        if each.gpu in doubtful and each.idle
-        else each
-        for each in idle_answers(held, args.for_s, world.clock.wall_s(), presences(subject, held, world.proc))
-    )
-    if args.unless and answers:
-        answers = _by_conditions(world, voice, lambda conditions: conditions.ask(args.unless, held, answers))
-    together, because = all_idle(answers), "holds no GPU"
-    if not answers and status.gpus and isinstance(subject, OneProcess | OneUser):
-        together = True  # it exists, and is on none of the GPUs
-        if args.unless:
-            together, because = _without_gpu(subject, args.unless, world, voice)
+            return cluster_idle.run(args, asker)
+    found = ask_idle(asker, args.subject, args.for_s, args.unless)
     if args.json:
-        print(as_json.as_text(as_json.idle(answers, args.for_s, together)))
+        print(as_json.as_text(as_json.idle(found.answers, args.for_s, found.together)))
     else:
-        if not answers:
-            print(printable(f"{args.subject}: {_ANSWERS[together]}: {because}"))
-        for each in answers:
+        if not found.answers:
+            print(printable(f"{args.subject}: {_ANSWERS[found.together]}: {found.because}"))
+        for each in found.answers:
             print(printable(f"GPU {each.gpu}: {_in_words(each, args.for_s)}: {each.because}"))
-    return _EXIT_CODES[together]
+    return _EXIT_CODES[found.together]
 
 
 def _in_words(answer: IdleAnswer, for_s: float) -> str:
@@ -111,39 +81,3 @@ def _in_words(answer: IdleAnswer, for_s: float) -> str:
     if quiet and answer.idle is False and answer.for_s is not None and answer.for_s < for_s:
         return f"not for {duration_for_people(for_s)} yet"
     return _ANSWERS[answer.idle]
-
-
-def _by_conditions(
-    world: World, voice: Stderr, ask: "Callable[[GpuConditions], IdleQuestion]"
-) -> tuple[IdleAnswer, ...]:
-    """Return the answers by conditions too. They are read with the rights of who asks, not by the daemon."""
-    from fallow.engine.conditions.gpus import LOOK_EVERY_S, GpuConditions
-
-    question = ask(GpuConditions(world, voice.detail))
-    while (found := question.look()) is None:
-        world.clock.sleep(LOOK_EVERY_S)
-    return found
-
-
-def _without_gpu(
-    subject: OneProcess | OneUser, texts: Sequence[str], world: World, voice: Stderr
-) -> tuple[bool | None, str]:
-    """Return whether somebody who holds no GPU is idle by conditions, and why."""
-    answer = IdleAnswer("", None, True, Activity.FREE, None, "holds no GPU")
-    if isinstance(subject, OneUser):
-        return None, "holds no GPU, and conditions are about jobs: name a process, as pid:PID"
-    pid = subject.pid
-    (found,) = _by_conditions(world, voice, lambda conditions: conditions.ask_process(texts, pid, answer))
-    return found.idle, found.because
-
-
-def _subject(text: str | None, status: Status, world: World) -> JobSubject:
-    """Return whom a person means. A process or a user must be there: one who was mistyped is not idle."""
-    if text is None:
-        return Everything()
-    subject = job_subject(text, lambda: status.gpus, world.proc, world.user)
-    if text.startswith(("pid:", "user:")):
-        target_of(text, world, among=status.gpus)
-    elif isinstance(subject, OneProcess):
-        select(text, status.gpus)  # a number is a GPU here, and this one is none
-    return subject

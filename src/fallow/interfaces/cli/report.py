@@ -4,7 +4,7 @@ import argparse
 import io
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import TextIO
 
@@ -12,20 +12,16 @@ from fallow.actuators.files.atomic_file import replace_file
 from fallow.core.cluster_usage import KINDS
 from fallow.core.errors import FallowError, NotPermitted, WrongUsage
 from fallow.core.fleet import FLEET_KINDS
-from fallow.core.money import Prices, prices_from
+from fallow.core.money import prices_from
 from fallow.core.units import span_s
-from fallow.engine.history.reader import HistoryReader, open_history
+from fallow.engine.answers.asker import Asker
+from fallow.engine.answers.report import open_report
 from fallow.engine.history.report import Report
-from fallow.engine.machine.timezone import LocalZone
 from fallow.engine.machine.world import World
 from fallow.interfaces.cli.options import Parser, add_alone, chooses, several, takes
 from fallow.interfaces.render import report_text
 from fallow.interfaces.stderr import Stderr
 from fallow.policies.cost import By
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from fallow.engine.machine.daemon_client import DaemonClient, RemoteHistory
 
 ABOUT = """\
 Add up the hours in which each GPU was free, filled, busy, idle, stuck or
@@ -88,30 +84,15 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
         from fallow.interfaces.cli import fleet_report
 
         return fleet_report.run(args, world, voice)
-    folder = world.state_folder
-    daemon = None if args.alone else world.daemon(voice.detail)
-    prices = given if given.given else prices_in_force(world, daemon, voice.note)
-    past: HistoryReader | RemoteHistory | None = None if daemon is None else daemon.past()
-    where = "the daemon's folder"
-    if past is None:
-        past, where = open_history(folder), folder
-        if daemon is not None and daemon.trouble is not None:
-            _tell_trouble(daemon.trouble, folder, voice, found=past is not None)
-    try:
-        now_s = world.clock.wall_s()
-        report = Report(past, now_s - args.since, now_s, prices, LocalZone(), world.viewer)
-        if not report.intervals:
-            what = "no history" if past is None else "nothing of that time"
-            voice.note(f"there is {what} in {where}; `fallow up` records it while it runs")
-            if args.format == "table" and args.output is None:
-                return 0
+    now_s = world.clock.wall_s()
+    asker = Asker(world, voice.note, voice.detail, alone=args.alone)
+    with open_report(asker, now_s - args.since, now_s, given) as report:
+        if not report.intervals and args.format == "table" and args.output is None:
+            return 0
         if args.output is None:
             _print(report, By(args.by), args.format, None)
         else:
             _write(report, By(args.by), args.format, args.output)
-    finally:
-        if past is not None:
-            past.close()
     return 0
 
 
@@ -126,33 +107,6 @@ def _demand_kind(args: argparse.Namespace) -> None:
         other = next(name for name, known in _KINDS.items() if args.by in known)
         raise WrongUsage(f"--by {args.by} is only told of a {other}", f"add --{other}")
     raise WrongUsage(f"--by {args.by} is not told of a {about}", f"write {', '.join(kinds[:-1])} or {kinds[-1]}")
-
-
-def _tell_trouble(trouble: str, folder: str, voice: Stderr, *, found: bool) -> None:
-    """Report that the daemon did not answer, which is an error if no history was found: the daemon may have some."""
-    sentence = f"the daemon could not be asked for its history: {trouble}"
-    if not found:
-        raise FallowError(f"{sentence}; try again later")
-    voice.note(f"{sentence}; this is what {folder} has")
-
-
-def prices_in_force(world: World, daemon: "DaemonClient | None", say: Callable[[str], None]) -> Prices:
-    """Return the prices of the daemon's config, else of the user's; none if neither has any."""
-    told = None if daemon is None else daemon.prices()
-    if told is not None and told.given:
-        return told
-    try:
-        from fallow.engine.config.location import find
-
-        file = find(world.environ, others=True)
-        if file is None:
-            return Prices()
-        from fallow.engine.config.load import load
-
-        return load(file).machine.all_prices
-    except (ModuleNotFoundError, FallowError) as error:
-        say(f"without the prices of a config: {error}")
-        return Prices()
 
 
 def _print(report: Report, by: By, form: str, file: TextIO | None) -> None:

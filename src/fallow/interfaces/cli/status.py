@@ -6,23 +6,18 @@ from collections.abc import Iterator, Sequence
 from types import ModuleType
 
 from fallow.core.board import stops_in_s
-from fallow.core.errors import FallowError, WrongUsage
+from fallow.core.errors import WrongUsage
 from fallow.core.gpu import labels_of
 from fallow.core.gpu_status import GpuStatus, Outlook, Shown, Status
-from fallow.core.owner import Owner
 from fallow.core.protections import Affected, AffectedProcess, Protection, protection_on, with_its_end
-from fallow.core.selection import select, visible
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace, value
-from fallow.engine.machine.observe import look_once, watch
+from fallow.engine.answers.asker import Asker
+from fallow.engine.answers.status import Look, looks, protections_at, shown
 from fallow.engine.machine.world import World
 from fallow.interfaces.cli.on_options import add_on, refuse_without_on
 from fallow.interfaces.cli.options import Parser, add_alone, every_s, takes
 from fallow.interfaces.stderr import Stderr
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from fallow.engine.machine.daemon_client import DaemonClient
 
 SORTS = ("index", "memory", "utilization", "idle", "user")
 ABOUT = """\
@@ -128,9 +123,9 @@ def chosen_lines(args: argparse.Namespace, status: Status, user: str) -> tuple[t
     return chosen(status.gpus, user, mine=args.mine, idle=args.idle, sort=args.sort)
 
 
-def show_lines(args: argparse.Namespace, shown: Shown) -> None:
+def show_lines(args: argparse.Namespace, what: Shown) -> None:
     """Print the lines, or with --long everything."""
-    _view(args).show(shown)
+    _view(args).show(what)
 
 
 def _view(args: argparse.Namespace) -> ModuleType:
@@ -152,41 +147,30 @@ def _refuse_line_options(args: argparse.Namespace) -> None:
 
 @value
 class _Look:
-    """What is to be shown, and the daemon that told it, if one did."""
+    """What is to be shown, and the look that it is of."""
 
     shown: Shown
-    daemon: "DaemonClient | None"
+    look: Look
 
 
 def _looks(args: argparse.Namespace, world: World, voice: Stderr) -> Iterator[_Look]:
-    for status, daemon in _statuses(args, world, voice):
-        named = status
-        if args.gpus is not None:
-            named = status.among(frozenset(gpu.label for gpu in select(args.gpus, status.gpus)))
-        allowed = frozenset(gpu.label for gpu in visible(world.visible_devices, status.gpus))
-        lines, remark = chosen_lines(args, named, world.user if args.mine else "")
-        to_you = named.among(allowed).available
-        yield _Look(Shown(named, world.visible_devices, to_you, lines, {}, remark), daemon)
+    asker = Asker(world, voice.note, voice.detail, alone=args.alone)
+    for look in looks(asker, args.every if args.watch else None):
+        named = shown(look, args.gpus, world)
+        lines, remark = chosen_lines(args, named.status, world.user if args.mine else "")
+        yield _Look(replace(named, lines=lines, remark=remark), look)
 
 
 def _with_outlooks(look: _Look, world: World) -> Shown:
     """Return what is shown with what rules and protections mean for each GPU."""
-    protections, wall_s = _protections(look, world), world.clock.wall_s()
-    counting = (look.daemon and look.daemon.counting()) or ()
+    protections, wall_s = protections_at(look.look, world), world.clock.wall_s()
+    daemon = look.look.daemon
+    counting = (daemon and daemon.counting()) or ()
     outlooks = {
         gpu.label: Outlook(stops_in_s(gpu.uuid, counting), _protected_s(gpu, protections, wall_s))
         for gpu in look.shown.lines
     }
     return replace(look.shown, outlooks=outlooks)
-
-
-def _protections(look: _Look, world: World) -> Sequence[Protection] | Unknown:
-    from fallow.engine.jobs.protections import active_protections
-
-    try:
-        return active_protections(world, look.daemon)
-    except FallowError as error:
-        return Unknown(str(error))
 
 
 def _protected_s(
@@ -208,42 +192,8 @@ def _show_protections(look: _Look, world: World) -> None:
     from fallow.engine.jobs.protections import protections_on
 
     gpus = look.shown.lines
-    for protection in protections_on(gpus, world, look.daemon):
+    for protection in protections_on(gpus, world, look.look.daemon):
         print(with_its_end(protection, world.clock.wall_s(), labels_of(gpus)))
-
-
-def _statuses(
-    args: argparse.Namespace, world: World, voice: Stderr
-) -> "Iterator[tuple[Status, DaemonClient | None]]":
-    """Yield the daemon's status for as long as it answers; then what this process reads itself."""
-    daemon = None if args.alone else world.daemon(voice.detail)
-    if daemon is not None:
-        while (status := daemon.status()) is not None:
-            yield status, daemon
-            world.clock.sleep(args.every)
-    if args.watch:
-        voice.detail(f"looking every {args.every:g} s")
-        yield from ((_with_parked(world, status), None) for status in watch(world, args.every))
-    voice.detail("looking once")
-    yield _with_parked(world, _with_names(world, look_once(world))), None
-
-
-def _with_parked(world: World, status: Status) -> Status:
-    """Return the status with the jobs that a daemon of this user has parked, and that live."""
-    from fallow.engine.park.record import ParkRecord
-
-    parked = ParkRecord(world).read()
-    return replace(status, parked=parked) if parked else status
-
-
-def _with_names(world: World, status: Status) -> Status:
-    """Return the status with the names of notebooks and containers; loaded only where there are any."""
-    holders = (holder for gpu in status.gpus if not isinstance(gpu.holders, Unknown) for holder in gpu.holders)
-    if not any(isinstance(holder.owner, Owner) and holder.owner.is_asked for holder in holders):
-        return status
-    from fallow.engine.owners.names import name_now
-
-    return name_now(world, status)
 
 
 def _as_json(look: _Look, world: World, *, one_line: bool) -> str:
@@ -251,8 +201,7 @@ def _as_json(look: _Look, world: World, *, one_line: bool) -> str:
 
     from fallow.interfaces.render import as_json
 
-    shown, status = look.shown, look.shown.status
-    rules = None if look.daemon is None else look.daemon.counting()
-    facts = as_json.status(status, _protections(look, world), rules or ())
-    facts = {**as_json.only(facts, status, shown.lines), "available_to_you": shown.to_you}
+    daemon = look.look.daemon
+    rules = None if daemon is None else daemon.counting()
+    facts = as_json.shown(look.shown, protections_at(look.look, world), rules or ())
     return json.dumps(facts) if one_line else as_json.as_text(facts)

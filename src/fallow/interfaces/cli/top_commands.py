@@ -4,25 +4,18 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 
 from fallow.core.protections import with_its_end
+from fallow.engine.answers.asker import Asker
+from fallow.engine.answers.protect import labels_for, place
+from fallow.engine.answers.why import explain
 from fallow.engine.history.run import open_run
 from fallow.engine.machine.world import World
 from fallow.engine.stop.compose import stop_by_hand
 from fallow.engine.stop.stop import HowToStop
-from fallow.interfaces.cli import protect, stop, why
+from fallow.interfaces.cli import stop
+from fallow.interfaces.render import why_text
 from fallow.interfaces.render.stop_text import Planned
 from fallow.interfaces.stderr import Stderr
 from fallow.interfaces.top.commands import Agreed
-
-
-class _Notes(Stderr):
-    """Keeps what a command would write to stderr, which is under the screen."""
-
-    def __init__(self, world: World) -> None:
-        super().__init__(world.clock.wall_s)
-        self.sentences: list[str] = []
-
-    def _say(self, level: str, sentence: str) -> None:  # noqa: ARG002  each is of the same weight here
-        self.sentences.append(sentence)
 
 
 class TopCommands:
@@ -36,17 +29,15 @@ class TopCommands:
     def why(self, subject: str | None) -> list[str]:
         """Return what `fallow why` prints."""
         with closing(self._fresh()) as world:
-            notes = _Notes(world)
-            lines = list(why.in_lines(why.explain(subject, world, notes, alone=self._alone), world, notes))
-            return [*lines, *notes.sentences]
+            notes: list[str] = []
+            return [*why_text.lines(explain(self._asker(world, notes), subject)), *notes]
 
     def protect(self, subjects: Sequence[str], for_s: float, why: str) -> list[str]:
         """Protect each subject, and return what is protected."""
         with closing(self._fresh()) as world:
-            notes = _Notes(world)
-            daemon = None if self._alone else world.daemon(notes.detail)
-            placed = [protect.place(subject, for_s, why, world, notes, daemon) for subject in subjects]
-            labels = protect.labels_for(world, daemon, placed)
+            asker = self._asker(world, [])
+            placed = [place(asker, subject, for_s, why) for subject in subjects]
+            labels = labels_for(asker, placed)
             return [with_its_end(each, world.clock.wall_s(), labels) for each in placed]
 
     def stop(self, subjects: Sequence[str], agreed: Agreed, say: Callable[[str], None]) -> list[str]:
@@ -67,6 +58,10 @@ class TopCommands:
         """Say how far a stop has come that is still under way, since the screen is gone."""
         if self._under_way:
             stop.tell_interrupted(self._under_way, voice)
+
+    def _asker(self, world: World, notes: list[str]) -> Asker:
+        """Return who asks; `notes` get what a command would write to stderr, which is under the screen."""
+        return Asker(world, notes.append, lambda _: None, alone=self._alone)
 
     def _fresh(self) -> World:
         return World(self._world.environ)

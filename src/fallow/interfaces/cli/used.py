@@ -7,9 +7,9 @@ from fallow.core.interval import Card
 from fallow.core.money import Prices
 from fallow.core.units import bytes_for_people, duration_for_people
 from fallow.core.unknown import Unknown
+from fallow.engine.answers.report import prices_in_force
 from fallow.engine.jobs.usage import Used
 from fallow.engine.machine.world import World
-from fallow.interfaces.cli.report import prices_in_force
 from fallow.interfaces.stderr import Stderr
 
 _J_PER_WH = 3600.0

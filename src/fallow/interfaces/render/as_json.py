@@ -10,7 +10,7 @@ from fallow.core.activity import AVAILABLE, Activity
 from fallow.core.api import VERSION
 from fallow.core.board import Counting, stops_in_s
 from fallow.core.gpu import COUNTED, HOLDER_FACTS, PLAIN_READINGS, Gpu, Holder
-from fallow.core.gpu_status import GpuStatus, Status
+from fallow.core.gpu_status import GpuStatus, Shown, Status
 from fallow.core.idle_answer import IdleAnswer
 from fallow.core.parked import ParkedJob
 from fallow.core.protections import Affected, Protection, protection_on
@@ -36,6 +36,14 @@ def status(
         "gpus": [gpu_seen(gpu, what.wall_s, protections, rules) for gpu in what.gpus],
         "parked": [parked_facts(job) for job in what.parked],
     }
+
+
+def shown(
+    what: Shown, protections: Sequence[Protection] | Unknown = (), counting: Iterable[Counting] = ()
+) -> dict[str, Any]:
+    """Return what `fallow status --json` prints to the user who asks."""
+    facts = status(what.status, protections, counting)
+    return {**only(facts, what.status, what.lines), "available_to_you": what.to_you}
 
 
 def only(facts: dict[str, Any], what: Status, gpus: Iterable[GpuStatus]) -> dict[str, Any]:
@@ -94,6 +102,11 @@ def protection_facts(protection: Protection) -> dict[str, Any]:
         "why": protection.why,
         "by": protection.by_user,
     }
+
+
+def protections(listed: Iterable[Protection]) -> dict[str, Any]:
+    """Return what `fallow protect --json` prints."""
+    return {"version": VERSION, "protections": [protection_facts(each) for each in listed]}
 
 
 def parked_facts(job: ParkedJob) -> dict[str, Any]:

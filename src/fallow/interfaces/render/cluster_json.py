@@ -8,6 +8,7 @@ from fallow.core.cluster_usage import UsageReport, UsageRow
 from fallow.core.cluster_view import ClusterView, JobLine, NodeLine
 from fallow.core.unknown import Unknown
 from fallow.core.value import fields
+from fallow.engine.answers.cluster_idle import ClusterIdle, JobAnswer
 from fallow.interfaces.render.as_json import iso_time, reason_facts, with_reasons
 
 _PLAIN = (
@@ -57,6 +58,17 @@ def job(line: JobLine) -> dict[str, Any]:
 def node(line: NodeLine) -> dict[str, Any]:
     """Return one node."""
     return with_reasons({name: getattr(line, name) for name in fields(NodeLine)} | {"labels": dict(line.labels)})
+
+
+def idle(found: ClusterIdle) -> dict[str, Any]:
+    """Return what `fallow idle` prints of a part of a cluster."""
+    return {
+        "version": VERSION,
+        "idle": found.together,
+        "asked_for_s": found.asked_for_s,
+        "jobs": [{name: getattr(each, name) for name in fields(JobAnswer)} for each in found.answers],
+        "unknown": {"idle": found.because} if found.together is None else {},
+    }
 
 
 def usage(report: UsageReport) -> dict[str, Any]:

@@ -5,13 +5,12 @@ from collections.abc import Callable, Iterator
 from fallow.core.cluster import Engine
 from fallow.core.cluster_view import ClusterView, JobLine
 from fallow.core.units import duration_for_people, printable, shortened
+from fallow.engine.answers.cluster import OLD_S
 from fallow.interfaces.render.cluster_text import first_line, follows, idle_share, nothing_held, others_line, where
 from fallow.interfaces.render.grid import Column, Screen, Styled
 
 _MOST_SHOWN = 40
 _NODES_SHOWN = 20
-OLD_S = 300.0
-"""After how long without a look an answer is called old."""
 _NAME_LONG = 44
 
 

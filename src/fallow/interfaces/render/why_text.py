@@ -1,6 +1,6 @@
 """Explain why a GPU has its activity, for people and for programs: now, then what was found and done before."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, assert_never
 
 from fallow.core.api import VERSION
@@ -8,10 +8,10 @@ from fallow.core.board import Counting, FillerView, GuardView
 from fallow.core.findings import Event
 from fallow.core.gpu import Holder
 from fallow.core.gpu_status import GpuStatus
-from fallow.core.parked import ParkedJob
-from fallow.core.protections import Protection
+from fallow.core.protections import OneProcess, with_its_end
 from fallow.core.units import bytes_for_people, duration_for_people, printable, shortened
 from fallow.core.unknown import Unknown
+from fallow.engine.answers.why import Explained
 from fallow.engine.history.sqlite_file import clock_time
 from fallow.engine.machine.daemon_client import Ruled
 from fallow.interfaces.render.as_json import gpu_seen, iso_time, parked_facts, protection_facts, reason_facts
@@ -23,6 +23,8 @@ _ACTIONS = {
     "park": "it is parked, if that is possible",
     "kill": "what is left of it is killed",
 }
+_EMPTY = "the journal is empty: nothing was found or done yet"
+_NO_STORY = "the journal has no entries on that"
 _STOPS = ("ask", "kill", "stopped", "park", "parked")
 
 
@@ -83,41 +85,66 @@ def _done_before(subject: str, events: Sequence[Event]) -> Sequence[Event]:
     return steps
 
 
-def as_json(
-    subject: str | None,
-    watched: bool | None,
-    gpus: Iterable[GpuStatus],
-    wall_s: float,
-    protections: Sequence[Protection],
-    rules: Iterable[Ruled],
-    events: Iterable[Event],
-    unreadable: str | None,
-    parked: Iterable[ParkedJob] = (),
-) -> dict[str, Any]:
-    """Return the explanation for programs. `unreadable`: why a journal could not be read."""
-    found, told = list(rules), [event_facts(event) for event in events]
-    counting = [each for each in found if isinstance(each, Counting)]
+def lines(found: Explained) -> Iterator[str]:
+    """Return the explanation for people, line by line."""
+    yield from _now(found)
+    for job in found.parked:
+        yield f"  {printable(job.in_words)}"
+    for protection in found.protections:
+        yield f"  {with_its_end(protection, found.now_s, found.labels)}"
+    if found.gpus and not found.watched and found.trouble is None:
+        yield f"  `fallow up` {'was not asked' if found.alone else 'does not run'}, so it is not known since when"
+    yield from map(ruled, found.rules)
+    yield from story(found.events, found.now_s)
+    if not found.events and found.unreadable is None and found.trouble is None:
+        yield _no_events(found)
+
+
+def as_json(found: Explained) -> dict[str, Any]:
+    """Return the explanation for programs."""
+    counting = [each for each in found.rules if isinstance(each, Counting)]
+    told = [event_facts(event) for event in found.events]
     return {
         "version": VERSION,
-        "subject": subject,
-        "watched": watched,
-        "gpus": [gpu_seen(gpu, wall_s, protections, counting) for gpu in gpus],
-        "protections": [protection_facts(protection) for protection in protections],
+        "subject": None if found.target is None else str(found.target),
+        "watched": None if found.target is None else found.watched,
+        "gpus": [gpu_seen(gpu, found.now_s, found.protections, counting) for gpu in found.gpus],
+        "protections": [protection_facts(protection) for protection in found.protections],
         "rules": [_counting_facts(each) for each in counting],
         "guards": [
             {"guard": each.name, "phase": each.phase, **reason_facts(each)}
-            for each in found
+            for each in found.rules
             if isinstance(each, GuardView)
         ],
         "fillers": [
             {"filler": each.name, "phase": each.phase, **reason_facts(each), "for_s": each.for_s}
-            for each in found
+            for each in found.rules
             if isinstance(each, FillerView)
         ],
-        "parked": [parked_facts(job) for job in parked],
-        "events": None if unreadable is not None and not told else told,
-        "unknown": {} if unreadable is None else {"events": unreadable},
+        "parked": [parked_facts(job) for job in found.parked],
+        "events": None if found.unreadable is not None and not told else told,
+        "unknown": {} if found.unreadable is None else {"events": str(found.unreadable)},
     }
+
+
+def _now(found: Explained) -> Iterator[str]:
+    target = found.target
+    if isinstance(target, OneProcess):
+        if found.has_ended:
+            yield f"pid {target.pid} has ended"
+        elif not found.gpus:
+            yield f"pid {target.pid} uses no GPU that can be seen"
+    elif target is not None and not found.gpus:
+        yield f"GPU {target.uuid} is not to be seen"
+    for gpu in found.gpus:
+        yield from gpu_now(gpu, found.now_s)
+
+
+def _no_events(found: Explained) -> str:
+    """Return that the journal says nothing, or that there is none, and why."""
+    if found.no_journal is not None:
+        return f"there is no journal: {found.no_journal}; set FALLOW_STATE_DIR to a folder of yours"
+    return _EMPTY if found.target is None else _NO_STORY
 
 
 def _holder(holder: Holder) -> str:

@@ -1,0 +1,69 @@
+"""Make a report of what the GPUs did: from the daemon's history, else from the one in this user's folder."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from fallow.core.errors import FallowError
+from fallow.core.money import Prices
+from fallow.engine.answers.asker import Asker
+from fallow.engine.history.reader import HistoryReader, open_history
+from fallow.engine.history.report import Report
+from fallow.engine.machine.timezone import LocalZone
+from fallow.engine.machine.world import World
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from fallow.engine.machine.daemon_client import DaemonClient, RemoteHistory
+
+
+@contextmanager
+def open_report(asker: Asker, since_s: float, until_s: float, given: Prices) -> Iterator[Report]:
+    """Yield a report from one time to another, which reads history for as long as it is open.
+
+    Without prices in `given`, those in force are taken.
+    """
+    world, daemon = asker.world, asker.daemon
+    folder = world.state_folder
+    prices = given if given.given else prices_in_force(world, daemon, asker.note)
+    past: HistoryReader | RemoteHistory | None = None if daemon is None else daemon.past()
+    where = "the daemon's folder"
+    if past is None:
+        past, where = open_history(folder), folder
+        if daemon is not None and daemon.trouble is not None:
+            _tell_trouble(asker, daemon.trouble, folder, found=past is not None)
+    try:
+        report = Report(past, since_s, until_s, prices, LocalZone(), world.viewer)
+        if not report.intervals:
+            what = "no history" if past is None else "nothing of that time"
+            asker.note(f"there is {what} in {where}; `fallow up` records it while it runs")
+        yield report
+    finally:
+        if past is not None:
+            past.close()
+
+
+def prices_in_force(world: World, daemon: "DaemonClient | None", say: Callable[[str], None]) -> Prices:
+    """Return the prices of the daemon's config, else of the user's; none if neither has any."""
+    told = None if daemon is None else daemon.prices()
+    if told is not None and told.given:
+        return told
+    try:
+        from fallow.engine.config.location import find
+
+        file = find(world.environ, others=True)
+        if file is None:
+            return Prices()
+        from fallow.engine.config.load import load
+
+        return load(file).machine.all_prices
+    except (ModuleNotFoundError, FallowError) as error:
+        say(f"without the prices of a config: {error}")
+        return Prices()
+
+
+def _tell_trouble(asker: Asker, trouble: str, folder: str, *, found: bool) -> None:
+    """Note that the daemon did not answer, which is an error if no history was found: the daemon may have some."""
+    sentence = f"the daemon could not be asked for its history: {trouble}"
+    if not found:
+        raise FallowError(f"{sentence}; try again later")
+    asker.note(f"{sentence}; this is what {folder} has")

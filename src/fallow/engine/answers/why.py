@@ -1,0 +1,213 @@
+"""Explain a GPU or a process: what it does now, which rule counts, and what the journals of it have."""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import islice
+
+from fallow.core.errors import FallowError, WrongUsage
+from fallow.core.findings import Event, gpu_key, process_key
+from fallow.core.gpu import Gpu, labels_of
+from fallow.core.gpu_status import GpuStatus, Status
+from fallow.core.parked import ParkedJob
+from fallow.core.process import DEEPEST
+from fallow.core.protections import AffectedProcess, OneGpu, OneProcess, Protection, parse_target
+from fallow.core.units import program_name
+from fallow.core.unknown import Unknown
+from fallow.core.value import value
+from fallow.engine.allocate.protection_target import target_of
+from fallow.engine.answers.asker import Asker
+from fallow.engine.history import journal_file
+from fallow.engine.jobs.protections import protections_on
+from fallow.engine.machine.daemon_client import DaemonClient, Ruled
+from fallow.engine.machine.observe import look_once
+from fallow.engine.machine.world import World
+
+_MOST_EVENTS = 30
+_SHOWN_BY = "`fallow status` lists the GPUs and the processes on them"
+
+
+@value
+class Explained:
+    """What is so now about a GPU or a process, and what the journals have on it."""
+
+    target: OneGpu | OneProcess | None
+    watched: bool
+    """Whether a daemon told it."""
+    alone: bool
+    trouble: str | None
+    """Why a daemon that is there could not be asked."""
+    has_ended: bool
+    """Whether it is a process that has ended."""
+    gpus: tuple[GpuStatus, ...]
+    parked: tuple[ParkedJob, ...]
+    protections: Sequence[Protection]
+    rules: Sequence[Ruled]
+    events: Sequence[Event]
+    unreadable: FallowError | None
+    """Why a journal could not be read."""
+    no_journal: str | None
+    """Why there is no journal."""
+    now_s: float
+    labels: Mapping[str, str]
+    """What people call each GPU, by its UUID."""
+
+
+def explain(asker: Asker, subject: str | None) -> Explained:
+    """Explain a GPU or a process by what the daemon or one reading says; without a subject, the last decision."""
+    world, daemon = asker.world, asker.daemon
+    told = None if daemon is None else daemon.status()
+    target = _target(subject, world, None if told is None else told.gpus)
+    key = _key(target)
+    status = told if told is not None or target is None else _look(asker)
+    gpus = () if status is None else tuple(gpu for gpu in status.gpus if _concerns(gpu, target))
+    parked = () if status is None else tuple(job for job in status.parked if _is_meant(job, target))
+    rules: list[Ruled] = []
+    if daemon is not None and told is not None and target is not None:
+        process = str(target) if isinstance(target, OneProcess) else None
+        rules = daemon.rules_on([str(gpu.uuid) for gpu in gpus], process) or []
+    has_ended = isinstance(target, OneProcess) and not _lives(target, world)  # then nothing can protect it
+    protections = [] if target is None or has_ended else protections_on(gpus, world, daemon, _touched(target, world))
+    events, unreadable = events_of(world, None if told is None else daemon, key)
+    if (
+        isinstance(target, OneProcess)
+        and status is not None
+        and not (gpus or parked or protections or rules or events or unreadable)
+    ):
+        _refuse_who_is_on_no_gpu(target, status, world)
+    if unreadable is not None:
+        if target is None and not events:
+            raise unreadable  # there is nothing else to print
+        asker.note(str(unreadable))
+    trouble = None if daemon is None else daemon.trouble
+    if trouble is not None:
+        asker.note(f"the daemon could not be asked, so what it has watched and done is not here: {trouble}")
+    return Explained(
+        target=target,
+        watched=told is not None,
+        alone=asker.alone,
+        trouble=trouble,
+        has_ended=has_ended,
+        gpus=gpus,
+        parked=parked,
+        protections=protections,
+        rules=rules,
+        events=events,
+        unreadable=unreadable,
+        no_journal=None if events or unreadable is not None else _no_journal(world),
+        now_s=world.clock.wall_s(),
+        labels={} if status is None else labels_of(status.gpus),
+    )
+
+
+def events_of(world: World, daemon: DaemonClient | None, key: str | None) -> tuple[list[Event], FallowError | None]:
+    """Return events of both journals, newest first and without duplicates, and why ours cannot be read."""
+    found: list[Event] = []
+    unreadable: FallowError | None = None
+    try:
+        found += journal_file.read(world.state_folder, key, _MOST_EVENTS)
+    except FallowError as error:
+        unreadable = error
+    if daemon is not None:
+        found += daemon.events(key, _MOST_EVENTS) or []
+    events = {(_as_told(event.wall_s), event.kind, event.subject, event.finding): event for event in found}
+    last = sorted(events.values(), key=lambda event: (event.wall_s, event.id), reverse=True)[:_MOST_EVENTS]
+    return last, unreadable
+
+
+def _as_told(wall_s: float) -> str:
+    """Return a time as the API tells it, to the millisecond, so that one event of two journals is found to be one."""
+    return datetime.fromtimestamp(wall_s, UTC).isoformat(timespec="milliseconds")
+
+
+def _no_journal(world: World) -> str | None:
+    """Return why there is no journal; None if there is one, or one can be made."""
+    from fallow.actuators.files.state_folder import why_unusable
+
+    return why_unusable(world.state_folder)
+
+
+def _target(subject: str | None, world: World, seen: Sequence[Gpu] | None) -> OneGpu | OneProcess | None:
+    if subject is None:
+        return None
+    kind, _, rest = subject.partition(":")
+    if kind == "pid" and "@" in rest:
+        found = parse_target(subject)
+    else:
+        found = target_of(subject, world, gone_is_fine=True, among=seen)
+    if not isinstance(found, OneGpu | OneProcess):
+        raise WrongUsage(f"{subject!r} is neither a GPU nor a process; write: fallow why [GPU|PID]")
+    return found
+
+
+def _key(target: OneGpu | OneProcess | None) -> str | None:
+    """Return the journal's key of a target; a process that has ended is the last one with its pid."""
+    match target:
+        case OneGpu(uuid=uuid):
+            return gpu_key(uuid)
+        case OneProcess(pid=pid, birth=0):
+            return f"pid:{pid}"
+        case OneProcess(pid=pid, birth=birth):
+            return process_key(pid, birth)
+        case None:
+            return None
+
+
+def _touched(target: OneGpu | OneProcess, world: World) -> tuple[AffectedProcess, ...]:
+    """Return the process itself, for the protections on it; none if it has ended."""
+    if isinstance(target, OneGpu) or target.birth == 0:
+        return ()
+    return (AffectedProcess(target.pid, target.birth, world.proc.user(target.pid), world.proc.command(target.pid)),)
+
+
+def _look(asker: Asker) -> Status | None:
+    try:
+        return look_once(asker.world)
+    except FallowError as error:
+        asker.note(f"what is on the GPUs now cannot be seen: {error}")
+        return None
+
+
+def _concerns(gpu: GpuStatus, target: OneGpu | OneProcess | None) -> bool:
+    match target:
+        case OneGpu(uuid=uuid):
+            return gpu.uuid == uuid or (gpu.mig is not None and gpu.mig.parent_uuid == uuid)
+        case OneProcess(pid=pid, birth=birth):
+            return birth != 0 and not isinstance(gpu.holders, Unknown) and pid in {each.pid for each in gpu.holders}
+        case None:
+            return False
+
+
+def _is_meant(job: ParkedJob, target: OneGpu | OneProcess | None) -> bool:
+    match target:
+        case OneGpu(uuid=uuid):
+            return uuid in job.uuids
+        case OneProcess(pid=pid):
+            return any(process.pid == pid for process in job.processes)
+        case None:
+            return False
+
+
+def _lives(target: OneProcess, world: World) -> bool:
+    stat = world.proc.stat(target.pid)
+    return stat is not None and target.birth == stat.birth
+
+
+def _refuse_who_is_on_no_gpu(target: OneProcess, status: Status, world: World) -> None:
+    """Raise WrongUsage if the process uses no GPU and all holders are known: another one was meant."""
+    if not _lives(target, world):
+        sentence = f"there is no process {target.pid}, and the journal has nothing on one that has ended"
+        raise WrongUsage(sentence, _SHOWN_BY)
+    blind = next((gpu for gpu in status.gpus if isinstance(gpu.holders, Unknown)), None)
+    if blind is None:
+        command = world.proc.command(target.pid)
+        what = "" if isinstance(command, Unknown) else f" ({program_name(command)})"
+        raise WrongUsage(f"pid {target.pid}{what} uses no GPU", _who_is_below(target, status, world) or _SHOWN_BY)
+
+
+def _who_is_below(target: OneProcess, status: Status, world: World) -> str:
+    """Return which process below this one uses a GPU, as the job of a launcher does; empty if none does."""
+    for gpu in status.gpus:
+        for holder in () if isinstance(gpu.holders, Unknown) else gpu.holders:
+            if target.pid != 1 and target.pid in islice(world.proc.ancestors(holder.pid), DEEPEST):
+                return f"pid {holder.pid} below it is on GPU {gpu.label}; try: fallow why {holder.pid}"
+    return ""
