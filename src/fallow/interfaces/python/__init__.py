@@ -1,0 +1,1 @@
+"""fallow as a Python library, with the same functions as the command line."""
