@@ -15,6 +15,7 @@ from tests.conftest import Fallow
 from tests.engine.idle_rules.enforcer_resident import Resident
 from tests.engine.idle_rules.test_enforcer import RULE, on
 from tests.places import LIMIT_S
+from tests.waiting import until
 
 pytestmark = pytest.mark.several_users
 ADA = 61001
@@ -34,6 +35,17 @@ int main(void) {
     }
     getchar();
     return 0;
+}
+"""
+
+WITHOUT_FIRST_THREAD = """
+#include <pthread.h>
+#include <unistd.h>
+static void *work(void *nothing) { for (;;) pause(); }
+int main(void) {
+    pthread_t thread;
+    pthread_create(&thread, 0, work, 0);
+    pthread_exit(0);
 }
 """
 
@@ -167,6 +179,28 @@ def test_a_program_below_a_setuid_program_with_the_name_of_fallow_is_in_the_rule
     assert (Proc().uid(parent.pid), Proc().uid(child)) == (0, ADA), "setuid programs run here"
     assert Proc().trusted_names(parent.pid) == {"sudo"}
     assert [pids for _, pids, _ in patrol("jobs", gpus=(on(0, child),))] == [[child]]
+
+
+def test_a_process_whose_first_thread_has_ended_is_in_the_rules(
+    patrol: Resident, start: Start, open_folder: pathlib.Path
+) -> None:
+    """The kernel shows it as a zombie, and its other threads work on."""
+    program = open_folder / "headless"
+    open_folder.chmod(0o755)
+    compiler = ["cc", "-pthread", "-x", "c", "-o", str(program), "-"]
+    subprocess.run(compiler, input=WITHOUT_FIRST_THREAD, text=True, check=True)
+    job = start([str(program)])
+    until(lambda: _state(job.pid) == "Z")
+    ((user, pids, _),) = patrol("jobs", gpus=(on(0, job.pid),))
+    assert (user, pids) == (str(ADA), [job.pid])
+    patrol("turn", gpus=[(on(0, job.pid),)] * 30)
+    assert job.wait(LIMIT_S) == -signal.SIGTERM
+    assert patrol("jobs", gpus=(on(0, job.pid),)) == []
+
+
+def _state(pid: int) -> str:
+    stat = Proc().stat(pid)
+    return "" if stat is None else stat.state
 
 
 def test_a_child_called_fallow_does_not_protect_the_job(patrol: Resident, start: Start) -> None:

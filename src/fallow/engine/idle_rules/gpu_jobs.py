@@ -48,6 +48,7 @@ _SERVES_EVERYBODY = {
     *("kwin_x11", "kwin_wayland", "plasmashell", "weston", "sway", "mutter"),
 }
 _MIXED = Unknown("they share a GPU through MPS")
+_LOOK_ENDED = "ZX"
 _LOOK_AGAIN_AFTER = 5  # looks at which a process of no job is passed over, while its command stays the same
 _PassedOver = tuple[str | Unknown, int]
 JobKey = tuple[str, int | str] | tuple[str, int | None, str, str]
@@ -85,7 +86,7 @@ class JobFinder:
         """Return all jobs of people that hold a GPU now; claims in `reservations` are not read again."""
         order: list[str] = []
         doubtful: list[str] = []
-        stat = cache(self._world.proc.stat)  # a process on several GPUs is looked up once
+        stat = cache(self._living)  # a process on several GPUs is looked up once
         self._on = {process: cards for process, cards in self._on.items() if _is(process, stat(process.pid))}
         for gpu in snapshot.gpus:
             uuid = card_name(gpu)
@@ -122,7 +123,14 @@ class JobFinder:
 
     def is_alive(self, process: Process) -> bool:
         """Return whether it is the same process, and has not ended."""
-        return _is(process, self._world.proc.stat(process.pid))
+        return _is(process, self._living(process.pid))
+
+    def _living(self, pid: int) -> Stat | None:
+        """Return its stat unless it has ended; if only its first thread has, it looks like one that has."""
+        stat = self._world.proc.stat(pid)
+        if stat is None or stat.state not in _LOOK_ENDED:
+            return stat
+        return None if self._world.proc.has_ended(pid, stat.birth) else stat
 
     def _grouped(self, host: str, order: list[str], doubtful: list[str]) -> list[Job]:
         members: dict[JobKey, dict[Process, str]] = {}
@@ -238,16 +246,16 @@ def card_name(gpu: Gpu) -> str:
 
 
 def _is(process: Process, stat: Stat | None) -> bool:
-    """Return whether that is the same process, and it has not ended."""
-    return stat is not None and stat.birth == process.birth and stat.state not in "ZX"
+    """Return whether that is the same process."""
+    return stat is not None and stat.birth == process.birth
 
 
-def _holders(gpu: Gpu, stat_of: Callable[[int], Stat | None]) -> Iterable[Process]:
+def _holders(gpu: Gpu, living: Callable[[int], Stat | None]) -> Iterable[Process]:
     if isinstance(gpu.holders, Unknown):
         return
     for holder in gpu.holders:
-        stat = stat_of(holder.pid)
-        if stat is not None and stat.state not in "ZX":
+        stat = living(holder.pid)
+        if stat is not None:
             yield Process(holder.pid, stat.birth)
 
 

@@ -15,8 +15,6 @@ from fallow.engine.machine.world import World
 from fallow.engine.slurm_node.job import NodeJob
 from fallow.readers.slurm_processes import Proof, may_be_of, slurm_trace
 
-_ENDED = "ZX"
-
 
 @value
 class Leftover:
@@ -93,7 +91,7 @@ def _leftover(
     world: World, job: NodeJob, pid: int, holders: Mapping[int, list[str]], nodes: Mapping[str, str]
 ) -> Leftover | None:
     stat = world.proc.stat(pid)
-    if stat is None or stat.state in _ENDED or stat.of_kernel or belongs_elsewhere(world, job, pid):
+    if stat is None or stat.of_kernel or world.proc.has_ended(pid, stat.birth) or belongs_elsewhere(world, job, pid):
         return None
     opened = world.proc.open_counts(pid, nodes) if nodes else {}
     gpus = dict.fromkeys((*holders.get(pid, ()), *(nodes[path] for path in opened)))
