@@ -15,6 +15,7 @@ from fallow.core.unknown import Unknown
 from fallow.core.value import replace, value
 
 _NOT_SHOWN = Unknown("only its user and root may read it", asked=False)
+_NOTEBOOK = OwnerKind.NOTEBOOK.value  # its name is only for its user and root
 _NO_COMMAND = ("slurm:", "pod:", "container:", "service:")
 
 
@@ -74,4 +75,4 @@ def _party_seen_by(party: Party, viewer: Viewer) -> Party:
     is_command = " " in party.job or not party.job.startswith(_NO_COMMAND)
     if viewer.may_read(party.user) or party.job == MANY_JOBS or not is_command:
         return party
-    return replace(party, job=program_name(party.job))
+    return replace(party, job=_NOTEBOOK if party.job.startswith(f"{_NOTEBOOK}:") else program_name(party.job))

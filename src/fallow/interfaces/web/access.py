@@ -49,6 +49,7 @@ _LARGEST_BODY = 8192
 _LONGEST_LENGTH = 10
 TOO_MANY_WRONG = "too many wrong tokens came from you or your address; wait a minute"
 _WITHOUT_TOKEN = ("/login", "/healthz", "/static/")
+_SUBJECTS = ("/gpus/", "/jobs/", "/users/", "/owners/")
 _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 
 
@@ -100,7 +101,7 @@ class PageAccess:
             return too_long
         if self.settings.open_to_read or state["caller"].knows_token or path.startswith(_WITHOUT_TOKEN):
             return None
-        if path == "/":
+        if path == "/" or path.startswith(_SUBJECTS):
             return RedirectResponse("/login", 303)
         return problem(401, "token", "this needs the token", {"www-authenticate": "Bearer"})
 

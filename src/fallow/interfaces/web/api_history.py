@@ -1,6 +1,6 @@
 """`/api/v1` for the past: events of the journal, and history."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, TypeVar
 
 from fastapi import APIRouter, Query, Request
@@ -122,9 +122,14 @@ def add_raw_history(api: APIRouter, sources: Sources, reads: DiskReads) -> None:
         return Json({"activities": api_facts.plain(found)})
 
 
-async def asked(reads: DiskReads, request: Request, question: Callable[[], T]) -> T:
-    """Return the answer to a request; what cannot be read is a 503 with its sentence."""
+async def answered(answer: Callable[[], Awaitable[T]]) -> T:
+    """Return an answer that is read from the disk; what cannot be read is a 503 with its sentence."""
     try:
-        return await reads.ask(caller_of(request).key, question)
+        return await answer()
     except FallowError as error:
         raise Refused(503, "failed", str(error)) from None
+
+
+async def asked(reads: DiskReads, request: Request, question: Callable[[], T]) -> T:
+    """Return the answer to a request; what cannot be read is a 503 with its sentence."""
+    return await answered(lambda: reads.ask(caller_of(request).key, question))

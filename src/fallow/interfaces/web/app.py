@@ -22,13 +22,18 @@ from fallow.interfaces.web.api_cluster import add_cluster
 from fallow.interfaces.web.api_facts import problem
 from fallow.interfaces.web.api_fleet import add_fleet
 from fallow.interfaces.web.api_history import add_past, add_raw_history
+from fallow.interfaces.web.api_series import add_series
 from fallow.interfaces.web.cached_reads import CachedReads
 from fallow.interfaces.web.caller import Refused
 from fallow.interfaces.web.disk_reads import DiskReads
 from fallow.interfaces.web.event_streams import Watchers
 from fallow.interfaces.web.page import Files, make_pages
 from fallow.interfaces.web.page_parts import Renderer
+from fallow.interfaces.web.plots import PlotReads
 from fallow.interfaces.web.server import most_watchers
+from fallow.interfaces.web.subject_finder import SubjectFinder
+from fallow.interfaces.web.subject_pages import add_subject_pages
+from fallow.interfaces.web.subject_reads import SubjectReads
 
 _TICKS_TO_LIVE = 5
 _LEAST_TO_LIVE_S = 5.0
@@ -84,7 +89,10 @@ def _pids(gpu: GpuStatus) -> tuple[int, ...] | Unknown:
 def make_app(sources: Sources) -> FastAPI:
     """Return the app. The policy loop's thread only notifies it of each tick; all else happens in its own thread."""
     reads = DiskReads()
-    renderer = Renderer(sources, CachedReads(sources, reads))
+    plots = PlotReads(sources, reads)
+    renderer = Renderer(sources, CachedReads(sources, reads), plots)
+    subjects = SubjectReads(sources, reads)
+    finder = SubjectFinder(sources, subjects)
     static = Files()
     watchers = Watchers(renderer.parts, lambda: static.edition, most_watchers(), sources.pause_s)
     pulse, worth = Pulse(sources), ChangeFilter(sources)
@@ -122,9 +130,12 @@ def make_app(sources: Sources) -> FastAPI:
     add_fleet(api, sources, reads)
     add_past(api, sources, reads)
     add_raw_history(api, sources, reads)
+    add_series(api, sources, plots, finder)
     add_changes(api, sources)
     app.include_router(api)
-    app.include_router(make_pages(sources, renderer, watchers, static))
+    pages = make_pages(sources, renderer, watchers, static)
+    add_subject_pages(pages, sources, renderer, plots, (subjects, finder), lambda: static.edition)
+    app.include_router(pages)
     _add_signs_of_life(app, lambda: pulse.ails or watchers.ails, Metrics(sources.board, lambda: len(watchers)))
     app.add_exception_handler(Refused, _refused)
     app.add_exception_handler(RequestValidationError, _does_not_fit)

@@ -22,6 +22,8 @@ _KINDS = {
     "page.css": "text/css",
     "actions.css": "text/css",
     "page.js": "text/javascript",
+    "plots.css": "text/css",
+    "plots.js": "text/javascript",
     "icon.svg": "image/svg+xml",
 }
 
@@ -78,6 +80,7 @@ def make_pages(sources: Sources, renderer: Renderer, watchers: Watchers, static:
             known=caller.may_change,
             can_be_known=caller.has_token,
             show=request.query_params.get("show", ""),
+            span=request.query_params.get("span", ""),
             mine=caller.viewer.user,
             edition=static.edition,
             version=fallow.__version__,

@@ -24,6 +24,8 @@ from fallow.interfaces.web import cluster_page, dashboard, fleet_page, view_mode
 from fallow.interfaces.web.cached_reads import CachedReads
 from fallow.interfaces.web.cluster_views import ClusterViews
 from fallow.interfaces.web.day import STEPS, Strips
+from fallow.interfaces.web.disk_reads import PAGE
+from fallow.interfaces.web.plots import PlotReads, Plotted
 from fallow.interfaces.web.view_models import View
 
 _TIMER = re.compile(r'data-timer="([^"]*)">([^<]*)<')
@@ -80,9 +82,10 @@ class Parts:
 class Renderer:
     """Renders the page and its parts."""
 
-    def __init__(self, sources: Sources, archive: CachedReads) -> None:
+    def __init__(self, sources: Sources, archive: CachedReads, plots: PlotReads) -> None:
         self._sources = sources
         self._archive = archive
+        self._plots = plots
         self._zone = LocalZone()
         self._clusters = ClusterViews()
         self._made: dict[str, tuple[dict[str, object], str]] = {}
@@ -130,10 +133,13 @@ class Renderer:
         layout = " ".join((*activities, *(part for part in ("cluster", "fleet") if part in html)))
         return Parts(self._clock(board), html, layout, activities, dashboard.counts(board))
 
-    async def page(self, *, known: bool, show: str, mine: str | None, **about_the_visitor: object) -> str:
+    async def page(
+        self, *, known: bool, show: str, mine: str | None, span: str = "", **about_the_visitor: object
+    ) -> str:
         """Return the whole page; a visitor who is not `known` may change nothing, and gets no buttons for that.
 
-        `show` is the filter that they have chosen, `mine` their user name; None if that is not known.
+        `show` is the filter that they have chosen, `mine` their user name; None if that is not known. `span`: how
+        much time the plots show.
         """
         board = self._sources.board()
         template = self._templates.get_template("page.html")
@@ -147,6 +153,7 @@ class Renderer:
         return template.render(
             machine=None if board is None else self._machine(board),
             parts=parts,
+            plots=await self._plots_of_all(board, span, shown),
             tiles=tiles,
             hidden={tile["name"] for tile in tiles if not dashboard.is_shown(tile, shown, mine)},
             density=dashboard.density(len(tiles)),
@@ -158,8 +165,17 @@ class Renderer:
         )
 
     def render(self, template: str, **values: object) -> str:
-        """Return one page of its own, such as the one that asks before a job is stopped."""
+        """Return one page of its own, such as that of a GPU, or the one that asks before a job is stopped."""
         return self._templates.get_template(template).render(**values)
+
+    async def _plots_of_all(self, board: Board | None, span: str, show: str) -> View | None:
+        """Return the plots of all GPUs, and where those of each one are."""
+        if board is None:
+            return None
+        uuids = tuple(gpu.uuid for gpu in board.status.gpus if isinstance(gpu.uuid, str))
+        address = "/" if show == dashboard.ALL else f"/?show={show}"
+        view = await self._plots.view(PAGE, Plotted(uuids), span, address, "Over time")
+        return view | {"gpus": tuple((gpu.label, dashboard.gpu_address(gpu)) for gpu in board.status.gpus)}
 
     def login(self, **about_the_visitor: object) -> str:
         """Return the form that asks for the token."""

@@ -1,0 +1,69 @@
+"""`/api/v1/series`: what the plots show, for programs."""
+
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response
+
+from fallow.engine.daemon.sources import Sources
+from fallow.engine.history.series import READINGS, SPANS, Step
+from fallow.interfaces.render.as_json import iso_time
+from fallow.interfaces.web import models, series_models
+from fallow.interfaces.web.api_facts import Json
+from fallow.interfaces.web.api_history import answered
+from fallow.interfaces.web.caller import Refused, caller_of
+from fallow.interfaces.web.plots import PlotReads, Plotted
+from fallow.interfaces.web.subject_finder import SubjectFinder
+
+_Subject = Annotated[
+    str | None,
+    Query(
+        pattern=r"^(gpu|job|user|owner):[^\s]{1,200}$",
+        description="`gpu:UUID` or its index, `job:PID-BIRTH`, `user:NAME`, `owner:KIND:NAME`; without it, all GPUs.",
+    ),
+]
+
+
+def add_series(api: APIRouter, sources: Sources, plots: PlotReads, finder: SubjectFinder) -> None:
+    """Add the route for what is plotted."""
+    finders = {"gpu": finder.gpu, "job": finder.job, "user": finder.user, "owner": finder.owner}
+
+    @api.get(
+        "/series",
+        response_model=series_models.Series,
+        responses={404: {"model": models.Problem, "description": "There is no such GPU, job, user or owner."}},
+        summary="What GPUs did in equal steps, for plots",
+    )
+    async def series(
+        request: Request,
+        span: Literal["1h", "24h", "7d", "30d"] = "24h",
+        subject: _Subject = None,
+    ) -> Response:
+        caller, board = caller_of(request), sources.board()
+        if subject is not None:
+            kind, _, name = subject.partition(":")
+            found = await finders[kind](name, caller)
+            if found is None:
+                raise Refused(404, "usage", "there is no such GPU, job, user or owner")
+            what = found.plotted
+        else:
+            gpus = () if board is None else board.status.gpus
+            what = Plotted(tuple(one.uuid for one in gpus if isinstance(one.uuid, str)))
+        steps = await answered(lambda: plots.steps(caller.key, what, SPANS[span]))
+        currency = None if board is None or not board.prices.given else board.prices.currency
+        return Json(
+            {"span": span, "step_s": SPANS[span].step_s, "currency": currency, "steps": [_step(one) for one in steps]}
+        )
+
+
+def _step(one: Step) -> dict[str, Any]:
+    spent = {f"{activity.value}_s": ms / 1000 for activity, ms in one.spent_ms.items()}
+    return {
+        "begin": iso_time(one.begin_ms / 1000),
+        "end": iso_time(one.end_ms / 1000),
+        "gpus": one.gpus,
+        **{name: getattr(one, name) for name in READINGS},
+        "spent": spent,
+        "cost": one.cost,
+        "users": list(one.users),
+    }

@@ -1,0 +1,136 @@
+"""Find the GPU, job, user or owner that an address is about, as far as who asks may see it."""
+
+from collections.abc import Callable
+
+from fallow.core.findings import Event, gpu_key, process_key
+from fallow.core.gpu_status import GpuStatus
+from fallow.core.interval import NOBODY, SOMEBODY, Party
+from fallow.core.units import is_number, shortened
+from fallow.core.unknown import Unknown
+from fallow.core.value import value
+from fallow.core.visibility import interval_seen_by
+from fallow.engine.daemon.sources import Sources
+from fallow.engine.history.report import Report
+from fallow.interfaces.web import dashboard, subject_views
+from fallow.interfaces.web.caller import Caller
+from fallow.interfaces.web.plots import Plotted
+from fallow.interfaces.web.subject_reads import MONTH, SubjectReads
+from fallow.interfaces.web.subject_views import Held, held_now
+from fallow.policies.cost import By
+
+_LONGEST = 96
+_NOT_NAMES = (NOBODY.user, SOMEBODY.user)
+
+
+@value
+class Found:
+    """A subject: what its page is called, what is read of it, and what is on GPUs now."""
+
+    kind: str
+    title: str
+    address: str
+    plotted: Plotted
+    held: tuple[Held, ...]
+    keys: tuple[str, ...]
+    about: Callable[[Event], bool] | None = None
+    gpu: GpuStatus | None = None
+    uuid: str | None = None
+    tables: tuple[By, ...] = ()
+    lead: str = ""
+
+
+class SubjectFinder:
+    """Finds what an address is about, as the caller may see it; None if nobody has heard of it."""
+
+    def __init__(self, sources: Sources, reads: SubjectReads) -> None:
+        self._sources = sources
+        self._reads = reads
+
+    async def gpu(self, name: str, caller: Caller) -> Found | None:
+        """Find a GPU by its UUID or its index."""
+        board = self._sources.board()
+        gpus = () if board is None else board.as_seen_by(caller.viewer).gpus
+        gpu = next((one for one in gpus if name in (one.uuid, one.label)), None)
+        if gpu is None:
+            card = next((report.cards[name] for report in await self._cached(caller) if name in report.cards), None)
+            if card is None:
+                return None
+            label, model, uuid = card.label, card.name, card.uuid
+        else:
+            label, uuid = gpu.label, gpu.uuid if isinstance(gpu.uuid, str) else ""
+            model = "" if isinstance(gpu.name, Unknown) else gpu.name
+        held = tuple(one for one in held_now(board, caller.viewer) if one.gpu.label == label and gpu is not None)
+        return Found(
+            kind="gpu",
+            title=f"GPU {label}",
+            address=f"/gpus/{uuid or label}",
+            plotted=Plotted((uuid,) if uuid else ()),
+            held=held,
+            keys=(gpu_key(uuid),) if uuid else (),
+            gpu=gpu,
+            uuid=uuid,
+            tables=(By.USER, By.JOB),
+            lead=f"{shortened(model, _LONGEST)}{'' if gpu is not None else '; it is no longer in this machine'}",
+        )
+
+    async def job(self, name: str, caller: Caller) -> Found | None:
+        """Find a process by its pid, or its pid and birth: one that holds a GPU, or of which the journal tells."""
+        pid, dash, birth = name.partition("-")
+        if not is_number(pid) or (dash and not is_number(birth)):
+            return None
+        held = tuple(
+            one
+            for one in held_now(self._sources.board(), caller.viewer)
+            if str(one.holder.pid) == pid and birth in ("", str(one.holder.birth))
+        )
+        keys = subject_views.keys_of(held) or ((process_key(int(pid), int(birth)),) if birth else (f"pid:{pid}",))
+        title, address = f"Job {pid}", f"/jobs/{name}"
+        if not held:
+            told = await self._reads.events(caller.key, keys)
+            if isinstance(told, str) or not told:
+                return None
+            return Found("job", title, address, Plotted(()), (), keys, lead=f"{told[0].subject}; it holds no GPU now")
+        party, seen = held[0].party, held[0].seen
+        command = "" if isinstance(seen.command, Unknown) else shortened(seen.command, _LONGEST)
+        return Found(
+            *("job", title, address, Plotted(None, party.user, party.job), held, keys),
+            tables=(By.GPU,),
+            lead=command,
+        )
+
+    async def user(self, name: str, caller: Caller) -> Found | None:
+        """Find a user who holds a GPU now, or did in the last 30 days."""
+        held = tuple(one for one in held_now(self._sources.board(), caller.viewer) if one.holder.user == name)
+        if name in _NOT_NAMES or not (held or await self._was_there(caller, lambda party: party.user == name)):
+            return None
+        return Found(
+            *("user", name, dashboard.user_address(name), Plotted(None, name), held, subject_views.keys_of(held)),
+            about=lambda event: event.subject.startswith(f"{name}'s "),
+            tables=(By.GPU, By.JOB),
+        )
+
+    async def owner(self, name: str, caller: Caller) -> Found | None:
+        """Find an owner whose job holds a GPU now, or did in the last 30 days, if the caller may read its name."""
+        everybody = held_now(self._sources.board(), caller.viewer)
+        held = tuple(one for one in everybody if subject_views.owner_name(one.seen) == name)
+        if ":" not in name or not (held or await self._was_there(caller, lambda party: party.job == name)):
+            return None
+        kind, _, short = name.partition(":")
+        label = next((one.seen.owner.label for one in held if not isinstance(one.seen.owner, Unknown)), "")
+        return Found(
+            *("owner", label or f"{kind} {short}", subject_views.owner_address(name), Plotted(None, job=name), held),
+            subject_views.keys_of(held),
+            about=(lambda event: event.subject.endswith(f", {label}")) if label else None,
+            tables=(By.GPU, By.USER),
+        )
+
+    async def _cached(self, caller: Caller) -> list[Report]:
+        reports = await self._reads.reports(caller.key)
+        return [] if isinstance(reports, str) else list(reports.values())
+
+    async def _was_there(self, caller: Caller, matches: Callable[[Party], bool]) -> bool:
+        """Return whether the last 30 days know such a party, by the names that the caller may read."""
+        reports = await self._reads.reports(caller.key)
+        viewer = self._sources.rights_of(caller.viewer)
+        intervals = () if isinstance(reports, str) else reports[MONTH].intervals
+        return any(matches(party) for one in intervals for party in interval_seen_by(one, viewer).parties)

@@ -1,0 +1,141 @@
+"""The pages about one GPU, job, user or owner. What nobody has heard of is 404, with a sentence."""
+
+from collections.abc import Awaitable, Callable
+
+from fastapi import APIRouter, Request
+from starlette.responses import HTMLResponse, Response
+
+import fallow
+from fallow.core.board import Board, Counting
+from fallow.core.interval import Interval
+from fallow.core.protections import OneProcess, OneUser, Protection, is_over
+from fallow.core.units import shortened
+from fallow.core.value import replace
+from fallow.core.visibility import Viewer
+from fallow.engine.daemon.sources import Sources
+from fallow.engine.history.report import Report
+from fallow.engine.machine.timezone import LocalZone
+from fallow.interfaces.web import dashboard, subject_views, view_models
+from fallow.interfaces.web.caller import Caller, caller_of
+from fallow.interfaces.web.page_parts import Renderer
+from fallow.interfaces.web.plots import PlotReads
+from fallow.interfaces.web.subject_finder import Found, SubjectFinder
+from fallow.interfaces.web.subject_reads import WEEK, Reports, SubjectReads
+from fallow.interfaces.web.view_models import View
+
+_LONGEST_ASKED = 300
+_MISSING = {
+    "gpu": "There is no GPU {}: no GPU of this machine has that UUID or index, nor does history know it.",
+    "job": "There is no job {}: no such process holds a GPU, nor does the journal tell of it.",
+    "user": "There is no user {} here: they hold no GPU, and held none in the last 30 days.",
+    "owner": "There is no owner {} here: nothing of it holds a GPU, or did in the last 30 days.",
+}
+_PLOTS = {"gpu": "Over time", "user": "Their GPUs over time"}
+_OTHER_PLOTS = "Its GPUs over time"
+
+
+def add_subject_pages(
+    pages: APIRouter,
+    sources: Sources,
+    renderer: Renderer,
+    plots: PlotReads,
+    subjects: tuple[SubjectReads, SubjectFinder],
+    edition: Callable[[], str],
+) -> None:
+    """Add the routes of these pages."""
+    reads, finder = subjects
+
+    async def answer(
+        request: Request, kind: str, name: str, find: Callable[[str, Caller], Awaitable[Found | None]]
+    ) -> Response:
+        caller, board = caller_of(request), sources.board()
+        host = "fallow" if board is None else shortened(board.status.host)
+        about = {"edition": edition(), "version": fallow.__version__, "host": host}
+        found = None if len(name) > _LONGEST_ASKED else await find(name, caller)
+        if found is None:
+            sentence = _MISSING[kind].format(shortened(name))
+            return HTMLResponse(renderer.render("missing.html", sentence=sentence, **about), 404)
+        span = request.query_params.get("span", "")
+        told = await reads.events(caller.key, found.keys, found.about)
+        reports = await reads.reports(caller.key)
+        viewer = sources.rights_of(caller.viewer)
+        values = {
+            "found": found,
+            "card": None if found.gpu is None or board is None else _card(found, board),
+            "held": subject_views.rows_of(found.held),
+            "stops": [] if board is None else dashboard.stops(_rules_about(board, found)),
+            "protections": [] if board is None else _protections(board, found, sources.clock.wall_s()),
+            "plots": await plots.view(caller.key, found.plotted, span, found.address, _PLOTS.get(kind, _OTHER_PLOTS)),
+            "events": told
+            if isinstance(told, str)
+            else view_models.events(told, sources.clock.wall_s(), LocalZone()),
+            "hours": reports if isinstance(reports, str) else _hours(found, reports),
+            "tables": () if isinstance(reports, str) else _tables(found, reports, viewer, board),
+        }
+        return HTMLResponse(renderer.render(f"{kind}.html", **values, **about))
+
+    @pages.get("/gpus/{name}")
+    async def gpu(request: Request, name: str) -> Response:
+        return await answer(request, "gpu", name, finder.gpu)
+
+    @pages.get("/jobs/{name}")
+    async def job(request: Request, name: str) -> Response:
+        return await answer(request, "job", name, finder.job)
+
+    @pages.get("/users/{name:path}")
+    async def user(request: Request, name: str) -> Response:
+        return await answer(request, "user", name, finder.user)
+
+    @pages.get("/owners/{name:path}")
+    async def owner(request: Request, name: str) -> Response:
+        return await answer(request, "owner", name, finder.owner)
+
+
+def _card(found: Found, board: Board) -> View:
+    """Return the GPU as the main page shows it."""
+    assert found.gpu is not None
+    status = replace(board.status, gpus=(found.gpu,))
+    return view_models.cards(replace(board, status=status))[0]
+
+
+def _rules_about(board: Board, found: Found) -> Board:
+    """Return the board with only what the rules count of this subject."""
+
+    def is_about(each: Counting) -> bool:
+        return found.uuid in each.uuids if found.kind == "gpu" else not set(found.keys).isdisjoint(each.processes)
+
+    return replace(board, counting=tuple(each for each in board.counting if is_about(each)))
+
+
+def _protections(board: Board, found: Found, now_s: float) -> list[View]:
+    def is_about(each: Protection) -> bool:
+        if found.gpu is not None:
+            return view_models.is_on(each, found.gpu)
+        match each.target:
+            case OneProcess(pid):
+                return any(pid == one.holder.pid for one in found.held)
+            case OneUser(name):
+                return found.kind in ("job", "user") and any(name == one.holder.user for one in found.held)
+            case _:
+                return False
+
+    fitting = [each for each in board.protections if is_about(each) and not is_over(each, now_s)]
+    return view_models.protections(fitting, board, now_s, None)
+
+
+def _hours(found: Found, reports: Reports) -> View:
+    return subject_views.hours_table([(name, report, _time(found, report)) for name, report in reports.items()])
+
+
+def _time(found: Found, report: Report) -> list[Interval]:
+    return subject_views.narrowed(report, found.uuid, _matches(found))
+
+
+def _matches(found: Found) -> Callable[..., bool] | None:
+    return found.plotted.matches if found.plotted.is_of_somebody else None
+
+
+def _tables(found: Found, reports: Reports, viewer: Viewer, board: Board | None) -> tuple[View, ...]:
+    week = reports[WEEK]
+    time = _time(found, week)
+    return tuple(subject_views.lines_by(by, week, time, viewer, board) for by in found.tables)

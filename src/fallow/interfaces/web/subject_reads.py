@@ -1,0 +1,60 @@
+"""Read reports and the journal for the pages about a GPU, job, user or owner, and keep reports for a while."""
+
+from collections.abc import Callable, Iterable
+
+from fallow.core.errors import FallowError
+from fallow.core.findings import Event
+from fallow.core.visibility import EVERYTHING
+from fallow.engine.daemon.sources import Sources
+from fallow.engine.history.report import Report
+from fallow.interfaces.web.disk_reads import DiskReads
+
+DAYS = (("24 hours", 86_400.0), ("7 days", 7 * 86_400.0), ("30 days", 30 * 86_400.0))
+WEEK = "7 days"
+MONTH = "30 days"
+_LASTS_S = 120.0
+_EVENTS_READ = 500
+_EVENTS_SHOWN = 30
+
+Reports = dict[str, Report]
+"""The reports by the names of their spans. They hold whole commands: what is shown of them is made less first."""
+
+
+class SubjectReads:
+    """Reads for these pages. Call all methods in the event loop of the page."""
+
+    def __init__(self, sources: Sources, reads: DiskReads) -> None:
+        self._sources = sources
+        self._reads = reads
+        self._kept: tuple[float, Reports] | None = None
+
+    async def reports(self, caller: str) -> Reports | str:
+        """Return the reports of the last day, week and month; a sentence if they cannot be read."""
+        now_s = self._sources.clock.monotonic_s()
+        if self._kept is None or not 0 <= now_s - self._kept[0] < _LASTS_S:
+            try:
+                self._kept = now_s, await self._reads.ask(caller, self._read)
+            except FallowError as error:
+                return str(error)
+        return self._kept[1]
+
+    async def events(
+        self, caller: str, keys: Iterable[str], about: Callable[[Event], bool] | None = None
+    ) -> list[Event] | str:
+        """Return the last events under these keys, and those among the last 500 that `about` finds, newest first."""
+        try:
+            return await self._reads.ask(caller, lambda: self._journal(tuple(keys), about))
+        except FallowError as error:
+            return str(error)
+
+    def _read(self) -> Reports:
+        made = {name: self._sources.report(since_s, EVERYTHING) for name, since_s in DAYS}
+        for report in made.values():
+            _ = report.cards  # read here, in the thread
+        return made
+
+    def _journal(self, keys: tuple[str, ...], about: Callable[[Event], bool] | None) -> list[Event]:
+        found = {each.id: each for key in keys for each in self._sources.events(key, _EVENTS_SHOWN)}
+        if about is not None:
+            found |= {each.id: each for each in self._sources.events(None, _EVENTS_READ) if about(each)}
+        return sorted(found.values(), key=lambda each: -each.id)[:_EVENTS_SHOWN]

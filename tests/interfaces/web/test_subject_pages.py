@@ -1,0 +1,211 @@
+"""The pages about one GPU, job, user and owner: everything leads somewhere, and nobody sees more than they may."""
+
+import html
+import re
+from collections.abc import Iterator
+from urllib.parse import unquote
+
+import pytest
+
+from fallow.core.board import Board, Counting
+from fallow.core.findings import Verdict, gpu_key, process_key
+from fallow.core.gpu import Holder
+from fallow.core.money import Prices
+from fallow.core.unknown import Unknown
+from fallow.core.value import replace
+from fallow.core.visibility import ANYBODY, seen_by
+from fallow.engine.history.journal import Journal
+from fallow.engine.machine.clock import SystemClock
+from tests.interfaces.web.boards import varied
+from tests.interfaces.web.browsing import a_browser
+from tests.interfaces.web.histories import record
+from tests.interfaces.web.served import TOKEN, Site, hall, served
+from tests.reasons import said
+
+SECRET = "--config configs/large.yaml"
+ADA, BOB, CAROL = 48211, 50993, 51800
+
+
+def born(pid: int) -> int:
+    return 1000 + pid
+
+
+def with_births(holders: tuple[Holder, ...] | Unknown) -> tuple[Holder, ...] | Unknown:
+    if isinstance(holders, Unknown):
+        return holders
+    return tuple(replace(one, birth=born(one.pid)) for one in holders)
+
+
+def board(wall_s: float) -> Board:
+    """A board as the daemon hangs it up: whole commands for those who may read them."""
+    plain = varied(wall_s)
+    gpus = tuple(replace(gpu, holders=with_births(gpu.holders)) for gpu in plain.status.gpus)
+    full = replace(plain.status, gpus=gpus)
+    rule = Counting(
+        "nights", "bob's job", (str(gpus[1].uuid),), (process_key(BOB, born(BOB)),), "idle", 1800.0, "ask", 540.0
+    )
+    shown = seen_by(full, ANYBODY)
+    return replace(plain, status=shown, full_status=full, counting=(rule,), prices=Prices(2.5, (), "USD"))
+
+
+UUIDS = [str(gpu.uuid) for gpu in board(0.0).status.gpus]
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    home, clock = tmp_path_factory.mktemp("subjects"), SystemClock()
+    record(home, board(clock.wall_s()), 120)
+    journal = Journal(str(home / "state"), clock.wall_s, print)
+    keys = [gpu_key(UUIDS[1]), process_key(BOB, born(BOB))]
+    journal.verdict(Verdict("bob's job 50993 (python)", "idle", said("nothing ran for 30 minutes")), keys)
+    journal.verdict(Verdict("dan's job 7 (python)", "stopped", said("it was idle")), [process_key(7, 77)])
+    journal.close()
+    with served(hall(board), home) as made:
+        yield made
+
+
+def text_of(page: str) -> str:
+    return html.unescape(re.sub(r"<[^>]+>", " ", page))
+
+
+def test_a_gpu_is_found_by_its_uuid_and_by_its_index_and_tells_who_holds_it_and_what_was_done(site: Site) -> None:
+    by_uuid, by_index = site.ask(f"/gpus/{UUIDS[1]}"), site.ask("/gpus/1")
+    assert (by_uuid.status, by_index.status) == (200, 200)
+    page = by_uuid.text
+    assert "<h1>GPU 1</h1>" in page
+    assert 'href="/users/bob"' in page
+    assert f'href="/jobs/{BOB}-{born(BOB)}"' in page
+    assert "nothing ran for 30 minutes" in page
+    assert re.search(r"stops in <span[^>]*>9m", page), "the rule and when"
+    assert "protected by bob" in text_of(page)
+    assert f'href="/gpus/{UUIDS[1]}?span=7d#plots"' in page
+
+
+def test_a_lost_gpu_says_what_is_not_known(site: Site) -> None:
+    page = site.ask("/gpus/5").text
+    assert "not known" in page
+    assert "the GPU is lost" in page
+
+
+def test_a_user_leads_to_their_gpus_jobs_and_owners_with_hours_and_money(site: Site) -> None:
+    page = site.ask("/users/bob").text
+    for address in (f"/gpus/{UUIDS[1]}", f"/jobs/{BOB}-{born(BOB)}", "/owners/notebook:4f1c"):
+        assert f'href="{address}"' in page, address
+    assert "Hours and money" in page
+    assert re.search(r"<strong>0\.0\d USD</strong>", page), "two idle minutes cost some cents"
+    assert "bob&#39;s job 50993 (python)" in page
+    assert "dan&#39;s job 7" not in page, "that is not his"
+
+
+def test_an_owner_tells_its_users_and_gpus(site: Site) -> None:
+    page = site.ask("/owners/slurm:90117").text
+    assert "<h1>Slurm job 90117</h1>" in page
+    assert 'href="/users/ada"' in page
+    assert f'href="/gpus/{UUIDS[0]}"' in page
+    assert "Users in the last 7 days" in page
+
+
+def test_a_job_is_found_by_its_pid_and_after_its_end_in_the_journal(site: Site) -> None:
+    assert "What it uses now" in site.ask(f"/jobs/{ADA}-{born(ADA)}").text
+    assert site.ask(f"/jobs/{ADA}").status == 200
+    assert site.ask(f"/jobs/{ADA}-9").status == 404, "another process with that pid"
+    gone = site.ask("/jobs/7-77")
+    assert gone.status == 200
+    assert "it holds no GPU now" in gone.text
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/gpus/99",
+        "/gpus/GPU-nonsense",
+        "/jobs/1",
+        "/jobs/x",
+        "/jobs/1-x",
+        "/jobs/99999999999999999999999",
+        "/users/nobody",
+        "/users/-",
+        "/users/%3F",
+        "/users/" + "x" * 400,
+        "/owners/slurm",
+        "/owners/slurm:1",
+        "/owners/container:%3Cscript%3Ealert(1)%3C/script%3E",
+    ],
+)
+def test_what_nobody_has_heard_of_is_a_page_that_says_so(site: Site, path: str) -> None:
+    answer = site.ask(path)
+    assert answer.status == 404
+    assert answer.headers["content-type"].startswith("text/html")
+    assert "There is no" in answer.text
+    assert "<script>" not in answer.text
+    assert '<a href="/">' in answer.text
+
+
+def test_others_see_no_command_line_and_no_name_of_a_notebook_anywhere(site: Site) -> None:
+    for path in (f"/gpus/{UUIDS[0]}", f"/jobs/{ADA}", "/users/ada", "/owners/slurm:90117", f"/gpus/{UUIDS[1]}"):
+        page = site.ask(path).text
+        assert SECRET not in page, path
+        assert "train.ipynb" not in page, path
+    assert site.ask("/owners/notebook:train.ipynb").status == 404
+    assert site.ask("/api/v1/series?subject=owner:notebook:train.ipynb").status == 404
+
+
+def test_every_link_of_these_pages_leads_somewhere(site: Site) -> None:
+    seen: set[str] = set()
+    waiting = ["/"]
+    while waiting:
+        path = waiting.pop()
+        page = site.ask(path)
+        assert page.status == 200, path
+        links = {link.split("#")[0].split("?")[0] for link in re.findall(r'href="(/[^"]*)"', page.text)}
+        subjects = [
+            link for link in links if link == "/" or link.split("/")[1] in ("gpus", "jobs", "users", "owners")
+        ]
+        assert path == "/" or "/" in subjects, "there is a way back"
+        waiting += [link for link in subjects if link not in seen]
+        seen |= set(subjects)
+    assert {unquote(link).split("/")[1] for link in seen} >= {"gpus", "jobs", "users", "owners"}
+
+
+def test_programs_get_what_is_plotted(site: Site) -> None:
+    whole = site.ask("/api/v1/series?span=1h").json
+    assert (whole["span"], whole["step_s"], whole["currency"], len(whole["steps"])) == ("1h", 30, "USD", 120)
+    seen = [one for one in whole["steps"] if one["gpus"]]
+    assert max(one["gpus"] for one in seen) == 8
+    bobs = site.ask("/api/v1/series?span=1h&subject=user:bob").json["steps"]
+    held = [one for one in bobs if one["gpus"]]
+    assert {one["gpus"] for one in held} == {1}
+    assert {tuple(one["users"]) for one in held} == {("bob",)}
+    assert set(held[-1]["spent"]) == {"idle_s"}
+    assert all(one["utilization"] is None for one in bobs if not one["gpus"]), "unknown is null, not zero"
+    assert site.ask("/api/v1/series?subject=bob").status == 422
+    assert site.ask("/api/v1/series?subject=user:nobody").status == 404
+    assert site.ask("/api/v1/series?span=2h").status == 422
+
+
+def test_who_must_show_a_token_is_sent_to_the_login(tmp_path_factory: pytest.TempPathFactory) -> None:
+    from fallow.engine.config.listen_address import Address
+
+    home = tmp_path_factory.mktemp("closed")
+    with served(hall(board), home, token=TOKEN, pretend=Address("0.0.0.0", 8990)) as closed:
+        answer = closed.ask("/users/bob")
+        assert (answer.status, answer.headers["location"]) == (303, "/login")
+        assert closed.ask("/api/v1/series").status == 401
+        assert closed.with_token("/users/bob").status == 200
+
+
+def test_a_person_goes_from_a_gpu_to_its_user_and_back(site: Site) -> None:
+    with a_browser() as browser:
+        page = browser.new_page(viewport={"width": 390, "height": 800})
+        wrong: list[str] = []
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.on("console", lambda message: wrong.append(message.text) if message.type == "error" else None)
+        page.goto(f"{site.url}/gpus/1?span=1h")
+        assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), "it fits a phone"
+        page.locator("#plot-utilization").click()
+        assert re.match(r"\d\d:\d\d:\d\d: ", page.locator(".plot-utilization .plot-told").text_content())
+        page.get_by_role("link", name="bob").first.click()
+        assert page.locator("h1").text_content() == "bob"
+        page.get_by_role("link", name="All GPUs of box").click()
+        page.wait_for_url(f"{site.url}/")
+        assert wrong == []
