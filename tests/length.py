@@ -7,7 +7,8 @@ PLANS = 1000 if IN_FULL else 60
 HOURS = 24 if IN_FULL else 12
 COMINGS = 200 if IN_FULL else 60
 LAUNCHES = 64 if IN_FULL else 24
-LAUNCHES_ON_HOSTS = 40 if IN_FULL else 12
+HOSTS = 4 if IN_FULL else 2
+LAUNCHES_ON_HOSTS = 40 if IN_FULL else 6
 
 
 def examples(in_full: int) -> int:
