@@ -212,20 +212,20 @@ def test_they_are_gone_with_a_parent_that_was_killed(cards: World, fallow: Fallo
 
 @pytest.mark.parametrize("load", ["memory", "warm", "matmul"])
 def test_a_healthy_card_verifies_clean(cards: World, fallow: Fallow, load: str) -> None:
-    job = fallow.start("burn", "--json", "--gpus", "1", "--load", load, "--verify", "--memory", "200MiB")
+    job = fallow.start("burn", "--json", "--gpus", "1", "--load", load, "--verify", "--memory", "50MiB")
     until(lambda: cards.calls("cuEventSynchronize") > 8)
     os.killpg(job.pid, signal.SIGTERM)
     code, out, err = ended(job)
     assert code == 0, err
     (gpu,) = json.loads(out)["gpus"]
     assert gpu["wrong_words"] == 0
-    assert gpu["checked_bytes"] > 100 * MIB
+    assert gpu["checked_bytes"] > 25 * MIB
 
 
 @pytest.mark.parametrize(("load", "found"), [("memory", 3), ("matmul", 3)])
 def test_a_faulty_card_is_found_and_the_exit_code_is_1(cards: World, fallow: Fallow, load: str, found: int) -> None:
-    job = fallow.start("burn", "--load", load, "--verify", "--memory", "200MiB")
-    until(lambda: min(held(cards, 0), held(cards, 1)) >= 200 * MIB)
+    job = fallow.start("burn", "--load", load, "--verify", "--memory", "50MiB")
+    until(lambda: min(held(cards, 0), held(cards, 1)) >= 50 * MIB)
     until(lambda: cards.calls("cuEventSynchronize") > 8)
     cards.spoil(1, found)
     calls = cards.calls("cuEventSynchronize")
