@@ -94,14 +94,14 @@ def test_a_delay_holds_the_answer_back_and_then_gives_it(nvml: Reader, world: Wo
     world.fault("nvmlDeviceGetPowerUsage", card=0, delay_s=0.15)
     begin = time.monotonic()
     assert nvml.nvmlDeviceGetPowerUsage(handle) == 83_000
-    assert 0.15 <= time.monotonic() - begin < 5
+    assert time.monotonic() - begin >= 0.15
 
 
 def test_a_lookup_meets_a_delay_once(nvml: Reader, world: World) -> None:
-    world.fault("nvmlDeviceGetHandleByIndex", delay_s=0.5)
+    world.fault("nvmlDeviceGetHandleByIndex", delay_s=5.0)
     begin = time.monotonic()
     nvml.nvmlDeviceGetHandleByIndex(1)
-    assert 0.5 <= time.monotonic() - begin < 1.0
+    assert 5 <= time.monotonic() - begin < 10
 
 
 def test_a_call_that_never_answers_goes_on_when_its_fault_is_withdrawn(

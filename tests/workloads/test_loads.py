@@ -15,7 +15,7 @@ from fallow.workloads.products import RESULT_WORDS, THREADS, best
 from fallow.workloads.simulated import SimulatedWork
 from fallow.workloads.work import SIMULATED_SCALE, Ask, Load, MemoryFreed
 from tests.conftest import Fallow
-from tests.places import REPOSITORY
+from tests.places import LIMIT_S, REPOSITORY
 from tests.standin import World
 
 MIB = 2**20
@@ -118,5 +118,5 @@ def test_letting_go_ends_a_rest_at_once() -> None:
     rested = threading.Thread(target=lambda: [work.step() for _ in range(10_000)])
     rested.start()
     work.free()
-    rested.join(10)
+    rested.join(LIMIT_S)
     assert not rested.is_alive()

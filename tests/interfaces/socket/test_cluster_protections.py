@@ -14,6 +14,7 @@ from tests.actuators.claims.test_users import ADA, BOB, Users
 from tests.engine.cluster.planned import PlannedCluster, job, reading
 from tests.interfaces.socket.conftest import Start
 from tests.interfaces.socket.test_server import everything, request
+from tests.places import LIMIT_S
 
 pytestmark = pytest.mark.several_users
 ADAS = "slurm:61"
@@ -36,7 +37,7 @@ def beside(open_folder: pathlib.Path, start_daemon: Start, cluster: str) -> User
 def posted(users: Users, uid: int, subject: str) -> tuple[int, str]:
     """Return the status and the answer to whoever asks without fallow's own client, and says to be somebody else."""
     with socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(30)
+        connection.settimeout(LIMIT_S)
         os.seteuid(uid)  # the kernel keeps who connects
         try:
             connection.connect(users.environ["FALLOW_SOCKET"])

@@ -20,6 +20,7 @@ from fallow.core.errors import FallowError, NotPermitted
 from tests.actuators.claims.test_users import ADA, Users
 from tests.conftest import Fallow
 from tests.interfaces.socket.conftest import Start
+from tests.places import LIMIT_S
 
 MOST_OF_USER = 16
 
@@ -32,7 +33,7 @@ def path(simulated: Fallow, daemon: subprocess.Popen[str]) -> str:
 @contextmanager
 def connected(path: str) -> Iterator[socket.socket]:
     with socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(30)
+        connection.settimeout(LIMIT_S)
         connection.connect(path)
         yield connection
 

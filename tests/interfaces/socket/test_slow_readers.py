@@ -95,7 +95,7 @@ def path(tmp_path: pathlib.Path, stories: Any) -> Iterator[str]:
 
 def connect(path: str, sent: bytes) -> socket.socket:
     connection = socket.socket(socket.AF_UNIX)
-    connection.settimeout(30)
+    connection.settimeout(LIMIT_S)
     connection.connect(path)
     connection.sendall(sent)
     return connection

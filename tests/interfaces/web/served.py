@@ -154,7 +154,7 @@ def served(boards: Publisher, home: pathlib.Path, **settings: Any) -> Iterator[S
             yield Site(replace(page.address), page.app, home)
         finally:
             page.server.stop()
-            thread.join(30)
+            thread.join(LIMIT_S)
             assert not thread.is_alive(), "the page must end when it is told to"
 
 
