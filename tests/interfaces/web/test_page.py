@@ -221,7 +221,7 @@ def test_the_keyboard_reaches_everything_and_shows_where_it_is(browser: Any, sit
     page.keyboard.press("Enter")
     page.wait_for_selector(".live.now")
     visited: list[str] = []
-    for _ in range(80):
+    for _ in range(300):
         page.keyboard.press("Tab")
         here = page.evaluate(
             "(() => { const e = document.activeElement; const s = getComputedStyle(e);"

@@ -192,6 +192,7 @@ def test_who_must_show_a_token_is_sent_to_the_login(tmp_path_factory: pytest.Tem
         assert (answer.status, answer.headers["location"]) == (303, "/login")
         assert closed.ask("/api/v1/series").status == 401
         assert closed.with_token("/users/bob").status == 200
+        assert closed.with_token("/users/dan").status == 200, "he has claimed a GPU, and history knows nobody yet"
 
 
 def test_a_person_goes_from_a_gpu_to_its_user_and_back(site: Site) -> None:

@@ -99,9 +99,12 @@ class SubjectFinder:
         )
 
     async def user(self, name: str, caller: Caller) -> Found | None:
-        """Find a user who holds a GPU now, or did in the last 30 days."""
-        held = tuple(one for one in held_now(self._sources.board(), caller.viewer) if one.holder.user == name)
-        if name in _NOT_NAMES or not (held or await self._was_there(caller, lambda party: party.user == name)):
+        """Find a user who holds or has claimed a GPU now, or did in the last 30 days."""
+        board = self._sources.board()
+        held = tuple(one for one in held_now(board, caller.viewer) if one.holder.user == name)
+        claims = board is not None and any(name in dashboard.users_of(gpu) for gpu in board.status.gpus)
+        is_here = bool(held) or claims
+        if name in _NOT_NAMES or not (is_here or await self._was_there(caller, lambda party: party.user == name)):
             return None
         return Found(
             *("user", name, dashboard.user_address(name), Plotted(None, name), held, subject_views.keys_of(held)),
