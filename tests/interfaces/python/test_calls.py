@@ -36,6 +36,7 @@ def test_pick_gives_gpus_and_raises_with_reasons(claim_dir: None) -> None:
     with library.claim(gpus=0, simulate="2xA100"), pytest.raises(library.NotEnoughGpus) as caught:
         library.pick(gpus=[0], simulate="2xA100")
     assert set(caught.value.refused) == {"0", "1"}
+    assert caught.value.__notes__[0].startswith("GPU 0: claimed by "), "a traceback says why each was refused"
 
 
 def test_a_claim_holds_inside_the_block_and_not_after_it(claim_dir: None, fallow: Fallow) -> None:
@@ -69,6 +70,53 @@ def test_a_claim_sets_the_environment_only_if_asked_and_restores_it(
         assert {name: os.environ[name] for name in library.environment(gpus)} == library.environment(gpus)
     assert os.environ["CUDA_DEVICE_ORDER"] == "FASTEST_FIRST"
     assert "CUDA_VISIBLE_DEVICES" not in os.environ
+
+
+def test_a_variable_that_was_changed_since_the_claim_is_left_as_it_is(
+    claim_dir: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CUDA_DEVICE_ORDER", raising=False)
+    with library.claim(simulate="2xH100", set_environment=True):
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == "1"
+    assert "CUDA_DEVICE_ORDER" not in os.environ
+
+
+def test_a_claim_that_no_variable_has_any_more_can_be_found_and_released(claim_dir: None) -> None:
+    library.claim(simulate="1xH100")
+    with pytest.raises(library.NotEnoughGpus):
+        library.pick(simulate="1xH100")
+    (lost,) = library.claimed()
+    lost.release()
+    assert lost.is_released
+    assert library.claimed() == ()
+    library.pick(simulate="1xH100")
+
+
+def test_a_forked_process_keeps_the_claim_and_ends_it_only_for_itself(fallow: Fallow) -> None:
+    program = textwrap.dedent("""
+        import os, fallow
+
+        def is_claimed():
+            try:
+                return not fallow.pick(simulate="1xH100")
+            except fallow.NotEnoughGpus:
+                return True
+
+        claimed = fallow.claim(simulate="1xH100")
+        child = os.fork()
+        if not child:
+            claimed.release()
+            os._exit(not is_claimed())
+        assert os.waitpid(child, 0)[1] == 0, "the release of a child ends nothing"
+        assert is_claimed()
+        claimed.release()
+        assert not is_claimed()
+    """)
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=fallow.environ, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_claim_ends_with_an_exception_too(claim_dir: None, fallow: Fallow) -> None:

@@ -4,6 +4,8 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from fallow.core.errors import NotEnoughGpus
+from fallow.core.units import printable
 from fallow.core.value import value
 from fallow.engine.answers.asker import Asker
 from fallow.engine.machine.world import World
@@ -28,5 +30,11 @@ def asking(way: Way) -> Iterator[tuple[Asker, list[str]]]:
     notes: list[str] = []
     try:
         yield Asker(world, notes.append, lambda _: None, alone=way.alone), notes
+    except NotEnoughGpus as error:
+        from fallow.interfaces.render.refused_text import lines
+
+        for line in lines(error.refused):
+            error.add_note(printable(line))  # a traceback shows it below the sentence
+        raise
     finally:
         world.close()
