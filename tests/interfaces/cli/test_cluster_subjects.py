@@ -140,9 +140,14 @@ def test_a_mistyped_kind_is_answered_with_the_one_that_was_meant(simulated: Fall
 def test_a_cluster_that_does_not_answer_is_told_by_resume_with_what_to_set(
     simulated: Fallow, tmp_path: pathlib.Path, words: tuple[str, ...]
 ) -> None:
-    done = simulated("resume", *words, "--kubeconfig", str(tmp_path / "none"))
+    done = simulated("resume", *words)
     assert (done.returncode, done.stdout) == (125, "")
-    assert "KUBECONFIG" in done.stderr
+    assert "set KUBECONFIG" in done.stderr
+    if words == ("--list",):
+        named = simulated("resume", *words, KUBECONFIG=str(tmp_path / "none"))
+        assert named.returncode == 125
+        assert "kubectl get nodes" in named.stderr
+        assert "set KUBECONFIG" not in named.stderr, "it is set"
 
 
 def test_stop_takes_single_jobs_and_asks_first(shown: Fallow) -> None:

@@ -10,6 +10,7 @@ from fallow.actuators.kubernetes.objects import Annotations, evict, outcome_of, 
 from fallow.core.findings import Outcome
 from fallow.core.kube_api import (
     CONFLICT,
+    FORBIDDEN,
     NOT_FOUND,
     Json,
     KubeAnswer,
@@ -39,7 +40,7 @@ from fallow.core.kubernetes import (
 )
 from fallow.core.units import printable
 from fallow.core.unknown import Unknown
-from fallow.core.value import value
+from fallow.core.value import replace, value
 
 _TRIES = 4
 _LONGEST_WHY = 300
@@ -66,7 +67,20 @@ class Stop:
 
 
 def stop(wanted: Stop) -> Outcome:
-    """Stop the object in the way of its kind."""
+    """Stop the object in the way of its kind; the outcome says whether a right was missing."""
+    refused: list[Question] = []
+
+    def heard(question: Question) -> KubeAnswer | Unknown:
+        answer = wanted.api(question)
+        if isinstance(answer, KubeAnswer) and answer.status == FORBIDDEN:
+            refused.append(question)
+        return answer
+
+    done = _stopped(replace(wanted, api=heard))
+    return replace(done, not_permitted=True) if refused and not done.ok else done
+
+
+def _stopped(wanted: Stop) -> Outcome:
     ways: dict[Way, Callable[[Stop, Json], Outcome | None]] = {
         Way.SCALE: _scaled,
         Way.SUSPEND: _suspended,

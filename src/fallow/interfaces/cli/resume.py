@@ -29,8 +29,6 @@ EXAMPLES = """\
   fallow resume statefulset:ml/db notebook:team/anna
   fallow resume --dry-run deployment:ml/llama   only say what would be done"""
 
-_REMEDY = f"{Engine.KUBERNETES.remedy({})}, or name it with --kubeconfig"
-
 
 def add_options(made: Parser) -> None:
     """Add the options of `fallow resume`."""
@@ -55,21 +53,28 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
             "--list takes no SUBJECT" if args.list else "it is not said what to resume",
             "write it as: fallow resume deployment:NAMESPACE/NAME (fallow resume --list shows what there is)",
         )
+    remedy = _remedy(args.kubeconfig or world.environ.get("KUBECONFIG", ""))
     named = [parse_named(text) for text in dict.fromkeys(args.subjects)]
     api = connection(world.clock, args.kubeconfig)
     try:
         if args.list:
             found, troubles = all_stopped(api)
-            return _show(found, troubles, voice, as_json=args.json)
+            return _show(found, troubles, voice, remedy, as_json=args.json)
         done = [(each, resumed(api, each, dry_run=args.dry_run)) for each in named]
     finally:
         api.close()
-    return _say(done, as_json=args.json, dry_run=args.dry_run)
+    return _say(done, remedy, as_json=args.json, dry_run=args.dry_run)
 
 
-def _show(found: list[Stopped], troubles: list[str], voice: Stderr, *, as_json: bool) -> int:
+def _remedy(kubeconfig: str) -> str:
+    """Return what to do where the cluster does not answer; one that is named already need not be named again."""
+    way = Engine.KUBERNETES.remedy({"KUBECONFIG": kubeconfig})
+    return way if kubeconfig else f"{way}, or name it with --kubeconfig"
+
+
+def _show(found: list[Stopped], troubles: list[str], voice: Stderr, remedy: str, *, as_json: bool) -> int:
     if troubles and not found:
-        raise FallowError(printable("; ".join(troubles)), _REMEDY)
+        raise FallowError(printable("; ".join(troubles)), remedy)
     for trouble in troubles:
         voice.note(printable(trouble))
     if as_json:
@@ -95,7 +100,7 @@ def _show(found: list[Stopped], troubles: list[str], voice: Stderr, *, as_json: 
     return 0
 
 
-def _say(done: list[tuple[Named, Outcome | Unknown]], *, as_json: bool, dry_run: bool) -> int:
+def _say(done: list[tuple[Named, Outcome | Unknown]], remedy: str, *, as_json: bool, dry_run: bool) -> int:
     if as_json:
         rows = [
             {"subject": str(each), "resumed": None, "because": outcome.why}
@@ -117,7 +122,7 @@ def _say(done: list[tuple[Named, Outcome | Unknown]], *, as_json: bool, dry_run:
         elif not outcome.ok:
             failed.append(f"{each} was not resumed: {outcome.words}")
     if silent:
-        raise FallowError(printable("; ".join(failed)), _REMEDY)
+        raise FallowError(printable("; ".join(failed)), remedy)
     if failed:
         raise NothingFound(printable("; ".join(failed)))
     return 0
