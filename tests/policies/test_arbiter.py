@@ -37,6 +37,7 @@ from fallow.core.protections import (
 )
 from fallow.core.reasons import Reason
 from fallow.core.unknown import Unknown
+from fallow.core.value import replace
 from fallow.policies.arbiter import Proposal, ProtectRules, RateLimit, Taken, arbitrate
 from tests.policies.histories import modest
 
@@ -82,6 +83,11 @@ def test_under_a_hold_nothing_is_done(action: Action) -> None:
     assert ruling.refused is not None
     assert ruling.refused.kind == "protected"
     assert str(ruling.refused) == "carol protects gpu:GPU-a (protection 1): a demo"
+    named = Proposal(action, replace(JOB, labels=(("GPU-a", "3"),)))
+    (ruling,) = arbitrate([named], at_s=100.0, wall_s=NOON, protections=[protection(OneGpu("GPU-a"))])
+    assert str(ruling.refused) == "carol protects GPU 3 (protection 1): a demo", (
+        "as people call it, where that is known"
+    )
 
 
 @pytest.mark.parametrize("action", [CancelWarning(IDLE), CallOff(IDLE)], ids=lambda action: type(action).__name__)

@@ -133,6 +133,8 @@ class Affected:
     processes: tuple[AffectedProcess, ...] = ()
     machine: bool = False
     """True for the machine as a whole, with everything on it."""
+    labels: tuple[tuple[str, str], ...] = ()
+    """What people call the GPUs: each UUID with its label, as far as they are known."""
 
 
 def with_its_end(protection: Protection, wall_s: float, labels: Mapping[str, str]) -> str:

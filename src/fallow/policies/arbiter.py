@@ -118,7 +118,7 @@ def leave_alone(
     if protection is not None:
         return Reason(
             "protected",
-            protection=str(protection),
+            protection=protection.in_words(dict(touched.labels)),
             id=protection.id,
             by=protection.by_user,
             target=str(protection.target),

@@ -212,6 +212,7 @@ def test_a_protected_job_is_left_alone_and_the_sentence_says_how_it_is_released(
     placed = json.loads(simulated("protect", "1", "--for", "1h", "--json").stdout)["protections"][0]
     done = simulated("stop", "1", "--yes")
     assert done.returncode == 1
+    assert f"protects GPU 1 (protection {placed['id']})" in done.stdout
     assert f"fallow protect --release {placed['id']}" in done.stdout
     facts = json.loads(simulated("stop", "1", "2", "--yes", "--json").stdout)
     told = {job["gpus"][0]: (job["outcome"], job["reason"]) for job in facts["jobs"]}

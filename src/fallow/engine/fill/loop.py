@@ -23,7 +23,7 @@ from fallow.engine.fill.device_events import CLAIMS, DeviceEvents, Opened, atten
 from fallow.engine.fill.kin import KinFinder
 from fallow.engine.fill.slot import FillerSlot
 from fallow.engine.history.run import Run
-from fallow.engine.jobs.protections import uuids_with_cards
+from fallow.engine.jobs.protections import labels_with_cards, uuids_with_cards
 from fallow.engine.machine.presence import PresenceCheck, PresenceRules
 from fallow.policies.arbiter import leave_alone
 from fallow.policies.fill import Phase
@@ -310,7 +310,7 @@ class FillLoop:
         gpu, ignored = self._split_holders(slot, gpu, ours=ours)
         protection = None
         if self.protections:
-            touched = Affected(uuids_with_cards([gpu]))
+            touched = Affected(uuids_with_cards([gpu]), labels=labels_with_cards([gpu]))
             protection = leave_alone(touched, self._world.clock.wall_s(), self.protections)
         return sign(Scene(gpu, ignored, opened_by, reservations, protection, ours, slot.spec.max_temp_c))
 

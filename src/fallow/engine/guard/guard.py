@@ -33,7 +33,7 @@ from fallow.engine.guard.attached import Attached
 from fallow.engine.history.run import Run
 from fallow.engine.jobs.executor import Executor, Then
 from fallow.engine.jobs.perform import HostActuators, perform, touches_machine
-from fallow.engine.jobs.protections import affected_processes, uuids_with_cards
+from fallow.engine.jobs.protections import affected_processes, labels_with_cards, uuids_with_cards
 from fallow.policies import guard
 from fallow.policies.arbiter import Proposal, arbitrate, leave_alone
 
@@ -240,7 +240,12 @@ class GuardLoop:
     def _affected(self, watched: Sequence[Gpu]) -> Affected:
         attached = self._attached
         processes = () if attached is None else affected_processes(self._world, attached.tree, watcher=False)
-        return Affected(uuids_with_cards(watched), processes, machine=touches_machine(self._rules.actions))
+        return Affected(
+            uuids_with_cards(watched),
+            processes,
+            machine=touches_machine(self._rules.actions),
+            labels=labels_with_cards(watched),
+        )
 
     def _protections(self) -> list[Protection]:
         return self._world.protections.active(self._world.clock.wall_s(), self._say)

@@ -1,10 +1,10 @@
 """The active protections, those that cover something, and what an action on a job touches."""
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from fallow.core.errors import FallowError
-from fallow.core.gpu import Gpu
+from fallow.core.gpu import Gpu, labels_of
 from fallow.core.protections import Affected, AffectedProcess, Protection, covering
 from fallow.core.unknown import Unknown
 from fallow.engine.machine.world import World
@@ -43,6 +43,13 @@ def uuids_with_cards(gpus: Iterable[Gpu]) -> frozenset[str]:
     own = {gpu.uuid for gpu in gpus}
     cards = {gpu.mig.parent_uuid for gpu in gpus if gpu.mig is not None}
     return frozenset(uuid for uuid in own | cards if isinstance(uuid, str))
+
+
+def labels_with_cards(gpus: Collection[Gpu]) -> tuple[tuple[str, str], ...]:
+    """Return the label of each GPU, and of its card, by UUID."""
+    cards = {gpu.mig.parent_uuid: str(gpu.index) for gpu in gpus if gpu.mig is not None}
+    known = {uuid: label for uuid, label in cards.items() if isinstance(uuid, str)}
+    return tuple((known | labels_of(gpus)).items())
 
 
 def affected_process(world: World, pid: int) -> AffectedProcess:

@@ -33,6 +33,7 @@ from fallow.engine.jobs.job_state import JobState, Policy, PolicyStep
 from fallow.engine.jobs.lineage import Lineage
 from fallow.engine.jobs.pauses import Pauses
 from fallow.engine.jobs.ports import ActionsFor, JobActions, Parker
+from fallow.engine.jobs.protections import labels_with_cards
 from fallow.engine.jobs.rest_power import RestPower
 from fallow.policies import idle
 from fallow.policies.arbiter import Proposal, ProtectRules, RateLimit, Taken, arbitrate, leave_alone
@@ -178,7 +179,8 @@ class WarnAskKill:
         mine = {process.pid for process in state.job.members} | {os.getpid()}
         pids = {each.target.pid for each in protections if isinstance(each.target, OneProcess)}
         found = (target.find(pid) for pid in sorted(pids) if not mine.isdisjoint(self._lineage.of(pid)))
-        touched = Affected(gpus, (*state.job.processes, *(each for each in found if each is not None)))
+        processes = (*state.job.processes, *(each for each in found if each is not None))
+        touched = Affected(gpus, processes, labels=labels_with_cards(snapshot.gpus))
         wall_s = self._clock.wall_s()
         alone = state.job.opt_out or leave_alone(touched, wall_s, protections, self._protect_rules)
         protection = protection_on(touched, protections, wall_s)
@@ -201,7 +203,7 @@ class WarnAskKill:
         now_s = self._clock.monotonic_s()
         if now_s < state.refused_until_s:
             return False
-        touched = Affected(gpus, target.describe())
+        touched = Affected(gpus, target.describe(), labels=labels_with_cards(snapshot.gpus))
         why = target.forbidden(touched.processes) or self._refused(state, step.actions, touched, now_s, protections)
         if why is not None:
             state.refused_until_s = now_s + _TRY_AGAIN_AFTER_S

@@ -21,7 +21,7 @@ from fallow.core.units import duration_for_people
 from fallow.core.value import value
 from fallow.engine.history.run import Run
 from fallow.engine.jobs.ports import ActionsFor, JobActions
-from fallow.engine.jobs.protections import uuids_with_cards
+from fallow.engine.jobs.protections import labels_with_cards, uuids_with_cards
 from fallow.engine.owners.actions import OwnerJobActions
 from fallow.engine.stop.find import FoundJob, JobsByHand
 from fallow.policies.arbiter import Proposal, ProtectRules, arbitrate
@@ -182,7 +182,7 @@ class StopByHand:
         return True
 
     def _refused(self, found: FoundJob, actions: JobActions, action: Ask | Kill) -> Reason | None:
-        touched = Affected(uuids_with_cards(found.gpus), actions.describe())
+        touched = Affected(uuids_with_cards(found.gpus), actions.describe(), labels=labels_with_cards(found.gpus))
         forbidden = actions.forbidden(touched.processes)
         if forbidden is not None:
             return forbidden
