@@ -5,7 +5,7 @@ import os
 IN_FULL = bool(os.environ.get("FALLOW_TEST_ALL"))
 PLANS = 1000 if IN_FULL else 60
 HOURS = 24 if IN_FULL else 12
-COMINGS = 200 if IN_FULL else 60
+COMINGS = 200 if IN_FULL else 30
 LAUNCHES = 64 if IN_FULL else 24
 HOSTS = 4 if IN_FULL else 2
 LAUNCHES_ON_HOSTS = 40 if IN_FULL else 6

@@ -4,6 +4,7 @@ import pathlib
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 
 import pytest
 
@@ -13,9 +14,9 @@ from tests.places import REPOSITORY
 Start = Callable[[Mapping[str, str]], subprocess.Popen[str]]
 
 
-@pytest.fixture
-def start_daemon() -> Iterator[Start]:
-    """Starts small daemons; whoever still lives when the test ends is killed."""
+@contextmanager
+def starting() -> Iterator[Start]:
+    """Starts small daemons; whoever still lives at the end is killed."""
     started: list[subprocess.Popen[str]] = []
 
     def start(environ: Mapping[str, str]) -> subprocess.Popen[str]:
@@ -33,10 +34,19 @@ def start_daemon() -> Iterator[Start]:
         assert daemon.stdout.readline() == "ready\n", daemon.stderr and daemon.stderr.read()
         return daemon
 
-    yield start
-    for daemon in started:
-        daemon.kill()
-        daemon.communicate()
+    try:
+        yield start
+    finally:
+        for daemon in started:
+            daemon.kill()
+            daemon.communicate()
+
+
+@pytest.fixture
+def start_daemon() -> Iterator[Start]:
+    """Starts daemons for one test."""
+    with starting() as start:
+        yield start
 
 
 @pytest.fixture

@@ -19,15 +19,20 @@ from fallow.core.api import VERSION
 from fallow.core.errors import FallowError, NotPermitted
 from tests.actuators.claims.test_users import ADA, Users
 from tests.conftest import Fallow
-from tests.interfaces.socket.conftest import Start
+from tests.interfaces.socket.conftest import Start, starting
 from tests.places import LIMIT_S
 
 MOST_OF_USER = 16
 
 
-@pytest.fixture
-def path(simulated: Fallow, daemon: subprocess.Popen[str]) -> str:
-    return simulated.environ["FALLOW_SOCKET"]
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The socket of one daemon for all who only ask: to start it takes more than all their questions."""
+    fallow = Fallow(tmp_path_factory.mktemp("asked"))
+    fallow.environ["FALLOW_SIMULATE"] = "4xH100"
+    with starting() as start:
+        start(fallow.environ)
+        yield fallow.environ["FALLOW_SOCKET"]
 
 
 @contextmanager
@@ -213,8 +218,9 @@ def test_the_socket_of_a_living_daemon_is_never_replaced(path: str) -> None:
 
 
 def test_the_socket_of_a_daemon_that_was_killed_is_replaced(
-    path: str, simulated: Fallow, daemon: subprocess.Popen[str], start_daemon: Start
+    simulated: Fallow, daemon: subprocess.Popen[str], start_daemon: Start
 ) -> None:
+    path = simulated.environ["FALLOW_SOCKET"]
     daemon.send_signal(signal.SIGKILL)
     daemon.wait()
     assert os.path.exists(path)
