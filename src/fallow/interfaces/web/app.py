@@ -26,6 +26,7 @@ from fallow.interfaces.web.api_series import add_series
 from fallow.interfaces.web.cached_reads import CachedReads
 from fallow.interfaces.web.caller import Refused
 from fallow.interfaces.web.disk_reads import DiskReads
+from fallow.interfaces.web.downloads import downloads
 from fallow.interfaces.web.event_streams import Watchers
 from fallow.interfaces.web.page import Files, make_pages
 from fallow.interfaces.web.page_parts import Renderer
@@ -136,6 +137,7 @@ def make_app(sources: Sources) -> FastAPI:
     pages = make_pages(sources, renderer, watchers, static)
     add_subject_pages(pages, sources, renderer, plots, (subjects, finder), lambda: static.edition)
     app.include_router(pages)
+    app.include_router(downloads(sources, reads))
     _add_signs_of_life(app, lambda: pulse.ails or watchers.ails, Metrics(sources.board, lambda: len(watchers)))
     app.add_exception_handler(Refused, _refused)
     app.add_exception_handler(RequestValidationError, _does_not_fit)

@@ -24,7 +24,7 @@ _EVENTS_LAST_S = 2.0
 _STRIPS_LAST_S = 90.0
 _COSTS_LAST_S = 300.0
 _USERS_SHOWN = 5
-_EVENTS_SHOWN = 20
+_EVENTS_READ = 80
 
 T = TypeVar("T")
 
@@ -51,7 +51,7 @@ class CachedReads:
 
     async def events(self) -> list[Event] | str:
         """Return the last events; a sentence if they cannot be read."""
-        return await self._keep("events", _EVENTS_LAST_S, lambda: self._sources.events(None, _EVENTS_SHOWN))
+        return await self._keep("events", _EVENTS_LAST_S, lambda: self._sources.events(None, _EVENTS_READ))
 
     async def strips(self, uuids: tuple[str, ...]) -> Strips | str:
         """Return the last day of these GPUs; a sentence if it cannot be read."""

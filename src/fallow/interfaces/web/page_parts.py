@@ -25,6 +25,7 @@ from fallow.interfaces.web.cached_reads import CachedReads
 from fallow.interfaces.web.cluster_views import ClusterViews
 from fallow.interfaces.web.day import STEPS, Strips
 from fallow.interfaces.web.disk_reads import PAGE
+from fallow.interfaces.web.journal_rows import journal_rows
 from fallow.interfaces.web.plots import PlotReads, Plotted
 from fallow.interfaces.web.view_models import View
 
@@ -122,7 +123,7 @@ class Renderer:
             "protections": self._part(
                 "protections", "protections", protections=self._protections(board, self._sources.user)
             ),
-            "actions": self._part("actions", "actions", events=await self._events()),
+            "actions": self._part("actions", "journal", rows=await self._events()),
         }
         if board.cluster is not None:
             html["cluster"] = self._part("cluster", "cluster", cluster=self._cluster(board.cluster, board))
@@ -202,9 +203,7 @@ class Renderer:
 
     async def _events(self) -> list[View] | str:
         found = await self._archive.events()
-        return (
-            found if isinstance(found, str) else view_models.events(found, self._sources.clock.wall_s(), self._zone)
-        )
+        return found if isinstance(found, str) else journal_rows(found, self._sources.clock.wall_s(), self._zone)
 
     def _part(self, name: str, template: str, **values: object) -> str:
         """Return a part, rendered again only if its values have changed."""

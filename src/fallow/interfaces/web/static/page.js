@@ -20,7 +20,9 @@
     const part = document.getElementById(id);
     if (!part) return;
     const focused = part.contains(document.activeElement) ? document.activeElement.id : "";
+    const opened = [...part.querySelectorAll("details[open][id]")].map((each) => each.id);
     part.innerHTML = html;
+    for (const each of opened) document.getElementById(each)?.setAttribute("open", "");
     if (focused) document.getElementById(focused)?.focus();
   };
 

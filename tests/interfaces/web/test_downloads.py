@@ -1,0 +1,55 @@
+"""The report is kept as a file: the same as the command writes, as the visitor may see it."""
+
+import csv
+import io
+import pathlib
+from collections.abc import Iterator
+
+import pytest
+
+from fallow.engine.config.listen_address import Address
+from tests.interfaces.web.boards import varied
+from tests.interfaces.web.served import TOKEN, Site, hall, served
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    pretend = Address("0.0.0.0", 8990)
+    with served(hall(varied), tmp_path_factory.mktemp("downloads"), token=TOKEN, pretend=pretend) as made:
+        yield made
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"), [("/report.csv?by=user&since=30d", "text/csv"), ("/report.html", "text/html")]
+)
+def test_the_report_is_a_file_that_a_browser_keeps(site: Site, path: str, kind: str) -> None:
+    answer = site.with_token(path)
+    assert answer.status == 200
+    assert answer.headers["content-type"].startswith(kind)
+    assert answer.headers["content-disposition"].startswith('attachment; filename="fallow-')
+    assert answer.headers["content-security-policy"].startswith("default-src 'none'")
+
+
+def test_the_csv_names_what_it_is_grouped_by(site: Site) -> None:
+    (head, *_) = csv.reader(io.StringIO(site.with_token("/report.csv?by=user").text))
+    assert head[0] == "user"
+
+
+@pytest.mark.parametrize(
+    "query", ["since=soon", "since=0", "since=-1d", "since=9999999d", "by=moon", "since=7d&x=1", "since=%3Cscript%3E"]
+)
+def test_what_makes_no_sense_is_refused_in_a_sentence(site: Site, query: str) -> None:
+    answer = site.with_token(f"/report.csv?{query}")
+    assert (answer.status, bool(answer.json["detail"])) == (422, True)
+
+
+def test_a_page_that_asks_for_a_token_gives_no_report_without_one(site: Site) -> None:
+    for path in ("/report.csv", "/report.html"):
+        assert site.ask(path).status == 401
+
+
+def test_the_page_leads_to_both(tmp_path: pathlib.Path) -> None:
+    with served(hall(varied), tmp_path) as open_site:
+        text = open_site.ask("/").text
+    assert 'href="/report.html?since=7d"' in text
+    assert 'href="/report.csv?since=7d&amp;by=user"' in text
