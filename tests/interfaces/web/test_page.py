@@ -298,6 +298,7 @@ def test_it_loads_nothing_from_elsewhere(browser: Any, site: Site) -> None:
     assert {url.removeprefix(site.url).split("?")[0] for url in asked} <= {
         "/",
         "/static/page.css",
+        "/static/actions.css",
         "/static/page.js",
         "/static/actions.css",
         "/static/plots.css",
