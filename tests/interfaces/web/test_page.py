@@ -300,7 +300,6 @@ def test_it_loads_nothing_from_elsewhere(browser: Any, site: Site) -> None:
         "/static/page.css",
         "/static/actions.css",
         "/static/page.js",
-        "/static/actions.css",
         "/static/plots.css",
         "/static/plots.js",
         "/static/icon.svg",

@@ -143,7 +143,8 @@ def test_what_was_refused_is_a_sentence_on_the_page(page: Page) -> None:
 
 
 def test_only_a_person_gets_a_button_to_stop(page: Page) -> None:
-    assert 'action="/stops"' in page.ask("/").text
+    for address in ("/", "/gpus/0", "/jobs/48211"):
+        assert 'action="/stops"' in page.ask(address).text
     assert 'action="/stops"' not in page.ask("/", token=TOKEN).text
     assert 'action="/protections"' in page.ask("/", token=TOKEN).text
     assert 'class="act"' not in page.site.ask("/").text

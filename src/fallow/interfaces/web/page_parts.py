@@ -32,7 +32,8 @@ from fallow.interfaces.web.view_models import View
 _TIMER = re.compile(r'data-timer="([^"]*)">([^<]*)<')
 _LEVEL = re.compile(r'data-level="([^"]*)" width="([^"]*)"')
 _MOST_SAID = 4
-_DURATIONS = (("30m", "30 minutes"), ("1h", "1 hour"), ("2h", "2 hours"), ("8h", "8 hours"), ("1d", "1 day"))
+DURATIONS = (("30m", "30 minutes"), ("1h", "1 hour"), ("2h", "2 hours"), ("8h", "8 hours"), ("1d", "1 day"))
+"""For how long the forms offer to protect something."""
 
 
 @value
@@ -160,7 +161,7 @@ class Renderer:
             density=dashboard.density(len(tiles)),
             show=shown,
             mine=mine,
-            durations=_DURATIONS,
+            durations=DURATIONS,
             known=known,
             **about_the_visitor,
         )

@@ -17,7 +17,8 @@ from fallow.engine.history.report import Report
 from fallow.engine.machine.timezone import LocalZone
 from fallow.interfaces.web import dashboard, subject_views, view_models
 from fallow.interfaces.web.caller import Caller, caller_of
-from fallow.interfaces.web.page_parts import Renderer
+from fallow.interfaces.web.journal_rows import journal_rows
+from fallow.interfaces.web.page_parts import DURATIONS, Renderer
 from fallow.interfaces.web.plots import PlotReads
 from fallow.interfaces.web.subject_finder import Found, SubjectFinder
 from fallow.interfaces.web.subject_reads import WEEK, Reports, SubjectReads
@@ -66,9 +67,10 @@ def add_subject_pages(
             "stops": [] if board is None else dashboard.stops(_rules_about(board, found)),
             "protections": [] if board is None else _protections(board, found, sources.clock.wall_s()),
             "plots": await plots.view(caller.key, found.plotted, span, found.address, _PLOTS.get(kind, _OTHER_PLOTS)),
-            "events": told
-            if isinstance(told, str)
-            else view_models.events(told, sources.clock.wall_s(), LocalZone()),
+            "rows": told if isinstance(told, str) else journal_rows(told, sources.clock.wall_s(), LocalZone()),
+            "known": caller.may_change,
+            "mine": caller.user,
+            "durations": DURATIONS,
             "hours": reports if isinstance(reports, str) else _hours(found, reports),
             "tables": () if isinstance(reports, str) else _tables(found, reports, viewer, board),
         }

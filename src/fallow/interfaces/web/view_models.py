@@ -5,7 +5,6 @@ it is never markup.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from datetime import UTC, datetime, tzinfo
 from math import inf
 from typing import Any, TypeVar
 
@@ -26,7 +25,6 @@ from fallow.core.reservations import Claim
 from fallow.core.units import bytes_for_people, duration_for_people, shortened
 from fallow.core.unknown import Unknown
 from fallow.core.value import value
-from fallow.engine.history.journal import Event
 
 _LONGEST_REASON = 240
 _LONGEST_COMMAND = 96
@@ -96,21 +94,6 @@ def protections(found: Iterable[Protection], board: Board, now_s: float, own: st
         }
         for protection in found
         if not is_over(protection, now_s)
-    ]
-
-
-def events(found: Iterable[Event], now_s: float, zone: tzinfo) -> list[View]:
-    """Return the last lines of the journal."""
-    return [
-        {
-            "ago": Timer(f"event-{event.id}", f"{coarsely(max(0.0, now_s - event.wall_s))} ago"),
-            "at": f"{datetime.fromtimestamp(event.wall_s, UTC).astimezone(zone):%Y-%m-%d %H:%M:%S}",
-            "kind": event.kind,
-            "subject": shortened(event.subject, _LONGEST_COMMAND),
-            "finding": shortened(event.finding, _LONGEST_REASON),
-            "because": shortened(event.because, _LONGEST_REASON),
-        }
-        for event in found
     ]
 
 
