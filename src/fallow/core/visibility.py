@@ -36,6 +36,11 @@ ANYBODY = Viewer()
 EVERYTHING = Viewer(everything=True)
 
 
+def is_for_all(job: str) -> bool:
+    """Return whether everybody may read this name of a job: it is that of an owner, and of no notebook."""
+    return " " not in job and job.startswith(_NO_COMMAND)
+
+
 def seen_by(status: Status, viewer: Viewer) -> Status:
     """Return the status with as much of each command line as the viewer may read."""
     if viewer.everything:
@@ -72,7 +77,6 @@ def _holder_seen_by(holder: Holder, viewer: Viewer) -> Holder:
 
 
 def _party_seen_by(party: Party, viewer: Viewer) -> Party:
-    is_command = " " in party.job or not party.job.startswith(_NO_COMMAND)
-    if viewer.may_read(party.user) or party.job == MANY_JOBS or not is_command:
+    if viewer.may_read(party.user) or party.job == MANY_JOBS or is_for_all(party.job):
         return party
     return replace(party, job=_NOTEBOOK if party.job.startswith(f"{_NOTEBOOK}:") else program_name(party.job))

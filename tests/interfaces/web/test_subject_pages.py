@@ -1,6 +1,7 @@
 """The pages about one GPU, job, user and owner: everything leads somewhere, and nobody sees more than they may."""
 
 import html
+import pathlib
 import re
 from collections.abc import Iterator
 from urllib.parse import unquote
@@ -210,3 +211,21 @@ def test_a_person_goes_from_a_gpu_to_its_user_and_back(site: Site) -> None:
         page.get_by_role("link", name="All GPUs of box").click()
         page.wait_for_url(f"{site.url}/")
         assert wrong == []
+
+
+def test_who_calls_a_program_like_a_notebook_of_another_is_not_told_when_that_ran(tmp_path: pathlib.Path) -> None:
+    hers = Holder(666, 2**30, user="mallory", command="/tmp/notebook:train.ipynb", birth=1)
+
+    def with_hers(wall_s: float) -> Board:
+        made = board(wall_s)
+        assert made.full_status is not None
+        first, bobs, carols, *others = made.full_status.gpus
+        full = replace(made.full_status, gpus=(first, bobs, replace(carols, holders=(hers,)), *others))
+        return replace(made, status=seen_by(full, ANYBODY), full_status=full)
+
+    record(tmp_path, with_hers(SystemClock().wall_s()), 60)
+    with served(hall(with_hers), tmp_path) as site:
+        answer = site.ask("/api/v1/series?span=1h&subject=owner:notebook:train.ipynb")
+        assert answer.status == 200
+        assert "bob" not in {user for step in answer.json["steps"] for user in step["users"]}
+        assert "bob" not in text_of(site.ask("/owners/notebook:train.ipynb").text)

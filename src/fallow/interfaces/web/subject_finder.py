@@ -8,7 +8,7 @@ from fallow.core.interval import NOBODY, SOMEBODY, Party
 from fallow.core.units import is_number, shortened
 from fallow.core.unknown import Unknown
 from fallow.core.value import value
-from fallow.core.visibility import interval_seen_by
+from fallow.core.visibility import interval_seen_by, is_for_all
 from fallow.engine.daemon.sources import Sources
 from fallow.engine.history.report import Report
 from fallow.interfaces.web import dashboard, subject_views
@@ -116,12 +116,16 @@ class SubjectFinder:
         """Find an owner whose job holds a GPU now, or did in the last 30 days, if the caller may read its name."""
         everybody = held_now(self._sources.board(), caller.viewer)
         held = tuple(one for one in everybody if subject_views.owner_name(one.seen) == name)
-        if ":" not in name or not (held or await self._was_there(caller, lambda party: party.job == name)):
+        users = {str(one.holder.user) for one in held} or await self._users(caller, lambda party: party.job == name)
+        if ":" not in name or not users:
             return None
+        # Others may have a notebook of that name, which is only for them: it does not count.
+        is_open = is_for_all(name) or self._sources.rights_of(caller.viewer).everything
+        own = None if is_open else caller.user if caller.user in users else min(users)
         kind, _, short = name.partition(":")
         label = next((one.seen.owner.label for one in held if not isinstance(one.seen.owner, Unknown)), "")
         return Found(
-            *("owner", label or f"{kind} {short}", subject_views.owner_address(name), Plotted(None, job=name), held),
+            *("owner", label or f"{kind} {short}", subject_views.owner_address(name), Plotted(None, own, name), held),
             subject_views.keys_of(held),
             about=(lambda event: event.subject.endswith(f", {label}")) if label else None,
             tables=(By.GPU, By.USER),
@@ -133,7 +137,12 @@ class SubjectFinder:
 
     async def _was_there(self, caller: Caller, matches: Callable[[Party], bool]) -> bool:
         """Return whether the last 30 days know such a party, by the names that the caller may read."""
+        return bool(await self._users(caller, matches))
+
+    async def _users(self, caller: Caller, matches: Callable[[Party], bool]) -> set[str]:
+        """Return the users of such parties in the last 30 days, by the names that the caller may read."""
         reports = await self._reads.reports(caller.key)
         viewer = self._sources.rights_of(caller.viewer)
         intervals = () if isinstance(reports, str) else reports[MONTH].intervals
-        return any(matches(party) for one in intervals for party in interval_seen_by(one, viewer).parties)
+        parties = (party for one in intervals for party in interval_seen_by(one, viewer).parties)
+        return {party.user for party in parties if matches(party)}
