@@ -26,6 +26,7 @@ def watching(fallow: Fallow, cluster: str) -> Iterator[None]:
     assert daemon.stdout is not None
     try:
         assert daemon.stdout.readline() == "ready\n"
+        fallow.environ["FALLOW_DAEMON_TIMEOUT"] = f"{LIMIT_S}s"  # there is one, however long it takes to answer
         yield
     finally:
         with daemon:

@@ -131,6 +131,12 @@ def test_a_timeout_for_the_driver_that_is_none_is_told(world: World, fallow: Fal
     assert fallow("status", FALLOW_DRIVER_TIMEOUT="0").returncode == 2
 
 
+def test_a_timeout_for_the_daemon_that_is_none_is_told(simulated: Fallow) -> None:
+    assert simulated("status", FALLOW_DAEMON_TIMEOUT="often").returncode == 2
+    done = simulated("status", FALLOW_DAEMON_TIMEOUT="0s")
+    assert (done.returncode, "FALLOW_DAEMON_TIMEOUT=0s leaves the daemon no time" in done.stderr) == (2, True)
+
+
 def test_a_claim_folder_that_is_a_link_is_refused(simulated: Fallow, tmp_path: pathlib.Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "claims").symlink_to("real")

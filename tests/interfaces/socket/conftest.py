@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import pytest
 
 from tests.conftest import Fallow
-from tests.places import REPOSITORY
+from tests.places import LIMIT_S, REPOSITORY
 
 Start = Callable[[Mapping[str, str]], subprocess.Popen[str]]
 
@@ -53,4 +53,5 @@ def start_daemon() -> Iterator[Start]:
 def daemon(simulated: Fallow, start_daemon: Start, tmp_path: pathlib.Path) -> subprocess.Popen[str]:
     """A daemon on the simulated GPUs, with a state folder of its own."""
     (tmp_path / "daemon").mkdir()
+    simulated.environ["FALLOW_DAEMON_TIMEOUT"] = f"{LIMIT_S}s"  # there is one, however long it takes to answer
     return start_daemon({**simulated.environ, "FALLOW_STATE_DIR": str(tmp_path / "daemon")})

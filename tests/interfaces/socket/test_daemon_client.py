@@ -214,6 +214,16 @@ def test_a_dead_daemon_is_left_out_and_without_v_nothing_is_said(simulated: Fall
     assert "nobody listens at" in simulated("status", "--json", "-v").stderr
 
 
+def test_how_long_an_answer_may_take_can_be_said(simulated: Fallow) -> None:
+    path = pathlib.Path(simulated.environ["FALLOW_SOCKET"])
+    path.parent.mkdir(mode=0o755, exist_ok=True)
+    with socket.socket(socket.AF_UNIX) as silent:
+        silent.bind(str(path))
+        silent.listen()
+        said = simulated("status", "--json", "-v", FALLOW_DAEMON_TIMEOUT="300ms").stderr
+    assert "the daemon is left out: it did not answer within 0.3 s" in said
+
+
 @contextmanager
 def crowded(path: pathlib.Path) -> Iterator[None]:
     """A daemon that lets nobody in any more: the queue before its door is full."""

@@ -17,7 +17,7 @@ from fallow.core.money import Prices
 from fallow.core.parked import ParkedJob
 from fallow.core.ports import Clock
 from fallow.core.protections import ProtectedForGood, Protection, Target
-from fallow.core.units import printable
+from fallow.core.units import duration_s, printable
 from fallow.engine.machine import from_json
 from fallow.engine.machine.socket_path import sockets_to_ask
 from fallow.engine.machine.unix_http import Answer, NoAnswer, ask
@@ -52,6 +52,7 @@ class DaemonClient:
     ) -> None:
         """`places`: the sockets to try, instead of all that there may be."""
         self._places = sockets_to_ask(environ) if places is None else list(places)
+        self._limit_s = _limit_s(environ)
         self._clock = clock
         self._headers = {MACHINE_HEADER: REAL_MACHINE if simulated is None else _quoted(simulated)}
         self._tell = tell
@@ -154,7 +155,7 @@ class DaemonClient:
 
     def hello(self) -> Facts | None:
         """Return what the daemon reports about itself, also one of another version; None if there is none."""
-        answer = ask(self._places, self._clock, "GET", "/api/v1/daemon", {})
+        answer = ask(self._places, self._clock, "GET", "/api/v1/daemon", {}, limit_s=self._limit_s)
         if answer is None:
             return None
         if answer[0] not in _OK:
@@ -171,10 +172,11 @@ class DaemonClient:
         method: str,
         target: str,
         body: Mapping[str, object] | None = None,
-        limit_s: float = _SHORT_S,
+        limit_s: float | None = None,
     ) -> T | None:
         """Return an answer of the API as values; None if there is no daemon. Raise NoAnswer if it gives none."""
-        facts = _checked(ask(self._places, self._clock, method, f"/api/v1{target}", self._headers, body, limit_s))
+        within_s = self._limit_s if limit_s is None else max(limit_s, self._limit_s)
+        facts = _checked(ask(self._places, self._clock, method, f"/api/v1{target}", self._headers, body, within_s))
         if facts is None:
             return None
         try:
@@ -182,7 +184,7 @@ class DaemonClient:
         except (KeyError, TypeError, ValueError, OverflowError, AttributeError, WrongUsage) as error:
             raise NoAnswer(f"its answer makes no sense: {type(error).__name__}: {error}") from None
 
-    def _get(self, target: str, build: Callable[[Facts], T], limit_s: float = _SHORT_S) -> T | None:
+    def _get(self, target: str, build: Callable[[Facts], T], limit_s: float | None = None) -> T | None:
         return self._or_nothing(lambda: self.values(build, "GET", target, limit_s=limit_s))
 
     def _or_nothing(self, question: Callable[[], T | None]) -> T | None:
@@ -195,6 +197,16 @@ class DaemonClient:
     def _leave_out(self, why: str) -> None:
         self.trouble = why
         self._tell(f"the daemon is left out: {why}")
+
+
+def _limit_s(environ: Mapping[str, str]) -> float:
+    text = environ.get("FALLOW_DAEMON_TIMEOUT")
+    if not text:
+        return _SHORT_S
+    limit_s = duration_s(text)
+    if limit_s <= 0:
+        raise WrongUsage(f"FALLOW_DAEMON_TIMEOUT={text} leaves the daemon no time")
+    return limit_s
 
 
 class RemoteHistory:

@@ -27,7 +27,14 @@ from fallow.readers.accounts import account
 
 SIGNAL, GRACE_S = "TERM", 10.0
 _PROGRAM = (sys.executable, "-I", "-m", "fallow.interfaces.cli.as_user")
-_PASSED_ON = ("FALLOW_SIMULATE", "FALLOW_CLAIM_DIR", "FALLOW_SOCKET", "FALLOW_DRIVER_TIMEOUT", "FALLOW_DEVICES")
+_PASSED_ON = (
+    "FALLOW_SIMULATE",
+    "FALLOW_CLAIM_DIR",
+    "FALLOW_SOCKET",
+    "FALLOW_DAEMON_TIMEOUT",
+    "FALLOW_DRIVER_TIMEOUT",
+    "FALLOW_DEVICES",
+)
 """What says which machine this is; a user's own journal and config stay theirs."""
 _LOOKS_WITHIN_S = 120.0
 _STOPS_WITHIN_S = 300.0
