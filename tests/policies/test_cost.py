@@ -1,7 +1,7 @@
 """The numbers add up: by GPU, user, job and day, whoever held what, whatever the clocks did."""
 
 import itertools
-from datetime import UTC, tzinfo
+from datetime import UTC, datetime, tzinfo
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -185,3 +185,27 @@ def test_filled_time_is_in_the_hours_and_not_in_the_bill() -> None:
     charged = {line.name[0]: line.cost for line in told.lines}
     assert charged["-"] == 0
     assert charged["ada"] == told.total.cost != 0
+
+
+def test_energy_is_shared_out_like_time_and_stays_unknown_where_nothing_was_metered() -> None:
+    who = (Party("ada", "x"), Party("ada", "y"), Party("bob", "z"))
+    history = [
+        Interval("GPU-0", 0, HOUR, HOUR, Activity.BUSY, who, 1_000_001, HOUR),
+        Interval("GPU-2", 0, HOUR, HOUR, Activity.IDLE, (Party("carol", "x"),)),
+    ]
+    for by in By:
+        made = bill(history, by, CARDS, Prices(), UTC)
+        assert sum(line.energy_mj for line in made.lines) == made.total.energy_mj == 1_000_001
+        assert sum(line.metered_ms for line in made.lines) == made.total.metered_ms == HOUR
+        assert made.total.energy_is_partial
+    users = {line.name[0]: line for line in bill(history, By.USER, CARDS, Prices(), UTC).lines}
+    assert (users["ada"].energy_mj, users["bob"].energy_mj) == (500_001, 500_000)
+    assert isinstance(users["carol"].energy_j, Unknown)
+    assert not users["bob"].energy_is_partial
+
+
+def test_a_week_is_the_local_days_from_monday_on() -> None:
+    sunday = round(datetime(2026, 11, 15, 23, tzinfo=UTC).timestamp() * 1000)
+    history = [Interval("GPU-0", sunday, sunday + 2 * HOUR, 2 * HOUR, Activity.BUSY, (Party("ada", "x"),))]
+    weeks = bill(history, By.WEEK, CARDS, Prices(), UTC).lines
+    assert [(line.name, line.busy_ms) for line in weeks] == [(("2026-11-09",), HOUR), (("2026-11-16",), HOUR)]

@@ -1,4 +1,4 @@
-"""Add up what idle GPUs cost: the hours of each activity, by GPU, user, job or day, and the price of idle ones.
+"""Add up what idle GPUs cost: the hours of each activity, by GPU, user, job, day or week, and the price of idle ones.
 
     observed = free + filled + busy + idle + stuck + unknown      of each GPU, to the millisecond
     cost     = (idle + stuck) * price of that GPU                 somebody held it, and nothing was done
@@ -13,7 +13,7 @@ does not divide goes to the first, a millisecond each. Time of nobody is that of
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import tzinfo
+from datetime import date, timedelta, tzinfo
 from enum import StrEnum
 from functools import lru_cache
 from itertools import pairwise
@@ -26,6 +26,7 @@ from fallow.core.unknown import Unknown
 from fallow.core.value import value
 
 _HOUR_MS = 3_600_000
+_WELL_METERED = 0.95  # the first minute of each run of the daemon is never metered
 
 
 class By(StrEnum):
@@ -35,18 +36,28 @@ class By(StrEnum):
     USER = "user"
     JOB = "job"
     DAY = "day"
+    WEEK = "week"
 
 
-NAME_FIELDS = {By.GPU: ("gpu", "uuid", "name"), By.USER: ("user",), By.JOB: ("job", "user"), By.DAY: ("day",)}
+NAME_FIELDS = {
+    By.GPU: ("gpu", "uuid", "name"),
+    By.USER: ("user",),
+    By.JOB: ("job", "user"),
+    By.DAY: ("day",),
+    By.WEEK: ("week",),
+}
 """The fields of a report that name one of its lines."""
+
+
+NOT_METERED = Unknown("no counter of energy was read in that time")
 
 
 @value
 class Line:
-    """The time of one GPU, user, job or day; or of all of them, with no name."""
+    """The time of one GPU, user, job, day or week; or of all of them, with no name."""
 
     name: tuple[str, ...]
-    """The UUID of a GPU; a user; a job and its user; a day as 2026-11-15."""
+    """The UUID of a GPU; a user; a job and its user; a day as 2026-11-15; a week as its Monday."""
     free_ms: int
     filled_ms: int
     busy_ms: int
@@ -55,11 +66,25 @@ class Line:
     unknown_ms: int
     cost: float | Unknown
     """The cost of the idle and stuck time; Unknown if a GPU of it has no price."""
+    energy_mj: int = 0
+    """What was drawn in the metered time, by the driver's counter."""
+    metered_ms: int = 0
+    """For how much of the observed time that is known."""
 
     @property
     def observed_ms(self) -> int:
         """Return the time of all activities together."""
         return self.free_ms + self.filled_ms + self.busy_ms + self.idle_ms + self.stuck_ms + self.unknown_ms
+
+    @property
+    def energy_j(self) -> float | Unknown:
+        """Return the energy of the metered time; Unknown if there is none."""
+        return self.energy_mj / 1000 if self.metered_ms else NOT_METERED
+
+    @property
+    def energy_is_partial(self) -> bool:
+        """Return whether more was drawn than is known: some of the time was not metered."""
+        return self.metered_ms < _WELL_METERED * self.observed_ms
 
     def ms(self, activity: Activity) -> int:
         """Return the time of one activity."""
@@ -83,18 +108,18 @@ def bill(intervals: Iterable[Interval], by: By, cards: Mapping[str, Card], price
     total = _Sum()
     for interval in intervals:
         price = prices_by_uuid[interval.uuid]
-        total.add(interval.activity, interval.witnessed_ms, price)
-        for name, ms in _shares(interval, by, zone):
+        total.add(interval.activity, (interval.witnessed_ms, interval.energy_mj, interval.metered_ms), price)
+        for name, share in _shares(interval, by, zone):
             found = sums.get(name)
             if found is None:
                 found = sums[name] = _Sum()
-            found.add(interval.activity, ms, price)
+            found.add(interval.activity, share, price)
     lines = [spent.line(name) for name, spent in sums.items()]
     match by:
         case By.GPU:
             order = {uuid: number for number, uuid in enumerate(cards)}
             lines.sort(key=lambda line: order[line.name[0]])
-        case By.DAY:
+        case By.DAY | By.WEEK:
             lines.sort(key=lambda line: line.name)
         case By.USER | By.JOB:
             lines.sort(key=lambda line: (-line.idle_ms - line.stuck_ms, -line.observed_ms, line.name))
@@ -103,14 +128,16 @@ def bill(intervals: Iterable[Interval], by: By, cards: Mapping[str, Card], price
 
 def first_lines(told: Bill, most: int) -> tuple[Line, ...]:
     """Return the first lines of many users or jobs, and the rest as one line, so that the sums stay."""
-    if told.by in (By.GPU, By.DAY) or len(told.lines) <= most:
+    if told.by not in (By.USER, By.JOB) or len(told.lines) <= most:
         return told.lines
     kept, rest = told.lines[: most - 1], told.lines[most - 1 :]
     unpriced = next((line.cost for line in rest if isinstance(line.cost, Unknown)), None)
     cost = sum(line.cost for line in rest if not isinstance(line.cost, Unknown))
     times = {f"{activity.value}_ms": sum(line.ms(activity) for line in rest) for activity in Activity}
     name = (f"{len(rest)} more", *[""] * (len(rest[0].name) - 1))
-    return (*kept, Line(name=name, cost=cost if unpriced is None else unpriced, **times))
+    energy_mj, metered_ms = sum(line.energy_mj for line in rest), sum(line.metered_ms for line in rest)
+    rest_cost = cost if unpriced is None else unpriced
+    return (*kept, Line(name=name, cost=rest_cost, energy_mj=energy_mj, metered_ms=metered_ms, **times))
 
 
 def shared_out(whole_ms: int, parties: tuple[Party, ...]) -> Iterator[tuple[Party, int]]:
@@ -123,6 +150,12 @@ def shared_out(whole_ms: int, parties: tuple[Party, ...]) -> Iterator[tuple[Part
         users.setdefault(party.user, []).append(party)
     for own, ms in zip(users.values(), _equal_parts(whole_ms, len(users)), strict=True):
         yield from zip(own, _equal_parts(ms, len(own)), strict=True)
+
+
+def week_of(day: str) -> str:
+    """Return the Monday of the week of a day, both as 2026-11-15."""
+    found = date.fromisoformat(day)
+    return (found - timedelta(days=found.weekday())).isoformat()
 
 
 def by_days(interval: Interval, zone: tzinfo) -> Iterator[tuple[str, int]]:
@@ -141,19 +174,31 @@ def _days(begin_ms: int, end_ms: int, zone: tzinfo) -> list[tuple[str, int]]:
     return [(day_of(day_begins_ms, zone).isoformat(), day_ends_ms) for day_begins_ms, day_ends_ms in pairwise(edges)]
 
 
-def _shares(interval: Interval, by: By, zone: tzinfo) -> Iterator[tuple[tuple[str, ...], int]]:
+_Amounts = tuple[int, int, int]
+"""Time, energy and the time for which the energy is known."""
+
+
+def _shares(interval: Interval, by: By, zone: tzinfo) -> Iterator[tuple[tuple[str, ...], _Amounts]]:
+    """Return each line that the interval belongs to, and its share of it."""
+    whole = (interval.witnessed_ms, interval.energy_mj, interval.metered_ms)
     match by:
         case By.GPU:
-            yield (interval.uuid,), interval.witnessed_ms
-        case By.DAY:
+            yield (interval.uuid,), whole
+        case By.DAY | By.WEEK:
+            span_ms, passed_ms, before = max(1, interval.witnessed_ms), 0, (0, 0, 0)
             for day, ms in by_days(interval, zone):
-                yield (day,), ms
-        case By.USER:
-            for party, ms in shared_out(interval.witnessed_ms, interval.parties):
-                yield (party.user,), ms
-        case By.JOB:
-            for party, ms in shared_out(interval.witnessed_ms, interval.parties):
-                yield (party.job, party.user), ms
+                passed_ms += ms
+                now = (passed_ms, whole[1] * passed_ms // span_ms, whole[2] * passed_ms // span_ms)
+                yield (day if by is By.DAY else week_of(day),), _less(now, before)
+                before = now
+        case By.USER | By.JOB:
+            divided = (shared_out(amount, interval.parties) for amount in whole)
+            for (party, ms), (_, energy_mj), (_, metered_ms) in zip(*divided, strict=True):
+                yield (party.user,) if by is By.USER else (party.job, party.user), (ms, energy_mj, metered_ms)
+
+
+def _less(whole: _Amounts, part: _Amounts) -> _Amounts:
+    return whole[0] - part[0], whole[1] - part[1], whole[2] - part[2]
 
 
 def _equal_parts(whole_ms: int, count: int) -> Iterator[int]:
@@ -168,9 +213,13 @@ class _Sum:
         self._ms = dict.fromkeys(Activity, 0)
         self._wasted_ms: dict[float, int] = {}
         self._unpriced: Unknown | None = None
+        self._energy_mj = self._metered_ms = 0
 
-    def add(self, activity: Activity, ms: int, price: float | Unknown) -> None:
+    def add(self, activity: Activity, amounts: _Amounts, price: float | Unknown) -> None:
+        ms, energy_mj, metered_ms = amounts
         self._ms[activity] += ms
+        self._energy_mj += energy_mj
+        self._metered_ms += metered_ms
         if activity in UNUSED and ms:
             if isinstance(price, Unknown):
                 self._unpriced = price
@@ -180,4 +229,5 @@ class _Sum:
     def line(self, name: tuple[str, ...]) -> Line:
         times = {f"{activity.value}_ms": ms for activity, ms in self._ms.items()}
         priced = sum(price * ms for price, ms in sorted(self._wasted_ms.items())) / _HOUR_MS
-        return Line(name=name, cost=priced if self._unpriced is None else self._unpriced, **times)
+        cost = priced if self._unpriced is None else self._unpriced
+        return Line(name=name, cost=cost, energy_mj=self._energy_mj, metered_ms=self._metered_ms, **times)

@@ -200,9 +200,17 @@ def test_older_tables_become_todays_in_one_step_and_keep_their_rows(tmp_path: pa
     database.close()
 
 
+def as_in_version_3(database: sqlite3.Connection) -> None:
+    """Take away what later versions of the tables added."""
+    database.execute("DROP TABLE sample")
+    for column in ("energy", "metered"):
+        database.execute(f"ALTER TABLE interval DROP COLUMN {column}")
+
+
 def test_hours_that_an_older_file_calls_fallow_are_idle_once_it_is_opened_for_writing(tmp_path: pathlib.Path) -> None:
     record(tmp_path, *ticks(Activity.IDLE, 0, 10))
     database = sqlite3.connect(tmp_path / "history.db", isolation_level=None)
+    as_in_version_3(database)
     database.execute("UPDATE interval SET activity = 'fallow'")
     database.execute("PRAGMA user_version = 1")
     database.close()
@@ -210,6 +218,23 @@ def test_hours_that_an_older_file_calls_fallow_are_idle_once_it_is_opened_for_wr
         open_history(str(tmp_path))
     Store(str(tmp_path / "history.db"), {}).close()
     assert strip(tmp_path) == [(0, 9, Activity.IDLE)]
+
+
+def test_a_file_from_before_energy_was_kept_is_read_without_it_and_converted_by_the_next_writer(
+    tmp_path: pathlib.Path,
+) -> None:
+    record(tmp_path, *ticks(Activity.BUSY, 0, 10))
+    database = sqlite3.connect(tmp_path / "history.db", isolation_level=None)
+    as_in_version_3(database)
+    database.execute("PRAGMA user_version = 3")
+    database.close()
+    for converted in (False, True):
+        if converted:
+            Store(str(tmp_path / "history.db"), {}).close()
+        opened = past(tmp_path)
+        (told,) = opened.tallies([START_MS, START_MS + 10**6])
+        opened.close()
+        assert (told.witnessed_ms, told.energy_mj, told.metered_ms) == (9000, 0, 0)
 
 
 def test_tables_of_a_newer_fallow_are_left_alone(tmp_path: pathlib.Path) -> None:

@@ -111,6 +111,8 @@ def test_a_file_of_an_older_fallow_gets_the_table_and_keeps_its_hours(tmp_path: 
     record(tmp_path, [status(START + second, busy()) for second in range(10)])
     database = sqlite3.connect(tmp_path / FILE_NAME, isolation_level=None)
     database.execute("DROP TABLE sample")
+    for column in ("energy", "metered"):  # a later version added them
+        database.execute(f"ALTER TABLE interval DROP COLUMN {column}")
     before = next(number for number, script in enumerate(MIGRATIONS) if "CREATE TABLE sample" in script)
     database.execute(f"PRAGMA user_version = {before}")
     database.close()

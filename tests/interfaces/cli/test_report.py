@@ -1,6 +1,7 @@
 """`fallow report`: the hours of history, for people, programs and spreadsheets; sentences where there are none."""
 
 import csv
+import datetime
 import io
 import json
 import os
@@ -54,11 +55,11 @@ def test_a_table_by_gpu_adds_up(recorded: Fallow) -> None:
     done = recorded("report", "--price", "$2/h")
     assert done.returncode == 0, done.stderr
     head, *rows = [line.split() for line in done.stdout.splitlines()[1:]]
-    assert done.stdout.startswith("box: 2 GPUs, hours from ")
-    assert head == ["GPU", "name", "free", "filled", "busy", "idle", "stuck", "unknown", "observed", "cost"]
-    assert rows[0][-8:] == ["0.0", "0.0", "0.0", "2.0", "0.0", "0.0", "2.0", "$4.00"]
-    assert rows[1][-8:] == ["1.0", "0.0", "1.0", "0.0", "0.0", "0.0", "2.0", "$0.00"]
-    assert rows[2] == ["all", "1.0", "0.0", "1.0", "2.0", "0.0", "0.0", "4.0", "$4.00"]
+    assert done.stdout.startswith("box: 2 GPUs (NVIDIA H100 80GB HBM3), ")
+    assert head == ["GPU", "free", "busy", "idle", "observed", "cost"], "what was never seen has no column"
+    assert rows[0] == ["0", "0", "0", "2.0h", "2.0h", "$4.00"]
+    assert rows[1] == ["1", "1.0h", "1.0h", "0", "2.0h", "$0.00"]
+    assert rows[2] == ["all", "1.0h", "1.0h", "2.0h", "4.0h", "$4.00"]
 
 
 def test_without_a_price_there_is_no_cost(recorded: Fallow) -> None:
@@ -92,9 +93,9 @@ def test_every_field_is_in_the_reference_and_hours_of_each_card_sum_to_the_time_
     from tests.places import REPOSITORY
 
     text = (REPOSITORY / "docs" / "reference" / "json.md").read_text()
-    for by in ("gpu", "user", "job", "day"):
+    for by in ("gpu", "user", "job", "day", "week"):
         told = json.loads(recorded("report", "--by", by, "--format", "json").stdout)
-        names = [*told, *told["gpus"][0], *told["lines"][0]]
+        names = [*told, *told["gpus"][0], *told["lines"][0], *told["made"], *told["hours"][0], *told["gaps"][0]]
         assert [name for name in names if f"`{name}`" not in text] == []
         for line in told["lines"]:
             parts = [line[f"{activity.value}_s"] for activity in Activity]
@@ -102,7 +103,7 @@ def test_every_field_is_in_the_reference_and_hours_of_each_card_sum_to_the_time_
 
 
 def test_csv_has_the_fields_of_the_json_and_no_formula(recorded: Fallow) -> None:
-    for by in ("gpu", "user", "job", "day"):
+    for by in ("gpu", "user", "job", "day", "week"):
         rows = list(csv.DictReader(io.StringIO(recorded("report", "--by", by, "--format", "csv").stdout)))
         lines = json.loads(recorded("report", "--by", by, "--format", "json").stdout)["lines"]
         assert [set(row) | {"unknown"} for row in rows] == [set(line) for line in lines]
@@ -126,6 +127,41 @@ def test_only_what_is_asked_for_is_counted(recorded: Fallow) -> None:
     assert told["total"]["observed_s"] == pytest.approx(2 * 1800, abs=120)
 
 
+def test_a_report_of_days_ends_where_the_second_one_begins_in_local_time(fallow: Fallow) -> None:
+    noon_s = time.time() // 86400 * 86400 - 2.5 * 86400
+    record(fallow, two_cards(noon_s - HOUR_S, 2 * HOUR_S))
+    day, following, earlier = (time.strftime("%Y-%m-%d", time.gmtime(noon_s + shift * 86400)) for shift in (0, 1, -1))
+    spans = {
+        ("--since", day, "--until", following): 4 * HOUR_S,
+        ("--since", earlier, "--until", day): 0,
+        ("--since", f"{day}T12:00", "--until", following): 2 * HOUR_S,
+        ("--until", f"{day} 12:00"): 2 * HOUR_S,
+    }
+    for span, seconds in spans.items():
+        told = json.loads(fallow("report", *span, "--format", "json", TZ="UTC").stdout)
+        assert told["total"]["observed_s"] == seconds, span
+    shifted = json.loads(
+        fallow("report", "--since", f"{day}T12:00", "--until", "1m", "--format", "json", TZ="UTC-1").stdout
+    )
+    assert shifted["total"]["observed_s"] == 4 * HOUR_S, "noon of a zone that is an hour ahead is an hour earlier"
+
+
+def test_it_says_what_made_it_how_much_was_watched_and_that_energy_is_unknown(recorded: Fallow) -> None:
+    told = json.loads(recorded("report", "--since", "8h", "--format", "json").stdout)
+    assert told["made"]["source"] == f"the history in {recorded.state}"
+    assert told["observed_share"] == pytest.approx(0.25, abs=0.01)
+    (gap,) = told["gaps"]
+    begins, since = (datetime.datetime.fromisoformat(each["since"]).timestamp() for each in (gap, told))
+    assert begins == pytest.approx(since, abs=0.01)
+    assert told["total"]["energy_j"] is None
+    assert told["total"]["unknown"]["energy_j"] == "no counter of energy was read in that time"
+    text = recorded("report", "--since", "3d").stdout
+    assert "Energy: unknown" in text
+    assert "; nobody watched from " in text
+    assert f"from the history in {recorded.state}" in " ".join(text.split())
+    assert [line[:3] for line in text.splitlines() if line.startswith(("Mon ", "Sun "))] == ["Mon", "Sun"]
+
+
 def test_simulated_gpus_are_said_to_be(fallow: Fallow) -> None:
     record(fallow, two_cards(time.time() - 60, 60, simulated=True))
     assert fallow("report").stdout.startswith("box: 2 simulated GPUs")
@@ -133,14 +169,19 @@ def test_simulated_gpus_are_said_to_be(fallow: Fallow) -> None:
     assert "2 simulated GPUs" in fallow("report", "--format", "html").stdout
 
 
+def rows_of(told: str) -> list[str]:
+    """The table of a report, without its title and what follows."""
+    return told.split("\n\n", maxsplit=1)[0].splitlines()[1:]
+
+
 def test_what_simulated_gpus_did_is_in_no_report_of_the_real_ones_and_the_other_way_round(recorded: Fallow) -> None:
     before = recorded("report", "--by", "user").stdout
     done = recorded("up", "--simulate=3xH100", "--for", "3s")
     assert done.returncode == 0, done.stderr
-    assert recorded("report").stdout.startswith("box: 2 GPUs, hours from ")
-    assert recorded("report", "--by", "user").stdout.splitlines()[1:] == before.splitlines()[1:]
+    assert recorded("report").stdout.startswith("box: 2 GPUs (")
+    assert rows_of(recorded("report", "--by", "user").stdout) == rows_of(before)
     simulated = recorded("report", "--simulate=3xH100").stdout
-    assert ": 3 simulated GPUs, hours from " in simulated
+    assert ": 3 simulated GPUs (" in simulated
     assert "ada" not in recorded("report", "--by", "user", "--simulate=3xH100").stdout
 
 
@@ -173,7 +214,11 @@ def test_history_of_another_time_is_told_apart_from_none(fallow: Fallow) -> None
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [
-        (("--since", "soon"), 2, "'soon' is not a duration"),
+        (("--since", "soon"), 2, "'soon' is not a duration or a date"),
+        (("--since", "2026-02-30"), 2, "'2026-02-30' is not in the calendar"),
+        (("--until", "1.11.2026"), 2, "'1.11.2026' is not a date; write 7d, 12h, 2026-11-01 or 2026-11-01T09:30"),
+        (("--since", "1d", "--until", "2d"), 2, "the report would end (2d) before it begins (1d)"),
+        (("--until", "1d", "--fleet"), 2, "--until is not told of a fleet"),
         (("--since", "0"), 2, "ten years"),
         (("--since", "999w9d"), 2, "ten years"),
         (("--by", "moon"), 2, "moon"),

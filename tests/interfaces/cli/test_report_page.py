@@ -65,13 +65,13 @@ def test_pictures_say_what_they_show_and_stand_beside_tables(page_file: pathlib.
     ids = [one.get("id") for one in root.iter() if one.get("id")]
     assert len(ids) == len(set(ids))
     pictures = [svg for svg in root.iter("svg") if svg.get("role") == "img"]
-    assert len(pictures) > 8 + 8 + 1
+    assert len(pictures) > 8 + 8 + 2
     for svg in pictures:
         named = (svg.get("aria-labelledby") or "").split()
         assert [
             part.get("id") for part in (svg.find("title"), svg.find("desc")) if part is not None and part.text
         ] == named
-    assert len(list(root.iter("table"))) == 4
+    assert len(list(root.iter("table"))) == 6, "one by hour of the week, and one for each kind"
     assert all(cell.get("scope") for cell in root.iter("th"))
 
 
@@ -94,7 +94,7 @@ def test_it_is_readable_in_light_and_dark_and_on_a_phone(page_file: pathlib.Path
         wanted = LOOKS[Activity.IDLE].light if scheme == "light" else LOOKS[Activity.IDLE].dark
         assert fill == f"rgb{tuple(bytes.fromhex(wanted[1:]))}"
         assert asked == [page_file.as_uri()]
-        assert page.get_by_role("table").count() == 4
+        assert page.get_by_role("table").count() == 6
         assert page.get_by_role("img", name="GPU 0 over the last day").count() == 1
         context.close()
     assert len(grounds) == 2

@@ -61,12 +61,15 @@ def explanation(text: str = "as the test says") -> fallow.Explanation:
 
 def report(name: str = "ada") -> fallow.Report:
     hours = {f"{activity.value}_s": 3600.0 for activity in Activity} | {"observed_s": 6 * 3600.0}
-    line = {"user": name, **hours, "cost": None, "unknown": {"cost": "GPU 0 has no price"}}
-    total = {**hours, "cost": 5.0, "unknown": {}}
+    energy = {"energy_j": 3.6e6, "metered_s": 6 * 3600.0}
+    line = {"user": name, **hours, **energy, "cost": None, "unknown": {"cost": "GPU 0 has no price"}}
+    total = {**hours, **energy, "cost": 5.0, "unknown": {}}
     times = {"since": "2026-11-01T00:00:00.000+00:00", "until": "2026-11-08T00:00:00.000+00:00"}
-    return fallow.Report(
-        {"version": 1, **times, "by": "user", "currency": "USD", "gpus": [], "lines": [line], "total": total}
-    )
+    made = {"fallow": "1", "host": "box", "at": times["until"], "source": "the daemon", "resolution_s": 900.0}
+    hour = {"weekday": 1, "hour": 9, **{f"{activity.value}_s": 1.0 for activity in Activity}}
+    watched = {"observed_share": 0.5, "gaps": [times], "hours": [hour], "made": made}
+    told = {"by": "user", "currency": "USD", "gpus": [], "lines": [line], "total": total}
+    return fallow.Report({"version": 1, **times, **watched, **told})
 
 
 def idle(because: str = "held, nothing runs") -> fallow.Idle:

@@ -86,7 +86,7 @@ def test_the_report_adds_up_and_history_has_its_intervals(site: Site) -> None:
 @pytest.mark.parametrize(
     ("asked", "says"),
     [
-        ("report?since=1h", "'since' is no key here; known are: since_s, by"),
+        ("report?since=1h", "'since' is no key here; known are: since_s, by, until_s"),
         ("status?gpu=3", "'gpu' is no key here; known are: none"),
     ],
 )

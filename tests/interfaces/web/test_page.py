@@ -160,7 +160,7 @@ def test_it_says_what_there_is_to_say(browser: Any, site: Site) -> None:
     assert "not known" in lost
     assert "the card has fallen off the bus" in lost
     assert "USD" in page.locator("#cost").inner_text()
-    assert page.get_by_role("img", name=re.compile("GPU 0 over the last day: .*busy .* h")).count() == 1
+    assert page.get_by_role("img", name=re.compile("GPU 0 over the last day: .*busy .*[hm]")).count() == 1
     for word in ("folding", "yielding", "dan has come", "not before 20:00"):
         assert word in page.locator("#fillers").inner_text()
     assert "debugging a hang" in page.locator("#protections").inner_text()

@@ -32,7 +32,9 @@ def open_report(asker: Asker, since_s: float, until_s: float, given: Prices) -> 
         if daemon is not None and daemon.trouble is not None:
             _tell_trouble(asker, daemon.trouble, folder, found=past is not None)
     try:
-        report = Report(past, since_s, until_s, prices, LocalZone(), world.viewer)
+        source = f"the history in {where}" if where == folder else "the history of the daemon"
+        made_s = world.clock.wall_s()
+        report = Report(past, since_s, until_s, prices, LocalZone(), world.viewer, source, made_s)
         if not report.intervals:
             what = "no history" if past is None else "nothing of that time"
             asker.note(f"there is {what} in {where}; `fallow up` records it while it runs")

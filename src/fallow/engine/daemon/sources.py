@@ -177,11 +177,12 @@ class Sources:
         past, now_s = self.past(), self.clock.wall_s()
         return [] if past is None else past.strip(uuid, round((now_s - since_s) * 1000), round(now_s * 1000))
 
-    def report(self, since_s: float, viewer: Viewer = ANYBODY) -> Report:
-        """Return what all GPUs did in the last so many seconds, as the viewer may see it."""
+    def report(self, since_s: float, viewer: Viewer = ANYBODY, until_s: float = 0.0) -> Report:
+        """Return what all GPUs did from so many seconds ago until so many seconds ago, as the viewer may see it."""
         now_s, past, board = self.clock.wall_s(), self.past(), self.board()
         prices = Prices() if board is None else board.prices
-        return Report(past, now_s - since_s, now_s, prices, LocalZone(), self.rights_of(viewer))
+        rights = self.rights_of(viewer)
+        return Report(past, now_s - since_s, now_s - until_s, prices, LocalZone(), rights, made_s=now_s)
 
     def _demand_own_job(self, target: OneClusterJob, user: str) -> None:
         """Raise NotPermitted if the job is another user's: a protection of theirs would not count for it."""

@@ -11,14 +11,16 @@ from fallow.core.units import shortened
 from fallow.core.value import value
 from fallow.engine.fleet.ask import Host, ask
 from fallow.engine.remote.ask import WRONG_SHAPE, Facts
-from fallow.policies.cost import NAME_FIELDS, By
+from fallow.policies.cost import NAME_FIELDS, NOT_METERED, By
 
 TIMES = ("observed_s", *(f"{activity.value}_s" for activity in Activity))
+_ENERGY = ("metered_s", "energy_j")
+_ADDED = (*TIMES, *_ENERGY)
 _LIMIT_S = 20.0
 _AT_ONCE = 16
 _MOST_LINES = 10_000
 _LONGEST_NAME = 200
-_MOST_S = 1e12
+_MOST = 1e15
 _ASKED: dict[FleetBy, By] = {"host": By.GPU, "gpu": By.GPU, "user": By.USER, "job": By.JOB, "day": By.DAY}
 
 
@@ -28,7 +30,7 @@ class Told:
 
     host: str
     lines: tuple[tuple[tuple[str, ...], tuple[float, ...], float | None], ...] = ()
-    """Each name, the seconds of `TIMES`, and what it cost; None if that is not known."""
+    """Each name, the seconds of `TIMES` with the energy behind them, and what it cost; None if that is not known."""
     currency: str = ""
     silent: Reason | None = None
 
@@ -66,13 +68,16 @@ def _line(facts: Mapping[str, Any], names: Sequence[str]) -> tuple[tuple[str, ..
     cost = facts["cost"]
     return (
         tuple(shortened(str(facts[name]), _LONGEST_NAME) for name in names),
-        tuple(_number(facts[name]) for name in TIMES),
+        (
+            *(_number(facts[name]) for name in TIMES),
+            *(_number(facts.get(name) or 0) for name in _ENERGY),  # an older fallow does not tell it
+        ),
         None if cost is None else _number(cost),
     )
 
 
 def _number(fact: object) -> float:
-    if isinstance(fact, bool) or not isinstance(fact, (int, float)) or not 0 <= fact <= _MOST_S:
+    if isinstance(fact, bool) or not isinstance(fact, (int, float)) or not 0 <= fact <= _MOST:
         raise TypeError("a number in it is none")
     return float(fact)
 
@@ -87,7 +92,7 @@ def added_up(told: Sequence[Told], by: FleetBy) -> dict[str, Any]:
     for each in told:
         for own, seconds, cost in each.lines:
             name = {"host": (each.host,), "gpu": (each.host, *own)}.get(by, own)
-            times, costs, hosts = sums.setdefault(name, ([0.0] * len(TIMES), [], set()))
+            times, costs, hosts = sums.setdefault(name, ([0.0] * len(_ADDED), [], set()))
             times[:] = [before + more for before, more in zip(times, seconds, strict=True)]
             costs.append(cost)
             hosts.add(each.host)
@@ -109,7 +114,7 @@ def added_up(told: Sequence[Told], by: FleetBy) -> dict[str, Any]:
     ]
     every = [times for times, _, _ in sums.values()]
     all_costs = [cost for _, costs, _ in sums.values() for cost in costs] if comparable else [None]
-    total = _facts([sum(column) for column in zip(*every, strict=True)] or [0.0] * len(TIMES), all_costs)
+    total = _facts([sum(column) for column in zip(*every, strict=True)] or [0.0] * len(_ADDED), all_costs)
     hosts_told = [
         {"name": each.host, "error": None if each.silent is None else str(each.silent)}
         | {"reason": None if each.silent is None else each.silent.kind}
@@ -123,5 +128,7 @@ def _facts(times: Sequence[float], costs: Sequence[float | None]) -> dict[str, A
     known = [cost for cost in costs if cost is not None]
     complete = len(known) == len(costs)
     unknown = {} if complete else {"cost": "some host has no price, or another currency"}
-    seconds = {name: round(amount, 3) for name, amount in zip(TIMES, times, strict=True)}
-    return {**seconds, "cost": round(sum(known), 6) if complete else None, "unknown": unknown}
+    amounts: dict[str, float | None] = {name: round(amount, 3) for name, amount in zip(_ADDED, times, strict=True)}
+    if not amounts["metered_s"]:
+        amounts["energy_j"], unknown["energy_j"] = None, str(NOT_METERED)
+    return {**amounts, "cost": round(sum(known), 6) if complete else None, "unknown": unknown}

@@ -15,6 +15,7 @@ from fallow.core.gpu_status import GpuStatus, Status, people_on
 from fallow.core.interval import MANY_JOBS, NOBODY, SOMEBODY, Card, Party, in_order, parties_of, party_of
 from fallow.core.units import printable
 from fallow.core.unknown import Unknown
+from fallow.engine.history.energy import EnergyMeter, Portion
 from fallow.engine.history.samples import SampleCollector, Sums
 
 QUARTER_MS = 900_000
@@ -40,6 +41,8 @@ class Batch(NamedTuple):
     cards: dict[str, Card]
     pieces: list[Piece]
     samples: Sums
+    energy: list[Portion]
+    """What these or earlier pieces drew."""
 
 
 class Collector:
@@ -52,6 +55,7 @@ class Collector:
         self._uuids: dict[str, str] = {}
         self._ended: deque[Piece] = deque(maxlen=most_waiting)
         self._samples = SampleCollector(most_waiting)
+        self._energy: deque[Portion] = deque(maxlen=most_waiting)
         self._numbers = 0
         self._now_ms = 0
 
@@ -62,6 +66,7 @@ class Collector:
             track = self._track(gpu, status)
             self._grow(track, gpu, now_ms)
             self._samples.add(track.uuid, gpu, now_ms // 1000)
+            self._energy.extend(track.meter.read(gpu.energy_j))
 
     def batch(self) -> Batch:
         """Return what is not written yet. Intervals that go on are returned each time they have grown."""
@@ -71,8 +76,9 @@ class Collector:
             if track.grown:
                 pieces.append(track.piece())
                 track.grown = False
-        batch = Batch(self._now_ms, self._cards, pieces, self._samples.take())
+        batch = Batch(self._now_ms, self._cards, pieces, self._samples.take(), list(self._energy))
         self._cards = {}
+        self._energy.clear()
         return batch
 
     def _track(self, gpu: GpuStatus, status: Status) -> "_Track":
@@ -97,11 +103,13 @@ class Collector:
         before_ms, track.at_ms = track.at_ms, now_ms
         if before_ms is None or not 0 <= now_ms - before_ms <= self._gap_ms:
             self._end(track)
+            track.meter.interrupt()
             return
         if track.activity is not gpu.activity or track.crew != crew:
             self._end(track)
         if track.number and now_ms <= track.quarter_ends_ms:
             track.end_ms, track.grown = now_ms, now_ms > before_ms or track.grown
+            track.meter.witness(track.number, now_ms - before_ms, gpu.power_w)
             return
         at_ms = before_ms
         while at_ms < now_ms:
@@ -110,8 +118,9 @@ class Collector:
             if not track.number:
                 self._numbers += 1
                 track.begin(self._numbers, at_ms, gpu.activity, crew)
-            at_ms = track.end_ms = min(now_ms, track.quarter_ends_ms)
-            track.grown = True
+            began_ms, at_ms = at_ms, min(now_ms, track.quarter_ends_ms)
+            track.end_ms, track.grown = at_ms, True
+            track.meter.witness(track.number, at_ms - began_ms, gpu.power_w)
 
     def _end(self, track: "_Track") -> None:
         if track.grown:
@@ -127,6 +136,7 @@ class _Track:
         self.label = ""
         self.name: str | Unknown = ""
         self.at_ms: int | None = None
+        self.meter = EnergyMeter()
         self.number = 0
         self.begin_ms = self.end_ms = self.quarter_ends_ms = 0
         self.activity = Activity.UNKNOWN

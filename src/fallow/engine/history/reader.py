@@ -17,15 +17,18 @@ from fallow.engine.history import samples as sampled
 from fallow.engine.history.collector import QUARTER_MS, parties_of_text
 from fallow.engine.history.samples import Sample
 from fallow.engine.history.sqlite_file import open_read_only
-from fallow.engine.history.store import FILE_NAME, MIGRATIONS, version_of
+from fallow.engine.history.store import FILE_NAME, MIGRATIONS, WITH_ENERGY, version_of
 
 # An interval lies in one quarter of an hour, so that those which reach into a span begin at most a quarter before it.
 _REACHING_IN = "card = ? AND begin >= ? AND begin < ? AND begin + span > ?"
+_BETWEEN = "begin >= ?3 AND begin < ?2 AND begin + span > ?1"
 # Of an interval that the span cuts, the part inside: exact where all of it was witnessed, else in proportion.
 _INSIDE = (
-    "CASE WHEN begin >= ? AND begin + span <= ? THEN witnessed "
-    "ELSE witnessed * (min(begin + span, ?) - max(begin, ?)) / span END"
+    "CASE WHEN begin >= ?1 AND begin + span <= ?2 THEN {0} "
+    "ELSE {0} * (min(begin + span, ?2) - max(begin, ?1)) / span END"
 )
+_OLDEST_READ = 3
+"""The first version of the tables that is read as it is; only energy is missing there."""
 
 
 @value
@@ -47,9 +50,14 @@ class HistoryReader:
     """Reads history. Any thread may call its methods."""
 
     def __init__(
-        self, database: Callable[[], sqlite3.Connection], lock: RLock, close: Callable[[], None] = _leave
+        self,
+        database: Callable[[], sqlite3.Connection],
+        lock: RLock,
+        close: Callable[[], None] = _leave,
+        version: int = WITH_ENERGY,
     ) -> None:
-        """`database` is called for each question: a shared one may have been replaced."""
+        """`database` is called for each question: a shared one may have been replaced. `version`: of its tables."""
+        self._energy = ("energy", "metered") if version >= WITH_ENERGY else ()
         self._database = database
         self._lock = lock
         self._crews: dict[int, tuple[Party, ...]] = {}
@@ -73,23 +81,34 @@ class HistoryReader:
 
         The hours of any report come from these: a few rows for each day, however long history is.
         """
+        summed = [f"sum({_INSIDE.format(name)})" for name in ("witnessed", *self._energy)]
         question = (
-            f"SELECT activity, crew, sum({_INSIDE}) FROM interval WHERE {_REACHING_IN} "  # noqa: S608  no part from outside
+            f"SELECT activity, crew, {', '.join(summed)} FROM interval WHERE card = ?4 AND {_BETWEEN} "  # noqa: S608  no part from outside
             "GROUP BY activity, crew"
         )
         found: list[Interval] = []
         with self._one_moment():
             for uuid, card in self._numbers().items():
                 for begin_ms, end_ms in pairwise(edges_ms):
-                    inside = (begin_ms, end_ms, end_ms, begin_ms)
-                    reach = (card, begin_ms // QUARTER_MS * QUARTER_MS, end_ms, begin_ms)
-                    sums: dict[tuple[str, tuple[Party, ...]], int] = {}
-                    for activity, crew, witnessed_ms in self._ask(question, (*inside, *reach)):
-                        key = (activity, self._parties(crew))
-                        sums[key] = sums.get(key, 0) + witnessed_ms
-                    for (activity, parties), ms in sums.items():
-                        found.append(Interval(uuid, begin_ms, end_ms, ms, Activity(activity), parties))
+                    span = (begin_ms, end_ms, begin_ms // QUARTER_MS * QUARTER_MS)
+                    sums: dict[tuple[str, tuple[Party, ...]], list[int]] = {}
+                    for activity, crew, ms, *energy in self._ask(question, (*span, card)):
+                        so_far = sums.setdefault((activity, self._parties(crew)), [0, 0, 0])
+                        for at, more in enumerate((ms, *energy)):
+                            so_far[at] += more
+                    for (activity, parties), (ms, energy_mj, metered_ms) in sums.items():
+                        kind = Activity(activity)
+                        found.append(Interval(uuid, begin_ms, end_ms, ms, kind, parties, energy_mj, metered_ms))
         return found
+
+    def quarters(self, since_ms: int, until_ms: int) -> list[tuple[int, Activity, int]]:
+        """Return how long all GPUs together did what in each quarter of an hour: its beginning, what, how long."""
+        question = (
+            f"SELECT begin / {QUARTER_MS}, activity, sum({_INSIDE.format('witnessed')}) FROM interval "  # noqa: S608  the same
+            f"WHERE card IN (SELECT id FROM card) AND {_BETWEEN} GROUP BY 1, 2 ORDER BY 1"
+        )
+        rows = self._ask(question, (since_ms, until_ms, since_ms // QUARTER_MS * QUARTER_MS))
+        return [(number * QUARTER_MS, Activity(activity), ms) for number, activity, ms in rows if ms]
 
     def strip(self, uuid: str, since_ms: int, until_ms: int) -> list[Interval]:
         """Return what one GPU did and who held it, in order: equal neighbours are joined, gaps are left out.
@@ -203,12 +222,12 @@ def open_history(folder: str) -> HistoryReader | None:
     if version == 0:  # it exists, and nothing is written yet
         database.close()
         return None
-    if version != len(MIGRATIONS):
+    if not _OLDEST_READ <= version <= len(MIGRATIONS):
         database.close()
         newer = version > len(MIGRATIONS)
         remedy = "update fallow to read it" if newer else "`fallow up` of this version converts it when it starts"
         raise FallowError(f"history in {folder} was written by {'a newer' if newer else 'an older'} fallow; {remedy}")
-    return HistoryReader(lambda: database, RLock(), database.close)
+    return HistoryReader(lambda: database, RLock(), database.close, version)
 
 
 def _laid_out(rows: Iterable[tuple[Any, ...]], since_ms: int, until_ms: int) -> Iterator[tuple[int, int, str, int]]:

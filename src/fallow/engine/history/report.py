@@ -1,5 +1,6 @@
 """Turn history into a report: what was witnessed in a span of time, ready to be added up."""
 
+import os
 from datetime import tzinfo
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -10,6 +11,7 @@ from fallow.core.interval import Card, Interval
 from fallow.core.money import Prices
 from fallow.core.visibility import EVERYTHING, Viewer, interval_seen_by
 from fallow.policies.cost import Bill, By, bill
+from fallow.policies.watched import HourOfWeek, Quarter, gaps, hours_of_week
 
 if TYPE_CHECKING:
     from fallow.engine.history.reader import HistoryReader
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 
 _DAY_MS = 86_400_000
 _FINEST = 1000
+_LEAST_GAP_MS = 60_000  # the last seconds are not written yet
 
 
 class Report:
@@ -30,8 +33,16 @@ class Report:
         prices: Prices,
         zone: tzinfo,
         viewer: Viewer = EVERYTHING,
+        source: str = "the history of the daemon",
+        made_s: float | None = None,
     ) -> None:
-        """`viewer`: whose command lines are shown; what is stored may be older than the rule on who reads what."""
+        """`viewer`: whose command lines are shown; what is stored may be older than the rule on who reads what.
+
+        `source`: where the history was read; `made_s`: when, if not at the end of the span.
+        """
+        self.source = source
+        self.made_s = until_s if made_s is None else made_s
+        self.host = os.uname().nodename
         self.since_s = since_s
         self.until_s = until_s
         self.prices = prices
@@ -60,6 +71,28 @@ class Report:
         if by not in self._bills:
             self._bills[by] = bill(self.intervals, by, self.cards, self.prices, self.zone)
         return self._bills[by]
+
+    @cached_property
+    def quarters(self) -> list[Quarter]:
+        """Return how long all GPUs together did what in each quarter of an hour."""
+        return [] if self._past is None else self._past.quarters(self._since_ms, self._until_ms)
+
+    @cached_property
+    def hours_of_week(self) -> dict[tuple[int, int], HourOfWeek]:
+        """Return what was done in each hour of the week, by weekday and hour of local time."""
+        return hours_of_week(self.quarters, self.zone)
+
+    @cached_property
+    def gaps_s(self) -> list[tuple[float, float]]:
+        """Return the times in which nobody watched, to the quarter of an hour."""
+        found = gaps(self.quarters, self._since_ms, self._until_ms)
+        return [(begin_ms / 1000, end_ms / 1000) for begin_ms, end_ms in found if end_ms - begin_ms >= _LEAST_GAP_MS]
+
+    @property
+    def observed_share(self) -> float:
+        """Return which part of the time of its GPUs was watched, 0..1."""
+        whole_ms = len(self.cards) * (self._until_ms - self._since_ms)
+        return min(1.0, self.bill(By.GPU).total.observed_ms / whole_ms) if whole_ms > 0 else 0.0
 
     @property
     def last_day_ms(self) -> tuple[int, int]:

@@ -6,8 +6,8 @@
     everything   deleted after the days to keep, by a clock that has not just jumped ahead
 
 No time is lost or added by this: the hours of each GPU and each day are the same before and after, and so are the
-shares of users, to a millisecond. What is given up is the pids, the order inside a quarter of an hour, and the
-names of jobs of less than a minute where there are many.
+shares of users, to a millisecond, and the energy. What is given up is the pids, the order inside a quarter of an
+hour, and the names of jobs of less than a minute where there are many.
 """
 
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ from fallow.core.interval import MANY_JOBS, NOBODY, SOMEBODY, Party, in_order
 from fallow.engine.history import samples
 from fallow.engine.history.collector import QUARTER_MS, parties_of_text, text_of_parties
 from fallow.engine.history.sqlite_file import transaction
-from fallow.engine.history.store import Store
+from fallow.engine.history.store import INSERT, Store
 
 DAY_S = 86_400
 HOUR_MS = 3_600_000
@@ -78,20 +78,22 @@ class _Row(NamedTuple):
     witnessed: int
     activity: str
     parties: tuple[Party, ...]
+    energy: int
+    metered: int
 
 
 def _merge_span(store: Store, card: int, begin_ms: int, until_ms: int) -> int:
     """Merge the intervals of these quarters; return how many there were."""
     found = store.database.execute(
-        "SELECT begin, span, witnessed, activity, holders FROM interval JOIN crew ON crew.id = crew "
+        "SELECT begin, span, witnessed, activity, holders, energy, metered FROM interval JOIN crew ON crew.id = crew "
         "WHERE card = ? AND begin >= ? AND begin < ? ORDER BY begin, turn",
         (card, begin_ms, until_ms),
     ).fetchall()
     if not found:
         return 0
     quarters: dict[int, list[_Row]] = {}
-    for begin, span, witnessed, activity, text in found:
-        row = _Row(begin, span, witnessed, activity, parties_of_text(text))
+    for begin, span, witnessed, activity, text, energy, metered in found:
+        row = _Row(begin, span, witnessed, activity, parties_of_text(text), energy, metered)
         quarters.setdefault(begin // QUARTER_MS, []).append(row)
     store.database.execute(
         "DELETE FROM interval WHERE card = ? AND begin >= ? AND begin < ?", (card, begin_ms, until_ms)
@@ -101,8 +103,8 @@ def _merge_span(store: Store, card: int, begin_ms: int, until_ms: int) -> int:
         for row in _merged(rows):
             turn = turns[row.begin] = turns.get(row.begin, -1) + 1
             crew = store.crew(text_of_parties(row.parties))
-            values = (card, row.begin, turn, row.span, row.witnessed, row.activity, crew)
-            store.database.execute("INSERT INTO interval VALUES (?, ?, ?, ?, ?, ?, ?)", values)
+            values = (card, row.begin, turn, row.span, row.witnessed, row.activity, crew, row.energy, row.metered)
+            store.database.execute(INSERT, values)
     return len(found)
 
 
@@ -120,10 +122,15 @@ def _merged(rows: list[_Row]) -> list[_Row]:
                 Party(one.user, one.job if one in (NOBODY, SOMEBODY) else MANY_JOBS) for one in parties
             )
         key = (row.activity, parties)
-        first = merged.get(key, row)
-        before = first.witnessed if key in merged else 0
+        first = merged.get(key)
+        if first is None:
+            merged[key] = row._replace(parties=parties)
+            continue
         begin, end = min(first.begin, row.begin), max(first.begin + first.span, row.begin + row.span)
-        merged[key] = _Row(begin, end - begin, before + row.witnessed, row.activity, parties)
+        merged[key] = _Row(
+            *(begin, end - begin, first.witnessed + row.witnessed, row.activity, parties),
+            *(first.energy + row.energy, first.metered + row.metered),
+        )
     return sorted(merged.values(), key=lambda row: row.begin)
 
 

@@ -8,12 +8,14 @@ either all of it is there or none, and what was there before stays. The version 
 
 import sqlite3
 from collections.abc import Sequence
+from itertools import islice
 from zlib import crc32
 
 from fallow.core.errors import FallowError
 from fallow.core.interval import Card
 from fallow.engine.history import samples
 from fallow.engine.history.collector import Batch, Piece
+from fallow.engine.history.energy import Portion
 from fallow.engine.history.sqlite_file import BUSY_S, identity, open_to_write, transaction
 
 FILE_NAME = "history.db"
@@ -33,8 +35,18 @@ MIGRATIONS = (
     "UPDATE interval SET activity = 'idle' WHERE activity = 'fallow'",
     "DROP TABLE IF EXISTS sample",  # means of readings, which nothing showed
     samples.TABLE,
+    # Millijoules by the driver's counter, and for how many milliseconds of the interval they are known.
+    """
+    ALTER TABLE interval ADD COLUMN energy INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE interval ADD COLUMN metered INTEGER NOT NULL DEFAULT 0
+    """,
 )
+WITH_ENERGY = 5
+"""The first version of the tables with energy."""
+INSERT = "INSERT INTO interval VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+"""Write one interval: card, begin, turn, span, witnessed, activity, crew, energy, metered."""
 _CREWS_REMEMBERED = 5_000
+_ROWS_REMEMBERED = 10_000  # 64 GPUs that do something else at each tick, for the two minutes until they are metered
 _CACHE_KIB = 512  # what is written is small, so a large page cache would only waste memory
 
 
@@ -59,8 +71,8 @@ def version_of(database: sqlite3.Connection) -> int:
     return int(database.execute("PRAGMA user_version").fetchone()[0])
 
 
-LastWritten = dict[str, tuple[int, tuple[int, int, int]]]
-"""For each GPU, the number of the piece that was written last and its row: it may still grow."""
+LastWritten = dict[int, tuple[int, int, int]]
+"""The rows of the pieces that were written last, by their number: they may still grow, and be metered."""
 
 
 class Store:
@@ -94,10 +106,13 @@ class Store:
                 for piece in batch.pieces:
                     self._write_piece(piece, last)
                 samples.write(self.database, batch.samples, self._card)
+                for portion in batch.energy:
+                    self._write_energy(portion, last)
         except BaseException:
             self.forget()
             raise
-        self._last.update(last)
+        self._last.clear()
+        self._last.update(islice(last.items(), max(0, len(last) - _ROWS_REMEMBERED), None))
 
     def forget(self) -> None:
         """Forget the numbers of GPUs and crews: some may be gone, or never have been written."""
@@ -140,18 +155,29 @@ class Store:
     def _write_piece(self, piece: Piece, last: LastWritten) -> None:
         """Write a piece: update the one that has grown, else add a new one, also if the clock went back."""
         span = piece.end_ms - piece.begin_ms
-        number, where = last.get(piece.uuid, (None, None))
-        if number == piece.number and where is not None:
+        where = last.get(piece.number)
+        if where is not None:
             grown = self.database.execute(
                 "UPDATE interval SET span = ?, witnessed = ? WHERE card = ? AND begin = ? AND turn = ?",
                 (span, span, *where),
             )
             if grown.rowcount:
+                last[piece.number] = last.pop(piece.number)  # to the end: the oldest are forgotten first
                 return
         card = self._card(piece.uuid)
         question = "SELECT coalesce(max(turn) + 1, 0) FROM interval WHERE card = ? AND begin = ?"
         (turn,) = self.database.execute(question, (card, piece.begin_ms)).fetchone()
         where = (card, piece.begin_ms, int(turn))
-        row = (*where, span, span, piece.activity.value, self.crew(piece.crew))
-        self.database.execute("INSERT INTO interval VALUES (?, ?, ?, ?, ?, ?, ?)", row)
-        last[piece.uuid] = (piece.number, where)
+        row = (*where, span, span, piece.activity.value, self.crew(piece.crew), 0, 0)
+        self.database.execute(INSERT, row)
+        last[piece.number] = where
+
+    def _write_energy(self, portion: Portion, last: LastWritten) -> None:
+        """Add energy to the row of a piece; of one whose row is not known any more it stays unknown."""
+        where = last.get(portion.number)
+        if where is not None:
+            self.database.execute(
+                "UPDATE interval SET energy = energy + ?, metered = min(witnessed, metered + ?) "
+                "WHERE card = ? AND begin = ? AND turn = ?",
+                (portion.energy_mj, portion.ms, *where),
+            )

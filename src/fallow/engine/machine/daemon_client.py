@@ -26,6 +26,7 @@ _SHORT_S = 2.0
 _LONG_S = 30.0
 _TOO_OLD_S = 60.0
 _EDGES_AT_ONCE = 32
+_MONTH_MS = 31 * 86_400_000
 _OK = range(200, 300)
 _UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.~:@,")
 
@@ -231,6 +232,14 @@ class RemoteHistory:
             )
         return found
 
+    def quarters(self, since_ms: int, until_ms: int) -> list[tuple[int, Activity, int]]:
+        """Return how long all GPUs together did what in each quarter of an hour; a month at a time."""
+        found: list[tuple[int, Activity, int]] = []
+        for begin_ms in range(since_ms, until_ms, _MONTH_MS):
+            query = _query(since_ms=begin_ms, until_ms=min(until_ms, begin_ms + _MONTH_MS))
+            found += self._asked(f"/history/quarters{query}", _quarters)
+        return found
+
     def colours(self, uuid: str, since_ms: int, until_ms: int, finest_ms: int) -> list[tuple[int, int, Activity]]:
         """Return what one GPU did: from when, until when, and what; no finer than `finest_ms`."""
         query = _query(gpu=uuid, since_ms=since_ms, until_ms=until_ms, finest_ms=finest_ms)
@@ -266,6 +275,10 @@ def _checked(answer: Answer | None) -> Facts | None:
 
 def _stretches(facts: Facts) -> list[tuple[int, int, Activity]]:
     return [(begin_ms, end_ms, Activity(what)) for begin_ms, end_ms, what in facts["activities"]]
+
+
+def _quarters(facts: Facts) -> list[tuple[int, Activity, int]]:
+    return [(begin_ms, Activity(what), ms) for begin_ms, what, ms in facts["quarters"]]
 
 
 def _query(**words: str | int) -> str:

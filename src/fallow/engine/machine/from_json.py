@@ -60,6 +60,7 @@ def gpu(facts: Facts) -> GpuStatus:
     return GpuStatus(
         index=facts["index"],
         **{name: fact(facts, name) for name in PLAIN_READINGS},
+        energy_j=fact(facts, "energy_j") if "energy_j" in facts else NOT_ASKED,  # an older fallow does not tell it
         memory=total if isinstance(total, Unknown) else Memory(total, used, total - used, 0),
         holders=holders if isinstance(holders, Unknown) else tuple(_holder(each) for each in holders),
         mig=None if slot is None else MigPlace(slot, fact(facts, "mig_parent_uuid"), NOT_ASKED),
@@ -96,7 +97,8 @@ def counting(facts: Facts) -> Counting:
 def interval(facts: Facts) -> Interval:
     """Return one sum of witnessed time."""
     parties = [value(Party, each) for each in facts["parties"]]
-    return value(Interval, {**facts, "activity": Activity(facts["activity"]), "parties": parties})
+    none = {"energy_mj": 0, "metered_ms": 0}  # an older fallow does not tell them
+    return value(Interval, {**none, **facts, "activity": Activity(facts["activity"]), "parties": parties})
 
 
 def protected_for_good(facts: Facts) -> ProtectedForGood:

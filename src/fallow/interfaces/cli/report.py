@@ -12,11 +12,12 @@ from fallow.actuators.files.atomic_file import replace_file
 from fallow.core.cluster_usage import KINDS
 from fallow.core.errors import FallowError, NotPermitted, WrongUsage
 from fallow.core.fleet import FLEET_KINDS
+from fallow.core.moments import Moment, moment
 from fallow.core.money import prices_from
-from fallow.core.units import span_s
 from fallow.engine.answers.asker import Asker
 from fallow.engine.answers.report import open_report
 from fallow.engine.history.report import Report
+from fallow.engine.machine.timezone import LocalZone
 from fallow.engine.machine.world import World
 from fallow.interfaces.cli.options import Parser, add_alone, chooses, several, takes
 from fallow.interfaces.render import report_text
@@ -31,6 +32,7 @@ EXAMPLES = """\
   fallow report                             the last 7 days, by GPU
   fallow report --by user --price 2.50/h    what each user left unused
   fallow report --cluster --by account --price 2.50/h
+  fallow report --since 2026-11-01 --until 2026-11-08 --by day
   fallow report --since 30d --by job --format csv -o jobs.csv
   fallow report --fleet --by user           over all hosts under [fleet]
   fallow report --price H100=2.50/h --price T4=0.40/h --format html -o week.html"""
@@ -40,16 +42,20 @@ _KINDS: dict[str, Sequence[str]] = {"machine": list(By), "cluster": _CLUSTER_KIN
 _USUAL = {"machine": By.GPU.value, "cluster": "user", "fleet": "host"}
 _FORMATS = ("table", "json", "csv", "html")
 _LONGEST_S = 3660 * 86400.0
+_WEEK_S = 7 * 86400.0
+_SPAN = "write it as 12h, 7d, 2w or 2026-11-01"
 
 
 def add_options(made: Parser) -> None:
     """Add the options of `fallow report`."""
     add = partial(takes, made)
-    add("--since D", span_s, "how far back to begin: 12h, 7d, 2w (default: 7d)", 7 * 86400.0)
+    since = "when it begins: so long ago (12h, 7d, 2w), or a day or time (2026-11-01, 2026-11-01T09:30)"
+    add("--since WHEN", moment, f"{since}; default: 7 days before it ends")
+    add("--until WHEN", moment, "when it ends, written alike; 2026-11-08 is when that day begins (default: now)")
     by = (
-        "add up the hours of each GPU, user, job or day; html has all, this one first (default: gpu); with --cluster "
-        "of each node, partition, account, qos, namespace or user (default: user); with --fleet also of each host "
-        "(default: host)"
+        "add up the hours of each GPU, user, job, day or week; html has all, this one first (default: gpu); with "
+        "--cluster of each node, partition, account, qos, namespace or user (default: user); with --fleet also of "
+        "each host (default: host)"
     )
     chooses(made, "--by", list(dict.fromkeys([*By, *_CLUSTER_KINDS, *FLEET_KINDS])), by, "", metavar="KIND")
     made.add_argument("--cluster", action="store_true", help="add up what the GPUs of the cluster did")
@@ -74,8 +80,9 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     if args.cluster and args.fleet:
         raise WrongUsage("--cluster does not go with --fleet", "leave one of them out")
     _demand_kind(args)
-    if not 0 < args.since <= _LONGEST_S:
-        raise WrongUsage("--since is a time between now and ten years ago; write it as 12h, 7d or 2w")
+    now_s = world.clock.wall_s()
+    since_s, until_s = _span(args, now_s)
+    args.since = now_s - since_s
     if args.cluster:
         from fallow.interfaces.cli import cluster_report
 
@@ -84,16 +91,35 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
         from fallow.interfaces.cli import fleet_report
 
         return fleet_report.run(args, world, voice)
-    now_s = world.clock.wall_s()
     asker = Asker(world, voice.note, voice.detail, alone=args.alone)
-    with open_report(asker, now_s - args.since, now_s, given) as report:
+    with open_report(asker, since_s, until_s, given) as report:
         if not report.intervals and args.format == "table" and args.output is None:
             return 0
-        if args.output is None:
-            _print(report, By(args.by), args.format, None)
-        else:
-            _write(report, By(args.by), args.format, args.output)
+        _print_or_write(report, By(args.by), args.format, args.output)
     return 0
+
+
+def _span(args: argparse.Namespace, now_s: float) -> tuple[float, float]:
+    """Return when the report begins and ends; raise WrongUsage if there is no such span."""
+    zone = LocalZone()
+    since: Moment | None = args.since
+    until: Moment | None = args.until
+    if until is not None and (args.cluster or args.fleet):
+        about = "cluster" if args.cluster else "fleet"
+        raise WrongUsage(f"--until is not told of a {about}", "leave it out")
+    try:
+        until_s = now_s if until is None else min(now_s, until.wall_s(now_s, zone))
+        since_s = until_s - _WEEK_S if since is None else since.wall_s(now_s, zone)
+    except (OverflowError, ValueError, OSError):
+        raise WrongUsage("that time is beyond what the clock can tell", _SPAN) from None
+    if not now_s - _LONGEST_S <= since_s < now_s:
+        raise WrongUsage("--since is a time between now and ten years ago", _SPAN)
+    if since_s >= until_s:
+        end = "now" if until is None else until.text
+        raise WrongUsage(
+            f"the report would end ({end}) before it begins ({'' if since is None else since.text})", _SPAN
+        )
+    return since_s, until_s
 
 
 def _demand_kind(args: argparse.Namespace) -> None:
@@ -125,7 +151,10 @@ def _print(report: Report, by: By, form: str, file: TextIO | None) -> None:
     (file or sys.stdout).write(text)
 
 
-def _write(report: Report, by: By, form: str, path: str) -> None:
+def _print_or_write(report: Report, by: By, form: str, path: str | None) -> None:
+    if path is None:
+        _print(report, by, form, None)
+        return
     text = io.StringIO(newline="")
     _print(report, by, form, text)
     write_to(path, text.getvalue())

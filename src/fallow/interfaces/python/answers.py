@@ -207,7 +207,7 @@ class ReportGpu(Told):
 
 
 class ReportLine(Told):
-    """The hours of one GPU, user, job or day; the names that the line is not told by are None."""
+    """The hours of one GPU, user, job, day or week; the names that the line is not told by are None."""
 
     gpu: str | None = None
     uuid: str | None = None
@@ -215,6 +215,7 @@ class ReportLine(Told):
     user: str | None = None
     job: str | None = None
     day: str | None = None
+    week: str | None = None
     observed_s: float
     free_s: float
     filled_s: float
@@ -222,7 +223,43 @@ class ReportLine(Told):
     idle_s: float
     stuck_s: float
     unknown_s: float
+    energy_j: float | Unknown
+    metered_s: float
     cost: float | Unknown
+
+
+class ReportMade(Told):
+    """What made a report: which fallow, where, when, and from what."""
+
+    MADE: ClassVar[Mapping[str, Make]] = times("at")
+
+    fallow: str
+    host: str
+    at: datetime
+    source: str
+    resolution_s: float
+
+
+class ReportGap(Told):
+    """A time in which nobody watched."""
+
+    MADE: ClassVar[Mapping[str, Make]] = times("since", "until")
+
+    since: datetime
+    until: datetime
+
+
+class ReportHour(Told):
+    """What all GPUs did in one hour of the week; 1 is Monday."""
+
+    weekday: int
+    hour: int
+    free_s: float
+    filled_s: float
+    busy_s: float
+    idle_s: float
+    stuck_s: float
+    unknown_s: float
 
 
 class Report(Told):
@@ -230,13 +267,20 @@ class Report(Told):
 
     MADE: ClassVar[Mapping[str, Make]] = {
         **times("since", "until"),
+        "made": one(ReportMade),
+        "gaps": each(ReportGap),
+        "hours": each(ReportHour),
         "gpus": each(ReportGpu),
         "lines": each(ReportLine),
         "total": one(ReportLine),
     }
 
+    made: ReportMade
     since: datetime
     until: datetime
+    observed_share: float
+    gaps: tuple[ReportGap, ...]
+    hours: tuple[ReportHour, ...]
     by: str
     currency: str | None
     gpus: tuple[ReportGpu, ...]

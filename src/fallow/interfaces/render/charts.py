@@ -1,18 +1,22 @@
-"""Compute the rectangles of a report's charts; the template draws them.
+"""Compute the rectangles and the axes of a report's charts; the template draws them.
 
 Every chart is 1000 wide and is stretched to the width of the page. Text stands beside it, not in it, so that it
-stays readable at any width.
+stays readable at any width; the marks of an axis say where they are in per cent.
 """
 
 from collections.abc import Iterable, Sequence
+from datetime import tzinfo
 
 from fallow.core.activity import Activity
 from fallow.core.value import value
+from fallow.interfaces.render.axes import time_ticks, value_text, value_ticks
 from fallow.policies.cost import Line
 
 WIDTH = 1000.0
 HEIGHT = 100.0
 _THINNEST = 0.5  # whatever exists is visible
+_EDGE = 4.0
+_HOUR_MS, _MINUTE_MS = 3_600_000, 60_000
 _STACKED = (Activity.BUSY, Activity.FILLED, Activity.FREE, Activity.UNKNOWN, Activity.IDLE, Activity.STUCK)
 """The order of activities: wanted time first and wasted time last, so that waste is at one edge."""
 
@@ -30,6 +34,50 @@ class Box:
     width: float
     height: float
     activity: Activity
+
+
+@value
+class Mark:
+    """A mark of an axis."""
+
+    percent: float
+    text: str
+
+    @property
+    def anchor(self) -> str:
+        """Return which end of the text is at the mark, so that nothing sticks out."""
+        return "start" if self.percent < _EDGE else "end" if self.percent > 100 - _EDGE else "middle"
+
+
+@value
+class Axis:
+    """An axis: its length in milliseconds, and its marks."""
+
+    whole_ms: int
+    marks: tuple[Mark, ...]
+
+
+def spent_axis(most_ms: int) -> Axis:
+    """Return an axis for amounts of time, in hours or minutes, that ends at a round value."""
+    unit_ms, unit = (_HOUR_MS, "h") if most_ms >= _HOUR_MS else (_MINUTE_MS, "m")
+    values = value_ticks(max(1, most_ms) / unit_ms)
+    step = values[1] - values[0]
+    marks = (Mark(round(100 * each / values[-1], 2), value_text(each, step, unit)) for each in values)
+    return Axis(round(values[-1] * unit_ms), tuple(marks))
+
+
+def time_axis(begin_ms: int, end_ms: int, zone: tzinfo) -> Axis:
+    """Return an axis for moments."""
+    whole_ms = max(1, end_ms - begin_ms)
+    ticks = time_ticks(begin_ms, end_ms, zone)
+    return Axis(whole_ms, tuple(Mark(round(100 * (tick.at - begin_ms) / whole_ms, 2), tick.text) for tick in ticks))
+
+
+def names_axis(names: Sequence[str], most: int = 8) -> Axis:
+    """Return an axis for columns: the names of some of them, each below the middle of its column."""
+    every = -(-len(names) // most)
+    marks = (Mark(round(100 * (at + 0.5) / len(names), 2), name) for at, name in enumerate(names) if at % every == 0)
+    return Axis(len(names), tuple(marks))
 
 
 def strip(stretches: Iterable[Stretch], begin_ms: int, end_ms: int) -> list[Box]:

@@ -1,4 +1,7 @@
-"""Render a report as text: a table for people, JSON and CSV for programs."""
+"""Render a report as text: a table for people and JSON and CSV for programs.
+
+Time is told in hours (`12.5h`), and below one hour in minutes (`45m`); what is there is never told as nothing.
+"""
 
 import csv
 import io
@@ -6,16 +9,31 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
+from fallow import __version__
 from fallow.core.activity import Activity
 from fallow.core.api import VERSION
 from fallow.core.interval import Card
 from fallow.core.unknown import Unknown
 from fallow.engine.history.report import Report
-from fallow.interfaces.render.as_json import as_text, iso_time
+from fallow.interfaces.render.as_json import as_text, iso_time, with_reasons
 from fallow.policies.cost import NAME_FIELDS, By, Line, first_lines
+from fallow.policies.watched import QUARTER_MS
 
-HEADS = {By.GPU: ("GPU", "name"), By.USER: ("user",), By.JOB: ("job", "user"), By.DAY: ("day",)}
-_HOUR_MS = 3_600_000
+HEADS = {
+    By.GPU: ("GPU", "name"),
+    By.USER: ("user",),
+    By.JOB: ("job", "user"),
+    By.DAY: ("day",),
+    By.WEEK: ("week from",),
+}
+WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_HOUR_MS, _MINUTE_MS = 3_600_000, 60_000
+_MANY_HOURS = 1000
+_MJ_PER_KWH = 3_600_000_000
+_RARE = (Activity.FILLED, Activity.STUCK, Activity.UNKNOWN)
+"""Activities whose column is left out where none of it was seen."""
+_GAPS_TOLD, _MOST_GAPS = 3, 100
+_DAY_S = 86_400.0
 _MOST_LINES = 100  # for people; programs get all of them
 
 
@@ -25,19 +43,40 @@ def hours(ms: int) -> str:
     return "<0.1" if ms and told == "0.0" else told
 
 
+def time_spent(ms: int) -> str:
+    """Return `0`, `<1m`, `45m`, `12.5h`, `1,234h`."""
+    if not ms:
+        return "0"
+    if ms < _MINUTE_MS:
+        return "<1m"
+    minutes = round(ms / _MINUTE_MS)
+    if minutes < 60:
+        return f"{minutes}m"
+    return f"{ms / _HOUR_MS:,.0f}h" if ms >= _MANY_HOURS * _HOUR_MS else f"{ms / _HOUR_MS:.1f}h"
+
+
+def energy_for_people(line: Line) -> str:
+    """Return kilowatt-hours as `12.3`; `>12.3` where some of the time was not metered, `?` where none was."""
+    if not line.metered_ms:
+        return "?" if line.observed_ms else "0"
+    kwh = line.energy_mj / _MJ_PER_KWH
+    told = f"{kwh:,.0f}" if kwh >= 100 else f"{kwh:.1f}" if kwh >= 1 else f"{kwh:.2f}"
+    if told == "0.00" and line.energy_mj:
+        return "<0.01"
+    return f">{told}" if line.energy_is_partial else told
+
+
 def hours_in_words(stretches: Iterable[tuple[int, Activity]], nothing: str) -> str:
-    """Return how long each activity lasted, as `busy 3.1 h, idle 0.4 h`; stretches are milliseconds and activity."""
+    """Return how long each activity lasted, as `busy 3.1h, idle 24m`; stretches are milliseconds and activity."""
     spent = dict.fromkeys(Activity, 0)
     for ms, activity in stretches:
         spent[activity] += ms
-    return ", ".join(f"{activity} {hours(ms)} h" for activity, ms in spent.items() if ms) or nothing
+    return ", ".join(f"{activity} {time_spent(ms)}" for activity, ms in spent.items() if ms) or nothing
 
 
 def span_in_words(report: Report) -> str:
     """Return a span as `2026-11-08 09:30 to 2026-11-15 09:30 CET`."""
-    since, until = (
-        datetime.fromtimestamp(at, UTC).astimezone(report.zone) for at in (report.since_s, report.until_s)
-    )
+    since, until = _local(report.since_s, report), _local(report.until_s, report)
     return f"{since:%Y-%m-%d %H:%M} to {until:%Y-%m-%d %H:%M} {until.tzname() or ''}".rstrip()
 
 
@@ -65,22 +104,102 @@ def names_for_people(line: Line, by: By, cards: dict[str, Card]) -> list[str]:
 
 
 def show_table(report: Report, by: By, file: TextIO | None) -> None:
-    """Print the hours of each activity, the cost if there is a price, and the totals."""
+    """Print the time of each activity, energy and cost where they are known, the totals, and how it was made."""
     from fallow.interfaces.render.table import show_hours
 
     bill = report.bill(by)
-    heads = [*HEADS[by], *(activity.value for activity in Activity), "observed"]
+    models = {card.name for card in report.cards.values()}
+    words = 1 if by is By.GPU and len(models) == 1 else len(HEADS[by])  # one model for all is in the title
+    shown = [each for each in Activity if each not in _RARE or bill.total.ms(each)]
+    heads = [*HEADS[by][:words], *(activity.value for activity in shown), "observed"]
+    heads += ["kWh"] * bool(bill.total.metered_ms) + ["cost"] * report.prices.given
     rows: list[list[str]] = []
     for line in (*first_lines(bill, _MOST_LINES), bill.total):
-        row = [*names_for_people(line, by, report.cards), *(hours(line.ms(activity)) for activity in Activity)]
-        row.append(hours(line.observed_ms))
+        row = [
+            *names_for_people(line, by, report.cards)[:words],
+            *(time_spent(line.ms(activity)) for activity in shown),
+        ]
+        row.append(time_spent(line.observed_ms))
+        if bill.total.metered_ms:
+            row.append(energy_for_people(line))
         if report.prices.given:
             row.append(cost_for_people(line, report))
         rows.append(row)
-    if report.prices.given:
-        heads.append("cost")
-    title = f"{machine_in_words(report)}, hours from {span_in_words(report)}"
-    show_hours(title, heads, rows, len(HEADS[by]), file)
+    what = f" ({models.pop()})" if len(models) == 1 else ""
+    title = f"{machine_in_words(report)}{what}, {span_in_words(report)}"
+    show_hours(title, heads, rows, words, file, ["", *heat_lines(report), *footnotes(report)])
+
+
+def heat_lines(report: Report) -> list[str]:
+    """Return the share of idle and stuck time by weekday and hour, in tenths; nothing for less than two days."""
+    found = report.hours_of_week
+    if report.until_s - report.since_s < 2 * _DAY_S or not found:
+        return []
+    lines = ["idle and stuck by hour of local time: 0 none, 5 half, * all, . not watched"]
+    lines.append(f"     {''.join(f'{hour:02d}       ' for hour in range(0, 24, 3))}".rstrip())
+    for weekday, name in enumerate(WEEKDAYS):
+        marks = [found.get((weekday, hour)) for hour in range(24)]
+        lines.append(f"{name}   {'  '.join('.' if one is None else _tenths(one.unused_share) for one in marks)}")
+    return [*lines, ""]
+
+
+def _tenths(share: float) -> str:
+    tenths = round(share * 10)
+    return "*" if tenths > 9 else str(tenths)
+
+
+def footnotes(report: Report) -> list[str]:
+    """Return how much was watched, how energy is known, how weeks compare, and what made the report."""
+    total = report.bill(By.GPU).total
+    told = [f"Observed: {share_in_words(report.observed_share)} of the time of these GPUs{_gaps_in_words(report)}."]
+    if total.metered_ms:
+        known = total.metered_ms / max(1, total.observed_ms)
+        told.append(
+            f"Energy: by the driver's counter, for {share_in_words(known)} of the time observed; > is at least."
+        )
+    else:
+        told.append("Energy: unknown, because no counter of energy was read in that time.")
+    weeks = report.bill(By.WEEK).lines
+    if len(weeks) > 1:
+        shares = (f"{line.name[0]} {share_in_words(_wasted(line) / max(1, line.observed_ms))}" for line in weeks[-8:])
+        told.append(f"Idle and stuck by week from Monday: {', '.join(shares)}.")
+    return [*told, made_in_words(report)]
+
+
+def made_in_words(report: Report) -> str:
+    """Return which fallow made the report, where, when, from what and how finely."""
+    at = _local(report.made_s, report)
+    return (
+        f"Made by fallow {__version__} on {report.host}, {at:%Y-%m-%d %H:%M} {at.tzname() or ''}".rstrip()
+        + f", from {report.source}; gaps and hours of the week are known to the quarter of an hour."
+    )
+
+
+def share_in_words(part: float) -> str:
+    """Return per cent; all and nothing only if it is so."""
+    if 0 < part < 0.001 or 0.999 <= part < 1:
+        return "<0.1%" if part < 0.5 else ">99.9%"
+    return f"{part:.1%}" if part < 1 else "100%"
+
+
+def _wasted(line: Line) -> int:
+    return line.idle_ms + line.stuck_ms
+
+
+def _gaps_in_words(report: Report) -> str:
+    longest = sorted(report.gaps_s, key=lambda gap: gap[0] - gap[1])[:_GAPS_TOLD]
+    if not longest:
+        return ""
+    spans = (
+        f"{_local(begin, report):%Y-%m-%d %H:%M} to {_local(end, report):%Y-%m-%d %H:%M}"
+        for begin, end in sorted(longest)
+    )
+    more = len(report.gaps_s) - len(longest)
+    return f"; nobody watched from {', from '.join(spans)}" + (f", and {more} times more" if more else "")
+
+
+def _local(at_s: float, report: Report) -> datetime:
+    return datetime.fromtimestamp(at_s, UTC).astimezone(report.zone)
 
 
 def cost_for_people(line: Line, report: Report) -> str:
@@ -107,8 +226,25 @@ def facts_of(report: Report, by: By) -> dict[str, Any]:
     ]
     return {
         "version": VERSION,
+        "made": {
+            "fallow": __version__,
+            "host": report.host,
+            "at": iso_time(report.made_s),
+            "source": report.source,
+            "resolution_s": QUARTER_MS / 1000,
+        },
         "since": iso_time(report.since_s),
         "until": iso_time(report.until_s),
+        "observed_share": round(report.observed_share, 4),
+        "gaps": [{"since": iso_time(begin), "until": iso_time(end)} for begin, end in report.gaps_s[:_MOST_GAPS]],
+        "hours": [
+            {
+                "weekday": one.weekday + 1,
+                "hour": one.hour,
+                **{f"{activity.value}_s": ms / 1000 for activity, ms in one.ms},
+            }
+            for one in report.hours_of_week.values()
+        ],
         "by": by.value,
         "currency": report.prices.currency or None,
         "gpus": gpus,
@@ -122,7 +258,7 @@ def as_csv(report: Report, by: By) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     times = [f"{activity.value}_s" for activity in Activity]
-    fields = [*NAME_FIELDS[by], "observed_s", *times, "cost"]
+    fields = [*NAME_FIELDS[by], "observed_s", *times, "energy_j", "metered_s", "cost"]
     writer.writerow(fields)
     for line in report.bill(by).lines:
         facts = _facts(line, by, report.cards)
@@ -139,10 +275,9 @@ def _facts(line: Line, by: By, cards: dict[str, Card]) -> dict[str, Any]:
         facts.update(zip(NAME_FIELDS[by], line.name, strict=True))
     facts["observed_s"] = line.observed_ms / 1000
     facts.update((f"{activity.value}_s", line.ms(activity) / 1000) for activity in Activity)
-    known = not isinstance(line.cost, Unknown)
-    facts["cost"] = round(line.cost, 6) if not isinstance(line.cost, Unknown) else None
-    facts["unknown"] = {} if known else {"cost": str(line.cost)}
-    return facts
+    facts["energy_j"], facts["metered_s"] = line.energy_j, line.metered_ms / 1000
+    facts["cost"] = line.cost if isinstance(line.cost, Unknown) else round(line.cost, 6)
+    return with_reasons(facts)
 
 
 def csv_cell(fact: object) -> object:

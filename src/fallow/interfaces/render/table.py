@@ -6,7 +6,7 @@ from typing import TextIO
 from fallow.core.activity import Activity
 from fallow.core.units import printable
 from fallow.interfaces.render.colours import LOOKS
-from fallow.interfaces.render.grid import Cell, Column, Screen, Styled
+from fallow.interfaces.render.grid import Cell, Column, Screen, Styled, folded_to
 
 _VERDICTS = {
     "ok": "green",
@@ -17,6 +17,10 @@ _VERDICTS = {
     "mistakes": "red",
 }
 """The words that sum up what was checked, and their colours."""
+_NAME_LEAST = 24
+_NOTE_WIDTH = 80
+_LEFT_OUT = {"filled": 3, "free": 2, "unknown": 1}
+"""The columns of a report that are left out where the terminal is too narrow, the highest first."""
 
 
 def verdict(word: str) -> Styled:
@@ -38,13 +42,29 @@ def show_rows(title: str | None, columns: Sequence[str], rows: Sequence[Sequence
 
 
 def show_hours(
-    title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], words: int, file: TextIO | None
+    title: str,
+    heads: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    words: int,
+    file: TextIO | None,
+    notes: Sequence[str] = (),
 ) -> None:
-    """Print a report: the first `words` columns are text, the others numbers, headed in their activity's colour."""
+    """Print a report: the first `words` columns are text, the others numbers, headed in their activity's colour.
+
+    Notes stand below it, in lines of at most 80 letters.
+    """
     screen = Screen(file)
     named = [Styled(head, LOOKS[Activity(head)].terminal) if head in list(Activity) else head for head in heads]
-    columns = [Column(head, right=at >= words, folds=True) for at, head in enumerate(named)]
-    screen.write([screen.styled(Styled(title, "bold")), *screen.table(columns, _printable(rows))])
+    columns = [
+        Column(head, right=at >= words, folds=True, least=_NAME_LEAST if at == 0 else 0, rank=_LEFT_OUT.get(name, 0))
+        for at, (head, name) in enumerate(zip(named, heads, strict=True))
+    ]
+    above = [screen.styled(Styled(line, "bold")) for line in folded_to(printable(title), screen.width)]
+    below: list[str] = []
+    for note in notes:
+        fits = len(note) <= _NOTE_WIDTH
+        below += [note] if fits else folded_to(printable(note), _NOTE_WIDTH)
+    screen.write([*above, *screen.table(columns, _printable(rows)), *below])
 
 
 def _printable(rows: Sequence[Sequence[Cell]]) -> list[list[Cell]]:

@@ -13,7 +13,7 @@ from fallow.engine.daemon.sources import Sources
 from fallow.engine.history.reader import HistoryReader
 from fallow.interfaces.render.as_json import iso_time
 from fallow.interfaces.render.report_text import facts_of
-from fallow.interfaces.web import api_facts, models
+from fallow.interfaces.web import api_facts, models, report_models
 from fallow.interfaces.web.api_facts import Json
 from fallow.interfaces.web.caller import Refused, caller_of
 from fallow.interfaces.web.disk_reads import DiskReads
@@ -48,14 +48,20 @@ def add_past(api: APIRouter, sources: Sources, reads: DiskReads) -> None:
         found = await asked(reads, request, lambda: sources.events(key, limit))
         return Json({"events": [api_facts.event(each) for each in found]})
 
-    @api.get("/report", response_model=models.Report, summary="Hours of each activity, and what the idle ones cost")
+    @api.get(
+        "/report", response_model=report_models.Report, summary="Hours of each activity, and what idle ones cost"
+    )
     async def report(
         request: Request,
         since_s: SinceS = WEEK_S,
         by: By = By.GPU,
+        until_s: Annotated[
+            float, Query(ge=0, le=_LONGEST_REPORT_S, allow_inf_nan=False, description="Seconds before now it ends.")
+        ] = 0.0,
     ) -> Response:
         viewer = caller_of(request).viewer
-        return Json(await asked(reads, request, lambda: facts_of(sources.report(since_s, viewer), by)))
+        ends_s = min(until_s, since_s)
+        return Json(await asked(reads, request, lambda: facts_of(sources.report(since_s, viewer, ends_s), by)))
 
     @api.get(
         "/history",
@@ -110,6 +116,16 @@ def add_raw_history(api: APIRouter, sources: Sources, reads: DiskReads) -> None:
         viewer = sources.rights_of(caller_of(request).viewer)
         found = await asked(reads, request, lambda: read(lambda past: past.tallies(moments)))
         return Json({"tallies": api_facts.plain([interval_seen_by(each, viewer) for each in found])})
+
+    @api.get(
+        "/history/quarters",
+        response_model=report_models.Quarters,
+        summary="Time of each activity by quarter hour",
+    )
+    async def quarters(request: Request, since_ms: Moment, until_ms: Moment) -> Response:
+        begin_ms = max(since_ms, until_ms - _LONGEST_PICTURE_MS)
+        found = await asked(reads, request, lambda: read(lambda past: past.quarters(begin_ms, until_ms)))
+        return Json({"quarters": api_facts.plain(found)})
 
     @api.get("/history/activities", response_model=models.Stretches, summary="What one GPU did, for a picture")
     async def activities(

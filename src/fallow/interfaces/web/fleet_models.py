@@ -5,7 +5,8 @@ from typing import Annotated, Any
 from pydantic import BaseModel, Field
 
 from fallow.core.fleet import FleetBy
-from fallow.interfaces.web.models import ReportLine, Time, Versioned
+from fallow.interfaces.web.models import Time, Versioned
+from fallow.interfaces.web.report_models import ReportLine
 
 
 class FleetHost(BaseModel):

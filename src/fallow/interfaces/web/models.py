@@ -148,6 +148,7 @@ class Gpu(Reasoned):
     memory_total_bytes: int | None
     power_w: float | None
     power_limit_w: float | None
+    energy_j: Annotated[float | None, Field(description="Since its driver was loaded; read once a minute.")]
     temperature_c: float | None
     sm_clock_mhz: int | None
     memory_clock_mhz: int | None
@@ -217,45 +218,6 @@ class History(Versioned):
     since: Time
     until: Time
     gpus: list[GpuHistory]
-
-
-class ReportedGpu(BaseModel):
-    """A GPU of which something was witnessed."""
-
-    gpu: str
-    uuid: str
-    name: str
-    host: str
-    simulated: bool
-    price_per_hour: float | None
-
-
-class ReportLine(BaseModel):
-    """The hours of one GPU, user, job or day, in seconds."""
-
-    model_config = ConfigDict(extra="allow")
-
-    observed_s: float
-    free_s: float
-    filled_s: float
-    busy_s: float
-    idle_s: float
-    stuck_s: float
-    unknown_s: float
-    cost: float | None
-    unknown: Why
-
-
-class Report(Versioned):
-    """What `fallow report --format json` prints."""
-
-    since: Time
-    until: Time
-    by: Literal["gpu", "user", "job", "day"]
-    currency: str | None
-    gpus: list[ReportedGpu]
-    lines: list[ReportLine]
-    total: ReportLine
 
 
 HistoryGpu = _like(interval.Card, "HistoryGpu", "A GPU that history knows.")
