@@ -97,12 +97,12 @@ def test_it_is_read_while_it_is_written(tmp_path: pathlib.Path) -> None:
     history = HistoryWriter(str(tmp_path), told.append)
     for one in ticks(Activity.BUSY, 0, 10):
         history.record(one)
-        assert history.settle()
+        assert history.settle(LIMIT_S)
     reader = past(tmp_path)
     seen = [sum(one.witnessed_ms for one in reader.tallies([START_MS, START_MS + 10**6]))]
     for one in ticks(Activity.BUSY, 10, 20):
         history.record(one)
-        assert history.settle()
+        assert history.settle(LIMIT_S)
         seen.append(sum(one.witnessed_ms for one in reader.tallies([START_MS, START_MS + 10**6])))
     history.close()
     reader.close()
@@ -158,7 +158,7 @@ def test_rubbish_instead_of_a_file_is_told_once_by_the_writer_and_by_the_reader(
     history = HistoryWriter(str(tmp_path), told.append)
     for one in ticks(Activity.BUSY, 0, 30):
         history.record(one)
-        history.settle()
+        history.settle(LIMIT_S)
     history.close()
     assert len(told) == 1
     assert "history was damaged (file is not a database)" in told[0]
@@ -175,11 +175,11 @@ def test_a_folder_that_cannot_be_made_is_told_once_and_stops_nothing(tmp_path: p
     history = HistoryWriter(str(tmp_path / "file"), told.append)
     for one in ticks(Activity.BUSY, 0, 30):
         history.record(one)
-        history.settle()
+        history.settle(LIMIT_S)
     (tmp_path / "file").unlink()
     for one in ticks(Activity.BUSY, 30, 130):
         history.record(one)
-        history.settle()
+        history.settle(LIMIT_S)
     history.close()
     assert len(told) == 2
     assert "history is not kept" in told[0]

@@ -138,10 +138,8 @@ def test_what_follows_the_loss_of_the_files_is_kept_and_the_loss_is_said(
     assert f"the journal was taken away: rows from before {year}" in said or "the journal was damaged (" in said
     watched.until_there_is_history()
     assert json.loads(simulated("why", "1", "--json").stdout)["events"], "the daemon reads the new one too"
-    began_s = time.monotonic()
     watched.up.process.terminate()
     assert watched.up.process.wait(LIMIT_S) == -signal.SIGTERM
-    assert time.monotonic() - began_s < 4, "nobody waits for a thread that has ended"
 
 
 def test_a_journal_that_is_locked_by_somebody_gets_its_rows_later(watched: Watched) -> None:
