@@ -203,8 +203,51 @@ def test_the_dashboard_asks_for_nothing_that_is_not_there() -> None:
             base = re.sub(r"_(bucket|sum|count)$", "", name)
             assert wanted <= (known.get(name) or known[base])[1] | {"le"}, query
     assert used >= {"fallow_gpu_activity", "fallow_activity_seconds_total", "fallow_yield_duration_seconds"}
+    assert used >= {"fallow_gpu_claimed", "fallow_gpu_price_per_hour", "fallow_gpu_energy_joules_total"}
+    assert "fallow_holder_memory_bytes" in used, "holders by owner"
     ids = [panel["id"] for panel in dashboard["panels"]]
     assert len(ids) == len(set(ids))
+
+
+def test_the_dashboard_has_a_row_for_each_machine_and_no_two_panels_in_one_place() -> None:
+    dashboard = json.loads(DASHBOARD.read_text())
+    repeated = [panel for panel in dashboard["panels"] if panel.get("repeat")]
+    assert [(panel["type"], panel["repeat"]) for panel in repeated] == [("row", "instance")]
+    taken = set()
+    for place in (panel["gridPos"] for panel in dashboard["panels"]):
+        cells = {(place["x"] + x, place["y"] + y) for x in range(place["w"]) for y in range(place["h"])}
+        assert max(x for x, _ in cells) < 24
+        assert taken.isdisjoint(cells)
+        taken |= cells
+
+
+def test_promtool_reads_every_question_of_the_dashboard_and_adds_up_costs_by_machine(tmp_path: pathlib.Path) -> None:
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        refuse_to_skip("promtool is not installed")
+    panels = json.loads(DASHBOARD.read_text())["panels"]
+    asked = [target["expr"].replace("$instance", ".*") for panel in panels for target in panel.get("targets", [])]
+    rules = [{"record": f"asked:{number}", "expr": expr} for number, expr in enumerate(asked)]
+    (tmp_path / "rules.yml").write_text(json.dumps({"groups": [{"name": "dashboard", "rules": rules}]}))
+    cost = next(expr for expr in asked if expr.startswith("sum by (instance, currency)"))
+    series = []
+    for host, price in (("gpu1", 2), ("gpu2", 3)):
+        names = f'job="fallow", instance="{host}", gpu="0", uuid="GPU-{host}"'
+        spent = f'fallow_activity_seconds_total{{{names}, activity="idle", user="ada"}}'
+        series.append({"series": spent, "values": "0+60x1440"})
+        series.append({"series": f'fallow_gpu_price_per_hour{{{names}, currency="USD"}}', "values": f"{price}x1440"})
+    told = [
+        {"labels": f'{{instance="{host}", currency="USD"}}', "value": value}
+        for host, value in (("gpu1", 48), ("gpu2", 72))
+    ]
+    test = {"interval": "1m", "input_series": series}
+    test["promql_expr_test"] = [{"expr": f"round({cost}, 0.1)", "eval_time": "24h", "exp_samples": told}]
+    (tmp_path / "test.yml").write_text(json.dumps({"rule_files": ["rules.yml"], "tests": [test]}))
+    for words in (("check", "rules", "rules.yml"), ("test", "rules", "test.yml")):
+        done = subprocess.run(
+            [str(promtool), *words], cwd=tmp_path, capture_output=True, text=True, timeout=LIMIT_S, check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize(
