@@ -3,7 +3,7 @@
 from typing import Any
 
 from fallow.core.activity import Activity, Finding
-from fallow.core.board import Board, Counts, FillerView, GuardView, Histogram
+from fallow.core.board import Board, Counting, Counts, FillerView, GuardView, Histogram
 from fallow.core.gpu import Holder
 from fallow.core.gpu_status import GpuStatus, Status, seen
 from fallow.core.owner import Owner, OwnerKind
@@ -163,3 +163,15 @@ def varied(wall_s: float) -> Board:
         config="/etc/fallow/fallow.toml",
         cluster=small(wall_s - 3),
     )
+
+
+def many(wall_s: float, size: int) -> Board:
+    """A machine with many GPUs, most of them busy, with a rule that is about to stop one."""
+    plain = varied(wall_s)
+    kinds = (0, 0, 0, 1, 0, 6, 0, 2, 0, 0, 3, 0, 4, 0, 0, 7)
+    gpus = tuple(
+        replace(plain.status.gpus[kinds[index % len(kinds)]], index=index, uuid=f"GPU-{index:08d}")
+        for index in range(size)
+    )
+    rule = Counting("nights", "bob's job 50993 (python)", (str(gpus[3].uuid),), (), "idle", 9_240.0, "ask", 18.0)
+    return replace(plain, status=replace(plain.status, gpus=gpus), counting=(rule,), cluster=None)

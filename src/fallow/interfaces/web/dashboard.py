@@ -3,7 +3,7 @@
 Unknown is counted neither as available nor as wasted.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from urllib.parse import quote
 
 from fallow.core.activity import AVAILABLE, UNUSED, Activity
@@ -72,7 +72,8 @@ def wasted(board: Board) -> View:
 
 def tiles(board: Board) -> tuple[View, ...]:
     """Return a tile for each GPU, in their order."""
-    return tuple(_tile(gpu, board) for gpu in board.status.gpus)
+    lasted = _short if density(len(board.status.gpus)) == "many" else coarsely
+    return tuple(_tile(gpu, board, lasted) for gpu in board.status.gpus)
 
 
 def counts(board: Board) -> dict[str, str]:
@@ -112,7 +113,7 @@ def _is_due(each: Counting) -> bool:
     return bool(each.fault) and each.action not in ("", "nothing") and not any(kept)
 
 
-def _tile(gpu: GpuStatus, board: Board) -> View:
+def _tile(gpu: GpuStatus, board: Board, lasted: Callable[[float], str]) -> View:
     name, job, load = part_name(gpu), main_job(gpu), load_of(gpu)
     who = "" if job is None or isinstance(job.user, Unknown) else shortened(job.user, _LONGEST_USER)
     return {
@@ -124,7 +125,7 @@ def _tile(gpu: GpuStatus, board: Board) -> View:
         "users": users_of(gpu),
         "load": Timer(f"load-{name}", "?" if isinstance(load, Unknown) else f"{load:.0%}"),
         "level": None if isinstance(load, Unknown) else min(100, round(100 * load)),
-        "lasted": None if gpu.for_s is None else Timer(f"for-{name}", coarsely(gpu.for_s)),
+        "lasted": None if gpu.for_s is None else Timer(f"since-{name}", lasted(gpu.for_s)),
         "who": who,
         "more": 0 if job is None else job.more,
         "what": "" if job is None else shortened(job.what, _LONGEST_WHAT),
@@ -144,6 +145,12 @@ def users_of(gpu: GpuStatus) -> tuple[str, ...]:
 def _stops(gpu: GpuStatus, name: str, counting: Iterable[Counting]) -> Timer | None:
     in_s = stops_in_s(gpu.uuid, counting)
     return None if in_s is None else Timer(f"stop-{name}", _in(in_s))
+
+
+def _short(seconds: float) -> str:
+    """Return a duration in its largest unit alone, which fits a small tile."""
+    unit_s = next((unit_s for unit_s in (86_400, 3_600, 60) if seconds >= unit_s), 1)
+    return duration_for_people(seconds // unit_s * unit_s)
 
 
 def _in(seconds: float) -> str:

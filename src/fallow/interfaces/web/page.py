@@ -81,7 +81,7 @@ def make_pages(sources: Sources, renderer: Renderer, watchers: Watchers, static:
             can_be_known=caller.has_token,
             show=request.query_params.get("show", ""),
             span=request.query_params.get("span", ""),
-            mine=caller.viewer.user,
+            mine=caller.user,
             edition=static.edition,
             version=fallow.__version__,
         )

@@ -189,15 +189,17 @@ class Renderer:
 
     def _gpus(self, board: Board, strips: Strips | str) -> dict[str, str]:
         html: dict[str, str] = {}
-        ticks = () if isinstance(strips, str) else strips.ticks
+        why_unknown = strips if isinstance(strips, str) else ""
+        day = Strips({}, ()) if isinstance(strips, str) else strips
+        models = view_models.models(board)
         views = zip(board.status.gpus, dashboard.tiles(board), view_models.cards(board), strict=True)
         for gpu, tile, card in views:
             name = tile["name"]
             html[f"tile-{name}"] = self._part(f"tile-{name}", "tile", tile=tile)
-            html[f"row-{name}"] = self._part(f"row-{name}", "row", card=card, address=tile["address"])
-            strip = strips if isinstance(strips, str) else strips.by_uuid.get(str(gpu.uuid))
+            html[f"row-{name}"] = self._part(f"row-{name}", "row", card=card, address=tile["address"], models=models)
+            strip = day.by_uuid.get(str(gpu.uuid))
             html[f"day-{name}"] = self._part(f"day-{name}", "strip", label=gpu.label, strip=strip)
-        return html | {"day-ticks": self._part("day-ticks", "ticks", ticks=ticks)}
+        return html | {"day-ticks": self._part("day-ticks", "ticks", ticks=day.ticks, why_unknown=why_unknown)}
 
     def _protections(self, board: Board, own: str | None) -> list[View]:
         return view_models.protections(board.protections, board, self._sources.clock.wall_s(), own)

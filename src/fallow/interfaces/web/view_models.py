@@ -103,7 +103,7 @@ def machine(board: Board, now_s: float) -> View:
     return {
         "host": shortened(board.status.host, _LONGEST_NAME),
         "gpus": f"{number} {'simulated ' if board.status.simulated else ''}GPU{'' if number == 1 else 's'}",
-        "models": _models(board),
+        "models": models(board),
         "available": f"{board.status.available or 'none'} available",
         "counted": tuple(board.status.counted.items()),
         "is_dry_run": board.is_dry_run,
@@ -112,7 +112,7 @@ def machine(board: Board, now_s: float) -> View:
     }
 
 
-def _models(board: Board) -> str:
+def models(board: Board) -> str:
     """Return the name of the GPUs, if all have the same."""
     names = {gpu.name for gpu in board.status.gpus if not isinstance(gpu.name, Unknown)}
     return shortened(names.pop(), _LONGEST_NAME) if len(names) == 1 else ""

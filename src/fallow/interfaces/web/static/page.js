@@ -6,14 +6,26 @@
   const word = document.getElementById("live-word");
   const at = document.getElementById("at");
   const said = document.getElementById("said");
+  const silentFor = document.getElementById("silent-for");
   const SILENT_MS = 6000;
   const AGAIN_MS = 5000;
+  const MINUTE_MS = 60000;
   let silence = null;
+  let heard = performance.now();
 
   const say = (kind, text) => {
     live.className = `live ${kind}`;
     word.textContent = text;
     document.body.classList.toggle("stale", kind === "silent");
+  };
+
+  // A page that hears nothing fades, and says since when and for how long.
+  const fallSilent = () => {
+    const minutes = Math.floor((performance.now() - heard) / MINUTE_MS);
+    say("silent", "no news since");
+    silentFor.textContent = minutes ? `, for ${minutes} min` : "";
+    clearTimeout(silence);
+    silence = setTimeout(fallSilent, AGAIN_MS);
   };
 
   const place = (id, html) => {
@@ -55,15 +67,17 @@
     if (news.said) said.textContent = news.said.join(". ");
     at.textContent = news.at;
     say("now", "live,");
+    heard = performance.now();
+    silentFor.textContent = "";
     clearTimeout(silence);
-    silence = setTimeout(() => say("silent", "no news since"), SILENT_MS);
+    silence = setTimeout(fallSilent, SILENT_MS);
   };
 
   const listen = () => {
     const source = new EventSource("/stream");
     source.onmessage = (event) => take(JSON.parse(event.data));
     source.onerror = () => {
-      say("silent", "no news since");
+      fallSilent();
       if (source.readyState === EventSource.CLOSED) setTimeout(listen, AGAIN_MS);
     };
   };

@@ -1,0 +1,110 @@
+"""What the dashboard says, before it is laid out: what is available, what is wasted, what is about to be stopped."""
+
+import asyncio
+import pathlib
+import time
+
+from fallow.core.activity import Activity
+from fallow.core.board import Board, Counting
+from fallow.core.money import Prices
+from fallow.core.value import replace
+from fallow.interfaces.web import dashboard
+from fallow.interfaces.web.page_parts import Parts
+from tests.interfaces.web.boards import many, varied
+from tests.interfaces.web.served import hall, served
+from tests.places import LIMIT_S
+
+NOW_S = 1.7e9
+MOST_BYTES = 50_000
+
+
+def board(**changes: object) -> Board:
+    return replace(varied(NOW_S), prices=Prices(default=2.5, currency="USD"), **changes)
+
+
+def test_idle_and_stuck_gpus_are_wasted_and_unknown_ones_are_neither_wasted_nor_available() -> None:
+    found = board()
+    wasted, available = dashboard.wasted(found), dashboard.available(found)
+    assert (wasted["number"], wasted["money"]) == (3, "7.50 USD")
+    assert [(gpu["label"], gpu["who"]) for gpu in wasted["gpus"]] == [("1", "bob"), ("4", "dan"), ("2", "carol")]
+    assert (available["number"], available["of"], available["unknown"]) == (3, 8, 1)
+    assert [label for label, _ in available["gpus"]] == ["3", "6", "7"]
+
+
+def test_a_gpu_without_a_price_is_named_and_not_added_up() -> None:
+    found = board()
+    only_one = Prices(named=((str(found.status.gpus[1].uuid), 4.0),), currency="USD")
+    wasted = dashboard.wasted(replace(found, prices=only_one))
+    assert (wasted["money"], wasted["unpriced"]) == ("4.00 USD", 2)
+
+
+def test_without_any_price_no_money_is_named() -> None:
+    wasted = dashboard.wasted(replace(board(), prices=Prices()))
+    assert (wasted["number"], wasted["money"], wasted["unpriced"]) == (3, "", 0)
+
+
+def test_each_tile_leads_to_its_gpu_and_says_who_and_for_how_long() -> None:
+    found = board()
+    tile = dashboard.tiles(found)[1]
+    assert tile["address"] == f"/gpus/{found.status.gpus[1].uuid}"
+    assert (tile["activity"], tile["who"], tile["lasted"].text) == (Activity.IDLE, "bob", "2h34m")
+    assert tile["load"].text == "0%"
+    assert dashboard.tiles(found)[5]["load"].text == "?", "what is not known is not 0"
+
+
+def test_mine_is_what_i_hold_or_have_claimed_and_nothing_else() -> None:
+    tiles = dashboard.tiles(board())
+    assert [tile["label"] for tile in tiles if dashboard.is_shown(tile, "mine", "dan")] == ["4"]
+    assert [tile["label"] for tile in tiles if dashboard.is_shown(tile, "mine", None)] == []
+    assert [tile["label"] for tile in tiles if dashboard.is_shown(tile, "wasted", None)] == ["1", "2", "4"]
+    assert [tile["label"] for tile in tiles if dashboard.is_shown(tile, "free", None)] == ["6", "7"]
+
+
+def test_only_stops_that_nothing_keeps_back_are_due_and_the_soonest_is_first() -> None:
+    uuid = str(varied(NOW_S).status.gpus[1].uuid)
+    later = Counting("nights", "bob's job", (uuid,), (), "idle", 900.0, "warn", 300.0)
+    soon = replace(later, rule="hangs", fault="stuck", action="ask", in_s=18.0)
+    kept = [
+        replace(soon, refused="too many were stopped"),
+        replace(soon, left_alone="protected"),
+        replace(soon, held_back="nobody waits"),
+        replace(soon, paused="cpu:50 is not known"),
+        replace(soon, fault="", action="nothing"),
+    ]
+    found = board(counting=(later, *kept, soon))
+    assert [(stop["rule"], stop["in"].text) for stop in dashboard.stops(found)] == [
+        ("hangs", "18s"),
+        ("nights", "5m"),
+    ]
+    assert dashboard.tiles(found)[1]["stops"].text == "18s"
+    assert dashboard.tiles(found)[0]["stops"] is None
+
+
+def test_what_64_gpus_tell_in_a_second_is_small_when_every_figure_changes(tmp_path: pathlib.Path) -> None:
+    boards = hall()
+    before = many(time.time(), 64)
+    moved = tuple(
+        replace(
+            gpu,
+            for_s=(gpu.for_s or 0.0) + 3_600,
+            temperature_c=71,
+            power_w=333.0,
+            recent=replace(gpu.recent, mean=0.37),
+        )
+        for gpu in before.status.gpus
+    )
+
+    boards.publish(before)
+    with served(boards, tmp_path) as site:
+        watchers = site.app.state.watchers
+
+        def rendered() -> Parts:
+            return asyncio.run_coroutine_threadsafe(watchers._render(), watchers._loop).result(LIMIT_S)
+
+        first = rendered()
+        boards.publish(replace(before, status=replace(before.status, gpus=moved)))
+        sent = rendered().since(first)
+    assert b'"load-63":"37%"' in sent
+    assert b'"bar-63":"37"' in sent
+    assert b"tile-63" not in sent, "the tile itself is as it was"
+    assert len(sent) < MOST_BYTES
