@@ -60,7 +60,7 @@ def test_what_the_kernel_hides_of_others_the_api_does_not_tell(stage: Stage, por
     answer = page.getresponse()
     on_page = answer.status, json.loads(answer.read())
     page.close()
-    for status, told in (*ask(stage, BOB, f"unless=cpu:5&unless={condition}"), on_page):
+    for status, told in (*ask(stage, BOB, f"unless=cpu:1&unless={condition}"), on_page):
         assert status == 403
         assert told["detail"] == (
             f"GPU 0 has processes of others, of whom '{condition}' is not told; name GPUs that only you hold, or ask "
@@ -72,16 +72,16 @@ def test_what_the_kernel_hides_of_others_the_api_does_not_tell(stage: Stage, por
 
 
 def test_of_others_the_api_tells_only_whether_they_use_the_cpu(stage: Stage, port: int) -> None:
-    ((_, bob),), ((_, ada),) = ask(stage, BOB, "gpus=0&unless=cpu:5"), ask(stage, ADA, "gpus=0&unless=cpu:5")
+    ((_, bob),), ((_, ada),) = ask(stage, BOB, "gpus=0&unless=cpu:1"), ask(stage, ADA, "gpus=0&unless=cpu:1")
     assert (bob["idle"], ada["idle"]) == (False, False)
     assert bob["gpus"][0]["because"].endswith(", but its processes use the CPU")
     assert "of a core" in ada["gpus"][0]["because"]
 
 
 def test_nobody_has_two_questions_by_conditions_open(stage: Stage, port: int) -> None:
-    told = ask(stage, BOB, "gpus=0&unless=cpu:5", times=8)
+    told = ask(stage, BOB, "gpus=0&unless=cpu:1", times=8)
     assert {status for status, _ in told} == {200, 429}
     assert next(each["detail"] for status, each in told if status == 429) == (
         "your last question with `unless` is not answered yet"
     )
-    assert [status for status, _ in ask(stage, BOB, "gpus=0&unless=cpu:5")] == [200], "it is open no longer"
+    assert [status for status, _ in ask(stage, BOB, "gpus=0&unless=cpu:1")] == [200], "it is open no longer"
