@@ -105,7 +105,7 @@ def users_of(*names: str) -> set[str]:
                 *("interfaces/web/api.py", "interfaces/web/api_cluster.py", "interfaces/web/api_history.py"),
                 *("interfaces/web/app.py", "interfaces/web/api_fleet.py", "interfaces/web/caller.py"),
                 *("interfaces/web/page.py", "interfaces/web/login.py", "interfaces/web/actions.py"),
-                *("interfaces/web/api_series.py", "interfaces/web/subject_pages.py"),
+                *("interfaces/web/api_recent.py", "interfaces/web/api_series.py", "interfaces/web/subject_pages.py"),
                 "interfaces/web/downloads.py",
             },
         ),

@@ -12,6 +12,7 @@ from fallow.core.owner import NO_OWNER, Owner, OwnerKind
 from fallow.core.protections import OneGpu, Protection
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace
+from fallow.engine.machine.daemon_client import RecentStep
 from fallow.interfaces.top.cells import Row, Trend, cells, widths
 from fallow.interfaces.top.jobs import job_tree
 from fallow.interfaces.top.look import Look, Starter
@@ -161,3 +162,16 @@ def test_the_first_line_says_less_where_there_is_less_room_and_always_what_is_av
     assert summary(status, "1", 120).startswith(
         "box: 3 x H100: 1 available to you (CUDA_VISIBLE_DEVICES=1), 2 available"
     )
+
+
+def test_the_line_begins_with_what_the_daemon_remembers() -> None:
+    steps = [RecentStep(970.0 + 5 * at, 5.0, load, Activity.BUSY) for at, load in enumerate((1.0, 0.5, None))]
+    steps += [RecentStep(995.0, 5.0, 0.0, Activity.FREE), RecentStep(1000.0, 5.0, 1.0, Activity.BUSY)]
+    seen = replace(look(gpu(0, load=1.0)), at_s=700.0, past={"0": steps, "9": steps})
+    trend = Trend()
+    trend.add(seen)
+    assert trend.step_s(8) == 5.0
+    assert trend.line("0", 8).plain == " █▅?  ▁█", "nobody looked between 985 and 995"
+    trend.add(replace(look(gpu(0, load=1.0)), at_s=705.0))
+    assert trend.line("0", 8).plain == "█▅?  ▁██"
+    assert trend.line("0", 40).plain.count("▁") == 5, "a step of five seconds is as wide as they are"

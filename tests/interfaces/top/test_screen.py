@@ -135,6 +135,7 @@ def test_from_the_daemon_it_tells_when_a_job_is_stopped_and_reads_no_gpu_itself(
 
     async def look(top: Driver) -> None:
         await top.sees("from the daemon")
+        await top.until(lambda: top.app._trend._of["1"][0].lasts_s > 0)  # it begins with what the daemon remembers
         await top.until(lambda: re.search(r"(warn )?\d+m$", top.row("1").rstrip()) is not None)
         assert not re.search(r"\d+m$", top.row("0").rstrip())
         await top.press("down", "enter")

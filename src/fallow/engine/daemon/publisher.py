@@ -4,6 +4,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from fallow.core.board import Board
+from fallow.engine.daemon.recent import RecentMinutes
 
 
 class Publisher:
@@ -12,6 +13,8 @@ class Publisher:
     def __init__(self) -> None:
         self._board: Board | None = None
         self._callbacks: tuple[Callable[[Board], None], ...] = ()
+        self.recent = RecentMinutes()
+        """What the boards of the last minutes showed."""
         self.paused_until_s = 0.0
         """Until then, by the monotonic clock, readers of the board should leave the processor to a yield."""
 
@@ -23,6 +26,7 @@ class Publisher:
     def publish(self, board: Board) -> None:
         """Replace the board, and call the subscribers. Only from the main thread."""
         self._board = board
+        self.recent.add(board.status)
         for callback in self._callbacks:
             with suppress(RuntimeError):  # the event loop of the subscriber was just closed
                 callback(board)

@@ -18,6 +18,7 @@ from fallow.core.parked import ParkedJob
 from fallow.core.ports import Clock
 from fallow.core.protections import ProtectedForGood, Protection, Target
 from fallow.core.units import duration_s, printable
+from fallow.core.value import value
 from fallow.engine.machine import from_json
 from fallow.engine.machine.socket_path import sockets_to_ask
 from fallow.engine.machine.unix_http import Answer, NoAnswer, ask
@@ -27,6 +28,7 @@ _LONG_S = 30.0
 _TOO_OLD_S = 60.0
 _EDGES_AT_ONCE = 32
 _MONTH_MS = 31 * 86_400_000
+_MOST_STEPS = 1000
 _OK = range(200, 300)
 _UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.~:@,")
 
@@ -38,6 +40,17 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Facts = dict[str, Any]
 Ruled = Counting | GuardView | FillerView
+
+
+@value
+class RecentStep:
+    """What a GPU did for some seconds."""
+
+    begin_wall_s: float
+    lasts_s: float
+    load: float | None
+    """The mean of its utilization; None if it was not known."""
+    activity: Activity
 
 
 class DaemonClient:
@@ -138,6 +151,10 @@ class DaemonClient:
     def fleet_report(self, since_s: float, by: str) -> "Facts | None":
         """Return the hours of all hosts of the fleet, added up; None where there is none."""
         return self._get(f"/fleet/report{_query(since_s=round(since_s), by=by)}", lambda facts: facts, _LONG_S)
+
+    def recent(self) -> "dict[str, list[RecentStep]] | None":
+        """Return what each GPU did in the last minutes, by its label; None if it does not tell."""
+        return self._get("/recent", _recent)
 
     def past(self) -> "RemoteHistory | None":
         """Return its history; None if it keeps none or does not answer."""
@@ -279,6 +296,17 @@ def _stretches(facts: Facts) -> list[tuple[int, int, Activity]]:
 
 def _quarters(facts: Facts) -> list[tuple[int, Activity, int]]:
     return [(begin_ms, Activity(what), ms) for begin_ms, what, ms in facts["quarters"]]
+
+
+def _recent(facts: Facts) -> dict[str, list[RecentStep]]:
+    lasts_s = float(facts["step_s"])
+    return {
+        str(gpu["gpu"]): [
+            RecentStep(float(at), lasts_s, None if load is None else float(load), Activity(does))
+            for at, load, does in gpu["steps"][-_MOST_STEPS:]
+        ]
+        for gpu in facts["gpus"]
+    }
 
 
 def _query(**words: str | int) -> str:

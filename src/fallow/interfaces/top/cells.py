@@ -20,6 +20,7 @@ _NOT_KNOWN = "?"
 _EIGHTHS = "▁▂▃▄▅▆▇█"
 _PARTS = " ▏▎▍▌▋▊▉█"
 _MOST_KEPT = 4000
+_MOMENT_S = 1e-6
 _SPAN_S = 300.0
 _STEPS_S = (1.0, 2.0, 3.0, 5.0, 8.0, 12.0, 20.0, 30.0, 40.0, 60.0)
 _GIB = 2**30
@@ -46,6 +47,8 @@ class _Sample:
     at_s: float
     load: float | None
     activity: Activity
+    lasts_s: float = 0.0
+    """For how long it was so; 0 for a moment."""
 
 
 class Trend:
@@ -64,10 +67,21 @@ class Trend:
             past = self._of.setdefault(line.label, deque(maxlen=_MOST_KEPT))
             if line.look.silent is None:
                 past.append(_Sample(at_s, None if isinstance(load, Unknown) else load, line.gpu.activity))
+            self._add_past(line, past)
         for past in self._of.values():
             while past and at_s - past[0].at_s > _SPAN_S + _STEPS_S[-1]:
                 past.popleft()
         self._of = {label: past for label, past in self._of.items() if past}
+
+    def _add_past(self, line: Line, past: "deque[_Sample]") -> None:
+        """Put what the daemon remembers before what was seen here."""
+        told, wall_s = line.look.past.get(line.gpu.label, ()), line.look.status.wall_s
+        for step in reversed(told):
+            at_s = line.look.at_s - (wall_s - step.begin_wall_s)
+            lasts_s = min(step.lasts_s, (past[0].at_s if past else self._now_s) - at_s)
+            if lasts_s > 0 and self._now_s - at_s <= _SPAN_S and len(past) < _MOST_KEPT:
+                past.appendleft(_Sample(at_s, step.load, step.activity, lasts_s))
+                self._began_s = min(self._began_s, at_s)
 
     def step_s(self, width: int) -> float:
         """Return how many seconds a letter stands for: few at first, then so many that the line has five minutes."""
@@ -80,7 +94,9 @@ class Trend:
         first = int(self._now_s // step_s) - width + 1
         parts: dict[int, list[_Sample]] = {}
         for sample in self._of.get(label, ()):
-            parts.setdefault(int(sample.at_s // step_s) - first, []).append(sample)
+            last_s = max(sample.at_s, sample.at_s + sample.lasts_s - _MOMENT_S)
+            for at in range(int(sample.at_s // step_s), int(last_s // step_s) + 1):
+                parts.setdefault(at - first, []).append(sample)
         drawn = Text(no_wrap=True)
         for at in range(width):
             samples = parts.get(at)

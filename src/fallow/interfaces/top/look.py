@@ -11,12 +11,13 @@ from fallow.core.units import program_name
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace, value
 from fallow.engine.jobs.protections import active_protections
-from fallow.engine.machine.daemon_client import DaemonClient, Ruled
+from fallow.engine.machine.daemon_client import DaemonClient, RecentStep, Ruled
 from fallow.engine.machine.observe import watch
 from fallow.engine.machine.world import World
 
 _ASK_AGAIN_S = 10.0  # a daemon that does not answer costs two seconds each time
 _SHELLS_SHOWN = 4
+_ASKS_FOR_PAST = 5
 
 
 @value
@@ -50,6 +51,8 @@ class Look:
     """Why the host tells nothing; None if it does."""
     silent_s: float = 0.0
     """For how long that has been so."""
+    past: Mapping[str, Sequence[RecentStep]] = {}
+    """What each GPU did in the minutes before, by its label; only in the first look that a daemon tells."""
     hosts: tuple["Look", ...] = ()
     """The look of each host, if all this is a fleet."""
 
@@ -80,6 +83,7 @@ class Source:
         self._not_before_s = 0.0
         self._trouble = "the daemon is not asked" if alone else "no daemon runs"
         self._watch: Iterator[Status] | None = None
+        self._asks_for_past = _ASKS_FOR_PAST
         self._pids_are_ours = world.proc.whose_pids() is None and (
             world.simulated is not None or not world.proc.in_pid_namespace_of_its_own()
         )
@@ -143,7 +147,16 @@ class Source:
         starters = {pid: self._starter(pid) for pid in pids} if self._pids_are_ours else {}
         known = {pid: starter for pid, starter in starters.items() if starter is not None}
         old_s = max(0.0, world.clock.wall_s() - status.wall_s)
-        return Look(status, world.clock.monotonic_s() - old_s, source, rules, protections, known, host)
+        past = {} if daemon is None else self._past()
+        return Look(status, world.clock.monotonic_s() - old_s, source, rules, protections, known, host, past=past)
+
+    def _past(self) -> Mapping[str, Sequence[RecentStep]]:
+        """Return the last minutes, once. A daemon that does not tell them is no trouble: the line begins now."""
+        if not self._asks_for_past:
+            return {}
+        found = self._world.daemon(lambda _: None).recent()
+        self._asks_for_past = self._asks_for_past - 1 if found is None else 0
+        return found or {}
 
     def _starter(self, pid: int) -> Starter | None:
         """Return how a process was started; None if /proc does not show it."""

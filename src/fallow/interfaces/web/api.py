@@ -6,6 +6,7 @@ What a caller sees and may do follows from who they are (see caller.py):
     fillers, guards                   anybody
     cluster                           anybody; names of Slurm's jobs as command lines
     events, history, report, prices   anybody
+    recent                            anybody
     protections                       anybody; placed and released in the name of who asks, on the page with the token
     protected, parked                 anybody
     wake                              the user of the job and root, on the socket

@@ -22,6 +22,7 @@ from fallow.interfaces.web.api_cluster import add_cluster
 from fallow.interfaces.web.api_facts import problem
 from fallow.interfaces.web.api_fleet import add_fleet
 from fallow.interfaces.web.api_history import add_past, add_raw_history
+from fallow.interfaces.web.api_recent import add_recent
 from fallow.interfaces.web.api_series import add_series
 from fallow.interfaces.web.cached_reads import CachedReads
 from fallow.interfaces.web.caller import Refused
@@ -132,6 +133,7 @@ def make_app(sources: Sources) -> FastAPI:
     add_past(api, sources, reads)
     add_raw_history(api, sources, reads)
     add_series(api, sources, plots, finder)
+    add_recent(api, sources)
     add_changes(api, sources)
     app.include_router(api)
     pages = make_pages(sources, renderer, watchers, static)
