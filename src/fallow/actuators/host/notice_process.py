@@ -22,10 +22,20 @@ _KINDS: dict[str, type[FallowError]] = {"missing": PartMissing, "wrong": WrongUs
 _Answer = list[tuple[str, str]]
 
 
-def send(helpers: Helpers, environ: Mapping[str, str], urls: Sequence[str], title: str, text: str) -> list[Outcome]:
-    """Send a message from a separate process; return the outcome of each address, without its secrets."""
+def send(
+    helpers: Helpers,
+    environ: Mapping[str, str],
+    urls: Sequence[str],
+    title: str,
+    text: str,
+    page: str | None = None,
+) -> list[Outcome]:
+    """Send a message from a separate process; return the outcome of each address, without its secrets.
+
+    `page`: a report as HTML, to be attached.
+    """
     try:
-        answers = _ask(helpers, environ, {"urls": list(urls), "title": title, "text": text})
+        answers = _ask(helpers, environ, {"urls": list(urls), "title": title, "text": text, "page": page})
     except FallowError as error:
         return [Outcome(False, str(error))] * len(urls)
     return [Outcome(kind == "ok", words) for kind, words in answers]
@@ -66,7 +76,7 @@ def main() -> None:
     if "text" in order:
 
         def work(url: str) -> tuple[str, str]:
-            outcome = send_notice.deliver(url, order["title"], order["text"])
+            outcome = send_notice.deliver(url, order["title"], order["text"], page=order["page"])
             return "ok" if outcome.ok else "failed", outcome.words
     else:
         work = _judged

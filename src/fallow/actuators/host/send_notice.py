@@ -6,14 +6,19 @@ from urllib.parse import urlsplit
 
 from fallow.core.errors import FallowError, PartMissing, WrongUsage
 from fallow.core.findings import Outcome
-from fallow.core.plain_text import as_plain, as_plain_text
+from fallow.core.plain_text import as_plain, as_plain_table, as_plain_text
 
 LIMIT_S = 15.0
+PAGE_NAME = "report.html"
 
 
-def deliver(url: str, title: str, text: str, limit_s: float = LIMIT_S) -> Outcome:
-    """Send a notice as plain text: through Apprise if it knows the address, else as JSON to a plain web address."""
-    failure = _within(limit_s, lambda: _send(url, as_plain(title), as_plain_text(text)))
+def deliver(url: str, title: str, text: str, limit_s: float = LIMIT_S, page: str | None = None) -> Outcome:
+    """Send a notice as plain text: through Apprise if it knows the address, else as JSON to a plain web address.
+
+    With a page it is a report: a table, and the page attached where the service takes attachments.
+    """
+    plain = as_plain_text(text) if page is None else as_plain_table(text)
+    failure = _within(limit_s, lambda: _send(url, as_plain(title), plain, page))
     to = without_secrets(url)
     return Outcome(failure is None, f"told {to}" if failure is None else f"could not tell {to}: {failure}")
 
@@ -54,7 +59,7 @@ def _apprise() -> Any:  # noqa: ANN401  a module without types
     return import_module("apprise")
 
 
-def _send(url: str, title: str, text: str) -> str | None:
+def _send(url: str, title: str, text: str, page: str | None) -> str | None:
     """Send a notice; return why that failed, or None."""
     why = refusal(url)
     if why is not None:
@@ -67,8 +72,16 @@ def _send(url: str, title: str, text: str) -> str | None:
     if not postbox.add(url):
         return _post(url, title, text)
     # Declared as text: a service that wants HTML gets it escaped.
-    sent = postbox.notify(title=title, body=text, body_format=apprise.NotifyFormat.TEXT)
+    attached = None if page is None else _attached(page)
+    sent = postbox.notify(title=title, body=text, body_format=apprise.NotifyFormat.TEXT, attach=attached)
     return None if sent else "Apprise could not deliver it"
+
+
+def _attached(page: str) -> Any:  # noqa: ANN401  a class without types
+    from importlib import import_module  # noqa: PLC0415  loaded only to send a report
+
+    memory = import_module("apprise.attachment.memory")
+    return memory.AttachMemory(content=page, name=PAGE_NAME, mimetype="text/html")
 
 
 def _post(url: str, title: str, text: str) -> str | None:

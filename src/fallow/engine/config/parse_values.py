@@ -22,6 +22,7 @@ from fallow.core.actions import (
 from fallow.core.address_template import AddressTemplate, parse_template
 from fallow.core.did_you_mean import did_you_mean
 from fallow.core.errors import WrongUsage
+from fallow.core.week_time import WeeklyTime, weekly_time
 from fallow.engine.conditions.machine import parse_unless
 from fallow.engine.conditions.parse import parse_job_condition
 from fallow.engine.config.listen_address import Address, address
@@ -216,6 +217,11 @@ def host(value: object) -> str:
         how = f"write it as {bare[1]}" if bare else "write it as gpu-server.example.org"
         raise WrongUsage(f"{shown(value)} is not the name of a machine", f"{how}")
     return word
+
+
+def week_time(value: object) -> WeeklyTime:
+    """Return a weekday and a time of `monday 08:00`."""
+    return weekly_time(text(value))
 
 
 def url(value: object) -> str:

@@ -42,6 +42,7 @@ from fallow.engine.machine.world import World
 from fallow.engine.notify.lost_gpus import LostGpus
 from fallow.engine.notify.notifier import notifier_for
 from fallow.engine.notify.people import People
+from fallow.engine.notify.weekly_report import WeeklyReport
 from fallow.engine.owners.known import KnownOwners
 from fallow.engine.owners.names import with_names
 from fallow.engine.park.parking import Parking
@@ -88,6 +89,7 @@ class Daemon:
         self.config = Config()
         self._notifier = notifier_for(run, self.config.notices.urls, self.config.notices.rules)
         self._people = People(run, self.config.notices.people_rules)
+        self._weekly_report = WeeklyReport(run, self.config.report.weekly, file)
         self._owners = KnownOwners(world, say)
         self._conditions = JobConditions(world, self._owners, say)
         self.parking = Parking(run, self._owners)
@@ -204,6 +206,7 @@ class Daemon:
             self.fleet.end()
             self._notifier.close()  # it sends the notices that wait, within a few seconds
             self._people.close()
+            self._weekly_report.close()
             self._history.close()
             self.journal.close()
             self.reloads.close()
@@ -229,6 +232,7 @@ class Daemon:
             self._notifier = notifier_for(self._run, config.notices.urls, config.notices.rules)
             self._people.close()
             self._people = People(self._run, config.notices.people_rules)
+        self._weekly_report.change(config.report.weekly)
         rules, rules_before = ((each.idle, each.protect, each.notices, each.machine) for each in (config, before))
         if rules != rules_before:
             self._enforcer = self._make_enforcer(config)
@@ -292,6 +296,7 @@ class Daemon:
         self.fleet.turn()
         self._notifier.turn()
         self._people.turn()
+        self._weekly_report.turn()
         status = self._watcher.status(snapshot, self._fill_loop.reservations)
         status = replace(status, parked=self.parking.jobs)
         shown = seen_by(status, EVERYTHING if self.config.machine.commands_shown else ANYBODY)

@@ -34,6 +34,7 @@ EXAMPLES = """\
   fallow report --cluster --by account --price 2.50/h
   fallow report --since 2026-11-01 --until 2026-11-08 --by day
   fallow report --since 30d --by job --format csv -o jobs.csv
+  fallow report --mail --dry-run            what would be mailed, and to whom
   fallow report --fleet --by user           over all hosts under [fleet]
   fallow report --price H100=2.50/h --price T4=0.40/h --format html -o week.html"""
 
@@ -67,6 +68,8 @@ def add_options(made: Parser) -> None:
     chooses(made, "--format", _FORMATS, "how to print the report (default: table)", "table")
     add("-o --output FILE", str, "write the report to FILE (default: print it)")
     add_alone(made)
+    made.add_argument("--mail", action="store_true", help="send it to the addresses of [report] in the config")
+    made.add_argument("--dry-run", action="store_true", help="with --mail: print what would be sent, send nothing")
     made.add_argument(
         "--fleet",
         action="store_true",
@@ -79,6 +82,7 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     given = prices_from(args.price)
     if args.cluster and args.fleet:
         raise WrongUsage("--cluster does not go with --fleet", "leave one of them out")
+    _demand_mailable(args)
     _demand_kind(args)
     now_s = world.clock.wall_s()
     since_s, until_s = _span(args, now_s)
@@ -91,12 +95,28 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
         from fallow.interfaces.cli import fleet_report
 
         return fleet_report.run(args, world, voice)
+    urls = _addresses(world) if args.mail else ()
     asker = Asker(world, voice.note, voice.detail, alone=args.alone)
     with open_report(asker, since_s, until_s, given) as report:
-        if not report.intervals and args.format == "table" and args.output is None:
-            return 0
-        _print_or_write(report, By(args.by), args.format, args.output)
+        if urls:
+            from fallow.interfaces.cli.report_mail import send
+
+            send(report, By(args.by), urls, world, voice, dry_run=args.dry_run)
+        elif report.intervals or args.format != "table" or args.output is not None:
+            _print_or_write(report, By(args.by), args.format, args.output)
     return 0
+
+
+def _demand_mailable(args: argparse.Namespace) -> None:
+    """Raise WrongUsage for options that do not go with --mail, or need it."""
+    if args.dry_run and not args.mail:
+        raise WrongUsage("--dry-run is for --mail", "leave it out: a report changes nothing")
+    if not args.mail:
+        return
+    other = "--cluster" * args.cluster or "--fleet" * args.fleet or "-o" * (args.output is not None)
+    if other or args.format != "table":
+        raise WrongUsage(f"{other or '--format'} does not go with --mail", "leave one of them out")
+    args.by = args.by or By.USER.value
 
 
 def _span(args: argparse.Namespace, now_s: float) -> tuple[float, float]:
@@ -149,6 +169,12 @@ def _print(report: Report, by: By, form: str, file: TextIO | None) -> None:
             report_text.show_table(report, by, file)
             return
     (file or sys.stdout).write(text)
+
+
+def _addresses(world: World) -> tuple[str, ...]:
+    from fallow.interfaces.cli.report_mail import addresses
+
+    return addresses(world)
 
 
 def _print_or_write(report: Report, by: By, form: str, path: str | None) -> None:
