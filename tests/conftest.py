@@ -80,6 +80,7 @@ class Fallow:
             "FALLOW_STATE_DIR": str(home / "state"),
             "FALLOW_SOCKET": str(home / "run" / "fallow.sock"),
             "FALLOW_TERMINALS": str(home / "terminals"),
+            "FALLOW_DAEMON_TIMEOUT": "20s",  # a daemon on a loaded machine answers later than the usual 2 s
         }
         self._started: list[subprocess.Popen[str]] = []
 

@@ -128,7 +128,7 @@ def browsed(port: int) -> dict[str, str]:
     connection.request("GET", "/stream")
     stream = connection.getresponse()
     told["/stream"] = "".join(stream.readline().decode() for _ in range(4))
-    assert "card-0" in told["/stream"]
+    assert "tile-0" in told["/stream"]
     connection.close()
     return told
 

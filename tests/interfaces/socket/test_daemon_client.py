@@ -187,7 +187,7 @@ def http(body: bytes, status: bytes = b"200 OK", length: int | None = None) -> b
 @pytest.mark.parametrize(
     ("lines", "says"),
     [
-        ((), "did not answer within 2 s"),
+        ((), "did not answer within 1.5 s"),
         ((http(b'{"version": 9, "gpus": []}'), HANG_UP), "it speaks version 9 of the API, this fallow speaks 1"),
         ((http(b'{"detail": "?", "version": 2}', b"404 Not Found"), HANG_UP), "it speaks version 2"),
         ((http(b'{"version": 1, "detail": "too early", "reason": "early"}', b"503 x"), HANG_UP), "too early"),
@@ -196,14 +196,14 @@ def http(body: bytes, status: bytes = b"200 OK", length: int | None = None) -> b
         ((http(b"[" * 100_000), HANG_UP), "makes no sense"),
         ((http(b'{"version": 1, "host": "x"}'), HANG_UP), "makes no sense"),
         ((http(b'{"version": 1}', length=99), HANG_UP), "broke off in the middle"),
-        ((http(b'{"version": 1}'),), "did not answer within 2 s"),
+        ((http(b'{"version": 1}'),), "did not answer within 1.5 s"),
         ((HANG_UP,), "busy with others"),
     ],
     ids=str,
 )
 def test_a_daemon_that_makes_no_sense_is_left_out(simulated: Fallow, lines: tuple[bytes, ...], says: str) -> None:
     with answer_with(pathlib.Path(simulated.environ["FALLOW_SOCKET"]), *lines):
-        done = simulated("status", "--json", "-v")
+        done = simulated("status", "--json", "-v", FALLOW_DAEMON_TIMEOUT="1.5s")
     assert done.returncode == 0
     assert len(json.loads(done.stdout)["gpus"]) == 4
     assert says in done.stderr
