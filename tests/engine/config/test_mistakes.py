@@ -207,6 +207,7 @@ IDLE = '[[idle]]\nname = "i"\nidle_for = "2h"\n'
         ("[[guard]]\nname = 'g'\naction = [\n 'reboot',\n 'run:x']\n", 4, "guard[1].action[1]", "put it last"),
         ("[page]\nlisten = '0.0.0.0:80'\n", 2, "page.listen", "there is no token_file"),
         ("[page]\nlisten = '[::]:80'\n", 2, "page.listen", "can be reached from other machines"),
+        ("[report]\nweekly = 'monday 08:00'\n", 2, "report.weekly", "is sent nowhere"),
         # No TOML.
         ("[page]\nlisten = localhost\n", 2, "", "this is not TOML (text stands in quotes)"),
         (FILLER + "idle_for = 30s\n", 4, "", "text stands in quotes"),

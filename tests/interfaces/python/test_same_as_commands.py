@@ -93,6 +93,7 @@ def test_errors_have_the_sentence_of_the_command_and_its_exit_code(here: Fallow)
         (fallow.idle, {"subject": True}, TypeError),
         (fallow.why, {"subject": "user:root"}, ValueError),
         (fallow.report, {"since_s": 0}, ValueError),
+        (fallow.report, {"since_s": 60, "until_s": 60}, ValueError),
         (fallow.report, {"by": "moon"}, ValueError),
         (fallow.report, {"price": "moon"}, ValueError),
         (fallow.report, {"price": 2.5}, TypeError),

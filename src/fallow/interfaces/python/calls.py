@@ -205,16 +205,17 @@ def why(subject: str | int | None = None, *, alone: bool = False, simulate: str 
 
 def report(
     since_s: float = _WEEK_S,
+    until_s: float = 0.0,
     *,
     by: str = "gpu",
     price: str | Sequence[str] = (),
     alone: bool = False,
     simulate: str | None = None,
 ) -> "Report":
-    """Return the hours of each activity in the last so many seconds, and what the idle ones cost.
+    """Return the hours of each activity since so many seconds ago, until so many ago, and what the idle ones cost.
 
-    `by`: gpu, user, job or day. `price`: as on the command line, "2.50/h" or ["H100=2.50/h", "T4=0.40/h"]; without
-    one, the prices of the config.
+    `by`: gpu, user, job, day or week. `price`: as on the command line, "2.50/h" or ["H100=2.50/h", "T4=0.40/h"];
+    without one, the prices of the config.
     """
     from fallow.core.money import prices_from
     from fallow.engine.answers.report import open_report
@@ -222,14 +223,17 @@ def report(
     from fallow.interfaces.render.report_text import facts_of
     from fallow.policies.cost import By
 
-    span_s, way = seconds("since_s", since_s, least=_SHORTEST_S), way_of(simulate, alone)
+    end_s, way = seconds("until_s", until_s), way_of(simulate, alone)
+    begin_s = seconds("since_s", since_s, least=_SHORTEST_S)
+    if begin_s <= end_s:
+        raise WrongUsage(f"since_s is {begin_s:g} and until_s is {end_s:g}", "let it begin before it ends")
     demand("by", by, str, "a text", optional=False)
     if by not in set(By):
         raise WrongUsage(f"by is {by!r}; give one of {', '.join(By)}")
     given = prices_from(texts("price", price))
     with asking(way) as (asker, notes):
         now_s = asker.world.clock.wall_s()
-        with open_report(asker, now_s - span_s, now_s, given) as found:
+        with open_report(asker, now_s - begin_s, now_s - end_s, given) as found:
             return Report(facts_of(found, By(by)), notes=notes)
 
 
