@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tests.waiting import PROGRAM_S
+from tests.places import LIMIT_S
 
 # The second signal comes in the middle of what the first one began: in the handler itself, or while it is unwound.
 PROGRAM = """
@@ -35,7 +35,7 @@ with interruptible():
 @pytest.mark.parametrize("when", ["call", "line", "exception", "return"])
 def test_a_second_signal_while_the_first_is_handled_breaks_nothing_off(when: str) -> None:
     words = [sys.executable, "-c", PROGRAM.replace("WHEN", repr(when))]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=PROGRAM_S, check=False)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=LIMIT_S, check=False)
     assert (done.stdout, done.stderr) == ("restored\n", "")
     assert done.returncode in (-signal.SIGTERM, -signal.SIGHUP)
 
@@ -58,7 +58,7 @@ with interruptible() as interruption:
 
 def test_what_is_begun_and_noted_in_one_step_is_whole_before_a_signal_ends_it() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", POSTPONED], capture_output=True, text=True, timeout=PROGRAM_S, check=False
+        [sys.executable, "-c", POSTPONED], capture_output=True, text=True, timeout=LIMIT_S, check=False
     )
     assert (done.stdout, done.stderr) == ("begun and noted\nrestored\n", "")
     assert done.returncode == -signal.SIGHUP

@@ -60,7 +60,7 @@ class OneTurn:
 @contextmanager
 def without_threads() -> Iterator[None]:
     """The system gives no thread with so large a stack."""
-    before = threading.stack_size(1 << 46)
+    before = threading.stack_size(1 << 60)
     try:
         yield
     finally:

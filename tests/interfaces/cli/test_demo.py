@@ -15,7 +15,7 @@ import pytest
 from tests.conftest import Fallow
 from tests.interfaces.cli.filled import Fill
 from tests.places import BIN, LIMIT_S
-from tests.waiting import until
+from tests.waiting import PROGRAM_S, until
 
 
 def leftovers(folder: str) -> list[str]:
@@ -68,8 +68,7 @@ def test_ctrl_c_and_a_hang_up_end_it_cleanly_and_the_page_was_there(
     stories.mkdir()
     story = Fill(fallow.start("demo", TMPDIR=str(stories)))
     address = re.findall(r"http://[0-9.:]+/", story.until("the page is at"))[0]
-    with urllib.request.urlopen(address, timeout=LIMIT_S) as page:
-        assert b"4 simulated GPUs" in page.read()
+    until(lambda: b"4 simulated GPUs" in urllib.request.urlopen(address, timeout=LIMIT_S).read(), pause_s=PROGRAM_S)
     story.process.send_signal(number)
     _, said = story.process.communicate(timeout=LIMIT_S)
     assert story.process.returncode == -number

@@ -254,7 +254,7 @@ def test_the_api_answers_by_conditions_and_opens_nothing_for_others(
         connection.close()
         return told
 
-    until(lambda: get("gpus=2")[1]["idle"] is True, pause_s=PROGRAM_S)
+    until(lambda: get("gpus=2")[1].get("idle") is True, pause_s=PROGRAM_S)
     status, told = get("gpus=2&unless=cpu:5")
     assert (status, told["idle"]) == (200, False)
     assert "of a core" in told["gpus"][0]["because"]

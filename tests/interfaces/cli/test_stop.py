@@ -318,7 +318,7 @@ def test_a_config_with_mistakes_stops_nothing(simulated: Fallow, start: Start, t
         (("pid:1",), 1, "uses no GPU"),
         (("container:vllm",), 1, "no container vllm is on a GPU"),
         (("user:nobody",), 1, "nobody has no job on a GPU"),
-        (("9",), 2, "there is no GPU '9' here"),
+        (("9999999",), 2, "there is no GPU '9999999' here"),
         (("contaner:x",), 2, "did you mean container?"),
         (("user:nosuch",), 2, "there is no user 'nosuch' on this machine"),
         (("nonsense",), 2, "there is no GPU 'nonsense' here"),

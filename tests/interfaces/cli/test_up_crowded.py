@@ -104,6 +104,7 @@ def test_it_stays_alive_and_answers_under_1300_connections(
     up = start_up(simulated, ups, "--listen", "127.0.0.1:0", files=files)
     port = port_of(up)
     up.until("up, ")
+    until(lambda: looks(simulated, port))
     with ExitStack() as stack:
         for number in range(1300):
             connection = stack.enter_context(socket.socket())

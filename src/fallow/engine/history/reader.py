@@ -2,7 +2,7 @@
 
 import os
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import pairwise
 from threading import RLock
@@ -21,11 +21,11 @@ from fallow.engine.history.store import FILE_NAME, MIGRATIONS, WITH_ENERGY, vers
 
 # An interval lies in one quarter of an hour, so that those which reach into a span begin at most a quarter before it.
 _REACHING_IN = "card = ? AND begin >= ? AND begin < ? AND begin + span > ?"
-_BETWEEN = "begin >= ?3 AND begin < ?2 AND begin + span > ?1"
+_BETWEEN = "begin >= :quarter AND begin < :until AND begin + span > :since"
 # Of an interval that the span cuts, the part inside: exact where all of it was witnessed, else in proportion.
 _INSIDE = (
-    "CASE WHEN begin >= ?1 AND begin + span <= ?2 THEN {0} "
-    "ELSE {0} * (min(begin + span, ?2) - max(begin, ?1)) / span END"
+    "CASE WHEN begin >= :since AND begin + span <= :until THEN {0} "
+    "ELSE {0} * (min(begin + span, :until) - max(begin, :since)) / span END"
 )
 _OLDEST_READ = 3
 """The first version of the tables that is read as it is; only energy is missing there."""
@@ -83,16 +83,15 @@ class HistoryReader:
         """
         summed = [f"sum({_INSIDE.format(name)})" for name in ("witnessed", *self._energy)]
         question = (
-            f"SELECT activity, crew, {', '.join(summed)} FROM interval WHERE card = ?4 AND {_BETWEEN} "  # noqa: S608  no part from outside
+            f"SELECT activity, crew, {', '.join(summed)} FROM interval WHERE card = :card AND {_BETWEEN} "  # noqa: S608  no part from outside
             "GROUP BY activity, crew"
         )
         found: list[Interval] = []
         with self._one_moment():
             for uuid, card in self._numbers().items():
                 for begin_ms, end_ms in pairwise(edges_ms):
-                    span = (begin_ms, end_ms, begin_ms // QUARTER_MS * QUARTER_MS)
                     sums: dict[tuple[str, tuple[Party, ...]], list[int]] = {}
-                    for activity, crew, ms, *energy in self._ask(question, (*span, card)):
+                    for activity, crew, ms, *energy in self._ask(question, {**_span(begin_ms, end_ms), "card": card}):
                         so_far = sums.setdefault((activity, self._parties(crew)), [0, 0, 0])
                         for at, more in enumerate((ms, *energy)):
                             so_far[at] += more
@@ -107,7 +106,7 @@ class HistoryReader:
             f"SELECT begin / {QUARTER_MS}, activity, sum({_INSIDE.format('witnessed')}) FROM interval "  # noqa: S608  the same
             f"WHERE card IN (SELECT id FROM card) AND {_BETWEEN} GROUP BY 1, 2 ORDER BY 1"
         )
-        rows = self._ask(question, (since_ms, until_ms, since_ms // QUARTER_MS * QUARTER_MS))
+        rows = self._ask(question, _span(since_ms, until_ms))
         return [(number * QUARTER_MS, Activity(activity), ms) for number, activity, ms in rows if ms]
 
     def strip(self, uuid: str, since_ms: int, until_ms: int) -> list[Interval]:
@@ -191,7 +190,7 @@ class HistoryReader:
                 with suppress(FallowError):  # a broken connection has no transaction any more
                     self._ask("COMMIT")
 
-    def _ask(self, question: str, values: tuple[object, ...] = ()) -> list[tuple[Any, ...]]:
+    def _ask(self, question: str, values: tuple[object, ...] | Mapping[str, object] = ()) -> list[tuple[Any, ...]]:
         try:
             with self._lock:
                 return self._database().execute(question, values).fetchall()
@@ -228,6 +227,10 @@ def open_history(folder: str) -> HistoryReader | None:
         remedy = "update fallow to read it" if newer else "`fallow up` of this version converts it when it starts"
         raise FallowError(f"history in {folder} was written by {'a newer' if newer else 'an older'} fallow; {remedy}")
     return HistoryReader(lambda: database, RLock(), database.close, version)
+
+
+def _span(since_ms: int, until_ms: int) -> dict[str, object]:
+    return {"since": since_ms, "until": until_ms, "quarter": since_ms // QUARTER_MS * QUARTER_MS}
 
 
 def _laid_out(rows: Iterable[tuple[Any, ...]], since_ms: int, until_ms: int) -> Iterator[tuple[int, int, str, int]]:
