@@ -104,6 +104,15 @@ def kill_helper(leader: int) -> None:
     os.killpg(leader, signal.SIGKILL)
 
 
+def kill_group(group: int) -> None:
+    """Kill a process group at once, so that nobody in it forks meanwhile.
+
+    A child of ours that has ended in it is not reaped yet, so the number is valid.
+    """
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, signal.SIGKILL)
+
+
 def stop_self(number: int) -> None:
     """Stop this process as the signal would; returns when it is continued."""
     # Sent while it is blocked, it merges with one that Ctrl-Z may have left waiting: we stop once, not twice.

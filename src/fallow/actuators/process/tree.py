@@ -120,6 +120,7 @@ class JobTree:
         """Send SIGKILL again and again until no process is left or the time is over; return what is left."""
         until_s = self._now() + limit_s
         while True:
+            self._kill_groups_of_ended()
             self.reap()
             living = self.living()
             if not living and self._is_empty():
@@ -134,16 +135,31 @@ class JobTree:
         """Reap every child that has ended; remember the end of the job's first process."""
         if self._orphans is None:
             return
-        while True:
-            try:
-                child = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG)
-            except ChildProcessError:
-                return
-            if child is None:
-                return
-            if child.si_pid == self.root.pid and self.ended is None:
-                exited = child.si_code == os.CLD_EXITED
-                self.ended = Ended(code=child.si_status) if exited else Ended(by_signal=child.si_status)
+        while child := _ended_child():
+            self._note_end(child)
+
+    def _note_end(self, child: os.waitid_result) -> None:
+        if child.si_pid == self.root.pid and self.ended is None:
+            exited = child.si_code == os.CLD_EXITED
+            self.ended = Ended(code=child.si_status) if exited else Ended(by_signal=child.si_status)
+
+    def _kill_groups_of_ended(self) -> None:
+        """Reap every child that has ended, and kill its group first, if that is in a session which the job began.
+
+        Who forks and ends faster than it can be found leaves only its dead behind, and dies with their group. Only
+        what descends from the job can be in such a session; in ours there are others.
+        """
+        if self._orphans is None or not self._orphans.all_are_of_job:
+            return
+        not_to_kill = {0, os.getpgrp(), *(row.group for row in self._table.everybody() if self._spare(row))}
+        while dead := _ended_child(os.WNOWAIT):
+            row = self._table.stat(dead.si_pid)
+            if row is not None and row.session not in (0, os.getsid(0)) and row.group not in not_to_kill:
+                signals.kill_group(row.group)
+                not_to_kill.add(row.group)  # once is enough
+            child = os.waitid(os.P_PID, dead.si_pid, os.WEXITED | os.WNOHANG)
+            if child is not None:
+                self._note_end(child)
 
     def _members(self) -> list[ProcessRow]:
         rows = self._table.everybody()
@@ -223,6 +239,14 @@ def _above(row: ProcessRow, by_pid: Mapping[int, ProcessRow]) -> Iterator[int]:
     while (parent := by_pid.get(row.parent)) is not None and parent.birth <= row.birth:
         yield parent.pid
         row = parent
+
+
+def _ended_child(more: int = 0) -> os.waitid_result | None:
+    """Return a child that has ended, and reap it unless `more` is WNOWAIT; None if there is none."""
+    try:
+        return os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | more)
+    except ChildProcessError:
+        return None
 
 
 def _identity(row: ProcessRow) -> Process:
