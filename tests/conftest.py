@@ -31,6 +31,22 @@ settings.register_profile(
 settings.load_profile("anywhere")
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Give each run a folder of its own: each run closes the usual one, which all runs of a user share, to others."""
+    if config.option.basetemp is None:
+        folder = tempfile.mkdtemp(prefix="fallow-tests-")
+        pathlib.Path(folder).chmod(0o755)
+        config.option.basetemp = f"{folder}/of"
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Remove that folder, unless somebody will want to look into it."""
+    folder = pathlib.Path(session.config.option.basetemp).parent
+    if exitstatus == 0 and folder.name.startswith("fallow-tests-"):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 def pytest_report_header() -> str:
     """The one line that says what is not tested in full."""
     return f"long tests: {length.SAID}"
@@ -64,6 +80,15 @@ def refuse_to_skip(why: str) -> None:
     if os.environ.get("FALLOW_TEST_ALL"):
         pytest.fail(f"a part that must run was skipped: {why}")
     pytest.skip(why)
+
+
+@pytest.fixture(autouse=True)
+def _leaves_the_environment() -> Iterator[None]:
+    """No test leaves the next one a variable."""
+    before = dict(os.environ)
+    yield
+    names = before.keys() | os.environ.keys()
+    assert {name for name in names if before.get(name) != os.environ.get(name)} <= {"PYTEST_CURRENT_TEST"}
 
 
 class Fallow:

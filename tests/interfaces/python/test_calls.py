@@ -76,8 +76,9 @@ def test_a_variable_that_was_changed_since_the_claim_is_left_as_it_is(
     claim_dir: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("CUDA_DEVICE_ORDER", raising=False)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")  # so that it is as before after the test
     with library.claim(simulate="2xH100", set_environment=True):
-        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+        os.environ["CUDA_VISIBLE_DEVICES"] = "1"
     assert os.environ["CUDA_VISIBLE_DEVICES"] == "1"
     assert "CUDA_DEVICE_ORDER" not in os.environ
 
