@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, settings
 
 from tests import length
 from tests.places import BIN, LIMIT_S, QUICK, REPOSITORY
-from tests.standin import World, build
+from tests.standin import CUDA_SONAME, SONAME, World, build
 
 if TYPE_CHECKING:
     from tests.real_slurm import Slurm
@@ -168,6 +168,17 @@ def fallow(tmp_path: pathlib.Path) -> Iterator[Fallow]:
     made = Fallow(tmp_path)
     yield made
     made.end_all()
+
+
+@pytest.fixture
+def driverless(fallow: Fallow, tmp_path: pathlib.Path) -> Fallow:
+    """fallow where there is no driver, also if this machine has one: what the loader finds first is no library."""
+    folder = tmp_path / "no driver"
+    folder.mkdir()
+    for name in (SONAME, CUDA_SONAME):
+        (folder / name).touch()
+    fallow.environ["LD_LIBRARY_PATH"] = str(folder)
+    return fallow
 
 
 @pytest.fixture

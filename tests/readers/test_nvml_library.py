@@ -80,9 +80,9 @@ def test_a_driver_that_does_not_start_says_the_same_to_both(world: World, fallow
     assert both(fallow) == ({"init": error}, {"init": error})
 
 
-def test_without_a_driver_both_say_that_there_is_no_library(fallow: Fallow) -> None:
+def test_without_a_driver_both_say_that_there_is_no_library(driverless: Fallow) -> None:
     missing = nvml_library.NVML_ERROR_LIBRARY_NOT_FOUND
-    assert both(fallow) == ({"init": missing}, {"init": missing})
+    assert both(driverless) == ({"init": missing}, {"init": missing})
 
 
 @pytest.mark.parametrize("name", CONSTANTS)

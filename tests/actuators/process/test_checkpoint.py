@@ -12,7 +12,7 @@ import pytest
 from fallow.core.missing import remedy
 from tests.conftest import Fallow
 from tests.cuda_process import CudaProcess
-from tests.standin import SONAME, World
+from tests.standin import CUDA_SONAME, SONAME, World
 
 MIB = 2**20
 SUSPENDER = """
@@ -140,6 +140,7 @@ def test_without_a_cuda_driver_it_says_so(
     world: World, library: pathlib.Path, tmp_path: pathlib.Path, suspender: Callable[..., Suspender]
 ) -> None:
     (tmp_path / SONAME).symlink_to(library / SONAME)
+    (tmp_path / CUDA_SONAME).touch()  # no library, also if this machine has one
     said = suspender(LD_LIBRARY_PATH=str(tmp_path))("why_not")
     assert said == "there is no NVIDIA driver here that speaks CUDA"
 

@@ -10,6 +10,7 @@ from fallow.core.mistake import Mistake
 from fallow.engine.config.feasible import Feasible
 from fallow.engine.config.load import understand
 from fallow.engine.machine.world import World
+from tests.conftest import Fallow
 from tests.places import ME
 
 FILLER = f"[[filler]]\nname = 'a'\nuser = '{ME}'\n"
@@ -135,7 +136,8 @@ def test_a_gpu_that_is_not_there_is_waited_for_by_up() -> None:
     assert [mistake.where for mistake in passed] == ["filler[1].gpus"]
 
 
-def test_without_a_driver_nothing_is_said_of_gpus(tmp_path: pathlib.Path) -> None:
-    world = World({"PATH": PATH, "LD_LIBRARY_PATH": str(tmp_path)})
-    text = FILLER + "command = 'true'\ngpus = '0-15'\n"
-    assert understand(text, "f", Feasible(world, lambda _: None)).filler[0].gpus == "0-15"
+def test_without_a_driver_nothing_is_said_of_gpus(driverless: Fallow, tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "f.toml"
+    file.write_text(FILLER + "command = 'true'\ngpus = '0-15'\n")
+    done = driverless("check", str(file))
+    assert done.returncode == 0, done.stdout

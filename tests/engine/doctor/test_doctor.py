@@ -81,8 +81,8 @@ def test_the_table_says_the_same_in_words(simulated: Fallow) -> None:
     assert lines[-1].endswith("0 broken")
 
 
-def test_without_a_driver_that_is_broken_and_the_rest_is_examined(fallow: Fallow) -> None:
-    checks = examined(fallow, 1)
+def test_without_a_driver_that_is_broken_and_the_rest_is_examined(driverless: Fallow) -> None:
+    checks = examined(driverless, 1)
     assert states(checks, "broken") == {"driver"}
     assert "libnvidia-ml.so.1 is not found" in checks["driver"]["means"]
     assert "--simulate" in checks["driver"]["remedy"]

@@ -18,7 +18,7 @@ import pytest
 from tests.conftest import Fallow
 from tests.length import IN_FULL
 from tests.places import BIN, LIMIT_S, REPOSITORY
-from tests.standin import SONAME, World
+from tests.standin import CUDA_SONAME, SONAME, World
 from tests.waiting import PROGRAM_S, until
 
 MIB = 2**20
@@ -284,6 +284,7 @@ def test_without_a_cuda_driver_it_says_so(
     cards: World, fallow: Fallow, library: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
     (tmp_path / SONAME).symlink_to(library / SONAME)
+    (tmp_path / CUDA_SONAME).touch()  # no library, also if this machine has one
     done = fallow("burn", LD_LIBRARY_PATH=str(tmp_path))
     assert done.returncode == 69
     assert done.stderr == "fallow: there is no NVIDIA driver here that speaks CUDA\n"

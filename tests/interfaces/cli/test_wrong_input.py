@@ -98,9 +98,9 @@ def test_wrong_words_are_answered_in_one_sentence(
     assert done.stderr.count("\n") == 1, done.stderr
 
 
-def test_no_driver_is_told_with_the_way_to_try_without(fallow: Fallow) -> None:
+def test_no_driver_is_told_with_the_way_to_try_without(driverless: Fallow) -> None:
     for words in (("status",), ("pick",), ("run", "--", "true")):
-        done = fallow(*words)
+        done = driverless(*words)
         assert done.returncode == 69
         assert "no NVIDIA driver here" in done.stderr
         assert "--simulate" in done.stderr
