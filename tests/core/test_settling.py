@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fallow.core.activity import Activity, Finding
@@ -90,6 +90,7 @@ def test_a_gap_in_the_looking_counts_nothing() -> None:
     assert settle(settling, Finding(Activity.IDLE, WHY), 3610.0, LONGEST_GAP_S)[0].quiet_s == 0.0
 
 
+@example([(Activity.FREE, 1, 0.5), (Activity.IDLE, 1, 0.5), (Activity.IDLE, 1, 9.0), (Activity.IDLE, 12, 1.0)])
 @given(stretches)
 def test_hours_add_up_and_are_those_that_for_s_tells(history: list[tuple[Activity, int, float]]) -> None:
     """F11: whatever happens, each witnessed second belongs to one activity, and idleness is never cut short."""
@@ -101,7 +102,7 @@ def test_hours_add_up_and_are_those_that_for_s_tells(history: list[tuple[Activit
             at_s += every_s
             now, finding = settle(now, Finding(activity, WHY), at_s, LONGEST_GAP_S)
             gpu = seen(held(), finding, now.for_s, None, settling=now.settling)
-            out += settled.take(Status("h", False, at_s, (gpu,)), at_s)
+            out += settled.take(Status("h", False, at_s, (gpu,)), at_s, LONGEST_GAP_S)
             passed.append((at_s, activity, now))
     out += settled.rest()
     assert [its_s for _, its_s in out] == [its_s for its_s, _, _ in passed], "each sight once, in order"

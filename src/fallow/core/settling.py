@@ -74,10 +74,12 @@ class Settled:
     def __init__(self) -> None:
         self._waiting: list[tuple[Status, float]] = []
 
-    def take(self, status: Status, at_s: float) -> Iterator[tuple[Status, float]]:
+    def take(self, status: Status, at_s: float, longest_gap_s: float) -> Iterator[tuple[Status, float]]:
         """Add a status, and yield those in which no GPU is settling any more, in order, each with its time."""
         if self._waiting:
-            now = {gpu.label: gpu for gpu in status.gpus}
+            last_s = self._waiting[-1][1]
+            seen_on = witnessed_s(last_s, at_s, longest_gap_s) > 0 or at_s == last_s
+            now = {gpu.label: gpu for gpu in status.gpus} if seen_on else {}  # after a gap each settles again
             self._waiting = [(_resolved(each, now), its_s) for each, its_s in self._waiting]
         self._waiting.append((status, at_s))
         while self._waiting and not any(gpu.settling for gpu in self._waiting[0][0].gpus):

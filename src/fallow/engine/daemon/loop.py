@@ -300,7 +300,7 @@ class Daemon:
         status = self._watcher.status(snapshot, self._fill_loop.reservations)
         status = replace(status, parked=self.parking.jobs)
         shown = seen_by(status, EVERYTHING if self.config.machine.commands_shown else ANYBODY)
-        for settled, at_s in self._settled.take(status, snapshot.at_s):
+        for settled, at_s in self._settled.take(status, snapshot.at_s, self._tally.longest_gap_s):
             self._record(settled, at_s)
         self._publisher.publish(self._board(shown, status, snapshot.at_s))
         if self._manager.listens:
