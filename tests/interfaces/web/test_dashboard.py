@@ -70,6 +70,7 @@ def test_only_stops_that_nothing_keeps_back_are_due_and_the_soonest_is_first() -
         replace(soon, held_back="nobody waits"),
         replace(soon, paused="cpu:50 is not known"),
         replace(soon, fault="", action="nothing"),
+        replace(later, for_s=0.0),
     ]
     found = board(counting=(later, *kept, soon))
     assert [(stop["rule"], stop["in"].text) for stop in dashboard.stops(found)] == [

@@ -36,7 +36,7 @@ def rows(*events: Event) -> list[dict[str, object]]:
 def test_all_steps_of_one_stop_are_one_row_with_their_times_and_reasons() -> None:
     (row,) = rows(*STOP)
     assert (row["what"], row["before"]) == ("stopped", "warned, asked to end, killed")
-    assert row["because"] == "reason 2", "why it began, not how it ended"
+    assert row["because"] == "reason 4", "why it was asked to end, not why it was warned"
     lines = row["lines"]
     assert isinstance(lines, list)
     assert [each["because"] for each in lines] == [f"reason {number}" for number in range(1, 8)]
@@ -63,6 +63,7 @@ def test_a_stop_that_is_under_way_says_how_far_it_has_come() -> None:
 def test_a_warning_that_was_cancelled_ends_a_row() -> None:
     found = rows(*STOP[:2], line(3, "cancel the warning", "cancel_warning"), line(4, "warn", "warn"))
     assert [row["what"] for row in found] == ["warn", "warning cancelled"]
+    assert found[1]["because"] == "reason 3", "why it was cancelled"
 
 
 def test_the_page_has_a_stop_as_one_row_and_what_others_wrote_in_it_is_text(tmp_path: pathlib.Path) -> None:

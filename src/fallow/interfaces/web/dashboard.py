@@ -110,7 +110,8 @@ def stops(board: Board) -> list[View]:
 
 def _is_due(each: Counting) -> bool:
     kept = (each.refused, each.left_alone, each.held_back, each.paused, each.not_judged)
-    return bool(each.fault) and each.action not in ("", "nothing") and not any(kept)
+    lasts = bool(each.fault) and each.for_s > 0  # a job that works is not about to be stopped
+    return lasts and each.action not in ("", "nothing") and not any(kept)
 
 
 def _tile(gpu: GpuStatus, board: Board, lasted: Callable[[float], str]) -> View:

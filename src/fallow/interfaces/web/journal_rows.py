@@ -51,7 +51,7 @@ def _row(lines: Sequence[Event], now_s: float, zone: tzinfo) -> View:
     last = lines[-1]
     steps = [event.step for event in lines if event.step]
     is_stop = len(lines) > 1
-    why = next((event for event in lines if event.step), lines[0]) if is_stop else last
+    why = _decisive(lines) if is_stop else last
     before = list(dict.fromkeys(_WORDS.get(step, step) for step in steps[:-1] if step != steps[-1]))
     return {
         "number": last.id,
@@ -65,6 +65,17 @@ def _row(lines: Sequence[Event], now_s: float, zone: tzinfo) -> View:
         "because": shortened(why.because, _LONGEST_REASON),
         "lines": [_line(event, zone) for event in lines[-_LINES_SHOWN:]] if is_stop else [],
     }
+
+
+def _decisive(lines: Sequence[Event]) -> Event:
+    """Return the line with the reason of it all: a job that was warned for one reason may be stopped for another."""
+    if lines[-1].step == "cancel_warning":
+        return lines[-1]
+    for step in ("ask", "park", "kill", "warn"):
+        for event in reversed(lines):
+            if event.step == step:
+                return event
+    return next((event for event in lines if event.step), lines[0])
 
 
 def _line(event: Event, zone: tzinfo) -> View:

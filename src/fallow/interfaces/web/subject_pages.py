@@ -130,6 +130,8 @@ def _hours(found: Found, reports: Reports) -> View:
 
 
 def _time(found: Found, report: Report) -> list[Interval]:
+    if found.uuid is None and not found.plotted.is_of_somebody:
+        return []  # a job that has ended, of which only the journal tells
     return subject_views.narrowed(report, found.uuid, _matches(found))
 
 
