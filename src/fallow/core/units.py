@@ -1,6 +1,7 @@
 """Read and write durations, sizes, per cent and hours as people type them."""
 
 import re
+from collections.abc import Mapping
 from functools import lru_cache
 
 from fallow.core.errors import WrongUsage
@@ -44,6 +45,17 @@ def span_s(text: str) -> float:
     if seconds and re.fullmatch(_NUMBER, word, re.ASCII):
         raise WrongUsage(f"{word!r} has no unit", f"write {word}s, {word}m, {word}h or {word}d")
     return seconds
+
+
+def patience_s(environ: Mapping[str, str], name: str, usual_s: float, whom: str) -> float:
+    """Return how long a variable says that somebody may take; without it, the usual time."""
+    text = environ.get(name)
+    if not text:
+        return usual_s
+    found_s = duration_s(text)
+    if found_s <= 0:
+        raise WrongUsage(f"{name}={text} leaves {whom} no time")
+    return found_s
 
 
 def size_bytes(text: str) -> int:

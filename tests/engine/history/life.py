@@ -1,5 +1,6 @@
 """A life for some cards, tick by tick: jobs come and go, work, pause, hang and vanish, as people's jobs do."""
 
+import pathlib
 import random
 from collections.abc import Iterator
 from typing import Any
@@ -9,6 +10,7 @@ from fallow.core.gpu import Holder
 from fallow.core.gpu_status import GpuStatus, Status, seen
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace
+from fallow.engine.history.reader import HistoryReader, open_history
 from tests.core.gpus import GIB, held, idle
 from tests.reasons import said
 
@@ -89,3 +91,10 @@ def life(days: float, cards: int = 8, restless: int = 0, seed: int = 1, start_s:
         if any(changed) or restless or not gpus:
             gpus = (*(card.gpu for card in calm), *wild[second % 2])
         yield Status("box", False, start_s + second, gpus)
+
+
+def past(folder: pathlib.Path) -> HistoryReader:
+    """The history that was written there."""
+    opened = open_history(str(folder))
+    assert opened is not None
+    return opened

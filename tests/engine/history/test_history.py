@@ -11,10 +11,10 @@ from fallow.core.activity import Activity
 from fallow.core.errors import FallowError, NotPermitted
 from fallow.core.gpu_status import Status
 from fallow.core.interval import Card, Interval, Party
-from fallow.engine.history.reader import HistoryReader, open_history
+from fallow.engine.history.reader import open_history
 from fallow.engine.history.store import MIGRATIONS, NewerHistory, Store, migrate, version_of
 from fallow.engine.history.writer import HistoryWriter
-from tests.engine.history.life import START_S, gpu_status, holder, life, status
+from tests.engine.history.life import START_S, gpu_status, holder, life, past, status
 from tests.places import LIMIT_S
 
 START_MS = round(START_S * 1000)
@@ -33,12 +33,6 @@ def record(folder: pathlib.Path, *statuses: Status) -> None:
     assert history.settle(LIMIT_S)
     history.close()
     assert told == []
-
-
-def past(folder: pathlib.Path) -> HistoryReader:
-    opened = open_history(str(folder))
-    assert opened is not None
-    return opened
 
 
 def ticks(activity: Activity, begin: int, end: int) -> list[Status]:

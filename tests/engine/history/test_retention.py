@@ -16,12 +16,11 @@ from fallow.core.gpu_status import Status
 from fallow.core.interval import MANY_JOBS
 from fallow.core.money import Prices
 from fallow.engine.history.collector import QUARTER_MS
-from fallow.engine.history.reader import HistoryReader, open_history
 from fallow.engine.history.retention import age
 from fallow.engine.history.store import FILE_NAME, Store
 from fallow.engine.history.writer import HistoryWriter
 from fallow.policies.cost import Bill, By, bill
-from tests.engine.history.life import START_S, gpu_status, holder, life, status
+from tests.engine.history.life import START_S, gpu_status, holder, life, past, status
 
 START_MS = round(START_S * 1000)
 DAY_MS = 86_400_000
@@ -45,12 +44,6 @@ def grow_old(folder: pathlib.Path, days: float, keep_ms: int = FOR_EVER_MS, **li
     store = Store(private_file(str(folder), FILE_NAME), {})
     age(store, START_MS + round(days * DAY_MS), keep_ms, **limits)
     store.close()
-
-
-def past(folder: pathlib.Path) -> HistoryReader:
-    opened = open_history(str(folder))
-    assert opened is not None
-    return opened
 
 
 def bills(folder: pathlib.Path) -> dict[By, Bill]:

@@ -11,12 +11,11 @@ from fallow.core.gpu_status import GpuStatus, Status
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace
 from fallow.engine.history.collector import Collector
-from fallow.engine.history.reader import HistoryReader, open_history
 from fallow.engine.history.retention import age
 from fallow.engine.history.samples import SAMPLE_S
 from fallow.engine.history.store import FILE_NAME, MIGRATIONS, Store
 from fallow.engine.history.writer import HistoryWriter
-from tests.engine.history.life import gpu_status, holder, status
+from tests.engine.history.life import gpu_status, holder, past, status
 from tests.places import LIMIT_S
 
 START = 1_790_002_800  # an hour begins here
@@ -33,12 +32,6 @@ def record(folder: pathlib.Path, statuses: Iterable[Status]) -> None:
     assert history.settle(LIMIT_S)
     history.close()
     assert told == []
-
-
-def past(folder: pathlib.Path) -> HistoryReader:
-    opened = open_history(str(folder))
-    assert opened is not None
-    return opened
 
 
 def busy(load: float = 0.5, **changes: object) -> GpuStatus:

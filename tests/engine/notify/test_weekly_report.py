@@ -62,8 +62,8 @@ class Site:
         self._fallow.state.mkdir(mode=0o700, exist_ok=True)
         self.state.write_text(json.dumps({"due_s": self.due_s - weeks_ago * WEEK_S, "became": became}))
 
-    def mails_to(self, url: str) -> None:
-        self.config.write_text(f'[report]\nurls = ["{url}"]\n')
+    def mails_to(self, *urls: str) -> None:
+        self.config.write_text(f"[report]\nurls = {json.dumps(urls)}\n")
         self.config.chmod(0o600)
 
     @property
@@ -121,6 +121,31 @@ def test_a_daemon_that_was_off_at_the_time_sends_it_once_when_the_server_takes_i
         again.close()
     assert inbox.got.empty()
     assert len(site.told) == 2
+
+
+def test_an_address_that_takes_it_gets_it_once_although_another_does_not(
+    fallow: Fallow, site: Site, mail: tuple[str, Inbox]
+) -> None:
+    url, inbox = mail
+    record(fallow, two_cards(site.due_s - 2 * HOUR_S, 60))
+    with socket.create_server(("127.0.0.1", 0)) as nobody:
+        port = nobody.getsockname()[1]
+    site.mails_to(
+        url, f"mailto://ada:hunter2@127.0.0.1:{port}?from=a@localhost.local&to=b@localhost.local&mode=insecure"
+    )
+    site.was("sent")
+    weekly = site.starts()
+    happens(weekly, lambda: site.told)
+    assert site.told[0].startswith(
+        "weekly report: the report was not sent to all addresses: could not tell mailto://…"
+    )
+    assert site.became == (site.due_s, "sent")
+    inbox.got.get_nowait()
+    for again in (weekly, site.starts()):
+        site.clock.later_s += 601.0
+        again.turn()
+        again.close()
+    assert inbox.got.empty()
 
 
 def test_the_first_week_that_is_seen_is_noted_and_nothing_is_sent(site: Site) -> None:

@@ -20,6 +20,7 @@ from fallow.core.value import value
 
 _ROUND_S = 0.05
 _WATCHED = 64  # how many killed processes are waited for at once: descriptors are limited
+_DEAD_AT_ONCE = 1000  # who forks without end must not keep us from looking for the living
 _STOPPED = "Tt"
 _DEAD = "ZX"
 
@@ -152,7 +153,10 @@ class JobTree:
         if self._orphans is None or not self._orphans.all_are_of_job:
             return
         not_to_kill = {0, os.getpgrp(), *(row.group for row in self._table.everybody() if self._spare(row))}
-        while dead := _ended_child(os.WNOWAIT):
+        for _ in range(_DEAD_AT_ONCE):
+            dead = _ended_child(os.WNOWAIT)
+            if dead is None:
+                return
             row = self._table.stat(dead.si_pid)
             if row is not None and row.session not in (0, os.getsid(0)) and row.group not in not_to_kill:
                 signals.kill_group(row.group)

@@ -17,7 +17,7 @@ from fallow.core.money import Prices
 from fallow.core.parked import ParkedJob
 from fallow.core.ports import Clock
 from fallow.core.protections import ProtectedForGood, Protection, Target
-from fallow.core.units import duration_s, printable
+from fallow.core.units import patience_s, printable
 from fallow.core.value import value
 from fallow.engine.machine import from_json
 from fallow.engine.machine.socket_path import sockets_to_ask
@@ -66,7 +66,7 @@ class DaemonClient:
     ) -> None:
         """`places`: the sockets to try, instead of all that there may be."""
         self._places = sockets_to_ask(environ) if places is None else list(places)
-        self._limit_s = _limit_s(environ)
+        self._limit_s = patience_s(environ, "FALLOW_DAEMON_TIMEOUT", _SHORT_S, "the daemon")
         self._clock = clock
         self._headers = {MACHINE_HEADER: REAL_MACHINE if simulated is None else _quoted(simulated)}
         self._tell = tell
@@ -215,16 +215,6 @@ class DaemonClient:
     def _leave_out(self, why: str) -> None:
         self.trouble = why
         self._tell(f"the daemon is left out: {why}")
-
-
-def _limit_s(environ: Mapping[str, str]) -> float:
-    text = environ.get("FALLOW_DAEMON_TIMEOUT")
-    if not text:
-        return _SHORT_S
-    limit_s = duration_s(text)
-    if limit_s <= 0:
-        raise WrongUsage(f"FALLOW_DAEMON_TIMEOUT={text} leaves the daemon no time")
-    return limit_s
 
 
 class RemoteHistory:

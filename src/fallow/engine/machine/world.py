@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from functools import cached_property
 
 from fallow.actuators.claims.folder import ClaimFolder, folder_path
-from fallow.core.errors import NoDriver, WrongUsage
+from fallow.core.errors import NoDriver
 from fallow.core.ports import Clock, GpuReader
-from fallow.core.units import duration_s
+from fallow.core.units import patience_s
 from fallow.engine.machine.clock import SystemClock
 from fallow.readers.proc import Proc, user_name
 
@@ -62,7 +62,8 @@ class World:
         """Open the driver's reader. `first_s` limits the first call, where it may take longer than the others."""
         from fallow.readers.nvml_reader import NvmlReader
 
-        return NvmlReader(os.uname().nodename, self.clock, self.proc, self._driver_limit_s(), first_s)
+        limit_s = patience_s(self.environ, "FALLOW_DRIVER_TIMEOUT", _DRIVER_LIMIT_S, "the driver")
+        return NvmlReader(os.uname().nodename, self.clock, self.proc, limit_s, first_s)
 
     @cached_property
     def folder(self) -> ClaimFolder:
@@ -157,12 +158,3 @@ class World:
     def chance(self) -> int:
         """Return a random number."""
         return int.from_bytes(os.urandom(4), "little")
-
-    def _driver_limit_s(self) -> float:
-        text = self.environ.get("FALLOW_DRIVER_TIMEOUT")
-        if not text:
-            return _DRIVER_LIMIT_S
-        limit = duration_s(text)
-        if limit <= 0:
-            raise WrongUsage(f"FALLOW_DRIVER_TIMEOUT={text} leaves the driver no time")
-        return limit

@@ -3,8 +3,8 @@
     never asked   the first time that is seen: it is noted, and nothing is sent for the week before
     due           its time has come, also if the daemon was off then: it is noted as begun, then sent
     begun         if the daemon ends now, nobody knows whether it was sent; it is not sent twice, and that is said
-    sent          nothing until the next week
-    failed        it is tried again after 10 minutes, then 20, up to 6 hours; a newer week takes its place
+    sent          at least one address took it: those that did not are named, and nothing follows until the next week
+    failed        no address took it: it is tried again after 10 minutes, then 20, up to 6 hours, until a newer week
 
 A process of its own makes and sends it (`fallow report --mail`), so that neither the mail server nor the history of
 many weeks delays the loop. What was done is kept in a file of the state folder.
@@ -12,7 +12,6 @@ many weeks delays the loop. What was done is kept in a file of the state folder.
 
 import json
 import os
-import sys
 from datetime import UTC, datetime, tzinfo
 from queue import Empty, SimpleQueue
 from typing import NamedTuple
@@ -21,7 +20,7 @@ from fallow.actuators.files import state_folder
 from fallow.actuators.files.atomic_file import replace_file
 from fallow.actuators.process import spawn
 from fallow.actuators.process.helpers import Helpers
-from fallow.core.errors import FallowError
+from fallow.core.errors import FallowError, NotAllTold
 from fallow.core.units import printable, shortened
 from fallow.core.week_time import WeeklyTime
 from fallow.engine.history.run import Run
@@ -155,15 +154,18 @@ class WeeklyReport:
         return None
 
     def _send(self, order: _Order) -> None:
-        command = [sys.executable, "-P", "-m", "fallow", "report", "--mail", "--alone"]
         span = ["--since", order.since, "--until", order.until]
         try:
-            ran = self._helpers.run([*command, *span], self._environ, _LIMIT_S)
+            ran = self._helpers.run([*spawn.OURSELVES, "report", "--mail", "--alone", *span], self._environ, _LIMIT_S)
         except FallowError as error:
             self._outcomes.put((order.due_s, False, str(error)))
             return
+        if not ran.in_time:  # nobody knows whether it was sent, so it stays begun
+            self._outcomes.put((0.0, False, f"weekly report: no answer in {_LIMIT_S:.0f} s; it may be missing"))
+            return
         words = shortened(printable(ran.last_line.removeprefix("fallow: ")), 300)
-        self._outcomes.put((order.due_s, ran.ok, words if ran.in_time else f"no answer in {_LIMIT_S:.0f} s"))
+        partly = ran.ended is not None and ran.ended.exit_code == NotAllTold.exit_code
+        self._outcomes.put((order.due_s, ran.ok or partly, words))
 
     def _take_outcomes(self) -> None:
         while True:

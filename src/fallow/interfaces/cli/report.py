@@ -27,7 +27,10 @@ from fallow.policies.cost import By
 ABOUT = """\
 Add up the hours in which each GPU was free, filled, busy, idle, stuck or
 unknown, and what the idle and stuck hours cost. Only time in which `fallow up`
-ran is counted. With --cluster add up the GPUs of the cluster that it watches."""
+ran is counted. With --cluster add up the GPUs of the cluster that it watches.
+
+exit codes with --mail: 0 sent; 75 some addresses did not take it, and the
+message names them; 125 none did"""
 EXAMPLES = """\
   fallow report                             the last 7 days, by GPU
   fallow report --by user --price 2.50/h    what each user left unused
@@ -68,7 +71,9 @@ def add_options(made: Parser) -> None:
     chooses(made, "--format", _FORMATS, "how to print the report (default: table)", "table")
     add("-o --output FILE", str, "write the report to FILE (default: print it)")
     add_alone(made)
-    made.add_argument("--mail", action="store_true", help="send it to the addresses of [report] in the config")
+    made.add_argument(
+        "--mail", action="store_true", help="send it to the addresses of [report] or [notices] in the config"
+    )
     made.add_argument("--dry-run", action="store_true", help="with --mail: print what would be sent, send nothing")
     made.add_argument(
         "--fleet",

@@ -7,7 +7,7 @@ from fallow.actuators.host import notice_process
 from fallow.actuators.host.send_notice import PAGE_NAME, without_secrets
 from fallow.actuators.process import spawn
 from fallow.actuators.process.helpers import Helpers
-from fallow.core.errors import FallowError, WrongUsage
+from fallow.core.errors import FallowError, NotAllTold, WrongUsage
 from fallow.core.units import printable
 from fallow.engine.history.report import Report
 from fallow.engine.machine.inherited_environment import without_gpus
@@ -57,4 +57,5 @@ def send(report: Report, by: By, urls: tuple[str, ...], world: World, voice: Std
             voice.note(f"report sent: {outcome.words}")
     failed = [outcome.words for outcome in outcomes if not outcome.ok]
     if failed:
-        raise FallowError(f"the report was not sent to all addresses: {'; '.join(failed)}")
+        kind = FallowError if len(failed) == len(outcomes) else NotAllTold
+        raise kind(f"the report was not sent to all addresses: {'; '.join(failed)}")

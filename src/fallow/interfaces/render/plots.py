@@ -15,6 +15,7 @@ from fallow.core.units import bytes_for_people, shortened
 from fallow.core.value import replace, value
 from fallow.engine.history.series import PlotSpan, Step
 from fallow.interfaces.render.axes import time_ticks, value_text, value_ticks
+from fallow.interfaces.render.charts import Box
 
 WIDTH = 1000.0
 HEIGHT = 100.0
@@ -38,17 +39,6 @@ class Mark:
 
 
 @value
-class Bar:
-    """A part of a column: one activity in one step."""
-
-    x: float
-    y: float
-    width: float
-    height: float
-    activity: Activity
-
-
-@value
 class Spot:
     """One step, for the pointer: where it is in per cent of the width, where its value is, and what it tells."""
 
@@ -69,7 +59,7 @@ class Plot:
     lines: tuple[str, ...]
     """The paths of the line, one for each stretch without a gap."""
     areas: tuple[str, ...]
-    bars: tuple[Bar, ...]
+    bars: tuple[Box, ...]
     values: tuple[Mark, ...]
     times: tuple[Mark, ...]
     spots: tuple[Spot, ...]
@@ -162,7 +152,7 @@ def _cost_plot(steps: Sequence[Step], frame: _Frame, prices: Prices) -> Plot:
     priced = prices.given and not any(_wasted_ms(one) and one.cost is None for one in steps)
     heads = [_money_an_hour(one) if priced else _wasted_ms(one) / _length_ms(one) for one in steps]
     ticks = value_ticks(max(heads), 4) if any(heads) else (0.0, 1.0)
-    bars: list[Bar] = []
+    bars: list[Box] = []
     width = WIDTH / len(steps)
     for number, (one, head) in enumerate(zip(steps, heads, strict=True)):
         y = HEIGHT
@@ -172,7 +162,7 @@ def _cost_plot(steps: Sequence[Step], frame: _Frame, prices: Prices) -> Plot:
                 height = HEIGHT * head * ms / _wasted_ms(one) / ticks[-1]
                 y -= height
                 _add_bar(
-                    bars, Bar(round(number * width, 2), round(y, 2), round(width, 2), round(height, 2), activity)
+                    bars, Box(round(number * width, 2), round(y, 2), round(width, 2), round(height, 2), activity)
                 )
     seen = [one for one in steps if one.spent_ms]
     return Plot(
@@ -195,7 +185,7 @@ def _cost_plot(steps: Sequence[Step], frame: _Frame, prices: Prices) -> Plot:
     )
 
 
-def _add_bar(bars: list[Bar], bar: Bar) -> None:
+def _add_bar(bars: list[Box], bar: Box) -> None:
     """Add a bar, or make the one before it wider if they differ in nothing else."""
     for at in range(len(bars) - 1, max(-1, len(bars) - 1 - len(_WASTED)), -1):
         last = bars[at]
