@@ -40,6 +40,33 @@ def test_a_second_signal_while_the_first_is_handled_breaks_nothing_off(when: str
     assert done.returncode in (-signal.SIGTERM, -signal.SIGHUP)
 
 
+WORKS = """
+import os
+from fallow.interfaces.signals import interruptible
+
+with interruptible():
+    try:
+        print("up", flush=True)
+        while True: os.stat("/")
+    finally:
+        print("restored", flush=True)
+"""
+
+
+@pytest.mark.parametrize("nth", range(10))
+def test_two_signals_from_outside_end_it_as_one_does(nth: int) -> None:
+    first, second = (signal.SIGTERM, signal.SIGHUP) if nth % 2 else (signal.SIGHUP, signal.SIGTERM)
+    program = subprocess.Popen(
+        [sys.executable, "-c", WORKS], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert program.stdout is not None
+    assert program.stdout.readline() == "up\n"
+    program.send_signal(first)
+    program.send_signal(second)
+    assert program.communicate(timeout=LIMIT_S) == ("restored\n", "")
+    assert program.returncode in (-first, -second)
+
+
 POSTPONED = """
 import os, signal
 from fallow.interfaces.signals import interruptible

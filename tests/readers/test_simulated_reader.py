@@ -141,7 +141,7 @@ def test_a_job_that_works_is_as_busy_where_others_leave_it_a_quarter_of_a_core(
     of_busy, of_quiet = (gpu.utilization for gpu in snapshot.gpus[:2])
     assert not isinstance(of_busy, Unknown)
     assert not isinstance(of_quiet, Unknown)
-    assert of_busy > 0.8
+    assert of_busy > 0.5  # a quarter, if the time it waited for the core were not counted
     assert of_quiet < 0.2
 
 

@@ -33,6 +33,9 @@ class Interruption(BaseException):
         if self.number is None:
             self.number = number
             if not self._is_postponed:
+                # Python 3.11.2 calls the handler of a second signal while the exception of the first is under way,
+                # and fails with a SystemError. A signal that we send ourselves has all that have come handled before.
+                signal.raise_signal(number)
                 raise self
 
 

@@ -88,7 +88,9 @@ def test_a_job_is_warned_in_its_comment_and_its_output_and_the_warning_is_taken_
     output.write_text("")
     output.chmod(0o666)
     comment = "run 7: x=y 'quoted\" [mine]"
-    job = slurm.running("--gres=gpu:1", f"--comment={comment}", f"--output={output}")
+    up = "echo up; exec sleep 100000"
+    job = slurm.running("--gres=gpu:1", f"--comment={comment}", f"--output={output}", line=up)
+    until(output.read_text, bool, pause_s=0.1)  # Slurm calls a job running before it has an output to write to
     before = jobs(engine)[job]
     warned = engine.warn(before, WARN)
     assert warned.ok, warned
