@@ -1,8 +1,12 @@
 """`fallow top` as a person uses it: find a GPU, learn why, stop a job, protect one, filter, sort, click."""
 
+from typing import cast
+
 from textual.widgets import Input
 
+from fallow.interfaces.cli.top_commands import TopCommands
 from fallow.interfaces.top.dialogs import ProtectScreen, StopScreen, TextScreen
+from fallow.interfaces.top.widgets import JobTree
 from tests.conftest import Fallow
 from tests.interfaces.cli.stopped import ALONE, BUSY, DEAF, SLEEPER
 from tests.interfaces.top.conftest import Start
@@ -11,6 +15,16 @@ from tests.places import ME
 
 NOT_OURS = ALONE + SLEEPER
 """A job that is not below this process, which is the fallow that stops it: fallow stops nothing that it started."""
+
+
+class Told:
+    """Commands that answer every question with these lines."""
+
+    def __init__(self, lines: list[str]) -> None:
+        self._lines = lines
+
+    def why(self, _: str | None) -> list[str]:
+        return self._lines
 
 
 def test_the_first_lines_say_which_gpus_can_be_taken_now(simulated: Fallow, start: Start) -> None:
@@ -126,6 +140,34 @@ def test_a_person_learns_why_their_job_was_stopped(simulated: Fallow, start: Sta
     drive(simulated, ask)
 
 
+def test_a_long_answer_opens_at_its_last_lines(simulated: Fallow) -> None:
+    async def ask(top: Driver) -> None:
+        top.app._commands = cast("TopCommands", Told([f"line {number}." for number in range(200)]))
+        await top.press("w")
+        await top.sees("line 199.")
+        assert "line 0." not in top.text
+        await top.press("home")
+        await top.sees("line 0.")
+
+    drive(simulated, ask)
+
+
+def test_home_and_end_go_to_the_first_and_the_last_row(simulated: Fallow, start: Start) -> None:
+    job = start("1")
+
+    async def look(top: Driver) -> None:
+        await top.press("end")
+        await top.until(lambda: top.app.gpu_label == "3")
+        await top.press("home")
+        await top.until(lambda: top.app.gpu_label == "0")
+        await top.press("tab", "end", "enter")
+        await top.sees(f"{job.pid} ")
+        await top.press("escape", "home")
+        await top.until(lambda: top.app.query_one("#jobs", JobTree).cursor_line == 0)
+
+    drive(simulated, look)
+
+
 def test_the_jobs_are_a_tree_with_whose_they_are_and_who_started_them(simulated: Fallow, start: Start) -> None:
     job = start("1,2")
 
@@ -192,10 +234,15 @@ def test_a_filter_shows_only_some_activities_or_users(simulated: Fallow, start: 
         await top.sees("only idle")
         await top.until(lambda: "\n0 " not in top.text)
         assert top.row("1")
-        await top.press("slash", *"nobody idle", "enter")
+        await top.press("slash")
+        await top.sees("writing replaces what is marked")
+        await top.press(*"nobody idle", "enter")
         await top.sees("only nobody idle")
         await top.until(lambda: "\n1 " not in top.text)
         assert top.jobs == []
+        await top.press("slash", "delete", "enter")
+        await top.until(lambda: "only" not in top.text)
+        assert top.row("0")
 
     drive(simulated, look)
 

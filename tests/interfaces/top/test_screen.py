@@ -158,16 +158,16 @@ class Terminal:
     """`fallow top` on a terminal of its own."""
 
     def __init__(self, fallow: Fallow, *words: str, **variables: str) -> None:
-        self.ours, self._its = os.openpty()
-        termios.tcsetwinsize(self._its, (24, 80))
-        self.before = termios.tcgetattr(self._its)
+        self.ours, self.its = os.openpty()
+        termios.tcsetwinsize(self.its, (24, 80))
+        self.before = termios.tcgetattr(self.its)
         self.shown = b""
         self.process = subprocess.Popen(
             ["fallow", "top", *words],
             env={**fallow.environ, "TERM": "xterm-256color", **variables},
-            stdin=self._its,
-            stdout=self._its,
-            stderr=self._its,
+            stdin=self.its,
+            stdout=self.its,
+            stderr=self.its,
             start_new_session=True,
         )
 
@@ -190,13 +190,13 @@ class Terminal:
     @property
     def is_restored(self) -> bool:
         left = self.shown.rfind(LEFT_ALTERNATE_SCREEN)
-        return left > self.shown.rfind(ENTERED_ALTERNATE_SCREEN) and termios.tcgetattr(self._its) == self.before
+        return left > self.shown.rfind(ENTERED_ALTERNATE_SCREEN) and termios.tcgetattr(self.its) == self.before
 
     def close(self) -> None:
         self.process.kill()
         self.process.wait()
         os.close(self.ours)
-        os.close(self._its)
+        os.close(self.its)
 
 
 @pytest.mark.parametrize(
@@ -214,6 +214,19 @@ def test_it_ends_and_leaves_the_terminal_as_it_was(simulated: Fallow, end: bytes
             terminal.process.send_signal(end)
         assert terminal.ended() == code
         assert terminal.is_restored
+    finally:
+        terminal.close()
+
+
+def test_what_others_write_to_the_terminal_is_soon_drawn_over(simulated: Fallow) -> None:
+    terminal = Terminal(simulated)
+    try:
+        terminal.until(lambda shown: b"you can have" in shown and b"End" in shown)
+        os.write(terminal.its, b"\r\nfallow: your job is idle\r\n")
+        terminal.until(lambda shown: b"End" in shown.partition(b"your job is idle")[2])
+        terminal.shown = b""
+        os.write(terminal.ours, b"\x0c")
+        terminal.until(lambda shown: b"End" in shown and b"you can have" in shown)
     finally:
         terminal.close()
 

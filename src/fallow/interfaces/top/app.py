@@ -33,6 +33,7 @@ _OLD_S = 10.0
 _MISSED_LOOKS = 3
 _AROUND = 5  # the two lines above, the head of the jobs, the outcome, the keys
 _JOBS_AT_LEAST = 5
+_REPAINT_S = 5.0  # a notice to this terminal, as `wall` and rules write them, lands on the screen
 _ENDED_BY = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -52,6 +53,7 @@ class Top(App[int]):
         Binding("o", "order", "Order"),
         Binding("question_mark", "help", "Help", key_display="?"),
         Binding("q", "leave", "End"),
+        Binding("ctrl+l", "repaint", show=False),
         Binding("ctrl+c", "end", show=False, priority=True),
     ]
 
@@ -99,6 +101,7 @@ class Top(App[int]):
         self.show()
         self.set_interval(self._every_s, self._look_again)
         self.set_interval(1.0, self._show_age)
+        self.set_interval(_REPAINT_S, self.action_repaint)
 
     # ---- looks
 
@@ -269,7 +272,7 @@ class Top(App[int]):
     def on_answered(self, message: Answered) -> None:
         """Show an answer."""
         self._tell("")
-        self.push_screen(TextScreen(message.title, message.lines))
+        self.push_screen(TextScreen(message.title, message.lines, from_last=True))
 
     def action_protect(self) -> None:
         """Protect what is selected, for as long as a person says."""
@@ -351,6 +354,10 @@ class Top(App[int]):
         if event.column_key.value in SORTS:
             self._sort = event.column_key.value
             self.show()
+
+    def action_repaint(self) -> None:
+        """Draw all of the screen again: something else has written to the terminal."""
+        self.refresh()
 
     def action_leave(self) -> None:
         """End, unless a stop is under way."""

@@ -25,7 +25,7 @@ def plain(lines: Iterable[str]) -> Text:
 
 
 class TextScreen(ModalScreen[None]):
-    """Lines to read."""
+    """Lines to read, from the first or from the last on."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         *_CLOSES,
@@ -34,9 +34,9 @@ class TextScreen(ModalScreen[None]):
         Binding("down", "scroll(1)", show=False),
     ]
 
-    def __init__(self, title: str, lines: Sequence[str]) -> None:
+    def __init__(self, title: str, lines: Sequence[str], *, from_last: bool = False) -> None:
         super().__init__()
-        self._head, self._lines = title, lines
+        self._head, self._lines, self._from_last = title, lines, from_last
 
     def compose(self) -> ComposeResult:
         """Yield the box."""
@@ -44,7 +44,12 @@ class TextScreen(ModalScreen[None]):
             yield Static(plain([self._head]), classes="head")
             with VerticalScroll(id="lines"):
                 yield Static(plain(self._lines), id="text")
-            yield Static(plain(["Esc closes it; up and down scroll"]), classes="hint")
+            yield Static(plain(["Esc closes it; up, down, Home and End scroll"]), classes="hint")
+
+    def on_mount(self) -> None:
+        """Show the last lines, if those are what matters."""
+        if self._from_last:
+            self.query_one("#lines").scroll_end(animate=False)
 
     def action_leave(self) -> None:
         """Close it."""
@@ -143,6 +148,8 @@ class FilterScreen(ModalScreen[str | None]):
         with Vertical(classes="box"):
             yield Static("Show only these users or activities, as: alice idle stuck", classes="head")
             yield Input(self._words, id="words", compact=True)
+            if self._words:
+                yield Static("writing replaces what is marked; Del clears it", classes="hint")
             yield Static("Enter shows them, and all if it is empty; Esc changes nothing", classes="hint")
 
     def on_input_submitted(self, event: Input.Submitted) -> None:

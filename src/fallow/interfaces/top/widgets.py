@@ -29,6 +29,8 @@ class GpuTable(DataTable[Text]):
         Binding("enter", "app.details", "Details", key_display="⏎"),
         Binding("left", "other_table", show=False),
         Binding("right", "other_table", show=False),
+        Binding("home", "scroll_top", show=False),
+        Binding("end", "scroll_bottom", show=False),
     ]
 
     def __init__(self, id: str) -> None:  # noqa: A002  as textual names it
@@ -143,6 +145,8 @@ class JobTree(Tree[Node]):
         Binding("enter", "app.details", "Details", key_display="⏎"),
         Binding("left", "fold", show=False),
         Binding("right", "unfold", show=False),
+        Binding("home", "first", show=False),
+        Binding("end", "last", show=False),
     ]
 
     def __init__(self, id: str) -> None:  # noqa: A002  as textual names it
@@ -206,6 +210,14 @@ class JobTree(Tree[Node]):
         """Unfold the job under the cursor."""
         if self.cursor_node is not None:
             self.cursor_node.expand()
+
+    def action_first(self) -> None:
+        """Go to the first line."""
+        self.cursor_line = 0
+
+    def action_last(self) -> None:
+        """Go to the last line."""
+        self.cursor_line = self.last_line
 
     async def _on_click(self, event: Click) -> None:
         await super()._on_click(event)
