@@ -91,7 +91,7 @@ def started(machines: list[Machine], home: pathlib.Path) -> Machine:
     wrong.write_text("another-token-which-is-not-right")
     wrong.chmod(0o600)
     first, second = machines
-    fleet = "[fleet]\nevery = '200ms'\nsilent_for = '300ms'\n"
+    fleet = "[fleet]\nevery = '200ms'\nsilent_for = '5s'\n"
     fleet += member("gpu1", first.port, first.token_file) + member("gpu2", second.port, second.token_file)
     shows = Machine(home / "shows", "1xT4", fleet + member("locked", first.port, wrong))
     machines.append(shows)
@@ -128,15 +128,16 @@ def test_one_daemon_shows_all_hosts_and_since_when_one_is_silent(
     silent = until(lambda: shows.hosts()["gpu1"], lambda host: host["error"] is not None, pause_s=0.1)
     assert silent["status"] is None
     assert silent["reason"] == "host_not_heard"
-    events = until(
-        lambda: [event["reason"] for event in shows.ask("/events?key=host:gpu1")["events"]], bool, pause_s=0.1
+    until(
+        lambda: [event["reason"] for event in shows.ask("/events?key=host:gpu1")["events"]],
+        lambda found: found[:1] == ["host_fell_silent"],
+        pause_s=0.1,
     )
-    assert events == ["host_fell_silent"]
     machines[0].up()
     until(lambda: shows.hosts()["gpu1"]["error"] is None, pause_s=0.1)
     until(
         lambda: [event["reason"] for event in shows.ask("/events?key=host:gpu1")["events"]],
-        lambda found: found == ["host_is_back", "host_fell_silent"],
+        lambda found: found[:2] == ["host_is_back", "host_fell_silent"],
         pause_s=0.1,
     )
 
@@ -150,10 +151,14 @@ def test_the_hours_of_all_hosts_are_added_up(machines: list[Machine], tmp_path: 
 
     hours = until(observed, lambda found: {"gpu1", "gpu2"} <= found.keys() and len(found) == 3, pause_s=PROGRAM_S)
     assert min(hours.values()) > 0
-    report = shows.ask("/fleet/report?by=user")
+    # A host that has much to do may answer too late: the report then says so, and another one is asked for.
+    report = until(
+        lambda: shows.ask("/fleet/report?by=user"),
+        lambda found: [host["reason"] for host in found["hosts"]] == [None, None, None, "host_answers"],
+        pause_s=PROGRAM_S,
+    )
     assert sorted(report["lines"][0]["hosts"])[-2:] == ["gpu1", "gpu2"] or len(report["lines"][0]["hosts"]) == 3
-    assert report["total"]["observed_s"] >= round(sum(hours.values()), 3)
-    assert [host["reason"] for host in report["hosts"]] == [None, None, None, "host_answers"]
+    assert report["total"]["observed_s"] > sum(hours.values()) - 0.01  # each is rounded
     done = shows.fallow("report", "--fleet", "--by", "user")
     assert done.returncode == 0, done.stderr
     assert "without locked: it answers 401" in done.stderr
