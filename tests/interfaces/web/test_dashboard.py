@@ -4,9 +4,14 @@ import asyncio
 import pathlib
 import time
 
+import pytest
+
 from fallow.core.activity import Activity
 from fallow.core.board import Board, Counting
+from fallow.core.gpu import Holder
 from fallow.core.money import Prices
+from fallow.core.protections import OneProcess, OneUser, Protection
+from fallow.core.unknown import Unknown
 from fallow.core.value import replace
 from fallow.interfaces.web import dashboard
 from fallow.interfaces.web.page_parts import Parts
@@ -79,6 +84,30 @@ def test_only_stops_that_nothing_keeps_back_are_due_and_the_soonest_is_first() -
     ]
     assert dashboard.tiles(found)[1]["stops"].text == "18s"
     assert dashboard.tiles(found)[0]["stops"] is None
+
+
+@pytest.mark.parametrize("target", [OneProcess(50993, 7), OneUser("bob")])
+def test_a_tile_says_that_a_process_or_a_user_on_its_gpu_is_protected(target: OneProcess | OneUser) -> None:
+    found = board(protections=(Protection(9, target, NOW_S + 60, "", "bob"),))
+    gpus = tuple(replace(gpu, holders=_with_birth(gpu.holders, 7)) for gpu in found.status.gpus)
+    found = replace(found, status=replace(found.status, gpus=gpus))
+    assert [tile["label"] for tile in dashboard.tiles(found) if tile["protected"]] == ["1"]
+    over = replace(found, status=replace(found.status, wall_s=NOW_S + 61))
+    assert [tile["label"] for tile in dashboard.tiles(over) if tile["protected"]] == []
+
+
+def test_a_tile_says_that_a_rule_leaves_its_job_alone_for_a_process_that_holds_no_gpu() -> None:
+    found = board(protections=())
+    uuid = str(found.status.gpus[1].uuid)
+    rule = Counting(
+        "nights", "bob's job", (uuid,), (), "idle", 0.0, "warn", 60.0, left_alone="bob protects process 9"
+    )
+    tiles = dashboard.tiles(replace(found, counting=(rule,)))
+    assert [tile["label"] for tile in tiles if tile["protected"]] == ["1"]
+
+
+def _with_birth(holders: tuple[Holder, ...] | Unknown, birth: int) -> tuple[Holder, ...] | Unknown:
+    return holders if isinstance(holders, Unknown) else tuple(replace(each, birth=birth) for each in holders)
 
 
 def test_what_64_gpus_tell_in_a_second_is_small_when_every_figure_changes(tmp_path: pathlib.Path) -> None:

@@ -12,6 +12,7 @@ from fallow.core.board import Board, Counting
 from fallow.core.findings import Verdict, gpu_key, process_key
 from fallow.core.gpu import Holder
 from fallow.core.money import Prices
+from fallow.core.protections import OneProcess, Protection
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace
 from fallow.core.visibility import ANYBODY, seen_by
@@ -80,6 +81,20 @@ def test_a_gpu_is_found_by_its_uuid_and_by_its_index_and_tells_who_holds_it_and_
     assert re.search(r"stops in <span[^>]*>9m", page), "the rule and when"
     assert "protected by bob" in text_of(page)
     assert f'href="/gpus/{UUIDS[1]}?span=7d#plots"' in page
+
+
+def test_a_job_tells_who_protects_its_gpu_and_a_gpu_who_protects_a_process_on_it(tmp_path: pathlib.Path) -> None:
+    def protected(wall_s: float) -> Board:
+        on_pid = Protection(9, OneProcess(ADA, born(ADA)), wall_s + 600, "one more epoch", "ada")
+        made = board(wall_s)
+        return replace(made, protections=(*made.protections, on_pid))
+
+    with served(hall(protected), tmp_path) as site:
+        assert "GPU 1 is protected by bob" in text_of(site.ask(f"/jobs/{BOB}").text)
+        assert "GPU 1 is protected by bob" in text_of(site.ask("/users/bob").text)
+        assert f"process {ADA} is protected by ada" in text_of(site.ask("/gpus/0").text)
+        assert f"process {ADA} is protected by ada: one more epoch" in text_of(site.ask("/").text)
+        assert "GPU 1 is protected" not in text_of(site.ask(f"/jobs/{ADA}").text)
 
 
 def test_a_lost_gpu_says_what_is_not_known(site: Site) -> None:

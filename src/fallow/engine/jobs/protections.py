@@ -45,6 +45,13 @@ def uuids_with_cards(gpus: Iterable[Gpu]) -> frozenset[str]:
     return frozenset(uuid for uuid in own | cards if isinstance(uuid, str))
 
 
+def affected_by(gpus: Collection[Gpu]) -> Affected:
+    """Return what an action on all that is on these GPUs would affect."""
+    holders = [holder for gpu in gpus if not isinstance(gpu.holders, Unknown) for holder in gpu.holders]
+    processes = tuple(AffectedProcess(each.pid, each.birth, each.user, each.command) for each in holders)
+    return Affected(uuids_with_cards(gpus), processes)
+
+
 def labels_with_cards(gpus: Collection[Gpu]) -> tuple[tuple[str, str], ...]:
     """Return the label of each GPU, and of its card, by UUID."""
     cards = {gpu.mig.parent_uuid: str(gpu.index) for gpu in gpus if gpu.mig is not None}

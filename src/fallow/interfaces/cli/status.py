@@ -9,7 +9,7 @@ from fallow.core.board import stops_in_s
 from fallow.core.errors import WrongUsage
 from fallow.core.gpu import labels_of
 from fallow.core.gpu_status import GpuStatus, Outlook, Shown, Status
-from fallow.core.protections import Affected, AffectedProcess, Protection, protection_on, with_its_end
+from fallow.core.protections import Protection, protection_on, with_its_end
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace, value
 from fallow.engine.answers.asker import Asker
@@ -177,13 +177,11 @@ def _protected_s(
     gpu: GpuStatus, protections: Sequence[Protection] | Unknown, wall_s: float
 ) -> float | Unknown | None:
     """Return for how long the GPU or a process on it is protected; None if it is not."""
-    from fallow.engine.jobs.protections import uuids_with_cards
+    from fallow.engine.jobs.protections import affected_by
 
     if isinstance(protections, Unknown):
         return protections
-    holders = () if isinstance(gpu.holders, Unknown) else gpu.holders
-    processes = tuple(AffectedProcess(each.pid, each.birth, each.user, each.command) for each in holders)
-    found = protection_on(Affected(uuids_with_cards([gpu]), processes), protections, wall_s)
+    found = protection_on(affected_by([gpu]), protections, wall_s)
     return None if found is None else found.until_wall_s - wall_s
 
 

@@ -6,10 +6,10 @@ from typing import Any
 from fallow.core.activity import Activity
 from fallow.core.gpu import labels_of
 from fallow.core.gpu_status import GpuStatus, load_of
-from fallow.core.protections import Affected, AffectedProcess, covering, with_its_end
+from fallow.core.protections import covering, with_its_end
 from fallow.core.units import bytes_for_people, duration_for_people
 from fallow.core.unknown import Unknown
-from fallow.engine.jobs.protections import uuids_with_cards
+from fallow.engine.jobs.protections import affected_by
 from fallow.interfaces.render import why_text
 from fallow.interfaces.render.colours import LOOKS
 from fallow.interfaces.top.jobs import Node
@@ -98,14 +98,7 @@ def _around(gpus: list[GpuStatus], look: Look) -> list[str]:
     if isinstance(look.protections, Unknown):
         lines.append(f"  what is protected is {look.protections}")
     else:
-        processes = tuple(
-            AffectedProcess(holder.pid, holder.birth, holder.user, holder.command)
-            for gpu in gpus
-            if not isinstance(gpu.holders, Unknown)
-            for holder in gpu.holders
-        )
-        touched = Affected(uuids_with_cards(gpus), processes)
-        found = covering(look.protections, touched, look.status.wall_s)
+        found = covering(look.protections, affected_by(gpus), look.status.wall_s)
         labels = labels_of(look.status.gpus)
         lines += [f"  {with_its_end(each, look.status.wall_s, labels)}" for each in found]
     uuids = {gpu.uuid for gpu in gpus}

@@ -12,7 +12,7 @@ from fallow.core.selection import select, visible
 from fallow.core.units import duration_for_people
 from fallow.core.unknown import Unknown
 from fallow.core.value import value
-from fallow.engine.jobs.protections import uuids_with_cards
+from fallow.engine.jobs.protections import affected_by
 from fallow.interfaces.render.availability_line import availability_lines
 from fallow.interfaces.top.look import Look
 
@@ -133,12 +133,8 @@ def next_on(look: Look, gpu: GpuStatus) -> Next:
     """Return what happens next to the jobs of a GPU."""
     if look.is_elsewhere:
         return _as_told((look.outlooks or {}).get(gpu.label, NO_OUTLOOK))
-    processes = (
-        ()
-        if isinstance(gpu.holders, Unknown)
-        else tuple(AffectedProcess(each.pid, each.birth, each.user, each.command) for each in gpu.holders)
-    )
-    return next_for(look, uuids_with_cards([gpu]), (), processes)
+    touched = affected_by([gpu])
+    return next_for(look, touched.gpus, (), touched.processes)
 
 
 def _as_told(outlook: Outlook) -> Next:

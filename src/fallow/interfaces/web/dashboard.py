@@ -12,11 +12,12 @@ from fallow.core.gpu_status import GpuStatus, load_of, people_on
 from fallow.core.interval import Card
 from fallow.core.main_job import main_job
 from fallow.core.money import Prices
-from fallow.core.protections import is_over
+from fallow.core.protections import covering
 from fallow.core.reservations import Claim
 from fallow.core.units import duration_for_people, shortened
 from fallow.core.unknown import Unknown
-from fallow.interfaces.web.view_models import Timer, View, coarsely, is_on, part_name
+from fallow.engine.jobs.protections import affected_by
+from fallow.interfaces.web.view_models import Timer, View, coarsely, part_name
 
 ALL, MINE = "all", "mine"
 _GROUPS = {"available": AVAILABLE, "wasted": UNUSED}
@@ -131,7 +132,7 @@ def _tile(gpu: GpuStatus, board: Board, lasted: Callable[[float], str]) -> View:
         "more": 0 if job is None else job.more,
         "what": "" if job is None else shortened(job.what, _LONGEST_WHAT),
         "stops": _stops(gpu, name, board.counting),
-        "protected": any(is_on(each, gpu) and not is_over(each, board.status.wall_s) for each in board.protections),
+        "protected": _is_protected(gpu, board),
         "waiting": gpu.waiting,
     }
 
@@ -141,6 +142,13 @@ def users_of(gpu: GpuStatus) -> tuple[str, ...]:
     named = [holder.user for holder in people_on(gpu)]
     named += [each.user for each in (gpu.claim, gpu.filler) if isinstance(each, Claim) and each.user]
     return tuple(dict.fromkeys(shortened(user, _LONGEST_USER) for user in named if not isinstance(user, Unknown)))
+
+
+def _is_protected(gpu: GpuStatus, board: Board) -> bool:
+    """Return whether the GPU is protected, or something on it: also a process below one that holds it."""
+    if covering(board.protections, affected_by([gpu]), board.status.wall_s):
+        return True
+    return any(gpu.uuid in each.uuids and each.left_alone is not None for each in board.counting)
 
 
 def _stops(gpu: GpuStatus, name: str, counting: Iterable[Counting]) -> Timer | None:

@@ -8,12 +8,13 @@ from starlette.responses import HTMLResponse, Response
 import fallow
 from fallow.core.board import Board, Counting
 from fallow.core.interval import Interval
-from fallow.core.protections import OneProcess, OneUser, Protection, is_over
+from fallow.core.protections import Affected, AffectedProcess, OneUser, Protection, covers
 from fallow.core.units import shortened
 from fallow.core.value import replace
 from fallow.core.visibility import Viewer
 from fallow.engine.daemon.sources import Sources
 from fallow.engine.history.report import Report
+from fallow.engine.jobs.protections import affected_by, uuids_with_cards
 from fallow.engine.machine.timezone import LocalZone
 from fallow.interfaces.web import dashboard, subject_views, view_models
 from fallow.interfaces.web.caller import Caller, caller_of
@@ -110,19 +111,22 @@ def _rules_about(board: Board, found: Found) -> Board:
 
 
 def _protections(board: Board, found: Found, now_s: float) -> list[View]:
-    def is_about(each: Protection) -> bool:
-        if found.gpu is not None:
-            return view_models.is_on(each, found.gpu)
-        match each.target:
-            case OneProcess(pid):
-                return any(pid == one.holder.pid for one in found.held)
-            case OneUser(name):
-                return found.kind in ("job", "user") and any(name == one.holder.user for one in found.held)
-            case _:
-                return False
-
-    fitting = [each for each in board.protections if is_about(each) and not is_over(each, now_s)]
+    """Return the protections of the subject: of its processes, of its user, and of the GPUs that it is on."""
+    touched = _affected(found)
+    fitting = [each for each in board.protections if covers(each, touched) or _is_of_user(each, found)]
     return view_models.protections(fitting, board, now_s, None)
+
+
+def _affected(found: Found) -> Affected:
+    if found.kind == "gpu":
+        return Affected(frozenset((found.uuid or "",))) if found.gpu is None else affected_by([found.gpu])
+    holders = [one.holder for one in found.held]
+    processes = tuple(AffectedProcess(each.pid, each.birth, each.user, each.command) for each in holders)
+    return Affected(uuids_with_cards([one.gpu for one in found.held]), processes)
+
+
+def _is_of_user(protection: Protection, found: Found) -> bool:
+    return found.kind == "user" and protection.target == OneUser(found.title)
 
 
 def _hours(found: Found, reports: Reports) -> View:

@@ -19,12 +19,14 @@ from fallow.core.protections import (
     OneProcess,
     OneUser,
     Protection,
+    covering,
     is_over,
 )
 from fallow.core.reservations import Claim
 from fallow.core.units import bytes_for_people, duration_for_people, shortened
 from fallow.core.unknown import Unknown
 from fallow.core.value import value
+from fallow.engine.jobs.protections import affected_by
 
 _LONGEST_REASON = 240
 _LONGEST_COMMAND = 96
@@ -121,11 +123,7 @@ def models(board: Board) -> str:
 def _card(gpu: GpuStatus, board: Board) -> View:
     known = people_on(gpu)
     lasted = None if gpu.for_s is None else Timer(f"for-{part_name(gpu)}", coarsely(gpu.for_s))
-    covering = [
-        protection
-        for protection in board.protections
-        if is_on(protection, gpu) and not is_over(protection, board.status.wall_s)
-    ]
+    found = covering(board.protections, affected_by([gpu]), board.status.wall_s)
     return {
         "id": f"row-{part_name(gpu)}",
         "part": part_name(gpu),
@@ -144,10 +142,7 @@ def _card(gpu: GpuStatus, board: Board) -> View:
         "parked": tuple(
             shortened(job.in_words, _LONGEST_REASON) for job in board.status.parked if gpu.uuid in job.uuids
         ),
-        "held": tuple(
-            shortened(f"{protection.by_user}: {protection.why}" if protection.why else protection.by_user)
-            for protection in covering
-        ),
+        "held": tuple(shortened(_who_protects(protection, board), _LONGEST_REASON) for protection in found),
     }
 
 
@@ -194,15 +189,9 @@ def part_name(gpu: GpuStatus) -> str:
     return gpu.label.replace(":", "-")
 
 
-def is_on(protection: Protection, gpu: GpuStatus) -> bool:
-    """Return whether a protection is of this GPU, of its card, or of the whole machine."""
-    match protection.target:
-        case Everything():
-            return True
-        case OneGpu(uuid):
-            return uuid == gpu.uuid or (gpu.mig is not None and uuid == gpu.mig.parent_uuid)
-        case _:
-            return False
+def _who_protects(protection: Protection, board: Board) -> str:
+    said = f"{_what_is_held(protection, board)} is protected by {protection.by_user}"
+    return f"{said}: {protection.why}" if protection.why else said
 
 
 def _what_is_held(protection: Protection, board: Board) -> str:
