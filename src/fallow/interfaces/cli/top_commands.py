@@ -1,29 +1,34 @@
-"""What the keys of `fallow top` do: what `fallow why`, `protect` and `stop` do, without printing."""
+"""What the keys of `fallow top` do: what `fallow why`, `report`, `protect` and `stop` do, without printing."""
 
 from collections.abc import Callable, Sequence
 from contextlib import closing
 
+from fallow.core.money import Prices
 from fallow.core.protections import with_its_end
 from fallow.engine.answers.asker import Asker
 from fallow.engine.answers.protect import labels_for, place
+from fallow.engine.answers.report import open_report
 from fallow.engine.answers.why import explain
 from fallow.engine.history.run import open_run
 from fallow.engine.machine.world import World
 from fallow.engine.stop.compose import stop_by_hand
 from fallow.engine.stop.stop import HowToStop
 from fallow.interfaces.cli import stop
-from fallow.interfaces.render import why_text
+from fallow.interfaces.render import waste_text, why_text
 from fallow.interfaces.render.stop_text import Planned
 from fallow.interfaces.stderr import Stderr
 from fallow.interfaces.top.commands import Agreed
+from fallow.policies.cost import By
 
 
 class TopCommands:
     """Does each on a view of the machine of its own, so that it never meets the looks of the screen."""
 
-    def __init__(self, world: World, *, alone: bool) -> None:
+    def __init__(self, world: World, *, alone: bool, fleet: bool = False) -> None:
+        """`fleet`: all hosts are shown, not this one alone."""
         self._world = world
         self._alone = alone
+        self._fleet = fleet
         self._under_way: list[Planned] = []
 
     def why(self, subject: str | None) -> list[str]:
@@ -31,6 +36,19 @@ class TopCommands:
         with closing(self._fresh()) as world:
             notes: list[str] = []
             return [*why_text.lines(explain(self._asker(world, notes), subject)), *notes]
+
+    def waste(self, for_s: float) -> list[str]:
+        """Return who left GPUs idle in the last so many seconds, and what that cost."""
+        with closing(self._fresh()) as world:
+            notes: list[str] = []
+            if self._fleet:
+                told = world.daemon(notes.append).fleet_report(for_s, By.USER)
+                if told is None:
+                    return notes or ["the daemon tells no report of its fleet"]
+                return [*waste_text.fleet_waste_lines(told), *notes]
+            now_s = world.clock.wall_s()
+            with open_report(self._asker(world, notes), now_s - for_s, now_s, Prices()) as report:
+                return [*waste_text.waste_lines(report), *notes]
 
     def protect(self, subjects: Sequence[str], for_s: float, why: str) -> list[str]:
         """Protect each subject, and return what is protected."""

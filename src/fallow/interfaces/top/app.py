@@ -33,6 +33,7 @@ _OLD_S = 10.0
 _MISSED_LOOKS = 3
 _AROUND = 5  # the two lines above, the head of the jobs, the outcome, the keys
 _JOBS_AT_LEAST = 5
+_WEEK_S = 7 * 86400.0
 _REPAINT_S = 5.0  # a notice to this terminal, as `wall` and rules write them, lands on the screen
 _ENDED_BY = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -48,6 +49,7 @@ class Top(App[int]):
         Binding("s", "stop", "Stop"),
         Binding("w", "why", "Why"),
         Binding("W", "last_decision", show=False),
+        Binding("u", "waste", "Waste"),
         Binding("j", "jobs", "Jobs"),
         Binding("slash", "filter", "Filter", key_display="/"),
         Binding("o", "order", "Order"),
@@ -253,16 +255,20 @@ class Top(App[int]):
         """Explain what is selected, as `fallow why` does."""
         subjects = self._subjects()
         if self._can_act("why", subjects[:1], "there is nothing to explain here"):
-            self._explain(f"why: {self._in_words(subjects[:1])}", subjects[0])
+            self._ask(f"why: {self._in_words(subjects[:1])}", lambda: self._commands.why(subjects[0]), from_last=True)
 
     def action_last_decision(self) -> None:
         """Show the last decision, and what was done."""
-        self._explain("the last decision, and what was done", None)
+        self._ask("the last decision, and what was done", lambda: self._commands.why(None), from_last=True)
 
-    def _explain(self, title: str, subject: str | None) -> None:
+    def action_waste(self) -> None:
+        """Show who left GPUs idle this week, and what that cost."""
+        self._ask("who wasted most in the last 7 days", lambda: self._commands.waste(_WEEK_S))
+
+    def _ask(self, title: str, question: Callable[[], Sequence[str]], *, from_last: bool = False) -> None:
         def ask() -> None:
             try:
-                self.post_message(Answered(title, self._commands.why(subject)))
+                self.post_message(Answered(title, question(), from_last=from_last))
             except FallowError as error:
                 self.post_message(Said(str(error)))
 
@@ -272,7 +278,7 @@ class Top(App[int]):
     def on_answered(self, message: Answered) -> None:
         """Show an answer."""
         self._tell("")
-        self.push_screen(TextScreen(message.title, message.lines, from_last=True))
+        self.push_screen(TextScreen(message.title, message.lines, from_last=message.from_last))
 
     def action_protect(self) -> None:
         """Protect what is selected, for as long as a person says."""

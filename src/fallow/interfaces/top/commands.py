@@ -13,6 +13,9 @@ class Commands(Protocol):
     def why(self, subject: str | None) -> list[str]:
         """Return what `fallow why` prints; None is the last decision."""
 
+    def waste(self, for_s: float) -> list[str]:
+        """Return who left GPUs idle in the last so many seconds, the most hours first."""
+
     def protect(self, subjects: Sequence[str], for_s: float, why: str) -> list[str]:
         """Protect each subject as `fallow protect` does, and return what is protected."""
 

@@ -21,6 +21,7 @@ HELP = (
     "s      stop it: shows what would be done, and asks first",
     "w      why it is judged so, which rule counts, what was done",
     "W      the last decision on any GPU, and what was done",
+    "u      who wasted most in the last 7 days, and what it cost",
     "Enter  all readings, protections and rules of it",
     "j      the jobs of all GPUs, or only of the selected one",
     "/      show only some users, activities, or hosts of a fleet",

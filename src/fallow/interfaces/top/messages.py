@@ -25,11 +25,11 @@ class LookFailed(Message):
 
 
 class Answered(Message):
-    """A question was answered: the title and the lines."""
+    """A question was answered: the title and the lines, and whether the last ones matter most."""
 
-    def __init__(self, title: str, lines: Sequence[str]) -> None:
+    def __init__(self, title: str, lines: Sequence[str], *, from_last: bool) -> None:
         super().__init__()
-        self.title, self.lines = title, lines
+        self.title, self.lines, self.from_last = title, lines, from_last
 
 
 class Said(Message):
