@@ -10,7 +10,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # What is compiled once need not be compiled by each worker and by each program that a test starts.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test check bench lock clean
+.PHONY: demo test check bench release lock clean
 
 demo: $(RUNS)  ## everything on simulated GPUs, with real processes
 	@$(BIN)/python -P -m fallow demo
@@ -30,6 +30,9 @@ check: $(READY)  ## format, lint, types, import contracts, and the rules of the 
 
 bench: $(READY)  ## ratios measured side by side in one run
 	$(BIN)/python -m bench
+
+release: $(READY)  ## all files of a release, made and checked: make release VERSION=1.2.3; uploads and tags nothing
+	@$(BIN)/python scripts/release $(or $(VERSION),$(error which version? make release VERSION=1.2.3))
 
 COMPILE := $(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q
 lock: $(READY)  ## resolve requirements/*.in again
