@@ -61,7 +61,7 @@ class Counting:
     begins_in_s: float = 0.0
     """Seconds until a new job is counted."""
     refused: str | None = None
-    """Why an action that was due is not done."""
+    """Why an action that is due is not done: too much was stopped lately, or it may not be done to this job."""
     left_alone: str | None = None
     """The protection that keeps the rule from counting, with its end."""
     held_back: str | None = None
@@ -85,6 +85,12 @@ def stops_in_s(uuid: object, counting: Iterable[Counting]) -> float | None:
         and each.paused is None
     ]
     return min(sooner) if sooner else None
+
+
+def kept_back(uuid: object, counting: Iterable[Counting]) -> str | None:
+    """Return why a stop on the GPU that is due is not done, such as the limit of stops; None if there is no such."""
+    due = (each for each in counting if uuid in each.uuids and each.action in ("ask", "park") and each.for_s > 0)
+    return next((each.refused for each in due if each.left_alone is None and each.refused is not None), None)
 
 
 @value

@@ -104,6 +104,8 @@ class Outlook:
     """When a rule stops the first job on it; None if none does."""
     protected_s: float | Unknown | None = None
     """For how long it, or what is on it, is protected: inf until that is released, None if it is not."""
+    kept_back: str | None = None
+    """Why a stop that is due is not done; None if there is no such."""
 
 
 NO_OUTLOOK = Outlook()

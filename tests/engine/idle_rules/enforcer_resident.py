@@ -9,6 +9,7 @@ import subprocess
 import sys
 from typing import Any
 
+from fallow.core.board import kept_back
 from fallow.core.gpu import Snapshot
 from fallow.core.notices import Notice
 from fallow.core.ports import Depth
@@ -142,6 +143,10 @@ class House:
     def actions(self) -> dict[tuple[str, str], int]:
         """What was counted."""
         return dict(self.tally.counts().actions)
+
+    def kept_back(self, uuid: str) -> str | None:
+        """Why a stop on this card that is due is not done."""
+        return kept_back(uuid, self.patrol.counting)
 
     def release(self, number: int) -> None:
         self.world.protections.release(number)

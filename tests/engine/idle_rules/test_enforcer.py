@@ -347,6 +347,12 @@ def test_no_more_are_ended_than_the_limit_allows(
     resident("turn", gpus=[tuple(on(index, pid) for index, pid in enumerate(pids))] * 200)
     assert [is_alive(pid) for pid in pids].count(False) == 2
     assert len([kind for kind, _, _ in resident("events") if kind == "refusal"]) == 2
+    last = [(pid, on(index, pid)) for index, pid in enumerate(pids) if is_alive(pid)]
+    uuids = [gpu.uuid for _, gpu in last]
+    assert [resident("kept_back", uuid=uuid) for uuid in uuids] == ["2 were ended in the last 10m, and 2 may be"] * 2
+    resident("turn", gpus=[tuple(on(gpu.index, pid, load=0.9) for pid, gpu in last)])
+    resident("turn", gpus=[tuple(gpu for _, gpu in last)] * 3)
+    assert [resident("kept_back", uuid=uuid) for uuid in uuids] == [None, None], "they worked: nothing is due"
 
 
 NOTEBOOKS = """

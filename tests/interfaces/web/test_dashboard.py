@@ -65,7 +65,7 @@ def test_mine_is_what_i_hold_or_have_claimed_and_nothing_else() -> None:
     assert [tile["label"] for tile in tiles if dashboard.is_shown(tile, "free", None)] == ["6", "7"]
 
 
-def test_only_stops_that_nothing_keeps_back_are_due_and_the_soonest_is_first() -> None:
+def test_the_soonest_stop_is_first_and_what_is_kept_back_is_last_with_why() -> None:
     uuid = str(varied(NOW_S).status.gpus[1].uuid)
     later = Counting("nights", "bob's job", (uuid,), (), "idle", 900.0, "warn", 300.0)
     soon = replace(later, rule="hangs", fault="stuck", action="ask", in_s=18.0)
@@ -74,16 +74,35 @@ def test_only_stops_that_nothing_keeps_back_are_due_and_the_soonest_is_first() -
         replace(soon, left_alone="protected"),
         replace(soon, held_back="nobody waits"),
         replace(soon, paused="cpu:50 is not known"),
+    ]
+    not_due = [
         replace(soon, fault="", action="nothing"),
         replace(later, for_s=0.0),
+        replace(soon, not_judged="the rule is about the user ada"),
     ]
-    found = board(counting=(later, *kept, soon))
-    assert [(stop["rule"], stop["in"].text) for stop in dashboard.stops(found)] == [
-        ("hangs", "18s"),
-        ("nights", "5m"),
+    found = board(counting=(later, *kept, *not_due, soon))
+    assert [(stop["rule"], stop["in"].text, stop["kept"]) for stop in dashboard.stops(found)] == [
+        ("hangs", "18s", ""),
+        ("nights", "5m", ""),
+        ("hangs", "18s", "too many were stopped"),
+        ("hangs", "18s", "protected"),
+        ("hangs", "18s", "nobody waits"),
+        ("hangs", "18s", "cpu:50 is not known"),
     ]
     assert dashboard.tiles(found)[1]["stops"].text == "18s"
     assert dashboard.tiles(found)[0]["stops"] is None
+
+
+def test_a_stop_that_the_limit_holds_back_stays_on_the_page_with_the_reason(tmp_path: pathlib.Path) -> None:
+    uuid, why = str(varied(NOW_S).status.gpus[1].uuid), "5 were ended in the last 1h, and 5 may be"
+    due = Counting("nights", "bob's job 50993 (python)", (uuid,), (), "idle", 7_200.0, "ask", 0.0, refused=why)
+    with served(hall(lambda wall_s: replace(varied(wall_s), protections=(), counting=(due,))), tmp_path) as site:
+        page = site.ask("/").text
+    assert f'<em title="{why}">stop held back</em>' in page, "on its tile"
+    stops = page.split('id="stops"')[1].split("</table>")[0]
+    assert "stop held back" in stops
+    assert f"; held back: {why}" in stops
+    assert "bob&#39;s job 50993 (python)" in stops
 
 
 @pytest.mark.parametrize("target", [OneProcess(50993, 7), OneUser("bob")])

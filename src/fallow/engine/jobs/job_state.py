@@ -91,6 +91,9 @@ class JobState:
         self.refused_until_s = 0.0
         """Until then what was refused is not proposed again."""
         self.refusal: Reason | None = None
+        """Why what is due is not done; None if nothing is."""
+        self.refused: Policy | None = None
+        """The policy whose proposal that was."""
         self.left_alone: str | None = None
         """The protection that covered it at the last tick, as a sentence."""
         self.reported_stuck = False
@@ -142,7 +145,7 @@ class JobState:
             action=action,
             in_s=in_s,
             begins_in_s=warmup_s,
-            refused=None if self.refusal is None else str(self.refusal),
+            refused=None if self.refusal is None or policy is not self.refused else str(self.refusal),
             left_alone=self.left_alone,
             paused=None if self.paused is None or policy is not Policy.IDLE else str(self.paused),
         )

@@ -199,6 +199,8 @@ class WarnAskKill:
         snapshot: Snapshot,
     ) -> bool:
         if all(isinstance(action, CancelWarning) for action in step.actions):
+            if step.policy is state.refused:
+                state.refusal = state.refused = None  # what was refused is no longer due
             return True
         now_s = self._clock.monotonic_s()
         if now_s < state.refused_until_s:
@@ -207,12 +209,13 @@ class WarnAskKill:
         why = target.forbidden(touched.processes) or self._refused(state, step.actions, touched, now_s, protections)
         if why is not None:
             state.refused_until_s = now_s + _TRY_AGAIN_AFTER_S
+            state.refused = step.policy
             if why != state.refusal:
                 state.refusal = why
                 self._journal.refusal(state.job.subject, in_words(step.actions[0]), why, state.job.keys)
                 self._run.report.tally.action(kind_of(step.actions[0]), "refused")
             return False
-        state.refusal = None
+        state.refusal = state.refused = None
         ask = next((action for action in step.actions if isinstance(action, Ask) and not action.parks), None)
         return ask is None or self._is_prepared(state, target, ask, touched, snapshot)
 

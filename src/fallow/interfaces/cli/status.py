@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from types import ModuleType
 
-from fallow.core.board import stops_in_s
+from fallow.core.board import kept_back, stops_in_s
 from fallow.core.errors import WrongUsage
 from fallow.core.gpu import labels_of
 from fallow.core.gpu_status import GpuStatus, Outlook, Shown, Status
@@ -167,7 +167,11 @@ def _with_outlooks(look: _Look, world: World) -> Shown:
     daemon = look.look.daemon
     counting = (daemon and daemon.counting()) or ()
     outlooks = {
-        gpu.label: Outlook(stops_in_s(gpu.uuid, counting), _protected_s(gpu, protections, wall_s))
+        gpu.label: Outlook(
+            stops_in_s(gpu.uuid, counting),
+            _protected_s(gpu, protections, wall_s),
+            kept_back(gpu.uuid, counting),
+        )
         for gpu in look.shown.lines
     }
     return replace(look.shown, outlooks=outlooks)

@@ -164,6 +164,7 @@ def _note(line: _Line) -> Cell:
     """Return what follows for the GPU: `stops in 18s`, `protected 29m`, `2 waiting`, and what is not known of it."""
     gpu, left_s, stops = line.gpu, line.outlook.protected_s, line.outlook.stops_in_s
     notes = [f"stops in {duration_for_people(round(stops))}"] if stops is not None else []
+    notes += ["stop held back"] if line.outlook.kept_back is not None else []
     if isinstance(gpu.claim, Unknown):
         notes.append("claim unknown")
     elif isinstance(gpu.claim, Claim) and line.job is not None and gpu.claim.user not in (None, line.job.user):

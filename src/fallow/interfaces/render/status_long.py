@@ -81,9 +81,11 @@ def _story(gpu: GpuStatus, shown: Shown) -> str:
         lines.append(f"a filler, which yields: {shortened(gpu.filler.command or 'unnamed', 80)}")
     if gpu.waiting:
         lines.append(f"{gpu.waiting} waiting for it")
-    stops_in_s = shown.outlooks.get(gpu.label, NO_OUTLOOK).stops_in_s
-    if stops_in_s is not None:
-        lines.append(f"a rule stops its job in {duration_for_people(round(stops_in_s))} unless it works")
+    outlook = shown.outlooks.get(gpu.label, NO_OUTLOOK)
+    if outlook.stops_in_s is not None:
+        lines.append(f"a rule stops its job in {duration_for_people(round(outlook.stops_in_s))} unless it works")
+    if outlook.kept_back is not None:
+        lines.append(f"a stop of its job is due, but held back: {outlook.kept_back}")
     if gpu.activity not in AVAILABLE:
         lines.append(gpu.because)
     lines.extend(job.in_words for job in shown.status.parked if gpu.uuid in job.uuids)

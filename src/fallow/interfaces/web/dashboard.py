@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from urllib.parse import quote
 
 from fallow.core.activity import AVAILABLE, UNUSED, Activity
-from fallow.core.board import Board, Counting, stops_in_s
+from fallow.core.board import Board, Counting, kept_back, stops_in_s
 from fallow.core.gpu_status import GpuStatus, load_of, people_on
 from fallow.core.interval import Card
 from fallow.core.main_job import main_job
@@ -25,6 +25,7 @@ SHOWS = (ALL, MINE, *_GROUPS, *(activity.value for activity in Activity))
 """What `?show=` may name."""
 _LONGEST_USER = 32
 _LONGEST_WHAT = 80
+_LONGEST_REASON = 240
 _NAMED = 4
 _FEW, _SOME = 4, 24
 
@@ -92,9 +93,9 @@ def is_shown(tile: View, show: str, mine: str | None) -> bool:
 
 
 def stops(board: Board) -> list[View]:
-    """Return what the rules do next, the soonest first: only what nothing keeps from happening."""
+    """Return what the rules do next, the soonest first; at the end what is kept from happening, and by what."""
     labels = {gpu.uuid: gpu for gpu in board.status.gpus}
-    due = sorted((each for each in board.counting if _is_due(each)), key=lambda each: each.in_s)
+    due = sorted(filter(_is_due, board.counting), key=lambda each: (_kept_by(each) is not None, each.in_s))
     return [
         {
             "rule": shortened(each.rule, _LONGEST_WHAT),
@@ -103,6 +104,7 @@ def stops(board: Board) -> list[View]:
             "in": Timer(f"due-{number}", _in(each.in_s)),
             "fault": each.fault,
             "lasted": Timer(f"due-for-{number}", coarsely(each.for_s)),
+            "kept": shortened(_kept_by(each) or "", _LONGEST_REASON),
             "gpus": tuple((labels[uuid].label, gpu_address(labels[uuid])) for uuid in each.uuids if uuid in labels),
         }
         for number, each in enumerate(due)
@@ -110,9 +112,15 @@ def stops(board: Board) -> list[View]:
 
 
 def _is_due(each: Counting) -> bool:
-    kept = (each.refused, each.left_alone, each.held_back, each.paused, each.not_judged)
     lasts = bool(each.fault) and each.for_s > 0  # a job that works is not about to be stopped
-    return lasts and each.action not in ("", "nothing") and not any(kept)
+    return lasts and each.action not in ("", "nothing") and each.not_judged is None
+
+
+def _kept_by(each: Counting) -> str | None:
+    """Return what keeps an action back; None if nothing does."""
+    return next(
+        (why for why in (each.left_alone, each.refused, each.held_back, each.paused) if why is not None), None
+    )
 
 
 def _tile(gpu: GpuStatus, board: Board, lasted: Callable[[float], str]) -> View:
@@ -132,6 +140,7 @@ def _tile(gpu: GpuStatus, board: Board, lasted: Callable[[float], str]) -> View:
         "more": 0 if job is None else job.more,
         "what": "" if job is None else shortened(job.what, _LONGEST_WHAT),
         "stops": _stops(gpu, name, board.counting),
+        "kept": shortened(kept_back(gpu.uuid, board.counting) or "", _LONGEST_REASON),
         "protected": _is_protected(gpu, board),
         "waiting": gpu.waiting,
     }
