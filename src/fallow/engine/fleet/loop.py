@@ -16,6 +16,8 @@ from fallow.engine.remote.status import HostStatus, host_status
 _LIMIT_S = 5.0
 _OLD_S = 60.0
 _LONGEST = 200
+# A token that was wrong will be wrong again, and too many wrong ones close that host to all who ask from our address.
+_REFUSED_S = 5.0
 
 
 class FleetLoop:
@@ -85,7 +87,8 @@ class FleetLoop:
                 if old_s > _OLD_S:  # by our own clock: those of two machines may differ
                     found = Reason("host_looks_no_more", for_s=old_s)
             self._keep(host.name, found)
-            self._ending.wait(self._every_s)
+            refused = isinstance(found, Reason) and found.kind == "host_answers"
+            self._ending.wait(max(self._every_s, _REFUSED_S) if refused else self._every_s)
 
     def _keep(self, name: str, found: HostStatus | Reason) -> None:
         before, now_s = self._heard[name], self._run.world.clock.wall_s()
