@@ -99,7 +99,11 @@ class Protection:
     def in_words(self, labels: Mapping[str, str]) -> str:
         """Return who protects what and why; `labels` are those of the GPUs by UUID, as far as they are known."""
         target = self.target
-        named = f"GPU {labels[target.uuid]}" if isinstance(target, OneGpu) and target.uuid in labels else target
+        named = str(target)
+        if isinstance(target, OneGpu) and target.uuid in labels:
+            named = f"GPU {labels[target.uuid]}"
+        elif isinstance(target, OneProcess):
+            named = f"pid {target.pid}"
         reason = f": {self.why}" if self.why else ""
         return printable(f"{self.by_user} protects {named} (protection {self.id}){reason}")
 

@@ -36,5 +36,5 @@ def test_what_is_no_address_is_refused_with_an_example(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["127.0.0.1:99999", "127.0.0.1:65536", "localhost:http", "[::1]:-1"])
 def test_a_port_that_is_none_is_told_with_the_ports_that_there_are(text: str) -> None:
-    with pytest.raises(WrongUsage, match="is not a number from 1 to 65535"):
+    with pytest.raises(WrongUsage, match="is not a number from 1 to 65535, or 0 for any free port"):
         address(text)

@@ -116,6 +116,12 @@ def test_a_user_who_does_not_exist_is_refused(tmp_path: pathlib.Path) -> None:
     assert mistake.startswith("f:2: page.person[1].user: there is no user 'nobdy' on this machine")
 
 
+def test_all_that_is_wrong_with_a_person_is_told_at_once(tmp_path: pathlib.Path) -> None:
+    user, token = mistakes(person("nobdy", tmp_path / "none"))
+    assert user.startswith("f:2: page.person[1].user: there is no user 'nobdy' on this machine")
+    assert token.startswith("f:3: page.person[1].token_file: there is no file")
+
+
 def test_a_person_is_named_once(tmp_path: pathlib.Path) -> None:
     text = person(ME, token_file(tmp_path, "one")) + person(ME, token_file(tmp_path, "two", "another-token-of-them"))
     (mistake,) = mistakes(text)

@@ -41,6 +41,11 @@ def test_a_config_without_a_mistake_is_summed_up(fallow: Fallow) -> None:
     )
 
 
+def test_a_page_on_port_0_is_said_to_take_a_free_one(fallow: Fallow) -> None:
+    written(fallow, '[page]\nlisten = "127.0.0.1:0"\n')
+    assert "page on a free port of 127.0.0.1 (port 0), which `fallow up` names, " in fallow("check").stdout
+
+
 def test_the_json_has_the_mistakes_and_what_was_found(fallow: Fallow) -> None:
     file = written(fallow, "[page]\nlisten = 3\n")
     done = fallow("check", "--json")

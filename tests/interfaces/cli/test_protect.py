@@ -45,6 +45,20 @@ def test_subjects_are_the_machine_a_gpu_a_process_or_a_user(simulated: Fallow) -
         assert rows[0]["subject"].startswith(kept)
 
 
+def test_a_process_is_named_by_its_pid_alone_and_shown_with_the_gpu_that_it_is_on(simulated: Fallow) -> None:
+    with subprocess.Popen(["sleep", "1000"], env=simulated.on("1")) as job:
+        try:
+            placed = simulated("protect", f"pid:{job.pid}", "--for", "2h").stdout
+            shown = [simulated(*words).stdout for words in (("why", "1"), ("status", "-l", "1"))]
+            other = simulated("why", "2").stdout
+        finally:
+            job.kill()
+    sentence = placed.partition(";")[0]
+    assert f" protects pid {job.pid} (protection " in sentence
+    assert [sentence in each for each in shown] == [True, True]
+    assert sentence not in other
+
+
 def test_a_gpu_is_named_as_people_name_it_and_by_its_uuid_where_it_cannot_be_read(simulated: Fallow) -> None:
     placed = simulated("protect", "gpu:3", "--for", "2h").stdout
     assert " protects GPU 3 (protection " in placed

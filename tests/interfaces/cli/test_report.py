@@ -6,6 +6,7 @@ import io
 import json
 import os
 import pathlib
+import re
 import subprocess
 import time
 from collections.abc import Iterable
@@ -60,6 +61,12 @@ def test_a_table_by_gpu_adds_up(recorded: Fallow) -> None:
     assert rows[0] == ["0", "0", "0", "2.0h", "2.0h", "$4.00"]
     assert rows[1] == ["1", "1.0h", "1.0h", "0", "2.0h", "$0.00"]
     assert rows[2] == ["all", "1.0h", "1.0h", "2.0h", "4.0h", "$4.00"]
+
+
+def test_the_strips_of_the_page_are_headed_by_how_much_time_they_show(recorded: Fallow) -> None:
+    for since, length in (("1h", "1h"), ("30d", "day")):
+        text = recorded("report", "--since", since, "--format", "html").stdout
+        assert re.search(rf'<h2 id="strips">The last {length}, up to \d{{4}}-\d\d-\d\d \d\d:\d\d</h2>', text)
 
 
 def test_without_a_price_there_is_no_cost(recorded: Fallow) -> None:

@@ -212,7 +212,8 @@ def test_a_process_on_no_gpu_and_one_that_does_not_exist_are_refused(
     for subject, sentence in (
         (str(us), rf"fallow: pid {us} \(\S+\) uses no GPU; "),
         (f"pid:{us}", rf"fallow: pid {us} \(\S+\) uses no GPU; "),
-        (str(gone), f"fallow: there is no process {gone}, "),
+        (str(gone), f"fallow: there is neither a GPU nor a process {gone}, and the journal has nothing on one "),
+        (f"pid:{gone}", f"fallow: there is no process {gone}, and the journal has nothing on one that has ended; "),
     ):
         done = simulated("why", subject, *form)
         assert (done.returncode, done.stdout) == (2, "")
@@ -256,7 +257,7 @@ def test_a_process_that_does_not_exist_is_refused_also_while_all_is_protected(si
     assert simulated("protect", "all", "--for", "1h").returncode == 0
     done = simulated("why", str(gone))
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith(f"fallow: there is no process {gone}, ")
+    assert done.stderr.startswith(f"fallow: there is neither a GPU nor a process {gone}, ")
 
 
 def test_who_asks_about_a_launcher_is_told_which_process_below_it_is_on_a_gpu(simulated: Fallow) -> None:

@@ -73,7 +73,7 @@ def explain(asker: Asker, subject: str | None) -> Explained:
         and status is not None
         and not (gpus or parked or protections or rules or events or unreadable)
     ):
-        _refuse_who_is_on_no_gpu(target, status, world)
+        _refuse_who_is_on_no_gpu(target, str(subject), status, world)
     if unreadable is not None:
         if target is None and not events:
             raise unreadable  # there is nothing else to print
@@ -152,9 +152,11 @@ def _key(target: OneGpu | OneProcess | None) -> str | None:
             return None
 
 
-def _touched(target: OneGpu | OneProcess, world: World) -> tuple[AffectedProcess, ...]:
-    """Return the process itself, for the protections on it; none if it has ended."""
-    if isinstance(target, OneGpu) or target.birth == 0:
+def _touched(target: OneGpu | OneProcess, world: World) -> tuple[AffectedProcess, ...] | None:
+    """Return the process itself, for the protections on it; none if it has ended, None for all on a GPU."""
+    if isinstance(target, OneGpu):
+        return None
+    if target.birth == 0:
         return ()
     return (AffectedProcess(target.pid, target.birth, world.proc.user(target.pid), world.proc.command(target.pid)),)
 
@@ -192,10 +194,11 @@ def _lives(target: OneProcess, world: World) -> bool:
     return stat is not None and target.birth == stat.birth
 
 
-def _refuse_who_is_on_no_gpu(target: OneProcess, status: Status, world: World) -> None:
+def _refuse_who_is_on_no_gpu(target: OneProcess, subject: str, status: Status, world: World) -> None:
     """Raise WrongUsage if the process uses no GPU and all holders are known: another one was meant."""
     if not _lives(target, world):
-        sentence = f"there is no process {target.pid}, and the journal has nothing on one that has ended"
+        none = f"no process {target.pid}" if ":" in subject else f"neither a GPU nor a process {target.pid}"
+        sentence = f"there is {none}, and the journal has nothing on one that has ended"
         raise WrongUsage(sentence, _SHOWN_BY)
     blind = next((gpu for gpu in status.gpus if isinstance(gpu.holders, Unknown)), None)
     if blind is None:

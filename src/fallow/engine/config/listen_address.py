@@ -32,7 +32,9 @@ def address(text: str) -> Address:
     if not colon or not port:
         raise WrongUsage(f"{text[:60]!r} has no {'address' if is_number(port) else 'port'}", _HOW)
     if not is_number(port) or int(port) > _HIGHEST_PORT:
-        raise WrongUsage(f"the port of {text[:60]!r} is not a number from 1 to {_HIGHEST_PORT}", _HOW)
+        raise WrongUsage(
+            f"the port of {text[:60]!r} is not a number from 1 to {_HIGHEST_PORT}, or 0 for any free port", _HOW
+        )
     bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
     if bare == "localhost":
         return Address(bare, int(port))

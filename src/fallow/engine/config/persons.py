@@ -49,7 +49,7 @@ def hashed(token: str) -> bytes:
 
 
 def known_persons(persons: tuple[Person, ...], shared: bytes | None) -> tuple[KnownPerson, ...]:
-    """Return the persons; raise WrongUsage for the first with whom something is wrong. `shared`: the page's token."""
+    """Return the persons; raise WrongUsage for the first thing that is wrong. `shared`: the page's token."""
     found = []
     for each in judged(persons, shared):
         if isinstance(each, PersonFault):
@@ -59,21 +59,21 @@ def known_persons(persons: tuple[Person, ...], shared: bytes | None) -> tuple[Kn
 
 
 def judged(persons: tuple[Person, ...], shared: bytes | None) -> Iterator[KnownPerson | PersonFault]:
-    """Yield each person, or what is wrong with them. A token that two have is nobody's."""
+    """Yield each person, or all that is wrong with them. A token that two have is nobody's."""
     before: dict[bytes, int] = {}
     for number, person in enumerate(persons):
         who = _account(person.user)
         token = _hash_in(person.token_file)
         if isinstance(who, FallowError):
             yield PersonFault(number, "user", who.sentence, who.way)
-        elif isinstance(token, FallowError):
+        if isinstance(token, FallowError):
             yield PersonFault(number, "token_file", token.sentence, token.way)
         elif token == shared:
             yield PersonFault(number, "token_file", "it holds the token of the page, which is no person's", _OTHER)
         elif before.setdefault(token, number) != number:
             sentence = f"it holds the token of page.person[{before[token] + 1}] too"
             yield PersonFault(number, "token_file", sentence, _OTHER)
-        else:
+        elif not isinstance(who, FallowError):
             yield KnownPerson(who, token)
 
 

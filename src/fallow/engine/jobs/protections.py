@@ -22,14 +22,21 @@ def active_protections(world: World, daemon: "DaemonClient | None") -> Sequence[
 
 
 def protections_on(
-    gpus: Iterable[Gpu], world: World, daemon: "DaemonClient | None", processes: tuple[AffectedProcess, ...] = ()
+    gpus: Collection[Gpu],
+    world: World,
+    daemon: "DaemonClient | None",
+    processes: tuple[AffectedProcess, ...] | None = None,
 ) -> list[Protection]:
-    """Return those that cover these, to be shown; none if the folder cannot be read, which the claims report."""
+    """Return those that cover these GPUs and these processes, or else all that is on the GPUs, to be shown.
+
+    None if the folder cannot be read, which the claims report.
+    """
     try:
         found = active_protections(world, daemon)
     except FallowError:
         return []
-    return covering(found, Affected(uuids_with_cards(gpus), processes), world.clock.wall_s())
+    touched = affected_by(gpus) if processes is None else Affected(uuids_with_cards(gpus), processes)
+    return covering(found, touched, world.clock.wall_s())
 
 
 def affected_processes(world: World, tree: "JobTree", *, watcher: bool) -> tuple[AffectedProcess, ...]:

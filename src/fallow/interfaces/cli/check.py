@@ -148,7 +148,7 @@ def _summary(found: "Config") -> str:
         _some(len(found.filler), "filler") + _off(len(found.filler) - _enabled_fillers(found)),
         _rules([rule.act for rule in found.idle]),
         _some(len(found.guard), "guard") + _off(len(found.guard) - len(found.guards)),
-        f"page on {found.page.listen}{_persons(found)}" if found.page.enabled else "no page",
+        f"page on {_where(found)}{_persons(found)}" if found.page.enabled else "no page",
         f"notices to {_some(len(found.notices.urls), 'address', 'addresses')}"
         + " and to the users of jobs" * (found.notices.people.template is not None),
         f"history kept for {duration_for_people(found.history.keep_for)}",
@@ -160,6 +160,12 @@ def _summary(found: "Config") -> str:
     if found.fleet.hosts:
         parts.append(f"{_some(len(found.fleet.hosts), 'other host')} asked")
     return ", ".join(parts)
+
+
+def _where(found: "Config") -> str:
+    """Return the address of the page; with port 0 the daemon takes a free one, and names it."""
+    listen = found.page.listen
+    return str(listen) if listen.port else f"a free port of {listen.host} (port 0), which `fallow up` names"
 
 
 def _persons(found: "Config") -> str:

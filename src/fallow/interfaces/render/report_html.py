@@ -4,6 +4,7 @@ from datetime import date
 from typing import Any
 
 from fallow.core.activity import UNUSED, Activity
+from fallow.core.units import duration_for_people
 from fallow.engine.history.report import Report
 from fallow.interfaces.render import charts
 from fallow.interfaces.render.colours import LOOKS
@@ -14,6 +15,7 @@ from fallow.interfaces.render.report_text import (
     energy_for_people,
     footnotes,
     hours_in_words,
+    local_time,
     machine_in_words,
     names_for_people,
     share_in_words,
@@ -24,6 +26,7 @@ from fallow.policies.cost import By, Line, first_lines
 
 _MOST_LINES = 40
 _MOST_BARS = 12
+_DAY_S = 86_400
 _TITLES = {
     By.GPU: "By GPU",
     By.DAY: "By day",
@@ -89,7 +92,10 @@ def _strips(report: Report) -> dict[str, Any]:
     for card, stretches in report.strips():
         told = hours_in_words(((last - first, activity) for first, last, activity in stretches), "nobody watched")
         rows.append({"label": card.label, "boxes": charts.strip(stretches, begin_ms, end_ms), "told": told})
-    return {"rows": rows, "axis": charts.time_axis(begin_ms, end_ms, report.zone)}
+    span_s = round((end_ms - begin_ms) / 1000)
+    length = "day" if span_s == _DAY_S else duration_for_people(span_s)
+    title = f"The last {length}, up to {local_time(report.until_s, report):%Y-%m-%d %H:%M}"
+    return {"rows": rows, "axis": charts.time_axis(begin_ms, end_ms, report.zone), "title": title}
 
 
 def _heat(report: Report) -> list[tuple[str, list[dict[str, Any]]]]:

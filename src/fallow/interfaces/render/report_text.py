@@ -76,7 +76,7 @@ def hours_in_words(stretches: Iterable[tuple[int, Activity]], nothing: str) -> s
 
 def span_in_words(report: Report) -> str:
     """Return a span as `2026-11-08 09:30 to 2026-11-15 09:30 CET`."""
-    since, until = _local(report.since_s, report), _local(report.until_s, report)
+    since, until = local_time(report.since_s, report), local_time(report.until_s, report)
     return f"{since:%Y-%m-%d %H:%M} to {until:%Y-%m-%d %H:%M} {until.tzname() or ''}".rstrip()
 
 
@@ -168,7 +168,7 @@ def footnotes(report: Report) -> list[str]:
 
 def made_in_words(report: Report) -> str:
     """Return which fallow made the report, where, when, from what and how finely."""
-    at = _local(report.made_s, report)
+    at = local_time(report.made_s, report)
     return (
         f"Made by fallow {__version__} on {report.host}, {at:%Y-%m-%d %H:%M} {at.tzname() or ''}".rstrip()
         + f", from {report.source}; gaps and hours of the week are known to the quarter of an hour."
@@ -191,14 +191,15 @@ def _gaps_in_words(report: Report) -> str:
     if not longest:
         return ""
     spans = (
-        f"{_local(begin, report):%Y-%m-%d %H:%M} to {_local(end, report):%Y-%m-%d %H:%M}"
+        f"{local_time(begin, report):%Y-%m-%d %H:%M} to {local_time(end, report):%Y-%m-%d %H:%M}"
         for begin, end in sorted(longest)
     )
     more = len(report.gaps_s) - len(longest)
     return f"; nobody watched from {', from '.join(spans)}" + (f", and {more} times more" if more else "")
 
 
-def _local(at_s: float, report: Report) -> datetime:
+def local_time(at_s: float, report: Report) -> datetime:
+    """Return a time in the zone of the report."""
     return datetime.fromtimestamp(at_s, UTC).astimezone(report.zone)
 
 
