@@ -10,7 +10,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # What is compiled once need not be compiled by each worker and by each program that a test starts.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test check bench release lock clean
+.PHONY: demo test check docs bench release lock clean
 
 demo: $(RUNS)  ## everything on simulated GPUs, with real processes
 	@$(BIN)/python -P -m fallow demo
@@ -19,7 +19,7 @@ test: $(READY)  ## all tests; real processes, real locks, a stand-in only for th
 	@$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal
 
 # The tests of the project itself that start no program of their own, or only a short one.
-HOUSE := claim_files contributing documented doors layers policy_arrows security_page sentences words
+HOUSE := claim_files contributing documented doors layers policy_arrows security_page sentences site words
 
 check: $(READY)  ## format, lint, types, import contracts, and the rules of the house
 	$(BIN)/ruff format --check .
@@ -27,6 +27,14 @@ check: $(READY)  ## format, lint, types, import contracts, and the rules of the 
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -q -p no:xdist $(HOUSE:%=tests/house/test_%.py)
+
+# The site is built from a copy in which files lie as they do here, so that links lead to the same places.
+PAGES := build/pages
+docs: $(VENV)/docs/.ready  ## the documents as a site, in build/site; a link that leads nowhere is an error
+	@rm -rf $(PAGES) && mkdir -p $(PAGES)
+	@cp -r --parents $(wildcard *.md) LICENSE docs examples src/fallow/examples $(PAGES)
+	@PYTHONPATH=$(VENV)/docs $(BIN)/python -m zensical build --strict --clean
+	@! grep -rlE --include=*.html '<(script|link|img|iframe)[^>]+(src|href)="?(https?:)?//' build/site  # nothing from elsewhere
 
 bench: $(READY)  ## ratios measured side by side in one run
 	$(BIN)/python -m bench
@@ -39,6 +47,7 @@ lock: $(READY)  ## resolve requirements/*.in again
 	$(COMPILE) --upgrade -o requirements/dev.txt requirements/dev.in pyproject.toml
 	$(COMPILE) -c requirements/dev.txt -o requirements/run.txt requirements/run.in pyproject.toml
 	$(COMPILE) --no-deps -o requirements/peers.txt requirements/peers.in
+	$(COMPILE) -c requirements/dev.txt -o requirements/docs.txt requirements/docs.in
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
@@ -57,3 +66,8 @@ $(READY): $(RUNS) requirements/dev.txt requirements/peers.txt
 	rm -rf $(VENV)/peers
 	$(BIN)/pip install --quiet --require-hashes --no-deps --target $(VENV)/peers -r requirements/peers.txt
 	@touch $(READY)
+
+$(VENV)/docs/.ready: $(RUNS) requirements/docs.txt
+	rm -rf $(@D)
+	$(BIN)/pip install --quiet --no-compile --require-hashes --target $(@D) -r requirements/docs.txt
+	@touch $@
