@@ -157,6 +157,10 @@ class House:
     def events(self, key: str | None = None) -> list[tuple[str, str, str]]:
         return [(event.kind, event.finding, event.because) for event in reversed(self.journal.last(key, 1000))]
 
+    def steps_by(self, rule: str) -> list[str]:
+        """What was done by this rule, as the journal has it."""
+        return [event.step for event in self.journal.last(None, 1000) if event.rule == rule]
+
     def notices(self) -> list[Notice]:
         return [replace(notice) for notice in self.noted.all]
 

@@ -109,6 +109,7 @@ def test_a_process_that_idles_is_warned_then_asked_then_gone(patrol: Callable[..
     assert "rule forgotten: stopping " in told[0]
     assert job.wait(LIMIT_S) == -signal.SIGTERM
     assert "nobody of it is left" in resident("turn", gpus=[(idle(),)] * 2)[-1]
+    assert {"ask", "stopped"} <= set(resident("steps_by", rule="forgotten")), "the journal names the rule"
     kinds = [(kind, finding) for kind, finding, _ in resident("events", key=f"pid:{job.pid}")]
     assert kinds == [
         ("verdict", "idle"),

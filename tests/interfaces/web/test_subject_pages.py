@@ -60,6 +60,11 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     journal = Journal(str(home / "state"), clock.wall_s, print)
     keys = [gpu_key(UUIDS[1]), process_key(BOB, born(BOB))]
     journal.verdict(Verdict("bob's job 50993 (python)", "idle", said("nothing ran for 30 minutes")), keys)
+    by_rule = {"step": "stopped", "rule": "nights", "job_user": "eve"}
+    gone = [gpu_key(UUIDS[2]), process_key(8, 80), process_key(6, 90)]
+    idle = said("idle for 2h").with_facts(**(by_rule | {"step": "ask"}))
+    journal.action("eve's job 8 (python)", "ask the job to end with SIGTERM", idle, gone)
+    journal.outcome("eve's job 8 (python)", "stopped", said("its memory is back").with_facts(**by_rule), gone)
     journal.verdict(Verdict("dan's job 7 (python)", "stopped", said("it was idle")), [process_key(7, 77)])
     journal.close()
     with served(hall(board), home) as made:
@@ -95,6 +100,20 @@ def test_a_job_tells_who_protects_its_gpu_and_a_gpu_who_protects_a_process_on_it
         assert f"process {ADA} is protected by ada" in text_of(site.ask("/gpus/0").text)
         assert f"process {ADA} is protected by ada: one more epoch" in text_of(site.ask("/").text)
         assert "GPU 1 is protected" not in text_of(site.ask(f"/jobs/{ADA}").text)
+
+
+@pytest.mark.parametrize("path", ["/", "/jobs/8-80", "/users/eve", f"/gpus/{UUIDS[2]}"])
+def test_a_stop_names_the_rule_that_did_it_and_leads_to_job_user_and_gpu(site: Site, path: str) -> None:
+    row = next(each for each in site.ask(path).text.split("<tr")[1:] if "eve&#39;s job 8" in each)
+    assert "idle for 2h by rule nights" in " ".join(text_of(row).split())
+    for address in ("/jobs/8-80", "/users/eve", f"/gpus/{UUIDS[2]}"):
+        assert f'href="{address}"' in row, address
+
+
+def test_a_stop_that_is_due_leads_to_its_job_user_and_gpu(site: Site) -> None:
+    due = site.ask("/").text.split('id="stops"')[1].split("</table>")[0]
+    for address in (f"/jobs/{BOB}-{born(BOB)}", "/users/bob", f"/gpus/{UUIDS[1]}"):
+        assert f'href="{address}"' in due, address
 
 
 def test_a_lost_gpu_says_what_is_not_known(site: Site) -> None:

@@ -63,7 +63,7 @@ class ClusterHands:
             facts = action.reason.facts
             action = replace(action, reason=Reason("would_be_asked", signal=facts["signal"], for_s=facts["for_s"]))
         words = self._words(state, action)
-        reason = action.reason.with_facts(step=kind_of(action))
+        reason = action.reason.with_facts(step=kind_of(action), rule=state.rule.name)
         self._run.journal.action(state.job.subject, words, reason, state.keys)
         try:
             outcome = self._do(state, action)
@@ -87,7 +87,8 @@ class ClusterHands:
         """Report that a job that was asked is gone; return whether it was stopped, as in no dry run."""
         if self._run.dry_run:
             return False
-        job, told = state.job, Reason("told", sentence="it holds no GPU any more", step="stopped")
+        job, gone = state.job, "it holds no GPU any more"
+        told = Reason("told", sentence=gone, step="stopped", rule=state.rule.name)
         self._run.journal.outcome(job.subject, "stopped", told, state.keys)
         sentence = f"was stopped: {state.asked}"
         self._say(state, f"{job.subject} {sentence}")

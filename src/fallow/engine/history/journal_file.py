@@ -24,6 +24,7 @@ CREATE TABLE IF NOT EXISTS event (
     id INTEGER PRIMARY KEY, at REAL NOT NULL, kind TEXT NOT NULL, subject TEXT NOT NULL,
     finding TEXT NOT NULL, because TEXT NOT NULL, evidence TEXT NOT NULL, reason TEXT NOT NULL DEFAULT '');
 CREATE TABLE IF NOT EXISTS about (key TEXT NOT NULL, event INTEGER NOT NULL, PRIMARY KEY (key, event)) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS about_event ON about (event);
 CREATE TABLE IF NOT EXISTS rest_power (uuid TEXT PRIMARY KEY, watts REAL NOT NULL);
 """
 _COLUMNS = "id, at, kind, subject, finding, because, evidence"
@@ -112,13 +113,19 @@ Rows = list[tuple[Any, ...]]
 
 
 def last(database: sqlite3.Connection, key: str | None, most: int) -> Rows:
-    """Return the rows of the last events, newest first."""
+    """Return the rows of the last events, newest first, each with its keys."""
     if key is not None and key.startswith("pid:") and "@" not in key:
         key = _last_of_that_number(database, key)
     which = "" if key is None else "WHERE id IN (SELECT event FROM about WHERE key = ?)"
     reason = "reason" if _has_reasons(database) else "''"
     question = f"SELECT {_COLUMNS}, {reason} FROM event {which} ORDER BY id DESC LIMIT {most:d}"  # noqa: S608  no part from outside
-    return database.execute(question, () if key is None else (key,)).fetchall()
+    rows = database.execute(question, () if key is None else (key,)).fetchall()
+    keys: dict[int, list[str]] = {row[0]: [] for row in rows}
+    marks = ", ".join("?" * len(keys))
+    about = f"SELECT event, key FROM about WHERE event IN ({marks})"  # noqa: S608  the same
+    for number, each in database.execute(about, tuple(keys)):
+        keys[number].append(str(each))
+    return [(*row, tuple(keys[row[0]])) for row in rows]
 
 
 def events(rows: Rows) -> list[Event]:
@@ -151,13 +158,14 @@ def _last_of_that_number(database: sqlite3.Connection, key: str) -> str:
 
 
 def _event(row: tuple[Any, ...]) -> Event:
-    number, wall_s, kind, subject, finding, because, evidence, reason = row
+    number, wall_s, kind, subject, finding, because, evidence, reason, keys = row
     try:
         pairs = tuple((str(name), str(text)) for name, text in json.loads(evidence))
     except (ValueError, TypeError, RecursionError):
         pairs = (("evidence", "cannot be read any more"),)
     at_s = float(wall_s) if isinstance(wall_s, int | float) and 0 <= wall_s < _LAST_S else 0.0
-    return Event(int(number), at_s, str(kind), str(subject), str(finding), str(because), pairs, *_unpacked(reason))
+    texts = (str(kind), str(subject), str(finding), str(because))
+    return Event(int(number), at_s, *texts, pairs, *_unpacked(reason), keys)
 
 
 def _has_reasons(database: sqlite3.Connection) -> bool:

@@ -109,6 +109,11 @@ class JobState:
         self._conditions: Sequence[JobCondition] | None = None
 
     @property
+    def facts(self) -> dict[str, str]:
+        """Return what the journal has with each action on the job: its user, and the rule, if it has a name."""
+        return {"job_user": self.job.user} | ({"rule": self.rule.name} if self.rule.name else {})
+
+    @property
     def who(self) -> str:
         """Return what messages call the job."""
         return self.job.subject if self.rule.name else "the job"

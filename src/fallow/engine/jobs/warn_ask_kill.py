@@ -142,7 +142,7 @@ class WarnAskKill:
             self._name_survivors_when_due(state)
             return False
         if not self._run.dry_run:
-            told = Reason("told", sentence=words, step="stopped")
+            told = Reason("told", sentence=words, step="stopped", **state.facts)
             self._journal.outcome(state.job.subject, "stopped", told, state.job.keys)
             self._say(state, f"{state.who} was stopped: {state.asked_reason}; {words}")
             self._notify("stopped", state, f"was stopped: {state.asked_reason}; {words}")
@@ -209,10 +209,10 @@ class WarnAskKill:
         why = target.forbidden(touched.processes) or self._refused(state, step.actions, touched, now_s, protections)
         if why is not None:
             state.refused_until_s = now_s + _TRY_AGAIN_AFTER_S
-            state.refused = step.policy
-            if why != state.refusal:
-                state.refusal = why
-                self._journal.refusal(state.job.subject, in_words(step.actions[0]), why, state.job.keys)
+            if (why, step.policy) != (state.refusal, state.refused):
+                state.refusal, state.refused = why, step.policy
+                told = why.with_facts(**state.facts)
+                self._journal.refusal(state.job.subject, in_words(step.actions[0]), told, state.job.keys)
                 self._run.report.tally.action(kind_of(step.actions[0]), "refused")
             return False
         state.refusal = state.refused = None
@@ -290,7 +290,7 @@ class WarnAskKill:
                 self._journal.verdict(Verdict(state.job.subject, "goes on", action.reason), state.job.keys)
 
     def _found(self, state: JobState, event: NoticeEvent, sentence: str, verdict: Verdict) -> None:
-        self._journal.verdict(verdict, state.job.keys)
+        self._journal.verdict(replace(verdict, reason=verdict.reason.with_facts(**state.facts)), state.job.keys)
         self._say(state, f"{state.who} {sentence}")
         self._notify(event, state, sentence)
 
@@ -301,7 +301,7 @@ class WarnAskKill:
             actions = [_not_asked(each) for each in actions]
         for action in (self._foreseen(state, target, each) for each in actions):
             words = f"dry run: {in_words(action)}" if self._run.dry_run else in_words(action)
-            reason = action.reason.with_facts(step=kind_of(action))
+            reason = action.reason.with_facts(step=kind_of(action), **state.facts)
             self._journal.action(state.job.subject, words, reason, state.job.keys)
             outcome = self._do(state, target, action, gpus)
             if outcome is not None:

@@ -49,6 +49,7 @@ def plain(what: Any) -> Any:  # noqa: ANN401  any value of core
 def event(each: Event) -> dict[str, Any]:
     """Return one line of the journal."""
     facts: dict[str, Any] = plain(each)
+    del facts["keys"]  # who asks has named one
     return {"at": iso_time(facts.pop("wall_s"))} | facts
 
 

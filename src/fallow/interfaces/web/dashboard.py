@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 from fallow.core.activity import AVAILABLE, UNUSED, Activity
 from fallow.core.board import Board, Counting, kept_back, stops_in_s
+from fallow.core.findings import process_key, process_of_key
 from fallow.core.gpu_status import GpuStatus, load_of, people_on
 from fallow.core.interval import Card
 from fallow.core.main_job import main_job
@@ -38,6 +39,13 @@ def gpu_address(gpu: GpuStatus) -> str:
 def user_address(user: str) -> str:
     """Return the address of the page about a user."""
     return f"/users/{quote(user, safe='')}"
+
+
+def job_address_of(keys: Iterable[str]) -> str:
+    """Return the address of the page about the job with these keys: by its oldest process; empty if it has none."""
+    found = [process for process in map(process_of_key, keys) if process is not None]
+    pid, birth = min(found, key=lambda each: (each[1], each[0]), default=(0, 0))
+    return f"/jobs/{pid}-{birth}" if found else ""
 
 
 def density(gpus: int) -> str:
@@ -94,12 +102,14 @@ def is_shown(tile: View, show: str, mine: str | None) -> bool:
 
 def stops(board: Board) -> list[View]:
     """Return what the rules do next, the soonest first; at the end what is kept from happening, and by what."""
-    labels = {gpu.uuid: gpu for gpu in board.status.gpus}
+    labels, users = {gpu.uuid: gpu for gpu in board.status.gpus}, _users_by_key(board.status.gpus)
     due = sorted(filter(_is_due, board.counting), key=lambda each: (_kept_by(each) is not None, each.in_s))
     return [
         {
             "rule": shortened(each.rule, _LONGEST_WHAT),
             "job": shortened(each.subject, _LONGEST_WHAT),
+            "address": job_address_of(each.processes),
+            "users": tuple(sorted({users[key] for key in each.processes if key in users})),
             "action": each.action,
             "in": Timer(f"due-{number}", _in(each.in_s)),
             "fault": each.fault,
@@ -109,6 +119,16 @@ def stops(board: Board) -> list[View]:
         }
         for number, each in enumerate(due)
     ]
+
+
+def _users_by_key(gpus: Iterable[GpuStatus]) -> dict[str, str]:
+    """Return whose the processes on the GPUs are, by their keys in the journal."""
+    holders = [holder for gpu in gpus for holder in people_on(gpu)]
+    return {
+        process_key(each.pid, each.birth): shortened(each.user, _LONGEST_USER)
+        for each in holders
+        if not isinstance(each.birth, Unknown) and not isinstance(each.user, Unknown)
+    }
 
 
 def _is_due(each: Counting) -> bool:

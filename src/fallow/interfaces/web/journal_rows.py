@@ -7,8 +7,9 @@ their times. It begins with the first line about the job and ends when the job i
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, tzinfo
 
-from fallow.core.findings import Event
+from fallow.core.findings import Event, gpu_key
 from fallow.core.units import shortened
+from fallow.interfaces.web import dashboard
 from fallow.interfaces.web.view_models import Timer, View, coarsely
 
 _LAST = frozenset(("stopped", "cancel_warning"))
@@ -21,6 +22,7 @@ _WORDS = {
     "park": "parked",
     "wake": "woken",
 }
+_GPU = gpu_key("")
 _ROWS_SHOWN = 20
 _LINES_SHOWN = 30
 _LONGEST_REASON = 240
@@ -63,6 +65,10 @@ def _row(lines: Sequence[Event], now_s: float, zone: tzinfo) -> View:
         "before": ", ".join(before) if is_stop else "",
         "subject": shortened(last.subject, _LONGEST_SUBJECT),
         "because": shortened(why.because, _LONGEST_REASON),
+        "rule": shortened(next((event.rule for event in (why, *lines) if event.rule), ""), _LONGEST_SUBJECT),
+        "address": dashboard.job_address_of(last.keys),
+        "gpus": tuple(key.removeprefix(_GPU) for key in last.keys if key.startswith(_GPU)),
+        "user": next((event.job_user for event in reversed(lines) if event.job_user), ""),
         "lines": [_line(event, zone) for event in lines[-_LINES_SHOWN:]] if is_stop else [],
     }
 

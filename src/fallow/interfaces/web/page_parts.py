@@ -15,6 +15,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from fallow.core.activity import Activity
 from fallow.core.board import Board
 from fallow.core.cluster import ClusterBoard
+from fallow.core.gpu import labels_of
 from fallow.core.value import replace, value
 from fallow.core.visibility import ANYBODY
 from fallow.engine.daemon.sources import Sources
@@ -124,7 +125,9 @@ class Renderer:
             "protections": self._part(
                 "protections", "protections", protections=self._protections(board, self._sources.user)
             ),
-            "actions": self._part("actions", "journal", rows=await self._events()),
+            "actions": self._part(
+                "actions", "journal", rows=await self._events(), gpu_labels=labels_of(board.status.gpus)
+            ),
         }
         if board.cluster is not None:
             html["cluster"] = self._part("cluster", "cluster", cluster=self._cluster(board.cluster, board))

@@ -103,12 +103,18 @@ class SubjectFinder:
         board = self._sources.board()
         held = tuple(one for one in held_now(board, caller.viewer) if one.holder.user == name)
         claims = board is not None and any(name in dashboard.users_of(gpu) for gpu in board.status.gpus)
-        is_here = bool(held) or claims
-        if name in _NOT_NAMES or not (is_here or await self._was_there(caller, lambda party: party.user == name)):
+
+        def is_about(event: Event) -> bool:
+            return event.job_user == name or event.subject.startswith(f"{name}'s ")
+
+        if name in _NOT_NAMES:
+            return None
+        is_here = bool(held) or claims or await self._was_there(caller, lambda party: party.user == name)
+        if not is_here and not await self._is_told_of(caller, is_about):
             return None
         return Found(
             *("user", name, dashboard.user_address(name), Plotted(None, name), held, subject_views.keys_of(held)),
-            about=lambda event: event.subject.startswith(f"{name}'s "),
+            about=is_about,
             tables=(By.GPU, By.JOB),
         )
 
@@ -130,6 +136,11 @@ class SubjectFinder:
             about=(lambda event: event.subject.endswith(f", {label}")) if label else None,
             tables=(By.GPU, By.USER),
         )
+
+    async def _is_told_of(self, caller: Caller, about: Callable[[Event], bool]) -> bool:
+        """Return whether the journal tells of such a thing."""
+        told = await self._reads.events(caller.key, (), about)
+        return not isinstance(told, str) and bool(told)
 
     async def _cached(self, caller: Caller) -> list[Report]:
         reports = await self._reads.reports(caller.key)

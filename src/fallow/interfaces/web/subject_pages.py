@@ -7,6 +7,7 @@ from starlette.responses import HTMLResponse, Response
 
 import fallow
 from fallow.core.board import Board, Counting
+from fallow.core.gpu import labels_of
 from fallow.core.interval import Interval
 from fallow.core.protections import Affected, AffectedProcess, OneUser, Protection, covers
 from fallow.core.units import shortened
@@ -69,6 +70,7 @@ def add_subject_pages(
             "protections": [] if board is None else _protections(board, found, sources.clock.wall_s()),
             "plots": await plots.view(caller.key, found.plotted, span, found.address, _PLOTS.get(kind, _OTHER_PLOTS)),
             "rows": told if isinstance(told, str) else journal_rows(told, sources.clock.wall_s(), LocalZone()),
+            "gpu_labels": {} if board is None else labels_of(board.status.gpus),
             "known": caller.may_change,
             "mine": caller.user,
             "durations": DURATIONS,
