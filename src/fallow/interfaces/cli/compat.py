@@ -10,13 +10,14 @@ from fallow.interfaces.cli.options import Parser
 from fallow.interfaces.signals import interruptible
 from fallow.interfaces.stderr import Stderr
 
-_HOMES = {
+TOOLS = {
     "gpu_idle_timeout": "idle_timeout",
     "gpu_mon": "gpu_mon",
     "gpu_sentinel": "sentinel",
     "gpu_stress": "stress",
     "gpuselect": "selecting_command",
 }
+"""Each older tool, with the file of `fallow.compat` that has its command line."""
 ABOUT = """\
 Run the command line of an older tool with fallow. Everything behind NAME is the
 tool's own."""
@@ -32,14 +33,14 @@ EXAMPLES = """\
 def add_options(made: Parser) -> None:
     """Add the options of `fallow compat`."""
     made.usage = "fallow compat NAME [WORDS OF THE TOOL]"
-    made.add_argument("name", nargs="?", metavar="NAME", help=f"the tool: {', '.join(_HOMES)}")
+    made.add_argument("name", nargs="?", metavar="NAME", help=f"the tool: {', '.join(TOOLS)}")
 
 
 def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     """Run the older tool's command line with fallow."""
-    home = _HOMES.get(args.name)
+    home = TOOLS.get(args.name)
     if home is None:
-        way = (args.name and did_you_mean(args.name, _HOMES)) or f"there are {', '.join(_HOMES)}"
+        way = (args.name and did_you_mean(args.name, TOOLS)) or f"there are {', '.join(TOOLS)}"
         raise WrongUsage(f"there is no older tool {args.name!r}" if args.name else "NAME is missing", way)
     tool = importlib.import_module(f"fallow.compat.{home}")
     with interruptible():

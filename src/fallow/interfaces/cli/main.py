@@ -41,9 +41,11 @@ COMMANDS = {
     "why": "explain why a GPU or a process is judged as it is, and what was done",
     "demo": "show what fallow does, on simulated GPUs, in about a minute",
     "slurm": "for slurm.conf: check a job's GPUs, and end what is left of it",
+    "completion": "print what makes bash, zsh or fish complete fallow's words",
     "compat": "run an older tool's command line: gpuselect, gpu_mon and others",
 }
-_HELP = "help"
+HELP = "help"
+SHOWS_HELP = "show the manual of a command, or its help"
 _EXAMPLES = """\
   fallow status
   fallow run -- python train.py
@@ -111,7 +113,7 @@ def _main(argv: list[str], voice: Stderr) -> int:
     if name is None or not {"-h", "--help", "-V", "--version"}.isdisjoint(before):
         return _without_command(before, shared)
     if name not in COMMANDS:
-        way = did_you_mean(name, (*COMMANDS, _HELP)) or f"there are {', '.join(COMMANDS)}"
+        way = did_you_mean(name, (*COMMANDS, HELP)) or f"there are {', '.join(COMMANDS)}"
         raise WrongUsage(f"there is no command {name!r}; {way} (see: fallow --help)")
     module, parser = command_of(name, shared)
     everywhere = Parser("fallow", "", "", [shared]).parse_args(before)
@@ -159,13 +161,17 @@ def _split(argv: list[str]) -> tuple[list[str], str | None, list[str], list[str]
 
 
 def _help_as_option(argv: list[str]) -> list[str]:
-    """Return `CMD --help` for `help CMD`: never more, so that nothing is run by it."""
+    """Return `CMD --help` for `help CMD`, unless its man page can be shown; never more: nothing is run by it."""
     at = _next_word(argv, 0)
-    if argv[at : at + 1] != [_HELP]:
+    if argv[at : at + 1] != [HELP]:
         return argv
-    asked = [word for word in argv[at + 1 :] if word != _HELP]
+    asked = [word for word in argv[at + 1 :] if word != HELP]
     if len(asked) > 1 + (asked[:1] == ["compat"]):
         raise WrongUsage("help takes one command; write it as: fallow help run")
+    if len(asked) == 1 and asked[0] in COMMANDS:
+        from fallow.interfaces.cli.manual import show_manual
+
+        show_manual(asked[0], given_environ(os.environ))
     return [*argv[:at], *asked, "--help"]
 
 
@@ -194,13 +200,17 @@ def _next_word(words: list[str], at: int) -> int:
     return at
 
 
-def _without_command(options: list[str], shared: argparse.ArgumentParser) -> int:
-    listed = "\n".join(
-        f"  {name:<8} {what}" for name, what in {**COMMANDS, _HELP: "show the help of a command"}.items()
-    )
+def without_command(shared: argparse.ArgumentParser) -> Parser:
+    """Return the parser of what can be typed without a command."""
+    listed = "\n".join(f"  {name:<8} {what}" for name, what in {**COMMANDS, HELP: SHOWS_HELP}.items())
     parser = Parser("fallow", f"One tool for idle GPUs.\n\ncommands:\n{listed}", _EXAMPLES, [shared])
     parser.usage = "fallow COMMAND [OPTIONS]"
     parser.add_argument("-V", "--version", action="store_true", help="print the version of fallow")
+    return parser
+
+
+def _without_command(options: list[str], shared: argparse.ArgumentParser) -> int:
+    parser = without_command(shared)
     try:
         args = parser.parse_args(options)
     except SystemExit:  # as above
