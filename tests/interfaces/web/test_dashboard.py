@@ -2,6 +2,7 @@
 
 import asyncio
 import pathlib
+import re
 import time
 
 import pytest
@@ -33,7 +34,7 @@ def test_idle_and_stuck_gpus_are_wasted_and_unknown_ones_are_neither_wasted_nor_
     assert (wasted["number"], wasted["money"]) == (3, "7.50 USD")
     assert [(gpu["label"], gpu["who"]) for gpu in wasted["gpus"]] == [("1", "bob"), ("4", "dan"), ("2", "carol")]
     assert (available["number"], available["of"], available["unknown"]) == (3, 8, 1)
-    assert [label for label, _ in available["gpus"]] == ["3", "6", "7"]
+    assert [[label for label, _ in run] for run in available["gpus"]] == [["3"], ["6", "7"]]
 
 
 def test_a_gpu_without_a_price_is_named_and_not_added_up() -> None:
@@ -157,3 +158,33 @@ def test_what_64_gpus_tell_in_a_second_is_small_when_every_figure_changes(tmp_pa
     assert b'"bar-63":"37"' in sent
     assert b"tile-63" not in sent, "the tile itself is as it was"
     assert len(sent) < MOST_BYTES
+
+
+def test_every_gpu_that_is_available_is_named_in_ranges() -> None:
+    found = many(NOW_S, 10)
+    free = replace(found.status.gpus[5], mig=None)
+    gpus = tuple(
+        replace(free if index in (0, 1, 2, 5, 7, 8, 9) else found.status.gpus[0], index=index, uuid=f"GPU-{index}")
+        for index in range(10)
+    )
+    available = dashboard.available(replace(found, status=replace(found.status, gpus=gpus)))
+    assert [[label for label, _ in run] for run in available["gpus"]] == [["0", "2"], ["5"], ["7", "9"]]
+    assert available["gpus"][0][1] == ("2", "/gpus/GPU-2")
+
+
+@pytest.mark.parametrize(("show", "labels"), [("wasted", "124"), ("available", "367"), ("nonsense", "01234567")])
+def test_the_filter_in_use_is_marked_and_one_that_does_not_exist_is_named(
+    tmp_path: pathlib.Path, show: str, labels: str
+) -> None:
+    with served(hall(varied), tmp_path) as site:
+        page = site.ask(f"/?show={show}").text
+        mine = site.ask("/?show=mine").text
+        plain = site.ask("/").text
+    shown = re.findall(r'<li id="slot-(\d+)" data-of="\d+">', page)
+    assert "".join(shown) == labels
+    chips = page.split('aria-label="Which GPUs are shown"')[1].split("</nav>")[0]
+    marked = re.findall(r'href="([^"]*)" aria-current="true"', chips)
+    assert marked == (["/"] if show == "nonsense" else [f"/?show={show}"])
+    assert ("There is no filter &#39;nonsense&#39;" in page) == (show == "nonsense")
+    assert "Which GPUs are yours is not known here" in mine
+    assert 'class="note" role="status"' not in plain

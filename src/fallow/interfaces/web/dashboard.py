@@ -3,7 +3,7 @@
 Unknown is counted neither as available nor as wasted.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from urllib.parse import quote
 
 from fallow.core.activity import AVAILABLE, UNUSED, Activity
@@ -61,10 +61,22 @@ def available(board: Board) -> View:
         "number": status.available,
         "of": len(status.gpus),
         "kinds": ", ".join(kinds),
-        "gpus": tuple((gpu.label, gpu_address(gpu)) for gpu in status.gpus if gpu.activity in AVAILABLE)[:_NAMED],
-        "more": max(0, status.available - _NAMED),
+        "gpus": ranges([gpu for gpu in status.gpus if gpu.activity in AVAILABLE]),
         "unknown": status.counted.get(Activity.UNKNOWN, 0),
     }
+
+
+def ranges(gpus: Sequence[GpuStatus]) -> tuple[tuple[tuple[str, str], ...], ...]:
+    """Return the GPUs as ranges: the label and the address of the first and the last of each, or of a single one."""
+    found: list[list[GpuStatus]] = []
+    for gpu in gpus:
+        last = found[-1][-1] if found else None
+        if last is not None and last.mig is None and gpu.mig is None and gpu.index == last.index + 1:
+            found[-1].append(gpu)
+        else:
+            found.append([gpu])
+    ends = ((run[0], run[-1]) if len(run) > 1 else (run[0],) for run in found)
+    return tuple(tuple((gpu.label, gpu_address(gpu)) for gpu in each) for each in ends)
 
 
 def wasted(board: Board) -> View:
@@ -90,7 +102,20 @@ def counts(board: Board) -> dict[str, str]:
     """Return how many GPUs each filter shows, by the names that the page gives these figures."""
     counted = board.status.counted
     figures = {f"count-{activity.value}": str(counted.get(activity, 0)) for activity in Activity}
-    return {"count-all": str(len(board.status.gpus)), **figures}
+    groups = {
+        f"count-{group}": str(sum(counted.get(each, 0) for each in within)) for group, within in _GROUPS.items()
+    }
+    return {"count-all": str(len(board.status.gpus)), **groups, **figures}
+
+
+def why_not_shown(show: str, mine: str | None) -> str:
+    """Return why a filter that was asked for is not applied; empty if it is, or if none was asked for."""
+    if show == MINE and mine is None:
+        return "Which GPUs are yours is not known here, so all are shown: log in with a token of your own."
+    if show in ("", *SHOWS):
+        return ""
+    asked = shortened(show, _LONGEST_USER)
+    return f"There is no filter {asked!r}, so all GPUs are shown. Known are: {', '.join(SHOWS)}."
 
 
 def is_shown(tile: View, show: str, mine: str | None) -> bool:

@@ -163,6 +163,7 @@ class Renderer:
             hidden={tile["name"] for tile in tiles if not dashboard.is_shown(tile, shown, mine)},
             density=dashboard.density(len(tiles)),
             show=shown,
+            why_not_shown=dashboard.why_not_shown(show, mine),
             mine=mine,
             durations=DURATIONS,
             known=known,
