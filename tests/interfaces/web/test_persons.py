@@ -167,3 +167,46 @@ def test_a_page_knows_that_a_token_was_changed_or_taken_away(tmp_path: pathlib.P
     file.chmod(0o600)
     shared.unlink()
     assert server.has_old_tokens()
+
+
+def head_of(answer: Answer) -> str:
+    return answer.text.split("<header")[1].split("</header>")[0]
+
+
+def test_each_page_says_who_you_are_and_how_to_log_in_and_out(tmp_path: pathlib.Path) -> None:
+    with served(hall(as_published), tmp_path, token=TOKEN, persons=PERSONS) as open_site:
+        for path in ("/", "/gpus/1", "/users/bob", "/gpus/99"):
+            assert 'href="/login"' in head_of(open_site.ask(path)), path
+            hers = head_of(open_site.ask(path, headers=cookie(open_site, ADAS)))
+            assert "<strong>ada</strong>" in hers
+            assert 'action="/logout"' in hers
+            assert "shared token" in head_of(as_(open_site, TOKEN, path))
+    with served(hall(as_published), tmp_path / "without") as without:
+        assert "/login" not in without.ask("/").text, "there is no token to log in with"
+
+
+def test_after_a_form_a_person_is_where_they_were(tmp_path: pathlib.Path) -> None:
+    with served(hall(as_published), tmp_path, token=TOKEN) as site:
+        headers = {**FORM, **cookie(site, TOKEN), "origin": site.url}
+
+        def sent(path: str, body: str, referer: str) -> str:
+            answer = site.ask(path, "POST", body, {**headers, "referer": referer})
+            assert answer.status == 303
+            return str(answer.headers["location"])
+
+        body = "subject=all&for=1h&at=gpu-1"
+        assert sent("/protections", body, f"{site.url}/?show=idle&span=7d") == "/?show=idle&span=7d#gpu-1"
+        assert sent("/protections", "subject=all&for=1h", f"{site.url}/gpus/1") == "/gpus/1"
+        assert sent("/protections", f"{body}%22%3E", "http://evil.example/?show=idle") == "/"
+        assert sent("/protections", body, f"{site.url}/report.html") == "/#gpu-1"
+        (protection, *_) = site.ask("/api/v1/protections").json["protections"]
+        released = sent(f"/protections/{protection['id']}/release", "", f"{site.url}/?show=idle")
+        assert released == "/?show=idle#protections-title"
+        form = site.ask("/login", headers={"referer": f"{site.url}/users/bob?span=7d"}).text
+        assert 'name="back" value="/users/bob?span=7d"' in form
+        told = urlencode({"token": TOKEN, "back": "/users/bob?span=7d"})
+        assert sent("/login", told, "") == "/users/bob?span=7d"
+        for elsewhere in ("//evil.example/", "http://evil.example/", "/\\evil.example", "javascript:alert(1)", "/x"):
+            told = urlencode({"token": TOKEN, "back": elsewhere})
+            headers = {**FORM, "origin": site.url}
+            assert sent("/login", told, "") == "/", elsewhere

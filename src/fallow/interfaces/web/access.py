@@ -27,6 +27,7 @@ from fallow.interfaces.web.caller import NO_PROCESS, Caller
 from fallow.interfaces.web.disk_reads import PAGE
 from fallow.interfaces.web.sessions import Sessions
 from fallow.interfaces.web.settings import Settings, Visitor
+from fallow.interfaces.web.way_back import SUBJECTS
 from fallow.interfaces.web.wrong_tokens import WrongTokens
 
 COOKIE = "fallow_page"
@@ -49,7 +50,6 @@ _LARGEST_BODY = 8192
 _LONGEST_LENGTH = 10
 TOO_MANY_WRONG = "too many wrong tokens came from you or your address; wait a minute"
 _WITHOUT_TOKEN = ("/login", "/healthz", "/static/")
-_SUBJECTS = ("/gpus/", "/jobs/", "/users/", "/owners/")
 _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 
 
@@ -101,7 +101,7 @@ class PageAccess:
             return too_long
         if self.settings.open_to_read or state["caller"].knows_token or path.startswith(_WITHOUT_TOKEN):
             return None
-        if path == "/" or path.startswith(_SUBJECTS):
+        if path == "/" or path.startswith(SUBJECTS):
             return RedirectResponse("/login", 303)
         return problem(401, "token", "this needs the token", {"www-authenticate": "Bearer"})
 

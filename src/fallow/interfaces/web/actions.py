@@ -4,6 +4,7 @@ Protections go the same way as those of the API. What a person stops, `fallow st
 stop_orders.py): first it is looked at and shown, and then they agree or not.
 """
 
+import re
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 
@@ -15,12 +16,14 @@ from fallow.core.gpu_status import people_on
 from fallow.core.units import bytes_for_people, duration_for_people, span_s
 from fallow.engine.daemon.sources import Sources
 from fallow.engine.stop.for_person import GRACE_S, SIGNAL, StoppedOne, is_subject
-from fallow.interfaces.web.caller import Refused, caller_of, demand_change, done
+from fallow.interfaces.web.caller import Refused, caller_of, demand_change, done, who_asks
 from fallow.interfaces.web.forms import form_of
 from fallow.interfaces.web.login import Edition
 from fallow.interfaces.web.page_parts import Renderer
 from fallow.interfaces.web.stop_orders import StopOrder, StopOrders
+from fallow.interfaces.web.way_back import back_from
 
+_AN_ID = re.compile(r"[a-z][A-Za-z0-9-]{0,60}")
 _LONGEST_WHY = 200
 _MOST_SHOWN = 50
 _LADDER = f"SIG{SIGNAL}, then SIGKILL {duration_for_people(GRACE_S)} later for what is left"
@@ -41,7 +44,8 @@ class Actions:
         form = await form_of(request)
         subject, why = form.get("subject", ""), form.get("why", "")[:_LONGEST_WHY]
         done(lambda: self._sources.protect(subject, span_s(form.get("for", "")), why, peer))
-        return RedirectResponse("/#protections-title", 303)
+        at = form.get("at", "")
+        return RedirectResponse(f"{back_from(request)}#{at}" if _AN_ID.fullmatch(at) else back_from(request), 303)
 
     async def release(self, request: Request) -> Response:
         """End a protection before its time."""
@@ -49,7 +53,7 @@ class Actions:
         if not (number.isascii() and number.isdecimal() and len(number) < len("4000000000")):
             raise Refused(404, "usage", "there is no such protection")
         done(lambda: self._sources.release_protection(int(number), peer))
-        return RedirectResponse("/#protections-title", 303)
+        return RedirectResponse(f"{back_from(request)}#protections-title", 303)
 
     async def begin_stop(self, request: Request) -> Response:
         """Look at what a person wants to stop."""
@@ -87,7 +91,8 @@ class Actions:
 
     def _page(self, request: Request, code: int, **values: object) -> Response:
         facts = {"order": None, "sentence": "", "to_login": False, "mine_on": "", **values}
-        about = {"edition": self._static.edition, "user": caller_of(request).user or "", "ladder": _LADDER}
+        caller = caller_of(request)
+        about = {"edition": self._static.edition, "user": caller.user or "", "ladder": _LADDER, **who_asks(caller)}
         return HTMLResponse(self._renderer.render("confirm.html", **about, **facts), code)
 
     def _mine_on(self, gpu: str, who: Account) -> list[str]:

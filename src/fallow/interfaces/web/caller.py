@@ -1,7 +1,7 @@
 """The caller of a request, which the middleware puts into the request's state."""
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from fastapi import Request
 
@@ -61,6 +61,11 @@ class Caller:
         if who is None:
             return self.knows_token
         return self.viewer.user is not None and uid == who.uid
+
+
+def who_asks(caller: Caller) -> dict[str, Any]:
+    """Return what the head of each page says of who asks: who they are here, and whether they can log in."""
+    return {"known": caller.may_change, "mine": caller.user, "can_be_known": caller.has_token}
 
 
 class Refused(Exception):

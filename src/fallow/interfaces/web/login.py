@@ -10,6 +10,7 @@ from fallow.interfaces.web.caller import Refused
 from fallow.interfaces.web.forms import form_of
 from fallow.interfaces.web.page_parts import Renderer
 from fallow.interfaces.web.sessions import LASTS_S
+from fallow.interfaces.web.way_back import back_from, way_back
 
 
 class Edition(Protocol):
@@ -27,7 +28,7 @@ def add_login(pages: APIRouter, renderer: Renderer, static: Edition) -> None:
     @pages.get("/login", response_class=HTMLResponse)
     async def ask(request: Request) -> str:
         access = _demand_token(request)
-        return _form(access, wrong=False)
+        return _form(access, back_from(request), wrong=False)
 
     @pages.post("/login")
     async def take(request: Request) -> Response:
@@ -36,12 +37,13 @@ def add_login(pages: APIRouter, renderer: Renderer, static: Edition) -> None:
         owner: str = request.state.connection.owner
         if access.wrong.too_many_from(owner):
             raise Refused(429, "token", TOO_MANY_WRONG, {"retry-after": "60"})
-        visitor = access.settings.visitor((await form_of(request)).get("token", "").strip())
+        form = await form_of(request)
+        back, visitor = way_back(form.get("back", "")), access.settings.visitor(form.get("token", "").strip())
         if visitor is None:
             access.wrong.count(owner)
-            return HTMLResponse(_form(access, wrong=True), 403)
+            return HTMLResponse(_form(access, back, wrong=True), 403)
         access.sessions.end(cookie_in(request.headers))
-        answer, cookie = RedirectResponse("/", 303), access.sessions.begin(visitor, owner)
+        answer, cookie = RedirectResponse(back, 303), access.sessions.begin(visitor, owner)
         secure = request.url.scheme == "https"
         answer.set_cookie(COOKIE, cookie, max_age=LASTS_S, httponly=True, samesite="strict", secure=secure)
         return answer
@@ -51,15 +53,16 @@ def add_login(pages: APIRouter, renderer: Renderer, static: Edition) -> None:
         access = _demand_token(request)
         _demand_same_origin(request)
         access.sessions.end(cookie_in(request.headers))
-        answer = RedirectResponse("/", 303)
+        answer = RedirectResponse(back_from(request), 303)
         answer.delete_cookie(COOKIE, httponly=True, samesite="strict")
         return answer
 
-    def _form(access: PageAccess, *, wrong: bool) -> str:
+    def _form(access: PageAccess, back: str, *, wrong: bool) -> str:
         settings = access.settings
         return renderer.login(
             edition=static.edition,
             wrong=wrong,
+            back=back,
             is_shared=settings.token_hash is not None,
             has_persons=bool(settings.persons),
         )

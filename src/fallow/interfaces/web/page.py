@@ -13,7 +13,7 @@ from fallow.core.activity import Activity
 from fallow.engine.daemon.sources import Sources
 from fallow.interfaces.render.colours import LOOKS
 from fallow.interfaces.web.actions import add_actions
-from fallow.interfaces.web.caller import Refused, caller_of
+from fallow.interfaces.web.caller import Refused, caller_of, who_asks
 from fallow.interfaces.web.event_streams import Watchers
 from fallow.interfaces.web.login import add_login
 from fallow.interfaces.web.page_parts import Renderer
@@ -77,11 +77,9 @@ def make_pages(sources: Sources, renderer: Renderer, watchers: Watchers, static:
     async def page(request: Request) -> str:
         caller = caller_of(request)
         return await renderer.page(
-            known=caller.may_change,
-            can_be_known=caller.has_token,
+            **who_asks(caller),
             show=request.query_params.get("show", ""),
             span=request.query_params.get("span", ""),
-            mine=caller.user,
             edition=static.edition,
             version=fallow.__version__,
         )

@@ -18,7 +18,7 @@ from fallow.engine.history.report import Report
 from fallow.engine.jobs.protections import affected_by, uuids_with_cards
 from fallow.engine.machine.timezone import LocalZone
 from fallow.interfaces.web import dashboard, subject_views, view_models
-from fallow.interfaces.web.caller import Caller, caller_of
+from fallow.interfaces.web.caller import Caller, caller_of, who_asks
 from fallow.interfaces.web.journal_rows import journal_rows
 from fallow.interfaces.web.page_parts import DURATIONS, Renderer
 from fallow.interfaces.web.plots import PlotReads
@@ -53,7 +53,7 @@ def add_subject_pages(
     ) -> Response:
         caller, board = caller_of(request), sources.board()
         host = "fallow" if board is None else shortened(board.status.host)
-        about = {"edition": edition(), "version": fallow.__version__, "host": host}
+        about = {"edition": edition(), "version": fallow.__version__, "host": host, **who_asks(caller)}
         found = None if len(name) > _LONGEST_ASKED else await find(name, caller)
         if found is None:
             sentence = _MISSING[kind].format(shortened(name))
@@ -71,8 +71,6 @@ def add_subject_pages(
             "plots": await plots.view(caller.key, found.plotted, span, found.address, _PLOTS.get(kind, _OTHER_PLOTS)),
             "rows": told if isinstance(told, str) else journal_rows(told, sources.clock.wall_s(), LocalZone()),
             "gpu_labels": {} if board is None else labels_of(board.status.gpus),
-            "known": caller.may_change,
-            "mine": caller.user,
             "durations": DURATIONS,
             "hours": reports if isinstance(reports, str) else _hours(found, reports),
             "tables": () if isinstance(reports, str) else _tables(found, reports, viewer, board),
