@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
+from weakref import WeakValueDictionary
 
 _THREADS = 2
 PAGE = "page"
@@ -16,7 +17,7 @@ class DiskReads:
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(_THREADS, "fallow-reads")
-        self._locks: dict[str, asyncio.Lock] = {}
+        self._locks = WeakValueDictionary[str, asyncio.Lock]()  # the lock of a caller lasts as long as their requests
 
     async def ask(self, caller: str, question: Callable[[], T]) -> T:
         """Return the answer to one request. A caller who sends many requests does not delay others.
