@@ -87,6 +87,21 @@ def test_a_place_counts_with_its_label_and_is_nobodys_without(world: World, file
     assert (found.pid, found.uid, found.ticket) == (os.getpid(), os.geteuid(), ticket)
 
 
+def test_a_label_that_any_user_could_have_written_makes_no_place_of_its_owner(
+    world: World, file: ClaimFile, theirs: int
+) -> None:
+    """A claim file is root's and open to all: who gives it a second name has a label that root seems to own."""
+    ticket = int((NOW_S - 1) * 1e9)
+    ofd_locks.take(theirs, ticket)
+    label(world, ticket)
+    label_file = pathlib.Path(world.folder.path) / f"waiting-{ticket}"
+    assert waiting(world, file) is not None
+    os.pwrite(theirs, label_file.read_bytes(), 0)
+    label_file.unlink()
+    os.link(f"{world.folder.path}/{UUID}", label_file)
+    assert waiting(world, file) is None
+
+
 @pytest.mark.parametrize("ticket", [1, 10**9 - 1, int((NOW_S + 1) * 1e9), CLAIM_BYTE - 1])
 def test_no_ticket_is_from_before_boot_or_from_after_now(
     world: World, file: ClaimFile, theirs: int, ticket: int

@@ -360,6 +360,22 @@ def test_a_second_name_of_a_file_is_no_second_hold(protections: ProtectionFolder
     assert protection.by_user == "somebody"
 
 
+def test_what_any_user_could_have_written_is_nobodys_protection(
+    protections: ProtectionFolder, claims: pathlib.Path
+) -> None:
+    """A claim file is root's and open to all: who gives it a second name would protect in root's name."""
+    card = claims / "GPU-1"
+    os.close(ClaimFolder(str(claims)).open(card.name))
+    for number in range(100_000_001, 100_000_061):
+        os.link(card, claims / f"protection-{number}")
+    card.write_text('{"target": "user:eve", "until": 2e9, "why": "the boss wants it"}')
+    found = protections.active(NOW_S)
+    assert {protection.by_user for protection in found} == {"somebody"}
+    assert "10 more than the 50 that a user may have" in found[-1].why, "root could have any number"
+    number = protections.place(Everything(), NOW_S + 60, "true")
+    assert {each.by_user for each in protections.active(NOW_S) if each.id == number} == {f"user{os.geteuid()}"}
+
+
 @pytest.mark.several_users
 @pytest.mark.parametrize(
     ("owner", "mode", "stays"),

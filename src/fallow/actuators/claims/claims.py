@@ -69,6 +69,11 @@ class ClaimFile:
         """Return whether there is no claim, no place in the queue and no mark of a filler."""
         return ofd_locks.other(self.fd, _OLDEST_TICKET, FILLER_BYTE) is None
 
+    def is_claimed_for(self, path: str, uuid: str) -> bool:
+        """Return whether a launch has claimed this GPU by this file, which may be that of other GPUs too."""
+        seal = seal_of(path, uuid)
+        return ofd_locks.other(self.fd, seal, seal) is not None
+
     def label(self) -> Claim:
         """Return what the label says of the claim. Any user could have written it."""
         return read_label(False, os.pread(self.fd, _LABEL_BYTES, 0))

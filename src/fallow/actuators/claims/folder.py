@@ -180,6 +180,16 @@ class ClaimFolder:
                 os.unlink(draft, dir_fd=self._fd)
         return True
 
+    def put_anew(self, name: str) -> None:
+        """Put a new file in the place of one that all users may write to; who has the old one open keeps that."""
+        draft = f"{DRAFT}{os.urandom(12).hex()}"
+        fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=self._fd)
+        try:
+            os.fchmod(fd, folder_care.FILE_MODE)
+            os.rename(draft, _file_name(name), src_dir_fd=self._fd, dst_dir_fd=self._fd)
+        finally:
+            os.close(fd)
+
     def remove(self, name: str) -> None:
         """Remove a file; the folder is sticky, so only its owner or root can."""
         os.unlink(name, dir_fd=self._fd)

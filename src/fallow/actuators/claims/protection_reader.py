@@ -16,6 +16,10 @@ from fallow.core.value import value
 
 MOST_OF_USER = 50
 FIRST_NUMBER, LAST_NUMBER = 100_000_000, 999_999_999
+SOMEBODY = "somebody"
+ANYBODY = -1
+"""Whose word a file is that any user may write to, whoever owns it."""
+_WRITTEN_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 _PREFIX = "protection-"
 _LONGEST_NUMBER = 9
 _MOST_ENTRIES = 25_000  # of the folder; with more than that everything is protected
@@ -81,6 +85,10 @@ class ProtectionReader:
         """Return the file of this number; None if there is none."""
         return self._read(number, None, Counter())
 
+    def name_of(self, uid: int) -> str:
+        """Return the name of a user; the same for all whose word is in files that any user may write to."""
+        return SOMEBODY if uid == ANYBODY else self._user_name(uid)
+
     def _list(self, wall_s: float) -> bool:
         """List the folder if it may have changed; return whether it was listed."""
         facts = os.fstat(self._folder.fd)
@@ -106,12 +114,15 @@ class ProtectionReader:
             return None  # released this moment
         if known is not None and known.facts == facts_of(found):
             return known
-        uid, owner = found.st_uid, self._user_name(found.st_uid)
+        uid = _whose_word(found)
         if uid != 0 and of_user[uid] >= MOST_OF_USER:
             self.unread[number] = uid
             return None
+        owner = self.name_of(uid)
         try:
             content, found = self._folder.read(name, MOST_BYTES + 1)
+            uid = _whose_word(found)
+            owner = self.name_of(uid)
             word = understood(number, content, owner)
         except FileNotFoundError:
             return None
@@ -119,7 +130,7 @@ class ProtectionReader:
             word = nonsense(number, owner, f"its file cannot be read ({error.strerror}), so it protects everything")
         linked = found.st_nlink != 1 and not stat.S_ISDIR(found.st_mode)  # nobody can make a hard link to a folder
         if linked and word.says is Says.NONSENSE:
-            word = nonsense(number, "somebody")  # another user may have made the link
+            word = nonsense(number, SOMEBODY)  # another user may have made the link
         # A protection means what it said at first; later changes of the file are ignored.
         if known is not None and known.uid == uid and Says.HOLD is known.word.says and word.says is not Says.RELEASED:
             word = known.word
@@ -137,6 +148,14 @@ def number_of(name: str) -> int | None:
     if digits == name or len(digits) > _LONGEST_NUMBER or not (digits.isascii() and digits.isdigit()):
         return None
     return None if digits.startswith("0") else int(digits)
+
+
+def _whose_word(found: os.stat_result) -> int:
+    """Return the user who alone can have written a file; ANYBODY if others could.
+
+    The claim files of GPUs are root's and open to all. Any user can give one of them a second name, and write to it.
+    """
+    return ANYBODY if found.st_mode & _WRITTEN_BY_OTHERS and stat.S_ISREG(found.st_mode) else found.st_uid
 
 
 def facts_of(found: os.stat_result) -> tuple[int, ...]:

@@ -183,7 +183,7 @@ class ProtectionFolder:
             if seen.word.says is Says.NONSENSE:
                 self._tell_once(tell, "nonsense", seen.uid, str(seen.word.protection))
         for uid, count in sorted(self._reading.surplus.items()):
-            who = self._user_name(uid)
+            who = self._reading.name_of(uid)
             why = f"{count} more than the {MOST_OF_USER} that a user may have; they count as one, of everything"
             protections.append(Protection(0, Everything(), math.inf, why, who))
             self._tell_once(tell, "surplus", uid, f"{who} has {why}")
@@ -228,7 +228,7 @@ class ProtectionFolder:
             raise self._not_theirs(number, kept.uid)
 
     def _not_theirs(self, number: int, uid: int) -> NotPermitted:
-        owner = self._user_name(uid)
+        owner = self._reading.name_of(uid)
         who = owner if owner == "root" else f"{owner} or root"
         return NotPermitted(f"protection {number} is {owner}'s; only {who} can release it")
 

@@ -1,11 +1,12 @@
 """`fallow doctor --fix`: give the claim folder to root, so that its first owner cannot delete in it."""
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
-from fallow.actuators.claims.claims import GATE
-from fallow.actuators.claims.folder import FileRefused, folder_path
+from fallow.actuators.claims.claims import GATE, ClaimFile
+from fallow.actuators.claims.folder import ClaimFolder, FileRefused, folder_path
 from fallow.actuators.claims.folder_repair import foreign_file, repair
 from fallow.core.errors import FallowError, NotPermitted
 from fallow.core.ports import Depth
@@ -45,9 +46,30 @@ def own_the_folder(world: World, tell: Callable[[str], None]) -> None:
         raise NotPermitted(f"the claim folder {can}; run: sudo fallow doctor --fix")
     with suppress(FileRefused):  # launches go on without a gate
         os.close(world.folder.open(GATE))
-    for gpu in world.gpu_reader.look(Depth.HOLDERS).gpus:
+    gpus = world.gpu_reader.look(Depth.HOLDERS).gpus
+    inodes = Counter(world.folder.inode(gpu.uuid) for gpu in gpus if isinstance(gpu.uuid, str))
+    for gpu in gpus:
         try:
-            if isinstance(gpu.uuid, str):
-                os.close(world.folder.open(gpu.uuid))
+            if isinstance(gpu.uuid, str) and not _has_own_file(world.folder, gpu.uuid, inodes):
+                tell(f"GPU {gpu.label}: its claim file has a second name, and is claimed; run fallow up again later")
         except FileRefused as error:
             tell(f"GPU {gpu.label}: {refused_file(error)}")
+
+
+def _has_own_file(folder: ClaimFolder, uuid: str, inodes: Counter[int]) -> bool:
+    """Give a GPU a file that is root's and no other GPU's; return False if that must wait, since it is claimed.
+
+    Who comes before root can make one file with the names of several GPUs: then a claim on one is a claim on all. The
+    byte of the GPU shows which of them a claim is for. Root does not take over what others own under two names.
+    """
+    file = ClaimFile(folder.open(uuid))
+    try:
+        facts = os.fstat(file.fd)
+        if facts.st_nlink == 1 or (facts.st_uid == 0 and inodes[facts.st_ino] <= 1):
+            return True
+        if file.is_claimed_for(folder.path, uuid):
+            return False
+        folder.put_anew(uuid)
+        return True
+    finally:
+        file.close()
