@@ -84,3 +84,12 @@ def test_many_users_are_the_first_three_and_how_many_more() -> None:
 
 def test_no_steps_are_no_plots() -> None:
     assert plots((), HOUR, UTC, DOLLARS) == ()
+
+
+def test_a_step_of_which_only_a_part_was_watched_costs_as_much_an_hour_as_that_part() -> None:
+    spent, cost = {Activity.IDLE: 60_000}, 3.0 / 60
+    whole = Step(BEGIN_MS, BEGIN_MS + 600_000, 1, spent_ms={Activity.IDLE: 600_000}, cost=0.5, watched_ms=600_000)
+    begun = Step(BEGIN_MS + 600_000, BEGIN_MS + 900_000, 1, spent_ms=spent, cost=cost, watched_ms=60_000)
+    *_, drawn = plots((whole, begun), SPANS["24h"], UTC, Prices(3.0, (), "USD"))
+    first, last = drawn.spots
+    assert first.y == last.y, "one GPU is idle all the time, at 3 USD an hour"

@@ -6,7 +6,7 @@ cost, and who held the GPUs. What was not read or not seen is None or missing, n
 Of a user, a job or an owner, a step holds only GPUs that they held in it, and only their share of the time.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from fallow.core.activity import UNUSED, Activity
 from fallow.core.errors import FallowError
@@ -20,6 +20,8 @@ from fallow.policies.cost import shared_out
 
 _HOUR_MS = 3_600_000
 _MOST_GPUS = 512
+_MAY_CHANGE = 2
+"""How many steps at the end of an answer may still change: the one under way, and one whose last rows came late."""
 READINGS = ("utilization", "memory_bytes", "power_w", "temperature_c")
 """The readings of a step, as `Sample` names them."""
 
@@ -63,6 +65,8 @@ class Step:
     """How long all GPUs together did what."""
     cost: float | None = None
     """What the idle and stuck time cost; None if nothing was seen, or if a GPU of it has no price."""
+    watched_ms: int = 0
+    """For how long of it somebody looked, on the GPU that was seen longest."""
     users: tuple[str, ...] = ()
     """Who held the GPUs, the longest first; `?` is an unknown user."""
 
@@ -79,11 +83,18 @@ def steps_of(
     prices: Prices,
     matches: Matches | None = None,
     in_time: Callable[[], bool] = lambda: True,
+    before: Sequence[Step] = (),
 ) -> tuple[Step, ...]:
-    """Return the steps of the span that ends at `until_ms`, in order; raise TooSlow once `in_time` says no."""
+    """Return the steps of the span that ends at `until_ms`, in order; raise TooSlow once `in_time` says no.
+
+    `before` is an earlier answer to the same question: what cannot have changed since is not read again.
+    """
     step_ms = span.step_s * 1000
     first_ms = until_ms // step_ms * step_ms - span.seconds * 1000 + step_ms
-    sums = [_Sum(first_ms + number * step_ms, step_ms) for number in range(span.seconds // span.step_s)]
+    kept = tuple(one for one in before[:-_MAY_CHANGE] if first_ms <= one.begin_ms < until_ms)
+    if kept and kept[0].begin_ms != first_ms:
+        kept = ()
+    sums = [_Sum(first_ms + number * step_ms, step_ms) for number in range(len(kept), span.seconds // span.step_s)]
     if past is not None:
         cards = past.cards()
         for uuid in list(uuids)[:_MOST_GPUS]:
@@ -91,7 +102,7 @@ def steps_of(
                 raise TooSlow("history is too large or the disk too slow to plot that now; a shorter span may work")
             if uuid in cards:
                 _add_gpu(sums, past, cards[uuid], until_ms, span, prices, matches)
-    return tuple(one.step(until_ms) for one in sums)
+    return (*kept, *(one.step(until_ms) for one in sums))
 
 
 def _add_gpu(
@@ -105,16 +116,19 @@ def _add_gpu(
 ) -> None:
     first_ms, step_ms, price = sums[0].begin_ms, span.step_s * 1000, prices.of(card)
     held: set[int] = set()
+    watched_ms: dict[int, float] = {}
     for one in past.spent(card.uuid, first_ms, until_ms, step_ms):
         shares = [(party, ms) for party, ms in shared_out(one.witnessed_ms, one.parties) if _fits(party, matches)]
-        if not shares:
-            continue
         for number, part in _parts(one.begin_ms, one.end_ms, first_ms, step_ms, len(sums)):
-            held.add(number)
+            watched_ms[number] = watched_ms.get(number, 0.0) + one.witnessed_ms * part
+            if shares:
+                held.add(number)
             for party, ms in shares:
                 sums[number].spend(one.activity, party.user, ms * part, price)
     for number in held:
         sums[number].gpus += 1
+    for number, seen_ms in watched_ms.items():
+        sums[number].watched_ms = max(sums[number].watched_ms, seen_ms)
     for sample in past.samples(card.uuid, first_ms // 1000, until_ms // 1000 + 1, span.step_s):
         number = (sample.at_s * 1000 - first_ms) // step_ms
         if 0 <= number < len(sums) and (matches is None or number in held):
@@ -140,6 +154,7 @@ class _Sum:
     def __init__(self, begin_ms: int, step_ms: int) -> None:
         self.begin_ms = begin_ms
         self.gpus = 0
+        self.watched_ms = 0.0
         self._step_ms = step_ms
         self._readings = {name: [0.0, 0.0] for name in READINGS}
         self._spent: dict[Activity, float] = {}
@@ -173,5 +188,6 @@ class _Sum:
             **means,
             spent_ms={activity: round(self._spent[activity]) for activity in Activity if activity in self._spent},
             cost=None if self._unpriced or not self._spent else self._cost,
+            watched_ms=round(self.watched_ms),
             users=tuple(sorted(self._users, key=lambda user: (-self._users[user], user))),
         )

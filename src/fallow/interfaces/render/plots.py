@@ -150,7 +150,7 @@ def _line_plot(kind: _Kind, steps: Sequence[Step], frame: _Frame) -> Plot:
 def _cost_plot(steps: Sequence[Step], frame: _Frame, prices: Prices) -> Plot:
     """Return the columns of idle and stuck time: as money an hour where all of it has a price, else as GPUs."""
     priced = prices.given and not any(_wasted_ms(one) and one.cost is None for one in steps)
-    heads = [_money_an_hour(one) if priced else _wasted_ms(one) / _length_ms(one) for one in steps]
+    heads = [_money_an_hour(one) if priced else _wasted_ms(one) / _watched_ms(one) for one in steps]
     ticks = value_ticks(max(heads), 4) if any(heads) else (0.0, 1.0)
     bars: list[Box] = []
     width = WIDTH / len(steps)
@@ -226,12 +226,14 @@ def _wasted_ms(one: Step) -> int:
     return sum(one.spent_ms.get(activity, 0) for activity in UNUSED)
 
 
-def _length_ms(one: Step) -> int:
-    return one.end_ms - one.begin_ms
+def _watched_ms(one: Step) -> int:
+    """Return how long a step was watched: of one that is under way, or in which nobody looked at first, only that."""
+    length_ms = one.end_ms - one.begin_ms
+    return min(one.watched_ms or length_ms, length_ms)
 
 
 def _money_an_hour(one: Step) -> float:
-    return (one.cost or 0.0) * _HOUR_MS / _length_ms(one)
+    return (one.cost or 0.0) * _HOUR_MS / _watched_ms(one)
 
 
 def _stretches(heights: Sequence[float | None]) -> list[tuple[int, list[float]]]:

@@ -1,6 +1,7 @@
 """Read what the plots show, beside the event loop, and keep it for a while: a step of 10 minutes changes slowly.
 
-A read has 5 seconds, and at most 64 answers are kept, however many users and jobs there are to be asked for.
+When it is read again, only the last steps are: those before are over, and stay as they were. A read has 5 seconds,
+and at most 64 answers are kept, however many users and jobs there are to be asked for.
 """
 
 from collections.abc import Sequence
@@ -23,6 +24,8 @@ from fallow.interfaces.web.view_models import View
 DEFAULT_SPAN = "24h"
 _CHIPS = {"1h": "1 h", "24h": "24 h", "7d": "7 d", "30d": "30 d"}
 _LASTS_S = {"1h": 15.0, "24h": 60.0, "7d": 300.0, "30d": 300.0}
+_WHOLE_AGAIN_S = 6 * 3600.0
+"""After so long all steps are read again: old history may have been deleted."""
 _MOST_KEPT = 64
 _LONGEST_READ_S = 5.0
 
@@ -47,24 +50,38 @@ class Plotted:
         return self.user is not None or self.job is not None
 
 
+@value
+class _Kept:
+    """Steps that were read: when, when all of them were, and the prices of that time."""
+
+    made_s: float
+    whole_s: float
+    prices: Prices
+    steps: tuple[Step, ...]
+
+
 class PlotReads:
     """Reads the steps of plots. Call all methods in the event loop of the page."""
 
     def __init__(self, sources: Sources, reads: DiskReads) -> None:
         self._sources = sources
         self._reads = reads
-        self._kept: dict[tuple[Plotted, str], tuple[float, tuple[Step, ...]]] = {}
+        self._kept: dict[tuple[Plotted, str], _Kept] = {}
         self._drawn: dict[tuple[Plotted, str], tuple[object, tuple[plots.Plot, ...]]] = {}
 
     async def steps(self, caller: str, what: Plotted, span: PlotSpan) -> tuple[Step, ...]:
         """Return the steps; raise FallowError if they cannot be read now. `caller`: one read at a time for each."""
         now_s, key = self._sources.clock.monotonic_s(), (what, span.name)
-        made_s, kept = self._kept.get(key, (None, ()))
-        if made_s is not None and 0 <= now_s - made_s < _LASTS_S[span.name]:
-            return kept
-        found = await self._reads.ask(caller, lambda: self._read(what, span))
+        board, kept = self._sources.board(), self._kept.get(key)
+        prices = Prices() if board is None else board.prices
+        if kept is not None and 0 <= now_s - kept.made_s < _LASTS_S[span.name]:
+            return kept.steps
+        if kept is not None and (kept.prices != prices or now_s - kept.whole_s >= _WHOLE_AGAIN_S):
+            kept = None
+        before = () if kept is None else kept.steps
+        found = await self._reads.ask(caller, lambda: self._read(what, span, prices, before))
         self._kept.pop(key, None)
-        self._kept[key] = now_s, found
+        self._kept[key] = _Kept(now_s, now_s if kept is None else kept.whole_s, prices, found)
         while len(self._kept) > _MOST_KEPT:
             del self._kept[next(iter(self._kept))]
         return found
@@ -107,9 +124,9 @@ class PlotReads:
             kept = self._drawn[key] = made_of, plots.plots(steps, span, LocalZone(), prices, scale)
         return kept[1]
 
-    def _read(self, what: Plotted, span: PlotSpan) -> tuple[Step, ...]:
+    def _read(self, what: Plotted, span: PlotSpan, prices: Prices, before: tuple[Step, ...]) -> tuple[Step, ...]:
         """Read the steps: in a thread."""
-        clock, board, past = self._sources.clock, self._sources.board(), self._sources.past()
+        clock, past = self._sources.clock, self._sources.past()
         if past is None:
             return ()
         ends_s = clock.monotonic_s() + _LONGEST_READ_S
@@ -119,9 +136,10 @@ class PlotReads:
                 past.cards() if what.uuids is None else what.uuids,
                 round(clock.wall_s() * 1000),
                 span,
-                Prices() if board is None else board.prices,
+                prices,
                 what.matches if what.is_of_somebody else None,
                 lambda: clock.monotonic_s() < ends_s,
+                before,
             )
         finally:
             past.close()
