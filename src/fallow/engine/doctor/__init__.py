@@ -6,6 +6,7 @@ machine      /proc, namespaces, terminals, the clock
 folders      claims, state, journal, history, config
 permissions  signals, power, stacks
 service      the daemon and its socket, the unit, packages
+installed    the command, man pages, completion; whether unit, package and Python agree
 fix          give the claim folder to root
 """
 

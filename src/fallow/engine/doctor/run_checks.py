@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable, Iterable, Mapping
 
-from fallow.engine.doctor import folders, gpus, machine, permissions, service
+from fallow.engine.doctor import folders, gpus, installed, machine, permissions, service
 from fallow.engine.doctor.finding import CheckFinding, broken
 from fallow.engine.machine.world import World
 
@@ -25,6 +25,10 @@ CHECKS: Mapping[str, Check] = {
     "daemon": service.daemon,
     "service": service.unit,
     "parts": service.parts,
+    "command": installed.program,
+    "agreement": installed.agreement,
+    "man pages": installed.man_pages,
+    "completion": installed.completion,
 }
 _LIMIT_S = 40.0  # opening a GPU that sleeps, and asking logind, may take half a minute each
 

@@ -8,6 +8,7 @@ from fallow.actuators.process import spawn
 from fallow.core.api import VERSION
 from fallow.core.errors import WrongUsage
 from fallow.engine.doctor.finding import CheckFinding, Health, ok
+from fallow.engine.machine.installation import how_installed
 from fallow.engine.machine.world import World
 from fallow.interfaces.cli.options import Parser, add_json
 from fallow.interfaces.render.as_json import as_text
@@ -89,7 +90,8 @@ def _program() -> CheckFinding:
     from fallow import __version__
 
     python = ".".join(map(str, sys.version_info[:3]))
-    return ok("fallow", f"{__version__} with Python {python}, in {os.path.dirname(sys.executable)}")
+    how = how_installed(sys.prefix)
+    return ok("fallow", f"{__version__} with Python {python}, in {os.path.dirname(sys.executable)}, installed {how}")
 
 
 def _show(found: list[CheckFinding]) -> None:
