@@ -106,6 +106,8 @@ class Outlook:
     """For how long it, or what is on it, is protected: inf until that is released, None if it is not."""
     kept_back: str | None = None
     """Why a stop that is due is not done; None if there is no such."""
+    killed_in_s: float | None = None
+    """When what is left of a job that was asked to end is killed; None if none was."""
 
 
 NO_OUTLOOK = Outlook()

@@ -176,6 +176,7 @@ def test_the_name_of_a_gpu_is_shown_where_it_differs() -> None:
         (Outlook(None, 1799.0), "protected 30m"),
         (Outlook(None, inf), "protected"),
         (Outlook(None, LOST), "protection unknown"),
+        (Outlook(killed_in_s=8.4), "killed in 8s (asked to end)"),
         (Outlook(kept_back="5 were ended in the last 1h, and 5 may be"), "stop held back"),
     ],
 )

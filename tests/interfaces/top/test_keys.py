@@ -146,6 +146,7 @@ def test_a_long_answer_opens_at_its_last_lines(simulated: Fallow) -> None:
         await top.press("w")
         await top.sees("line 199.")
         assert "line 0." not in top.text
+        assert "Esc closes it" in top.text, "also where the lines fill the screen"
         await top.press("home")
         await top.sees("line 0.")
 

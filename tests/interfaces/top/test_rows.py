@@ -41,24 +41,32 @@ def counting(**more: object) -> Counting:
 
 
 @pytest.mark.parametrize(
-    ("more", "words"),
+    ("more", "words", "told"),
     [
-        ({}, "10m"),
-        ({"in_s": 95.0}, "1m35s"),
-        ({"in_s": 3725.0}, "1h2m"),
-        ({"action": "warn", "in_s": 299.0}, "warn 4m"),
-        ({"for_s": 0.0}, ""),
-        ({"action": "nothing"}, ""),
-        ({"paused": "the load cannot be read"}, "paused"),
-        ({"refused": "too many were stopped"}, "refused"),
-        ({"held_back": "nobody waits"}, "if wanted"),
-        ({"left_alone": "ada protects it"}, "protected"),
-        ({"not_judged": "it is new"}, ""),
+        ({}, "10m", "stops in 10m"),
+        ({"in_s": 95.0}, "1m35s", "stops in 1m35s"),
+        ({"in_s": 3725.0}, "1h2m", "stops in 1h2m"),
+        ({"action": "warn", "in_s": 299.0}, "warn 4m", "warn in 4m"),
+        ({"action": "report", "in_s": 2759.0}, "report 45m", "report in 45m"),
+        ({"action": "warn", "in_s": 95.0}, "warn 1m", "warn in 1m35s"),
+        ({"action": "kill", "in_s": 8.7}, "kill 8s", "asked to end; killed in 8s"),
+        ({"for_s": 0.0}, "", ""),
+        ({"action": "nothing"}, "", ""),
+        ({"paused": "the load cannot be read"}, "paused", "paused"),
+        ({"refused": "too many were stopped"}, "held back", "a stop is due, and held back"),
+        ({"refused": "it is not yours", "action": "warn"}, "refused", "refused"),
+        ({"held_back": "nobody waits"}, "if wanted", "if wanted"),
+        ({"left_alone": "ada protects it"}, "protected", "protected"),
+        ({"not_judged": "it is new"}, "", ""),
     ],
 )
-def test_the_last_column_says_what_a_rule_does_next(more: dict[str, object], words: str) -> None:
+def test_the_last_column_and_the_tree_say_what_a_rule_does_next(
+    more: dict[str, object], words: str, told: str
+) -> None:
     one = gpu(1, Activity.IDLE, holder(11))
-    assert next_on(look(one, rules=(counting(**more),)), one).words == words
+    found = next_on(look(one, rules=(counting(**more),)), one)
+    assert (found.words, found.told) == (words, told)
+    assert len(words) <= widths(80)["stops"]
 
 
 def test_the_rule_that_acts_first_is_told_and_one_on_another_gpu_is_not() -> None:

@@ -171,6 +171,7 @@ def _with_outlooks(look: _Look, world: World) -> Shown:
             stops_in_s(gpu.uuid, counting),
             _protected_s(gpu, protections, wall_s),
             kept_back(gpu.uuid, counting),
+            min((each.in_s for each in counting if gpu.uuid in each.uuids and each.action == "kill"), default=None),
         )
         for gpu in look.shown.lines
     }

@@ -161,9 +161,11 @@ def _job(line: _Line) -> Cell:
 
 
 def _note(line: _Line) -> Cell:
-    """Return what follows for the GPU: `stops in 18s`, `protected 29m`, `2 waiting`, and what is not known of it."""
+    """Return what follows for the GPU: `stops in 18s`, `stop held back`, `protected 29m`; what is not known too."""
     gpu, left_s, stops = line.gpu, line.outlook.protected_s, line.outlook.stops_in_s
     notes = [f"stops in {duration_for_people(round(stops))}"] if stops is not None else []
+    killed = line.outlook.killed_in_s
+    notes += [f"killed in {duration_for_people(round(killed))} (asked to end)"] if killed is not None else []
     notes += ["stop held back"] if line.outlook.kept_back is not None else []
     if isinstance(gpu.claim, Unknown):
         notes.append("claim unknown")
@@ -175,7 +177,8 @@ def _note(line: _Line) -> Cell:
         notes.append("protected" if left_s == inf else f"protected {_about(left_s)}")
     notes += [f"{gpu.waiting} waiting"] if gpu.waiting else []
     notes += [f"parked: {job.user}" for job in line.parked]
-    return Styled(printable(", ".join(notes)), "bold red" if stops is not None else "cyan") if notes else ""
+    style = "cyan" if stops is None and killed is None else "bold red"
+    return Styled(printable(", ".join(notes)), style) if notes else ""
 
 
 def _about(seconds: float) -> str:
@@ -202,7 +205,7 @@ _PARTS = (
     _Part("temp", 11, _temperature, right=True),
     _Part("user", 2, _user, least=6),
     _Part("pid", 12, _pid, right=True, from_width=110),
-    _Part("note", 4, _note, least=13),
+    _Part("note", 4, _note, least=14),
     _Part("job", 6, _job, least=12),
     _Part("because", 13, _why, least=30, from_width=160),
 )

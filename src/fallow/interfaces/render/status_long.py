@@ -84,6 +84,9 @@ def _story(gpu: GpuStatus, shown: Shown) -> str:
     outlook = shown.outlooks.get(gpu.label, NO_OUTLOOK)
     if outlook.stops_in_s is not None:
         lines.append(f"a rule stops its job in {duration_for_people(round(outlook.stops_in_s))} unless it works")
+    if outlook.killed_in_s is not None:
+        told = duration_for_people(round(outlook.killed_in_s))
+        lines.append(f"its job was asked to end; what is left of it is killed in {told}")
     if outlook.kept_back is not None:
         lines.append(f"a stop of its job is due, but held back: {outlook.kept_back}")
     if gpu.activity not in AVAILABLE:

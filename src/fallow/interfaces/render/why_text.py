@@ -171,6 +171,8 @@ def _counting(each: Counting) -> str:
         return f"{each.subject}: {counted}; nothing begins: {each.held_back}"
     if each.action == "nothing":
         return f"{each.subject}: {counted}; nothing more follows"
+    if each.action == "kill":
+        return f"{each.subject}: asked to end; {_ACTIONS[each.action]} in {duration_for_people(each.in_s)}"
     when = (
         f"in {duration_for_people(each.in_s)}"
         if each.for_s

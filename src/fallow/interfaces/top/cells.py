@@ -22,12 +22,13 @@ _PARTS = " ▏▎▍▌▋▊▉█"
 _MOST_KEPT = 4000
 _MOMENT_S = 1e-6
 _SPAN_S = 300.0
-_STEPS_S = (1.0, 2.0, 3.0, 5.0, 8.0, 12.0, 20.0, 30.0, 40.0, 60.0)
+_STEPS_S = (1.0, 2.0, 3.0, 5.0, 8.0, 12.0, 20.0, 30.0, 40.0, 45.0, 60.0)
 _GIB = 2**30
+_LEAST_BAR = 2
 STALE = "bright_black"
 """The colour of all that is no longer known to be so."""
 _ORDER = ("index", "activity", "for", "utilization", "last", "memory", "power", "temp", "user", "job", "stops")
-_NARROWEST = dict(zip(_ORDER, (4, 9, 7, 8, 8, 8, 6, 5, 8, 8, 9), strict=True))
+_NARROWEST = dict(zip(_ORDER, (4, 9, 7, 5, 8, 8, 6, 5, 8, 10, 10), strict=True))
 """The columns in their order, with their least widths, the gap included: 80 in all."""
 _LEFT_OUT = ("temp", "power", "last", "for", "memory")
 """What makes room for the names of hosts, in this order."""
@@ -126,7 +127,7 @@ def widths(width: int, hosts: Iterable[str] = ()) -> dict[str, int]:
             if sum(found.values()) > width:
                 del found[name]
     left = max(0, width - sum(found.values()))
-    for name, share in (("utilization", 0.1), ("memory", 0.2), ("user", 0.2), ("last", 0.5)):
+    for name, share in (("utilization", 0.2), ("memory", 0.2), ("user", 0.2), ("last", 0.4)):
         if name in found:
             found[name] += min(int(left * share), _WIDEST[name] - found[name])
     found["job"] += max(0, width - sum(found.values()))
@@ -170,7 +171,9 @@ def _bar(row: Row, width: int) -> Text:
     load = load_of(row.gpu)
     if isinstance(load, Unknown):
         return Text(_NOT_KNOWN.rjust(width))
-    room = max(1, width - 5)
+    room = width - 5
+    if room < _LEAST_BAR:
+        return Text(f"{load:.0%}".rjust(width))
     eighths = round(min(1.0, max(0.0, load)) * room * 8)
     bar = ("█" * (eighths // 8) + _PARTS[eighths % 8].strip()).ljust(room)
     return Text.assemble((bar, LOOKS[row.gpu.activity].terminal), f" {load:>4.0%}")

@@ -35,7 +35,9 @@ HELP = (
     "you can have: what is free or filled; fallow run takes one",
     "util, last: how much of the time something ran, now and before",
     "stops in: when a rule stops the job if it stays idle; `warn 5m`",
-    "is when it is warned, `protected` that it is left alone",
+    "is when it is warned; `kill 8s`: it was asked to end, and is",
+    "killed then; `protected`: it is left alone; `held back`: its",
+    "stop is due, and w says why it is not done",
     "",
     *(f"{activity.value:<9} {LOOKS[activity].meaning}" for activity in Activity),
 )
@@ -92,9 +94,8 @@ def _started(gpu: GpuStatus, look: Look) -> Iterator[str]:
 def _around(gpus: list[GpuStatus], look: Look) -> list[str]:
     """Return the protections and the rules on these GPUs."""
     if look.is_elsewhere:
-        told = [(gpu.label, next_on(look, gpu)) for gpu in gpus]
-        said = [(f"a rule stops it in {each.words}" if each.stops else each.words, label) for label, each in told]
-        return [*(f"  GPU {label}: {words}" for words, label in said if words), f"  {look.source}"]
+        told = [(gpu.label, next_on(look, gpu).told) for gpu in gpus]
+        return [*(f"  GPU {label}: {words}" for label, words in told if words), f"  {look.source}"]
     lines = []
     if isinstance(look.protections, Unknown):
         lines.append(f"  what is protected is {look.protections}")

@@ -130,13 +130,11 @@ def _job(key: tuple[object, ...], members: Sequence[_Member], look: Look) -> Nod
 
 def _ends(members: Sequence[_Member], gpus: Sequence[GpuStatus], look: Look) -> str:
     if look.is_elsewhere:
-        found = min((next_on(look, gpu) for gpu in gpus), key=lambda each: each.in_s)
-        return f"stops in {found.words}" if found.stops else found.words
+        return min((next_on(look, gpu) for gpu in gpus), key=lambda each: each.in_s).told
     processes = tuple(
         AffectedProcess(each.holder.pid, each.holder.birth, each.holder.user, each.holder.command) for each in members
     )
-    found = next_for(look, uuids_with_cards(gpus), [each.holder.pid for each in members], processes)
-    return f"stops in {found.words}" if found.stops else found.words
+    return next_for(look, uuids_with_cards(gpus), [each.holder.pid for each in members], processes).told
 
 
 def _process(member: _Member) -> Node:

@@ -110,10 +110,18 @@ class Next:
     """What a rule does next, in a word or two, and after how many seconds."""
 
     words: str = ""
+    """For the column `stops in`."""
     in_s: float = inf
     protected: bool = False
     stops: bool = False
     """Whether that is a stop."""
+    sentence: str = ""
+    """The same where there is room; empty if the words say it all."""
+
+    @property
+    def told(self) -> str:
+        """Return what a line says that has no head above it."""
+        return self.sentence or (f"stops in {self.words}" if self.stops else self.words)
 
 
 def next_for(
@@ -146,6 +154,20 @@ def _as_told(outlook: Outlook) -> Next:
     return Next(_when(outlook.stops_in_s), outlook.stops_in_s, stops=True)
 
 
+_HELD_BACK = Next("held back", sentence="a stop is due, and held back")
+
+
+def _killed(in_s: float) -> Next:
+    return Next(f"kill {_short(in_s)}", in_s, stops=True, sentence=f"asked to end; killed in {_when(in_s)}")
+
+
+def _short(in_s: float) -> str:
+    """Return a duration in one unit, to go with a word in a narrow column."""
+    whole = int(in_s)
+    sizes = ((86400, "d"), (3600, "h"), (60, "m"))
+    return next((f"{whole // size}{unit}" for size, unit in sizes if whole >= size), f"{whole}s")
+
+
 def _when(in_s: float) -> str:
     step_s = 1.0 if in_s < _IN_SECONDS_S else 60.0
     return duration_for_people(in_s // step_s * step_s)
@@ -164,14 +186,16 @@ def _next(each: Counting) -> Next:
     if each.paused is not None:
         return Next("paused")
     if each.refused is not None:
-        return Next("refused")
+        return _HELD_BACK if each.action in _STOPS and each.for_s else Next("refused")
     if each.held_back is not None:
         return Next("if wanted")
     if each.action == "nothing" or not each.for_s:
         return Next()
-    when = _when(each.in_s)
-    stops = each.action in _STOPS
-    return Next(when if stops else f"{each.action} {when}", each.in_s, stops=stops)
+    if each.action == "kill":
+        return _killed(each.in_s)
+    if each.action in _STOPS:
+        return Next(_when(each.in_s), each.in_s, stops=True)
+    return Next(f"{each.action} {_short(each.in_s)}", each.in_s, sentence=f"{each.action} in {_when(each.in_s)}")
 
 
 Key = Callable[[Look, GpuStatus], tuple[float, ...] | tuple[str, ...]]
