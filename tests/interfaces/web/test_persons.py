@@ -185,6 +185,16 @@ def test_each_page_says_who_you_are_and_how_to_log_in_and_out(tmp_path: pathlib.
         assert "/login" not in without.ask("/").text, "there is no token to log in with"
 
 
+def test_who_protects_again_what_they_protect_has_one_protection_with_the_new_end(tmp_path: pathlib.Path) -> None:
+    with served(hall(as_published), tmp_path, token=TOKEN) as site:
+        headers = {**FORM, **cookie(site, TOKEN), "origin": site.url}
+        for why in ("first", "second"):
+            assert site.ask("/protections", "POST", f"subject=gpu:1&for=8h&why={why}", headers).status == 303
+        assert site.ask("/protections", "POST", "subject=gpu:2&for=1h&why=other", headers).status == 303
+        found = site.ask("/api/v1/protections").json["protections"]
+        assert sorted(each["why"] for each in found) == ["other", "second"]
+
+
 def test_after_a_form_a_person_is_where_they_were(tmp_path: pathlib.Path) -> None:
     with served(hall(as_published), tmp_path, token=TOKEN) as site:
         headers = {**FORM, **cookie(site, TOKEN), "origin": site.url}
@@ -199,7 +209,7 @@ def test_after_a_form_a_person_is_where_they_were(tmp_path: pathlib.Path) -> Non
         assert sent("/protections", "subject=all&for=1h", f"{site.url}/gpus/1") == "/gpus/1"
         assert sent("/protections", f"{body}%22%3E", "http://evil.example/?show=idle") == "/"
         assert sent("/protections", body, f"{site.url}/report.html") == "/#gpu-1"
-        (protection, *_) = site.ask("/api/v1/protections").json["protections"]
+        (protection,) = site.ask("/api/v1/protections").json["protections"]  # not one for each time
         released = sent(f"/protections/{protection['id']}/release", "", f"{site.url}/?show=idle")
         assert released == "/?show=idle#protections-title"
         form = site.ask("/login", headers={"referer": f"{site.url}/users/bob?span=7d"}).text

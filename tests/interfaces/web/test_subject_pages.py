@@ -177,6 +177,16 @@ def test_what_nobody_has_heard_of_is_a_page_that_says_so(site: Site, path: str) 
     assert '<a href="/">' in answer.text
 
 
+def test_a_browser_gets_a_page_with_a_way_home_for_an_unknown_path_and_a_program_json(site: Site) -> None:
+    browser = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+    page = site.ask("/nothing/%3Cb%3E", headers=browser)
+    assert (page.status, page.headers["content-type"]) == (404, "text/html; charset=utf-8")
+    assert '<a href="/">' in page.text
+    assert "<b>" not in page.text
+    for path, headers in (("/nothing", {}), ("/nothing", {"accept": "application/json"}), ("/api/v1/no", browser)):
+        assert site.ask(path, headers=headers).json["detail"], path
+
+
 def test_others_see_no_command_line_and_no_name_of_a_notebook_anywhere(site: Site) -> None:
     for path in (f"/gpus/{UUIDS[0]}", f"/jobs/{ADA}", "/users/ada", "/owners/slurm:90117", f"/gpus/{UUIDS[1]}"):
         page = site.ask(path).text
@@ -264,3 +274,19 @@ def test_who_calls_a_program_like_a_notebook_of_another_is_not_told_when_that_ra
         assert answer.status == 200
         assert "bob" not in {user for step in answer.json["steps"] for user in step["users"]}
         assert "bob" not in text_of(site.ask("/owners/notebook:train.ipynb").text)
+
+
+def test_a_long_past_of_a_user_is_made_of_whole_stops(tmp_path: pathlib.Path) -> None:
+    journal = Journal(str(tmp_path / "state"), SystemClock().wall_s, print)
+    for number in range(12):
+        subject, keys = f"eve's job {number} (python)", [process_key(100 + number, 7)]
+        journal.verdict(Verdict(subject, "idle", said("nothing ran for 30 minutes")), keys)
+        for step in ("warn", "ask", "kill"):
+            journal.action(subject, f"{step} the job", said("it idles").with_facts(step=step, job_user="eve"), keys)
+        journal.outcome(subject, "stopped", said("it is gone").with_facts(step="stopped", job_user="eve"), keys)
+    journal.close()
+    with served(hall(board), tmp_path) as site:
+        page = site.ask("/users/eve").text
+    rows = [row for row in page.split("<tr")[1:] if "<summary" in row]
+    assert len(rows) == 12
+    assert all("after: warned, asked to end, killed" in row for row in rows), "none begins in the middle"

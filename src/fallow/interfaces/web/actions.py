@@ -39,11 +39,15 @@ class Actions:
         self.orders = StopOrders(lambda: sources.stops, sources.clock)
 
     async def place(self, request: Request) -> Response:
-        """Place a protection, in the name of who asks."""
+        """Place a protection, in the name of who asks, instead of one that they have on the same thing."""
         peer = demand_change(request)
         form = await form_of(request)
         subject, why = form.get("subject", ""), form.get("why", "")[:_LONGEST_WHY]
-        done(lambda: self._sources.protect(subject, span_s(form.get("for", "")), why, peer))
+        placed = done(lambda: self._sources.protect(subject, span_s(form.get("for", "")), why, peer))
+        for before in self._sources.protections():
+            same = (before.target, before.by_user) == (placed.target, placed.by_user)
+            if same and before.id not in (placed.id, 0):
+                done(lambda number=before.id: self._sources.release_protection(number, peer))  # type: ignore[misc]
         at = form.get("at", "")
         return RedirectResponse(f"{back_from(request)}#{at}" if _AN_ID.fullmatch(at) else back_from(request), 303)
 
@@ -150,7 +154,9 @@ def _in_words(subject: str, *, only_mine: bool) -> str:
     kind, _, name = subject.partition(":")
     if kind == "gpu":
         return f"what is {'yours ' if only_mine else ''}on GPU {name}"
-    return "all that is yours" if kind == "mine" else f"{'process' if kind == 'pid' else kind} {name}"
+    if kind == "pid":
+        return f"process {name.partition('@')[0]}"
+    return "all that is yours" if kind == "mine" else f"{kind} {name}"
 
 
 def _view(order: StopOrder) -> dict[str, object]:

@@ -2,12 +2,13 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from http import HTTPStatus
 
 from fastapi import APIRouter, Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
-from starlette.responses import JSONResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, Response
 
 import fallow
 from fallow.core.board import Board
@@ -25,7 +26,7 @@ from fallow.interfaces.web.api_history import add_past, add_raw_history
 from fallow.interfaces.web.api_recent import add_recent
 from fallow.interfaces.web.api_series import add_series
 from fallow.interfaces.web.cached_reads import CachedReads
-from fallow.interfaces.web.caller import Refused
+from fallow.interfaces.web.caller import Refused, who_asks
 from fallow.interfaces.web.disk_reads import DiskReads
 from fallow.interfaces.web.downloads import downloads
 from fallow.interfaces.web.event_streams import Watchers
@@ -143,7 +144,7 @@ def make_app(sources: Sources) -> FastAPI:
     _add_signs_of_life(app, lambda: pulse.ails or watchers.ails, Metrics(sources.board, lambda: len(watchers)))
     app.add_exception_handler(Refused, _refused)
     app.add_exception_handler(RequestValidationError, _does_not_fit)
-    app.add_exception_handler(HTTPException, _http_problem)
+    app.add_exception_handler(HTTPException, _http_problem(renderer, lambda: static.edition))
     app.add_exception_handler(405, _names_the_methods(api))
     return app
 
@@ -173,10 +174,22 @@ async def _refused(_: Request, error: Exception) -> Response:
     return problem(error.code, error.reason, error.detail, error.headers)
 
 
-async def _http_problem(_: Request, error: Exception) -> Response:
-    """Answer the framework's own errors, such as an unknown path."""
-    assert isinstance(error, HTTPException)
-    return problem(error.status_code, "http", error.detail, dict(error.headers or {}))
+def _http_problem(
+    renderer: Renderer, edition: Callable[[], str]
+) -> Callable[[Request, Exception], Awaitable[Response]]:
+    """Return a handler of the framework's own errors, such as an unknown path: a page for a browser, else JSON."""
+
+    async def answer(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        wanted = request.headers.get("accept", "").partition(",")[0].partition(";")[0].strip()
+        if error.status_code != HTTPStatus.NOT_FOUND or wanted != "text/html" or request.url.path.startswith("/api/"):
+            return problem(error.status_code, "http", error.detail, dict(error.headers or {}))
+        sentence = f"There is no page {shortened(request.url.path)} here."
+        caller = getattr(request.state, "caller", None)
+        asks = {} if caller is None else who_asks(caller)
+        return HTMLResponse(renderer.missing(sentence, edition=edition(), **asks), HTTPStatus.NOT_FOUND)
+
+    return answer
 
 
 async def _does_not_fit(_: Request, error: Exception) -> Response:

@@ -4,6 +4,7 @@ An open page asks at every tick; a chart of one day, a thousand points wide, cha
 """
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import TypeVar
 
 from fallow.core.errors import FallowError
@@ -24,7 +25,7 @@ _EVENTS_LAST_S = 2.0
 _STRIPS_LAST_S = 90.0
 _COSTS_LAST_S = 300.0
 _USERS_SHOWN = 5
-_EVENTS_READ = 80
+_EVENTS_READ = 200
 
 T = TypeVar("T")
 
@@ -39,6 +40,8 @@ class Cost:
     """A user, their idle and stuck hours of the week, their price."""
     priced: bool
     nothing: bool
+    at: str
+    """When it was added up, as a time of day."""
 
 
 class CachedReads:
@@ -88,7 +91,8 @@ class CachedReads:
         users = tuple(
             (_whose(line.name[0]), hours(_wasted_ms(line)), cost_for_people(line, week)) for line in wasting
         )
-        return Cost(spans, users, priced=week.prices.given, nothing=not week.intervals)
+        at = datetime.fromtimestamp(self._sources.clock.wall_s(), UTC).astimezone(LocalZone())
+        return Cost(spans, users, priced=week.prices.given, nothing=not week.intervals, at=f"{at:%H:%M}")
 
 
 def _whose(user: str) -> str:

@@ -16,6 +16,7 @@ from fallow.core.activity import Activity
 from fallow.core.board import Board
 from fallow.core.cluster import ClusterBoard
 from fallow.core.gpu import labels_of
+from fallow.core.units import shortened
 from fallow.core.value import replace, value
 from fallow.core.visibility import ANYBODY
 from fallow.engine.daemon.sources import Sources
@@ -173,6 +174,12 @@ class Renderer:
     def render(self, template: str, **values: object) -> str:
         """Return one page of its own, such as that of a GPU, or the one that asks before a job is stopped."""
         return self._templates.get_template(template).render(**values)
+
+    def missing(self, sentence: str, **about: object) -> str:
+        """Return the page about what does not exist."""
+        board = self._sources.board()
+        host = "fallow" if board is None else shortened(board.status.host)
+        return self.render("missing.html", sentence=sentence, host=host, **about)
 
     async def _plots_of_all(self, board: Board | None, span: str, show: str) -> View | None:
         """Return the plots of all GPUs, and where those of each one are."""

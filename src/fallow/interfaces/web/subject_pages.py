@@ -52,18 +52,19 @@ def add_subject_pages(
         request: Request, kind: str, name: str, find: Callable[[str, Caller], Awaitable[Found | None]]
     ) -> Response:
         caller, board = caller_of(request), sources.board()
-        host = "fallow" if board is None else shortened(board.status.host)
-        about = {"edition": edition(), "version": fallow.__version__, "host": host, **who_asks(caller)}
         found = None if len(name) > _LONGEST_ASKED else await find(name, caller)
+        about = {"edition": edition(), **who_asks(caller)}
         if found is None:
-            sentence = _MISSING[kind].format(shortened(name))
-            return HTMLResponse(renderer.render("missing.html", sentence=sentence, **about), 404)
+            return HTMLResponse(renderer.missing(_MISSING[kind].format(shortened(name)), **about), 404)
+        host = "fallow" if board is None else shortened(board.status.host)
         span = request.query_params.get("span", "")
         told = await reads.events(caller.key, found.keys, found.about)
         reports = await reads.reports(caller.key)
         viewer = sources.rights_of(caller.viewer)
         values = {
             "found": found,
+            "host": host,
+            "version": fallow.__version__,
             "card": None if found.gpu is None or board is None else _card(found, board),
             "held": subject_views.rows_of(found.held),
             "stops": [] if board is None else dashboard.stops(_rules_about(board, found)),

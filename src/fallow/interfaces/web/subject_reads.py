@@ -14,7 +14,8 @@ WEEK = "7 days"
 MONTH = "30 days"
 _LASTS_S = 120.0
 _EVENTS_READ = 500
-_EVENTS_SHOWN = 30
+_EVENTS_OF_ONE = 200
+"""More than the rows that are shown consist of: a stop is some ten events, and is shown whole."""
 
 Reports = dict[str, Report]
 """The reports by the names of their spans. They hold whole commands: what is shown of them is made less first."""
@@ -54,7 +55,7 @@ class SubjectReads:
         return made
 
     def _journal(self, keys: tuple[str, ...], about: Callable[[Event], bool] | None) -> list[Event]:
-        found = {each.id: each for key in keys for each in self._sources.events(key, _EVENTS_SHOWN)}
+        found = {each.id: each for key in keys for each in self._sources.events(key, _EVENTS_OF_ONE)}
         if about is not None:
             found |= {each.id: each for each in self._sources.events(None, _EVENTS_READ) if about(each)}
-        return sorted(found.values(), key=lambda each: -each.id)[:_EVENTS_SHOWN]
+        return sorted(found.values(), key=lambda each: -each.id)[:_EVENTS_OF_ONE]
