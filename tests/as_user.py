@@ -1,5 +1,7 @@
 """Runs fallow as another user: `python -m tests.as_user UID WORDS…`, started by root; without words, as a resident.
 
+`UID:GID` gives them one more group than that of their own number.
+
 Where Python's library is where others cannot read, as below /root, it is read through links to its files, in `build`.
 Where the package itself does, everything is loaded before root is given up. Nothing is imported before that is known.
 """
@@ -78,8 +80,8 @@ def main() -> None:
     from fallow.interfaces.cli.main import main as run
     from tests.resident import serve
 
-    uid = int(sys.argv[1])
-    os.setgroups([])
+    uid, *groups = map(int, sys.argv[1].split(":"))
+    os.setgroups(groups)
     os.setresgid(uid, uid, uid)
     os.setresuid(uid, uid, uid)
     os.chdir("/")

@@ -1,4 +1,4 @@
-"""Find the user of a TCP connection from this machine, or of a server: the kernel knows whose each socket is."""
+"""Find the user of a local TCP connection or of a server, and the groups of who connected to a unix socket."""
 
 import socket
 import struct
@@ -14,6 +14,8 @@ _PORTS = struct.Struct("!HH")
 _NO_COOKIE = struct.pack("=III", 0, 0xFFFFFFFF, 0xFFFFFFFF)  # on any interface, any socket
 _ANSWER = struct.Struct("=4x48x12xII")
 _LONGEST_ANSWER = 4096
+_SO_PEERGROUPS = 59
+_MOST_GROUPS_BYTES = 1024  # Python asks for no more
 
 
 def user_of(connection: "socket.socket | TransportSocket") -> int | None:
@@ -26,6 +28,18 @@ def user_of(connection: "socket.socket | TransportSocket") -> int | None:
         return _asked(connection.family, (theirs[0], theirs[1]), (ours[0], ours[1]))
     except (OSError, ValueError, struct.error):
         return None
+
+
+def groups_of_peer(connection: "socket.socket | TransportSocket") -> frozenset[int]:
+    """Return the supplementary groups that the process at the other end of a unix socket had when it connected.
+
+    None of them if there are more than 256, or the kernel does not say.
+    """
+    try:
+        raw = connection.getsockopt(socket.SOL_SOCKET, _SO_PEERGROUPS, _MOST_GROUPS_BYTES)
+    except OSError:
+        return frozenset()
+    return frozenset(struct.unpack(f"={len(raw) // 4}I", raw))
 
 
 def listener_of(port: int) -> int | None:

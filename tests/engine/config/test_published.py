@@ -63,7 +63,13 @@ def test_the_example_shows_every_section_and_nearly_every_key() -> None:
     }
     files = {("page", "token_file"), ("cluster", "token_file")}  # files to be made
     engines = {("filler", "engine"), ("filler", "partition"), ("cluster", "kubeconfig"), ("cluster", "slurm_conf")}
-    unset = {("cluster", "idle"), ("fleet", "hosts"), ("page", "person"), ("report", "weekly")}
+    unset = {
+        ("cluster", "idle"),
+        ("fleet", "hosts"),
+        ("page", "person"),
+        ("report", "weekly"),
+        ("machine", "operators"),
+    }
     assert wanted - shown == TABLES | files | engines | unset
 
 

@@ -71,9 +71,8 @@ class Feasible:
             yield from self._notices(("notices", "people", "template"), (template.sample,))
         yield from _unknown(("protect", "users"), config.protect.users)
         for place, group in enumerate(config.protect.groups):
-            if group_number(group) is None:
-                sentence = f"there is no group {group!r} on this machine"
-                yield Fault(("protect", "groups", place), sentence, did_you_mean(group, group_names()))
+            yield from _unknown_group(("protect", "groups", place), group)
+        yield from _unknown_group(("machine", "operators"), config.machine.operators, may_pass=True)
         yield from _unknown(("terminals", "ignore_user"), config.terminals.ignore_user, may_pass=True)
         if config.page.enabled:
             for each in judged(config.page.person, shared_token(config.page.token_file)):
@@ -194,6 +193,13 @@ def _unknown(path: Path, users: Sequence[str], *, may_pass: bool = False) -> Ite
     for place, user in enumerate(users):
         if account(user) is None and not (user.isascii() and user.isdigit()):
             yield Fault((*path, place), *_no_such(user), may_pass=may_pass)
+
+
+def _unknown_group(path: Path, group: str | None, *, may_pass: bool = False) -> Iterator[Fault]:
+    """Yield a group that does not exist: one to be spared is a fault, one of operators has nobody till then."""
+    if group is not None and group_number(group) is None:
+        sentence = f"there is no group {group!r} on this machine"
+        yield Fault(path, sentence, did_you_mean(group, group_names()), may_pass=may_pass)
 
 
 def _no_such(user: str) -> tuple[str, str]:

@@ -29,6 +29,8 @@ class Machine(Section):
     """The currency of the prices."""
     show_commands: Literal["owner", "everyone"] = by_default("owner")
     """Who may read whole command lines: their `owner` and root, or `everyone`."""
+    operators: types.Text | None = by_default(None)
+    """A group whose members may make the daemon reload, wake any parked job and release any protection."""
 
     @property
     def commands_shown(self) -> bool:

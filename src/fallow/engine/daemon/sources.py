@@ -28,6 +28,7 @@ from fallow.engine.history.report import Report
 from fallow.engine.machine.timezone import LocalZone
 from fallow.engine.park.wishes import WakeWish, Woken
 from fallow.engine.stop.for_person import StopsForPersons
+from fallow.readers.accounts import group_number
 from fallow.readers.proc import user_name
 
 TYPE_CHECKING = False
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from fallow.engine.fleet.ask import Host
 
 LONGEST_PROTECTION_S = 366 * 86400.0
-_UNMAPPED = 65534  # what the kernel shows of a user who has no number here
+_UNMAPPED = 65534  # what the kernel shows of a user or group that has no number here
 
 T = TypeVar("T")
 
@@ -49,6 +50,8 @@ class Peer:
     pid: int
     uid: int
     gid: int
+    groups: frozenset[int] = frozenset()
+    """All groups of the process, by the kernel; none for a person of the page."""
 
     @property
     def viewer(self) -> Viewer:
@@ -113,6 +116,8 @@ class Sources:
         """Return what the cluster did between two moments, by a kind of `KINDS`; None if the daemon watches none."""
         self.fleet: Callable[[], tuple[Host, ...]] = tuple
         """Return the hosts of the fleet, and how to ask them."""
+        self.operators: Callable[[], str | None] = lambda: None
+        """Return the group whose members may do what only root may, by the config in force; None if there is none."""
         self.stops: StopsForPersons | None = None
         """Stops jobs as the persons of the page; None where nobody can."""
 
@@ -146,31 +151,35 @@ class Sources:
         return Protection(number, target, now_s + for_s, reason_of(why), by)
 
     def release_protection(self, number: int, peer: Peer | None) -> None:
-        """End a protection before its time. Through the page that is one of the daemon's own user, also as root."""
+        """End a protection before its time: the caller's own; for operators any, which the daemon's user can.
+
+        Through the page that is one of the daemon's own user, also as root.
+        """
         if peer is None:
             found = next((each for each in self.protections() if each.id == number), None)
             if found is None:
                 raise NoSuchSubject(f"there is no protection {number}")
             if found.by_user != self.user:
                 raise NotPermitted(f"protection {number} is {found.by_user}'s; only they can release it")
-        _as(peer, lambda: self._protections.release(number))
+        by = None if self._is_operator(peer) else peer
+        _as(by, lambda: self._protections.release(number))
 
     def reload(self, peer: Peer | None) -> "Future[Reloaded]":
         """Make the daemon load its config again; return a future of the outcome."""
-        if peer is None or peer.uid not in (0, os.geteuid()):
+        if peer is None or not (peer.uid in (0, os.geteuid()) or self._is_operator(peer)):
             who = " and ".join(dict.fromkeys(("root", self.user)))
             raise NotPermitted(f"only {who}, who runs the daemon, may make it reload, by its socket")
         return self._reload()
 
     def wake(self, subject: str, peer: Peer | None) -> "Future[Woken]":
-        """Begin to wake parked jobs of the user who asks, of root any; return a future of which are meant."""
+        """Begin to wake parked jobs of the user who asks, of root and operators any; return a future of which."""
         if peer is None:
             raise NotPermitted("parked jobs are woken by their user or root, by the daemon's socket: fallow wake")
         board, user = self.board(), user_name(peer.uid)
         meant = job_subject(subject, lambda: () if board is None else board.status.gpus, self._table, user)
         if peer.uid == _UNMAPPED:
             raise CannotActFor(f"the daemon cannot act in the name of user {peer.uid}")
-        return self._wake(WakeWish(meant, user, may_wake_all=peer.uid == 0))
+        return self._wake(WakeWish(meant, user, may_wake_all=peer.uid == 0 or self._is_operator(peer)))
 
     def strip(self, uuid: str, since_s: float) -> list[Interval]:
         """Return what one GPU did in the last so many seconds, in order."""
@@ -183,6 +192,14 @@ class Sources:
         prices = Prices() if board is None else board.prices
         rights = self.rights_of(viewer)
         return Report(past, now_s - since_s, now_s - until_s, prices, LocalZone(), rights, made_s=now_s)
+
+    def _is_operator(self, peer: Peer | None) -> bool:
+        """Return whether the caller is in the group of the operators, by the kernel; a missing group has nobody."""
+        name = self.operators()
+        if name is None or peer is None or peer.uid == _UNMAPPED or not peer.groups:
+            return False
+        number = group_number(name)
+        return number not in (None, _UNMAPPED) and number in peer.groups
 
     def _demand_own_job(self, target: OneClusterJob, user: str) -> None:
         """Raise NotPermitted if the job is another user's: a protection of theirs would not count for it."""

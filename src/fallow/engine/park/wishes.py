@@ -19,7 +19,7 @@ class WakeWish:
     subject: JobSubject
     user: str
     may_wake_all: bool
-    """True for root."""
+    """True for root and operators."""
 
 
 @value

@@ -25,7 +25,8 @@ EXAMPLES = """\
   fallow doctor --json | jq '.checks[] | select(.state != "ok")'
   sudo fallow doctor --fix        make the claim folder safe from other users
   fallow doctor --unit | sudo tee /etc/systemd/system/fallow.service
-  fallow doctor --tmpfiles | sudo tee /etc/tmpfiles.d/fallow.conf"""
+  fallow doctor --tmpfiles | sudo tee /etc/tmpfiles.d/fallow.conf
+  fallow doctor --sysusers | sudo tee /etc/sysusers.d/fallow.conf"""
 
 _UNHEALTHY = 1
 
@@ -40,6 +41,11 @@ def add_options(made: Parser) -> None:
         help="print a line for systemd-tmpfiles that gives the claim folder to root, and check nothing",
     )
     made.add_argument(
+        "--sysusers",
+        action="store_true",
+        help="print a line for systemd-sysusers that makes a group for operators, and check nothing",
+    )
+    made.add_argument(
         "--fix", action="store_true", help="as root, give the claim folder and its files to root, open to all users"
     )
     made.add_argument("--dry-run", action="store_true", help="with --fix, change nothing and print what would change")
@@ -52,6 +58,9 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
         return 0
     if args.tmpfiles:
         print(_shipped("fallow.tmpfiles.conf"), end="")
+        return 0
+    if args.sysusers:
+        print(_shipped("fallow.sysusers.conf"), end="")
         return 0
     if args.fix:
         return _fix(world, dry_run=args.dry_run)

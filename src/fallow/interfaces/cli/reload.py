@@ -16,7 +16,8 @@ from fallow.interfaces.stderr import Stderr
 ABOUT = """\
 Make your `fallow up` read its config again, and print whether it did. If the
 config has mistakes, each is printed with its line, and the old config stays in
-force. Only the user who runs the daemon and root may do this.
+force. Only the user who runs the daemon, root and the operators that its config
+names may do this.
 
 exit codes: 0 loaded, 78 the config has mistakes, 77 the daemon is another
 user's, 69 no daemon runs"""

@@ -170,6 +170,7 @@ def _serve(
         daemon.cluster.usage,
     )
     sources.fleet = lambda: daemon.fleet.hosts
+    sources.operators = lambda: daemon.config.machine.operators
     sources.stops = StopsForPersons(world, daemon.journal)
     return ServerThread(socket, sources, page, voice.note)
 

@@ -15,7 +15,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from fallow.engine.daemon.sources import Peer
 from fallow.interfaces.web.connection_limit import LOOPBACK, Connections, neighbourhood, user
-from fallow.readers.socket_users import user_of
+from fallow.readers.socket_users import groups_of_peer, user_of
 
 _CREDENTIALS = struct.Struct("3i")
 _NO_LINGER = struct.pack("ii", 1, 0)
@@ -47,7 +47,8 @@ class Connection(H11Protocol):
         carrier = transport.get_extra_info("socket")
         if carrier.family == socket.AF_UNIX:
             raw = carrier.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-            self.peer = Peer(*_CREDENTIALS.unpack(raw))
+            pid, uid, gid = _CREDENTIALS.unpack(raw)
+            self.peer = Peer(pid, uid, gid, groups_of_peer(carrier) | {gid})
             self.owner = user(self.peer.uid)
         else:
             address = self.client[0] if self.client else ""
