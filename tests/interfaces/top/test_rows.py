@@ -10,6 +10,7 @@ from fallow.core.gpu import Holder, Memory
 from fallow.core.gpu_status import GpuStatus, Status
 from fallow.core.owner import NO_OWNER, Owner, OwnerKind
 from fallow.core.protections import OneGpu, Protection
+from fallow.core.reservations import Claim
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace
 from fallow.engine.machine.daemon_client import RecentStep
@@ -122,6 +123,32 @@ def test_processes_of_one_owner_or_one_session_are_one_job() -> None:
     assert [node.subjects for node in nodes] == [("pid:1", "pid:2"), ("pid:3",), ("pid:4", "pid:5")]
     assert nodes[0].text.startswith("ada  by torchrun 49  GPU 0,2  3.0 GiB")
     assert nodes[2].text.startswith("root  container vllm-prod  GPU 1-2")
+
+
+def test_a_job_on_very_many_gpus_leaves_room_for_what_it_does() -> None:
+    seen = look(*(gpu(each, Activity.IDLE, holder(1)) for each in range(0, 60, 2)))
+    (job,) = job_tree(seen, seen.status.gpus, Filter())
+    assert "  30 GPUs (0,2,4,6,8,10,12,14,…)  30.0 GiB  idle" in job.text
+    assert len(job.gpus) == 30
+
+
+def test_one_claim_on_several_gpus_is_one_line() -> None:
+    claim = Claim(shared=False, user="dan", pid=52, command="eval.py")
+    on = [replace(gpu(each, Activity.IDLE), claim=claim) for each in (1, 2, 5)]
+    seen = look(gpu(0), *on, replace(gpu(6, Activity.IDLE), claim=replace(claim, pid=53)))
+    assert [(node.text.split("  ")[:2], node.subjects) for node in job_tree(seen, seen.status.gpus, Filter())] == [
+        (["dan", "GPU 1-2,5"], ("pid:52",)),
+        (["dan", "GPU 6"], ("pid:53",)),
+    ]
+
+
+@pytest.mark.parametrize("width", [80, 99, 120, 200])
+def test_the_head_of_the_last_minutes_says_no_more_than_is_remembered(width: int) -> None:
+    trend = Trend()
+    for at_s in range(1000, 1400, 5):
+        trend.add(replace(look(gpu(0, load=1.0)), at_s=float(at_s)))
+    column = widths(width)["last"] - 1
+    assert 300 <= trend.step_s(column) * column < 360
 
 
 def test_processes_that_a_rule_counts_together_are_one_job() -> None:

@@ -68,7 +68,13 @@ def add_options(made: Parser) -> None:
         "--price MONEY/h",
         "what an hour of a GPU costs: 2.50/h or $2.50/h; H100=2.50/h for GPUs with this name or UUID",
     )
-    chooses(made, "--format", _FORMATS, "how to print the report (default: table)", "table")
+    chooses(
+        made,
+        "--format",
+        _FORMATS,
+        "how to print the report (default: table); csv has the lines of --by, the others also the hours of the week",
+        "table",
+    )
     add("-o --output FILE", str, "write the report to FILE (default: print it)")
     add_alone(made)
     made.add_argument(

@@ -1,6 +1,6 @@
 """The jobs on the GPUs as a tree: whose each is and who started it, and below it its processes. Pure."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from fallow.core.gpu import Holder
 from fallow.core.gpu_status import GpuStatus
@@ -12,7 +12,7 @@ from fallow.core.unknown import Unknown
 from fallow.core.value import replace, value
 from fallow.engine.jobs.protections import uuids_with_cards
 from fallow.interfaces.top.look import Look
-from fallow.interfaces.top.rows import Filter, Line, in_ranges, is_about, next_for, next_on
+from fallow.interfaces.top.rows import Filter, Line, is_about, next_for, next_on, some_of
 
 _LONGEST_COMMAND = 160
 _SOMEBODY = "somebody"
@@ -73,7 +73,7 @@ def job_tree(look: Look, gpus: Sequence[GpuStatus], only: Filter) -> list[Node]:
         if isinstance(gpu.holders, Unknown):
             text = printable(f"GPU {gpu.label}: its processes are {gpu.holders}")
             nodes.append(Node(("unknown", gpu.label), text, gpus=(gpu.label,)))
-        nodes += _claim(gpu, only)
+    nodes += _claims(gpus, only)
     for job in look.status.parked:
         on = tuple(gpu.label for gpu in gpus if gpu.uuid in job.uuids)
         if on and only.shows_user(job.user):
@@ -118,7 +118,7 @@ def _job(key: tuple[object, ...], members: Sequence[_Member], look: Look) -> Nod
         members[0].user,
         started_by(members[0].holder, look),
         "a filler" if members[0].fills else "",
-        f"GPU {in_ranges(gpu.label for gpu in gpus)}",
+        some_of([gpu.label for gpu in gpus]),
         _memory([member.holder for member in members]),
         ", ".join(dict.fromkeys(map(_doing, gpus))),
         _ends(members, gpus, look),
@@ -142,8 +142,8 @@ def _process(member: _Member) -> Node:
     command = "an unknown command" if isinstance(holder.command, Unknown) else holder.command
     folder, _, name = command.partition(" ")[0].rpartition("/")
     command = command if not folder else name + command.removeprefix(f"{folder}/{name}")
-    text = f"{holder.pid}  {_memory([holder])}  GPU {in_ranges(gpu.label for gpu in member.gpus)}  {command}"
     on = tuple(gpu.label for gpu in member.gpus)
+    text = f"{holder.pid}  {_memory([holder])}  {some_of(on)}  {command}"
     return Node(("process", holder.pid), shortened(text, _LONGEST_COMMAND), (f"pid:{holder.pid}",), gpus=on)
 
 
@@ -157,14 +157,18 @@ def started_by(holder: Holder, look: Look) -> str:
     return ", ".join(word for word in (owner, above) if word)
 
 
-def _claim(gpu: GpuStatus, only: Filter) -> list[Node]:
-    """Return the claim on a GPU whose process is not on it yet."""
-    claim = gpu.claim
-    if not isinstance(claim, Claim) or gpu.holders or not only.shows_user(claim.user or Unknown("not proven")):
-        return []
-    subjects = () if claim.pid is None else (f"pid:{claim.pid}",)
-    text = printable(f"{claim.user or _SOMEBODY}  GPU {gpu.label}  {claim}")
-    return [Node(("claim", gpu.label), text, subjects, gpus=(gpu.label,))]
+def _claims(gpus: Iterable[GpuStatus], only: Filter) -> Iterator[Node]:
+    """Yield the claims on GPUs whose process is not on them yet, one for all GPUs of the same process."""
+    found: dict[object, tuple[Claim, list[str]]] = {}
+    for gpu in gpus:
+        claim = gpu.claim
+        if isinstance(claim, Claim) and not gpu.holders and only.shows_user(claim.user or Unknown("not proven")):
+            key = gpu.label if claim.pid is None else (claim.user, claim.pid)
+            found.setdefault(key, (claim, []))[1].append(gpu.label)
+    for claim, labels in found.values():
+        subjects = () if claim.pid is None else (f"pid:{claim.pid}",)
+        text = printable(f"{claim.user or _SOMEBODY}  {some_of(labels)}  {claim}")
+        yield Node(("claim", labels[0]), text, subjects, gpus=tuple(labels))
 
 
 def _doing(gpu: GpuStatus) -> str:

@@ -1,6 +1,6 @@
 """What `fallow top` shows of a look: which GPUs, in which order, which are available, and when a rule acts. Pure."""
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from math import inf
 
 from fallow.core.activity import AVAILABLE, Activity
@@ -18,6 +18,7 @@ from fallow.interfaces.top.look import Look
 
 _STOPS = frozenset(("ask", "kill", "park"))
 _IN_SECONDS_S = 120.0
+_LONGEST_RANGES = 20
 _NOT_KNOWN = Unknown("not known")
 
 
@@ -258,6 +259,14 @@ def to_have(look: Look, visible_devices: str | None, width: int) -> str:
         count, hosts = sum(map(len, have.values())), len(have)
         return f"you can have {count} GPU{'s' * (count > 1)} of {hosts} host{'s' * (hosts > 1)}"
     return f"you can have GPU {said}"
+
+
+def some_of(labels: Sequence[str]) -> str:
+    """Return GPUs for a line that has more to say: `GPU 0-2,5`, and of many the first ones and how many there are."""
+    told = in_ranges(labels)
+    if len(told) <= _LONGEST_RANGES:
+        return f"GPU {told}"
+    return f"{len(labels)} GPUs ({told[:_LONGEST_RANGES].rpartition(',')[0]},…)"
 
 
 def in_ranges(labels: Iterable[str]) -> str:

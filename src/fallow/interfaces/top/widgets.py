@@ -81,7 +81,7 @@ class GpuTable(DataTable[Text]):
     def _head(name: str, sort: str, last_s: float) -> str:
         head = HEADS[name]
         if name == "last":
-            head += f" {last_s:.0f}s" if last_s < _A_MINUTE_S else f" {last_s / _A_MINUTE_S:.0f}m"
+            head += f" {last_s:.0f}s" if last_s < _A_MINUTE_S else f" {last_s // _A_MINUTE_S:.0f}m"
         return f"{head}↓" if name == sort and name != "index" else head
 
     def action_other_table(self) -> None:
