@@ -185,6 +185,15 @@ def test_each_page_says_who_you_are_and_how_to_log_in_and_out(tmp_path: pathlib.
         assert "/login" not in without.ask("/").text, "there is no token to log in with"
 
 
+def test_a_person_can_release_on_the_page_what_is_theirs_and_nothing_else(tmp_path: pathlib.Path) -> None:
+    with served(hall(as_published), tmp_path, token=TOKEN, persons=PERSONS) as site:
+        his, hers = (site.ask("/", headers=cookie(site, token)).text for token in (BOBS, ADAS))
+        assert 'action="/protections/3/release"' in his
+        assert "/protections/4/release" not in his, "that is root's"
+        assert "/release" not in hers
+        assert 'data-own="bob"' in his
+
+
 def test_who_protects_again_what_they_protect_has_one_protection_with_the_new_end(tmp_path: pathlib.Path) -> None:
     with served(hall(as_published), tmp_path, token=TOKEN) as site:
         headers = {**FORM, **cookie(site, TOKEN), "origin": site.url}

@@ -123,9 +123,7 @@ class Renderer:
             "cost": self._part("cost", "cost", cost=await self._archive.cost()),
             "fillers": self._part("fillers", "fillers", fillers=view_models.fillers(board.fillers)),
             "guards": self._part("guards", "guards", guards=view_models.guards(board.guards)),
-            "protections": self._part(
-                "protections", "protections", protections=self._protections(board, self._sources.user)
-            ),
+            "protections": self._part("protections", "protections", protections=self._protections(board, None)),
             "actions": self._part(
                 "actions", "journal", rows=await self._events(), gpu_labels=labels_of(board.status.gpus)
             ),
@@ -150,10 +148,11 @@ class Renderer:
         board = self._sources.board()
         template = self._templates.get_template("page.html")
         parts = await self.parts()
-        if board is not None and not known:
-            found = self._protections(board, None)
-            to_read = self._part("protections to read", "protections", protections=found)
-            parts = replace(parts, html={**parts.html, "protections": to_read})
+        own = (mine or self._sources.user) if known else ""
+        if board is not None:
+            found = self._protections(board, own)
+            theirs = self._part(f"protections of {own}", "protections", protections=found)
+            parts = replace(parts, html={**parts.html, "protections": theirs})
         tiles = () if board is None else dashboard.tiles(board)
         shown = show if show in dashboard.SHOWS and (mine or show != dashboard.MINE) else dashboard.ALL
         return template.render(
@@ -166,6 +165,7 @@ class Renderer:
             show=shown,
             why_not_shown=dashboard.why_not_shown(show, mine),
             mine=mine,
+            own=own,
             durations=DURATIONS,
             known=known,
             **about_the_visitor,

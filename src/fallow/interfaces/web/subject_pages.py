@@ -115,7 +115,7 @@ def _protections(board: Board, found: Found, now_s: float) -> list[View]:
     """Return the protections of the subject: of its processes, of its user, and of the GPUs that it is on."""
     touched = _affected(found)
     fitting = [each for each in board.protections if covers(each, touched) or _is_of_user(each, found)]
-    return view_models.protections(fitting, board, now_s, None)
+    return view_models.protections(fitting, board, now_s)
 
 
 def _affected(found: Found) -> Affected:

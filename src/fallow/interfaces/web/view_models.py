@@ -83,8 +83,10 @@ def guards(views: Sequence[GuardView]) -> list[tuple[str, str, str]]:
     return [(shortened(one.name, _LONGEST_NAME), one.phase, shortened(one.because, _LONGEST_REASON)) for one in views]
 
 
-def protections(found: Iterable[Protection], board: Board, now_s: float, own: str | None) -> list[View]:
-    """Return the protections in force; those of the user `own` can be released on the page."""
+def protections(found: Iterable[Protection], board: Board, now_s: float, own: str | None = None) -> list[View]:
+    """Return the protections in force. Without `own` all have a button to release them: each page keeps those of its
+    visitor. With it, only those of that user have one.
+    """
     return [
         {
             "id": protection.id,
@@ -92,7 +94,8 @@ def protections(found: Iterable[Protection], board: Board, now_s: float, own: st
             "by": shortened(protection.by_user, _LONGEST_NAME),
             "why": shortened(protection.why, _LONGEST_REASON),
             "left": Timer(f"protection-{protection.id}", _left(protection, now_s)),
-            "may_be_released": protection.by_user == own and protection.id > 0,
+            "ends": "without an end" if protection.until_wall_s == inf else f"for another {_left(protection, now_s)}",
+            "may_be_released": own in (None, protection.by_user) and protection.id > 0,
         }
         for protection in found
         if not is_over(protection, now_s)

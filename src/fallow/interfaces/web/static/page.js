@@ -34,6 +34,9 @@
     const focused = part.contains(document.activeElement) ? document.activeElement.id : "";
     const opened = [...part.querySelectorAll("details[open][id]")].map((each) => each.id);
     part.innerHTML = html;
+    for (const form of part.querySelectorAll("form[data-by]")) {
+      if (form.dataset.by !== main.dataset.own) form.remove(); // the part is the same for all who watch
+    }
     for (const each of opened) document.getElementById(each)?.setAttribute("open", "");
     if (focused) document.getElementById(focused)?.focus();
   };
