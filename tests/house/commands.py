@@ -12,11 +12,15 @@ PAGES = [
     *(REPOSITORY / name for name in ("README.md", "CONTRIBUTING.md")),
     *(path for path in sorted((REPOSITORY / "docs").rglob("*.md")) if "decisions" not in path.parts),
 ]
+RUN_AS_THEY_ARE = ("python3 -c ", "mkdir -p ~/")
+"""How lines begin that are no calls of fallow, and are run all the same."""
+INLINE = re.compile(r"(?<!`)`((?:sudo )?fallow [a-z][^`\n]*)`")
+PLACEHOLDER = re.compile(r"…|\b[A-Z]+\b|[\[{|<]|\bFALLOW|^fallow (?:and|or|is)\b")
 _BLOCK = re.compile(
     r"^(?:<!-- (?P<mark>[^>]*) -->\n+)?(?P<dent> *)```(?P<kind>[^\n]*)\n(?P<text>.*?)^ *```$", re.M | re.S
 )
 _ENDS = re.compile(r"[;&|()<>]+")
-_BEFORE = {"sudo", "exec", "if", "while", "until", "then", "do", "!", "time"}
+_BEFORE = {"sudo", "exec", "if", "while", "until", "then", "do", "!", "time", "nohup"}
 
 
 class Block(NamedTuple):

@@ -4,6 +4,8 @@ import re
 import tomllib
 from collections.abc import Iterator
 
+import pytest
+
 from tests.places import REPOSITORY
 
 SITE = tomllib.loads((REPOSITORY / "zensical.toml").read_text())["project"]
@@ -38,6 +40,16 @@ def test_every_decision_is_in_the_list_of_decisions() -> None:
 def test_the_navigation_has_the_four_rooms() -> None:
     titles = [title.lower() for part in SITE["nav"] for title in part]
     assert set(ROOMS) <= set(titles)
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_every_page_begins_with_something_to_do(room: str) -> None:
+    """Below its title, after one paragraph at most."""
+    paragraph = r"(?:(?!```|[|<#-])(?:[^\n]+\n){1,4}\n)?"
+    begin = re.compile(rf"# [^\n]+\n\n{paragraph}(?:<!-- [^\n]* -->\n)?```(?:sh|console|toml|python)\n")
+    pages = sorted((REPOSITORY / "docs" / room).glob("*.md"))
+    assert pages != []
+    assert [page.name for page in pages if not begin.match(page.read_text())] == []
 
 
 def test_the_site_is_told_to_fetch_no_font() -> None:
