@@ -350,7 +350,11 @@ def test_no_more_are_ended_than_the_limit_allows(
     assert len([kind for kind, _, _ in resident("events") if kind == "refusal"]) == 2
     last = [(pid, on(index, pid)) for index, pid in enumerate(pids) if is_alive(pid)]
     uuids = [gpu.uuid for _, gpu in last]
-    assert [resident("kept_back", uuid=uuid) for uuid in uuids] == ["2 were ended in the last 10m, and 2 may be"] * 2
+    why = "2 were ended in the last 10m, and 2 may be"
+    assert [resident("kept_back", uuid=uuid) for uuid in uuids] == [why] * 2
+    resident("turn", gpus=[tuple(gpu for _, gpu in last)], every_s=0.4)
+    resident("turn", gpus=[tuple(gpu for _, gpu in last)])
+    assert [resident("kept_back", uuid=uuid) for uuid in uuids] == [why] * 2, "after a short tick it is due as before"
     resident("turn", gpus=[tuple(on(gpu.index, pid, load=0.9) for pid, gpu in last)])
     resident("turn", gpus=[tuple(gpu for _, gpu in last)] * 3)
     assert [resident("kept_back", uuid=uuid) for uuid in uuids] == [None, None], "they worked: nothing is due"

@@ -199,7 +199,7 @@ class WarnAskKill:
         snapshot: Snapshot,
     ) -> bool:
         if all(isinstance(action, CancelWarning) for action in step.actions):
-            if step.policy is state.refused:
+            if step.policy is state.refused and (step.actions or not step.state.ladder.fault_s):
                 state.refusal = state.refused = None  # what was refused is no longer due
             return True
         now_s = self._clock.monotonic_s()

@@ -80,7 +80,7 @@ def gpu(facts: Facts) -> GpuStatus:
 
 def event(facts: Facts) -> Event:
     """Return one line of the journal."""
-    return value(Event, {**facts, "wall_s": wall_s(facts["at"])})
+    return value(Event, {"keys": (), **facts, "wall_s": wall_s(facts["at"])})
 
 
 def protection(facts: Facts) -> Protection:
