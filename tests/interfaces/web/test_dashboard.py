@@ -99,7 +99,7 @@ def test_a_stop_that_the_limit_holds_back_stays_on_the_page_with_the_reason(tmp_
     due = Counting("nights", "bob's job 50993 (python)", (uuid,), (), "idle", 7_200.0, "ask", 0.0, refused=why)
     with served(hall(lambda wall_s: replace(varied(wall_s), protections=(), counting=(due,))), tmp_path) as site:
         page = site.ask("/").text
-    assert f'<em title="{why}">stop held back</em>' in page, "on its tile"
+    assert f'<em title="{why}"><span class="in">stop </span>held back</em>' in page, "on its tile"
     stops = page.split('id="stops"')[1].split("</table>")[0]
     assert "stop held back" in stops
     assert f"; held back: {why}" in stops
