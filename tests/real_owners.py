@@ -143,7 +143,7 @@ class Podman:
         if probe.returncode != 0:
             shutil.rmtree(folder, ignore_errors=True)
             pytest.skip(f"this machine runs no containers: {probe.stderr.decode(errors='replace').strip()[:300]}")
-        self._limits = limits
+        self.limits = limits
         self.socket = folder / "api.sock"
         self._service = subprocess.Popen(
             [*self._words, "system", "service", "--time=0", f"unix://{self.socket}"],
@@ -161,8 +161,14 @@ class Podman:
 
     def run(self, name: str, *options: str, command: tuple[str, ...] = ("sleep", "1000")) -> tuple[str, int]:
         """Start a container; return its id and the pid of its first process."""
-        container = self("run", "-d", "--name", name, *self._limits, *options, "tiny", *command)
+        container = self("run", "-d", "--name", name, *self.limits, *options, "tiny", *command)
         return container, self.pid_of(container)
+
+    def logs(self, container: str) -> str:
+        """Return what a container has printed, on stdout and stderr."""
+        words = [*self._words, "logs", container]
+        done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=LIMIT_S, check=True)
+        return done.stdout.decode()
 
     def pid_of(self, container: str) -> int:
         """Return the pid of the first process of a container; 0 if it does not run."""

@@ -55,6 +55,13 @@ class ProcMachine:
         except OSError:
             return False
 
+    def mount_points(self) -> tuple[str, ...] | Unknown:
+        """Return where something is mounted, as this process sees it."""
+        raw = read_whole(f"{self._root}/self/mountinfo")
+        if raw is None:
+            return Unknown(f"{self._root}/self/mountinfo cannot be read")
+        return tuple(os.fsdecode(line.split()[4]) for line in raw.splitlines())
+
     def capabilities(self) -> int | Unknown:
         """Return the capabilities of this process, as bits by the kernel's numbers."""
         raw = read_start(f"{self._root}/self/status") or b""

@@ -2,7 +2,8 @@
 
 run_checks   run the checks; one that fails or hangs is a finding, and the others go on
 gpus         driver, GPUs, process lists, counters, device files
-machine      /proc, namespaces, terminals, the clock
+container    pids and folders that a container shares with the machine
+machine      /proc, terminals, the clock
 folders      claims, state, journal, history, config
 permissions  signals, power, stacks
 service      the daemon and its socket, the unit, packages

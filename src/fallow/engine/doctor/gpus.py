@@ -6,6 +6,7 @@ from fallow.core.errors import NoDriver
 from fallow.core.gpu import Gpu
 from fallow.core.ports import Depth
 from fallow.core.unknown import Unknown
+from fallow.engine.doctor.container import GIVE_DRIVER, has_own_files
 from fallow.engine.doctor.finding import CheckFinding, broken, lacking, ok
 from fallow.engine.machine.world import World
 from fallow.readers.file_events import FileEvents
@@ -19,7 +20,8 @@ def examine(world: World) -> Iterator[CheckFinding]:
     try:
         gpu_reader = world.gpu_reader
     except NoDriver as error:
-        yield broken("driver", f"{error.sentence}: fallow sees no GPU", "install NVIDIA's driver, or add --simulate")
+        instead = GIVE_DRIVER if has_own_files(world) else "install NVIDIA's driver"
+        yield broken("driver", f"{error.sentence}: fallow sees no GPU", f"{instead}, or add --simulate")
         return
     if world.simulated:
         yield ok("driver", f"not needed: {world.simulated} is simulated")

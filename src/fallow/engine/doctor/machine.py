@@ -3,8 +3,6 @@
 import os
 from collections.abc import Iterator
 
-from fallow.core.gpu import Holder
-from fallow.core.owner import Owner, OwnerKind
 from fallow.core.unknown import Unknown
 from fallow.engine.doctor.finding import CheckFinding, broken, lacking, ok
 from fallow.engine.machine.world import World
@@ -28,23 +26,6 @@ def processes(world: World) -> Iterator[CheckFinding]:
         yield lacking("open files", means, "run as root, or with CAP_SYS_PTRACE")
     else:
         yield ok("open files", "processes that open a GPU are noticed at once")
-
-
-def container(world: World) -> Iterator[CheckFinding]:
-    """Check whether pids mean the same to fallow and to the driver, and whether fallow runs in a container."""
-    mine = world.proc.describe(Holder(os.getpid(), 0))
-    owner = mine.owner
-    inside = isinstance(owner, Owner) and owner.kind in (
-        OwnerKind.POD,
-        OwnerKind.CONTAINER,
-        OwnerKind.SLURM,
-    )
-    where = f"in {owner.label}" if isinstance(owner, Owner) and inside else "in no container"
-    if world.proc.in_pid_namespace_of_its_own():
-        means = f"{where}, with a pid namespace of its own: processes outside cannot be named or signalled"
-        yield lacking("container", means, "run fallow on the host, or start the container with --pid=host")
-    else:
-        yield ok("container", f"{where}; pids are those of the machine")
 
 
 def terminals(world: World) -> Iterator[CheckFinding]:

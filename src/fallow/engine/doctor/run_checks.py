@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable, Iterable, Mapping
 
-from fallow.engine.doctor import folders, gpus, installed, machine, permissions, service
+from fallow.engine.doctor import container, folders, gpus, installed, machine, permissions, service
 from fallow.engine.doctor.finding import CheckFinding, broken
 from fallow.engine.machine.world import World
 
@@ -11,7 +11,7 @@ Check = Callable[[World], Iterable[CheckFinding]]
 CHECKS: Mapping[str, Check] = {
     "driver": gpus.examine,
     "processes": machine.processes,
-    "container": machine.container,
+    "container": container.examine,
     "terminals": machine.terminals,
     "clock": machine.clock,
     "claims": folders.claims,
