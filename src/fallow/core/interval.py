@@ -102,6 +102,11 @@ def _claimer(claim: Claim) -> Party:
     return Party(SOMEBODY.user if claim.user is None else printable(claim.user), job)
 
 
+def without_jobs(parties: Iterable[Party]) -> tuple[Party, ...]:
+    """Return the same users, with a name for many small jobs."""
+    return in_order(Party(one.user, one.job if one in (NOBODY, SOMEBODY) else MANY_JOBS) for one in parties)
+
+
 def in_order(parties: Iterable[Party]) -> tuple[Party, ...]:
     """Return each party once, in an order that does not depend on who came first."""
     found = tuple(parties)

@@ -139,6 +139,30 @@ def test_a_restless_machine_is_made_coarse_before_its_day_is_over(tmp_path: path
     assert bills(tmp_path)[By.GPU] == before[By.GPU]
 
 
+def test_however_many_names_a_user_gives_jobs_a_report_has_a_limited_number_of_them_and_all_hours(
+    tmp_path: pathlib.Path,
+) -> None:
+    """Who changes the name of a process each second would make each report as long as a day has seconds."""
+    record(tmp_path, [status(START_S + second, gpu_status(0, Activity.FREE)) for second in range(3)])
+    database = sqlite3.connect(tmp_path / "history.db")
+    names = [(1000 + number, number, f'[["eve","job {number}",{number}]]') for number in range(12_000)]
+    database.executemany("INSERT INTO crew (id, digest, holders) VALUES (?, ?, ?)", names)
+    spans = [(START_MS + 3000 + 10 * number, 11 if number < 10 else 10, number + 1000) for number in range(12_000)]
+    columns = "card, begin, turn, span, witnessed, activity, crew"
+    database.executemany(f"INSERT INTO interval ({columns}) VALUES (1, ?, 0, 10, ?, 'idle', ?)", spans)
+    database.commit()
+    database.close()
+    opened = past(tmp_path)
+    found = [one for one in opened.tallies([START_MS, START_MS + DAY_MS]) if one.activity is Activity.IDLE]
+    opened.close()
+    assert len(found) <= 10_001
+    assert sum(one.witnessed_ms for one in found) == 120_010
+    names_of = {party.job for one in found for party in one.parties}
+    assert {party.user for one in found for party in one.parties} == {"eve"}
+    assert MANY_JOBS in names_of
+    assert {f"job {number}" for number in range(10)} <= names_of, "those with the most time keep theirs"
+
+
 def test_jobs_of_seconds_are_put_together_where_there_are_many_and_stay_their_users(tmp_path: pathlib.Path) -> None:
     def at(second: int) -> Status:
         user = "ada" if second % 2 else "bob"

@@ -5,6 +5,7 @@ import os
 import pathlib
 import pwd
 import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -15,6 +16,7 @@ from fallow.engine.history.journal import Journal
 from fallow.engine.machine.world import World
 from fallow.engine.stop.for_person import StopAnswer, StoppedOne, StopsForPersons, is_subject, understood
 from fallow.readers.accounts import account
+from tests.places import LIMIT_S
 
 WORKER = pwd.getpwnam("daemon")
 FACTS = {
@@ -84,6 +86,47 @@ def test_what_a_person_may_name(text: str) -> None:
 )
 def test_what_no_form_of_the_page_sends_is_no_subject(text: str) -> None:
     assert not is_subject(text)
+
+
+LOADS_NOTHING_LATER = """
+import json, sys
+from fallow.interfaces.cli import as_user
+
+class Refuses:
+    def find_spec(self, name, path, target=None):
+        raise ModuleNotFoundError(name, name=name)
+
+def become(user):
+    sys.meta_path.insert(0, Refuses())
+
+as_user._become = become
+as_user.main()
+"""
+
+
+@pytest.mark.parametrize("subject", ["gpu:x", "container:x", "pid:1", "mine"])
+def test_who_cannot_read_the_library_of_python_is_told_why_nothing_is_stopped(
+    subject: str, tmp_path: pathlib.Path
+) -> None:
+    me = pwd.getpwuid(os.geteuid())
+    environ = {"FALLOW_SIMULATE": "1xH100", "FALLOW_SOCKET": str(tmp_path / "none"), "HOME": str(tmp_path)}
+    order = {
+        "account": [me.pw_name, me.pw_uid, me.pw_gid, me.pw_dir, me.pw_shell],
+        "command": ["--log-format=json", "stop", "--json", "--dry-run", subject],
+        "environ": {
+            **environ,
+            "FALLOW_CLAIM_DIR": str(tmp_path / "claims"),
+            "FALLOW_STATE_DIR": str(tmp_path / "state"),
+        },
+    }
+    words = [sys.executable, "-I", "-c", LOADS_NOTHING_LATER]
+    done = subprocess.run(
+        words, input=json.dumps(order), capture_output=True, text=True, timeout=LIMIT_S, check=False
+    )
+    answer = understood(done.stdout + done.stderr)
+    assert answer.refused
+    assert "not installed" not in answer.refused, answer.refused
+    assert "did not answer" not in answer.refused, done.stderr
 
 
 class Machine:

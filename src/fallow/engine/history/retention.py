@@ -1,7 +1,7 @@
 """Make history coarser as it ages, so that 90 days of it stay small.
 
     samples      every 30 s for two hours, then every 5 minutes for two days, then every hour (see samples.py)
-    intervals    as they were for a day, or the last 200,000 of them where they are more; then, of each GPU and
+    intervals    as they were for a day, or the last 50,000 of them where they are more; then, of each GPU and
                  quarter of an hour, one for each activity and set of parties, with the time witnessed of it
     everything   deleted after the days to keep, by a clock that has not just jumped ahead
 
@@ -13,7 +13,7 @@ hour, and the names of jobs of less than a minute where there are many.
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from fallow.core.interval import MANY_JOBS, NOBODY, SOMEBODY, Party, in_order
+from fallow.core.interval import Party, without_jobs
 from fallow.engine.history import samples
 from fallow.engine.history.collector import QUARTER_MS, parties_of_text, text_of_parties
 from fallow.engine.history.sqlite_file import transaction
@@ -21,7 +21,7 @@ from fallow.engine.history.store import INSERT, Store
 
 DAY_S = 86_400
 HOUR_MS = 3_600_000
-_MOST_EXACT = 200_000
+_MOST_EXACT = 50_000
 _QUARTERS_AT_ONCE = 16
 _MANY_CREWS = 8
 _SMALL_MS = 60_000
@@ -118,9 +118,7 @@ def _merged(rows: list[_Row]) -> list[_Row]:
     for row in rows:
         parties = row.parties
         if parties in small:
-            parties = in_order(
-                Party(one.user, one.job if one in (NOBODY, SOMEBODY) else MANY_JOBS) for one in parties
-            )
+            parties = without_jobs(parties)
         key = (row.activity, parties)
         first = merged.get(key)
         if first is None:

@@ -31,6 +31,8 @@ _LOADED = (
     "fallow.actuators.claims.protections",
     "fallow.actuators.files.state_folder",
     "fallow.core.cluster_names",
+    "fallow.core.missing",
+    "difflib",
     "fallow.readers.lock_holders",
     "fallow.readers.lock_table",
     "fallow.readers.nvml_reader",

@@ -155,5 +155,9 @@ class SubjectFinder:
         reports = await self._reads.reports(caller.key)
         viewer = self._sources.rights_of(caller.viewer)
         intervals = () if isinstance(reports, str) else reports[MONTH].intervals
-        parties = (party for one in intervals for party in interval_seen_by(one, viewer).parties)
-        return {party.user for party in parties if matches(party)}
+
+        def found() -> set[str]:
+            parties = (party for one in intervals for party in interval_seen_by(one, viewer).parties)
+            return {party.user for party in parties if matches(party)}
+
+        return await self._reads.added_up(caller.key, found)

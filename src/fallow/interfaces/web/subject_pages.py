@@ -61,6 +61,7 @@ def add_subject_pages(
         told = await reads.events(caller.key, found.keys, found.about)
         reports = await reads.reports(caller.key)
         viewer = sources.rights_of(caller.viewer)
+        hours, tables = await reads.added_up(caller.key, lambda: _added_up(found, reports, viewer, board))
         values = {
             "found": found,
             "host": host,
@@ -73,8 +74,8 @@ def add_subject_pages(
             "rows": told if isinstance(told, str) else journal_rows(told, sources.clock.wall_s(), LocalZone()),
             "gpu_labels": {} if board is None else labels_of(board.status.gpus),
             "durations": DURATIONS,
-            "hours": reports if isinstance(reports, str) else _hours(found, reports),
-            "tables": () if isinstance(reports, str) else _tables(found, reports, viewer, board),
+            "hours": hours,
+            "tables": tables,
         }
         return HTMLResponse(renderer.render(f"{kind}.html", **values, **about))
 
@@ -128,6 +129,15 @@ def _affected(found: Found) -> Affected:
 
 def _is_of_user(protection: Protection, found: Found) -> bool:
     return found.kind == "user" and protection.target == OneUser(found.title)
+
+
+def _added_up(
+    found: Found, reports: Reports | str, viewer: Viewer, board: Board | None
+) -> tuple[View | str, tuple[View, ...]]:
+    """Return the hours and whose they were; a sentence if they cannot be read."""
+    if isinstance(reports, str):
+        return reports, ()
+    return _hours(found, reports), _tables(found, reports, viewer, board)
 
 
 def _hours(found: Found, reports: Reports) -> View:

@@ -1,6 +1,7 @@
 """Read reports and the journal for the pages about a GPU, job, user or owner, and keep reports for a while."""
 
 from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 from fallow.core.errors import FallowError
 from fallow.core.findings import Event
@@ -17,6 +18,7 @@ _EVENTS_READ = 500
 _EVENTS_OF_ONE = 200
 """More than the rows that are shown consist of: a stop is some ten events, and is shown whole."""
 
+T = TypeVar("T")
 Reports = dict[str, Report]
 """The reports by the names of their spans. They hold whole commands: what is shown of them is made less first."""
 
@@ -47,6 +49,10 @@ class SubjectReads:
             return await self._reads.ask(caller, lambda: self._journal(tuple(keys), about))
         except FallowError as error:
             return str(error)
+
+    async def added_up(self, caller: str, work: Callable[[], T]) -> T:
+        """Return what is made of reports, in a thread: there may be very many jobs in them."""
+        return await self._reads.ask(caller, work)
 
     def _read(self) -> Reports:
         made = {name: self._sources.report(since_s, EVERYTHING) for name, since_s in DAYS}
