@@ -21,7 +21,7 @@ from tests.waiting import until
 IDLE = Reason("nothing_ran", processes="pid 1", seconds=600)
 WARN, BACK = Warn(IDLE, 600.0), CancelWarning(Reason("as_asked"))
 ASK, KILL = Ask(IDLE, grace_s=60.0), Kill(IDLE)
-DEAF = "trap 'echo asked >> {file}' TERM; while :; do sleep 0.2; done"
+DEAF = "trap 'echo asked >> {file}' TERM; echo up >> {file}; while :; do sleep 0.2; done"
 
 
 @pytest.fixture
@@ -110,12 +110,13 @@ def test_a_job_is_asked_then_cancelled_and_its_neighbours_are_not(slurm: Slurm, 
     said.chmod(0o666)
     array = slurm.submit("--gres=gpu:1", "--array=1-2", line=DEAF.format(file=said))
     found = until(lambda: jobs(engine), lambda seen: len(seen) == 2, pause_s=0.2)
+    until(said.read_text, lambda text: text.count("up") == 2, pause_s=0.1)  # who has no trap yet dies of SIGTERM
     # The second task has the number of the whole array: what is done to it must not be done to all.
     task, other = found[f"{array}_2"], found[f"{array}_1"]
     assert engine.way(task, ASK) == f"send it SIGTERM (scancel --signal=TERM --full {array}_2)"
     outcome = engine.ask(task, ASK)
     assert outcome.ok, outcome
-    until(said.read_text, bool, pause_s=0.1)
+    until(said.read_text, lambda text: "asked" in text, pause_s=0.1)
     assert engine.warn(task, WARN).ok
     assert engine.kill(task, KILL).ok
     left = until(lambda: jobs(engine), lambda seen: len(seen) == 1, pause_s=0.2)
