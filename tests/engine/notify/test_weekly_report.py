@@ -87,14 +87,19 @@ def happens(weekly: WeeklyReport, look: Callable[[], Any]) -> Any:
     return until(turned, pause_s=0.05)
 
 
+def at_nobody() -> str:
+    """Return an address with a password, of a server that has just ended."""
+    with socket.create_server(("127.0.0.1", 0)) as nobody:
+        port = nobody.getsockname()[1]
+    return f"mailto://ada:hunter2@127.0.0.1:{port}?from=a@localhost.local&to=b@localhost.local&mode=insecure"
+
+
 def test_a_daemon_that_was_off_at_the_time_sends_it_once_when_the_server_takes_it(
     fallow: Fallow, site: Site, mail: tuple[str, Inbox]
 ) -> None:
     url, inbox = mail
     record(fallow, two_cards(site.due_s - 2 * HOUR_S, 60))
-    with socket.create_server(("127.0.0.1", 0)) as nobody:
-        port = nobody.getsockname()[1]
-    site.mails_to(f"mailto://ada:hunter2@127.0.0.1:{port}?from=a@localhost.local&to=b@localhost.local&mode=insecure")
+    site.mails_to(at_nobody())
     site.was("sent")
     weekly = site.starts()
     happens(weekly, lambda: site.told)
@@ -128,11 +133,7 @@ def test_an_address_that_takes_it_gets_it_once_although_another_does_not(
 ) -> None:
     url, inbox = mail
     record(fallow, two_cards(site.due_s - 2 * HOUR_S, 60))
-    with socket.create_server(("127.0.0.1", 0)) as nobody:
-        port = nobody.getsockname()[1]
-    site.mails_to(
-        url, f"mailto://ada:hunter2@127.0.0.1:{port}?from=a@localhost.local&to=b@localhost.local&mode=insecure"
-    )
+    site.mails_to(url, at_nobody())
     site.was("sent")
     weekly = site.starts()
     happens(weekly, lambda: site.told)

@@ -194,7 +194,9 @@ def test_a_person_can_release_on_the_page_what_is_theirs_and_nothing_else(tmp_pa
         assert 'data-own="bob"' in his
 
 
-def test_who_protects_again_what_they_protect_has_one_protection_with_the_new_end(tmp_path: pathlib.Path) -> None:
+def test_who_protects_again_what_they_protect_has_one_protection_and_none_becomes_shorter(
+    tmp_path: pathlib.Path,
+) -> None:
     with served(hall(as_published), tmp_path, token=TOKEN) as site:
         headers = {**FORM, **cookie(site, TOKEN), "origin": site.url}
         for why in ("first", "second"):
@@ -202,6 +204,9 @@ def test_who_protects_again_what_they_protect_has_one_protection_with_the_new_en
         assert site.ask("/protections", "POST", "subject=gpu:2&for=1h&why=other", headers).status == 303
         found = site.ask("/api/v1/protections").json["protections"]
         assert sorted(each["why"] for each in found) == ["other", "second"]
+        assert site.ask("/protections", "POST", "subject=gpu:1&for=1h&why=short", headers).status == 303
+        found = site.ask("/api/v1/protections").json["protections"]
+        assert sorted(each["why"] for each in found) == ["other", "second", "short"]
 
 
 def test_after_a_form_a_person_is_where_they_were(tmp_path: pathlib.Path) -> None:

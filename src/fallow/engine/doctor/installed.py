@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from fallow.actuators.process.helpers import Helpers
 from fallow.actuators.process.spawn import find
 from fallow.core.errors import CannotRun, CommandNotFound
+from fallow.core.units import printable
 from fallow.engine.doctor.finding import CheckFinding, Health, broken, lacking, ok
 from fallow.engine.machine.installation import COMPLETION, MAN, VERSION, is_own, on_path, own_program, shared_file
 from fallow.engine.machine.unix_http import NoAnswer
@@ -93,7 +94,7 @@ def _of_the_daemon(world: World) -> Iterator[CheckFinding]:
     except NoAnswer:
         return  # the check of the daemon says so
     if said is not None and said.get("fallow") != VERSION:
-        means = f"the daemon that runs is fallow {said.get('fallow')}, and this is fallow {VERSION}"
+        means = f"the daemon that runs is fallow {printable(str(said.get('fallow')))}, and this is fallow {VERSION}"
         yield lacking("daemon", means, "systemctl restart fallow")
 
 
@@ -113,7 +114,9 @@ def man_pages(world: World) -> Iterator[CheckFinding]:
     if ran.ok and os.path.realpath(ran.last_line or "") == os.path.realpath(page):
         yield ok("man pages", f"man finds them, in {os.path.dirname(page)}")
     else:
-        other = f"man finds {ran.last_line}, of another installation" if ran.ok else "man does not find them"
+        other = (
+            f"man finds {printable(ran.last_line)}, of another installation" if ran.ok else "man does not find them"
+        )
         link = f"ln -s {os.path.dirname(page)}/fallow*.1 /usr/local/share/man/man1/"
         yield lacking("man pages", f"{other} (they are in {os.path.dirname(page)}); `fallow help` works", link)
 

@@ -39,14 +39,14 @@ class Actions:
         self.orders = StopOrders(lambda: sources.stops, sources.clock)
 
     async def place(self, request: Request) -> Response:
-        """Place a protection, in the name of who asks, instead of one that they have on the same thing."""
+        """Place a protection in the name of who asks. It replaces theirs on the same thing that end no later."""
         peer = demand_change(request)
         form = await form_of(request)
         subject, why = form.get("subject", ""), form.get("why", "")[:_LONGEST_WHY]
         placed = done(lambda: self._sources.protect(subject, span_s(form.get("for", "")), why, peer))
         for before in self._sources.protections():
             same = (before.target, before.by_user) == (placed.target, placed.by_user)
-            if same and before.id not in (placed.id, 0):
+            if same and before.id not in (placed.id, 0) and before.until_wall_s <= placed.until_wall_s:
                 done(lambda number=before.id: self._sources.release_protection(number, peer))  # type: ignore[misc]
         at = form.get("at", "")
         return RedirectResponse(f"{back_from(request)}#{at}" if _AN_ID.fullmatch(at) else back_from(request), 303)
