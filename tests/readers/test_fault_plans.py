@@ -145,6 +145,8 @@ def check_status(world: World, plan: list[Fault], code: int, out: str, err: str)
                 "filler",
                 "protection",
                 "stops_at",
+                "killed_at",
+                "stop_held_back",
                 "paused",
             ):
                 assert gpu["unknown"].get(name), f"{name} is null without a reason"

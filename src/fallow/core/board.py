@@ -87,6 +87,11 @@ def stops_in_s(uuid: object, counting: Iterable[Counting]) -> float | None:
     return min(sooner) if sooner else None
 
 
+def killed_in_s(uuid: object, counting: Iterable[Counting]) -> float | None:
+    """Return after how many seconds what is left of a job on the GPU is killed; None if none was asked to end."""
+    return min((each.in_s for each in counting if uuid in each.uuids and each.action == "kill"), default=None)
+
+
 def kept_back(uuid: object, counting: Iterable[Counting]) -> str | None:
     """Return why a stop on the GPU that is due is not done, such as the limit of stops; None if there is no such."""
     due = (each for each in counting if uuid in each.uuids and each.action in ("ask", "park") and each.for_s > 0)

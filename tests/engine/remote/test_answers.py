@@ -61,8 +61,10 @@ def example() -> str:
     first = Process(7, 1)
     job = ParkedJob(first, (first,), "bob", "python", ((str(gpu.uuid), GIB),), 1.0)
     protection = Protection(1, OneGpu(str(gpu.uuid)), 600.0, "debugging", "bob")
-    counting = Counting("nights", "alice's job", (str(gpu.uuid),), (), "idle", 60.0, "ask", 18.0)
-    return json.dumps(as_json.status(Status("gpu1", False, 1.0, (gpu,), (job,)), [protection], [counting]))
+    begun = ("nights", "alice's job", (str(gpu.uuid),), (), "idle", 60.0)
+    rules = [Counting(*begun, "ask", 18.0), Counting(*begun, "kill", 8.0)]
+    rules.append(Counting(*begun, "ask", 0.0, refused="enough was stopped"))
+    return json.dumps(as_json.status(Status("gpu1", False, 1.0, (gpu,), (job,)), [protection], rules))
 
 
 class Scripted:
@@ -175,12 +177,12 @@ ENDLESS = "-1e999"
 def test_the_example_is_an_answer(scripted: Scripted) -> None:
     answer = scripted.status(EXAMPLE.encode())
     assert isinstance(answer, HostStatus)
-    assert answer.outlooks == {"0:1": Outlook(18.0, 599.0)}, "as it is counted there"
+    assert answer.outlooks == {"0:1": Outlook(18.0, 599.0, "enough was stopped", 8.0)}, "as it is counted there"
 
 
 def test_an_older_fallow_says_nothing_of_rules_and_protections() -> None:
     facts = json.loads(EXAMPLE)
-    for name in ("stops_at", "protection"):
+    for name in ("stops_at", "killed_at", "stop_held_back", "protection"):
         del facts["gpus"][0][name]
     assert host_status(facts).outlooks == {"0:1": Outlook()}
 

@@ -85,3 +85,16 @@ def test_the_time_of_a_stop_is_told_once_a_job_was_warned_and_only_if_it_will_be
     assert told(counting("ask", 90.0, refused="it is root's"))["stops_at"] is None
     assert told(counting("ask", 90.0, left_alone="ada protects all"))["stops_at"] is None
     assert told()["stops_at"] is None
+
+
+def test_the_time_of_a_kill_is_told_once_a_job_was_asked_to_end() -> None:
+    assert told(counting("kill", 8.0), counting("kill", 20.0))["killed_at"] == as_json.iso_time(NOW_S + 8)
+    assert told(counting("kill", 8.0))["stops_at"] is None
+    assert told(counting("ask", 8.0))["killed_at"] is None
+
+
+def test_a_stop_that_is_due_and_not_done_is_told_with_its_reason() -> None:
+    limit = "3 jobs were stopped in the last hour"
+    assert told(counting("ask", 0.0, refused=limit))["stop_held_back"] == limit
+    assert told(counting("ask", 0.0, refused=limit, left_alone="ada protects all"))["stop_held_back"] is None
+    assert told(counting("ask", 90.0))["stop_held_back"] is None

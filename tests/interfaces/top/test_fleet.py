@@ -76,7 +76,13 @@ def test_the_same_pid_on_two_hosts_is_two_jobs() -> None:
 
 @pytest.mark.parametrize(
     ("told", "words", "stops"),
-    [(Outlook(90.5), "1m30s", True), (Outlook(90.0, 60.0), "protected", False), (NO_OUTLOOK, "", False)],
+    [
+        (Outlook(90.5), "1m30s", True),
+        (Outlook(90.0, 60.0), "protected", False),
+        (Outlook(killed_in_s=8.5), "kill 8s", True),
+        (Outlook(kept_back="enough was stopped"), "held back", False),
+        (NO_OUTLOOK, "", False),
+    ],
 )
 def test_what_rules_mean_is_as_the_other_host_tells_it(told: Outlook, words: str, stops: bool) -> None:
     host = replace(other("gpu1", gpu(3)), outlooks={"3": told})

@@ -57,15 +57,23 @@ def host_status(facts: Facts) -> HostStatus:
 
 def _outlook(told: Facts, wall_s: float) -> Outlook:
     """Return what the answer says about one GPU; a fallow that is older says nothing about it."""
-    at, protection, why = told.get("stops_at"), told.get("protection"), told["unknown"].get("protection")
+    why, kept_back = told["unknown"].get("protection"), told.get("stop_held_back")
     _demand(why, (str, type(None)), "why a protection is not known")
-    stops_in_s = None if at is None else max(0.0, from_json.wall_s(at) - wall_s)
-    if why is not None:
-        return Outlook(stops_in_s, Unknown(why))
+    _demand(kept_back, (str, type(None)), "why a stop is not done")
+    stops_in_s, killed_in_s = (_in_s(told.get(name), wall_s) for name in ("stops_at", "killed_at"))
+    protected_s = _protected_s(told.get("protection"), wall_s) if why is None else Unknown(why)
+    return Outlook(stops_in_s, protected_s, kept_back, killed_in_s)
+
+
+def _protected_s(protection: Facts | None, wall_s: float) -> float | None:
     if protection is None:
-        return Outlook(stops_in_s)
-    until = protection["until"]
-    return Outlook(stops_in_s, inf if until is None else max(0.0, from_json.wall_s(until) - wall_s))
+        return None
+    left_s = _in_s(protection["until"], wall_s)
+    return inf if left_s is None else left_s
+
+
+def _in_s(at: str | None, wall_s: float) -> float | None:
+    return None if at is None else max(0.0, from_json.wall_s(at) - wall_s)
 
 
 def _check_gpu(gpu: GpuStatus) -> None:

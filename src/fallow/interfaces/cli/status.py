@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from types import ModuleType
 
-from fallow.core.board import kept_back, stops_in_s
+from fallow.core.board import kept_back, killed_in_s, stops_in_s
 from fallow.core.errors import WrongUsage
 from fallow.core.gpu import labels_of
 from fallow.core.gpu_status import GpuStatus, Outlook, Shown, Status
@@ -171,7 +171,7 @@ def _with_outlooks(look: _Look, world: World) -> Shown:
             stops_in_s(gpu.uuid, counting),
             _protected_s(gpu, protections, wall_s),
             kept_back(gpu.uuid, counting),
-            min((each.in_s for each in counting if gpu.uuid in each.uuids and each.action == "kill"), default=None),
+            killed_in_s(gpu.uuid, counting),
         )
         for gpu in look.shown.lines
     }

@@ -106,7 +106,7 @@ class GpuStatus(Gpu):
 
     MADE: ClassVar[Mapping[str, Make]] = {
         **Gpu.MADE,
-        **times("stops_at"),
+        **times("stops_at", "killed_at"),
         "activity": Activity,
         "claim": one(Claim),
         "filler": one(Filler),
@@ -124,6 +124,10 @@ class GpuStatus(Gpu):
     claim: Claim | Unknown | None
     protection: Protection | Unknown | None
     stops_at: datetime | None
+    killed_at: datetime | None
+    """When what is left of a job that was asked to end is killed; None if none was."""
+    stop_held_back: str | None
+    """Why a stop that is due is not done; None if there is no such."""
     paused: str | None
     waiting: int
     filler: Filler | Unknown | None
@@ -194,6 +198,8 @@ def _job(gpu: Gpu) -> tuple[str, str]:
 
 def _note(gpu: GpuStatus) -> str:
     notes = [] if gpu.stops_at is None else [f"stops at {gpu.stops_at:%H:%M:%S} UTC"]
+    notes += [] if gpu.killed_at is None else [f"killed at {gpu.killed_at:%H:%M:%S} UTC (asked to end)"]
+    notes += [] if gpu.stop_held_back is None else ["stop held back"]
     protection = gpu.protection
     if isinstance(protection, Unknown):
         notes.append("protection unknown")

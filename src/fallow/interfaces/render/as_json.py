@@ -8,7 +8,7 @@ from typing import Any
 
 from fallow.core.activity import AVAILABLE, Activity
 from fallow.core.api import VERSION
-from fallow.core.board import Counting, stops_in_s
+from fallow.core.board import Counting, kept_back, killed_in_s, stops_in_s
 from fallow.core.gpu import COUNTED, HOLDER_FACTS, PLAIN_READINGS, Gpu, Holder
 from fallow.core.gpu_status import GpuStatus, Shown, Status
 from fallow.core.idle_answer import IdleAnswer
@@ -150,7 +150,9 @@ def gpu_seen(
         | {
             "claim": _claim(gpu.claim),
             "protection": None if protection is None else protection_facts(protection),
-            "stops_at": _stops_at(gpu, wall_s, counting),
+            "stops_at": _at(stops_in_s(gpu.uuid, counting), wall_s),
+            "killed_at": _at(killed_in_s(gpu.uuid, counting), wall_s),
+            "stop_held_back": kept_back(gpu.uuid, counting),
             "paused": next((each.paused for each in counting if gpu.uuid in each.uuids and each.paused), None),
             "waiting": gpu.waiting,
             "filler": _filler(gpu),
@@ -163,9 +165,7 @@ def reason_facts(what: WithReason) -> dict[str, Any]:
     return {"because": what.because, "reason": what.reason.kind, "facts": what.reason.plain_facts}
 
 
-def _stops_at(gpu: GpuStatus, wall_s: float, counting: Iterable[Counting]) -> str | None:
-    """Return when the first job on the GPU would be sent its signal."""
-    in_s = stops_in_s(gpu.uuid, counting)
+def _at(in_s: float | None, wall_s: float) -> str | None:
     return None if in_s is None else iso_time(wall_s + in_s)
 
 

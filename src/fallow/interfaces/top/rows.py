@@ -150,8 +150,10 @@ def _as_told(outlook: Outlook) -> Next:
     """Return what another host tells of one of its GPUs."""
     if outlook.protected_s is not None and not isinstance(outlook.protected_s, Unknown):
         return Next("protected", inf, protected=True)
+    if outlook.killed_in_s is not None:
+        return _killed(outlook.killed_in_s)
     if outlook.stops_in_s is None:
-        return Next()
+        return Next() if outlook.kept_back is None else _HELD_BACK
     return Next(_when(outlook.stops_in_s), outlook.stops_in_s, stops=True)
 
 
