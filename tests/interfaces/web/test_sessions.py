@@ -42,6 +42,17 @@ def test_a_cookie_that_a_neighbours_server_was_sent_is_worth_nothing_to_her(site
 
 
 @pytest.mark.several_users
+@pytest.mark.parametrize("path", ["/logout", "/login"])
+def test_a_neighbour_with_a_copy_of_a_cookie_ends_nobodys_session(site: Site, path: str) -> None:
+    answer = site.ask("/login", "POST", urlencode({"token": TOKEN}), {**FORM, "origin": site.url})
+    known = {"cookie": answer.headers["set-cookie"].partition(";")[0], "origin": site.url}
+    assert as_neighbour(site, path, "POST", urlencode({"token": TOKEN}), **FORM, **known).status == 303
+    assert "Place a protection" in site.ask("/", headers=known).text
+    assert site.ask(path, "POST", urlencode({"token": TOKEN}), {**FORM, **known}).status == 303
+    assert "Place a protection" not in site.ask("/", headers=known).text, "who began it ends it for every copy"
+
+
+@pytest.mark.several_users
 def test_wrong_tokens_of_a_neighbour_keep_nobody_else_from_the_page(site: Site) -> None:
     for number in range(60):
         assert as_neighbour(site, PROTECT, authorization=f"Bearer wrong-{number}").status == 401

@@ -42,7 +42,7 @@ def add_login(pages: APIRouter, renderer: Renderer, static: Edition) -> None:
         if visitor is None:
             access.wrong.count(owner)
             return HTMLResponse(_form(access, back, wrong=True), 403)
-        access.sessions.end(cookie_in(request.headers))
+        access.sessions.end(cookie_in(request.headers), owner)
         answer, cookie = RedirectResponse(back, 303), access.sessions.begin(visitor, owner)
         secure = request.url.scheme == "https"
         answer.set_cookie(COOKIE, cookie, max_age=LASTS_S, httponly=True, samesite="strict", secure=secure)
@@ -52,7 +52,7 @@ def add_login(pages: APIRouter, renderer: Renderer, static: Edition) -> None:
     async def forget(request: Request) -> Response:
         access = _demand_token(request)
         _demand_same_origin(request)
-        access.sessions.end(cookie_in(request.headers))
+        access.sessions.end(cookie_in(request.headers), request.state.connection.owner)
         answer = RedirectResponse(back_from(request), 303)
         answer.delete_cookie(COOKIE, httponly=True, samesite="strict")
         return answer

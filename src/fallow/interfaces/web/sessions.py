@@ -35,9 +35,10 @@ class Sessions:
         begun_s, visitor, began_it = self._begun.get(_hashed(cookie), (0.0, None, ""))
         return visitor if began_it == owner and self._now_s() - begun_s < LASTS_S else None
 
-    def end(self, cookie: str) -> None:
-        """End the session of this cookie, for every copy of it."""
-        self._begun.pop(_hashed(cookie), None)
+    def end(self, cookie: str, owner: str) -> None:
+        """End the session of this cookie, for every copy of it; nothing ends if another owner began it."""
+        if self.visitor(cookie, owner) is not None:
+            del self._begun[_hashed(cookie)]
 
 
 def _hashed(cookie: str) -> bytes:
