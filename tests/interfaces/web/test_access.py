@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import socket
 import stat
 from collections.abc import Iterator
 from urllib.parse import urlencode
@@ -17,8 +18,10 @@ from fallow.interfaces.web.settings import Settings, Visitor, checked, said_at_s
 from fallow.interfaces.web.token import token_in
 from tests.interfaces.web.boards import varied
 from tests.interfaces.web.served import TOKEN, Site, hall, served
+from tests.places import LIMIT_S
 
 FORM = {"content-type": "application/x-www-form-urlencoded"}
+WITH_IPV6 = pytest.mark.skipif("lo" not in pathlib.Path("/proc/net/if_inet6").read_text(), reason="there is no ::1")
 EVERYTHING = ("/", "/stream", "/metrics", "/api/v1/status", "/api/v1/openapi.json", "/api/v1/protections", "/nothing")
 
 
@@ -275,7 +278,8 @@ def test_the_config_opens_the_page_and_it_is_told_where(tmp_path: pathlib.Path) 
     page = Page.model_validate({"listen": "127.0.0.1:0", "token_file": str(tmp_path / "token")})
     server = open_page(app, page, SystemClock(), told.append)
     assert server is not None
-    server._listening.close()
+    for each in server._listening:
+        each.close()
     assert stat.S_IMODE((tmp_path / "token").stat().st_mode) == 0o600
     assert "this machine only" in told[-1]
     assert open_page(app, Page.model_validate({"enabled": False}), SystemClock(), told.append) is None
@@ -287,4 +291,38 @@ def test_a_port_that_is_taken_is_told_before_anything_is_served() -> None:
         with pytest.raises(FallowError, match=r"another program listens on .*give no token"):
             listen(bound(Address("127.0.0.1", 0), taken))
     finally:
-        taken.close()
+        for each in taken:
+            each.close()
+
+
+@WITH_IPV6
+def test_who_asks_at_the_other_address_of_localhost_is_known_as_the_same_user(site: Site) -> None:
+    answer = site.ask("/login", "POST", urlencode({"token": TOKEN}), {**FORM, "origin": site.url})
+    known = {"cookie": answer.headers["set-cookie"].partition(";")[0]}
+    other = Site(Address("::1", site.address.port), site.app, site.home)
+    assert "Place a protection" in other.ask("/", headers=known).text
+    assert "Place a protection" not in other.ask("/").text
+
+
+@WITH_IPV6
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "0.0.0.0", "::1"])
+def test_nobody_else_can_listen_where_the_name_localhost_leads_to(host: str) -> None:
+    ours = listen(Address(host, 0))
+    try:
+        port = bound(Address(host, 0), ours).port
+        for name in ("127.0.0.1", "::1"):
+            with pytest.raises(FallowError, match=r"another program listens on .*give no token"):
+                listen(Address(name, port))
+            socket.create_connection((name, port), LIMIT_S).close()
+    finally:
+        for each in ours:
+            each.close()
+
+
+@WITH_IPV6
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "0.0.0.0"])
+def test_where_a_neighbour_listens_at_the_other_address_of_localhost_there_is_no_page(host: str) -> None:
+    with socket.create_server(("::1", 0), family=socket.AF_INET6) as theirs:
+        port = theirs.getsockname()[1]
+        with pytest.raises(FallowError, match=rf"another program listens on \[::1\]:{port}, .*give no token"):
+            listen(Address(host, port))

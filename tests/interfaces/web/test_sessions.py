@@ -1,5 +1,6 @@
 """Who has taken a cookie or shows wrong tokens, as another user of the machine, gains nothing, and blocks nobody."""
 
+import asyncio
 import pathlib
 from collections.abc import Iterator
 from urllib.parse import urlencode
@@ -7,9 +8,10 @@ from urllib.parse import urlencode
 import pytest
 
 from fallow.actuators.host.as_user import in_the_name_of
-from fallow.interfaces.web.connection_limit import neighbourhood
+from fallow.interfaces.web.connection_limit import neighbourhood, user
 from fallow.interfaces.web.sessions import Sessions
 from fallow.interfaces.web.settings import Visitor
+from fallow.interfaces.web.wrong_tokens import WrongTokens
 from tests.interfaces.web.boards import varied
 from tests.interfaces.web.served import TOKEN, Answer, Site, hall, served
 
@@ -60,6 +62,23 @@ def test_wrong_tokens_of_a_neighbour_keep_nobody_else_from_the_page(site: Site) 
     assert site.with_token(PROTECT).status == 200
     logged_in = site.ask("/login", "POST", urlencode({"token": TOKEN}), {**FORM, "origin": site.url})
     assert logged_in.status == 303
+
+
+def test_however_many_users_and_addresses_show_wrong_tokens_nobody_else_has_to_wait() -> None:
+    """Who has a range of subordinate users, as for containers without root, is 65,536 users to the kernel."""
+
+    async def crowd() -> None:
+        wrong = WrongTokens(lambda _: None)
+        many = [user(100_000 + number) for number in range(300)] + [f"198.51.100.{number}" for number in range(300)]
+        for owner in many * 61:
+            wrong.count(owner)
+        assert all(map(wrong.too_many_from, many))
+        assert not any(map(wrong.too_many_from, (user(0), user(1000), "192.0.2.1")))
+        for number in range(70_000):
+            wrong.count(f"2001:db8:{number >> 16:x}:{number & 0xFFFF:x}::/64")
+        assert not any(map(wrong.too_many_from, (user(0), user(1000)))), "more addresses than any host has"
+
+    asyncio.run(crowd())
 
 
 def test_a_session_is_of_whoever_began_it() -> None:

@@ -25,7 +25,7 @@ async def serve(
     """Serve at this path until cancelled. If it cannot listen, raise an error before `ready` is called."""
     while True:
         file = SocketFile(path, _QUEUE)
-        server = HttpServer(app, file.socket, limits)
+        server = HttpServer(app, [file.socket], limits)
         serving = asyncio.create_task(server.run(ready))
         try:
             while file.is_there and not serving.done():

@@ -109,7 +109,7 @@ class Connections:
     def _share_of(self, owner: str) -> int:
         if owner == LOOPBACK:  # a user of this machine, but the kernel does not say which
             return self.limits.connections
-        return self.limits.of_user if owner.startswith(_USER) else self.limits.of_address
+        return self.limits.of_user if is_user(owner) else self.limits.of_address
 
     def _end(self, guest: "Connection") -> None:
         self.leave(guest)
@@ -129,6 +129,11 @@ def comes_first(owner: str) -> bool:
 def user(uid: int) -> str:
     """Return the name of a user of this machine as an owner."""
     return f"{_USER}{uid}"
+
+
+def is_user(owner: str) -> bool:
+    """Return whether an owner is a user of this machine, by what the kernel says, and not an address."""
+    return owner.startswith(_USER)
 
 
 def neighbourhood(address: str) -> str:

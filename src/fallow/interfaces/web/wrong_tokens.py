@@ -7,8 +7,10 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable
 
+from fallow.interfaces.web.connection_limit import is_user
+
 _MOST = 60
-_MOST_OWNERS = 256
+_MOST_ADDRESSES = 65536
 _ELSEWHERE = "elsewhere"
 
 
@@ -33,7 +35,9 @@ class WrongTokens:
         self._counts[place] += 1
 
     def _place(self, owner: str) -> str:
-        return owner if owner in self._counts or len(self._counts) < _MOST_OWNERS else _ELSEWHERE
+        """Return where an owner is counted: each by themselves; from some addresses on, all others together."""
+        own = is_user(owner) or owner in self._counts or len(self._counts) < _MOST_ADDRESSES
+        return owner if own else _ELSEWHERE
 
     def _end_minute(self) -> None:
         total = self._counts.total()
