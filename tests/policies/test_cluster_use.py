@@ -91,6 +91,21 @@ def test_work_on_any_gpu_makes_a_job_busy_and_each_gpu_has_its_use(
     assert use.may_be_used <= len(use.uses)
 
 
+def test_a_gpu_in_another_node_than_the_pods_never_makes_the_pod_idle() -> None:
+    """Somebody there may have given a cgroup the name of the pod. An exporter may call its host by no node's name."""
+    nodes = (ClusterNode("n1", 1), ClusterNode("n2.example.org", 1))
+
+    def activity(host: str, node: str) -> JobActivity:
+        reading = GpuReading(GpuKey(host, "GPU-1"), 0, 0.0, pod_uid="uid-of-a")
+        held = job((PodGpus("ml", "a", 1, "uid-of-a", on_node=node),))
+        return job_use(held, ReadingIndex(Readings(10.0, 60.0, (reading,)), nodes)).activity
+
+    idle, unknown = JobActivity.IDLE, JobActivity.UNKNOWN
+    assert [activity(host, "n1") for host in ("n1", "N1", "n1.example.org", "fallow-x7f2a")] == [idle] * 4
+    assert [activity(host, "n1") for host in ("n2", "n2.example.org", "N2")] == [unknown] * 3
+    assert [activity(host, "n2.example.org") for host in ("n2", "n2.elsewhere.org", "n1")] == [idle, unknown, unknown]
+
+
 def test_a_node_may_be_named_with_or_without_its_domain_unless_that_is_ambiguous() -> None:
     def activity(node: str, *hosts: str) -> JobActivity:
         gpus = tuple(GpuReading(GpuKey(host, f"GPU-{host}"), 0, 0.0) for host in hosts)

@@ -76,6 +76,13 @@ def test_a_container_is_known_by_its_cgroup(root: pathlib.Path, path: str) -> No
     [
         f"0::/kubepods/besteffort/pod{POD}/{CONTAINER}",
         f"0::/kubepods.slice/kubepods-besteffort-pod{POD.replace('-', '_')}.slice/crio-{CONTAINER}.scope",
+        f"0::/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{POD.replace('-', '_')}.slice/x.scope",
+        f"0::/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-pod{POD.replace('-', '_')}.slice/x.scope",
+        f"0::/system.slice/containerd.service/kubepods-besteffort-pod{POD.replace('-', '_')}.slice:cri-containerd:x",
+        # as a daemon in a container with a cgroup namespace of its own is shown them
+        f"0::/../../kubepods-besteffort-pod{POD.replace('-', '_')}.slice/crio-{CONTAINER}.scope",
+        f"0::/../../../burstable/pod{POD}/{CONTAINER}",
+        f"4:memory:/../../pod{POD}/{CONTAINER}",
     ],
 )
 def test_a_kubernetes_pod_is_known_by_its_cgroup(root: pathlib.Path, path: str) -> None:
@@ -89,12 +96,49 @@ def test_a_kubernetes_pod_is_known_by_its_cgroup(root: pathlib.Path, path: str) 
         "0::/system.slice/slurmstepd.scope/job_31337/step_0/user/task_0",
         "9:devices:/slurm/uid_1000/job_31337/step_batch",
         "9:devices:/slurm_n1/uid_1000/job_31337/step_batch",
-        "0::" + "/slurm" * 600 + "/job_31337/step_0",
+        "0::/system.slice/n1_slurmstepd.scope/job_31337/step_0/user/task_0",
+        "0::/../slurmstepd.scope/job_31337/step_0/user/task_0",
     ],
 )
 def test_a_slurm_job_is_known_by_its_cgroup(root: pathlib.Path, path: str) -> None:
     add(root, 42, cgroup=path.encode())
     assert described(root).owner == Owner(OwnerKind.SLURM, "31337", "31337")
+
+
+@pytest.mark.parametrize(
+    "above",
+    [
+        "/user.slice/user-4002.slice/user@4002.service/",
+        "/user.slice/user-4002.slice/user@4002.service/app.slice/",
+        "/user.slice/",
+        "/../../user.slice/user-4002.slice/user@4002.service/",
+        "/../user-4002.slice/user@4002.service/",
+        "/system.slice/jupyter-mallory.service/",
+        "/system.slice/slurmstepd.scope/hers/",
+        "/lxc.payload.hers/",
+        f"/docker/{CONTAINER}/",
+        f"/machine.slice/libpod-{CONTAINER}.scope/",
+        f"/kubepods/pod{POD[::-1]}/{CONTAINER}/",
+        "/slurm" * 600 + "/",
+    ],
+)
+def test_the_name_of_a_pod_or_a_slurm_job_below_what_a_user_may_be_given_names_neither(
+    root: pathlib.Path, above: str
+) -> None:
+    """A user's own slice, a service with Delegate=, and a container are places where a user can make any cgroup."""
+    names = (
+        f"pod{POD}/{CONTAINER}",
+        f"kubepods/besteffort/pod{POD}/{CONTAINER}",
+        f"kubepods.slice/kubepods-pod{POD.replace('-', '_')}.slice/cri-{CONTAINER}.scope",
+        "slurmstepd.scope/job_31337/step_0",
+        "slurm/uid_4002/job_31337/step_0",
+        "system.slice/slurmstepd.scope/job_31337/step_0",
+    )
+    for pid, name in enumerate(names, 42):
+        add(root, pid, cgroup=f"0::{above}{name}\n".encode())
+        owner = described(root, pid).owner
+        assert isinstance(owner, Owner)
+        assert owner.id not in (POD, "31337"), name
 
 
 @pytest.mark.parametrize("name", ["--host=elsewhere.service", "-H x.service", "*.service", "a b.service", ".service"])

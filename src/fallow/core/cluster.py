@@ -58,6 +58,8 @@ class PodGpus:
     """What no other pod was or will be called: the kernel says it of its processes."""
     doubt: str = ""
     """Why it may hold other GPUs, too; one of `count` stands for them then."""
+    on_node: str = ""
+    """The node that the engine runs it on: GPUs of another are not its."""
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.pod}"

@@ -8,6 +8,7 @@ A GPU without a reading, with a gap in its series, or with a number that makes n
 that an engine names by their index in a node, if that node has others by the metrics than by the engine, or MIG
 instances: Slurm counts these, and what it leaves out, in an order that the metrics do not have. Where several
 readings fit one place (MIG instances of a card, two exporters), all of them count: work of any is work of the job.
+A pod holds no GPU of another node than its own: a GPU there that the metrics call its is unknown.
 An idle job is told apart further: nothing of it may be on its GPUs at all, no process or no memory.
 """
 
@@ -27,6 +28,7 @@ _FULL_FROM = 0.95
 _POWER_MARGIN = 0.05  # of the way from rest to the limit, as in policies/hang.py
 NO_PROCESS, NO_MEMORY, ALL_EMPTY = "no_process_there", "no_memory_there", "held_without_process"
 _OF_SEVERAL = Unknown("by the metrics several pods hold it")
+_ELSEWHERE = Unknown("by the metrics it is in another node than its pod")
 _EMPTY_KINDS = frozenset({NO_PROCESS, NO_MEMORY})
 
 
@@ -58,6 +60,8 @@ class ReadingIndex:
         """`nodes` says how many GPUs the engine has where: indices are compared only where that is the same."""
         self.trouble = readings.trouble
         self._counts = {node.name: node.gpus for node in nodes}
+        self._nodes = {name.lower().partition(".")[0] for name in self._counts}
+        """The first parts of their names."""
         self._by_host: dict[str, dict[int | None, list[GpuReading]]] = {}
         """By the name of a host, and the index there."""
         self._by_node: dict[str, dict[int | None, list[GpuReading]]] = {}
@@ -120,7 +124,16 @@ class ReadingIndex:
         """Return the readings of the GPUs of a pod."""
         named = self._by_pod.get((place.namespace, place.pod), [])
         by_uid = self._by_pod.get(place.uid, ()) if place.uid else ()
-        return [*named, *(each for each in by_uid if not any(each is other for other in named))]
+        found = [*named, *(each for each in by_uid if not any(each is other for other in named))]
+        return [replace(each, utilization=_ELSEWHERE) if self._is_elsewhere(place, each) else each for each in found]
+
+    def _is_elsewhere(self, place: PodGpus, reading: GpuReading) -> bool:
+        """Return whether a reading is of another node than the pod's; an exporter may call its host otherwise."""
+        host, node = reading.key.host.lower(), place.on_node.lower()
+        first = host.partition(".")[0]
+        if not node or host == node or first not in self._nodes:
+            return False
+        return first != node.partition(".")[0] or ("." in host and "." in node)
 
 
 def job_use(job: ClusterJob, index: ReadingIndex, idle_below: float = IDLE_BELOW) -> JobUse:

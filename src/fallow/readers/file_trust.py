@@ -161,6 +161,17 @@ def doubts(path: str, trusted: Trusted = ROOT_ALONE) -> list[Mistake]:
         return [*followed.doubts, *([Mistake(f"there is no {printable(path)}")] if followed.missing else [])]
 
 
+def trusted_program(link: str) -> str | None:
+    """Return the name of the program that a link of the kernel leads to; None unless that file is trusted here."""
+    try:
+        program, path = os.stat(link), os.readlink(link)
+    except OSError:
+        return None
+    with Followed(path) as here:
+        is_it = here.found is not None and not here.doubts and os.path.samestat(here.found, program)
+    return path.rpartition("/")[2] if is_it else None
+
+
 def _names(path: str) -> list[str]:
     """Return the names on the way, the first at the end of the list."""
     return [name for name in path.split("/") if name not in ("", ".")][::-1]

@@ -19,7 +19,7 @@ from fallow.core.units import printable
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace, value
 from fallow.readers.descriptors import open_files
-from fallow.readers.file_trust import Followed
+from fallow.readers.file_trust import trusted_program
 from fallow.readers.owners.cgroups import paths_in
 from fallow.readers.owners.traces import trace
 from fallow.readers.proc_files import MOST_OF_COMMAND, pass_on_shortage, read_start, read_variables
@@ -268,14 +268,14 @@ class Proc(ProcMachine):
                 words = self.words(pid)
                 runs_scripts = bool(words) and words[0].rpartition("/")[2].startswith("python")
                 return self.called(pid) - (set() if runs_scripts else self._script(words))
-            link = f"{self._root}/{pid}/exe"
-            program, path = os.stat(link), os.readlink(link)
         except OSError:
             return set()
-        with Followed(path) as here:
-            if here.found is None or here.doubts or not os.path.samestat(here.found, program):
-                return set()
-        return {path.rpartition("/")[2]}
+        name = self.program(pid)
+        return set() if name is None else {name}
+
+    def program(self, pid: int) -> str | None:
+        """Return the name of its program file; None unless it is in that place here and only root put it there."""
+        return trusted_program(f"{self._root}/{pid}/exe")
 
     def is_setuid(self, pid: int) -> bool:
         """Return whether its program gives others the rights of its user, as sudo does: who starts it names it.

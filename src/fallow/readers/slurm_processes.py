@@ -4,8 +4,10 @@
     a slurmstepd of root is above it           what Slurm has started
     its environment has the number of a job    what Slurm gave to the job's first processes, and they to theirs
 
-The first that says something counts. Users can change the environment of their own processes and make cgroups in
-their own slice. So the last one proves nothing about a process of another user, and their slice says nothing at all.
+The first that says something counts, and the node is believed from the same place. Users can change the environment
+of their own processes, make cgroups in their own slice, and give a setuid program any name. So the last one proves
+nothing about a process of another user, their slice says nothing at all, and a slurmstepd is one only by its program
+file.
 """
 
 import re
@@ -18,7 +20,7 @@ from fallow.readers.owners.traces import slurm_job
 from fallow.readers.proc import Proc
 
 _STEP_DAEMON = re.compile(r"slurmstepd: \[([0-9]{1,18})\.")
-_OF_USERS = "/user.slice/"
+_STEP_PROGRAM = "slurmstepd"
 _JOB, _NODE = "SLURM_JOB_ID", "SLURMD_NODENAME"
 
 
@@ -37,36 +39,31 @@ class SlurmTrace:
     job: str
     proof: Proof
     node: str = ""
-    """The node that its environment names: one host can be several nodes."""
+    """The node that the proof names: one host can be several nodes. Empty if it names none."""
 
 
 def slurm_trace(proc: Proc, pid: int) -> SlurmTrace | None:
     """Return the job that a process belongs to; None if nothing shows one."""
+    made = slurm_job(proc.cgroups(pid) or ())
+    if made is not None:
+        return SlurmTrace(made.number, Proof.CGROUP, made.node)
+    step = _of_step(proc, pid)
+    if step is not None:
+        return step
     told = proc.variables(pid, _JOB, _NODE) or {}
-    node = told.get(_NODE, "")
-    job = _of_cgroup(proc, pid)
-    if job is not None:
-        return SlurmTrace(job, Proof.CGROUP, node)
-    job = _of_step(proc, pid)
-    if job is not None:
-        return SlurmTrace(job, Proof.STEP, node)
     job = told.get(_JOB)
-    return None if not job else SlurmTrace(job, Proof.ENVIRONMENT, node)
+    return None if not job else SlurmTrace(job, Proof.ENVIRONMENT, told.get(_NODE, ""))
 
 
 def may_be_of(proc: Proc, pid: int, job: str) -> bool:
     """Return whether a process may belong to a job: quick, to be followed by `slurm_trace`."""
-    return _of_cgroup(proc, pid) == job or (proc.variables(pid, _JOB) or {}).get(_JOB) == job
+    made = slurm_job(proc.cgroups(pid) or ())
+    return (made is not None and made.number == job) or (proc.variables(pid, _JOB) or {}).get(_JOB) == job
 
 
-def _of_cgroup(proc: Proc, pid: int) -> str | None:
-    paths = (path for path in proc.cgroups(pid) or () if not path.startswith(_OF_USERS))
-    return next((job for path in paths if (job := slurm_job(path)) is not None), None)
-
-
-def _of_step(proc: Proc, pid: int) -> str | None:
+def _of_step(proc: Proc, pid: int) -> SlurmTrace | None:
     for each in chain((pid,), islice(proc.ancestors(pid), DEEPEST)):
         found = _STEP_DAEMON.match(" ".join(proc.words(each)))
-        if found and proc.uid(each) == 0:
-            return found[1]
+        if found and proc.uid(each) == 0 and proc.program(each) == _STEP_PROGRAM:
+            return SlurmTrace(found[1], Proof.STEP, (proc.variables(each, _NODE) or {}).get(_NODE, ""))
     return None

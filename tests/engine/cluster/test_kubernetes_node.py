@@ -32,11 +32,11 @@ def join() -> Iterator[Join]:
     if os.geteuid() != 0 or root is None:
         refuse_to_skip("making a cgroup needs root")
     assert root is not None
-    above = root / f"fallow-tests-{os.getpid()}"
+    above = root / "kubepods-tests" / "besteffort"  # from the root on, as a kubelet does
     made: dict[pathlib.Path, None] = {}
 
     def enter(pod: str, pid: int) -> None:
-        folder = above / "kubepods" / "besteffort" / f"pod{pod}" / CONTAINER
+        folder = above / f"pod{pod}" / CONTAINER
         try:
             folder.mkdir(parents=True, exist_ok=True)
             (folder / "cgroup.procs").write_text(str(pid))
@@ -49,7 +49,7 @@ def join() -> Iterator[Join]:
         until(lambda folder=folder: not (folder / "cgroup.procs").read_text(), pause_s=0.05)
         for each in (folder, *folder.parents):
             with suppress(OSError):
-                if each.is_relative_to(above):
+                if each.is_relative_to(above.parent):
                     each.rmdir()
 
 

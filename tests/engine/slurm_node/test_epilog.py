@@ -154,6 +154,14 @@ def test_a_prolog_passes_free_cards_and_names_what_is_wrong_with_others(node: No
     assert "GPU 9 of ada's Slurm job" in missing.stderr
 
 
+def test_a_process_that_only_says_that_it_is_of_the_job_does_not_make_its_card_free(node: Node) -> None:
+    liar = node.on("0")
+    for said in ({"SLURM_JOB_UID": "61234"}, {"SLURM_JOB_UID": ""}):
+        refused = node.slurm("prolog", **said)
+        assert refused.returncode == 1
+        assert f"pid {liar.pid} is on it" in refused.stderr
+
+
 def test_health_prints_what_is_wrong_and_drains_nothing_by_itself(node: Node, fallow: Fallow) -> None:
     assert node.slurm("health", "--count", "4").returncode == 0
     short = node.slurm("health", "--count", "8", "--json")

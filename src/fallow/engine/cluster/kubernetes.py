@@ -150,7 +150,8 @@ class KubernetesEngine:
             itself.name,
             "",
             tuple(
-                PodGpus(pod.itself.namespace, pod.itself.name, pod.gpus, pod.itself.uid, pod.doubt) for pod in pods
+                PodGpus(pod.itself.namespace, pod.itself.name, pod.gpus, pod.itself.uid, pod.doubt, pod.node)
+                for pod in pods
             ),
             max(each for each in starts if not isinstance(each, Unknown)) if unknown is None else unknown,
             interactive=kind is not None and kind.interactive,

@@ -82,6 +82,13 @@ def belongs_elsewhere(world: World, job: NodeJob, pid: int) -> bool:
     return trace.proof is Proof.ENVIRONMENT and job.uid is not None and world.proc.uid(pid) != job.uid
 
 
+def is_shown_to_be_of(world: World, job: NodeJob, pid: int) -> bool:
+    """Return whether a process is of this job by more than its own word, or of the job's user by the kernel's."""
+    trace = slurm_trace(world.proc, pid)
+    says_it_only = job.uid is None and trace is not None and trace.proof is Proof.ENVIRONMENT
+    return not says_it_only and not belongs_elsewhere(world, job, pid)
+
+
 def is_of_another_job(world: World, job: NodeJob, pid: int) -> bool:
     """Return whether something shows that a process belongs to another job, as a child of a leftover may."""
     return slurm_trace(world.proc, pid) is not None and belongs_elsewhere(world, job, pid)

@@ -11,7 +11,7 @@ from fallow.engine.history.run import open_run
 from fallow.engine.machine.observe import Watcher
 from fallow.engine.machine.world import World
 from fallow.engine.slurm_node.job import NodeJob, cards_of
-from fallow.engine.slurm_node.leftovers import belongs_elsewhere
+from fallow.engine.slurm_node.leftovers import is_shown_to_be_of
 
 _GAP_S = 60.0
 
@@ -48,7 +48,7 @@ def _trouble(world: World, job: NodeJob, gpu: GpuStatus) -> str | None:
         return None
     people = people_on(gpu)
     if gpu.trouble is None and people and not isinstance(gpu.holders, Unknown):
-        others = [holder.pid for holder in people if belongs_elsewhere(world, job, holder.pid)]
+        others = [holder.pid for holder in people if not is_shown_to_be_of(world, job, holder.pid)]
         if not others:
             return None
         return f"GPU {gpu.label} is not free for {job.subject}: pid {others[0]} is on it ({gpu.because})"

@@ -1,8 +1,10 @@
 """Find the owner of a process by what the kernel says: its cgroup, its command line and its ancestors.
 
-Users choose names of their own cgroups, processes and files. So a container counts only if its engine names a process
-in the very same cgroup (see containers.py), a system unit only outside of users' slices, a unit of a user only in
-that user's own slice, and a notebook only if its server is an ancestor of the kernel and the same user's.
+Users choose names of their own cgroups, processes and files. So a pod and a Slurm job count only by a path whose
+every name, from the root on, is one that the kubelet or Slurm makes where no user can make any; a container only if
+its engine names a process in the very same cgroup (see containers.py), a system unit only outside of users' slices, a
+unit of a user only in that user's own slice, and a notebook only if its server is an ancestor of the kernel and the
+same user's.
 
 No file of a user is touched here: one on a file system of theirs could keep whoever opens it waiting.
 """
@@ -21,8 +23,20 @@ if TYPE_CHECKING:
     from fallow.readers.proc import Proc
 
 _CONTAINER = r"[0-9a-f]{64}"
-_SLURM_JOB = r"job_([0-9]{1,18})"
-_POD = r"pod([0-9a-f]{8}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{12}|[0-9a-f]{32})"
+# A daemon in a container is shown the cgroups outside of its own by `..`; no cgroup can have that name.
+_TOP = r"^/(?:\.\./)*"
+# Version 1 has slurm/uid_N/job_N, version 2 a scope below a slice; where one host is several nodes, both name it.
+_SLURM_JOB = re.compile(
+    rf"{_TOP}(?:slurm(?:_([^/]+))?/(?:uid_[0-9]+/)?|(?:(?!user\.slice/)[^/]+\.slice/)*(?:([^/]+)_)?slurmstepd\.scope/)"
+    r"job_([0-9]{1,18})(?:/|$)"
+)
+_UID = r"[0-9a-f]{8}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{12}|[0-9a-f]{32}"
+# The kubelet's own folders, as its two drivers name them, or those below the service of its runtime.
+_POD = (
+    rf"{_TOP}(?:system\.slice/(?:containerd|crio|k3s|k3s-agent|rke2-server|rke2-agent)\.service/)?"
+    r"(?:kube(?:let|pods)(?:-[a-z]+)*(?:\.slice)?/)*(?:(?:besteffort|burstable)/)?"
+    rf"(?:kube(?:let|pods)(?:-[a-z]+)*-)?pod({_UID})(?![^/.:])"
+)
 # Names that systemd gives to units: anything else that a user named a cgroup could be an option or a pattern.
 _UNIT = r"([A-Za-z0-9_][A-Za-z0-9:_.@\\-]{0,250}\.service)(?:/|$)"
 _USER_UNIT = r"^/user\.slice/user-([0-9]{1,10})\.slice/user@\1\.service/(?:[^/]+\.slice/)*" + _UNIT
@@ -40,9 +54,9 @@ def trace(proc: "Proc", pid: int) -> Owner | Unknown:
     if pod:
         uid_of_pod = pod[1].replace("_", "-")
         return Owner(OwnerKind.POD, uid_of_pod, uid_of_pod)
-    job = next((found for path in cgroups if (found := slurm_job(path))), None)
+    job = slurm_job(cgroups)
     if job is not None:
-        return Owner(OwnerKind.SLURM, job, job)
+        return Owner(OwnerKind.SLURM, job.number, job.number)
     container = _match(_CONTAINER, cgroups)
     if container:
         return Owner(OwnerKind.CONTAINER, container[0], cgroup=with_name(container.string, container.end()))
@@ -117,15 +131,18 @@ def _session(proc: "Proc", pid: int) -> Owner | None:
     return None
 
 
-def slurm_job(path: str) -> str | None:
-    """Return the number of the Slurm job that a cgroup is of: a name below one that begins with `slurm`."""
-    is_below = False
-    for name in path.split("/"):
-        found = re.fullmatch(_SLURM_JOB, name) if is_below else None
-        if found:
-            return found[1]
-        is_below = is_below or name.startswith("slurm")
-    return None
+@value
+class SlurmCgroup:
+    """What a cgroup that Slurm made says: the job, and its node where one host is several; else no node."""
+
+    number: str
+    node: str
+
+
+def slurm_job(cgroups: tuple[str, ...]) -> SlurmCgroup | None:
+    """Return the Slurm job that a process with these cgroups is in; None if it is in none that Slurm made."""
+    found = next((found for path in cgroups if (found := _SLURM_JOB.match(path))), None)
+    return None if found is None else SlurmCgroup(found[3], found[1] or found[2] or "")
 
 
 def _match(pattern: str, cgroups: tuple[str, ...]) -> re.Match[str] | None:
