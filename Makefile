@@ -15,8 +15,8 @@ unexport PYTHONDONTWRITEBYTECODE
 demo: $(RUNS)  ## everything on simulated GPUs, with real processes
 	@$(BIN)/python -P -m fallow demo
 
-test: $(READY)  ## all tests; real processes, real locks, a stand-in only for the driver
-	@$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal
+test: $(READY)  ## all tests, the longest only if FALLOW_TEST_ALL is set; real processes, real locks, a stand-in only for the driver
+	@$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal --a-share
 
 # The tests of the project itself that start no program of their own, or only a short one.
 HOUSE := claim_files commands contributing documented doors layers policy_arrows security_page sentences site words

@@ -52,9 +52,23 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def pytest_report_header() -> str:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--a-share", action="store_true", help="leave out what is long by nature, unless FALLOW_TEST_ALL is set"
+    )
+
+
+def pytest_report_header(config: pytest.Config) -> str:
     """The one line that says what is not tested in full."""
-    return f"long tests: {length.SAID}"
+    return f"long tests: {length.said(config.option.a_share)}"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.option.a_share and not length.IN_FULL:
+        run: str = getattr(config, "workerinput", {}).get("testrunuid", "")
+        kept = length.share_of(items, drawn_by=run)
+        config.hook.pytest_deselected(items=[test for test in items if test not in set(kept)])
+        items[:] = kept
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

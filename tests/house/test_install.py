@@ -13,6 +13,8 @@ from packaging.requirements import Requirement
 from tests.conftest import Fallow
 from tests.places import BIN, LIMIT_S, REPOSITORY
 
+pytestmark = pytest.mark.in_full
+
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:

@@ -14,6 +14,8 @@ import pytest
 
 from tests.places import LIMIT_S, REPOSITORY
 
+pytestmark = pytest.mark.in_full
+
 VERSION = "98.7.6"
 SOMEBODY = {
     **{f"GIT_{who}_{what}": "a@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")},

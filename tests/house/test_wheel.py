@@ -71,6 +71,7 @@ def about(built: list[pathlib.Path]) -> email.message.Message:
         return email.parser.Parser().parsestr(wheel.read(name).decode())
 
 
+@pytest.mark.in_full
 def test_the_same_sources_give_the_same_bytes(built: list[pathlib.Path], tmp_path: pathlib.Path) -> None:
     again = build(copied(tmp_path / "another place" / "source"), tmp_path / "built", "077")
     assert [path.name for path in again] == [path.name for path in built]

@@ -17,6 +17,8 @@ from tests.places import LIMIT_S, REPOSITORY
 from tests.real_owners import Podman
 from tests.waiting import until
 
+pytestmark = pytest.mark.in_full
+
 GUIDE = (REPOSITORY / "docs/guides/container.md").read_text()
 COMPOSE = REPOSITORY / "packaging/container/compose.yaml"
 GPUS = "3xL40S"

@@ -2,8 +2,12 @@
 
 import json
 
+import pytest
+
 from tests.conftest import Fallow
 from tests.real_kubernetes import ControlPlane, Namespace
+
+pytestmark = pytest.mark.in_full
 
 
 def replicas(space: Namespace, name: str) -> int:

@@ -2,11 +2,15 @@
 
 import pathlib
 
+import pytest
+
 from tests.conftest import Fallow
 from tests.interfaces.cli.filled import Fill
 from tests.real_prometheus import Exporter, Prometheus, dcgm_gpu
 from tests.real_slurm import Slurm
 from tests.waiting import until
+
+pytestmark = pytest.mark.in_full
 
 CONFIG = """
 [page]

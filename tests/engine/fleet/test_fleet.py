@@ -100,6 +100,7 @@ def started(machines: list[Machine], home: pathlib.Path) -> Machine:
     return shows
 
 
+@pytest.mark.in_full
 def test_one_daemon_shows_all_hosts_and_since_when_one_is_silent(
     machines: list[Machine], tmp_path: pathlib.Path
 ) -> None:
@@ -142,6 +143,7 @@ def test_one_daemon_shows_all_hosts_and_since_when_one_is_silent(
     )
 
 
+@pytest.mark.in_full
 def test_the_hours_of_all_hosts_are_added_up(machines: list[Machine], tmp_path: pathlib.Path) -> None:
     shows = started(machines, tmp_path)
 

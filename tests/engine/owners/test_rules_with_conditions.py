@@ -85,6 +85,7 @@ def run_cell(jupyter: Jupyter, kernel: str, code: str) -> None:
         client.stop_channels()
 
 
+@pytest.mark.in_full
 def test_a_notebook_that_computes_on_the_cpu_is_left_alone_and_an_idle_one_is_ended(
     simulated: Fallow, up: StartUp, jupyter: Jupyter
 ) -> None:
@@ -125,6 +126,7 @@ def test_a_kernel_that_no_server_started_cannot_be_told_and_is_left_alone_and_th
     assert running.told(f"job {kernel} (python) will be stopped") == []
 
 
+@pytest.mark.in_full
 def test_a_job_that_uses_the_cpu_is_left_alone_until_it_no_longer_does(
     simulated: Fallow, up: StartUp, hold: Hold
 ) -> None:

@@ -27,6 +27,8 @@ from tests.conftest import Fallow, refuse_to_skip
 from tests.engine.owners.test_rules_through_owners import StartUp, on_gpu, podman, up
 from tests.real_owners import Podman, eventually
 
+pytestmark = pytest.mark.in_full
+
 __all__ = ["podman", "up"]
 WORKS = ("sh", "-c", "while true; do :; done")
 WAITS = ("sleep", "1000")

@@ -18,6 +18,8 @@ from tests.places import LIMIT_S
 from tests.real_sshd import Hosts, missing
 from tests.waiting import until
 
+pytestmark = pytest.mark.in_full
+
 PATIENT = ("--answer-within", "120s")  # for a machine on which much else runs
 
 

@@ -38,6 +38,7 @@ def start_hub(tmp_path: pathlib.Path, simulated: Fallow) -> Iterator[StartHub]:
         hub.close()
 
 
+@pytest.mark.in_full
 def test_the_culler_of_jupyterhub_ends_a_server_on_an_idle_gpu_and_none_that_works_or_cannot_be_told(
     simulated: Fallow, start_hub: StartHub, tmp_path: pathlib.Path
 ) -> None:

@@ -75,6 +75,7 @@ def test_pictures_say_what_they_show_and_stand_beside_tables(page_file: pathlib.
     assert all(cell.get("scope") for cell in root.iter("th"))
 
 
+@pytest.mark.in_full
 def test_it_is_readable_in_light_and_dark_and_on_a_phone(page_file: pathlib.Path, browser: Any) -> None:
     grounds = set()
     for width, scheme in ((1200, "light"), (1200, "dark"), (360, "light"), (360, "dark")):

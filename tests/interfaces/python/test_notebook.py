@@ -6,6 +6,8 @@ import re
 import subprocess
 from typing import Any
 
+import pytest
+
 from tests.conftest import Fallow
 from tests.places import BIN, LIMIT_S, REPOSITORY
 
@@ -38,6 +40,7 @@ fallow.claimed(), "CUDA_VISIBLE_DEVICES" in os.environ, after == before""",
 )
 
 
+@pytest.mark.in_full
 def test_a_notebook_shows_tables_and_its_claim_ends_with_its_kernel(
     simulated: Fallow, tmp_path: pathlib.Path
 ) -> None:

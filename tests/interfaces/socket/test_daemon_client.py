@@ -117,6 +117,7 @@ def test_protections_are_placed_listed_and_released_through_the_daemon(
     assert "there is no protection 9" in simulated("protect", "--release", "9").stderr
 
 
+@pytest.mark.in_full
 def test_a_report_from_the_daemon_is_the_same_as_from_its_file(
     simulated: Fallow, start_daemon: Start, tmp_path: pathlib.Path
 ) -> None:

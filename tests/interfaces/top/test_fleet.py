@@ -111,6 +111,7 @@ def machines(tmp_path: pathlib.Path) -> Iterator[list[Machine]]:
         each.fallow.end_all()
 
 
+@pytest.mark.in_full
 def test_one_screen_shows_real_daemons_and_says_where_to_act(machines: list[Machine], tmp_path: pathlib.Path) -> None:
     machines.append(Machine(tmp_path / "gpu1", "2xA100"))
     there = machines[0]

@@ -308,6 +308,7 @@ def test_it_loads_nothing_from_elsewhere(browser: Any, site: Site) -> None:
     assert not re.search(r'style="|\bon\w+="|javascript:', site.ask("/").text)
 
 
+@pytest.mark.in_full
 def test_it_says_so_when_nobody_tells_it_anything_any_more(browser: Any, tmp_path: pathlib.Path) -> None:
     made = Publisher()
     made.publish(varied(time.time()))

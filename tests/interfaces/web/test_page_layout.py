@@ -59,6 +59,7 @@ def eight() -> Any:
     return replace(varied(time.time()), prices=Prices(default=2.5, currency="USD"))
 
 
+@pytest.mark.in_full
 @pytest.mark.parametrize(("width", "height", "rows"), [(1280, 800, 1), (390, 844, 2)])
 def test_the_first_screen_has_what_is_had_what_is_wasted_all_tiles_and_the_last_day(
     browser: Any, site: Site, boards: Publisher, width: int, height: int, rows: int
@@ -72,6 +73,7 @@ def test_the_first_screen_has_what_is_had_what_is_wasted_all_tiles_and_the_last_
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
+@pytest.mark.in_full
 @pytest.mark.parametrize(("width", "height"), [(1280, 800), (1920, 1080), (390, 844)])
 def test_64_gpus_fit_one_screen(browser: Any, site: Site, boards: Publisher, width: int, height: int) -> None:
     boards.publish(many(time.time(), 64))
@@ -84,6 +86,7 @@ def test_64_gpus_fit_one_screen(browser: Any, site: Site, boards: Publisher, wid
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
+@pytest.mark.in_full
 @pytest.mark.parametrize("scripts", [True, False])
 def test_a_filter_shows_what_fits_it_with_scripts_and_without(
     browser: Any, site: Site, boards: Publisher, *, scripts: bool
@@ -106,6 +109,7 @@ def test_a_filter_shows_what_fits_it_with_scripts_and_without(
     expect(page.locator("#tiles .chip[aria-current]")).to_have_text("idle 1")
 
 
+@pytest.mark.in_full
 def test_tiles_are_links_that_show_where_the_keyboard_is(browser: Any, site: Site, boards: Publisher) -> None:
     board = eight()
     boards.publish(board)
@@ -117,6 +121,7 @@ def test_tiles_are_links_that_show_where_the_keyboard_is(browser: Any, site: Sit
     assert page.locator("#gpu-0").get_attribute("href") == f"/gpus/{board.status.gpus[0].uuid}"
 
 
+@pytest.mark.in_full
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing_to_complain_about(browser: Any, site: Site, boards: Publisher, scheme: str) -> None:
     for board in (eight(), many(time.time(), 64)):
@@ -127,6 +132,7 @@ def test_axe_finds_nothing_to_complain_about(browser: Any, site: Site, boards: P
         assert found.violations_count == 0, found.generate_report()
 
 
+@pytest.mark.in_full
 def test_a_page_that_hears_nothing_fades_and_says_since_when(browser: Any, tmp_path: pathlib.Path) -> None:
     boards = Publisher()
     boards.publish(eight())

@@ -46,6 +46,7 @@ class Section(BaseModel):
 
     model_config = ConfigDict(
         frozen=True,
+        defer_build=True,
         extra="forbid",
         validate_default=True,
         populate_by_name=False,
