@@ -294,4 +294,4 @@ def _processes() -> Iterator[tuple[int, list[str]]]:
     """Yield every process, with what its stat says behind its name."""
     for name in filter(str.isdigit, os.listdir("/proc")):
         with suppress(OSError):
-            yield int(name), pathlib.Path(f"/proc/{name}/stat").read_text().rpartition(")")[2].split()
+            yield int(name), pathlib.Path(f"/proc/{name}/stat").read_text(errors="replace").rpartition(")")[2].split()

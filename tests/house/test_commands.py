@@ -11,6 +11,8 @@ from fallow.interfaces.cli.options import common
 from tests.house.commands import INLINE, PAGES, PLACEHOLDER, RUN_AS_THEY_ARE, blocks, calls
 from tests.places import REPOSITORY
 
+CALLED_BY_CI = ("Makefile", "scripts/try-installers", "scripts/try-installed", "scripts/try-deb")
+"""What .ci/run calls."""
 BLOCKS = [block for page in PAGES for block in blocks(page)]
 
 
@@ -59,20 +61,65 @@ def test_fallow_understands_what_the_sentences_of_the_documents_name(page: pathl
                 assert options <= known, f"{page.name}: {said}"
 
 
-def test_a_line_that_is_no_command_of_fallow_says_what_it_needs_or_which_test_runs_it() -> None:
-    unmarked = [
+def unmarked(page: pathlib.Path, text: str | None = None) -> list[str]:
+    """Return the lines of a page that no test runs, and of which it is not said what they need."""
+    return [
         f"{block.place}: {line}"
-        for block in BLOCKS
-        if not block.mark
+        for block in blocks(page, text)
+        if not block.run_by and block.needs is None
         for line in block.lines
         if not calls(line) and not line.startswith(RUN_AS_THEY_ARE)
     ]
-    assert unmarked == []
 
 
-def test_every_mark_is_of_a_kind_and_names_a_test_that_is_there() -> None:
-    assert [block.place for block in BLOCKS if block.mark and block.needs is None and not block.tested_by] == []
-    assert [name for block in BLOCKS for name in block.tested_by if not (REPOSITORY / name).exists()] == []
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(REPOSITORY)))
+def test_every_command_is_run_or_says_what_it_needs(page: pathlib.Path) -> None:
+    """fallow's own are run by tests/house/test_commands_run.py, which runs whatever line is there."""
+    assert unmarked(page) == []
+
+
+def test_a_command_that_nobody_runs_and_that_is_not_marked_is_found() -> None:
+    page = REPOSITORY / "docs" / "none.md"
+    needs = "*Not run by the tests: it needs a cloud.*\n\n"
+    assert unmarked(page, "```sh\nsky launch\n```\n") == ["docs/none.md:1: sky launch"]
+    assert unmarked(page, "```text\n$ sky launch\n```\n") == ["docs/none.md:1: sky launch"]
+    assert unmarked(page, f"{needs}```sh\nsky launch\n```\n\n```sh\nsky down\n```\n") == ["docs/none.md:7: sky down"]
+    assert unmarked(page, "<!-- needs: a cloud -->\n```sh\nsky launch\n```\n") != [], "readers do not see that"
+
+
+@pytest.mark.parametrize("name", sorted({name for block in BLOCKS for name in block.run_by}))
+def test_who_is_named_to_run_a_block_runs_it(name: str) -> None:
+    """A test takes the lines from the page. Scripts of CI have each command, with words of their own behind it."""
+    named = [block for block in BLOCKS if name in block.run_by]
+    text = (REPOSITORY / name).read_text()
+    if name.endswith(".py"):
+        others = [block.place for block in named if block.page.name not in text]
+        assert "blocks_run_by(__file__)" in text or others == []
+        return
+    said = [line for each in (name, *CALLED_BY_CI) for line in (REPOSITORY / each).read_text().splitlines()]
+    missing = [
+        f"{block.place}: {line}"
+        for block in named
+        for line in block.lines
+        if not any(all(word in each for word in beginning(line)) for each in said)
+    ]
+    assert missing == []
+
+
+def beginning(line: str) -> list[str]:
+    """Return the program of a line and the first plain word behind it: `uv tool`, `make demo`, `python pytest`."""
+    found = [word.rpartition("/")[2] for word in line.split() if "=" not in word and not word.startswith("-")]
+    return [word.rstrip("3") for word in found[:2]]
+
+
+def test_commands_stand_in_blocks_of_two_kinds() -> None:
+    """sh for what is typed, console for what is shown with it: a block of another kind would hide its commands."""
+    others = [
+        f"{page.relative_to(REPOSITORY)}: {kind}"
+        for page in PAGES
+        for kind in re.findall(r"^ *```(bash|shell|zsh|fish|shell-session)\b", page.read_text(), re.M)
+    ]
+    assert others == []
 
 
 def test_no_command_hides_in_a_block_that_is_only_indented() -> None:
@@ -92,13 +139,13 @@ def test_fallow_understands_what_files_for_other_programs_start(page: pathlib.Pa
         understood(calls(f"fallow {started}")[0])
 
 
-def test_a_wrong_command_in_a_document_is_found(tmp_path: pathlib.Path) -> None:
+def test_a_wrong_command_in_a_document_is_found() -> None:
     page = REPOSITORY / "docs" / "none.md"
-    marked = "<!-- needs: a cluster -->\n```sh\nfallow status --cluster  # all\n```\n\n"
+    marked = "*Not run by the tests: it needs a cluster.*\n\n```sh\nfallow status --cluster  # all\n```\n\n"
     text = marked + "```sh\nfallow statsu\\\n --josn\nls\n```\n"
     first, second = list(blocks(page, text))
     assert (first.needs, first.lines) == ("a cluster", ["fallow status --cluster  # all"])
-    assert (second.line, second.lines) == (6, ["fallow statsu  --josn", "ls"])
+    assert (second.line, second.lines) == (7, ["fallow statsu  --josn", "ls"])
     assert calls("ls") == []
     assert calls('eval "$(fallow pick -n 2)" && sudo fallow stop 3 2>/dev/null') == [
         ["pick", "-n", "2"],

@@ -1,6 +1,7 @@
 """The arrows at the head of each policy are those that its code takes; docs/contributing/policies.md draws them."""
 
 import runpy
+import xml.etree.ElementTree
 
 import pytest
 
@@ -18,6 +19,10 @@ def test_the_page_on_policies_is_drawn_from_the_heads() -> None:
     assert (REPOSITORY / "docs" / "contributing" / "policies.md").read_text() == draw["page"](), (
         "run scripts/draw-policies"
     )
+    for policy in POLICIES:
+        picture = REPOSITORY / "docs" / "images" / draw["picture_name"](policy)
+        assert picture.read_text() == draw["picture"](policy), "run scripts/draw-policies"
+        xml.etree.ElementTree.parse(picture)
 
 
 def test_alternatives_are_arrows_of_their_own_and_what_is_done_together_is_one() -> None:
