@@ -1,5 +1,7 @@
 """Real shells complete fallow's words: what is typed with Tab arrives whole at the program."""
 
+import json
+import os
 import pathlib
 import re
 import shutil
@@ -17,6 +19,7 @@ from tests.typed import READY, program_that_tells, shell
 BASH_COMPLETION = pathlib.Path("/usr/share/bash-completion/bash_completion")
 MOST_CPU_S = 0.05
 OFTEN = 20
+LONG_GONE = 1 << 22  # one more than the kernel's last
 
 
 @pytest.fixture(scope="module")
@@ -35,6 +38,9 @@ def environ(tmp_path: pathlib.Path, shared: pathlib.Path) -> dict[str, str]:
     claims.mkdir()
     (claims / "protection-482913775").touch()
     (claims / "protection-$(touch ran)").touch()  # anybody can write there
+    (tmp_path / "state" / "simulated").mkdir(parents=True)
+    parked = ({"first": [os.getpid(), 1]}, {"first": [LONG_GONE, 1]}, {"first": ["$(touch ran)", 1]})
+    (tmp_path / "state" / "simulated" / "parked").write_text("".join(f"{json.dumps(each)}\n" for each in parked))
     return {
         "PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin",
         "HOME": str(tmp_path),
@@ -42,6 +48,7 @@ def environ(tmp_path: pathlib.Path, shared: pathlib.Path) -> dict[str, str]:
         "LANG": "C.UTF-8",
         "FALLOW_SIMULATE": "4xH100,2xT4",
         "FALLOW_CLAIM_DIR": str(claims),
+        "FALLOW_STATE_DIR": str(tmp_path / "state"),
         "XDG_DATA_HOME": str(shared),
         "ZDOTDIR": str(tmp_path),
     }
@@ -73,6 +80,8 @@ TYPED = [
     ("fallow protect --rele\t48\t", "[protect][--release][482913775]"),
     ("fallow run -- fallowed-p\t", "[run][--][fallowed-program]"),
     ("fallow help rel\t", "[help][reload]"),
+    ("fallow wake pid:\t", f"[wake][pid:{os.getpid()}]"),
+    ("fallow resume stat\tml/db", "[resume][statefulset:ml/db]"),
 ]
 
 
@@ -119,6 +128,10 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
         ("fallow compat gpu_m", ["gpu_mon"]),
         ("fallow pick --order=r", ["random"]),
         ("fallow nothing ", []),
+        ("fallow wake pid:", [f"{os.getpid()}"]),  # the part behind the colon, as bash wants it
+        ("fallow wake p", ["pid:", f"pid:{os.getpid()}"]),
+        ("fallow stop pi", ["pid:"]),
+        ("fallow resume r", ["replicaset:", "raycluster:", "rayjob:"]),
     ],
 )
 def test_what_is_here_is_offered_without_starting_a_program(
@@ -131,7 +144,7 @@ def test_what_is_here_is_offered_without_starting_a_program(
 def test_a_key_costs_less_than_50_ms(environ: dict[str, str], shared: pathlib.Path) -> None:
     script = shared / "bash-completion" / "completions" / "fallow"
     again = f"for ((i = 1; i < {OFTEN}; i++)); do _fallow; done; times; COMPREPLY=()"
-    for line in ("fallow stop ", "fallow stop unit:", "fallow stop user:", "fallow protect --release "):
+    for line in ("fallow stop ", "fallow stop unit:", "fallow stop user:", "fallow wake ", "fallow protect --release "):
         used = [
             float(m) * 60 + float(s)
             for m, s in re.findall(r"(\d+)m([\d.]+)s", " ".join(answers(environ, script, line, again)))
@@ -151,6 +164,7 @@ def test_fish_offers_words_with_their_sentences(environ: dict[str, str], shared:
         "fallow protect --release ",
         "fallow top --us",
         "fallow help rel",
+        "fallow wake pid:",
     )
     asked = "; ".join(f"complete -C '{line}'; echo END" for line in lines)
     done = subprocess.run(
@@ -163,7 +177,7 @@ def test_fish_offers_words_with_their_sentences(environ: dict[str, str], shared:
     )
     assert done.stderr == ""
     offered = [[line.partition("\t")[0] for line in part.splitlines()] for part in done.stdout.split("END\n")[:-1]]
-    assert offered == [["demo"], ["best", "index", "random"], ["5"], ["482913775"], ["--user"], ["reload"]]
+    assert offered == [["demo"], ["best", "index", "random"], ["5"], ["482913775"], ["--user"], ["reload"], ["pid:", f"pid:{os.getpid()}"]]
     assert "show what fallow does" in done.stdout
 
 

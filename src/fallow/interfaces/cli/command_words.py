@@ -26,6 +26,8 @@ class Kind(StrEnum):
     USER = "user"
     PROTECTION = "protection"
     SUBJECT = "subject"
+    PARKED = "parked"
+    """A subject, or a job that is parked now."""
 
 
 @value
@@ -82,6 +84,7 @@ BY_OPTION: dict[tuple[str, str], tuple[Kind, tuple[str, ...]]] = {
     ("run", "--signal"): (Kind.WORDS, _SIGNALS),
     ("run", "--warn-signal"): (Kind.WORDS, _SIGNALS),
     ("stop", "--signal"): (Kind.WORDS, _SIGNALS),
+    ("wake", "SUBJECT"): (Kind.PARKED, ()),
     ("compat", "NAME"): (Kind.WORDS, tuple(TOOLS)),
 }
 """What a value is, where its metavar does not say it."""
@@ -128,7 +131,9 @@ def _word(command: str, action: argparse.Action) -> Word:
     if kind is None:
         kind = _BY_METAVAR.get(metavar, Kind.ANYTHING)
     if kind is Kind.SUBJECT:
-        kind, words = Kind.SUBJECT if "GPU" in what else Kind.WORDS, _kinds_of_subject(what)
+        kind = Kind.SUBJECT if "GPU" in what else Kind.WORDS
+    if metavar == "SUBJECT":
+        words = _kinds_of_subject(what)
     return Word(
         names, metavar.strip("[]"), what, kind, words, action.nargs == "?" or metavar.startswith("["), several
     )
@@ -136,4 +141,4 @@ def _word(command: str, action: argparse.Action) -> Word:
 
 def _kinds_of_subject(what: str) -> tuple[str, ...]:
     """Return the beginnings of a subject that its help names, such as `user:`, and its whole words."""
-    return tuple(dict.fromkeys(re.findall(r"\b[a-z]+:(?=[A-Z])|\b(?:mine|all)\b(?!\w)", what)))
+    return tuple(dict.fromkeys(re.findall(r"\b[a-z]+:(?=[A-Z…])|\b(?:mine|all)\b(?!\w)", what)))

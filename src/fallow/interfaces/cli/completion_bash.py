@@ -43,6 +43,20 @@ _fallow_protections() {
 
 _fallow_units() { _fallow_named "" .service /sys/fs/cgroup{,/systemd}/system.slice/*.service; }
 
+# Adds to `found` the first processes of parked jobs that live, from the list that only the user of the daemon can read.
+_fallow_parked() {
+    local folder=${FALLOW_STATE_DIR:-} line number=0 pattern='^[{]"first": [[]([0-9]{1,7}),'
+    if [[ -z $folder ]]; then
+        folder=/var/lib/fallow
+        ((EUID == 0)) || folder=${XDG_STATE_HOME:-$HOME/.local/state}/fallow
+    fi
+    [[ -z ${FALLOW_SIMULATE:-} ]] || folder+=/simulated
+    [[ -r $folder/parked ]] || return 0
+    while ((number++ < 100)) && IFS= read -r line; do
+        [[ $line =~ $pattern && -d /proc/${BASH_REMATCH[1]} ]] && found+=("pid:${BASH_REMATCH[1]}")
+    done <"$folder/parked"
+}
+
 # Adds those words that begin with $2, with $1 before them. compgen -W would run what stands in $() in them.
 _fallow_among() {
     local each
@@ -60,11 +74,15 @@ _fallow_complete() {
             _fallow_gpus
             ;;
         protection) _fallow_protections ;;
-        subject)
+        subject | parked)
             case $word in
                 user:*) mapfile -t COMPREPLY < <(compgen -P user: -u -- "${word#user:}") ;;
                 unit:*) before=unit: word=${word#unit:} && _fallow_units ;;
-                *) _fallow_gpus && found=("$@" "${found[@]:1}") ;;
+                pid:*) [[ $kind != parked ]] || _fallow_parked ;;
+                *)
+                    _fallow_gpus && found=("$@" "${found[@]:1}")
+                    [[ $kind != parked ]] || _fallow_parked
+                    ;;
             esac
             ;;
         user) mapfile -t COMPREPLY < <(compgen -u -- "$word") ;;

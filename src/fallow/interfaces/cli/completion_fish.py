@@ -92,6 +92,19 @@ function __fallow_subjects
     end
 end
 
+# The parked jobs that live, from the list that only the user of the daemon can read.
+function __fallow_parked
+    set -l folder ~/.local/state/fallow
+    set -q XDG_STATE_HOME[1]; and set folder $XDG_STATE_HOME/fallow
+    test -r /var/lib/fallow/parked; and set folder /var/lib/fallow
+    set -q FALLOW_STATE_DIR[1]; and set folder $FALLOW_STATE_DIR
+    set -q FALLOW_SIMULATE[1]; and set folder $folder/simulated
+    test -r $folder/parked; or return 0
+    for pid in (string match -rg '^[{]"first": [[]([0-9]{1,7}),' <$folder/parked)
+        test -d /proc/$pid; and echo pid:$pid
+    end
+end
+
 complete -c fallow -f
 complete -c fallow -n __fallow_runs_program -xa '(__fallow_program)'
 """
@@ -143,6 +156,7 @@ def _values(word: Word) -> str:
         Kind.USER: "'(__fish_complete_users)'",
         Kind.PROTECTION: "'(__fallow_protections)'",
         Kind.SUBJECT: f"'(__fallow_subjects {words})'",
+        Kind.PARKED: f"'(__fallow_subjects {words}; __fallow_parked)'",
     }.get(word.kind, f"'{words}'")
 
 

@@ -52,6 +52,25 @@ _fallow_subjects() {
     fi
 }
 
+# A subject, or a parked job that lives, from the list that only the user of the daemon can read.
+_fallow_parked() {
+    local folder=${FALLOW_STATE_DIR:-} line
+    local -a lines found
+    if [[ -z $folder ]]; then
+        folder=/var/lib/fallow
+        (( EUID == 0 )) || folder=${XDG_STATE_HOME:-$HOME/.local/state}/fallow
+    fi
+    [[ -z $FALLOW_SIMULATE ]] || folder+=/simulated
+    if [[ $PREFIX != (user|unit):* && -r $folder/parked ]]; then
+        lines=(${(f)"$(<$folder/parked)"})
+        for line in $lines[1,100]; do
+            [[ $line =~ '^[{]"first": [[]([0-9]{1,7}),' && -d /proc/$match[1] ]] && found+=(pid:$match[1])
+        done
+        compadd -- $found
+    fi
+    [[ $PREFIX == pid:* ]] || _fallow_subjects "$@"
+}
+
 _fallow_words() {
     compadd -- ${@:#*:}
     compadd -S '' -- ${(M)@:#*:}
@@ -133,6 +152,7 @@ def _action(word: Word) -> str:
         Kind.USER: "_users",
         Kind.PROTECTION: "_fallow_protections",
         Kind.SUBJECT: f"_fallow_subjects {words}".replace(":", "\\:"),
+        Kind.PARKED: f"_fallow_parked {words}".replace(":", "\\:"),
     }.get(word.kind, " ")
 
 

@@ -37,8 +37,8 @@ def add_options(made: Parser) -> None:
         "subjects",
         nargs="*",
         metavar="SUBJECT",
-        help="deployment:NAMESPACE/NAME, or statefulset, replicaset, job, raycluster, rayjob, notebook,"
-        " inferenceservice",
+        help="deployment:NAMESPACE/NAME, or statefulset:NAMESPACE/NAME, replicaset:…, job:…, raycluster:…, rayjob:…,"
+        " notebook:…, inferenceservice:…",
     )
     made.add_argument("--list", action="store_true", help="print what fallow has stopped, and change nothing")
     made.add_argument("--dry-run", action="store_true", help="print what would be done, and change nothing")

@@ -22,7 +22,7 @@ from fallow.interfaces.stderr import Stderr
 ABOUT = """\
 Wake jobs that a rule has parked: their memory goes back to their GPUs, and they
 go on where they were. Wait until they are back. The user of a job may wake it,
-and root. `fallow status` lists the parked jobs.
+root, and operators. `fallow status` lists the parked jobs.
 
 exit codes: 0 woken, or nothing of that is parked; 2 there is no such GPU,
 process or user; 75 there is too little free memory on the GPU, or somebody has
