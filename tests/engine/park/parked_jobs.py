@@ -26,10 +26,12 @@ enabled = false
 """
 
 
-def start_up(fallow: Fallow, folder: pathlib.Path, action: str = '["park", "stop"]', *options: str) -> Fill:
-    """Start `fallow up` with the rule."""
+def start_up(
+    fallow: Fallow, folder: pathlib.Path, action: str = '["park", "stop"]', *options: str, more: str = ""
+) -> Fill:
+    """Start `fallow up` with the rule, and with more of a config."""
     file = folder / "fallow.toml"
-    file.write_text(RULE.format(action=action))
+    file.write_text(RULE.format(action=action) + more)
     file.chmod(0o600)
     return Fill(fallow.start("up", "--config", str(file), *options))
 

@@ -1,6 +1,7 @@
 """Parked jobs are woken by their people: by the command, by a cell of the notebook, by typing at their terminal."""
 
 import fcntl
+import grp
 import os
 import pathlib
 import shutil
@@ -131,16 +132,17 @@ def test_a_filler_leaves_for_a_job_that_is_woken(
     fill.until("given back after")
 
 
-def as_user(uid: int, *words: str, **variables: str) -> "subprocess.CompletedProcess[str]":
+def as_user(uid: int | str, *words: str, **variables: str) -> "subprocess.CompletedProcess[str]":
     line = [sys.executable, "-m", "tests.as_user", str(uid), *words]
     environ = {"PATH": os.environ["PATH"], "PYTHONPATH": str(REPOSITORY), **variables}
     return subprocess.run(line, env=environ, cwd=REPOSITORY, capture_output=True, text=True, check=False)
 
 
 @pytest.mark.several_users
-def test_a_user_wakes_what_roots_daemon_has_parked_and_nobody_elses(
+def test_a_user_wakes_what_roots_daemon_has_parked_and_nobody_elses_and_an_operator_wakes_any(
     simulated: Fallow, open_folder: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
+    group = min((each for each in grp.getgrall() if 0 < each.gr_gid < ADA), key=lambda each: each.gr_gid)
     socket = str(open_folder / "run" / "fallow.sock")
     script, wrong = open_folder / "vllm", open_folder / "wrong"
     shutil.copy(HERE / "sleeping_server.py", script)
@@ -158,15 +160,20 @@ def test_a_user_wakes_what_roots_daemon_has_parked_and_nobody_elses(
     try:
         assert server.stdout is not None
         assert server.stdout.readline()
-        up: Fill = start_up(simulated, tmp_path)
+        up: Fill = start_up(simulated, tmp_path, more=f'[machine]\noperators = "{group.gr_name}"\n')
         up.until("was parked")
         variables = {"FALLOW_SOCKET": socket, "FALLOW_SIMULATE": "4xH100"}
         refused = as_user(EVE, "wake", f"pid:{server.pid}", **variables)
         assert refused.returncode == 77, refused
-        assert "only 61001 and root may wake it" in refused.stderr
+        assert "only 61001, root and operators may wake it" in refused.stderr
         assert parked(simulated)[0]["stage"] == "parked"
         woken = as_user(ADA, "wake", "mine", **variables)
         assert woken.returncode == 0, woken
+        up.until("was woken")
+        up.until("was parked")  # it is idle again
+        assert as_user(EVE, "wake", "all", **variables).returncode == 77
+        operator = as_user(f"{EVE}:{group.gr_gid}", "wake", f"pid:{server.pid}", **variables)
+        assert operator.returncode == 0, operator
         up.until("was woken")
     finally:
         os.killpg(server.pid, 9)

@@ -34,7 +34,7 @@ def test_strangers_are_not_told_whether_a_notebook_of_a_name_is_parked() -> None
 
 
 def test_who_may_wake_none_of_the_jobs_is_told_who_may() -> None:
-    with pytest.raises(NotPermitted, match="only vic and root may wake it"):
+    with pytest.raises(NotPermitted, match="only vic, root and operators may wake it"):
         permitted((VICS,), WakeWish(Everything(), "eve", may_wake_all=False))
 
 

@@ -50,5 +50,5 @@ def permitted(jobs: tuple[ParkedJob, ...], wish: WakeWish) -> list[ParkedJob]:
     meant = [job for job in jobs if concerns(wish.subject, job.as_job)]
     own = [job for job in meant if wish.may_wake_all or job.user == wish.user]
     if meant and not own and not isinstance(wish.subject, NamedOwner):  # names are not everybody's to know
-        raise NotPermitted(f"{meant[0].subject} is parked; only {meant[0].user} and root may wake it")
+        raise NotPermitted(f"{meant[0].subject} is parked; only {meant[0].user}, root and operators may wake it")
     return own
