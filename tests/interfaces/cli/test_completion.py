@@ -144,7 +144,13 @@ def test_what_is_here_is_offered_without_starting_a_program(
 def test_a_key_costs_less_than_50_ms(environ: dict[str, str], shared: pathlib.Path) -> None:
     script = shared / "bash-completion" / "completions" / "fallow"
     again = f"for ((i = 1; i < {OFTEN}; i++)); do _fallow; done; times; COMPREPLY=()"
-    for line in ("fallow stop ", "fallow stop unit:", "fallow stop user:", "fallow wake ", "fallow protect --release "):
+    for line in (
+        "fallow stop ",
+        "fallow stop unit:",
+        "fallow stop user:",
+        "fallow wake ",
+        "fallow protect --release ",
+    ):
         used = [
             float(m) * 60 + float(s)
             for m, s in re.findall(r"(\d+)m([\d.]+)s", " ".join(answers(environ, script, line, again)))
@@ -177,7 +183,15 @@ def test_fish_offers_words_with_their_sentences(environ: dict[str, str], shared:
     )
     assert done.stderr == ""
     offered = [[line.partition("\t")[0] for line in part.splitlines()] for part in done.stdout.split("END\n")[:-1]]
-    assert offered == [["demo"], ["best", "index", "random"], ["5"], ["482913775"], ["--user"], ["reload"], ["pid:", f"pid:{os.getpid()}"]]
+    assert offered == [
+        ["demo"],
+        ["best", "index", "random"],
+        ["5"],
+        ["482913775"],
+        ["--user"],
+        ["reload"],
+        ["pid:", f"pid:{os.getpid()}"],
+    ]
     assert "show what fallow does" in done.stdout
 
 
