@@ -43,7 +43,7 @@ _fallow_protections() {
 
 _fallow_units() { _fallow_named "" .service /sys/fs/cgroup{,/systemd}/system.slice/*.service; }
 
-# Adds to `found` the first processes of parked jobs that live, from the list that only the user of the daemon can read.
+# Adds parked jobs that live to `found`, from the list that only the user of the daemon can read.
 _fallow_parked() {
     local folder=${FALLOW_STATE_DIR:-} line number=0 pattern='^[{]"first": [[]([0-9]{1,7}),'
     if [[ -z $folder ]]; then
