@@ -5,6 +5,7 @@ import os
 import pathlib
 import re
 import shlex
+import subprocess
 import urllib.request
 from collections.abc import Iterator
 
@@ -13,7 +14,7 @@ import yaml
 
 from tests.conftest import Fallow
 from tests.packaging.node_image import IMAGE, build
-from tests.places import LIMIT_S, REPOSITORY
+from tests.places import BIN, LIMIT_S, REPOSITORY
 from tests.real_owners import Podman
 from tests.waiting import until
 
@@ -22,6 +23,7 @@ pytestmark = pytest.mark.in_full
 GUIDE = (REPOSITORY / "docs/guides/container.md").read_text()
 COMPOSE = REPOSITORY / "packaging/container/compose.yaml"
 GPUS = "3xL40S"
+NEIGHBOUR = 54329
 OWN_PIDS = os.readlink("/proc/self/ns/pid") != "pid:[4026531836]"
 
 
@@ -62,7 +64,7 @@ def test_a_node_in_a_container_has_its_page_shares_folders_and_ends_in_order(
     assert words.pop() == IMAGE
     for shared in option(words, "-v"):
         source, target = shared.split(":")[:2]
-        if source != "/etc/passwd":  # folders of the test instead of the machine's
+        if source not in ("/etc/passwd", "/etc/group"):  # folders of the test instead of the machine's
             ours = tmp_path / target.strip("/").replace("/", "-")
             ours.mkdir()
             ours.chmod(0o1777 if target == "/run/lock" else 0o755)
@@ -82,8 +84,8 @@ def test_a_node_in_a_container_has_its_page_shares_folders_and_ends_in_order(
 
     # Inside, nothing is missing that the guide promises.
     inside = checks(podman("exec", container, "fallow", "doctor", "--json"))
-    shared_parts = ("shared claims", "shared socket", "shared state", "shared users")
-    assert [inside[part]["state"] for part in shared_parts] == ["ok"] * 4
+    shared_parts = ("shared claims", "shared socket", "shared state", "shared users", "shared groups")
+    assert [inside[part]["state"] for part in shared_parts] == ["ok"] * 5
     assert inside["container"]["state"] == ("lacking" if OWN_PIDS else "ok")
     assert {"signals", "open files", "daemon", "stacks"} <= {
         part for part, row in inside.items() if row["state"] == "ok"
@@ -103,9 +105,53 @@ def test_a_node_in_a_container_has_its_page_shares_folders_and_ends_in_order(
     found = checks(podman("logs", alone))
     assert "--device nvidia.com/gpu=all" in found["driver"]["remedy"]
     assert "--pid=host" in found["container"]["remedy"]
-    assert [found[part]["state"] for part in shared_parts] == ["lacking"] * 4
+    assert [found[part]["state"] for part in shared_parts] == ["lacking"] * 5
     given = [found[part]["remedy"].rpartition(" ")[2] for part in shared_parts]
     assert set(given) <= set(option(words_of_the_guide(), "-v"))
+
+
+@pytest.mark.several_users
+def test_a_claim_folder_that_a_neighbour_made_first_keeps_nothing_from_starting(
+    simulated: Fallow, open_folder: pathlib.Path
+) -> None:
+    claims = open_folder / "first"
+    claims.mkdir()
+    claims.chmod(0o1777)
+    os.chown(claims, NEIGHBOUR, NEIGHBOUR)
+    rights = option(words_of_the_guide(), "--cap-add")[0].lower().split(",")
+    with subprocess.Popen(
+        [
+            *("setpriv", f"--bounding-set=-all,{','.join(f'+{name}' for name in rights)}", "--no-new-privs"),
+            *(str(BIN / "fallow"), "up", "--listen", "127.0.0.1:0"),
+        ],
+        env={**simulated.environ, "FALLOW_CLAIM_DIR": str(claims)},
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as daemon:
+        assert daemon.stderr is not None
+        said = next((line for line in daemon.stderr if "the page is at" in line), None)
+        daemon.terminate()
+        daemon.communicate(timeout=LIMIT_S)
+    assert said is not None
+    assert claims.stat().st_uid == 0
+
+
+@pytest.mark.several_users
+@pytest.mark.parametrize(("part", "path"), [("shared users", "/etc/passwd"), ("shared groups", "/etc/group")])
+def test_users_and_groups_that_changed_since_the_container_started_are_told(
+    simulated: Fallow, tmp_path: pathlib.Path, part: str, path: str
+) -> None:
+    ours, doctor = tmp_path / "ours", f"{BIN / 'fallow'} doctor --json || true; echo ,"
+    ours.write_text(pathlib.Path(path).read_text())
+    as_useradd_does = f"cp {ours} {ours}.new && mv {ours}.new {ours}"
+    line = f"{doctor}; mount --bind {ours} {path} && {{ {doctor}; {as_useradd_does} && {doctor}; }}"
+    environ = {**simulated.environ, "container": "podman"}
+    words = ["unshare", "--mount", "sh", "-c", line]
+    done = subprocess.run(words, env=environ, capture_output=True, text=True, timeout=LIMIT_S, check=True)
+    alone, shared, replaced = (checks(text)[part] for text in done.stdout.split("\n,\n")[:3])
+    assert (alone["state"], alone["remedy"].rpartition(" ")[2]) == ("lacking", f"{path}:{path}:ro")
+    assert shared["state"] == "ok"
+    assert (replaced["state"], replaced["remedy"]) == ("lacking", "restart the container")
 
 
 def test_compose_starts_the_same_as_the_command_of_the_guide() -> None:

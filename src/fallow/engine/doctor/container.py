@@ -55,16 +55,25 @@ def _shared(world: World) -> Iterator[CheckFinding]:
         ("shared socket", os.path.dirname(socket or ""), "no fallow outside can ask this daemon"),
         ("shared state", state, "journal and history are lost with the container"),
         ("shared users", "/etc/passwd", "the users of the machine have numbers instead of names here"),
+        ("shared groups", "/etc/group", "who is in which group of the machine is not known here"),
     )
     for part, path, without in wanted:
         if not path:
             continue
         if _is_below(path, mounts):
-            yield ok(part, f"{path} is mounted from outside")
+            yield _mounted(part, path)
         else:
-            read_only = ":ro" if part == "shared users" else ""
+            read_only = ":ro" if path.startswith("/etc/") else ""
             means = f"{path} is the container's own: {without}"
             yield lacking(part, means, f"start the container with -v {path}:{path}{read_only}")
+
+
+def _mounted(part: str, path: str) -> CheckFinding:
+    """Return what is to say of a mount: a file that was replaced outside goes on here without a name, as it was."""
+    if os.stat(path).st_nlink:
+        return ok(part, f"{path} is mounted from outside")
+    means = f"{path} was replaced outside since the container started: what is new there is not seen here"
+    return lacking(part, means, "restart the container")
 
 
 def _is_below(path: str, mounts: tuple[str, ...]) -> bool:
