@@ -21,6 +21,9 @@ def test_ansible_understands_the_role_and_knows_its_variables(tmp_path: pathlib.
     tasks = yaml.safe_load((ROLE / "tasks/main.yml").read_text())
     handlers = {each["name"] for each in yaml.safe_load((ROLE / "handlers/main.yml").read_text())}
     assert {task["notify"] for task in tasks if "notify" in task} == handlers
+    (config,) = (task for task in tasks if "validate" in task.get("ansible.builtin.copy", {}))
+    assert config["ansible.builtin.copy"]["mode"] == "0600", "addresses of notices hold passwords"
+    assert config["diff"] is False
     guide = (REPOSITORY / "docs/guides/container.md").read_text()
     defaults = yaml.safe_load((ROLE / "defaults/main.yml").read_text())
     assert [name for name in (*defaults, "fallow_wheel") if f"| `{name}` |" not in guide] == []
