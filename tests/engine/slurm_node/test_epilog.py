@@ -2,6 +2,7 @@
 
 import json
 import os
+import pathlib
 import signal
 import subprocess
 import sys
@@ -117,6 +118,35 @@ def test_a_protection_of_root_counts_and_the_job_is_said_to_be_left(node: Node) 
     assert done.stderr.count("\n") == 1
     assert "is left of ada's Slurm job" in done.stderr
     assert "protects" in done.stderr
+    assert left.poll() is None
+
+
+@pytest.mark.several_users
+@pytest.mark.parametrize(("users", "each"), [(1, 51), (1, 2001), (50, 41)])
+def test_however_many_protections_others_have_they_keep_no_leftover(node: Node, users: int, each: int) -> None:
+    """Nor do those that are not read because there are too many, as those of a user with many subordinate ids."""
+    left, claims = node.on("0"), pathlib.Path(node.fallow.environ["FALLOW_CLAIM_DIR"])
+    assert node.fallow("status").returncode == 0  # makes the folder
+    for number in range(users * each):
+        path = claims / f"protection-{100_000_000 + number}"
+        path.touch()
+        os.chown(path, 61_000 + number % users, 61_000)
+    done = node.slurm("epilog")
+    assert done.returncode == 0, done.stderr
+    assert left.wait(LIMIT_S) == -signal.SIGTERM
+
+
+@pytest.mark.several_users
+def test_a_protection_of_root_counts_among_however_many_of_others(node: Node) -> None:
+    left, claims = node.on("0"), pathlib.Path(node.fallow.environ["FALLOW_CLAIM_DIR"])
+    assert node.fallow("protect", f"pid:{left.pid}", "--for", "1h").returncode == 0
+    for number in range(3000):
+        path = claims / f"protection-{number + 1}"
+        path.touch()
+        os.chown(path, 61_000 + number % 100, 61_000)
+    done = node.slurm("epilog")
+    assert done.returncode == 1
+    assert "root protects" in done.stderr
     assert left.poll() is None
 
 

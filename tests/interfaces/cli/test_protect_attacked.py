@@ -257,6 +257,7 @@ def test_20_000_files_of_one_user_count_as_one_and_cost_little(
     assert len(found) == 1 + 50 + 1
     assert ours in {protection.id for protection in found}
     assert found[-1].target == Everything()
+    assert (found[-1].by_user, found[-1].id > 0) == (f"user{BOB}", True), "it counts where his own would"
     assert "19950 more than the 50 that a user may have" in found[-1].why
     assert len(json.dumps([protection_facts(protection) for protection in found])) < 30_000
     assert len([line for line in told if "more than the 50" in line]) == 1

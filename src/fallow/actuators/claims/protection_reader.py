@@ -1,7 +1,8 @@
 """Read the files of protections, however many there are and whatever they contain.
 
 A look costs little: the folder is listed again only after it has changed, a file is read again only after it has,
-and only a limited number of files of each user is read. The rest is counted, and protects everything.
+and only a limited number of files of each user is read. The rest is counted, and protects everything in the name of
+that user: what it could say counts for no more than they may protect.
 """
 
 import os
@@ -23,7 +24,7 @@ _WRITTEN_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 _PREFIX = "protection-"
 _LONGEST_NUMBER = 9
 _MOST_ENTRIES = 25_000  # of the folder; with more than that everything is protected
-_MOST_NEW = 2_000
+_MOST_NEW = 2_000  # read in one look; root's always are
 _SETTLED_S = 0.1  # a folder that changed later may change again within the same tick of its clock
 
 
@@ -44,11 +45,13 @@ class ProtectionReader:
         self.seen: dict[int, Seen] = {}
         """The files, by number."""
         self.unread: dict[int, int] = {}
-        """Files beyond the limit of their user, with that user."""
+        """Files beyond the limit of their user, or of one look, with that user."""
         self.surplus: Counter[int] = Counter()
         """How many of those each user has."""
+        self.one_of_surplus: dict[int, int] = {}
+        """The number of one of those of each user."""
         self.left_out = False
-        """Whether there are files whose owner was not read yet."""
+        """Whether there are files whose owner is not known."""
         self._folder = folder
         self._user_name = user_name
         self._listed: tuple[int, ...] | None = None
@@ -64,18 +67,16 @@ class ProtectionReader:
         self.left_out = self._too_many
         # Files that were read before come first, so that later ones cannot crowd them out.
         for number in sorted(self._numbers, key=lambda number: number not in before):
-            new += number not in before
-            if new > _MOST_NEW:
-                self.left_out = True
-                break
-            seen = self._read(number, before.get(number), of_user)
+            seen = self._read(number, before.get(number), of_user, others_too=new < _MOST_NEW)
             if seen is not None:
+                new += number not in before
                 self.seen[number] = seen
                 of_user[seen.uid] += seen.word.says is not Says.RELEASED
         if len(self._numbers) != len(self.seen):
             self._listed = None  # what was not read is tried again at the next look, unless it is too much
         if recount or len(self.unread) != unread:
             self.surplus = Counter(self.unread.values())
+            self.one_of_surplus = {uid: number for number, uid in self.unread.items()}
         room = {uid for uid in self.surplus if of_user[uid] < MOST_OF_USER}
         if room:
             self._listed = None
@@ -105,8 +106,10 @@ class ProtectionReader:
         self._listed = mark if settled else None
         return True
 
-    def _read(self, number: int, known: Seen | None, of_user: Counter[int]) -> Seen | None:
-        """Return the file of this number; None if there is none, or it is beyond the limit of its user."""
+    def _read(
+        self, number: int, known: Seen | None, of_user: Counter[int], *, others_too: bool = True
+    ) -> Seen | None:
+        """Return the file of this number; None if there is none, or it is beyond a limit. Root's has none."""
         name = file_name(number)
         try:
             found = os.stat(name, dir_fd=self._folder.fd, follow_symlinks=False)
@@ -115,7 +118,7 @@ class ProtectionReader:
         if known is not None and known.facts == facts_of(found):
             return known
         uid = _whose_word(found)
-        if uid != 0 and of_user[uid] >= MOST_OF_USER:
+        if uid != 0 and (of_user[uid] >= MOST_OF_USER or not (others_too or known)):
             self.unread[number] = uid
             return None
         owner = self.name_of(uid)

@@ -1,7 +1,8 @@
 """Set, list and release protections: one file each, in the claim folder that all users share.
 
 The owner of the file is the owner of the protection; no user can forge that. A file that cannot be read protects
-everything, and so do the files of a user who has more than the limit.
+everything, and so do the files of a user who has more than the limit: in the name of that user, so where only root's
+protections count, neither does.
 
 A protection that was seen stays in force until its time ends, unless its owner or root removed it. In a sticky
 folder of root nobody else can. In a folder of another user a missing file proves nothing; there a release is
@@ -184,8 +185,9 @@ class ProtectionFolder:
                 self._tell_once(tell, "nonsense", seen.uid, str(seen.word.protection))
         for uid, count in sorted(self._reading.surplus.items()):
             who = self._reading.name_of(uid)
-            why = f"{count} more than the {MOST_OF_USER} that a user may have; they count as one, of everything"
-            protections.append(Protection(0, Everything(), math.inf, why, who))
+            more = f"{count} more than the {MOST_OF_USER} that a user may have, or than are read at once"
+            why = f"{more}; they count as one, of everything"
+            protections.append(Protection(self._reading.one_of_surplus[uid], Everything(), math.inf, why, who))
             self._tell_once(tell, "surplus", uid, f"{who} has {why}")
         if self._reading.left_out:
             why = "there are more protections than can be read at once, so everything is protected"
