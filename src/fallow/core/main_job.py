@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from fallow.core.activity import AVAILABLE
 from fallow.core.gpu import Holder
 from fallow.core.gpu_status import GpuStatus, people_on
-from fallow.core.owner import OwnerKind
+from fallow.core.owner import OwnerKind, as_command
 from fallow.core.reservations import Claim
 from fallow.core.units import shortened
 from fallow.core.unknown import Unknown
@@ -62,7 +62,7 @@ def _what(holder: Holder) -> str:
     owner = holder.owner
     if not isinstance(owner, Unknown) and (owner.is_lasting or owner.kind is OwnerKind.KERNEL):
         return shortened(owner.label, _LONGEST)
-    return "?" if isinstance(holder.command, Unknown) else _without_folder(holder.command)
+    return "?" if isinstance(holder.command, Unknown) else as_command(_without_folder(holder.command))
 
 
 def _without_folder(command: str) -> str:

@@ -8,7 +8,7 @@ refusals) are read by many people: they name a process by its user, pid and prog
 from fallow.core.gpu import Holder
 from fallow.core.gpu_status import GpuStatus, Status
 from fallow.core.interval import MANY_JOBS, Interval, Party, in_order
-from fallow.core.owner import Owner, OwnerKind
+from fallow.core.owner import Owner, OwnerKind, as_command
 from fallow.core.reservations import Claim
 from fallow.core.units import program_name
 from fallow.core.unknown import Unknown
@@ -79,4 +79,5 @@ def _holder_seen_by(holder: Holder, viewer: Viewer) -> Holder:
 def _party_seen_by(party: Party, viewer: Viewer) -> Party:
     if viewer.may_read(party.user) or party.job == MANY_JOBS or is_for_all(party.job):
         return party
-    return replace(party, job=_NOTEBOOK if party.job.startswith(f"{_NOTEBOOK}:") else program_name(party.job))
+    is_notebook = party.job.startswith(f"{_NOTEBOOK}:")
+    return replace(party, job=_NOTEBOOK if is_notebook else as_command(program_name(party.job)))

@@ -1,11 +1,13 @@
 """Ask Docker or Podman about a container: its name, its image, its labels, and whether it is started again.
 
 A container is believed to be a process's only if the engine names a process of it that is in the very same cgroup:
-any user who may make cgroups can give one the name of somebody else's container.
+any user who may make cgroups can give one the name of somebody else's container. The engine of a user is a program of
+theirs: a name that no engine gives, as one with more words in it, is none.
 """
 
 import json
 import os
+import re
 from collections.abc import Iterator
 
 from fallow.core.http import Endpoint, Http
@@ -20,6 +22,7 @@ API = "/v1.40"
 _ENGINES = ("/run/docker.sock", "/var/run/docker.sock", "/run/podman/podman.sock")
 _OF_USER = ("/run/user/{uid}/docker.sock", "/run/user/{uid}/podman/podman.sock")
 _LONGEST_NAME = 200
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _COMPOSE_SERVICES = ("com.docker.compose.service", "io.podman.compose.service")
 _KEPT_LABELS = ("fallow.protect", "fallow.idle-for", *_COMPOSE_SERVICES)
 
@@ -71,10 +74,12 @@ def _facts(body: bytes, proc: Proc, pid: int, container: str) -> OwnerFacts | Un
             return Unknown("the engine answered about another container")
         said_labels = config.get("Labels") or {}
         labels = {name: str(said_labels[name])[:_LONGEST_NAME] for name in _KEPT_LABELS if name in said_labels}
-        name = printable(str(said["Name"]).lstrip("/"))[:_LONGEST_NAME]
+        name = str(said["Name"]).lstrip("/")[:_LONGEST_NAME]
         image = printable(str(config.get("Image") or ""))[:_LONGEST_NAME]
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError):
         return Unknown("the answer of the container engine makes no sense")
+    if not _NAME.fullmatch(name):
+        return Unknown("the container engine gives a name that no container can have")
     path = container_cgroup(proc, pid, container)
     if path is None or path != container_cgroup(proc, first, container):
         return Unknown("the engine's container is in another cgroup than the process")
