@@ -91,6 +91,13 @@ def test_a_node_in_a_container_has_its_page_shares_folders_and_ends_in_order(
         part for part, row in inside.items() if row["state"] == "ok"
     }
 
+    # It has what fallow needs to run, and nothing that only builds or installs it.
+    asked = "import importlib.metadata as m; print(*(each.name.lower() for each in m.distributions()))"
+    has = set(podman("exec", container, "/opt/fallow/bin/python3", "-I", "-c", asked).split())
+    only_builds = {"editables", "hatchling", "trove-classifiers", "pathspec", "pluggy", "pip", "setuptools"}
+    assert {"fallow", "fastapi", "py-spy"} <= has
+    assert has & only_builds == set()
+
     # It is ended by SIGTERM, in its own time, and what it recorded is outside.
     podman("stop", "--time", str(LIMIT_S), container)
     assert podman("inspect", "--format", "{{.State.ExitCode}}", container) == "143", "by SIGTERM, not killed"
