@@ -39,8 +39,9 @@ docs: $(VENV)/docs/.ready  ## the documents as a site, in build/site; a link tha
 bench: $(READY)  ## ratios measured side by side in one run
 	$(BIN)/python -m bench
 
-release: $(READY)  ## all files of a release, made and checked: make release VERSION=1.2.3; uploads and tags nothing
+release: $(READY)  ## all files of a release, made and checked: make release VERSION=1.2.3; as root, also tried; uploads and tags nothing
 	@$(BIN)/python scripts/release $(or $(VERSION),$(error which version? make release VERSION=1.2.3))
+	@if [ "$$(id -u)" -eq 0 ]; then scripts/try-bare dist/$(VERSION); else echo "not tried yet; as root: scripts/try-bare dist/$(VERSION)"; fi
 
 COMPILE := $(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q
 lock: $(READY)  ## resolve requirements/*.in again

@@ -1,4 +1,7 @@
-"""An image for a node, built with podman from the Containerfile and what this machine has: no registry is asked."""
+"""An image for a node, built with podman from the Containerfile and what this machine has: no registry is asked.
+
+As a program it writes the image to a file: python -m tests.packaging.node_image FILE
+"""
 
 import base64
 import hashlib
@@ -121,3 +124,17 @@ def build(podman: Podman, folder: pathlib.Path) -> None:
         *("-f", str(REPOSITORY / "packaging/container/Containerfile"), "-t", IMAGE, str(context)),
     )
     shutil.rmtree(folder)
+
+
+def save(file: pathlib.Path) -> None:
+    """Build the image and write it to a file, as `podman load` reads it."""
+    podman = Podman()
+    try:
+        build(podman, file.parent / f"{file.name}.build")
+        podman("save", "-q", "-o", str(file), IMAGE)
+    finally:
+        podman.close()
+
+
+if __name__ == "__main__":
+    save(pathlib.Path(sys.argv[1]).absolute())
