@@ -131,6 +131,14 @@ def test_a_user_cannot_pass_a_job_off_as_a_filler_by_a_name(users: Users, cards:
         root_stops_what_it_started(users, cards, keeper)
 
 
+def test_a_user_cannot_pass_a_job_off_as_a_filler_by_an_argument_of_roots_program(users: Users, cards: World) -> None:
+    """As by a wrong name at a terminal, which stays among the words of `login` above the session that follows."""
+    script = f"setpriv --reuid {BOB} --regid {BOB} --clear-groups sleep 1000 & echo $!; wait"
+    words = ["sh", "-c", script, "login", "--", "fallow.engine.fill.keeper"]
+    with subprocess.Popen(words, start_new_session=True, cwd="/", stdout=subprocess.PIPE) as keeper:
+        root_stops_what_it_started(users, cards, keeper)
+
+
 def test_a_user_cannot_pass_a_job_off_as_a_filler_by_a_setuid_program(
     users: Users, cards: World, open_folder: pathlib.Path
 ) -> None:

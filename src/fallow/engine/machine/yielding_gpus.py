@@ -8,7 +8,6 @@ module in it. So `pick` does not give a GPU with such work on it. `run` may clai
 and waits until it has.
 """
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 
@@ -54,13 +53,12 @@ def filler_pids(world: World, gpu: Gpu, *, of_all_users: bool = False) -> frozen
     """Return the holders that belong to a filler of root or our own; with `of_all_users`, of any user."""
     if isinstance(gpu.holders, Unknown):
         return frozenset()
-    trusted_uids = (0, os.geteuid())
 
     def is_filler(pid: int) -> bool:
         keeper = _keeper_of(world, pid)
         if keeper is None or of_all_users:
             return keeper is not None
-        return world.proc.uid(keeper) in trusted_uids and not world.proc.is_setuid(keeper)
+        return KEEPER in world.proc.trusted_names(keeper)  # others choose arguments of root's programs, as of login
 
     return frozenset(holder.pid for holder in gpu.holders if is_filler(holder.pid))
 
