@@ -187,6 +187,13 @@ def test_an_older_fallow_says_nothing_of_rules_and_protections() -> None:
     assert host_status(facts).outlooks == {"0:1": Outlook()}
 
 
+def test_an_owner_whose_id_is_a_list_is_refused() -> None:
+    facts = json.loads(EXAMPLE)
+    facts["gpus"][0]["holders"][0]["owner"]["id"] = []
+    with pytest.raises(WRONG_SHAPE):
+        host_status(facts)
+
+
 @given(st.data())
 def test_whatever_stands_in_an_answer_it_is_shown_or_refused(data: st.DataObject) -> None:
     facts = json.loads(EXAMPLE)

@@ -155,7 +155,8 @@ def test_a_page_knows_that_a_token_was_changed_or_taken_away(tmp_path: pathlib.P
     said = {"listen": "127.0.0.1:0", "token_file": str(shared), "person": [{"user": me, "token_file": str(file)}]}
     server = open_page(PlainTextResponse(""), Page.model_validate(said), SystemClock(), print)
     assert server is not None
-    server._listening.close()
+    for listening in server._listening:
+        listening.close()
     assert not server.has_old_tokens()
     file.write_text(BOBS)
     assert server.has_old_tokens()

@@ -3,6 +3,7 @@
 Each function takes a value from TOML and raises WrongUsage if it is wrong, which pydantic collects.
 """
 
+import ipaddress
 import re
 import shlex
 from collections.abc import Callable
@@ -210,13 +211,20 @@ def place_at_home(value: object) -> str:
 def host(value: object) -> str:
     """Return a host name by which a browser asks for the page: no address, and no port."""
     word = text(value).strip()
-    if not re.fullmatch(
-        r"[A-Za-z0-9_]([A-Za-z0-9._-]*[A-Za-z0-9_])?|\[?[0-9A-Fa-f:]*:[0-9A-Fa-f:.]*\]?", word, re.ASCII
-    ):
+    if not re.fullmatch(r"[A-Za-z0-9_]([A-Za-z0-9._-]*[A-Za-z0-9_])?", word, re.ASCII) and not _is_ipv6(word):
         bare = re.fullmatch(r"(?:[a-zA-Z]+://)?([A-Za-z0-9._-]+)(?::\d+)?(?:/.*)?", word, re.ASCII)
         how = f"write it as {bare[1]}" if bare else "write it as gpu-server.example.org"
         raise WrongUsage(f"{shown(value)} is not the name of a machine", f"{how}")
     return word
+
+
+def _is_ipv6(word: str) -> bool:
+    bracketed = re.fullmatch(r"\[(.*)\]", word)
+    try:
+        ipaddress.IPv6Address(bracketed[1] if bracketed else word)
+    except ValueError:
+        return False
+    return True
 
 
 def week_time(value: object) -> WeeklyTime:

@@ -94,7 +94,9 @@ WeekTime = Annotated[
 ]
 Place = Annotated[str, *_typed(parse_values.place, type="string", pattern="^[/~]")]
 HomePlace = Annotated[str, *_typed(parse_values.place_at_home, type="string", pattern="^[/~]")]
-Host = Annotated[str, *_typed(parse_values.host, **_WORD, pattern="^[^/:]+$", examples=["gpu-server"])]
+Host = Annotated[
+    str, *_typed(parse_values.host, **_WORD, pattern=r"^([^/:]+|\[?[0-9A-Fa-f:.]+\]?)$", examples=["gpu-server"])
+]
 Url = Annotated[str, *_typed(parse_values.url, type="string", pattern="://", examples=["ntfy://my-topic"])]
 HttpUrl = Annotated[
     str, *_typed(parse_values.http_url, type="string", pattern="^https?://", examples=["http://127.0.0.1:9090"])

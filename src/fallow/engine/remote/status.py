@@ -105,7 +105,8 @@ def _check_holder(holder: Holder) -> None:
     for text in (holder.user, holder.command):
         _demand(text, (str, Unknown), "a holder")
     if not isinstance(holder.owner, Unknown):
-        _demand(holder.owner.label, str, "the owner of a holder")
+        for text in (holder.owner.id, holder.owner.label):
+            _demand(text, str, "the owner of a holder")
 
 
 def _demand(fact: object, kinds: type | tuple[type, ...], what: str) -> None:
