@@ -149,7 +149,7 @@ class Filler:
         self.ended = "was killed together with its keeper"
 
     def _is_left_over(self, row: ProcessRow) -> bool:
-        known = self._others | spawn.helpers
+        known = self._others | spawn.sessions
         return row.parent == os.getpid() and row.pid not in known and row.session not in known
 
     def _order(self, **what: object) -> None:

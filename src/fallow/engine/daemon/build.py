@@ -37,7 +37,8 @@ class DaemonBuilder:
     def reap(self) -> None:
         """Reap orphans that became our children; in a dry run there are none."""
         if isinstance(self._starter, SystemFillerStarter):
-            reap_strangers(self._starter.others | spawn.helpers)
+            reap_strangers(self._starter.others | spawn.waited_for)
+            spawn.forget_empty_sessions(lambda: {row.session for row in self._world.proc.everybody()})
 
     def slots(self, config: Config, gpus: Sequence[Gpu], before: Sequence[FillerSlot]) -> list[FillerSlot]:
         """Return all slots, those with precedence first. A slot whose process would be the same is kept."""

@@ -59,7 +59,7 @@ class KinFinder:
         line, keepers = self._proc.lineage(pid), self._keepers()
         keeper = next((each for each in line if each in keepers), None)
         # If its keeper was just killed, it has become our child.
-        adopted = os.getpid() in line[1:] and spawn.helpers.isdisjoint(line)
+        adopted = os.getpid() in line[1:] and spawn.waited_for.isdisjoint(line)
         kin = Kin(bool(line), keeper, keeper is not None or adopted)
         if process is not None and line[-1:] == (_FIRST_PROCESS,):  # else an ancestor ended meanwhile, or is hidden
             if len(self._remembered) >= _MOST_REMEMBERED:
