@@ -10,6 +10,7 @@ import subprocess
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -171,6 +172,11 @@ def test_the_hours_of_all_hosts_are_added_up(machines: list[Machine], tmp_path: 
     assert "hosts" not in by_host[1]
     assert re.fullmatch(r"hours from \d{4}-\d\d-\d\d \d\d:\d\d to \d{4}-\d\d-\d\d \d\d:\d\d UTC", by_host[0])
     assert all(row.split()[1] != "0.0" for row in by_host[2:]), "what was observed is never shown as zero"
+    ended = ("--since", "2h", "--until", "1h", "--format", "json")
+    before = json.loads(shows.fallow("report", "--fleet", *ended).stdout)
+    assert before["total"]["observed_s"] == 0, "nobody watched before it ended"
+    begin, end = (datetime.fromisoformat(before[name]) for name in ("since", "until"))
+    assert abs((end - begin).total_seconds() - 3600) < 2
     by_gpu = json.loads(shows.fallow("report", "--fleet", "--by", "gpu", "--format", "json").stdout)
     assert [line["gpu"] for line in by_gpu["lines"] if line["host"] == "gpu2"] == ["0", "1", "2"]
     for by in ("gpu", "job", "day"):

@@ -4,11 +4,15 @@ import csv
 import io
 import json
 import pathlib
+import sqlite3
+from contextlib import closing
 
 import pytest
 
 from fallow.core.cluster_usage import UsageRow, usage_report
 from fallow.core.money import Prices
+from fallow.engine.cluster.usage import FILE_NAME
+from fallow.engine.machine.clock import SystemClock
 from fallow.engine.machine.cluster_from_json import usage
 from fallow.engine.machine.world import World
 from fallow.interfaces.render.cluster_report import as_csv, as_json, show_table
@@ -63,6 +67,18 @@ def test_the_daemon_tells_the_same_as_the_file(kept: Fallow) -> None:
     alone = facts(kept, "--alone", "--by", "account")
     with watching(kept, "small"):
         assert facts(kept, "--by", "account") == alone
+
+
+def test_a_report_can_end_before_now_by_the_file_and_by_the_daemon_alike(kept: Fallow) -> None:
+    whole = facts(kept, "--alone")["all"]
+    watched = sqlite3.connect(pathlib.Path(World(kept.environ).state_folder) / FILE_NAME)
+    with closing(watched):
+        ((second,),) = watched.execute("SELECT max(begin) FROM usage").fetchall()
+    end = f"{int(SystemClock().wall_s() - second) + 60}s"
+    early = facts(kept, "--alone", "--until", end)["all"]
+    assert 0 < early["idle_s"] < whole["idle_s"], "the last hour is not in it"
+    with watching(kept, "small"):
+        assert facts(kept, "--until", end)["all"] == early
 
 
 def test_a_table_csv_and_a_page_have_the_same_numbers(kept: Fallow, tmp_path: pathlib.Path) -> None:

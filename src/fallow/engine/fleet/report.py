@@ -40,15 +40,15 @@ def asked_for(by: FleetBy) -> By:
     return _ASKED[by]
 
 
-def reports_of(hosts: Sequence[Host], since_s: float, by: FleetBy) -> list[Told]:
-    """Ask all hosts side by side, each for a bounded time."""
+def reports_of(hosts: Sequence[Host], since_s: float, until_s: float, by: FleetBy) -> list[Told]:
+    """Ask all hosts side by side, each for a bounded time; the reports end `until_s` before now."""
     with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="fallow-fleet-report") as pool:
-        return list(pool.map(lambda host: _report_of(host, since_s, by), hosts))
+        return list(pool.map(lambda host: _report_of(host, since_s, until_s, by), hosts))
 
 
-def _report_of(host: Host, since_s: float, by: FleetBy) -> Told:
+def _report_of(host: Host, since_s: float, until_s: float, by: FleetBy) -> Told:
     try:
-        facts = ask(host, f"/report?since_s={since_s:.0f}&by={asked_for(by)}", _LIMIT_S)
+        facts = ask(host, f"/report?since_s={since_s:.0f}&until_s={until_s:.0f}&by={asked_for(by)}", _LIMIT_S)
         return Told(host.name, silent=facts) if isinstance(facts, Reason) else told_by(host.name, facts, by)
     except WRONG_SHAPE as error:
         return Told(host.name, silent=Reason("host_makes_no_sense", why=shortened(str(error), 200)))

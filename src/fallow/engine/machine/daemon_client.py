@@ -138,19 +138,24 @@ class DaemonClient:
         query = _query(**{name: word for name, word in words.items() if word is not None})
         return self._get(f"/cluster{query}" if len(query) > 1 else "/cluster", cluster, _LONG_S)
 
-    def cluster_usage(self, by: str, since_s: float) -> "tuple[list[UsageRow], UsageRow] | None":
-        """Return what the cluster did in the last so many seconds, by a kind and as a whole; None if none is told."""
+    def cluster_usage(self, by: str, since_s: float, until_s: float) -> "tuple[list[UsageRow], UsageRow] | None":
+        """Return what the cluster did from so many seconds ago until so many ago, by a kind and as a whole.
+
+        None if none is told.
+        """
         from fallow.engine.machine.cluster_from_json import usage
 
-        return self._get(f"/cluster/usage{_query(by=by, since_s=f'{since_s:g}')}", usage, _LONG_S)
+        span = _query(by=by, since_s=f"{since_s:.3f}", until_s=f"{until_s:.3f}")
+        return self._get(f"/cluster/usage{span}", usage, _LONG_S)
 
     def fleet(self) -> "Facts | None":
         """Return the hosts of the fleet as the API has them; None where there is none."""
         return self._get("/fleet", lambda facts: facts, _LONG_S)
 
-    def fleet_report(self, since_s: float, by: str) -> "Facts | None":
-        """Return the hours of all hosts of the fleet, added up; None where there is none."""
-        return self._get(f"/fleet/report{_query(since_s=round(since_s), by=by)}", lambda facts: facts, _LONG_S)
+    def fleet_report(self, since_s: float, by: str, until_s: float = 0.0) -> "Facts | None":
+        """Return the hours of all hosts of the fleet from so long ago until so long ago; None where there is none."""
+        span = _query(since_s=round(since_s), until_s=round(until_s), by=by)
+        return self._get(f"/fleet/report{span}", lambda facts: facts, _LONG_S)
 
     def recent(self) -> "dict[str, list[RecentStep]] | None":
         """Return what each GPU did in the last minutes, by its label; None if it does not tell."""

@@ -21,14 +21,14 @@ def run(args: argparse.Namespace, world: World, voice: Stderr, given: Prices) ->
     if prices.named:
         voice.note("prices of single models are left out: what a cluster did is not kept by model")
     now_s = world.clock.wall_s()
-    told = None if daemon is None else daemon.cluster_usage(args.by, args.since)
+    span = (now_s - args.since, now_s - args.until)
+    told = None if daemon is None else daemon.cluster_usage(args.by, args.since, args.until)
     if told is not None:
         rows, total = told
-        report = usage_report(args.by, now_s - args.since, now_s, rows, [total], prices)
+        report = usage_report(args.by, *span, rows, [total], prices)
     else:
         from fallow.engine.cluster.usage import read_usage
 
-        span = (now_s - args.since, now_s)
         rows = read_usage(world.state_folder, args.by, *span)
         report = usage_report(args.by, *span, rows, read_usage(world.state_folder, "cluster", *span), prices)
         if not rows and daemon is not None and daemon.trouble is not None:

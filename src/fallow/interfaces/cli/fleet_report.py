@@ -29,7 +29,7 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
         raise WrongUsage("--fleet prints a table or JSON", "write --format json, and leave -o out")
     if args.price or args.alone:
         raise WrongUsage("--fleet takes the prices of each host's own config", "leave --price and --alone out")
-    found = world.daemon(voice.note).fleet_report(args.since, args.by)
+    found = world.daemon(voice.note).fleet_report(args.since, args.by, args.until)
     if found is None:
         raise NoDaemon("no daemon here asks other hosts", "name them under [fleet] in the config of `fallow up`")
     for host in found["hosts"]:

@@ -97,7 +97,7 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
     _demand_kind(args)
     now_s = world.clock.wall_s()
     since_s, until_s = _span(args, now_s)
-    args.since = now_s - since_s
+    args.since, args.until = now_s - since_s, now_s - until_s
     if args.cluster:
         from fallow.interfaces.cli import cluster_report
 
@@ -135,9 +135,6 @@ def _span(args: argparse.Namespace, now_s: float) -> tuple[float, float]:
     zone = LocalZone()
     since: Moment | None = args.since
     until: Moment | None = args.until
-    if until is not None and (args.cluster or args.fleet):
-        about = "cluster" if args.cluster else "fleet"
-        raise WrongUsage(f"--until is not told of a {about}", "leave it out")
     try:
         until_s = now_s if until is None else min(now_s, until.wall_s(now_s, zone))
         since_s = until_s - _WEEK_S if since is None else since.wall_s(now_s, zone)

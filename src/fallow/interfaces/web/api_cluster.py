@@ -17,7 +17,7 @@ from fallow.engine.daemon.sources import Sources
 from fallow.interfaces.render import cluster_json
 from fallow.interfaces.web import cluster_models, models
 from fallow.interfaces.web.api_facts import Json
-from fallow.interfaces.web.api_history import WEEK_S, SinceS, asked
+from fallow.interfaces.web.api_history import WEEK_S, SinceS, UntilS, asked
 from fallow.interfaces.web.caller import Refused, caller_of
 from fallow.interfaces.web.cluster_views import ClusterViews
 from fallow.interfaces.web.disk_reads import DiskReads
@@ -74,17 +74,18 @@ def add_cluster(api: APIRouter, sources: Sources, reads: DiskReads) -> None:
         request: Request,
         by: _By = "user",
         since_s: SinceS = WEEK_S,
+        until_s: UntilS = 0.0,
     ) -> Response:
-        until_s = sources.clock.wall_s()
+        now_s = sources.clock.wall_s()
+        span = (now_s - since_s, now_s - min(until_s, since_s))
 
         def read() -> tuple[list[UsageRow] | None, list[UsageRow] | None]:
-            span = (until_s - since_s, until_s)
             return sources.cluster_usage(by, *span), sources.cluster_usage("cluster", *span)
 
         rows, whole = await asked(reads, request, read)
         if rows is None or whole is None:
             raise Refused(404, "cluster", NO_CLUSTER)
-        return Json(cluster_json.usage(usage_report(by, until_s - since_s, until_s, rows, whole, Prices())))
+        return Json(cluster_json.usage(usage_report(by, *span, rows, whole, Prices())))
 
 
 def _target(subject: str) -> OneClusterJob | ClusterPart | OneUser:

@@ -13,7 +13,7 @@ from fallow.interfaces.render.as_json import iso_time
 from fallow.interfaces.render.report_text import facts_of
 from fallow.interfaces.web import fleet_models, models
 from fallow.interfaces.web.api_facts import Json
-from fallow.interfaces.web.api_history import WEEK_S, SinceS, asked
+from fallow.interfaces.web.api_history import WEEK_S, SinceS, UntilS, asked
 from fallow.interfaces.web.caller import Refused, caller_of
 from fallow.interfaces.web.disk_reads import DiskReads
 
@@ -43,16 +43,18 @@ def add_fleet(api: APIRouter, sources: Sources, reads: DiskReads) -> None:
         request: Request,
         since_s: SinceS = WEEK_S,
         by: FleetBy = "user",
+        until_s: UntilS = 0.0,
     ) -> Response:
         board, hosts = sources.board(), sources.fleet()
         if board is None or board.fleet is None:
             raise Refused(404, "fleet", _NO_FLEET)
         viewer, name = caller_of(request).viewer, board.status.host
+        ends_s = min(until_s, since_s)
 
         def add() -> dict[str, object]:
-            own = sources.report(since_s, viewer)
+            own = sources.report(since_s, viewer, ends_s)
             here = told_by(name, facts_of(own, asked_for(by)), by)
             span = {"since": iso_time(own.since_s), "until": iso_time(own.until_s)}
-            return span | added_up([here, *reports_of(hosts, since_s, by)], by)
+            return span | added_up([here, *reports_of(hosts, since_s, ends_s, by)], by)
 
         return Json(await asked(reads, request, add))

@@ -29,6 +29,9 @@ _EDGES = rf"^[0-9]{{1,15}}(,[0-9]{{1,15}}){{1,{_MOST_EDGES - 1}}}$"
 T = TypeVar("T")
 SinceS = Annotated[float, Query(gt=0, le=_LONGEST_REPORT_S, allow_inf_nan=False)]
 """How many seconds before now a report begins."""
+UntilS = Annotated[
+    float, Query(ge=0, le=_LONGEST_REPORT_S, allow_inf_nan=False, description="Seconds before now it ends.")
+]
 Uuid = Annotated[str, Query(max_length=80, description="The UUID of a GPU.")]
 Moment = Annotated[int, Query(ge=0, le=_LATEST_MS, description="Milliseconds since the epoch.")]
 
@@ -55,9 +58,7 @@ def add_past(api: APIRouter, sources: Sources, reads: DiskReads) -> None:
         request: Request,
         since_s: SinceS = WEEK_S,
         by: By = By.GPU,
-        until_s: Annotated[
-            float, Query(ge=0, le=_LONGEST_REPORT_S, allow_inf_nan=False, description="Seconds before now it ends.")
-        ] = 0.0,
+        until_s: UntilS = 0.0,
     ) -> Response:
         viewer = caller_of(request).viewer
         ends_s = min(until_s, since_s)
