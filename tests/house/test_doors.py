@@ -56,6 +56,7 @@ def users_of(*names: str) -> set[str]:
                 "actuators/process/signals.py",
                 "actuators/host/as_user.py",
                 "actuators/host/become_user.py",
+                "actuators/host/resource_limits.py",
             },
         ),
         ("speaks CUDA", ("cuda",), {"workloads/cuda.py", "actuators/process/checkpoint.py"}),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from fallow.actuators.claims.folder import ClaimFolder, folder_path
 from fallow.actuators.claims.protections import ProtectionFolder
-from fallow.actuators.host.resource_limits import raise_own_limits
+from fallow.actuators.host.resource_limits import raise_own_limits, share_one_heap
 from fallow.actuators.host.single_instance import Instance, Running
 from fallow.actuators.process.signals import die_of
 from fallow.core.errors import FallowError, PartMissing, WrongUsage
@@ -109,6 +109,7 @@ def _be_up(
     own_the_folder(world, voice.note)
     sys.setswitchinterval(_SWITCH_S)
     raise_own_limits()
+    share_one_heap()
     voice.never_wait()
     unstoppable()
     asked = SignalPipe()
