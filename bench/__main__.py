@@ -18,7 +18,7 @@ PARTS = {
     "hand_over": 60,
     "tick": 60,
     "watching": 60,
-    "daemon": 160,
+    "daemon": 200,
     "yields": 120,
     "filling": 60,
     "history": 90,

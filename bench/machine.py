@@ -88,9 +88,15 @@ def cpu_s(pid: int) -> float:
 
 def share_of_a_core(pids: list[int]) -> float:
     """How much of one core these processes use, from now on for a while."""
-    before_s, began_s = sum(map(cpu_s, pids)), time.monotonic()
-    time.sleep(WATCHED_S)
-    return (sum(map(cpu_s, pids)) - before_s) / (time.monotonic() - began_s)
+    return sum(shares_of_a_core(pids, WATCHED_S))
+
+
+def shares_of_a_core(pids: list[int], for_s: float) -> list[float]:
+    """How much of one core each of these processes uses, all at the same time, from now on for so long."""
+    before_s, began_s = list(map(cpu_s, pids)), time.monotonic()
+    time.sleep(for_s)
+    passed_s = time.monotonic() - began_s
+    return [(cpu_s(pid) - first_s) / passed_s for pid, first_s in zip(pids, before_s, strict=True)]
 
 
 def resident_mb(pid: int) -> float:

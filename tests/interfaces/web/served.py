@@ -19,7 +19,7 @@ from fallow.engine.daemon.publisher import Publisher
 from fallow.engine.daemon.reload import Reloaded, Requests
 from fallow.engine.daemon.sources import Sources
 from fallow.engine.history.journal import Journal
-from fallow.engine.history.reader import open_history
+from fallow.engine.history.reader import HistoryReader, open_history
 from fallow.engine.machine.clock import SystemClock
 from fallow.engine.machine.world import World
 from fallow.engine.park.wishes import WakeWish, Woken
@@ -108,6 +108,7 @@ def built(
     hosts: tuple[str, ...] = (),
     clock: Any = None,
     limits: ConnectionLimits | None = None,
+    past: Callable[[str], HistoryReader | None] = open_history,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Iterator[Built]:
     """The page, on a port of loopback. `pretend` is the address that it takes itself to listen on."""
@@ -117,7 +118,7 @@ def built(
     sources = Sources(
         boards,
         Journal(state, made_clock.wall_s, print).last,
-        lambda: open_history(state),
+        lambda: past(state),
         ProtectionFolder(folder, user_name, proc),
         proc,
         made_clock,

@@ -160,6 +160,26 @@ def test_what_64_gpus_tell_in_a_second_is_small_when_every_figure_changes(tmp_pa
     assert len(sent) < MOST_BYTES
 
 
+def test_a_part_whose_times_went_on_is_the_same_as_if_it_were_rendered_anew(tmp_path: pathlib.Path) -> None:
+    before = varied(time.time())
+    later = tuple(replace(gpu, for_s=(gpu.for_s or 0.0) + 3_600) for gpu in before.status.gpus)
+    after = replace(before, status=replace(before.status, gpus=later))
+
+    def rendered(*boards: Board) -> dict[str, str]:
+        shown = hall()
+        shown.publish(boards[0])
+        with served(shown, tmp_path) as site:
+            watchers = site.app.state.watchers
+            for one in boards:
+                shown.publish(one)
+                parts = asyncio.run_coroutine_threadsafe(watchers._render(), watchers._loop).result(LIMIT_S)
+        return {name: html for name, html in parts.html.items() if name.startswith(("tile-", "row-", "summary"))}
+
+    updated, anew = rendered(before, after), rendered(after)
+    assert len(anew) == 17
+    assert updated == anew
+
+
 def test_every_gpu_that_is_available_is_named_in_ranges() -> None:
     found = many(NOW_S, 10)
     free = replace(found.status.gpus[5], mig=None)

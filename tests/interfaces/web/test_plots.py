@@ -10,11 +10,14 @@ import pytest
 from fallow.core.board import Board
 from fallow.core.money import Prices
 from fallow.core.value import replace
+from fallow.engine.history.reader import HistoryReader, open_history
+from fallow.engine.history.series import SPANS
 from fallow.engine.machine.clock import SystemClock
 from tests.interfaces.web.boards import varied
 from tests.interfaces.web.browsing import a_browser
 from tests.interfaces.web.histories import record
 from tests.interfaces.web.served import Site, hall, served
+from tests.waiting import until
 
 NAMES = ("utilization", "memory", "power", "temperature", "cost")
 
@@ -69,6 +72,22 @@ def test_without_history_the_page_says_so_and_draws_nothing(tmp_path: pathlib.Pa
         page = empty.ask("/").text
     assert "Nothing was recorded in that time." in page
     assert '<figure class="plot' not in page
+
+
+def test_a_visit_has_all_spans_read_so_that_a_click_need_not_wait(tmp_path: pathlib.Path) -> None:
+    record(tmp_path, varied(SystemClock().wall_s()), 60)
+    opened: list[str] = []
+
+    def counted(folder: str) -> HistoryReader | None:
+        opened.append(folder)
+        return open_history(folder)
+
+    with served(hall(varied), tmp_path, past=counted) as visited:
+        visited.ask("/")
+        until(lambda: {span for _, span in visited.app.state.plots._kept} == set(SPANS))
+        before = len(opened)
+        assert "Each value is the mean of 8 GPUs." in visited.ask("/?span=30d").text
+        assert len(opened) == before, "nothing of it is read again"
 
 
 @pytest.fixture(scope="module")

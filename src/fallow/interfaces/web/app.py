@@ -1,7 +1,8 @@
 """The app: pages, API and metrics, the same on the page and on the socket."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from http import HTTPStatus
 
 from fastapi import APIRouter, Depends, FastAPI, Request
@@ -41,6 +42,7 @@ from fallow.interfaces.web.subject_reads import SubjectReads
 _TICKS_TO_LIVE = 5
 _LEAST_TO_LIVE_S = 5.0
 _FIGURES_EVERY_S = 5.0
+_OLD_MODELS = "pydantic.v1"
 
 
 class Pulse:
@@ -89,6 +91,19 @@ def _pids(gpu: GpuStatus) -> tuple[int, ...] | Unknown:
     return gpu.holders if isinstance(gpu.holders, Unknown) else tuple(holder.pid for holder in gpu.holders)
 
 
+@contextmanager
+def _without_old_models() -> Iterator[None]:
+    """Keep FastAPI from loading pydantic's old models, which take 2 MB: it would only look whether ours are such."""
+    before = sys.modules.get(_OLD_MODELS)
+    sys.modules[_OLD_MODELS] = before  # type: ignore[assignment]  # None: an import of it fails, which FastAPI expects
+    try:
+        yield
+    finally:
+        if before is None:
+            del sys.modules[_OLD_MODELS]
+
+
+@_without_old_models()
 def make_app(sources: Sources) -> FastAPI:
     """Return the app. The policy loop's thread only notifies it of each tick; all else happens in its own thread."""
     reads = DiskReads()
@@ -126,7 +141,7 @@ def make_app(sources: Sources) -> FastAPI:
         telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
         lifespan=life,
     )
-    app.state.watchers = watchers
+    app.state.watchers, app.state.plots = watchers, plots
     api = APIRouter(prefix="/api/v1", responses=models.PROBLEMS, dependencies=[Depends(_demand_known_keys)])
     add_now(api, sources)
     add_cluster(api, sources, reads)

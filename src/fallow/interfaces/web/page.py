@@ -1,7 +1,6 @@
 """The routes of a browser: the page, its files and its event stream. Its forms are in login.py and actions.py."""
 
 import hashlib
-from functools import cached_property
 from importlib.resources import files
 
 from fastapi import APIRouter, Request
@@ -29,19 +28,15 @@ _KINDS = {
 
 
 class Files:
-    """The files of the page, and an edition by which a browser knows when they are new."""
+    """The files of the page as they were at the start, and an edition by which a browser knows when they are new."""
 
-    @cached_property
-    def edition(self) -> str:
-        """Return what changes whenever one of the files does."""
-        digest = hashlib.sha256(fallow.__version__.encode() + b"".join(self._bodies.values()))
-        return digest.hexdigest()[:12]
-
-    @cached_property
-    def _bodies(self) -> dict[str, bytes]:
+    def __init__(self) -> None:
         folder = files("fallow.interfaces.web") / "static"
         bodies = {name: (folder / name).read_bytes() for name in _KINDS}
-        return bodies | {"page.css": colours_in_css().encode() + bodies["page.css"]}
+        self._bodies = bodies | {"page.css": colours_in_css().encode() + bodies["page.css"]}
+        digest = hashlib.sha256(fallow.__version__.encode() + b"".join(self._bodies.values()))
+        self.edition = digest.hexdigest()[:12]
+        """What changes whenever one of the files does."""
 
     def answer(self, name: str) -> Response:
         """Return one file; its address changes with its edition, so a browser may cache it."""

@@ -6,11 +6,13 @@ their texts, and the widths of their bars, are sent alone, by name.
 
 import json
 import re
+from collections.abc import Iterable
 from datetime import UTC, datetime
-from functools import cached_property
+from importlib.resources import files
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import DictLoader, Environment, StrictUndefined
+from markupsafe import Markup, escape
 
 from fallow.core.activity import Activity
 from fallow.core.board import Board
@@ -29,7 +31,7 @@ from fallow.interfaces.web.day import STEPS, Strips
 from fallow.interfaces.web.disk_reads import PAGE
 from fallow.interfaces.web.journal_rows import journal_rows
 from fallow.interfaces.web.plots import PlotReads, Plotted
-from fallow.interfaces.web.view_models import View
+from fallow.interfaces.web.view_models import Timer, View
 
 _TIMER = re.compile(r'data-timer="([^"]*)">([^<]*)<')
 _LEVEL = re.compile(r'data-level="([^"]*)" width="([^"]*)"')
@@ -93,19 +95,7 @@ class Renderer:
         self._zone = LocalZone()
         self._clusters = ClusterViews()
         self._made: dict[str, tuple[dict[str, object], str]] = {}
-
-    @cached_property
-    def _templates(self) -> Environment:
-        made = Environment(
-            loader=PackageLoader("fallow.interfaces.web"),
-            autoescape=True,
-            undefined=StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-        )
-        made.globals.update(looks=LOOKS, width=STEPS)
-        made.filters.update(user_address=dashboard.user_address)
-        return made
+        self._templates = _templates()
 
     async def parts(self) -> Parts:
         """Return all parts as they are now."""
@@ -188,6 +178,7 @@ class Renderer:
         uuids = tuple(gpu.uuid for gpu in board.status.gpus if isinstance(gpu.uuid, str))
         address = "/" if show == dashboard.ALL else f"/?show={show}"
         view = await self._plots.view(PAGE, Plotted(uuids), span, address, "Over time")
+        self._plots.read_ahead(Plotted(uuids))
         return view | {"gpus": tuple((gpu.label, dashboard.gpu_address(gpu)) for gpu in board.status.gpus)}
 
     def login(self, **about_the_visitor: object) -> str:
@@ -220,10 +211,14 @@ class Renderer:
         return found if isinstance(found, str) else journal_rows(found, self._sources.clock.wall_s(), self._zone)
 
     def _part(self, name: str, template: str, **values: object) -> str:
-        """Return a part, rendered again only if its values have changed."""
-        words_before, html = self._made.get(name, ({}, ""))
-        if words_before != values:
-            html = self._templates.get_template(f"parts/{template}.html").render(**values)
+        """Return a part, rendered again only if its values have changed; of its timers, only their texts are."""
+        before, html = self._made.get(name, ({}, ""))
+        if before != values:
+            timers = _changed_timers(before, values)
+            if timers is None:
+                html = self._templates.get_template(f"parts/{template}.html").render(**values)
+            else:
+                html = _TIMER.sub(lambda found: f'data-timer="{found[1]}">{timers.get(found[1], found[2])}<', html)
             self._made[name] = values, html
         return html
 
@@ -234,9 +229,54 @@ class Renderer:
         return view_models.machine(board, self._sources.clock.wall_s())
 
 
+def _templates() -> Environment:
+    """Return all templates, as they are now: an update that replaces the files does not change a running daemon's."""
+    folder = files("fallow.interfaces.web") / "templates"
+    texts = {
+        f"{within}{file.name}": file.read_text()
+        for within in ("", "parts/")
+        for file in (folder / within).iterdir()
+        if file.is_file()
+    }
+    made = Environment(
+        loader=DictLoader(texts),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    made.globals.update(looks=LOOKS, width=STEPS)
+    made.filters.update(user_address=dashboard.user_address)
+    return made
+
+
 def _still(html: str) -> str:
     """Return the part without the texts of its timers and the widths of its bars."""
     return _LEVEL.sub(r'data-level="\1"', _TIMER.sub(r'data-timer="\1"><', html))
+
+
+def _changed_timers(before: object, now: object) -> dict[str, Markup] | None:
+    """Return the new texts of the timers in which two values differ, by their names; None if they differ in more."""
+    if before == now:
+        return {}
+    if isinstance(now, Timer):
+        same = isinstance(before, Timer) and before.key == now.key
+        return {now.key: escape(now.text)} if same else None
+    pairs: Iterable[tuple[object, object]]
+    if isinstance(now, dict) and isinstance(before, dict) and now.keys() == before.keys():
+        pairs = ((before[name], now[name]) for name in now)
+    elif isinstance(now, list | tuple) and type(before) is type(now) and len(before) == len(now):
+        pairs = zip(before, now, strict=True)
+    else:
+        return None
+    found: dict[str, Markup] = {}
+    for old, new in pairs:
+        changed = _changed_timers(old, new)
+        if changed is None:
+            return None
+        found |= changed
+    return found
 
 
 def _changed(before: dict[str, str], now: dict[str, str]) -> dict[str, str]:

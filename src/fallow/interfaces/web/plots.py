@@ -2,9 +2,14 @@
 
 When it is read again, only the last steps are: those before are over, and stay as they were. A read has 5 seconds,
 and at most 64 answers are kept, however many users and jobs there are to be asked for.
+
+The first read of a month of 64 GPUs takes more than a second. So as soon as somebody looks at the page, all spans of
+all GPUs are read ahead, one after the other, and a click finds them.
 """
 
+import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 
 from fallow.core.board import Board
 from fallow.core.errors import FallowError
@@ -27,6 +32,8 @@ _LASTS_S = {"1h": 15.0, "24h": 60.0, "7d": 300.0, "30d": 300.0}
 _WHOLE_AGAIN_S = 6 * 3600.0
 """After so long all steps are read again: old history may have been deleted."""
 _MOST_KEPT = 64
+_AHEAD = "read ahead"
+"""The caller of reads that nobody waits for, so that they delay no other read."""
 _LONGEST_READ_S = 5.0
 
 
@@ -68,6 +75,19 @@ class PlotReads:
         self._reads = reads
         self._kept: dict[tuple[Plotted, str], _Kept] = {}
         self._drawn: dict[tuple[Plotted, str], tuple[object, tuple[plots.Plot, ...]]] = {}
+        self._ahead: asyncio.Task[None] | None = None
+
+    def read_ahead(self, what: Plotted) -> None:
+        """Begin to read the spans that were not read yet; what cannot be read now is read when it is asked for."""
+        is_read = all((what, name) in self._kept for name in SPANS)
+        if not is_read and (self._ahead is None or self._ahead.done()):
+            self._ahead = asyncio.get_running_loop().create_task(self._read_all(what))
+
+    async def _read_all(self, what: Plotted) -> None:
+        for span in SPANS.values():
+            if (what, span.name) not in self._kept:
+                with suppress(FallowError):
+                    await self.steps(_AHEAD, what, span)
 
     async def steps(self, caller: str, what: Plotted, span: PlotSpan) -> tuple[Step, ...]:
         """Return the steps; raise FallowError if they cannot be read now. `caller`: one read at a time for each."""
