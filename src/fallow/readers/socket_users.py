@@ -12,6 +12,7 @@ _HEAD = struct.Struct("=IHHII")
 _ASKED = struct.Struct("=BBBBI")
 _PORTS = struct.Struct("!HH")
 _NO_COOKIE = struct.pack("=III", 0, 0xFFFFFFFF, 0xFFFFFFFF)  # on any interface, any socket
+_TO_PORT = struct.Struct("!6xH")
 _ANSWER = struct.Struct("=4x48x12xII")
 _LONGEST_ANSWER = 4096
 _SO_PEERGROUPS = 59
@@ -63,5 +64,8 @@ def _asked(family: int, theirs: tuple[str, int], ours: tuple[str, int]) -> int |
     _, kind, _, _, _ = _HEAD.unpack_from(answer)
     if kind != _SOCK_DIAG_BY_FAMILY:
         return None  # there is no such socket here
+    (to_port,) = _TO_PORT.unpack_from(answer, _HEAD.size)
+    if to_port != ours[1]:
+        return None  # it found a server that listens where there is no such connection any more
     uid, inode = _ANSWER.unpack_from(answer, _HEAD.size)
     return uid if inode else None  # the kernel no longer knows the user of a closed one

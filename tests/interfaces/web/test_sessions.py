@@ -1,7 +1,9 @@
 """Who has taken a cookie or shows wrong tokens, as another user of the machine, gains nothing, and blocks nobody."""
 
 import asyncio
+import http.client
 import pathlib
+import socket
 from collections.abc import Iterator
 from urllib.parse import urlencode
 
@@ -12,8 +14,10 @@ from fallow.interfaces.web.connection_limit import neighbourhood, user
 from fallow.interfaces.web.sessions import Sessions
 from fallow.interfaces.web.settings import Visitor
 from fallow.interfaces.web.wrong_tokens import WrongTokens
+from tests.conftest import refuse_to_skip
 from tests.interfaces.web.boards import varied
 from tests.interfaces.web.served import TOKEN, Answer, Site, hall, served
+from tests.places import LIMIT_S
 
 FORM = {"content-type": "application/x-www-form-urlencoded"}
 NEIGHBOUR = 54329
@@ -87,6 +91,34 @@ def test_a_session_is_of_whoever_began_it() -> None:
     assert sessions.visitor(cookie, "192.0.2.1") == Visitor()
     assert sessions.visitor(cookie, "192.0.2.2") is None
     assert sessions.visitor("", "") is None
+
+
+def test_who_logs_in_without_end_with_the_shared_token_ends_nobody_elses_session() -> None:
+    sessions = Sessions(lambda: 0.0)
+    cookie = sessions.begin(Visitor(), user(1000))
+    theirs = [sessions.begin(Visitor(), user(NEIGHBOUR)) for _ in range(150)]
+    assert sessions.visitor(cookie, user(1000)) == Visitor()
+    assert sum(sessions.visitor(each, user(NEIGHBOUR)) is not None for each in theirs) < 100
+    assert sessions.visitor(theirs[-1], user(NEIGHBOUR)) == Visitor()
+
+
+@pytest.mark.several_users
+def test_a_user_of_this_machine_is_known_from_whichever_of_its_addresses_they_ask(site: Site) -> None:
+    """Who binds another address of the machine before they connect would count as a host of the network besides."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as way_out:
+        try:
+            way_out.connect(("192.0.2.1", 9))
+        except OSError:
+            refuse_to_skip("this machine has no address besides loopback")
+        source = (way_out.getsockname()[0], 0)
+    for number in range(60):
+        assert as_neighbour(site, PROTECT, authorization=f"Bearer wrong-{number}").status == 401
+    with in_the_name_of(NEIGHBOUR, NEIGHBOUR):
+        connection = http.client.HTTPConnection("127.0.0.1", site.address.port, LIMIT_S, source_address=source)
+        connection.request("GET", PROTECT, headers={"authorization": f"Bearer {TOKEN}"})
+        status = connection.getresponse().status
+        connection.close()
+    assert status == 429
 
 
 def test_where_one_socket_listens_for_both_kinds_of_addresses_each_counts_for_itself() -> None:

@@ -14,7 +14,7 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from fallow.engine.daemon.sources import Peer
-from fallow.interfaces.web.connection_limit import LOOPBACK, Connections, neighbourhood, user
+from fallow.interfaces.web.connection_limit import Connections, neighbourhood, user
 from fallow.readers.socket_users import groups_of_peer, user_of
 
 _CREDENTIALS = struct.Struct("3i")
@@ -51,11 +51,9 @@ class Connection(H11Protocol):
             self.peer = Peer(pid, uid, gid, groups_of_peer(carrier) | {gid})
             self.owner = user(self.peer.uid)
         else:
-            address = self.client[0] if self.client else ""
-            self.owner = neighbourhood(address)
-            is_from_here = self.owner == LOOPBACK or address == carrier.getsockname()[0]
-            uid = user_of(carrier) if is_from_here else None
-            self.owner = self.owner if uid is None else user(uid)
+            # A user of this machine may connect from any of its addresses, so the kernel is asked about each.
+            uid = user_of(carrier)
+            self.owner = neighbourhood(self.client[0] if self.client else "") if uid is None else user(uid)
         self._give(self._all.limits.request_s)
         self._all.enter(self)
 

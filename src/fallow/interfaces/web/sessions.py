@@ -2,6 +2,7 @@
 
 import hashlib
 import secrets
+from collections import Counter
 from collections.abc import Callable
 
 from fallow.interfaces.web.settings import Visitor
@@ -18,15 +19,18 @@ class Sessions:
         self._begun: dict[bytes, tuple[float, Visitor, str]] = {}
 
     def begin(self, visitor: Visitor, owner: str) -> str:
-        """Return the cookie of a new session. If this visitor has too many, the oldest of theirs ends.
+        """Return the cookie of a new session. If the visitor has too many, the oldest of the owner with most ends.
+
+        Many people may be one visitor, by the token that they share: nobody shall end the sessions of others.
 
         `owner`: whose the connection is, a user of this machine or an address. The cookie is valid for them alone: a
         browser sends it to the servers of others too, if they are on other ports of this machine.
         """
         cookie = secrets.token_urlsafe(32)
-        own = [key for key, (_, whose, _) in self._begun.items() if whose == visitor]
-        for key in own[: len(own) + 1 - _MOST_OF_ONE]:
-            del self._begun[key]
+        own = {key: began_it for key, (_, whose, began_it) in self._begun.items() if whose == visitor}
+        if len(own) >= _MOST_OF_ONE:
+            ((most, _),) = Counter(own.values()).most_common(1)
+            del self._begun[next(key for key, began_it in own.items() if began_it == most)]
         self._begun[_hashed(cookie)] = self._now_s(), visitor, owner
         return cookie
 
