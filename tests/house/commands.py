@@ -19,7 +19,7 @@ PAGES = [
 ]
 RUN_AS_THEY_ARE = ("python3 -c ", "curl ", "grep -l ", "ls -l ")
 """How lines begin that are no calls of fallow, and are run all the same."""
-INLINE = re.compile(r"(?<!`)`((?:sudo )?fallow [a-z][^`\n]*)`")
+INLINE = re.compile(r"(?<!`)`((?:[A-Z_]+=\S+ )?(?:sudo )?fallow [a-z][^`\n]*)`")
 PLACEHOLDER = re.compile(r"…|\b[A-Z]+\b|[\[{|<]|\bFALLOW|^fallow (?:and|or|is)\b")
 _BLOCK = re.compile(
     r"^(?: *(?:<!-- run by: (?P<by>[^>]*) -->|\*Not run by the tests: it needs (?P<needs>[^*\n]+)\.\*)\n+)?"

@@ -33,7 +33,7 @@ mkdir -m 1777 /run/lock
 cd "$REPOSITORY"
 set -x
 """
-_LONG = ("python3 -m venv", "/opt/fallow/bin/pip", "pip install")
+_LONG = ("python3 -m venv", "/opt/fallow/bin/pip")
 """How lines begin that build and install everything: they are run in full only."""
 
 
