@@ -65,7 +65,7 @@ def run_all(page: pathlib.Path, folder: pathlib.Path, more: str = "") -> "subpro
         capture_output=True,
         text=True,
         stdin=subprocess.DEVNULL,
-        timeout=LIMIT_S,
+        timeout=3 * LIMIT_S,  # pip fetches and builds everything
         check=False,
     )
 
