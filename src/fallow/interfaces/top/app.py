@@ -11,7 +11,7 @@ from queue import SimpleQueue
 from typing import ClassVar
 
 from rich.text import Text
-from textual.app import App, ComposeResult
+from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widgets import DataTable, Footer, Static
 
@@ -24,6 +24,7 @@ from fallow.interfaces.top.cells import STALE, Row, Trend
 from fallow.interfaces.top.commands import Commands
 from fallow.interfaces.top.dialogs import FilterScreen, ProtectScreen, StopScreen, TextScreen, plain
 from fallow.interfaces.top.jobs import Node, jobs_on
+from fallow.interfaces.top.keys import Field, KeysInOrder
 from fallow.interfaces.top.look import Look, Source
 from fallow.interfaces.top.messages import Answered, Asked, Looked, LookFailed, Said
 from fallow.interfaces.top.rows import SORTS, Filter, Line, lines_of, shown_lines, summary, to_have
@@ -38,7 +39,7 @@ _REPAINT_S = 5.0  # a notice to this terminal, as `wall` and rules write them, l
 _ENDED_BY = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-class Top(App[int]):
+class Top(KeysInOrder):
     """All GPUs and the jobs on them. It returns the signal that ended it, or 0."""
 
     TITLE = "fallow top"
@@ -235,21 +236,21 @@ class Top(App[int]):
 
     # ---- keys
 
-    def action_details(self) -> None:
+    async def action_details(self) -> None:
         """Show all that is known of what is selected."""
         node, line = self._node, self._line
         if node is not None:
             part = next((each for each in self._look.parts if each.host == node.host), self._look)
             on = [gpu for gpu in part.status.gpus if gpu.label in node.gpus]
-            self.push_screen(TextScreen("the job", details.job_lines(node, part, on)))
+            await self.push_screen(TextScreen("the job", details.job_lines(node, part, on)))
         elif line is not None and line.look.silent is not None:
-            self.push_screen(TextScreen(line.label, details.silent_lines(line.look)))
+            await self.push_screen(TextScreen(line.label, details.silent_lines(line.look)))
         elif line is not None:
-            self.push_screen(TextScreen(f"GPU {line.label}", details.gpu_lines(line.gpu, line.look)))
+            await self.push_screen(TextScreen(f"GPU {line.label}", details.gpu_lines(line.gpu, line.look)))
 
-    def action_help(self) -> None:
+    async def action_help(self) -> None:
         """Show what the keys do."""
-        self.push_screen(TextScreen("fallow top: keys and words", details.HELP))
+        await self.push_screen(TextScreen("fallow top: keys and words", details.HELP))
 
     def action_why(self) -> None:
         """Explain what is selected, as `fallow why` does."""
@@ -280,7 +281,7 @@ class Top(App[int]):
         self._tell("")
         self.push_screen(TextScreen(message.title, message.lines, from_last=message.from_last))
 
-    def action_protect(self) -> None:
+    async def action_protect(self) -> None:
         """Protect what is selected, for as long as a person says."""
         subjects = self._subjects()
         if not self._can_act("protect", subjects, "there is nothing to protect here"):
@@ -290,7 +291,7 @@ class Top(App[int]):
             if answer is not None:
                 self._act(lambda: self._commands.protect(subjects, *answer))
 
-        self.push_screen(ProtectScreen(self._in_words(subjects)), protect)
+        await self.push_screen(ProtectScreen(self._in_words(subjects)), protect)
 
     def action_stop(self) -> None:
         """Plan a stop of what is selected; a person is asked before anything is done."""
@@ -321,7 +322,10 @@ class Top(App[int]):
         return answer.get()
 
     def on_asked(self, message: Asked) -> None:
-        """Show what would be done, and ask."""
+        """Show what would be done, and ask; not over a line that a person writes, whose letters would answer."""
+        if isinstance(self.focused, Field):
+            message.answer.put(False)
+            return
         self.push_screen(StopScreen(message.plan, message.count), lambda agreed: message.answer.put(agreed is True))
 
     def on_said(self, message: Said) -> None:
@@ -339,7 +343,7 @@ class Top(App[int]):
         if self._one_gpu:
             self.call_after_refresh(self.show)
 
-    def action_filter(self) -> None:
+    async def action_filter(self) -> None:
         """Let a person write which users and activities are shown."""
 
         def change(words: str | None) -> None:
@@ -347,7 +351,7 @@ class Top(App[int]):
                 self._only = Filter.parse(words, {part.host for part in self._look.hosts})
                 self.show()
 
-        self.push_screen(FilterScreen(str(self._only)), change)
+        await self.push_screen(FilterScreen(str(self._only)), change)
 
     def action_order(self) -> None:
         """Take the next order."""

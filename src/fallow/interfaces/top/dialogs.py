@@ -8,10 +8,11 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.screen import ModalScreen
-from textual.widgets import Button, Input, Static
+from textual.widgets import Button, Static
 
 from fallow.core.errors import WrongUsage
 from fallow.core.units import printable, span_s
+from fallow.interfaces.top.keys import Field
 
 _CLOSES: list[BindingType] = [
     Binding("escape", "leave", "Close"),
@@ -113,21 +114,23 @@ class ProtectScreen(ModalScreen[tuple[float, str] | None]):
         with Vertical(classes="box"):
             yield Static(plain([f"Protect {self._what} from every rule, and from fallow stop"]), classes="head")
             yield Static("for how long: 30m, 2h, 1d")
-            yield Input("2h", id="for", compact=True)
+            yield Field("2h", "for")
             yield Static("why, shown to everybody (may be empty)")
-            yield Input(id="why", compact=True)
+            yield Field("", "why")
             yield Static("", id="wrong", markup=False)
             yield Static("Enter protects it, Esc closes", classes="hint")
 
-    def on_input_submitted(self) -> None:
+    def action_enter(self) -> None:
         """Close it with what was written, if that is a duration."""
+        field = self.query_one("#for", Field)
         try:
-            for_s = span_s(self.query_one("#for", Input).value)
+            for_s = span_s(field.value)
         except WrongUsage as error:
             self.query_one("#wrong", Static).update(plain([str(error)]))
-            self.query_one("#for").focus()
+            self.set_focus(field)
+            field.select_all()
             return
-        self.dismiss((for_s, self.query_one("#why", Input).value))
+        self.dismiss((for_s, self.query_one("#why", Field).value))
 
     def action_leave(self) -> None:
         """Close it."""
@@ -147,14 +150,14 @@ class FilterScreen(ModalScreen[str | None]):
         """Yield the box."""
         with Vertical(classes="box"):
             yield Static("Show only these users or activities, as: alice idle stuck", classes="head")
-            yield Input(self._words, id="words", compact=True)
+            yield Field(self._words, "words")
             if self._words:
                 yield Static("writing replaces what is marked; Del clears it", classes="hint")
             yield Static("Enter shows them, and all if it is empty; Esc changes nothing", classes="hint")
 
-    def on_input_submitted(self, event: Input.Submitted) -> None:
+    def action_enter(self) -> None:
         """Close it with the words."""
-        self.dismiss(event.value)
+        self.dismiss(self.query_one("#words", Field).value)
 
     def action_leave(self) -> None:
         """Close it."""
