@@ -123,6 +123,45 @@ def test_a_duration_that_is_none_is_told_and_protects_nothing(simulated: Fallow,
     assert simulated("protect", "--list").stdout == "nothing is protected\n"
 
 
+def test_what_protects_a_gpu_is_shown_and_released_where_it_is_protected(simulated: Fallow, start: Start) -> None:
+    start("1")
+    assert simulated("protect", "1", "--for", "2h", "--why", "debugging").returncode == 0
+    assert simulated("protect", f"user:{ME}", "--for", "3h").returncode == 0
+
+    async def release(top: Driver) -> None:
+        await top.until(lambda: top.row("1").rstrip().endswith("protected"))
+        await top.press("down", "p")
+        await top.sees(f"it is protected already: {ME} protects GPU 1 ")
+        await top.sees("debugging; for another ")
+        await top.sees(f"{ME} protects user:{ME} ")
+        await top.press("ctrl+r")
+        await top.until(lambda: top.outcome.endswith(" is released"))
+        await top.press("p")
+        await top.until(lambda: "it is protected already" in top.text and "debugging" not in top.text)
+        assert "Ctrl-R" not in top.text, "a protection of more than this is not released from here"
+        await top.press("ctrl+r", "escape")
+        await top.until(lambda: not isinstance(top.app.screen, ProtectScreen))
+
+    drive(simulated, release)
+    left = simulated("protect", "--list").stdout
+    assert f"protects user:{ME}" in left
+    assert "debugging" not in left
+
+
+def test_what_was_wrong_with_a_duration_is_not_said_of_the_next(simulated: Fallow, start: Start) -> None:
+    start("1")
+
+    async def protect(top: Driver) -> None:
+        await top.press("p", *"banana", "enter")
+        await top.sees("'banana' is not a duration")
+        await top.press("3")
+        await top.until(lambda: "is not a duration" not in top.text)
+        await top.press("enter")
+        await top.sees("'3' has no unit")
+
+    drive(simulated, protect)
+
+
 def test_a_person_learns_why_their_job_was_stopped(simulated: Fallow, start: Start) -> None:
     start("1")
     assert simulated("stop", "1", "--yes").returncode == 0

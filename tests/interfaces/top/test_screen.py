@@ -13,6 +13,8 @@ from fallow.core.errors import FallowError
 from fallow.interfaces.top.look import Look, Source
 from fallow.interfaces.top.widgets import GpuTable, JobTree
 from tests.conftest import Fallow
+from tests.engine.driven import DrivenClock
+from tests.interfaces.cli.stopped import SLEEPER
 from tests.interfaces.top.conftest import Start
 from tests.interfaces.top.driven import Driver, drive
 from tests.interfaces.top.terminal import ENTERED_ALTERNATE_SCREEN, Terminal
@@ -27,7 +29,7 @@ def test_8_gpus_and_their_jobs_fit_80_columns_and_24_lines(simulated: Fallow, st
     async def look(top: Driver) -> None:
         for label in map(str, range(8)):
             assert top.row(label)
-        assert top.row("0").split()[-1].startswith("python")
+        assert "python" in top.row("0")
         tree = top.app.query_one("#jobs", JobTree)
         assert tree.size.height >= 8
         assert all(line.split()[0] in top.text for line in top.jobs)
@@ -200,3 +202,54 @@ def test_what_is_mistyped_is_said_before_the_screen_changes(simulated: Fallow, w
         assert ENTERED_ALTERNATE_SCREEN not in terminal.shown
     finally:
         terminal.close()
+
+
+def test_a_line_of_the_tree_that_does_not_fit_says_so(simulated: Fallow, start: Start) -> None:
+    job = start("1", f"{SLEEPER} # {'long ' * 20}")
+
+    async def look(top: Driver) -> None:
+        line = next(line for line in top.text.splitlines() if f"─ {job.pid} " in line)
+        assert line.rstrip().endswith("…")
+        assert len(line.rstrip()) == 80
+        await top.pilot.resize_terminal(200, 24)
+        await top.until(lambda: top.text.count("long ") > 10)
+
+    drive(simulated, look)
+
+
+def test_a_wide_screen_shows_what_the_job_runs(simulated: Fallow, start: Start) -> None:
+    start("1", f"{SLEEPER} # the command")
+
+    async def look(top: Driver) -> None:
+        assert "-c " in top.row("1")
+        assert "print('ready'" in top.row("1")
+
+    drive(simulated, look, size=(200, 24))
+
+
+def test_the_first_line_says_on_a_narrow_screen_too_for_how_long_gpus_were_not_used(
+    simulated: Fallow, start: Start
+) -> None:
+    simulated.environ["FALLOW_SIMULATE"] = "64xH100"
+    start("1")
+    start("2")
+
+    async def look(top: Driver) -> None:
+        await top.until(lambda: "idle for up to " in top.text.splitlines()[0])
+
+    drive(simulated, look)
+
+
+def test_what_was_told_leaves_its_lines_to_the_jobs_after_some_time(simulated: Fallow) -> None:
+    async def look(top: Driver) -> None:
+        clock = DrivenClock()
+        await top.press("s")
+        await top.until(lambda: top.outcome == "nobody is on GPU 0")
+        top.app._clock = clock
+        top.app._told_s = clock.monotonic_s()
+        await top.pilot.pause(1.2)
+        assert top.outcome
+        clock.now_s += 21
+        await top.until(lambda: top.outcome == "")
+
+    drive(simulated, look)

@@ -3,10 +3,11 @@
 from collections.abc import Callable, Sequence
 from contextlib import closing
 
+from fallow.core.errors import FallowError
 from fallow.core.money import Prices
 from fallow.core.protections import with_its_end
 from fallow.engine.answers.asker import Asker
-from fallow.engine.answers.protect import labels_for, place
+from fallow.engine.answers.protect import labels_for, place, release
 from fallow.engine.answers.report import open_report
 from fallow.engine.answers.why import explain
 from fallow.engine.history.run import open_run
@@ -57,6 +58,19 @@ class TopCommands:
             placed = [place(asker, subject, for_s, why) for subject in subjects]
             labels = labels_for(asker, placed)
             return [with_its_end(each, world.clock.wall_s(), labels) for each in placed]
+
+    def release(self, ids: Sequence[int]) -> list[str]:
+        """End these protections, and return what came of each."""
+        with closing(self._fresh()) as world:
+            asker = self._asker(world, [])
+            return [self._released(asker, number) for number in ids]
+
+    @staticmethod
+    def _released(asker: Asker, number: int) -> str:
+        try:
+            return f"protection {release(asker, number)} is released"
+        except FallowError as error:
+            return str(error)
 
     def stop(self, subjects: Sequence[str], agreed: Agreed, say: Callable[[str], None]) -> list[str]:
         """Stop what is meant after a person has agreed, and return what came of it."""

@@ -21,7 +21,8 @@ def availability_lines(status: Status, visible_devices: str | None, to_you: int)
     host = shortened(status.host, _LONGEST_HOST)
     for many, parts, times in (
         (models, True, True),
-        (models, True, False),
+        (models, False, True),
+        (count, False, True),
         (models, False, False),
         (count, False, False),
     ):

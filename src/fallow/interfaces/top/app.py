@@ -22,7 +22,7 @@ from fallow.engine.machine.background import Background
 from fallow.interfaces.top import details
 from fallow.interfaces.top.cells import STALE, Row, Trend
 from fallow.interfaces.top.commands import Commands
-from fallow.interfaces.top.dialogs import FilterScreen, ProtectScreen, StopScreen, TextScreen, plain
+from fallow.interfaces.top.dialogs import FilterScreen, ProtectScreen, StopScreen, TextScreen, Wish, plain
 from fallow.interfaces.top.jobs import Node, jobs_on
 from fallow.interfaces.top.keys import Field, KeysInOrder
 from fallow.interfaces.top.look import Look, Source
@@ -35,6 +35,7 @@ _MISSED_LOOKS = 3
 _AROUND = 5  # the two lines above, the head of the jobs, the outcome, the keys
 _JOBS_AT_LEAST = 5
 _WEEK_S = 7 * 86400.0
+_TOLD_FOR_S = 20.0  # then the line above the keys, which takes room from the jobs, is empty again
 _REPAINT_S = 5.0  # a notice to this terminal, as `wall` and rules write them, lands on the screen
 _ENDED_BY = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -81,6 +82,7 @@ class Top(KeysInOrder):
         self._trend = Trend()
         self._trend.add(first)
         self._failed: str | None = None
+        self._told_s = 0.0
         self._one_gpu = False
         self._looks: Background[None] = Background("looks", self._take_look, self._say, 0.0)
         self._questions: Background[Callable[[], None]] = Background("questions", _call, self._say, 0.0)
@@ -136,6 +138,8 @@ class Top(KeysInOrder):
     def _show_age(self) -> None:
         if self.is_stale:
             self.show()
+        if self._acts.is_idle and self._clock.monotonic_s() - self._told_s > _TOLD_FOR_S:
+            self._tell("")
 
     @property
     def age_s(self) -> float:
@@ -287,11 +291,19 @@ class Top(KeysInOrder):
         if not self._can_act("protect", subjects, "there is nothing to protect here"):
             return
 
-        def protect(answer: tuple[float, str] | None) -> None:
-            if answer is not None:
-                self._act(lambda: self._commands.protect(subjects, *answer))
+        here = next(part for part in self._look.parts if not part.is_elsewhere)
+        labels = self._node.gpus if self._node is not None else subjects
+        now = details.protecting(here, [gpu for gpu in here.status.gpus if gpu.label in labels], subjects)
+        ids = details.released_here(now)
 
-        await self.push_screen(ProtectScreen(self._in_words(subjects)), protect)
+        def protect(wish: Wish | None) -> None:
+            if wish is not None and wish.for_s is None:
+                self._act(lambda: self._commands.release(ids))
+            elif wish is not None:
+                self._act(lambda: self._commands.protect(subjects, wish.for_s or 0.0, wish.why))
+
+        lines = details.protection_lines(now, here)
+        await self.push_screen(ProtectScreen(self._in_words(subjects), lines, releases=bool(ids)), protect)
 
     def action_stop(self) -> None:
         """Plan a stop of what is selected; a person is asked before anything is done."""
@@ -324,8 +336,7 @@ class Top(KeysInOrder):
     def on_asked(self, message: Asked) -> None:
         """Show what would be done, and ask; not over a line that a person writes, whose letters would answer."""
         if isinstance(self.focused, Field):
-            message.answer.put(False)
-            return
+            return message.answer.put(False)
         self.push_screen(StopScreen(message.plan, message.count), lambda agreed: message.answer.put(agreed is True))
 
     def on_said(self, message: Said) -> None:
@@ -381,6 +392,7 @@ class Top(KeysInOrder):
         self.exit(0)
 
     def _tell(self, words: str) -> None:
+        self._told_s = self._clock.monotonic_s()
         self.screen_stack[0].query_one("#outcome", Static).update(plain([words]))
 
 

@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterable
 from rich.text import Text
 
 from fallow.core.activity import Activity
-from fallow.core.gpu_status import GpuStatus, load_of, people_on
-from fallow.core.owner import Owner
-from fallow.core.reservations import Claim
-from fallow.core.units import duration_for_people, printable, program_name
+from fallow.core.gpu_status import GpuStatus, load_of
+from fallow.core.main_job import main_job
+from fallow.core.units import duration_for_people, printable
 from fallow.core.unknown import Unknown
 from fallow.core.value import value
 from fallow.interfaces.render.colours import LOOKS
@@ -194,29 +193,22 @@ def _users(row: Row, _: int) -> Text:
     return Text(",".join(names))
 
 
-def _job(row: Row, _: int) -> Text:
+def _job(row: Row, width: int) -> Text:
+    """Return the job as `fallow status` names it."""
     gpu = row.gpu
-    people = people_on(gpu)
     if row.look.silent is not None:
         return Text(printable(row.look.silent), "red")
     if gpu.trouble is not None:
         return Text(printable(gpu.trouble), "red")
     if isinstance(gpu.holders, Unknown):
         return Text(_NOT_KNOWN)
-    names: Iterable[str] = (
-        each.owner.short_name
-        if isinstance(each.owner, Owner) and each.owner.is_lasting
-        else _NOT_KNOWN
-        if isinstance(each.command, Unknown)
-        else program_name(each.command)
-        for each in people
-    )
-    told = ",".join(dict.fromkeys(names))
-    if not told and isinstance(gpu.claim, Claim):
-        told = f"claimed{f' for {program_name(gpu.claim.command)}' if gpu.claim.command else ''}"
-    if not told and gpu.filler is not None:
-        told = f"filler {program_name(gpu.filler.command or '')}"
-    return Text(printable(told))
+    job = main_job(gpu)
+    if job is None:
+        return Text("")
+    more = f" +{job.more}" if job.more else ""
+    told = Text(printable(job.what))
+    told.truncate(max(1, width - len(more)), overflow="ellipsis")
+    return told.append(more)
 
 
 def _stops(row: Row, _: int) -> Text:

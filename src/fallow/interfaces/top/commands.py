@@ -19,5 +19,8 @@ class Commands(Protocol):
     def protect(self, subjects: Sequence[str], for_s: float, why: str) -> list[str]:
         """Protect each subject as `fallow protect` does, and return what is protected."""
 
+    def release(self, ids: Sequence[int]) -> list[str]:
+        """End these protections as `fallow protect --release` does, and return what came of each."""
+
     def stop(self, subjects: Sequence[str], agreed: Agreed, say: Callable[[str], None]) -> list[str]:
         """Stop what is meant as `fallow stop` does, after a person has agreed; return what came of it."""

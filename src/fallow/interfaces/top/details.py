@@ -6,9 +6,10 @@ from typing import Any
 from fallow.core.activity import Activity
 from fallow.core.gpu import labels_of
 from fallow.core.gpu_status import GpuStatus, load_of
-from fallow.core.protections import covering, with_its_end
+from fallow.core.protections import OneGpu, OneProcess, Protection, covering, with_its_end
 from fallow.core.units import bytes_for_people, duration_for_people
 from fallow.core.unknown import Unknown
+from fallow.core.value import replace
 from fallow.engine.jobs.protections import affected_by
 from fallow.interfaces.render import why_text
 from fallow.interfaces.render.colours import LOOKS
@@ -17,7 +18,8 @@ from fallow.interfaces.top.look import Look
 from fallow.interfaces.top.rows import next_on
 
 HELP = (
-    "p      protect it: no rule and no fallow stop touches it",
+    "p      protect it: no rule and no fallow stop touches it; then",
+    "       Ctrl-R releases what protects it already",
     "s      stop it: shows what would be done, and asks first",
     "w      why it is judged so, which rule counts, what was done",
     "W      the last decision on any GPU, and what was done",
@@ -69,6 +71,28 @@ def job_lines(node: Node, look: Look, gpus: list[GpuStatus]) -> list[str]:
     return lines
 
 
+def protecting(look: Look, gpus: list[GpuStatus], subjects: Sequence[str]) -> list[Protection]:
+    """Return what protects these GPUs now, or the job on them with these processes if `subjects` names any."""
+    if isinstance(look.protections, Unknown):
+        return []
+    touched = affected_by(gpus)
+    pids = {subject.removeprefix("pid:") for subject in subjects if subject.startswith("pid:")}
+    if pids:
+        touched = replace(touched, processes=tuple(each for each in touched.processes if str(each.pid) in pids))
+    return covering(look.protections, touched, look.status.wall_s)
+
+
+def protection_lines(found: Sequence[Protection], look: Look) -> list[str]:
+    """Return who protects it, why, and for how long."""
+    labels = labels_of(look.status.gpus)
+    return [with_its_end(each, look.status.wall_s, labels) for each in found]
+
+
+def released_here(found: Sequence[Protection]) -> tuple[int, ...]:
+    """Return the ids of those that protect a GPU or a process, and not a user or the whole machine."""
+    return tuple(each.id for each in found if isinstance(each.target, OneGpu | OneProcess))
+
+
 def silent_lines(look: Look) -> list[str]:
     """Return what is known of a host that is silent."""
     return [
@@ -100,9 +124,7 @@ def _around(gpus: list[GpuStatus], look: Look) -> list[str]:
     if isinstance(look.protections, Unknown):
         lines.append(f"  what is protected is {look.protections}")
     else:
-        found = covering(look.protections, affected_by(gpus), look.status.wall_s)
-        labels = labels_of(look.status.gpus)
-        lines += [f"  {with_its_end(each, look.status.wall_s, labels)}" for each in found]
+        lines += [f"  {line}" for line in protection_lines(protecting(look, gpus, ()), look)]
     uuids = {gpu.uuid for gpu in gpus}
     if look.rules is None:
         return [*lines, f"  which rules count is not known ({look.source})"]

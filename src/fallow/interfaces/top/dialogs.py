@@ -12,12 +12,15 @@ from textual.widgets import Button, Static
 
 from fallow.core.errors import WrongUsage
 from fallow.core.units import printable, span_s
+from fallow.core.value import value
 from fallow.interfaces.top.keys import Field
 
 _CLOSES: list[BindingType] = [
     Binding("escape", "leave", "Close"),
     Binding("ctrl+c", "app.end", show=False, priority=True),
 ]
+
+_PROTECT_KEYS = "Enter protects it, Esc closes"
 
 
 def plain(lines: Iterable[str]) -> Text:
@@ -100,25 +103,44 @@ class StopScreen(ModalScreen[bool]):
         self.dismiss(False)
 
 
-class ProtectScreen(ModalScreen[tuple[float, str] | None]):
-    """For how long something is protected, and why."""
+@value
+class Wish:
+    """What a person wants of a protection: one for so long, or those that there are released."""
 
-    BINDINGS: ClassVar[list[BindingType]] = _CLOSES
+    for_s: float | None
+    """None to release them."""
+    why: str = ""
 
-    def __init__(self, what: str) -> None:
+
+class ProtectScreen(ModalScreen[Wish | None]):
+    """For how long something is protected, and why; what protects it now can be released."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [*_CLOSES, Binding("ctrl+r", "release", "Release")]
+
+    def __init__(self, what: str, now: Sequence[str] = (), *, releases: bool = False) -> None:
+        """`now`: what protects it now; `releases`: whether that can be released here."""
         super().__init__()
-        self._what = what
+        self._what, self._now, self._releases = what, now, releases
+        self._refused: str | None = None
 
     def compose(self) -> ComposeResult:
         """Yield the box."""
         with Vertical(classes="box"):
             yield Static(plain([f"Protect {self._what} from every rule, and from fallow stop"]), classes="head")
+            if self._now:
+                yield Static(plain(["it is protected already:", *(f"  {line}" for line in self._now)]), id="now")
             yield Static("for how long: 30m, 2h, 1d")
             yield Field("2h", "for")
             yield Static("why, shown to everybody (may be empty)")
             yield Field("", "why")
             yield Static("", id="wrong", markup=False)
-            yield Static("Enter protects it, Esc closes", classes="hint")
+            keys = "Enter protects it, Ctrl-R releases it, Esc closes" if self._releases else _PROTECT_KEYS
+            yield Static(keys, classes="hint")
+
+    def on_input_changed(self) -> None:
+        """Take back what was said of another duration than the one that is there now."""
+        if self.query_one("#for", Field).value != self._refused:
+            self.query_one("#wrong", Static).update("")
 
     def action_enter(self) -> None:
         """Close it with what was written, if that is a duration."""
@@ -126,11 +148,17 @@ class ProtectScreen(ModalScreen[tuple[float, str] | None]):
         try:
             for_s = span_s(field.value)
         except WrongUsage as error:
+            self._refused = field.value
             self.query_one("#wrong", Static).update(plain([str(error)]))
             self.set_focus(field)
             field.select_all()
             return
-        self.dismiss((for_s, self.query_one("#why", Field).value))
+        self.dismiss(Wish(for_s, self.query_one("#why", Field).value))
+
+    def action_release(self) -> None:
+        """Close it, and have what protects it released."""
+        if self._releases:
+            self.dismiss(Wish(None))
 
     def action_leave(self) -> None:
         """Close it."""

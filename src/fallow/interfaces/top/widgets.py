@@ -3,11 +3,13 @@
 from collections.abc import Sequence
 from typing import ClassVar
 
+from rich.style import Style
 from rich.text import Text
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.events import Click
 from textual.widgets import DataTable, Tree
+from textual.widgets.tree import TreeNode
 
 from fallow.interfaces.top.cells import HEADS, NUMBERS, STALE, Row, cells, widths
 from fallow.interfaces.top.jobs import Node
@@ -191,15 +193,19 @@ class JobTree(Tree[Node]):
         elif made:
             self.cursor_line = max(0, min(at, len(made) - 1))
 
-    @staticmethod
-    def _relabel(line: object, node: Node, *, stale: bool) -> None:
-        from textual.widgets.tree import TreeNode
+    def render_label(self, node: TreeNode[Node], base_style: Style, style: Style) -> Text:
+        """Return a line that ends in `…` where it does not fit."""
+        label = super().render_label(node, base_style, style)
+        guides = 0 if node.parent is self.root else self.guide_depth
+        label.truncate(max(1, self.scrollable_content_region.width - guides), overflow="ellipsis")
+        return label
 
-        if isinstance(line, TreeNode):
-            line.data = node
-            label = Text(node.text, STALE if stale else "")
-            if not isinstance(line.label, Text) or not _same(line.label, label):
-                line.set_label(label)
+    @staticmethod
+    def _relabel(line: TreeNode[Node], node: Node, *, stale: bool) -> None:
+        line.data = node
+        label = Text(node.text, STALE if stale else "")
+        if not isinstance(line.label, Text) or not _same(line.label, label):
+            line.set_label(label)
 
     def action_fold(self) -> None:
         """Fold the job under the cursor."""
