@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from fallow.interfaces.python.calls import watch as watch
     from fallow.interfaces.python.calls import why as why
     from fallow.interfaces.python.claimed import ClaimedGpus as ClaimedGpus
+    from fallow.interfaces.python.claimed import Claims as Claims
     from fallow.interfaces.python.claimed import claimed as claimed
     from fallow.interfaces.python.gpus import Claim as Claim
     from fallow.interfaces.python.gpus import Filler as Filler
@@ -62,7 +63,7 @@ _NAMES = {
         *("claim", "environment", "gpus", "idle", "pick", "protect", "protections", "report", "status", "watch"),
         "why",
     ),
-    "interfaces.python.claimed": ("ClaimedGpus", "claimed"),
+    "interfaces.python.claimed": ("ClaimedGpus", "Claims", "claimed"),
     "interfaces.python.gpus": ("Claim", "Filler", "Gpu", "GpuStatus", "Gpus", "Holder", "Owner"),
     "interfaces.python.protections": ("Protection", "Protections"),
 }

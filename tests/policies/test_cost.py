@@ -187,6 +187,16 @@ def test_filled_time_is_in_the_hours_and_not_in_the_bill() -> None:
     assert charged["ada"] == told.total.cost != 0
 
 
+def test_nobodys_hours_come_after_those_of_everybody() -> None:
+    history = [
+        Interval("GPU-0", 0, HOUR, HOUR, Activity.BUSY, (Party("ada", "x"),)),
+        Interval("GPU-0", HOUR, 4 * HOUR, 3 * HOUR, Activity.FREE, (NOBODY,)),
+        Interval("GPU-0", 4 * HOUR, 4 * HOUR + 1, 1, Activity.BUSY, (Party("bob", "y"),)),
+    ]
+    for by, names in ((By.USER, ["ada", "bob", "-"]), (By.JOB, ["x", "y", "-"])):
+        assert [line.name[0] for line in bill(history, by, CARDS, FLAT, UTC).lines] == names
+
+
 def test_energy_is_shared_out_like_time_and_stays_unknown_where_nothing_was_metered() -> None:
     who = (Party("ada", "x"), Party("ada", "y"), Party("bob", "z"))
     history = [

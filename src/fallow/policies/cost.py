@@ -20,7 +20,7 @@ from itertools import pairwise
 
 from fallow.core.activity import UNUSED, Activity
 from fallow.core.days import day_edges_ms, day_of
-from fallow.core.interval import Card, Interval, Party
+from fallow.core.interval import NOBODY, Card, Interval, Party
 from fallow.core.money import Prices
 from fallow.core.unknown import Unknown
 from fallow.core.value import value
@@ -102,7 +102,7 @@ class Bill:
 
 
 def bill(intervals: Iterable[Interval], by: By, cards: Mapping[str, Card], prices: Prices, zone: tzinfo) -> Bill:
-    """Return the hours and their cost: days and GPUs in their order, users and jobs with the costliest first."""
+    """Return the hours and their cost: days and GPUs in order, the costliest users and jobs first, nobody last."""
     prices_by_uuid = {uuid: prices.of(card) for uuid, card in cards.items()}
     sums: dict[tuple[str, ...], _Sum] = {}
     total = _Sum()
@@ -122,7 +122,14 @@ def bill(intervals: Iterable[Interval], by: By, cards: Mapping[str, Card], price
         case By.DAY | By.WEEK:
             lines.sort(key=lambda line: line.name)
         case By.USER | By.JOB:
-            lines.sort(key=lambda line: (-line.idle_ms - line.stuck_ms, -line.observed_ms, line.name))
+            lines.sort(
+                key=lambda line: (
+                    line.name[0] == NOBODY.user,
+                    -line.idle_ms - line.stuck_ms,
+                    -line.observed_ms,
+                    line.name,
+                )
+            )
     return Bill(by, tuple(lines), total.line(()))
 
 

@@ -339,7 +339,7 @@ def test_the_price_is_that_of_the_config_which_the_daemon_runs_with(
     ours.chmod(0o600)
     Fill(simulated.start("up", "--config", str(config), "--listen", "127.0.0.1:0")).until("up, ")
     assert "6.00 EUR" in simulated("report").stdout
-    assert "2.00" in simulated("report", "--price", "1/h").stdout
+    assert "2.00 EUR" in simulated("report", "--price", "1/h").stdout
     assert "10.00 USD" in simulated("report", "--alone").stdout
     ours.write_text("[machine]\nprice = -5.0\n")
     without = simulated("report", "--alone")

@@ -153,7 +153,8 @@ def test_a_repr_is_one_short_line() -> None:
     assert repr(status()) == "<Status box: 2 x H100 (simulated): 1 available (1 free), 1 busy>"
     assert repr(status().gpus[0]) == "<GpuStatus 0: busy: as the test says>"
     assert repr(idle()) == "<Idle for 1m: cannot be told: GPU 0: held, nothing runs>"
-    assert repr(report()) == "<Report 2026-11-01 to 2026-11-08 by user: 2.0 of 6.0 hours idle or stuck, 5.00 USD>"
+    span = "2026-11-01 00:00 to 2026-11-08 00:00 UTC"
+    assert repr(report()) == f"<Report {span} by user: 2.0h of 6.0h idle or stuck, 5.00 USD>"
     assert repr(explanation()).startswith("<Explanation GPU 0 is busy")
     for made in (status("x" * 9000), idle("x" * 9000), explanation("x" * 9000)):
         assert len(repr(made)) < 160

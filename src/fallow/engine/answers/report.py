@@ -5,6 +5,7 @@ from contextlib import contextmanager
 
 from fallow.core.errors import FallowError
 from fallow.core.money import Prices
+from fallow.core.value import replace
 from fallow.engine.answers.asker import Asker
 from fallow.engine.history.reader import HistoryReader, open_history
 from fallow.engine.history.report import Report
@@ -20,19 +21,22 @@ if TYPE_CHECKING:
 def open_report(asker: Asker, since_s: float, until_s: float, given: Prices) -> Iterator[Report]:
     """Yield a report from one time to another, which reads history for as long as it is open.
 
-    Without prices in `given`, those in force are taken.
+    Without prices in `given`, those in force are taken; without a currency, theirs.
     """
     world, daemon = asker.world, asker.daemon
     folder = world.state_folder
-    prices = given if given.given else prices_in_force(world, daemon, asker.note)
+    prices = given
+    if not given.currency:
+        in_force = prices_in_force(world, daemon, asker.note)
+        prices = replace(given, currency=in_force.currency) if given.given else in_force
     past: HistoryReader | RemoteHistory | None = None if daemon is None else daemon.past()
-    where = "the daemon's folder"
+    where = "the history of the daemon"
     if past is None:
         past, where = open_history(folder), folder
         if daemon is not None and daemon.trouble is not None:
             _tell_trouble(asker, daemon.trouble, folder, found=past is not None)
     try:
-        source = f"the history in {where}" if where == folder else "the history of the daemon"
+        source = f"the history in {where}" if where == folder else where
         made_s = world.clock.wall_s()
         report = Report(past, since_s, until_s, prices, LocalZone(), world.viewer, source, made_s)
         if not report.intervals:

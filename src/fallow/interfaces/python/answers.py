@@ -8,11 +8,18 @@ from fallow.core.activity import Activity
 from fallow.core.units import duration_for_people
 from fallow.core.unknown import Unknown
 from fallow.interfaces.python.gpus import GpuStatus, gpus_as_html
-from fallow.interfaces.python.html import Cell, coloured, figure, paragraphs, table
+from fallow.interfaces.python.html import Cell, Figure, coloured, figure, paragraphs, table
 from fallow.interfaces.python.protections import Protection
 from fallow.interfaces.python.told import Make, Told, each, one, times
 
 _IN_WORDS = {True: "yes", False: "no", None: "cannot be told"}
+
+
+def _spent(time_s: float) -> str:
+    """Return a time as the report of the command line tells it: `<1m`, `45m`, `12.5h`."""
+    from fallow.interfaces.render.report_text import time_spent
+
+    return time_spent(round(time_s * 1000))
 
 
 class ParkedJob(Told):
@@ -189,7 +196,10 @@ class Explanation(Told):
 
     @property
     def _in_words(self) -> str:
-        return self.lines[0] if self.lines else "nothing is known"
+        if not self.lines:
+            return "nothing is known"
+        done = () if isinstance(self.events, Unknown) or self.gpus else self.events[:1]
+        return ": ".join([self.lines[0], *(f"{event.finding}: {event.because}" for event in done)])
 
     def _repr_html_(self) -> str:
         return paragraphs(self.lines)
@@ -226,6 +236,13 @@ class ReportLine(Told):
     energy_j: float | Unknown
     metered_s: float
     cost: float | Unknown
+
+    @property
+    def _in_words(self) -> str:
+        names = (getattr(self, name) for name in ("gpu", "job", "user", "day", "week"))
+        name = next((each for each in names if each is not None), "all")
+        cost = "" if isinstance(self.cost, Unknown) else f", {self.cost:.2f}"
+        return f"{name}: {_spent(self.idle_s + self.stuck_s)} of {_spent(self.observed_s)} idle or stuck{cost}"
 
 
 class ReportMade(Told):
@@ -290,9 +307,9 @@ class Report(Told):
     @property
     def _in_words(self) -> str:
         total = self.total
-        idle = f"{(total.idle_s + total.stuck_s) / 3600:.1f} of {total.observed_s / 3600:.1f} hours idle or stuck"
+        idle = f"{_spent(total.idle_s + total.stuck_s)} of {_spent(total.observed_s)} idle or stuck"
         told = f"{idle}{self._cost}" if total.observed_s else "nothing was observed"
-        return f"{self.since:%Y-%m-%d} to {self.until:%Y-%m-%d} by {self.by}: {told}"
+        return f"{self.since:%Y-%m-%d %H:%M} to {self.until:%Y-%m-%d %H:%M} UTC by {self.by}: {told}"
 
     @property
     def _cost(self) -> str:
@@ -307,7 +324,7 @@ class Report(Told):
             first = [str(getattr(line, name) or "") for name in names]
             if line is self.total:
                 first[0] = "all"
-            hours = [figure(getattr(line, name) / 3600, "{:.1f}") for name in (*told, "observed_s")]
-            rows.append((*first, *hours, figure(line.cost, "{:.2f}") if self._cost else ""))
+            hours = [Figure(_spent(getattr(line, name))) for name in (*told, "observed_s")]
+            rows.append((*first, *hours, figure(line.cost, f"{{:.2f}} {self.currency or ''}") if self._cost else ""))
         heads = (*names, *(activity.value for activity in Activity), "observed", "cost")
-        return table(f"{self._in_words}; hours", heads, rows)
+        return table(self._in_words, heads, rows)

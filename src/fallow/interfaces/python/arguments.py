@@ -87,12 +87,14 @@ def demand(name: str, given: object, kinds: type | tuple[type, ...], what: str, 
         raise TypeError(f"{name} is {given!r}, of type {type(given).__name__}; give {what}")
 
 
-def seconds(name: str, given: object, *, least: float = 0.0) -> float:
+def seconds(name: str, given: object, *, least: float = 0.0, most: float = inf) -> float:
     """Return a number of seconds that makes sense."""
     demand(name, given, (int, float), "a number of seconds", optional=False)
     number = float(given) if isinstance(given, int | float) else 0.0
     if not least <= number < inf:
         raise WrongUsage(f"{name} is {given!r}; give a number of seconds {'above 0' if least else 'from 0'}")
+    if number > most:
+        raise WrongUsage(f"{name} is {given!r}; give {most:.0f} seconds at most")
     return number
 
 

@@ -33,8 +33,7 @@ def asking(way: Way) -> Iterator[tuple[Asker, list[str]]]:
     except NotEnoughGpus as error:
         from fallow.interfaces.render.refused_text import lines
 
-        for line in lines(error.refused):
-            error.add_note(printable(line))  # a traceback shows it below the sentence
+        error.args = ("\n".join([str(error), *map(printable, lines(error.refused))]),)
         raise
     finally:
         world.close()

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from fallow.interfaces.python.protections import Protection, Protections
 
 _WEEK_S = 7 * 86400.0
+_YEAR_S = 366 * 86400.0
 _SHORTEST_S = 1e-9
 
 
@@ -130,26 +131,27 @@ def protect(
 
     It ends by itself, when it is released, or at the end of a `with` block.
     """
-    lasts_s, meant = seconds("for_s", for_s, least=_SHORTEST_S), subject_of(subject)
+    lasts_s, meant = seconds("for_s", for_s, least=_SHORTEST_S, most=_YEAR_S), subject_of(subject)
     demand("why", why, str, "a text", optional=False)
     way = way_of(simulate, alone)
-    from fallow.engine.answers.protect import place
-    from fallow.interfaces.python.protections import Protection
-    from fallow.interfaces.render.as_json import protection_facts
+    from fallow.engine.answers.protect import labels_for, place
+    from fallow.interfaces.python.protections import of_engine
 
     with asking(way) as (asker, notes):
-        return Protection(protection_facts(place(asker, meant or "all", lasts_s, why)), way, notes=notes)
+        placed = place(asker, meant or "all", lasts_s, why)
+        return of_engine(placed, labels_for(asker, [placed]), way, notes)
 
 
 def protections(*, alone: bool = False, simulate: str | None = None) -> "Protections":
     """Return the protections that are in force; each can be released by its owner and by root."""
     way = way_of(simulate, alone)
-    from fallow.engine.answers.protect import in_force
-    from fallow.interfaces.python.protections import Protection, Protections
-    from fallow.interfaces.render.as_json import protection_facts
+    from fallow.engine.answers.protect import in_force, labels_for
+    from fallow.interfaces.python.protections import Protections, of_engine
 
     with asking(way) as (asker, _):
-        return Protections(Protection(protection_facts(each), way) for each in in_force(asker))
+        found = in_force(asker)
+        labels = labels_for(asker, found)
+        return Protections(of_engine(each, labels, way) for each in found)
 
 
 def idle(
@@ -186,6 +188,8 @@ def idle(
 def why(subject: str | int | None = None, *, alone: bool = False, simulate: str | None = None) -> "Explanation":
     """Explain a GPU, a process or a part of a cluster; without a subject, the last decision."""
     meant, way = subject_of(subject), way_of(simulate, alone)
+    if isinstance(subject, int):
+        meant = f"gpu:{meant}"  # a bare number may be a process on the command line
     from fallow.interfaces.python.answers import Explanation
 
     with asking(way) as (asker, notes):

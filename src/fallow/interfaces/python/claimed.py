@@ -75,6 +75,15 @@ class ClaimedGpus:
         return self._gpus._repr_html_()
 
 
-def claimed() -> tuple[ClaimedGpus, ...]:
+class Claims(tuple[ClaimedGpus, ...]):
+    """What a program has claimed."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        return Gpus(gpu for each in self for gpu in each.gpus)._repr_html_() if self else "nothing is claimed"
+
+
+def claimed() -> Claims:
     """Return what this program has claimed and not released, also if no variable has it any more."""
-    return tuple(_held)
+    return Claims(_held)

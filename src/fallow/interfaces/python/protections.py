@@ -4,9 +4,12 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, ClassVar
 
+from fallow.core import protections as core
 from fallow.interfaces.python.ask import HERE, Way, asking
 from fallow.interfaces.python.html import table
 from fallow.interfaces.python.told import Make, Told, times
+
+_LONGEST = 120
 
 
 class Protection(Told):
@@ -21,9 +24,12 @@ class Protection(Told):
     why: str
     by: str
 
-    def __init__(self, facts: Mapping[str, Any], way: Way = HERE, *, notes: Iterable[str] = ()) -> None:
+    def __init__(
+        self, facts: Mapping[str, Any], way: Way = HERE, *, notes: Iterable[str] = (), named: str = ""
+    ) -> None:
+        """`named`: what people call its subject, if that is known."""
         super().__init__(facts, notes=notes)
-        self.__dict__.update(_way=way, _is_released=False)
+        self.__dict__.update(_way=way, _is_released=False, _named=named or facts["subject"])
 
     def release(self) -> None:
         """End the protection now. Nothing happens the second time."""
@@ -45,13 +51,23 @@ class Protection(Told):
     def _in_words(self) -> str:
         until = "until it is released" if self.until is None else f"until {self.until:%Y-%m-%d %H:%M:%S} UTC"
         reason = f": {self.why}" if self.why else ""
-        return f"{self.id}: {self.by} protects {self.subject} {until}{reason}{' (released)' * self._is_released}"
+        return f"{self.id}: {self.by} protects {self._named} {until}{reason}{' (released)' * self._is_released}"
 
     def _repr_html_(self) -> str:
         return Protections([self])._repr_html_()
 
     _way: Way
     _is_released: bool
+    _named: str
+
+
+def of_engine(placed: core.Protection, labels: Mapping[str, str], way: Way, notes: Iterable[str] = ()) -> Protection:
+    """Return a protection of the engine; `labels` are those of the GPUs by UUID."""
+    from fallow.interfaces.render.as_json import protection_facts
+
+    target = placed.target
+    named = f"GPU {labels[target.uuid]}" if isinstance(target, core.OneGpu) and target.uuid in labels else ""
+    return Protection(protection_facts(placed), way, notes=notes, named=named)
 
 
 class Protections(tuple[Protection, ...]):
@@ -66,11 +82,13 @@ class Protections(tuple[Protection, ...]):
         return {"version": VERSION, "protections": [one.to_dict() for one in self]}
 
     def __repr__(self) -> str:
-        return f"<Protections {', '.join(str(one.id) for one in self) or 'none'}>"
+        from fallow.core.units import shortened
+
+        return f"<Protections {'; '.join(shortened(one._in_words, _LONGEST) for one in self) or 'none'}>"
 
     def _repr_html_(self) -> str:
         rows = [
-            (str(one.id), one.subject, one.by, "" if one.until is None else f"{one.until:%Y-%m-%d %H:%M:%S}", one.why)
+            (str(one.id), one._named, one.by, "" if one.until is None else f"{one.until:%Y-%m-%d %H:%M:%S}", one.why)
             for one in self
         ]
         return table("" if self else "nothing is protected", ("id", "subject", "by", "until (UTC)", "why"), rows)

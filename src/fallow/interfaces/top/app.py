@@ -82,8 +82,7 @@ class Top(KeysInOrder):
         self._trend = Trend()
         self._trend.add(first)
         self._failed: str | None = None
-        self._told_s = 0.0
-        self._one_gpu = False
+        self._one_gpu, self._told_s = False, 0.0
         self._looks: Background[None] = Background("looks", self._take_look, self._say, 0.0)
         self._questions: Background[Callable[[], None]] = Background("questions", _call, self._say, 0.0)
         self._acts: Background[Callable[[], None]] = Background("acts", _call, self._say, 0.0)
@@ -336,8 +335,9 @@ class Top(KeysInOrder):
     def on_asked(self, message: Asked) -> None:
         """Show what would be done, and ask; not over a line that a person writes, whose letters would answer."""
         if isinstance(self.focused, Field):
-            return message.answer.put(False)
-        self.push_screen(StopScreen(message.plan, message.count), lambda agreed: message.answer.put(agreed is True))
+            message.answer.put(False)
+        else:
+            self.push_screen(StopScreen(message.plan, message.count), lambda agreed: message.answer.put(bool(agreed)))
 
     def on_said(self, message: Said) -> None:
         """Say what is done, or what came of it."""
