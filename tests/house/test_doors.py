@@ -113,7 +113,7 @@ def users_of(*names: str) -> set[str]:
         (
             "draws a live screen",
             ("textual",),
-            {f"interfaces/top/{name}.py" for name in ("app", "dialogs", "messages", "widgets")},
+            {f"interfaces/top/{name}.py" for name in ("app", "dialogs", "keys", "messages", "widgets")},
         ),
         ("lays out pages", ("jinja2",), {"interfaces/render/report_html.py", "interfaces/web/page_parts.py"}),
     ],
