@@ -147,7 +147,7 @@ def test_a_job_is_found_by_its_pid_and_after_its_end_in_the_journal(site: Site) 
     gone = site.ask("/jobs/7-77")
     assert gone.status == 200
     assert "it holds no GPU now" in gone.text
-    assert "Nothing has been recorded yet." in gone.text, "the hours of the machine are not its own"
+    assert "History has no time of this job." in gone.text, "the hours of the machine are not its own"
 
 
 @pytest.mark.parametrize(

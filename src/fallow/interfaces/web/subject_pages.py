@@ -19,6 +19,7 @@ from fallow.engine.jobs.protections import affected_by, uuids_with_cards
 from fallow.engine.machine.timezone import LocalZone
 from fallow.interfaces.web import dashboard, subject_views, view_models
 from fallow.interfaces.web.caller import Caller, caller_of, who_asks
+from fallow.interfaces.web.ended_jobs import how_it_ended, within
 from fallow.interfaces.web.journal_rows import journal_rows
 from fallow.interfaces.web.page_parts import DURATIONS, Renderer
 from fallow.interfaces.web.plots import PlotReads
@@ -60,6 +61,7 @@ def add_subject_pages(
         span = request.query_params.get("span", "")
         told = await reads.events(caller.key, found.keys, found.about)
         reports = await reads.reports(caller.key)
+        rows = told if isinstance(told, str) else journal_rows(told, sources.clock.wall_s(), LocalZone())
         viewer = sources.rights_of(caller.viewer)
         hours, tables = await reads.added_up(caller.key, lambda: _added_up(found, reports, viewer, board))
         values = {
@@ -71,7 +73,8 @@ def add_subject_pages(
             "stops": [] if board is None else dashboard.stops(_rules_about(board, found)),
             "protections": [] if board is None else _protections(board, found, sources.clock.wall_s()),
             "plots": await plots.view(caller.key, found.plotted, span, found.address, _PLOTS.get(kind, _OTHER_PLOTS)),
-            "rows": told if isinstance(told, str) else journal_rows(told, sources.clock.wall_s(), LocalZone()),
+            "rows": rows,
+            "ending": "" if found.ended is None or isinstance(rows, str) else how_it_ended(rows),
             "gpu_labels": {} if board is None else labels_of(board.status.gpus),
             "durations": DURATIONS,
             "hours": hours,
@@ -145,8 +148,8 @@ def _hours(found: Found, reports: Reports) -> View:
 
 
 def _time(found: Found, report: Report) -> list[Interval]:
-    if found.uuid is None and not found.plotted.is_of_somebody:
-        return []  # a job that has ended, of which only the journal tells
+    if found.ended is not None:
+        return [one for one in within(found.ended.time, round(report.since_s * 1000)) if one.uuid in report.cards]
     return subject_views.narrowed(report, found.uuid, _matches(found))
 
 

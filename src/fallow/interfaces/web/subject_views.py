@@ -19,7 +19,7 @@ from fallow.core.unknown import Unknown
 from fallow.core.value import replace, value
 from fallow.core.visibility import Viewer, interval_seen_by
 from fallow.engine.history.report import Report
-from fallow.interfaces.render.report_text import cost_for_people, hours
+from fallow.interfaces.render.report_text import cost_for_people, time_spent
 from fallow.interfaces.web import dashboard
 from fallow.interfaces.web.view_models import View
 from fallow.policies.cost import Bill, By, Line, bill, shared_out
@@ -125,7 +125,7 @@ def hours_table(spans: Sequence[tuple[str, Report, list[Interval]]]) -> View:
         "kinds": [kind.value for kind in kinds],
         "priced": any(report.prices.given for _, report, _ in totals),
         "rows": [
-            (name, [hours(total.ms(kind)) for kind in kinds], cost_for_people(total, report))
+            (name, [time_spent(total.ms(kind)) for kind in kinds], cost_for_people(total, report))
             for name, report, total in totals
         ],
     }
@@ -156,8 +156,8 @@ def _line(line: Line, by: By, report: Report, board: Board | None) -> View:
         "address": address,
         "user": user,
         "user_address": dashboard.user_address(user) if user and user != SOMEBODY.user else "",
-        "busy": hours(line.busy_ms),
-        "wasted": hours(sum(line.ms(kind) for kind in _WASTED)),
+        "busy": time_spent(line.busy_ms),
+        "wasted": time_spent(sum(line.ms(kind) for kind in _WASTED)),
         "cost": cost_for_people(line, report),
     }
 
