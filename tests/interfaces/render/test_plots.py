@@ -71,6 +71,14 @@ def test_cost_is_money_an_hour_and_in_all() -> None:
     assert plot.values[-1].text == "2.0", "two dollars an hour"
 
 
+def test_a_cost_that_rounds_to_nothing_is_a_low_bar_on_an_axis_of_cents() -> None:
+    cheap = Prices(0.002, (), "USD")
+    step = Step(BEGIN_MS, BEGIN_MS + 30_000, gpus=1, spent_ms={Activity.IDLE: 30_000}, cost=0.002 / 120)
+    plot = {each.name: each for each in plots([step], HOUR, UTC, cheap)}["cost"]
+    assert [mark.text for mark in plot.values] == ["0.00", "0.01", "0.02", "0.03", "0.04"]
+    assert plot.bars[0].height < 10
+
+
 def test_without_a_price_it_is_the_number_of_idle_gpus() -> None:
     plot = made([0.5, 0.5], Prices())["cost"]
     assert (plot.title, plot.told, plot.values[-1].text) == ("Idle GPUs", "1 min in all", "1.00")

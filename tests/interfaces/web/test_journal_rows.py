@@ -66,6 +66,17 @@ def test_a_warning_that_was_cancelled_ends_a_row() -> None:
     assert found[1]["because"] == "reason 3", "why it was cancelled"
 
 
+def test_a_protection_that_cancels_a_warning_is_not_told_as_one_by_the_rule(tmp_path: pathlib.Path) -> None:
+    journal = Journal(str(tmp_path / "state"), lambda: 1_794_000_000.0, print)
+    for step, because in (("warn", "idle for 2m"), ("cancel_warning", "games protects GPU 1")):
+        reason = Reason("told", sentence=because, step=step, rule="forgotten")
+        journal.action(JOB, step, reason, ["pid:7@8"])
+    journal.close()
+    with served(hall(varied), tmp_path) as site:
+        text = site.ask("/").text
+    assert 'games protects GPU 1 <span class="quiet">the warning was by rule</span> forgotten' in text
+
+
 def test_the_page_has_a_stop_as_one_row_and_what_others_wrote_in_it_is_text(tmp_path: pathlib.Path) -> None:
     journal = Journal(str(tmp_path / "state"), lambda: 1_794_000_000.0, print)
     name = "ada's job 7 (<script>alert(1)</script>)"

@@ -150,7 +150,7 @@ def test_it_says_what_there_is_to_say(browser: Any, site: Site) -> None:
     assert page.locator("h1").inner_text() == "box"
     for name in ("Available now", "Wasted now", "GPUs", "The last day", "Stops that are due", "In detail"):
         assert page.get_by_role("heading", name=name, exact=True, level=2).count() == 1
-    for name in ("What it cost", "Last actions", "Fillers", "Guards", "Protections"):
+    for name in ("Who wastes most, and what it cost", "Last actions", "Fillers", "Guards", "Protections"):
         assert page.get_by_role("heading", name=name, exact=True, level=2).count() == 1
     card = page.locator("#row-1")
     for word in ("idle", "2h34m", "nothing ran in the last 14 s", "bob", "ipykernel_launcher", "122 of 700 W"):
@@ -238,11 +238,13 @@ def test_the_keyboard_reaches_everything_and_shows_where_it_is(browser: Any, sit
     assert "release-4" in visited, "a protection of one's own can be released"
     assert "release-3" not in visited, "one of somebody else cannot"
 
+    page.locator("#subject").select_option("all")
     page.locator("#why").focus()
     page.keyboard.type("by hand")
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
-    page.wait_for_url("**/#protections-title")
+    page.wait_for_url("**/?placed=*")
+    assert page.inner_text(".done").startswith("The whole machine is protected by"), "it says that it was done"
     (protection,) = site.ask("/api/v1/protections").json["protections"]
     assert (protection["subject"], protection["why"]) == ("all", "by hand")
     assert site.with_token(f"/api/v1/protections/{protection['id']}", "DELETE").status == 204

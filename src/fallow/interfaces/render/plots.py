@@ -26,6 +26,8 @@ _LONGEST_USER = 32
 _MOST_TIMES = 6
 _HOUR_MS = 3_600_000
 _SEAM = 0.05
+_LEAST_MONEY, _LEAST_GPUS = 0.04, 0.4
+"""The shortest axes of the cost: a smaller amount is a low bar, and does not look like much."""
 _WASTED = (Activity.IDLE, Activity.STUCK)
 SPAN_WORDS = {"1h": "hour", "24h": "24 hours", "7d": "7 days", "30d": "30 days"}
 
@@ -151,7 +153,8 @@ def _cost_plot(steps: Sequence[Step], frame: _Frame, prices: Prices) -> Plot:
     """Return the columns of idle and stuck time: as money an hour where all of it has a price, else as GPUs."""
     priced = prices.given and not any(_wasted_ms(one) and one.cost is None for one in steps)
     heads = [_money_an_hour(one) if priced else _wasted_ms(one) / _watched_ms(one) for one in steps]
-    ticks = value_ticks(max(heads), 4) if any(heads) else (0.0, 1.0)
+    least = _LEAST_MONEY if priced else _LEAST_GPUS
+    ticks = value_ticks(max(least, *heads), 4) if any(heads) else (0.0, 1.0)
     bars: list[Box] = []
     width = WIDTH / len(steps)
     for number, (one, head) in enumerate(zip(steps, heads, strict=True)):

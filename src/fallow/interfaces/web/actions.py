@@ -4,7 +4,6 @@ Protections go the same way as those of the API. What a person stops, `fallow st
 stop_orders.py): first it is looked at and shown, and then they agree or not.
 """
 
-import re
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 
@@ -17,13 +16,13 @@ from fallow.core.units import bytes_for_people, duration_for_people, span_s
 from fallow.engine.daemon.sources import Sources
 from fallow.engine.stop.for_person import GRACE_S, SIGNAL, StoppedOne, is_subject
 from fallow.interfaces.web.caller import Refused, caller_of, demand_change, done, who_asks
+from fallow.interfaces.web.done_notes import PLACED, RELEASED, with_note
 from fallow.interfaces.web.forms import form_of
 from fallow.interfaces.web.login import Edition
 from fallow.interfaces.web.page_parts import Renderer
 from fallow.interfaces.web.stop_orders import StopOrder, StopOrders
 from fallow.interfaces.web.way_back import back_from
 
-_AN_ID = re.compile(r"[a-z][A-Za-z0-9-]{0,60}")
 _LONGEST_WHY = 200
 _MOST_SHOWN = 50
 _LADDER = f"SIG{SIGNAL}, then SIGKILL {duration_for_people(GRACE_S)} later for what is left"
@@ -48,8 +47,7 @@ class Actions:
             same = (before.target, before.by_user) == (placed.target, placed.by_user)
             if same and before.id not in (placed.id, 0) and before.until_wall_s <= placed.until_wall_s:
                 done(lambda number=before.id: self._sources.release_protection(number, peer))  # type: ignore[misc]
-        at = form.get("at", "")
-        return RedirectResponse(f"{back_from(request)}#{at}" if _AN_ID.fullmatch(at) else back_from(request), 303)
+        return RedirectResponse(with_note(back_from(request), PLACED, placed.id), 303)
 
     async def release(self, request: Request) -> Response:
         """End a protection before its time."""
@@ -57,7 +55,7 @@ class Actions:
         if not (number.isascii() and number.isdecimal() and len(number) < len("4000000000")):
             raise Refused(404, "usage", "there is no such protection")
         done(lambda: self._sources.release_protection(int(number), peer))
-        return RedirectResponse(f"{back_from(request)}#protections-title", 303)
+        return RedirectResponse(with_note(back_from(request), RELEASED, int(number)), 303)
 
     async def begin_stop(self, request: Request) -> Response:
         """Look at what a person wants to stop."""

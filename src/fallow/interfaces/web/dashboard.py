@@ -3,7 +3,8 @@
 Unknown is counted neither as available nor as wasted.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from math import inf
 from urllib.parse import quote
 
 from fallow.core.activity import AVAILABLE, UNUSED, Activity
@@ -125,8 +126,11 @@ def is_shown(tile: View, show: str, mine: str | None) -> bool:
     return show == ALL or show in tile["shows"]
 
 
-def stops(board: Board) -> list[View]:
-    """Return what the rules do next, the soonest first; at the end what is kept from happening, and by what."""
+def stops(board: Board, hidden: Collection[str] = ()) -> list[View]:
+    """Return what the rules do next, the soonest first; at the end what is kept from happening, and by what.
+
+    `hidden`: the names of GPUs that a filter does not show, and so no stop on them alone.
+    """
     labels, users = {gpu.uuid: gpu for gpu in board.status.gpus}, _users_by_key(board.status.gpus)
     due = sorted(filter(_is_due, board.counting), key=lambda each: (_kept_by(each) is not None, each.in_s))
     return [
@@ -140,10 +144,18 @@ def stops(board: Board) -> list[View]:
             "fault": each.fault,
             "lasted": Timer(f"due-for-{number}", coarsely(each.for_s)),
             "kept": shortened(_kept_by(each) or "", _LONGEST_REASON),
+            "why": shortened(next((labels[uuid].because for uuid in each.uuids if uuid in labels), ""), _LONGEST_REASON),
             "gpus": tuple((labels[uuid].label, gpu_address(labels[uuid])) for uuid in each.uuids if uuid in labels),
+            **_on(each, labels, hidden),
         }
         for number, each in enumerate(due)
     ]
+
+
+def _on(each: Counting, gpus: Mapping[object, GpuStatus], hidden: Collection[str]) -> View:
+    """Return the names of the GPUs that a stop is on, and whether a filter hides all of them."""
+    names = [part_name(gpus[uuid]) for uuid in each.uuids if uuid in gpus]
+    return {"on": " ".join(names), "hidden": bool(hidden) and set(names) <= set(hidden)}
 
 
 def _users_by_key(gpus: Iterable[GpuStatus]) -> dict[str, str]:
@@ -186,8 +198,8 @@ def _tile(gpu: GpuStatus, board: Board, lasted: Callable[[float], str]) -> View:
         "what": "" if job is None else shortened(job.what, _LONGEST_WHAT),
         "stops": _stops(gpu, name, board.counting),
         "kept": shortened(kept_back(gpu.uuid, board.counting) or "", _LONGEST_REASON),
-        "protected": _is_protected(gpu, board),
         "waiting": gpu.waiting,
+        **_protection(gpu, name, board),
     }
 
 
@@ -198,11 +210,20 @@ def users_of(gpu: GpuStatus) -> tuple[str, ...]:
     return tuple(dict.fromkeys(shortened(user, _LONGEST_USER) for user in named if not isinstance(user, Unknown)))
 
 
-def _is_protected(gpu: GpuStatus, board: Board) -> bool:
-    """Return whether the GPU is protected, or something on it: also a process below one that holds it."""
-    if covering(board.protections, affected_by([gpu]), board.status.wall_s):
-        return True
-    return any(gpu.uuid in each.uuids and each.left_alone is not None for each in board.counting)
+def _protection(gpu: GpuStatus, name: str, board: Board) -> View:
+    """Return whether the GPU is protected, or something on it, by whom, and until the last of these ends.
+
+    Of a process below one that holds it, only that it is protected is known here.
+    """
+    found = covering(board.protections, affected_by([gpu]), board.status.wall_s)
+    last = max(found, key=lambda each: each.until_wall_s, default=None)
+    left_s = 0.0 if last is None or last.until_wall_s == inf else last.until_wall_s - board.status.wall_s
+    return {
+        "protected": last is not None
+        or any(gpu.uuid in each.uuids and each.left_alone is not None for each in board.counting),
+        "protected_by": "" if last is None else shortened(last.by_user, _LONGEST_USER),
+        "protected_for": Timer(f"safe-{name}", coarsely(left_s)) if left_s > 0 else None,
+    }
 
 
 def _stops(gpu: GpuStatus, name: str, counting: Iterable[Counting]) -> Timer | None:

@@ -66,6 +66,7 @@ def _row(lines: Sequence[Event], now_s: float, zone: tzinfo) -> View:
         "subject": shortened(last.subject, _LONGEST_SUBJECT),
         "because": shortened(why.because, _LONGEST_REASON),
         "rule": shortened(next((event.rule for event in (why, *lines) if event.rule), ""), _LONGEST_SUBJECT),
+        "is_cancelled": last.step == "cancel_warning",
         "address": dashboard.job_address_of(last.keys),
         "gpus": tuple(key.removeprefix(_GPU) for key in last.keys if key.startswith(_GPU)),
         "user": next((event.job_user for event in reversed(lines) if event.job_user), ""),

@@ -25,7 +25,7 @@ from fallow.engine.daemon.sources import Sources
 from fallow.engine.machine.timezone import LocalZone
 from fallow.interfaces.render.colours import LOOKS
 from fallow.interfaces.web import cluster_page, dashboard, fleet_page, view_models
-from fallow.interfaces.web.cached_reads import CachedReads
+from fallow.interfaces.web.cached_reads import CachedReads, Cost
 from fallow.interfaces.web.cluster_views import ClusterViews
 from fallow.interfaces.web.day import STEPS, Strips
 from fallow.interfaces.web.disk_reads import PAGE
@@ -104,27 +104,29 @@ class Renderer:
             return Parts("", {}, "", {}, {})
         uuids = tuple(gpu.uuid for gpu in board.status.gpus if isinstance(gpu.uuid, str))
         strips = await self._archive.strips(uuids)
+        cost = await self._archive.cost()
+        summary = {"available": dashboard.available(board), "wasted": dashboard.wasted(board), "most": _most(cost)}
         html = {
-            "summary": self._part(
-                "summary", "summary", available=dashboard.available(board), wasted=dashboard.wasted(board)
-            ),
+            "summary": self._part("summary", "summary", **summary),
             **self._gpus(board, strips),
             "stops": self._part("stops", "stops", stops=dashboard.stops(board)),
-            "cost": self._part("cost", "cost", cost=await self._archive.cost()),
-            "fillers": self._part("fillers", "fillers", fillers=view_models.fillers(board.fillers)),
-            "guards": self._part("guards", "guards", guards=view_models.guards(board.guards)),
+            "cost": self._part("cost", "cost", cost=cost),
             "protections": self._part("protections", "protections", protections=self._protections(board, None)),
             "actions": self._part(
                 "actions", "journal", rows=await self._events(), gpu_labels=labels_of(board.status.gpus)
             ),
         }
+        if board.fillers:
+            html["fillers"] = self._part("fillers", "fillers", fillers=view_models.fillers(board.fillers))
+        if board.guards:
+            html["guards"] = self._part("guards", "guards", guards=view_models.guards(board.guards))
         if board.cluster is not None:
             html["cluster"] = self._part("cluster", "cluster", cluster=self._cluster(board.cluster, board))
         if board.fleet is not None:
             view = fleet_page.fleet(board.fleet, self._sources.clock.wall_s())
             html["fleet"] = self._part("fleet", "fleet", fleet=view)
         activities = {gpu.label: (gpu.activity, gpu.because) for gpu in board.status.gpus}
-        layout = " ".join((*activities, *(part for part in ("cluster", "fleet") if part in html)))
+        layout = " ".join((*activities, *(part for part in ("cluster", "fleet", "fillers", "guards") if part in html)))
         return Parts(self._clock(board), html, layout, activities, dashboard.counts(board))
 
     async def page(
@@ -139,18 +141,23 @@ class Renderer:
         template = self._templates.get_template("page.html")
         parts = await self.parts()
         own = (mine or self._sources.user) if known else ""
-        if board is not None:
-            found = self._protections(board, own)
-            theirs = self._part(f"protections of {own}", "protections", protections=found)
-            parts = replace(parts, html={**parts.html, "protections": theirs})
         tiles = () if board is None else dashboard.tiles(board)
         shown = show if show in dashboard.SHOWS and (mine or show != dashboard.MINE) else dashboard.ALL
+        hidden = {tile["name"] for tile in tiles if not dashboard.is_shown(tile, shown, mine)}
+        if board is not None:
+            found = self._protections(board, own)
+            theirs = {"protections": self._part(f"protections of {own}", "protections", protections=found)}
+            if hidden:
+                due = dashboard.stops(board, hidden)
+                theirs["stops"] = self._templates.get_template("parts/stops.html").render(stops=due)
+            parts = replace(parts, html=parts.html | theirs)
         return template.render(
             machine=None if board is None else self._machine(board),
             parts=parts,
             plots=await self._plots_of_all(board, span, shown),
             tiles=tiles,
-            hidden={tile["name"] for tile in tiles if not dashboard.is_shown(tile, shown, mine)},
+            hidden=hidden,
+            number_of_mine=sum(dashboard.is_shown(tile, dashboard.MINE, mine) for tile in tiles),
             density=dashboard.density(len(tiles)),
             show=shown,
             why_not_shown=dashboard.why_not_shown(show, mine),
@@ -249,6 +256,14 @@ def _templates() -> Environment:
     made.globals.update(looks=LOOKS, width=STEPS)
     made.filters.update(user_address=dashboard.user_address)
     return made
+
+
+def _most(cost: Cost | str) -> View | None:
+    """Return who wasted most in the last week; None if nobody did, or it cannot be read."""
+    if isinstance(cost, str) or not cost.users:
+        return None
+    user, address, wasted, price = cost.users[0]
+    return {"user": user, "address": address, "wasted": wasted, "price": price if cost.priced else ""}
 
 
 def _still(html: str) -> str:

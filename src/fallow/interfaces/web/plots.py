@@ -35,6 +35,7 @@ _MOST_KEPT = 64
 _AHEAD = "read ahead"
 """The caller of reads that nobody waits for, so that they delay no other read."""
 _LONGEST_READ_S = 5.0
+_WHOLE_GPU = "Utilization, memory, power and temperature are those of the whole GPU, whoever else was on it."
 
 
 @value
@@ -120,6 +121,8 @@ class PlotReads:
         if most > 1:
             which = f"up to {most} GPUs that were held" if what.is_of_somebody else f"{most} GPUs"
             sentence = f"Each value is the mean of {which}."
+        if steps and what.is_of_somebody:
+            sentence = f"{sentence} {_WHOLE_GPU}".strip()
         return {
             "title": title,
             "span": span.name,

@@ -44,14 +44,24 @@
   // The filter that the address names: what fits it may have changed with the news.
   const filter = () => {
     const { show, mine } = main.dataset;
+    const tiles = [...document.querySelectorAll(".tile")];
+    const isMine = (tile) => tile.dataset.users.split("/").includes(mine);
+    const counted = document.getElementById("count-mine");
+    if (counted) counted.textContent = tiles.filter(isMine).length;
     if (show === "all") return;
     const fits = (tile) =>
-      show === "mine" ? tile.dataset.users.split("/").includes(mine) : tile.dataset.shows.split(" ").includes(show);
+      show === "mine" ? isMine(tile) : tile.dataset.shows.split(" ").includes(show);
     const hidden = new Set();
     const slots = document.querySelectorAll(".tiles > li");
     for (const slot of slots) if (!fits(slot.querySelector(".tile"))) hidden.add(slot.dataset.of);
     for (const one of document.querySelectorAll("[data-of]")) one.hidden = hidden.has(one.dataset.of);
-    document.getElementById("nothing-shown").hidden = hidden.size < slots.length;
+    const isNothing = hidden.size === slots.length;
+    document.getElementById("nothing-shown").hidden = !isNothing;
+    document.getElementById("day").hidden = isNothing;
+    const stops = [...document.querySelectorAll("[data-on]")];
+    for (const stop of stops) stop.hidden = stop.dataset.on.split(" ").every((name) => hidden.has(name));
+    const noStop = document.getElementById("no-stop-shown");
+    if (noStop) noStop.hidden = stops.some((stop) => !stop.hidden);
   };
 
   const take = (news) => {

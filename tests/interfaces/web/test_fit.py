@@ -1,0 +1,105 @@
+"""The page in a real browser, where it was seen not to fit: narrow screens, many tiles, forms that open, axes."""
+
+import pathlib
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from fallow.core.value import replace
+from fallow.engine.daemon.publisher import Publisher
+from tests.interfaces.web.boards import many, varied
+from tests.interfaces.web.browsing import a_browser
+from tests.interfaces.web.histories import record
+from tests.interfaces.web.served import TOKEN, Site, served
+
+WAIT_MS = 60_000
+WIDER = """[...document.querySelectorAll('.scroll')].filter((e) => e.scrollWidth > e.clientWidth + 1)
+  .map((e) => `${e.id} ${e.scrollWidth} of ${e.clientWidth}`)"""
+TILES = """[...document.querySelectorAll('.tile')].map((e) => e.getBoundingClientRect())
+  .map((box) => [box.left, box.top, box.width])"""
+# Words of a plot's two axes that lie on each other.
+CROSSING = """[...document.querySelectorAll('.plot')].filter((plot) => {
+  const boxes = (name) => [...plot.querySelectorAll(name)].map((e) => e.getBoundingClientRect());
+  return boxes('.plot-values text').some((a) => boxes('.plot-times text').some(
+    (b) => a.left < b.right + 2 && b.left < a.right + 2 && a.top < b.bottom && b.top < a.bottom));
+}).length"""
+CUT_OFF = """(name) => [...document.querySelectorAll(name)]
+  .filter((e) => e.getBoundingClientRect().width > 0 && e.scrollWidth > e.clientWidth + 1).map((e) => e.textContent)"""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with a_browser() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def boards() -> Publisher:
+    return Publisher()
+
+
+@pytest.fixture(scope="module")
+def site(boards: Publisher, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    home: pathlib.Path = tmp_path_factory.mktemp("fit")
+    record(home, varied(time.time()), 120)
+    with served(boards, home, token=TOKEN) as made:
+        yield made
+
+
+def opened(browser: Any, site: Site, path: str, width: int, height: int = 844) -> Any:
+    known = {"authorization": f"Bearer {TOKEN}"}
+    page = browser.new_context(viewport={"width": width, "height": height}, extra_http_headers=known).new_page()
+    page.set_default_timeout(WAIT_MS)
+    page.goto(site.url + path)
+    return page
+
+
+@pytest.mark.parametrize("width", [390, 768, 1280])
+@pytest.mark.parametrize("path", ["/", "/gpus/1", "/users/bob"])
+def test_no_table_is_wider_than_its_panel(
+    browser: Any, site: Site, boards: Publisher, width: int, path: str
+) -> None:
+    boards.publish(varied(time.time()))
+    page = opened(browser, site, path, width)
+    assert page.evaluate(WIDER) == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.evaluate(CROSSING) == 0
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_a_form_that_opens_moves_no_tile_and_is_within_the_page(
+    browser: Any, site: Site, boards: Publisher, width: int
+) -> None:
+    boards.publish(varied(time.time()))
+    page = opened(browser, site, "/", width)
+    before = page.evaluate(TILES)
+    page.locator(".act summary").nth(3).click()
+    page.get_by_role("button", name="Protect", exact=True).first.wait_for()
+    assert page.evaluate(TILES) == before
+    box = page.locator(".act[open] .forms").bounding_box()
+    assert box["x"] >= 0
+    assert box["x"] + box["width"] <= width
+    assert page.locator(".act summary").first.inner_text().startswith("protect"), "a word, and no three dots"
+    assert page.locator("#slot-7 .act summary").is_hidden(), "a free GPU has nothing to protect"
+
+
+def test_64_small_tiles_have_the_word_the_name_how_many_more_and_whether_it_is_protected(
+    browser: Any, site: Site, boards: Publisher
+) -> None:
+    board = many(time.time(), 64)
+    first, bobs = board.status.gpus[0], board.status.gpus[3].holders
+    assert isinstance(first.holders, tuple)
+    assert isinstance(bobs, tuple)
+    two = (replace(first.holders[0], user="somebody-long"), bobs[0])
+    gpus = (replace(first, holders=two), *board.status.gpus[1:])
+    protected = [replace(each, target=type(each.target)(str(gpus[1].uuid))) for each in board.protections]
+    boards.publish(replace(board, status=replace(board.status, gpus=gpus), protections=tuple(protected)))
+    for width, height in ((390, 844), (1280, 800)):
+        page = opened(browser, site, "/", width, height)
+        assert page.locator("#gpu-0 strong").is_visible()
+        assert page.locator("#gpu-1 .safe").is_visible()
+        assert page.evaluate(CUT_OFF, "#gpu-1 .notes, #gpu-3 .name") == []
+        more, tile = page.locator("#gpu-0 .more").bounding_box(), page.locator("#gpu-0").bounding_box()
+        assert more["x"] + more["width"] <= tile["x"] + tile["width"]
