@@ -81,7 +81,9 @@ def test_the_page_of_a_stopped_job_says_first_when_and_why_it_was_stopped_and_ha
     assert f'href="/gpus/{UUID}"' in page.split("GPUs in the last 7 days")[1]
 
 
-def test_a_job_of_which_history_knows_nothing_has_no_hours_and_still_says_how_it_ended(tmp_path: pathlib.Path) -> None:
+def test_a_job_of_which_history_knows_nothing_has_no_hours_and_still_says_how_it_ended(
+    tmp_path: pathlib.Path,
+) -> None:
     now_s = SystemClock().wall_s()
     tell(tmp_path / "state", now_s)
     shown = replace(board(Status("box", False, now_s, (FREE,))))

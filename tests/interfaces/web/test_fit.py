@@ -26,7 +26,8 @@ CROSSING = """[...document.querySelectorAll('.plot')].filter((plot) => {
     (b) => a.left < b.right + 2 && b.left < a.right + 2 && a.top < b.bottom && b.top < a.bottom));
 }).length"""
 CUT_OFF = """(name) => [...document.querySelectorAll(name)]
-  .filter((e) => e.getBoundingClientRect().width > 0 && e.scrollWidth > e.clientWidth + 1).map((e) => e.textContent)"""
+  .filter((e) => e.getBoundingClientRect().width > 0 && e.scrollWidth > e.clientWidth + 1)
+  .map((e) => e.textContent)"""
 
 
 @pytest.fixture(scope="module")
@@ -58,9 +59,7 @@ def opened(browser: Any, site: Site, path: str, width: int, height: int = 844) -
 
 @pytest.mark.parametrize("width", [390, 768, 1280])
 @pytest.mark.parametrize("path", ["/", "/gpus/1", "/users/bob"])
-def test_no_table_is_wider_than_its_panel(
-    browser: Any, site: Site, boards: Publisher, width: int, path: str
-) -> None:
+def test_no_table_is_wider_than_its_panel(browser: Any, site: Site, boards: Publisher, width: int, path: str) -> None:
     boards.publish(varied(time.time()))
     page = opened(browser, site, path, width)
     assert page.evaluate(WIDER) == []

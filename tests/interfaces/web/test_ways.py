@@ -40,7 +40,7 @@ def text_of(page: str) -> str:
 
 
 def part(page: str, name: str) -> str:
-    return page.split(f'id="{name}"')[1].split("</section>")[0]
+    return page.split(f'id="{name}"')[1].split("</section>", maxsplit=1)[0]
 
 
 def test_each_page_leads_to_each_section_of_the_main_page(tmp_path: pathlib.Path) -> None:

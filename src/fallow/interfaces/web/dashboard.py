@@ -144,7 +144,9 @@ def stops(board: Board, hidden: Collection[str] = ()) -> list[View]:
             "fault": each.fault,
             "lasted": Timer(f"due-for-{number}", coarsely(each.for_s)),
             "kept": shortened(_kept_by(each) or "", _LONGEST_REASON),
-            "why": shortened(next((labels[uuid].because for uuid in each.uuids if uuid in labels), ""), _LONGEST_REASON),
+            "why": shortened(
+                next((labels[uuid].because for uuid in each.uuids if uuid in labels), ""), _LONGEST_REASON
+            ),
             "gpus": tuple((labels[uuid].label, gpu_address(labels[uuid])) for uuid in each.uuids if uuid in labels),
             **_on(each, labels, hidden),
         }

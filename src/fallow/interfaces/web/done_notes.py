@@ -31,7 +31,10 @@ def note_of(request: Request, sources: Sources, board: Board | None) -> str:
         return ""
     in_force = {str(each.id): each for each in sources.protections()}
     if placed in in_force:
-        told = (f"{one['what']} is protected by {one['by']}, {one['ends']}." for one in protections([in_force[placed]], board, sources.clock.wall_s()))
+        told = (
+            f"{one['what']} is protected by {one['by']}, {one['ends']}."
+            for one in protections([in_force[placed]], board, sources.clock.wall_s())
+        )
         return "".join(each[0].upper() + each[1:] for each in told)
     if released and released not in in_force:
         return f"Protection {released} is released."

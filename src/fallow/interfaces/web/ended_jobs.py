@@ -1,7 +1,7 @@
 """A job that has ended: how, as the journal tells it, and its time on GPUs, as history has it.
 
-History knows a user and a command, not a process. So the time of a job is that of its user's command on its GPUs, from
-the last moment before its end back to the first moment at which the command was not there.
+History knows a user and a command, not a process. So the time of a job is that of its user's command on its GPUs,
+from the last moment before its end back to the first moment at which the command was not there.
 """
 
 from collections.abc import Sequence
@@ -60,7 +60,7 @@ def within(time: Sequence[Interval], since_ms: int) -> list[Interval]:
 
 
 def how_it_ended(rows: Sequence[View]) -> str:
-    """Return the last that was done to the job, from the rows of the journal: `stopped 18m ago: idle for 3m, by …`."""
+    """Return the last that was done to the job, by the journal: `stopped 18m ago: idle for 3m, by rule x`."""
     last = next((row for row in rows if row["lines"]), None)
     if last is None or last["what"] not in _ENDINGS:
         return ""

@@ -126,7 +126,9 @@ class Renderer:
             view = fleet_page.fleet(board.fleet, self._sources.clock.wall_s())
             html["fleet"] = self._part("fleet", "fleet", fleet=view)
         activities = {gpu.label: (gpu.activity, gpu.because) for gpu in board.status.gpus}
-        layout = " ".join((*activities, *(part for part in ("cluster", "fleet", "fillers", "guards") if part in html)))
+        layout = " ".join(
+            (*activities, *(part for part in ("cluster", "fleet", "fillers", "guards") if part in html))
+        )
         return Parts(self._clock(board), html, layout, activities, dashboard.counts(board))
 
     async def page(

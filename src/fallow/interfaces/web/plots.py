@@ -35,7 +35,7 @@ _MOST_KEPT = 64
 _AHEAD = "read ahead"
 """The caller of reads that nobody waits for, so that they delay no other read."""
 _LONGEST_READ_S = 5.0
-_WHOLE_GPU = "Utilization, memory, power and temperature are those of the whole GPU, whoever else was on it."
+_WHOLE_GPU = "Utilization, memory, power and temperature are those of a GPU with all jobs on it."
 
 
 @value
