@@ -57,8 +57,8 @@ def opened(browser: Any, site: Site, path: str, width: int, height: int = 844) -
     return page
 
 
-@pytest.mark.parametrize("width", [390, 768, 1280])
-@pytest.mark.parametrize("path", ["/", "/gpus/1", "/users/bob"])
+@pytest.mark.parametrize("width", [390, 768])
+@pytest.mark.parametrize("path", ["/", "/gpus/1"])
 def test_no_table_is_wider_than_its_panel(browser: Any, site: Site, boards: Publisher, width: int, path: str) -> None:
     boards.publish(varied(time.time()))
     page = opened(browser, site, path, width)

@@ -154,7 +154,7 @@ def stops(board: Board, hidden: Collection[str] = ()) -> list[View]:
     ]
 
 
-def _on(each: Counting, gpus: Mapping[object, GpuStatus], hidden: Collection[str]) -> View:
+def _on(each: Counting, gpus: Mapping[str | Unknown, GpuStatus], hidden: Collection[str]) -> View:
     """Return the names of the GPUs that a stop is on, and whether a filter hides all of them."""
     names = [part_name(gpus[uuid]) for uuid in each.uuids if uuid in gpus]
     return {"on": " ".join(names), "hidden": bool(hidden) and set(names) <= set(hidden)}
