@@ -8,6 +8,7 @@ claim is of an unknown process: it keeps others from the GPU, and no user is cha
 
 import os
 from collections.abc import Callable
+from itertools import pairwise
 
 from fallow.actuators.claims.claims import CLAIM_BYTE, ClaimFile
 from fallow.core.errors import FallowError
@@ -20,6 +21,7 @@ from fallow.readers.proc import TICKS_PER_S, user_name
 
 _TICK_S = 2 / TICKS_PER_S  # births are counted in ticks
 _NS = 1e9
+_FIRST_WORDS = 6  # python -P -m fallow run, or fallow run
 _STOPPED = "Tt"  # by a signal, and by a debugger
 _ENDED = "ZX"
 _NOT_FOUND = "a process that was not found yet, or that we may not look into"
@@ -79,10 +81,18 @@ def _named(world: World, shared: bool, process: Process, since_wall_s: float | N
         shared,
         process.pid,
         None if isinstance(user, Unknown) else user,
-        None if isinstance(command, Unknown) else program_name(command),
+        None if isinstance(command, Unknown) else launched(command),
         since_wall_s,
         process.birth,
     )
+
+
+def launched(command: str) -> str:
+    """Return the name of a program; a `fallow run` that has not become its command yet is called by that."""
+    launch, dashes, rest = command.partition(" -- ")
+    words = [program_name(word) for word in launch.split(" ")[:_FIRST_WORDS]]
+    is_launch = bool(dashes) and ("fallow", "run") in pairwise(words)
+    return program_name(rest if is_launch else command)
 
 
 def holder_in_words(world: World, fd: int, byte: int) -> str:
