@@ -49,6 +49,21 @@ def test_a_job_that_works_and_then_sleeps_is_warned_then_asked_then_killed() -> 
     assert [(event.at_s, type(event.action)) for event in events] == [(13.0, Warn), (18.0, Ask), (21.0, Kill)]
 
 
+@pytest.mark.parametrize("warn_before_s", [None, 4.0])
+def test_the_stop_that_is_foretold_is_the_stop_that_comes(warn_before_s: float | None) -> None:
+    rules = IdleRules(timeout_s=10.0, warmup_s=0.0, warn_before_s=warn_before_s)
+    state, foretold = State(at_s=0.0), set()
+    for tick in range(1, 20):
+        (action, in_s), notice_s = state.ladder.next_action(rules), state.ladder.next_notice_s(rules)
+        foretold.add(state.ladder.fault_s + in_s + (notice_s or 0.0))
+        decision = step(state, float(tick), IDLE, rules)
+        state = decision.state
+        if any(isinstance(each, Ask) for each in decision.actions):
+            break
+    assert action == "ask"
+    assert foretold == {state.ladder.fault_s}
+
+
 def test_each_action_says_why() -> None:
     rules = IdleRules(timeout_s=120.0, warmup_s=0.0, grace_s=5.0, signal="INT")
     events, _ = run_idle([Stretch(Kind.IDLE, 130)], rules)

@@ -145,6 +145,7 @@ def check_status(world: World, plan: list[Fault], code: int, out: str, err: str)
                 "filler",
                 "protection",
                 "stops_at",
+                "warns_at",
                 "killed_at",
                 "stop_held_back",
                 "paused",

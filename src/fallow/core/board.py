@@ -4,10 +4,12 @@ from collections.abc import Iterable, Mapping
 
 from fallow.core.cluster import ClusterBoard
 from fallow.core.fleet import FleetBoard
-from fallow.core.gpu_status import Status
+from fallow.core.gpu_status import Outlook, Status
 from fallow.core.money import Prices
 from fallow.core.protections import ProtectedForGood, Protection
 from fallow.core.reasons import Reason, WithReason
+from fallow.core.settling import SETTLING_S
+from fallow.core.unknown import Unknown
 from fallow.core.value import value
 from fallow.core.visibility import EVERYTHING, Viewer, seen_by
 
@@ -70,32 +72,49 @@ class Counting:
     """The condition that cannot be told, and why: until it can, nothing is counted."""
     not_judged: str | None = None
     """Why the rule does not judge the job, although it is about a GPU of it: then all else here is empty."""
+    notice_s: float | None = None
+    """How long after the warning that comes next the job is stopped; None if none comes, or no stop follows it."""
+    parks: bool = False
+    """Whether a job is parked, if that is possible, instead of asked to end."""
+
+    @property
+    def kept_by(self) -> str | None:
+        """Return what keeps an action back; None if nothing does."""
+        kept = (self.left_alone, self.refused, self.held_back, self.paused)
+        return next((why for why in kept if why is not None), None)
+
+    @property
+    def stops_in_s(self) -> float | None:
+        """Return after how many more seconds of the fault the job is asked to end, or parked; None if it is not."""
+        if self.action in ("ask", "park"):
+            return self.in_s
+        return None if self.action != "warn" or self.notice_s is None else self.in_s + self.notice_s
+
+    @property
+    def is_due(self) -> bool:
+        """Return whether something follows if the fault goes on. What has only just begun may be a pause of its work:
+        a job is called idle when a GPU would be, or when it was warned.
+        """
+        if self.not_judged is not None or self.action == "nothing" or not self.for_s:
+            return False
+        return self.for_s >= SETTLING_S or self.action not in ("warn", "report")
 
 
-def stops_in_s(uuid: object, counting: Iterable[Counting]) -> float | None:
-    """Return after how many seconds the first job on the GPU is sent its signal; known once it was warned."""
-    sooner = [
-        each.in_s
-        for each in counting
-        if uuid in each.uuids
-        and each.action == "ask"
-        and each.refused is None
-        and each.left_alone is None
-        and each.held_back is None
-        and each.paused is None
-    ]
-    return min(sooner) if sooner else None
-
-
-def killed_in_s(uuid: object, counting: Iterable[Counting]) -> float | None:
-    """Return after how many seconds what is left of a job on the GPU is killed; None if none was asked to end."""
-    return min((each.in_s for each in counting if uuid in each.uuids and each.action == "kill"), default=None)
-
-
-def kept_back(uuid: object, counting: Iterable[Counting]) -> str | None:
-    """Return why a stop on the GPU that is due is not done, such as the limit of stops; None if there is no such."""
-    due = (each for each in counting if uuid in each.uuids and each.action in ("ask", "park") and each.for_s > 0)
-    return next((each.refused for each in due if each.left_alone is None and each.refused is not None), None)
+def outlook_on(uuid: object, counting: Iterable[Counting], protected_s: float | Unknown | None = None) -> Outlook:
+    """Return what the rules mean for a GPU. `protected_s` is for how long it is protected."""
+    about = [each for each in counting if uuid in each.uuids]
+    stops = [(each.stops_in_s, each) for each in about if each.is_due and each.kept_by is None and not each.parks]
+    in_s, first = min(
+        ((in_s, each) for in_s, each in stops if in_s is not None), key=lambda stop: stop[0], default=(None, None)
+    )
+    due = (each for each in about if each.action in ("ask", "park") and each.for_s > 0 and each.left_alone is None)
+    return Outlook(
+        in_s,
+        protected_s,
+        next((each.refused for each in due if each.refused is not None), None),
+        min((each.in_s for each in about if each.action == "kill"), default=None),
+        None if first is None or first.action != "warn" else first.in_s,
+    )
 
 
 @value

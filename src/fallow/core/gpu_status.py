@@ -101,13 +101,15 @@ class Outlook:
     """What rules and protections mean for a GPU."""
 
     stops_in_s: float | None = None
-    """When a rule stops the first job on it; None if none does."""
+    """When a rule stops the first job on it if that goes on as now; None if none does."""
     protected_s: float | Unknown | None = None
     """For how long it, or what is on it, is protected: inf until that is released, None if it is not."""
     kept_back: str | None = None
     """Why a stop that is due is not done; None if there is no such."""
     killed_in_s: float | None = None
     """When what is left of a job that was asked to end is killed; None if none was."""
+    warns_in_s: float | None = None
+    """When the job that is stopped first is warned before that; None if it was, or none is stopped."""
 
 
 NO_OUTLOOK = Outlook()

@@ -111,6 +111,13 @@ class Ladder:
                 return "nothing", 0.0
         assert_never(self.rung)
 
+    def next_notice_s(self, rules: LadderRules) -> float | None:
+        """Return how long after the warning that comes next the job is asked to end; None once it was warned."""
+        if self.rung is not Rung.CALM:
+            return None
+        warned_at_s = max(self.fault_s, rules.warn_after_s)
+        return max(rules.timeout_s - warned_at_s, rules.least_notice_s)
+
 
 Climbed = tuple[Ladder, tuple[JobAction, ...]]
 

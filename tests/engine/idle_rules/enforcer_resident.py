@@ -9,7 +9,7 @@ import subprocess
 import sys
 from typing import Any
 
-from fallow.core.board import kept_back
+from fallow.core.board import outlook_on
 from fallow.core.gpu import Snapshot
 from fallow.core.notices import Notice
 from fallow.core.ports import Depth
@@ -146,7 +146,7 @@ class House:
 
     def kept_back(self, uuid: str) -> str | None:
         """Why a stop on this card that is due is not done."""
-        return kept_back(uuid, self.patrol.counting)
+        return outlook_on(uuid, self.patrol.counting).kept_back
 
     def release(self, number: int) -> None:
         self.world.protections.release(number)

@@ -9,7 +9,9 @@ from fallow.core.activity import Activity
 from fallow.core.board import Counting
 from fallow.core.gpu_status import Status
 from fallow.core.protections import Everything, OneGpu, Protection
+from fallow.core.settling import SETTLING_S
 from fallow.core.unknown import Unknown
+from fallow.core.value import replace
 from fallow.interfaces.render import as_json
 from tests.conftest import Fallow
 from tests.interfaces.web.boards import card
@@ -78,7 +80,20 @@ def test_protections_that_cannot_be_read_are_unknown_and_not_none() -> None:
     assert facts["unknown"]["protection"] == "the folder is gone"
 
 
-def test_the_time_of_a_stop_is_told_once_a_job_was_warned_and_only_if_it_will_be() -> None:
+def test_the_time_of_a_stop_is_told_before_the_job_is_warned_with_the_time_of_the_warning() -> None:
+    soon = told(counting("warn", 90.0, notice_s=60.0))
+    assert (soon["stops_at"], soon["warns_at"]) == (as_json.iso_time(NOW_S + 150), as_json.iso_time(NOW_S + 90))
+    warned = told(counting("ask", 60.0))
+    assert (warned["stops_at"], warned["warns_at"]) == (as_json.iso_time(NOW_S + 60), None)
+
+
+def test_a_job_that_only_pauses_in_its_work_has_no_stop() -> None:
+    pauses = replace(counting("warn", 2399.0, notice_s=600.0), for_s=1.0)
+    assert told(pauses)["stops_at"] is None
+    assert told(replace(pauses, for_s=SETTLING_S))["stops_at"] is not None
+
+
+def test_the_time_of_a_stop_is_told_only_if_it_will_be() -> None:
     assert told(counting("ask", 90.0))["stops_at"] == as_json.iso_time(NOW_S + 90)
     assert told(counting("ask", 90.0), counting("ask", 30.0))["stops_at"] == as_json.iso_time(NOW_S + 30)
     assert told(counting("warn", 90.0))["stops_at"] is None

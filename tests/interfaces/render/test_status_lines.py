@@ -173,6 +173,7 @@ def test_the_name_of_a_gpu_is_shown_where_it_differs() -> None:
     ("outlook", "words"),
     [
         (Outlook(18.2), "stops in 18s"),
+        (Outlook(2890.0, warns_in_s=2290.0), "stops in 48m (warned in 38m)"),
         (Outlook(None, 1799.0), "protected 30m"),
         (Outlook(None, inf), "protected"),
         (Outlook(None, LOST), "protection unknown"),
@@ -185,6 +186,12 @@ def test_what_follows_for_a_gpu_is_in_its_line(outlook: Outlook, words: str) -> 
     made = drawn(shown(status, outlooks={"0": outlook}), 120)
     assert words in made[2]
     assert words not in made[3]
+
+
+def test_a_narrow_screen_says_when_a_job_is_stopped_and_not_when_it_is_warned() -> None:
+    status = shown(machine(gpu(0, Activity.IDLE, 60.0)), outlooks={"0": Outlook(2890.0, warns_in_s=2290.0)})
+    assert "stops in 48m" in drawn(status, 80)[2]
+    assert "warned" not in drawn(status, 80)[2]
 
 
 def test_the_bar_is_for_terminals_and_has_no_letters_that_these_cannot_show() -> None:

@@ -78,6 +78,7 @@ def test_the_same_pid_on_two_hosts_is_two_jobs() -> None:
     ("told", "words", "stops"),
     [
         (Outlook(90.5), "1m30s", True),
+        (Outlook(190.0, warns_in_s=60.0), "3m", False),
         (Outlook(90.0, 60.0), "protected", False),
         (Outlook(killed_in_s=8.5), "kill 8s", True),
         (Outlook(kept_back="enough was stopped"), "held back", False),

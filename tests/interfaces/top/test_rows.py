@@ -48,6 +48,8 @@ def counting(**more: object) -> Counting:
         ({"in_s": 95.0}, "1m35s", "stops in 1m35s"),
         ({"in_s": 3725.0}, "1h2m", "stops in 1h2m"),
         ({"action": "warn", "in_s": 299.0}, "warn 4m", "warn in 4m"),
+        ({"action": "warn", "in_s": 299.0, "notice_s": 600.0}, "14m", "stops in 14m (warned in 4m)"),
+        ({"action": "warn", "in_s": 299.0, "notice_s": 600.0, "for_s": 1.0}, "", ""),
         ({"action": "report", "in_s": 2759.0}, "report 45m", "report in 45m"),
         ({"action": "warn", "in_s": 95.0}, "warn 1m", "warn in 1m35s"),
         ({"action": "kill", "in_s": 8.7}, "kill 8s", "asked to end; killed in 8s"),

@@ -68,8 +68,8 @@ def test_mine_is_what_i_hold_or_have_claimed_and_nothing_else() -> None:
 
 def test_the_soonest_stop_is_first_and_what_is_kept_back_is_last_with_why() -> None:
     uuid = str(varied(NOW_S).status.gpus[1].uuid)
-    later = Counting("nights", "bob's job", (uuid,), (), "idle", 900.0, "warn", 300.0)
-    soon = replace(later, rule="hangs", fault="stuck", action="ask", in_s=18.0)
+    later = Counting("nights", "bob's job", (uuid,), (), "idle", 900.0, "warn", 300.0, notice_s=600.0)
+    soon = replace(later, rule="hangs", fault="stuck", action="ask", in_s=18.0, notice_s=None)
     kept = [
         replace(soon, refused="too many were stopped"),
         replace(soon, left_alone="protected"),
@@ -79,17 +79,20 @@ def test_the_soonest_stop_is_first_and_what_is_kept_back_is_last_with_why() -> N
     not_due = [
         replace(soon, fault="", action="nothing"),
         replace(later, for_s=0.0),
+        replace(later, for_s=1.0),
         replace(soon, not_judged="the rule is about the user ada"),
     ]
     found = board(counting=(later, *kept, *not_due, soon))
     assert [(stop["rule"], stop["in"].text, stop["kept"]) for stop in dashboard.stops(found)] == [
         ("hangs", "18s", ""),
-        ("nights", "5m", ""),
+        ("nights", "15m", ""),
         ("hangs", "18s", "too many were stopped"),
         ("hangs", "18s", "protected"),
         ("hangs", "18s", "nobody waits"),
         ("hangs", "18s", "cpu:50 is not known"),
     ]
+    assert [stop["warned"] and stop["warned"].text for stop in dashboard.stops(found)][:2] == [None, "5m"]
+    assert dashboard.tiles(board(counting=(later,)))[1]["stops"].text == "15m", "before it was warned too"
     assert dashboard.tiles(found)[1]["stops"].text == "18s"
     assert dashboard.tiles(found)[0]["stops"] is None
 

@@ -130,13 +130,16 @@ class JobState:
                 action = "park"
             counting = self._counting(Policy.IDLE, self._idle.idle_s, action, in_s, warmup_s)
             held_back = None if self._held_back is None or self.asked is not None else str(self._held_back)
-            found.append(replace(counting, held_back=held_back))
+            notice_s = self._idle.ladder.next_notice_s(self._idle_rules) if self.rule.acts else None
+            found.append(replace(counting, held_back=held_back, notice_s=notice_s, parks=self.rule.parks))
         rules = self.rule.stuck
         if rules is not None:
             action, in_s = self._stuck.ladder.next_action(rules)
             if not rules.acts:
                 action, in_s = "report", max(0.0, rules.timeout_s - self._stuck.hung_s)
-            found.append(self._counting(Policy.STUCK, self._stuck.hung_s, action, in_s, 0.0))
+            notice_s = self._stuck.ladder.next_notice_s(rules) if rules.acts else None
+            counting = self._counting(Policy.STUCK, self._stuck.hung_s, action, in_s, 0.0)
+            found.append(replace(counting, notice_s=notice_s))
         return found
 
     def _counting(self, policy: Policy, for_s: float, action: str, in_s: float, warmup_s: float) -> Counting:

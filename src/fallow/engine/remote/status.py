@@ -60,9 +60,10 @@ def _outlook(told: Facts, wall_s: float) -> Outlook:
     why, kept_back = told["unknown"].get("protection"), told.get("stop_held_back")
     _demand(why, (str, type(None)), "why a protection is not known")
     _demand(kept_back, (str, type(None)), "why a stop is not done")
-    stops_in_s, killed_in_s = (_in_s(told.get(name), wall_s) for name in ("stops_at", "killed_at"))
+    times = (_in_s(told.get(name), wall_s) for name in ("stops_at", "killed_at", "warns_at"))
+    stops_in_s, killed_in_s, warns_in_s = times
     protected_s = _protected_s(told.get("protection"), wall_s) if why is None else Unknown(why)
-    return Outlook(stops_in_s, protected_s, kept_back, killed_in_s)
+    return Outlook(stops_in_s, protected_s, kept_back, killed_in_s, warns_in_s)
 
 
 def _protected_s(protection: Facts | None, wall_s: float) -> float | None:

@@ -5,10 +5,10 @@ import sys
 from collections.abc import Iterator, Sequence
 from types import ModuleType
 
-from fallow.core.board import kept_back, killed_in_s, stops_in_s
+from fallow.core.board import outlook_on
 from fallow.core.errors import WrongUsage
 from fallow.core.gpu import labels_of
-from fallow.core.gpu_status import GpuStatus, Outlook, Shown, Status
+from fallow.core.gpu_status import GpuStatus, Shown, Status
 from fallow.core.protections import Protection, protection_on, with_its_end
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace, value
@@ -167,13 +167,7 @@ def _with_outlooks(look: _Look, world: World) -> Shown:
     daemon = look.look.daemon
     counting = (daemon and daemon.counting()) or ()
     outlooks = {
-        gpu.label: Outlook(
-            stops_in_s(gpu.uuid, counting),
-            _protected_s(gpu, protections, wall_s),
-            kept_back(gpu.uuid, counting),
-            killed_in_s(gpu.uuid, counting),
-        )
-        for gpu in look.shown.lines
+        gpu.label: outlook_on(gpu.uuid, counting, _protected_s(gpu, protections, wall_s)) for gpu in look.shown.lines
     }
     return replace(look.shown, outlooks=outlooks)
 

@@ -106,7 +106,7 @@ class GpuStatus(Gpu):
 
     MADE: ClassVar[Mapping[str, Make]] = {
         **Gpu.MADE,
-        **times("stops_at", "killed_at"),
+        **times("stops_at", "warns_at", "killed_at"),
         "activity": Activity,
         "claim": one(Claim),
         "filler": one(Filler),
@@ -124,6 +124,9 @@ class GpuStatus(Gpu):
     claim: Claim | Unknown | None
     protection: Protection | Unknown | None
     stops_at: datetime | None
+    """When a rule stops its job, if that goes on as now; None if none does."""
+    warns_at: datetime | None
+    """When that job is warned; None if it was, or none is stopped."""
     killed_at: datetime | None
     """When what is left of a job that was asked to end is killed; None if none was."""
     stop_held_back: str | None

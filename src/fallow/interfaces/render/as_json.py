@@ -8,7 +8,7 @@ from typing import Any
 
 from fallow.core.activity import AVAILABLE, Activity
 from fallow.core.api import VERSION
-from fallow.core.board import Counting, kept_back, killed_in_s, stops_in_s
+from fallow.core.board import Counting, outlook_on
 from fallow.core.gpu import COUNTED, HOLDER_FACTS, PLAIN_READINGS, Gpu, Holder
 from fallow.core.gpu_status import GpuStatus, Shown, Status
 from fallow.core.idle_answer import IdleAnswer
@@ -132,7 +132,7 @@ def gpu_seen(
     gpu: GpuStatus, wall_s: float, protections: Sequence[Protection] | Unknown, counting: Collection[Counting]
 ) -> dict[str, Any]:
     """Return one GPU with its activity, its protection and when its job would be stopped."""
-    facts = gpu_facts(gpu)
+    facts, outlook = gpu_facts(gpu), outlook_on(gpu.uuid, counting)
     protection = None
     if isinstance(protections, Unknown):
         facts["unknown"]["protection"] = protections.why
@@ -150,9 +150,10 @@ def gpu_seen(
         | {
             "claim": _claim(gpu.claim),
             "protection": None if protection is None else protection_facts(protection),
-            "stops_at": _at(stops_in_s(gpu.uuid, counting), wall_s),
-            "killed_at": _at(killed_in_s(gpu.uuid, counting), wall_s),
-            "stop_held_back": kept_back(gpu.uuid, counting),
+            "stops_at": _at(outlook.stops_in_s, wall_s),
+            "warns_at": _at(outlook.warns_in_s, wall_s),
+            "killed_at": _at(outlook.killed_in_s, wall_s),
+            "stop_held_back": outlook.kept_back,
             "paused": next((each.paused for each in counting if gpu.uuid in each.uuids and each.paused), None),
             "waiting": gpu.waiting,
             "filler": _filler(gpu),

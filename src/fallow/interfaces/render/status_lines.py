@@ -15,6 +15,7 @@ from fallow.interfaces.render.colours import LOOKS
 from fallow.interfaces.render.grid import Cell, Column, Screen, Styled, cells
 
 _PIPED = 80
+_WIDE = 120
 _NOT_KNOWN = "?"
 _BAR = 5
 _WORKS = 0.3  # gpustat's users know these two as the limits from which figures are bold
@@ -32,6 +33,8 @@ class _Line:
     job: MainJob | None
     outlook: Outlook
     parked: tuple[ParkedJob, ...]
+    wide: bool
+    """Whether there is room for a longer note."""
 
 
 @value
@@ -74,6 +77,7 @@ def lines(screen: Screen, shown: Shown) -> list[str]:
             main_job(gpu),
             shown.outlooks.get(gpu.label, NO_OUTLOOK),
             tuple(job for job in status.parked if gpu.uuid in job.uuids),
+            screen.width >= _WIDE,
         )
         for gpu in shown.lines
     ]
@@ -162,8 +166,9 @@ def _job(line: _Line) -> Cell:
 
 def _note(line: _Line) -> Cell:
     """Return what follows for the GPU: `stops in 18s`, `stop held back`, `protected 29m`; what is not known too."""
-    gpu, left_s, stops = line.gpu, line.outlook.protected_s, line.outlook.stops_in_s
-    notes = [f"stops in {duration_for_people(round(stops))}"] if stops is not None else []
+    gpu, left_s, stops, warns = line.gpu, line.outlook.protected_s, line.outlook.stops_in_s, line.outlook.warns_in_s
+    warned = f" (warned in {_about(warns)})" if warns is not None and line.wide else ""
+    notes = [f"stops in {_about(stops)}{warned}"] if stops is not None else []
     killed = line.outlook.killed_in_s
     notes += [f"killed in {duration_for_people(round(killed))} (asked to end)"] if killed is not None else []
     notes += ["stop held back"] if line.outlook.kept_back is not None else []
@@ -177,13 +182,14 @@ def _note(line: _Line) -> Cell:
         notes.append("protected" if left_s == inf else f"protected {_about(left_s)}")
     notes += [f"{gpu.waiting} waiting"] if gpu.waiting else []
     notes += [f"parked: {job.user}" for job in line.parked]
-    style = "cyan" if stops is None and killed is None else "bold red"
+    soon = killed is not None or (stops is not None and warns is None)
+    style = "bold red" if soon else "cyan"
     return Styled(printable(", ".join(notes)), style) if notes else ""
 
 
 def _about(seconds: float) -> str:
     """Return a duration without the seconds that nobody counts."""
-    return duration_for_people(round(seconds, -1) if seconds < 120 else round(seconds / 60) * 60)
+    return duration_for_people(round(seconds) if seconds < 120 else round(seconds / 60) * 60)
 
 
 def _why(line: _Line) -> Cell:

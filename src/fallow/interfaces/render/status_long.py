@@ -83,7 +83,10 @@ def _story(gpu: GpuStatus, shown: Shown) -> str:
         lines.append(f"{gpu.waiting} waiting for it")
     outlook = shown.outlooks.get(gpu.label, NO_OUTLOOK)
     if outlook.stops_in_s is not None:
-        lines.append(f"a rule stops its job in {duration_for_people(round(outlook.stops_in_s))} unless it works")
+        warns = outlook.warns_in_s
+        warned = "" if warns is None else f", and warns it in {duration_for_people(round(warns))},"
+        told = duration_for_people(round(outlook.stops_in_s))
+        lines.append(f"a rule stops its job in {told}{warned} unless it works")
     if outlook.killed_in_s is not None:
         told = duration_for_people(round(outlook.killed_in_s))
         lines.append(f"its job was asked to end; what is left of it is killed in {told}")

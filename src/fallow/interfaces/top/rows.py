@@ -115,14 +115,14 @@ class Next:
     in_s: float = inf
     protected: bool = False
     stops: bool = False
-    """Whether that is a stop."""
+    """Whether that is a stop of a job that was warned."""
     sentence: str = ""
     """The same where there is room; empty if the words say it all."""
 
     @property
     def told(self) -> str:
         """Return what a line says that has no head above it."""
-        return self.sentence or (f"stops in {self.words}" if self.stops else self.words)
+        return self.sentence or self.words
 
 
 def next_for(
@@ -154,10 +154,15 @@ def _as_told(outlook: Outlook) -> Next:
         return _killed(outlook.killed_in_s)
     if outlook.stops_in_s is None:
         return Next() if outlook.kept_back is None else _HELD_BACK
-    return Next(_when(outlook.stops_in_s), outlook.stops_in_s, stops=True)
+    return _stopped(outlook.stops_in_s, outlook.warns_in_s)
 
 
 _HELD_BACK = Next("held back", sentence="a stop is due, and held back")
+
+
+def _stopped(in_s: float, warns_in_s: float | None) -> Next:
+    warned = "" if warns_in_s is None else f" (warned in {_when(warns_in_s)})"
+    return Next(_when(in_s), in_s, stops=warns_in_s is None, sentence=f"stops in {_when(in_s)}{warned}")
 
 
 def _killed(in_s: float) -> Next:
@@ -192,12 +197,12 @@ def _next(each: Counting) -> Next:
         return _HELD_BACK if each.action in _STOPS and each.for_s else Next("refused")
     if each.held_back is not None:
         return Next("if wanted")
-    if each.action == "nothing" or not each.for_s:
+    if not each.is_due:
         return Next()
     if each.action == "kill":
         return _killed(each.in_s)
-    if each.action in _STOPS:
-        return Next(_when(each.in_s), each.in_s, stops=True)
+    if each.stops_in_s is not None:
+        return _stopped(each.stops_in_s, each.in_s if each.action == "warn" else None)
     return Next(f"{each.action} {_short(each.in_s)}", each.in_s, sentence=f"{each.action} in {_when(each.in_s)}")
 
 

@@ -8,7 +8,7 @@ from math import inf
 from urllib.parse import quote
 
 from fallow.core.activity import AVAILABLE, UNUSED, Activity
-from fallow.core.board import Board, Counting, kept_back, stops_in_s
+from fallow.core.board import Board, Counting, outlook_on
 from fallow.core.findings import process_key, process_of_key
 from fallow.core.gpu_status import GpuStatus, load_of, people_on
 from fallow.core.interval import Card
@@ -29,6 +29,7 @@ _LONGEST_USER = 32
 _LONGEST_WHAT = 80
 _LONGEST_REASON = 240
 _NAMED = 4
+_IN_SECONDS_S = 120.0
 _FEW, _SOME = 4, 24
 
 
@@ -132,18 +133,20 @@ def stops(board: Board, hidden: Collection[str] = ()) -> list[View]:
     `hidden`: the names of GPUs that a filter does not show, and so no stop on them alone.
     """
     labels, users = {gpu.uuid: gpu for gpu in board.status.gpus}, _users_by_key(board.status.gpus)
-    due = sorted(filter(_is_due, board.counting), key=lambda each: (_kept_by(each) is not None, each.in_s))
+    due = [each for each in board.counting if each.is_due]
+    due.sort(key=lambda each: (each.kept_by is not None, _when_s(each)))
     return [
         {
             "rule": shortened(each.rule, _LONGEST_WHAT),
             "job": shortened(each.subject, _LONGEST_WHAT),
             "address": job_address_of(each.processes),
             "users": tuple(sorted({users[key] for key in each.processes if key in users})),
-            "action": each.action,
-            "in": Timer(f"due-{number}", _in(each.in_s)),
+            "action": "ask" if each.stops_in_s is not None and not each.parks else each.action,
+            "in": Timer(f"due-{number}", _in(_when_s(each))),
+            "warned": Timer(f"due-warn-{number}", _in(each.in_s)) if each.notice_s is not None else None,
             "fault": each.fault,
             "lasted": Timer(f"due-for-{number}", coarsely(each.for_s)),
-            "kept": shortened(_kept_by(each) or "", _LONGEST_REASON),
+            "kept": shortened(each.kept_by or "", _LONGEST_REASON),
             "why": shortened(
                 next((labels[uuid].because for uuid in each.uuids if uuid in labels), ""), _LONGEST_REASON
             ),
@@ -170,20 +173,9 @@ def _users_by_key(gpus: Iterable[GpuStatus]) -> dict[str, str]:
     }
 
 
-def _is_due(each: Counting) -> bool:
-    lasts = bool(each.fault) and each.for_s > 0  # a job that works is not about to be stopped
-    return lasts and each.action not in ("", "nothing") and each.not_judged is None
-
-
-def _kept_by(each: Counting) -> str | None:
-    """Return what keeps an action back; None if nothing does."""
-    return next(
-        (why for why in (each.left_alone, each.refused, each.held_back, each.paused) if why is not None), None
-    )
-
-
 def _tile(gpu: GpuStatus, board: Board, lasted: Callable[[float], str]) -> View:
     name, job, load = part_name(gpu), main_job(gpu), load_of(gpu)
+    outlook = outlook_on(gpu.uuid, board.counting)
     who = "" if job is None or isinstance(job.user, Unknown) else shortened(job.user, _LONGEST_USER)
     return {
         "name": name,
@@ -198,8 +190,8 @@ def _tile(gpu: GpuStatus, board: Board, lasted: Callable[[float], str]) -> View:
         "who": who,
         "more": 0 if job is None else job.more,
         "what": "" if job is None else shortened(job.what, _LONGEST_WHAT),
-        "stops": _stops(gpu, name, board.counting),
-        "kept": shortened(kept_back(gpu.uuid, board.counting) or "", _LONGEST_REASON),
+        "stops": None if outlook.stops_in_s is None else Timer(f"stop-{name}", _in(outlook.stops_in_s)),
+        "kept": shortened(outlook.kept_back or "", _LONGEST_REASON),
         "waiting": gpu.waiting,
         **_protection(gpu, name, board),
     }
@@ -228,19 +220,20 @@ def _protection(gpu: GpuStatus, name: str, board: Board) -> View:
     }
 
 
-def _stops(gpu: GpuStatus, name: str, counting: Iterable[Counting]) -> Timer | None:
-    in_s = stops_in_s(gpu.uuid, counting)
-    return None if in_s is None else Timer(f"stop-{name}", _in(in_s))
-
-
 def _short(seconds: float) -> str:
     """Return a duration in its largest unit alone, which fits a small tile."""
     unit_s = next((unit_s for unit_s in (86_400, 3_600, 60) if seconds >= unit_s), 1)
     return duration_for_people(seconds // unit_s * unit_s)
 
 
+def _when_s(each: Counting) -> float:
+    """Return when the job is stopped; where no stop follows, when something else is done."""
+    return each.in_s if each.stops_in_s is None else each.stops_in_s
+
+
 def _in(seconds: float) -> str:
-    return duration_for_people(round(seconds))
+    """Return a time to wait, in minutes where nobody counts the seconds: fewer figures change every second."""
+    return duration_for_people(round(seconds) if seconds < _IN_SECONDS_S else seconds // 60 * 60)
 
 
 def _wasting(gpu: GpuStatus) -> View:

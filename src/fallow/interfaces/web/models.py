@@ -167,6 +167,7 @@ class Gpu(Reasoned):
     claim: Claim | None
     protection: Annotated[ListedProtection | None, Field(description="The protection on it that lasts longest.")]
     stops_at: Annotated[Time | None, Field(description="When its job is asked to end, if it goes on as now.")]
+    warns_at: Annotated[Time | None, Field(description="When that job is warned before; null once it was.")]
     killed_at: Annotated[Time | None, Field(description="When what is left of a job that was asked is killed.")]
     stop_held_back: Annotated[str | None, Field(description="Why a stop that is due is not done.")]
     paused: Annotated[str | None, Field(description="The condition that cannot be told, so that no rule counts.")]
