@@ -67,6 +67,12 @@ class Event:
         """Return whose job it is about; empty if the journal does not tell."""
         return str(dict(self.facts).get("job_user", ""))
 
+    @property
+    def whose(self) -> str:
+        """Return whose job it is about, also where only its name tells; empty if it is about no job."""
+        user, is_job, _ = self.subject.partition("'s job ")
+        return self.job_user or (user if is_job else "")
+
     def in_words(self, now_wall_s: float) -> str:
         """Return one line for people."""
         ago = duration_for_people(max(0.0, now_wall_s - self.wall_s))

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from fallow.core.findings import Verdict, process_key
+from fallow.core.reasons import Reason
 from fallow.engine.history.journal import Journal
 from fallow.engine.history.sqlite_file import clock_time
 from tests.conftest import Fallow
@@ -118,6 +119,40 @@ def test_a_process_that_is_another_by_now_does_not_get_the_story_of_the_first(si
     assert "somebody's job: ask the job to end: it idled" in ended
 
 
+@pytest.fixture
+def stopped_before(simulated: Fallow) -> None:
+    """A journal in which games' job was stopped on GPU 3, and ada's, which came later, was warned twenty times."""
+    (gpu,) = json.loads(simulated("status", "3", "--json").stdout)["gpus"]
+    keys = [f"gpu:{gpu['uuid']}"]
+    journal = Journal(str(simulated.state), time.time, print)
+    why = Reason("idle", for_s=180.0, readings=said("nothing ran"))
+    journal.verdict(Verdict("games's job 39 (python3)", "idle", "0 %", ()), keys)
+    journal.action("games's job 39 (python3)", "ask it", why.with_facts(step="ask", rule="forgotten"), keys)
+    journal.outcome("games's job 39 (python3)", "stopped", said("nobody is left").with_facts(step="stopped"), keys)
+    for _ in range(20):
+        journal.verdict(Verdict("ada's job 40 (python3)", "idle", "0 %", ()), keys)
+        journal.action("ada's job 40 (python3)", "warn it", why.with_facts(step="warn"), keys)
+    journal.close()
+
+
+@pytest.mark.usefixtures("stopped_before")
+def test_the_last_stop_on_a_gpu_is_told_whatever_happened_there_since(simulated: Fallow) -> None:
+    (line,) = [line for line in simulated("why", "3").stdout.splitlines() if line.startswith("earlier: ")]
+    assert line.endswith("games's job 39 (python3) was stopped: idle for 3m: nothing ran (rule forgotten)")
+
+
+@pytest.mark.usefixtures("stopped_before")
+def test_a_user_is_told_which_of_their_jobs_were_stopped(simulated: Fallow) -> None:
+    told = simulated("why", "user:games")
+    assert told.returncode == 0, told.stderr
+    assert "games has no job on a GPU that can be seen\n" in told.stdout
+    assert "games's job 39 (python3) was stopped: idle for 3m: nothing ran (rule forgotten)\n" in told.stdout
+    assert "ada" not in told.stdout
+    mine = simulated("why", "mine").stdout
+    assert f"the journal has no stop of a job of {ME}\n" in mine
+    assert json.loads(simulated("why", "mine", "--json").stdout)["subject"] == f"user:{ME}"
+
+
 def test_it_says_when_people_were_warned_of_a_stop_that_came_since(simulated: Fallow) -> None:
     gone = process_key(2**22 - 7, 5)
     at_s, told = 1_800_000_000.0, []
@@ -174,7 +209,7 @@ def test_it_never_shows_the_warning_of_another_job_without_its_stop(simulated: F
     ]
 
 
-@pytest.mark.parametrize("subject", ["all", "user:root", "moon", "gpu:9", "pid:x"])
+@pytest.mark.parametrize("subject", ["all", "user:", "moon", "gpu:9", "pid:x"])
 def test_what_is_neither_a_gpu_nor_a_process_is_refused(simulated: Fallow, subject: str) -> None:
     done = simulated("why", subject)
     assert (done.returncode, done.stdout) == (2, "")

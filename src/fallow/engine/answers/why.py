@@ -1,4 +1,4 @@
-"""Explain a GPU or a process: what it does now, which rule counts, and what the journals of it have."""
+"""Explain a GPU, a process or a user: what it does now, which rule counts, and what the journals of it have."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -7,10 +7,10 @@ from itertools import islice
 from fallow.core.errors import FallowError, WrongUsage
 from fallow.core.findings import Event, gpu_key, process_key
 from fallow.core.gpu import Gpu, labels_of
-from fallow.core.gpu_status import GpuStatus, Status
+from fallow.core.gpu_status import GpuStatus, Status, people_on
 from fallow.core.parked import ParkedJob
 from fallow.core.process import DEEPEST
-from fallow.core.protections import AffectedProcess, OneGpu, OneProcess, Protection, parse_target
+from fallow.core.protections import AffectedProcess, OneGpu, OneProcess, OneUser, Protection, parse_target
 from fallow.core.units import program_name
 from fallow.core.unknown import Unknown
 from fallow.core.value import value
@@ -23,14 +23,29 @@ from fallow.engine.machine.observe import look_once
 from fallow.engine.machine.world import World
 
 _MOST_EVENTS = 30
+_READ_BACK = 500
+_ASKED = ("ask", "park")
+_GONE = ("stopped", "parked")
 _SHOWN_BY = "`fallow status` lists the GPUs and the processes on them"
+
+
+Subject = OneGpu | OneProcess | OneUser
+
+
+@value
+class Stopped:
+    """A job that was asked to end, or parked, and why."""
+
+    asked: Event
+    is_gone: bool
+    """Whether it was seen to leave its GPUs."""
 
 
 @value
 class Explained:
-    """What is so now about a GPU or a process, and what the journals have on it."""
+    """What is so now about a GPU, a process or the jobs of a user, and what the journals have on it."""
 
-    target: OneGpu | OneProcess | None
+    target: Subject | None
     watched: bool
     """Whether a daemon told it."""
     alone: bool
@@ -43,6 +58,8 @@ class Explained:
     protections: Sequence[Protection]
     rules: Sequence[Ruled]
     events: Sequence[Event]
+    stops: Sequence[Stopped]
+    """The last stops of jobs, newest first, also those from before these events."""
     unreadable: FallowError | None
     """Why a journal could not be read."""
     no_journal: str | None
@@ -53,7 +70,7 @@ class Explained:
 
 
 def explain(asker: Asker, subject: str | None) -> Explained:
-    """Explain a GPU or a process by what the daemon or one reading says; without a subject, the last decision."""
+    """Explain the subject by what the daemon or one reading says; without a subject, the last decision."""
     world, daemon = asker.world, asker.daemon
     told = None if daemon is None else daemon.status()
     target = _target(subject, world, None if told is None else told.gpus)
@@ -67,7 +84,9 @@ def explain(asker: Asker, subject: str | None) -> Explained:
         rules = daemon.rules_on([str(gpu.uuid) for gpu in gpus], process) or []
     has_ended = isinstance(target, OneProcess) and not _lives(target, world)  # then nothing can protect it
     protections = [] if target is None or has_ended else protections_on(gpus, world, daemon, _touched(target, world))
-    events, unreadable = events_of(world, None if told is None else daemon, key)
+    read, unreadable = events_of(world, None if told is None else daemon, key, _READ_BACK)
+    read = [each for each in read if not isinstance(target, OneUser) or each.whose == target.name]
+    events = read[:_MOST_EVENTS]
     if (
         isinstance(target, OneProcess)
         and status is not None
@@ -92,6 +111,7 @@ def explain(asker: Asker, subject: str | None) -> Explained:
         protections=protections,
         rules=rules,
         events=events,
+        stops=_stops(read),
         unreadable=unreadable,
         no_journal=None if events or unreadable is not None else _no_journal(world),
         now_s=world.clock.wall_s(),
@@ -99,18 +119,33 @@ def explain(asker: Asker, subject: str | None) -> Explained:
     )
 
 
-def events_of(world: World, daemon: DaemonClient | None, key: str | None) -> tuple[list[Event], FallowError | None]:
+def _stops(events: Sequence[Event]) -> list[Stopped]:
+    """Return the stops among events, both newest first."""
+    gone: set[str] = set()
+    found = []
+    for event in events:
+        if event.kind == "outcome" and event.step in _GONE:
+            gone.add(event.subject)
+        elif event.kind == "action" and event.step in _ASKED:
+            found.append(Stopped(event, event.subject in gone))
+            gone.discard(event.subject)
+    return found
+
+
+def events_of(
+    world: World, daemon: DaemonClient | None, key: str | None, most: int = _MOST_EVENTS
+) -> tuple[list[Event], FallowError | None]:
     """Return events of both journals, newest first and without duplicates, and why ours cannot be read."""
     found: list[Event] = []
     unreadable: FallowError | None = None
     try:
-        found += journal_file.read(world.state_folder, key, _MOST_EVENTS)
+        found += journal_file.read(world.state_folder, key, most)
     except FallowError as error:
         unreadable = error
     if daemon is not None:
-        found += daemon.events(key, _MOST_EVENTS) or []
+        found += daemon.events(key, most) or []
     events = {(_as_told(event.wall_s), event.kind, event.subject, event.finding): event for event in found}
-    last = sorted(events.values(), key=lambda event: (event.wall_s, event.id), reverse=True)[:_MOST_EVENTS]
+    last = sorted(events.values(), key=lambda event: (event.wall_s, event.id), reverse=True)[:most]
     return last, unreadable
 
 
@@ -126,20 +161,24 @@ def _no_journal(world: World) -> str | None:
     return why_unusable(world.state_folder)
 
 
-def _target(subject: str | None, world: World, seen: Sequence[Gpu] | None) -> OneGpu | OneProcess | None:
+def _target(subject: str | None, world: World, seen: Sequence[Gpu] | None) -> Subject | None:
     if subject is None:
         return None
+    if subject == "mine":
+        return OneUser(world.user)
     kind, _, rest = subject.partition(":")
     if kind == "pid" and "@" in rest:
         found = parse_target(subject)
     else:
         found = target_of(subject, world, gone_is_fine=True, among=seen)
-    if not isinstance(found, OneGpu | OneProcess):
-        raise WrongUsage(f"{subject!r} is neither a GPU nor a process; write: fallow why [GPU|PID]")
+    if not isinstance(found, Subject):
+        raise WrongUsage(
+            f"{subject!r} is neither a GPU nor a process nor a user", "write 3, pid:123, user:NAME or mine"
+        )
     return found
 
 
-def _key(target: OneGpu | OneProcess | None) -> str | None:
+def _key(target: Subject | None) -> str | None:
     """Return the journal's key of a target; a process that has ended is the last one with its pid."""
     match target:
         case OneGpu(uuid=uuid):
@@ -148,13 +187,13 @@ def _key(target: OneGpu | OneProcess | None) -> str | None:
             return f"pid:{pid}"
         case OneProcess(pid=pid, birth=birth):
             return process_key(pid, birth)
-        case None:
+        case OneUser() | None:
             return None
 
 
-def _touched(target: OneGpu | OneProcess, world: World) -> tuple[AffectedProcess, ...] | None:
+def _touched(target: Subject, world: World) -> tuple[AffectedProcess, ...] | None:
     """Return the process itself, for the protections on it; none if it has ended, None for all on a GPU."""
-    if isinstance(target, OneGpu):
+    if not isinstance(target, OneProcess):
         return None
     if target.birth == 0:
         return ()
@@ -169,8 +208,10 @@ def _look(asker: Asker) -> Status | None:
         return None
 
 
-def _concerns(gpu: GpuStatus, target: OneGpu | OneProcess | None) -> bool:
+def _concerns(gpu: GpuStatus, target: Subject | None) -> bool:
     match target:
+        case OneUser(name=name):
+            return any(each.user == name for each in people_on(gpu))
         case OneGpu(uuid=uuid):
             return gpu.uuid == uuid or (gpu.mig is not None and gpu.mig.parent_uuid == uuid)
         case OneProcess(pid=pid, birth=birth):
@@ -179,8 +220,10 @@ def _concerns(gpu: GpuStatus, target: OneGpu | OneProcess | None) -> bool:
             return False
 
 
-def _is_meant(job: ParkedJob, target: OneGpu | OneProcess | None) -> bool:
+def _is_meant(job: ParkedJob, target: Subject | None) -> bool:
     match target:
+        case OneUser(name=name):
+            return job.user == name
         case OneGpu(uuid=uuid):
             return uuid in job.uuids
         case OneProcess(pid=pid):

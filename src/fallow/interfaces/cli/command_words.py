@@ -71,7 +71,6 @@ _BY_METAVAR = {
     "LIST": Kind.GPUS,
     "GPUS": Kind.GPUS,
     "SUBJECT": Kind.SUBJECT,
-    "GPU|PID": Kind.SUBJECT,
 }
 _SIGNALS = tuple(
     each.name.removeprefix("SIG") for each in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2)

@@ -11,25 +11,28 @@ from fallow.interfaces.render.as_json import as_text
 from fallow.interfaces.stderr import Stderr
 
 ABOUT = """\
-Explain a GPU, a process or a job of a cluster: what it does now and why, since
-when, who is on it, which rule counts and when it would act; then the last
-decision with its readings, and what was done."""
+Explain a GPU, a process, a user's jobs or a job of a cluster: what it does now
+and why, since when, who is on it, which rule counts and when it would act; then
+the last decision with its readings, and what was done. Of a user it tells the
+last stops of their jobs."""
 EXAMPLES = """\
   fallow why            the last decision, and what was done
   fallow why 3          GPU 3
   fallow why 12345      a process
+  fallow why mine       your jobs, and which of them were stopped; or user:NAME
   fallow why slurm:1234      a job of a cluster; or node:n1
   fallow why --json"""
 
 
 def add_options(made: Parser) -> None:
     """Add the options of `fallow why`."""
-    made.usage = "fallow why [OPTIONS] [GPU|PID]"
+    made.usage = "fallow why [OPTIONS] [SUBJECT]"
     made.add_argument(
         "subject",
         nargs="?",
-        metavar="GPU|PID",
-        help="the GPU or process to explain, or a part of the cluster: slurm:ID, deployment:NAMESPACE/NAME, "
+        metavar="SUBJECT",
+        help="the GPU or process to explain, mine, user:NAME, or a part of the cluster: slurm:ID, "
+        "deployment:NAMESPACE/NAME, "
         "pod:NAMESPACE/NAME, node:NAME (default: the last one)",
     )
     add_json(made)

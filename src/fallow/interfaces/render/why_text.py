@@ -8,10 +8,10 @@ from fallow.core.board import Counting, FillerView, GuardView
 from fallow.core.findings import Event
 from fallow.core.gpu import Holder
 from fallow.core.gpu_status import GpuStatus
-from fallow.core.protections import OneProcess, with_its_end
+from fallow.core.protections import OneProcess, OneUser, with_its_end
 from fallow.core.units import bytes_for_people, duration_for_people, printable, shortened
 from fallow.core.unknown import Unknown
-from fallow.engine.answers.why import Explained
+from fallow.engine.answers.why import Explained, Stopped
 from fallow.engine.history.sqlite_file import clock_time
 from fallow.engine.machine.daemon_client import Ruled
 from fallow.interfaces.render.as_json import gpu_seen, iso_time, parked_facts, protection_facts, reason_facts
@@ -25,6 +25,7 @@ _ACTIONS = {
 }
 _EMPTY = "the journal is empty: nothing was found or done yet"
 _NO_STORY = "the journal has no entries on that"
+_STOPS_SHOWN = 5
 _STOPS = ("ask", "kill", "stopped", "park", "parked")
 
 
@@ -61,13 +62,38 @@ def ruled(each: Ruled) -> str:
 
 def story(events: Sequence[Event], now_wall_s: float) -> list[str]:
     """Return the last verdict with its readings, what was done since, and before it what was done to a job."""
-    found = next((at for at, event in enumerate(events) if event.kind == "verdict"), len(events) - 1)
-    shown, earlier = events[: found + 1], events[found + 1 :]
     lines: list[str] = []
-    for event in reversed([*shown, *(_done_before(shown[-1].subject, earlier) if shown else ())]):
+    for event in reversed(_told(events)):
         lines.append(printable(f"{clock_time(event.wall_s)}, {event.in_words(now_wall_s)}"))
         lines.extend(printable(f"  {name}: {text}") for name, text in event.evidence)
     return lines
+
+
+def _told(events: Sequence[Event]) -> list[Event]:
+    """Return the events that the story has, newest first."""
+    found = next((at for at, event in enumerate(events) if event.kind == "verdict"), len(events) - 1)
+    shown, earlier = events[: found + 1], events[found + 1 :]
+    return [*shown, *(_done_before(shown[-1].subject, earlier) if shown else ())]
+
+
+def _stop(stop: Stopped, now_wall_s: float) -> str:
+    """Return one stop in a line."""
+    asked = stop.asked
+    ago = duration_for_people(max(0.0, now_wall_s - asked.wall_s))
+    done = ("parked" if asked.step == "park" else "stopped") if stop.is_gone else "asked to end"
+    by = f" (rule {asked.rule})" if asked.rule else ""
+    return printable(f"{clock_time(asked.wall_s)}, {ago} ago: {asked.subject} was {done}: {asked.because}{by}")
+
+
+def _past(found: Explained) -> Iterator[str]:
+    """Return what the journals have: of a user the last stops, else the story and the last stop before it."""
+    if isinstance(found.target, OneUser):
+        yield from (_stop(stop, found.now_s) for stop in reversed(found.stops[:_STOPS_SHOWN]))
+        return
+    told = _told(found.events)
+    if found.stops and not any(stop.asked in told for stop in found.stops):
+        yield f"earlier: {_stop(found.stops[0], found.now_s)}"
+    yield from story(found.events, found.now_s)
 
 
 def _done_before(subject: str, events: Sequence[Event]) -> Sequence[Event]:
@@ -95,8 +121,9 @@ def lines(found: Explained) -> Iterator[str]:
     if found.gpus and not found.watched and found.trouble is None:
         yield f"  `fallow up` {'was not asked' if found.alone else 'does not run'}, so it is not known since when"
     yield from map(ruled, found.rules)
-    yield from story(found.events, found.now_s)
-    if not found.events and found.unreadable is None and found.trouble is None:
+    yield from _past(found)
+    has_story = found.stops if isinstance(found.target, OneUser) else found.events
+    if not has_story and found.unreadable is None and found.trouble is None:
         yield _no_events(found)
 
 
@@ -134,6 +161,9 @@ def _now(found: Explained) -> Iterator[str]:
             yield f"pid {target.pid} has ended"
         elif not found.gpus:
             yield f"pid {target.pid} uses no GPU that can be seen"
+    elif isinstance(target, OneUser):
+        if not found.gpus:
+            yield printable(f"{target.name} has no job on a GPU that can be seen")
     elif target is not None and not found.gpus:
         yield f"GPU {target.uuid} is not to be seen"
     for gpu in found.gpus:
@@ -144,6 +174,8 @@ def _no_events(found: Explained) -> str:
     """Return that the journal says nothing, or that there is none, and why."""
     if found.no_journal is not None:
         return f"there is no journal: {found.no_journal}; set FALLOW_STATE_DIR to a folder of yours"
+    if isinstance(found.target, OneUser):
+        return printable(f"the journal has no stop of a job of {found.target.name}")
     return _EMPTY if found.target is None else _NO_STORY
 
 
