@@ -1,4 +1,4 @@
-"""The one job of a GPU that there is room for: the one with most memory, and how many others there are."""
+"""The one job of a GPU that there is room for: one that works, or has most memory, and how many others there are."""
 
 from typing import Any
 
@@ -10,6 +10,7 @@ from fallow.core.owner import NO_OWNER, Owner, OwnerKind
 from fallow.core.reasons import Reason
 from fallow.core.reservations import Claim
 from fallow.core.unknown import Unknown
+from fallow.core.value import replace
 from tests.core.gpus import GIB, idle
 
 LOST = Reason("trouble", trouble="the GPU is lost")
@@ -28,6 +29,13 @@ def gpu(*holders: Holder, activity: Activity = Activity.BUSY, claim: Claim | Non
 def test_of_several_jobs_the_one_with_most_memory_is_shown_and_the_others_are_counted() -> None:
     found = main_job(gpu(holder(1, 2), holder(2, None), holder(3, 40, "/opt/venv/bin/python -u train.py")))
     assert found == MainJob("user3", "python -u train.py", 3, 2)
+
+
+def test_of_several_jobs_the_one_that_works_is_shown_however_much_memory_another_holds() -> None:
+    works = replace(holder(2, 1), utilization=0.4)
+    assert main_job(gpu(holder(1, 2), works, replace(holder(3, 40), utilization=0.0))) == MainJob(
+        "user2", "python3 train.py", 2, 2
+    )
 
 
 def test_the_processes_of_one_owner_are_one_job_and_its_memory_counts_together() -> None:

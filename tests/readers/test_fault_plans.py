@@ -144,6 +144,7 @@ def check_status(world: World, plan: list[Fault], code: int, out: str, err: str)
                 "claim",
                 "filler",
                 "protection",
+                "left_alone",
                 "stops_at",
                 "warns_at",
                 "killed_at",

@@ -74,8 +74,15 @@ class Counting:
     """Why the rule does not judge the job, although it is about a GPU of it: then all else here is empty."""
     notice_s: float | None = None
     """How long after the warning that comes next the job is stopped; None if none comes, or no stop follows it."""
+    counted_since: str | None = None
+    """What the rule began to count after, while the job has not worked since: so the GPU may be idle for longer."""
     parks: bool = False
     """Whether a job is parked, if that is possible, instead of asked to end."""
+
+    @property
+    def lasted(self) -> str:
+        """Return `, counted since its protection ended`, to go with the time of the fault; else it is empty."""
+        return "" if self.counted_since is None else f", counted since {self.counted_since}"
 
     @property
     def kept_by(self) -> str | None:
@@ -114,7 +121,19 @@ def outlook_on(uuid: object, counting: Iterable[Counting], protected_s: float | 
         next((each.refused for each in due if each.refused is not None), None),
         min((each.in_s for each in about if each.action == "kill"), default=None),
         None if first is None or first.action != "warn" else first.in_s,
+        next((each.left_alone for each in about if each.left_alone is not None), None),
     )
+
+
+def protected_otherwise(counting: Iterable[Counting], listed: Iterable[Protection]) -> list[str]:
+    """Return of each job that something else than these protections protects, what does, as a sentence."""
+    found = dict.fromkeys((each.subject, each.left_alone) for each in counting if each.left_alone is not None)
+    known = list(listed)
+    return [
+        f"{subject} is protected: {why}"
+        for subject, why in found
+        if not any(protection.is_named_in(why) for protection in known)
+    ]
 
 
 @value

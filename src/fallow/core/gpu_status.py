@@ -110,6 +110,13 @@ class Outlook:
     """When what is left of a job that was asked to end is killed; None if none was."""
     warns_in_s: float | None = None
     """When the job that is stopped first is warned before that; None if it was, or none is stopped."""
+    left_alone: str | None = None
+    """Why rules leave a job on it alone, as for its environment or another GPU that it holds; None if they do not."""
+
+    @property
+    def is_protected(self) -> bool:
+        """Return whether it, or a job on it, is known to be protected."""
+        return self.left_alone is not None or isinstance(self.protected_s, float)
 
 
 NO_OUTLOOK = Outlook()

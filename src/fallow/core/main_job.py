@@ -1,10 +1,11 @@
-"""The job on a GPU that is shown where there is room for one: of several, the one with most memory."""
+"""The job on a GPU that is shown where there is room for one: of several, one that works, then with most memory."""
 
 from collections.abc import Iterable, Sequence
 
 from fallow.core.activity import AVAILABLE
 from fallow.core.gpu import Holder
 from fallow.core.gpu_status import GpuStatus, people_on
+from fallow.core.job import IDLE_BELOW
 from fallow.core.owner import OwnerKind, as_command
 from fallow.core.reservations import Claim
 from fallow.core.units import shortened
@@ -28,10 +29,10 @@ class MainJob:
 
 
 def main_job(gpu: GpuStatus) -> MainJob | None:
-    """Return the job that holds most of the GPU's memory, else its filler or its claim; None if nobody is on it."""
+    """Return the job that works, or else holds most of its memory; else its filler or claim; None for nobody."""
     jobs = _jobs(people_on(gpu))
     if jobs:
-        most = max(jobs, key=_memory_bytes)
+        most = max(jobs, key=lambda job: (_works(job), _memory_bytes(job)))
         holder = max(most, key=lambda each: _memory_bytes((each,)))
         return MainJob(holder.user, _what(holder), holder.pid, len(jobs) - 1 + (gpu.filler is not None))
     for reserved, what in ((gpu.filler, "filler"), (gpu.claim, "claimed")):
@@ -51,6 +52,11 @@ def _jobs(people: Sequence[Holder]) -> list[list[Holder]]:
         lasts = not isinstance(owner, Unknown) and owner.is_lasting
         jobs.setdefault(owner.key if lasts and not isinstance(owner, Unknown) else holder.pid, []).append(holder)
     return list(jobs.values())
+
+
+def _works(holders: Iterable[Holder]) -> bool:
+    """Return whether they are known to run something on the GPU."""
+    return sum(each.utilization for each in holders if not isinstance(each.utilization, Unknown)) >= IDLE_BELOW
 
 
 def _memory_bytes(holders: Iterable[Holder]) -> int:

@@ -94,7 +94,7 @@ SENTENCES: Mapping[str, str] = {
     "owner_unknown": "the owner of pid {pid} is not known",
     "command_unknown": "the command of pid {pid} is not known, and some commands are protected",
     "owner_silent": "its owner cannot be asked: {why}",
-    "opted_out": "its environment has FALLOW_PROTECT={text}",
+    "opted_out": "the environment of pid {pid} has FALLOW_PROTECT={text}",
     "protected_label": "the label {label}={text} of {owner} protects it",
     "label_unclear": "the label {label}={text} of {owner} cannot be read; write {example}",
     "protected_annotation": "the annotation {annotation}={text} of {owner} protects it",

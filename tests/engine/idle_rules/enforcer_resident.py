@@ -148,6 +148,10 @@ class House:
         """Why a stop on this card that is due is not done."""
         return outlook_on(uuid, self.patrol.counting).kept_back
 
+    def counted_since(self, uuid: str) -> str | None:
+        """What a rule began to count after."""
+        return next(each.counted_since for each in self.patrol.counting if uuid in each.uuids)
+
     def release(self, number: int) -> None:
         self.world.protections.release(number)
 

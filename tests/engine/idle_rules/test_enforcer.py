@@ -326,7 +326,9 @@ def test_a_hold_is_respected_for_as_long_as_it_lasts(patrol: Callable[..., Resid
     assert resident("turn", gpus=[(on(0, job.pid),)] * 100) == []
     assert lives(job)
     resident("release", number=number)
-    resident("turn", gpus=[(on(0, job.pid),)] * 22)
+    resident("turn", gpus=[(on(0, job.pid),)] * 5)
+    assert resident("counted_since", uuid=held(0).uuid) == "its protection ended", "the time began again, and says so"
+    resident("turn", gpus=[(on(0, job.pid),)] * 17)
     assert job.wait(LIMIT_S) == -signal.SIGTERM
 
 

@@ -182,7 +182,7 @@ def test_the_example_is_an_answer(scripted: Scripted) -> None:
 
 def test_an_older_fallow_says_nothing_of_rules_and_protections() -> None:
     facts = json.loads(EXAMPLE)
-    for name in ("stops_at", "warns_at", "killed_at", "stop_held_back", "protection"):
+    for name in ("left_alone", "stops_at", "warns_at", "killed_at", "stop_held_back", "protection"):
         del facts["gpus"][0][name]
     assert host_status(facts).outlooks == {"0:1": Outlook()}
 

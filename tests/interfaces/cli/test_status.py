@@ -38,7 +38,7 @@ def test_the_json_has_every_field_of_the_contract(world: World, fallow: Fallow) 
     gpu = status["gpus"][0]
     contract = {"index", "uuid", "name", "activity", "for_s", "because", "utilization", "memory_used_bytes"}
     contract |= {"memory_total_bytes", "power_w", "temperature_c", "available", "holders", "claim", "unknown"}
-    contract |= {"protection", "stops_at", "warns_at", "killed_at", "stop_held_back"}
+    contract |= {"protection", "left_alone", "stops_at", "warns_at", "killed_at", "stop_held_back"}
     assert contract <= gpu.keys()
     assert {"pid", "user", "command", "memory_bytes", "owner"} <= gpu["holders"][0].keys()
     assert gpu["for_s"] is None, "nobody was watching"

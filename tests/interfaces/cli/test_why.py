@@ -119,6 +119,20 @@ def test_a_process_that_is_another_by_now_does_not_get_the_story_of_the_first(si
     assert "somebody's job: ask the job to end: it idled" in ended
 
 
+def test_a_protection_has_one_end_in_one_answer(
+    simulated: Fallow, sleeper: subprocess.Popen[bytes], tmp_path: pathlib.Path
+) -> None:
+    config = tmp_path / "fallow.toml"
+    config.write_text(RULES)
+    config.chmod(0o600)
+    assert simulated("protect", "3", "--for", "2h").returncode == 0
+    Fill(simulated.start("up", "--config", str(config), "--listen", "127.0.0.1:0")).until("up, with")
+    by_rule = "left alone: protection "
+    told = until(lambda: simulated("why", "3").stdout, lambda told: by_rule in told, pause_s=PROGRAM_S)
+    assert f"(pid {sleeper.pid}" in told
+    assert told.count("for another") == 1, told
+
+
 @pytest.fixture
 def stopped_before(simulated: Fallow) -> None:
     """A journal in which games' job was stopped on GPU 3, and ada's, which came later, was warned twenty times."""

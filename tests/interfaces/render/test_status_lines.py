@@ -188,6 +188,22 @@ def test_what_follows_for_a_gpu_is_in_its_line(outlook: Outlook, words: str) -> 
     assert words not in made[3]
 
 
+def test_a_protection_s_end_is_never_cut_to_another_time() -> None:
+    line = gpu(0, Activity.IDLE, 6900.0, holders=(holder("somebody", "python3 train.py --with a very long line", 3),))
+    status = shown(machine(line), outlooks={"0": Outlook(None, 6960.0)})
+    assert "protected 1h56m" in drawn(status, 80)[2]
+
+
+def test_a_job_that_rules_leave_alone_is_protected_without_an_end() -> None:
+    status = machine(gpu(0, Activity.IDLE, 60.0))
+    told = shown(status, outlooks={"0": Outlook(left_alone="the environment of pid 7 has FALLOW_PROTECT=1")})
+    assert " protected " in drawn(told, 80)[2]
+
+
+def test_a_load_of_two_per_cent_fills_no_fifth_of_the_bar() -> None:
+    assert "░░░░░    2%" in drawn(shown(machine(gpu(0, Activity.BUSY, utilization=0.02))), 80)[2]
+
+
 def test_a_narrow_screen_says_when_a_job_is_stopped_and_not_when_it_is_warned() -> None:
     status = shown(machine(gpu(0, Activity.IDLE, 60.0)), outlooks={"0": Outlook(2890.0, warns_in_s=2290.0)})
     assert "stops in 48m" in drawn(status, 80)[2]

@@ -212,3 +212,9 @@ def test_the_line_begins_with_what_the_daemon_remembers() -> None:
     trend.add(replace(look(gpu(0, load=1.0)), at_s=705.0))
     assert trend.line("0", 8).plain == "█▅?  ▁██"
     assert trend.line("0", 40).plain.count("▁") == 5, "a step of five seconds is as wide as they are"
+
+
+def test_a_job_is_not_idle_for_longer_than_it_runs() -> None:
+    seen = look(replace(gpu(1, Activity.IDLE, holder(1)), for_s=100.0), starters={1: Starter(1, age_s=12.0)})
+    (node,) = job_tree(seen, seen.status.gpus, Filter())
+    assert "  idle 12s" in node.text

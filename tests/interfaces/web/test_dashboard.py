@@ -119,6 +119,15 @@ def test_a_tile_says_that_a_process_or_a_user_on_its_gpu_is_protected(target: On
     assert [tile["label"] for tile in dashboard.tiles(over) if tile["protected"]] == []
 
 
+def test_the_protections_name_a_job_that_only_its_environment_protects(tmp_path: pathlib.Path) -> None:
+    uuid, why = str(varied(NOW_S).status.gpus[1].uuid), "the environment of pid 50993 has FALLOW_PROTECT=1"
+    rule = Counting("nights", "bob's job 50993", (uuid,), (), "idle", 0.0, "warn", 60.0, left_alone=why)
+    with served(hall(lambda wall_s: replace(varied(wall_s), protections=(), counting=(rule,))), tmp_path) as site:
+        page = site.ask("/").text
+    assert f"bob&#39;s job 50993 is protected: {why}" in page
+    assert "Nothing is on protection" not in page
+
+
 def test_a_tile_says_that_a_rule_leaves_its_job_alone_for_a_process_that_holds_no_gpu() -> None:
     found = board(protections=())
     uuid = str(found.status.gpus[1].uuid)

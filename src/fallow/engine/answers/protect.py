@@ -3,10 +3,12 @@
 import os
 from collections.abc import Sequence
 
+from fallow.core.board import protected_otherwise
 from fallow.core.errors import FallowError, NotPermitted, WrongUsage
 from fallow.core.gpu import labels_of
 from fallow.core.ports import Depth
 from fallow.core.protections import ClusterPart, OneClusterJob, OneGpu, Protection, reason_of
+from fallow.core.units import printable
 from fallow.engine.allocate.protection_target import target_of
 from fallow.engine.answers.asker import Asker
 from fallow.engine.jobs.protections import active_protections
@@ -36,6 +38,12 @@ def place(asker: Asker, subject: str, for_s: float, why: str) -> Protection:
 def in_force(asker: Asker) -> Sequence[Protection]:
     """Return all protections that are in force."""
     return active_protections(asker.world, asker.daemon)
+
+
+def left_alone(asker: Asker, listed: Sequence[Protection]) -> list[str]:
+    """Return of each job that rules leave alone for something else than these protections what protects it."""
+    counting = (asker.daemon and asker.daemon.counting()) or ()
+    return [printable(sentence) for sentence in protected_otherwise(counting, listed)]
 
 
 def release(asker: Asker, number: int) -> int:

@@ -166,7 +166,7 @@ class JobFinder:
         contact = self._owners.contact(job.first, job.owner)
         facts = contact.facts if isinstance(contact, Contact) else None
         units = (protected_unit(self._owners.traced(one), self._opt_outs) for one in job.members)
-        said = (opted_out(job.owner, facts, self._known[one].environ, self._opt_outs) for one in job.members)
+        said = (opted_out(job.owner, facts, one.pid, self._known[one].environ, self._opt_outs) for one in job.members)
         opt_out = next(filter(None, (*units, *said)), None)
         idle_s = idle_for_s(facts)
         if opt_out is None and idle_s is None:

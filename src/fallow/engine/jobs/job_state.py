@@ -106,6 +106,7 @@ class JobState:
         self._idle = idle.State(at_s=began_s)
         self._stuck = stuck.State(at_s=began_s)
         self._found: tuple[Snapshot, JobFinding] | None = None
+        self._counted_since: str | None = "it was first seen"
         self._conditions: Sequence[JobCondition] | None = None
 
     @property
@@ -153,6 +154,7 @@ class JobState:
             action=action,
             in_s=in_s,
             begins_in_s=warmup_s,
+            counted_since=self._counted_since if for_s else None,
             refused=None if self.refusal is None or policy is not self.refused else str(self.refusal),
             left_alone=self.left_alone,
             paused=None if self.paused is None or policy is not Policy.IDLE else str(self.paused),
@@ -184,6 +186,7 @@ class JobState:
             return False
         self._seen = frozenset(job.members)
         self.begin_again()
+        self._counted_since = "another process joined it"
         return True
 
     def begin_again(self) -> None:
@@ -204,7 +207,7 @@ class JobState:
     def _with_conditions(self, found: JobFinding) -> JobFinding:
         """Look at the conditions only while the job is idle on its GPUs: what they compare with begins then."""
         if found.activity is JobActivity.BUSY:
-            self._conditions = None
+            self._conditions = self._counted_since = None
         self.paused = None
         if found.activity is not JobActivity.IDLE:
             return found
@@ -220,6 +223,8 @@ class JobState:
         self, policy: Policy, snapshot: Snapshot, alone: Reason | None, rest_w: Mapping[str, float]
     ) -> PolicyStep | None:
         """Return what a policy proposes; None without a rule for it, or once the other policy has asked the job."""
+        if alone is not None:
+            self._counted_since = "its protection ended"
         if policy is Policy.IDLE:
             return None if self._stuck.ladder.rung is Rung.ASKED else self._propose_idle(snapshot, alone)
         return None if self._idle.ladder.rung is Rung.ASKED else self._propose_stuck(snapshot, alone, rest_w)

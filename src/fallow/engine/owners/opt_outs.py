@@ -35,12 +35,12 @@ NONE = OptOuts()
 
 
 def opted_out(
-    owner: Owner, facts: OwnerFacts | None, environ: Mapping[str, str], config: OptOuts = NONE
+    owner: Owner, facts: OwnerFacts | None, pid: int, environ: Mapping[str, str], config: OptOuts = NONE
 ) -> Reason | None:
-    """Return why the people of a job said that it must be left alone, or None."""
+    """Return why the people of a job said that it must be left alone, or None. `environ` is that of its `pid`."""
     text = environ.get(VARIABLE)
     if text is not None and text.strip().lower() not in _NO:
-        return Reason("opted_out", text=_short(text))
+        return Reason("opted_out", pid=pid, text=_short(text))
     if facts is None:
         return None
     if owner.kind is OwnerKind.NOTEBOOK and any(_is_below(facts.path, pattern) for pattern in config.notebooks):

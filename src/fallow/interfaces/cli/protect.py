@@ -8,7 +8,7 @@ from fallow.core.errors import WrongUsage
 from fallow.core.protections import Protection, with_its_end
 from fallow.core.units import is_number, span_s
 from fallow.engine.answers.asker import Asker
-from fallow.engine.answers.protect import in_force, labels_for, place, release
+from fallow.engine.answers.protect import in_force, labels_for, left_alone, place, release
 from fallow.engine.machine.world import World
 from fallow.interfaces.cli.options import Parser, add_alone, add_json, takes
 from fallow.interfaces.render.as_json import as_text, protections
@@ -57,13 +57,14 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
         voice.note(f"protection {release(asker, args.release)} is released")
         return 0
     if args.list:
-        return _show(asker, in_force(asker), as_json=args.json)
+        found = in_force(asker)
+        return _show(asker, found, () if args.json else left_alone(asker, found), as_json=args.json)
     if args.duration is None:
         import shlex
 
         subject = "" if args.subject is None else f"{shlex.quote(args.subject)} "
         raise WrongUsage("it is not said for how long", f"write it as: fallow protect {subject}--for 2h")
-    return _show(asker, [place(asker, args.subject or "all", args.duration, args.why)], as_json=args.json)
+    return _show(asker, [place(asker, args.subject or "all", args.duration, args.why)], (), as_json=args.json)
 
 
 def _id(text: str) -> int:
@@ -73,13 +74,16 @@ def _id(text: str) -> int:
     return int(text)
 
 
-def _show(asker: Asker, shown: Sequence[Protection], *, as_json: bool) -> int:
+def _show(asker: Asker, shown: Sequence[Protection], others: Sequence[str], *, as_json: bool) -> int:
+    """Print protections; `others`: sentences on jobs that something else protects."""
     if as_json:
         print(as_text(protections(shown)))
         return 0
     labels, now_s = labels_for(asker, shown), asker.world.clock.wall_s()
     for protection in shown:
         print(with_its_end(protection, now_s, labels))
-    if not shown:
+    for sentence in others:
+        print(sentence)
+    if not (shown or others):
         print("nothing is protected")
     return 0

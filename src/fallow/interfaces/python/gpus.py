@@ -123,6 +123,8 @@ class GpuStatus(Gpu):
     available: bool
     claim: Claim | Unknown | None
     protection: Protection | Unknown | None
+    left_alone: str | None
+    """Why rules leave a job on it alone; None if they do not."""
     stops_at: datetime | None
     """When a rule stops its job, if that goes on as now; None if none does."""
     warns_at: datetime | None
@@ -209,6 +211,8 @@ def _note(gpu: GpuStatus) -> str:
     elif protection is not None:
         until = "" if protection.until is None else f" until {protection.until:%Y-%m-%d %H:%M} UTC"
         notes.append(f"protected{until}")
+    elif gpu.left_alone is not None:
+        notes.append("protected")
     if isinstance(gpu.claim, Unknown):
         notes.append("claim unknown")
     return printable(", ".join([*notes, *([f"{gpu.waiting} waiting"] if gpu.waiting else [])]))

@@ -150,6 +150,7 @@ def gpu_seen(
         | {
             "claim": _claim(gpu.claim),
             "protection": None if protection is None else protection_facts(protection),
+            "left_alone": outlook.left_alone,
             "stops_at": _at(outlook.stops_in_s, wall_s),
             "warns_at": _at(outlook.warns_in_s, wall_s),
             "killed_at": _at(outlook.killed_in_s, wall_s),

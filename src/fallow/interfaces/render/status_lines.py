@@ -21,6 +21,7 @@ _BAR = 5
 _WORKS = 0.3  # gpustat's users know these two as the limits from which figures are bold
 _HOT_C = 50
 _LONGEST_USER = 14
+_LONGEST_NOTE = len("protected 23h59m")  # a time that is cut reads as another
 _GIB = 2**30
 
 
@@ -108,7 +109,7 @@ def _bar(line: _Line) -> Cell:
     load = line.gpu.utilization
     if isinstance(load, Unknown):
         return ""
-    full = min(_BAR, max(round(load * _BAR), 1 if load else 0))
+    full = min(_BAR, round(load * _BAR))
     return Styled("█" * full + "░" * (_BAR - full), _load_style(load))
 
 
@@ -178,8 +179,10 @@ def _note(line: _Line) -> Cell:
         notes.append(f"claimed by {gpu.claim.user}")
     if isinstance(left_s, Unknown):
         notes.append("protection unknown")
-    elif left_s is not None:
-        notes.append("protected" if left_s == inf else f"protected {_about(left_s)}")
+    elif left_s is not None and left_s != inf:
+        notes.append(f"protected {_about(left_s)}")
+    elif line.outlook.is_protected:
+        notes.append("protected")
     notes += [f"{gpu.waiting} waiting"] if gpu.waiting else []
     notes += [f"parked: {job.user}" for job in line.parked]
     soon = killed is not None or (stops is not None and warns is None)
@@ -211,7 +214,7 @@ _PARTS = (
     _Part("temp", 11, _temperature, right=True),
     _Part("user", 2, _user, least=6),
     _Part("pid", 12, _pid, right=True, from_width=110),
-    _Part("note", 4, _note, least=14),
+    _Part("note", 4, _note, least=_LONGEST_NOTE),
     _Part("job", 6, _job, least=12),
     _Part("because", 13, _why, least=30, from_width=160),
 )

@@ -38,6 +38,9 @@ def _lines(screen: Screen, shown_now: Shown) -> list[str]:
         del shown["for"]
     if len({gpu.name for gpu in shown_now.status.gpus}) == 1:
         del shown["name"]
+    for name in ("power", "temp"):  # where no GPU tells it, the last column needs the room
+        if all(shown[name](gpu) == _NOT_KNOWN for gpu in gpus):
+            del shown[name]
     for name, needs in _NEEDS_WIDTH.items():
         if width < needs:
             shown.pop(name, None)
@@ -92,6 +95,8 @@ def _story(gpu: GpuStatus, shown: Shown) -> str:
         lines.append(f"its job was asked to end; what is left of it is killed in {told}")
     if outlook.kept_back is not None:
         lines.append(f"a stop of its job is due, but held back: {outlook.kept_back}")
+    if outlook.left_alone is not None and outlook.protected_s is None:  # a protection stands below the table
+        lines.append(f"its job is protected: {outlook.left_alone}")
     if gpu.activity not in AVAILABLE:
         lines.append(gpu.because)
     lines.extend(job.in_words for job in shown.status.parked if gpu.uuid in job.uuids)

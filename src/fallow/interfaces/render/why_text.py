@@ -8,9 +8,10 @@ from fallow.core.board import Counting, FillerView, GuardView
 from fallow.core.findings import Event
 from fallow.core.gpu import Holder
 from fallow.core.gpu_status import GpuStatus
-from fallow.core.protections import OneProcess, OneUser, with_its_end
+from fallow.core.protections import OneProcess, OneUser, Protection, with_its_end
 from fallow.core.units import bytes_for_people, duration_for_people, printable, shortened
 from fallow.core.unknown import Unknown
+from fallow.core.value import replace
 from fallow.engine.answers.why import Explained, Stopped
 from fallow.engine.history.sqlite_file import clock_time
 from fallow.engine.machine.daemon_client import Ruled
@@ -120,7 +121,7 @@ def lines(found: Explained) -> Iterator[str]:
         yield f"  {with_its_end(protection, found.now_s, found.labels)}"
     if found.gpus and not found.watched and found.trouble is None:
         yield f"  `fallow up` {'was not asked' if found.alone else 'does not run'}, so it is not known since when"
-    yield from map(ruled, found.rules)
+    yield from (ruled(_named_once(each, found)) for each in found.rules)
     yield from _past(found)
     has_story = found.stops if isinstance(found.target, OneUser) else found.events
     if not has_story and found.unreadable is None and found.trouble is None:
@@ -152,6 +153,18 @@ def as_json(found: Explained) -> dict[str, Any]:
         "events": None if found.unreadable is not None and not told else told,
         "unknown": {} if found.unreadable is None else {"events": str(found.unreadable)},
     }
+
+
+def _named_once(each: Ruled, found: Explained) -> Ruled:
+    """Return a rule that names the protection which stands above it without its end: that was rounded elsewhere."""
+    why = each.left_alone if isinstance(each, Counting) else None
+    above = (protection for protection in found.protections if why is not None and protection.is_named_in(why))
+    first = next(above, None)
+    return each if first is None or not isinstance(each, Counting) else replace(each, left_alone=_by(first))
+
+
+def _by(protection: Protection) -> str:
+    return f"protection {protection.id}"
 
 
 def _now(found: Explained) -> Iterator[str]:
@@ -189,7 +202,9 @@ def _holder(holder: Holder) -> str:
 def _counting(each: Counting) -> str:
     if each.not_judged is not None:
         return f"{each.subject}: not judged: {each.not_judged}"
-    counted = f"{each.fault} for {duration_for_people(each.for_s)}" if each.for_s else f"not {each.fault} now"
+    counted = (
+        f"{each.fault} for {duration_for_people(each.for_s)}{each.lasted}" if each.for_s else f"not {each.fault} now"
+    )
     if each.begins_in_s:
         counted = f"new, so that nothing counts for another {duration_for_people(each.begins_in_s)}"
     if each.left_alone is not None:

@@ -188,7 +188,9 @@ def _memory(row: Row, width: int) -> Text:
 
 
 def _users(row: Row, _: int) -> Text:
-    users = users_on(row.gpu)
+    users, job = users_on(row.gpu), main_job(row.gpu)
+    if job is not None:
+        users.sort(key=lambda user: user != job.user)  # the one whom status names stands first
     names = [_NOT_KNOWN if isinstance(user, Unknown) else printable(user) for user in users]
     return Text(",".join(names))
 

@@ -1,6 +1,7 @@
 """The jobs on the GPUs as a tree: whose each is and who started it, and below it its processes. Pure."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from math import inf
 
 from fallow.core.gpu import Holder
 from fallow.core.gpu_status import GpuStatus
@@ -120,7 +121,7 @@ def _job(key: tuple[object, ...], members: Sequence[_Member], look: Look) -> Nod
         "a filler" if members[0].fills else "",
         some_of([gpu.label for gpu in gpus]),
         _memory([member.holder for member in members]),
-        ", ".join(dict.fromkeys(map(_doing, gpus))),
+        ", ".join(dict.fromkeys(_doing(gpu, _age_s(members, look)) for gpu in gpus)),
         _ends(members, gpus, look),
     ]
     text = printable("  ".join(word for word in words if word))
@@ -171,8 +172,15 @@ def _claims(gpus: Iterable[GpuStatus], only: Filter) -> Iterator[Node]:
         yield Node(("claim", labels[0]), text, subjects, gpus=tuple(labels))
 
 
-def _doing(gpu: GpuStatus) -> str:
-    return gpu.activity.value + ("" if gpu.for_s is None else f" {duration_for_people(gpu.for_s)}")
+def _age_s(members: Iterable[_Member], look: Look) -> float:
+    """Return for how long the oldest process of a job has run; inf if that is not known."""
+    starters = [look.starters.get(member.holder.pid) for member in members]
+    return max((inf if each is None or each.age_s is None else each.age_s for each in starters), default=inf)
+
+
+def _doing(gpu: GpuStatus, age_s: float) -> str:
+    """Return what its GPU does, and for how long: what was before the job is not the job's."""
+    return gpu.activity.value + ("" if gpu.for_s is None else f" {duration_for_people(min(gpu.for_s, age_s))}")
 
 
 def _memory(holders: Sequence[Holder]) -> str:

@@ -14,6 +14,7 @@ from fallow.engine.jobs.protections import active_protections
 from fallow.engine.machine.daemon_client import DaemonClient, RecentStep, Ruled
 from fallow.engine.machine.observe import watch
 from fallow.engine.machine.world import World
+from fallow.readers.proc import TICKS_PER_S
 
 _ASK_AGAIN_S = 10.0  # a daemon that does not answer costs two seconds each time
 _SHELLS_SHOWN = 4
@@ -27,6 +28,8 @@ class Starter:
     session: int
     above: tuple[tuple[int, str], ...] = ()
     """The pid and the name of each."""
+    age_s: float | None = None
+    """For how long the process has run."""
 
 
 @value
@@ -169,4 +172,5 @@ class Source:
             command = proc.command(parent)
             if parent != 1 and not isinstance(command, Unknown):
                 above.append((parent, program_name(command)))
-        return Starter(stat.session, tuple(above))
+        up_s = proc.uptime_s()
+        return Starter(stat.session, tuple(above), None if up_s is None else up_s - stat.birth / TICKS_PER_S)

@@ -148,7 +148,7 @@ def next_on(look: Look, gpu: GpuStatus) -> Next:
 
 def _as_told(outlook: Outlook) -> Next:
     """Return what another host tells of one of its GPUs."""
-    if outlook.protected_s is not None and not isinstance(outlook.protected_s, Unknown):
+    if outlook.is_protected:
         return Next("protected", inf, protected=True)
     if outlook.killed_in_s is not None:
         return _killed(outlook.killed_in_s)

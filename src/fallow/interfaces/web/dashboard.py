@@ -146,6 +146,7 @@ def stops(board: Board, hidden: Collection[str] = ()) -> list[View]:
             "warned": Timer(f"due-warn-{number}", _in(each.in_s)) if each.notice_s is not None else None,
             "fault": each.fault,
             "lasted": Timer(f"due-for-{number}", coarsely(each.for_s)),
+            "counted": each.lasted,
             "kept": shortened(each.kept_by or "", _LONGEST_REASON),
             "why": shortened(
                 next((labels[uuid].because for uuid in each.uuids if uuid in labels), ""), _LONGEST_REASON

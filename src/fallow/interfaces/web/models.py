@@ -166,6 +166,7 @@ class Gpu(Reasoned):
     unknown: Why
     claim: Claim | None
     protection: Annotated[ListedProtection | None, Field(description="The protection on it that lasts longest.")]
+    left_alone: Annotated[str | None, Field(description="Why rules leave a job on it alone.")]
     stops_at: Annotated[Time | None, Field(description="When its job is asked to end, if it goes on as now.")]
     warns_at: Annotated[Time | None, Field(description="When that job is warned before; null once it was.")]
     killed_at: Annotated[Time | None, Field(description="When what is left of a job that was asked is killed.")]

@@ -15,7 +15,7 @@ from jinja2 import DictLoader, Environment, StrictUndefined
 from markupsafe import Markup, escape
 
 from fallow.core.activity import Activity
-from fallow.core.board import Board
+from fallow.core.board import Board, protected_otherwise
 from fallow.core.cluster import ClusterBoard
 from fallow.core.gpu import labels_of
 from fallow.core.units import shortened
@@ -33,6 +33,7 @@ from fallow.interfaces.web.journal_rows import journal_rows
 from fallow.interfaces.web.plots import PlotReads, Plotted
 from fallow.interfaces.web.view_models import Timer, View
 
+_LONGEST_SENTENCE = 240
 _TIMER = re.compile(r'data-timer="([^"]*)">([^<]*)<')
 _LEVEL = re.compile(r'data-level="([^"]*)" width="([^"]*)"')
 _MOST_SAID = 4
@@ -111,7 +112,7 @@ class Renderer:
             **self._gpus(board, strips),
             "stops": self._part("stops", "stops", stops=dashboard.stops(board)),
             "cost": self._part("cost", "cost", cost=cost),
-            "protections": self._part("protections", "protections", protections=self._protections(board, None)),
+            "protections": self._part("protections", "protections", **self._protections(board, None)),
             "actions": self._part(
                 "actions", "journal", rows=await self._events(), gpu_labels=labels_of(board.status.gpus)
             ),
@@ -148,7 +149,7 @@ class Renderer:
         hidden = {tile["name"] for tile in tiles if not dashboard.is_shown(tile, shown, mine)}
         if board is not None:
             found = self._protections(board, own)
-            theirs = {"protections": self._part(f"protections of {own}", "protections", protections=found)}
+            theirs = {"protections": self._part(f"protections of {own}", "protections", **found)}
             if hidden:
                 due = dashboard.stops(board, hidden)
                 theirs["stops"] = self._templates.get_template("parts/stops.html").render(stops=due)
@@ -212,8 +213,12 @@ class Renderer:
             html[f"day-{name}"] = self._part(f"day-{name}", "strip", label=gpu.label, strip=strip)
         return html | {"day-ticks": self._part("day-ticks", "ticks", ticks=day.ticks, why_unknown=why_unknown)}
 
-    def _protections(self, board: Board, own: str | None) -> list[View]:
-        return view_models.protections(board.protections, board, self._sources.clock.wall_s(), own)
+    def _protections(self, board: Board, own: str | None) -> View:
+        others = protected_otherwise(board.counting, board.protections)
+        return {
+            "protections": view_models.protections(board.protections, board, self._sources.clock.wall_s(), own),
+            "others": [shortened(sentence, _LONGEST_SENTENCE) for sentence in others],
+        }
 
     async def _events(self) -> list[View] | str:
         found = await self._archive.events()
