@@ -50,6 +50,7 @@ class Stage:
             (folder / name).write_text('#!/bin/sh\n[ "${0##*/}" != sudo ] || exec "$@"\n')
             (folder / name).chmod(0o755)
         (self.folder / "nightly-benchmark").symlink_to(folder / "nightly-benchmark")
+        (self.folder / "train.py").touch()
 
     def _start_daemon(self, config: pathlib.Path) -> None:
         """Start `fallow up`, and let it show itself as the only other host of its fleet."""
