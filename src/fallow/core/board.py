@@ -74,6 +74,8 @@ class Counting:
     """Why the rule does not judge the job, although it is about a GPU of it: then all else here is empty."""
     notice_s: float | None = None
     """How long after the warning that comes next the job is stopped; None if none comes, or no stop follows it."""
+    protection: int | None = None
+    """The id of the protection in `left_alone`; None if something else protects the job, or nothing."""
     counted_since: str | None = None
     """What the rule began to count after, while the job has not worked since: so the GPU may be idle for longer."""
     parks: bool = False
@@ -127,13 +129,9 @@ def outlook_on(uuid: object, counting: Iterable[Counting], protected_s: float | 
 
 def protected_otherwise(counting: Iterable[Counting], listed: Iterable[Protection]) -> list[str]:
     """Return of each job that something else than these protections protects, what does, as a sentence."""
-    found = dict.fromkeys((each.subject, each.left_alone) for each in counting if each.left_alone is not None)
-    known = list(listed)
-    return [
-        f"{subject} is protected: {why}"
-        for subject, why in found
-        if not any(protection.is_named_in(why) for protection in known)
-    ]
+    known = {protection.id for protection in listed}
+    others = (each for each in counting if each.left_alone is not None and each.protection not in known)
+    return list(dict.fromkeys(f"{each.subject} is protected: {each.left_alone}" for each in others))
 
 
 @value

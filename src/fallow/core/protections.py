@@ -96,10 +96,6 @@ class Protection:
     def __str__(self) -> str:
         return self.in_words({})
 
-    def is_named_in(self, sentence: str) -> bool:
-        """Return whether a sentence of `in_words` is about this protection."""
-        return f" (protection {self.id})" in sentence
-
     def in_words(self, labels: Mapping[str, str]) -> str:
         """Return who protects what and why; `labels` are those of the GPUs by UUID, as far as they are known."""
         target = self.target

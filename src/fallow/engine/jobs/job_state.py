@@ -95,6 +95,7 @@ class JobState:
         self.refused: Policy | None = None
         """The policy whose proposal that was."""
         self.left_alone: str | None = None
+        self.protection: int | None = None
         """The protection that covered it at the last tick, as a sentence."""
         self.reported_stuck = False
         self.survivors_due_s: float | None = None
@@ -157,6 +158,7 @@ class JobState:
             counted_since=self._counted_since if for_s else None,
             refused=None if self.refusal is None or policy is not self.refused else str(self.refusal),
             left_alone=self.left_alone,
+            protection=self.protection,
             paused=None if self.paused is None or policy is not Policy.IDLE else str(self.paused),
         )
 

@@ -184,7 +184,7 @@ class WarnAskKill:
         wall_s = self._clock.wall_s()
         alone = state.job.opt_out or leave_alone(touched, wall_s, protections, self._protect_rules)
         protection = protection_on(touched, protections, wall_s)
-        state.left_alone = None if alone is None else str(alone)
+        state.left_alone, state.protection = None if alone is None else str(alone), protection and protection.id
         if protection is not None:
             state.left_alone = with_its_end(protection, wall_s, labels_of(snapshot.gpus))
         return alone

@@ -91,7 +91,12 @@ def protection(facts: Facts) -> Protection:
 
 def counting(facts: Facts) -> Counting:
     """Return what one idle rule counts of one job."""
-    untold = {"notice_s": None, "counted_since": None, "parks": False}  # an older fallow does not tell them
+    untold = {
+        "notice_s": None,
+        "protection": None,
+        "counted_since": None,
+        "parks": False,
+    }  # an older fallow does not tell them
     return value(Counting, {**untold, **facts, "in_s": inf if facts["in_s"] is None else facts["in_s"]})
 
 

@@ -8,7 +8,7 @@ from fallow.core.board import Counting, FillerView, GuardView
 from fallow.core.findings import Event
 from fallow.core.gpu import Holder
 from fallow.core.gpu_status import GpuStatus
-from fallow.core.protections import OneProcess, OneUser, Protection, with_its_end
+from fallow.core.protections import OneProcess, OneUser, with_its_end
 from fallow.core.units import bytes_for_people, duration_for_people, printable, shortened
 from fallow.core.unknown import Unknown
 from fallow.core.value import replace
@@ -157,14 +157,9 @@ def as_json(found: Explained) -> dict[str, Any]:
 
 def _named_once(each: Ruled, found: Explained) -> Ruled:
     """Return a rule that names the protection which stands above it without its end: that was rounded elsewhere."""
-    why = each.left_alone if isinstance(each, Counting) else None
-    above = (protection for protection in found.protections if why is not None and protection.is_named_in(why))
-    first = next(above, None)
-    return each if first is None or not isinstance(each, Counting) else replace(each, left_alone=_by(first))
-
-
-def _by(protection: Protection) -> str:
-    return f"protection {protection.id}"
+    if not isinstance(each, Counting) or each.protection not in {above.id for above in found.protections}:
+        return each
+    return replace(each, left_alone=f"protection {each.protection}")
 
 
 def _now(found: Explained) -> Iterator[str]:
