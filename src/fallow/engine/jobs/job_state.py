@@ -13,6 +13,7 @@ from fallow.core.board import Counting
 from fallow.core.findings import Verdict
 from fallow.core.gpu import Snapshot
 from fallow.core.job import IDLE_BELOW, Job, JobActivity, JobFinding, job_activity, with_conditions
+from fallow.core.protections import Protection, with_its_end
 from fallow.core.reasons import Reason
 from fallow.core.unknown import Unknown, known
 from fallow.core.value import replace, value
@@ -95,8 +96,9 @@ class JobState:
         self.refused: Policy | None = None
         """The policy whose proposal that was."""
         self.left_alone: str | None = None
+        """Why it was left alone at the last tick, as a sentence."""
         self.protection: int | None = None
-        """The protection that covered it at the last tick, as a sentence."""
+        """The protection that covered it then, by its number."""
         self.reported_stuck = False
         self.survivors_due_s: float | None = None
         self.paused: Reason | None = None
@@ -180,6 +182,14 @@ class JobState:
     @property
     def _rungs(self) -> tuple[Rung, Rung]:
         return self._idle.ladder.rung, self._stuck.ladder.rung
+
+    def remember_why_not(
+        self, alone: Reason | None, protection: Protection | None, wall_s: float, labels: Mapping[str, str]
+    ) -> None:
+        """Remember why it is left alone in this tick, and by which protection if by one."""
+        self.left_alone, self.protection = None if alone is None else str(alone), None
+        if protection is not None:
+            self.left_alone, self.protection = with_its_end(protection, wall_s, labels), protection.id
 
     def follow(self, job: Job) -> bool:
         """Take the job as it is now; True if a process has joined it, so that it starts from the beginning."""

@@ -23,7 +23,7 @@ from fallow.core.findings import Outcome, Verdict
 from fallow.core.gpu import Snapshot, labels_of
 from fallow.core.job import Job, JobActivity
 from fallow.core.notices import Notice, NoticeEvent
-from fallow.core.protections import Affected, OneProcess, Protection, protection_on, with_its_end
+from fallow.core.protections import Affected, OneProcess, Protection, protection_on
 from fallow.core.reasons import Reason
 from fallow.core.units import duration_for_people
 from fallow.core.value import replace
@@ -184,9 +184,7 @@ class WarnAskKill:
         wall_s = self._clock.wall_s()
         alone = state.job.opt_out or leave_alone(touched, wall_s, protections, self._protect_rules)
         protection = protection_on(touched, protections, wall_s)
-        state.left_alone, state.protection = None if alone is None else str(alone), protection and protection.id
-        if protection is not None:
-            state.left_alone = with_its_end(protection, wall_s, labels_of(snapshot.gpus))
+        state.remember_why_not(alone, protection, wall_s, labels_of(snapshot.gpus))
         return alone
 
     def _allowed(
