@@ -52,8 +52,15 @@ class Terminal:
         left = self.shown.rfind(LEFT_ALTERNATE_SCREEN)
         return left > self.shown.rfind(ENTERED_ALTERNATE_SCREEN) and termios.tcgetattr(self.its) == self.before
 
+    def hang_up(self) -> None:
+        """Take the terminal away. It is nobody's controlling terminal, so the kernel sends no SIGHUP."""
+        os.close(self.its)
+        os.close(self.ours)
+        self.its = self.ours = -1
+
     def close(self) -> None:
         self.process.kill()
         self.process.wait()
-        os.close(self.ours)
-        os.close(self.its)
+        if self.ours >= 0:
+            os.close(self.ours)
+            os.close(self.its)

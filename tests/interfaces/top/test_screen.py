@@ -169,6 +169,16 @@ def test_it_ends_and_leaves_the_terminal_as_it_was(simulated: Fallow, end: bytes
         terminal.close()
 
 
+def test_it_ends_with_its_terminal_also_if_nobody_sends_a_signal(simulated: Fallow) -> None:
+    terminal = Terminal(simulated)
+    try:
+        terminal.until(lambda shown: b"you can have" in shown and b"End" in shown)
+        terminal.hang_up()
+        assert terminal.process.wait(LIMIT_S) == -signal.SIGHUP
+    finally:
+        terminal.close()
+
+
 def test_what_others_write_to_the_terminal_is_soon_drawn_over(simulated: Fallow) -> None:
     terminal = Terminal(simulated)
     try:

@@ -3,12 +3,20 @@
 Textual sends a key to what has the focus, and from there through a queue for each box around it to the app, which
 does what is bound to it. A field takes letters at the first of these stops, so a letter overtakes the backspace or
 the Tab before it. Here the app handles each key at once and whole, before it takes the next.
+
+Where no key can come any more, because the terminal is gone, the app ends. Not every terminal sends SIGHUP then:
+one in a container does not, and textual would read its end again and again, with a whole core.
 """
+
+import select
+import signal
 
 from textual.app import App
 from textual.binding import Binding
 from textual.events import Event, Key, Paste
 from textual.widgets import Input
+
+_STDIN = 0
 
 
 class Field(Input):
@@ -30,6 +38,17 @@ class Field(Input):
 
 class KeysInOrder(App[int]):
     """An app in which no key overtakes another. Its widgets know keys by their bindings alone."""
+
+    def on_mount(self) -> None:
+        """Look again and again whether keys can still come."""
+        if not self.is_headless:
+            self.set_interval(1.0, self._end_without_terminal)
+
+    def _end_without_terminal(self) -> None:
+        stdin = select.poll()
+        stdin.register(_STDIN, 0)  # only hang-up and errors, which are told unasked
+        if stdin.poll(0):
+            self.exit(int(signal.SIGHUP))
 
     async def on_event(self, event: Event) -> None:
         """Do what a key means, and only then return."""
