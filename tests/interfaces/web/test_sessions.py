@@ -102,6 +102,20 @@ def test_who_logs_in_without_end_with_the_shared_token_ends_nobody_elses_session
     assert sessions.visitor(theirs[-1], user(NEIGHBOUR)) == Visitor()
 
 
+def test_a_crowd_that_logs_in_with_the_shared_token_ends_nobodys_older_session() -> None:
+    """Who has a range of subordinate users can log in as each of them."""
+    sessions = Sessions(lambda: 0.0)
+    older = {user(uid): sessions.begin(Visitor(), user(uid)) for uid in range(1000, 1010)}
+    crowd = {user(100_000 + uid): sessions.begin(Visitor(), user(100_000 + uid)) for uid in range(300)}
+    assert all(sessions.visitor(cookie, owner) is not None for owner, cookie in older.items())
+    still = [owner for owner, cookie in crowd.items() if sessions.visitor(cookie, owner) is not None]
+    assert len(still) == 90, "no more than a hundred at once, those of the others among them"
+    assert still[-1] == user(100_299), "who comes last gets in, instead of who came just before"
+    again = sessions.begin(Visitor(), user(1000))
+    assert sessions.visitor(older[user(1000)], user(1000)) is None, "who has one already ends their own"
+    assert sessions.visitor(again, user(1000)) == Visitor()
+
+
 @pytest.mark.several_users
 def test_a_user_of_this_machine_is_known_from_whichever_of_its_addresses_they_ask(site: Site) -> None:
     """Who binds another address of the machine before they connect would count as a host of the network besides."""
