@@ -1,5 +1,6 @@
 """Whose a process is: found from its ancestors, remembered while it lives, never taken from another's pid."""
 
+import os
 import pathlib
 
 import pytest
@@ -19,10 +20,10 @@ class Table:
         self.kin = KinFinder(Proc(str(root)), lambda: self.keepers)
         self.put(1, 0)
 
-    def put(self, pid: int, parent: int, birth: int = 7) -> None:
+    def put(self, pid: int, parent: int, birth: int = 7, state: str = "S") -> None:
         folder = self._root / str(pid)
         folder.mkdir(exist_ok=True)
-        (folder / "stat").write_text(f"{pid} (work) S {parent} {'0 ' * 17}{birth} 0 0")
+        (folder / "stat").write_text(f"{pid} (work) {state} {parent} {'0 ' * 17}{birth} 0 0")
 
     def drop(self, pid: int) -> None:
         (self._root / str(pid) / "stat").unlink()
@@ -84,3 +85,19 @@ def test_what_was_found_while_an_ancestor_ended_is_not_remembered(table: Table) 
 
 def test_one_that_has_ended_is_not_there(table: Table) -> None:
     assert not table.kin.of(2**22 - 1).there
+
+
+def test_what_a_hook_left_to_us_is_no_filler_s(table: Table) -> None:
+    table.put(os.getpid(), 1)
+    table.put(KEEPER, os.getpid())
+    table.put(600, os.getpid())
+    assert not table.is_ours(600), "a keeper that lives adopts what its filler leaves"
+
+
+def test_until_its_end_is_known_what_a_killed_keeper_left_to_us_is_its_filler_s(table: Table) -> None:
+    table.put(os.getpid(), 1)
+    table.put(KEEPER, os.getpid(), state="Z")
+    table.put(600, os.getpid())
+    assert table.is_ours(600)
+    table.keepers = set()
+    assert not table.is_ours(600)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from typing import Any
 
+from fallow.actuators.process import signals
 from fallow.core.board import outlook_on
 from fallow.core.gpu import Snapshot
 from fallow.core.notices import Notice
@@ -49,6 +50,10 @@ class Resident:
         pickle.dump((order, what), self._process.stdin)
         self._process.stdin.flush()
         return pickle.load(self._process.stdout)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
 
     def leave(self) -> None:
         with self._process:
@@ -111,6 +116,10 @@ class House:
             JobConditions(self.world, owners, self.told.append),
             Terminals(self.clock, utmp, "/nowhere", self.world.environ.get("FALLOW_TERMINALS", "/dev")),
         )
+
+    def adopt(self) -> None:
+        """Adopt orphans, as a daemon does."""
+        signals.adopt_orphans()
 
     def turn(self, gpus: list[tuple[Any, ...]], every_s: float = 1.0) -> list[str]:
         """One tick for each tuple of cards; what was told."""

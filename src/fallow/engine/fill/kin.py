@@ -2,6 +2,9 @@
 
 That never changes, so it is remembered: a process that is not a descendant of ours does not become one. Its ancestors
 may end meanwhile, and their pids be used again, so what was seen first is the truth.
+
+If a keeper was just killed, what it kept has become our child, as has what hooks left running. Until that filler is
+ended too, all our orphans count as its own, and this is not remembered.
 """
 
 import os
@@ -15,6 +18,7 @@ from fallow.readers.proc import Proc
 
 _MOST_REMEMBERED = 1000
 _FIRST_PROCESS = 1
+_ENDED = "ZX"
 
 
 @value
@@ -58,11 +62,17 @@ class KinFinder:
     def _find(self, pid: int, process: Process | None) -> Kin:
         line, keepers = self._proc.lineage(pid), self._keepers()
         keeper = next((each for each in line if each in keepers), None)
-        # If its keeper was just killed, it has become our child.
-        adopted = os.getpid() in line[1:] and spawn.waited_for.isdisjoint(line)
-        kin = Kin(bool(line), keeper, keeper is not None or adopted)
-        if process is not None and line[-1:] == (_FIRST_PROCESS,):  # else an ancestor ended meanwhile, or is hidden
+        adopted = keeper is None and os.getpid() in line[1:] and spawn.waited_for.isdisjoint(line)
+        of_killed = adopted and any(map(self._has_ended, keepers))
+        kin = Kin(bool(line), keeper, keeper is not None or of_killed)
+        # Without the first process at its end, an ancestor ended meanwhile, or is hidden.
+        if process is not None and line[-1:] == (_FIRST_PROCESS,) and not of_killed:
             if len(self._remembered) >= _MOST_REMEMBERED:
                 self._remembered.clear()
             self._remembered[process] = kin
         return kin
+
+    def _has_ended(self, keeper: int | None) -> bool:
+        """Return whether a keeper has ended; we have not reaped it yet."""
+        stat = None if keeper is None else self._proc.stat(keeper)
+        return keeper is not None and (stat is None or stat.state in _ENDED)

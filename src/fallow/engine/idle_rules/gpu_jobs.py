@@ -9,9 +9,11 @@ notebook server. What `fallow run` started with a claim of its own is a job of i
 A GPU without processes is held by the process that has claimed it, as the kernel names it.
 
 A process belongs to no job, and is never touched, if /proc does not show it, its owner or its command; if fallow
-started it or depends on it; if our own or root's fallow watches it or fills with it; and if it serves all users of
+runs it now or depends on it; if our own or root's fallow watches it or fills with it; and if it serves all users of
 the machine, as a display server, a monitor of root or the MPS server does. A name alone does not make it so: its
 program must be root's. A monitor of another user holds no GPU, so a process that holds one is none.
+
+A daemon adopts orphans, so what a command of a rule left running becomes its child. That is a job like any other.
 """
 
 import os
@@ -19,6 +21,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from itertools import islice
 
+from fallow.actuators.process import spawn
 from fallow.actuators.process.signals import untouchable
 from fallow.core.gpu import Gpu, Snapshot
 from fallow.core.job import GpuKey, Job
@@ -105,16 +108,23 @@ class JobFinder:
         return self._grouped(snapshot.host, order, doubtful)
 
     def is_fallows(self, pid: int) -> bool:
-        """Return whether a process is fallow, was started by a fallow, or is one that ours depends on."""
-        line = (pid, *islice(self._world.proc.ancestors(pid), DEEPEST))
-        if os.getpid() in line or pid in untouchable(self._world.proc):
+        """Return whether a process is fallow, is run by a fallow, or is one that ours depends on."""
+        if self._is_this_fallow(pid):
             return True
-        return any(self.is_a_fallow(each) for each in line)
+        above = tuple(islice(self._world.proc.ancestors(pid), DEEPEST))
+        return os.getpid() not in above and any(map(self.is_a_fallow, above))
 
     def _is_this_fallow(self, pid: int) -> bool:
-        """Return whether a process is a fallow, was started by this one, or is one that it depends on."""
-        above = islice(self._world.proc.ancestors(pid), DEEPEST)
-        return pid in untouchable(self._world.proc) or os.getpid() in above or self.is_a_fallow(pid)
+        """Return whether a process is a fallow, is run by this one now, or is one that it depends on.
+
+        We run helpers that have not ended, and what is below other processes of fallow, such as the keeper of a
+        filler. All else below us was adopted.
+        """
+        if pid in untouchable(self._world.proc) or self.is_a_fallow(pid):
+            return True
+        line = (pid, *islice(self._world.proc.ancestors(pid), DEEPEST))
+        below_us = line[: line.index(os.getpid())] if os.getpid() in line else ()
+        return not spawn.waited_for.isdisjoint(below_us) or any(map(self.is_a_fallow, below_us))
 
     def is_a_fallow(self, pid: int) -> bool:
         """Return whether a process is a fallow, by names that only we or root can give a program."""
@@ -232,7 +242,7 @@ class JobFinder:
             passed.add(session)
             leader = proc.stat(session)
             parent = None if leader is None or leader.has_terminal else proc.stat(leader.parent)
-            if parent is None or parent.pid == 1 or proc.user(parent.pid) != user:
+            if parent is None or parent.pid in (1, os.getpid()) or proc.user(parent.pid) != user:
                 break
             if not _STARTS_FOR_OTHERS.isdisjoint(proc.called(parent.pid)):
                 break
