@@ -65,3 +65,6 @@ class ProcessTable(Protocol):
 
     def command(self, pid: int) -> str | Unknown:
         """Return the command line."""
+
+    def user(self, pid: int) -> str | Unknown:
+        """Return the name of the user who started the process."""

@@ -30,9 +30,11 @@ class Filler:
         table: ProcessTable,
         monotonic_s: Callable[[], float],
         others: set[int],
+        user: str,
     ) -> None:
         """`keeper` is the keeper's command, run in `environ`; `first` is its first order, which describes the filler.
 
+        `user` is the one that the filler runs as.
         `others` returns our children and sessions that do not belong to a filler, all keepers among them.
         """
         self.presence = Presence.RUNNING
@@ -55,6 +57,7 @@ class Filler:
         stat = table.stat(self.keeper)
         self._birth = 0 if stat is None else stat.birth
         self._others = others
+        self._user = user
         self._others.add(self.keeper)
         self._now = monotonic_s
         self._order(**first)
@@ -149,8 +152,10 @@ class Filler:
         self.ended = "was killed together with its keeper"
 
     def _is_left_over(self, row: ProcessRow) -> bool:
+        """Return whether it may be of this filler. What a hook left running becomes ours too, and is a person's."""
         known = self._others | spawn.sessions
-        return row.parent == os.getpid() and row.pid not in known and row.session not in known
+        adopted = row.parent == os.getpid() and row.pid not in known and row.session not in known
+        return adopted and row.birth >= self._birth and self._table.user(row.pid) == self._user
 
     def _order(self, **what: object) -> None:
         with suppress(OSError):  # a keeper that has ended is noticed when its reports are read

@@ -17,6 +17,7 @@ from fallow.engine.machine.run_as import refuse_doubtful, run_as
 from fallow.engine.machine.world import World
 from fallow.engine.machine.yielding_gpus import KEEPER
 from fallow.policies.fill import FillRules
+from fallow.readers.proc import user_name
 
 
 @value
@@ -59,10 +60,11 @@ class SystemFillerStarter:
         run_as_user = run_as(spec.user, self._world.environ)
         if run_as_user is not None:
             refuse_doubtful(command, spec.cwd, {**run_as_user.environ, **dict(spec.env)}, run_as_user.trusted)
+        account = None if run_as_user is None else run_as_user.account
         first_order = {
             "gives": {**dict(spec.env), **gpu_environ(self._world, gpus)},
-            "environ": None if run_as_user is None or run_as_user.account is None else run_as_user.environ,
-            "account": None if run_as_user is None or run_as_user.account is None else run_as_user.account.name,
+            "environ": None if run_as_user is None or account is None else run_as_user.environ,
+            "account": None if account is None else account.name,
             "trusts": None if run_as_user is None else sorted(run_as_user.trusted.uids),
             "log": None if spec.log is None else substitute(spec.log, gpus),
             "cwd": "/" if spec.cwd is None and run_as_user is not None else spec.cwd,
@@ -77,6 +79,7 @@ class SystemFillerStarter:
                 table=self._world.proc,
                 monotonic_s=self._world.clock.monotonic_s,
                 others=self.others,
+                user=user_name(os.geteuid() if account is None else account.uid),
             )
         except OSError as error:
             raise FallowError(f"no filler can be started: {error.strerror}") from None
