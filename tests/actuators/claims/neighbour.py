@@ -71,6 +71,7 @@ ACTIONS = {
     "plant": plant,
     "remove": os.unlink,
     "rename": os.rename,
+    "link": os.link,
 }
 
 

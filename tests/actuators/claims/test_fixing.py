@@ -5,6 +5,7 @@ import pathlib
 
 import pytest
 
+from fallow.actuators.claims.claims import seal_of
 from tests.actuators.claims.test_neighbours import ADA, BOB, EVE, FIRST, ROOT, SECOND, Neighbourhood, street
 from tests.conftest import refuse_to_skip
 
@@ -81,3 +82,90 @@ def test_fixing_shows_no_name_of_a_file_raw(street: Neighbourhood) -> None:
     out = street.run(ROOT, "doctor", "--fix")[1]
     assert f"take {street.claims}/GPU-?[31m?all is well away, which is uid {EVE}'s" in out
     assert "\x1b" not in out
+
+
+def refusal(street: Neighbourhood) -> str:
+    """Why Bob is not given the first card."""
+    code, out, err = street.run(BOB, "run", "--gpus", "0", "--", "echo", "ran")
+    assert (code, out) == (75, "")
+    return err
+
+
+def put_right(street: Neighbourhood, *commands: str) -> str:
+    """Root does what the unit does at its start; return what is said."""
+    street.environ["FALLOW_STATE_DIR"] = f"{street.claims}-state"
+    said = ""
+    for command in commands:
+        code, out, err = street.run(ROOT, *command.split())
+        assert code == 0, err
+        said += out + err
+    return said
+
+
+def test_a_claim_stays_though_a_neighbour_gives_its_file_a_second_name_before_root_fixes_the_folder(
+    street: Neighbourhood,
+) -> None:
+    street.claims.mkdir()
+    street.claims.chmod(0o1777)
+    job = street.job(ADA)
+    before = (street.claims / FIRST).stat().st_ino
+    assert street.eve("link", str(street.claims / FIRST), str(street.claims / "x")).returncode == 0
+    said = put_right(street, "doctor --fix", "up --for 1s")
+    assert "has a second name and is claimed: do this again later" in said
+    assert (street.claims / FIRST).stat().st_ino == before
+    assert f"claimed by {ADA}" in refusal(street)
+    job.communicate("\n")
+    assert "take" in put_right(street, "doctor --fix", "up --for 1s")
+    assert (street.claims / FIRST).stat().st_uid == 0
+    assert ran(street, BOB)
+
+
+@pytest.mark.parametrize(
+    ("commands", "again"), [(("doctor --fix", "up --for 1s"), False), (("up --for 1s",), True), (("pick",), False)]
+)
+def test_a_claim_on_a_file_that_was_removed_before_root_took_the_folder_over_counts_until_it_ends(
+    street: Neighbourhood, commands: tuple[str, ...], again: bool
+) -> None:
+    """Whether the file is missing then, or somebody has made it again."""
+    street.eve("plant", "claims", str(street.claims))
+    job = street.job(ADA)
+    assert street.eve("remove", str(street.claims / FIRST)).returncode == 0
+    if again:
+        assert "claim file was removed" in refusal(street)
+    said = put_right(street, *commands)
+    assert (street.claims / FIRST).stat().st_uid == 0
+    assert "claimed by a launch whose claim file was removed" in refusal(street)
+    if "up" in commands[-1]:
+        assert "GPU 0: claimed by a launch whose claim file was removed" in said
+    job.communicate("\n")
+    assert ran(street, BOB)
+    put_right(street, *commands)
+    private = street.claims.parent / "private"
+    private.touch()
+    os.chown(private, EVE, EVE)
+    street.eve("lock", str(private), str(seal_of(str(street.claims), FIRST)), "1", "ofd")
+    assert ran(street, BOB), "from now on only root can remove the file, so a lock on another one is no claim"
+
+
+def test_a_claim_on_a_removed_file_counts_though_a_file_of_root_is_linked_in_its_place(street: Neighbourhood) -> None:
+    """As a neighbour can for a GPU whose file root has not made yet."""
+    put_right(street, "pick --gpus 1")
+    (street.claims / FIRST).unlink(missing_ok=True)
+    street.eve("plant", "open", str(street.claims / FIRST))
+    job = street.job(ADA)
+    assert street.eve("remove", str(street.claims / FIRST)).returncode == 0
+    assert street.eve("link", str(street.claims / SECOND), str(street.claims / FIRST)).returncode == 0
+    assert "claimed by a launch whose claim file was removed" in refusal(street)
+    job.communicate("\n")
+
+
+def test_a_claim_is_the_same_however_the_path_of_the_folder_is_spelled(street: Neighbourhood) -> None:
+    street.eve("plant", "claims", str(street.claims))
+    job = street.job(ADA)
+    assert street.eve("remove", str(street.claims / FIRST)).returncode == 0
+    link = street.claims.parent / "link"
+    link.symlink_to(street.claims.parent)
+    for spelled in (f"{link}/claims", f"{street.claims}/"):
+        street.environ["FALLOW_CLAIM_DIR"] = spelled
+        assert "claimed by a launch whose claim file was removed" in refusal(street)
+    job.communicate("\n")

@@ -16,7 +16,7 @@ from fcntl import F_DUPFD
 from fcntl import fcntl as fcntl_call
 from functools import cached_property, lru_cache
 
-from fallow.actuators.claims.folder import ClaimFolder, FileRefused
+from fallow.actuators.claims.folder import ClaimFolder, FileRefused, file_name
 from fallow.actuators.files import ofd_locks
 from fallow.core.reservations import Claim
 from fallow.core.units import printable
@@ -159,8 +159,12 @@ def take(folder: ClaimFolder, uuid: str, claim: Claim) -> HeldClaim | None:
 
 
 def seal_of(path: str, uuid: str) -> int:
-    """Return the byte that stands for a GPU in the kernel's table of locks, for the folder of that path."""
-    return _SEAL_FROM + int.from_bytes(f"{path}\0{uuid}".encode(), "little") % _SEALS
+    """Return the byte that stands for a GPU in the kernel's table of locks, for the folder of that path.
+
+    All users must get the same one, however they spell the path: /var/lock is a link to /run/lock.
+    """
+    word = f"{os.path.realpath(path)}\0{file_name(uuid)}"
+    return _SEAL_FROM + int.from_bytes(os.fsencode(word), "little") % _SEALS
 
 
 @contextmanager

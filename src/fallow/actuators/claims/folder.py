@@ -66,9 +66,12 @@ def is_usual(path: str) -> bool:
 class ClaimFolder:
     """The open folder."""
 
-    def __init__(self, path: str, *, take_over: bool = True) -> None:
-        """`take_over`: as root, make the folder root's if it belongs to another user."""
+    def __init__(
+        self, path: str, *, take_over: bool = True, elsewhere: folder_care.ClaimedElsewhere | None = None
+    ) -> None:
+        """Open it. As root: `take_over` makes another user's folder root's; with `elsewhere`, files are settled."""
         self.path = path
+        self._elsewhere = elsewhere if os.geteuid() == 0 else None
         self._fd = _open_folder(path, take_over=take_over)
 
     @property
@@ -94,7 +97,7 @@ class ClaimFolder:
 
     def open(self, name: str) -> int:
         """Open a file of the folder for reading and writing, made if missing; raise FileRefused if it is unfit."""
-        safe = _file_name(name)
+        safe = file_name(name)
         try:
             fd = self._open_or_create(safe)
         except OSError as error:
@@ -104,12 +107,14 @@ class ClaimFolder:
             uid = os.fstat(fd).st_uid
             os.close(fd)
             raise FileRefused(f"its file {self.path}/{safe} {why}", uid)
+        if self._elsewhere is not None:
+            folder_care.settle(self.path, self._fd, safe, fd, self._elsewhere)
         return fd
 
     def peek(self, name: str) -> int | None:
         """Open a file of the folder for reading only; None if there is none yet."""
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
-        safe = _file_name(name)
+        safe = file_name(name)
         try:
             fd = os.open(safe, flags, dir_fd=self._fd)
         except FileNotFoundError:
@@ -125,7 +130,7 @@ class ClaimFolder:
     def still_there(self, name: str, identity: tuple[int, int]) -> bool:
         """Return whether the file of this device and inode is still the one that others find under its name."""
         try:
-            found = os.stat(f"{self.path}/{_file_name(name)}", follow_symlinks=False)
+            found = os.stat(f"{self.path}/{file_name(name)}", follow_symlinks=False)
         except OSError:
             return False
         return (found.st_dev, found.st_ino) == identity
@@ -133,21 +138,17 @@ class ClaimFolder:
     def inode(self, name: str) -> int:
         """Return the inode number of the file of that name now; 0 if there is none."""
         try:
-            return os.stat(_file_name(name), dir_fd=self._fd, follow_symlinks=False).st_ino
+            return os.stat(file_name(name), dir_fd=self._fd, follow_symlinks=False).st_ino
         except OSError:
             return 0
 
-    def is_roots(self, name: str) -> bool:
-        """Return whether only root can remove a file, the folder, and every folder above it."""
+    def is_settled(self, name: str) -> bool:
+        """Return whether a file shows every claim on its GPU: only root can replace it, and none is on another."""
         try:
-            facts = os.stat(_file_name(name), dir_fd=self._fd, follow_symlinks=False)
-            above, path = [os.fstat(self._fd)], os.path.abspath(self.path)
-            while path != "/":
-                path = os.path.dirname(path)
-                above.append(os.stat(path, follow_symlinks=False))
+            facts = os.stat(file_name(name), dir_fd=self._fd, follow_symlinks=False)
         except OSError:
             return False
-        return facts.st_uid == 0 and all(_keeps(folder) for folder in above)
+        return folder_care.is_settled(facts) and folder_care.keeps_files(self.path, self._fd)
 
     def names(self) -> list[str]:
         """Return the names of all files in the folder."""
@@ -170,6 +171,8 @@ class ClaimFolder:
         fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=self._fd)
         try:
             os.fchmod(fd, mode)  # whatever the umask is
+            if mode == folder_care.FILE_MODE:
+                folder_care.begin_unsettled(fd)
             os.write(fd, content)
             os.link(draft, name, src_dir_fd=self._fd, dst_dir_fd=self._fd)
         except FileExistsError:
@@ -186,7 +189,8 @@ class ClaimFolder:
         fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=self._fd)
         try:
             os.fchmod(fd, folder_care.FILE_MODE)
-            os.rename(draft, _file_name(name), src_dir_fd=self._fd, dst_dir_fd=self._fd)
+            folder_care.begin_unsettled(fd)
+            os.rename(draft, file_name(name), src_dir_fd=self._fd, dst_dir_fd=self._fd)
         finally:
             os.close(fd)
 
@@ -223,14 +227,9 @@ class ClaimFolder:
         return FileRefused(f"its file {path} {'is shut to us' if shut else f'cannot be used: {error.strerror}'}", uid)
 
 
-def _keeps(folder: os.stat_result) -> bool:
-    """Return whether only root can remove root's files from a folder. A link in its place does not count."""
-    shut = not folder.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-    return stat.S_ISDIR(folder.st_mode) and folder.st_uid == 0 and (shut or bool(folder.st_mode & stat.S_ISVTX))
-
-
 @lru_cache(maxsize=256)
-def _file_name(name: str) -> str:
+def file_name(name: str) -> str:
+    """Return the name of the file of a GPU."""
     return "".join(letter if letter.isalnum() or letter == "-" else "_" for letter in name)
 
 

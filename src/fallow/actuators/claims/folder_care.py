@@ -4,12 +4,17 @@ In a sticky folder, its owner and the owner of a file can remove the file; then 
 So root takes over the folder, and each GPU's file that it opens. Ownership is changed through open descriptors
 only, and then the path is checked once more. Locks stay, since the files stay the same.
 
+A claim may still be held on a file that had the name before and was removed. So what root makes or takes over has
+another group than root's at first, and gets root's once no such claim is left (`settle`). The owner and the group
+change in one step, so there is no moment at which a file looks settled and is not.
+
 An access list (ACL) of the first owner would stay too, and could shut single users out of what is open to all by its
 mode; so it is removed.
 """
 
 import os
 import stat
+from collections.abc import Callable
 from contextlib import suppress
 
 FOLDER_MODE = 0o1777
@@ -17,6 +22,9 @@ FILE_MODE = 0o666
 NOT_PLAIN = "is not a plain file"
 _ACCESS_LISTS = ("system.posix_acl_access", "system.posix_acl_default")
 _TRIES = 10
+_NOT_SETTLED = 65534  # the group of nobody
+
+ClaimedElsewhere = Callable[[str, int], bool]  # whether a GPU may be claimed by another file than that of an inode
 
 
 def take_over_folder(path: str, fd: int) -> bool:
@@ -35,6 +43,53 @@ def take_over_folder(path: str, fd: int) -> bool:
             os.dup2(fresh, fd, inheritable=False)
             os.close(fresh)
     return False
+
+
+def take_over_file(fd: int) -> None:
+    """Make an open file root's and open to all, not settled; raise OSError if that is not permitted."""
+    os.fchown(fd, 0, _NOT_SETTLED)
+    drop_access_lists(fd)
+    os.fchmod(fd, FILE_MODE)
+
+
+def begin_unsettled(fd: int) -> None:
+    """Let a file that root makes begin as not settled, before it has its name."""
+    if os.geteuid() == 0:
+        with suppress(OSError):  # root without that right, as in a container
+            os.fchown(fd, 0, _NOT_SETTLED)
+
+
+def settle(path: str, folder: int, name: str, fd: int, elsewhere: ClaimedElsewhere) -> None:
+    """Give a file of root's to root's group, if nobody else can replace it and no claim on an earlier one is left."""
+    facts = os.fstat(fd)
+    if facts.st_uid == 0 != facts.st_gid and keeps_files(path, folder) and not elsewhere(name, facts.st_ino):
+        os.fchown(fd, 0, 0)
+
+
+def is_settled(facts: os.stat_result) -> bool:
+    """Return whether a file is root's, and no claim on an earlier file of its name was left when root looked.
+
+    A file with a second name may have got this one from another user, after root looked.
+    """
+    return facts.st_uid == 0 == facts.st_gid and facts.st_nlink == 1
+
+
+def keeps_files(path: str, folder: int) -> bool:
+    """Return whether only root can remove root's files from an open folder, and the folders on the path to it."""
+    try:
+        above, path = [os.fstat(folder)], os.path.abspath(path)
+        while path != "/":
+            path = os.path.dirname(path)
+            above.append(os.stat(path, follow_symlinks=False))
+    except OSError:
+        return False
+    return all(_keeps(each) for each in above)
+
+
+def _keeps(folder: os.stat_result) -> bool:
+    """Return whether only root can remove root's files from a folder. A link in its place does not count."""
+    shut = not folder.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    return stat.S_ISDIR(folder.st_mode) and folder.st_uid == 0 and (shut or bool(folder.st_mode & stat.S_ISVTX))
 
 
 def names(path: str, fd: int) -> bool:
@@ -63,9 +118,10 @@ def unfit(fd: int) -> str | None:
         return "is shut to others" if alone else "has a second name and is not open to all"
     try:
         if facts.st_uid != me:
-            os.fchown(fd, me, -1)
-        drop_access_lists(fd)
-        os.fchmod(fd, FILE_MODE)
+            take_over_file(fd)
+        else:
+            drop_access_lists(fd)
+            os.fchmod(fd, FILE_MODE)
     except OSError as error:
         return None if open_to_all else f"is shut to others, and cannot be opened to them: {error.strerror}"
     return None

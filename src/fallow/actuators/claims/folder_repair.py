@@ -1,6 +1,7 @@
 """Repair the claim folder, as root: what `fallow doctor --fix` does there, and reports.
 
-Nothing with a claim is replaced: a plain file keeps its locks when its owner changes. Anything but a plain file can
+Nothing with a claim is replaced: a plain file keeps its locks when its owner changes. One with a second name is not
+root's to take, since it may lead to anything: it is replaced unless it is claimed. Anything but a plain file can
 have no claim, so it is removed. Everything is done through the open folder and without following links; what is put
 back meanwhile is found the next time.
 """
@@ -11,12 +12,15 @@ import stat
 from collections.abc import Iterator
 from contextlib import suppress
 
+from fallow.actuators.claims.claims import ClaimFile
 from fallow.actuators.claims.folder import is_usual
 from fallow.actuators.claims.folder_care import (
     FILE_MODE,
     FOLDER_MODE,
+    ClaimedElsewhere,
     access_lists,
-    drop_access_lists,
+    settle,
+    take_over_file,
     take_over_folder,
 )
 from fallow.core.units import printable
@@ -27,7 +31,7 @@ _OURS = (*_SHARED, _DRAFT, _ASIDE, "protection-", "waiting-")
 _OLD_S = 60.0
 
 
-def repair(path: str, wall_s: float, *, dry_run: bool) -> Iterator[str]:
+def repair(path: str, wall_s: float, elsewhere: ClaimedElsewhere, *, dry_run: bool) -> Iterator[str]:
     """Repair it, or only say what would be done; yield each step as a sentence. Raise OSError if one fails."""
     say = "would " if dry_run else ""
     try:
@@ -55,6 +59,8 @@ def repair(path: str, wall_s: float, *, dry_run: bool) -> Iterator[str]:
                 raise OSError(errno.EPERM, os.strerror(errno.EPERM))
         for name in sorted(os.listdir(fd)):
             yield from (f"{say}{action}" for action in _mend(path, fd, name, wall_s, dry_run=dry_run))
+            if not dry_run and name.startswith(_SHARED):
+                _settle(path, fd, name, elsewhere)
     finally:
         os.close(fd)
 
@@ -107,10 +113,11 @@ def _mend(path: str, folder: int, name: str, wall_s: float, *, dry_run: bool) ->
         else:
             _unless(dry_run, folder, name)
     else:
-        yield from _take_over_file(shown, folder, name, whose, dry_run=dry_run)
+        yield from _take_over_file(path, folder, name, whose, dry_run=dry_run)
 
 
-def _take_over_file(shown: str, folder: int, name: str, whose: str, *, dry_run: bool) -> Iterator[str]:
+def _take_over_file(path: str, folder: int, name: str, whose: str, *, dry_run: bool) -> Iterator[str]:
+    shown = f"{path}/{printable(name)}"
     try:
         fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=folder)
     except BlockingIOError:  # under a lease nobody else has it open, so nobody else's claim is on it
@@ -123,17 +130,26 @@ def _take_over_file(shown: str, folder: int, name: str, whose: str, *, dry_run: 
             return  # changed meanwhile; seen the next time
         if facts.st_uid == 0 and stat.S_IMODE(facts.st_mode) == FILE_MODE and not access_lists(fd):
             return
-        if facts.st_nlink > 1:
+        if facts.st_nlink == 1:
+            yield f"make {shown} root's and open to all, which was {whose}"
+            if not dry_run:
+                take_over_file(fd)
+        elif ClaimFile(fd).is_claimed_for(path, name):
+            yield f"leave {shown} as it is, which is {whose}, has a second name and is claimed: do this again later"
+        else:
             yield f"take {shown} away, which is {whose} and has a second name"
             _unless(dry_run, folder, name)
-            return
-        yield f"make {shown} root's and open to all, which was {whose}"
-        if not dry_run:
-            os.fchown(fd, 0, 0)
-            drop_access_lists(fd)
-            os.fchmod(fd, FILE_MODE)
     finally:
         os.close(fd)
+
+
+def _settle(path: str, folder: int, name: str, elsewhere: ClaimedElsewhere) -> None:
+    with suppress(OSError):  # it is settled the next time
+        fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=folder)
+        try:
+            settle(path, folder, name, fd, elsewhere)
+        finally:
+            os.close(fd)
 
 
 def _unless(dry_run: bool, folder: int, name: str) -> None:

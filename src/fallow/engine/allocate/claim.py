@@ -156,8 +156,8 @@ def _left_over(world: World, gpus: Sequence[Gpu], *, shared: bool) -> dict[str, 
     """Return, by label, why an earlier launch still has a GPU although its claim file does not show it.
 
     It may be a process of ours that closed its claim and lives on, or a claim on a file that was removed since, which
-    the kernel's table of locks still shows. The table proves nothing if only root can remove the file, because any
-    user can make such a lock on a file of their own.
+    the kernel's table of locks still shows. The table is not asked if the file is settled, because any user can
+    make such a lock on a file of their own.
     """
     found = {} if shared else world.proc.launched_on(tuple(str(gpu.uuid) for gpu in gpus), world.has_the_same_gpus)
     table = LockTable(world.proc)
@@ -165,7 +165,7 @@ def _left_over(world: World, gpus: Sequence[Gpu], *, shared: bool) -> dict[str, 
     for gpu in gpus:
         uuid = str(gpu.uuid)
         lock = None
-        if not world.folder.is_roots(uuid):
+        if not world.folder.is_settled(uuid):
             lock = table.elsewhere(seal_of(world.folder.path, uuid), world.folder.inode(uuid))
         if uuid in found:
             against[gpu.label] = Reason("left_over", pid=found[uuid])

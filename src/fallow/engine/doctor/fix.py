@@ -10,6 +10,7 @@ from fallow.actuators.claims.folder import ClaimFolder, FileRefused, folder_path
 from fallow.actuators.claims.folder_repair import foreign_file, repair
 from fallow.core.errors import FallowError, NotPermitted
 from fallow.core.ports import Depth
+from fallow.core.reasons import Reason
 from fallow.engine.allocate.pick import refused_file
 from fallow.engine.machine.world import World
 from fallow.readers.proc import user_name
@@ -27,7 +28,7 @@ def fix(world: World, *, dry_run: bool) -> Iterator[str]:
             " set FALLOW_CLAIM_DIR to another folder"
         )
     try:
-        yield from repair(path, world.clock.wall_s(), dry_run=dry_run)
+        yield from repair(path, world.clock.wall_s(), world.claimed_elsewhere, dry_run=dry_run)
     except OSError as error:
         raise FallowError(f"cannot repair {path}: {error.strerror}") from None
 
@@ -50,8 +51,14 @@ def own_the_folder(world: World, tell: Callable[[str], None]) -> None:
     inodes = Counter(world.folder.inode(gpu.uuid) for gpu in gpus if isinstance(gpu.uuid, str))
     for gpu in gpus:
         try:
-            if isinstance(gpu.uuid, str) and not _has_own_file(world.folder, gpu.uuid, inodes):
+            if not isinstance(gpu.uuid, str):
+                continue
+            if not _has_own_file(world.folder, gpu.uuid, inodes):
                 tell(f"GPU {gpu.label}: its claim file has a second name, and is claimed; run fallow up again later")
+            elif not world.folder.is_settled(gpu.uuid) and world.claimed_elsewhere(
+                gpu.uuid, world.folder.inode(gpu.uuid)
+            ):
+                tell(f"GPU {gpu.label}: {Reason('file_removed')}; it is nobody else's until that ends")
         except FileRefused as error:
             tell(f"GPU {gpu.label}: {refused_file(error)}")
 
@@ -70,6 +77,7 @@ def _has_own_file(folder: ClaimFolder, uuid: str, inodes: Counter[int]) -> bool:
         if file.is_claimed_for(folder.path, uuid):
             return False
         folder.put_anew(uuid)
+        os.close(folder.open(uuid))
         return True
     finally:
         file.close()

@@ -68,7 +68,15 @@ class World:
     @cached_property
     def folder(self) -> ClaimFolder:
         """Return the folder with the claims of all users."""
-        return ClaimFolder(folder_path(self.environ))
+        return ClaimFolder(folder_path(self.environ), elsewhere=self.claimed_elsewhere)
+
+    def claimed_elsewhere(self, uuid: str, inode: int) -> bool:
+        """Return whether a GPU may be claimed by another file than that of the inode, as by a removed one."""
+        from fallow.actuators.claims.claims import seal_of
+        from fallow.readers.lock_table import LockTable
+
+        table = LockTable(self.proc)
+        return not table.is_whole or table.elsewhere(seal_of(folder_path(self.environ), uuid), inode) is not None
 
     @cached_property
     def protections(self) -> "ProtectionFolder":
