@@ -153,9 +153,9 @@ class Podman:
         )
         eventually(self.socket.exists, "podman's socket")
 
-    def __call__(self, *words: str, reads: bytes | None = None) -> str:
+    def __call__(self, *words: str, reads: bytes | None = None, limit_s: float = LIMIT_S) -> str:
         """Run podman; return what it prints."""
-        done = subprocess.run([*self._words, *words], input=reads, capture_output=True, timeout=LIMIT_S, check=False)
+        done = subprocess.run([*self._words, *words], input=reads, capture_output=True, timeout=limit_s, check=False)
         assert done.returncode == 0, done.stderr.decode()
         return done.stdout.decode().strip()
 

@@ -16,7 +16,7 @@ def test_a_part_that_does_not_end_is_ended_and_counts_as_broken() -> None:
 
 
 def test_the_limits_of_all_parts_are_known_before_they_begin() -> None:
-    assert all(0 < limit_s <= 160 for limit_s in PARTS.values())
+    assert all(0 < limit_s <= 200 for limit_s in PARTS.values())
 
 
 def test_a_part_that_there_is_not_is_refused() -> None:

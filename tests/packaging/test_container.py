@@ -56,6 +56,7 @@ def checks(text: str) -> dict[str, dict[str, str]]:
     return {each["part"]: each for each in json.loads(text)["checks"]}
 
 
+@pytest.mark.timeout(1200)
 def test_a_node_in_a_container_has_its_page_shares_folders_and_ends_in_order(
     podman: Podman, tmp_path: pathlib.Path, fallow: Fallow
 ) -> None:

@@ -57,7 +57,8 @@ def test_with_a_daemon_it_says_which_rule_counts_and_when_it_would_act(
     assert re.match(r"GPU 3 is \w+ for \S+ \(since \d{4}-\d\d-\d\d \d\d:\d\d:\d\d\): ", first), told
     assert any(f"(pid {sleeper.pid}" in line for line in rest)
     (rule,) = [line for line in rest if line.startswith("  rule forgotten: ")]
-    assert re.search(r": idle for \S+; its people are warned in (19m|20m)\S* if that goes on$", rule), rule
+    warned = r"; its people are warned in (19m|20m)\S* if that goes on$"
+    assert re.search(rf": idle for \S+, counted since it was first seen{warned}", rule), rule
     (guard,) = [line for line in rest if line.startswith("  guard evening: ")]
     assert not re.search(r"\b(\w+): \1\b", guard), "no word twice"
     by_pid = simulated("why", str(sleeper.pid)).stdout
@@ -241,11 +242,10 @@ def test_a_rule_under_a_hold_says_who_holds_until_when_and_what_it_would_do_with
     told = until(lambda: simulated("why", "3").stdout, lambda told: "rule forgotten" in told, pause_s=PROGRAM_S)
     (rule,) = [line for line in told.splitlines() if line.startswith("  rule forgotten: ")]
     assert "not idle now" not in rule
-    assert re.search(
-        rf": left alone: {ME} protects GPU 3 \(protection \d+\): debugging; for another (2h|1h59m)"
-        r"; without that its people are warned once idle for 20m$",
-        rule,
-    ), rule
+    found = re.search(r": left alone: protection (\d+); without that its people are warned once idle for 20m$", rule)
+    assert found, rule
+    whose = rf"{ME} protects GPU 3 \(protection {found[1]}\): debugging; for another (2h|1h59m)"
+    assert re.search(whose, told), "who and until when stands above, once"
     (counting,) = json.loads(simulated("why", "3", "--json").stdout)["rules"]
     assert f"{ME} protects GPU 3 (" in counting["left_alone"]
     (protection,) = json.loads(simulated("protect", "--list", "--json").stdout)["protections"]

@@ -51,6 +51,7 @@ def explanation(text: str = "as the test says") -> fallow.Explanation:
         protections=[protection],
         rules=[],
         events=[event],
+        stops=[],
         unreadable=None,
         no_journal=None,
         now_s=NOW_S,

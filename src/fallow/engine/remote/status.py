@@ -105,6 +105,7 @@ def _check_gpu(gpu: GpuStatus) -> None:
 def _check_holder(holder: Holder) -> None:
     _demand(holder.pid, int, "the pid of a holder")
     _demand(holder.memory_bytes, (int, Unknown), "the memory of a holder")
+    _demand(holder.utilization, (*_NUMBER, Unknown), "the utilization of a holder")
     for text in (holder.user, holder.command):
         _demand(text, (str, Unknown), "a holder")
     if not isinstance(holder.owner, Unknown):
