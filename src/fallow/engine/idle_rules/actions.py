@@ -207,6 +207,7 @@ class _RecentTable:
         self.ancestors = table.ancestors
         self.command = table.command
         self.whose_pids = table.whose_pids
+        self.user = table.user
 
     def everybody(self) -> Sequence[ProcessRow]:
         """Return all processes, as they were half a second ago at most."""
