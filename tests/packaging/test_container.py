@@ -162,6 +162,19 @@ def test_users_and_groups_that_changed_since_the_container_started_are_told(
     assert (replaced["state"], replaced["remedy"]) == ("lacking", "restart the container")
 
 
+def test_a_folder_that_is_not_made_yet_below_a_mount_ends_no_doctor(
+    simulated: Fallow, tmp_path: pathlib.Path
+) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    line = f"mount --bind {outside} {outside} && {BIN / 'fallow'} doctor --json || true"
+    environ = {**simulated.environ, "container": "podman", "FALLOW_STATE_DIR": str(outside / "state")}
+    words = ["unshare", "--mount", "sh", "-c", line]
+    done = subprocess.run(words, env=environ, capture_output=True, text=True, timeout=LIMIT_S, check=True)
+    assert done.stdout, done.stderr
+    assert checks(done.stdout)["shared state"]["state"] == "ok"
+
+
 def test_compose_starts_the_same_as_the_command_of_the_guide() -> None:
     (service,) = yaml.safe_load(COMPOSE.read_text())["services"].values()
     words = words_of_the_guide()

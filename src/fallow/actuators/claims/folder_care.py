@@ -63,7 +63,8 @@ def settle(path: str, folder: int, name: str, fd: int, elsewhere: ClaimedElsewhe
     """Give a file of root's to root's group, if nobody else can replace it and no claim on an earlier one is left."""
     facts = os.fstat(fd)
     if facts.st_uid == 0 != facts.st_gid and keeps_files(path, folder) and not elsewhere(name, facts.st_ino):
-        os.fchown(fd, 0, 0)
+        with suppress(OSError):  # then it stays in doubt
+            os.fchown(fd, 0, 0)
 
 
 def is_settled(facts: os.stat_result) -> bool:

@@ -70,7 +70,11 @@ def _shared(world: World) -> Iterator[CheckFinding]:
 
 def _mounted(part: str, path: str) -> CheckFinding:
     """Return what is to say of a mount: a file that was replaced outside goes on here without a name, as it was."""
-    if os.stat(path).st_nlink:
+    try:
+        is_replaced = os.stat(path).st_nlink == 0
+    except OSError:  # not made yet, or not to be looked at: other checks say so
+        is_replaced = False
+    if not is_replaced:
         return ok(part, f"{path} is mounted from outside")
     means = f"{path} was replaced outside since the container started: what is new there is not seen here"
     return lacking(part, means, "restart the container")

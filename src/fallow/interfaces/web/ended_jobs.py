@@ -93,7 +93,6 @@ def _last_run(past: HistoryReader, uuid: str, told: Sequence[Event]) -> list[Int
 
 def _party(one: Interval, last: Event) -> Party | None:
     """Return who of the holders is the job: the program that its name has, or the only one of its user."""
-    user = last.job_user or last.subject.partition("'s ")[0]
-    own = [party for party in one.parties if party.user == user]
+    own = [party for party in one.parties if party.user == last.whose]
     named = [party for party in own if f"({program_name(party.job)})" in last.subject]
     return named[0] if named else own[0] if len(own) == 1 else None

@@ -116,7 +116,7 @@ class SubjectFinder:
         claims = board is not None and any(name in dashboard.users_of(gpu) for gpu in board.status.gpus)
 
         def is_about(event: Event) -> bool:
-            return event.job_user == name or event.subject.startswith(f"{name}'s ")
+            return event.whose == name
 
         if name in _NOT_NAMES:
             return None
