@@ -5,14 +5,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests import length
 from tests.conftest import refuse_to_skip
 from tests.house.commands import blocks_run_by
 from tests.house.stage import Stage
 from tests.real_sshd import Hosts, missing
 
 LINES = list(dict.fromkeys(line.partition(" # ")[0] for block in blocks_run_by(__file__) for line in block.lines))
-pytestmark = pytest.mark.skipif(not length.IN_FULL, reason="four hosts over ssh: in full only")
+pytestmark = pytest.mark.in_full
 NAMES = ("gpu1", "gpu2", "gpu3", "gpu4")
 
 

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests import length
 from tests.conftest import refuse_to_skip
 from tests.house.commands import blocks_run_by
 from tests.house.stage import Stage
@@ -32,7 +31,7 @@ name = "idle"
 idle_for = "1h"
 """
 
-pytestmark = pytest.mark.skipif(not length.IN_FULL, reason="a whole Kubernetes: in full only")
+pytestmark = pytest.mark.in_full
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests import length
 from tests.house.commands import blocks_run_by, calls
 from tests.house.stage import Stage, terminal
 from tests.places import BIN
@@ -29,7 +28,7 @@ name = "idle-gpus"
 idle_for = "1h"
 """
 
-pytestmark = pytest.mark.skipif(not length.IN_FULL, reason="a whole Slurm: in full only")
+pytestmark = pytest.mark.in_full
 
 
 def lines_of(page: str) -> list[str]:
