@@ -9,7 +9,12 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-_PROGRAM = "import sys; from fallow.interfaces.cli.shared_files import write_shared_files as w; w(*sys.argv[1:])"
+_PROGRAM = """
+import sys
+sys.path[:] = sys.argv[3:]
+from fallow.interfaces.cli.shared_files import write_shared_files
+write_shared_files(*sys.argv[1:3])
+"""
 
 
 class CustomBuildHook(BuildHookInterface):  # type: ignore[type-arg]
@@ -24,9 +29,11 @@ class CustomBuildHook(BuildHookInterface):  # type: ignore[type-arg]
         self._folder = tempfile.TemporaryDirectory()
         moment_s = os.environ.get("SOURCE_DATE_EPOCH")
         date = datetime.fromtimestamp(int(moment_s), UTC).strftime("%Y-%m-%d") if moment_s else ""
-        path = os.pathsep.join([os.path.join(self.root, "src"), *filter(None, sys.path)])
-        environ = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
-        subprocess.run([sys.executable, "-c", _PROGRAM, self._folder.name, date], env=environ, check=True)
+        # Not by PYTHONPATH: where pip isolates a build, a `sitecustomize` of its own takes away from it whatever the
+        # environment of pip has too, and an editable fallow there is this very `src`.
+        path = [os.path.join(self.root, "src"), *filter(None, sys.path)]
+        words = [sys.executable, "-I", "-S", "-B", "-c", _PROGRAM, self._folder.name, date, *path]
+        subprocess.run(words, check=True)
         build_data["shared_data"][os.path.join(self._folder.name, "share")] = "share"
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:  # noqa: ARG002

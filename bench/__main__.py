@@ -23,7 +23,7 @@ PARTS = {
     "filling": 60,
     "history": 90,
     "cluster": 120,
-    "page": 60,
+    "page": 120,
 }
 IN_FULL = {"history-in-full": 1800}
 

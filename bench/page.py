@@ -3,6 +3,7 @@
 import asyncio
 import pathlib
 import random
+import shutil
 import sqlite3
 import statistics
 import tempfile
@@ -12,15 +13,18 @@ from contextlib import closing
 
 from bench.machine import promise
 from fallow.core.interval import Party
+from fallow.core.money import Prices
 from fallow.core.value import replace
 from fallow.engine.history.collector import text_of_parties
-from fallow.engine.history.series import SPANS
+from fallow.engine.history.reader import open_history
+from fallow.engine.history.rollup import roll_on
+from fallow.engine.history.series import SPANS, steps_of
 from fallow.engine.history.store import FILE_NAME, INSERT, migrate
 from fallow.engine.history.writer import HistoryWriter
 from tests.interfaces.web.boards import many
 from tests.interfaces.web.served import hall, served
 
-SIZE, TIMES, HISTORY = 64, 20, 200
+SIZE, TIMES, HISTORY, ROUNDS = 64, 20, 200, 5
 RENDER_LIMIT_MS, NEWS_LIMIT_BYTES, CLICK_LIMIT_MS = 100.0, 50_000, 300.0
 DAYS, USERS, QUARTER_MS = 30, 20, 900_000
 
@@ -52,24 +56,33 @@ def main() -> bool:
         f"the page of {SIZE} GPUs: {render_ms:.1f} ms of CPU time for the whole ({whole_ms[0]:.0f} ms the first time)"
     )
     print(f"  {len(news)} bytes of news if every figure changes")
-    read_ms, click_ms = plot_a_month()
-    print(
-        f"  {DAYS} days of them: {read_ms:.0f} ms to read ahead with the first visit, {click_ms:.0f} ms for a click"
-    )
-    kept = render_ms <= RENDER_LIMIT_MS and len(news) <= NEWS_LIMIT_BYTES and click_ms <= CLICK_LIMIT_MS
+    plain_ms, rolled_ms, read_ms, click_ms = plot_a_month()
+    print(f"  {DAYS} days of them: {rolled_ms:.0f} ms for the first read ({plain_ms:.0f} ms without its sums),")
+    print(f"  {read_ms:.0f} ms to read all spans ahead with the first visit, {click_ms:.0f} ms for a click")
+    kept = render_ms <= RENDER_LIMIT_MS and len(news) <= NEWS_LIMIT_BYTES
+    kept = kept and click_ms <= CLICK_LIMIT_MS and rolled_ms <= CLICK_LIMIT_MS
     limits = (
-        f"{RENDER_LIMIT_MS:.0f} ms, {NEWS_LIMIT_BYTES // 1000} kB a second, and {CLICK_LIMIT_MS:.0f} ms for a click"
+        f"{RENDER_LIMIT_MS:.0f} ms, {NEWS_LIMIT_BYTES // 1000} kB a second, "
+        f"and {CLICK_LIMIT_MS:.0f} ms for a click and for a first read"
     )
     return promise(f"at most {limits}", kept=kept)
 
 
-def plot_a_month() -> tuple[float, float]:
-    """CPU time in ms: of a first visit with all spans read ahead, and of a click on the longest one after that."""
+def plot_a_month() -> tuple[float, float, float, float]:
+    """CPU time in ms: of a first read of the longest span, without its sums and with them; of a visit; of a click.
+
+    The visit is the first, with all spans read ahead; the click is one on the longest after that.
+    """
     board = many(time.time(), SIZE)
     with tempfile.TemporaryDirectory() as folder:
         home = pathlib.Path(folder)
         (home / "state").mkdir()
-        write_a_month(home / "state" / FILE_NAME, [str(gpu.uuid) for gpu in board.status.gpus])
+        (home / "plain").mkdir()
+        write_a_month(home / "plain" / FILE_NAME, [str(gpu.uuid) for gpu in board.status.gpus])
+        shutil.copy(home / "plain" / FILE_NAME, home / "state")
+        sum_up(home / "state" / FILE_NAME)
+        firsts = [[_cpu_ms(lambda at=home / at: first_read(at)) for at in ("plain", "state")] for _ in range(ROUNDS)]
+        plain_ms, rolled_ms = (min(times) for times in zip(*firsts, strict=True))  # what others did is not ours
         boards = hall()
         boards.publish(board)
         with served(boards, home) as site:
@@ -80,7 +93,23 @@ def plot_a_month() -> tuple[float, float]:
                     time.sleep(0.05)
 
             read_ms = _cpu_ms(visit)
-            return read_ms, _cpu_ms(lambda: site.ask("/?span=30d"))
+            return plain_ms, rolled_ms, read_ms, _cpu_ms(lambda: site.ask("/?span=30d"))
+
+
+def first_read(folder: pathlib.Path) -> None:
+    """What the plots of all GPUs read of the longest span, from a file that was just opened."""
+    past = open_history(str(folder))
+    if past is None:
+        raise RuntimeError("there is no history")
+    steps_of(past, past.cards(), round(time.time() * 1000), SPANS["30d"], Prices(2.5))
+    past.close()
+
+
+def sum_up(file: pathlib.Path) -> None:
+    """Do at once what the daemon does over minutes with the history of an older version."""
+    with closing(sqlite3.connect(file, isolation_level=None)) as database:
+        while roll_on(database, round(time.time() * 1000)):
+            pass
 
 
 def write_a_month(file: pathlib.Path, uuids: list[str]) -> None:

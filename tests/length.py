@@ -15,7 +15,8 @@ COMINGS = 200 if IN_FULL else 30
 LAUNCHES = 64 if IN_FULL else 24
 HOSTS = 4 if IN_FULL else 2
 LAUNCHES_ON_HOSTS = 40 if IN_FULL else 6
-FEW = 3
+COSTLY = frozenset({"fallow", "library", "open_folder", "site"})
+"""What tests use that start fallow, read the stand-in driver, change users, or serve the page."""
 
 
 def examples(in_full: int) -> int:
@@ -24,17 +25,17 @@ def examples(in_full: int) -> int:
 
 
 def share_of(tests: Sequence[pytest.Item], drawn_by: str) -> list[pytest.Item]:
-    """Return the tests that `make test` runs: all claims but those that are long by nature.
+    """Return the tests that `make test` runs: none that is long by nature, and a fifth of those that start programs.
 
-    Of a claim that starts fallow for each of more than 3 cases, a third of the cases is drawn, others in each run.
+    The fifth is drawn from each file, so that none is left out as a whole, and others are drawn in each run.
     """
     kept: list[pytest.Item] = []
-    for claim, cases in groupby(tests, key=lambda test: test.nodeid.partition("[")[0]):
-        wanted = [case for case in cases if not case.get_closest_marker("in_full")]
-        if len(wanted) > FEW and "fallow" in getattr(wanted[0], "fixturenames", ()):
-            drawn = set(random.Random(f"{drawn_by} {claim}").sample(range(len(wanted)), math.ceil(len(wanted) / 3)))
-            wanted = [case for number, case in enumerate(wanted) if number in drawn]
-        kept += wanted
+    for file, in_it in groupby(tests, key=lambda test: test.nodeid.partition("::")[0]):
+        wanted = [test for test in in_it if not test.get_closest_marker("in_full")]
+        costly = [test for test in wanted if not COSTLY.isdisjoint(getattr(test, "fixturenames", ()))]
+        drawn = random.Random(f"{drawn_by} {file}").sample(costly, math.ceil(len(costly) / 5))
+        left_out = {id(test) for test in costly} - {id(test) for test in drawn}
+        kept += [test for test in wanted if id(test) not in left_out]
     return kept
 
 
@@ -42,9 +43,7 @@ SHORTENED = (
     f"shortened to {PLANS} fault plans each, {HOURS} simulated hours, {COMINGS} comings and goings, {LAUNCHES} "
     f"launches at once, {LAUNCHES_ON_HOSTS} over ssh, 4 of 15 moments to leave, and a third of all other examples"
 )
-LEFT_OUT = (
-    "a third of the cases of claims that start fallow for each, and none that need a whole cluster or a browser"
-)
+LEFT_OUT = "a fifth of the tests that start programs or serve the page, and none that need a cluster or a browser"
 
 
 def said(a_share: bool) -> str:

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import shlex
 import shutil
 import subprocess
 import sys
@@ -158,6 +159,15 @@ class Podman:
         done = subprocess.run([*self._words, *words], input=reads, capture_output=True, timeout=limit_s, check=False)
         assert done.returncode == 0, done.stderr.decode()
         return done.stdout.decode().strip()
+
+    def program(self) -> pathlib.Path:
+        """Return a podman for others to call: with this storage, and with what this machine lets containers do."""
+        ulimits, made = self.limits[1:4:2], self._folder / "podman"
+        config = self._folder / "containers.conf"
+        config.write_text(f"[containers]\ndefault_ulimits = {json.dumps(ulimits)}\n")
+        made.write_text(f'#!/bin/sh\nCONTAINERS_CONF={config} exec {shlex.join(self._words)} "$@"\n')
+        made.chmod(0o755)
+        return made
 
     def run(self, name: str, *options: str, command: tuple[str, ...] = ("sleep", "1000")) -> tuple[str, int]:
         """Start a container; return its id and the pid of its first process."""

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from fallow.core.activity import Activity, Finding
 from fallow.core.gpu import Holder
 from fallow.core.gpu_status import GpuStatus, seen
@@ -47,6 +49,32 @@ def test_a_session_is_no_name_for_a_job() -> None:
     found = main_job(gpu(holder(1, 30, owner=Owner(OwnerKind.TMUX, "7", "7"))))
     assert found is not None
     assert found.what == "python3 train.py"
+
+
+@pytest.mark.parametrize(
+    ("command", "script"),
+    [
+        ("/opt/venv/bin/python -u train.py --lr 1", "train.py --lr 1"),
+        ("python3.11 -m torch.distributed.run ddp.py", "torch.distributed.run ddp.py"),
+        ("python3 -c print(1)", "python3 -c print(1)"),
+        ("python3", "python3"),
+        ("pythonic train.py", "pythonic train.py"),
+        ("python3 slurm:7", "process:slurm:7"),
+    ],
+)
+def test_where_there_is_little_room_a_job_is_called_by_its_script_and_never_like_an_owner(
+    command: str, script: str
+) -> None:
+    found = main_job(gpu(holder(1, 2, command)))
+    assert found is not None
+    assert found.script == script
+
+
+def test_a_job_of_which_only_the_program_can_be_read_is_named_with_its_pid() -> None:
+    names = [
+        found.named for command in ("python3", "python3 a.py") if (found := main_job(gpu(holder(7, 2, command))))
+    ]
+    assert names == ["python3 pid 7", "python3 a.py"]
 
 
 def test_a_filler_and_a_claim_are_shown_where_nobody_else_is() -> None:

@@ -3,7 +3,7 @@
 Run alone in under two minutes: `scripts/gpu-suite tests/gpu/test_park.py`. It needs an idle GPU with 100 GiB, 40 GiB
 of free host memory, a driver for CUDA 12.8 or newer (570), Python with PyTorch, and root; `scripts/gpu-suite --fetch`
 takes the rest along. With ipykernel and jupyter_client the tensors are in a real Jupyter kernel, else in a plain
-Python process. Without FastAPI and uvicorn the daemon has no socket, and `fallow wake` wakes without it.
+Python process. Without Starlette and uvicorn the daemon has no socket, and `fallow wake` wakes without it.
 """
 
 import importlib.util

@@ -1,4 +1,5 @@
-"""The recipes for Jupyter and systemd are tried with a real Jupyter server, and with systemd's own check of units."""
+"""The recipes for Jupyter, compose and systemd are tried with a real Jupyter server, with podman-compose, which says
+what it would start, and with systemd's own check of units."""
 
 import json
 import pathlib
@@ -19,20 +20,52 @@ exec {BIN}/jupyter server --allow-root --ip=127.0.0.1 --port=0 "$@"
 """
 
 
+_DOCKER = f"""#!/bin/sh
+[ "$1" = compose ] && shift  # there is neither a GPU nor the image here: it says what it would do
+exec {BIN}/podman-compose --dry-run --verbose "$@"
+"""
+
+
+def line_with(word: str) -> str:
+    """Return the line of the page that this test runs."""
+    (line,) = (line for block in blocks_run_by(__file__) for line in block.lines if word in line)
+    return line
+
+
 def test_a_jupyter_server_has_a_gpu_as_long_as_it_runs(tmp_path: pathlib.Path) -> None:
-    (block,) = blocks_run_by(__file__)
     stage = Stage(tmp_path / "stage", with_daemon=False)
     program = stage.fallow.home / "bin" / "jupyter"
     program.write_text(_JUPYTER)
     program.chmod(0o755)
     try:
-        server = stage.fallow.start_other("bash", "-c", f"exec {block.lines[0]}", JUPYTER_PLATFORM_DIRS="0")
+        server = stage.fallow.start_other("bash", "-c", f"exec {line_with('jupyter')}", JUPYTER_PLATFORM_DIRS="0")
         runtime = stage.fallow.home / ".local/share/jupyter/runtime"
         until(lambda: list(runtime.glob("jpserver-*.json")), pause_s=0.1)
         assert taken(stage) == 1
         server.terminate()
         server.communicate(timeout=LIMIT_S)
         assert taken(stage) == 0
+    finally:
+        stage.close()
+
+
+def test_compose_gives_a_service_the_gpu_that_fallow_claimed_and_starts_nothing_without_one(
+    tmp_path: pathlib.Path,
+) -> None:
+    stage = Stage(tmp_path / "stage", with_daemon=False)
+    (stage.fallow.home / "bin" / "docker").write_text(_DOCKER)
+    (text,) = re.findall(r"^```yaml\n(services:.*?)^```$", PAGE, re.M | re.S)
+    (stage.folder / "compose.yaml").write_text(text)
+    line = line_with("docker")
+    try:
+        done = stage.bash(line.replace("--wait", "--wait --gpus 2"))
+        assert done.returncode == 0, done.stderr
+        uuid = json.loads(stage.fallow("status", "--json", "2").stdout)["gpus"][0]["uuid"]
+        assert f"--device nvidia.com/gpu={uuid} " in done.stderr
+        assert "--label fallow.idle-for=8h " in done.stderr
+        without = stage.bash(line.partition(" -- ")[2])
+        assert without.returncode != 0
+        assert "start it with fallow run" in without.stderr
     finally:
         stage.close()
 

@@ -1,7 +1,7 @@
 """Commands in the documents that only root can give are run for real, where nothing that they change stays.
 
 Each page has a mount namespace of its own, in which /etc, /usr, /var and so on are overlays: what is written there is
-gone with the last process. systemd itself does not run there, so what needs it is marked in the pages.
+gone with the last process. systemd itself does not run there: what needs it is run by scripts/try-bare.
 """
 
 import os

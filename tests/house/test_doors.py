@@ -11,6 +11,7 @@ from tests.places import REPOSITORY
 
 SOURCE = REPOSITORY / "src" / "fallow"
 LONGEST = 400
+ANSWERS = ("models", "cluster_models", "fleet_models", "recent_models", "report_models", "series_models")
 
 
 def modules() -> list[pathlib.Path]:
@@ -100,15 +101,20 @@ def users_of(*names: str) -> set[str]:
         ("speaks to Prometheus", ("prometheus_client",), {"interfaces/render/metrics.py"}),
         ("listens for HTTP", ("uvicorn",), {"interfaces/web/connection.py", "interfaces/web/server.py"}),
         (
-            "answers HTTP",
-            ("fastapi",),
-            {
-                *("interfaces/web/api.py", "interfaces/web/api_cluster.py", "interfaces/web/api_history.py"),
-                *("interfaces/web/app.py", "interfaces/web/api_fleet.py", "interfaces/web/caller.py"),
-                *("interfaces/web/page.py", "interfaces/web/login.py", "interfaces/web/actions.py"),
-                *("interfaces/web/api_recent.py", "interfaces/web/api_series.py", "interfaces/web/subject_pages.py"),
-                "interfaces/web/downloads.py",
-            },
+            "routes HTTP",
+            ("starlette.applications", "starlette.routing"),
+            {f"interfaces/web/{name}.py" for name in ("api_routes", "app", "page_routes")},
+        ),
+        # The daemon answers without them: only the description of the API, which few ask for, needs them.
+        (
+            "needs the models of answers",
+            tuple(f"fallow.interfaces.web.{name}" for name in ANSWERS),
+            {f"interfaces/web/{name}.py" for name in ("openapi", *ANSWERS[1:])},
+        ),
+        (
+            "describes the API",
+            ("fallow.interfaces.web.openapi",),
+            {"interfaces/web/api_description.py"},
         ),
         (
             "draws a live screen",

@@ -1,16 +1,20 @@
 """fallow installs with pip and with uv, typed, with its command."""
 
 import importlib.metadata
+import json
 import os
 import pathlib
 import subprocess
 import sys
+import tomllib
+import zipfile
 from collections.abc import Iterator
 
 import pytest
 from packaging.requirements import Requirement
 
 from tests.conftest import Fallow
+from tests.packaging.node_image import pack
 from tests.places import BIN, LIMIT_S, REPOSITORY
 
 pytestmark = pytest.mark.in_full
@@ -18,11 +22,26 @@ pytestmark = pytest.mark.in_full
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    folder = tmp_path_factory.mktemp("wheel")
-    words = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", str(folder), "."]
-    subprocess.run(words, cwd=REPOSITORY, check=True, capture_output=True)
+    """fallow as pip builds it, in an environment of its own; what builds it comes from here instead of an index."""
+    folder, builders = tmp_path_factory.mktemp("wheel"), tmp_path_factory.mktemp("builders")
+    seen: set[str] = set()
+    for line in tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["build-system"]["requires"]:
+        for needed in belonging(line, seen):
+            pack(needed.name, builders)
+    words = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(folder), "."]
+    environ = {**os.environ, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(builders)}
+    done = subprocess.run(words, cwd=REPOSITORY, env=environ, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
     (found,) = folder.glob("fallow-*.whl")
     return found
+
+
+def test_pip_builds_it_beside_a_fallow_that_is_installed_in_place(wheel: pathlib.Path) -> None:
+    """Of the environment that pip runs in, pip hides all from a build, and this `src` is part of it."""
+    about = importlib.metadata.distribution("fallow").read_text("direct_url.json")
+    assert json.loads(str(about))["dir_info"] == {"editable": True}
+    with zipfile.ZipFile(wheel) as packed:
+        assert [name for name in packed.namelist() if name.endswith("/man1/fallow.1")] != []
 
 
 @pytest.mark.parametrize("installer", [[sys.executable, "-m", "pip"], [str(BIN / "uv"), "pip"]], ids=["pip", "uv"])

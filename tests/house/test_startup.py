@@ -12,7 +12,6 @@ HEAVY = (
     "rich",
     "textual",
     "pydantic",
-    "fastapi",
     "uvicorn",
     "starlette",
     "jinja2",

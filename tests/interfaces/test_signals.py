@@ -89,3 +89,30 @@ def test_what_is_begun_and_noted_in_one_step_is_whole_before_a_signal_ends_it() 
     )
     assert (done.stdout, done.stderr) == ("begun and noted\nrestored\n", "")
     assert done.returncode == -signal.SIGHUP
+
+
+# A signal that another thread gets breaks off no system call of this one, as one that comes just before the call.
+UNNOTICED = """
+import os, signal, sys, threading
+from fallow.interfaces.signals import interruptible, wait_for_input
+
+waiting = threading.main_thread().ident
+
+def come():
+    while sys._current_frames()[waiting].f_code.co_name != "wait_for_input": pass
+    for _ in range(1000): os.stat("/")  # lets the other thread go on
+    signal.raise_signal(signal.SIGINT)
+
+with interruptible():
+    threading.Thread(target=come, daemon=True).start()
+    wait_for_input(sys.stdin.fileno())
+    print("read")
+"""
+
+
+def test_a_signal_ends_the_wait_for_an_answer_even_if_it_breaks_off_no_system_call() -> None:
+    words = [sys.executable, "-c", UNNOTICED]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as program:
+        assert program.wait(LIMIT_S) == -signal.SIGINT
+        assert program.stdout is not None
+        assert program.stdout.read() == b""

@@ -57,7 +57,7 @@ def checks(text: str) -> dict[str, dict[str, str]]:
 
 
 @pytest.mark.timeout(1200)
-def test_a_node_in_a_container_has_its_page_shares_folders_and_ends_in_order(
+def test_a_node_in_a_container_or_by_compose_has_its_page_shares_folders_and_ends_in_order(
     podman: Podman, tmp_path: pathlib.Path, fallow: Fallow
 ) -> None:
     build(podman, tmp_path / "build")
@@ -96,7 +96,7 @@ def test_a_node_in_a_container_has_its_page_shares_folders_and_ends_in_order(
     asked = "import importlib.metadata as m; print(*(each.name.lower() for each in m.distributions()))"
     has = set(podman("exec", container, "/opt/fallow/bin/python3", "-I", "-c", asked).split())
     only_builds = {"editables", "hatchling", "trove-classifiers", "pathspec", "pluggy", "pip", "setuptools"}
-    assert {"fallow", "fastapi", "py-spy"} <= has
+    assert {"fallow", "starlette", "py-spy"} <= has
     assert has & only_builds == set()
 
     # It is ended by SIGTERM, in its own time, and what it recorded is outside.
@@ -116,6 +116,37 @@ def test_a_node_in_a_container_has_its_page_shares_folders_and_ends_in_order(
     assert [found[part]["state"] for part in shared_parts] == ["lacking"] * 5
     given = [found[part]["remedy"].rpartition(" ")[2] for part in shared_parts]
     assert set(given) <= set(option(words_of_the_guide(), "-v"))
+
+    compose_starts_and_ends_it(podman, tmp_path, option(words, "-v"))
+
+
+def compose_starts_and_ends_it(podman: Podman, folder: pathlib.Path, volumes: list[str]) -> None:
+    """Give the guide's lines for compose, on simulated GPUs and with folders of the test."""
+    up, down = re.findall(r"^podman-compose (-f .*)$", GUIDE, re.MULTILINE)
+    changed = {"command": ["up", "--listen", "127.0.0.1:0"], "environment": {"FALLOW_SIMULATE": GPUS}}
+    ours = folder / "ours.yaml"
+    ours.write_text(
+        f"services: {{fallow: {{{json.dumps(changed)[1:-1]}, "
+        f"volumes: !override {json.dumps(volumes)}, deploy: !reset null}}}}\n"
+    )
+
+    def compose(line: str, *before: str) -> str:
+        words = shlex.split(line)
+        words = [str(BIN / "podman-compose"), *before, "--podman-path", str(podman.program()), *words]
+        done = subprocess.run(words, cwd=REPOSITORY, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stderr
+
+    assert "--device nvidia.com/gpu=all" in compose(up, "--dry-run", "--verbose"), "on a machine with GPUs"
+    with_ours = f"{COMPOSE.relative_to(REPOSITORY)} -f {ours}"
+    compose(up.replace(str(COMPOSE.relative_to(REPOSITORY)), with_ours))
+    said = until(lambda: re.search(r"the page is at (http://127\.0\.0\.1:\d+/)", podman.logs("fallow")), pause_s=0.5)
+    assert said is not None
+    assert len(json.loads(get(f"{said[1]}api/v1/status"))["gpus"]) == 3
+    assert checks(podman("exec", "fallow", "fallow", "doctor", "--json"))["daemon"]["state"] == "ok"
+    compose(down.replace(str(COMPOSE.relative_to(REPOSITORY)), with_ours))
+    assert podman("ps", "--all", "--quiet", "--filter", "name=fallow") == ""
+    assert not (folder / "run-fallow/fallow.sock").exists(), "it was killed"
 
 
 @pytest.mark.several_users
@@ -179,6 +210,7 @@ def test_compose_starts_the_same_as_the_command_of_the_guide() -> None:
     (service,) = yaml.safe_load(COMPOSE.read_text())["services"].values()
     words = words_of_the_guide()
     assert service["image"] == words[-1] == IMAGE
+    assert [service["container_name"]] == option(words, "--name")
     assert [service["pid"], service["network_mode"]] == option(words, "--pid") + option(words, "--network")
     assert set(service["volumes"]) == set(option(words, "-v"))
     assert service["cap_drop"] == [word.upper() for word in option(words, "--cap-drop")]

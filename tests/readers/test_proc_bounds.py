@@ -90,6 +90,17 @@ def test_a_variable_that_is_cut_in_two_by_the_end_of_a_chunk_is_whole(tmp_path: 
         assert Proc(str(tmp_path)).environ(7) == {"FALLOW_CLAIM": "GPU-a"}
 
 
+def test_a_variable_that_is_longer_than_the_kernel_allows_is_read_in_part(tmp_path: pathlib.Path) -> None:
+    """Any process may show memory of its own as its environment (PR_SET_MM_MAP): megabytes without an end in them."""
+    place = tmp_path / "1"
+    place.mkdir()
+    place.joinpath("environ").write_bytes(b"FALLOW_PROTECT=" + b"x" * (4 << 20) + b"\0CUDA_VISIBLE_DEVICES=3\0")
+    found = Proc(str(tmp_path)).environ(1)
+    assert found is not None
+    assert found["CUDA_VISIBLE_DEVICES"] == "3"
+    assert (1 << 17) - 20 <= len(found["FALLOW_PROTECT"]) < (1 << 18)
+
+
 def test_words_in_the_value_of_another_variable_are_no_claim() -> None:
     """V11: a value can hold any letters but the one that ends it."""
     process = child(NOTE="\nFALLOW_CLAIM=GPU-a", XFALLOW_CLAIM="GPU-b")

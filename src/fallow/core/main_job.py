@@ -1,5 +1,6 @@
 """The job on a GPU that is shown where there is room for one: of several, one that works, then with most memory."""
 
+import re
 from collections.abc import Iterable, Sequence
 
 from fallow.core.activity import AVAILABLE
@@ -13,6 +14,7 @@ from fallow.core.unknown import Unknown
 from fallow.core.value import value
 
 _LONGEST = 200
+_BY_PYTHON = re.compile(r"python[\d.]* (?:-[uBEIOs]+ )*(?:-m )?(?=[^-\s])")
 _NOBODY_KNOWN = Unknown("nobody can tell who holds it")
 
 
@@ -26,6 +28,16 @@ class MainJob:
     pid: int | None = None
     more: int = 0
     """How many others are on the GPU."""
+
+    @property
+    def named(self) -> str:
+        """Return what it is, with its pid where only the name of a program can be read: many are called python3."""
+        return self.what if self.pid is None or " " in self.what else f"{self.what} pid {self.pid}"
+
+    @property
+    def script(self) -> str:
+        """Return what tells it from others where there is little room: the script, and not that Python runs it."""
+        return as_command(_BY_PYTHON.sub("", self.what, count=1)) if _BY_PYTHON.match(self.what) else self.what
 
 
 def main_job(gpu: GpuStatus) -> MainJob | None:

@@ -1,5 +1,7 @@
 """Handle Ctrl-C and SIGTERM for commands that must restore or print something before they end."""
 
+import os
+import select
 import signal
 import sys
 from collections.abc import Iterator
@@ -43,6 +45,24 @@ def unstoppable() -> None:
     """Ignore Ctrl-Z and SIGTTOU: a stopped fallow would leave a filler on a GPU that others need."""
     for number in (signal.SIGTSTP, signal.SIGTTOU):
         signal.signal(number, signal.SIG_IGN)
+
+
+def wait_for_input(fd: int) -> None:
+    """Wait until the descriptor can be read; a signal that its handler raises for ends the wait at any moment.
+
+    A plain read waits on if the signal comes after Python's last look at its flags and before the system call.
+    """
+    heard, told = os.pipe()
+    for end in (heard, told):
+        os.set_blocking(end, False)
+    before = signal.set_wakeup_fd(told, warn_on_full_buffer=False)
+    try:
+        while fd not in select.select([fd, heard], [], [])[0]:
+            os.read(heard, 64)
+    finally:
+        signal.set_wakeup_fd(before)
+        os.close(told)
+        os.close(heard)
 
 
 def uninterrupted() -> None:

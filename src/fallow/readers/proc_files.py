@@ -11,6 +11,7 @@ MOST_OF_COMMAND = 4096
 _ONE_READ = 4096
 _MOST = 1 << 20
 _CHUNK = 1 << 16
+_LONGEST_ENTRY = 1 << 17  # what the kernel allows; a process may show other memory of its own as its environment
 _MOST_OF_ENVIRON = 8 << 20  # the kernel gives arguments and environment 6 MiB in all, so nothing is beyond
 _WANTED = (b"FALLOW_", b"CUDA_")
 
@@ -48,7 +49,10 @@ def read_whole(path: str) -> bytes | None:
 
 
 def read_variables(path: str, wanted: tuple[bytes, ...] = _WANTED) -> dict[str, str] | None:
-    """Return the variables of an environment that begin so, however long it is; those for fallow and CUDA."""
+    """Return the variables of an environment that begin so, however long it is; those for fallow and CUDA.
+
+    Of one that is longer than the kernel allows some hundred thousand letters are read.
+    """
     found: dict[str, str] = {}
     rest = b""
     try:
@@ -58,6 +62,7 @@ def read_variables(path: str, wanted: tuple[bytes, ...] = _WANTED) -> dict[str, 
                 if not chunk:
                     break
                 *entries, rest = (rest + chunk).split(b"\0")
+                rest = rest[:_LONGEST_ENTRY]
                 _note(entries, found, wanted)
     except OSError as error:
         pass_on_shortage(error)

@@ -3,7 +3,9 @@
 import json
 import os
 import pathlib
+import re
 import shutil
+import subprocess
 import sys
 from typing import Any
 
@@ -16,7 +18,7 @@ from fallow.engine.machine.installation import how_installed, own_program
 from fallow.engine.machine.world import World
 from fallow.interfaces.cli.completion import SHELLS
 from tests.conftest import Fallow, refuse_to_skip
-from tests.places import BIN, REPOSITORY
+from tests.places import BIN, LIMIT_S, REPOSITORY
 from tests.typed import program_that_tells
 
 
@@ -86,6 +88,36 @@ def test_a_unit_that_starts_another_fallow_or_none_is_told(tmp_path: pathlib.Pat
     assert "doctor --unit" in gone.remedy
 
 
+def test_a_unit_that_an_older_fallow_wrote_is_told_and_one_of_your_own_is_not(
+    simulated: Fallow, tmp_path: pathlib.Path
+) -> None:
+    unit = tmp_path / "fallow.service"
+    written = simulated("doctor", "--unit").stdout
+    unit.write_text(written)
+    assert agreed(tmp_path, None).health is Health.OK
+    unit.write_text(re.sub(r"^(WatchdogSec|ExecReload)=.*\n", "", written, flags=re.MULTILINE))
+    older = agreed(tmp_path, None)
+    assert older.health is Health.LACKING
+    assert "it has no ExecReload=fallow reload and 1 more" in older.means
+    assert "doctor --unit" in older.remedy
+    unit.write_text(f"{written}Nice=5\n")
+    assert agreed(tmp_path, None).health is Health.OK, "more than fallow writes is no older unit"
+    assert agreed(tmp_path, f"{own_program()} up").health is Health.OK, "a unit that is not fallow's"
+
+
+@pytest.mark.several_users
+def test_a_unit_that_somebody_has_masked_is_to_be_unmasked_not_written(simulated: Fallow) -> None:
+    if shutil.which("systemctl") is None:
+        refuse_to_skip("needs systemctl")
+    folder = "/etc/systemd/system"
+    line = f"mount -t tmpfs tmpfs {folder} && ln -s /dev/null {folder}/fallow.service && {BIN}/fallow doctor --json"
+    words = ["unshare", "--mount", "sh", "-c", f"{line} || true"]
+    done = subprocess.run(words, env=simulated.environ, capture_output=True, text=True, timeout=LIMIT_S, check=True)
+    (service,) = (each for each in json.loads(done.stdout)["checks"] if each["part"] == "service")
+    assert "masked" in service["means"]
+    assert service["remedy"] == "systemctl unmask fallow, then systemctl enable --now fallow"
+
+
 def test_a_short_script_that_starts_this_one_is_this_one(tmp_path: pathlib.Path) -> None:
     script = tmp_path / "bin" / "fallow"
     script.parent.mkdir()
@@ -101,10 +133,8 @@ def test_completion_is_found_where_its_own_advice_puts_it(simulated: Fallow, tmp
     variables = {"PATH": f"{shells}:{BIN}", "XDG_DATA_DIRS": str(tmp_path / "nothing")}
     lacking = parts(simulated, **variables)["completion"]
     assert lacking["state"] == "lacking"
-    for advice in lacking["remedy"].split("; "):
-        words, _, path = advice.partition(" > ")
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        pathlib.Path(path).write_text(simulated(*words.split()[1:]).stdout)
+    environ = {**simulated.environ, "PATH": f"{BIN}:{os.environ['PATH']}"}
+    subprocess.run(["bash", "-e", "-c", lacking["remedy"]], env=environ, timeout=LIMIT_S, check=True)
     found = parts(simulated, **variables)["completion"]
     assert (found["state"], found["means"]) == ("ok", "found by bash, zsh, fish")
 

@@ -2,6 +2,7 @@
 
 import pathlib
 import random
+import sqlite3
 from collections.abc import Iterator
 from typing import Any
 
@@ -98,3 +99,12 @@ def past(folder: pathlib.Path) -> HistoryReader:
     opened = open_history(str(folder))
     assert opened is not None
     return opened
+
+
+def without_rollup(database: sqlite3.Connection) -> None:
+    """Take away what version 6 of the tables added."""
+    for name in ("added", "removed", "grown"):
+        database.execute(f"DROP TRIGGER interval_{name}")
+    database.execute("DROP TABLE rollup")
+    database.execute("DELETE FROM mark WHERE name = 'rolled_until'")
+    database.execute("PRAGMA user_version = 5")

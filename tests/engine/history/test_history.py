@@ -14,7 +14,7 @@ from fallow.core.interval import Card, Interval, Party
 from fallow.engine.history.reader import open_history
 from fallow.engine.history.store import MIGRATIONS, NewerHistory, Store, migrate, version_of
 from fallow.engine.history.writer import HistoryWriter
-from tests.engine.history.life import START_S, gpu_status, holder, life, past, status
+from tests.engine.history.life import START_S, gpu_status, holder, life, past, status, without_rollup
 from tests.places import LIMIT_S
 
 START_MS = round(START_S * 1000)
@@ -196,6 +196,7 @@ def test_older_tables_become_todays_in_one_step_and_keep_their_rows(tmp_path: pa
 
 def as_in_version_3(database: sqlite3.Connection) -> None:
     """Take away what later versions of the tables added."""
+    without_rollup(database)
     database.execute("DROP TABLE sample")
     for column in ("energy", "metered"):
         database.execute(f"ALTER TABLE interval DROP COLUMN {column}")

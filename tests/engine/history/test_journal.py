@@ -9,12 +9,15 @@ import sys
 from contextlib import closing
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fallow.core.errors import FallowError
 from fallow.core.findings import Event, Verdict, process_key
 from fallow.core.reasons import Reason
 from fallow.engine.history import journal_file
 from fallow.engine.history.journal import Journal
+from fallow.engine.history.journal_file import fair_share
 from fallow.engine.history.sqlite_file import clock_time
 from tests.places import LIMIT_S
 from tests.reasons import said
@@ -140,6 +143,29 @@ def test_old_rows_are_cleared_away_and_the_newest_stay(tmp_path: pathlib.Path) -
     assert 100 <= len(left) <= 105
     assert left[0] == "500"
     journal.close()
+
+
+def test_who_has_many_jobs_makes_the_journal_forget_nobody_elses(tmp_path: pathlib.Path) -> None:
+    journal = Journal(str(tmp_path), lambda: 1.0, print, most_rows=40)
+    subjects = ["bob's job 7 (eve's job)", "fill on GPU 3", "bob's Slurm job 7"]
+    for subject in subjects:
+        journal.outcome(subject, "stopped", "nobody of it is left", ["gpu:1"])
+    for number in range(100):
+        journal.action(f"eve's job {number} (bob's job)", "ask", said(str(number)), ["gpu:1"])
+        journal.action(f"{70000 + number}'s job {number} (python)", "ask", said(str(number)), ["gpu:1"])
+    left = journal.last("gpu:1", most=5000)
+    assert [event.subject for event in reversed(left)][:3] == subjects
+    assert 39 <= len(left) <= 42
+    assert [event.because for event in left[:4]] == ["99", "99", "98", "98"], "the newest stay"
+    journal.close()
+
+
+@given(st.lists(st.integers(1, 50)), st.integers(1, 100))
+def test_a_fair_share_uses_all_the_room_and_takes_only_from_those_with_more(counts: list[int], most: int) -> None:
+    share = fair_share(counts, most)
+    kept = [min(count, share) for count in counts]
+    assert sum(kept) <= most
+    assert kept == counts or sum(kept) > most - len(counts), "no room is left over but what cannot be divided"
 
 
 def test_a_journal_that_was_taken_away_begins_anew_and_says_so(tmp_path: pathlib.Path) -> None:

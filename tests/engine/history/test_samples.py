@@ -15,7 +15,7 @@ from fallow.engine.history.retention import age
 from fallow.engine.history.samples import SAMPLE_S
 from fallow.engine.history.store import FILE_NAME, MIGRATIONS, Store
 from fallow.engine.history.writer import HistoryWriter
-from tests.engine.history.life import gpu_status, holder, past, status
+from tests.engine.history.life import gpu_status, holder, past, status, without_rollup
 from tests.places import LIMIT_S
 
 START = 1_790_002_800  # an hour begins here
@@ -103,6 +103,7 @@ def test_samples_that_are_too_old_go(tmp_path: pathlib.Path) -> None:
 def test_a_file_of_an_older_fallow_gets_the_table_and_keeps_its_hours(tmp_path: pathlib.Path) -> None:
     record(tmp_path, [status(START + second, busy()) for second in range(10)])
     database = sqlite3.connect(tmp_path / FILE_NAME, isolation_level=None)
+    without_rollup(database)
     database.execute("DROP TABLE sample")
     for column in ("energy", "metered"):  # a later version added them
         database.execute(f"ALTER TABLE interval DROP COLUMN {column}")

@@ -249,7 +249,7 @@ def test_a_command_runs_with_its_output_closed(simulated: Fallow) -> None:
     ("words", "says"),
     [
         (("why", "all"), "neither a GPU nor a process"),
-        (("why", "user:"), "there is no GPU 'user:' here"),
+        (("why", "user:"), "'user:' names no user"),
         (("protect", "--list", "--for", "1h"), "cannot be combined"),
         (("run", "--then", "foo", "--", "true"), "is not an action for after a job"),
     ],

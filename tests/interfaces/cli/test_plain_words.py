@@ -83,6 +83,7 @@ def test_an_empty_card_is_given_before_a_filled_one(simulated: Fallow) -> None:
     for order in ("best", "random", "index"):
         assert simulated("run", "--order", order, "--format", "index", "--", *SHOW).stdout == "2\n"
     assert simulated("run", "-n", "2", "--format", "index", "--", *SHOW).stdout in ("0,2\n", "1,2\n", "2,3\n")
+    filling.until("filling it")  # again, where that one ran
     assert simulated("pick").stdout == "2\n"
 
 

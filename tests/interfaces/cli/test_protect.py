@@ -15,6 +15,7 @@ from fallow.core.protections import Affected, Everything, OneProcess, covering
 from fallow.readers.proc import Proc
 from tests.actuators.claims.test_users import ADA, BOB, Users
 from tests.conftest import Fallow
+from tests.waiting import PROGRAM_S, until
 
 _EXIT_OF_ONE_THREAD = {"x86_64": 60, "aarch64": 93}
 
@@ -57,6 +58,24 @@ def test_a_process_is_named_by_its_pid_alone_and_shown_with_the_gpu_that_it_is_o
     assert f" protects pid {job.pid} (protection " in sentence
     assert [sentence in each for each in shown] == [True, True]
     assert sentence not in other
+
+
+def test_the_list_names_a_job_that_protects_itself_by_its_environment(
+    simulated: Fallow, tmp_path: pathlib.Path
+) -> None:
+    config = tmp_path / "fallow.toml"
+    config.write_text("[[idle]]\nname = 'nights'\nidle_for = '1h'\nwarmup = '0s'\nact = true\n")
+    config.chmod(0o600)
+    up = simulated.start("up", "--config", str(config))
+    with subprocess.Popen(["sleep", "1000"], env={**simulated.on("1"), "FALLOW_PROTECT": "1"}) as job:
+        try:
+            words = f"'s job {job.pid} (sleep) is protected: the environment of pid {job.pid} has FALLOW_PROTECT=1"
+            until(lambda: words in simulated("protect", "--list").stdout, pause_s=PROGRAM_S)
+        finally:
+            job.kill()
+    until(lambda: simulated("protect", "--list").stdout == "nothing is protected\n", pause_s=PROGRAM_S)
+    up.terminate()
+    up.wait()
 
 
 def test_a_gpu_is_named_as_people_name_it_and_by_its_uuid_where_it_cannot_be_read(simulated: Fallow) -> None:

@@ -114,9 +114,42 @@ def test_csv_has_the_fields_of_the_json_and_no_formula(recorded: Fallow) -> None
     for by in ("gpu", "user", "job", "day", "week"):
         rows = list(csv.DictReader(io.StringIO(recorded("report", "--by", by, "--format", "csv").stdout)))
         lines = json.loads(recorded("report", "--by", by, "--format", "json").stdout)["lines"]
-        assert [set(row) | {"unknown"} for row in rows] == [set(line) for line in lines]
+        about = {"currency", "since", "until", "host"}
+        assert [set(row) - about | {"unknown"} for row in rows] == [set(line) for line in lines]
         assert sum(float(row["observed_s"]) for row in rows) == pytest.approx(4 * HOUR_S)
         assert not [cell for row in rows for cell in row.values() if cell.startswith("=")]
+
+
+def test_each_row_of_the_csv_tells_the_currency_the_span_and_the_host(recorded: Fallow) -> None:
+    for by in ("gpu", "user", "week"):
+        words = ("report", "--by", by, "--since", "2026-01-01", "--price", "2.50 EUR/h", "--format")
+        rows = list(csv.DictReader(io.StringIO(recorded(*words, "csv").stdout)))
+        told = json.loads(recorded(*words, "json").stdout)
+        assert rows
+        for row in rows:
+            assert (row["currency"], row["since"], row["host"]) == ("EUR", told["since"], "box")
+            assert datetime.datetime.fromisoformat(row["until"]) <= datetime.datetime.fromisoformat(told["until"])
+
+
+def test_the_hours_of_the_week_are_a_csv_with_the_numbers_of_the_json(recorded: Fallow) -> None:
+    rows = list(csv.DictReader(io.StringIO(recorded("report", "--by", "hour", "--format", "csv").stdout)))
+    hours = json.loads(recorded("report", "--format", "json").stdout)["hours"]
+    assert len(rows) == len(hours) >= 2
+    for row, hour in zip(rows, hours, strict=True):
+        assert {name: float(row[name]) for name in hour} == pytest.approx(hour, abs=60)
+        assert row["host"] == "box"
+    assert sum(float(row["observed_s"]) for row in rows) == pytest.approx(4 * HOUR_S)
+    refused = recorded("report", "--by", "hour")
+    assert refused.returncode == 2
+    assert "--by hour is for --format csv; write --format csv, or leave it out" in refused.stderr
+
+
+def test_the_table_says_what_the_hours_of_nobody_are(recorded: Fallow) -> None:
+    sentence = "-: hours that belong to nobody, because the GPU was free or filled"
+    for by in ("user", "job"):
+        assert sentence in " ".join(recorded("report", "--by", by).stdout.split())
+    assert sentence not in recorded("report").stdout
+    assert sentence in recorded("report", "--format", "html").stdout
 
 
 def test_days_are_local_days(fallow: Fallow) -> None:

@@ -231,6 +231,29 @@ def test_what_is_neither_a_gpu_nor_a_process_is_refused(simulated: Fallow, subje
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("subject", "way"),
+    [
+        ("user:", "'user:' names no user; write user:NAME, as user:ada"),
+        ("gpu:", "'gpu:' names no GPU; write gpu:3, or gpu: and a UUID"),
+        (
+            "user:NOBODY",
+            "there is no user 'NOBODY' here, and nothing is known of jobs of that name; did you mean nobody?",
+        ),
+        ("nobody", "there is no GPU 'nobody' here; for a user write user:nobody"),
+        ("", "'' names nothing; write 3, pid:123, user:NAME or mine"),
+        ("Mine", "'Mine' names nothing; write 3, pid:123, user:NAME or mine"),
+    ],
+)
+def test_who_mistypes_a_user_or_writes_no_name_is_told_what_to_type(
+    simulated: Fallow, subject: str, way: str
+) -> None:
+    for words in ((), ("--json",)):
+        done = simulated("why", subject, *words)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert way in done.stderr
+
+
 def test_a_rule_under_a_hold_says_who_holds_until_when_and_what_it_would_do_without(
     simulated: Fallow, sleeper: subprocess.Popen[bytes], tmp_path: pathlib.Path
 ) -> None:

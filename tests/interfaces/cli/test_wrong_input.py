@@ -78,7 +78,7 @@ from tests.standin import World
             "is not one GPU that can be named; name one at a time, or protect all",
         ),
         (("why", "0,1"), 2, "'0,1' is not one GPU that can be named; name one at a time\n"),
-        (("why", "zork:1"), 2, "'zork:1' names nothing; write a GPU, pid:PID, or of a cluster slurm:ID"),
+        (("why", "zork:1"), 2, "'zork:1' names nothing; write a GPU, pid:PID, user:NAME, or of a cluster slurm:ID"),
         (("status", "3-1"), 2, "'3-1' runs backwards; write it as 1-3"),
         (("report", "--since", "7"), 2, "write 7s, 7m, 7h or 7d"),
         (("-v",), 2, "no command given"),

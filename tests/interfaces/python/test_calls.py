@@ -56,6 +56,7 @@ def test_a_claim_without_a_block_holds_at_once_and_until_it_is_released(claim_di
     claimed.release()
     claimed.release()
     assert repr(claimed) == "<ClaimedGpus 0, 1 (released)>"
+    assert ">released</caption>" in claimed._repr_html_(), "a notebook shows the table only"
     assert fallow("pick", "--simulate=2xH100").returncode == 0
     with pytest.raises(library.WrongUsage, match="was released"), claimed:
         pass

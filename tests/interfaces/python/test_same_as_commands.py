@@ -66,6 +66,7 @@ def test_a_protection_ends_with_its_block(here: Fallow) -> None:
         assert [each.id for each in fallow.protections()] == [placed.id]
     assert fallow.protections() == ()
     assert repr(placed).endswith("(released)>")
+    assert ">released</td>" in placed._repr_html_(), "a notebook shows the table only"
 
 
 def test_errors_have_the_sentence_of_the_command_and_its_exit_code(here: Fallow) -> None:

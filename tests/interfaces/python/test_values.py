@@ -154,6 +154,9 @@ def test_a_repr_is_one_short_line() -> None:
     assert repr(status()) == "<Status box: 2 x H100 (simulated): 1 available (1 free), 1 busy>"
     assert repr(status().gpus[0]) == "<GpuStatus 0: busy: as the test says>"
     assert repr(idle()) == "<Idle for 1m: cannot be told: GPU 0: held, nothing runs>"
+    without = fallow.Idle(as_json.idle([], 60.0, True))
+    assert repr(without) == "<Idle for 1m: yes: holds no GPU>"
+    assert "holds no GPU" in without._repr_html_()
     span = "2026-11-01 00:00 to 2026-11-08 00:00 UTC"
     assert repr(report()) == f"<Report {span} by user: 2.0h of 6.0h idle or stuck, 5.00 USD>"
     assert repr(explanation()).startswith("<Explanation GPU 0 is busy")

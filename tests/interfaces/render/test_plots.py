@@ -85,6 +85,12 @@ def test_without_a_price_it_is_the_number_of_idle_gpus() -> None:
     assert len(plot.bars) == 1, "equal neighbours are one bar"
 
 
+def test_where_no_gpu_was_idle_that_is_said_and_no_part_of_a_minute() -> None:
+    free = Step(begin_ms=0, end_ms=30_000, gpus=1, spent_ms={Activity.FREE: 30_000})
+    *_, plot = plots([free], HOUR, UTC, Prices())
+    assert (plot.title, plot.told) == ("Idle GPUs", "none")
+
+
 def test_many_users_are_the_first_three_and_how_many_more() -> None:
     steps = [Step(BEGIN_MS, BEGIN_MS + 30_000, 1, 0.1, users=("ada", "?", "carol", "dan", "erin"))]
     assert plots(steps, HOUR, UTC, DOLLARS)[0].spots[0].text == "15:00:00: 10%; ada, somebody, carol and 2 more"

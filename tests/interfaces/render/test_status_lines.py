@@ -146,7 +146,8 @@ def test_of_several_jobs_the_largest_is_shown_with_the_number_of_the_others_at_e
     for width in WIDTHS:
         first = drawn(shown(every_kind()), width)[2]
         assert "alice" in first
-        assert " python -" in first, "the folder of a program tells nobody anything"
+        assert " train.py" in first, "the folder of a program tells nobody anything, nor does python's name"
+        assert "alice/venv" not in first
         assert "+2" in first
 
 
@@ -192,6 +193,21 @@ def test_a_protection_s_end_is_never_cut_to_another_time() -> None:
     line = gpu(0, Activity.IDLE, 6900.0, holders=(holder("somebody", "python3 train.py --with a very long line", 3),))
     status = shown(machine(line), outlooks={"0": Outlook(None, 6960.0)})
     assert "protected 1h56m" in drawn(status, 80)[2]
+
+
+def test_of_a_long_note_the_protection_is_kept_and_of_a_long_line_the_command_is_cut() -> None:
+    line = gpu(
+        0,
+        Activity.IDLE,
+        6900.0,
+        holders=(holder("somebody", "python3 finetune.py --with a very long line of options", 3),),
+        claim=Claim(False, 9, "somebody-else", "sh"),
+        waiting=12,
+    )
+    made = drawn(shown(machine(line), outlooks={"0": Outlook(None, 6960.0)}), 80)[2]
+    assert "protected 1h56m" in made
+    assert " finetune.py" in made
+    assert "options" not in made
 
 
 def test_a_job_that_rules_leave_alone_is_protected_without_an_end() -> None:

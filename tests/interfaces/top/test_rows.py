@@ -17,7 +17,7 @@ from fallow.engine.machine.daemon_client import RecentStep
 from fallow.interfaces.top.cells import Row, Trend, cells, widths
 from fallow.interfaces.top.jobs import job_tree
 from fallow.interfaces.top.look import Look, Starter
-from fallow.interfaces.top.rows import Filter, Line, in_ranges, next_on, shown_lines, summary, to_have
+from fallow.interfaces.top.rows import Filter, Line, in_ranges, next_on, second_line, shown_lines, summary, to_have
 
 UNKNOWN = Unknown("the driver does not tell")
 
@@ -123,14 +123,46 @@ def test_processes_of_one_owner_or_one_session_are_one_job() -> None:
     )
     nodes = job_tree(seen, seen.status.gpus, Filter())
     assert [node.subjects for node in nodes] == [("pid:1", "pid:2"), ("pid:3",), ("pid:4", "pid:5")]
-    assert nodes[0].text.startswith("ada  by torchrun 49  GPU 0,2  3.0 GiB")
-    assert nodes[2].text.startswith("root  container vllm-prod  GPU 1-2")
+    assert nodes[0].text == "ada  GPU 0,2  busy  3.0 GiB  by torchrun 49"
+    assert nodes[2].text == "root  GPU 1-2  busy  2.0 GiB  container vllm-prod"
+
+
+def test_of_a_line_of_the_tree_what_started_the_job_is_cut_and_its_protection_is_kept() -> None:
+    service = Owner(OwnerKind.SERVICE, "s", "a-service-whose-name-is-much-longer-than-a-line-of-the-screen.service")
+    seen = look(gpu(1, Activity.IDLE, holder(11, "somebody", service)), rules=(counting(left_alone="it is ours"),))
+    (job,) = job_tree(seen, seen.status.gpus, Filter())
+    assert "  protected  " in job.text[:40]
+    assert job.text.endswith("…") or job.text.endswith(".service")
+
+
+def test_a_narrow_column_names_the_script_and_not_the_python_that_runs_it() -> None:
+    one = gpu(1, Activity.BUSY, replace(holder(11), command="/usr/bin/python3 -u finetune_llama.py --epochs 20"))
+    shown = Row(Line(look(one), one), Trend(), stale=False)
+    at = list(widths(80)).index("job")
+    assert cells(shown, widths(80))[at].plain == "finetune…"
+    assert cells(shown, widths(200))[at].plain.startswith("python3 -u finetune_llama.py")
+
+
+def test_jobs_of_which_only_the_program_can_be_read_have_their_pid() -> None:
+    one = gpu(1, Activity.BUSY, replace(holder(11), command="python3"))
+    shown = Row(Line(look(one), one), Trend(), stale=False)
+    assert "python3 pid 11" in [cell.plain for cell in cells(shown, widths(120))]
+
+
+def test_the_second_line_leaves_out_who_told_it_before_it_cuts_which_gpus_there_are() -> None:
+    seen = look(*(gpu(each, Activity.FREE) for each in range(0, 50, 2)), rules=())
+    have, said = second_line(seen, None, 80, ["only ada"])
+    assert have.endswith(",46,48")
+    assert said == "  only ada"
+    assert second_line(seen, None, 120, [])[1] == "  from the daemon"
+    alone = second_line(replace(seen, source="alone: no daemon runs", rules=None), None, 80, [])
+    assert alone[1] == "  alone: no daemon runs", "why nothing is known of rules is never left out"
 
 
 def test_a_job_on_very_many_gpus_leaves_room_for_what_it_does() -> None:
     seen = look(*(gpu(each, Activity.IDLE, holder(1)) for each in range(0, 60, 2)))
     (job,) = job_tree(seen, seen.status.gpus, Filter())
-    assert "  30 GPUs (0,2,4,6,8,10,12,14,…)  30.0 GiB  idle" in job.text
+    assert "  30 GPUs (0,2,4,6,8,10,12,14,…)  idle  30.0 GiB" in job.text
     assert len(job.gpus) == 30
 
 

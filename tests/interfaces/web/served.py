@@ -35,6 +35,7 @@ from fallow.readers.proc import Proc, user_name
 from tests.places import LIMIT_S
 
 TOKEN = "a-token-that-nobody-guesses"
+NEVER_S = 10 * LIMIT_S
 
 
 class Answer:
@@ -110,8 +111,13 @@ def built(
     limits: ConnectionLimits | None = None,
     past: Callable[[str], HistoryReader | None] = open_history,
     tell: Callable[[str], None] = lambda _: None,
+    every_s: float = NEVER_S,
 ) -> Iterator[Built]:
-    """The page, on a port of loopback. `pretend` is the address that it takes itself to listen on."""
+    """The page, on a port of loopback. `pretend` is the address that it takes itself to listen on.
+
+    No time limit of it ends while a test runs, however slow the machine is, unless the test is about that. So is the
+    board never too old for /healthz, for which the GPUs are to be looked at every so many seconds.
+    """
     home.mkdir(exist_ok=True)
     folder = ClaimFolder(str(home / "claims"))
     state, made_clock, proc, reloads = str(home / "state"), clock or SystemClock(), Proc(), Requests[None, Reloaded]()
@@ -126,7 +132,7 @@ def built(
         lambda: reloads.ask(None),
         Requests[WakeWish, Woken]().ask,
         lambda: (),
-        lambda: 1.0,
+        lambda: every_s,
         GpuConditions(World({}), print),
     )
     sources.stops = stops
@@ -135,9 +141,10 @@ def built(
     token_hash = None if token is None else hashed(token)
     settings = checked(Settings(pretend or address, token_hash, hosts, persons))
     app = make_app(sources)
-    access = PageAccess(app, settings, Sessions(made_clock.monotonic_s), WrongTokens(tell))
+    access = PageAccess(app, settings, Sessions(made_clock.monotonic_s), WrongTokens(tell, NEVER_S))
     try:
-        yield Built(HttpServer(access, listening, limits or page_limits()), address, app)
+        patient = replace(page_limits(), request_s=NEVER_S, answer_s=NEVER_S)
+        yield Built(HttpServer(access, listening, limits or patient), address, app)
     finally:
         folder.close()
         reloads.close()

@@ -40,9 +40,13 @@ def reachable(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         yield made
 
 
-@pytest.mark.parametrize(
-    "host", ["evil.example", "evil.example:8990", "localhost.evil.example", "", "127.0.0.1.nip.io"]
-)
+NOT_OURS = [
+    *("evil.example", "evil.example:8990", "localhost.evil.example", "127.0.0.1.nip.io", "", "."),
+    *("localhost:8990@evil.example", "localhost:evil.example", "[::1]evil.example", "[::1]:8990.evil.example"),
+]
+
+
+@pytest.mark.parametrize("host", NOT_OURS)
 def test_a_name_that_was_made_to_point_here_is_not_answered(site: Site, host: str) -> None:
     for path in ("/", "/api/v1/status", "/metrics", "/login", "/static/page.js"):
         assert site.ask(path, headers={"host": host}).status == 421

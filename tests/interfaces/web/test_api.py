@@ -121,7 +121,7 @@ def test_a_policy_loop_that_is_silent_for_several_ticks_is_not_healthy(tmp_path:
             raise AssertionError(seconds)
 
     clock, made = Clock(), hall(varied)
-    with served(made, tmp_path, clock=clock) as site:
+    with served(made, tmp_path, clock=clock, every_s=1.0) as site:
         assert site.ask("/healthz").json == {"ok": True, "because": None}
         clock.now_s += 4.0
         assert site.ask("/healthz").status == 200

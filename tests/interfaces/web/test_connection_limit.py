@@ -8,8 +8,10 @@ import logging
 import os
 import pathlib
 import socket
+import struct
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -23,7 +25,7 @@ from fallow.interfaces.web.connection_limit import ConnectionLimits, Connections
 from fallow.interfaces.web.server import page_limits
 from fallow.readers.socket_users import user_of
 from tests.interfaces.web.boards import varied
-from tests.interfaces.web.served import TOKEN, Site, built, hall, served
+from tests.interfaces.web.served import NEVER_S, TOKEN, Site, built, hall, served
 from tests.places import LIMIT_S
 
 QUICK = ConnectionLimits(connections=40, of_address=10, of_user=40, request_s=0.3, answer_s=5.0)
@@ -172,6 +174,37 @@ def test_whose_a_connection_is_the_kernel_tells_until_it_is_closed() -> None:
                 assert user_of(connection) is None
 
 
+@pytest.mark.parametrize("reset", [False, True])
+def test_who_hangs_up_before_they_are_let_in_is_nobody_and_what_they_asked_is_not_read(
+    tmp_path: pathlib.Path, reset: bool
+) -> None:
+    """Their user is not known any more; a neighbour could use up the share of all whose user is not known."""
+    told, answers = list[str](), list[int]()
+    with built(hall(varied), tmp_path, token=TOKEN, tell=told.append) as page:
+        site = Site(page.address, page.app, tmp_path)
+        for _ in range(3):
+            with connected(site) as connection:
+                connection.sendall(b"GET / HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer wrong\r\n\r\n")
+                if reset:
+                    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+        def ask_and_end() -> None:
+            answers.append(site.ask("/healthz").status)
+            page.server.stop()
+
+        asker = threading.Thread(target=ask_and_end)
+        asyncio.run(page.run(asker.start))
+        asker.join(LIMIT_S)
+    assert (answers, told) == ([200], [])
+
+
+def test_who_ends_the_half_by_which_they_send_is_answered(site: Site) -> None:
+    with connected(site) as connection:
+        connection.sendall(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
+        connection.shutdown(socket.SHUT_WR)
+        assert connection.recv(4096).startswith(b"HTTP/1.1 200")
+
+
 def test_a_byte_now_and_then_does_not_buy_more_time(site: Site) -> None:
     """V12"""
     with connected(site) as connection:
@@ -230,9 +263,9 @@ def test_who_goes_away_in_the_middle_of_a_body_leaves_no_traceback(
     assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 
-def test_a_crowd_that_says_nothing_shuts_nobody_out(site: Site) -> None:
-    """V12: 512 silent connections"""
-    with ExitStack() as stack:
+def test_a_crowd_that_says_nothing_shuts_nobody_out(tmp_path: pathlib.Path) -> None:
+    """V12: 512 silent connections, none of which ends for its silence alone"""
+    with served(hall(varied), tmp_path, limits=replace(QUICK, request_s=NEVER_S)) as site, ExitStack() as stack:
         for number in range(512):
             stack.enter_context(connected(site, f"127.0.{number % 7}.{1 + number % 200}"))
             if number % 64 == 0:

@@ -30,6 +30,13 @@ def test_the_report_is_a_file_that_a_browser_keeps(site: Site, path: str, kind: 
     assert answer.headers["content-security-policy"].startswith("default-src 'none'")
 
 
+def test_the_hours_of_the_week_are_a_csv_and_no_page(site: Site) -> None:
+    answer = site.with_token("/report.csv?by=hour")
+    assert answer.text.startswith("weekday,hour,observed_s,")
+    assert 'filename="fallow-hour-' in answer.headers["content-disposition"]
+    assert site.with_token("/report.html?by=hour").status == 422
+
+
 def test_the_csv_names_what_it_is_grouped_by(site: Site) -> None:
     (head, *_) = csv.reader(io.StringIO(site.with_token("/report.csv?by=user").text))
     assert head[0] == "user"

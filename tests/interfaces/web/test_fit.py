@@ -25,6 +25,7 @@ CROSSING = """[...document.querySelectorAll('.plot')].filter((plot) => {
   return boxes('.plot-values text').some((a) => boxes('.plot-times text').some(
     (b) => a.left < b.right + 2 && b.left < a.right + 2 && a.top < b.bottom && b.top < a.bottom));
 }).length"""
+TOPS = "(name) => new Set([...document.querySelectorAll(name)].map((e) => e.getBoundingClientRect().top)).size"
 CUT_OFF = """(name) => [...document.querySelectorAll(name)]
   .filter((e) => e.getBoundingClientRect().width > 0 && e.scrollWidth > e.clientWidth + 1)
   .map((e) => e.textContent)"""
@@ -84,6 +85,16 @@ def test_a_form_that_opens_moves_no_tile_and_is_within_the_page(
     assert page.locator("#slot-7 .act summary").is_hidden(), "a free GPU has nothing to protect"
 
 
+@pytest.mark.parametrize("width", [390, 768, 1280, 1920])
+def test_the_page_turning_live_moves_no_tile(browser: Any, site: Site, boards: Publisher, width: int) -> None:
+    boards.publish(varied(time.time()))
+    page = opened(browser, site, "/", width)
+    page.wait_for_selector(".live.now")
+    live = page.evaluate(TILES)
+    page.evaluate("document.querySelector('#live-word').textContent = 'as of'")
+    assert page.evaluate(TILES) == live
+
+
 def test_64_small_tiles_have_the_word_the_name_how_many_more_and_whether_it_is_protected(
     browser: Any, site: Site, boards: Publisher
 ) -> None:
@@ -95,8 +106,10 @@ def test_64_small_tiles_have_the_word_the_name_how_many_more_and_whether_it_is_p
     gpus = (replace(first, holders=two), *board.status.gpus[1:])
     protected = [replace(each, target=type(each.target)(str(gpus[1].uuid))) for each in board.protections]
     boards.publish(replace(board, status=replace(board.status, gpus=gpus), protections=tuple(protected)))
-    for width, height in ((390, 844), (1280, 800)):
+    for width, height in ((390, 844), (768, 1024), (1280, 800)):
         page = opened(browser, site, "/", width, height)
+        assert page.evaluate(CUT_OFF, ".tile:not(#gpu-0) .name, .tile em, .notes") == []
+        assert page.evaluate(TOPS, ".nav li") == 1, "the ways to the sections are one line"
         assert page.locator("#gpu-0 strong").is_visible()
         assert page.locator("#gpu-1 .safe").is_visible()
         assert page.evaluate(CUT_OFF, "#gpu-1 .notes, #gpu-3 .name") == []
@@ -104,3 +117,19 @@ def test_64_small_tiles_have_the_word_the_name_how_many_more_and_whether_it_is_p
         ends = "['#gpu-0 .more', '#gpu-0'].map(one => document.querySelector(one).getBoundingClientRect().right)"
         more, tile = page.evaluate(ends)
         assert 0 < more <= tile
+
+
+def test_on_a_phone_with_64_gpus_the_way_to_protect_a_job_is_seen_and_takes_two_touches(
+    browser: Any, site: Site, boards: Publisher
+) -> None:
+    boards.publish(many(time.time(), 64))
+    page = opened(browser, site, "/", 390)
+    page.get_by_text("Touch a GPU to protect").wait_for()
+    page.locator("#gpu-3").click()
+    opener = page.locator(".subject .act summary")
+    opener.wait_for()
+    box = opener.bounding_box()
+    assert box["y"] + box["height"] <= 844, "it is seen without scrolling"
+    opener.click()
+    page.get_by_role("button", name="Protect", exact=True).wait_for()
+    assert opened(browser, site, "/", 1280).get_by_text("Touch a GPU to protect").is_hidden()

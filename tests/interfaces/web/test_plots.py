@@ -49,6 +49,15 @@ def test_the_page_has_the_plots_of_all_gpus_and_leads_to_those_of_each(site: Sit
     assert re.search(r"As of \d\d:\d\d", page), "the cost is older than the plots"
 
 
+@pytest.mark.parametrize("span", SPANS)
+def test_cost_and_plots_each_say_as_of_when_they_are(site: Site, span: str) -> None:
+    """Each is kept for a while, and not for the same while; a plot begins with a whole step."""
+    page = site.ask(f"/?span={span}").text
+    plots = page.split('id="plots"')[1]
+    assert re.search(r"As of \d\d:\d\d:\d\d, from \d+ \w{3}, \d\d:\d\d on\.", plots)
+    assert re.search(r'<p class="quiet">As of \d\d:\d\d:\d\d\.</p>', page)
+
+
 def test_a_plot_needs_no_script_to_tell_time_value_and_who_it_was(site: Site) -> None:
     titles = re.findall(r"<title>([^<]*)</title>", plot(site.ask("/?span=1h").text, "power"))
     assert len(titles) == 120

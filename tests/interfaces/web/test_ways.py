@@ -47,7 +47,7 @@ def test_each_page_leads_to_each_section_of_the_main_page(tmp_path: pathlib.Path
     with served(hall(varied), tmp_path) as site:
         main, gpu = site.ask("/").text, site.ask("/gpus/1").text
     places = re.findall(r'<li><a href="/#([a-z-]+)">([^<]+)</a>', main)
-    assert [name for _, name in places] == ["Stops", "Who wastes most", "Actions", "Protections"]
+    assert [name for _, name in places] == ["Stops due", "Why stopped", "Who wastes most", "Protections"]
     for place, _ in places:
         assert f'id="{place}"' in main
         assert f'href="/#{place}"' in gpu
@@ -109,6 +109,33 @@ def test_a_tile_says_by_whom_and_how_long_it_is_protected(tmp_path: pathlib.Path
     with served(hall(varied), tmp_path) as site:
         tile = site.ask("/").text.split('id="gpu-1"')[1].split("</a>")[0]
     assert "protected 1h30m by bob" in text_of(tile) or "protected 1h29m by bob" in text_of(tile)
+
+
+def test_tiles_of_jobs_that_are_all_called_python_name_their_pids() -> None:
+    board = of_nobody(time.time())
+    jobs = tuple(
+        replace(gpu, holders=(Holder(90 + gpu.index, 1, user="bob", command="python"),)) for gpu in board.status.gpus
+    )
+    tiles = dashboard.tiles(replace(board, status=replace(board.status, gpus=jobs)))
+    assert [tile["what"] for tile in tiles][1:3] == ["python pid 91", "python pid 92"]
+
+
+def test_the_page_of_a_gpu_says_when_its_job_is_stopped_and_how_to_protect_it_without_a_token(
+    tmp_path: pathlib.Path,
+) -> None:
+    with served(hall(of_nobody), tmp_path) as site:
+        page, free = site.ask("/gpus/1").text, site.ask("/gpus/7").text
+    head = text_of(page.split('id="now-title"')[0])
+    assert "stops in 18s" in head
+    assert "fallow protect 1 --for 2h" in head
+    assert "fallow protect" not in free, "a free GPU has nothing to protect"
+
+
+def test_on_the_page_of_a_user_what_was_stopped_comes_before_hours_and_plots(tmp_path: pathlib.Path) -> None:
+    with served(hall(of_nobody), tmp_path) as site:
+        main, user = site.ask("/").text, site.ask("/users/nobody").text
+    assert user.index("What was stopped or done, and why") < user.index("Hours and money")
+    assert main.index("What was stopped or done, and why") < main.index("Over time")
 
 
 def test_the_login_says_what_works_without_a_token(tmp_path: pathlib.Path) -> None:

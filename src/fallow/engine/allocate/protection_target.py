@@ -15,9 +15,15 @@ from fallow.readers.proc import user_name
 from fallow.readers.users import is_user, user_names
 
 _KINDS = ("gpu", "pid", "user")
+_KIND_WORDS = {"gpu": "GPU", "pid": "process", "user": "user"}
+_EXAMPLES = {
+    "gpu": "write gpu:3, or gpu: and a UUID; `fallow status` lists the GPUs",
+    "pid": "write pid:12345; `fallow status -l` lists the processes on GPUs",
+    "user": "write user:NAME, as user:ada",
+}
 _OF_A_CLUSTER = "or of a cluster slurm:ID, deployment:NAMESPACE/NAME, node:NAME"
 _TO_PROTECT = f"all, a GPU, pid:PID, user:NAME, {_OF_A_CLUSTER}"
-_TO_ASK_ABOUT = f"a GPU, pid:PID, {_OF_A_CLUSTER}"
+_TO_ASK_ABOUT = f"a GPU, pid:PID, user:NAME, {_OF_A_CLUSTER}"
 
 
 def target_of(text: str, world: World, *, gone_is_fine: bool = False, among: Sequence[Gpu] | None = None) -> Target:
@@ -40,6 +46,8 @@ def target_among(
     kind, colon, rest = text.partition(":")
     if text == "all":
         return Everything()
+    if colon and kind in _KINDS and not rest.strip():
+        raise WrongUsage(f"{text!r} names no {_KIND_WORDS[kind]}", _EXAMPLES[kind])
     if kind == "user" and rest:
         return _user(rest, gone_is_fine=gone_is_fine)
     if kind == "pid" and rest:
@@ -60,7 +68,9 @@ def target_among(
         meant = select(word, there)
     except WrongUsage as error:
         if not is_number(text):
-            raise
+            raise WrongUsage(
+                error.sentence, f"for a user write user:{text}" if is_user(text) else error.way
+            ) from None
         if not gone_is_fine:  # somebody who mistypes a GPU must not believe that it is protected
             raise WrongUsage(error.sentence, f"{error.way}; for a process write pid:{text}") from None
         return _process(text, table, gone_is_fine=gone_is_fine)

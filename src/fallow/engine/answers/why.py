@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import islice
 
+from fallow.core.did_you_mean import did_you_mean
 from fallow.core.errors import FallowError, WrongUsage
 from fallow.core.findings import Event, gpu_key, process_key
 from fallow.core.gpu import Gpu, labels_of
@@ -11,7 +12,7 @@ from fallow.core.gpu_status import GpuStatus, Status, people_on
 from fallow.core.parked import ParkedJob
 from fallow.core.process import DEEPEST
 from fallow.core.protections import AffectedProcess, OneGpu, OneProcess, OneUser, Protection, parse_target
-from fallow.core.units import program_name
+from fallow.core.units import is_number, program_name
 from fallow.core.unknown import Unknown
 from fallow.core.value import value
 from fallow.engine.allocate.protection_target import target_of
@@ -21,11 +22,13 @@ from fallow.engine.jobs.protections import protections_on
 from fallow.engine.machine.daemon_client import DaemonClient, Ruled
 from fallow.engine.machine.observe import look_once
 from fallow.engine.machine.world import World
+from fallow.readers.users import is_user, user_names
 
 _MOST_EVENTS = 30
 _READ_BACK = 500
 _ASKED = ("ask", "park")
 _GONE = ("stopped", "parked")
+_TO_WRITE = "write 3, pid:123, user:NAME or mine"
 _SHOWN_BY = "`fallow status` lists the GPUs and the processes on them"
 
 
@@ -93,11 +96,15 @@ def explain(asker: Asker, subject: str | None) -> Explained:
         and not (gpus or parked or protections or rules or events or unreadable)
     ):
         _refuse_who_is_on_no_gpu(target, str(subject), status, world)
+    trouble = None if daemon is None else daemon.trouble
+    nothing = not (gpus or parked or read or unreadable or trouble)
+    if isinstance(target, OneUser) and nothing and not _may_be_there(target.name):
+        way = did_you_mean(target.name, user_names()) or _SHOWN_BY
+        raise WrongUsage(f"there is no user {target.name!r} here, and nothing is known of jobs of that name", way)
     if unreadable is not None:
         if target is None and not events:
             raise unreadable  # there is nothing else to print
         asker.note(str(unreadable))
-    trouble = None if daemon is None else daemon.trouble
     if trouble is not None:
         asker.note(f"the daemon could not be asked, so what it has watched and done is not here: {trouble}")
     return Explained(
@@ -166,15 +173,15 @@ def _target(subject: str | None, world: World, seen: Sequence[Gpu] | None) -> Su
         return None
     if subject == "mine":
         return OneUser(world.user)
+    if not subject.strip() or subject.lower() == "mine":
+        raise WrongUsage(f"{subject!r} names nothing", _TO_WRITE)
     kind, _, rest = subject.partition(":")
     if kind == "pid" and "@" in rest:
         found = parse_target(subject)
     else:
         found = target_of(subject, world, gone_is_fine=True, among=seen)
     if not isinstance(found, Subject):
-        raise WrongUsage(
-            f"{subject!r} is neither a GPU nor a process nor a user", "write 3, pid:123, user:NAME or mine"
-        )
+        raise WrongUsage(f"{subject!r} is neither a GPU nor a process nor a user", _TO_WRITE)
     return found
 
 
@@ -230,6 +237,10 @@ def _is_meant(job: ParkedJob, target: Subject | None) -> bool:
             return any(process.pid == pid for process in job.processes)
         case None:
             return False
+
+
+def _may_be_there(name: str) -> bool:
+    return is_number(name) or is_user(name)
 
 
 def _lives(target: OneProcess, world: World) -> bool:

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -19,6 +20,8 @@ UNITS = tuple(
     f"{folder}/systemd/system/fallow.service" for folder in ("/etc", "/run", "/usr/local/lib", "/usr/lib", "/lib")
 )
 """Where systemd looks for the unit; the first one counts."""
+_BEGINS = "# fallow as a service of systemd"
+"""How a unit begins that fallow wrote. What people wrote themselves is theirs."""
 
 
 def program(world: World) -> Iterator[CheckFinding]:
@@ -78,7 +81,8 @@ def _of_the_unit(units: Iterable[str]) -> Iterator[CheckFinding]:
     if path is None:
         return
     with open(path, encoding="utf-8", errors="replace") as file:
-        started = re.search(r"^ExecStart=[-@:+!]*(\S+)", file.read(), re.MULTILINE)
+        text = file.read()
+    started = re.search(r"^ExecStart=[-@:+!]*(\S+)", text, re.MULTILINE)
     write = f"fallow doctor --unit > {path}, then systemctl daemon-reload and systemctl restart fallow"
     if started is None or not os.path.exists(started[1]):
         what = "nothing" if started is None else f"{started[1]}, which is not there"
@@ -86,6 +90,22 @@ def _of_the_unit(units: Iterable[str]) -> Iterator[CheckFinding]:
     elif started[1] != sys.executable and not is_own(started[1]):
         means = f"{path} starts {started[1]}, another installation than this one ({own_program()})"
         yield lacking("unit", means, write)
+    elif text.startswith(_BEGINS) and (missing := _settings(_shipped_unit()) - _settings(text)):
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        means = f"{path} is not as fallow {VERSION} writes it: it has no {min(missing)}{more}"
+        yield lacking("unit", means, f"{write}; changes of your own belong in a drop-in: systemctl edit fallow")
+
+
+def _shipped_unit() -> str:
+    from importlib.resources import files
+
+    return (files("fallow") / "examples" / "fallow.service").read_text("utf-8")
+
+
+def _settings(unit: str) -> set[str]:
+    """Return the settings of a unit; of a command only how it ends, since the program is not the same everywhere."""
+    lines = re.findall(r"^\w+=.*$", unit, re.MULTILINE)
+    return {re.sub(r"^(Exec\w+=).*\bfallow\b", r"\1fallow", line.strip()) for line in lines}
 
 
 def _of_the_daemon(world: World) -> Iterator[CheckFinding]:
@@ -128,13 +148,18 @@ def completion(world: World) -> Iterator[CheckFinding]:
     without = [shell for shell in here if not any(map(os.path.isfile, places[shell]))]
     if without:
         means = f"{' and '.join(without)} {'does' if len(without) == 1 else 'do'} not find it"
-        yield lacking(
-            "completion", means, "; ".join(f"fallow completion {each} > {places[each][0]}" for each in without)
-        )
+        yield lacking("completion", means, "; ".join(_writes_completion(each, places[each][0]) for each in without))
     elif here:
         yield ok("completion", f"found by {', '.join(here)}")
     else:
         yield ok("completion", f"there is no shell here that it is for ({', '.join(places)})")
+
+
+def _writes_completion(shell: str, path: str) -> str:
+    """Return the line of shell that writes it, with its folder if that is not there yet."""
+    folder = os.path.dirname(path)
+    make = "" if os.path.isdir(folder) else f"mkdir -p {shlex.quote(folder)} && "
+    return f"{make}fallow completion {shell} > {shlex.quote(path)}"
 
 
 def completion_places(environ: Mapping[str, str]) -> dict[str, list[str]]:

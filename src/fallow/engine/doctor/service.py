@@ -69,6 +69,9 @@ def unit(world: World) -> Iterator[CheckFinding]:
         yield ok("service", f"systemd starts it ({said})")
     elif said == "disabled":
         yield lacking("service", "its unit is installed but not enabled", "systemctl enable --now fallow")
+    elif said.startswith("masked"):
+        unmask = "systemctl unmask fallow, then systemctl enable --now fallow"
+        yield lacking("service", f"somebody has forbidden systemd to start it (systemctl says: {said})", unmask)
     else:
         write = "fallow doctor --unit > /etc/systemd/system/fallow.service, then systemctl enable --now fallow"
         yield lacking("service", f"no unit is installed (systemctl says: {said})", write)

@@ -3,7 +3,7 @@
 import json
 import os
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from fallow.core.errors import FallowError, NotPermitted
@@ -28,6 +28,9 @@ CREATE INDEX IF NOT EXISTS about_event ON about (event);
 CREATE TABLE IF NOT EXISTS rest_power (uuid TEXT PRIMARY KEY, watts REAL NOT NULL);
 """
 _COLUMNS = "id, at, kind, subject, finding, because, evidence"
+_NAME = "substr(subject, 1, max(0, instr(subject, '''s ') - 1))"
+_WHOSE = f"CASE WHEN {_NAME} GLOB '[0-9]*' THEN '0' ELSE {_NAME} END"
+"""Whose job a row is about. Users without an account, whose names are numbers, are one: somebody may have many."""
 _LAST_S = 253_402_214_400  # a day before the year 10000, where calendars end
 _CACHE_KIB = 256
 _LONGEST = 4000
@@ -134,10 +137,28 @@ def events(rows: Rows) -> list[Event]:
 
 
 def trim(database: sqlite3.Connection, most_rows: int) -> None:
-    """Delete all but the newest rows."""
-    oldest = "(SELECT max(id) FROM event) - ?"
-    database.execute(f"DELETE FROM about WHERE event < {oldest}", (most_rows,))  # noqa: S608  no part from outside
-    database.execute(f"DELETE FROM event WHERE id < {oldest}", (most_rows,))  # noqa: S608  the same
+    """Delete rows until there are no more than so many: the oldest of those about whose jobs there are most.
+
+    So nobody makes the journal forget the jobs of others by rows about many jobs of their own.
+    """
+    counts = database.execute(f"SELECT count(*) FROM event GROUP BY {_WHOSE}").fetchall()  # noqa: S608  no part from outside
+    share = fair_share([count for (count,) in counts], most_rows)
+    newer = f"SELECT id, row_number() OVER (PARTITION BY {_WHOSE} ORDER BY id DESC) AS place FROM event"  # noqa: S608  the same
+    with transaction(database):
+        rows = database.execute(f"SELECT id FROM ({newer}) WHERE place > ?", (share,)).fetchall()  # noqa: S608  the same
+        database.executemany("DELETE FROM about WHERE event = ?", rows)
+        database.executemany("DELETE FROM event WHERE id = ?", rows)
+
+
+def fair_share(counts: Sequence[int], most: int) -> int:
+    """Return how many each may have, so that together they have at most so many and who has fewer keeps all."""
+    left = most
+    for place, count in enumerate(sorted(counts)):
+        share = left // (len(counts) - place)
+        if count > share:
+            return share
+        left -= count
+    return most
 
 
 def rest_power_w(database: sqlite3.Connection) -> dict[str, float]:

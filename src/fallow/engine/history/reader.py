@@ -6,18 +6,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import pairwise
 from threading import RLock
-from typing import Any
+from typing import Any, NamedTuple
 
 from fallow.core.activity import Activity
 from fallow.core.errors import FallowError, NotPermitted
 from fallow.core.interval import Card, Interval, Party, without_jobs
 from fallow.core.units import is_number
-from fallow.core.value import value
+from fallow.engine.history import rollup
 from fallow.engine.history import samples as sampled
 from fallow.engine.history.collector import QUARTER_MS, parties_of_text
 from fallow.engine.history.samples import Sample
 from fallow.engine.history.sqlite_file import open_read_only
-from fallow.engine.history.store import FILE_NAME, MIGRATIONS, WITH_ENERGY, version_of
+from fallow.engine.history.store import FILE_NAME, MIGRATIONS, WITH_ENERGY, WITH_ROLLUP, version_of
 
 # An interval lies in one quarter of an hour, so that those which reach into a span begin at most a quarter before it.
 _REACHING_IN = "card = ? AND begin >= ? AND begin < ? AND begin + span > ?"
@@ -27,6 +27,7 @@ _INSIDE = (
     "CASE WHEN begin >= :since AND begin + span <= :until THEN {0} "
     "ELSE {0} * (min(begin + span, :until) - max(begin, :since)) / span END"
 )
+_KINDS = {activity.value: activity for activity in Activity}
 _MOST_TALLIES = 20_000
 _LEAST_NAMED = 8
 _OLDEST_READ = 3
@@ -37,8 +38,7 @@ _Sums = dict[tuple[str, tuple[Party, ...]], list[int]]
 """Witnessed time, energy and metered time, by activity and parties."""
 
 
-@value
-class Spent:
+class Spent(NamedTuple):
     """For how long one GPU did one thing, held by the same parties: some time between two moments."""
 
     begin_ms: int
@@ -46,6 +46,17 @@ class Spent:
     witnessed_ms: int
     activity: Activity
     parties: tuple[Party, ...]
+
+
+class WholeSteps(NamedTuple):
+    """What some GPUs did together, in steps."""
+
+    spent: list[Spent]
+    """All GPUs together."""
+    seen: list[tuple[int, int, int]]
+    """The beginning of a step, how many GPUs were seen in it, and for how long the one that was seen longest."""
+    read: list[tuple[int, dict[str, tuple[float, int]]]]
+    """The beginning of a step in seconds, and of each reading the sum of the means of the GPUs, and of how many."""
 
 
 def _leave() -> None:
@@ -60,10 +71,11 @@ class HistoryReader:
         database: Callable[[], sqlite3.Connection],
         lock: RLock,
         close: Callable[[], None] = _leave,
-        version: int = WITH_ENERGY,
+        version: int = len(MIGRATIONS),
     ) -> None:
         """`database` is called for each question: a shared one may have been replaced. `version`: of its tables."""
         self._energy = ("energy", "metered") if version >= WITH_ENERGY else ()
+        self._has_rollup = version >= WITH_ROLLUP
         self._database = database
         self._lock = lock
         self._crews: dict[int, tuple[Party, ...]] = {}
@@ -169,11 +181,39 @@ class HistoryReader:
         )
         with self._one_moment():
             rows = self._ask(question, (*self._reach(uuid, since_ms, until_ms), *[max(1, step_ms)] * 3))
-            return [
-                Spent(begin, end, witnessed, Activity(activity), self._parties(crew))
-                for begin, end, witnessed, activity, crew in rows
-                if witnessed
-            ]
+            return self._spent(rows)
+
+    def whole_steps(self, uuids: Iterable[str], since_ms: int, until_ms: int, step_ms: int) -> WholeSteps:
+        """Return the same of several GPUs together, with their readings: in steps of whole quarters of an hour."""
+        with self._one_moment():
+            numbers = self._numbers()
+            cards = [numbers[uuid] for uuid in uuids if uuid in numbers]
+            rolled_ms = since_ms
+            if self._has_rollup and step_ms in rollup.STEPS_MS:
+                (found,) = self._ask(rollup.MARK) or [(0,)]
+                rolled_ms = max(since_ms, min(int(found[0]), until_ms // step_ms * step_ms))
+            parts = ((rollup.ROLLED, since_ms, rolled_ms), (rollup.PLAIN, rolled_ms, until_ms))
+            sums, watched = rollup.questions(len(cards))
+            spent: list[Spent] = []
+            seen: list[tuple[int, int, int]] = []
+            for table, begin_ms, end_ms in parts:
+                if begin_ms < end_ms:
+                    values = (step_ms, *cards, begin_ms, end_ms)
+                    spent += self._spent(self._ask(sums.format(**table), values))
+                    seen += self._ask(watched.format(**table), values)
+            read = []
+            if self._ask(sampled.IS_THERE):
+                values = (*cards, since_ms // 1000, until_ms // 1000 + 1)
+                read = self._ask(sampled.question_of_many(step_ms // 1000, len(cards)), values)
+        return WholeSteps(spent, seen, sampled.sums_of(read))
+
+    def _spent(self, rows: list[tuple[Any, ...]]) -> list[Spent]:
+        crews = {crew: self._parties(crew) for crew in {row[4] for row in rows}}
+        return [
+            Spent(begin, end, witnessed, _KINDS[activity], crews[crew])
+            for begin, end, witnessed, activity, crew in rows
+            if witnessed
+        ]
 
     def _reach(self, uuid: str, since_ms: int, until_ms: int) -> tuple[object, ...]:
         return self._numbers().get(uuid), since_ms // QUARTER_MS * QUARTER_MS, until_ms, since_ms

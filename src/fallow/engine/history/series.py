@@ -14,12 +14,14 @@ from fallow.core.interval import NOBODY, Card, Party
 from fallow.core.money import Prices
 from fallow.core.unknown import Unknown
 from fallow.core.value import value
+from fallow.engine.history.collector import QUARTER_MS
 from fallow.engine.history.reader import HistoryReader
 from fallow.engine.history.samples import Sample
 from fallow.policies.cost import shared_out
 
 _HOUR_MS = 3_600_000
 _MOST_GPUS = 512
+_AT_ONCE = 64
 _MAY_CHANGE = 2
 """How many steps at the end of an answer may still change: the one under way, and one whose last rows came late."""
 READINGS = ("utilization", "memory_bytes", "power_w", "temperature_c")
@@ -97,12 +99,45 @@ def steps_of(
     sums = [_Sum(first_ms + number * step_ms, step_ms) for number in range(len(kept), span.seconds // span.step_s)]
     if past is not None:
         cards = past.cards()
-        for uuid in list(uuids)[:_MOST_GPUS]:
+        known = [cards[uuid] for uuid in list(uuids)[:_MOST_GPUS] if uuid in cards]
+        together = matches is None and not step_ms % QUARTER_MS
+        for some in _groups(known, prices) if together else ([card] for card in known):
             if not in_time():
                 raise TooSlow("history is too large or the disk too slow to plot that now; a shorter span may work")
-            if uuid in cards:
-                _add_gpu(sums, past, cards[uuid], until_ms, span, prices, matches)
+            if len(some) > 1:
+                _add_gpus(sums, past, some, until_ms, span, prices)
+            else:
+                _add_gpu(sums, past, some[0], until_ms, span, prices, matches)
     return (*kept, *(one.step(until_ms) for one in sums))
+
+
+def _groups(cards: Iterable[Card], prices: Prices) -> Iterator[list[Card]]:
+    """Yield GPUs that are added up together: they have the same price."""
+    groups: dict[float | Unknown, list[Card]] = {}
+    for card in cards:
+        groups.setdefault(prices.of(card), []).append(card)
+    for some in groups.values():
+        for first in range(0, len(some), _AT_ONCE):
+            yield some[first : first + _AT_ONCE]
+
+
+def _add_gpus(
+    sums: "list[_Sum]", past: HistoryReader, cards: Sequence[Card], until_ms: int, span: PlotSpan, prices: Prices
+) -> None:
+    """Add GPUs of the same price together; of a month this is several times as fast as one after the other."""
+    first_ms, step_ms, price = sums[0].begin_ms, span.step_s * 1000, prices.of(cards[0])
+    found = past.whole_steps([card.uuid for card in cards], first_ms, until_ms, step_ms)
+    for begin_ms, _, seen_ms, activity, parties in found.spent:
+        shares = [(party.user, ms) for party, ms in shared_out(seen_ms, parties)]
+        sums[(begin_ms - first_ms) // step_ms].spend(activity, shares, 1.0, price)
+    for begin_ms, gpus, longest_ms in found.seen:
+        one = sums[(begin_ms - first_ms) // step_ms]
+        one.gpus += gpus
+        one.watched_ms = max(one.watched_ms, longest_ms)
+    for at_s, readings in found.read:
+        number = (at_s * 1000 - first_ms) // step_ms
+        if 0 <= number < len(sums):
+            sums[number].add_means(readings)
 
 
 def _add_gpu(
@@ -117,18 +152,17 @@ def _add_gpu(
     first_ms, step_ms, price = sums[0].begin_ms, span.step_s * 1000, prices.of(card)
     held: set[int] = set()
     watched_ms: dict[int, float] = {}
-    for one in past.spent(card.uuid, first_ms, until_ms, step_ms):
-        shares = [(party, ms) for party, ms in shared_out(one.witnessed_ms, one.parties) if _fits(party, matches)]
-        for number, part in _parts(one.begin_ms, one.end_ms, first_ms, step_ms, len(sums)):
-            watched_ms[number] = watched_ms.get(number, 0.0) + one.witnessed_ms * part
+    for begin_ms, end_ms, seen_ms, activity, parties in past.spent(card.uuid, first_ms, until_ms, step_ms):
+        shares = [(party.user, ms) for party, ms in shared_out(seen_ms, parties) if _fits(party, matches)]
+        for number, part in _parts(begin_ms, end_ms, first_ms, step_ms, len(sums)):
+            watched_ms[number] = watched_ms.get(number, 0.0) + seen_ms * part
             if shares:
                 held.add(number)
-            for party, ms in shares:
-                sums[number].spend(one.activity, party.user, ms * part, price)
+                sums[number].spend(activity, shares, part, price)
     for number in held:
         sums[number].gpus += 1
-    for number, seen_ms in watched_ms.items():
-        sums[number].watched_ms = max(sums[number].watched_ms, seen_ms)
+    for number, ms in watched_ms.items():
+        sums[number].watched_ms = max(sums[number].watched_ms, ms)
     for sample in past.samples(card.uuid, first_ms // 1000, until_ms // 1000 + 1, span.step_s):
         number = (sample.at_s * 1000 - first_ms) // step_ms
         if 0 <= number < len(sums) and (matches is None or number in held):
@@ -139,13 +173,17 @@ def _fits(party: Party, matches: Matches | None) -> bool:
     return matches is None or (party != NOBODY and matches(party))
 
 
-def _parts(begin_ms: int, end_ms: int, first_ms: int, step_ms: int, number: int) -> Iterator[tuple[int, float]]:
-    """Yield which steps an interval reaches into, and which part of it lies in each."""
-    span_ms = max(1, end_ms - begin_ms)
-    for at in range(max(0, (begin_ms - first_ms) // step_ms), min(number, (end_ms - 1 - first_ms) // step_ms + 1)):
+def _parts(begin_ms: int, end_ms: int, first_ms: int, step_ms: int, number: int) -> Sequence[tuple[int, float]]:
+    """Return which steps an interval reaches into, and which part of it lies in each."""
+    first, last = (begin_ms - first_ms) // step_ms, (end_ms - 1 - first_ms) // step_ms
+    if first == last and 0 <= first < number:
+        return ((first, 1.0),)
+    found, span_ms = [], max(1, end_ms - begin_ms)
+    for at in range(max(0, first), min(number, last + 1)):
         inside_ms = min(end_ms, first_ms + (at + 1) * step_ms) - max(begin_ms, first_ms + at * step_ms)
         if inside_ms > 0:
-            yield at, inside_ms / span_ms
+            found.append((at, inside_ms / span_ms))
+    return found
 
 
 class _Sum:
@@ -159,8 +197,8 @@ class _Sum:
         self._readings = {name: [0.0, 0.0] for name in READINGS}
         self._spent: dict[Activity, float] = {}
         self._users: dict[str, float] = {}
-        self._cost = 0.0
-        self._unpriced = False
+        self._wasted_ms: dict[float | Unknown, float] = {}
+        """The idle and stuck time of GPUs of each price."""
 
     def read(self, sample: Sample) -> None:
         for name, sums in self._readings.items():
@@ -169,15 +207,25 @@ class _Sum:
                 sums[0] += found
                 sums[1] += 1
 
-    def spend(self, activity: Activity, user: str, ms: float, price: float | Unknown) -> None:
-        self._spent[activity] = self._spent.get(activity, 0.0) + ms
-        if user != NOBODY.user:
-            self._users[user] = self._users.get(user, 0.0) + ms
+    def add_means(self, readings: Mapping[str, tuple[float, int]]) -> None:
+        """Add the means of several GPUs: their sum, and of how many it is."""
+        for name, (total, count) in readings.items():
+            self._readings[name][0] += total
+            self._readings[name][1] += count
+
+    def spend(
+        self, activity: Activity, shares: Iterable[tuple[str, int]], part: float, price: float | Unknown
+    ) -> None:
+        """Add a part of the time of these users."""
+        whole_ms, users = 0.0, self._users
+        for user, share_ms in shares:
+            ms = share_ms * part
+            whole_ms += ms
+            if user != NOBODY.user:
+                users[user] = users.get(user, 0.0) + ms
+        self._spent[activity] = self._spent.get(activity, 0.0) + whole_ms
         if activity in UNUSED:
-            if isinstance(price, Unknown):
-                self._unpriced = True
-            else:
-                self._cost += ms / _HOUR_MS * price
+            self._wasted_ms[price] = self._wasted_ms.get(price, 0.0) + whole_ms
 
     def step(self, until_ms: int) -> Step:
         means = {name: total / count if count else None for name, (total, count) in self._readings.items()}
@@ -187,7 +235,12 @@ class _Sum:
             gpus=self.gpus,
             **means,
             spent_ms={activity: round(self._spent[activity]) for activity in Activity if activity in self._spent},
-            cost=None if self._unpriced or not self._spent else self._cost,
+            cost=self._cost(),
             watched_ms=round(self.watched_ms),
             users=tuple(sorted(self._users, key=lambda user: (-self._users[user], user))),
         )
+
+    def _cost(self) -> float | None:
+        costs = [None if isinstance(price, Unknown) else price * ms for price, ms in self._wasted_ms.items()]
+        known = [cost for cost in costs if cost is not None]
+        return sum(sorted(known)) / _HOUR_MS if self._spent and len(known) == len(costs) else None

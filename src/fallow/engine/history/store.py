@@ -7,13 +7,13 @@ either all of it is there or none, and what was there before stays. The version 
 """
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from zlib import crc32
 
 from fallow.core.errors import FallowError
 from fallow.core.interval import Card
-from fallow.engine.history import samples
+from fallow.engine.history import rollup, samples
 from fallow.engine.history.collector import Batch, Piece
 from fallow.engine.history.energy import Portion
 from fallow.engine.history.sqlite_file import BUSY_S, identity, open_to_write, transaction
@@ -40,9 +40,10 @@ MIGRATIONS = (
     ALTER TABLE interval ADD COLUMN energy INTEGER NOT NULL DEFAULT 0;
     ALTER TABLE interval ADD COLUMN metered INTEGER NOT NULL DEFAULT 0
     """,
+    rollup.TABLE,
 )
-WITH_ENERGY = 5
-"""The first version of the tables with energy."""
+WITH_ENERGY, WITH_ROLLUP = 5, 6
+"""The first versions of the tables with energy, and with sums for long plots."""
 INSERT = "INSERT INTO interval VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 """Write one interval: card, begin, turn, span, witnessed, activity, crew, energy, metered."""
 _CREWS_REMEMBERED = 5_000
@@ -61,9 +62,19 @@ def migrate(database: sqlite3.Connection, scripts: Sequence[str] = MIGRATIONS) -
         if version > len(scripts):
             raise NewerHistory(f"a newer fallow wrote it (tables {version}, known here {len(scripts)})")
         for script in scripts[version:]:
-            for statement in script.split(";"):
+            for statement in _statements(script):
                 database.execute(statement)
         database.execute(f"PRAGMA user_version = {len(scripts):d}")
+
+
+def _statements(script: str) -> Iterator[str]:
+    """Yield the statements of a script; a trigger has several in it, and is one."""
+    statement = ""
+    for part in script.split(";"):
+        statement += f"{part};"
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""
 
 
 def version_of(database: sqlite3.Connection) -> int:

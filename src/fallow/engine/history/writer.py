@@ -16,6 +16,7 @@ from fallow.engine.history.collector import Batch, Collector
 from fallow.engine.history.file import HistoryFile
 from fallow.engine.history.reader import HistoryReader
 from fallow.engine.history.retention import HOUR_MS, age
+from fallow.engine.history.rollup import roll_on
 from fallow.engine.history.store import Store
 from fallow.engine.machine.background import Background
 
@@ -132,7 +133,7 @@ class _Writer:
         """Write the batch; return whether nothing is left of it."""
         try:
             store = self.file.write(batch)
-            self._age(store, batch.now_ms)
+            self._tend(store, batch.now_ms)
         except (OSError, sqlite3.Error, FallowError) as error:
             self._failed(error)
             return False
@@ -146,14 +147,14 @@ class _Writer:
             self.sentences.append("history is kept again")
         return True
 
-    def _age(self, store: Store, now_ms: int) -> None:
-        """Make old history coarser once an hour; later if there is no room on the disk."""
-        if self._aged_ms is not None and 0 <= now_ms - self._aged_ms < HOUR_MS:
-            return
-        self._aged_ms = now_ms
+    def _tend(self, store: Store, now_ms: int) -> None:
+        """Make old history coarser once an hour, and sum up what is over; later if there is no room on the disk."""
         try:
             with self.file.lock:
-                age(store, now_ms, self._keep_ms)
+                if self._aged_ms is None or not 0 <= now_ms - self._aged_ms < HOUR_MS:
+                    self._aged_ms = now_ms
+                    age(store, now_ms, self._keep_ms)
+                roll_on(store.database, now_ms)
         except sqlite3.Error as error:
             self._failed(error)
 

@@ -37,12 +37,14 @@ EXAMPLES = """\
   fallow report --cluster --by account --price 2.50/h
   fallow report --since 2026-11-01 --until 2026-11-08 --by day
   fallow report --since 30d --by job --format csv -o jobs.csv
+  fallow report --since 30d --by hour --format csv    what is idle when
   fallow report --mail --dry-run            what would be mailed, and to whom
   fallow report --fleet --by user           over all hosts under [fleet]
   fallow report --price H100=2.50/h --price T4=0.40/h --format html -o week.html"""
 
+_HOUR = "hour"
 _CLUSTER_KINDS = [kind for kind in KINDS if kind != "cluster"]
-_KINDS: dict[str, Sequence[str]] = {"machine": list(By), "cluster": _CLUSTER_KINDS, "fleet": FLEET_KINDS}
+_KINDS: dict[str, Sequence[str]] = {"machine": [*By, _HOUR], "cluster": _CLUSTER_KINDS, "fleet": FLEET_KINDS}
 _USUAL = {"machine": By.GPU.value, "cluster": "user", "fleet": "host"}
 _FORMATS = ("table", "json", "csv", "html")
 _LONGEST_S = 3660 * 86400.0
@@ -57,11 +59,11 @@ def add_options(made: Parser) -> None:
     add("--since WHEN", moment, f"{since}; default: 7 days before it ends")
     add("--until WHEN", moment, "when it ends, written alike; 2026-11-08 is when that day begins (default: now)")
     by = (
-        "add up the hours of each GPU, user, job, day or week; html has all, this one first (default: gpu); with "
-        "--cluster of each node, partition, account, qos, namespace or user (default: user); with --fleet also of "
-        "each host (default: host)"
+        "add up the hours of each GPU, user, job, day or week; html has all, this one first (default: gpu); as csv "
+        "also of each hour of the week; with --cluster of each node, partition, account, qos, namespace or user "
+        "(default: user); with --fleet also of each host (default: host)"
     )
-    chooses(made, "--by", list(dict.fromkeys([*By, *_CLUSTER_KINDS, *FLEET_KINDS])), by, "", metavar="KIND")
+    chooses(made, "--by", list(dict.fromkeys([*By, _HOUR, *_CLUSTER_KINDS, *FLEET_KINDS])), by, "", metavar="KIND")
     made.add_argument("--cluster", action="store_true", help="add up what the GPUs of the cluster did")
     several(
         made,
@@ -72,7 +74,8 @@ def add_options(made: Parser) -> None:
         made,
         "--format",
         _FORMATS,
-        "how to print the report (default: table); csv has the lines of --by, the others also the hours of the week",
+        "how to print the report (default: table); csv has the lines of --by, or with --by hour the hours of the "
+        "week; the others have both",
         "table",
     )
     add("-o --output FILE", str, "write the report to FILE (default: print it)")
@@ -114,7 +117,7 @@ def run(args: argparse.Namespace, world: World, voice: Stderr) -> int:
 
             send(report, By(args.by), urls, world, voice, dry_run=args.dry_run)
         elif report.intervals or args.format != "table" or args.output is not None:
-            _print_or_write(report, By(args.by), args.format, args.output)
+            _print_or_write(report, args.by, args.format, args.output)
     return 0
 
 
@@ -155,15 +158,24 @@ def _demand_kind(args: argparse.Namespace) -> None:
     about = "cluster" if args.cluster else "fleet" if args.fleet else "machine"
     kinds = _KINDS[about]
     args.by = args.by or _USUAL[about]
-    if args.by in kinds:
+    if args.by in kinds and (args.by != _HOUR or args.format == "csv"):
         return
+    if args.by == _HOUR and about == "machine":
+        raise WrongUsage(
+            f"--by {_HOUR} is for --format csv",
+            "write --format csv, or leave it out: the table, JSON and html have the hours of the week in any case",
+        )
     if about == "machine":
         other = next(name for name, known in _KINDS.items() if args.by in known)
         raise WrongUsage(f"--by {args.by} is only told of a {other}", f"add --{other}")
     raise WrongUsage(f"--by {args.by} is not told of a {about}", f"write {', '.join(kinds[:-1])} or {kinds[-1]}")
 
 
-def _print(report: Report, by: By, form: str, file: TextIO | None) -> None:
+def _print(report: Report, kind: str, form: str, file: TextIO | None) -> None:
+    if kind == _HOUR:
+        (file or sys.stdout).write(report_text.hours_as_csv(report))
+        return
+    by = By(kind)
     match form:
         case "json":
             text = report_text.as_json(report, by)
@@ -185,12 +197,12 @@ def _addresses(world: World) -> tuple[str, ...]:
     return addresses(world)
 
 
-def _print_or_write(report: Report, by: By, form: str, path: str | None) -> None:
+def _print_or_write(report: Report, kind: str, form: str, path: str | None) -> None:
     if path is None:
-        _print(report, by, form, None)
+        _print(report, kind, form, None)
         return
     text = io.StringIO(newline="")
-    _print(report, by, form, text)
+    _print(report, kind, form, text)
     write_to(path, text.getvalue())
 
 

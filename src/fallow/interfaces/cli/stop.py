@@ -168,8 +168,11 @@ def demand_terminal(voice: Stderr) -> None:
 
 def agreed_to(plan: Sequence[str], count: int) -> bool:
     """Show a person the plan, which stops so many jobs, and return whether they agree."""
+    from fallow.interfaces.signals import wait_for_input
+
     print(*plan, sep="\n", file=sys.stderr)
     print(f"Stop {'it' if count == 1 else f'these {count} jobs'}? [y/N] ", end="", file=sys.stderr, flush=True)
+    wait_for_input(sys.stdin.fileno())
     answer = sys.stdin.readline()
     if not answer.endswith("\n"):
         print(file=sys.stderr)

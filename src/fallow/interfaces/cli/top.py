@@ -20,9 +20,10 @@ if TYPE_CHECKING:
 ABOUT = """\
 Show all GPUs and the jobs on them, live: which you can have now, what each did
 in the last minutes, whose job is on it, who started that, and when a rule stops
-it. Keys: p protects, s stops (after asking), w explains, u shows who wasted
-most this week, Enter shows details, / filters, o sorts, ? shows all keys; the
-mouse works too. It asks the daemon if one runs, and else reads the GPUs itself.
+it. Keys: p protects, s stops (after asking), w explains, m shows why your jobs
+were stopped, u who wasted most this week, Enter shows details, / filters,
+o sorts, ? shows all keys; the mouse works too. It asks the daemon if one runs,
+and else reads the GPUs itself.
 
 exit codes: 0 ended by q or Ctrl-C; 2 no terminal, as in a pipe"""
 EXAMPLES = """\

@@ -115,9 +115,13 @@ class Idle(Told):
         asked = f"for {duration_for_people(self.asked_for_s)}: " if self.asked_for_s else ""
         told = [f"GPU {one.gpu}: {one.because}" for one in self.gpus if one.idle is self.idle]
         told += [f"{one.job}: {one.because}" for one in self.jobs if one.idle is self.idle]
+        if self.idle and not self.gpus and not self.jobs:
+            return f"{asked}{_IN_WORDS[True]}: holds no GPU"
         return asked + _IN_WORDS[self.idle] + (f": {told[0]}" if told and not self.idle else "")
 
     def _repr_html_(self) -> str:
+        if not self.gpus and not self.jobs:
+            return paragraphs([self._in_words])
         if self.jobs:
             jobs = [(one.job, _IN_WORDS[one.idle], one.activity, one.because) for one in self.jobs]
             return table(self._in_words, ("job", "idle", "activity", "because"), jobs)

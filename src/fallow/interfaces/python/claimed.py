@@ -6,7 +6,7 @@ from typing import Any
 
 from fallow.core.errors import WrongUsage
 from fallow.engine.allocate.claim import Claimed
-from fallow.interfaces.python.gpus import Gpu, Gpus
+from fallow.interfaces.python.gpus import Gpu, Gpus, gpus_as_html
 from fallow.interfaces.render.as_json import gpu_facts
 
 _held: "list[ClaimedGpus]" = []
@@ -72,7 +72,7 @@ class ClaimedGpus:
         return f"<ClaimedGpus {labels}{' (released)' if self._is_released else ''}>"
 
     def _repr_html_(self) -> str:
-        return self._gpus._repr_html_()
+        return gpus_as_html(self._gpus, "released" if self._is_released else "")
 
 
 class Claims(tuple[ClaimedGpus, ...]):

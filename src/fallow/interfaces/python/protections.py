@@ -53,6 +53,12 @@ class Protection(Told):
         reason = f": {self.why}" if self.why else ""
         return f"{self.id}: {self.by} protects {self._named} {until}{reason}{' (released)' * self._is_released}"
 
+    @property
+    def _until_in_words(self) -> str:
+        if self._is_released:
+            return "released"
+        return "" if self.until is None else f"{self.until:%Y-%m-%d %H:%M:%S}"
+
     def _repr_html_(self) -> str:
         return Protections([self])._repr_html_()
 
@@ -87,8 +93,5 @@ class Protections(tuple[Protection, ...]):
         return f"<Protections {'; '.join(shortened(one._in_words, _LONGEST) for one in self) or 'none'}>"
 
     def _repr_html_(self) -> str:
-        rows = [
-            (str(one.id), one._named, one.by, "" if one.until is None else f"{one.until:%Y-%m-%d %H:%M:%S}", one.why)
-            for one in self
-        ]
+        rows = [(str(one.id), one._named, one.by, one._until_in_words, one.why) for one in self]
         return table("" if self else "nothing is protected", ("id", "subject", "by", "until (UTC)", "why"), rows)

@@ -11,7 +11,7 @@ from fallow.core.unknown import Unknown
 from fallow.core.value import replace
 from fallow.interfaces.render import cluster_json
 from fallow.interfaces.render.as_json import as_text
-from fallow.interfaces.render.report_text import csv_cell, hours
+from fallow.interfaces.render.report_text import csv_cell, hours, span_cells
 
 _MOST_LINES = 100
 _SECOND_MS = 1000
@@ -43,11 +43,13 @@ def as_csv(report: UsageReport) -> str:
     """Return a heading and a row for each line, with the fields of the JSON; unknown values are empty."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([report.by, "held_s", "busy_s", "idle_s", "empty_s", "unknown_s", "filled_s", "free_s", "cost"])
+    times = ["held_s", "busy_s", "idle_s", "empty_s", "unknown_s", "filled_s", "free_s"]
+    writer.writerow([report.by, *times, "cost", "currency", "since", "until"])
+    about = (report.prices.currency, *span_cells(report.since_s, report.until_s))
     for row in report.rows:
         facts = _with_cost(cluster_json.usage_line(row, has_free=report.by == "node"), report, row)
         facts.pop("unknown")
-        writer.writerow([csv_cell(fact) for fact in facts.values()])
+        writer.writerow([csv_cell(fact) for fact in (*facts.values(), *about)])
     return text.getvalue()
 
 

@@ -10,7 +10,7 @@ from typing import TextIO
 from unicodedata import combining, east_asian_width
 
 from fallow.core.units import is_number
-from fallow.core.value import value
+from fallow.core.value import replace, value
 from fallow.interfaces.render.stream import encoded, is_dumb, shows_colour
 
 _WIDE_ENOUGH = 200  # without a terminal there is no width to fit
@@ -38,6 +38,8 @@ class Styled:
     style: str
     tail: str = ""
     """What stays behind the text where that is cut."""
+    short: str = ""
+    """What is shown instead of a text that does not fit."""
 
 
 Cell = str | Styled
@@ -141,7 +143,11 @@ class Screen:
     def _as_written(self, cell: Cell) -> Cell:
         if isinstance(cell, str):
             return self.spelled(cell)
-        return cell if cell.text.isascii() else Styled(self.spelled(cell.text), cell.style, cell.tail)
+        return (
+            cell
+            if cell.text.isascii()
+            else replace(cell, text=self.spelled(cell.text), short=self.spelled(cell.short))
+        )
 
     def _kept(self, columns: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> list[int]:
         """Return which columns fit; those of the highest rank are left out first."""
@@ -185,8 +191,10 @@ class Screen:
     def _cut_cell(self, column: Column, cell: Cell, width: int) -> list[str]:
         if not column.least:
             return _text(cell).split("\n")
-        text, tail = (cell, "") if isinstance(cell, str) else (cell.text, cell.tail)
-        return [self.cut(text, width, tail)]
+        if isinstance(cell, str):
+            return [self.cut(cell, width)]
+        fits = cells(cell.text) + cells(cell.tail) <= width
+        return [self.cut(cell.text if fits else cell.short or cell.text, width, cell.tail)]
 
     def _size(self) -> tuple[int, int]:
         try:

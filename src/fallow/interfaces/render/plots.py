@@ -208,7 +208,8 @@ def _cost_told(seen: Sequence[Step], prices: Prices, *, priced: bool) -> str:
         return "not known"
     if priced:
         return f"{prices.in_words(sum(one.cost or 0.0 for one in seen))} in all"
-    return f"{_hours(sum(map(_wasted_ms, seen)))} in all"
+    wasted_ms = sum(map(_wasted_ms, seen))
+    return f"{_hours(wasted_ms)} in all" if wasted_ms else "none"
 
 
 def _wasted_text(one: Step, prices: Prices, *, priced: bool) -> str:

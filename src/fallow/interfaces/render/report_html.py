@@ -61,7 +61,7 @@ def as_html(report: Report, first: By) -> str:
         has_price=report.prices.given,
         has_energy=bool(total.metered_ms),
         nothing=not report.intervals,
-        footnotes=footnotes(report),
+        footnotes=footnotes(report, *order),
         width=charts.WIDTH,
         height=charts.HEIGHT,
     )

@@ -12,7 +12,7 @@ from typing import Any, TextIO
 from fallow import __version__
 from fallow.core.activity import Activity
 from fallow.core.api import VERSION
-from fallow.core.interval import Card
+from fallow.core.interval import NOBODY, SOMEBODY, Card
 from fallow.core.unknown import Unknown
 from fallow.engine.history.report import Report
 from fallow.interfaces.render.as_json import as_text, iso_time, with_reasons
@@ -35,6 +35,8 @@ _RARE = (Activity.FILLED, Activity.STUCK, Activity.UNKNOWN)
 _GAPS_TOLD, _MOST_GAPS = 3, 100
 _DAY_S = 86_400.0
 _MOST_LINES = 100  # for people; programs get all of them
+_ABOUT = ("since", "until", "host")
+"""What each row of a CSV tells of the report, so that rows of several can be put together."""
 
 
 def hours(ms: int) -> str:
@@ -127,7 +129,7 @@ def show_table(report: Report, by: By, file: TextIO | None) -> None:
         rows.append(row)
     what = f" ({models.pop()})" if len(models) == 1 else ""
     title = f"{machine_in_words(report)}{what}, {span_in_words(report)}"
-    show_hours(title, heads, rows, words, file, ["", *heat_lines(report), *footnotes(report)])
+    show_hours(title, heads, rows, words, file, ["", *heat_lines(report), *footnotes(report, by)])
 
 
 def heat_lines(report: Report) -> list[str]:
@@ -148,10 +150,11 @@ def _tenths(share: float) -> str:
     return "*" if tenths > 9 else str(tenths)
 
 
-def footnotes(report: Report) -> list[str]:
-    """Return how much was watched, how energy is known, how weeks compare, and what made the report."""
+def footnotes(report: Report, *tables: By) -> list[str]:
+    """Return who `-` is in these tables, how much was watched, how energy is known, how weeks compare, its making."""
     total = report.bill(By.GPU).total
-    told = [f"Observed: {share_in_words(report.observed_share)} of the time of these GPUs{_gaps_in_words(report)}."]
+    told = [*_nobody_in_words(report, tables)]
+    told += [f"Observed: {share_in_words(report.observed_share)} of the time of these GPUs{_gaps_in_words(report)}."]
     if total.metered_ms:
         known = total.metered_ms / max(1, total.observed_ms)
         told.append(
@@ -164,6 +167,16 @@ def footnotes(report: Report) -> list[str]:
         shares = (f"{line.name[0]} {share_in_words(_wasted(line) / max(1, line.observed_ms))}" for line in weeks[-8:])
         told.append(f"Idle and stuck by week from Monday: {', '.join(shares)}.")
     return [*told, made_in_words(report)]
+
+
+def _nobody_in_words(report: Report, tables: Iterable[By]) -> list[str]:
+    """Return what the lines without a user are, if there are any."""
+    users = {line.name[-1] for by in tables if by in (By.USER, By.JOB) for line in report.bill(by).lines}
+    told = {
+        NOBODY.user: "-: hours that belong to nobody, because the GPU was free or filled; they cost nothing.",
+        SOMEBODY.user: "?: hours of an unknown user, whose process could not be seen, or whose GPU did not answer.",
+    }
+    return [sentence for user, sentence in told.items() if user in users]
 
 
 def made_in_words(report: Report) -> str:
@@ -260,11 +273,33 @@ def as_csv(report: Report, by: By) -> str:
     writer = csv.writer(text, lineterminator="\n")
     times = [f"{activity.value}_s" for activity in Activity]
     fields = [*NAME_FIELDS[by], "observed_s", *times, "energy_j", "metered_s", "cost"]
-    writer.writerow(fields)
+    writer.writerow([*fields, "currency", *_ABOUT])
+    hosts = sorted({card.host for card in report.cards.values()})
     for line in report.bill(by).lines:
         facts = _facts(line, by, report.cards)
-        writer.writerow([csv_cell(facts[field]) for field in fields])
+        host = report.cards[line.name[0]].host if by is By.GPU else ", ".join(hosts)
+        about = (report.prices.currency, *span_cells(report.since_s, report.until_s), host)
+        writer.writerow([csv_cell(fact) for fact in (*(facts[field] for field in fields), *about)])
     return text.getvalue()
+
+
+def hours_as_csv(report: Report) -> str:
+    """Return a heading and a row for each hour of the week that was watched, with the fields of `hours`."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["weekday", "hour", "observed_s", *(f"{activity.value}_s" for activity in Activity), *_ABOUT])
+    hosts = ", ".join(sorted({card.host for card in report.cards.values()}))
+    about = [csv_cell(fact) for fact in (*span_cells(report.since_s, report.until_s), hosts)]
+    for one in report.hours_of_week.values():
+        spent = dict(one.ms)
+        times = [spent.get(activity, 0) / 1000 for activity in Activity]
+        writer.writerow([one.weekday + 1, one.hour, one.observed_ms / 1000, *times, *about])
+    return text.getvalue()
+
+
+def span_cells(since_s: float, until_s: float) -> tuple[str, str]:
+    """Return when a report begins and ends, as each row of a CSV tells it."""
+    return iso_time(since_s), iso_time(until_s)
 
 
 def _facts(line: Line, by: By, cards: dict[str, Card]) -> dict[str, Any]:

@@ -162,27 +162,31 @@ def _job(line: _Line) -> Cell:
     job = line.job
     if job is None:
         return ""
-    return Styled(shortened(job.what, 200), "", f" +{job.more}" if job.more else "")
+    more = f" +{job.more}" if job.more else ""
+    return Styled(shortened(job.what, 200), "", more, shortened(job.script, 200))
 
 
 def _note(line: _Line) -> Cell:
-    """Return what follows for the GPU: `stops in 18s`, `stop held back`, `protected 29m`; what is not known too."""
+    """Return what follows for the GPU: `stops in 18s`, `stop held back`, `protected 29m`; what is not known too.
+
+    What matters most stands first, since a long note is cut at its end.
+    """
     gpu, left_s, stops, warns = line.gpu, line.outlook.protected_s, line.outlook.stops_in_s, line.outlook.warns_in_s
     warned = f" (warned in {_about(warns)})" if warns is not None and line.wide else ""
     notes = [f"stops in {_about(stops)}{warned}"] if stops is not None else []
     killed = line.outlook.killed_in_s
     notes += [f"killed in {duration_for_people(round(killed))} (asked to end)"] if killed is not None else []
     notes += ["stop held back"] if line.outlook.kept_back is not None else []
-    if isinstance(gpu.claim, Unknown):
-        notes.append("claim unknown")
-    elif isinstance(gpu.claim, Claim) and line.job is not None and gpu.claim.user not in (None, line.job.user):
-        notes.append(f"claimed by {gpu.claim.user}")
     if isinstance(left_s, Unknown):
         notes.append("protection unknown")
     elif left_s is not None and left_s != inf:
         notes.append(f"protected {_about(left_s)}")
     elif line.outlook.is_protected:
         notes.append("protected")
+    if isinstance(gpu.claim, Unknown):
+        notes.append("claim unknown")
+    elif isinstance(gpu.claim, Claim) and line.job is not None and gpu.claim.user not in (None, line.job.user):
+        notes.append(f"claimed by {gpu.claim.user}")
     notes += [f"{gpu.waiting} waiting"] if gpu.waiting else []
     notes += [f"parked: {job.user}" for job in line.parked]
     soon = killed is not None or (stops is not None and warns is None)

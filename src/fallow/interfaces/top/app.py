@@ -27,7 +27,7 @@ from fallow.interfaces.top.jobs import Node, jobs_on
 from fallow.interfaces.top.keys import Field, KeysInOrder
 from fallow.interfaces.top.look import Look, Source
 from fallow.interfaces.top.messages import Answered, Asked, Looked, LookFailed, Said
-from fallow.interfaces.top.rows import SORTS, Filter, Line, lines_of, shown_lines, summary, to_have
+from fallow.interfaces.top.rows import SORTS, Filter, Line, lines_of, second_line, shown_lines, summary
 from fallow.interfaces.top.widgets import GpuTables, JobTree
 
 _OLD_S = 10.0
@@ -50,9 +50,10 @@ class Top(KeysInOrder):
         Binding("p", "protect", "Protect"),
         Binding("s", "stop", "Stop"),
         Binding("w", "why", "Why"),
-        Binding("W", "last_decision", show=False),
+        Binding("m", "decided('mine')", "My stops"),
+        Binding("W", "decided", show=False),
         Binding("u", "waste", "Waste"),
-        Binding("j", "jobs", "Jobs"),
+        Binding("j", "jobs", show=False),
         Binding("slash", "filter", "Filter", key_display="/"),
         Binding("o", "order", "Order"),
         Binding("question_mark", "help", "Help", key_display="?"),
@@ -156,10 +157,9 @@ class Top(KeysInOrder):
             return
         screen = self.screen_stack[0]
         stale, look = self.is_stale, self._look
-        head = "bold yellow" if look.status.simulated else "bold"
-        allowed = None if look.hosts else self._visible_devices
-        line = Text(summary(look.status, allowed, self.size.width), STALE if stale else head)
-        screen.query_one("#summary", Static).update(line)
+        head = STALE if stale else "bold yellow" if look.status.simulated else "bold"
+        said = summary(look.status, None if look.hosts else self._visible_devices, self.size.width)
+        screen.query_one("#summary", Static).update(Text(said, head))
         screen.query_one("#source", Static).update(self._source_line(stale=stale))
         lines = self._shown()
         rows = [Row(each, self._trend, stale) for each in lines]
@@ -182,11 +182,10 @@ class Top(KeysInOrder):
         if stale:
             why = f": {self._failed}" if self._failed else ""
             return Text(printable(f"as it was {duration_for_people(round(self.age_s))} ago{why}"), "bold red")
-        parts = [f"from {look.source}" if look.rules is not None else look.source]
-        parts += [f"by {self._sort}"] if self._sort != "index" else []
-        parts += [f"only {self._only}"] if str(self._only) else []
-        said = to_have(look, self._visible_devices, self.size.width // 2)
-        return Text.assemble((printable(said), "bold green"), "  " + printable("; ".join(parts)))
+        chosen = [f"by {self._sort}"] if self._sort != "index" else []
+        chosen += [f"only {self._only}"] if str(self._only) else []
+        have, said = second_line(look, self._visible_devices, self.size.width, chosen)
+        return Text.assemble((printable(have), "bold green"), printable(said))
 
     # ---- what is selected
 
@@ -261,9 +260,10 @@ class Top(KeysInOrder):
         if self._can_act("why", subjects[:1], "there is nothing to explain here"):
             self._ask(f"why: {self._in_words(subjects[:1])}", lambda: self._commands.why(subjects[0]), from_last=True)
 
-    def action_last_decision(self) -> None:
-        """Show the last decision, and what was done."""
-        self._ask("the last decision, and what was done", lambda: self._commands.why(None), from_last=True)
+    def action_decided(self, subject: str = "") -> None:
+        """Show the last decision, and what was done; of `mine`, which jobs of this user were stopped, and why."""
+        title = "your jobs, and which were stopped" if subject else "the last decision, and what was done"
+        self._ask(title, lambda: self._commands.why(subject or None), from_last=True)
 
     def action_waste(self) -> None:
         """Show who left GPUs idle this week, and what that cost."""

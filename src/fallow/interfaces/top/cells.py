@@ -208,8 +208,10 @@ def _job(row: Row, width: int) -> Text:
     if job is None:
         return Text("")
     more = f" +{job.more}" if job.more else ""
-    told = Text(printable(job.what))
-    told.truncate(max(1, width - len(more)), overflow="ellipsis")
+    room = max(1, width - len(more))
+    texts = [Text(printable(words)) for words in (job.named, job.what, job.script)]
+    told = next((text for text in texts if text.cell_len <= room), texts[-1])
+    told.truncate(room, overflow="ellipsis")
     return told.append(more)
 
 

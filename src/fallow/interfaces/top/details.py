@@ -22,6 +22,7 @@ HELP = (
     "       Ctrl-R releases what protects it already",
     "s      stop it: shows what would be done, and asks first",
     "w      why it is judged so, which rule counts, what was done",
+    "m      which of your jobs were stopped, when and why",
     "W      the last decision on any GPU, and what was done",
     "u      who wasted most in the last 7 days, and what it cost",
     "Enter  all readings, protections and rules of it",

@@ -33,7 +33,7 @@ class TextScreen(ModalScreen[None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         *_CLOSES,
-        Binding("q,enter,w,u,question_mark", "leave", "Close"),
+        Binding("q,enter,w,m,u,question_mark", "leave", "Close"),
         Binding("up", "scroll(-1)", show=False),
         Binding("down", "scroll(1)", show=False),
     ]

@@ -117,12 +117,12 @@ def _job(key: tuple[object, ...], members: Sequence[_Member], look: Look) -> Nod
     gpus = list({gpu.label: gpu for member in members for gpu in member.gpus}.values())
     words = [
         members[0].user,
-        started_by(members[0].holder, look),
         "a filler" if members[0].fills else "",
         some_of([gpu.label for gpu in gpus]),
-        _memory([member.holder for member in members]),
         ", ".join(dict.fromkeys(_doing(gpu, _age_s(members, look)) for gpu in gpus)),
         _ends(members, gpus, look),
+        _memory([member.holder for member in members]),
+        started_by(members[0].holder, look),  # the longest, and what is cut first
     ]
     text = printable("  ".join(word for word in words if word))
     below = tuple(_process(member) for member in members)

@@ -268,6 +268,17 @@ def to_have(look: Look, visible_devices: str | None, width: int) -> str:
     return f"you can have GPU {said}"
 
 
+def second_line(look: Look, visible_devices: str | None, width: int, chosen: Sequence[str]) -> tuple[str, str]:
+    """Return which GPUs this user can have, and what is `chosen` and who told it. The last is left out first."""
+    have = to_have(look, visible_devices, width // 2)
+    told = f"from {look.source}" if look.rules is not None else look.source
+    for parts in ([*chosen, told], chosen if look.rules is not None else [*chosen, told]):
+        said = "  " + "; ".join(parts) if parts else ""
+        if len(have) + len(said) <= width:
+            break
+    return have, said
+
+
 def some_of(labels: Sequence[str]) -> str:
     """Return GPUs for a line that has more to say: `GPU 0-2,5`, and of many the first ones and how many there are."""
     told = in_ranges(labels)

@@ -28,7 +28,7 @@ class GpuTable(DataTable[Text]):
     """A row for each GPU."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "app.details", "Details", key_display="⏎"),
+        Binding("enter", "app.details", "More", key_display="⏎"),
         Binding("left", "other_table", show=False),
         Binding("right", "other_table", show=False),
         Binding("home", "scroll_top", show=False),
@@ -144,7 +144,7 @@ class JobTree(Tree[Node]):
     """A line for each job, and below it one for each of its processes."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "app.details", "Details", key_display="⏎"),
+        Binding("enter", "app.details", "More", key_display="⏎"),
         Binding("left", "fold", show=False),
         Binding("right", "unfold", show=False),
         Binding("home", "first", show=False),

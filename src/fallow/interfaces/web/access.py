@@ -10,6 +10,7 @@ cookie     counts for a change only if the page itself sent it (Origin): browser
 headers    nothing from elsewhere, nothing inline, no frame, no sniffing; malformed ones are refused
 """
 
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from ipaddress import ip_address
@@ -50,6 +51,7 @@ _LARGEST_BODY = 8192
 _LONGEST_LENGTH = 10
 TOO_MANY_WRONG = "too many wrong tokens came from you or your address; wait a minute"
 _WITHOUT_TOKEN = ("/login", "/healthz", "/static/")
+_HOST = re.compile(r"(\[(?P<address>[0-9a-f:.]+)\]|(?P<name>[^\[\]:@/\s]+))(:[0-9]{0,5})?")
 _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 
 
@@ -163,10 +165,9 @@ def _shown_token(headers: Mapping[str, str]) -> str | None:
 
 
 def _host_name(host: str) -> str:
-    name = host.lower().strip()
-    if name.startswith("["):
-        return name[1:].partition("]")[0]
-    return name.partition(":")[0].rstrip(".")
+    """Return the name in a Host, without its port; empty if it is more than a name and a port."""
+    found = _HOST.fullmatch(host.lower().strip())
+    return "" if found is None else found["address"] or found["name"].rstrip(".")
 
 
 def _is_address(name: str) -> bool:

@@ -7,7 +7,7 @@ stop_orders.py): first it is looked at and shown, and then they agree or not.
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 
-from fastapi import APIRouter, Request
+from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from fallow.core.account import Account
@@ -20,6 +20,7 @@ from fallow.interfaces.web.done_notes import PLACED, RELEASED, with_note
 from fallow.interfaces.web.forms import form_of
 from fallow.interfaces.web.login import Edition
 from fallow.interfaces.web.page_parts import Renderer
+from fallow.interfaces.web.page_routes import PageRoutes
 from fallow.interfaces.web.stop_orders import StopOrder, StopOrders
 from fallow.interfaces.web.way_back import back_from
 
@@ -116,7 +117,7 @@ class Actions:
             return ""
 
 
-def add_actions(pages: APIRouter, sources: Sources, renderer: Renderer, static: Edition) -> None:
+def add_actions(pages: PageRoutes, sources: Sources, renderer: Renderer, static: Edition) -> None:
     """Add the routes of the forms."""
     actions = Actions(sources, renderer, static)
 
@@ -129,11 +130,11 @@ def add_actions(pages: APIRouter, sources: Sources, renderer: Renderer, static: 
 
         return answered
 
-    pages.add_api_route("/protections", said(actions.place), methods=["POST"])
-    pages.add_api_route("/protections/{number}/release", said(actions.release), methods=["POST"])
-    pages.add_api_route("/stops", said(actions.begin_stop), methods=["POST"])
-    pages.add_api_route("/stops/{order}", said(actions.show_stop), methods=["GET"])
-    pages.add_api_route("/stops/{order}", said(actions.agree), methods=["POST"])
+    pages.add("POST", "/protections", said(actions.place))
+    pages.add("POST", "/protections/{number}/release", said(actions.release))
+    pages.add("POST", "/stops", said(actions.begin_stop))
+    pages.add("GET", "/stops/{order}", said(actions.show_stop))
+    pages.add("POST", "/stops/{order}", said(actions.agree))
 
 
 def _demand_person(request: Request) -> Account:

@@ -15,11 +15,8 @@ What a caller sees and may do follows from who they are (see caller.py):
 
 import asyncio
 import os
-from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Path, Query, Request
-from fastapi.security import HTTPBearer
-from pydantic import WithJsonSchema
+from starlette.requests import Request
 from starlette.responses import Response
 
 from fallow import __version__
@@ -32,11 +29,14 @@ from fallow.core.selection import select
 from fallow.core.visibility import Viewer
 from fallow.engine.conditions.gpus import LOOK_EVERY_S
 from fallow.engine.conditions.parse import OfProcesses, parse_job_condition
-from fallow.engine.daemon.sources import Peer, Sources
+from fallow.engine.daemon.sources import Sources
 from fallow.interfaces.render import as_json
-from fallow.interfaces.web import api_facts, models
+from fallow.interfaces.web import api_facts
 from fallow.interfaces.web.api_facts import Json
-from fallow.interfaces.web.caller import Caller, Refused, caller_of, demand_change, done, refusal
+from fallow.interfaces.web.api_routes import ApiRoutes
+from fallow.interfaces.web.bodies import NewProtection, Wish
+from fallow.interfaces.web.caller import Caller, Refused, caller_of, done, refusal
+from fallow.interfaces.web.query_keys import described_texts, number, text, whole
 
 _LARGEST_ID = 2**31 - 1
 _LONGEST_IDLE_S = 10 * 366 * 86400
@@ -44,36 +44,34 @@ _LONGEST_LIST = 200
 _MOST_CONDITIONS = 4
 # The parser decides, and words the mistake; what fits this pattern is always right.
 _PATTERN = r"^(cpu:[1-9][0-9]{0,3}|(io|net):[1-9][0-9]{0,5}(KB|MB|GB)|jupyter(:[1-9][0-9]{0,3}[smh])?)$"
-_Condition = Annotated[str, WithJsonSchema({"type": "string", "pattern": _PATTERN})]
-_bearer = HTTPBearer(auto_error=False, description="The token of the page; on the socket none is needed.")
+_GUARD_PROBLEMS = {
+    400: "It is no JSON.",
+    401: "It needs the token.",
+    403: "It is not allowed.",
+    404: "There is no such thing.",
+    409: "The daemon cannot do it for who asks; they can themselves.",
+    429: "Too many wrong tokens came from this address.",
+}
 
 
-async def _changing(request: Request) -> Peer | None:  # FastAPI would call a plain function in a thread
-    return demand_change(request)
-
-
-Changing = Annotated[Peer | None, Depends(_changing)]
-_GUARDED: dict[str, Any] = {"dependencies": [Depends(_bearer)], "responses": models.TOKEN_PROBLEMS}
-
-
-def add_now(api: APIRouter, sources: Sources) -> None:
+def add_now(api: ApiRoutes, sources: Sources) -> None:
     """Add the routes for what the daemon saw at its last tick."""
 
-    async def board() -> Board:
+    def board() -> Board:
         found = sources.board()
         if found is None:
             raise Refused(503, "early", "no GPU has been looked at yet")
         return found
 
-    Now = Annotated[Board, Depends(board)]  # noqa: N806  a type
     made: dict[Viewer, tuple[Board, bytes]] = {}
     asking: set[str] = set()
 
-    @api.get("/status", response_model=models.Status, summary="All GPUs at the last tick")
-    async def status(request: Request, now: Now) -> Response:
+    @api.get("/status", "Status", "All GPUs at the last tick")
+    async def status(request: Request) -> Response:
+        now = board()
         viewer = now.rights_of(caller_of(request).viewer)
         if viewer not in made or made[viewer][0] is not now:  # render once per tick and viewer
-            for old in [each for each, (board, _) in made.items() if board is not now]:
+            for old in [each for each, (then, _) in made.items() if then is not now]:
                 del made[old]
             made[viewer] = (
                 now,
@@ -83,22 +81,21 @@ def add_now(api: APIRouter, sources: Sources) -> None:
 
     @api.get(
         "/idle",
-        response_model=models.Idle,
-        summary="Whether GPUs have been idle for so long",
-        responses={
-            403: {"model": models.Problem, "description": "A GPU has processes of others, of whom this is not told."},
-            404: {"model": models.Problem, "description": "There is no such GPU."},
-            429: {"model": models.Problem, "description": "Who asks has asked already, and is not answered yet."},
+        "Idle",
+        "Whether GPUs have been idle for so long",
+        keys=(
+            number("for_s", 0.0, least=0, most=_LONGEST_IDLE_S),
+            text("gpus", None, longest=_LONGEST_LIST),
+            described_texts("unless", _PATTERN, most=_MOST_CONDITIONS),
+        ),
+        problems={
+            403: "A GPU has processes of others, of whom this is not told.",
+            404: "There is no such GPU.",
+            429: "Who asks has asked already, and is not answered yet.",
         },
     )
-    async def idle(
-        request: Request,
-        now: Now,
-        for_s: Annotated[float, Query(ge=0, le=_LONGEST_IDLE_S)] = 0.0,
-        gpus: Annotated[str | None, Query(max_length=_LONGEST_LIST)] = None,
-        unless: Annotated[list[_Condition] | None, Query(max_length=_MOST_CONDITIONS)] = None,
-    ) -> Response:
-        status = now.status
+    async def idle(request: Request, for_s: float, gpus: str | None, unless: list[str] | None) -> Response:
+        status = board().status
         if gpus is not None:
             try:
                 status = status.among(frozenset(gpu.label for gpu in select(gpus, status.gpus)))
@@ -118,29 +115,29 @@ def add_now(api: APIRouter, sources: Sources) -> None:
                 asking.discard(caller.key)
         return Json(as_json.idle(answers, for_s, all_idle(answers)))
 
-    @api.get("/rules", response_model=models.Rules, summary="What the idle rules count")
-    async def rules(now: Now) -> Response:
-        return Json({"rules": api_facts.plain(now.counting)})
+    @api.get("/rules", "Rules", "What the idle rules count")
+    async def rules(_: Request) -> Response:
+        return Json({"rules": api_facts.plain(board().counting)})
 
-    @api.get("/fillers", response_model=models.Fillers, summary="The fillers and what they do")
-    async def fillers(now: Now) -> Response:
-        return Json({"fillers": api_facts.plain(now.fillers)})
+    @api.get("/fillers", "Fillers", "The fillers and what they do")
+    async def fillers(_: Request) -> Response:
+        return Json({"fillers": api_facts.plain(board().fillers)})
 
-    @api.get("/guards", response_model=models.Guards, summary="The guards and what they wait for")
-    async def guards(now: Now) -> Response:
-        return Json({"guards": api_facts.plain(now.guards)})
+    @api.get("/guards", "Guards", "The guards and what they wait for")
+    async def guards(_: Request) -> Response:
+        return Json({"guards": api_facts.plain(board().guards)})
 
-    @api.get("/prices", response_model=models.Prices, summary="What an hour of a GPU costs, by the config")
-    async def prices() -> Response:
+    @api.get("/prices", "Prices", "What an hour of a GPU costs, by the config")
+    async def prices(_: Request) -> Response:
         now = sources.board()
         return Json(api_facts.plain(Prices() if now is None else now.prices))
 
-    @api.get("/protected", response_model=models.ProtectedForGood, summary="What [protect] of the config names")
-    async def protected(now: Now) -> Response:
-        return Json(api_facts.plain(now.protected))
+    @api.get("/protected", "ProtectedForGood", "What [protect] of the config names")
+    async def protected(_: Request) -> Response:
+        return Json(api_facts.plain(board().protected))
 
-    @api.get("/daemon", response_model=models.Daemon, summary="The daemon itself")
-    async def daemon() -> Response:
+    @api.get("/daemon", "Daemon", "The daemon itself")
+    async def daemon(_: Request) -> Response:
         now, now_s = sources.board(), sources.clock.wall_s()
         return Json(
             {
@@ -176,36 +173,50 @@ async def _by_conditions(
     return found
 
 
-def add_changes(api: APIRouter, sources: Sources) -> None:
+def add_changes(api: ApiRoutes, sources: Sources) -> None:
     """Add the routes that change something."""
 
-    @api.get("/protections", response_model=models.Protections, summary="The protections in force")
-    async def protections() -> Response:
+    @api.get("/protections", "Protections", "The protections in force")
+    async def protections(_: Request) -> Response:
         return Json({"protections": [as_json.protection_facts(each) for each in sources.protections()]})
 
     @api.post(
-        "/protections", status_code=201, response_model=models.Protection, summary="Protect a subject", **_GUARDED
+        "/protections",
+        "Protection",
+        "Protect a subject",
+        code=201,
+        body=NewProtection,
+        problems=_GUARD_PROBLEMS,
+        guarded=True,
     )
-    async def place(wanted: models.NewProtection, peer: Changing) -> Response:
-        placed = done(lambda: sources.protect(wanted.subject, wanted.for_s, wanted.why, peer))
+    async def place(request: Request, body: NewProtection) -> Response:
+        who = caller_of(request).acts_as
+        placed = done(lambda: sources.protect(body.subject, body.for_s, body.why, who))
         return Json(as_json.protection_facts(placed), 201)
 
-    @api.delete("/protections/{number}", status_code=204, summary="End a protection before its time", **_GUARDED)
-    async def release(number: Annotated[int, Path(ge=1, le=_LARGEST_ID)], peer: Changing) -> None:
-        done(lambda: sources.release_protection(number, peer))
+    @api.delete(
+        "/protections/{number}",
+        "End a protection before its time",
+        keys=(whole("number", least=1, most=_LARGEST_ID),),
+        problems=_GUARD_PROBLEMS,
+    )
+    async def release(request: Request, number: int) -> Response:
+        done(lambda: sources.release_protection(number, caller_of(request).acts_as))
+        return Response(status_code=204)
 
-    @api.get("/parked", response_model=models.Parkeds, summary="The jobs that are parked, or on their way")
-    async def parked() -> Response:
+    @api.get("/parked", "Parkeds", "The jobs that are parked, or on their way")
+    async def parked(_: Request) -> Response:
         return Json({"parked": [as_json.parked_facts(job) for job in sources.parked()]})
 
     @api.post(
         "/wake",
-        response_model=models.Woken,
-        responses={**models.PROBLEMS, 403: {"model": models.Problem, "description": "Only their user and root may."}},
-        summary="Begin to wake parked jobs",
+        "Woken",
+        "Begin to wake parked jobs",
+        body=Wish,
+        problems={403: "Only their user and root may."},
     )
-    async def wake(wish: models.Wish, request: Request) -> Response:
-        begun = done(lambda: sources.wake(wish.subject, caller_of(request).peer))
+    async def wake(request: Request, body: Wish) -> Response:
+        begun = done(lambda: sources.wake(body.subject, caller_of(request).peer))
         try:
             woken = await asyncio.wrap_future(begun)
         except FallowError as error:
@@ -215,9 +226,9 @@ def add_changes(api: APIRouter, sources: Sources) -> None:
 
     @api.post(
         "/reload",
-        response_model=models.Reloaded,
-        responses={403: {"model": models.Problem, "description": "Only root and the daemon's user, by the socket."}},
-        summary="Load the config again",
+        "Reloaded",
+        "Load the config again",
+        problems={403: "Only root and the daemon's user, by the socket."},
     )
     async def reload(request: Request) -> Response:
         came = done(lambda: sources.reload(caller_of(request).peer))

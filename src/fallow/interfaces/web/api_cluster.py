@@ -1,9 +1,6 @@
 """`/api/v1/cluster`: the jobs, nodes and GPUs of the cluster that the daemon watches."""
 
-from typing import Annotated, Literal
-
-from fastapi import APIRouter, Query, Request
-from pydantic import WithJsonSchema
+from starlette.requests import Request
 from starlette.responses import Response
 
 from fallow.core.cluster_names import KIND_WORDS, cluster_target
@@ -15,14 +12,15 @@ from fallow.core.protections import ClusterPart, OneClusterJob, OneUser
 from fallow.core.value import replace
 from fallow.engine.daemon.sources import Sources
 from fallow.interfaces.render import cluster_json
-from fallow.interfaces.web import cluster_models, models
 from fallow.interfaces.web.api_facts import Json
-from fallow.interfaces.web.api_history import WEEK_S, SinceS, UntilS, asked
+from fallow.interfaces.web.api_history import SINCE_S, UNTIL_S, asked
+from fallow.interfaces.web.api_routes import ApiRoutes
 from fallow.interfaces.web.caller import Refused, caller_of
 from fallow.interfaces.web.cluster_views import ClusterViews
 from fallow.interfaces.web.disk_reads import DiskReads
+from fallow.interfaces.web.query_keys import described_text, whole, word
 
-_By = Literal["node", "partition", "account", "qos", "namespace", "user"]
+_BY = ("node", "partition", "account", "qos", "namespace", "user")
 _MOST_JOBS = 20_000
 _FEW_JOBS = 1_000
 _LONGEST_SUBJECT = 200
@@ -31,25 +29,25 @@ _PATTERN = (
     r"^(slurm:[0-9]{1,10}(_[0-9]{1,7})?|(deployment|statefulset|job|pod):[a-z0-9]{1,60}/[a-z0-9]{1,60}"
     r"|(node|partition|account|qos|namespace|user):[A-Za-z0-9_]{1,60})$"
 )
-_Subject = Annotated[str, WithJsonSchema({"type": "string", "pattern": _PATTERN})]
+_NONE_HERE = {404: "The daemon watches no cluster."}
 NO_CLUSTER = "the daemon watches no cluster: its config has no [cluster], or it has not looked at it yet"
 
 
-def add_cluster(api: APIRouter, sources: Sources, reads: DiskReads) -> None:
+def add_cluster(api: ApiRoutes, sources: Sources, reads: DiskReads) -> None:
     """Add the routes for the cluster: as it is now, and what it did."""
     views = ClusterViews()
 
     @api.get(
         "/cluster",
-        response_model=cluster_models.Cluster,
-        responses={404: {"model": models.Problem, "description": "The daemon watches no cluster."}},
-        summary="The cluster at its last look",
+        "Cluster",
+        "The cluster at its last look",
+        keys=(
+            described_text("subject", _PATTERN, longest=_LONGEST_SUBJECT),
+            whole("limit", _FEW_JOBS, least=0, most=_MOST_JOBS),
+        ),
+        problems=_NONE_HERE,
     )
-    async def cluster(
-        request: Request,
-        subject: Annotated[_Subject | None, Query(min_length=1, max_length=_LONGEST_SUBJECT)] = None,
-        limit: Annotated[int, Query(ge=0, le=_MOST_JOBS)] = _FEW_JOBS,
-    ) -> Response:
+    async def cluster(request: Request, subject: str | None, limit: int) -> Response:
         board = sources.board()
         found = None if board is None else board.cluster
         if board is None or found is None:
@@ -66,16 +64,12 @@ def add_cluster(api: APIRouter, sources: Sources, reads: DiskReads) -> None:
 
     @api.get(
         "/cluster/usage",
-        response_model=cluster_models.Usage,
-        responses={404: {"model": models.Problem, "description": "The daemon watches no cluster."}},
-        summary="What the cluster did, by node, partition, account, namespace or user",
+        "Usage",
+        "What the cluster did, by node, partition, account, namespace or user",
+        keys=(word("by", "user", _BY), SINCE_S, UNTIL_S),
+        problems=_NONE_HERE,
     )
-    async def usage(
-        request: Request,
-        by: _By = "user",
-        since_s: SinceS = WEEK_S,
-        until_s: UntilS = 0.0,
-    ) -> Response:
+    async def usage(request: Request, by: str, since_s: float, until_s: float) -> Response:
         now_s = sources.clock.wall_s()
         span = (now_s - since_s, now_s - min(until_s, since_s))
 

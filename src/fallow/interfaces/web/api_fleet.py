@@ -1,32 +1,29 @@
 """`/api/v1/fleet`: the hosts that this daemon asks, and the sum of their reports."""
 
-from typing import Any
-
-from fastapi import APIRouter, Request
+from starlette.requests import Request
 from starlette.responses import Response
 
-from fallow.core.fleet import FleetBy
+from fallow.core.fleet import FLEET_KINDS, FleetBy
 from fallow.engine.daemon.sources import Sources
 from fallow.engine.fleet.report import added_up, asked_for, reports_of, told_by
 from fallow.interfaces.render import fleet_json
 from fallow.interfaces.render.as_json import iso_time
 from fallow.interfaces.render.report_text import facts_of
-from fallow.interfaces.web import fleet_models, models
 from fallow.interfaces.web.api_facts import Json
-from fallow.interfaces.web.api_history import WEEK_S, SinceS, UntilS, asked
+from fallow.interfaces.web.api_history import SINCE_S, UNTIL_S, asked
+from fallow.interfaces.web.api_routes import ApiRoutes
 from fallow.interfaces.web.caller import Refused, caller_of
 from fallow.interfaces.web.disk_reads import DiskReads
+from fallow.interfaces.web.query_keys import word
 
 _NO_FLEET = "the daemon asks no other hosts: its config has no hosts under [fleet]"
-_NONE_HERE: dict[int | str, dict[str, Any]] = {
-    404: {"model": models.Problem, "description": "The config names no other hosts."}
-}
+_NONE_HERE = {404: "The config names no other hosts."}
 
 
-def add_fleet(api: APIRouter, sources: Sources, reads: DiskReads) -> None:
+def add_fleet(api: ApiRoutes, sources: Sources, reads: DiskReads) -> None:
     """Add the routes for the fleet."""
 
-    @api.get("/fleet", response_model=fleet_models.Fleet, responses=_NONE_HERE, summary="The hosts of the fleet")
+    @api.get("/fleet", "Fleet", "The hosts of the fleet", problems=_NONE_HERE)
     async def fleet(request: Request) -> Response:
         board = sources.board()
         if board is None or board.fleet is None:
@@ -35,16 +32,12 @@ def add_fleet(api: APIRouter, sources: Sources, reads: DiskReads) -> None:
 
     @api.get(
         "/fleet/report",
-        response_model=fleet_models.FleetReport,
-        responses=_NONE_HERE,
-        summary="Hours of each activity over all hosts of the fleet",
+        "FleetReport",
+        "Hours of each activity over all hosts of the fleet",
+        keys=(SINCE_S, word("by", "user", FLEET_KINDS), UNTIL_S),
+        problems=_NONE_HERE,
     )
-    async def report(
-        request: Request,
-        since_s: SinceS = WEEK_S,
-        by: FleetBy = "user",
-        until_s: UntilS = 0.0,
-    ) -> Response:
+    async def report(request: Request, since_s: float, by: FleetBy, until_s: float) -> Response:
         board, hosts = sources.board(), sources.fleet()
         if board is None or board.fleet is None:
             raise Refused(404, "fleet", _NO_FLEET)

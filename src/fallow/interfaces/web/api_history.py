@@ -1,9 +1,9 @@
 """`/api/v1` for the past: events of the journal, and history."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Annotated, TypeVar
+from typing import TypeVar
 
-from fastapi import APIRouter, Query, Request
+from starlette.requests import Request
 from starlette.responses import Response
 
 from fallow.core.errors import FallowError
@@ -13,10 +13,12 @@ from fallow.engine.daemon.sources import Sources
 from fallow.engine.history.reader import HistoryReader
 from fallow.interfaces.render.as_json import iso_time
 from fallow.interfaces.render.report_text import facts_of
-from fallow.interfaces.web import api_facts, models, report_models
+from fallow.interfaces.web import api_facts
 from fallow.interfaces.web.api_facts import Json
+from fallow.interfaces.web.api_routes import ApiRoutes
 from fallow.interfaces.web.caller import Refused, caller_of
 from fallow.interfaces.web.disk_reads import DiskReads
+from fallow.interfaces.web.query_keys import REQUIRED, Key, number, text, whole, word
 from fallow.policies.cost import By
 
 WEEK_S = 7 * 86400.0
@@ -27,54 +29,52 @@ _LATEST_MS = 2**53
 _EDGES = rf"^[0-9]{{1,15}}(,[0-9]{{1,15}}){{1,{_MOST_EDGES - 1}}}$"
 
 T = TypeVar("T")
-SinceS = Annotated[float, Query(gt=0, le=_LONGEST_REPORT_S, allow_inf_nan=False)]
+SINCE_S = number("since_s", WEEK_S, above=0, most=_LONGEST_REPORT_S)
 """How many seconds before now a report begins."""
-UntilS = Annotated[
-    float, Query(ge=0, le=_LONGEST_REPORT_S, allow_inf_nan=False, description="Seconds before now it ends.")
-]
-Uuid = Annotated[str, Query(max_length=80, description="The UUID of a GPU.")]
-Moment = Annotated[int, Query(ge=0, le=_LATEST_MS, description="Milliseconds since the epoch.")]
+UNTIL_S = number("until_s", 0.0, least=0, most=_LONGEST_REPORT_S, meaning="Seconds before now it ends.")
+_KEY = text("key", None, longest=200, meaning="Only those about `gpu:UUID`, `pid:PID` or `pid:PID@BIRTH`.")
 
 
-def add_past(api: APIRouter, sources: Sources, reads: DiskReads) -> None:
+def _uuid(default: object = REQUIRED) -> Key:
+    return text("gpu", default, longest=80, meaning="The UUID of a GPU.")
+
+
+def _moment(name: str, default: object = REQUIRED) -> Key:
+    return whole(name, default, least=0, most=_LATEST_MS, meaning="Milliseconds since the epoch.")
+
+
+def add_past(api: ApiRoutes, sources: Sources, reads: DiskReads) -> None:
     """Add the routes for the journal, and for reports from history."""
 
-    @api.get("/events", response_model=models.Events, summary="The last lines of the journal, newest first")
-    async def events(
-        request: Request,
-        limit: Annotated[int, Query(ge=1, le=500)] = 50,
-        key: Annotated[
-            str | None,
-            Query(max_length=200, description="Only those about `gpu:UUID`, `pid:PID` or `pid:PID@BIRTH`."),
-        ] = None,
-    ) -> Response:
+    @api.get(
+        "/events",
+        "Events",
+        "The last lines of the journal, newest first",
+        keys=(whole("limit", 50, least=1, most=500), _KEY),
+    )
+    async def events(request: Request, limit: int, key: str | None) -> Response:
         found = await asked(reads, request, lambda: sources.events(key, limit))
         return Json({"events": [api_facts.event(each) for each in found]})
 
     @api.get(
-        "/report", response_model=report_models.Report, summary="Hours of each activity, and what idle ones cost"
+        "/report",
+        "Report",
+        "Hours of each activity, and what idle ones cost",
+        keys=(SINCE_S, word("by", By.GPU.value, [each.value for each in By]), UNTIL_S),
     )
-    async def report(
-        request: Request,
-        since_s: SinceS = WEEK_S,
-        by: By = By.GPU,
-        until_s: UntilS = 0.0,
-    ) -> Response:
+    async def report(request: Request, since_s: float, by: str, until_s: float) -> Response:
         viewer = caller_of(request).viewer
         ends_s = min(until_s, since_s)
-        return Json(await asked(reads, request, lambda: facts_of(sources.report(since_s, viewer, ends_s), by)))
+        return Json(await asked(reads, request, lambda: facts_of(sources.report(since_s, viewer, ends_s), By(by))))
 
     @api.get(
         "/history",
-        response_model=models.History,
-        responses={404: {"model": models.Problem, "description": "There is no such GPU."}},
-        summary="What each GPU did, as intervals",
+        "History",
+        "What each GPU did, as intervals",
+        keys=(number("since_s", 86400.0, above=0, most=WEEK_S), _uuid(None)),
+        problems={404: "There is no such GPU."},
     )
-    async def history(
-        request: Request,
-        since_s: Annotated[float, Query(gt=0, le=WEEK_S, allow_inf_nan=False)] = 86400.0,
-        gpu: Uuid | None = None,
-    ) -> Response:
+    async def history(request: Request, since_s: float, gpu: str | None) -> Response:
         now = sources.board()
         known = {} if now is None else labels_of(now.status.gpus)
         if gpu is not None and gpu not in known:
@@ -89,7 +89,7 @@ def add_past(api: APIRouter, sources: Sources, reads: DiskReads) -> None:
         return Json({"since": iso_time(until_s - since_s), "until": iso_time(until_s), "gpus": gpus})
 
 
-def add_raw_history(api: APIRouter, sources: Sources, reads: DiskReads) -> None:
+def add_raw_history(api: ApiRoutes, sources: Sources, reads: DiskReads) -> None:
     """Add the routes for history as `fallow report` needs it, to add it up with the caller's prices and days."""
 
     def read(question: Callable[[HistoryReader], Sequence[T]]) -> Sequence[T]:
@@ -101,18 +101,18 @@ def add_raw_history(api: APIRouter, sources: Sources, reads: DiskReads) -> None:
         finally:
             past.close()
 
-    @api.get("/history/gpus", response_model=models.HistoryGpus, summary="Every GPU that history knows")
+    @api.get("/history/gpus", "HistoryGpus", "Every GPU that history knows")
     async def gpus(request: Request) -> Response:
         found = await asked(reads, request, lambda: read(lambda past: list(past.cards().values())))
         return Json({"gpus": api_facts.plain(found)})
 
-    @api.get("/history/tallies", response_model=models.Tallies, summary="Witnessed time between each two moments")
-    async def tallies(
-        request: Request,
-        edges: Annotated[
-            str, Query(pattern=_EDGES, description=f"2 to {_MOST_EDGES} moments in ms since the epoch.")
-        ],
-    ) -> Response:
+    @api.get(
+        "/history/tallies",
+        "Tallies",
+        "Witnessed time between each two moments",
+        keys=(text("edges", pattern=_EDGES, meaning=f"2 to {_MOST_EDGES} moments in ms since the epoch."),),
+    )
+    async def tallies(request: Request, edges: str) -> Response:
         moments = sorted({int(each) for each in edges.split(",")})
         viewer = sources.rights_of(caller_of(request).viewer)
         found = await asked(reads, request, lambda: read(lambda past: past.tallies(moments)))
@@ -120,18 +120,22 @@ def add_raw_history(api: APIRouter, sources: Sources, reads: DiskReads) -> None:
 
     @api.get(
         "/history/quarters",
-        response_model=report_models.Quarters,
-        summary="Time of each activity by quarter hour",
+        "Quarters",
+        "Time of each activity by quarter hour",
+        keys=(_moment("since_ms"), _moment("until_ms")),
     )
-    async def quarters(request: Request, since_ms: Moment, until_ms: Moment) -> Response:
+    async def quarters(request: Request, since_ms: int, until_ms: int) -> Response:
         begin_ms = max(since_ms, until_ms - _LONGEST_PICTURE_MS)
         found = await asked(reads, request, lambda: read(lambda past: past.quarters(begin_ms, until_ms)))
         return Json({"quarters": api_facts.plain(found)})
 
-    @api.get("/history/activities", response_model=models.Stretches, summary="What one GPU did, for a picture")
-    async def activities(
-        request: Request, gpu: Uuid, since_ms: Moment, until_ms: Moment, finest_ms: Moment = 0
-    ) -> Response:
+    @api.get(
+        "/history/activities",
+        "Stretches",
+        "What one GPU did, for a picture",
+        keys=(_uuid(), _moment("since_ms"), _moment("until_ms"), _moment("finest_ms", 0)),
+    )
+    async def activities(request: Request, gpu: str, since_ms: int, until_ms: int, finest_ms: int) -> Response:
         begin_ms = max(since_ms, until_ms - _LONGEST_PICTURE_MS)
         found = await asked(
             reads, request, lambda: read(lambda past: past.colours(gpu, begin_ms, until_ms, finest_ms))

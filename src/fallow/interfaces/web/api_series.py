@@ -1,44 +1,41 @@
 """`/api/v1/series`: what the plots show, for programs."""
 
-from typing import Annotated, Any, Literal
+from typing import Any
 
-from fastapi import APIRouter, Query, Request
+from starlette.requests import Request
 from starlette.responses import Response
 
 from fallow.engine.daemon.sources import Sources
 from fallow.engine.history.series import READINGS, SPANS, Step
 from fallow.interfaces.render.as_json import iso_time
-from fallow.interfaces.web import models, series_models
 from fallow.interfaces.web.api_facts import Json
 from fallow.interfaces.web.api_history import answered
+from fallow.interfaces.web.api_routes import ApiRoutes
 from fallow.interfaces.web.caller import Refused, caller_of
 from fallow.interfaces.web.plots import PlotReads, Plotted
+from fallow.interfaces.web.query_keys import text, word
 from fallow.interfaces.web.subject_finder import SubjectFinder
 
-_Subject = Annotated[
-    str | None,
-    Query(
-        pattern=r"^(gpu|job|user|owner):[^\s]{1,200}$",
-        description="`gpu:UUID` or its index, `job:PID-BIRTH`, `user:NAME`, `owner:KIND:NAME`; without it, all GPUs.",
-    ),
-]
+_SUBJECT = text(
+    "subject",
+    None,
+    pattern=r"^(gpu|job|user|owner):[^\s]{1,200}$",
+    meaning="`gpu:UUID` or its index, `job:PID-BIRTH`, `user:NAME`, `owner:KIND:NAME`; without it, all GPUs.",
+)
 
 
-def add_series(api: APIRouter, sources: Sources, plots: PlotReads, finder: SubjectFinder) -> None:
+def add_series(api: ApiRoutes, sources: Sources, plots: PlotReads, finder: SubjectFinder) -> None:
     """Add the route for what is plotted."""
     finders = {"gpu": finder.gpu, "job": finder.job, "user": finder.user, "owner": finder.owner}
 
     @api.get(
         "/series",
-        response_model=series_models.Series,
-        responses={404: {"model": models.Problem, "description": "There is no such GPU, job, user or owner."}},
-        summary="What GPUs did in equal steps, for plots",
+        "Series",
+        "What GPUs did in equal steps, for plots",
+        keys=(word("span", "24h", tuple(SPANS)), _SUBJECT),
+        problems={404: "There is no such GPU, job, user or owner."},
     )
-    async def series(
-        request: Request,
-        span: Literal["1h", "24h", "7d", "30d"] = "24h",
-        subject: _Subject = None,
-    ) -> Response:
+    async def series(request: Request, span: str, subject: str | None) -> Response:
         caller, board = caller_of(request), sources.board()
         if subject is not None:
             kind, _, name = subject.partition(":")

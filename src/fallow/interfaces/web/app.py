@@ -1,40 +1,39 @@
 """The app: pages, API and metrics, the same on the page and on the socket."""
 
-import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from http import HTTPStatus
 
-from fastapi import APIRouter, Depends, FastAPI, Request
-from fastapi.exceptions import RequestValidationError
-from fastapi.routing import APIRoute
+from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import Route
 
-import fallow
 from fallow.core.board import Board
 from fallow.core.gpu_status import GpuStatus
 from fallow.core.units import shortened
 from fallow.core.unknown import Unknown
 from fallow.engine.daemon.sources import Sources
-from fallow.interfaces.render.metrics import Metrics
-from fallow.interfaces.web import models
 from fallow.interfaces.web.api import add_changes, add_now
 from fallow.interfaces.web.api_cluster import add_cluster
+from fallow.interfaces.web.api_description import add_description
 from fallow.interfaces.web.api_facts import problem
 from fallow.interfaces.web.api_fleet import add_fleet
 from fallow.interfaces.web.api_history import add_past, add_raw_history
 from fallow.interfaces.web.api_recent import add_recent
+from fallow.interfaces.web.api_routes import ApiRoutes
 from fallow.interfaces.web.api_series import add_series
 from fallow.interfaces.web.cached_reads import CachedReads
 from fallow.interfaces.web.caller import Refused, who_asks
 from fallow.interfaces.web.disk_reads import DiskReads
-from fallow.interfaces.web.downloads import downloads
+from fallow.interfaces.web.downloads import add_downloads
 from fallow.interfaces.web.event_streams import Watchers
 from fallow.interfaces.web.page import Files, make_pages
 from fallow.interfaces.web.page_parts import Renderer
 from fallow.interfaces.web.plots import PlotReads
 from fallow.interfaces.web.server import most_watchers
+from fallow.interfaces.web.signs_of_life import add_health, add_metrics
 from fallow.interfaces.web.subject_finder import SubjectFinder
 from fallow.interfaces.web.subject_pages import add_subject_pages
 from fallow.interfaces.web.subject_reads import SubjectReads
@@ -42,7 +41,6 @@ from fallow.interfaces.web.subject_reads import SubjectReads
 _TICKS_TO_LIVE = 5
 _LEAST_TO_LIVE_S = 5.0
 _FIGURES_EVERY_S = 5.0
-_OLD_MODELS = "pydantic.v1"
 
 
 class Pulse:
@@ -91,20 +89,7 @@ def _pids(gpu: GpuStatus) -> tuple[int, ...] | Unknown:
     return gpu.holders if isinstance(gpu.holders, Unknown) else tuple(holder.pid for holder in gpu.holders)
 
 
-@contextmanager
-def _without_old_models() -> Iterator[None]:
-    """Keep FastAPI from loading pydantic's old models, which take 2 MB: it would only look whether ours are such."""
-    before = sys.modules.get(_OLD_MODELS)
-    sys.modules[_OLD_MODELS] = before  # type: ignore[assignment]  # None: an import of it fails, which FastAPI expects
-    try:
-        yield
-    finally:
-        if before is None:
-            del sys.modules[_OLD_MODELS]
-
-
-@_without_old_models()
-def make_app(sources: Sources) -> FastAPI:
+def make_app(sources: Sources) -> Starlette:
     """Return the app. The policy loop's thread only notifies it of each tick; all else happens in its own thread."""
     reads = DiskReads()
     plots = PlotReads(sources, reads)
@@ -121,7 +106,7 @@ def make_app(sources: Sources) -> FastAPI:
             watchers.nudge()
 
     @asynccontextmanager
-    async def life(_: FastAPI) -> AsyncIterator[None]:
+    async def life(_: Starlette) -> AsyncIterator[None]:
         watchers.open()
         if sources.board() is not None:
             pulse.beat()
@@ -131,18 +116,7 @@ def make_app(sources: Sources) -> FastAPI:
         watchers.close()
         reads.close()
 
-    app = FastAPI(
-        title="fallow",
-        version=fallow.__version__,
-        description="One machine's GPUs: what each does, since when, who holds it, and why.",
-        openapi_url="/api/v1/openapi.json",
-        docs_url=None,  # both would load scripts from elsewhere
-        redoc_url=None,
-        telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
-        lifespan=life,
-    )
-    app.state.watchers, app.state.plots = watchers, plots
-    api = APIRouter(prefix="/api/v1", responses=models.PROBLEMS, dependencies=[Depends(_demand_known_keys)])
+    api = ApiRoutes()
     add_now(api, sources)
     add_cluster(api, sources, reads)
     add_fleet(api, sources, reads)
@@ -151,37 +125,19 @@ def make_app(sources: Sources) -> FastAPI:
     add_series(api, sources, plots, finder)
     add_recent(api, sources)
     add_changes(api, sources)
-    app.include_router(api)
     pages = make_pages(sources, renderer, watchers, static)
     add_subject_pages(pages, sources, renderer, plots, (subjects, finder), lambda: static.edition)
-    app.include_router(pages)
-    app.include_router(downloads(sources, reads))
-    _add_signs_of_life(app, lambda: pulse.ails or watchers.ails, Metrics(sources.board, lambda: len(watchers)))
+    add_downloads(pages, sources, reads)
+    add_description(pages, api.operations)
+    add_health(pages, lambda: pulse.ails or watchers.ails)
+    add_metrics(pages, sources.board, lambda: len(watchers))
+    routes = [*api.routes, *pages.routes]
+    app = Starlette(routes=routes, lifespan=life)
+    app.state.watchers, app.state.plots = watchers, plots
     app.add_exception_handler(Refused, _refused)
-    app.add_exception_handler(RequestValidationError, _does_not_fit)
     app.add_exception_handler(HTTPException, _http_problem(renderer, lambda: static.edition))
-    app.add_exception_handler(405, _names_the_methods(api))
+    app.add_exception_handler(405, _names_the_methods(routes))
     return app
-
-
-def _add_signs_of_life(app: FastAPI, ails: Callable[[], str | None], metrics: Metrics) -> None:
-    @app.get("/healthz", include_in_schema=False)
-    async def health() -> Response:
-        because = ails()
-        return JSONResponse({"ok": because is None, "because": because}, 200 if because is None else 503)
-
-    @app.get("/metrics", include_in_schema=False)
-    async def measured(request: Request) -> Response:
-        body, kind = metrics.exposed(request.headers.get("accept", ""))
-        return Response(body, media_type=kind)
-
-
-async def _demand_known_keys(request: Request) -> None:
-    """Raise Refused for a key of the query that the route does not know: it would be ignored."""
-    known = [param.alias for param in request.scope["route"].dependant.query_params]
-    for key in request.query_params:
-        if key not in known:
-            raise Refused(422, "usage", f"{shortened(key)!r} is no key here; known are: {', '.join(known) or 'none'}")
 
 
 async def _refused(_: Request, error: Exception) -> Response:
@@ -207,18 +163,10 @@ def _http_problem(
     return answer
 
 
-async def _does_not_fit(_: Request, error: Exception) -> Response:
-    """Answer a request that does not validate, without repeating what was sent: it may be anything."""
-    assert isinstance(error, RequestValidationError)
-    faults = [f"{'.'.join(str(word) for word in one['loc'])}: {one['msg']}" for one in error.errors()[:5]]
-    return problem(422, "usage", "; ".join(faults))
-
-
-def _names_the_methods(api: APIRouter) -> Callable[[Request, Exception], Awaitable[Response]]:
+def _names_the_methods(routes: Sequence[Route]) -> Callable[[Request, Exception], Awaitable[Response]]:
     """Return a handler that names all methods of a path where one is unknown; the framework names one route's."""
 
     async def answer(request: Request, _: Exception) -> Response:
-        routes = [route for route in api.routes if isinstance(route, APIRoute)]
         fitting = {
             method for route in routes if route.path_regex.match(request.url.path) for method in route.methods or ()
         }

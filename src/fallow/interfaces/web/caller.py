@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from fastapi import Request
+from starlette.requests import Request
 
 from fallow.core.account import Account
 from fallow.core.errors import FallowError, NotPermitted, WrongUsage

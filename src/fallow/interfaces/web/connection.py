@@ -14,10 +14,11 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from fallow.engine.daemon.sources import Peer
-from fallow.interfaces.web.connection_limit import Connections, neighbourhood, user
-from fallow.readers.socket_users import groups_of_peer, user_of
+from fallow.interfaces.web.connection_limit import LOOPBACK, Connections, neighbourhood, user
+from fallow.readers.socket_users import groups_of_peer, has_hung_up, user_of
 
 _CREDENTIALS = struct.Struct("3i")
+_RESET = ""  # the kernel does not tell the address of one that the other end has reset
 _NO_LINGER = struct.pack("ii", 1, 0)
 
 
@@ -54,6 +55,11 @@ class Connection(H11Protocol):
             # A user of this machine may connect from any of its addresses, so the kernel is asked about each.
             uid = user_of(carrier)
             self.owner = neighbourhood(self.client[0] if self.client else "") if uid is None else user(uid)
+            if self.owner in (_RESET, LOOPBACK) and has_hung_up(carrier):
+                # Its user is not known any more. It counts in nobody's share, and what it asked is not read. Who
+                # only ended the half by which they send has a socket still, so the kernel has told their user.
+                self.cut()
+                return
         self._give(self._all.limits.request_s)
         self._all.enter(self)
 

@@ -3,7 +3,7 @@
 Unknown is counted neither as available nor as wasted.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import inf
 from urllib.parse import quote
 
@@ -96,8 +96,8 @@ def wasted(board: Board) -> View:
 
 def tiles(board: Board) -> tuple[View, ...]:
     """Return a tile for each GPU, in their order."""
-    lasted = _short if density(len(board.status.gpus)) == "many" else coarsely
-    return tuple(_tile(gpu, board, lasted) for gpu in board.status.gpus)
+    is_small = density(len(board.status.gpus)) == "many"
+    return tuple(_tile(gpu, board, is_small=is_small) for gpu in board.status.gpus)
 
 
 def counts(board: Board) -> dict[str, str]:
@@ -174,9 +174,10 @@ def _users_by_key(gpus: Iterable[GpuStatus]) -> dict[str, str]:
     }
 
 
-def _tile(gpu: GpuStatus, board: Board, lasted: Callable[[float], str]) -> View:
+def _tile(gpu: GpuStatus, board: Board, *, is_small: bool) -> View:
     name, job, load = part_name(gpu), main_job(gpu), load_of(gpu)
     outlook = outlook_on(gpu.uuid, board.counting)
+    lasted, left = (_short, _short_in) if is_small else (coarsely, _in)
     who = "" if job is None or isinstance(job.user, Unknown) else shortened(job.user, _LONGEST_USER)
     return {
         "name": name,
@@ -190,8 +191,8 @@ def _tile(gpu: GpuStatus, board: Board, lasted: Callable[[float], str]) -> View:
         "lasted": None if gpu.for_s is None else Timer(f"since-{name}", lasted(gpu.for_s)),
         "who": who,
         "more": 0 if job is None else job.more,
-        "what": "" if job is None else shortened(job.what, _LONGEST_WHAT),
-        "stops": None if outlook.stops_in_s is None else Timer(f"stop-{name}", _in(outlook.stops_in_s)),
+        "what": "" if job is None else shortened(job.named, _LONGEST_WHAT),
+        "stops": None if outlook.stops_in_s is None else Timer(f"stop-{name}", left(outlook.stops_in_s)),
         "kept": shortened(outlook.kept_back or "", _LONGEST_REASON),
         "waiting": gpu.waiting,
         **_protection(gpu, name, board),
@@ -235,6 +236,11 @@ def _when_s(each: Counting) -> float:
 def _in(seconds: float) -> str:
     """Return a time to wait, in minutes where nobody counts the seconds: fewer figures change every second."""
     return duration_for_people(round(seconds) if seconds < _IN_SECONDS_S else seconds // 60 * 60)
+
+
+def _short_in(seconds: float) -> str:
+    """Return a time to wait in one unit, which fits a small tile."""
+    return f"{round(seconds)}s" if seconds < _IN_SECONDS_S else _short(seconds)
 
 
 def _wasting(gpu: GpuStatus) -> View:

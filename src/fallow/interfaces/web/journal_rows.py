@@ -60,6 +60,7 @@ def _row(lines: Sequence[Event], now_s: float, zone: tzinfo) -> View:
         "id": f"stop-{lines[0].id}",
         "ago": Timer(f"event-{last.id}", f"{coarsely(max(0.0, now_s - last.wall_s))} ago"),
         "at": _time(last, zone, "%Y-%m-%d %H:%M:%S"),
+        "iso": _time(last, UTC, "%Y-%m-%dT%H:%M:%SZ"),
         "kind": "" if is_stop else last.kind,
         "what": _WORDS.get(steps[-1], steps[-1]) if is_stop else shortened(last.finding, _LONGEST_REASON),
         "before": ", ".join(before) if is_stop else "",

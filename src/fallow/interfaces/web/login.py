@@ -2,13 +2,14 @@
 
 from typing import Protocol
 
-from fastapi import APIRouter, Request
+from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from fallow.interfaces.web.access import COOKIE, TOO_MANY_WRONG, PageAccess, cookie_in
 from fallow.interfaces.web.caller import Refused
 from fallow.interfaces.web.forms import form_of
 from fallow.interfaces.web.page_parts import Renderer
+from fallow.interfaces.web.page_routes import PageRoutes
 from fallow.interfaces.web.sessions import LASTS_S
 from fallow.interfaces.web.way_back import back_from, way_back
 
@@ -22,13 +23,13 @@ class Edition(Protocol):
         ...
 
 
-def add_login(pages: APIRouter, renderer: Renderer, static: Edition) -> None:
+def add_login(pages: PageRoutes, renderer: Renderer, static: Edition) -> None:
     """Add the routes for logging in and out."""
 
-    @pages.get("/login", response_class=HTMLResponse)
-    async def ask(request: Request) -> str:
+    @pages.get("/login")
+    async def ask(request: Request) -> Response:
         access = _demand_token(request)
-        return _form(access, back_from(request), wrong=False)
+        return HTMLResponse(_form(access, back_from(request), wrong=False))
 
     @pages.post("/login")
     async def take(request: Request) -> Response:

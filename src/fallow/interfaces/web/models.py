@@ -5,14 +5,12 @@ What is served as it is in core (see `api_facts.plain`) has the schema of its cl
 
 from typing import Annotated, Any, Literal, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic import BaseModel, Field, create_model
 
 from fallow.core import board, idle_answer, interval, mistake, money, protections
 from fallow.core.owner import OwnerKind
 from fallow.core.value import fields
 from fallow.engine.daemon import reload
-from fallow.engine.daemon.sources import LONGEST_PROTECTION_S
-from fallow.interfaces.web.subjects import SUBJECT
 
 Activity = Literal["free", "filled", "busy", "idle", "stuck", "unknown"]
 Why = Annotated[dict[str, str], Field(description="The reason of each null above.")]
@@ -305,14 +303,6 @@ class Protection(Versioned, ListedProtection):
 Parkeds = _list_of(Parked, "Parkeds", "parked", "The jobs that are parked, or on their way.")
 
 
-class Wish(BaseModel):
-    """Which parked jobs to wake."""
-
-    model_config = ConfigDict(strict=True, extra="forbid")
-
-    subject: Annotated[str, Field(min_length=1, max_length=300, examples=["mine", "pid:1234", "3"])]
-
-
 class WokenJob(Parked):
     """A parked job that is meant, and why it cannot be woken now; null if it is being woken."""
 
@@ -321,16 +311,6 @@ class WokenJob(Parked):
 
 Woken = _list_of(WokenJob, "Woken", "jobs", "The parked jobs that are meant.")
 Protections = _list_of(ListedProtection, "Protections", "protections", "The protections in force.")
-
-
-class NewProtection(BaseModel):
-    """What to leave alone, and for how long."""
-
-    model_config = ConfigDict(strict=True, extra="forbid")
-
-    subject: Annotated[str, Field(pattern=SUBJECT, examples=["all", "gpu:3", "user:ada"])]
-    for_s: Annotated[float, Field(gt=0, le=LONGEST_PROTECTION_S, allow_inf_nan=False, examples=[1800])]
-    why: Annotated[str, Field(max_length=200, examples=["debugging"])] = ""
 
 
 class Event(BaseModel):
@@ -348,16 +328,3 @@ class Event(BaseModel):
 
 
 Events = _list_of(Event, "Events", "events", "The last lines of the journal.")
-PROBLEMS: dict[int | str, dict[str, Any]] = {
-    422: {"model": Problem, "description": "It does not fit."},
-    503: {"model": Problem, "description": "Nothing has been seen yet, or history cannot be read."},
-}
-TOKEN_PROBLEMS: dict[int | str, dict[str, Any]] = {
-    **PROBLEMS,
-    400: {"model": Problem, "description": "It is no JSON."},
-    401: {"model": Problem, "description": "It needs the token."},
-    403: {"model": Problem, "description": "It is not allowed."},
-    404: {"model": Problem, "description": "There is no such thing."},
-    409: {"model": Problem, "description": "The daemon cannot do it for who asks; they can themselves."},
-    429: {"model": Problem, "description": "Too many wrong tokens came from this address."},
-}

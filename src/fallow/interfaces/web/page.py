@@ -3,7 +3,7 @@
 import hashlib
 from importlib.resources import files
 
-from fastapi import APIRouter, Request
+from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.types import Receive, Scope, Send
 
@@ -17,6 +17,7 @@ from fallow.interfaces.web.done_notes import note_of
 from fallow.interfaces.web.event_streams import Watchers
 from fallow.interfaces.web.login import add_login
 from fallow.interfaces.web.page_parts import Renderer
+from fallow.interfaces.web.page_routes import PageRoutes
 
 _KINDS = {
     "page.css": "text/css",
@@ -65,14 +66,14 @@ def _both(activity: Activity, colour: str, paper: str) -> str:
     return f"--{activity.value}:{colour};--{activity.value}-soft:#{soft.hex()};"
 
 
-def make_pages(sources: Sources, renderer: Renderer, watchers: Watchers, static: Files) -> APIRouter:
+def make_pages(sources: Sources, renderer: Renderer, watchers: Watchers, static: Files) -> PageRoutes:
     """Return all routes that are not for programs."""
-    pages = APIRouter(include_in_schema=False)
+    pages = PageRoutes()
 
-    @pages.get("/", response_class=HTMLResponse)
-    async def page(request: Request) -> str:
+    @pages.get("/")
+    async def page(request: Request) -> Response:
         caller = caller_of(request)
-        return await renderer.page(
+        made = await renderer.page(
             **who_asks(caller),
             done=note_of(request, sources, sources.board()),
             show=request.query_params.get("show", ""),
@@ -80,10 +81,11 @@ def make_pages(sources: Sources, renderer: Renderer, watchers: Watchers, static:
             edition=static.edition,
             version=fallow.__version__,
         )
+        return HTMLResponse(made)
 
     @pages.get("/static/{name}")
-    async def file(name: str) -> Response:
-        return static.answer(name)
+    async def file(request: Request) -> Response:
+        return static.answer(request.path_params["name"])
 
     @pages.get("/stream")
     async def stream(request: Request) -> Response:

@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from functools import cache
 from importlib.resources import files
 from typing import Any
 
@@ -243,8 +244,9 @@ class Renderer:
         return view_models.machine(board, self._sources.clock.wall_s())
 
 
+@cache
 def _templates() -> Environment:
-    """Return all templates, as they are now: an update that replaces the files does not change a running daemon's."""
+    """Return all templates, as they were at first: an update of the files does not change a running daemon."""
     folder = files("fallow.interfaces.web") / "templates"
     texts = {
         f"{within}{file.name}": file.read_text()

@@ -3,13 +3,14 @@
 When it is read again, only the last steps are: those before are over, and stay as they were. A read has 5 seconds,
 and at most 64 answers are kept, however many users and jobs there are to be asked for.
 
-The first read of a month of 64 GPUs takes more than a second. So as soon as somebody looks at the page, all spans of
-all GPUs are read ahead, one after the other, and a click finds them.
+The first read of a month of 64 GPUs takes some tenths of a second. So as soon as somebody looks at the page, all
+spans of all GPUs are read ahead, one after the other, and a click finds them.
 """
 
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
+from datetime import UTC, datetime
 
 from fallow.core.board import Board
 from fallow.core.errors import FallowError
@@ -123,6 +124,8 @@ class PlotReads:
             sentence = f"Each value is the mean of {which}."
         if steps and what.is_of_somebody:
             sentence = f"{sentence} {_WHOLE_GPU}".strip()
+        if steps:
+            sentence = f"{sentence} {_as_of(steps)}".strip()
         return {
             "title": title,
             "span": span.name,
@@ -166,6 +169,15 @@ class PlotReads:
             )
         finally:
             past.close()
+
+
+def _as_of(steps: Sequence[Step]) -> str:
+    """Return from when to when the steps are: they are kept for a while, and the first begins where a step does."""
+    zone = LocalZone()
+    begin, end = (
+        datetime.fromtimestamp(at_ms / 1000, UTC).astimezone(zone) for at_ms in (steps[0].begin_ms, steps[-1].end_ms)
+    )
+    return f"As of {end:%H:%M:%S}, from {begin.day} {begin:%b}, {begin:%H:%M} on."
 
 
 def _is_of(gpu: GpuStatus, what: Plotted) -> bool:

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 
-from fastapi import APIRouter, Request
+from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 import fallow
@@ -23,6 +23,7 @@ from fallow.interfaces.web.done_notes import note_of
 from fallow.interfaces.web.ended_jobs import how_it_ended, within
 from fallow.interfaces.web.journal_rows import journal_rows
 from fallow.interfaces.web.page_parts import DURATIONS, Renderer
+from fallow.interfaces.web.page_routes import PageRoutes
 from fallow.interfaces.web.plots import PlotReads
 from fallow.interfaces.web.subject_finder import Found, SubjectFinder
 from fallow.interfaces.web.subject_reads import WEEK, Reports, SubjectReads
@@ -40,7 +41,7 @@ _OTHER_PLOTS = "Its GPUs over time"
 
 
 def add_subject_pages(
-    pages: APIRouter,
+    pages: PageRoutes,
     sources: Sources,
     renderer: Renderer,
     plots: PlotReads,
@@ -85,20 +86,20 @@ def add_subject_pages(
         return HTMLResponse(renderer.render(f"{kind}.html", **values, **about))
 
     @pages.get("/gpus/{name}")
-    async def gpu(request: Request, name: str) -> Response:
-        return await answer(request, "gpu", name, finder.gpu)
+    async def gpu(request: Request) -> Response:
+        return await answer(request, "gpu", request.path_params["name"], finder.gpu)
 
     @pages.get("/jobs/{name}")
-    async def job(request: Request, name: str) -> Response:
-        return await answer(request, "job", name, finder.job)
+    async def job(request: Request) -> Response:
+        return await answer(request, "job", request.path_params["name"], finder.job)
 
     @pages.get("/users/{name:path}")
-    async def user(request: Request, name: str) -> Response:
-        return await answer(request, "user", name, finder.user)
+    async def user(request: Request) -> Response:
+        return await answer(request, "user", request.path_params["name"], finder.user)
 
     @pages.get("/owners/{name:path}")
-    async def owner(request: Request, name: str) -> Response:
-        return await answer(request, "owner", name, finder.owner)
+    async def owner(request: Request) -> Response:
+        return await answer(request, "owner", request.path_params["name"], finder.owner)
 
 
 def _card(found: Found, board: Board) -> View:

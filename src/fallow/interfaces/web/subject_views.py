@@ -98,7 +98,7 @@ def _row(one: Held) -> View:
         "command": "not known" if isinstance(seen.command, Unknown) else shortened(seen.command, _LONGEST),
         "pid": seen.pid,
         "address": job_address(seen),
-        "owner": "" if isinstance(seen.owner, Unknown) else shortened(seen.owner.label, _LONGEST_NAME),
+        "owner": "not known" if isinstance(seen.owner, Unknown) else shortened(seen.owner.label, _LONGEST_NAME),
         "owner_address": "" if owner is None else owner_address(owner),
         "memory": "not known" if isinstance(seen.memory_bytes, Unknown) else bytes_for_people(seen.memory_bytes),
     }

@@ -1,0 +1,25 @@
+"""`/api/v1/openapi.json`: the description of the API."""
+
+from collections.abc import Sequence
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from fallow.interfaces.web.api_routes import PREFIX, Operation
+from fallow.interfaces.web.made_once import MadeOnce
+from fallow.interfaces.web.page_routes import PageRoutes
+
+
+def add_description(pages: PageRoutes, operations: Sequence[Operation]) -> None:
+    """Add its route."""
+
+    def make() -> bytes:
+        from fallow.interfaces.web.openapi import described
+
+        return described(operations)
+
+    made = MadeOnce(make)
+
+    @pages.get(f"{PREFIX}/openapi.json")
+    async def description(_: Request) -> Response:
+        return Response(await made.get(), media_type="application/json")

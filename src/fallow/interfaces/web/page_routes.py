@@ -1,0 +1,29 @@
+"""The routes of a browser, and others that OpenAPI does not name."""
+
+from collections.abc import Awaitable, Callable
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+class PageRoutes:
+    """Collects routes."""
+
+    def __init__(self) -> None:
+        self.routes: list[Route] = []
+
+    def get(self, path: str) -> Callable[[Endpoint], Endpoint]:
+        """Return a decorator for who answers a GET."""
+        return lambda endpoint: self.add("GET", path, endpoint)
+
+    def post(self, path: str) -> Callable[[Endpoint], Endpoint]:
+        """Return a decorator for who answers a POST."""
+        return lambda endpoint: self.add("POST", path, endpoint)
+
+    def add(self, method: str, path: str, endpoint: Endpoint) -> Endpoint:
+        """Add a route."""
+        self.routes.append(Route(path, endpoint, methods=[method]))
+        return endpoint
