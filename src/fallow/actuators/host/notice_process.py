@@ -16,8 +16,8 @@ from fallow.actuators.process.signals import die_with_parent
 from fallow.core.errors import CannotRun, CommandNotFound, FallowError, PartMissing, WrongUsage
 from fallow.core.findings import Outcome
 
-_LIMIT_S = 30.0
-"""Longer than a service may take, and an interpreter to start."""
+_START_S = 30.0
+"""Longer than an interpreter and the libraries may take to start on a busy machine."""
 _KINDS: dict[str, type[FallowError]] = {"missing": PartMissing, "wrong": WrongUsage}
 _Answer = list[tuple[str, str]]
 
@@ -34,8 +34,10 @@ def send(
 
     `page`: a report as HTML, to be attached.
     """
+    limit_s = send_notice.LIMIT_S if page is None else send_notice.REPORT_LIMIT_S
+    order = {"urls": list(urls), "title": title, "text": text, "page": page, "limit_s": limit_s}
     try:
-        answers = _ask(helpers, environ, {"urls": list(urls), "title": title, "text": text, "page": page})
+        answers = _ask(helpers, environ, order, _START_S + limit_s)
     except FallowError as error:
         return [Outcome(False, str(error))] * len(urls)
     return [Outcome(kind == "ok", words) for kind, words in answers]
@@ -46,17 +48,17 @@ def refusals(helpers: Helpers, environ: Mapping[str, str], urls: Sequence[str]) 
     if not urls:
         return []
     try:
-        answers = _ask(helpers, environ, {"urls": list(urls)})
+        answers = _ask(helpers, environ, {"urls": list(urls)}, _START_S)
     except FallowError as error:
         return [error] * len(urls)
     return [None if kind == "ok" else _KINDS[kind](words) for kind, words in answers]
 
 
-def _ask(helpers: Helpers, environ: Mapping[str, str], order: Mapping[str, object]) -> _Answer:
+def _ask(helpers: Helpers, environ: Mapping[str, str], order: Mapping[str, object], limit_s: float) -> _Answer:
     urls = order["urls"]
     given = json.dumps({**order, "parent": os.getpid()}).encode()
     try:
-        ran = helpers.run([sys.executable, "-P", "-m", __name__], environ, _LIMIT_S, reads=given)
+        ran = helpers.run([sys.executable, "-P", "-m", __name__], environ, limit_s, reads=given)
     except (CommandNotFound, CannotRun) as error:
         raise FallowError(f"no notice could be sent: {error}") from None
     try:
@@ -76,7 +78,7 @@ def main() -> None:
     if "text" in order:
 
         def work(url: str) -> tuple[str, str]:
-            outcome = send_notice.deliver(url, order["title"], order["text"], page=order["page"])
+            outcome = send_notice.deliver(url, order["title"], order["text"], order["limit_s"], order["page"])
             return "ok" if outcome.ok else "failed", outcome.words
     else:
         work = _judged

@@ -9,16 +9,20 @@ from fallow.core.findings import Outcome
 from fallow.core.plain_text import as_plain, as_plain_table, as_plain_text
 
 LIMIT_S = 15.0
+REPORT_LIMIT_S = 90.0
+"""Nothing waits for a report, and it may be sent twice if a server that takes it slowly is given up."""
 PAGE_NAME = "report.html"
 
 
 def deliver(url: str, title: str, text: str, limit_s: float = LIMIT_S, page: str | None = None) -> Outcome:
     """Send a notice as plain text: through Apprise if it knows the address, else as JSON to a plain web address.
 
-    With a page it is a report: a table, and the page attached where the service takes attachments.
+    With a page it is a report: a table, and the page attached where the service takes attachments. The limit is for
+    the service: Apprise is loaded before it begins, which takes seconds on a busy machine.
     """
     plain = as_plain_text(text) if page is None else as_plain_table(text)
-    failure = _within(limit_s, lambda: _send(url, as_plain(title), plain, page))
+    why = refusal(url)
+    failure = str(why) if why else _within(limit_s, lambda: _send(url, as_plain(title), plain, page))
     to = without_secrets(url)
     return Outcome(failure is None, f"told {to}" if failure is None else f"could not tell {to}: {failure}")
 
@@ -61,9 +65,6 @@ def _apprise() -> Any:  # noqa: ANN401  a module without types
 
 def _send(url: str, title: str, text: str, page: str | None) -> str | None:
     """Send a notice; return why that failed, or None."""
-    why = refusal(url)
-    if why is not None:
-        return str(why)
     try:
         apprise = _apprise()
     except ImportError:
