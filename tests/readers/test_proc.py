@@ -37,6 +37,14 @@ def described(root: pathlib.Path, pid: int = 42) -> Holder:
     return Proc(str(root)).describe(Holder(pid, 1))
 
 
+def test_an_init_that_the_kernel_starts_in_its_first_tick_is_there(root: pathlib.Path) -> None:
+    """On a small virtual machine `fallow stop pid:1` said that there is no process 1."""
+    add(root, 1, parent=0, name="init", birth=0)
+    stat = Proc(str(root)).stat(1)
+    assert stat is not None
+    assert stat.birth != 0, "0 stands for nobody"
+
+
 def test_birth_parent_cpu_and_memory_are_read_past_a_name_with_parentheses(root: pathlib.Path) -> None:
     add(root, 42, parent=7, name="a) S 9 (b c", birth=12345)
     stat = Proc(str(root)).stat(42)

@@ -96,7 +96,7 @@ class Proc(ProcMachine):
             of_kernel=bool(int(rest[6]) & _PF_KTHREAD),
             cpu_ticks=int(rest[11]) + int(rest[12]),
             reaped_ticks=int(rest[13]) + int(rest[14]),
-            birth=int(rest[19]),
+            birth=int(rest[19]) or 1,  # 0 means that nobody is there, and a small machine starts its init in tick 0
             resident_bytes=int(rest[21]) * PAGE_BYTES,
         )
 
