@@ -14,7 +14,7 @@ HOURS = 24 if IN_FULL else 12
 COMINGS = 200 if IN_FULL else 30
 LAUNCHES = 64 if IN_FULL else 24
 HOSTS = 4 if IN_FULL else 2
-LAUNCHES_ON_HOSTS = 40 if IN_FULL else 6
+LAUNCHES_ON_HOSTS = 16 if IN_FULL else 6
 COSTLY = frozenset({"fallow", "library", "open_folder", "site"})
 """What tests use that start fallow, read the stand-in driver, change users, or serve the page."""
 
