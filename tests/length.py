@@ -15,8 +15,8 @@ COMINGS = 200 if IN_FULL else 30
 LAUNCHES = 64 if IN_FULL else 24
 HOSTS = 4 if IN_FULL else 2
 LAUNCHES_ON_HOSTS = 16 if IN_FULL else 6
-COSTLY = frozenset({"fallow", "library", "open_folder", "site"})
-"""What tests use that start fallow, read the stand-in driver, change users, or serve the page."""
+COSTLY = frozenset({"fallow", "library", "open_folder", "site", "stage"})
+"""What tests use that start programs, read the stand-in driver, change users, or serve the page."""
 
 
 def examples(in_full: int) -> int:

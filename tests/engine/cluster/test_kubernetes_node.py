@@ -19,6 +19,8 @@ from tests.real_hub import free_ports
 from tests.real_prometheus import Prometheus
 from tests.waiting import until
 
+pytestmark = pytest.mark.in_full
+
 PODS = tuple(f"{digit}b8a7a44-5a3c-4d59-9a51-0c3f9d3b1e01" for digit in range(3))
 ROOTS = ("/sys/fs/cgroup", "/sys/fs/cgroup/unified", "/sys/fs/cgroup/systemd")
 CONTAINER = "ab" * 32

@@ -10,6 +10,8 @@ from tests.places import LIMIT_S, REPOSITORY
 from tests.real_slurm import Slurm
 from tests.waiting import until
 
+pytestmark = pytest.mark.in_full
+
 
 def processes_with(word: str) -> list[str]:
     """Return the command lines that name a folder."""

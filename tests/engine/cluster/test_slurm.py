@@ -35,6 +35,7 @@ def jobs(engine: SlurmEngine) -> dict[str, ClusterJob]:
     return {job.id: job for job in found}
 
 
+@pytest.mark.in_full
 def test_jobs_of_all_kinds_are_listed_with_their_gpus(slurm: Slurm, engine: SlurmEngine) -> None:
     batch = slurm.running("--gres=gpu:2", "--account=phys", "--job-name=a b=c JobId=1")
     slurm.start("salloc", "--gres=gpu:1", "--nodelist=n2", "sleep", "1000")  # n1 has four: two, and one for each task
@@ -81,6 +82,7 @@ def test_gpus_with_a_type_and_the_parts_of_a_heterogeneous_job_are_found() -> No
         slurm.close()
 
 
+@pytest.mark.in_full
 def test_a_job_is_warned_in_its_comment_and_its_output_and_the_warning_is_taken_back(
     slurm: Slurm, engine: SlurmEngine
 ) -> None:
@@ -104,6 +106,7 @@ def test_a_job_is_warned_in_its_comment_and_its_output_and_the_warning_is_taken_
     assert slurm.said("squeue", "--noheader", f"--jobs={job}", "--format=%k") == comment
 
 
+@pytest.mark.in_full
 def test_a_job_is_asked_then_cancelled_and_its_neighbours_are_not(slurm: Slurm, engine: SlurmEngine) -> None:
     said = slurm.folder / "said"
     said.write_text("")
@@ -126,6 +129,7 @@ def test_a_job_is_asked_then_cancelled_and_its_neighbours_are_not(slurm: Slurm, 
     assert engine.kill(task, KILL).words == "it has ended"
 
 
+@pytest.mark.in_full
 def test_a_job_that_was_put_back_into_the_queue_is_another_one(slurm: Slurm, engine: SlurmEngine) -> None:
     job = slurm.running("--gres=gpu:1")
     before = jobs(engine)[job]
@@ -141,6 +145,7 @@ def test_a_job_that_was_put_back_into_the_queue_is_another_one(slurm: Slurm, eng
     assert slurm.state(job) == "PENDING", "it waits for its next run"
 
 
+@pytest.mark.in_full
 def test_a_job_of_another_user_under_the_same_number_is_left_alone(slurm: Slurm, engine: SlurmEngine) -> None:
     job = slurm.running("--gres=gpu:1", user="news")
     forged = replace(jobs(engine)[job], user="games")
@@ -149,6 +154,7 @@ def test_a_job_of_another_user_under_the_same_number_is_left_alone(slurm: Slurm,
     assert slurm.state(job) == "RUNNING"
 
 
+@pytest.mark.in_full
 def test_a_job_whose_name_forges_others_is_never_stopped_and_changes_no_other(
     slurm: Slurm, engine: SlurmEngine
 ) -> None:
@@ -168,6 +174,7 @@ def test_a_job_whose_name_forges_others_is_never_stopped_and_changes_no_other(
 
 
 @pytest.mark.several_users
+@pytest.mark.in_full
 def test_a_plain_user_cannot_cancel_a_job_of_another_and_is_told_which_right_is_missing(slurm: Slurm) -> None:
     job = slurm.running("--gres=gpu:1", user="news")
     script = (
@@ -197,6 +204,7 @@ def test_a_plain_user_cannot_cancel_a_job_of_another_and_is_told_which_right_is_
     assert slurm.said("squeue", "--noheader", f"--jobs={job}", "--format=%k") == "(null)"
 
 
+@pytest.mark.in_full
 def test_a_controller_that_is_gone_makes_everything_unknown_and_nothing_is_done(
     slurm: Slurm, engine: SlurmEngine
 ) -> None:

@@ -68,6 +68,7 @@ def start_of(slurm: Slurm, *options: str) -> tuple[str, float]:
     return job, time.monotonic() - began_s
 
 
+@pytest.mark.in_full
 def test_fillers_fill_8_cards_make_way_for_a_job_and_are_back_after_it(
     slurm: Slurm, simulated: Fallow, tmp_path: pathlib.Path
 ) -> None:
@@ -107,6 +108,7 @@ def filler(slurm: Slurm, said: list[str], *, dry_run: bool = False) -> tuple[Slu
     return SlurmFiller(SPEC, commands, clock, said.append, journal, dry_run=dry_run), SlurmEngine(clock, commands)
 
 
+@pytest.mark.in_full
 def test_a_dry_run_submits_nothing_and_only_cards_that_nobody_holds_are_filled(slurm: Slurm) -> None:
     slurm.running("--gres=gpu:3", user="news")
     said: list[str] = []
@@ -125,6 +127,7 @@ def test_a_dry_run_submits_nothing_and_only_cards_that_nobody_holds_are_filled(s
     assert slurm.state(mine) == "RUNNING", "it is in no partition of the filler"
 
 
+@pytest.mark.in_full
 def test_a_controller_that_is_gone_makes_no_submits(slurm: Slurm) -> None:
     said: list[str] = []
     real, engine = filler(slurm, said)

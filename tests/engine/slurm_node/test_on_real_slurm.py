@@ -13,6 +13,8 @@ from tests.places import BIN
 from tests.real_slurm import Slurm
 from tests.waiting import until
 
+pytestmark = pytest.mark.in_full
+
 SCRIPT = """#!/bin/sh
 export FALLOW_SIMULATE=4xH100 FALLOW_CLAIM_DIR={folder}/$SLURMD_NODENAME FALLOW_STATE_DIR={folder}/state
 echo "$SLURMD_NODENAME {part} $SLURM_JOB_ID gpus $SLURM_JOB_GPUS" >> {folder}/log

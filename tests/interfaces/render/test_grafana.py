@@ -5,9 +5,13 @@ import pathlib
 import re
 import time
 
+import pytest
+
 from fallow.interfaces.render.metrics import Metrics
 from tests.interfaces.web.test_metrics import DASHBOARD, with_a_pod
 from tests.real_prometheus import Exporter, Prometheus
+
+pytestmark = pytest.mark.in_full
 
 
 def told() -> str:

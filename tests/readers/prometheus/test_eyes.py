@@ -14,6 +14,8 @@ from tests.real_hub import free_ports
 from tests.real_prometheus import Exporter, Prometheus, dcgm_gpu, metrics
 from tests.waiting import until
 
+pytestmark = pytest.mark.in_full
+
 INTERVAL_S = 3.0
 """The longest time between two scrapes here: one a second, on a machine on which much else runs."""
 
