@@ -99,7 +99,7 @@ IMPOSSIBLE: tuple[tuple[str, str, object, int], ...] = (
     ("POST", "/protections", {**NEW, "why": "x" * 5000}, 422),
     ("POST", "/protections", {**NEW, "by": "root"}, 422),
     ("POST", "/protections", {**NEW, "subject": "user:no-such-user"}, 404),
-    ("POST", "/protections", {**NEW, "subject": "pid:1@1"}, 409),
+    ("POST", "/protections", {**NEW, "subject": "pid:1@999999999999"}, 409),
     ("POST", "/protections", [[[[]]]], 422),
     ("POST", "/protections", "x" * 20_000, 413),
     ("DELETE", "/protections/-1", None, 422),
