@@ -9,15 +9,12 @@ import sys
 from contextlib import closing
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from fallow.core.errors import FallowError
 from fallow.core.findings import Event, Verdict, process_key
 from fallow.core.reasons import Reason
 from fallow.engine.history import journal_file
 from fallow.engine.history.journal import Journal
-from fallow.engine.history.journal_file import fair_share
 from fallow.engine.history.sqlite_file import clock_time
 from tests.places import LIMIT_S
 from tests.reasons import said
@@ -160,12 +157,24 @@ def test_who_has_many_jobs_makes_the_journal_forget_nobody_elses(tmp_path: pathl
     journal.close()
 
 
-@given(st.lists(st.integers(1, 50)), st.integers(1, 100))
-def test_a_fair_share_uses_all_the_room_and_takes_only_from_those_with_more(counts: list[int], most: int) -> None:
-    share = fair_share(counts, most)
-    kept = [min(count, share) for count in counts]
-    assert sum(kept) <= most
-    assert kept == counts or sum(kept) > most - len(counts), "no room is left over but what cannot be divided"
+def test_users_who_are_more_than_the_rows_leave_the_newest_row_of_some(tmp_path: pathlib.Path) -> None:
+    journal = Journal(str(tmp_path), lambda: 1.0, print, most_rows=40)
+    for number in range(90):
+        journal.action(f"user{number}'s job {number} (python)", "ask", said(str(number)), ["gpu:1"])
+    left = [int(event.because) for event in journal.last(None, most=5000)]
+    assert left == list(range(89, 49, -1))
+    journal.close()
+
+
+def test_processes_that_write_a_row_each_keep_the_journal_as_short_as_one_that_writes_all(
+    tmp_path: pathlib.Path,
+) -> None:
+    for number in range(1, 101):
+        journal = Journal(str(tmp_path), lambda: 1.0, print, most_rows=40)
+        journal.action("job", "ask", said(str(number)), ["gpu:1"])
+        journal.close()
+    left = [int(event.because) for event in journal_file.read(str(tmp_path), "gpu:1", 5000)]
+    assert left == list(range(100, 60, -1))
 
 
 def test_a_journal_that_was_taken_away_begins_anew_and_says_so(tmp_path: pathlib.Path) -> None:
@@ -181,7 +190,7 @@ def test_a_journal_that_was_taken_away_begins_anew_and_says_so(tmp_path: pathlib
 
 READS_FOR_EVER = """
 import sys
-from fallow.engine import journal_file
+from fallow.engine.history import journal_file
 from fallow.engine.history.journal import Journal
 while True:
     journal_file.read(sys.argv[1], None, 5)
@@ -214,6 +223,7 @@ def test_nobody_who_opens_and_closes_beside_a_writer_costs_it_a_row(tmp_path: pa
                 found = journal_file.read(str(tmp_path), "gpu:1", 10_000)
                 assert len(found) >= written, "every row that was reported"
                 written = len(found)
+            assert (first.poll(), second.poll()) == (None, None), "both were there all the time"
         finally:
             first.kill()
             second.kill()

@@ -58,7 +58,7 @@ class Journal:
         self._wall_s = wall_s
         self._tell = tell
         self._most_rows = most_rows
-        self._rows = 0
+        self._trim_each = max(1, most_rows // 40)
         self._lock = RLock()
         self._database: sqlite3.Connection | None = None
         self._file: tuple[int, int] | None = None
@@ -133,13 +133,13 @@ class Journal:
         """Write all rows that wait, in one transaction; again in a new file if this one was removed meanwhile."""
         while True:
             database = self._open_database()
-            journal_file.write(database, self._waiting)
+            last = journal_file.write(database, self._waiting)
             if self._is_there():
                 break
-        self._rows += len(self._waiting)
+        first = last - len(self._waiting)
         self._waiting.clear()
-        if self._rows > self._most_rows // 40:
-            self._rows = 0
+        # By the numbers in the file: most processes write a few rows and end, and together they write any number.
+        if first // self._trim_each != last // self._trim_each:
             journal_file.trim(database, self._most_rows)
 
     def _try_to(self, action: Callable[[], object]) -> bool:

@@ -3,7 +3,7 @@
 import json
 import os
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from fallow.core.errors import FallowError, NotPermitted
@@ -33,6 +33,7 @@ _WHOSE = f"CASE WHEN {_NAME} GLOB '[0-9]*' THEN '0' ELSE {_NAME} END"
 """Whose job a row is about. Users without an account, whose names are numbers, are one: somebody may have many."""
 _LAST_S = 253_402_214_400  # a day before the year 10000, where calendars end
 _CACHE_KIB = 256
+_TRIMMED_AT_ONCE = 2000
 _LONGEST = 4000
 
 
@@ -97,8 +98,9 @@ def _unreadable(path: str, written_s: float, error: sqlite3.Error) -> str:
     )
 
 
-def write(database: sqlite3.Connection, rows: Iterable[Row]) -> None:
-    """Write all rows, or none."""
+def write(database: sqlite3.Connection, rows: Iterable[Row]) -> int:
+    """Write all rows, or none; return the number of the last one. Numbers grow, whichever process writes."""
+    number = 0
     with transaction(database):
         for row in rows:
             texts = [_clean(text) for text in (row.kind, row.subject, row.finding, row.because)]
@@ -108,8 +110,10 @@ def write(database: sqlite3.Connection, rows: Iterable[Row]) -> None:
                 "VALUES (?, ?, ?, ?, ?, ?, ?)",
                 (row.wall_s, *texts, evidence, _packed(row.reason)),
             )
-            about = [(_clean(key), cursor.lastrowid) for key in row.keys]
+            number = cursor.lastrowid or 0
+            about = [(_clean(key), number) for key in row.keys]
             database.executemany("INSERT OR IGNORE INTO about VALUES (?, ?)", about)
+    return number
 
 
 Rows = list[tuple[Any, ...]]
@@ -139,26 +143,16 @@ def events(rows: Rows) -> list[Event]:
 def trim(database: sqlite3.Connection, most_rows: int) -> None:
     """Delete rows until there are no more than so many: the oldest of those about whose jobs there are most.
 
-    So nobody makes the journal forget the jobs of others by rows about many jobs of their own.
+    So nobody makes the journal forget the jobs of others by rows about many jobs of their own. Of a journal that is
+    much too long, some rows go each time: whoever writes waits for it.
     """
-    counts = database.execute(f"SELECT count(*) FROM event GROUP BY {_WHOSE}").fetchall()  # noqa: S608  no part from outside
-    share = fair_share([count for (count,) in counts], most_rows)
-    newer = f"SELECT id, row_number() OVER (PARTITION BY {_WHOSE} ORDER BY id DESC) AS place FROM event"  # noqa: S608  the same
+    placed = f"SELECT id, row_number() OVER (PARTITION BY {_WHOSE} ORDER BY id DESC) AS place FROM event"  # noqa: S608  no part from outside
+    too_many = f"SELECT id FROM ({placed}) ORDER BY place DESC, id LIMIT ?"  # noqa: S608  the same
     with transaction(database):
-        rows = database.execute(f"SELECT id FROM ({newer}) WHERE place > ?", (share,)).fetchall()  # noqa: S608  the same
+        (count,) = database.execute("SELECT count(*) FROM event").fetchone()
+        rows = database.execute(too_many, (max(0, min(count - most_rows, _TRIMMED_AT_ONCE)),)).fetchall()
         database.executemany("DELETE FROM about WHERE event = ?", rows)
         database.executemany("DELETE FROM event WHERE id = ?", rows)
-
-
-def fair_share(counts: Sequence[int], most: int) -> int:
-    """Return how many each may have, so that together they have at most so many and who has fewer keeps all."""
-    left = most
-    for place, count in enumerate(sorted(counts)):
-        share = left // (len(counts) - place)
-        if count > share:
-            return share
-        left -= count
-    return most
 
 
 def rest_power_w(database: sqlite3.Connection) -> dict[str, float]:
